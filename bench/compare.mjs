@@ -2,7 +2,7 @@
 import { performance } from "node:perf_hooks";
 
 /**
- * One thing to measure: does one call and resolves when it is done.
+ * One thing to measure. Makes one call, and resolves when the call is done.
  *
  * @typedef {() => unknown} Contestant
  */
@@ -25,7 +25,7 @@ export async function medians(contestants, { rounds, warmup = Math.ceil(rounds /
       const contestant = entries[index]?.[1] ?? (() => undefined);
       const start = performance.now();
       const result = contestant();
-      // Not of what is done already: a turn of the microtask queue would be charged to a synchronous contestant.
+      // Awaits only promises: a turn of the microtask queue would be charged to a synchronous contestant.
       if (result instanceof Promise) await result;
       const elapsed = performance.now() - start;
       if (round >= 0) samples[index]?.push(elapsed);

@@ -39,7 +39,7 @@ export async function benchFiles(folder) {
 }
 
 /**
- * What the 20,000th save of a task costs, and `latest` then, against the first.
+ * The cost of a task's 20,000th save, and of `latest` then, against the first.
  *
  * @param {string} folder
  * @param {object} state
@@ -49,9 +49,9 @@ async function benchLongTask(folder, state) {
   const manager = new CheckpointManager({ storage });
   const { id } = await manager.save("long", state);
   const stored = await storage.get("long", id);
-  if (stored === undefined || "corrupt" in stored) throw new Error("What was saved isn't there.");
+  if (stored === undefined || "corrupt" in stored) throw new Error("A saved checkpoint is missing.");
   await storage.append({ ...stored, id: "newest" }, { sequence: LONG - 1 });
-  // The older ones are never opened: their names alone count.
+  // The older checkpoints are never opened; only their names count.
   const [first = ""] = readdirSync(join(folder, "long")).filter((name) => name.endsWith(".json"));
   for (let sequence = 2; sequence < LONG - 1; sequence++) {
     linkSync(

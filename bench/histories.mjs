@@ -24,7 +24,7 @@ const HISTORIES = {
 };
 
 /**
- * What whole histories take on disk in SQLite, to the size of their last state, and what the 1,000th save of one costs.
+ * The size of whole histories in SQLite, as a multiple of their last state, and the cost of a history's 1,000th save.
  *
  * @param {string} folder
  */
@@ -40,7 +40,7 @@ export async function benchHistories(folder) {
 }
 
 /**
- * The same on PostgreSQL: by what the tables and their indexes grow, in a store that has a task already. A VACUUM every 100
+ * The same on PostgreSQL, by the growth of the tables and their indexes, in a store that has a task already. A VACUUM every 100
  * saves stands for the server's own, which comes every minute: an agent that takes 1,000 turns works for hours.
  *
  * @param {string} url
@@ -104,7 +104,7 @@ async function saveAll(storage, states, each100) {
 }
 
 /**
- * @param {string} path - Of a store that has 1,000 turns.
+ * @param {string} path - The path of a store with 1,000 turns.
  * @param {string} barePath
  */
 async function benchThousandth(path, barePath) {
@@ -202,7 +202,7 @@ function* edits() {
   let document = messages(1_000_000).next().value;
   for (let edit = 0; edit < 200; edit++) {
     const at = 100_000 + ((edit * 48_271 * 7919) % 800_000);
-    // Every other one replaces what was there.
+    // Every other edit replaces text; the others insert some.
     document = document.slice(0, at) + texts.next().value + document.slice(at + (edit % 2 ? 100 : 0));
     yield { document };
   }

@@ -11,7 +11,7 @@ const root = fileURLToPath(new URL("..", import.meta.url));
 const COMMAND = join(root, "cli", "bin", "waymark.js");
 
 /**
- * What importing the package adds to starting Node, and what the command takes.
+ * The time that importing the package adds to starting Node, and the time of the command.
  *
  * @param {string} folder
  */
@@ -40,10 +40,10 @@ export async function benchImporting(folder) {
 
 /**
  * @param {readonly string[]} args
- * @param {string} [cwd] - Where imports are looked up.
+ * @param {string} [cwd] - The folder where Node looks up imports.
  */
 export function runNode(args, cwd = root) {
-  // Node reads these certificates at each start, where a machine has them configured; nothing here makes a connection.
+  // If the variable is set, Node reads these certificates at each start. Nothing here makes a connection.
   const { NODE_EXTRA_CA_CERTS: _certificates, ...env } = process.env;
   const { status, stderr } = spawnSync(process.execPath, args, { cwd, env });
   if (status !== 0) throw new Error(`node ended with ${status}: ${stderr}`);

@@ -7,7 +7,7 @@ import { messages } from "./text.mjs";
 const TURNS = 50;
 
 /**
- * LangChain's own agent: a turn is a question, two tool calls and an answer of 1 to 3 KB. Each tool call is sent the whole
+ * LangChain's own agent: a turn is a question, two tool calls and an answer of 1 to 3 KB. Each tool call gets the whole
  * state.
  *
  * @param {string} name

@@ -85,7 +85,7 @@ export async function benchLanggraph(folder) {
 
 /**
  * @param {string} name
- * @param {number} most - Bytes that the graph's checkpoints may take, theirs = 1.
+ * @param {number} most - The bytes that the graph's checkpoints may take, as a multiple of theirs.
  * @param {Sides} sides
  */
 async function compare(name, most, sides) {
@@ -173,7 +173,7 @@ function threadOn(saver, growth) {
       );
       written.push(config);
     },
-    // As in a run, a checkpoint has few of them.
+    // As in a run, a checkpoint has few pending writes.
     putWrites: () => saver.putWrites(written.pop() ?? config, [["messages", texts.next().value]], randomUUID()),
     getTuple: (reader = saver) => reader.getTuple({ configurable: { thread_id, checkpoint_ns: "" } }),
   };
@@ -214,7 +214,7 @@ async function fill(saver, thread_id) {
       channel_values: { n: turn },
       channel_versions: { n: turn },
     };
-    // What put gives has the checkpoint's id, too.
+    // The config that put returns has the checkpoint's id, too.
     config = /** @type {typeof config} */ (
       await saver.put(config, checkpoint, { source: "loop", step: turn, parents: {} }, { n: turn })
     );

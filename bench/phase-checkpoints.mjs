@@ -9,7 +9,7 @@ import { agentState } from "./state.mjs";
 const FILES = 500;
 
 /**
- * What the spec of `waymark/phase-checkpoints` allows: 50 ms for a new checkpoint, with its note in seed.json and its
+ * The time limits in the spec of `waymark/phase-checkpoints`: 50 ms for a new checkpoint, with its note in seed.json and its
  * event, and 100 ms to find the newest incomplete one at a session's start.
  *
  * @param {string} folder

@@ -11,15 +11,15 @@ import { benchHistoriesOnPostgres } from "./histories.mjs";
 import { printHeading, printRow } from "./report.mjs";
 import { agentState } from "./state.mjs";
 
-/** More than are read: each read is the first that its process makes of that task. */
+/** More tasks than are read, so that each read is the first that its process makes of that task. */
 const TASKS = 2000;
 const LARGE = 1_000_000;
 const LARGE_TASKS = 100_000;
 const AT_ONCE = 16;
 const ROUNDS = 400;
-/** Until V8 has compiled what runs often, and the server has the statements' plans. */
+/** Warm-up rounds, until V8 has compiled the hot code and the server has planned the statements. */
 const WARMUP = 400;
-/** A task's next state is another one. */
+/** Each save of a task has another state. */
 const STATES = Array.from({ length: 64 }, (_, turn) => agentState(turn));
 const BODIES = STATES.map((state) => Buffer.from(JSON.stringify(state)));
 
@@ -42,7 +42,7 @@ export async function benchPostgres() {
 /** @param {string} url */
 async function compareOn(url) {
   const pool = new pg.Pool({ connectionString: url, max: AT_ONCE });
-  // The server may end first.
+  // The server may end before its clients.
   pool.on("error", () => undefined);
   const schemas = [`bench_${randomUUID()}`, `bench_${randomUUID()}`];
   try {
@@ -138,7 +138,7 @@ async function benchLatest(small, large) {
 /** @typedef {Awaited<ReturnType<typeof openPair>>} Pair */
 
 /**
- * A store of ours and a bare table beside it; each call takes the next task. A reader has saved none of them.
+ * A store of ours and a bare table beside it; each call takes the next task. A reader has saved none of the tasks.
  *
  * @param {pg.Pool} pool
  * @param {string} schema
@@ -150,7 +150,7 @@ async function openPair(pool, schema) {
     manager.save(taskName(save), turnOf(STATES, save / TASKS), { stage: "validation-gate-2" });
   for (let task = 0; task < TASKS; task++) await save(task);
   await pool.query(`CREATE TABLE "${schema}".bare (LIKE "${schema}".checkpoints, PRIMARY KEY (task_id, sequence))`);
-  // Of such a state, our own row has no body: it is a piece of a history.
+  // Our own rows have no body for such a state, because it is a piece of a history. So the bare rows get one here.
   await pool.query(`INSERT INTO "${schema}".bare SELECT * FROM "${schema}".checkpoints`);
   await pool.query(`UPDATE "${schema}".bare SET body = $1, is_text = true`, [BODIES[0]]);
   const { rows } = await pool.query(`SELECT * FROM "${schema}".bare LIMIT 1`);
@@ -184,7 +184,7 @@ async function openPair(pool, schema) {
 }
 
 /**
- * A thousand incomplete tasks by the manager, the rest by the server, in the store and in the bare table.
+ * Fills the store and the bare table: the manager saves a thousand incomplete tasks, the server makes the rest.
  *
  * @param {pg.Pool} pool
  * @param {string} schema

@@ -2,7 +2,7 @@
 import { cpus, totalmem } from "node:os";
 
 /**
- * One bar, and how it was met.
+ * One limit, and the measured value.
  *
  * @typedef {object} Row
  * @property {string} what
@@ -12,7 +12,7 @@ import { cpus, totalmem } from "node:os";
  */
 
 /**
- * Prints when, where and on what the figures were taken: without that they say nothing.
+ * Prints the date, the machine and the versions: without them the figures say nothing.
  *
  * @param {string} folder
  */

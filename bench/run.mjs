@@ -1,6 +1,6 @@
 // @ts-check
-// All benchmarks, or those named: `npm run bench`, `node bench/run.mjs sqlite importing`. Needs a build. What falls
-// short is printed as such and is no failure: the machine may be busy.
+// All benchmarks, or the named ones: `npm run bench`, `node bench/run.mjs sqlite importing`. Needs a build. A missed
+// limit is printed, but is no failure: the machine may be busy.
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -29,7 +29,7 @@ const benchmarks = {
   "phase-checkpoints": benchPhaseCheckpoints,
 };
 
-// On the project's own disk: the system's folder for temporary files may be in memory, where fsync costs nothing.
+// On the project's own disk, because the system's folder for temporary files may be in memory, where fsync is free.
 const cache = fileURLToPath(new URL("../node_modules/.cache", import.meta.url));
 mkdirSync(cache, { recursive: true });
 const folder = mkdtempSync(join(cache, "waymark-bench-"));

@@ -8,7 +8,7 @@ import { printHeading, printRow } from "./report.mjs";
 
 const ROUNDS = 300;
 const TURNS = 1000;
-/** So many of the first and of the last turns are compared. */
+/** How many of the first and of the last turns are compared. */
 const COMPARED = 50;
 const STEPS = 1000;
 
@@ -107,7 +107,7 @@ async function resumeOfSteps(runs) {
     });
     await stopped.catch(() => undefined);
   }
-  // The first one has run the steps.
+  // The first attempt ran the steps, so it doesn't count.
   return median(times.slice(1));
 }
 

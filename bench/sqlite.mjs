@@ -12,12 +12,12 @@ const SMALL = { tasks: 1, checkpointsPerTask: 10 };
 const LARGE = { tasks: 1000, checkpointsPerTask: 100 };
 const TASKS = 100_000;
 const ROUNDS = 500;
-/** Until V8 has compiled what runs often: a program that saves states runs for hours. */
+/** Warm-up rounds, until V8 has compiled the hot code: a program that saves states runs for hours. */
 const WARMUP = 500;
 
 /**
- * Save and latest against bare better-sqlite3, in stores of 10 and of 100,000 checkpoints. The bare table is the least
- * that can find a task's latest state again: task, sequence and state, with a primary key of the first two.
+ * Save and latest against bare better-sqlite3, in stores of 10 and of 100,000 checkpoints. The bare table is the
+ * smallest that can find a task's latest state: task, sequence and state, with a primary key of the first two.
  *
  * @param {string} folder
  */
@@ -119,7 +119,7 @@ async function benchIncomplete(path) {
   const adapter = new SqliteAdapter({ path, durability: "normal" });
   const payload = { encoding: "json", body: "{}", sha256: createHash("sha256").update("{}").digest("hex") };
   for (let task = 0; task < TASKS; task++) {
-    // Their times are in another order than their names.
+    // The tasks' order by time differs from their order by name.
     const createdAt = new Date(Date.UTC(2026, 10, 21) + ((task * 7919) % TASKS) * 1000).toISOString();
     const status = task % 100 === 0 ? "running" : "completed";
     await adapter.append({
@@ -162,7 +162,8 @@ async function openPair(folder, name, size) {
 
   let turn = 0;
   let sequence = size.checkpointsPerTask;
-  // 7,919 is prime to the number of tasks: each is met once before any is met again, and neighbours aren't next.
+  // 7,919 is prime to the number of tasks: each task comes once before any comes again, and neighbours don't follow
+  // each other.
   const nextTask = () => taskName((turn++ * 7919) % size.tasks);
   const insertMany = bare.transaction((/** @type {number} */ count) => {
     for (let row = 0; row < count; row++) insert.run(nextTask(), ++sequence, texts[row % texts.length]);
@@ -214,7 +215,7 @@ function fillBare(path, size) {
 }
 
 /**
- * By the adapter, whose drafts can be made once for many tasks: it is the storage that is measured later.
+ * Fills a store through the adapter, because drafts can be made once for many tasks. Only the storage is measured later.
  *
  * @param {string} path
  * @param {typeof SMALL} size

@@ -1,9 +1,9 @@
 // @ts-check
 
 /**
- * What an agent has in hand in the middle of its work, about 9 KB as JSON: a conversation, a plan, the files it touched.
+ * An agent's state in the middle of its work, about 9 KB as JSON: a conversation, a plan, the files it touched.
  *
- * @param {number} turn - Makes one state differ from another, as two checkpoints of one task do.
+ * @param {number} turn - Makes states differ, as a task's checkpoints do.
  */
 export function agentState(turn) {
   return {

@@ -9,7 +9,7 @@ const INSTALLED = fileURLToPath(new URL("../node_modules", import.meta.url));
  * Endless messages of realistic text: the READMEs of the installed packages, one after the other, cut into pieces. Two
  * runs on the same installation get the same messages; after some 2 MB the text begins again.
  *
- * @param {number} bytes - Of each message in UTF-8; up to 3 fewer where a character would be cut.
+ * @param {number} bytes - The UTF-8 bytes of each message; up to 3 fewer where a character would be cut.
  * @returns {Generator<string, never>}
  */
 export function* messages(bytes) {
@@ -24,7 +24,10 @@ export function* messages(bytes) {
   }
 }
 
-/** By path, so that the order is no file system's. Links lead to this project's own READMEs, which change. */
+/**
+ * Sorted by path, because file systems list in any order. Without links, which lead to this project's own READMEs:
+ * those change.
+ */
 function readmes() {
   return readdirSync(INSTALLED, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile() && entry.name === "README.md")

@@ -1,11 +1,12 @@
 // @ts-check
-// Everything: `npm run check`. `-- --after-tests` leaves out the quick tests, for CI, which has run them.
+// Everything: `npm run check`. `-- --after-tests` leaves out the quick tests, for CI, which has run them already.
 import { memoryDisk } from "../tests/support/memory-disk.mjs";
 import { runSteps } from "./steps.mjs";
 
 const disk = memoryDisk();
 if (disk !== undefined) process.env["TMPDIR"] ??= disk;
-// All kills are tried; and of faults, power losses, damaged bytes and broken adapters another tenth each time.
+// Every kill is tried. Of faults, power losses, damaged bytes and broken adapters, a tenth is tried, another one each
+// time.
 process.env["WAYMARK_CRASH_TENTH"] ??= String(Math.floor(Math.random() * 10));
 
 const quickTests = {

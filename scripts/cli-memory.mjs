@@ -15,10 +15,10 @@ const IN_FILES = isFull ? CHECKPOINTS : 5_000;
 const IN_TASKS = isFull ? CHECKPOINTS : 2_000;
 const PER_TASK_FILE = 100;
 const LIMIT_KB = 150_000;
-/** A plan holds all of one task: with 50,000 in the largest one, a kilobyte more for each of those. */
+/** A plan holds all of one task. With 50,000 checkpoints in the largest task, it takes a kilobyte more for each. */
 const PRUNE_LIMIT_KB = LIMIT_KB + (isFull ? 50_000 : 0);
 
-/** What is measured is memory, and not how long a disk takes: files aren't synced. (SQLite syncs its own by itself.) */
+/** Memory is measured, not the disk, so files aren't synced. (SQLite syncs its own files itself.) */
 fs.fsync = Object.assign(
   (/** @type {number} */ _file, /** @type {(error: Error | null) => void} */ done) => void setImmediate(done, null),
   { __promisify__: async () => {} },
@@ -29,11 +29,11 @@ const unsynced = `
   import { syncBuiltinESMExports } from "node:module";
   fs.fsync = (_file, done) => void setImmediate(done, null);
   syncBuiltinESMExports();`;
-/** Loaded into the command's process: tells at its end how much memory it had at most. */
+/** Loaded into the command's process. Prints its peak memory at its end. */
 const reporter = 'process.on("exit", () => process._rawDebug("maxRSS=" + process.resourceUsage().maxRSS));';
 const preload = `data:text/javascript,${encodeURIComponent(unsynced + reporter)}`;
 
-// Loaded once the file system is as they are to find it.
+// Loaded once the file system's functions are replaced.
 const { SqliteAdapter } = await import("waymark/adapters/sqlite");
 const { openStorage } = await import("waymark/adapters");
 
@@ -62,7 +62,7 @@ async function fromSqlite() {
   run("sqlite:copy.db", ["prune", "--all", "--keep-last", "10", "--yes"]);
 }
 
-/** A tenth of them in one task: each save looks through its task's folder. */
+/** A tenth of them in one task, because each save lists its task's folder. */
 async function fromFiles() {
   const storage = openStorage("files:from-files", { relativeTo: folder });
   await fill("files:from-files", storage, IN_FILES, (n) => (n % 10 === 0 ? 0 : 1 + (n % 997)));
@@ -72,7 +72,7 @@ async function fromFiles() {
   run("files:from-files", ["copy", "--to", "files:copy-files"], identical(IN_FILES));
 }
 
-/** As few in each as one file is good for: each save writes all of a task. */
+/** So few in each task that a file stays small, because each save writes all of it. */
 async function fromTasks() {
   const storage = openStorage("tasks:from-tasks", { relativeTo: folder });
   await fill("tasks:from-tasks", storage, IN_TASKS, (n) => Math.floor(n / PER_TASK_FILE));
@@ -91,7 +91,7 @@ function identical(count) {
  * @param {string} url
  * @param {import("waymark").StorageAdapter} adapter
  * @param {number} count
- * @param {(n: number) => number} taskOf the number of the n-th one's task
+ * @param {(n: number) => number} taskOf the task number of the n-th checkpoint
  */
 async function fill(url, adapter, count, taskOf) {
   const startedMs = Date.now();
@@ -113,7 +113,7 @@ async function fill(url, adapter, count, taskOf) {
   console.log(`${url}: ${count} checkpoints, ${secondsSince(startedMs)} s`);
 }
 
-/** @param {string} url @param {string[]} args @param {string} [ending] what it must print last */
+/** @param {string} url @param {string[]} args @param {string} [ending] the end of its output */
 function run(url, args, ending = "") {
   const startedMs = Date.now();
   const { status, stdout, stderr } = spawnSync(

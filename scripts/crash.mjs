@@ -12,7 +12,7 @@ import { bundled } from "../tests/support/bundled.mjs";
 
 /** One line that a test has counted: see tests/crash/counts.ts. @typedef {{ what: string, store: string, operation: string, tried: number, lost: number }} Count */
 
-/** What a whole run tries. */
+/** How many attempts a whole run makes. */
 const WHAT = [
   ...[
     "kill points",
@@ -39,14 +39,14 @@ try {
       WAYMARK_TESTS: "full",
       WAYMARK_CRASH_CALLS: process.argv.includes("--every-call") ? "every" : "",
       WAYMARK_CRASH_COUNTS: file,
-      // Some thousand processes are started with it, and one file is loaded faster than twenty.
+      // Some thousand processes load it, and one file loads faster than twenty.
       WAYMARK_CRASH_PROGRAM: fileURLToPath(await bundled("tests/crash/program.mjs")),
     },
   });
   const counts = counted(file);
   print(counts);
   const missing = WHAT.filter((what) => !counts.some((count) => count.what === what && count.tried > 0));
-  // Tests that were skipped pass too: without strace, or where no disk can be mounted.
+  // Skipped tests pass too: without strace, or if no disk can be mounted.
   if (missing.length > 0) console.log(`\nNOT TRIED, for the reasons above: ${missing.join("; ")}.`);
   if (tenth !== undefined) {
     console.log(`\nAll kills, and a tenth of the rest (WAYMARK_CRASH_TENTH=${tenth}); npm run crash tries all.`);

@@ -63,7 +63,7 @@ function filesBelow(folder) {
 }
 
 /**
- * A PRP with commands: one by its name or its title, with headings of the usual template, and with a fence of a shell's
+ * A PRP with commands: its name or title says PRP, it has headings of the usual template, and a fence of a shell's
  * language. Whether its headings speak of validation doesn't count.
  *
  * @param {string} path @param {string} folder

@@ -1,6 +1,6 @@
 // @ts-check
-// Makes docs/waymark.svg, the recording in the README: `npm run record`. Each command really runs, on a terminal that
-// `script` of util-linux gives it; only the typing and the pauses are made up. Needs a build.
+// Makes docs/waymark.svg, the recording in the README: `npm run record`. Each command really runs, in a terminal of
+// `script` (util-linux). Only the typing and the pauses are made up. Needs a build.
 import { spawnSync } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -21,7 +21,7 @@ const COMMANDS = [
   "waymark prune build-42 --keep-last 2 --dry-run",
 ];
 
-/** A build that saves after each step, and begins behind the last one. */
+/** A build that saves after each step, and resumes after the last saved one. */
 const BUILD = (/** @type {string} */ sdk) => `
 import { CheckpointManager } from "${sdk}/src/index.js";
 import { openStorage } from "${sdk}/adapters/index.js";
@@ -102,7 +102,7 @@ function record() {
 }
 
 /**
- * What a command writes to a terminal, piece by piece.
+ * A command's output to a terminal, piece by piece.
  *
  * @param {string} command
  */
@@ -121,7 +121,7 @@ function run(command) {
 }
 
 /**
- * A list that changes in place is written frame by frame; each of them begins with the end of the one before.
+ * A list that changes in place is written frame by frame. Each frame begins by ending the one before.
  *
  * @param {string} output
  */

@@ -1,6 +1,6 @@
 // @ts-check
-// npm run soak: saves and reads for a long time, with retention on, and sees that neither heap nor files grow.
-// `-- --scale=0.1` does a tenth; `-- --only=sqlite` one storage.
+// npm run soak: saves and reads for a long time, with retention on, and checks that neither heap nor files grow. `--
+// --scale=0.1` does a tenth; `-- --only=sqlite` one storage.
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -19,18 +19,21 @@ const scale = Number(values.scale);
 if (!(scale >= 0.01))
   throw new RangeError("--scale must be from 0.01 on: below, the store isn't full before it is measured.");
 
-/** So many checkpoints of each task are kept. */
+/** How many checkpoints of each task are kept. */
 const KEEP_LAST = 10;
 const TASKS = 20;
 const SAMPLES = 40;
-/** More than 1 KB: the databases store of a state what has changed. */
+/** More than 1 KB: for larger states, the databases store only the changes. */
 const LONG = readFileSync(new URL("../README.md", import.meta.url), "utf8").slice(0, 1500);
-/** How much more the last quarter of a soak may use than the second: what a heap differs by from one look to the next. */
+/**
+ * How much more the last quarter of a soak may use than the second. Heap sizes vary by as much from one look to the
+ * next.
+ */
 const HEAP_SLACK_BYTES = 2 * 1024 * 1024;
 const FILE_SLACK = 1.1;
 
 /**
- * What is soaked: its storage, how many bytes that takes if they aren't those of the folder, and what ends with it.
+ * A storage to soak. `bytes` gives its size if that isn't the folder's; `stop` ends its server.
  *
  * @typedef {{ storage: import("waymark").StorageAdapter, bytes?: () => Promise<number>, stop?: () => Promise<void> }} Soaked
  */
@@ -38,7 +41,7 @@ const FILE_SLACK = 1.1;
 /** @type {{ name: string, times: number, open: (folder: string) => Soaked | Promise<Soaked> }[]} */
 const SOAKS = [
   { name: "memory", times: 1_000_000, open: () => ({ storage: new MemoryAdapter() }) },
-  // `normal`, because a million syncs of a disk take hours and would say nothing more about what grows.
+  // `normal`, because a million syncs take hours and would show nothing more about growth.
   {
     name: "sqlite",
     times: 1_000_000,
@@ -94,7 +97,7 @@ async function openPostgres() {
   const bytes = async () => {
     const client = new pg.Client(url);
     await client.connect();
-    // The server does it from time to time: before, removed rows keep their places.
+    // The server does this from time to time. Until then, removed rows keep their space.
     await client.query("VACUUM");
     const tables = "SELECT oid FROM pg_class WHERE relnamespace = 'waymark'::regnamespace AND relkind = 'r'";
     const { rows } = await client.query(`SELECT sum(pg_total_relation_size(oid)) AS bytes FROM (${tables}) t`);
@@ -107,7 +110,7 @@ async function openPostgres() {
 /** @param {() => Promise<number>} bytes */
 async function sample(bytes) {
   const files = await bytes();
-  // Timers and callbacks that are over have let go of what they held.
+  // Lets finished timers and callbacks free their memory.
   await new Promise((resolve) => setImmediate(resolve));
   globalThis.gc?.();
   return { heap: process.memoryUsage().heapUsed, files };

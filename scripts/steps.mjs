@@ -3,10 +3,10 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
 
-/** As many of a failed step's last lines as are shown again at the end. */
+/** How many of a failed step's last lines are shown again at the end. */
 const LAST_LINES = 25;
 
-/** What vitest, and Node's test runner, begin the line with that names a failed test. */
+/** The mark at the beginning of a line that names a failed test, in vitest's and in Node's output. */
 const NAMES_A_FAILURE = /^\s*(FAIL|×|not ok|✖) /;
 
 // biome-ignore lint/suspicious/noControlCharactersInRegex: the escape is what begins a colour.
@@ -15,8 +15,8 @@ const COLOURS = /\u001B\[[0-9;]*m/g;
 /** @typedef {{ name: string, command: string, env?: NodeJS.ProcessEnv, cwd?: string }} Step */
 
 /**
- * Runs named commands one after the other, those of a list side by side, and goes on after a failure. At the end stands
- * what failed, since the end is what is kept of a long log; then the line that programs look for.
+ * Runs named commands one after another, those of a list side by side, and continues after a failure. Prints the
+ * failures at the end, because only the end of a long log is kept; then the line that programs look for.
  *
  * @param {readonly (Step | readonly Step[])[]} steps
  */

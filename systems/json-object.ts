@@ -6,12 +6,14 @@ export class UnreadableError extends Error {
   override readonly name: string = "UnreadableError";
 }
 
-/** The file is whole and holds JSON, but no object: no program that writes objects has damaged it. */
+/**
+ * The file holds valid JSON, but no object. The programs that own it write only objects, so this isn't their damage.
+ */
 export class NotAnObjectError extends UnreadableError {
   override readonly name = "NotAnObjectError";
 }
 
-// Neither follow a link nor wait for a pipe that stands where a file belongs. Windows knows neither flag.
+// Don't follow a link, and don't wait for a pipe in the file's place. Windows has neither flag.
 const READ_FLAGS = constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0);
 
 const NOT_A_FILE: Readonly<Record<string, string>> = {

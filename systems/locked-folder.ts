@@ -7,17 +7,17 @@ import { SharedFileLock } from "./shared-file-lock.js";
 /** How long a write waits for other processes' writes in the same folder. */
 const LOCK_TIMEOUT_MS = 15_000;
 
-/** The operations on files that a system may call while it holds a folder's lock. */
+/** The file operations that a system may call while it holds a folder's lock. */
 export interface LockedFiles {
-  /** Puts a whole file in place, atomically. Resolves once it is on the disk. */
+  /** Writes a whole file, atomically. Resolves once it is on the disk. */
   write(target: string, content: Uint8Array, options?: { readonly mode?: number }): Promise<void>;
-  /** Removes a file. Resolves once that is on the disk, with false where there was none. */
+  /** Removes a file. Resolves once the removal is on the disk; false if there was no file. */
   remove(target: string): Promise<boolean>;
 }
 
 /**
- * Runs `work` under a lock that processes share. Within this process, calls run in the order they were made. Makes the
- * folder if it is missing. If the lock is stolen before a write is committed, `work` runs again from the start.
+ * Runs `work` under a lock that processes share. Within this process, calls run in call order. Creates the folder if it
+ * is missing. If the lock is stolen before a write is committed, `work` runs again from the start.
  *
  * @throws {StorageError} Others held the lock all the time; retryable.
  */
@@ -31,8 +31,8 @@ export function withLock<Result>(
 }
 
 /**
- * As {@link withLock}, for a file that other programs write too: the folder's lock is taken inside the one of
- * `proper-lockfile` on the file, which other Node programs know. A write or a removal happens only while both are held.
+ * Like {@link withLock}, for a file that other programs write too: takes the lock of `proper-lockfile` on the file,
+ * which other Node programs respect, and the folder's lock inside it. It writes or removes only while it holds both.
  *
  * @param file - An absolute path.
  * @throws {StorageError} Another program held the file's lock all the time, or took it meanwhile; retryable.

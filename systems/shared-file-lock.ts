@@ -2,15 +2,15 @@ import { setTimeout as delay } from "node:timers/promises";
 import { statsOf } from "../adapters/files/file-io.js";
 import { isError, StorageError } from "../src/contract/errors.js";
 
-/** proper-lockfile's own default. With a shorter time we would take the locks of programs that are alive. */
+/** proper-lockfile's own default. A shorter time would take the locks of live programs. */
 const STALE_MS = 10_000;
-/** Longer than a lock takes to become stale, so that the one of a killed process is waited for. */
+/** Longer than a lock takes to become stale, so that a killed process's lock is waited out. */
 const TIMEOUT_MS = 15_000;
 const LONGEST_PAUSE_MS = 100;
 
 /**
- * The lock of `proper-lockfile` on one file: a folder `<file>.lock` beside it, kept fresh while it is held. It is known
- * to other Node programs, and it can't stop a holder that slept: so ours is taken inside it.
+ * The lock of `proper-lockfile` on one file: a folder `<file>.lock` beside it, kept fresh while it is held. Other Node
+ * programs respect it. It can't stop a holder that slept, so our own lock is taken inside it.
  */
 export class SharedFileLock {
   readonly #file: string;
@@ -33,17 +33,18 @@ export class SharedFileLock {
    * @throws The system's ENOENT, if the folder doesn't exist.
    */
   static async acquire(file: string): Promise<SharedFileLock> {
-    // Loaded at the first write: it listens to the process's signals, which a program that only reads can do without.
+    // Loaded at the first write, because it listens to the process's signals; a program that only reads doesn't need
+    // that.
     const { lock } = (await import("proper-lockfile")).default;
     const deadlineMs = performance.now() + TIMEOUT_MS;
     for (let pauseMs = 2; ; pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS)) {
       const loss: { error?: Error } = {};
-      // By default a lost lock is thrown in a timer, which would end the caller's process.
+      // By default, proper-lockfile throws in a timer when the lock is lost, which would end the caller's process.
       const onCompromised = (error: Error): void => void Object.assign(loss, { error });
       try {
         return new SharedFileLock(file, await lock(file, { realpath: false, stale: STALE_MS, onCompromised }), loss);
       } catch (error) {
-        // Its own retries would repeat a call that the system refuses (EACCES), too.
+        // proper-lockfile's own retries would also repeat calls that the system refuses (EACCES).
         if (!isHeld(error)) throw error;
         if (performance.now() >= deadlineMs) throw heldByAnother(file, error);
       }
@@ -62,9 +63,9 @@ export class SharedFileLock {
   }
 
   async release(): Promise<void> {
-    // proper-lockfile would remove another holder's lock as well.
+    // proper-lockfile would even remove another holder's lock.
     if (this.#loss.error !== undefined || !this.#isOurs()) return;
-    // If that fails, the written data is safe all the same, and the lock becomes stale by itself.
+    // If releasing fails, the written data is safe, and the lock becomes stale by itself.
     await this.#release().catch(() => undefined);
   }
 
@@ -74,7 +75,10 @@ export class SharedFileLock {
   }
 }
 
-/** Which folder the lock is: an inode alone may be given to the next one. `unknown` if the system doesn't say. */
+/**
+ * Identifies the lock's folder. An inode alone isn't enough, because the next folder may get it. `unknown` if the
+ * system doesn't say.
+ */
 function identityOf(file: string): string | undefined {
   try {
     const stats = statsOf(lockOf(file));

@@ -1,3 +1,3 @@
-// `waymark/testing`: runs that are tried out before they are killed in earnest.
+// `waymark/testing`: stops and resumes a run at every point, in memory.
 export type { InterruptedStep, Rehearsal, RehearsalProblem, StepThatRanTwice } from "./rehearsal.js";
 export { type RehearsedFunction, type RehearseOptions, rehearse } from "./rehearse.js";

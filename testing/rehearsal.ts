@@ -6,29 +6,30 @@ export interface Rehearsal<Result = unknown> {
   readonly steps: number;
   /** At how many places the run was stopped and resumed. */
   readonly stops: number;
-  /** Empty if the run comes out the same wherever it is stopped. */
+  /** Empty if the run gives the same results wherever it is stopped. */
   readonly problems: readonly RehearsalProblem[];
   /**
-   * Steps whose functions began again after a stop: a kill between a step's end and its record can't be told from one within
-   * the step. Hand the step's `key` to what must not happen twice, or use `atMostOnce`.
+   * Steps whose functions ran again after a stop. A kill between a step's end and its record looks like a kill within
+   * the step. Pass the step's `key` to an action that must not happen twice, or use `atMostOnce`.
    */
   readonly ranTwice: readonly StepThatRanTwice[];
-  /** Steps with `atMostOnce` that a stop interrupted. What the function did then is not compared. */
+  /** Steps with `atMostOnce` that a stop interrupted. The rest of such a run isn't compared. */
   readonly interrupted: readonly InterruptedStep[];
-  /** All that for people. */
+  /** The report, for people. */
   readonly text: string;
 }
 
-/** A difference between a run that was stopped and resumed, and the undisturbed one. */
+/** A difference between a stopped and resumed run and the undisturbed one. */
 export interface RehearsalProblem {
   /**
-   * `different`: a step's result, a milestone or the run's result isn't that of the undisturbed run. `unstable`: a step's name
-   * depends on chance, so the resumed run doesn't find its result. `failed`: the resumed run throws. `unstorable`: a value can't be stored.
+   * `different`: a step's result, a milestone or the run's result differs from the undisturbed run. `unstable`: a
+   * step's name depends on chance, so the resumed run doesn't find its result. `failed`: the resumed run throws.
+   * `unstorable`: a value can't be stored.
    */
   readonly kind: "different" | "unstable" | "failed" | "unstorable";
-  /** The first stop that shows it. */
+  /** The first stop where it shows. */
   readonly stop: string;
-  /** How many stops show it. */
+  /** At how many stops it shows. */
   readonly stops: number;
   readonly message: string;
 }
@@ -36,17 +37,17 @@ export interface RehearsalProblem {
 export interface StepThatRanTwice {
   /** `model 2`; from the second pass on with the pass: `model, pass 3`. */
   readonly step: string;
-  /** After how many stops. */
+  /** After how many stops the step ran again. */
   readonly stops: number;
-  /** Its function asks for its `key`. */
+  /** Whether its function reads its `key`. */
   readonly usesKey: boolean;
 }
 
 export interface InterruptedStep {
   readonly step: string;
-  /** After how many stops. */
+  /** How many stops interrupted the step. */
   readonly stops: number;
-  /** The function catches the StepInterruptedError each time; else the run fails with it. */
+  /** Whether the function caught the StepInterruptedError each time; otherwise the run fails with it. */
   readonly isCaught: boolean;
 }
 
@@ -58,26 +59,26 @@ export interface StopPlace {
 interface Problem {
   readonly kind: RehearsalProblem["kind"];
   readonly message: string;
-  /** The first one that shows it, and all. */
+  /** The first stop where it shows, and all of them. */
   readonly stop: StopPlace;
   readonly stops: Set<StopPlace>;
 }
 
-/** Gathers what the stops show: the same problem at several stops is one. */
+/** Collects the findings of all stops, and counts a problem that several stops show once. */
 export class Findings {
   readonly #problems = new Map<string, Problem>();
   readonly #unstable = new Set<string>();
   readonly #ranTwice = new Map<string, number>();
   readonly #interrupted = new Map<string, { stops: number; isCaught: boolean }>();
 
-  /** @param what - The subject of the problem: a step, a milestone, the result. */
+  /** @param what - The subject of the message: a step, a milestone, the result. */
   add(kind: RehearsalProblem["kind"], what: string, stop: StopPlace, message: string): void {
     const known = this.#problems.get(`${kind} ${what}`);
     if (known) known.stops.add(stop);
     else this.#problems.set(`${kind} ${what}`, { kind, stop, stops: new Set([stop]), message: `${what} ${message}` });
   }
 
-  /** Steps that are not in each run: all names that depend on chance are one problem. */
+  /** Records steps that not every run has. All names that depend on chance count as one problem. */
   addUnstable(steps: Iterable<string>, stop: StopPlace): void {
     for (const step of steps) {
       this.#unstable.add(step);
@@ -112,11 +113,11 @@ export class Findings {
 function unstableText(steps: readonly string[]): string {
   const names = steps.slice(0, 3).map((step) => JSON.stringify(step));
   const more = steps.length > names.length ? ` and ${steps.length - names.length} more` : "";
-  return `not every run has the step ${names.join(", ")}${more}: a name depends on chance, or on the world outside of steps`;
+  return `not every run has the step ${names.join(", ")}${more}: a name depends on chance, or on something outside the steps`;
 }
 
 function textOf({ steps, stops, problems, ranTwice, interrupted }: Omit<Rehearsal, "text" | "result">): string {
-  const verdict = problems.length === 0 ? "it comes out the same everywhere" : counted(problems.length, "problem");
+  const verdict = problems.length === 0 ? "the result is always the same" : counted(problems.length, "problem");
   const lines = [
     `A run of ${counted(steps, "step")} was stopped at ${counted(stops, "place")} and resumed: ${verdict}.`,
   ];
@@ -126,10 +127,12 @@ function textOf({ steps, stops, problems, ranTwice, interrupted }: Omit<Rehearsa
     );
   }
   if (problems.some(({ kind }) => kind === "different")) {
-    lines.push("Results that come from a clock or from chance differ in each run: let the rehearsal give both.");
+    lines.push(
+      "Results that depend on a clock or on chance differ in each run: pass a fixed clock and seed in the rehearsal.",
+    );
   }
   if (interrupted.length > 0) {
-    lines.push("Steps with `atMostOnce` that a stop interrupted; the rest of such a run isn't compared:");
+    lines.push("Steps with `atMostOnce` that a stop interrupted (the rest of such a run isn't compared):");
     const width = Math.max(...interrupted.map(({ step }) => step.length));
     for (const { step, stops: after, isCaught } of interrupted) {
       const then = isCaught ? "the function catches it" : "the run ends with a StepInterruptedError";
@@ -137,7 +140,7 @@ function textOf({ steps, stops, problems, ranTwice, interrupted }: Omit<Rehearsa
     }
   }
   if (ranTwice.length > 0) {
-    lines.push("Steps that ran again after a stop. Hand `key` to what must not happen twice, or use `atMostOnce`:");
+    lines.push("Steps that ran again after a stop. If one must not act twice, pass on its `key`, or use `atMostOnce`:");
     const width = Math.max(...ranTwice.map(({ step }) => step.length));
     for (const { step, stops: after, usesKey } of ranTwice) {
       lines.push(`  ${step.padEnd(width)}  after ${counted(after, "stop")}${usesKey ? ", uses its key" : ""}`);

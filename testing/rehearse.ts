@@ -14,19 +14,22 @@ import type { NextPass, Run, RunOptions, RunSavedOf, RunStateOf, StepCall, StepO
 import { Findings, type Rehearsal, type StopPlace } from "./rehearsal.js";
 import { type Stop, stoppingStorage, untilCutOff } from "./stopping-storage.js";
 
-/** How a run is rehearsed: with these options of `manager.run` and of the manager. */
+/** Options of `manager.run` and of the manager for the rehearsed runs, and how often to stop them. */
 export interface RehearseOptions<Schema extends StateSchema = StateSchema, Input = unknown, Initial = unknown>
   extends Pick<RunOptions<Input, Initial>, "input" | "initialState">,
     Pick<CheckpointManagerOptions<Schema>, "schema" | "redact" | "maxPayloadBytes"> {
-  /** At how many places to stop it: before and after every save (the default), or at so many of these, evenly spread. */
+  /**
+   * At how many places to stop the run: before and after every save (the default), or at this many of them, evenly
+   * spread.
+   */
   readonly kills?: "every" | number | undefined;
-  /** Called before each run begins: makes the world outside anew, such as an empty ledger. */
+  /** Called before each run begins. It resets the world outside, such as a ledger to an empty one. */
   readonly before?: (() => unknown) | undefined;
 }
 
 /**
- * A run's function, as for `manager.run`. The manager is that of the rehearsal: a function that has runs within it takes it, so
- * that those are stopped and resumed, too.
+ * A run's function, as for `manager.run`. If it has runs within it, it must use the rehearsal's `manager`, so that
+ * those are stopped and resumed too.
  */
 export type RehearsedFunction<Result, Schema extends StateSchema, Input, Initial> = (
   run: Run<RunStateOf<StateOf<Schema>, Initial>, RunSavedOf<StateOf<Schema>, SavedStateOf<Schema>, Initial>, Input>,
@@ -34,14 +37,14 @@ export type RehearsedFunction<Result, Schema extends StateSchema, Input, Initial
 ) => Result | NextPass | Promise<Result | NextPass>;
 
 const TASK = "rehearsal";
-/** The longest that a lease may last: nothing renews it. */
+/** The longest possible lease, because nothing renews it. */
 const LEASE_MS = 2 ** 31 - 1;
-/** How long a stop waits for the steps under way. */
+/** How long a stop waits for the steps under way to end. */
 const LONGEST_WAIT_MS = 1000;
 const SILENT: Logger = { debug() {}, info() {}, warn() {}, error() {} };
 
 /**
- * Runs a run's function in memory, then again for each place where a process may be killed: it is stopped there, resumed by
+ * Runs a run's function in memory, then again for each place where a process may be killed. There the run is stopped, resumed by
  * another manager, and compared with the undisturbed run. In each resumed run, steps that run side by side begin and end in
  * another order. A run of n saves is run 2n times, so give its steps functions that are quick and give the same each time: a model
  * that answers from a list, a folder of its own. Pauses between a step's retries are left out.
@@ -85,7 +88,7 @@ export async function rehearse<
     await options.before?.();
     const storage = new MemoryAdapter();
     const first = await theatre.perform(storage, stop);
-    // One whose steps share saves by chance may end before the stop.
+    // Steps may share saves by chance, so this run may end before the stop.
     const last = first.end.kind === "stopped" ? await theatre.perform(storage, undefined, order) : first;
     const draft = first.saves[stop.save - 1];
     const place = { text: `${stop.side} ${draft === undefined ? "its end" : placeOf(draft)}` };
@@ -101,18 +104,18 @@ export async function rehearse<
   );
 }
 
-/** How a life of a run has ended. */
+/** How a life of a run ended. */
 type End =
   | { readonly kind: "stopped" }
   | { readonly kind: "returned"; readonly result: unknown }
   | { readonly kind: "threw"; readonly error: unknown };
 
-/** A run from its start, or resume, to its end, or stop. Steps are named with their pass. */
+/** A run from its start or resume to its end or stop. Steps are named with their pass. */
 interface Life {
   readonly end: End;
   readonly saves: readonly CheckpointDraft[];
   readonly started: ReadonlySet<string>;
-  /** The recorded steps that the function didn't ask for. */
+  /** The recorded steps that the function didn't call. */
   readonly unused: readonly string[];
   readonly results: ReadonlyMap<string, unknown>;
   /** The steps with `atMostOnce` that threw a StepInterruptedError. */
@@ -138,8 +141,8 @@ class Theatre {
 
   /**
    * @param stop - Where this life stops.
-   * @param order - In which order steps that run side by side begin and end: another one for each number. Without it, as they
-   *   come, so that each life up to a stop has the same saves.
+   * @param order - The seed of the order in which parallel steps begin and end. Without it they run in their natural
+   * order, so that each life up to a stop has the same saves.
    */
   async perform(inner: MemoryAdapter, stop?: Stop, order?: number): Promise<Life> {
     const { kills: _kills, before: _before, input, initialState, ...forManager } = this.#options;
@@ -177,8 +180,8 @@ class Theatre {
         (error: unknown): End => ({ kind: "threw", error }),
       ),
     ]);
-    // A kill would cut off the steps under way; here they come to their end, and aren't recorded. One may wait for another that
-    // the stop has cut off.
+    // A kill would cut off the steps under way. Here their functions run to the end, but aren't recorded. The wait has
+    // a limit, because a step may wait for another that the stop cut off.
     const giveUp = new AbortController();
     const waited = pause(LONGEST_WAIT_MS, undefined, { signal: giveUp.signal }).catch(() => undefined);
     await Promise.race([Promise.allSettled(bodies), waited]);
@@ -246,22 +249,22 @@ class Theatre {
   }
 }
 
-/** Where the steps of a pass note what they do. */
+/** Collects what the steps of a pass report. */
 interface Watch {
   readonly pass: number;
   readonly results: Map<string, unknown>;
   readonly interrupted: Set<string>;
-  /** Each resolves once the function of a step has ended, or never will. */
+  /** Each resolves once a step's function has ended, or once it is known that it never will. */
   readonly bodies: Set<Promise<void>>;
-  /** How many turns of the event loop a step waits. */
+  /** For how many turns of the event loop a step waits. */
   readonly turns: () => number;
 }
 
-/** Says what differs between the undisturbed run and one that was stopped and resumed. */
+/** Reports the differences between the undisturbed run and a stopped and resumed one. */
 function compare(findings: Findings, stop: StopPlace, undisturbed: Life, first: Life, last: Life): void {
   findings.addRanTwice([...last.started].filter((step) => last !== first && first.started.has(step)));
   if (last.interrupted.size > 0) {
-    // The function has been told of it, and takes another way.
+    // The function caught the StepInterruptedError and may go another way, so the rest isn't compared.
     for (const step of last.interrupted) findings.addInterrupted(step, last.end.kind === "returned");
     return;
   }
@@ -292,7 +295,7 @@ function compare(findings: Findings, stop: StopPlace, undisturbed: Life, first: 
   differs("the run's result", resultOf(last), resultOf(undisturbed));
 }
 
-/** Where two values differ first: in the deepest plain object or array that has the difference. */
+/** The first difference between two values, in the deepest plain object or array that contains it. */
 function firstDifference(found: unknown, expected: unknown, path = ""): Difference | undefined {
   if (isDeepStrictEqual(found, expected)) return undefined;
   if (isTree(found) && isTree(expected) && Array.isArray(found) === Array.isArray(expected)) {
@@ -346,7 +349,7 @@ function placeOf(draft: CheckpointDraft): string {
   return draft.stage === undefined ? "a milestone is saved" : `milestone ${draft.stage} is saved`;
 }
 
-/** A step's title, with the task of a run within the rehearsed one. */
+/** A step's title; for a run within the rehearsed one, with its task. */
 function within(taskId: string, title: string): string {
   return taskId === TASK ? title : `${title} of ${taskId}`;
 }
@@ -355,12 +358,12 @@ function titleIn(pass: number, title: string): string {
   return pass === 1 ? title : `${title}, pass ${pass}`;
 }
 
-/** So many turns of the event loop. */
+/** Waits for so many turns of the event loop. */
 async function pass(turns: number): Promise<void> {
   for (let left = turns; left > 0; left--) await nextTurn();
 }
 
-/** Numbers of 0 to 3 that the seed alone decides. */
+/** Numbers from 0 to 3, determined by the seed. */
 function chance(seed: number): () => number {
   let state = seed;
   return () => {

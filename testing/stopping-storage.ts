@@ -9,21 +9,21 @@ export interface Stop {
   readonly side: "before" | "after";
 }
 
-/** A storage that a run uses until it is stopped. */
+/** A storage that works until the run is stopped. */
 export interface StoppingStorage {
   readonly storage: StorageAdapter;
-  /** The checkpoints that were saved, or were about to be, in order. */
+  /** The checkpoints that were saved or about to be saved, in order. */
   readonly saves: readonly CheckpointDraft[];
   /** Resolves when the stop is reached. */
   readonly stopped: Promise<void>;
-  /** Ends the leases that were claimed, as those of a dead process end. */
+  /** Releases the claimed leases, as when their process dies. */
   releaseLeases(): Promise<void>;
 }
 
 /** Called when a save is cut off. */
 const CUT_OFF = new AsyncLocalStorage<() => void>();
 
-/** Resolves once `work` has settled, or never will: a save within it was cut off. */
+/** Resolves once `work` has settled, or once a save within it was cut off, so that it never will. */
 export function untilCutOff(work: () => Promise<unknown>): Promise<void> {
   return new Promise((resolve) => {
     CUT_OFF.run(resolve, work).then(
@@ -34,8 +34,8 @@ export function untilCutOff(work: () => Promise<unknown>): Promise<void> {
 }
 
 /**
- * The storage as a process sees it that is killed at a stop: the save never returns, so that nothing after it happens; no
- * `catch` or `finally` of the program runs, as none does after a kill.
+ * Imitates a kill at `stop`: the save there and all later ones never return. So nothing after them happens, and no
+ * `catch` or `finally` of the program runs, as after a kill.
  */
 export function stoppingStorage(inner: StorageAdapter & { readonly leases: LeaseStore }, stop?: Stop): StoppingStorage {
   const saves: CheckpointDraft[] = [];
@@ -75,7 +75,7 @@ export function stoppingStorage(inner: StorageAdapter & { readonly leases: Lease
   };
 }
 
-/** The same object, with some members of its own. */
+/** The same object with some members replaced. */
 function withMembers<Target extends object>(target: Target, members: Partial<Target>): Target {
   return new Proxy(target, {
     get(_, key) {

@@ -1,8 +1,8 @@
 import type { Reporter, SerializedError, TestCase, TestModule } from "vitest/node";
 
 /**
- * Ends a run with the line that programs look for: `N passed, N failed`, and `, N skipped` where there are any. Before it
- * stand the counts of LangGraph's own suite on each storage.
+ * Ends a run with the line that programs look for: `N passed, N failed`, and `, N skipped` if there are any. Before it
+ * come the counts of LangGraph's own suite on each storage.
  */
 export default class ClosingLineReporter implements Reporter {
   onTestRunEnd(modules: readonly TestModule[], unhandledErrors: readonly SerializedError[]): void {
@@ -11,7 +11,8 @@ export default class ClosingLineReporter implements Reporter {
       const ofModule = countsOf(module.children.allTests());
       counts.passed += ofModule.passed;
       counts.skipped += ofModule.skipped;
-      // A file that fails outside its tests (an import, a hook) has failed, though each of its tests may have passed.
+      // A file that fails outside its tests (in an import or a hook) counts as failed, though each of its tests may
+      // have passed.
       counts.failed += ofModule.failed || (module.state() === "failed" ? 1 : 0);
       for (const suite of module.children.suites()) {
         if (!suite.name.startsWith("LangGraph's suite on")) continue;
@@ -28,7 +29,7 @@ function countsOf(tests: Iterable<TestCase>) {
   const counts = { passed: 0, failed: 0, skipped: 0 };
   for (const test of tests) {
     const { state } = test.result();
-    // One that hasn't ended has failed.
+    // A test that hasn't ended has failed.
     counts[state === "pending" ? "failed" : state] += 1;
   }
   return counts;

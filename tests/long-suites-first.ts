@@ -1,11 +1,11 @@
 import { BaseSequencer, type TestSpecification } from "vitest/node";
 
-/** Files of a few lines that run suites of others. */
+/** Short files that run the suites of others. */
 const LONG_SUITES = /\/tests\/(conformance|systems\/langgraph)\//;
 
 /**
- * Vitest begins with the files that took longest. Where nothing has run yet it begins with the largest: then the longest
- * suites came last, and a processor was idle meanwhile.
+ * Vitest begins with the files that took longest in the last run. Without a last run it begins with the largest files:
+ * then the longest suites came last, while a processor was idle.
  */
 export class LongSuitesFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {

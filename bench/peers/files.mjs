@@ -11,7 +11,7 @@ import { writeDurably } from "../files.mjs";
 import { allocated } from "./peer.mjs";
 import { waymarkStore } from "./waymark.mjs";
 
-/** The header of a checkpoint of ours is in as many. */
+/** The size of a checkpoint's header in our own files. */
 const HEADER_BYTES = 4096;
 
 /** @type {readonly import("./peer.mjs").Peer[]} */

@@ -5,11 +5,11 @@ import { messages } from "../text.mjs";
 
 export const TURNS = 1000;
 const MESSAGE_BYTES = 500;
-/** So many turns make a point of the plot, by their median. */
+/** The plot has a point for so many turns: their median. */
 const WINDOW = 25;
 
 /**
- * How a history grew: after so many turns, what it takes on the disk, and what a save took lately.
+ * How far a history had grown after so many turns: its bytes on the disk, and the recent time of a save.
  *
  * @typedef {object} Point
  * @property {number} turn
@@ -18,7 +18,7 @@ const WINDOW = 25;
  */
 
 /**
- * Every store saves the same growing state, one turn after the other, each turn in another order.
+ * Saves the same growing state in every store, turn by turn. The order of the stores changes each turn.
  *
  * @param {ReadonlyMap<string, import("./peer.mjs").Store>} stores
  * @returns {Promise<Map<string, Point[]>>}

@@ -10,7 +10,7 @@ const ROOT = dirname(dirname(HERE));
 const npm = process.platform === "win32" ? "npm.cmd" : "npm";
 
 /**
- * Installs what package.json of the folder pins, unless it is there.
+ * Installs the packages that the folder's package.json pins, unless they are installed.
  *
  * @param {string} folder
  */
@@ -23,21 +23,21 @@ export function installPackages(folder) {
   );
   if (current) return;
   console.log("Installing the peers; a driver may have to be compiled, which takes a minute …");
-  // No lock file: it would be one more list to keep, and may name a registry's host.
+  // No lock file: it would be another list to keep up to date, and may name a registry's host.
   const flags = ["--omit=optional", "--no-package-lock", "--no-audit", "--no-fund"];
   execFileSync(npm, ["install", "--prefix", folder, ...flags], { cwd: folder, stdio: "inherit", shell: sep === "\\" });
 }
 
 /**
  * @param {string} name
- * @param {string} [from] - The folder of who imports it.
+ * @param {string} [from] - The importing folder.
  */
 export function versionOf(name, from = HERE) {
   return readManifest(folderOf(name, from)).version;
 }
 
 /**
- * The bytes of packages and of all that they need to run. What a compiler left beside a native module doesn't count.
+ * The bytes of packages and of everything they need at run time. Files that a compiler left beside a native module don't count.
  *
  * @param {readonly string[]} names
  */
@@ -57,7 +57,7 @@ export function installedBytes(names) {
 }
 
 /**
- * As Node looks it up.
+ * The folder of a package, found as Node finds it.
  *
  * @param {string} name
  * @param {string} from

@@ -3,7 +3,7 @@ import { emptyCheckpoint, uuid6 } from "@langchain/langgraph-checkpoint";
 import { count, HISTORY } from "./peer.mjs";
 
 /**
- * A task is a thread, a state is its one channel's value, or the values of its channels.
+ * A task is a thread. A state is the value of its only channel, or the values of all its channels.
  *
  * @param {import("@langchain/langgraph-checkpoint").BaseCheckpointSaver} saver
  * @param {{ bytes: () => Promise<number>, close: () => unknown }} rest

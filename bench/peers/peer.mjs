@@ -2,17 +2,17 @@
 import { statSync } from "node:fs";
 
 /**
- * A storage to compare: ours, another package's, or a bare driver as the limit.
+ * A storage to compare: ours, another package's, or a bare driver as the lower limit.
  *
  * @typedef {object} Peer
  * @property {string} name
- * @property {readonly string[]} packages - What its user installs.
- * @property {readonly string[]} [imports] - What its user imports; none for what Node itself brings.
+ * @property {readonly string[]} packages - The packages that its user installs.
+ * @property {readonly string[]} [imports] - The modules that its user imports; none if Node itself has them.
  * @property {(place: string) => Promise<Store>} open - A store of its own for each place.
  */
 
 /**
- * What a peer can do. A member that is missing is a "–" in the table.
+ * The operations of a peer. A missing one is a "–" in the table.
  *
  * @typedef {object} Store
  * @property {(task: string, state: object) => unknown} save - As durable as the peer can.

@@ -8,7 +8,7 @@ const PANEL = { width: 300, height: 260, top: 56, gap: 290, left: 74 };
 const WIDTH = 2 * (PANEL.width + PANEL.gap) + 40;
 const HEIGHT = PANEL.top + PANEL.height + 44;
 const LABEL_HEIGHT = 15;
-/** They differ in lightness too, and are told apart on white and on black. */
+/** The colors differ in lightness too, and can be told apart on white and on black. */
 const COLORS = ["#0f9d76", "#2f81f7", "#8957e5", "#d1242f", "#bf8700", "#bc4c9b", "#6e7781", "#9a6700"];
 
 /** @typedef {import("./histories.mjs").Point} Point */
@@ -78,7 +78,7 @@ function panel(histories, { title, left, measure, format }) {
 }
 
 /**
- * Labels in the order of their values, so far from each other that each can be read.
+ * Labels in the order of their values, moved apart so that each can be read.
  *
  * @template {{ height: number }} Label
  * @param {readonly Label[]} labels

@@ -1,5 +1,5 @@
 // @ts-check
-// One server with its own defaults: every commit is synced. Each store has a schema of its own.
+// One server with its own defaults, so every commit is synced. Each store has a schema of its own.
 import { EventEmitter, on } from "node:events";
 import { basename } from "node:path";
 import { DBOS } from "@dbos-inc/dbos-sdk";
@@ -11,7 +11,7 @@ import { langgraphStore } from "./langgraph.mjs";
 import { count, HISTORY, INCOMPLETE } from "./peer.mjs";
 import { waymarkStore } from "./waymark.mjs";
 
-/** DBOS's own default is 10; each peer gets the same. */
+/** DBOS's own default is 10. Each peer gets the same. */
 const CONNECTIONS = 16;
 
 /** @returns {Promise<{ peers: readonly import("./peer.mjs").Peer[], version: string, close: () => Promise<void> }>} */
@@ -69,7 +69,7 @@ export async function startPostgresPeers() {
 /** @param {string} connectionString */
 function newPool(connectionString) {
   const pool = new pg.Pool({ connectionString, max: CONNECTIONS });
-  // The server may end first.
+  // The server may end before its clients.
   pool.on("error", () => undefined);
   return pool;
 }
@@ -87,7 +87,7 @@ async function bytesOf(pool, schema) {
 }
 
 /**
- * The least that finds a task's latest state again. A turn is its message alone.
+ * The smallest table that can find a task's latest state. A turn stores only its message.
  *
  * @param {pg.Pool} pool
  * @param {string} schema
@@ -146,7 +146,7 @@ const DBOS_SCHEMA = "dbos";
 /** @typedef {{ saveStep: (output: unknown) => Promise<void>, end: () => Promise<unknown> }} DbosTask */
 
 /**
- * A task is a workflow, which makes a step of whatever it is handed and waits for the next.
+ * A task is a workflow. It makes a step of each value that it receives, and waits for the next.
  *
  * @param {string} url
  * @param {pg.Pool} pool

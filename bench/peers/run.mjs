@@ -25,13 +25,13 @@ const { filePeers } = await import("./files.mjs");
 const { sqlitePeers } = await import("./sqlite.mjs");
 const { startPostgresPeers } = await import("./postgres.mjs");
 
-// On the project's own disk: the system's folder for temporary files may be in memory, where fsync costs nothing.
+// On the project's own disk, because the system's folder for temporary files may be in memory, where fsync is free.
 const cache = join(root, "node_modules/.cache");
 mkdirSync(cache, { recursive: true });
 const folder = mkdtempSync(join(cache, "waymark-peers-"));
 process.once("exit", () => rmSync(folder, { recursive: true, force: true }));
 const starting = startPostgresPeers();
-// A server removes its folder when this process exits, but not before it has started.
+// A server removes its folder when this process exits, but only once it has started.
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"])
   process.once(signal, () => starting.finally(() => process.exit(1)));
 
@@ -43,7 +43,7 @@ const rows = [];
 console.log(`Growing histories of ${TURNS} turns …`);
 const histories = await inStores("history", growHistories);
 
-console.log("Saving, listing, looking for what is incomplete …");
+console.log("Saving, listing, finding incomplete tasks …");
 await inStores("saves", benchSaves);
 await inStores("lists", benchLists);
 rows.push({
@@ -164,7 +164,7 @@ function report() {
 }
 
 /**
- * Those that can do it.
+ * The calls of the stores that support the operation.
  *
  * @param {ReadonlyMap<string, import("./peer.mjs").Store>} stores
  * @param {(store: import("./peer.mjs").Store) => (() => unknown) | undefined} call
@@ -180,7 +180,7 @@ function contestants(stores, call) {
 }
 
 /**
- * A call that found less than there is would look fast.
+ * Checks the count, because a call that finds too little would look fast.
  *
  * @param {Promise<number>} found
  * @param {number} expected

@@ -62,7 +62,7 @@ function openDatabase(path) {
 }
 
 /**
- * What a database takes once its log is part of it.
+ * A database's bytes, after its log was moved into it.
  *
  * @param {Database.Database} database
  * @param {string} path
@@ -73,7 +73,7 @@ function settled(database, path) {
 }
 
 /**
- * The least that finds a task's latest state again. A turn is its message alone.
+ * The smallest table that can find a task's latest state. A turn stores only its message.
  *
  * @param {Database.Database} database
  * @param {string} path
@@ -118,8 +118,8 @@ function bareStore(database, path) {
 }
 
 /**
- * A key per task, and per turn of the history. The database is looked at by its own driver alone: a second copy of SQLite in this process would
- * drop the first one's locks.
+ * A key per task, and per turn of the history. Only its own driver opens the database: a second copy of SQLite in this
+ * process would drop the first one's locks.
  *
  * @param {string} path
  * @returns {Promise<import("./peer.mjs").Store>}

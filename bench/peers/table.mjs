@@ -2,7 +2,7 @@
 import { time } from "../report.mjs";
 
 /**
- * A Markdown table that a terminal shows well, too. What a peer has no measure for is a "–".
+ * A Markdown table that a terminal shows well, too. A missing value is a "–".
  *
  * @param {readonly string[]} columns
  * @param {readonly { what: string, cells: Readonly<Record<string, string>> }[]} rows

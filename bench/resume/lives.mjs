@@ -4,7 +4,7 @@ import { spawn } from "node:child_process";
 import { mkdtempSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
-/** A run that has done nothing new for so long doesn't go on. OpenWorkflow waits for 30 s. */
+/** If a run does nothing new for this long, it counts as stuck. OpenWorkflow waits for 30 s. */
 const MOST_MS = 60_000;
 
 /** The traces of a life. @typedef {{ ended: "done" | "killed" | "failed" | "waits", message: string, startedMs: number, lines: readonly Line[] }} Life */

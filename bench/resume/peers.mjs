@@ -1,11 +1,11 @@
 // @ts-check
-// Who is compared, and what each needs.
+// The peers to compare, and the servers that each needs.
 import { statSync } from "node:fs";
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 
 /**
- * A peer: a program of this folder that begins the run, or goes on with it.
+ * A peer: a program of this folder that begins the run, or resumes it.
  *
  * @typedef {object} Peer
  * @property {string} name
@@ -13,7 +13,7 @@ import { join } from "node:path";
  * @property {string} services - The servers that must run beside the program.
  * @property {(place: Place) => string} place - The program's RESUME_PLACE.
  * @property {(place: Place, server: Server) => Promise<number>} bytes - The space that one run takes.
- * @property {string} [packageName] - Whose version is shown.
+ * @property {string} [packageName] - The package whose version is shown.
  * @property {Readonly<Record<string, string>>} [env] - More variables for the program.
  */
 

@@ -5,13 +5,13 @@ import { appendFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 
 const { RESUME_LEDGER = "", RESUME_KILL = "", RESUME_CHANGE = "", RESUME_TIMED = "" } = process.env;
-/** So many steps are timed. */
+/** How many steps are timed. */
 const TIMED = 100;
 const SLOW_MS = 300;
 
 /** The names of the steps, in the order in which they are recorded. */
 export const STEPS = ["plan", "fetch", "left", "right", "build", "turn 1", "turn 2", "turn 3", "turn 4", "report"];
-/** In this step a program is killed that is then changed. */
+/** The program is killed in this step, then changed. */
 export const CHANGED_IN = "build";
 
 /** A peer's step: runs `body` and records its result, or gives the recorded one. @typedef {(name: string, body: () => Promise<string>) => Promise<string>} Step */

@@ -15,7 +15,7 @@ import { CHANGED_IN, STEPS } from "./program.mjs";
 
 const TABLE = /(?<=<!-- npm run bench:resume -- --write -->\n).*(?=<!-- end -->)/s;
 const CHANGES = ["renamed", "inserted", "moved"];
-/** So many runs of a peer at once: most of them wait for a lease to expire. */
+/** How many runs of a peer go side by side. Most of them wait for a lease to expire. */
 const AT_ONCE = 2;
 
 const root = join(import.meta.dirname, "../..");
@@ -23,7 +23,7 @@ const { values: options } = parseArgs({
   options: { write: { type: "boolean", default: false }, only: { type: "string", default: "" } },
 });
 installPackages(import.meta.dirname);
-// On the project's own disk: the system's folder for temporary files may be in memory, where fsync costs nothing.
+// On the project's own disk, because the system's folder for temporary files may be in memory, where fsync is free.
 const caches = join(root, "node_modules/.cache");
 mkdirSync(caches, { recursive: true });
 const cache = mkdtempSync(join(caches, "waymark-resume-"));
@@ -108,7 +108,7 @@ async function cellsOf(peer) {
 }
 
 /**
- * The program is killed, and another version of it started.
+ * Kills the program, and starts another version of it.
  *
  * @param {import("./peers.mjs").Peer} peer
  * @param {string} change

@@ -48,7 +48,7 @@ export class CaseStore implements ConformanceStore {
   async damage(adapter: StorageAdapter, taskId: string, id: string, part: DamagedPart): Promise<StorageAdapter> {
     if (!this.#module.damage) {
       throw new TypeError(
-        `${this.#moduleUrl} must export damage(location, taskId, id, part): a durable adapter is tested with damaged records.`,
+        `${this.#moduleUrl} must export damage(location, taskId, id, part): the suite tests durable adapters with damaged records.`,
       );
     }
     await adapter.close();

@@ -5,12 +5,12 @@ import { type CheckpointSummary, findDamage, type StoredCheckpoint, seal, summar
 import { type CheckpointErrorCode, codeOf } from "../contract/errors.js";
 import type { Appended } from "./drafts.js";
 
-/** Throws with the obligation if the condition doesn't hold. */
+/** Throws an AssertionError with the obligation if the condition doesn't hold. */
 export function holds(met: boolean, obligation: string): asserts met {
   if (!met) throw new AssertionError({ message: obligation, actual: met, expected: true, operator: "holds" });
 }
 
-/** Throws if the two differ as data. */
+/** Throws unless the two are equal as data. */
 export function same(actual: unknown, expected: unknown, obligation: string): void {
   const [left, right] = [plain(actual), plain(expected)];
   if (isDeepStrictEqual(left, right)) return;
@@ -18,7 +18,7 @@ export function same(actual: unknown, expected: unknown, obligation: string): vo
   throw new AssertionError({ message, actual: left, expected: right, operator: "deepStrictEqual" });
 }
 
-/** Throws unless the record is what was appended: every field, the seal, each byte. */
+/** Throws unless the record equals the appended one: every field, the seal, each byte. */
 export function sameAsAppended(
   found: StoredCheckpoint | CorruptRecord | undefined,
   expected: Appended,
@@ -27,14 +27,14 @@ export function sameAsAppended(
   const name = `${how} MUST give the checkpoint that was appended`;
   const record = intact(found, name);
   const { payload, seal: sealed, ...summary } = record;
-  same(summary, summaryOf(expected), `${name}, each field as it was, absent ones absent`);
+  same(summary, summaryOf(expected), `${name}, with each field unchanged and absent ones absent`);
   same(payload.encoding, expected.payload.encoding, `${name}: its encoding`);
   same(payload.sha256, expected.payload.sha256, `${name}: its digest`);
-  holds(sameBody(payload.body, expected.payload.body), `${name}: its body, to the byte and as the same type`);
-  same(sealed, seal(record), `${how} MUST give a record whose seal holds: seal it on append and on setStatus`);
+  holds(sameBody(payload.body, expected.payload.body), `${name}with the same body, to the byte and as the same type`);
+  same(sealed, seal(record), `${how} MUST give a record whose seal holds: seal the record on append and on setStatus`);
 }
 
-/** Throws unless the record is whole as one of the two was: header and payload of one moment. */
+/** Throws unless the record equals one of the two, with header and payload of the same one. */
 export function sameAsEither(
   found: StoredCheckpoint | CorruptRecord,
   [former, later]: readonly [former: Appended, later: Appended],
@@ -45,27 +45,27 @@ export function sameAsEither(
   sameAsAppended(found, payload.sha256 === former.payload.sha256 ? former : later, what);
 }
 
-/** The record, if it is one. Throws if it is missing or corrupt. */
+/** Returns the item if it is a record. Throws if it is missing or corrupt. */
 export function intact<Found extends object>(found: Found | CorruptRecord | undefined, obligation: string): Found {
   if (found === undefined) return failed(`${obligation}, but it gave nothing`);
   return isCorrupt(found) ? failed(`${obligation}, but it gave ${show(found)}`) : found;
 }
 
 /**
- * Whether a damaged record was reported: as a CorruptRecord, or as a record that fails the manager's checks of seal and
+ * Whether an item reports damage: as a CorruptRecord, or as a record that fails the manager's checks of seal and
  * digest.
  */
 export function isReported(found: StoredCheckpoint | CorruptRecord | undefined): boolean {
   return found !== undefined && damageOf(found) !== undefined;
 }
 
-/** Says what is wrong with an item, and where it is; `undefined` if it seems intact. */
+/** The reason and place of an item's damage; `undefined` if it seems intact. */
 export function damageOf(item: StoredCheckpoint | CheckpointSummary | CorruptRecord): string | undefined {
   if (isCorrupt(item)) return `${item.reason} (${item.location})`;
   return "payload" in item ? findDamage(item) : undefined;
 }
 
-/** Throws unless these are the ids of the items, in order; `corrupt` stands for a damaged one. */
+/** Throws unless the items have these ids, in order; `corrupt` stands for a damaged one. */
 export function sameIds(
   items: readonly (StoredCheckpoint | CheckpointSummary | CorruptRecord)[],
   expected: readonly string[],
@@ -84,7 +84,7 @@ export async function refused(code: CheckpointErrorCode, call: Promise<unknown>,
   try {
     answer = await call;
   } catch (error) {
-    // By its code, not its class: if two copies of the package are loaded, their classes differ.
+    // Checks the code, not the class: if two copies of the package are loaded, their classes differ.
     const found = codeOf(error);
     if (found === code) return;
     const message = `${obligation}: an error with the code ${code}, but it threw ${show(error)}`;
@@ -104,7 +104,7 @@ export function ascending(sequences: readonly number[], obligation: string): voi
   same(sequences, sorted, `${obligation}, each above the one before`);
 }
 
-/** A value for a message, in a few lines at most. */
+/** A value for a message, shortened to a few lines. */
 export function show(value: unknown): string {
   return inspect(value, { depth: 6, breakLength: 120, compact: 10, maxStringLength: 200, maxArrayLength: 40 });
 }
@@ -123,8 +123,8 @@ function bytesOfView(view: ArrayBufferView): Buffer {
 }
 
 /**
- * The value rebuilt from plain objects, so that only data is compared: not prototypes, nor the kind of byte array. A key
- * with the value undefined stays, and `__proto__` stays a key.
+ * Rebuilds the value from plain objects, so that only data is compared: neither prototypes nor the kind of byte array.
+ * A key with the value undefined stays, and `__proto__` stays a key.
  */
 function plain(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(plain);

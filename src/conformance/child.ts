@@ -10,7 +10,7 @@ const [, , moduleUrl = "", location = ""] = process.argv;
 const module = await loadModule(moduleUrl);
 const adapter = await module.open(location);
 
-// Requests start in the order they arrive and are not awaited: their calls run concurrently, as in one program.
+// Requests start in arrival order and aren't awaited, so their calls run concurrently, as in one program.
 process.on("message", (request: Request) => {
   if (request.kind === "answer") void answer(request.number, request.call);
   else if (request.kind === "die-after") void dieAfter(request.call);
@@ -36,7 +36,7 @@ async function dieAfter(call: Call): Promise<void> {
   } catch (error) {
     last = JSON.stringify({ refusal: messageOf(error) });
   }
-  // Synchronous: the answer is out before the kill, and the adapter gets no turn to finish anything.
+  // Synchronous: the answer is written before the kill, and the adapter gets no turn to finish anything.
   writeSync(1, last);
   die();
 }
@@ -92,7 +92,7 @@ async function collect(items: AsyncIterable<object>): Promise<unknown[]> {
   return collected;
 }
 
-/** Drops the cause of a CorruptRecord: it may be a value that can't be sent. */
+/** Drops a CorruptRecord's cause, which may be a value that can't be sent. */
 function sendable(item: object | undefined): unknown {
   return item && "cause" in item ? { ...item, cause: undefined } : item;
 }

@@ -8,11 +8,13 @@ export interface ConformanceCase {
   readonly name: string;
   /** The adapter's obligation, in one sentence without its subject. */
   readonly promise: string;
-  /** The case runs only for adapters that declare this capability. Without it, the case runs for every adapter. */
+  /** If given, the case runs only for adapters with this capability. Otherwise it runs for every adapter. */
   readonly needs?: keyof AdapterCapabilities;
-  /** The case runs only if the harness says that the adapter has this optional part. */
+  /** If given, the case runs only if the harness says that the adapter has this optional part. */
   readonly about?: OptionalMethod;
-  /** For durable adapters the case runs again, with the store closed and reopened between writing and reading. */
+  /**
+   * For durable adapters, the case runs a second time, with the store closed and reopened between writing and reading.
+   */
   readonly replayed?: true;
   run(store: ConformanceStore): Promise<void>;
 }
@@ -20,16 +22,16 @@ export interface ConformanceCase {
 /** Whether `carryOn` keeps the instance or reopens the store. */
 export type LifecycleState = "fresh" | "reopened";
 
-/** A case's own store, and ways to open it. Everything that the case opened is closed after it. */
+/** A case's own store, and ways to open it. Everything that the case opens is closed afterwards. */
 export interface ConformanceStore {
   readonly location: string;
   readonly capabilities: AdapterCapabilities;
   readonly offers: readonly OptionalMethod[];
   /** A new instance on the location. */
   open(): Promise<StorageAdapter>;
-  /** Called between writing and reading. Returns the same instance, or closes it and opens a new one. */
+  /** Closes the instance and opens a new one, whatever `carryOn` does. */
   carryOn(adapter: StorageAdapter): Promise<StorageAdapter>;
-  /** Closes the instance and opens a new one, in either lifecycle state. */
+  /** Closes the instance and opens a new one, in both lifecycle states. */
   reopen(adapter: StorageAdapter): Promise<StorageAdapter>;
   /** Closes the instance, damages the checkpoint and opens a new one. */
   damage(adapter: StorageAdapter, taskId: string, id: string, part: DamagedPart): Promise<StorageAdapter>;

@@ -1,18 +1,18 @@
 import { createHash } from "node:crypto";
 import type { CheckpointDraft } from "../contract/checkpoint.js";
 
-/** The parts of a draft that a case chooses; the rest has defaults. */
+/** The parts of a draft that a case sets; the rest has defaults. */
 export interface DraftParts extends Partial<Omit<CheckpointDraft, "taskId" | "id" | "payload" | "sizeBytes">> {
-  /** Text must be what `JSON.stringify` writes. */
+  /** A text must be exactly as `JSON.stringify` writes it. */
   readonly body?: string | Uint8Array;
 }
 
-/** A draft that was appended, with the sequence it got. */
+/** An appended draft, with its sequence. */
 export interface Appended extends CheckpointDraft {
   readonly sequence: number;
 }
 
-/** A valid draft, as the manager would make it. Drafts of different ids have different payloads. */
+/** A valid draft, as the manager would make it. Drafts with different ids have different payloads. */
 export function draft(taskId: string, id: string, parts: DraftParts = {}): CheckpointDraft {
   const { body = JSON.stringify({ taskId, id }), ...fields } = parts;
   return {

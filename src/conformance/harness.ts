@@ -5,13 +5,16 @@ export interface ConformanceHarness {
   /** The name in reports: `json-file`. */
   readonly name: string;
   /**
-   * A built JavaScript module, as a URL or a path, with the exports of {@link ConformanceModule}. The suite imports it in
-   * this process and in the processes that it starts, and kills some of those.
+   * A built JavaScript module, as a URL or a path, with the exports of {@link ConformanceModule}. The suite imports it
+   * in this process and in processes that it starts, and kills some of those.
    */
   readonly module: URL | string;
-  /** The capabilities that the adapter declares; a case compares the two. They decide which cases run. */
+  /**
+   * The capabilities that the adapter declares. They decide which cases run; a case checks that they are the adapter's
+   * own.
+   */
   readonly capabilities: AdapterCapabilities;
-  /** The optional parts that the adapter has: their cases run. Default: none. */
+  /** The optional parts that the adapter has. Their cases run. Default: none. */
   readonly offers?: readonly OptionalMethod[] | undefined;
   /** A new, empty location for one case: a folder or file that needn't exist yet, or a URL. */
   newLocation(): Promise<string> | string;
@@ -25,23 +28,23 @@ export const OPTIONAL_METHODS: readonly OptionalMethod[] = ["leases", "maintenan
 
 /** The exports of the harness's module. */
 export interface ConformanceModule {
-  /** Opens an adapter on a location, in any process. Others may be open on it. */
+  /** Opens an adapter on a location, in any process. Others may have the location open, too. */
   open(location: string): StorageAdapter | Promise<StorageAdapter>;
   /**
-   * Damages one stored checkpoint as a failing disk would. No adapter is open on the location then. Durable adapters must
-   * have it.
+   * Damages one stored checkpoint as a failing disk would. No adapter has the location open then. Durable adapters must
+   * export it.
    */
   damage?(location: string, taskId: string, id: string, part: DamagedPart): void | Promise<void>;
 }
 
 /**
- * How a stored checkpoint is damaged. `summary`: `list` can't read it any more. `payload`: the body differs from what was
- * stored. `missing`: the body is gone, and the rest is there. A store that keeps all in one place may damage more of it
- * each time.
+ * How a stored checkpoint is damaged. `summary`: `list` can't read it any more. `payload`: the body differs from the
+ * stored one. `missing`: the body is gone, and the rest is there. A store that keeps everything in one place may damage
+ * more of it each time.
  */
 export type DamagedPart = "summary" | "payload" | "missing";
 
-/** All of them, for cases that test each. */
+/** All ways to damage a checkpoint, for cases that test each. */
 export const DAMAGED_PARTS: readonly DamagedPart[] = ["summary", "payload", "missing"];
 
 /** The functions of a test runner: vitest, node:test, Mocha, Jasmine or Jest. */

@@ -5,9 +5,9 @@ import type { JsonObject } from "../contract/checkpoint.js";
  * refuse. All are different, well-formed and at most 512 UTF-16 units, so they are valid task ids and checkpoint ids.
  */
 export const HOSTILE_NAMES: readonly string[] = [
-  // Case and normal form. The last two pairs are one letter each: composed and decomposed, K and the kelvin sign.
+  // Case and normal form. The last two pairs are one letter each: composed and decomposed é; K and the kelvin sign.
   ...["Task", "task", "TASK", "tasK", "caf\u00e9", "cafe\u0301", "K", "\u212a", "stra\u00dfe", "strasse"],
-  // Paths, and names that a careless escaping makes equal.
+  // Paths, and names that careless escaping would make equal.
   ...[".", "..", "...", "/", "//", "a/b", "a/../b", "a\\b", "a//b", "../../up", "/etc/passwd", "C:\\x", "~", "-rf"],
   ...["a%b", "a%2fb", "a%2Fb", "a%252fb", "%", "%00", "a_b", "a-b", "a+b", "a b", "a@b", "a~b", "a=b", "a,b", "a;b"],
   // Names that some file systems shorten or reserve.
@@ -29,9 +29,9 @@ export const HOSTILE_NAMES: readonly string[] = [
     'a"b',
     "a|b",
   ],
-  // Names that stores use themselves.
+  // Names that stores use for their own files.
   ...["checkpoints.json", "000001.json", ".lock", ".tmp", "index", "1", "01", "1e3", "null", "undefined", "all", "*"],
-  // Properties that every object has.
+  // Names of properties that every object has.
   ...["__proto__", "constructor", "hasOwnProperty", "toString", "prototype", "length", "then"],
   // Query languages, formats, templates.
   ...[

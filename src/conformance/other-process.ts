@@ -36,8 +36,8 @@ interface Waiting {
 }
 
 /**
- * An adapter in another process, used like one in this process. Calls start there in the order they were made here, and
- * run concurrently. Iterations are collected there first.
+ * An adapter in another process, used like one in this process. Calls start there in call order and run concurrently.
+ * An iteration is collected there before it is sent.
  */
 export class OtherProcess implements StorageAdapter {
   readonly name = "other process";
@@ -60,9 +60,9 @@ export class OtherProcess implements StorageAdapter {
   private constructor(moduleUrl: string, location: string, capabilities: AdapterCapabilities) {
     this.capabilities = capabilities;
     this.#child = fork(childScript(), [moduleUrl, location], {
-      // Not this process's options: they may load a test runner.
+      // Without this process's options, which may load a test runner.
       execArgv: [],
-      // Sends bytes as bytes, and keeps absent apart from undefined.
+      // Sends bytes as bytes, and distinguishes a missing property from an undefined one.
       serialization: "advanced",
       stdio: ["ignore", "pipe", "pipe", "ipc"],
     });
@@ -123,7 +123,7 @@ export class OtherProcess implements StorageAdapter {
     await this.#call({ method: "close", args: [] });
   }
 
-  /** Makes the call there, and kills the process (SIGKILL) at the moment its promise resolves. */
+  /** Makes the call there, and kills the process (SIGKILL) the moment its promise resolves. */
   async dieAfter(call: Call): Promise<unknown> {
     this.#send({ kind: "die-after", call });
     const { answered, answer } = await this.#lastWords();
@@ -131,13 +131,13 @@ export class OtherProcess implements StorageAdapter {
     return answer;
   }
 
-  /** Makes the call there, and kills the process this many turns of its event loop later, or once it is answered. */
+  /** Makes the call there, and kills the process after this many turns of its event loop, or once it has answered. */
   async dieWithin(turns: number, call: Call): Promise<LastWords> {
     this.#send({ kind: "die-within", call, turns });
     return this.#lastWords();
   }
 
-  /** Stops the process (SIGSTOP), as a machine that sleeps does, until {@link continue}. */
+  /** Stops the process (SIGSTOP) until {@link continue}, as a machine that sleeps does. */
   pause(): void {
     this.#child.kill("SIGSTOP");
   }
@@ -172,7 +172,7 @@ export class OtherProcess implements StorageAdapter {
     });
   }
 
-  /** The process has ended: nothing more comes. */
+  /** The process has ended, so no more messages come. */
   #giveUp(): void {
     for (const { reject } of this.#waiting.values()) reject(this.#endedEarly("it had answered"));
     this.#waiting.clear();

@@ -19,9 +19,9 @@ export type Call =
 /** A message from the suite to another process. */
 export type Request =
   | { readonly kind: "answer"; readonly number: number; readonly call: Call }
-  /** Dies at the moment the call is answered. The answer is the last thing it writes to its standard output. */
+  /** Dies the moment the call is answered. The answer is the last thing it writes to its standard output. */
   | { readonly kind: "die-after"; readonly call: Call }
-  /** Dies this many turns of the event loop after the call, or when it is answered if that is sooner. */
+  /** Dies this many turns of the event loop after the call, or when it has answered, if that is sooner. */
   | { readonly kind: "die-within"; readonly call: Call; readonly turns: number }
   /** Closes the adapter and exits. */
   | { readonly kind: "end" };

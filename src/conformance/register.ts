@@ -51,21 +51,21 @@ export async function runConformanceCase(
   try {
     await conformanceCase.run(store);
   } catch (error) {
-    // The failure of the case says more than a failure to clean up after it.
+    // The case's failure says more than a failed cleanup after it.
     await store.release().catch(() => undefined);
     throw explained(error, conformanceCase);
   }
   await store.release();
 }
 
-/** An adapter's own error doesn't say what the case expected: this adds it. */
+/** Adds the case's obligation to an adapter's own error, which doesn't mention it. */
 function explained(error: unknown, { name, promise }: ConformanceCase): unknown {
   if (error instanceof AssertionError) return error;
   const message = error instanceof Error ? error.message : String(error);
   return new Error(`${name}: an adapter ${promise}; here a call failed: ${message}`, { cause: error });
 }
 
-/** A misspelled capability would leave out cases. */
+/** A misspelled capability would silently leave out cases. */
 function checkHarness(harness: ConformanceHarness): void {
   checkKeys(
     "ConformanceHarness",

@@ -6,7 +6,7 @@ import { damageOf, same, sameAsAppended } from "./check.js";
 import type { ConformanceStore } from "./conformance-case.js";
 import type { Appended } from "./drafts.js";
 
-/** Appends the drafts one after the other. */
+/** Appends the drafts one after another. */
 export async function appendAll(adapter: StorageAdapter, all: readonly CheckpointDraft[]): Promise<Appended[]> {
   const appended: Appended[] = [];
   for (const one of all) appended.push({ ...one, sequence: await adapter.append(one) });
@@ -18,15 +18,15 @@ export async function appendAtOnce(adapter: StorageAdapter, all: readonly Checkp
   return Promise.all(all.map(async (one) => ({ ...one, sequence: await adapter.append(one) })));
 }
 
-/** Lets so many turns of the event loop pass: as many other calls come as far as they get. */
+/** Waits for so many turns of the event loop, so that other calls proceed meanwhile. */
 export async function pass(turns: number): Promise<void> {
   for (let turn = 0; turn < turns; turn++) await nextTurn();
 }
 
-/** How many turns pass between two calls that meet, so that they meet at different places. */
+/** The numbers of turns between two concurrent calls, so that they meet at different points. */
 export const MEETINGS: readonly number[] = [0, 1, 2, 5];
 
-/** Runs the body with an instance, then closes that. */
+/** Runs the body with an instance, then closes the instance. */
 export async function withOpen<Result>(
   store: ConformanceStore,
   body: (adapter: StorageAdapter) => Promise<Result>,
@@ -49,7 +49,7 @@ export async function collect<Item>(items: AsyncIterable<Item>): Promise<Item[]>
   return collected;
 }
 
-/** The ids of summaries or records, in order; for a corrupt one, its damage in words. */
+/** The ids of summaries or records, in order; for a corrupt one, a description of its damage. */
 export async function idsOf(items: AsyncIterable<CheckpointSummary | CorruptRecord>): Promise<string[]> {
   return (await collect(items)).map((item) => (isCorrupt(item) ? `corrupt: ${damageOf(item)}` : item.id));
 }
@@ -79,24 +79,25 @@ export async function expectStored(adapter: StorageAdapter, all: readonly Append
   );
 }
 
-/**
- * Those of the appends that came after a concurrent removal of their task: from the one with which the numbering started
- * again.
- */
+/** The appends after a concurrent removal of their task: from the one where the numbering started again. */
 export function sinceRemoval(appended: readonly Appended[]): readonly Appended[] {
   const first = appended.findIndex(({ sequence }) => sequence === 1);
   return first === -1 ? [] : appended.slice(first);
 }
 
-/** The sequence of the one append that won against its rivals. Throws unless the others conflicted. */
+/** The sequence of the one append that won. Throws unless the others conflicted. */
 export async function soleWinner(rivals: readonly Promise<number>[]): Promise<number> {
   const outcomes = await Promise.allSettled(rivals);
   const winners = outcomes.flatMap((outcome) => (outcome.status === "fulfilled" ? [outcome.value] : []));
-  const obligation = "of appends that expect the same newest checkpoint exactly one MUST win";
+  const obligation = "exactly one of the appends that expect the same newest checkpoint MUST win";
   same(winners.length, 1, obligation);
   for (const outcome of outcomes) {
     if (outcome.status === "rejected") {
-      same(codeOf(outcome.reason), "CHECKPOINT_CONFLICT", `${obligation}, and the others be refused as a conflict`);
+      same(
+        codeOf(outcome.reason),
+        "CHECKPOINT_CONFLICT",
+        `${obligation}, and the others MUST be refused as a conflict`,
+      );
     }
   }
   return winners[0] ?? 0;

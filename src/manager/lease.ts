@@ -7,48 +7,51 @@ import { checkKeys, keysOf } from "../contract/keys.js";
 import type { LeaseStore } from "../contract/leases.js";
 
 export interface LeaseOptions {
-  /** How long the lease lasts without a renewal, in milliseconds, from 100. It renews itself after a third. Default 30,000. */
+  /**
+   * How long the lease lasts without a renewal, in milliseconds, from 100. It renews itself after a third of that time.
+   * Default 30,000.
+   */
   readonly ttlMs?: number | undefined;
   /**
-   * Shown to others who claim the task. Default: the machine's name, the process id, and what tells this process from all
-   * others. On SQLite and files (on Linux) the lease of the default holder is free once its process has ended; with a holder
-   * of your own it expires.
+   * Shown to others who claim the task. Default: the machine's name, the process id, and a mark that distinguishes this
+   * process from all others. On SQLite and files (on Linux), the default holder's lease is free once its process has
+   * ended. The lease of any other holder must expire.
    */
   readonly holder?: string | undefined;
 }
 
 /**
- * The right to run a task, until it is released or lost. Give it to `save`, `setStatus` and `remove`: once it is lost, they
- * store nothing, and throw a LeaseLostError.
+ * The right to run a task, until it is released or lost. Pass it to `save`, `setStatus` and `remove`: once the lease is
+ * lost, they store nothing and throw a LeaseLostError.
  */
 export interface Lease extends AsyncDisposable {
   readonly taskId: string;
   readonly holder: string;
   /**
-   * The fencing token: 1, 2, 3 … per task. Every claim of the task gets a higher one; so does this lease if it is renewed after
-   * it has expired.
+   * The fencing token: 1, 2, 3 … per task. Every claim of the task gets a higher one. If this lease is renewed after it
+   * has expired, it gets a higher one too.
    */
   readonly token: number;
-  /** When it expires unless it is renewed, in ISO 8601 UTC by this machine's clock. */
+  /** When the lease expires unless it is renewed, in ISO 8601 UTC by this machine's clock. */
   readonly expiresAt: string;
   /**
-   * Aborts with the LeaseLostError once the lease is lost or released. It aborts at once if the lease expires, or if a write
-   * under it is refused. If the process was blocked or suspended beyond its time, the storage is asked first: it aborts only if
-   * somebody else has claimed the task meanwhile.
+   * Aborts with a LeaseLostError once the lease is lost or released: when it expires, or when a write under it is
+   * refused. If the process was blocked or suspended for longer than the lease's time, it asks the storage first. Then
+   * it aborts only if another runner has claimed the task meanwhile.
    */
   readonly signal: AbortSignal;
   /**
-   * Renews it now, unless a renewal is under way: then it waits for that one. One that has expired is claimed again, unless
-   * somebody else has claimed the task since.
+   * Renews the lease now. If a renewal is under way, waits for that one. An expired lease is claimed again, unless
+   * another runner has claimed the task since.
    *
-   * @throws {LeaseLostError} It is lost.
+   * @throws {LeaseLostError} The lease is lost.
    */
   renew(): Promise<void>;
-  /** Ends it: the task is free. Idempotent. Release a lost one, too: the storage may still hold it. */
+  /** Ends the lease, so that the task is free. Idempotent. Release a lost lease, too: the storage may still hold it. */
   release(): Promise<void>;
 }
 
-/** Who has a task, and until when. */
+/** Who has a task's lease, and until when. */
 export type LeaseInfo = Pick<Lease, "taskId" | "holder" | "token" | "expiresAt">;
 
 const DEFAULT_TTL_MS = 30_000;
@@ -59,9 +62,9 @@ const LATE_MS = 100;
 /**
  * Claims a task.
  *
- * @throws {LeaseHeldError} Somebody else has it.
+ * @throws {LeaseHeldError} Another runner has it.
  * @throws {LeaseLostError} It expired before the storage answered.
- * @throws {UnsupportedOperationError} The storage gives no leases.
+ * @throws {UnsupportedOperationError} The storage has no leases.
  */
 export async function claimLease(storage: StorageAdapter, taskId: string, options: LeaseOptions): Promise<TaskLease> {
   checkKeys("LeaseOptions", options, keysOf<LeaseOptions>({ ttlMs: true, holder: true }));
@@ -76,12 +79,12 @@ export async function claimLease(storage: StorageAdapter, taskId: string, option
   const answeredAtMs = performance.now();
   const claimed = { taskId, holder, token, ttlMs };
   if (answeredAtMs - askedAtMs < renewalMs(ttlMs)) return new TaskLease(leases, { ...claimed, askedAtMs });
-  // Too much of its time is over to wait for the first renewal.
+  // Renewed at once: the first timed renewal would come too late.
   await renewOrRelease(leases, claimed);
   return new TaskLease(leases, { ...claimed, askedAtMs: answeredAtMs });
 }
 
-/** @throws {UnsupportedOperationError} The storage gives no leases. */
+/** @throws {UnsupportedOperationError} The storage has no leases. */
 export async function leaseInfo(storage: StorageAdapter, taskId: string): Promise<LeaseInfo | undefined> {
   const held = await leasesOf(storage).current(taskId);
   if (held === undefined) return undefined;
@@ -91,10 +94,10 @@ export async function leaseInfo(storage: StorageAdapter, taskId: string): Promis
 
 function leasesOf({ leases, name }: StorageAdapter): LeaseStore {
   if (leases !== undefined) return leases;
-  throw new UnsupportedOperationError(`The ${name} storage gives no leases. Nothing was changed.`);
+  throw new UnsupportedOperationError(`The ${name} storage has no leases. Nothing was changed.`);
 }
 
-/** How long after the last renewal the next one is due. */
+/** How long after one renewal the next one is due. */
 function renewalMs(ttlMs: number): number {
   return ttlMs / 3;
 }
@@ -112,7 +115,7 @@ async function renewOrRelease(leases: LeaseStore, { taskId, token, ttlMs }: Omit
 
 function lostLease(taskId: string, token: number, why: string): LeaseLostError {
   const message = `The lease of task ${JSON.stringify(taskId)} under token ${token} is lost: ${why}.`;
-  return new LeaseLostError(`${message} Stop this run, and claim the task anew.`, { taskId });
+  return new LeaseLostError(`${message} Stop this run, and claim the task again.`, { taskId });
 }
 
 interface Claimed {
@@ -120,7 +123,7 @@ interface Claimed {
   readonly holder: string;
   readonly token: number;
   readonly ttlMs: number;
-  /** When it was asked for, by `performance.now()`: it lasts at least from then on. */
+  /** When the storage was asked, by `performance.now()`. The lease lasts at least `ttlMs` from then on. */
   readonly askedAtMs: number;
 }
 
@@ -144,10 +147,10 @@ export class TaskLease implements Lease {
     this.taskId = taskId;
     this.holder = holder;
     this.#token = token;
-    // Each step under way may listen.
+    // Each step under way may add a listener.
     setMaxListeners(0, this.signal);
     this.#lastsFrom(askedAtMs);
-    // A failure of the storage is no loss yet: the next renewal, or the expiry, decides.
+    // A failing storage doesn't end the lease: the next renewal or the expiry decides.
     this.#timer = setInterval(() => void this.renew().catch(() => undefined), renewalMs(ttlMs)).unref();
   }
 
@@ -175,7 +178,7 @@ export class TaskLease implements Lease {
     return this.#released;
   }
 
-  /** The storage has refused a write under it. */
+  /** Ends the lease, because the storage refused a write under it. */
   lose(error: LeaseLostError): void {
     clearInterval(this.#timer);
     clearTimeout(this.#expiry);
@@ -191,17 +194,17 @@ export class TaskLease implements Lease {
     const askedAtMs = performance.now();
     const isHeld = await this.#leases.renew(this.taskId, this.token, this.#ttlMs);
     if (!isHeld && !(await this.#claimedAgain()))
-      this.#end("it has expired, and somebody else has claimed the task since");
+      this.#end("it expired, and another runner has claimed the task since");
     this.signal.throwIfAborted();
     this.#lastsFrom(askedAtMs);
   }
 
-  /** Claims the expired lease again. False if somebody else has claimed the task since. */
+  /** Claims the expired lease again. False if another runner has claimed the task since. */
   async #claimedAgain(): Promise<boolean> {
     if (this.signal.aborted) return false;
     const claim = await this.#leases.claim(this.taskId, this.holder, this.#ttlMs);
     if (!claim.isGranted) return false;
-    // A release that was called meanwhile doesn't know this token.
+    // If release() was called meanwhile, it doesn't know this token.
     const isNext = claim.token === this.#token + 1 && !this.signal.aborted;
     if (isNext) this.#token = claim.token;
     else await this.#leases.release(this.taskId, claim.token);
@@ -211,7 +214,7 @@ export class TaskLease implements Lease {
   async #release(): Promise<void> {
     const isLost = this.signal.aborted;
     this.#end("it was released");
-    // A lost one, too: a renewal may have been stored whose answer did not come.
+    // A lost lease is released too: the storage may have stored a renewal whose answer got lost.
     const released = this.#leases.release(this.taskId, this.token);
     await (isLost ? released.catch(() => undefined) : released);
   }

@@ -21,7 +21,7 @@ export interface AttemptHost {
   noted(appended: Promise<CheckpointSummary>, lease: Lease): Promise<CheckpointSummary>;
 }
 
-/** A run's function. `CheckpointManager.run` has checked that it takes such a run; the state's type is the schema's. */
+/** A run's function. The types of `CheckpointManager.run` ensure that it takes this run and the schema's state. */
 export type AnyFunction = (run: never) => unknown;
 
 /** One attempt of a run, under a lease. */
@@ -79,7 +79,7 @@ export class Attempt {
     }
   }
 
-  /** @throws What the function throws, and what a save throws. */
+  /** @throws What the function or a save throws. */
   async #passes(): Promise<unknown> {
     for (;;) {
       const pass = this.#pass();
@@ -88,7 +88,7 @@ export class Attempt {
       try {
         returned = await this.#fn(pass as never);
         await pass.end();
-        // The function may have caught the error that told it of the stop, so its result can't be trusted.
+        // The function may have caught the error that announced the stop, so its result can't be trusted.
         this.#stop.signal.throwIfAborted();
         next = pass.nextOf(returned);
       } catch (error) {
@@ -125,7 +125,7 @@ export class Attempt {
     return this.#values.valueOf("result", result);
   }
 
-  /** Records how the attempt ended, if it may. Returns the error for the caller. */
+  /** Records how the attempt ended, unless the lease is lost or a save failed. Returns the error for the caller. */
   async #ended(thrown: unknown): Promise<unknown> {
     const { events, options } = this.#host;
     const [taskId, { signal }] = [this.#taskId, this.#stop];
@@ -137,8 +137,8 @@ export class Attempt {
       if (this.#failedStep === undefined && this.#journal.size.steps > 0) {
         options.logger.warn(
           { taskId },
-          `The run of task ${JSON.stringify(taskId)} failed with an error that no step threw. The next run comes to the same steps' ` +
-            "results: mend the function, or begin anew with `restart: true`",
+          `The run of task ${JSON.stringify(taskId)} failed with an error that no step threw. The next run reuses the same steps' ` +
+            "results: fix the function, or start over with `restart: true`",
         );
       }
       events.emit("runEnded", { taskId, status: "failed", error: thrown });

@@ -14,35 +14,35 @@ import { bytesOfText, UNDEFINED } from "./step-values.js";
 export interface JournalHost {
   readonly writer: Pick<CheckpointWriter, "draftOfRun" | "appendOfRun">;
   readonly maxPayloadBytes: number;
-  /** Tells of a save that was stored, and its lease of one that was refused. */
+  /** Emits `saved` for a stored save; ends the lease if the save was refused for it. */
   noted(appended: Promise<CheckpointSummary>, lease: Lease): Promise<CheckpointSummary>;
 }
 
 /** Where a run stands when an attempt begins. */
 export interface Standing extends Omit<RunBody, "head" | "result"> {
-  /** A `generation` of "" is the first save's id. */
+  /** A `generation` of "" stands for the first save's id. */
   readonly head: Omit<RunHead, "id" | "isPassOver">;
   readonly stage: string | undefined;
-  /** The sequence of the task's newest checkpoint; 0 for none. `undefined` if it can't be known. */
+  /** The sequence of the task's newest checkpoint; 0 if there is none, `undefined` if damage hides it. */
   readonly sequence: number | undefined;
   /** The id of the task's passing checkpoint, which the next save replaces. */
   readonly passingId: string | undefined;
 }
 
-/** The fields of a run's checkpoint beside its steps. */
+/** The fields of a run's checkpoint besides its steps. */
 interface Saving extends RunSaveOptions, Pick<SaveOptions, "status" | "error"> {
   readonly isPassing?: boolean;
   readonly isPassOver?: boolean;
   readonly result?: string;
 }
 
-/** The first pause before a save is tried again; each next one is twice as long. */
+/** The first pause before a save is tried again. Each further pause is twice as long. */
 const FIRST_PAUSE_MS = 50;
 const LONGEST_PAUSE_MS = 5000;
-/** About what a record, and a step, have beside the values. */
+/** Roughly the size of a record, and of a step, without the values. */
 const HEAD_BYTES = 256;
 
-/** The record of a run, and its saves: one at a time, each with all that was noted before it. */
+/** The record of a run. Saves it one at a time; each save has everything noted before it. */
 export class RunJournal {
   readonly #taskId: string;
   readonly #host: JournalHost;
@@ -51,12 +51,12 @@ export class RunJournal {
   readonly #at: { -readonly [Key in keyof Omit<Standing, "steps">]: Standing[Key] };
   #steps: StepEntries;
   #otherBytes = 0;
-  /** The steps that the next save is the first to have, for its label. */
+  /** The steps that no save has yet; they make the next save's label. */
   #unsaved: string[] = [];
   #last: Promise<void> = Promise.resolve();
   #next: Promise<void> | undefined;
 
-  /** @param failed - Called once a save has failed for good: nothing more is stored. */
+  /** @param failed - Called once a save has failed for good. Nothing more is stored then. */
   constructor(
     taskId: string,
     host: JournalHost,
@@ -77,7 +77,7 @@ export class RunJournal {
     return this.#at.head;
   }
 
-  /** The state that this pass began with, as text. */
+  /** The state at this pass's beginning, as text. */
   get begin(): string | undefined {
     return this.#at.begin ?? this.#at.state;
   }
@@ -86,12 +86,12 @@ export class RunJournal {
     return this.#at.input;
   }
 
-  /** How many steps this pass has, and how many bytes their results have. */
+  /** The number of steps in this pass, and the bytes of their results. */
   get size(): { readonly steps: number; readonly bytes: number } {
     return { steps: this.#steps.size, bytes: this.#steps.bytes };
   }
 
-  /** Where it stands, for a label: `Run failed after plan`. */
+  /** A label with the last step: `Run failed after plan`. */
   after(what: string): string {
     const last = this.entries().at(-1)?.head;
     return last === undefined ? what : `${what} after ${stepTitle(last.name || "a save", last.occurrence)}`;
@@ -106,9 +106,9 @@ export class RunJournal {
   }
 
   /**
-   * Adds a step to the record, for the next save.
+   * Notes a step for the next save.
    *
-   * @throws {PayloadTooLargeError} The record would be too large with it. It isn't added.
+   * @throws {PayloadTooLargeError} The step would make the record too large. It isn't noted.
    */
   note(head: StepHead, value: string | undefined): Entry {
     const bytes = this.#otherBytes + this.#steps.bytes + HEAD_BYTES + bytesOfText(value);
@@ -120,12 +120,12 @@ export class RunJournal {
     return this.#steps.add({ head, value });
   }
 
-  /** Forgets the steps for which `is` holds; the next save leaves them out. */
+  /** Forgets the steps for which `is` returns true. The next save leaves them out. */
   forget(is: (entry: Entry) => boolean): void {
     this.#steps.forget(is);
   }
 
-  /** Resolves once all that was noted is stored. Calls of the same moment share a save. */
+  /** Resolves once everything noted is stored. Calls of the same moment share a save. */
   stored(): Promise<void> {
     this.#next ??= this.#inTurn(async () => {
       this.#next = undefined;
@@ -135,7 +135,9 @@ export class RunJournal {
     return this.#next;
   }
 
-  /** A save of its own, after those under way: a milestone, or the attempt's end. Resolves to the checkpoint's id. */
+  /**
+   * Makes a save of its own, after those under way: a milestone, or the attempt's end. Resolves to the checkpoint's id.
+   */
   async save(saving: Saving, change?: (id: string) => void): Promise<string> {
     let id = "";
     await this.#inTurn(async () => {
@@ -145,9 +147,10 @@ export class RunJournal {
   }
 
   /**
-   * A milestone in the middle of the pass, which its step notes: `latest` gives this state from now on. The pass's own stays.
+   * Saves a milestone in the middle of the pass: `latest` gives its state from now on, and a step notes it. The pass
+   * keeps its own state.
    *
-   * @throws {PayloadTooLargeError} The record would be too large with it. Nothing is changed.
+   * @throws {PayloadTooLargeError} The state would make the record too large. Nothing is changed.
    */
   async show(state: string, head: Omit<StepHead, "id">, options: RunSaveOptions): Promise<string> {
     const begin = this.begin ?? UNDEFINED;
@@ -160,12 +163,12 @@ export class RunJournal {
     });
   }
 
-  /** @throws {PayloadTooLargeError} A pass can't end with this state. */
+  /** @throws {PayloadTooLargeError} The state is too large to end a pass with. */
   assertFits(state: string): void {
     this.#assertFits(state, 0);
   }
 
-  /** Ends the pass with a milestone, and begins the next. */
+  /** Ends the pass with a milestone and begins the next pass. */
   async next(state: string, options: RunSaveOptions): Promise<void> {
     await this.save({ ...options, isPassOver: true }, () => {
       this.#at.state = state;
@@ -183,7 +186,7 @@ export class RunJournal {
 
   async #after(before: Promise<void>, work: () => Promise<void>): Promise<void> {
     await before.catch(() => undefined);
-    // Other steps that end at this moment are noted first.
+    // Lets other steps that end at this moment be noted first.
     await new Promise((resolve) => process.nextTick(resolve));
     await work();
   }
@@ -196,8 +199,8 @@ export class RunJournal {
 
   #tooLarge(what: string, why: string): PayloadTooLargeError {
     return new PayloadTooLargeError(
-      `${what} of the run of task ${JSON.stringify(this.#taskId)} can't be recorded: ${why}, and with it the run's record has more than ` +
-        `${this.#host.maxPayloadBytes}. Earlier records are kept. Keep less in it (a path, an id), end passes with run.next more ` +
+      `${what} of the run of task ${JSON.stringify(this.#taskId)} can't be recorded: ${why}, so the run's record would have more than ` +
+        `${this.#host.maxPayloadBytes} bytes. Earlier records are kept. Keep less in it (a path, an id), end passes with run.next more ` +
         "often, or raise maxPayloadBytes.",
     );
   }
@@ -205,7 +208,7 @@ export class RunJournal {
   async #save(saving: Saving, change?: (id: string) => void): Promise<string> {
     this.#lease.signal.throwIfAborted();
     try {
-      // A step may have blocked the process for longer than the lease lasts.
+      // A step may have blocked the process for longer than the lease's time.
       if (Date.parse(this.#lease.expiresAt) <= Date.now()) await this.#lease.renew();
       const { isPassing = false, isPassOver = false, result, stage = this.#at.stage, ...options } = saving;
       const replaces = this.#at.passingId;
@@ -224,7 +227,7 @@ export class RunJournal {
           input: this.#at.input,
           result,
         },
-        // A pass that is over needs no results.
+        // Once a pass is over, its results aren't needed.
         isPassOver ? this.#steps.textOfHeads : this.#steps.text,
       );
       this.#unsaved = [];
@@ -239,7 +242,7 @@ export class RunJournal {
     }
   }
 
-  /** Tries the same save again as long as that may help and the lease lasts: a step isn't run twice for a failed save. */
+  /** Repeats a save that may still succeed, as long as the lease lasts. Otherwise a resume would run the step again. */
   async #append(
     draft: ReturnType<JournalHost["writer"]["draftOfRun"]>,
     encoded: ReturnType<typeof runText>,
@@ -265,7 +268,7 @@ export class RunJournal {
   }
 }
 
-/** The first of some steps. */
+/** A label with the first three steps. */
 function labelOf(steps: readonly string[]): string | undefined {
   if (steps.length === 0) return undefined;
   const more = steps.length > 3 ? ` and ${steps.length - 3} more` : "";

@@ -1,6 +1,6 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 
-/** A call that is under way, and the one that it is made in. */
+/** A call under way, and the call around it. */
 interface Call {
   readonly of: object;
   readonly name: string;
@@ -11,24 +11,27 @@ interface Call {
 
 const CALLS = new AsyncLocalStorage<Call>();
 
-/** Makes a call, so that the functions below know what is called from within it. @param of - A pass for its steps, for example. */
+/**
+ * Runs `call`, so that the functions below can tell what is called from within it. @param of - The object that made the
+ * call, such as a pass for its steps.
+ */
 export function within<Result>(of: object, name: string, signal: AbortSignal, call: () => Result): Result {
   return CALLS.run({ of, name, signal, outer: CALLS.getStore() }, call);
 }
 
-/** Whether this is called within the call of that object with that name. */
+/** Whether the current code runs within a call of `of` with that name. */
 export function isEnclosed(of: object, name: string): boolean {
   let call = CALLS.getStore();
   while (call !== undefined && !(call.of === of && call.name === name)) call = call.outer;
   return call !== undefined;
 }
 
-/** The signal of the innermost call in which this is called. */
+/** The signal of the innermost call around the current code. */
 export function enclosingSignal(): AbortSignal | undefined {
   return CALLS.getStore()?.signal;
 }
 
-/** The name of the innermost call of that object in which this is called; `undefined` if there is none. */
+/** The name of the innermost call of `of` around the current code; `undefined` if there is none. */
 export function enclosing(of: object): string | undefined {
   let call = CALLS.getStore();
   while (call !== undefined && call.of !== of) call = call.outer;

@@ -22,17 +22,17 @@ export interface PassHost<Saved> {
   readonly logger: Logger;
   readonly signal: AbortSignal;
   clock(): number;
-  /** A state as text. @throws What `save` throws. */
+  /** A state as text. @throws The errors of `save`. */
   textOfState(state: Saved): string;
 }
 
-/** From here on, a pass is so long that each step costs noticeably more. */
+/** Beyond this, each step of a pass costs noticeably more. */
 const MANY_STEPS = 1000;
 const MANY_BYTES = 1_000_000;
 
 const ONCE = { isOnce: true } as const;
 
-/** One way of a run's function from its top. */
+/** One call of a run's function, from its top. */
 export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
   readonly taskId: string;
   readonly state: State;
@@ -41,14 +41,14 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
   readonly signal: AbortSignal;
   readonly #host: PassHost<Saved>;
   readonly #number: number;
-  /** How often each name, and each stage of a save, has come. */
+  /** How often each step name, and each stage of a save, was used in this pass. */
   readonly #occurrences = new Map<string, number>();
-  /** The names that are under way. */
+  /** The names of the steps under way. */
   readonly #names = new Set<string>();
   readonly #underWay = new Set<Promise<unknown>>();
   readonly #thrown = new ThrownErrors();
   readonly #failures: { readonly error: unknown; readonly promise: StepPromise<unknown> }[] = [];
-  /** The value that `next` gave. */
+  /** The value that `next` returned. */
   #next: NextPass | undefined;
   #isOver = false;
   #hasWarned = false;
@@ -77,7 +77,7 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
   step(name: string, fn: (call: StepCall) => unknown, options: StepOptions = {}): Promise<unknown> {
     const running = this.#step(name, fn, options);
     this.#underWay.add(running);
-    // Registered before the caller's: once it resumes, the step is no longer under way.
+    // Registered before the caller's handlers: when those run, the step is no longer under way.
     running.then(
       () => this.#underWay.delete(running),
       (error: unknown) => {
@@ -127,15 +127,15 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
     }
   }
 
-  /** @internal Waits for the steps under way, and ends the pass: from now on, its methods throw. */
+  /** @internal Waits for the steps under way, then ends the pass: its methods throw from now on. */
   async end(): Promise<void> {
     while (this.#underWay.size > 0) await Promise.allSettled(this.#underWay);
     this.#isOver = true;
   }
 
   /**
-   * @internal What `next` gave, if the function returned it.
-   * @throws {TypeError} `next` was called, and the function returned something else.
+   * @internal The value of `next`, if the function returned it.
+   * @throws {TypeError} `next` was called, but the function returned something else.
    * @throws The error of a step that failed and that the function never awaited.
    */
   nextOf(returned: unknown): NextPass | undefined {
@@ -143,12 +143,12 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
     if (missed !== undefined) throw missed.error;
     if (returned === this.#next) return this.#next;
     if (this.#next !== undefined || returned instanceof NextPass) {
-      throw new TypeError("A run's function must return what run.next of this pass gives: `return run.next(state)`.");
+      throw new TypeError("A run's function must return the value of this pass's run.next: `return run.next(state)`.");
     }
     return undefined;
   }
 
-  /** @internal Names the recorded steps that the function didn't come to. */
+  /** @internal Warns of recorded steps that the function didn't call. */
   tellUnused(): void {
     const { journal, events, logger, taskId } = this.#host;
     const unused = journal
@@ -160,13 +160,13 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
     const more = unused.length > names.length ? ` and ${unused.length - names.length} more` : "";
     logger.warn(
       { taskId, steps: unused },
-      `The run of task ${JSON.stringify(taskId)} has recorded steps that its function didn't come to again (renamed or removed?): ${names.join(", ")}${more}`,
+      `The run of task ${JSON.stringify(taskId)} has recorded steps that its function didn't call again (renamed or removed?): ${names.join(", ")}${more}`,
     );
     events.emit("stepsUnused", { taskId, steps: unused });
   }
 
   /**
-   * @internal Forgets the errors that ended the run: the next run tries their steps again.
+   * @internal Forgets the errors that ended the run, so that the next run tries their steps again.
    * @returns The title of the step that ended it, if one did.
    */
   forgetErrorsOf(thrown: unknown): string | undefined {
@@ -192,7 +192,7 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
     this.#names.add(name);
     this.#thrown.stepBegins();
     try {
-      // Also for a recorded one: names that overlap are an error on a resume, too.
+      // A recorded step waits here too, so that overlapping names are also an error on a resume.
       await Promise.resolve();
       const occurrence = this.#count(`step ${name}`);
       return await this.#recordedOrRun({ name, occurrence, title: stepTitle(name, occurrence) }, fn, options);
@@ -218,7 +218,7 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
     return values.result(title, recorded.value ?? "null", options.schema);
   }
 
-  /** Runs the step, records how it ended, and gives what is recorded. */
+  /** Runs the step, records its end, and returns the recorded result. */
   async #run(
     step: NamedStep,
     fn: (call: StepCall) => unknown,
@@ -240,7 +240,7 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
     if (atMostOnce) {
       const noted = journal.note({ ...begun, status: "started" }, undefined);
       await journal.stored();
-      // It won't start now.
+      // The step won't start now.
       if (signal.aborted) journal.forget((each) => each === noted);
       signal.throwIfAborted();
     }
@@ -249,7 +249,7 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
     events.emit("stepStarted", told);
     const startedMs = performance.now();
     const call = { title, keyOf: () => this.#keyOf(step, input), signal };
-    /** The error of a result that can't be stored: the step has ended, so it is neither tried again nor recorded. */
+    /** The error of a result that can't be stored. The step has ended, so it is neither tried again nor recorded. */
     let unstorable: { readonly error: unknown } | undefined;
     const perform = async (made: StepCall): Promise<string> => {
       const result = await within(this, title, made.signal, () => fn(made));
@@ -268,9 +268,9 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
     const ended = { ...begun, durationMs, attempts };
     let entry: Entry;
     if (end.isFailed) {
-      // It was interrupted, which says nothing of the step.
+      // The stop interrupted the step, so its error says nothing about the step.
       if (signal.aborted) throw signal.reason;
-      // So was a run within it.
+      // A run within the step was paused.
       if (end.error instanceof RunPausedError) throw end.error;
       const text = values.textOfError(name, title, end.error);
       entry = journal.note({ ...ended, status: "failed" }, text);
@@ -285,14 +285,14 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
     return values.result(title, entry.value ?? "null", schema);
   }
 
-  /** The error that is recorded, decoded. It is known again when it ends the run. */
+  /** The recorded error, decoded. Remembered, to tell later whether it ended the run. */
   #errorOf(entry: Entry, title: string): unknown {
     const error = this.#host.values.error(title, entry.value ?? "null");
     this.#thrown.add(error, entry);
     return error;
   }
 
-  /** Forgets a step and all recorded after it that the function hasn't come to. */
+  /** Forgets a step and all recorded after it that the function hasn't called yet. */
   #forgetFrom(first: Entry): void {
     let isAfter = false;
     this.#host.journal.forget((entry) => {
@@ -301,7 +301,10 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
     });
   }
 
-  /** @param input - The digest of the step's input: with another one, the step does something else. */
+  /**
+   * @param input - The digest of the step's input. A step with another input does something else, so it gets another
+   * key.
+   */
   #keyOf({ name, occurrence }: NamedStep, input: string | undefined): string {
     const { generation } = this.#host.journal.head;
     const parts = [this.taskId, generation, this.#number, name, occurrence, ...(input === undefined ? [] : [input])];
@@ -321,7 +324,7 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
     this.#hasWarned = true;
     logger.warn(
       { taskId: this.taskId, steps, bytes },
-      `A pass of the run of task ${JSON.stringify(this.taskId)} has ${steps} steps with ${bytes} bytes of results, which each further step saves again. End the pass from time to ` +
+      `A pass of the run of task ${JSON.stringify(this.taskId)} has ${steps} steps with ${bytes} bytes of results. Each further step saves them again. End the pass from time to ` +
         "time with `return run.next(state)`: it keeps the state and forgets the results",
     );
   }
@@ -330,22 +333,22 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
     return new Date(this.#host.clock()).toISOString();
   }
 
-  /** @throws {TypeError} The pass is over, or the call comes from within a step of it. */
+  /** @throws {TypeError} The pass is over, or the call is made within one of its steps. */
   #assertOpen(what: string): void {
     if (this.#isOver) {
       throw new TypeError(
-        `${what} was called after its pass was over. Await every step, and return what run.next gives.`,
+        `${what} was called after its pass was over. Await every step, and return the value of run.next.`,
       );
     }
     const step = enclosing(this);
     if (step === undefined) return;
     throw new TypeError(
-      `${what} was called within the step ${JSON.stringify(step)}: call it after the step, or begin a run of its own there ` +
+      `${what} was called within the step ${JSON.stringify(step)}: call it after the step, or start a separate run there ` +
         "with manager.run.",
     );
   }
 
-  /** @throws {TypeError} The same, or a step is under way. */
+  /** @throws {TypeError} The pass is over, the call is made within a step, or a step is under way. */
   #assertAlone(what: string): void {
     this.#assertOpen(what);
     if (this.#underWay.size > 0) {
@@ -355,13 +358,14 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
   }
 }
 
-/** The promise of a step, which knows whether anybody waits for it. */
+/** The promise of a step. Notes whether the function waits for it. */
 class StepPromise<Result> extends Promise<Result> {
   isAwaited = false;
 
   constructor(settle: ConstructorParameters<typeof Promise<Result>>[0]) {
     super(settle);
-    // The pass has the error too, and throws it at its end if nobody else waits for it.
+    // The pass keeps the error, and throws it at its end if the function never waited for it. So it is never an
+    // unhandled rejection.
     super.then(undefined, () => undefined);
   }
 
@@ -369,7 +373,7 @@ class StepPromise<Result> extends Promise<Result> {
     return Promise;
   }
 
-  // biome-ignore lint/suspicious/noThenProperty: it is a promise, whose `then` tells that somebody waits.
+  // biome-ignore lint/suspicious/noThenProperty: a promise's `then` notes that the function waits.
   override then<Fulfilled = Result, Rejected = never>(
     onFulfilled?: ((result: Result) => Fulfilled | PromiseLike<Fulfilled>) | null,
     onRejected?: ((error: unknown) => Rejected | PromiseLike<Rejected>) | null,

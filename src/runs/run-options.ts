@@ -52,7 +52,7 @@ export function checkStepOptions(name: string, options: StepOptions): void {
   checkMs("StepOptions.retry.maxMs", maxMs);
   checkFunction("StepOptions.retry.if", condition);
   if (factor !== undefined && !(factor >= 1 && factor < Number.POSITIVE_INFINITY)) {
-    throw new RangeError(`StepOptions.retry.factor must be a number from 1; it is ${factor}.`);
+    throw new RangeError(`StepOptions.retry.factor must be a number from 1, not ${factor}.`);
   }
   if (atMostOnce === true && times > 0) throw new TypeError("A step with atMostOnce can't have a retry.");
 }

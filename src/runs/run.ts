@@ -3,37 +3,39 @@ import type { Lease } from "../manager/lease.js";
 import type { SaveOptions } from "../manager/save-options.js";
 import type { SavedStateOf, StateOf, StateSchema } from "../manager/schema.js";
 
-/** One pass of a run, as `manager.run` hands it to its function. */
+/** One pass of a run, which `manager.run` passes to its function. */
 export interface Run<State = unknown, Saved = State, Input = unknown> {
   readonly taskId: string;
   /**
-   * The state that this pass began with: of `run.next`, or of the task's newest checkpoint before there was a run, or
-   * `initialState`. The same at each resume. It is the function's own copy, which it may change.
+   * The state at this pass's beginning: from `run.next`; from the task's newest checkpoint, if that isn't the run's
+   * own; or `initialState`. The same at each resume. The function may change it.
    */
   readonly state: State;
-  /** `RunOptions.input` of the call that began the run, as it was stored. */
+  /** `RunOptions.input` of the call that began the run, in its stored form. */
   readonly input: Input;
-  /** How often the run was started or resumed: 1 at first. */
+  /** Counts the run's starts and resumes, from 1. */
   readonly attempt: number;
   /**
-   * Aborts when the run must stop: with a LeaseLostError if its lease is lost, with a RunPausedError at `RunOptions.signal`,
-   * at a signal of the process and when the manager closes, and with the error of a save that failed.
+   * Aborts when the run must stop. The reason is a LeaseLostError if its lease is lost, a RunPausedError if
+   * `RunOptions.signal` aborts, the process gets a signal or the manager closes, or the error of a save that failed.
    */
   readonly signal: AbortSignal;
 
   /**
-   * Runs `fn` and records its result. A later attempt of the run gets the recorded result and doesn't run `fn`. Resolves once
-   * the result is stored. This attempt gets the result as it was stored, too: decoded, without what `redact` names and without properties that
-   * aren't enumerable, which libraries hide in their objects.
+   * Runs `fn` and records its result. A later attempt of the run gets the recorded result and doesn't run `fn`.
+   * Resolves once the result is stored. This attempt, too, gets the stored result: decoded, without the parts that
+   * `redact` names, and without properties that aren't enumerable (libraries hide some in their objects).
    *
-   * A step is found by its name and by how often that name came in this pass. Steps may overlap if their names differ.
+   * A step is identified by its name and by how often that name was used in this pass. Steps may overlap if their names
+   * differ.
    *
-   * If `fn` throws, the error is recorded and thrown, in the form in which it is stored. If it ends the run, it is
-   * forgotten: the next `manager.run` tries the step again. If the function catches it, a resume throws it again.
+   * If `fn` throws, the error is recorded and thrown in its stored form. If the error ends the run, it is forgotten:
+   * the next `manager.run` tries the step again. If the function catches it, a resume throws it again.
    *
    * @throws {TypeError} A step of that name is under way, the call is made within a step, or an option is misspelled.
    * @throws {StateNotSerializableError} The result can't be stored; `path` says where. It isn't recorded.
-   * @throws {PayloadTooLargeError} With the result, the run's record is larger than `maxPayloadBytes`. It isn't recorded.
+   * @throws {PayloadTooLargeError} With the result, the run's record is larger than `maxPayloadBytes`. It isn't
+   * recorded.
    * @throws {StateInvalidError} The step's schema refuses the result.
    * @throws {StepInterruptedError} The step has `atMostOnce`, and was started and interrupted before.
    */
@@ -49,8 +51,8 @@ export interface Run<State = unknown, Saved = State, Input = unknown> {
   ): Promise<Result>;
 
   /**
-   * Ends this pass: `return run.next(state)`. The state is saved as a milestone, the pass's results are forgotten, and the
-   * function begins at its top with `run.state = state`. The state is read at once.
+   * Ends this pass: `return run.next(state)`. The state is saved as a milestone, the pass's results are forgotten, and
+   * the function begins at its top with `run.state = state`. The state is read at once.
    *
    * @throws {TypeError} A step is under way, the call is made within a step, or the pass is over.
    * @throws {StateInvalidError | StateNotSerializableError | PayloadTooLargeError} The state can't be saved.
@@ -61,9 +63,9 @@ export interface Run<State = unknown, Saved = State, Input = unknown> {
   ): NextPass;
 
   /**
-   * Saves a milestone in the middle of a pass, to be seen and forked from: `latest` gives its state from now on. It changes
-   * nothing else: `run.state` stays, and so do the steps. A resume doesn't save it again: it is found by its stage, and by
-   * how often that stage came in this pass.
+   * Saves a milestone in the middle of a pass, to look at or fork from: `latest` gives its state from now on. Nothing
+   * else changes: `run.state` and the recorded steps stay. A resume doesn't save it again: the milestone is identified
+   * by its stage, and by how often that stage was used in this pass.
    *
    * @returns The checkpoint's id.
    * @throws {TypeError} A step is under way, the call is made within a step, or the pass is over.
@@ -78,65 +80,73 @@ export interface Run<State = unknown, Saved = State, Input = unknown> {
 /** The argument of a step's function. */
 export interface StepCall {
   /**
-   * The same for each attempt of this step, and for no other step: hand it to what must not happen twice (an idempotency
-   * key). `fork`, `rewind` and `restart` give the steps that they run new ones.
+   * An idempotency key: the same for each attempt of this step, and different for every other step. Pass it to an
+   * action that must not happen twice. After `fork`, `rewind` and `restart`, steps that run again get new keys.
    */
   readonly key: string;
-  /** From 1: how often the step was tried in this attempt of the run. */
+  /** Counts the tries of the step in this attempt of the run, from 1. */
   readonly attempt: number;
-  /** Aborts with `run.signal`, and with a DOMException named `TimeoutError` at `timeoutMs`. */
+  /** Aborts with `run.signal`, and after `timeoutMs` with a DOMException named `TimeoutError`. */
   readonly signal: AbortSignal;
 }
 
 export interface StepOptions {
-  /** Tries the step again if it throws. Default: none, because steps cost money. */
+  /** Tries the step again if it throws. Default: no retry, because steps cost money. */
   readonly retry?: StepRetry | undefined;
-  /** Aborts an attempt's `signal` after so long, and waits for it to end; if it throws then, it has failed. */
+  /**
+   * Aborts an attempt's `signal` after this time, then waits for the function. If the function throws then, the attempt
+   * has failed.
+   */
   readonly timeoutMs?: number | undefined;
-  /** Validates the result before it is stored, and when it is reused. */
+  /** Validates the result before it is stored, and again when it is reused. */
   readonly schema?: StateSchema | undefined;
-  /** A value that the step depends on. If it is another one at a resume, this step and all recorded after it run anew. */
+  /**
+   * A value that the step depends on. If a resume passes another value, this step and all recorded after it run again.
+   */
   readonly input?: unknown;
   /**
-   * Records the start first. A resume that finds the step started and not ended throws a StepInterruptedError instead of
-   * starting it again. An error that it threw is kept, too.
+   * Records the start first. If a resume finds that the step started but didn't end, it throws a StepInterruptedError
+   * instead of starting it again. An error that the step threw is kept, too.
    */
   readonly atMostOnce?: boolean | undefined;
 }
 
 export interface StepRetry {
-  /** How often it is tried again: 2 gives at most three attempts. */
+  /** How often to try again: 2 means at most three attempts. */
   readonly times: number;
   /** The pause before the first retry, in milliseconds. Default 1,000. */
   readonly backoffMs?: number | undefined;
-  /** Each pause is so many times as long as the one before. Default 2. */
+  /** Each pause is this many times as long as the one before. Default 2. */
   readonly factor?: number | undefined;
   /** The longest pause, in milliseconds. Default 60,000. */
   readonly maxMs?: number | undefined;
-  /** Only if it returns true for the error. Default: any error. */
+  /** Retries only if this returns true for the error. Default: always. */
   readonly if?: ((error: unknown) => boolean) | undefined;
 }
 
 export interface RunOptions<Input = unknown, Initial = unknown> {
-  /** Stored when the run begins. A later call may leave it out; another one is a RunMismatchError. */
+  /** Stored when the run begins. Later calls may leave it out; a different input is a RunMismatchError. */
   readonly input?: Input | undefined;
-  /** The state that the run begins with, if the task has no checkpoint. */
+  /** The state that the run begins with if the task has no checkpoint. */
   readonly initialState?: Initial | undefined;
-  /** The function's version. Change it where a run must not go on with the changed function. */
+  /** The function's version. Change it if the changed function can't continue an unfinished run. */
   readonly version?: string | number | undefined;
-  /** If an unfinished run has another version: `refuse` (a RunMismatchError; the default), `restart`, or `resume` it. */
+  /**
+   * What to do if an unfinished run has another version: `refuse` (a RunMismatchError; the default), `restart` or
+   * `resume` it.
+   */
   readonly onChange?: "refuse" | "restart" | "resume" | undefined;
-  /** Begins anew with `initialState`, also if the run is completed. Default false. */
+  /** Starts over with `initialState`, even if the run is completed. Default false. */
   readonly restart?: boolean | undefined;
-  /** How long to wait for the lease if somebody else has it, in milliseconds. Default 0: a LeaseHeldError at once. */
+  /** How long to wait for the lease if another runner has it, in milliseconds. Default 0: a LeaseHeldError at once. */
   readonly waitForLease?: number | undefined;
-  /** A lease of the task that the caller has, and releases. Default: the run claims one. */
+  /** A lease of the task that the caller claimed and will release. Default: the run claims its own. */
   readonly lease?: Lease | undefined;
   /** Pauses the run when it aborts. */
   readonly signal?: AbortSignal | undefined;
   /**
-   * Pauses the run on SIGINT, SIGTERM or SIGHUP, and releases its lease. Then the signal ends the process as it would without
-   * Waymark. A second signal ends it at once. Default false.
+   * Pauses the run on SIGINT, SIGTERM or SIGHUP, and releases its lease. Afterwards the signal ends the process as it
+   * would without Waymark. A second signal ends the process at once. Default false.
    */
   readonly pauseOnSignal?: boolean | undefined;
 }
@@ -147,7 +157,7 @@ export type RunSaveOptions<Metadata extends object = object> = Pick<
   "stage" | "label" | "metadata"
 >;
 
-/** The value of `run.next`, for the function to return. */
+/** The value of `run.next`. The run's function must return it. */
 export class NextPass {
   readonly #state: string;
   /** @internal */
@@ -175,7 +185,7 @@ export type RunStateOf<State, Initial> = unknown extends State
 /** The states that a run saves: the manager's. If that is unknown, those of `initialState`. */
 export type RunSavedOf<State, Saved, Initial> = unknown extends State ? RunStateOf<State, Initial> : Saved;
 
-/** A run's function. It returns the run's result, or the value of `run.next`. */
+/** A run's function. Returns the run's result, or the value of `run.next`. */
 export type RunFunction<Result, State, Saved, Input> = (
   run: Run<State, Saved, Input>,
 ) => Result | NextPass | Promise<Result | NextPass>;

@@ -18,7 +18,7 @@ export interface RunsHost extends AttemptHost {
   hasAutoSave(taskId: string): boolean;
 }
 
-/** How often a lease that somebody else has is asked for. */
+/** How often a run asks for a lease that another runner has. */
 const CLAIM_EVERY_MS = 100;
 
 /** The runs of one manager: at most one per task. */
@@ -34,12 +34,12 @@ export class Runs {
     return this.#taskIds.has(taskId);
   }
 
-  /** @throws {TypeError} It is called within one of these runs, and would wait for that. */
+  /** @throws {TypeError} It is called within one of these runs, so it would wait for itself. */
   assertOutside(what: string): void {
     const taskId = enclosing(this);
     if (taskId === undefined || !this.has(taskId)) return;
     throw new TypeError(
-      `${what} was called within the run of task ${JSON.stringify(taskId)}, which it would wait for: call it once manager.run has ` +
+      `${what} was called within the run of task ${JSON.stringify(taskId)} and would wait for that run. Call it once manager.run has ` +
         "resolved. To stop the run from outside, abort the `signal` that manager.run takes.",
     );
   }
@@ -69,7 +69,7 @@ export class Runs {
     }
   }
 
-  /** A completed run needs no lease. */
+  /** The result of a completed run, which needs no lease; `undefined` if there is none. */
   async #completed(taskId: string, options: RunOptions): Promise<{ readonly result: unknown } | undefined> {
     if (options.restart) return undefined;
     const newest = await this.#host.reader.newestWhere(taskId);
@@ -114,7 +114,7 @@ export class Runs {
     }
   }
 
-  /** @throws {LeaseHeldError} Somebody else still has it after `waitForLease`. */
+  /** @throws {LeaseHeldError} Another runner still has it after `waitForLease`. */
   async #claim(taskId: string, { waitForLease = 0 }: RunOptions, signal: AbortSignal): Promise<Lease> {
     const lastMs = performance.now() + waitForLease;
     for (;;) {
@@ -124,7 +124,7 @@ export class Runs {
       } catch (error) {
         const leftMs = lastMs - performance.now();
         if (!(error instanceof LeaseHeldError) || leftMs <= 0) throw error;
-        // Its holder may end before it expires.
+        // The holder may release it before it expires.
         await pause(Math.min(leftMs, CLAIM_EVERY_MS), undefined, { signal }).catch(() => undefined);
       }
     }

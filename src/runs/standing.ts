@@ -7,7 +7,7 @@ import type { Standing } from "./journal.js";
 import type { RunOptions } from "./run.js";
 import { canonicalText, type StepValues } from "./step-values.js";
 
-/** The parts of a manager that tell a run's standing. */
+/** The parts of a manager that a run's standing is read from. */
 export interface StandingHost {
   readonly taskId: string;
   readonly reader: Pick<CheckpointReader, "newestText" | "textById" | "newestWhere" | "migrated">;
@@ -17,19 +17,19 @@ export interface StandingHost {
   initialState(): string | undefined;
 }
 
-/** Where the task stands: its run is completed, or goes on from there. */
+/** Where the task stands: its run is completed, or continues from `standing`. */
 export type Found =
   | { readonly isCompleted: true; readonly result: unknown }
   | { readonly isCompleted: false; readonly isNew: boolean; readonly standing: Standing };
 
-/** @throws {RunMismatchError} The run was begun with another version or input. */
+/** @throws {RunMismatchError} The run began with another version or input. */
 export async function standingOf(host: StandingHost, options: RunOptions): Promise<Found> {
   const { taskId, reader } = host;
   const newest = await reader.newestText(taskId);
   if (newest === undefined) return begun(host, options, { sequence: 0 });
   const { summary } = newest;
   const place = {
-    // A damaged checkpoint may hide its sequence; then the first save has no condition.
+    // A damaged checkpoint may hide its sequence. Then the first save has no condition.
     sequence: newest.newest === 0 ? undefined : newest.newest,
     passingId: isPassing(summary) ? summary.id : undefined,
     stage: summary.stage,
@@ -41,7 +41,7 @@ export async function standingOf(host: StandingHost, options: RunOptions): Promi
     return { isCompleted: true, result: resultOf(body, host) };
   }
   if (body !== undefined) return resumed(host, options, { ...newest, body }, place);
-  // Somebody saved a plain checkpoint. The run goes on with its state, in a new pass.
+  // The newest checkpoint is a plain one. The run continues with its state, in a new pass.
   const passing = place.passingId ?? (await reader.newestWhere(taskId, isPassing))?.id;
   const state = stateTextOf(host, newest);
   const before = await reader.newestWhere(taskId, isOfRun);
@@ -56,7 +56,7 @@ export async function standingOf(host: StandingHost, options: RunOptions): Promi
 
 type Place = Pick<Standing, "sequence"> & Partial<Pick<Standing, "passingId" | "stage" | "state">>;
 
-/** A run at its very beginning. */
+/** A new run. */
 function begun(host: StandingHost, options: RunOptions, place: Place): Found {
   const { version, input } = options;
   const standing: Standing = {
@@ -71,7 +71,7 @@ function begun(host: StandingHost, options: RunOptions, place: Place): Found {
   return { isCompleted: false, isNew: true, standing };
 }
 
-/** @param place - With a `state`: that of a plain checkpoint, with which the next pass begins. */
+/** @param place - If it has a `state`, that of a plain checkpoint, the next pass begins with it. */
 function resumed(
   host: StandingHost,
   options: RunOptions,
@@ -87,7 +87,7 @@ function resumed(
     if (onChange === "refuse") throw otherVersion(host.taskId, body.head.version, version);
   }
   assertInput(host, options, body.input);
-  // A fork or a rewind copies the record as it is.
+  // A fork or a rewind copies the record unchanged, so its id isn't the checkpoint's.
   const isCopy = id !== summary.id;
   const standing: Standing = {
     head: {
@@ -116,12 +116,12 @@ function resultOf(body: RunBody | undefined, { values }: StandingHost): unknown 
   return body?.result === undefined ? undefined : values.valueOf("result", body.result);
 }
 
-/** The state of a plain checkpoint, as a run has it. */
+/** The state of a plain checkpoint, in the form that runs use. */
 function stateTextOf(host: StandingHost, { encoding, text, summary }: CheckpointText): string {
   return textOfStored(host, summary, decodeJson(encoding, text, summary));
 }
 
-/** A text of a state, in the current version. */
+/** A state's text in the current version. */
 function currentText(host: StandingHost, summary: CheckpointText["summary"], text: string): string {
   if (summary.stateVersion === host.stateVersion) return text;
   return textOfStored(host, summary, decodeJson("json-tagged", text, summary));
@@ -137,8 +137,8 @@ function assertInput({ taskId, values }: StandingHost, { input }: RunOptions, re
   const other = recorded === undefined ? "without an input" : "with another input";
   throw new RunMismatchError(
     taskId,
-    `The run of task ${JSON.stringify(taskId)} was begun ${other}. Nothing was run or changed. Leave the input out to keep to the ` +
-      "recorded one, give `restart: true` to begin anew, or use another task id for another input.",
+    `The run of task ${JSON.stringify(taskId)} began ${other}. Nothing was run or changed. Leave the input out to keep to the ` +
+      "recorded one, pass `restart: true` to start over, or use another task id for another input.",
   );
 }
 
@@ -151,7 +151,7 @@ function otherVersion(
     version === undefined ? "without a version" : `with version ${JSON.stringify(version)}`;
   return new RunMismatchError(
     taskId,
-    `The run of task ${JSON.stringify(taskId)} was begun ${withVersion(recorded)}, and is called ${withVersion(given)} now. ` +
-      'Nothing was run or changed. Give `onChange: "resume"` to go on with the recorded steps, or `onChange: "restart"` to begin anew.',
+    `The run of task ${JSON.stringify(taskId)} began ${withVersion(recorded)}, and is called ${withVersion(given)} now. ` +
+      'Nothing was run or changed. Pass `onChange: "resume"` to continue with the recorded steps, or `onChange: "restart"` to start over.',
   );
 }

@@ -13,8 +13,8 @@ const DEFAULT_RETRY = { backoffMs: 1000, factor: 2, maxMs: 60_000 };
  * Tries a step as often as its options say. Never rejects.
  *
  * @param title - The step's, for messages.
- * @param keyOf - Gives the step's key.
- * @param signal - The run's. Once it aborts, nothing is tried again.
+ * @param keyOf - Returns the step's key.
+ * @param signal - The run's. Once it aborts, the step isn't tried again.
  */
 export async function attemptStep<Result>(
   fn: (call: StepCall) => Result | Promise<Result>,
@@ -25,7 +25,7 @@ export async function attemptStep<Result>(
     const timed = timeoutMs === undefined ? undefined : new TimedSignal(signal, timeoutMs, title);
     try {
       const call = {
-        // Most steps don't ask for it.
+        // A getter, because most steps don't read it.
         get key() {
           return keyOf();
         },
@@ -39,7 +39,7 @@ export async function attemptStep<Result>(
       if (signal.aborted || retry === undefined || attempt > retry.times || !(retry.if?.(error) ?? true)) {
         return { isFailed: true, error, attempts: attempt };
       }
-      // If the run stops meanwhile, the step's last error is its end.
+      // If the run stops during the pause, the step ends with its last error.
       const isOver = await pause(pauseMs(retry, attempt), false, { signal }).catch(() => true);
       if (isOver) return { isFailed: true, error, attempts: attempt };
     } finally {
@@ -53,7 +53,7 @@ function pauseMs(retry: StepRetry, attempt: number): number {
   return Math.min(backoffMs * factor ** (attempt - 1), maxMs);
 }
 
-/** A signal that aborts with another one, and after a time. */
+/** A signal that aborts when another one aborts, or after a time. */
 class TimedSignal {
   readonly #controller = new AbortController();
   readonly #outer: AbortSignal;
@@ -78,7 +78,7 @@ class TimedSignal {
     return this.#controller.signal;
   }
 
-  /** The timeout, if that came before the attempt threw. */
+  /** The timeout, if it came before the attempt threw. */
   errorOf(thrown: unknown): unknown {
     return this.#timeout !== undefined && this.signal.reason === this.#timeout ? this.#timeout : thrown;
   }

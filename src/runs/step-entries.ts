@@ -3,16 +3,16 @@ import { bytesOfText } from "./step-values.js";
 
 /** A recorded step of the pass. */
 export interface Entry extends StoredStep {
-  /** The function has come to it in this attempt. */
+  /** The function has called the step in this attempt. */
   isUsed: boolean;
 }
 
 type Key = Pick<StepHead, "name" | "occurrence" | "status">;
 
-/** The recorded steps of a pass, in the order of their ends, with their texts. */
+/** The recorded steps of a pass, ordered by when they ended, with their texts. */
 export class StepEntries {
   readonly #entries: Map<string, Entry>;
-  /** Made when a save needs it: a resume may save nothing. Then it grows by each step. */
+  /** Made when a save needs it, because a resume may save nothing. Later steps are appended. */
   #joined: { readonly text: string; readonly bytes: number } | undefined;
 
   constructor(steps: readonly StoredStep[]) {
@@ -47,11 +47,11 @@ export class StepEntries {
     return this.#entries.get(keyOf(key));
   }
 
-  /** Adds one that the function has come to, in the place of the one that had only started. */
+  /** Adds a step that the function called. It replaces the record of the step's start, if there is one. */
   add(step: StoredStep): Entry {
     const entry = { ...step, isUsed: true };
     const key = keyOf(step.head);
-    // It stands where it ended, not where it started.
+    // A step stands where it ended, not where it started.
     if (this.#entries.delete(key)) this.#joined = undefined;
     const { text: before, bytes } = this.#join();
     const text = textOfStep(step.head, step.value);

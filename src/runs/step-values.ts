@@ -8,10 +8,10 @@ import { isError, PayloadTooLargeError, StateNotSerializableError } from "../con
 import type { ResolvedOptions } from "../manager/options.js";
 import { decodeWithSchema, encodeWithSchema, type StateSchema } from "../manager/schema.js";
 
-/** How deep an error's causes are looked through for what can be stored. */
+/** How many causes of an error are searched for storable parts. */
 const MOST_CAUSES = 10;
 
-/** Turns what steps return and throw into text, and back. */
+/** Turns the values that steps return and throw into text and back. */
 export class StepValues {
   readonly #taskId: string;
   readonly #options: Pick<ResolvedOptions, "maxPayloadBytes" | "redaction">;
@@ -29,7 +29,7 @@ export class StepValues {
     return this.#encoded(stored, subject, this.#options.redaction?.result(name));
   }
 
-  /** @throws {StateInvalidError} The schema refuses what is stored; the error names the step. */
+  /** @throws {StateInvalidError} The schema refuses the stored result; the error names the step. */
   result(title: string, text: string, schema: StateSchema | undefined): unknown {
     const subject = `The result of ${this.#nameOf(title)}`;
     const stored = decodeJson("json-tagged", text, subject);
@@ -56,17 +56,17 @@ export class StepValues {
     return decodeJson("json-tagged", text, `The error of ${this.#nameOf(title)}`);
   }
 
-  /** The digest of a step's input: the same for equal values. */
+  /** The digest of a step's input. Equal values have the same digest. */
   digestOfInput(title: string, input: unknown): string {
     return hashOf(canonicalText(this.#encoded(input, `The input of ${this.#nameOf(title)}`, undefined)));
   }
 
-  /** A value of the run itself. */
+  /** The text of the run's own input or result. */
   textOf(what: "input" | "result", value: unknown): string {
     return this.#encoded(value, this.#subjectOf(what), this.#options.redaction?.ofRun[what]);
   }
 
-  /** The value of {@link textOf}. */
+  /** The value of a text from {@link textOf}. */
   valueOf(what: "input" | "result", text: string): unknown {
     return decodeJson("json-tagged", text, this.#subjectOf(what));
   }
@@ -84,7 +84,7 @@ export class StepValues {
   }
 }
 
-/** The same text for equal values: with sorted keys, without properties that are `undefined`. */
+/** Gives equal values the same text: sorts keys, leaves out properties that are `undefined`. */
 export function canonicalText(text: string): string {
   return JSON.stringify(JSON.parse(text), (_key, value: unknown) => {
     if (typeof value !== "object" || value === null || Array.isArray(value)) return value;
@@ -101,7 +101,7 @@ export function hashOf(text: string): string {
 /** The text of `undefined`. */
 export const UNDEFINED = '{"$waymark":"undefined"}';
 
-/** The size of a text as it is stored, in bytes. */
+/** The number of bytes that a text takes when stored. */
 export function bytesOfText(text: string | undefined): number {
   return text === undefined ? 0 : Buffer.byteLength(text);
 }

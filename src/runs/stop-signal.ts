@@ -4,19 +4,19 @@ import { onTermination } from "../manager/termination.js";
 import { enclosingSignal } from "./nesting.js";
 import type { RunOptions } from "./run.js";
 
-/** Why a run must stop: the first of the reasons that there may be. */
+/** Stops a run. Its signal aborts with the first reason to stop. */
 export class StopSignal {
   readonly #taskId: string;
   readonly #controller = new AbortController();
   readonly #ended = new AbortController();
   readonly #unsubscribe: () => void;
   #end: () => void = () => undefined;
-  /** A signal of the process has come, which ends it once the outermost run has paused. */
+  /** The process got a signal, which ends it once the outermost run has paused. */
   isFinal = false;
 
   constructor(taskId: string, closing: AbortSignal, { signal, pauseOnSignal = false }: RunOptions) {
     this.#taskId = taskId;
-    // Each step under way may listen.
+    // Each step under way may add a listener.
     setMaxListeners(0, this.signal);
     this.#on(closing, (cause) => this.#pause("the manager is closing", cause));
     if (signal !== undefined) this.#on(signal, (cause) => this.#pause("its signal was aborted", cause));
@@ -42,12 +42,12 @@ export class StopSignal {
     this.#controller.abort(reason);
   }
 
-  /** Stops with the reason of another signal. */
+  /** Stops when `signal` aborts, with its reason. */
   follow(signal: AbortSignal): void {
     this.#on(signal, (reason) => this.stop(reason));
   }
 
-  /** The run is over, and its lease released. */
+  /** Call it once the run is over and its lease released. */
   end(): void {
     this.#ended.abort();
     this.#end();

@@ -1,7 +1,7 @@
 import { isError } from "../contract/errors.js";
 import type { Entry } from "./step-entries.js";
 
-/** The errors of recorded steps that a run's function was given. */
+/** The errors of recorded steps that the run's function received. */
 export class ThrownErrors {
   readonly #entries = new Map<unknown, Entry>();
   /** The steps that failed since the last step began. */
@@ -17,9 +17,9 @@ export class ThrownErrors {
   }
 
   /**
-   * The failed steps to try again after this error has ended the run: those whose errors it is made of, and those that ended
-   * after them, which the function has had no use for. If it is made of none, those after which the function began no other
-   * step: it has thrown an error of its own for them. Not those with `atMostOnce`.
+   * The failed steps to try again after this error has ended the run. If the error contains errors of steps, these
+   * steps, and all that failed after the first of them. If it contains none, the function threw an error of its own for
+   * the steps that failed since it last began a step: then these. Never steps with `atMostOnce`.
    */
   toRetryAfter(thrown: unknown, entries: readonly Entry[]): ReadonlySet<Entry> {
     const parts = partsOf(thrown).flatMap((part) => this.#entries.get(part) ?? []);
@@ -30,7 +30,7 @@ export class ThrownErrors {
   }
 }
 
-/** A thrown value, its causes, and the errors that it gathers. */
+/** A thrown value, its causes, and the errors of an AggregateError. */
 function partsOf(thrown: unknown, seen: Set<unknown> = new Set()): readonly unknown[] {
   if (seen.has(thrown)) return [];
   seen.add(thrown);

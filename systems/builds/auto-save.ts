@@ -1,15 +1,15 @@
 import { checkInteger } from "../../src/contract/arguments.js";
 
-/** The longest delay a Node timer has; beyond it, it would fire at once. */
+/** The longest delay of a Node timer; a longer one would fire at once. */
 const MAX_INTERVAL_MS = 2 ** 31 - 1;
 
-/** Calls back at intervals until it is stopped, and never keeps the process alive. */
+/** Calls back at intervals until it is stopped. Never keeps the process alive. */
 export class AutoSaves {
   readonly #timers = new Set<NodeJS.Timeout>();
 
   /**
-   * @returns Its stop.
-   * @throws {TypeError | RangeError} The interval is no whole number of milliseconds that a timer has.
+   * @returns A function that stops it.
+   * @throws {TypeError | RangeError} The interval isn't a whole number of milliseconds that a timer supports.
    */
   start(save: () => void, intervalMs: number): () => void {
     checkInteger("intervalMs", intervalMs, 1);

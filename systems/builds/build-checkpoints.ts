@@ -11,40 +11,40 @@ import type {
 import type { BuildCheckpointsOptions } from "./options.js";
 
 /**
- * The functions that `createBuildCheckpoints` returns. They need no `this`. Each is done when it returns. If another
- * process has locked the database, they block this process until it is free, for `busyTimeoutMs` at most.
+ * The functions that `createBuildCheckpoints` returns. None of them needs `this`, and each is done when it returns. If
+ * another process has locked the database, they block this process until it is free, for at most `busyTimeoutMs`.
  *
- * If the file, its folder or the database fails, each of them throws a `StorageError`; earlier checkpoints are intact.
- * A `CheckpointCorruptError` says that something is there and can't be read, an `UnsupportedFormatError` that the
- * database is another program's; both leave it untouched. After `close` they throw a `ClosedError`.
+ * If the file, its folder or the database fails, each function throws a `StorageError`; earlier checkpoints are intact.
+ * A `CheckpointCorruptError` says that a stored value can't be read, an `UnsupportedFormatError` that the database
+ * belongs to another program; both leave it untouched. After `close` they throw a `ClosedError`.
  */
 export interface BuildCheckpoints<Task = unknown, SavedTask = Task> {
   /**
-   * Saves a checkpoint as its build's newest one, and removes what the retention no longer keeps (the oldest beyond 50,
-   * unless told), in one transaction. When it returns, the checkpoint survives a killed process and a power loss.
+   * Saves a checkpoint as its build's newest one, and removes what the retention no longer keeps (by default, all but
+   * the newest 50), in one transaction. Once it returns, the checkpoint survives a killed process and a power loss.
    *
-   * Saving a checkpoint again that is still stored changes nothing.
+   * Saving a checkpoint that is still stored changes nothing.
    *
-   * @throws {CheckpointConflictError} The id belongs to a checkpoint of another content or build; nothing was stored.
-   * @throws {StateNotSerializableError} JSON would lose something of the tasks or the metadata; `path` says where.
+   * @throws {CheckpointConflictError} A checkpoint of another content or build has the id; nothing was stored.
+   * @throws {StateNotSerializableError} JSON would lose a part of the tasks or the metadata; `path` says where.
    * @throws {PayloadTooLargeError} The tasks or the metadata have more than `maxPayloadBytes`.
    * @throws {StateInvalidError} The schema refuses a task.
-   * @throws {TypeError | RangeError} A part is missing or of the wrong type. A key that has no column is logged once, as a
-   *   warning, and not stored.
+   * @throws {TypeError | RangeError} A part is missing or of the wrong type. A key without a column isn't stored, and
+   * is logged once as a warning.
    */
   saveCheckpoint(checkpoint: NewCheckpoint<SavedTask>): SavedCheckpoint;
   /**
-   * The same under an id that is made up: `{buildId}-{milliseconds since 1970}`, unique. (The id and the timestamp of a
-   * loaded checkpoint aren't looked at here, nor in an auto-save.)
+   * The same under a new, unique id: `{buildId}-{milliseconds since 1970}`. (The id and the timestamp of a loaded
+   * checkpoint are ignored here and in auto-saves.)
    *
    * @throws As above.
    */
   saveCheckpoint(buildId: string, progress: BuildProgress<SavedTask>): SavedCheckpoint;
   /**
    * The build's newest checkpoint, or null if it has none. Checkpoints that can't be read are reported (see
-   * `onCorrupt`) and stepped over.
+   * `onCorrupt`) and skipped.
    *
-   * @throws {CheckpointCorruptError} There are checkpoints, and none of them can be read.
+   * @throws {CheckpointCorruptError} There are checkpoints, but none can be read.
    * @throws {StateInvalidError} The schema refuses a task of it.
    */
   getLatestCheckpoint(buildId: string): Checkpoint<Task> | null;
@@ -52,9 +52,9 @@ export interface BuildCheckpoints<Task = unknown, SavedTask = Task> {
    * Saves the result of `getState` at intervals, if it differs from the build's newest checkpoint. Its timer doesn't
    * keep the process alive. A failure is logged as an error, never thrown, and the next interval tries again.
    *
-   * @param getState - The build's progress now, or `undefined` where there is nothing to save yet. Synchronous.
+   * @param getState - Returns the build's progress now, or `undefined` if there is nothing to save yet. Synchronous.
    * @param intervalMs - Milliseconds from one save to the next, from 1. Default 30,000.
-   * @returns A function that ends it. It saves nothing by itself.
+   * @returns A function that stops it, without a last save.
    * @throws {TypeError | RangeError} An argument is wrong.
    */
   startAutoSave(buildId: string, getState: () => BuildProgress<SavedTask> | undefined, intervalMs?: number): () => void;
@@ -63,33 +63,34 @@ export interface BuildCheckpoints<Task = unknown, SavedTask = Task> {
    *
    * @param keepLast - How many stay, from 1. Default: as the option `retention` says.
    * @returns How many were removed.
-   * @throws {CheckpointCorruptError} None of those to keep can be read; nothing was removed.
+   * @throws {CheckpointCorruptError} No checkpoint that would be kept can be read; nothing was removed.
    */
   cleanupOldCheckpoints(buildId: string, keepLast?: number): number;
   /**
    * Removes old checkpoints of every build.
    *
-   * @throws As above; builds that are in order were cleaned up all the same.
+   * @throws As above; the intact builds were cleaned up all the same.
    */
   cleanupOldCheckpoints(keepLast?: number): number;
   /**
-   * Saves the build's state, which the list of builds shows in part, in place of the former one.
+   * Saves the build's state in place of the former one. The list of builds shows a part of it.
    *
    * @throws As `saveCheckpoint`.
    */
   saveBuildState(state: BuildState<SavedTask>): void;
   /**
-   * The state that `saveBuildState` has saved last, or null.
+   * The state that `saveBuildState` saved last, or null.
    *
    * @throws {CheckpointCorruptError} It can't be read.
    */
   getBuildState(buildId: string): BuildState<Task> | null;
-  /** Every build with a saved state, the one saved last first. */
+  /** Every build with a saved state, most recently saved first. */
   listSavedBuilds(): SavedBuild[];
   /**
-   * Removes a build that is done with: its checkpoints and its saved state, in one transaction. Nothing else does.
+   * Removes a finished build: its checkpoints and its saved state, in one transaction. No other function removes a
+   * build.
    *
-   * @returns Whether there was anything.
+   * @returns Whether there was anything to remove.
    */
   removeBuild(buildId: string): boolean;
   /** Ends every auto-save and closes the database. Idempotent. */
@@ -118,7 +119,7 @@ export interface BuildCheckpoints<Task = unknown, SavedTask = Task> {
 export function createBuildCheckpoints<Schema extends StateSchema>(
   options: BuildCheckpointsOptions<Schema> & { readonly taskSchema: Schema },
 ): BuildCheckpoints<StateOf<Schema>, SavedStateOf<Schema>>;
-/** Without a schema, tasks are whatever JSON they are. */
+/** Without a schema, tasks may be any JSON. */
 export function createBuildCheckpoints(
   options: BuildCheckpointsOptions & { readonly taskSchema?: undefined },
 ): BuildCheckpoints;
@@ -144,7 +145,7 @@ export function createBuildCheckpoints(options: BuildCheckpointsOptions): BuildC
 type OneBuild = [buildId: string, keepLast?: number | undefined];
 type CleanupArgs = OneBuild | [keepLast?: number | undefined];
 
-/** If there are two arguments, the first is meant as a build's id, even if it is none. */
+/** If there are two arguments, the first counts as a build's id, so that a wrong one is refused as such. */
 function isOfOneBuild(args: CleanupArgs): args is OneBuild {
   return args.length === 2 || typeof args[0] === "string";
 }

@@ -33,10 +33,10 @@ const DEFAULT_INTERVAL_MS = 30_000;
 const DEFAULT_RETENTION: RetentionPolicy = { keepLast: 50 };
 const DEFAULT_MAX_PAYLOAD_BYTES = 64 * 1024 * 1024;
 
-/** The result of a search in a database that isn't there. */
+/** The result of a search if the database doesn't exist. */
 const NOTHING = { item: undefined, damage: [] };
 
-/** The builds of one database. Checks arguments, makes the calls, and logs what else happens. */
+/** The builds of one database. Checks arguments, calls the store, and logs warnings and errors. */
 export class Builds {
   readonly #path: string;
   readonly #file: DatabaseFile<BuildStore>;
@@ -140,7 +140,7 @@ export class Builds {
       try {
         removed += this.#change((store) => store.prune(buildId, policy)) ?? 0;
       } catch (error) {
-        // One damaged build is no reason to let the others grow.
+        // A damaged build must not stop the clean-up of the others.
         failures.push(error);
       }
     }
@@ -194,18 +194,18 @@ export class Builds {
     }
   }
 
-  /** Says once of each key that it isn't stored: a whole task list's object is often given as it is. */
+  /**
+   * Warns once per key that it isn't stored. Programs often pass their whole task list, so more warnings would be
+   * noise.
+   */
   #warnOfUnstored(given: object): void {
     const keys = keysWithoutColumn(given).filter((key) => !this.#unstored.has(key));
     if (keys.length === 0) return;
     for (const key of keys) this.#unstored.add(key);
-    this.#logger.warn(
-      { keys },
-      `A checkpoint has ${keys.join(", ")}, which no column is there for; it is saved without`,
-    );
+    this.#logger.warn({ keys }, `A checkpoint has ${keys.join(", ")}. No column has that name, so it is left out`);
   }
 
-  /** The stored checkpoint. Logs an error if old ones could not be removed after it. */
+  /** The stored checkpoint. Logs an error if old ones could not be removed. */
   #saved({ buildId }: BuildDraft, { saved, retentionError }: SaveOutcome): SavedCheckpoint {
     if (retentionError !== undefined) {
       this.#logger.error(
@@ -230,7 +230,7 @@ export class Builds {
   #tell(listener: (record: CorruptRecord) => unknown, record: CorruptRecord): void {
     const failed = (error: unknown) => this.#logger.error({ error, record }, "onCorrupt threw");
     try {
-      // An async function's promise has nobody else to wait for it.
+      // An async listener's promise has no other handler.
       const returned = listener(record);
       if (returned instanceof Promise) returned.catch(failed);
     } catch (error) {
@@ -241,7 +241,7 @@ export class Builds {
   #nothingIntact(buildId: string, damage: readonly CorruptRecord[]): CheckpointCorruptError {
     return new CheckpointCorruptError(
       `Build ${JSON.stringify(buildId)} has checkpoints in ${this.#path}, and none of the ${damage.length} can be read: ` +
-        `${damage[0]?.reason} (${damage[0]?.location}). They were left untouched. Put back a backup, or begin the build anew.`,
+        `${damage[0]?.reason} (${damage[0]?.location}). They were left untouched. Restore a backup, or start the build over.`,
       { cause: damage[0]?.cause },
     );
   }
@@ -259,7 +259,7 @@ export class Builds {
     return keepLast === undefined ? this.#retention : { keepLast };
   }
 
-  /** Where there is no database, there is nothing to read. */
+  /** If there is no database, nothing is read. */
   #read<Result>(work: (store: BuildStore) => Result): Result | undefined {
     return this.#call(() => this.#ifPresent(work));
   }
@@ -278,12 +278,12 @@ export class Builds {
   }
 
   #call<Result>(work: () => Result): Result {
-    // A state's getter, too, may have closed it.
+    // Checked again: a getter in the caller's state may have closed the database.
     this.#assertOpen();
     try {
       return work();
     } catch (error) {
-      // The next call opens the database anew.
+      // The next call opens the database again.
       if (isReadOnly(error)) this.#file.close();
       throw explain(error, this.#path, this.#busyTimeoutMs);
     }

@@ -3,19 +3,19 @@ export interface Checkpoint<Task = unknown> {
   id: string;
   buildId: string;
   /**
-   * When it was saved, in UTC and as SQLite writes it: `2026-11-22 01:02:03`. Never before that of a checkpoint which
-   * the build has, also where the clock was set back. For a `Date`: `new Date(`${timestamp}Z`)`.
+   * When it was saved, in UTC and in SQLite's form: `2026-11-22 01:02:03`. Never before an earlier checkpoint of the
+   * build, even if the clock was set back. For a `Date`: `new Date(`${timestamp}Z`)`.
    */
   timestamp: string;
   tasks: Task[];
   currentPhase: number;
-  /** `{}` where none was saved. */
+  /** `{}` if none was saved. */
   metadata: Record<string, unknown>;
 }
 
 /** A build's progress. */
 export interface BuildProgress<Task = unknown> {
-  /** Where it is given beside a build's id, it must be that id. */
+  /** If a build's id is given beside it, this must be the same one. */
   readonly buildId?: string | undefined;
   /**
    * Tasks and their data, with paths to files in place of their contents. Plain JSON: a value that JSON would lose or
@@ -29,42 +29,42 @@ export interface BuildProgress<Task = unknown> {
   readonly metadata?: object | undefined;
 }
 
-/** A checkpoint to be saved. Its timestamp is given to it; one that it has already (having been loaded) isn't looked at. */
+/** A checkpoint to save. It gets a new timestamp; the timestamp of a loaded checkpoint is ignored. */
 export interface NewCheckpoint<Task = unknown> extends BuildProgress<Task> {
   /** Unique among all builds of the database. */
   readonly id: string;
   readonly buildId: string;
 }
 
-/** A checkpoint that is stored. */
+/** A stored checkpoint. */
 export interface SavedCheckpoint {
   readonly id: string;
   readonly buildId: string;
   readonly timestamp: string;
 }
 
-/** All that is known of a build, for the list of builds. */
+/** A build's state, for the list of builds. */
 export interface BuildState<Task = unknown> {
   readonly buildId: string;
-  /** The PRD that is built, by its path. */
+  /** The path of the PRD that is built. */
   readonly prdFile: string;
-  /** As the program writes it: `new Date().toISOString()`. */
+  /** In the program's own form: `new Date().toISOString()`. */
   readonly startTime: string;
   readonly tasks: readonly Task[];
-  /** Ids, or whatever the program lists. Plain JSON, as `failedTasks` and `logs` are. */
+  /** Ids, or whatever the program lists. Plain JSON, like `failedTasks` and `logs`. */
   readonly completedTasks: readonly unknown[];
   readonly failedTasks: readonly unknown[];
   /** A whole number. */
   readonly currentPhase: number;
-  /** A list of lines, as a rule. */
+  /** Usually a list of lines. */
   readonly logs: unknown;
 }
 
-/** A line of the list of builds. */
+/** An entry of the list of builds. */
 export interface SavedBuild {
   readonly buildId: string;
   readonly prdFile: string;
   readonly startTime: string;
-  /** In UTC and as SQLite writes it, like a checkpoint's timestamp. */
+  /** In UTC and in SQLite's form, like a checkpoint's timestamp. */
   readonly updatedAt: string;
 }

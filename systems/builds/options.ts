@@ -9,24 +9,24 @@ import { checkRetentionPolicy, type RetentionPolicy } from "../../src/manager/re
 import type { StateSchema } from "../../src/manager/schema.js";
 
 export interface BuildCheckpointsOptions<Schema extends StateSchema = StateSchema> {
-  /** The database file. It and its folder are created at the first save, for their owner alone (0600, 0700). */
+  /** The database file. The first save creates it and its folder, for their owner alone (0600, 0700). */
   readonly path: string;
   /**
-   * The policy that decides which of a build's checkpoints are kept after each save. Default `{ keepLast: 50 }`. A
-   * build's newest checkpoint always stays; for `keepStages`, a checkpoint's stage is `phase-` and its `currentPhase`.
+   * Which of a build's checkpoints are kept after each save. Default `{ keepLast: 50 }`. The build's newest checkpoint
+   * always stays. For `keepStages`, a checkpoint's stage is `phase-` and its `currentPhase`.
    */
   readonly retention?: RetentionPolicy | undefined;
   /** Checks each task on save and on load: Zod, or any synchronous Standard Schema. It types the tasks. */
   readonly taskSchema?: Schema | undefined;
-  /** The most bytes that the tasks may have as JSON, and the metadata. Default 64 MiB. */
+  /** The most bytes of JSON that the tasks may have, and the metadata too. Default 64 MiB. */
   readonly maxPayloadBytes?: number | undefined;
   /** How long a call waits for another process's lock, in milliseconds. Default 5,000. */
   readonly busyTimeoutMs?: number | undefined;
-  /** Called with each row that can't be read, which is skipped. Default: the logger is warned. */
+  /** Called with each row that can't be read; the row is skipped. Default: a warning is logged. */
   readonly onCorrupt?: ((record: CorruptRecord) => void) | undefined;
-  /** pino's, or one like it. Default: warnings and errors are process warnings. */
+  /** pino's, or one of the same shape. Default: warnings and errors become process warnings. */
   readonly logger?: Logger | undefined;
-  /** better-sqlite3's `Database`, or a build of your own that works like it. Default: the installed better-sqlite3. */
+  /** better-sqlite3's `Database`, or a compatible class. Default: the installed better-sqlite3. */
   readonly database?: SqliteDriver | undefined;
 }
 

@@ -2,7 +2,7 @@ import type { CorruptRecord } from "../../src/contract/adapter.js";
 import { CheckpointCorruptError } from "../../src/contract/errors.js";
 import type { BuildState, Checkpoint, SavedBuild } from "./checkpoint.js";
 
-/** The columns of a saved checkpoint, in the order in which {@link checkpointOf} takes them. */
+/** A checkpoint's columns, in the order that {@link checkpointOf} reads. */
 export const CHECKPOINT_COLUMNS: readonly string[] = [
   "id",
   "build_id",
@@ -12,7 +12,7 @@ export const CHECKPOINT_COLUMNS: readonly string[] = [
   "metadata",
 ];
 
-/** The columns of a build's saved state, in the order in which {@link buildStateOf} takes them. */
+/** A build state's columns, in the order that {@link buildStateOf} reads. */
 export const STATE_COLUMNS: readonly string[] = [
   "build_id",
   "prd_file",
@@ -25,7 +25,7 @@ export const STATE_COLUMNS: readonly string[] = [
   "updated_at",
 ];
 
-/** The checkpoint that a row holds, as parsed JSON and no more; or the damage, if the row is damaged. */
+/** A row's checkpoint, as plain parsed JSON; a CorruptRecord if the row is damaged. */
 export function checkpointOf(row: readonly unknown[], path: string): Checkpoint | CorruptRecord {
   const [id, buildId, timestamp, tasksJson, currentPhase, metadataJson] = row;
   const wrong = (column: string, cause?: unknown) =>
@@ -37,14 +37,14 @@ export function checkpointOf(row: readonly unknown[], path: string): Checkpoint 
   if (typeof currentPhase !== "number") return wrong("current_phase");
   const tasks = parse(tasksJson);
   if (!Array.isArray(tasks)) return wrong("tasks", tasks instanceof Error ? tasks : undefined);
-  // The spec's program stores nothing where there is no metadata, and reads nothing as {}.
+  // The spec's program stores nothing for empty metadata, and reads nothing as {}.
   const metadata = metadataJson === null || metadataJson === "" ? {} : (parse(metadataJson) ?? {});
   if (!isObject(metadata)) return wrong("metadata", metadata instanceof Error ? metadata : undefined);
   return { id, buildId, timestamp, tasks, currentPhase, metadata };
 }
 
 /**
- * The state that a row of {@link STATE_COLUMNS} holds.
+ * The build state of a row of {@link STATE_COLUMNS}.
  *
  * @throws {CheckpointCorruptError} It can't be read.
  */
@@ -53,7 +53,7 @@ export function buildStateOf(buildId: string, row: readonly unknown[], path: str
   const wrong = (column: string, cause?: unknown) =>
     new CheckpointCorruptError(
       `The state of build ${JSON.stringify(buildId)} in ${path} can't be read: its ${column} is damaged. ` +
-        "It was left untouched; the build's checkpoints are not concerned. Save the state anew.",
+        "It was left untouched, and the build's checkpoints are not affected. Save the state again.",
       { cause },
     );
   const list = (column: string, json: unknown): unknown[] => {
@@ -73,7 +73,7 @@ export function buildStateOf(buildId: string, row: readonly unknown[], path: str
   return { buildId, prdFile, startTime, tasks, completedTasks, failedTasks, currentPhase, logs };
 }
 
-/** The line of the list of builds that a row holds: its build_id, prd_file, start_time and updated_at. */
+/** An entry of the list of builds, from a row of build_id, prd_file, start_time and updated_at. */
 export function savedBuildOf(row: readonly unknown[], path: string): SavedBuild | CorruptRecord {
   const [buildId, prdFile, startTime, updatedAt] = row;
   if (
@@ -87,12 +87,12 @@ export function savedBuildOf(row: readonly unknown[], path: string): SavedBuild 
   return {
     corrupt: true,
     location: `${path}, table build_states, build_id ${String(buildId)}`,
-    reason: "one of its columns is no text",
+    reason: "one of its columns isn't text",
     ...(typeof buildId === "string" ? { taskId: buildId } : undefined),
   };
 }
 
-/** Stands for a row of `checkpoints` that can't be read. */
+/** The CorruptRecord for a row of `checkpoints` that can't be read. */
 export function damaged(
   path: string,
   row: { readonly id?: unknown; readonly buildId?: unknown },
@@ -110,9 +110,9 @@ export function damaged(
   };
 }
 
-/** The value, or the error that says why it is none. */
+/** The parsed value, or the error that parsing failed with. */
 export function parse(json: unknown): unknown {
-  if (typeof json !== "string") return new TypeError("It is no text.");
+  if (typeof json !== "string") return new TypeError("It isn't text.");
   try {
     return JSON.parse(json);
   } catch (error) {

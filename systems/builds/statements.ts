@@ -1,14 +1,14 @@
 import { CHECKPOINT_COLUMNS, STATE_COLUMNS } from "./rows.js";
 
 const CHECKPOINT = CHECKPOINT_COLUMNS.join(", ");
-/** Timestamps have whole seconds; within one, rows are in the order in which they came. */
+/** Timestamps have whole seconds, so rows of one second are ordered by rowid. */
 const NEWEST_FIRST = "FROM checkpoints WHERE build_id = ? ORDER BY timestamp DESC, rowid DESC";
 export const NEWEST = `SELECT ${CHECKPOINT} ${NEWEST_FIRST} LIMIT 1`;
 export const LISTED = `SELECT rowid, id, timestamp, octet_length(tasks) + ifnull(octet_length(metadata), 0), current_phase ${NEWEST_FIRST}`;
 export const BY_ROWID = `SELECT ${CHECKPOINT} FROM checkpoints WHERE rowid = ?`;
 export const BY_ID = `SELECT ${CHECKPOINT} FROM checkpoints WHERE id = ?`;
 export const IS_TAKEN = "SELECT 1 FROM checkpoints WHERE id = ?";
-/** A clock that was set back makes no checkpoint older than those that the build has. */
+/** After a clock was set back, a new checkpoint still gets a timestamp no older than the build's others. */
 export const INSERT = `
   INSERT INTO checkpoints (id, build_id, tasks, current_phase, metadata, timestamp) VALUES (?, ?, ?, ?, ?, max(?, ifnull(
     (SELECT max(timestamp) FROM checkpoints WHERE build_id = ? AND timestamp GLOB '[0-9][0-9][0-9][0-9]-*'), '')))

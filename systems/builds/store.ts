@@ -28,11 +28,11 @@ import type { BuildDraft, StateDraft } from "./stored-form.js";
 /** The result of a save. */
 export interface SaveOutcome {
   readonly saved: SavedCheckpoint;
-  /** Why old checkpoints could not be removed after it. */
+  /** Why old checkpoints could not be removed after the save. */
   readonly retentionError?: unknown;
 }
 
-/** An item, with the damaged records that were met on the way to it. */
+/** An item, with the damaged records that the search met before it. */
 export interface Found<Item> {
   readonly item: Item;
   readonly damage: readonly CorruptRecord[];
@@ -45,7 +45,7 @@ export interface Found<Item> {
 export class BuildStore {
   readonly #database: SqliteConnection;
   readonly #path: string;
-  /** The last number that an id was made of: an id that retention has removed isn't made again. */
+  /** The number in the last new id. It only grows, so the id of a removed checkpoint isn't used again. */
   #lastNumber = 0;
 
   constructor(database: SqliteConnection, path: string) {
@@ -53,7 +53,7 @@ export class BuildStore {
     this.#path = path;
   }
 
-  /** Stores the draft as its build's newest checkpoint, and removes what the policy no longer keeps. */
+  /** Stores the draft as its build's newest checkpoint, and removes what the policy doesn't keep. */
   save(draft: BuildDraft, policy: RetentionPolicy): SaveOutcome {
     let isRetaining = false;
     try {
@@ -67,18 +67,18 @@ export class BuildStore {
       return { saved };
     } catch (error) {
       if (!isRetaining) throw error;
-      // If old checkpoints can't be removed, the new one is saved all the same.
+      // Old checkpoints can't be removed, but the new one is saved all the same.
       return { saved: this.#database.atomically(() => this.#insert(draft)), retentionError: error };
     }
   }
 
-  /** As {@link save}, unless the build's newest checkpoint says the same: then nothing is done. */
+  /** Like {@link save}, but does nothing if the build's newest checkpoint has the same content. */
   saveIfChanged(draft: BuildDraft, policy: RetentionPolicy): SaveOutcome | undefined {
     const newest = this.#readable(() => this.#database.one(NEWEST, draft.buildId));
     return newest !== undefined && holdsSame(newest, draft) ? undefined : this.save(draft, policy);
   }
 
-  /** The build's newest checkpoint that can be read. */
+  /** The build's newest readable checkpoint. */
   latest(buildId: string): Found<Checkpoint | undefined> {
     const newest = this.#readable(() => this.#database.one(NEWEST, buildId));
     const found = newest && checkpointOf(newest, this.#path);
@@ -95,9 +95,9 @@ export class BuildStore {
   }
 
   /**
-   * Removes what the policy doesn't keep, and gives how many.
+   * Removes what the policy doesn't keep. Returns how many were removed.
    *
-   * @throws {CheckpointCorruptError} None of those to keep can be read; nothing was removed.
+   * @throws {CheckpointCorruptError} No checkpoint that would be kept can be read; nothing was removed.
    */
   prune(buildId: string, policy: RetentionPolicy): number {
     const { keep, remove } = this.#plan(buildId, policy);
@@ -106,7 +106,7 @@ export class BuildStore {
       const item = this.#read(rowid, id, buildId);
       return item !== undefined && !isCorrupt(item);
     };
-    // Before the transaction: one that has met damage can do nothing more.
+    // Checked before the transaction, because a transaction that meets damage can do nothing more.
     if (keep.some(isIntact)) {
       return this.#database.atomically(() => this.#removeUnclaimed(this.#plan(buildId, policy)));
     }
@@ -116,7 +116,7 @@ export class BuildStore {
     );
   }
 
-  /** Removes all that there is of a build; whether there was anything. */
+  /** Removes everything of a build. Returns whether there was anything. */
   removeBuild(buildId: string): boolean {
     return this.#database.atomically(() => {
       const checkpoints = this.#database.run(REMOVE_CHECKPOINTS, buildId);
@@ -124,7 +124,7 @@ export class BuildStore {
     });
   }
 
-  /** Every build that has checkpoints. */
+  /** Every build with checkpoints. */
   buildIds(): readonly string[] {
     return this.#database.all(BUILD_IDS).map(([buildId]) => String(buildId));
   }
@@ -133,13 +133,13 @@ export class BuildStore {
     this.#database.run(SAVE_STATE, ...columns, timestampOf(Date.now()));
   }
 
-  /** @throws {CheckpointCorruptError} There is one, and it can't be read. */
+  /** @throws {CheckpointCorruptError} The build has a state, but it can't be read. */
   state(buildId: string): BuildState | undefined {
     const row = this.#database.one(STATE, buildId);
     return row && buildStateOf(buildId, row, this.#path);
   }
 
-  /** The newest first. */
+  /** Newest first. */
   savedBuilds(): Found<SavedBuild[]> {
     const item: SavedBuild[] = [];
     const damage: CorruptRecord[] = [];
@@ -163,7 +163,7 @@ export class BuildStore {
     return { id, buildId, timestamp: String(timestamp) };
   }
 
-  /** The save of an id that exists: the same again, as after a lost answer, or a conflict. */
+  /** A checkpoint has the id. With the same content, the save is a repeat and succeeds; otherwise it is a conflict. */
   #sameAs(existing: SqlRow, draft: BuildDraft): SavedCheckpoint {
     const [id, buildId, timestamp] = existing;
     if (buildId === draft.buildId && holdsSame(existing, draft)) {
@@ -175,14 +175,17 @@ export class BuildStore {
     );
   }
 
-  /** `{buildId}-{milliseconds}`, a millisecond later where that is taken. Nobody else writes meanwhile. */
+  /**
+   * `{buildId}-{milliseconds}`, one millisecond later until the id is free. Runs in the transaction, so nobody takes
+   * the id meanwhile.
+   */
   #newId(buildId: string, nowMs: number): string {
     this.#lastNumber = Math.max(Math.floor(nowMs), this.#lastNumber + 1);
     while (this.#database.one(IS_TAKEN, `${buildId}-${this.#lastNumber}`) !== undefined) this.#lastNumber += 1;
     return `${buildId}-${this.#lastNumber}`;
   }
 
-  /** Rows as {@link LISTED} gives them, in two heaps. */
+  /** The rows of {@link LISTED} to keep and to remove. */
   #plan(buildId: string, policy: RetentionPolicy): { keep: readonly SqlRow[]; remove: readonly SqlRow[] } {
     const rows = this.#database.all(LISTED, buildId);
     const summaries = rows.map((row, newer) => summaryOf(buildId, row, rows.length - newer));
@@ -216,7 +219,7 @@ export class BuildStore {
   }
 }
 
-/** A row as the core's retention sees it. A build isn't known to be done, so its newest checkpoint always stays. */
+/** A row as the retention planner needs it. It can't tell a finished build, so the newest checkpoint always stays. */
 function summaryOf(buildId: string, row: SqlRow, sequence: number): CheckpointSummary {
   const [, id, timestamp, sizeBytes, currentPhase] = row;
   return {
@@ -231,18 +234,18 @@ function summaryOf(buildId: string, row: SqlRow, sequence: number): CheckpointSu
   };
 }
 
-/** As `datetime('now')` writes it. */
+/** In the form of SQLite's `datetime('now')`. */
 function timestampOf(nowMs: number): string {
   return new Date(nowMs).toISOString().slice(0, 19).replace("T", " ");
 }
 
-/** A timestamp such as SQLite writes it, or in ISO 8601; `""` where it is none. */
+/** ISO 8601 for a timestamp in SQLite's form or in ISO 8601; `""` for anything else. */
 function isoOf(timestamp: unknown): string {
   const ms = Date.parse(`${String(timestamp).replace(" ", "T").replace(/Z?$/, "Z")}`);
   return Number.isNaN(ms) ? "" : new Date(ms).toISOString();
 }
 
-/** Whether a row of `CHECKPOINT_COLUMNS` says what the draft says. */
+/** Whether a row of `CHECKPOINT_COLUMNS` has the draft's content. */
 function holdsSame(row: SqlRow, draft: BuildDraft): boolean {
   const [, , , tasks, currentPhase, metadata] = row;
   return (

@@ -5,15 +5,15 @@ import { checkKeys } from "../../src/contract/keys.js";
 import { encodeWithSchema, type StateSchema } from "../../src/manager/schema.js";
 import type { BuildProgress, BuildState } from "./checkpoint.js";
 
-/** How values become texts. */
+/** How values become JSON texts. */
 export interface Encoding {
   readonly taskSchema: StateSchema | undefined;
   readonly maxPayloadBytes: number;
 }
 
-/** A checkpoint as it goes into its row: the JSON of its parts, read once and at once. */
+/** A checkpoint as its row will hold it. Its values were read once, synchronously. */
 export interface BuildDraft {
-  /** Without one, it gets one that no other checkpoint has. */
+  /** If undefined, the store makes a unique one. */
   readonly id: string | undefined;
   readonly buildId: string;
   readonly tasks: string;
@@ -21,14 +21,14 @@ export interface BuildDraft {
   readonly metadata: string | undefined;
 }
 
-/** A build's state as it goes into its row. */
+/** A build's state as its row will hold it. */
 export interface StateDraft {
   readonly buildId: string;
   readonly columns: readonly (string | number)[];
 }
 
 /**
- * @param given - With the id of the checkpoint to be, where it has one.
+ * @param given - With the new checkpoint's id, if it has one.
  * @throws {TypeError | RangeError} A part is missing or of the wrong type.
  * @throws {StateInvalidError} The schema refuses a task.
  * @throws {StateNotSerializableError} JSON would lose something.
@@ -38,11 +38,11 @@ export function draftOf(buildId: string, id: string | undefined, given: BuildPro
   checkParts(subject, given);
   if (given.buildId !== undefined && given.buildId !== buildId) {
     throw new TypeError(
-      `${subject} says that it is of build ${JSON.stringify(given.buildId)}, but it was given for ${JSON.stringify(buildId)}. Nothing was saved.`,
+      `${subject} belongs to build ${JSON.stringify(given.buildId)}, but it was given for ${JSON.stringify(buildId)}. Nothing was saved.`,
     );
   }
   checkPhase(given.currentPhase);
-  // The spec's own program stores null as well.
+  // The spec's own program stores null, too.
   const metadata: unknown = given.metadata ?? undefined;
   if (metadata !== undefined && (typeof metadata !== "object" || Array.isArray(metadata))) {
     throw new TypeError("A checkpoint's metadata must be an object.");
@@ -69,7 +69,7 @@ export function stateDraftOf(state: BuildState, encoding: Encoding): StateDraft 
   const tasks = storedTasks(state.tasks, encoding, `The state of build ${JSON.stringify(buildId)}`);
   for (const [name, list] of Object.entries({ completedTasks, failedTasks })) checkList(name, list);
   if (logs === undefined)
-    throw new TypeError("A build's logs must be given: [] where there are none. Nothing was saved.");
+    throw new TypeError("A build's logs are missing: pass [] if there are none. Nothing was saved.");
   const json = (name: string, value: unknown) => jsonOf(name, value, encoding);
   return {
     buildId,
@@ -87,7 +87,7 @@ export function stateDraftOf(state: BuildState, encoding: Encoding): StateDraft 
 }
 
 const PARTS = ["buildId", "tasks", "currentPhase", "metadata"] satisfies (keyof BuildProgress)[];
-/** The other keys of a loaded checkpoint, which may be saved again as it is. */
+/** The other keys of a loaded checkpoint, which a caller may pass on as it is. */
 const GIVEN_BY_SAVES = ["id", "timestamp"];
 const STATE_KEYS = [
   "buildId",
@@ -100,7 +100,7 @@ const STATE_KEYS = [
   "logs",
 ] satisfies (keyof BuildState)[];
 
-/** The keys that have no column, and are not stored. */
+/** The keys without a column, which aren't stored. */
 export function keysWithoutColumn(given: object): readonly string[] {
   return Object.keys(given).filter((key) => ![...PARTS, ...GIVEN_BY_SAVES].includes(key));
 }
@@ -116,14 +116,14 @@ function storedTasks(tasks: readonly unknown[], { taskSchema }: Encoding, subjec
   return tasks.map((task, i) => encodeWithSchema(taskSchema, task, `${subject} was not saved, tasks[${i}] is invalid`));
 }
 
-/** The JSON of one column; the value stands under its name meanwhile, for the paths in messages. */
+/** The JSON of one column. The value is wrapped under the column's name meanwhile, so that messages have its path. */
 function jsonOf(name: string, value: unknown, { maxPayloadBytes }: Encoding, context?: PayloadOwner): string {
   const around = `{"${name}":`;
   const json = encodePlainJson({ [name]: withDatesAsText(value) }, maxPayloadBytes + around.length + 1, context);
   return json.slice(around.length, -1);
 }
 
-/** Dates become their ISO texts, as in the spec's own program. Values without dates stay, to be stored or refused. */
+/** Turns dates into ISO texts, as the spec's program does. Values without dates stay as they are. */
 function withDatesAsText(value: unknown, ancestors: readonly unknown[] = []): unknown {
   if (value instanceof Date && !Number.isNaN(value.getTime())) return value.toISOString();
   if (typeof value !== "object" || value === null || ancestors.includes(value)) return value;
@@ -140,10 +140,10 @@ function checkList(name: string, list: unknown): void {
 
 function checkPhase(phase: number): void {
   if (typeof phase !== "number") throw new TypeError(`currentPhase must be a number, not ${typeof phase}.`);
-  if (!Number.isSafeInteger(phase)) throw new RangeError(`currentPhase must be a whole number; it is ${phase}.`);
+  if (!Number.isSafeInteger(phase)) throw new RangeError(`currentPhase must be a whole number, not ${phase}.`);
 }
 
-/** @throws {TypeError | RangeError} It is no well-formed text, empty, or longer than 512 UTF-16 units. */
+/** @throws {TypeError | RangeError} The id isn't well-formed text, is empty, or is longer than 512 UTF-16 units. */
 export function checkBuildId(buildId: string): void {
   checkText("A buildId", buildId, 1, MAX_TASK_ID_LENGTH);
 }

@@ -5,7 +5,7 @@ import { UnsupportedFormatError } from "../../src/contract/errors.js";
 import { CHECKPOINT_COLUMNS, STATE_COLUMNS } from "./rows.js";
 import { BuildStore } from "./store.js";
 
-/** The tables of the spec, column for column: databases of the spec's own program are used as they are. */
+/** The spec's tables, column for column, so that databases of the spec's program work as they are. */
 const TABLES = `
   CREATE TABLE IF NOT EXISTS checkpoints (
     id TEXT PRIMARY KEY,
@@ -31,13 +31,13 @@ const TABLES = `
   );
 `;
 
-/** The columns that each table of ours must have. */
+/** The columns that each of our tables must have. */
 const COLUMNS: Readonly<Record<string, readonly string[]>> = {
   checkpoints: [...CHECKPOINT_COLUMNS, "created_at"],
   build_states: STATE_COLUMNS,
 };
 
-/** Builds in a database, which may hold other tables too. */
+/** Build tables in a database, which may hold other tables too. */
 export const BUILD_FORMAT: Pick<DatabaseFileOptions<BuildStore>, "isPresent" | "migrate" | "store"> = {
   isPresent: (database, path) => buildTablesIn(database, path).length > 0,
   migrate: makeTables,
@@ -46,7 +46,7 @@ export const BUILD_FORMAT: Pick<DatabaseFileOptions<BuildStore>, "isPresent" | "
 
 function makeTables(database: SqliteConnection, path: string): void {
   const isWhole = () => buildTablesIn(database, path).length === Object.keys(COLUMNS).length;
-  // A look takes no lock, and mostly nothing is missing.
+  // Usually nothing is missing, and this check takes no lock.
   if (isWhole()) return;
   database.atomically(() => {
     if (!isWhole()) database.database.exec(TABLES);
@@ -56,7 +56,8 @@ function makeTables(database: SqliteConnection, path: string): void {
 /**
  * Which of our tables the database has.
  *
- * @throws {UnsupportedFormatError} One of that name has other columns, or there is none and the file is another program's.
+ * @throws {UnsupportedFormatError} A table of that name has other columns; or there is none, and the file belongs to
+ * another program.
  */
 function buildTablesIn(connection: SqliteConnection, path: string): readonly string[] {
   const rows = connection.all(

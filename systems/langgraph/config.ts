@@ -4,13 +4,13 @@ import type { Thread } from "./task-ids.js";
 /** LangGraph's `RunnableConfig`. */
 export type Config = Parameters<BaseCheckpointSaver["getTuple"]>[0];
 
-/** `undefined` without a thread's id. */
+/** `undefined` if the config names no thread. */
 export function threadIn(config: Config): Thread | undefined {
   const { threadId, namespace = "" } = namesIn(config);
   return threadId === undefined ? undefined : { threadId, namespace };
 }
 
-/** @throws {TypeError} One of them is no string. */
+/** @throws {TypeError} `thread_id` or `checkpoint_ns` isn't a string. */
 export function namesIn({ configurable = {} }: Config): { readonly threadId?: string; readonly namespace?: string } {
   const { thread_id: threadId, checkpoint_ns: namespace } = configurable;
   for (const [key, name] of [
@@ -32,7 +32,7 @@ export function requiredThread(config: Config, what: string): Thread {
   );
 }
 
-/** @throws {TypeError} It is no string, or empty. */
+/** @throws {TypeError} The id isn't a string, or is empty. */
 export function checkThreadId(threadId: string): void {
   if (typeof threadId === "string" && threadId !== "") return;
   throw new TypeError(`A thread's id must be a string that isn't empty; it is ${JSON.stringify(threadId)}.`);
@@ -42,7 +42,7 @@ export function configOf({ threadId, namespace }: Thread, id: string) {
   return { configurable: { thread_id: threadId, checkpoint_ns: namespace, checkpoint_id: id } };
 }
 
-/** Whether a value has all that the filter has, at any depth. */
+/** Whether `value` has every property of `filter`, at any depth. */
 export function contains(value: unknown, filter: unknown): boolean {
   if (typeof filter !== "object" || filter === null) return Object.is(value, filter);
   if (typeof value !== "object" || value === null || Array.isArray(value) !== Array.isArray(filter)) return false;

@@ -1,4 +1,4 @@
-// Copies of threads. It needs no package of LangGraph.
+// Copies threads. Needs no package of LangGraph.
 import { type MakePayloadOptions, payloadFor } from "../../src/codec/payload.js";
 import { isCorrupt, type StorageAdapter } from "../../src/contract/adapter.js";
 import {
@@ -11,33 +11,33 @@ import { CheckpointConflictError, CheckpointCorruptError, CheckpointNotFoundErro
 import { CALL_STAGE, isWhole, metadataOf } from "./records.js";
 import { checkpointsPrefix, checkpointsTask, longNamesOf, threadOf, threadPrefix, writesTask } from "./task-ids.js";
 
-/** Where threads are copied. */
+/** The storage, and how it encodes payloads. */
 export interface CopyPlace extends Pick<MakePayloadOptions, "transforms"> {
   readonly storage: StorageAdapter;
   readonly clock?: (() => number) | undefined;
 }
 
-/** Records of a task that are copied: all of them, or those that `isCopied` lets through. */
+/** A task to copy: all its records, or those that `isCopied` accepts. */
 interface CopiedTask {
   readonly taskId: string;
   readonly isCopied?: (record: CheckpointSummary) => boolean;
 }
 
-/** Records that are appended at once: they share a transaction where there is one. */
+/** So many records are appended at once: databases put them into one transaction. */
 const AT_ONCE = 32;
 
 /**
- * Begins the thread `to` with the checkpoints, subgraphs and pending writes of `from`. Ids and sequences stay, times are those
- * of the copying. Neither states nor writes are decoded.
+ * Begins the thread `to` with the checkpoints, subgraphs and pending writes of `from`. Ids and sequences stay the same;
+ * `createdAt` is the time of the copying. Neither states nor writes are decoded.
  *
- * The graph's own checkpoints come last: a copy that is cut off before is no thread.
+ * The graph's own checkpoints are copied last, so a copy that was cut off isn't listed as a thread.
  *
- * @param id - The checkpoint that the copy ends with. If it isn't the newest, what came of it isn't copied: the nodes that
- *   follow it run again. Default: the newest.
- * @returns How many of the graph's checkpoints the copy has.
+ * @param id - The last checkpoint to copy. If it isn't the newest, its pending writes aren't copied, so the nodes after
+ * it run again. Default: the newest.
+ * @returns How many of the graph's checkpoints were copied.
  * @throws {TypeError} `from` and `to` are the same.
  * @throws {CheckpointNotFoundError} There is no such thread or checkpoint.
- * @throws {CheckpointConflictError} The thread `to` has records already. Nothing was stored.
+ * @throws {CheckpointConflictError} The thread `to` already has records. Nothing was stored.
  * @throws {CheckpointCorruptError} A record can't be read. The unfinished copy was removed.
  */
 export async function copyThread(place: CopyPlace, from: string, to: string, id?: string): Promise<number> {
@@ -58,13 +58,13 @@ export async function copyThread(place: CopyPlace, from: string, to: string, id?
   const copied = all.filter(({ sequence }) => sequence <= last.sequence);
   if (!isWhole(last, new Map(copied.map((one) => [one.id, one])))) {
     throw new CheckpointCorruptError(
-      `Checkpoint ${last.id} of thread ${JSON.stringify(from)} has lost values that it needs: pruning has removed them. ` +
+      `Checkpoint ${last.id} of thread ${JSON.stringify(from)} has lost values that it needs: pruning removed them. ` +
         "Nothing was stored; copy a newer checkpoint.",
     );
   }
   for await (const _task of storage.tasks({ prefix: threadPrefix(to), order: "taskId", limit: 1 })) {
     throw new CheckpointConflictError(
-      `Thread ${JSON.stringify(to)} has records already, so it can't begin as a copy. Nothing was stored. Name another ` +
+      `Thread ${JSON.stringify(to)} already has records, so nothing can be copied to it. Nothing was stored. Name another ` +
         "thread; if a copy was cut off, delete it first.",
     );
   }
@@ -81,7 +81,7 @@ export async function copyThread(place: CopyPlace, from: string, to: string, id?
   return copied.length;
 }
 
-/** All other tasks of the thread. */
+/** All tasks of the thread but the graph's own. */
 async function* allBeside(storage: StorageAdapter, from: string, graph: string): AsyncGenerator<CopiedTask> {
   const taskIds: string[] = [];
   for await (const { taskId } of storage.tasks({ prefix: threadPrefix(from), order: "taskId" })) {
@@ -90,7 +90,9 @@ async function* allBeside(storage: StorageAdapter, from: string, graph: string):
   for (const taskId of taskIds) yield { taskId };
 }
 
-/** The tasks that belong to older checkpoints than the thread's newest; the last of them, `end`, has no writes yet. */
+/**
+ * The tasks that belong to checkpoints older than `end`, the last one copied. The writes on top of `end` are left out.
+ */
 async function* olderBeside(
   storage: StorageAdapter,
   from: string,
@@ -103,7 +105,8 @@ async function* olderBeside(
     "",
     copied.filter((one) => one !== end),
   );
-  // A subgraph with a checkpointer of its own has one history for all calls. LangGraph compares ids there, too.
+  // A subgraph with a checkpointer of its own has one history for all calls. As LangGraph does, compare its ids with
+  // the end's.
   const isBefore = ({ id }: CheckpointSummary) => id < end.id;
   const taskIds: string[] = [];
   for await (const { taskId } of storage.tasks({ prefix: checkpointsPrefix(from), order: "taskId" })) {
@@ -118,7 +121,7 @@ async function* olderBeside(
   }
 }
 
-/** The writes of checkpoints, and the calls of subgraphs that were made from them. */
+/** The writes on top of these checkpoints, and the subgraphs that were called from them. */
 async function* writesOf(
   storage: StorageAdapter,
   threadId: string,
@@ -138,7 +141,7 @@ async function* writesOf(
   }
 }
 
-/** The oldest first. */
+/** Oldest first. */
 async function summariesIn(storage: StorageAdapter, taskId: string): Promise<readonly CheckpointSummary[]> {
   const summaries: CheckpointSummary[] = [];
   for await (const record of storage.list({ taskId, order: "oldest" })) {
@@ -148,7 +151,7 @@ async function summariesIn(storage: StorageAdapter, taskId: string): Promise<rea
   return summaries;
 }
 
-/** @param written - Gets the copy's last sequence. */
+/** @param written - The last sequence of each copied task; this adds to it. */
 async function copyTask(
   place: CopyPlace,
   from: string,
@@ -166,7 +169,7 @@ async function copyTask(
     const appends = drafts.map(([{ sequence }, draft]) =>
       storage.append(draft, written.has(copy) ? {} : { expectedSequence: 0 }, { sequence }),
     );
-    // All must have ended before what they stored can be removed.
+    // Wait for all appends, so that a failed copy can remove everything they stored.
     const outcomes = await Promise.allSettled(appends);
     for (const outcome of outcomes) if (outcome.status === "fulfilled") written.set(copy, outcome.value);
     await Promise.all(appends);
@@ -176,7 +179,7 @@ async function copyTask(
     if (isCorrupt(record)) throw unreadable(taskId, record.reason);
     const damage = findDamage(record);
     if (damage !== undefined) throw unreadable(taskId, damage);
-    // The first one by itself: it shows that nobody else has begun the thread.
+    // The first record is appended alone: if another program has begun the thread, only this append fails.
     if (isCopied(record) && (batch.push(record) === AT_ONCE || !written.has(copy))) await flush();
   }
   await flush();
@@ -191,7 +194,7 @@ async function draftOf(place: CopyPlace, record: StoredCheckpoint, taskId: strin
   return { ...draft, ...(await payloadFor(draft, payload, { transforms, context: record })) };
 }
 
-/** The thread's long name stands in the metadata of its checkpoints. */
+/** A thread id too long for a task id stands in the checkpoints' metadata. */
 function metadataIn(taskId: string, metadata: JsonObject | undefined, threadId: string): JsonObject | undefined {
   if (threadOf(taskId) === undefined) return metadata;
   const { thread: _former, ...rest } = metadata ?? {};
@@ -199,19 +202,19 @@ function metadataIn(taskId: string, metadata: JsonObject | undefined, threadId: 
   return Object.keys(own).length === 0 ? undefined : own;
 }
 
-/** Removes the records that a copy has stored before it failed, unless somebody else has written there. */
+/** Removes the records that a failed copy has stored, unless another program has written to the task since. */
 async function removeUnlessChanged(storage: StorageAdapter, taskId: string, expectedSequence: number): Promise<void> {
   try {
     await storage.remove(taskId, "all", { expectedSequence });
   } catch (error) {
-    // Somebody else writes there.
+    // Another program writes to this task, so its records stay.
     if (!(error instanceof CheckpointConflictError)) throw error;
   }
 }
 
 function unreadable(taskId: string, reason: string): CheckpointCorruptError {
   return new CheckpointCorruptError(
-    `A record of task ${JSON.stringify(taskId)} can't be read: ${reason}. It was left untouched, and nothing was copied. ` +
+    `A record of task ${JSON.stringify(taskId)} can't be read: ${reason}. The record was left untouched, and nothing was copied. ` +
       '"waymark verify" shows the damage, "waymark repair" moves it away.',
   );
 }

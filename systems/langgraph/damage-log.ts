@@ -1,20 +1,20 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import type { Logger } from "../../src/manager/logger.js";
 
-/** The warnings of one reading. */
+/** The warnings of one read. */
 interface Reading {
   /** By the damaged record's location. */
   readonly warnings: Map<string, readonly [details: object, message: string]>;
-  /** Said of all of them. */
+  /** Added to each warning, if the read took an older checkpoint. */
   consequence: string;
 }
 
 /**
- * Logs each damaged record once for each reading. A manager logs it at each look, and to find the newest intact checkpoint of
- * a thread takes several.
+ * Logs each damaged record once per read. A manager warns each time it meets the record, and the search for a thread's
+ * newest intact checkpoint meets it several times.
  */
 export class DamageLog {
-  /** For the manager that reads. */
+  /** The logger for the manager that reads. */
   readonly logger: Logger;
   readonly #logger: Logger;
   readonly #reading = new AsyncLocalStorage<Reading>();
@@ -29,7 +29,7 @@ export class DamageLog {
     };
   }
 
-  /** Logs the damage that `read` meets when it is done. */
+  /** Runs `read`, then logs the damage that it met. */
   async once<Result>(read: () => Promise<Result>): Promise<Result> {
     const reading: Reading = { warnings: new Map(), consequence: "" };
     try {
@@ -41,13 +41,13 @@ export class DamageLog {
     }
   }
 
-  /** The reading under way takes an older checkpoint of the thread, since a newer one can't be read. */
+  /** Tells the current read that it returns an older checkpoint, because a newer one can't be read. */
   takesOlder(threadId: string, error: Error): void {
     const reading = this.#reading.getStore();
     if (reading === undefined) return;
     const { warnings } = reading;
     reading.consequence = `; an older checkpoint of thread ${JSON.stringify(threadId)} is taken`;
-    // Nothing was damaged: it needs a checkpoint that is gone.
+    // The manager reported no damage, so the checkpoint lacks one that was removed.
     if (warnings.size === 0) warnings.set("", [{ error }, error.message]);
   }
 

@@ -1,9 +1,9 @@
 import type { CheckpointPendingWrite, CheckpointTuple, DeltaChannelHistory } from "@langchain/langgraph-checkpoint";
 
 /**
- * The writes that each DeltaChannel's value is made of, up to the nearest ancestor that has a value: the seed.
+ * For each DeltaChannel, the writes since the nearest ancestor that stores the channel's value (the seed).
  *
- * @param ancestors - The nearest first. It reads no more than it needs.
+ * @param ancestors - Nearest first. Reading stops once all channels have a seed.
  */
 export async function deltaHistories(
   channels: readonly string[],

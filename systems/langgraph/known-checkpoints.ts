@@ -1,47 +1,50 @@
 import type { ChannelVersions } from "@langchain/langgraph-checkpoint";
 import type { SerializedState } from "./serialized-state.js";
 
-/** A checkpoint as it is stored, with the values of its channels. Nothing in it changes. */
+/** A stored checkpoint with the values of its channels. Immutable. */
 export interface WholeCheckpoint extends SerializedState {
   readonly id: string;
   readonly parentId: string | undefined;
   readonly versions: Readonly<ChannelVersions>;
-  /** The id of the checkpoint that has a channel's value, by channel. */
+  /** By channel: the id of the checkpoint that stores its value. */
   readonly holders: ReadonlyMap<string, string>;
-  /** How many of its ancestors a DeltaChannel needs. */
+  /** How many ancestors its DeltaChannels need. */
   readonly ancestors: number;
   readonly stateVersion: number;
 }
 
 /** Where a thread's records end. */
 export interface ThreadEnd {
-  /** The sequence of the last record; 0 for none, `undefined` if damage hides it. */
+  /** The last record's sequence; 0 if there is none, `undefined` if damage hides it. */
   readonly sequence: number | undefined;
-  /** The id of the checkpoint that was put last; empty for none. */
+  /** The id of the checkpoint that was put last; empty if there is none. */
   readonly newestId: string;
-  /** The highest checkpoint id, which lists begin with; empty for none. */
+  /** The highest checkpoint id, which `list` gives first; empty if there is none. */
   readonly highestId: string;
 }
 
-/** A checkpoint as a saver keeps it in memory, since another one may be put on top of it. */
+/** A checkpoint that a saver keeps in memory, because the next `put` may build on it. */
 export interface KnownCheckpoint {
-  /** Where the thread ended when this was read or written. */
+  /** The thread's end when this checkpoint was read or written. */
   readonly end: ThreadEnd;
-  /** `undefined` if it wasn't there, or its thread was deleted. Values that other checkpoints have may be missing. */
+  /**
+   * `undefined` if the checkpoint wasn't found, or its thread was deleted. Values that other checkpoints store may be
+   * missing.
+   */
   readonly checkpoint: WholeCheckpoint | undefined;
 }
 
-/** The most that all of them may take, in characters and bytes. */
+/** The most that all kept checkpoints may take, in characters and bytes. */
 const MOST = 16 * 1024 * 1024;
-/** The size of one checkpoint without its values. */
+/** The assumed size of a checkpoint without its values. */
 const SIZE_OF_REST = 1000;
 
 /**
- * The checkpoints that a saver has read or written last: the next one is mostly put on top of one of them, and the next turn
- * begins with one.
+ * The checkpoints that a saver has read or written last. Most puts build on one of them, and the next turn begins with
+ * one.
  */
 export class KnownCheckpoints {
-  /** By task, then by id; those used last come last. */
+  /** By task, then by id; the most recently used are last. */
   readonly #byTask = new Map<string, Map<string, KnownCheckpoint>>();
   #size = 0;
 
@@ -50,7 +53,7 @@ export class KnownCheckpoints {
     return this.#byTask.get(taskId)?.get(id);
   }
 
-  /** The task's last one. */
+  /** The most recently used checkpoint of the task. */
   last(taskId: string): KnownCheckpoint | undefined {
     return [...(this.#byTask.get(taskId)?.values() ?? [])].at(-1);
   }
@@ -78,7 +81,7 @@ export class KnownCheckpoints {
     if (ofTask.size === 0) this.#byTask.delete(taskId);
   }
 
-  /** Forgets what was in a thread, but not where it ended: by that, a run of the deleted thread is refused. */
+  /** Forgets a thread's checkpoints, but keeps where the thread ended: a run of the deleted thread is refused by it. */
   clear(taskPrefix: string): void {
     for (const [taskId, checkpoints] of [...this.#byTask]) {
       if (!taskId.startsWith(taskPrefix)) continue;

@@ -9,24 +9,24 @@ import {
 } from "../../src/codec/tags.js";
 import { messageOf } from "./messages.js";
 
-/** A part of an object that JSON doesn't carry: where it stands in the object, and its JSON with tags. */
+/** A part of an object that JSON would lose: its place in the object, and its JSON with tags. */
 type Held = readonly [path: readonly (string | number)[], json: unknown];
 
-/** Every record of theirs has it: `{ lc: 1, type: "constructor", id, kwargs }`. */
+/** Every serialized object of LangChain has this form: `{ lc: 1, type: "constructor", id, kwargs }`. */
 const KEY = "lc";
 
 /**
- * LangChain's and LangGraph's own objects within a value. They are stored as LangGraph's serializer stores them. A message
- * may have parts in which that loses something; its record has these parts beside, under `held`.
+ * Encodes LangChain's and LangGraph's own objects within a value as LangGraph's serializer does. The parts of a message
+ * that JSON would lose are stored beside it, under `held`.
  */
 export class LangchainObjects implements ForeignClasses {
   readonly key = KEY;
   readonly advice = "Store plain data in its place, or give the saver a `serde` that knows the class.";
-  /** The records that were read and are for LangChain to load. */
+  /** The records that were read and that LangChain must load. */
   readonly found: JsonRecord[] = [];
   readonly #loaded: readonly unknown[];
 
-  /** @param loaded - The objects of the records, in the order of `found`. Without them records stay as they are. */
+  /** @param loaded - The loaded objects, in the order of `found`. Without them, records stay as they are. */
   constructor(loaded: readonly unknown[] = []) {
     this.#loaded = loaded;
   }
@@ -57,12 +57,12 @@ export class LangchainObjects implements ForeignClasses {
   }
 }
 
-/** `undefined` if its class can't be stored. */
+/** `undefined` if the object's class can't be stored. */
 function recordOf(instance: Serializable, writing: Writing): JsonRecord | undefined {
   const given = instance.lc_kwargs;
   const own = Object.keys(given).map((key) => [key, Reflect.get(key in instance ? instance : given, key)]);
   const kwargs: object = Object.fromEntries(own);
-  // toJSON makes {} of a Date, and leaves out a function.
+  // toJSON turns a Date into {}, and drops functions.
   const written = writing.withoutUndefined(() => writing.members(kwargs, Object.keys(kwargs)));
   const record = instance.toJSON();
   if (!isRecord(record) || record["type"] !== "constructor") return undefined;
@@ -71,7 +71,7 @@ function recordOf(instance: Serializable, writing: Writing): JsonRecord | undefi
   return { ...JSON.parse(JSON.stringify(record, (_, part) => (typeof part === "bigint" ? null : part))), held };
 }
 
-/** The outermost parts that toJSON loses. */
+/** The outermost parts that toJSON would lose. */
 function* heldIn(written: unknown, path: Held[0] = []): Generator<Held> {
   if (isLost(written)) yield [path, written];
   else if (Array.isArray(written)) for (const [at, part] of written.entries()) yield* heldIn(part, [...path, at]);
@@ -81,14 +81,14 @@ function* heldIn(written: unknown, path: Held[0] = []): Generator<Held> {
 }
 
 function isLost(written: unknown): boolean {
-  // A hole is one only within its array.
+  // An array's hole can't be stored alone, so the whole array counts as lost.
   if (Array.isArray(written)) return written.some((item) => isRecord(item) && item[TAG] === "hole");
   if (!isRecord(written)) return false;
   if (Object.hasOwn(written, KEY)) return Object.hasOwn(written, "held");
   return Object.hasOwn(written, TAG) || Object.hasOwn(written, "__proto__");
 }
 
-/** An object of LangChain has a part as its own property, and in the arguments that it was made of. */
+/** An object of LangChain has each part twice: as its own property, and among its constructor's arguments. */
 function assignAt(loaded: unknown, [...path]: Held[0], part: unknown): void {
   const last = path.pop() ?? "";
   for (const root of [loaded, stepInto(loaded, "lc_kwargs")]) {
@@ -114,7 +114,7 @@ function isOfLangGraph(value: object): value is { readonly lg_name: unknown; toJ
   return "lg_name" in value && hasJson(value);
 }
 
-/** Their class Document has no sign but its properties. */
+/** LangChain's class Document is recognized by its properties alone. */
 function isDocument(value: object): boolean {
   return (
     "pageContent" in value && "metadata" in value && Object.keys(value).every((key) => DOCUMENT_KEYS.includes(key))

@@ -18,7 +18,7 @@ interface Place {
   readonly serde: SerializerProtocol;
 }
 
-/** The checkpoints that the config and the options ask for; those with higher ids first. */
+/** The checkpoints that the config and the options ask for; higher ids first. */
 export async function* listed(
   { reader, manager, serde }: Place,
   config: Config,
@@ -26,10 +26,10 @@ export async function* listed(
 ): AsyncGenerator<CheckpointTuple, void, void> {
   const { limit = Number.POSITIVE_INFINITY, before, filter = {} } = options;
   const [id, beforeId] = [getCheckpointId(config), before && getCheckpointId(before)];
-  /** The summaries of threads with a DeltaChannel. */
+  /** The summaries of threads that use a DeltaChannel. */
   const summaries = new Map<Thread, KnownSummaries>();
   let last: Thread | undefined;
-  // The records that the checkpoint before, of the thread `last`, was made of: the next one mostly needs the same.
+  // The records that the previous checkpoint, of the thread `last`, was read from: the next one mostly needs the same.
   const near = new Map<string, SavedCheckpoint>();
   let wanted = limit;
   if (wanted <= 0) return;
@@ -41,19 +41,20 @@ export async function* listed(
     if (metadataOf(summary).ancestors !== undefined) {
       const all = summaries.get(thread) ?? new Map((await manager.list(taskId)).map((one) => [one.id, one]));
       summaries.set(thread, all);
-      // Pruning has left it for the sake of others.
+      // Pruning kept this checkpoint only because others need it.
       if (!isWhole(summary, all)) continue;
     }
     if (thread !== last) near.clear();
     last = thread;
-    // A checkpoint that has lost a value is left out, too. Damage has been reported.
+    // A checkpoint that lost a value is skipped. Damage has been reported.
     const saved = near.get(summary.id) ?? (await skippingDamage(reader.find(taskId, summary.id)));
     if (saved === undefined) continue;
     const metadata = await loadedValue(serde, serializedFrom(saved.state.metadata));
     if (!contains(metadata, filter)) continue;
     const tuple = await skippingDamage(reader.tuple(thread, saved, undefined, near));
     if (tuple === undefined) continue;
-    // A replay finds the checkpoint that a subgraph continues from in a list, and others may have continued from it.
+    // A replay looks here for the checkpoint that a subgraph continues from, though other runs may have continued from
+    // it since.
     if (thread.namespace !== "") reader.known.delete(taskId, summary.id);
     yield tuple;
     wanted -= 1;
@@ -61,14 +62,14 @@ export async function* listed(
   }
 }
 
-/** A thread that is listed. */
+/** A thread while it is listed. */
 interface ListedThread {
   readonly thread: Thread;
-  /** The checkpoint that comes next. */
+  /** Its next checkpoint. */
   summary: CheckpointSummary;
 }
 
-/** The checkpoints of all these threads, those with higher ids first. It reads little more than is taken. */
+/** The checkpoints of all these threads, higher ids first. Reads little more than the caller takes. */
 async function* highestFirst(
   manager: CheckpointManager,
   threads: readonly Thread[],
@@ -88,7 +89,7 @@ async function* highestFirst(
   }
 }
 
-/** A task's checkpoints, in pages by sequence, that with the highest id first. */
+/** A task's checkpoints, higher ids first; read in pages by sequence. */
 async function* summariesOf(manager: CheckpointManager, taskId: string): AsyncGenerator<CheckpointSummary, void, void> {
   const waiting: CheckpointSummary[] = [];
   let beforeSequence: number | undefined;
@@ -96,7 +97,7 @@ async function* summariesOf(manager: CheckpointManager, taskId: string): AsyncGe
     const page = await manager.list(taskId, { limit, beforeSequence });
     for (const summary of page) {
       waiting.push(summary);
-      // The ids of older ones may be higher than its own.
+      // Older checkpoints may have higher ids, after a clock was set back.
       if (metadataOf(summary).highest !== undefined) continue;
       waiting.sort((a, b) => (a.id < b.id ? 1 : -1));
       yield* waiting.splice(0, waiting.indexOf(summary) + 1);

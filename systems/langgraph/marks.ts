@@ -2,14 +2,15 @@ import { hash } from "node:crypto";
 import { CheckpointCorruptError } from "../../src/contract/errors.js";
 import { type MarkedWrite, type MarkedWritesRecord, type StoredWrite, textOf } from "./records.js";
 
-/** Shorter values are written as they are. */
+/** Shorter values get no mark. */
 const SHORTEST = 1024;
 
 /**
- * The JSON of a value that is written on top of a checkpoint, with marks in place of the channels' values that stand in
- * it. In a list, a mark stands for all items, and more may follow: a Send has the checkpoint's messages and a new one.
+ * Shortens the JSON of a pending write: where it repeats a channel's value from its checkpoint, a mark takes the
+ * value's place. In a list, a mark stands for all items and more may follow: a Send has the checkpoint's messages and a
+ * new one.
  *
- * @param channels - JSON by channel.
+ * @param channels - Each channel's JSON in the checkpoint.
  */
 export function marked(json: string, channels: readonly (readonly [channel: string, json: string])[]) {
   let text = json;
@@ -30,10 +31,10 @@ export function marked(json: string, channels: readonly (readonly [channel: stri
 }
 
 /**
- * The record as `putWrites` was given it.
+ * Puts the channels' values back in place of the marks.
  *
- * @param jsonOf - The JSON of a channel's value in the checkpoint that the writes are on top of.
- * @throws {CheckpointCorruptError} The checkpoint has another value.
+ * @param jsonOf - Gives a channel's JSON in the checkpoint that the writes are on top of.
+ * @throws {CheckpointCorruptError} The checkpoint has another value now.
  */
 export function unmarked<Whole extends MarkedWritesRecord>(
   record: Whole,
@@ -47,7 +48,7 @@ function whole(
   jsonOf: (of: string) => string | undefined,
 ): StoredWrite {
   let text = textOf(marked) ?? "";
-  // A later mark may stand for a text that has an earlier one in it.
+  // A later mark may stand for a text that contains an earlier one.
   for (const [mark, of] of Object.entries(marks).reverse()) {
     const inner = innerOf(jsonOf(of) ?? "");
     if (hash("sha256", inner) !== mark) {
@@ -62,12 +63,15 @@ function whole(
   return { channel, index, value: "tagged" in marked ? { tagged: value } : { json: value } };
 }
 
-/** The items of a list; all of anything else. */
+/** For a list, its items' JSON without the brackets; any other JSON as it is. */
 function innerOf(json: string): string {
   return json.startsWith("[") ? json.slice(1, -1) : json;
 }
 
-/** Whether a text is JSON, and is read and written as the same text: [1, 2] also stands at the beginning of [1, 23]. */
+/**
+ * Whether `text` survives parsing and encoding unchanged. A mark in a wrong place doesn't: [1, 2] is also the beginning
+ * of [1, 23].
+ */
 function isStable(text: string): boolean {
   try {
     return JSON.stringify(JSON.parse(text)) === text;

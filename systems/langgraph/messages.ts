@@ -3,7 +3,7 @@ import { isRecord, type JsonRecord } from "../../src/codec/tags.js";
 
 const OF_ALL = ["additional_kwargs", "response_metadata"];
 
-/** The messages that a chat is made of, with the arguments whose names `load` leaves as they are. */
+/** The classes of chat messages, with the arguments whose names `load` keeps as they are. */
 const CLASSES: Readonly<
   Record<string, { readonly make: new (fields: never) => object; readonly names: readonly string[] }>
 > = {
@@ -14,8 +14,8 @@ const CLASSES: Readonly<
 };
 
 /**
- * The message of a plain record, as LangChain's `load` makes it: a promise for each part of each message takes most of the
- * time in which a long chat is read. `undefined` if it is for `load`.
+ * Makes a message from its plain record, as LangChain's `load` does, but without a promise for each part: those take
+ * most of the time in which a long chat is read. `undefined` if only `load` can make it.
  *
  * @param record - Its parts become the message's own.
  */
@@ -28,7 +28,7 @@ export function messageOf({ id, kwargs }: JsonRecord): object | undefined {
   return Object.keys(kwargs).every(isKept) ? Reflect.construct(found.make, [kwargs]) : undefined;
 }
 
-/** Whether something in it is for LangChain to read. */
+/** Whether a part of the value needs LangChain's `load`. */
 function hasTheirs(part: unknown): boolean {
   if (typeof part !== "object" || part === null) return false;
   if (Object.hasOwn(part, "lc") || Object.hasOwn(part, "__lc_escaped__")) return true;

@@ -5,19 +5,20 @@ import type { Logger } from "../../src/manager/logger.js";
 import type { WritesRecord } from "./records.js";
 
 /**
- * Gives a checkpoint's channel values the form of the next version. LangGraph's own channels (`branch:to:…`, `__start__`)
- * are among the values; they stay even if the result lacks them. Any other channel that it lacks is gone.
+ * Brings a checkpoint's channel values to the form of the next version. The values include LangGraph's own channels
+ * (`branch:to:…`, `__start__`), which stay even if the result lacks them. Any other channel that the result lacks is
+ * removed.
  */
 export type ChannelMigration = (values: Record<string, unknown>) => Record<string, unknown>;
 
-/** A checkpoint with its pending writes, each of some version. */
+/** A checkpoint with its pending writes; each has its own state version. */
 interface Read {
   readonly checkpoint: Checkpoint;
   readonly stateVersion: number;
   readonly writes: readonly (WritesRecord & { readonly stateVersion: number })[];
 }
 
-/** Brings what older graphs have stored to the version of this one. */
+/** Brings stored checkpoints of older graphs to this graph's version. */
 export class ChannelMigrations {
   readonly #version: number;
   readonly #migrations: Readonly<Record<number, ChannelMigration>>;
@@ -31,7 +32,7 @@ export class ChannelMigrations {
   }
 
   /**
-   * A task that has written to a channel which is gone has no result any more, so that it runs again.
+   * If a task wrote to a channel that was removed, all its writes are dropped, so the task runs again.
    *
    * @throws {UnsupportedFormatError} A migration is missing or fails.
    */
@@ -69,21 +70,21 @@ export class ChannelMigrations {
       throw new UnsupportedFormatError(`${what} failed: ${failureOf(cause).message}`, { cause });
     }
     if (typeof migrated !== "object" || migrated === null || migrated instanceof Promise || Array.isArray(migrated)) {
-      throw new UnsupportedFormatError(`${what} gave no object of values. It must return one, and no promise of one.`);
+      throw new UnsupportedFormatError(`${what} returned no object of values. It must return one, and not a promise.`);
     }
-    // LangGraph knows no difference between undefined and a channel without a value.
+    // To LangGraph, a channel whose value is undefined has no value.
     const given = Object.entries(migrated).filter(([, value]) => value !== undefined);
     return Object.fromEntries([...ofGraph, ...given]);
   }
 
-  /** Once, and not at each reading of each checkpoint. */
+  /** Warns once, not at each read of each checkpoint. */
   #report(id: string, channels: readonly string[]): void {
     const names = channels.join(", ");
     if (names === "" || this.#reported.has(names)) return;
     this.#reported.add(names);
     this.#logger.warn(
       { id, channels },
-      `After the migrations, these channels of older checkpoints are gone or have another name: ${names}`,
+      `The migrations removed or renamed these channels of older checkpoints: ${names}`,
     );
   }
 }

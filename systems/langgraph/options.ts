@@ -5,24 +5,29 @@ import type { CheckpointManagerOptions } from "../../src/manager/options.js";
 import { checkRetentionPolicy, type RetentionPolicy } from "../../src/manager/retention.js";
 import type { ChannelMigration } from "./migrations.js";
 
-/** The options of a manager that a saver passes on. */
+/** The manager's options that a saver passes on. */
 type ManagerOptions = Pick<
   CheckpointManagerOptions,
   "storage" | "ownsStorage" | "transforms" | "stateVersion" | "maxPayloadBytes" | "clock" | "logger"
 >;
 
 export interface WaymarkSaverOptions extends ManagerOptions {
-  /** How values become bytes. Default: Waymark's JSON with tags, and LangGraph's own for its messages and other objects. */
+  /**
+   * Turns values into bytes. Default: Waymark's JSON with tags, with LangGraph's own form for messages and its other
+   * objects.
+   */
   readonly serde?: SerializerProtocol | undefined;
-  /** Decides what is kept of a thread after each `put`; see {@link WaymarkSaver.prune}. Default: everything. */
+  /** Which checkpoints of a thread to keep after each `put`; see {@link WaymarkSaver.prune}. Default: all. */
   readonly retention?: RetentionPolicy | undefined;
   /**
-   * Whether a run is stopped once another run, or an `updateState`, has continued from the checkpoint that it began at: its
-   * `put` is a CheckpointConflictError. Default true. With false both continue, as in LangGraph's own savers, and the last
-   * one wins.
+   * Whether only one run may continue from a checkpoint. Default true: if another run or an `updateState` has already
+   * continued from it, `put` throws a CheckpointConflictError. With false both continue, as in LangGraph's own savers,
+   * and the last one wins.
    */
   readonly exclusive?: boolean | undefined;
-  /** Under `n`: brings the channel values of `stateVersion` n to n + 1. Pending writes keep their form. */
+  /**
+   * Under `n`: a function that brings the channel values of `stateVersion` n to n + 1. Pending writes keep their form.
+   */
   readonly migrations?: Readonly<Record<number, ChannelMigration>> | undefined;
 }
 
@@ -42,7 +47,7 @@ export function checkOptions(options: WaymarkSaverOptions): void {
   if (retention !== undefined) checkRetentionPolicy(retention);
 }
 
-/** Encrypted states are stored whole anyway: then it is well that they are compressed before. */
+/** Warns of gzip on a database. Encrypted states are stored whole anyway, so there gzip helps. */
 export function warnOfCompression({ storage, transforms = [] }: WaymarkSaverOptions, logger: Logger): void {
   const names = transforms.map(({ name }) => name);
   if (!DATABASES.includes(storage.name) || !names.includes("gzip") || names.includes("encrypt")) return;
@@ -53,7 +58,7 @@ export function warnOfCompression({ storage, transforms = [] }: WaymarkSaverOpti
   );
 }
 
-/** They keep histories compact. */
+/** The storages that keep only what changed between states. */
 const DATABASES = ["sqlite", "postgres"];
 
 const OPTIONS = [

@@ -11,7 +11,7 @@ import { countedWrites, type WritesRecord } from "./records.js";
 import type { SerializedState, SerializedWrites } from "./serialized-state.js";
 import { loadedValue, serializedFrom, serializedValue } from "./stored-values.js";
 
-/** @param values - Those of the checkpoint that the writes are on top of, as far as they are known. */
+/** @param values - The values of the checkpoint that the writes are on top of, if they are in memory. */
 export async function serializedWrites(
   serde: SerializerProtocol,
   writes: readonly PendingWrite[],
@@ -27,7 +27,7 @@ export async function serializedWrites(
   const serialized = writes.map(async ([channel, written], position) => {
     const index = WRITES_IDX_MAP[channel] ?? position;
     const value = await serializedValue(serde, written, channel);
-    // A thread's questions are read without its checkpoint, so they get no marks.
+    // `threads` reads a thread's questions without its checkpoint, so they get no marks.
     if (index < 0 || "bytes" in value) return { channel, index, value };
     const { text, marks } = marked(value.text, channels);
     return { channel, index, value: { ...value, text }, ...(marks && { marks }) };

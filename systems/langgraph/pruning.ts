@@ -7,8 +7,8 @@ import { checkpointsTask, type Thread, writesTask } from "./task-ids.js";
 import { skippingDamage } from "./thread-reader.js";
 
 /**
- * Removes the checkpoints that the policy doesn't keep and no kept one needs. The newest always stays: between two
- * turns a thread is done, and the next one goes on from it.
+ * Removes the checkpoints that neither the policy keeps nor a kept one needs. The newest always stays: the thread's
+ * next turn continues from it.
  */
 export async function pruneThread(
   manager: CheckpointManager,
@@ -24,8 +24,8 @@ export async function pruneThread(
   const remove = plan.remove.filter((one) => !isNeeded(one));
   const keep = [...plan.keep, ...plan.remove.filter(isNeeded)];
   const { removed, removedBytes } = await manager.applyPlan({ ...plan, keep, remove });
-  // After the checkpoints: a checkpoint without its writes would read differently. A kill may leave writes, which are
-  // never read.
+  // Writes are removed after their checkpoints: a checkpoint without its writes would read differently. After a kill,
+  // leftover writes are never read.
   const gone = remove.map(({ checkpoint }) => checkpoint);
   const ofCalls = await removeWrites(manager, thread, gone);
   const bytesOfCalls = ofCalls.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
@@ -33,9 +33,9 @@ export async function pruneThread(
 }
 
 /**
- * Removes the writes of checkpoints that are gone, and the calls of subgraphs that were made from them.
+ * Removes the writes of removed checkpoints, and the subgraphs that were called from them.
  *
- * @returns The checkpoints of the calls.
+ * @returns The checkpoints of those subgraphs.
  */
 async function removeWrites(
   manager: CheckpointManager,
@@ -45,7 +45,7 @@ async function removeWrites(
   const removed: CheckpointSummary[] = [];
   for (const { id } of checkpoints) {
     const writes = writesTask(thread, id);
-    // Damaged records are removed with the rest.
+    // Damaged records are removed too.
     for (const record of (await skippingDamage(manager.list(writes, { stage: CALL_STAGE }))) ?? []) {
       const { call: namespace } = metadataOf(record);
       if (namespace === undefined) continue;

@@ -2,18 +2,18 @@ import { Decoder } from "../../src/codec/decoder.js";
 import type { CheckpointStatus, CheckpointSummary } from "../../src/contract/checkpoint.js";
 
 /**
- * A value that is JSON, JSON with Waymark's tags for what JSON doesn't carry, or bytes. In both JSONs, messages are as
- * LangGraph's serializer writes them.
+ * A value as JSON, as JSON with Waymark's tags (for values that JSON would lose), or as bytes. In both kinds of JSON,
+ * messages have the form of LangGraph's serializer.
  */
 export type StoredValue = StoredJson | { readonly type: string; readonly bytes: Uint8Array };
 export type StoredJson = { readonly json: unknown } | { readonly tagged: unknown };
 
-/** The text of a value's JSON; `undefined` if it is bytes. */
+/** A value's JSON; `undefined` if it is bytes. */
 export function textOf(stored: StoredValue): string | undefined {
   return "bytes" in stored ? undefined : JSON.stringify("tagged" in stored ? stored.tagged : stored.json);
 }
 
-/** A value for people and tools. Messages, and other objects of LangChain's, are its JSON. */
+/** A value for people and tools. Messages and other objects of LangChain appear as their JSON. */
 export function readableValue(stored: StoredValue): unknown {
   if ("bytes" in stored) return stored.bytes;
   if ("json" in stored) return stored.json;
@@ -22,39 +22,39 @@ export function readableValue(stored: StoredValue): unknown {
 }
 
 /**
- * The state of a record of a thread's checkpoint. The checkpoint's id, and the id of its parent, are the record's own.
+ * The state in a checkpoint's record. The record's own id and parentId are the checkpoint's.
  *
  * @typeParam Rest - LangGraph's checkpoint without its id and its values.
  */
 export interface CheckpointState<Rest = unknown> {
   readonly checkpoint: Rest;
   readonly metadata: StoredValue;
-  /** The values of channels that have changed. The record's metadata says which checkpoints have the others. */
+  /** The values of channels that changed. The record's metadata names the checkpoints that store the others. */
   readonly values: Readonly<Record<string, StoredValue>>;
 }
 
-/** The metadata of a record, which lists show without its state. */
+/** A record's metadata, which lists show without its state. */
 export interface RecordMetadata {
-  /** The id of the checkpoint that has the value, by channel. */
+  /** By channel: the id of the checkpoint that stores its value. */
   readonly holders?: Readonly<Record<string, string>>;
-  /** The highest id of the thread's checkpoints, if that isn't this one's. */
+  /** The thread's highest checkpoint id, if that isn't this one's. */
   readonly highest?: string;
-  /** How many of its ancestors a DeltaChannel needs. */
+  /** How many ancestors its DeltaChannels need. */
   readonly ancestors?: number;
-  /** The namespace of the call, in a record of the stage `call`. */
+  /** The called subgraph's namespace, in a record of the stage `call`. */
   readonly call?: string;
-  /** LangGraph's id of the task that made the writes, in a record of writes. Older records lack it. */
+  /** The id of the LangGraph task that made the writes, in a record of writes. Older records lack it. */
   readonly by?: string;
-  /** All the writes are answers to interrupts. In a record of writes only. */
+  /** All writes answer interrupts. In a record of writes only. */
   readonly isAnswer?: true;
 }
 
-/** The metadata of a record of ours. */
+/** The metadata of a record that this saver stored. */
 export function metadataOf({ metadata = {} }: Pick<CheckpointSummary, "metadata">): RecordMetadata {
   return metadata as RecordMetadata;
 }
 
-/** Which checkpoint has a channel's value, by channel. */
+/** By channel: the id of the checkpoint that stores its value. */
 export function holdersOf(
   record: Pick<CheckpointSummary, "id" | "metadata">,
   { values }: Pick<CheckpointState, "values">,
@@ -63,18 +63,21 @@ export function holdersOf(
   return new Map([...Object.entries(metadataOf(record).holders ?? {}), ...own]);
 }
 
-/** A thread's checkpoints by id, with the fields that tell which of them are whole. */
+/** A thread's checkpoints by id, with the fields that `isWhole` needs. */
 export type KnownSummaries = ReadonlyMap<string, Pick<CheckpointSummary, "parentId" | "metadata">>;
 
 /**
- * Whether a checkpoint reads as it did when it was saved. One that pruning has left for another's sake may have lost
- * checkpoints that it needs itself.
+ * Whether a checkpoint still reads as it was saved. If pruning kept it only because others need it, checkpoints that it
+ * needs may be gone.
  */
 export function isWhole(checkpoint: Pick<CheckpointSummary, "parentId" | "metadata">, all: KnownSummaries): boolean {
   return neededBy(checkpoint, all).every((id) => all.has(id));
 }
 
-/** The ids of the checkpoints that have its values, and of the ancestors that its DeltaChannels need, with theirs. */
+/**
+ * The checkpoints that store its values, the ancestors that its DeltaChannels need, and the checkpoints that store
+ * their values.
+ */
 export function neededBy(checkpoint: Pick<CheckpointSummary, "parentId" | "metadata">, all: KnownSummaries): string[] {
   const { holders = {}, ancestors = 0 } = metadataOf(checkpoint);
   const needed = Object.values(holders);
@@ -87,7 +90,7 @@ export function neededBy(checkpoint: Pick<CheckpointSummary, "parentId" | "metad
   return needed;
 }
 
-/** The record that one `putWrites` stores: a checkpoint of the task of the LangGraph checkpoint's writes. */
+/** The state of the record that one `putWrites` stores, in the task of its checkpoint's writes. */
 export interface WritesRecord {
   readonly taskId: string;
   readonly taskPath: string;
@@ -97,28 +100,31 @@ export interface WritesRecord {
 /** A value that a node has written to a channel. */
 export interface StoredWrite {
   readonly channel: string;
-  /** Negative for LangGraph's own channels, which have one write per task: the last. */
+  /** Negative for LangGraph's own channels, of which a task's last write counts. */
   readonly index: number;
   readonly value: StoredValue;
 }
 
-/** A {@link WritesRecord} as it is stored; `unmarked` makes it whole. */
+/** A stored {@link WritesRecord}; `unmarked` restores it. */
 export interface MarkedWritesRecord extends Omit<WritesRecord, "writes"> {
   readonly writes: readonly (StoredWrite | MarkedWrite)[];
 }
 
-/** A write of what its checkpoint has, too, as a Send of the whole state. No question, answer or error is one. */
+/**
+ * A write that repeats values of its checkpoint, such as a Send of the whole state. Questions, answers and errors are
+ * never marked.
+ */
 export interface MarkedWrite extends Omit<StoredWrite, "value"> {
   readonly marked: StoredJson;
   readonly marks: Marks;
 }
 
-/** The channels of the checkpoint whose values marks stand for, by mark, in the order in which they were set. */
+/** By mark: the channel whose value the mark stands for. In the order in which the marks were set. */
 export type Marks = Readonly<Record<string, string>>;
 
 /** The stage of a record of writes. */
 export const WRITES_STAGE = "writes";
-/** The stage of a record, beside a checkpoint's writes, that names a subgraph's call which was made from the checkpoint. */
+/** The stage of a record that names a subgraph called from a checkpoint; it stands among the checkpoint's writes. */
 export const CALL_STAGE = "call";
 
 /** LangGraph's own channels. */
@@ -130,33 +136,36 @@ export const CHANNELS = {
 } as const;
 
 /**
- * Whether a thread is to go on from a checkpoint, as far as the values of a StateGraph tell. A channel that calls a node is
- * there only if the node is to run next; one that waits for several nodes then has the names of all.
+ * `running` if the thread is to continue from a checkpoint, as far as the values of a StateGraph tell. A channel that
+ * calls a node exists only if the node runs next; a channel that waits for several nodes then has the names of all.
  */
 export function statusOfValues(values: Readonly<Record<string, unknown>>): CheckpointStatus {
   const calls = Object.entries(values).some(([channel, value]) => {
     if (channel === CHANNELS.tasks) return Array.isArray(value) && value.length > 0;
     const [, names] = /^join:(.*):/.exec(channel) ?? [];
     if (names !== undefined) return namesSeen(value).length === names.split("+").length;
-    // That of a node that is deferred is there all the time.
+    // A deferred node's channel is listed even if it has no value.
     return value !== undefined && (channel === "__start__" || channel.startsWith("branch:to:"));
   });
   return calls ? "running" : "completed";
 }
 
-/** The names that a channel has seen. That of a deferred node also has whether all others are done. */
+/**
+ * The names of the nodes that a waiting channel has seen. A deferred node's channel is a pair: the names, and whether
+ * all other nodes are done.
+ */
 function namesSeen(value: unknown): readonly unknown[] {
   if (!Array.isArray(value)) return [];
   return Array.isArray(value[0]) ? value[0] : value;
 }
 
-/** The status that writes to these channels give their thread. */
+/** The status of a thread with pending writes to these channels. */
 export function statusOfWrites(channels: readonly string[]): CheckpointStatus {
   if (channels.includes(CHANNELS.error)) return "failed";
   return channels.includes(CHANNELS.interrupt) ? "paused" : "running";
 }
 
-/** The fields of a record of these writes that lists show. */
+/** The summary fields of a record of these writes. */
 export function summaryOfWrites(taskId: string, channels: readonly string[]) {
   const isAnswer = channels.every((channel) => channel === CHANNELS.resume);
   return {
@@ -167,10 +176,9 @@ export function summaryOfWrites(taskId: string, channels: readonly string[]) {
 }
 
 /**
- * The writes that count.
+ * The writes that count: a task's first write of each index; of LangGraph's own channels, its last.
  *
- * @param records - In the order in which they were stored. A task's first write of an index counts; of LangGraph's own
- *   channels, the last.
+ * @param records - In the order in which they were stored.
  */
 export function countedWrites(
   records: readonly WritesRecord[],

@@ -42,13 +42,13 @@ import { ThreadReader } from "./thread-reader.js";
 import { ThreadWriter } from "./thread-writer.js";
 
 /**
- * Keeps the threads of LangGraph graphs in any storage of Waymark.
+ * Keeps the threads of LangGraph graphs in any Waymark storage.
  *
- * A `put` is one record: the channel values that changed, and the names of those that have the others. A thread's
+ * A `put` stores one record: the channel values that changed, and the ids of the checkpoints that store the others. A thread's
  * checkpoints are one task, `langgraph/<thread>/c/<namespace>`, and the pending writes of each checkpoint another.
  *
- * The checkpoints it worked with last stay in memory, up to 16 million characters in all: the next turn begins with one of
- * them, once a look has shown that nothing was stored since.
+ * The most recently used checkpoints stay in memory, up to 16 million characters in all. The next turn reads one of them
+ * from there, after a query has shown that nothing was stored since.
  *
  * @example
  * ```ts
@@ -130,11 +130,11 @@ export class WaymarkSaver extends BaseCheckpointSaver {
   }
 
   /**
-   * Stores a checkpoint: in one record the values that changed, and for the others the ids of the checkpoints that have
-   * them.
+   * Stores a checkpoint in one record: the values that changed, and for the others the ids of the checkpoints that
+   * store them.
    *
-   * @throws {CheckpointConflictError} Another run, or an `updateState`, has continued from the same checkpoint, see
-   *   `exclusive`; or the thread was deleted meanwhile; or the id is that of another checkpoint. Nothing was stored.
+   * @throws {CheckpointConflictError} Another run or an `updateState` has continued from the same checkpoint (see
+   * `exclusive`), the thread was deleted meanwhile, or another checkpoint has the id. Nothing was stored.
    */
   override async put(
     config: Config,
@@ -150,14 +150,14 @@ export class WaymarkSaver extends BaseCheckpointSaver {
     const known = this.#reader.known.get(taskId, parentId);
     const isOwn = (channel: string, parent: KnownCheckpoint | undefined) =>
       Object.hasOwn(newVersions, channel) ||
-      // The values of a copy, or of an older graph, are nowhere else.
+      // No other record has the values of a copy or of an older graph.
       ((parentId !== "" || metadata.source === "fork") &&
         Object.hasOwn(rest.channel_versions, channel) &&
         this.#holderOf(channel, rest.channel_versions[channel], parent) === undefined);
     const [parent, serializedMetadata, serializedValues] = await Promise.all([
       known ?? (parentId === "" ? undefined : this.#reader.parent(taskId, parentId)),
       serializedValue(this.serde, metadata),
-      // Before the first await: after it, the graph may change the values.
+      // Called before the first await: afterwards the graph may change the values.
       mapEntries(
         Object.entries(values).filter(([channel]) => isOwn(channel, known)),
         (value, channel) => serializedValue(this.serde, value, channel),
@@ -189,11 +189,13 @@ export class WaymarkSaver extends BaseCheckpointSaver {
       stage: metadata.source,
       status: statusOfValues(values),
       metadata: recordMetadata,
-      // If the run hasn't read the thread, the parent counts as the newest. A subgraph's replay goes on from older ones.
+      // If the run hasn't read the thread, the parent counts as newest. In a subgraph it doesn't: a replay continues
+      // from older checkpoints.
       read: (thread.namespace === "" ? parent : known)?.end,
     });
     for (const channel of ownValues.keys()) holders.set(channel, id);
-    // A run goes on from this one now. Others may begin the thread with it.
+    // The next put of this run has the new checkpoint as its parent. An empty parent stays known, for other runs that
+    // begin the thread.
     if (parentId !== "") this.#reader.known.delete(taskId, parentId);
     const whole = {
       ...state,
@@ -219,9 +221,9 @@ export class WaymarkSaver extends BaseCheckpointSaver {
   }
 
   /**
-   * As LangGraph's own, but throws if a part is lost, which LangGraph's leaves out.
+   * Like LangGraph's own, but throws where LangGraph's silently leaves out a lost part.
    *
-   * @throws {CheckpointCorruptError} A part of the history is damaged, or was removed by pruning.
+   * @throws {CheckpointCorruptError} A part of the history is damaged, or pruning removed it.
    */
   override async getDeltaChannelHistory({
     config,
@@ -233,11 +235,12 @@ export class WaymarkSaver extends BaseCheckpointSaver {
   }
 
   /**
-   * Claims the right to run the thread, for one runner at a time on all machines that share the storage; see
-   * `CheckpointManager.lease`. It keeps out those that claim it too: give its `signal` to the run, and release it after.
+   * Claims the right to run the thread. One runner at a time has it, on all machines that share the storage; see
+   * `CheckpointManager.lease`. It stops only runners that claim it too. Pass its `signal` to the run, and release the
+   * lease afterwards.
    *
-   * @throws {LeaseHeldError} Somebody else has it; the error says who, and for how long.
-   * @throws {UnsupportedOperationError} The storage gives no leases.
+   * @throws {LeaseHeldError} Another runner has the lease; the error says who, and for how long.
+   * @throws {UnsupportedOperationError} The storage has no leases.
    */
   async lease(threadId: string, options: LeaseOptions = {}): Promise<Lease> {
     checkThreadId(threadId);
@@ -245,8 +248,8 @@ export class WaymarkSaver extends BaseCheckpointSaver {
   }
 
   /**
-   * Removes a thread with all its namespaces and writes: in one step on SQLite, on PostgreSQL and in memory, task by task on
-   * files. A run of it that is under way is refused at its next step.
+   * Removes a thread with all its namespaces and writes. On SQLite, on PostgreSQL and in memory this is one step; on
+   * files the tasks are removed one by one. A run of the thread is refused at its next step.
    */
   override async deleteThread(threadId: string): Promise<void> {
     checkThreadId(threadId);
@@ -255,7 +258,7 @@ export class WaymarkSaver extends BaseCheckpointSaver {
   }
 
   /**
-   * The threads that the query finds, by their summaries: no state is read. Those that were written to last come first.
+   * The threads that match the query, most recently written first. Reads only summaries, no states.
    *
    * @throws {TypeError | RangeError} A part of the query is misspelled or out of range; the message names it.
    */
@@ -264,8 +267,8 @@ export class WaymarkSaver extends BaseCheckpointSaver {
   }
 
   /**
-   * Deletes the threads that the query finds, as {@link deleteThread} does, in batches. A thread that somebody writes to before
-   * its turn comes is kept, and so is one whose lease somebody holds.
+   * Deletes the threads that match the query, as {@link deleteThread} does, in batches. A thread is kept if a program
+   * writes to it before its turn, or if a runner holds its lease.
    *
    * @throws {TypeError} The query has neither `status` nor `idleSince`, or a part of it is misspelled.
    */
@@ -274,12 +277,12 @@ export class WaymarkSaver extends BaseCheckpointSaver {
   }
 
   /**
-   * Begins the thread `to` with all that `from` has: its checkpoints under the same ids, its subgraphs, and its pending writes,
-   * so that a graph goes on with either. Each takes as much space as the other.
+   * Copies the thread `from` to the new thread `to`: checkpoints under the same ids, subgraphs and pending writes. A
+   * graph can continue either one. The copy takes as much space as the original.
    *
-   * @throws {TypeError} `from` and `to` are the same, or one is no thread id.
+   * @throws {TypeError} `from` and `to` are the same, or one isn't a thread id.
    * @throws {CheckpointNotFoundError} The thread `from` has no checkpoint.
-   * @throws {CheckpointConflictError} The thread `to` has records already. Nothing was stored.
+   * @throws {CheckpointConflictError} The thread `to` already has records. Nothing was stored.
    * @throws {CheckpointCorruptError} A record can't be read. The unfinished copy was removed.
    */
   async copyThread(from: string, to: string): Promise<void> {
@@ -289,9 +292,9 @@ export class WaymarkSaver extends BaseCheckpointSaver {
   }
 
   /**
-   * Removes the thread's checkpoints that the policy doesn't keep, with their writes and with the calls of subgraphs
-   * that were made from them. Kept checkpoints read the same as before: those that they need stay, too. One that stays
-   * only for others may lack values: `list` leaves it out, and `getTuple` with its id throws a CheckpointCorruptError.
+   * Removes the thread's checkpoints that the policy doesn't keep, with their writes and the subgraphs called from
+   * them. Kept checkpoints read as before, because the checkpoints that they need stay too. One that stays only for
+   * others may lack values: `list` leaves it out, and `getTuple` with its id throws a CheckpointCorruptError.
    *
    * @throws {TypeError | RangeError} The policy is empty, or a part of it is misspelled or out of range.
    */
@@ -308,17 +311,17 @@ export class WaymarkSaver extends BaseCheckpointSaver {
     return total;
   }
 
-  /** A channel's next version. It has a random part, so that two branches practically never have the same. */
+  /** A channel's next version. A random part makes it practically impossible that two branches get the same one. */
   override getNextVersion(current: number | undefined): number {
     if (typeof current === "string") {
       throw new TypeError(
-        `This thread has the channel version ${JSON.stringify(current)}: another program's. Only numbers are known.`,
+        `This thread has the channel version ${JSON.stringify(current)}, which another program wrote. Waymark supports only numbers.`,
       );
     }
     return Math.floor(current ?? 0) + 1 + randomInt(1_000_000) / 2_000_000;
   }
 
-  /** Waits for what is under way, and closes the storage, unless `ownsStorage` is false. Idempotent. */
+  /** Waits for calls under way, then closes the storage unless `ownsStorage` is false. Idempotent. */
   async close(): Promise<void> {
     await this.#manager.close();
   }
@@ -327,11 +330,13 @@ export class WaymarkSaver extends BaseCheckpointSaver {
     await this.close();
   }
 
-  /** For pruning: with the checkpoint that a subgraph was called from goes the call. */
+  /**
+   * Records the call of a subgraph, so that pruning removes it together with the checkpoint that it was called from.
+   */
   async #noteCall({ threadId, namespace }: Thread, { parents = {} }: CheckpointMetadata): Promise<void> {
-    // From the outermost graph to the one that called it.
+    // `parents` goes from the outermost graph to the direct caller.
     const [around, caller] = Object.entries(parents).at(-1) ?? [];
-    // All calls of a subgraph with a checkpointer of its own share a namespace, which has no UUID.
+    // A subgraph with a checkpointer of its own has one namespace without a UUID for all its calls.
     if (around === undefined || caller === undefined || !namespace.includes(":")) return;
     const taskId = writesTask({ threadId, namespace: around }, caller);
     const summary = { taskId, id: randomUUID(), stage: CALL_STAGE, status: "running" } as const;
@@ -341,7 +346,7 @@ export class WaymarkSaver extends BaseCheckpointSaver {
     );
   }
 
-  /** The checkpoint that has a channel's value, if the parent has the same one. */
+  /** The id of the checkpoint that stores a channel's value, if the parent has the same value. */
   #holderOf(channel: string, version: unknown, parent: KnownCheckpoint | undefined): string | undefined {
     const found = parent?.checkpoint;
     const isSame = found?.stateVersion === this.#stateVersion && found.versions[channel] === version;
@@ -360,8 +365,8 @@ export class WaymarkSaver extends BaseCheckpointSaver {
 }
 
 /**
- * How many ancestors at most hold writes that a checkpoint is read with: those that a DeltaChannel's value is made of; or
- * before version 4 the sends.
+ * How many ancestors may hold writes that this checkpoint needs: those of its DeltaChannels' values; before version 4
+ * of the format, its sends in the parent.
  */
 function ancestorsNeeded(
   version: number,

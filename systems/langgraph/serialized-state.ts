@@ -7,7 +7,7 @@ export interface SerializedState {
   /** JSON. */
   readonly checkpoint: string;
   readonly metadata: SerializedValue;
-  /** In the order of an object's keys. */
+  /** In the order of the object's keys. */
   readonly values: ReadonlyMap<string, SerializedValue>;
 }
 
@@ -20,11 +20,11 @@ interface SerializedWrite {
   readonly channel: string;
   readonly index: number;
   readonly value: SerializedValue;
-  /** If the value has marks: see `marked`. */
+  /** Only if the value has marks: see `marked`. */
   readonly marks?: Marks | undefined;
 }
 
-/** As `makePayload`, which would walk through the values again. */
+/** Like `makePayload`, which would walk through the values again. */
 export function statePayload(state: SerializedState, options: MakePayloadOptions): MadePayload | Promise<MadePayload> {
   const { checkpoint, metadata, values } = state;
   if (isJson([metadata, ...values.values()])) {
@@ -40,7 +40,7 @@ export function statePayload(state: SerializedState, options: MakePayloadOptions
   return makePayload(whole, options);
 }
 
-/** The same for writes. */
+/** The same for a record of writes. */
 export function writesPayload(
   { writes, ...of }: SerializedWrites,
   options: MakePayloadOptions,
@@ -67,7 +67,7 @@ function jsonOf(value: SerializedValue): string | undefined {
   return "text" in value ? `{"${value.isTagged ? "tagged" : "json"}":${value.text}}` : undefined;
 }
 
-/** As `join`, which would copy texts of megabytes: a text is put together once, when it is encoded. */
+/** Like `join`, which would copy texts of megabytes: the whole text is put together once, when it is encoded. */
 function listOf(parts: readonly string[]): string {
   return parts.length === 0 ? "" : parts.reduce((list, part) => `${list},${part}`);
 }

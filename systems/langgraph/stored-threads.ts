@@ -1,4 +1,4 @@
-// `waymark/langgraph/records`: reads, copies and removes stored threads. It needs no package of LangGraph.
+// `waymark/langgraph/records`: reads, copies and removes stored threads. Needs no package of LangGraph.
 export { type CopyPlace, copyThread } from "./copying.js";
 export { unmarked } from "./marks.js";
 export {

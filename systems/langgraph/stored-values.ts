@@ -8,19 +8,22 @@ import { LangchainObjects } from "./langchain-objects.js";
 import type { StoredValue } from "./records.js";
 
 /**
- * A value in the form in which it is stored. A text is as `JSON.stringify` writes it; a tagged one has Waymark's tags
- * for values that JSON can't hold.
+ * A value in its stored form. A text is exactly as `JSON.stringify` writes it; a tagged one has Waymark's tags for
+ * values that JSON would lose.
  */
 export type SerializedValue =
   | { readonly text: string; readonly isTagged?: boolean }
   | { readonly type: string; readonly bytes: Uint8Array };
 
-/** In place of a `serde` of the user's: then values are written as JSON with tags. It reads LangChain's objects. */
+/**
+ * Used if the user passes no `serde`: values are written as JSON with tags. LangChain's objects are read by this
+ * serializer.
+ */
 export class DefaultSerializer extends JsonPlusSerializer {}
 
 /**
- * @param channel - For messages; none for LangGraph's metadata.
- * @throws {TypeError} It holds something that wouldn't come back; the message says where.
+ * @param channel - For error messages; `undefined` for LangGraph's metadata.
+ * @throws {TypeError} A part of the value would not survive; the message says where.
  */
 export async function serializedValue(
   serde: SerializerProtocol,
@@ -28,7 +31,7 @@ export async function serializedValue(
   channel?: string,
 ): Promise<SerializedValue> {
   const subject = channel === undefined ? "A checkpoint's metadata" : `The value of channel ${JSON.stringify(channel)}`;
-  // The caller may change its bytes later.
+  // Copied, because the caller may change its bytes later.
   const given = value instanceof Uint8Array ? copyOf(value) : value;
   if (serde instanceof DefaultSerializer && !(given instanceof Uint8Array)) return encoded(given, subject);
   const [type, bytes] = await serde.dumpsTyped(given);
@@ -36,7 +39,7 @@ export async function serializedValue(
   const text = DECODER.decode(bytes);
   const loss = lossIn(text, value);
   if (loss !== undefined) throw new TypeError(`${subject} can't be saved: it is ${loss}. Nothing was stored.`);
-  // The serializer may write it with spaces.
+  // Parsed and encoded again: a serializer may write JSON with spaces.
   return { text: JSON.stringify(JSON.parse(text)) };
 }
 
@@ -45,9 +48,9 @@ export async function loadedValue(serde: SerializerProtocol, value: SerializedVa
   const { text, isTagged = false } = value;
   if (isTagged) return decoded(text);
   if (!(serde instanceof DefaultSerializer)) return serde.loadsTyped("json", text);
-  // Their keys end with a quote that has no backslash before it, so no other text has them.
+  // A tag's key ends with a quote without a backslash before it, so no text inside the JSON can contain it.
   if (!text.includes('"lc":')) return JSON.parse(text);
-  // Written before there were tags: Maps and the like are records of LangGraph's.
+  // Records from before there were tags have Maps and the like in LangGraph's form.
   if (text.includes('"lc":2') || text.includes(`"${TAG}":`)) return serde.loadsTyped("json", text);
   return decoded(text);
 }
@@ -64,7 +67,7 @@ export function serializedFrom(stored: StoredValue): SerializedValue {
   return { text: JSON.stringify(stored.json) };
 }
 
-/** Calls for each entry at once, and gives the results under the same keys. */
+/** Calls `make` for all entries at once, and returns the results under the same keys. */
 export async function mapEntries<Value, Result>(
   entries: Iterable<readonly [string, Value]>,
   call: (value: Value, key: string) => Promise<Result>,
@@ -76,7 +79,7 @@ export async function mapEntries<Value, Result>(
 
 function encoded(value: unknown, subject: string): SerializedValue {
   const foreign = new LangchainObjects();
-  // The limit is for the whole record.
+  // The record's limit counts; a value has no limit of its own.
   const maxBytes = Number.POSITIVE_INFINITY;
   const encoder = new Encoder({ maxBytes, subject, foreign, leavesOutHidden: true });
   try {
@@ -87,7 +90,9 @@ function encoded(value: unknown, subject: string): SerializedValue {
   }
 }
 
-/** LangChain loads its objects all at once: a first reading finds them, and a second one puts them in their places. */
+/**
+ * LangChain loads all objects at once: the first reading finds them, the second puts the loaded ones in their places.
+ */
 async function decoded(text: string): Promise<unknown> {
   const first = new LangchainObjects();
   const value = new Decoder(undefined, first).value(JSON.parse(text));
@@ -97,15 +102,15 @@ async function decoded(text: string): Promise<unknown> {
   return new Decoder(undefined, second).value(JSON.parse(text));
 }
 
-/** Why a serializer's JSON isn't the value; `undefined` if it is. */
+/** Why a serializer's JSON would lose the value; `undefined` if it doesn't. */
 function lossIn(text: string, value: unknown): string | undefined {
-  // JSON has no text for the value.
+  // JSON.stringify returned undefined.
   if (text === "") return `a ${typeof value}`;
   if (text === UNABLE && typeof value !== "string") return "a value that the `serde` is unable to serialize";
   return text.includes('"[Circular]"') && hasCycle(value) ? "a value with a cycle" : undefined;
 }
 
-/** LangGraph's serializer gives it in place of a BigInt, and of all that is around it. */
+/** LangGraph's serializer gives this text in place of a whole value that holds a BigInt. */
 const UNABLE = JSON.stringify("[unable to serialize, circular reference is too complex to analyze]");
 
 function hasCycle(value: unknown): boolean {
@@ -117,7 +122,7 @@ function hasCycle(value: unknown): boolean {
   }
 }
 
-/** A Buffer's own slice() doesn't copy. */
+/** Copied by `Uint8Array`: a Buffer's own slice() shares memory. */
 function copyOf(bytes: Uint8Array): Uint8Array {
   return Uint8Array.prototype.slice.call(bytes);
 }

@@ -1,52 +1,52 @@
 import { hash } from "node:crypto";
 
-/** One history of checkpoints: a thread's, or that of a subgraph in it. */
+/** One history of checkpoints: of a thread's graph, or of a subgraph in it. */
 export interface Thread {
   readonly threadId: string;
-  /** Empty for the graph itself; `agent:uuid|tools:uuid` for a subgraph in a subgraph. */
+  /** Empty for the graph itself; `agent:uuid|tools:uuid` for a subgraph of a subgraph. */
   readonly namespace: string;
 }
 
 const ROOT = "langgraph/";
-/** Two of these and the rest fit into a task's id. */
+/** Two names of this length and the rest fit into a task id. */
 const LONGEST_PART = 200;
 
-/** The beginning of the ids of a thread's tasks. No other ids begin with it. */
+/** The prefix of all task ids of a thread. No other task id has it. */
 export function threadPrefix(threadId: string): string {
   return `${ROOT}${partOf(threadId)}/`;
 }
 
-/** The beginning of the ids of the thread's tasks of checkpoints. */
+/** The prefix of a thread's checkpoint tasks. */
 export function checkpointsPrefix(threadId: string): string {
   return `${threadPrefix(threadId)}c/`;
 }
 
-/** The task of a thread's checkpoints. */
+/** The id of the task that has the checkpoints. */
 export function checkpointsTask({ threadId, namespace }: Thread): string {
   return `${checkpointsPrefix(threadId)}${partOf(namespace)}`;
 }
 
-/** The beginning of the ids of a thread's tasks of writes. */
+/** The prefix of a thread's tasks of writes. */
 export function writesPrefix({ threadId, namespace }: Thread): string {
   return `${threadPrefix(threadId)}w/${partOf(namespace)}/`;
 }
 
-/** The task of one checkpoint's pending writes. */
+/** The id of the task that has one checkpoint's pending writes. */
 export function writesTask(thread: Thread, checkpointId: string): string {
   return `${writesPrefix(thread)}${partOf(checkpointId)}`;
 }
 
-/** The beginning of the ids of a thread's tasks, from the id of one; `undefined` for another program's task. */
+/** The prefix of a thread's task ids, taken from one of them; `undefined` for another program's task. */
 export function threadPrefixOf(taskId: string): string | undefined {
   return /^langgraph\/[^/]+\/(?=[cw]\/)/.exec(taskId)?.[0];
 }
 
-/** Every task of threads begins with it. */
+/** The prefix of all threads' tasks. */
 export const THREADS_PREFIX = ROOT;
 
 /**
- * The ids of all tasks of threads whose ids begin with `prefix` begin with one of these. So do those of all threads with
- * long names: a hash doesn't tell how a name begins.
+ * The prefixes that cover all threads whose ids begin with `prefix`. One covers all threads with long names, because a
+ * hash doesn't tell how a name begins.
  */
 export function taskPrefixesOf(prefix: string): readonly string[] {
   const begin = escaped(prefix);
@@ -54,7 +54,10 @@ export function taskPrefixesOf(prefix: string): readonly string[] {
   return begin.length <= LONGEST_PART ? [`${ROOT}${HASHED}`, `${ROOT}${begin}`] : [`${ROOT}${HASHED}`];
 }
 
-/** Whose checkpoints a task has. A name too long for a task's id is in its checkpoints' metadata. */
+/**
+ * The thread and namespace that a task's checkpoints belong to. If a name is too long for a task id, it is taken from
+ * the checkpoints' metadata.
+ */
 export function threadOf(taskId: string, metadata: { readonly thread?: unknown; readonly namespace?: unknown } = {}) {
   const [, thread, kind, namespace, ...rest] = taskId.split("/");
   if (!taskId.startsWith(ROOT) || kind !== "c" || thread === undefined || namespace === undefined || rest.length > 0) {
@@ -67,7 +70,7 @@ export function threadOf(taskId: string, metadata: { readonly thread?: unknown; 
   } satisfies Thread;
 }
 
-/** The thread's names that a task's id doesn't tell, for the metadata of its checkpoints. */
+/** The names that are too long for a task id, for the metadata of the checkpoints. */
 export function longNamesOf({ threadId, namespace }: Thread): {
   readonly thread?: string;
   readonly namespace?: string;
@@ -78,7 +81,7 @@ export function longNamesOf({ threadId, namespace }: Thread): {
   };
 }
 
-/** Without a slash. A long name is its hash. */
+/** Escaped, so that it has no slash. A long name becomes its hash. */
 function partOf(name: string): string {
   const part = escaped(name);
   return part.length <= LONGEST_PART ? part : `${HASHED}${hash("sha256", name, "base64url")}`;
@@ -88,7 +91,7 @@ function escaped(name: string): string {
   return name.replaceAll("%", "%25").replaceAll("/", "%2F");
 }
 
-/** No escaped name begins so. */
+/** The beginning of a hashed name. No escaped name begins so. */
 const HASHED = "%~";
 
 function nameOf(part: string): string {

@@ -18,15 +18,15 @@ import {
   threadBatches,
 } from "./threads.js";
 
-/** Which threads. Every part that is given must hold. */
+/** Which threads to find. A thread must match every given part. */
 export interface ThreadsQuery {
   /** Only threads whose ids begin with this. */
   readonly prefix?: string | undefined;
   /** Only threads with this status, or with one of these; see {@link ThreadSummary.status}. */
   readonly status?: CheckpointStatus | readonly CheckpointStatus[] | undefined;
-  /** Only threads that nobody has written to since. */
+  /** Only threads that no program has written to since then. */
   readonly idleSince?: Date | undefined;
-  /** At most this many, the most recent ones. Default: all. */
+  /** The most threads to return, most recently written first. Default: all. */
   readonly limit?: number | undefined;
 }
 
@@ -37,41 +37,44 @@ export type DeleteThreadsQuery = Omit<ThreadsQuery, "limit">;
 export interface ThreadSummary {
   readonly id: string;
   /**
-   * `paused`: it asks something. `failed`: a node has thrown. `running`: it isn't done; a run may be under way, was killed, or
-   * has stopped before a breakpoint. `completed`: the graph has come to its end.
+   * `paused`: it waits for an answer. `failed`: a node threw. `running`: it isn't done; a run may be under way, was
+   * killed, or stopped at a breakpoint. `completed`: the graph reached its end.
    */
   readonly status: CheckpointStatus;
-  /** How many checkpoints it has, with those of its subgraphs. */
+  /** How many checkpoints it has, including its subgraphs'. */
   readonly checkpoints: number;
-  /** The bytes of its checkpoints and pending writes. A database stores what changed between them, so it may take far fewer. */
+  /**
+   * The bytes of its checkpoints and pending writes. A database stores only the changes between them, so the file may
+   * be far smaller.
+   */
   readonly bytes: number;
-  /** How the graph's newest checkpoint came about: `input`, `loop`, `update` or `fork`. */
+  /** Who made the graph's newest checkpoint: `input`, `loop`, `update` or `fork`. */
   readonly stage?: string | undefined;
-  /** When somebody wrote to it last, in ISO 8601 UTC. */
+  /** The time of the last write, in ISO 8601 UTC. */
   readonly writtenAt: string;
-  /** The values of the interrupts that it waits at. `undefined` if one can't be read; the logger has said so. */
+  /** The values of the interrupts that it waits for. `undefined` if one can't be read, which is logged. */
   readonly asks: readonly unknown[] | undefined;
 }
 
 /** The result of a deletion of threads. */
 export interface DeletedThreads {
-  /** How many threads it deleted. */
+  /** How many threads were deleted. */
   readonly threads: number;
-  /** How many checkpoints they had, with those of their subgraphs. */
+  /** How many checkpoints they had, including their subgraphs'. */
   readonly checkpoints: number;
-  /** The ids of threads that the query found, and that were kept: somebody wrote to them meanwhile, or holds their lease. */
+  /** Threads that matched the query but were kept: a program wrote to them meanwhile, or a runner holds their lease. */
   readonly kept: readonly string[];
 }
 
 export interface ThreadListOptions {
   readonly storage: StorageAdapter;
-  /** Over the same storage. */
+  /** A manager over `storage`. */
   readonly manager: CheckpointManager;
   readonly serde: SerializerProtocol;
   readonly logger: Logger;
 }
 
-/** Finds threads by their summaries, and deletes some. It reads no state. */
+/** Finds threads by their summaries, and deletes some. Reads no states. */
 export class ThreadList {
   readonly #options: ThreadListOptions;
 
@@ -79,7 +82,7 @@ export class ThreadList {
     this.#options = options;
   }
 
-  /** Those that were written to last come first. */
+  /** Most recently written first. */
   async find(query: ThreadsQuery): Promise<ThreadSummary[]> {
     const { limit } = query;
     let found: FoundThread[] = [];
@@ -91,7 +94,7 @@ export class ThreadList {
     return summaries;
   }
 
-  /** @param deleted - Called with what the ids of a thread's tasks begin with, once it is gone. */
+  /** @param deleted - Called with the prefix of a thread's task ids, once the thread is gone. */
   async delete(query: DeleteThreadsQuery, deleted: (prefix: string) => void): Promise<DeletedThreads> {
     const { storage } = this.#options;
     const asked = resolved("DeleteThreadsQuery", query, []);
@@ -135,11 +138,11 @@ export class ThreadList {
     return questions;
   }
 
-  /** `undefined` if it is damaged, which the logger has said, or was removed meanwhile. */
+  /** `undefined` if the record is damaged, which is logged, or was removed meanwhile. */
   async #writes({ taskId, id }: RecordPlace): Promise<MarkedWritesRecord | undefined> {
     try {
       const record = await skippingDamage(this.#options.manager.restore(taskId, id));
-      // A record that `putWrites` has stored; its seal has been checked.
+      // Only `putWrites` stores these records, and the seal has been checked.
       return record && (record.state as MarkedWritesRecord);
     } catch (error) {
       if (error instanceof CheckpointNotFoundError) return undefined;

@@ -28,22 +28,22 @@ import {
   writesTask,
 } from "./task-ids.js";
 
-/** LangGraph's checkpoint without what a record has elsewhere. */
+/** LangGraph's checkpoint without the fields that a record stores elsewhere. */
 type RestOfCheckpoint = Omit<Checkpoint, "id" | "channel_values">;
 export type SavedCheckpoint = Saved<CheckpointState<RestOfCheckpoint>>;
 type VersionedWrites = MarkedWritesRecord & { readonly stateVersion: number };
 
 export interface ThreadReaderOptions {
   readonly storage: StorageAdapter;
-  /** Over the same storage. */
+  /** A manager over `storage`. */
   readonly manager: CheckpointManager;
   readonly serde: SerializerProtocol;
   readonly migrations: ChannelMigrations;
-  /** The manager's logger is of it. */
+  /** Must be the source of the manager's logger. */
   readonly damageLog: DamageLog;
 }
 
-/** Makes LangGraph's checkpoints of what is stored, and remembers those that runs may go on from. */
+/** Makes LangGraph's checkpoints from stored records, and remembers those that runs may continue from. */
 export class ThreadReader {
   readonly known = new KnownCheckpoints();
   readonly #storage: StorageAdapter;
@@ -60,7 +60,7 @@ export class ThreadReader {
     this.#damageLog = damageLog;
   }
 
-  /** The threads and namespaces that the config names, in the order of their tasks. */
+  /** The threads and namespaces that the config names, ordered by task id. */
   async threads(config: Config): Promise<readonly Thread[]> {
     const { threadId, namespace } = namesIn(config);
     if (threadId !== undefined && namespace !== undefined) return [{ threadId, namespace }];
@@ -70,19 +70,19 @@ export class ThreadReader {
     return namespace === undefined ? threads : threads.filter((thread) => thread.namespace === namespace);
   }
 
-  /** The newest checkpoint that can be read with all its values. */
+  /** The newest checkpoint whose values can all be read. */
   async newestTuple(thread: Thread): Promise<CheckpointTuple | undefined> {
     const taskId = checkpointsTask(thread);
     const known = this.known.last(taskId);
     const whole = known?.checkpoint?.values.size === known?.checkpoint?.holders.size ? known?.checkpoint : undefined;
-    // At once, since each may take a trip to a server.
+    // Asked at once: each may take a trip to a server.
     const [end, last, writes] = await Promise.all([
       this.end(taskId),
       whole === undefined ? this.#manager.latest(taskId) : undefined,
       whole === undefined ? [] : this.#writes(thread, whole.id),
     ]);
     if (end.newestId === "") {
-      // A replay may begin a subgraph's history again.
+      // Remembered for a graph only: a replay may begin a subgraph's history again.
       if (thread.namespace === "") this.known.set(taskId, "", { end, checkpoint: undefined });
       return undefined;
     }
@@ -106,9 +106,10 @@ export class ThreadReader {
   }
 
   /**
-   * @param end - The thread's, if a run may go on from this.
-   * @param near - Records of the thread that are taken as they are here. Then it has those that this one was made of.
-   * @throws {CheckpointCorruptError} It has a value that can't be read.
+   * @param end - The thread's end, if a run may continue from this checkpoint.
+   * @param near - Records of the thread that needn't be read again. Afterwards it holds those that this checkpoint was
+   * made from.
+   * @throws {CheckpointCorruptError} A value of it can't be read.
    */
   async tuple(
     thread: Thread,
@@ -128,10 +129,10 @@ export class ThreadReader {
   ): Promise<CheckpointTuple> {
     const { id, parentId, checkpoint: rest, metadata, values, stateVersion } = whole;
     const asStored: Checkpoint = {
-      // The argument of `put`.
+      // As `put` was given it.
       ...(JSON.parse(rest) as RestOfCheckpoint),
       id,
-      // Own properties, whatever their names are.
+      // fromEntries makes own properties, whatever the channels' names are.
       channel_values: Object.fromEntries(await mapEntries(values, (value) => loadedValue(this.#serde, value))),
     };
     if (asStored.v < 4 && parentId !== undefined) await this.#migratePendingSends(asStored, thread, parentId);
@@ -141,14 +142,17 @@ export class ThreadReader {
     return {
       config: configOf(thread, id),
       checkpoint,
-      // The argument of `put`.
+      // As `put` was given it.
       metadata: (await loadedValue(this.#serde, metadata)) as CheckpointMetadata,
       ...(parentId === undefined ? undefined : { parentConfig: configOf(thread, parentId) }),
       pendingWrites: await pendingWrites(this.#serde, writes),
     };
   }
 
-  /** A checkpoint's ancestors, the nearest first. This doesn't count as a run's reading of the thread. */
+  /**
+   * A checkpoint's ancestors, nearest first. They aren't remembered, so this doesn't count as a run's reading of the
+   * thread.
+   */
   async *ancestors(thread: Thread, id: string): AsyncGenerator<CheckpointTuple> {
     const taskId = checkpointsTask(thread);
     let isDamaged = false;
@@ -168,7 +172,7 @@ export class ThreadReader {
     }
   }
 
-  /** With the values that other checkpoints have. */
+  /** Adds the values that other checkpoints store. */
   async #whole(saved: SavedCheckpoint, near: Map<string, SavedCheckpoint>): Promise<WholeCheckpoint> {
     const { taskId, id } = saved;
     const holders = holdersOf(saved, saved.state);
@@ -194,7 +198,7 @@ export class ThreadReader {
     return { ...withoutOthersValues(saved), values };
   }
 
-  /** A checkpoint to put another one on top of, as if the thread had ended with it; `undefined` if it isn't there. */
+  /** A checkpoint that `put` builds on, as if the thread ended with it; `undefined` if it isn't there. */
   async parent(taskId: string, id: string): Promise<KnownCheckpoint | undefined> {
     const saved = await this.find(taskId, id);
     if (saved === undefined) return undefined;
@@ -202,10 +206,10 @@ export class ThreadReader {
     return { end, checkpoint: withoutOthersValues(saved) };
   }
 
-  /** Checkpoints of LangGraph before version 4 have their sends in the writes of their parent. */
+  /** Before version 4, LangGraph stores a checkpoint's sends among the writes of its parent. */
   async #migratePendingSends(checkpoint: Checkpoint, thread: Thread, parentId: string): Promise<void> {
     const records = await this.#writes(thread, parentId);
-    // Without marks, the parent may be gone.
+    // Writes without marks can be read even if the parent is gone.
     const isMarked = records.some((record) => record.writes.some((write) => "marks" in write));
     const parent = isMarked ? await this.find(checkpointsTask(thread), parentId) : undefined;
     const whole = parent && (await this.#whole(parent, new Map()));
@@ -215,12 +219,12 @@ export class ThreadReader {
     checkpoint.channel_versions[TASKS] = versions.length > 0 ? maxChannelVersion(...versions) : 1;
   }
 
-  /** Those that can be read. Damage has been reported, and the tasks whose writes are lost run again. */
+  /** The writes that can be read. Damage has been reported; the tasks whose writes are lost run again. */
   async #writes(thread: Thread, id: string): Promise<readonly VersionedWrites[]> {
     const records: VersionedWrites[] = [];
     const readAll = async () => {
       for await (const { state, stateVersion } of this.#manager.history(writesTask(thread, id), { order: "oldest" })) {
-        // A record that `putWrites` has stored; its seal has been checked.
+        // Only `putWrites` stores these records, and the seal has been checked.
         records.push({ ...(state as MarkedWritesRecord), stateVersion });
       }
     };
@@ -228,10 +232,10 @@ export class ThreadReader {
     return records;
   }
 
-  /** Where the thread's records end. Damaged ones count, since the next record comes after them. */
+  /** Where the thread's records end. Damaged records count too: the next one is appended after them. */
   async end(taskId: string): Promise<ThreadEnd> {
     for await (const last of this.#storage.list({ taskId, order: "newest", limit: 1 })) {
-      // The manager reports the damage, and finds the newest intact one.
+      // The manager reports the damage and finds the newest intact record.
       const [newest] = isCorrupt(last) ? await this.#manager.list(taskId, { limit: 1 }) : [last];
       const ids = newest && { newestId: newest.id, highestId: highestIdAt(newest) };
       return { sequence: last.sequence, newestId: "", highestId: "", ...ids };
@@ -249,7 +253,7 @@ export class ThreadReader {
   }
 }
 
-/** @param values - Those of the checkpoint that the writes are on top of. */
+/** @param values - The values of the checkpoint that the writes are on top of. */
 function unmarkedBy(values: ReadonlyMap<string, SerializedValue> | undefined, records: readonly VersionedWrites[]) {
   const jsonOf = (channel: string) => {
     const value = values?.get(channel);
@@ -258,12 +262,12 @@ function unmarkedBy(values: ReadonlyMap<string, SerializedValue> | undefined, re
   return records.map((record) => unmarked(record, jsonOf));
 }
 
-/** A record of ours: its seal has been checked, and nobody else saves to these tasks. */
+/** Only the saver stores records in these tasks, and the seal has been checked. */
 function savedCheckpoint(checkpoint: Saved): SavedCheckpoint {
   return checkpoint as SavedCheckpoint;
 }
 
-/** The highest id of the thread's checkpoints when this one was stored: a clock that was set back gives lower ones. */
+/** The thread's highest checkpoint id when this one was stored. After a clock was set back, new ids are lower. */
 function highestIdAt(summary: CheckpointSummary): string {
   return metadataOf(summary).highest ?? summary.id;
 }
@@ -282,7 +286,7 @@ function withoutOthersValues(saved: SavedCheckpoint): WholeCheckpoint {
   };
 }
 
-/** `undefined` in place of what is damaged: it has been reported. */
+/** `undefined` if the reading meets damage, which has been reported. */
 export async function skippingDamage<Result>(reading: Promise<Result>): Promise<Result | undefined> {
   try {
     return await reading;
@@ -293,9 +297,9 @@ export async function skippingDamage<Result>(reading: Promise<Result>): Promise<
 }
 
 function lostPart({ taskId, id }: Pick<CheckpointSummary, "taskId" | "id">, holder?: string): CheckpointCorruptError {
-  const part = holder === undefined ? "its history" : `a value from checkpoint ${holder}`;
+  const part = holder === undefined ? "its history" : `a value stored in checkpoint ${holder}`;
   return new CheckpointCorruptError(
-    `Checkpoint ${id} of task ${JSON.stringify(taskId)} has lost ${part}: pruning has removed that, or it is damaged. ` +
-      "Nothing was changed; list() gives the checkpoints that are whole.",
+    `Checkpoint ${id} of task ${JSON.stringify(taskId)} has lost ${part}: pruning removed it, or it is damaged. ` +
+      "Nothing was changed; list() gives the intact checkpoints.",
   );
 }

@@ -19,7 +19,7 @@ export interface ThreadWriterOptions
 /** Stores the records of threads. */
 export class ThreadWriter {
   readonly #options: ThreadWriterOptions;
-  /** Settles when the payloads that were begun before are made. */
+  /** Settles once all earlier payloads are made. */
   #lastMade: Promise<unknown> = Promise.resolve();
 
   constructor(options: ThreadWriterOptions) {
@@ -34,7 +34,7 @@ export class ThreadWriter {
   ): Promise<ThreadEnd> {
     const { reader, exclusive } = this.#options;
     const taskId = checkpointsTask(thread);
-    // An update or a copy is made on top of what was just read, which need not be what was read last of its parent.
+    // An update or a copy builds on a checkpoint that was just read, which may not be the newest that a run has read.
     const goesOn = stage === "input" || stage === "loop";
     const mustBeThere = parentId !== "" && thread.namespace === "";
     const isBound = goesOn && exclusive && (read !== undefined || mustBeThere);
@@ -67,7 +67,9 @@ export class ThreadWriter {
     }
   }
 
-  /** As the manager's `save`, but without its walk through the values and its second reading under a given id. */
+  /**
+   * Like the manager's `save`, but it neither walks through the values nor reads the record with the given id again.
+   */
   async store(
     summary: Pick<CheckpointSummary, "taskId" | "id" | "parentId" | "stage" | "status" | "metadata">,
     make: (options: MakePayloadOptions) => MadePayload | Promise<MadePayload>,
@@ -77,7 +79,7 @@ export class ThreadWriter {
     checkTaskId(summary.taskId);
     const draft = { ...summary, createdAt: new Date(clock()).toISOString(), stateVersion };
     const making = make({ context: draft, transforms, maxBytes: maxPayloadBytes });
-    // In call order: the next payload may be made sooner.
+    // Keeps call order when a later payload is ready first.
     const inOrder = Promise.all([making, this.#lastMade]);
     this.#lastMade = inOrder.catch(() => undefined);
     const [made] = await inOrder;
@@ -87,7 +89,7 @@ export class ThreadWriter {
 
 interface Appended {
   readonly id: string;
-  /** Empty for none. */
+  /** Empty if there is none. */
   readonly parentId: string;
   readonly stage: string;
   readonly status: CheckpointStatus;
@@ -101,7 +103,7 @@ function overtaken(taskId: string, parentId: string, cause?: CheckpointConflictE
   return new CheckpointConflictError(
     `Another run, or an updateState, has continued this thread since ${since}, or the thread was deleted ` +
       `(task ${JSON.stringify(taskId)}). The thread's new records are untouched, and this run has stored no ` +
-      "checkpoint since. Let one run at a time go on with a thread, or set exclusive: false.",
+      "checkpoint since. Let one run at a time continue a thread, or set exclusive: false.",
     { cause },
   );
 }

@@ -1,4 +1,4 @@
-// Which threads there are in a storage, as summaries tell, and the removal of one. It needs no package of LangGraph.
+// Finds the threads of a storage by their summaries, and removes one. Needs no package of LangGraph.
 import {
   type CorruptRecord,
   type ExpectedTask,
@@ -11,31 +11,31 @@ import { CheckpointConflictError } from "../../src/contract/errors.js";
 import { type MarkedWritesRecord, metadataOf, summaryOfWrites, WRITES_STAGE } from "./records.js";
 import { taskPrefixesOf, threadOf, threadPrefixOf, writesTask } from "./task-ids.js";
 
-/** Which threads. Every part that is given must hold. */
+/** Which threads to find. A thread must match every given part. */
 export interface ThreadQuery {
   /** Only threads whose ids begin with this. */
   readonly prefix?: string | undefined;
   /** Only threads with one of these statuses. */
   readonly status?: readonly CheckpointStatus[] | undefined;
-  /** Only threads that nobody has written to since. */
+  /** Only threads that no program has written to since then. */
   readonly idleSince?: Date | undefined;
 }
 
-/** A thread as the summaries of its tasks tell. */
+/** A thread, as the summaries of its tasks describe it. */
 export interface FoundThread {
   readonly id: string;
-  /** The task ids of the thread begin with it, and no others. */
+  /** The prefix of the thread's task ids. No other task id has it. */
   readonly prefix: string;
   readonly status: CheckpointStatus;
   /** The stage of the graph's newest checkpoint: `input`, `loop`, `update` or `fork`. */
   readonly stage?: string | undefined;
-  /** When somebody wrote to it last, in ISO 8601 UTC. */
+  /** The time of the last write, in ISO 8601 UTC. */
   readonly writtenAt: string;
-  /** With those of its subgraphs. */
+  /** How many checkpoints it has, including its subgraphs'. */
   readonly checkpoints: number;
-  /** All tasks that have its records; the graph's own comes first. */
+  /** All tasks with its records; the graph's own comes first. */
   readonly tasks: readonly ThreadTask[];
-  /** The records of the writes that ask something before the thread goes on. */
+  /** The records of writes with questions that must be answered before the thread continues. */
   readonly asking: readonly RecordPlace[];
 }
 
@@ -45,25 +45,25 @@ export interface ThreadTask extends ExpectedTask {
   readonly newestBytes: number;
 }
 
-/** Where a record of writes stands. */
+/** A record of writes, by its place. */
 export interface RecordPlace {
   readonly taskId: string;
   readonly id: string;
 }
 
-/** Where threads are looked for. */
+/** The storage to search. */
 export interface ThreadsPlace {
   readonly storage: StorageAdapter;
-  /** Takes what can't be read; the rest is given. */
+  /** Called with each record that can't be read; the others are returned. */
   readonly damaged: (record: CorruptRecord) => unknown;
-  /** Reads a record of writes. Only for records of older versions, whose summaries don't say whose they are. */
+  /** Reads a record of writes. Only for records of older versions, whose summaries don't name their LangGraph task. */
   readonly readWrites: (record: CheckpointSummary) => Promise<MarkedWritesRecord | undefined>;
 }
 
 const BATCH = 100;
 
 /**
- * The threads that the query finds, by the ids of their tasks. Between two batches no iteration is open: the caller may
+ * The threads that match the query, ordered by task id. Between two batches no iteration is open, so the caller may
  * remove what it was given.
  */
 export async function* threadBatches(
@@ -87,7 +87,10 @@ export async function* threadBatches(
   }
 }
 
-/** How many bytes the thread's records have. A database stores what changed between them, so it may take far fewer. */
+/**
+ * How many bytes the thread's records have. A database stores only the changes between them, so the file may be far
+ * smaller.
+ */
 export async function bytesOf({ storage, damaged }: ThreadsPlace, { tasks }: FoundThread): Promise<number> {
   let bytes = 0;
   for (const { taskId, count, newestBytes } of tasks) {
@@ -104,8 +107,9 @@ export async function bytesOf({ storage, damaged }: ThreadsPlace, { tasks }: Fou
 }
 
 /**
- * Removes a thread, unless it was written to since it was found, or somebody holds its lease. It is one step where the
- * storage can do that. On files, a run that resumes the thread meanwhile is refused, and the thread is gone.
+ * Removes a thread, unless a program has written to it since it was found, or a runner holds its lease. Where the
+ * storage can, this is one step. On files, a run that resumes the thread meanwhile is refused, and the thread is
+ * removed.
  *
  * @returns False if the thread was kept.
  */
@@ -136,7 +140,7 @@ async function tasksNow(storage: StorageAdapter, prefix: string): Promise<readon
   return now;
 }
 
-/** The tasks of each thread, those of checkpoints first. */
+/** The tasks of each thread, checkpoint tasks first. */
 async function* tasksByThread(
   { storage, damaged }: ThreadsPlace,
   prefix: string,
@@ -166,7 +170,8 @@ async function foundThread(
   const [{ taskId, newest }] = tasks;
   const thread = threadOf(taskId, newest.metadata);
   const ofThread = threadPrefixOf(taskId);
-  // Without the graph's own checkpoints it is no thread: a deleted one to whose end a run still wrote, or a copy under way.
+  // Without the graph's own checkpoints there is no thread: it was deleted while a run still wrote, or a copy is under
+  // way.
   if (thread?.namespace !== "" || ofThread === undefined || !thread.threadId.startsWith(prefix)) return undefined;
   const writtenAt = tasks.reduce((last, { newest: { createdAt } }) => (createdAt > last ? createdAt : last), "");
   if (idleSince !== undefined && writtenAt >= idleSince.toISOString()) return undefined;
@@ -194,7 +199,10 @@ async function foundThread(
   };
 }
 
-/** The thread's status that the writes on top of a checkpoint tell, if they tell one, and the records that ask. */
+/**
+ * The status that the writes on top of a checkpoint give the thread, if they give one, and the records with open
+ * questions.
+ */
 async function standingOf(
   place: ThreadsPlace,
   task: TaskSummary | undefined,
@@ -204,7 +212,7 @@ async function standingOf(
   const failed = new Set<string>();
   for (const record of await recordsOf(place, task)) {
     const { by, isAnswer } = await authorOf(place, record);
-    // The run that takes an answer repeats the questions that it doesn't answer.
+    // A run that takes one answer asks its other questions again.
     if (isAnswer) asking.clear();
     asking.delete(by);
     failed.delete(by);
@@ -215,7 +223,7 @@ async function standingOf(
   return asking.size > 0 ? { status: "paused", asking: [...asking.values()] } : { asking: [] };
 }
 
-/** The records of writes, the oldest first; none if they say nothing of the thread's status. */
+/** The records of writes, oldest first; empty if they don't affect the thread's status. */
 async function recordsOf(
   { storage, damaged }: ThreadsPlace,
   { taskId, count, newest }: TaskSummary,

@@ -10,10 +10,10 @@ interface PhaseDraft extends Omit<CheckpointState, "createdAt" | "iscCriteria" |
 }
 
 /**
- * Prepares a checkpoint's file. The state is read at once; the time follows when the file's name is known.
+ * Prepares a checkpoint's file. Reads the state at once; the time is added when the file's name is chosen.
  *
- * @throws {StateInvalidError} It doesn't fit the schema.
- * @throws {StateNotSerializableError} Its metadata holds something that has no stored form.
+ * @throws {StateInvalidError} The state doesn't fit the schema.
+ * @throws {StateNotSerializableError} Its metadata holds a value without a stored form.
  * @throws {PayloadTooLargeError} Its metadata is too large.
  */
 export function prepareCheckpointFile(draft: PhaseDraft): (createdAt: string) => Buffer {
@@ -32,15 +32,15 @@ export function prepareCheckpointFile(draft: PhaseDraft): (createdAt: string) =>
 }
 
 /**
- * The checkpoint in a file, which may come from any program that follows the spec, or from a person's editor.
+ * Parses a file's checkpoint. Any program that follows the spec, or a person, may have written the file.
  *
- * @throws {UnreadableError} It is not a checkpoint.
+ * @throws {UnreadableError} The content is not a checkpoint.
  */
 export function parseCheckpointFile(file: Record<string, unknown>): CheckpointState {
   const { success, data, error } = checkpointStateSchema.safeParse(file);
   if (!success) throw new UnreadableError(`it is not a checkpoint: ${describeIssues(error)}`, { cause: error });
   const { metadata, waymark } = file;
-  // Not the schema's copy of the metadata: that one leaves out a key like "__proto__".
+  // The schema's copy of the metadata would lack a key like "__proto__".
   const plain = isRecord(metadata) ? metadata : data.metadata;
   return { ...data, metadata: decodeMetadata(plain, isRecord(waymark) ? waymark["metadata"] : undefined) };
 }

@@ -10,14 +10,14 @@ export function checkpointFilename(timestamp: string, phase: string): string {
   return `${timePart(timestamp)}${nameOf(phase)}.json`;
 }
 
-/** Whether a file of that name holds a checkpoint, whichever program wrote it. */
+/** Whether a file of that name should hold a checkpoint, whichever program wrote it. */
 export function isCheckpointFilename(name: string): boolean {
   return name.startsWith("ckpt-") && name.endsWith(".json");
 }
 
 /**
- * The first millisecond from `nowMs` on that none of the files has, in ISO 8601. No two checkpoints of a folder share
- * one, so each has its own file, and `createdAt` orders them.
+ * The first millisecond from `nowMs` on that no file has yet, in ISO 8601. Each checkpoint of a folder has its own
+ * time, so each has its own file, and `createdAt` orders them.
  */
 export function freeTimestamp(names: readonly string[], nowMs: number): string {
   const length = timePart(new Date(nowMs).toISOString()).length;

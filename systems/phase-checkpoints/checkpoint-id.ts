@@ -1,6 +1,6 @@
 import { nanoid } from "nanoid";
 
-/** A nanoid that no command takes for an option: it doesn't begin with a hyphen. */
+/** A nanoid that doesn't begin with a hyphen, so that no command takes it for an option. */
 export function newCheckpointId(): string {
   let id: string;
   do id = nanoid();

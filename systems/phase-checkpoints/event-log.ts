@@ -12,8 +12,8 @@ export interface PhaseCheckpointEvent {
 }
 
 /**
- * Where events go. It takes the arguments of the spec's `logEvent`, so that function can be passed as it is. If it
- * throws or rejects, the logger is warned and the call still succeeds.
+ * Receives events. It has the arguments of the spec's `logEvent`, so that function can be passed as it is. If it throws
+ * or rejects, a warning is logged and the call still succeeds.
  */
 export type LogPhaseCheckpointEvent = (type: "custom", event: PhaseCheckpointEvent) => unknown;
 
@@ -43,7 +43,7 @@ export function appendEventsIn(folder: string, sessionId = "unknown"): LogPhaseC
 
 function append(path: string, event: object): void {
   try {
-    // One write at the end of the file: the lines of several processes don't mix.
+    // Each event is one write at the end of the file, so the lines of several processes don't mix.
     appendFileSync(path, `${JSON.stringify(event)}\n`, { mode: 0o600, flush: true });
   } catch (error) {
     throw storageFailure(error, { doing: "log a checkpoint's event", path });

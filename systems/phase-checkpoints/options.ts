@@ -6,18 +6,18 @@ import { type Logger, safeLogger, warningLogger } from "../../src/manager/logger
 import { appendEventsIn, appendEventsTo, type LogPhaseCheckpointEvent } from "./event-log.js";
 import type { InvalidCheckpointFile } from "./storage.js";
 
-/** The options of every function of this system. One that no function knows is ignored, and the logger is warned. */
+/** The options of every function of this system. An unknown one is ignored, and a warning is logged. */
 export interface CheckpointOptions {
-  /** The checkpoints' folder; the first checkpoint makes it. Default: `~/.pai/checkpoints`. */
+  /** The checkpoints' folder. The first checkpoint creates it. Default: `~/.pai/checkpoints`. */
   readonly checkpointsDir?: string | undefined;
   /**
-   * The file whose `state.checkpointRef` names the newest checkpoint, if that file exists. Default: `seed.json` beside
-   * the checkpoints' folder, so `~/.pai/seed.json`.
+   * The file whose `state.checkpointRef` names the newest checkpoint. It is changed only if it exists. Default:
+   * `seed.json` beside the checkpoints' folder, so `~/.pai/seed.json`.
    */
   readonly seedPath?: string | undefined;
   /**
-   * The session of a new checkpoint. Default: `PAI_SESSION_ID` of the environment, else a random id, the same for the
-   * whole process.
+   * The session of a new checkpoint. Default: `PAI_SESSION_ID` of the environment, or a random id that is the same for
+   * the whole process.
    */
   readonly sessionId?: string | undefined;
   /**
@@ -26,15 +26,15 @@ export interface CheckpointOptions {
    */
   readonly logEvent?: LogPhaseCheckpointEvent | undefined;
   /**
-   * The folder of the event log of the spec's program (its F-008): events go to `events-2026-02-01.jsonl` in it, a file
-   * a day in UTC, in that program's form. `logEvent` has precedence.
+   * The folder of the event log of the spec's program (its F-008). Events go to `events-2026-02-01.jsonl` in it, a file
+   * per UTC day, in that program's form. Ignored if `logEvent` is given.
    */
   readonly eventsDir?: string | undefined;
-  /** Called for each file among the checkpoints that can't be read. Such files are skipped and left as they are. */
+  /** Called for each checkpoint file that can't be read. Such files are skipped and left as they are. */
   readonly onInvalidFile?: ((file: InvalidCheckpointFile) => void) | undefined;
   /**
-   * Gets the error of a call whose answer can't say that it failed, a warning of options that don't exist, and one if
-   * `seed.json` or the event log can't be written; the checkpoint itself is safe. Default: process warnings.
+   * Gets the errors that a function's answer can't show, and warnings: an unknown option; `seed.json` or the event log
+   * can't be written (the checkpoint itself is safe). Default: process warnings.
    */
   readonly logger?: Logger | undefined;
 }
@@ -60,7 +60,7 @@ const OPTION_KEYS = [
 ] satisfies (keyof CheckpointOptions)[];
 
 /**
- * The checkpoints' folder: `~/.pai/checkpoints`, or `dir` as an absolute path.
+ * The absolute path of the checkpoints' folder: `dir`, or `~/.pai/checkpoints`.
  *
  * @throws {TypeError | RangeError} `dir` can't be a path.
  */
@@ -71,7 +71,7 @@ export function resolveCheckpointsDir(dir?: string): string {
 }
 
 /**
- * @param more - The options of one function alone.
+ * @param more - The additional options of one function.
  * @throws {TypeError | RangeError} An option is wrong; the message names it.
  */
 export function resolveCheckpointOptions(
@@ -95,7 +95,7 @@ export function resolveCheckpointOptions(
   const known: readonly string[] = [...OPTION_KEYS, ...more];
   const unknown = Object.keys(options).filter((key) => !known.includes(key));
   if (unknown.length > 0) {
-    logger.warn({ unknown, known }, `Ignored: there is no option ${unknown.join(", ")}. Known: ${known.join(", ")}`);
+    logger.warn({ unknown, known }, `Ignored: unknown option ${unknown.join(", ")}. Known: ${known.join(", ")}`);
   }
   const session = sessionId ?? process.env["PAI_SESSION_ID"];
   const ownLog = () =>
@@ -124,7 +124,7 @@ function hasLevel(logger: unknown, level: keyof Logger): boolean {
   return typeof logger === "object" && logger !== null && typeof Reflect.get(logger, level) === "function";
 }
 
-/** Where a call's failure is logged: to the caller's logger, if it is one. */
+/** Where a failed call is logged: the caller's logger, if it is a valid one. */
 export function loggerOf(options: unknown): Logger {
   const given: unknown = typeof options === "object" && options !== null ? Reflect.get(options, "logger") : undefined;
   return isLogger(given) ? safeLogger(given) : warningLogger;

@@ -13,7 +13,7 @@ import type { CheckpointState, IscCriterionSnapshot } from "./schema.js";
 import { clearCheckpointRef, setCheckpointRef } from "./seed.js";
 import { CheckpointFolder, type StoredCheckpointFile } from "./storage.js";
 
-/** The answer of `createCheckpoint`: the checkpoint's id and its file's name in the folder, or what went wrong. */
+/** The answer of `createCheckpoint`: the checkpoint's id and its file's name in the folder, or the error. */
 export type CheckpointResult =
   | { readonly ok: true; readonly checkpointId: string; readonly file: string }
   | { readonly ok: false; readonly error: string };
@@ -22,20 +22,20 @@ export type CheckpointResult =
 export type CompletionResult = { readonly ok: true } | { readonly ok: false; readonly error: string };
 
 export interface ListCheckpointsOptions extends CheckpointOptions {
-  /** Only completed checkpoints, or only those that aren't. Default: all. */
+  /** Only completed checkpoints (true), or only those that aren't (false). Default: all. */
   readonly completed?: boolean | undefined;
 }
 
 /** The answer of `cleanupCheckpoints`. */
 export type CleanupAnswer =
   | { readonly deleted: number }
-  /** It failed; those deleted before are gone, the others intact. */
+  /** The call failed. Checkpoints deleted before that are gone, the others intact. */
   | { readonly deleted: number; readonly ok: false; readonly error: string };
 
 export interface CompleteCheckpointOptions extends CheckpointOptions {
   /**
-   * Completes the older checkpoints of the same session too: all its work up to this phase is done. Without it, they
-   * are still offered for resuming. Default false.
+   * Completes the older checkpoints of the same session too, because all work up to this phase is done. Otherwise they
+   * would still be offered for resuming. Default false.
    */
   readonly withEarlier?: boolean | undefined;
 }
@@ -45,15 +45,15 @@ const DAY_MS = 86_400_000;
 
 /**
  * Saves a new checkpoint, writes its id to `seed.json` and logs `checkpoint_created`. Resolves once the checkpoint
- * survives a killed process and a power cut. If only `seed.json` or the log fails, the checkpoint is safe: the answer is
- * `ok`, and `options.logger` is warned. Never throws.
+ * survives a killed process and a power cut. If only `seed.json` or the log fails, the checkpoint is safe: the answer
+ * is `ok`, and `options.logger` gets a warning. Never throws.
  *
  * @param phase - The phase's name, any text; data, never a path.
  * @param phaseNumber - From 1 to 7.
  * @param taskSummary - The task in some eight words.
  * @param iscCriteria - Each one's id, subject and status are kept.
  * @param metadata - The phase's own state. Dates, Maps and more come back as they were. A value without a stored form
- *   (a function) is refused. The caller may change it as soon as the call has returned its promise.
+ * (a function) is refused. The caller may change it as soon as the call has returned its promise.
  */
 export async function createCheckpoint(
   phase: string,
@@ -78,7 +78,10 @@ export async function createCheckpoint(
   }
 }
 
-/** The checkpoint with that id; null if there is none, or the call fails, which goes to the logger. Never throws. */
+/**
+ * The checkpoint with that id, or null if there is none. If the call fails, it returns null and logs the error. Never
+ * throws.
+ */
 export async function loadCheckpoint(
   checkpointId: string,
   options: CheckpointOptions = {},
@@ -94,10 +97,10 @@ export async function loadCheckpoint(
 }
 
 /**
- * The checkpoints, newest first by `createdAt`. Files that hold no checkpoint are skipped. Empty if there is no folder, or
- * if the call fails, which goes to the logger. Never throws.
+ * The checkpoints, newest first by `createdAt`. Files without a checkpoint are skipped. Empty if there is no folder. If
+ * the call fails, it returns an empty list and logs the error. Never throws.
  *
- * @param more - The spec's program takes its filter first and the options after it; so it may be written here too.
+ * @param more - The options, if the filter is the first argument, as in the spec's program.
  */
 export async function listCheckpoints(
   options: ListCheckpointsOptions = {},
@@ -116,8 +119,8 @@ export async function listCheckpoints(
 }
 
 /**
- * The newest checkpoint that isn't completed, of any session; null if there is none, or the call fails, which goes to the
- * logger. Never throws.
+ * The newest checkpoint of any session that isn't completed, or null if there is none. If the call fails, it returns
+ * null and logs the error. Never throws.
  */
 export async function detectIncompleteCheckpoint(options: CheckpointOptions = {}): Promise<CheckpointState | null> {
   return orElse(null, "detectIncompleteCheckpoint", options, () => {
@@ -129,8 +132,8 @@ export async function detectIncompleteCheckpoint(options: CheckpointOptions = {}
 }
 
 /**
- * Marks a checkpoint as completed, so it is no longer offered for resuming, removes its id from `seed.json` and logs
- * `checkpoint_completed`. Completing it again changes nothing. Never throws.
+ * Marks a checkpoint as completed, so that it is no longer offered for resuming. Removes its id from `seed.json` and
+ * logs `checkpoint_completed`. Completing it again changes nothing. Never throws.
  */
 export async function completeCheckpoint(
   checkpointId: string,
@@ -156,10 +159,10 @@ export async function completeCheckpoint(
 }
 
 /**
- * Removes old checkpoints, completed or not: completed work first, then the oldest first. If `seed.json` names one of
- * them, that is cleared. Files that hold no checkpoint stay. Never throws.
+ * Removes old checkpoints, completed or not: completed ones first, then oldest first. If `seed.json` names one of them,
+ * the reference is removed. Files without a checkpoint stay. Never throws.
  *
- * @param olderThanDays - By `createdAt`, in days of 24 hours from 0; fractions too. Default 30.
+ * @param olderThanDays - By `createdAt`, in days of 24 hours from 0; may be a fraction. Default 30.
  * @returns How many were deleted; with `ok: false` and `error` if it failed.
  */
 export async function cleanupCheckpoints(
@@ -170,10 +173,10 @@ export async function cleanupCheckpoints(
   try {
     const resolved = resolveCheckpointOptions(options);
     if (typeof olderThanDays !== "number" || !(olderThanDays >= 0)) {
-      throw new RangeError(`olderThanDays must be a number of days from 0; it is ${String(olderThanDays)}.`);
+      throw new RangeError(`olderThanDays must be a number of days from 0, not ${String(olderThanDays)}.`);
     }
     await folderOf(resolved).removeOlder(Date.now() - olderThanDays * DAY_MS, {
-      // Before the removal: if this is interrupted, seed.json must not name what is gone.
+      // Changed before the removal: if the cleanup is interrupted, seed.json must not name a removed checkpoint.
       beforeRemoval: async (doomed) => {
         const ids = doomed.map(({ id }) => id);
         await attempt(resolved, SEED_FAILED, () => clearCheckpointRef(resolved.seedPath, ids));
@@ -194,7 +197,10 @@ function folderOf({ checkpointsDir, onInvalidFile }: ResolvedCheckpointOptions):
   return new CheckpointFolder(checkpointsDir, onInvalidFile);
 }
 
-/** Every file with that id (a person may have copied one) and, if asked, the session's checkpoints before the newest. */
+/**
+ * Every checkpoint with that id (a person may have copied a file) and, if asked, the session's checkpoints before the
+ * newest.
+ */
 function chooseToComplete(
   all: readonly StoredCheckpointFile[],
   checkpointId: string,
@@ -208,7 +214,10 @@ function chooseToComplete(
   );
 }
 
-/** Returns the result of `read`, or `otherwise` if it fails: the spec's answer has no place for an error. */
+/**
+ * Returns the result of `read`. If it fails, logs the error and returns `otherwise`, because the spec's answer has no
+ * place for an error.
+ */
 function orElse<Answer>(otherwise: Answer, name: string, options: unknown, read: () => Answer): Answer {
   try {
     return read();
@@ -223,7 +232,7 @@ async function logEvent(options: ResolvedCheckpointOptions, event: PhaseCheckpoi
   await attempt(options, failed, async () => void (await options.logEvent("custom", event)));
 }
 
-/** Does what follows the checkpoint itself. If it fails, only the logger is warned: the checkpoint is there. */
+/** Runs a step after the checkpoint is stored. If the step fails, only a warning is logged: the checkpoint is safe. */
 async function attempt(
   { logger }: ResolvedCheckpointOptions,
   failed: string,
@@ -242,7 +251,7 @@ function checkBoolean(what: string, value: boolean | undefined): void {
 
 function notFound(checkpointId: string, checkpointsDir: string): string {
   return (
-    `Checkpoint ${JSON.stringify(checkpointId)} was not found in ${checkpointsDir}: it was never created, was removed, ` +
-    "or its file can't be read. Nothing was changed; listCheckpoints() shows those that are there."
+    `Checkpoint ${JSON.stringify(checkpointId)} was not found in ${checkpointsDir}: it was never created, it was removed, ` +
+    "or its file can't be read. Nothing was changed; listCheckpoints() lists the existing ones."
   );
 }

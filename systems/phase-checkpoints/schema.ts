@@ -1,7 +1,7 @@
 import type { output } from "zod";
 import { z } from "../zod.js";
 
-/** One criterion of the work ("ideal state criterion") and its status when the checkpoint was made. */
+/** A criterion of the work ("ideal state criterion") and its status when the checkpoint was made. */
 export const iscCriterionSnapshotSchema = z.object({
   id: z.string(),
   subject: z.string(),

@@ -6,11 +6,11 @@ import { isRecord, readJsonObject, UnreadableError } from "../json-object.js";
 import { withLockedFile } from "../locked-folder.js";
 
 /**
- * Writes a checkpoint's id to `state.checkpointRef` of a `seed.json`. All other keys stay. If the file doesn't exist, it
- * is not made: another system owns it.
+ * Writes a checkpoint's id to `state.checkpointRef` of a `seed.json`. All other keys stay. A missing file isn't
+ * created, because another system owns it.
  *
- * @throws {CheckpointCorruptError} It is not a JSON object with an object `state`; it was left as it is.
- * @throws {StorageError} It can't be read or written; it was left as it is.
+ * @throws {CheckpointCorruptError} The file is not a JSON object with an object `state`; it was left as it is.
+ * @throws {StorageError} The file can't be read or written; it was left as it is.
  */
 export async function setCheckpointRef(seedPath: string, checkpointId: string): Promise<void> {
   await changeRef(seedPath, () => checkpointId);
@@ -25,7 +25,7 @@ export async function clearCheckpointRef(seedPath: string, checkpointIds: readon
   await changeRef(seedPath, (ref) => (checkpointIds.some((id) => id === ref) ? undefined : ref));
 }
 
-/** The reference that takes the place of `ref`; `undefined` for none. */
+/** Returns the new reference, given the old one; `undefined` removes it. */
 type NextRef = (ref: unknown) => unknown;
 
 async function changeRef(seedPath: string, next: NextRef): Promise<void> {
@@ -48,12 +48,12 @@ async function changeRef(seedPath: string, next: NextRef): Promise<void> {
   }
 }
 
-/** Whether there is nothing to do, and so nothing to lock, as in most cleanups. */
+/** Whether nothing needs changing. Then no lock is taken, as in most cleanups. */
 function isLeftAsItIs(seedPath: string, next: NextRef): boolean {
   try {
     return changedSeed(seedPath, next) === undefined;
   } catch (error) {
-    // Another program may be writing it just now: the answer comes under the lock.
+    // Another program may be writing the file just now, so the answer comes under the lock.
     if (error instanceof UnreadableError) return false;
     throw error;
   }
@@ -68,6 +68,6 @@ function changedSeed(seedPath: string, next: NextRef): string | undefined {
   const { checkpointRef } = state;
   const ref = next(checkpointRef);
   if (ref === checkpointRef) return undefined;
-  // An undefined value is left out.
+  // JSON.stringify leaves out an undefined value.
   return `${JSON.stringify({ ...seed, state: { ...state, checkpointRef: ref } }, null, 2)}\n`;
 }

@@ -7,8 +7,9 @@ export type CleanupResult =
   | { readonly ok: false; readonly error: string };
 
 /**
- * The line that a session shows at its start: `Checkpoint: Resume from Phase 4? (Refactor the login flow)`; `undefined`
- * if there is nothing to resume, or the checkpoints can't be read, which goes to the logger. Always one line. Never throws.
+ * The line that a session shows at its start: `Checkpoint: Resume from Phase 4? (Refactor the login flow)`. Always one
+ * line. `undefined` if there is nothing to resume. If the checkpoints can't be read, it returns `undefined` and logs
+ * the error. Never throws.
  */
 export async function sessionStartContext(options: CheckpointOptions = {}): Promise<string | undefined> {
   const checkpoint = await detectIncompleteCheckpoint(options);
@@ -19,7 +20,7 @@ export async function sessionStartContext(options: CheckpointOptions = {}): Prom
 }
 
 /**
- * `cleanupCheckpoints` for the end of a session, which it never fails: it doesn't throw.
+ * `cleanupCheckpoints` for the end of a session. Never throws.
  *
  * @param olderThanDays - Default 30.
  */

@@ -8,10 +8,10 @@ import { parseCheckpointFile } from "./checkpoint-file.js";
 import { checkpointFilename, freeTimestamp, isCheckpointFilename } from "./checkpoint-filename.js";
 import type { CheckpointState } from "./schema.js";
 
-/** A file among the checkpoints that holds none, or can't be read. It is left as it is. */
+/** A file among the checkpoints that has none, or can't be read. It is left as it is. */
 export interface InvalidCheckpointFile {
   readonly path: string;
-  /** Why it holds no checkpoint, or can't be read. */
+  /** Why no checkpoint could be read. */
   readonly reason: string;
   readonly cause?: unknown;
 }
@@ -23,12 +23,16 @@ export interface StoredCheckpointFile {
 }
 
 const LOCK_NAME = ".lock";
-/** These errors are about one file. Any other is about the folder: to leave files out for it would be a wrong answer. */
+/**
+ * These errors concern one file, which is skipped. Any other error concerns the folder, where skipping files would give
+ * a wrong answer.
+ */
 const UNREADABLE_CODES: readonly (string | undefined)[] = ["EACCES", "EPERM", "EIO"];
 
 /**
- * A flat folder of checkpoints, one file each. There is no checksum: files that another program wrote or a person edited
- * count like ours. The newest is the one with the latest `createdAt`; files of one time are ordered by name.
+ * A flat folder of checkpoints, one file each. There are no checksums: files that another program wrote or a person
+ * edited are as valid as ours. The newest checkpoint has the latest `createdAt`; files of the same time are ordered by
+ * name.
  */
 export class CheckpointFolder {
   readonly #path: string;
@@ -42,7 +46,7 @@ export class CheckpointFolder {
   /**
    * Adds a checkpoint. Resolves once it is on the disk.
    *
-   * @param contentAt - Makes the file's content, given the checkpoint's time.
+   * @param contentAt - Returns the file's content, given the checkpoint's time.
    * @returns The file's name.
    */
   async add(phase: string, contentAt: (createdAt: string) => Buffer): Promise<string> {
@@ -73,13 +77,13 @@ export class CheckpointFolder {
   }
 
   /**
-   * Marks checkpoints as completed, the oldest first. If it is interrupted, the newest is left for the next call.
+   * Marks checkpoints as completed, oldest first. If it is interrupted, the newest is left for the next call.
    *
    * @param choose - Picks from all in the folder, newest first.
-   * @returns The checkpoints that it picked, as they were before.
+   * @returns The chosen checkpoints, as they were before.
    */
   async complete(choose: (all: readonly StoredCheckpointFile[]) => StoredCheckpointFile[]): Promise<CheckpointState[]> {
-    // Without a match there is nothing to lock, and maybe no folder.
+    // If nothing matches, no lock is needed; the folder may not even exist.
     if (choose(this.list()).length === 0) return [];
     return this.#locked("complete a checkpoint", async (lock) => {
       const chosen = choose(this.list());
@@ -89,9 +93,9 @@ export class CheckpointFolder {
   }
 
   /**
-   * Removes the checkpoints created before a time: completed work first, then the oldest first.
+   * Removes the checkpoints created before a time: completed ones first, then oldest first.
    *
-   * @param beforeRemoval - Gets those that will be removed.
+   * @param beforeRemoval - Called with the checkpoints that will be removed.
    * @param afterEach - Called after each removal.
    */
   async removeOlder(
@@ -116,7 +120,7 @@ export class CheckpointFolder {
     });
   }
 
-  /** All else in the file stays: another program may have added keys. */
+  /** Everything else in the file stays: another program may have added keys. */
   async #markCompleted(lock: LockedFiles, name: string): Promise<void> {
     const path = join(this.#path, name);
     const file = readJsonObject(path);
@@ -125,7 +129,7 @@ export class CheckpointFolder {
     await lock.write(path, Buffer.from(JSON.stringify({ ...file, completed: true }, null, 2)), { mode });
   }
 
-  /** `undefined` if it was removed meanwhile, or holds no checkpoint. */
+  /** `undefined` if the file was removed meanwhile, or holds no checkpoint. */
   #read(path: string): CheckpointState | undefined {
     try {
       const file = readJsonObject(path);

@@ -1,4 +1,4 @@
-// stats and prune say how much a storage takes on the disk, beside the bytes of its states.
+// stats and prune say how much a storage takes on the disk, and how much its states have.
 import { mkdirSync, readdirSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
@@ -12,7 +12,7 @@ function totalIn(stdout: string) {
   return { states: Number(states) * UNITS[statesUnit!]!, disk: Number(disk) * UNITS[diskUnit!]! };
 }
 
-it("stats doesn't take the bytes of a long history's states for those of its database", async () => {
+it("stats doesn't confuse the bytes of a long history's states with those of its database", async () => {
   const { cwd, manager, run } = await newPlace();
   const messages: string[] = [];
   for (let turn = 1; turn <= 150; turn++) {
@@ -37,7 +37,7 @@ it.each([
   ["files:.", 10],
   ["tasks:.", 1],
 ])(
-  "of %s stats counts the files of records, and no other file beside them; prune says what it frees",
+  "of %s, stats counts the files of records, but no other files beside them; prune says what it would free",
   async (url, files) => {
     const { cwd, manager, run } = await newPlace(url);
     for (let n = 1; n <= 10; n++) await manager.save("build-42", "x".repeat(10_000));

@@ -1,4 +1,4 @@
-// What changes storages: prune, delete, complete, fork, rewind, export, import, copy.
+// The commands that change storages: prune, delete, complete, fork, rewind, export, import, copy.
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
@@ -26,7 +26,7 @@ describe("waymark prune", () => {
     await manager.close();
   });
 
-  it("refuses without a terminal to ask on, and removes with --yes", async () => {
+  it("refuses if there is no terminal to ask on, and removes with --yes", async () => {
     const { run, manager } = await placeWith(2, 3);
     const asked = await run("prune", "--all", "--keep-last", "1");
     expect([asked.code, asked.stderr]).toEqual([
@@ -72,7 +72,7 @@ describe("waymark prune", () => {
     await manager.close();
   });
 
-  it("goes by the days of a time zone: the given one, or the configured one", async () => {
+  it("uses the days of the given or the configured time zone", async () => {
     const { run, cwd, manager } = await placeWith(1, 1);
     const plan = async (...flags: string[]) => {
       const { stdout } = await run("prune", "task-1", "--json", "--dry-run", ...flags);
@@ -100,7 +100,7 @@ describe("waymark prune", () => {
     await manager.close();
   });
 
-  it("takes every policy flag, and refuses unknown or malformed ones", async () => {
+  it("accepts every policy flag, and refuses unknown or malformed ones", async () => {
     const { run, manager } = await placeWith(1, 1);
     const flags =
       "--keep-last 1 --keep-within 30d --keep-hourly 1 --keep-daily 2 --keep-weekly 3 --keep-monthly 4 --keep-stage a b --max-age 12h --max-bytes 10MiB";
@@ -128,7 +128,7 @@ describe("waymark prune", () => {
     await manager.close();
   });
 
-  it("writes a plan only where no file is, unless it may replace one, and says that it did", async () => {
+  it("writes a plan only if no file is there, unless it may replace one, and says that it did", async () => {
     const { run, cwd, manager } = await placeWith(1, 3);
     const write = (...flags: string[]) =>
       run("prune", "task-1", "--keep-last", "1", "--plan-out", "plan.json", ...flags);
@@ -141,7 +141,7 @@ describe("waymark prune", () => {
     await manager.close();
   });
 
-  it("begins no plan file if the arguments are wrong", async () => {
+  it("creates no plan file if the arguments are wrong", async () => {
     const { run, cwd, manager } = await placeWith(1, 3);
     await manager.close();
     expect((await run("prune", "--keep-last", "1", "--plan-out", "plan.json")).code).toBe(2);
@@ -180,7 +180,7 @@ describe("waymark prune", () => {
     await manager.close();
   });
 
-  it("--plan-in refuses a plan that was changed, even if it fits: it could remove what always stays", async () => {
+  it("--plan-in refuses a changed plan, even if it fits: it could remove a checkpoint that must stay", async () => {
     const { cwd, manager, run } = await newPlace();
     for (let n = 1; n <= 5; n++) await manager.save("build-42", { n });
     await run("prune", "build-42", "--keep-last", "2", "--plan-out", "plan.json");
@@ -206,7 +206,7 @@ describe("waymark prune", () => {
     await manager.close();
   });
 
-  it("--plan-in refuses a plan that is cut short, is none, or comes with a policy", async () => {
+  it("--plan-in refuses a truncated plan, another file, and a policy beside it", async () => {
     const { run, cwd, manager } = await placeWith(1, 3);
     await manager.close();
     await run("prune", "--all", "--keep-last", "1", "--plan-out", "plan.json");
@@ -265,7 +265,7 @@ describe("waymark fork", () => {
     await manager.close();
   });
 
-  it("refuses a task that has checkpoints, and a checkpoint that isn't there", async () => {
+  it("refuses a task that has checkpoints, and a missing checkpoint", async () => {
     const { run, manager } = await placeWith(2, 1);
     const taken = await run("fork", "task-1", "@1", "task-2");
     expect([taken.code, taken.stdout, taken.stderr]).toEqual([
@@ -281,7 +281,7 @@ describe("waymark fork", () => {
     await manager.close();
   });
 
-  it("takes an encrypted state with its key, and says where keys come from without", async () => {
+  it("takes an encrypted state if it has the key, and otherwise says where keys come from", async () => {
     const { run, cwd, manager } = await newPlace("sqlite:checkpoints.db", {
       transforms: [encrypt({ keys: { k: Buffer.alloc(32, 7) }, current: "k" })],
     });
@@ -331,7 +331,7 @@ describe.each([
   ["fork", ["t", "@2", "u"]],
   ["rewind", ["t", "@2"]],
 ])("waymark %s of a damaged checkpoint", (command, args) => {
-  it.each(["header", "state"])("is refused where its %s was changed, and stores nothing", async (part) => {
+  it.each(["header", "state"])("is refused if its %s was changed, and stores nothing", async (part) => {
     const { run, cwd, manager } = await newPlace("files:store");
     for (const word of ["one", "two", "three"]) await manager.save("t", { word }, { label: `After ${word}` });
     await manager.close();
@@ -351,7 +351,7 @@ describe.each([
   });
 });
 
-/** Everything that a record can have. */
+/** A record with every field. */
 async function richPlace(url: string) {
   const place = await newPlace(url, { transforms: [gzip()], stateVersion: 4 });
   const { manager } = place;
@@ -394,7 +394,7 @@ describe.each(["sqlite:to.db", "files:to", "tasks:to"])("export, import and copy
     expect(place.cwd).toBe(cwd);
   });
 
-  it("copy keeps all of it too, compares record by record, and says N of N identical", async () => {
+  it("copy keeps the same, compares record by record, and says N of N identical", async () => {
     const { cwd, run } = await richPlace("files:from");
     const first = await run("copy", "--to", target);
     expect(first).toMatchObject({
@@ -413,7 +413,7 @@ describe.each(["sqlite:to.db", "files:to", "tasks:to"])("export, import and copy
 });
 
 describe("waymark copy", () => {
-  it("copies what was saved, and which statuses changed, since an earlier copy", async () => {
+  it("copies checkpoints and changed statuses since an earlier copy", async () => {
     const { run, manager, cwd } = await placeWith(1, 2);
     await run("copy", "--to", "files:to");
     await manager.fail("task-1", new Error("x"));
@@ -473,7 +473,7 @@ describe("waymark import refuses", () => {
     expect(await importing(changed.join("\n"))).toEqual(damaged(3, "its checksum doesn't match"));
   });
 
-  it("no export that an editor gave carriage returns and a byte order mark", async () => {
+  it("no export to which an editor added carriage returns and a byte order mark", async () => {
     const { lines, importing } = await exportOf();
     expect(await importing(`\ufeff${lines.join("\r\n")}\r\n`)).toMatchObject({
       code: 0,
@@ -481,7 +481,7 @@ describe("waymark import refuses", () => {
     });
   });
 
-  it("what is no export without advice to import the nothing that stands before it", async () => {
+  it("a file that is no export, without advice to import the part before the fault", async () => {
     const { lines, importing } = await exportOf();
     for (const content of ["hello\n", lines.slice(1).join("\n"), `${lines[0]}\n{}\n`]) {
       const { code, stderr } = await importing(content);
@@ -499,7 +499,7 @@ describe("waymark import refuses", () => {
     expect(await importing("")).toEqual(damaged(1, "it is empty"));
   });
 
-  it("an export from which a line was taken, or in which two changed places", async () => {
+  it("an export with a missing line, or with two lines exchanged", async () => {
     const { lines, importing } = await exportOf();
     expect(await importing(lines.toSpliced(2, 1).join("\n"))).toEqual(damaged(5, "the trailer doesn't match"));
     const swapped = lines.with(1, lines[2]!).with(2, lines[1]!);
@@ -517,7 +517,7 @@ describe("waymark import refuses", () => {
 });
 
 describe("waymark export --out", () => {
-  it("writes a new file, and never over one that exists", async () => {
+  it("writes a new file, and never overwrites one", async () => {
     const { run, cwd, manager } = await placeWith(1, 2);
     await manager.close();
     expect((await run("export", "--out", "a.ndjson")).stdout).toBe("Exported 2 checkpoints of 1 task.\n");

@@ -1,4 +1,4 @@
-// What holds for every command: help, errors, the choice of the storage, completion.
+// Rules for every command: help, errors, the choice of the storage, completion.
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
@@ -62,7 +62,7 @@ describe("--help", () => {
     [["help", "oneshot", "list"], ["oneshot", "list", "--help"], "Usage: waymark oneshot list "],
     [["prp", "help", "run"], ["prp", "run", "--help"], "Usage: waymark prp run "],
     [["help", "prp", "check"], ["prp", "check", "--help"], "Usage: waymark prp check "],
-  ])("is what %j shows too", async (asked, option, usage) => {
+  ])("is also shown by %j", async (asked, option, usage) => {
     const { code, stdout } = await waymark({ cwd: "." }, asked);
     expect([code, stdout]).toEqual([0, (await waymark({ cwd: "." }, option)).stdout]);
     expect(stdout.startsWith(usage)).toBe(true);
@@ -126,13 +126,13 @@ describe("an error", () => {
     expect(verbose.stderr).toMatch(/\n {2}caused by Error \[ENOTDIR\]: /);
   });
 
-  it("shows the help, and is none of success, without any command", async () => {
+  it("shows the help without a command, and doesn't exit with success", async () => {
     const { code, stdout, stderr } = await waymark({ cwd: "." }, []);
     expect([code, stdout]).toEqual([2, ""]);
     expect(stderr).toContain("Usage: waymark <command>");
   });
 
-  // Not by permissions: they hold back everybody but root, who runs tests too.
+  // Permissions wouldn't do: they hold back everybody but root, who runs tests too.
   it("of a storage that can't be written says what is in its way", async () => {
     const { cwd, run, manager } = await newPlace();
     await manager.save("t", 1);
@@ -163,7 +163,7 @@ describe("the storage is", () => {
     return { cwd, taskIn };
   }
 
-  it("the flag's, else the variable's, else the configuration's", async () => {
+  it("the flag's, or the variable's, or the configuration's", async () => {
     const { cwd, taskIn } = await places();
     writeFileSync(join(cwd, "waymark.config.json"), '{ "storage": "files:of-config" }');
     const env = { WAYMARK_STORAGE: "files:of-variable" };
@@ -210,12 +210,12 @@ describe("the storage is", () => {
       return { cwd, run: () => waymarkProcess({ cwd: join(cwd, "deep", "er") }, ["tasks", "--json"]) };
     }
 
-    it.skipIf(!stripsTypes)("where Node strips its types (skipped where it doesn't)", async () => {
+    it.skipIf(!stripsTypes)("if Node strips its types (skipped if it doesn't)", async () => {
       const { run } = await placeOfTypeScript();
       expect(await run()).toMatchObject({ code: 0, stdout: expect.stringContaining('"taskId":"of-config"') });
     });
 
-    it.skipIf(stripsTypes)("and else says which Node it needs (skipped where Node strips types)", async () => {
+    it.skipIf(stripsTypes)("and otherwise says which Node it needs (skipped if Node strips types)", async () => {
       const { cwd, run } = await placeOfTypeScript();
       expect(await run()).toEqual({
         code: 2,
@@ -226,7 +226,7 @@ describe("the storage is", () => {
       });
     });
 
-    it("only if there is no waymark.config.js beside it: that is what it was compiled to", async () => {
+    it("only if there is no waymark.config.js beside it, which would be its compiled form", async () => {
       const { cwd, run } = await placeOfTypeScript();
       writeFileSync(join(cwd, "waymark.config.js"), 'export default { storage: "files:of-flag" };');
       expect((await run()).stdout).toContain('"taskId":"of-flag"');
@@ -248,7 +248,7 @@ describe("the storage is", () => {
     ["waymark.config.mjs", "export const config = {};", /no default export/],
     ["waymark.config.mjs", "throw new Error('two\\nlines')", /waymark\.config\.mjs can't be used: two\\nlines/],
     ["package.json", '{ "waymark": { "retention": { "keepLst": 3 } } }', /package\.json can't be used: .*keepLst/],
-  ])("refused where %s holds %s", async (name, content, message) => {
+  ])("refused if %s holds %s", async (name, content, message) => {
     const cwd = await tempFolder();
     writeFileSync(join(cwd, name), content);
     const { code, stderr } = await waymark({ cwd }, ["tasks"]);
@@ -327,7 +327,7 @@ describe("completion", () => {
     expect((await run("__complete", "--", ...words)).stdout.split("\n").filter(Boolean)).toEqual(candidates);
   });
 
-  it("needs no configuration where a URL names the storage", async () => {
+  it("needs no configuration if a URL names the storage", async () => {
     const { cwd, place, manager, run } = await newPlace();
     await manager.save("build-1", 1);
     await manager.close();
@@ -337,7 +337,7 @@ describe("completion", () => {
     expect((await run("__complete", "--", "list", "b")).stdout).toBe("build-1\n");
   });
 
-  it("asks the storage of the configuration that --config names", async () => {
+  it("uses the storage of the configuration that --config names", async () => {
     const { cwd, manager } = await newPlace();
     await manager.save("build-1", 1);
     await manager.close();
@@ -347,7 +347,7 @@ describe("completion", () => {
     }
   });
 
-  it("refuses a shell that it doesn't know", async () => {
+  it("refuses an unknown shell", async () => {
     expect((await waymark({ cwd: "." }, ["completion", "tcsh"])).code).toBe(2);
   });
 });

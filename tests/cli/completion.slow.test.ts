@@ -1,4 +1,4 @@
-// Each shell loads its script and completes lines with it; one that is missing is skipped, with the reason in the name.
+// Each shell loads its script and completes lines with it. A missing shell is skipped, with the reason in the name.
 import { execFileSync, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { mkdirSync, writeFileSync } from "node:fs";
@@ -6,7 +6,10 @@ import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
 import { cleanEnv, hasScript, newPlace, WAYMARK } from "./waymark.js";
 
-/** What is typed before Tab, and the line after it. A slash at its end is not compared: zsh takes it away at Enter. */
+/**
+ * The text typed before Tab, and the line after it. A slash at its end is not compared, because zsh removes it at
+ * Enter.
+ */
 const LINES = [
   ["waymark li", "waymark list"],
   ["waymark prp r", "waymark prp run"],
@@ -25,26 +28,26 @@ const LINES = [
   ["waymark help prp ru", "waymark help prp run"],
 ] as const;
 
-/** A folder with a storage and, on the PATH, a `waymark` that on a terminal only shows the words that it was given. */
+/** A folder with a storage and, on the PATH, a `waymark` that on a terminal only prints its arguments. */
 async function project() {
   const { cwd, manager, place } = await newPlace();
   for (const id of ["build-1", "team:x@y"]) await manager.save(id, 1);
   await manager.close();
-  // Names that a shell would offer where it doesn't ask the script.
+  // Names that a shell would offer if it didn't ask the script.
   for (const name of ["list-of-files", "runs", "bundle", "zipped"]) writeFileSync(join(cwd, name), "");
   mkdirSync(join(cwd, "sessions"));
   mkdirSync(join(cwd, "bin"));
   const real = `exec "${process.execPath}" "${WAYMARK}" "$@"`;
   const program = `#!/bin/sh\nif [ -t 1 ]; then echo "<waymark $*>"; else ${real}; fi\n`;
   writeFileSync(join(cwd, "bin", "waymark"), program, { mode: 0o755 });
-  // No configuration of the user's, and no colours.
+  // Without the user's configuration, and without colours.
   const env = { HOME: cwd, XDG_CONFIG_HOME: cwd, TERM: "dumb", PATH: `${join(cwd, "bin")}:${process.env["PATH"]}` };
   return { cwd, env: cleanEnv({ ...place.env, ...env }) };
 }
 
 const PROMPT = "next>";
 
-/** Types each line, Tab and Enter in a shell on a terminal. Gives the lines that are run. */
+/** Types each line, Tab and Enter in a shell on a terminal. Returns the lines that are run. */
 async function runAfterTab(shell: string, load: string): Promise<string[]> {
   const { cwd, env } = await project();
   const command = `PS1="${PROMPT}" ${shell}`;
@@ -79,7 +82,7 @@ for (const [shell, command, load] of [
 }
 
 const noFish = whyNot("fish");
-it.skipIf(noFish !== "")(`fish offers what completes a line${noFish && ` (skipped: ${noFish})`}`, async () => {
+it.skipIf(noFish !== "")(`fish offers the completions of a line${noFish && ` (skipped: ${noFish})`}`, async () => {
   const { cwd, env } = await project();
   const load = "waymark completion fish | source";
   const ask = (line: string) =>

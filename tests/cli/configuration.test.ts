@@ -1,4 +1,4 @@
-// Which configuration a command looks for, and whose it takes.
+// Which configuration a command looks for, and whose it accepts.
 import { chmodSync, chownSync, existsSync, mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
@@ -9,7 +9,7 @@ import { tempFolder } from "../support/temp-folder.js";
 import { newPlace, waymark } from "./waymark.js";
 
 const SDK = pathToFileURL(join(import.meta.dirname, "..", "..", "dist", "src", "index.js")).href;
-/** Nobody's, as far as tests know. */
+/** The id of a user whom tests assume to be nobody. */
 const STRANGER = 54_321;
 const isRoot = process.geteuid?.() === 0;
 
@@ -32,10 +32,10 @@ async function sharedFolder(name = "waymark.config.mjs") {
 }
 
 describe.skipIf(!isRoot)(
-  "a configuration in a folder above (skipped where tests don't run as root, who gives files away)",
+  "a configuration in a parent folder (skipped unless tests run as root, who can give files away)",
   () => {
     it.each(["waymark.config.js", "waymark.config.mjs", "waymark.config.json", "package.json"])(
-      "is refused where %s belongs to another user, and doesn't run",
+      "is refused if %s belongs to another user, and doesn't run",
       async (name) => {
         const { config, run, hasRun } = await sharedFolder(name);
         if (name === "package.json") writeFileSync(config, '{ "waymark": { "storage": "sqlite:checkpoints.db" } }');
@@ -50,7 +50,7 @@ describe.skipIf(!isRoot)(
       },
     );
 
-    it("is refused where a link of another user leads to a file of one's own", async () => {
+    it("is refused if another user's link leads to one's own file", async () => {
       const { cwd, config, run, hasRun } = await sharedFolder("mine.mjs");
       const link = join(cwd, "waymark.config.mjs");
       symlinkSync(config, link);
@@ -61,7 +61,7 @@ describe.skipIf(!isRoot)(
       expect(hasRun()).toBe(true);
     });
 
-    it("is taken from the user who called sudo", async () => {
+    it("is accepted from the user who called sudo", async () => {
       const { config, run } = await sharedFolder();
       chownSync(config, STRANGER, STRANGER);
       expect(await run(["tasks"], { SUDO_UID: String(STRANGER) })).toMatchObject({ code: 0, stderr: "" });
@@ -69,7 +69,7 @@ describe.skipIf(!isRoot)(
       expect((await run(["tasks"], { SUDO_UID: "" })).code).toBe(2);
     });
 
-    it("is passed over where a package.json of another user holds none", async () => {
+    it("is looked for further up if another user's package.json has none", async () => {
       const { cwd, run } = await sharedFolder();
       const other = join(cwd, "project", "package.json");
       writeFileSync(other, "{}");
@@ -77,7 +77,7 @@ describe.skipIf(!isRoot)(
       expect((await run(["tasks"])).code).toBe(0);
     });
 
-    it("may be anybody's where --config names it", async () => {
+    it("may be anybody's if --config names it", async () => {
       const { config, run, hasRun } = await sharedFolder();
       chownSync(config, STRANGER, STRANGER);
       expect(await run(["tasks", "--config", "../waymark.config.mjs"])).toMatchObject({ code: 0, stderr: "" });
@@ -86,7 +86,7 @@ describe.skipIf(!isRoot)(
   },
 );
 
-it("--config names a file, whose relative paths begin at it", async () => {
+it("--config names a file, and its relative paths start at that file", async () => {
   const { cwd, run } = await sharedFolder("other.mjs");
   expect((await run(["tasks", "--json", "--config", join("..", "other.mjs")])).stdout).toContain('"build-42"');
   writeFileSync(join(cwd, "package.json"), '{ "waymark": { "storage": "sqlite:checkpoints.db" } }');
@@ -135,7 +135,7 @@ describe("with --storage, or WAYMARK_STORAGE", () => {
     ["prune", "--all", "--keep-daily", "2", "--time-zone", "UTC", "--dry-run"],
     ["complete", "build-42", "--yes"],
     ["delete", "build-42", "--yes"],
-  ])("no configuration is looked for by what needs no state: %s", async (...args) => {
+  ])("a command that needs no state looks for no configuration: %s", async (...args) => {
     const { run } = await withBrokenConfig();
     expect(await run(...args)).toMatchObject({ code: 0, stderr: expect.not.stringContaining("it ran") });
   });
@@ -149,13 +149,13 @@ describe("with --storage, or WAYMARK_STORAGE", () => {
     ["rekey"],
     ["prune", "--all"],
     ["prune", "--all", "--keep-daily", "2", "--dry-run"],
-  ])("the configuration is looked for by what needs its transforms or its retention: %s", async (...args) => {
+  ])("a command that needs transforms or retention looks for the configuration: %s", async (...args) => {
     const { run } = await withBrokenConfig();
     expect(await run(...args)).toMatchObject({ code: 2, stdout: "", stderr: expect.stringContaining("it ran") });
   });
 });
 
-it("a command to copy has the --config that was given", async () => {
+it("a suggested command repeats the given --config", async () => {
   const keys = { k: Buffer.alloc(32, 1) };
   const { cwd, run, manager } = await newPlace("files:store", { transforms: [encrypt({ keys, current: "k" })] });
   for (const good of [true, false]) await manager.save("t", { good });

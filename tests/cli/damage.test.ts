@@ -5,7 +5,7 @@ import Database from "better-sqlite3";
 import { describe, expect, it } from "vitest";
 import { newPlace, recordsOf, wholeUrl } from "./waymark.js";
 
-/** A task of three checkpoints, each of them changed as the test says. */
+/** A task of three checkpoints, each changed as the test says. */
 async function damagedPlace(change: (text: string, n: number) => string) {
   const place = await newPlace("files:store");
   for (let n = 1; n <= 3; n++) await place.manager.save("t", { n, filler: "abc" });
@@ -21,7 +21,7 @@ async function damagedPlace(change: (text: string, n: number) => string) {
   return place;
 }
 
-/** The second file is none, and the third one's state, at its end, isn't what was saved. */
+/** The second file isn't a checkpoint, and the end of the third one's state was changed. */
 const halfDamaged = (text: string, n: number) => (n === 2 ? "{" : n === 3 ? text.replace(/^(.*)abc/s, "$1abd") : text);
 
 /** A database of three checkpoints, changed by the statement. */
@@ -35,7 +35,7 @@ async function damagedDatabase(sql: string) {
   return place;
 }
 
-/** The newest of three checkpoints is damaged. Why it can't be read, as messages say it. */
+/** The newest of three checkpoints is damaged, with the reason that messages give. */
 const NEWEST_DAMAGED = {
   "a file that was cut short": {
     make: () => damagedPlace((text, n) => (n === 3 ? "{" : text)),
@@ -85,7 +85,7 @@ describe.each(Object.entries(NEWEST_DAMAGED))("%s", (_what, { make, why, isListe
     );
     expect(stderr.match(/untouched/g) ?? []).toHaveLength(explained);
     expect(stderr).not.toMatch(/backup|latest\(\)/);
-    // bisect ends with its own error, because every state that can be read is good.
+    // bisect ends with its own error, because every readable state is good.
     expect(code).toBe(command.startsWith("bisect") ? 1 : explained === 1 ? 5 : 0);
   });
 });
@@ -116,7 +116,7 @@ describe("waymark complete", () => {
 });
 
 describe("a damaged checkpoint of another system", () => {
-  it("comes without the advice to repair it: the command only looks at it", async () => {
+  it("is reported without advice to repair it, because the command only reads it", async () => {
     const { cwd, run, manager } = await newPlace("files:.sdp/checkpoints");
     await manager.close();
     mkdirSync(join(cwd, ".sdp", "checkpoints"), { recursive: true });
@@ -128,7 +128,7 @@ describe("a damaged checkpoint of another system", () => {
 });
 
 describe("waymark delete", () => {
-  it("asks about a damaged checkpoint as such, and removes it on purpose", async () => {
+  it("says that a checkpoint is damaged when it asks, and removes it on purpose", async () => {
     const { cwd, run } = await damagedPlace(halfDamaged);
     const asked = await run("delete", "t", "@2");
     expect(asked.code).toBe(4);
@@ -173,7 +173,7 @@ describe("waymark delete", () => {
 
 describe("waymark copy", () => {
   it.each(["files:to", "sqlite:to.db"])(
-    "into %s tells how many could not be read, and doesn't say that all are identical",
+    "into %s says how many could not be read, and doesn't say that all are identical",
     async (to) => {
       const { cwd, run } = await damagedPlace(halfDamaged);
       const { code, stdout, stderr } = await run("copy", "--to", to);
@@ -193,7 +193,7 @@ describe("waymark copy", () => {
     },
   );
 
-  it("counts a damaged row once, which a list and a read name differently", async () => {
+  it("counts a damaged row once, though a list and a read name it differently", async () => {
     const { run } = await damagedDatabase("UPDATE waymark_checkpoints SET label = 'x' WHERE sequence = 3");
     expect(JSON.parse((await run("copy", "--to", "files:to", "--json")).stdout)).toMatchObject({
       records: 3,
@@ -209,7 +209,7 @@ describe("waymark copy", () => {
   });
 });
 
-it("a damaged lease hides no task: who runs it can't be said", async () => {
+it("a damaged lease hides no task, only its runner", async () => {
   const place = await newPlace("files:store");
   for (const taskId of ["a", "b"]) await place.manager.save(taskId, 1);
   await place.manager.lease("a");

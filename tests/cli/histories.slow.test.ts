@@ -1,4 +1,4 @@
-// What the command does with states that are stored as what changed, 64 changes in a bundle, where some were removed.
+// The command on states that are stored as changes, 64 of them in a bundle, some of which were removed.
 import { statSync } from "node:fs";
 import { join } from "node:path";
 import Database from "better-sqlite3";
@@ -12,12 +12,12 @@ import { administer, newSchema } from "../support/postgres.js";
 import { newPlace, recordsOf, waymark } from "./waymark.js";
 
 const named = (from: number, to: number) => Array.from({ length: to - from + 1 }, (_, index) => `c${from + index}`);
-/** The first is small, the second whole; some come after the bundle. */
+/** The first state is small, the second is stored whole, and some come after the bundle. */
 const SAVED = named(1, FOLD + 10);
 const REMOVED = [...named(20, 29), `c${FOLD + 2}`];
 const LEFT = SAVED.filter((id) => !REMOVED.includes(id));
 
-/** An empty storage, another one, and how the tables of the first are changed by hand. */
+/** A storage, another one, and a function that changes the first one's tables by hand. */
 const STORAGES = {
   async sqlite() {
     const urls = ["sqlite:store.db", "sqlite:other.db"] as const;
@@ -57,7 +57,7 @@ async function storeWithBundle(kind: keyof typeof STORAGES) {
 }
 
 describe.each(["sqlite", "postgres"] as const)("a history with a bundle on %s", (kind) => {
-  it("is exported, imported and copied as it is", async () => {
+  it("is exported, imported and copied unchanged", async () => {
     const { cwd, run, urls } = await storeWithBundle(kind);
     const records = await recordsOf(cwd, urls[0]);
     expect(records.map(({ id }) => id)).toEqual(LEFT);
@@ -69,7 +69,7 @@ describe.each(["sqlite", "postgres"] as const)("a history with a bundle on %s", 
     expect(await recordsOf(cwd, "files:copy")).toEqual(records);
   });
 
-  it("is encrypted by a rekey, and no piece of it stays", async () => {
+  it("is encrypted by a rekey, and none of its pieces stays", async () => {
     const { open, bodies, forms } = await storeWithBundle(kind);
     const transforms = [encrypt({ keys: { one: Buffer.alloc(32, 1) }, current: "one" })];
     await using manager = await open(undefined, { transforms });
@@ -81,7 +81,7 @@ describe.each(["sqlite", "postgres"] as const)("a history with a bundle on %s", 
     expect(await forms()).toEqual([]);
   });
 
-  it("loses by a repair what is damaged, and nothing else", async () => {
+  it("loses only its damaged states by a repair", async () => {
     const { run, storage, bodies, administered, tableOf, pieces } = await storeWithBundle(kind);
     expect(await run("verify")).toMatchObject({ code: 0, stdout: expect.stringContaining("nothing is wrong") });
 
@@ -104,7 +104,7 @@ describe.each(["sqlite", "postgres"] as const)("a history with a bundle on %s", 
   });
 });
 
-it.each(["the state", "a fork"])("forks share their state in a copy, where %s comes first", async (first) => {
+it.each(["the state", "a fork"])("forks share their state in a copy, if %s comes first", async (first) => {
   const source = first === "the state" ? "a" : "z";
   const { cwd, run, open } = await newPlace("sqlite:store.db");
   await using manager = await open();

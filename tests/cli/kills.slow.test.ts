@@ -1,4 +1,4 @@
-// kill -9 at a random moment of copy and import, twenty times each: run again, they end with the right result.
+// kill -9 at a random moment of copy and import, twenty times each: if they run again, the result is right.
 import { once } from "node:events";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -6,7 +6,7 @@ import { describe, expect, it } from "vitest";
 import { Moments, momentOf } from "../support/moments.js";
 import { newPlace, recordsOf, start, waymark } from "./waymark.js";
 
-/** With each of two kinds of storage. */
+/** For each of two kinds of storage. */
 const SEEDS = Array.from({ length: 10 }, (_, seed) => seed);
 const TASKS = ["task-1", "task-2", "task-3"];
 const CHECKPOINTS = 40;
@@ -21,14 +21,17 @@ async function filledPlace() {
   return { ...place, records: await recordsOf(place.cwd, "files:from") };
 }
 
-/** A storage to fill, and the folders in which that is to be seen: they are there beforehand, since only so they can be watched. */
+/**
+ * A storage to fill, and the folders to watch for progress. They exist beforehand, because only then can they be
+ * watched.
+ */
 function newTarget(cwd: string, scheme: string, name: string) {
   const folders = scheme === "files" ? TASKS.map((task) => join(cwd, name, task)) : [join(cwd, name)];
   for (const folder of folders) mkdirSync(folder, { recursive: true });
   return { url: scheme === "files" ? `files:${name}` : `sqlite:${name}/store.db`, folders };
 }
 
-/** Runs the command, and kills it at that moment; gives how many moments there were. */
+/** Runs the command, and kills it at that moment. Returns how many moments there were. */
 async function runUntil(cwd: string, args: readonly string[], folders: readonly string[], moment: number) {
   const child = start({ cwd, env: { WAYMARK_STORAGE: "files:from" } }, args, { stdio: "ignore" });
   const ended = once(child, "close");
@@ -41,7 +44,7 @@ async function runUntil(cwd: string, args: readonly string[], folders: readonly 
 }
 
 describe.each(["sqlite", "files"])("killed with SIGKILL at a random moment, twenty times, into %s", (scheme) => {
-  it("copy ends, run again, with a copy that is identical", async () => {
+  it("copy makes an identical copy when it runs again", async () => {
     const { cwd, run, records } = await filledPlace();
     const whole = newTarget(cwd, scheme, "whole");
     const count = await runUntil(cwd, ["copy", "--to", whole.url], whole.folders, Number.POSITIVE_INFINITY);
@@ -60,11 +63,11 @@ describe.each(["sqlite", "files"])("killed with SIGKILL at a random moment, twen
       expect(identical, what).toBe(`${records.length} of ${records.length} identical`);
       expect(await recordsOf(cwd, url), what).toEqual(records);
     }
-    // Some of the kills must have hit the work itself, or this shows nothing. How many is the machine's chance.
+    // Some of the kills must have hit the work itself, or this shows nothing. How many do depends on the machine.
     expect(halfway).toBeGreaterThan(1);
   });
 
-  it("import ends, run again, with all that was exported", async () => {
+  it("import imports everything when it runs again", async () => {
     const { cwd, run, records } = await filledPlace();
     writeFileSync(join(cwd, "all.ndjson"), (await run("export")).stdout);
     const into = (url: string) => ["import", "all.ndjson", "--storage", url];

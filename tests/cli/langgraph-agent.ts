@@ -10,8 +10,8 @@ const State = Annotation.Root({
 });
 
 /**
- * A graph that plans, then does three things side by side: it asks for approval, it looks something up, and a subgraph asks
- * whether to send the mail. It ends with a summary, which fails for the answer "fail".
+ * A graph that plans, then does three things side by side: asks for approval, looks something up, and calls a subgraph
+ * that asks whether to send the mail. It ends with a summary, which fails for the answer "fail".
  */
 export function agentOn(checkpointer: BaseCheckpointSaver) {
   const mail = new StateGraph(State)
@@ -52,7 +52,7 @@ export async function fill(saver: BaseCheckpointSaver) {
   await agent.updateState(states[1] ?? {}, { log: ["another way"] }, "think");
 }
 
-/** Yes to all that the thread asks, for a command. */
+/** A command that answers yes to everything the thread asks. */
 export async function answers(saver: BaseCheckpointSaver, id: string): Promise<Record<string, string>> {
   const { tasks } = await agentOn(saver).getState(thread(id));
   const interrupts = tasks.flatMap((task) => task.interrupts);
@@ -66,7 +66,7 @@ export function saverOn(cwd: string, url: string, options: Omit<WaymarkSaverOpti
   return saver;
 }
 
-/** All that a saver gives of a thread. */
+/** Everything that a saver returns for a thread. */
 export async function historyOf(saver: BaseCheckpointSaver, id: string) {
   const found = [];
   for await (const { metadata, checkpoint, config, parentConfig, pendingWrites = [] } of saver.list(thread(id))) {
@@ -81,7 +81,7 @@ const HOOK = `export async function resolve(name, context, next) {
   throw Object.assign(new Error("Cannot find package '" + name + "'"), { code: "ERR_MODULE_NOT_FOUND" });
 }`;
 const REGISTER = `import { register } from "node:module"; register(${JSON.stringify(moduleOf(HOOK))});`;
-/** A module for Node's `--import`: no package of LangGraph is installed. */
+/** A module for Node's `--import` that makes Node find no package of LangGraph. */
 export const WITHOUT_LANGGRAPH = moduleOf(REGISTER);
 
 function moduleOf(source: string): string {

@@ -1,4 +1,4 @@
-// waymark langgraph import: threads of LangGraph's own savers become a WaymarkSaver's.
+// waymark langgraph import: moves threads of LangGraph's own savers to a WaymarkSaver.
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Command } from "@langchain/langgraph";
@@ -23,7 +23,7 @@ async function placeWithSqlite() {
 }
 
 it.each(["files:ours", "sqlite:ours.db"])(
-  "moves a SqliteSaver's threads to %s, where a graph goes on with them",
+  "moves a SqliteSaver's threads to %s, where a graph continues them",
   async (to) => {
     const { cwd, theirs, run } = await placeWithSqlite();
     const first = await run("--to", to);
@@ -47,7 +47,7 @@ it.each(["files:ours", "sqlite:ours.db"])(
   },
 );
 
-it("stores what didn't change once, and at the checkpoints' own times", async () => {
+it("stores unchanged values once, and keeps the checkpoints' own times", async () => {
   const { cwd, run, theirs } = await placeWithSqlite();
   await run("--to", "sqlite:ours.db");
   const manager = new CheckpointManager({ storage: openStorage("sqlite:ours.db", { relativeTo: cwd }) });
@@ -61,7 +61,7 @@ it("stores what didn't change once, and at the checkpoints' own times", async ()
   });
 });
 
-it("adds nothing when it is run again, and goes on where it was stopped", async () => {
+it("adds nothing if it is run again, and continues where it was stopped", async () => {
   const { cwd, run } = await placeWithSqlite();
   await run("--to", "sqlite:ours.db");
   const records = async () => {
@@ -76,7 +76,7 @@ it("adds nothing when it is run again, and goes on where it was stopped", async 
   );
   expect(await records()).toEqual(all);
 
-  // As after a kill: the newest checkpoints and some writes are missing.
+  // The state after a kill: the newest checkpoints and some writes are missing.
   const storage = openStorage("sqlite:ours.db", { relativeTo: cwd });
   const newest: string[] = [];
   for await (const { id = "" } of storage.list({ taskId: "langgraph/done/c/", order: "newest", limit: 2 }))
@@ -88,7 +88,7 @@ it("adds nothing when it is run again, and goes on where it was stopped", async 
   expect(await records()).toEqual(all);
 });
 
-it("reads the source only, also while a program writes to it", async () => {
+it("only reads the source, even while a program writes to it", async () => {
   const { cwd, run, database, theirs } = await placeWithSqlite();
   const before = database.serialize();
   database.exec("BEGIN IMMEDIATE; UPDATE checkpoints SET metadata = NULL");
@@ -98,7 +98,7 @@ it("reads the source only, also while a program writes to it", async () => {
   expect(await historyOf(saverOn(cwd, "sqlite:ours.db"), "done")).toEqual(await historyOf(theirs, "done"));
 });
 
-it("names what isn't identical, imports the rest, and exits with 1", async () => {
+it("names differences, imports the rest, and exits with 1", async () => {
   const { run, database } = await placeWithSqlite();
   await run("--to", "sqlite:ours.db");
   const ids = database.prepare("SELECT checkpoint_id FROM checkpoints WHERE thread_id = ? ORDER BY 1").pluck();
@@ -131,7 +131,7 @@ it("names what isn't identical, imports the rest, and exits with 1", async () =>
   }
 });
 
-it("encrypts what it stores, as the configuration says", async () => {
+it("encrypts the stored threads, as the configuration says", async () => {
   const { cwd, run } = await placeWithSqlite();
   const config = `import { encrypt } from ${JSON.stringify(import.meta.resolve("waymark"))};
     export default { transforms: [encrypt({ keys: { k1: Buffer.alloc(32, 1) }, current: "k1" })] };`;
@@ -141,7 +141,7 @@ it("encrypts what it stores, as the configuration says", async () => {
   expect(new Set(encodings)).toEqual(new Set(["json+encrypt"]));
 });
 
-it("carries bytes in writes and values, which a SqliteSaver gives back damaged", async () => {
+it("keeps bytes in writes and values, which a SqliteSaver returns damaged", async () => {
   const { cwd, run, theirs } = await placeWithSqlite();
   const bytes = new Uint8Array([0, 255, 200, 10]);
   const id = "1f000000-0000-6000-8000-000000000001";

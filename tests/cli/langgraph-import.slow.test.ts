@@ -14,7 +14,7 @@ import { agentOn, answers, fill, historyOf, saverOn, thread } from "./langgraph-
 import { recordsOf, start, waymark } from "./waymark.js";
 
 it.each(["sqlite:ours.db", "postgres"])(
-  "moves a PostgresSaver's threads to %s, where a graph goes on with them",
+  "moves a PostgresSaver's threads to %s, where a graph continues them",
   async (kind) => {
     const cwd = await tempFolder();
     const { url, schema } = await newSchema();
@@ -57,7 +57,7 @@ it("says which schema has no tables of a PostgresSaver", async () => {
 });
 
 it.each(["sqlite", "files"])(
-  "killed at a random moment into %s, it ends when it is run again, and nothing doubles",
+  "killed at a random moment into %s, it completes when it runs again, and stores nothing twice",
   async (scheme) => {
     const cwd = await tempFolder();
     const database = new Database(join(cwd, "theirs.db"));
@@ -67,7 +67,7 @@ it.each(["sqlite", "files"])(
     for (const name of names) await agent.invoke({ log: [name] }, thread(name));
     const args = (to: string) => ["langgraph", "import", "--from", "sqlite:theirs.db", "--to", to];
     const urlIn = (folder: string) => (scheme === "files" ? `files:${folder}` : `sqlite:${folder}/ours.db`);
-    /** How many moments there were until it ended, or was killed. */
+    /** How many moments there were until it ended or was killed. */
     const runUntil = async (folder: string, moment: number) => {
       mkdirSync(join(cwd, folder));
       const child = start({ cwd }, args(urlIn(folder)), { stdio: "ignore" });

@@ -1,4 +1,4 @@
-// Threads of LangGraph that are idle, and copies of them, in the command.
+// The command on idle threads of LangGraph, and copies of threads.
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Command } from "@langchain/langgraph";
@@ -12,7 +12,7 @@ import { newPlace } from "./waymark.js";
 const URL = "sqlite:agent.db";
 const DAY_MS = 86_400_000;
 
-/** Three threads of 31 days ago (one of them is done), and one of now. */
+/** Three threads of 31 days ago, one of which is done, and one of now. */
 async function placeWithThreads() {
   const place = await newPlace(URL);
   const saver = saverOn(place.cwd, URL);
@@ -27,7 +27,7 @@ async function placeWithThreads() {
 }
 
 describe("waymark show of a thread", () => {
-  it("gives a pending write whole that has its checkpoint's values in it", async () => {
+  it("gives a whole pending write that contains its checkpoint's values", async () => {
     const { run, cwd } = await newPlace(URL);
     const saver = saverOn(cwd, URL);
     const log = Array.from({ length: 100 }, (_, line) => `line ${line} of a log`);
@@ -69,7 +69,7 @@ describe("waymark langgraph prune", () => {
     expect((await prune("--idle", "30d", "--yes")).stdout).toBe("0 threads (0 checkpoints, 0 B) would go.\n");
   });
 
-  it("takes a status and a prefix, and gives JSON to programs", async () => {
+  it("accepts a status and a prefix, and gives JSON to programs", async () => {
     const { prune, idsOf } = await placeWithThreads();
     const { threads } = JSON.parse((await prune("--status", "paused", "--dry-run", "--json")).stdout);
     expect(threads).toMatchObject([
@@ -81,7 +81,7 @@ describe("waymark langgraph prune", () => {
     expect(await idsOf()).toEqual(["branched", "new", "waits"]);
   });
 
-  it("applies the plan of a file; a thread that has changed since stays, with code 6", async () => {
+  it("applies the plan of a file, but keeps a thread that has changed since, with code 6", async () => {
     const { prune, idsOf, saver, cwd } = await placeWithThreads();
     expect((await prune("--idle", "30d", "--plan-out", "plan.json")).stdout).toContain(
       "--plan-in plan.json applies it",
@@ -127,7 +127,7 @@ describe("waymark langgraph prune", () => {
 });
 
 describe("waymark prune --all", () => {
-  it("says that it leaves threads out, and which command takes them", async () => {
+  it("says that it leaves threads out, and which command removes them", async () => {
     const { run, idsOf } = await placeWithThreads();
     const { code, stderr } = await run("prune", "--all", "--keep-last", "1", "--yes");
     expect(code).toBe(0);
@@ -139,7 +139,7 @@ describe("waymark prune --all", () => {
 });
 
 describe("waymark fork of a thread", () => {
-  it("makes a thread that asks the same and goes on by itself", async () => {
+  it("makes a thread that asks the same and continues by itself", async () => {
     const { run, saver } = await placeWithThreads();
     const forked = await run("fork", "waits", "@latest", "waits/2");
     expect([forked.code, forked.stdout]).toEqual([
@@ -173,7 +173,7 @@ describe("waymark fork of a thread", () => {
     expect((await agent.getState(thread("done"))).values.log).not.toContain("changed");
   });
 
-  it("is refused where there is a thread or task of that name, and of a part of a thread", async () => {
+  it("is refused if a thread or task has that name, and for a part of a thread", async () => {
     const { run, idsOf } = await placeWithThreads();
     for (const [args, code] of [
       [["waits", "@latest", "done"], 6],

@@ -1,4 +1,4 @@
-// Threads of LangGraph, which WaymarkSaver keeps, in the command: each is one task.
+// The command on threads of LangGraph, which WaymarkSaver keeps: each is one task.
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Annotation, Command, interrupt, StateGraph } from "@langchain/langgraph";
@@ -16,7 +16,7 @@ const Log = Annotation.Root({
   log: Annotation<string[]>({ reducer: (old, added) => old.concat(added), default: () => [] }),
 });
 
-/** A storage with two tasks and a saver on it. */
+/** A storage with two tasks, and a saver on it. */
 async function placeWithSaver(options: Omit<WaymarkSaverOptions, "storage"> = {}, url = "sqlite:agent.db") {
   const place = await newPlace(url);
   for (const taskId of ["build-42", "zebra"]) await place.manager.save(taskId, taskId, { label: "After a step" });
@@ -35,7 +35,7 @@ async function placeWithThread(...args: Parameters<typeof placeWithSaver>) {
   return place;
 }
 
-it("the names of LangGraph's own channels are theirs", () => {
+it("the names of LangGraph's own channels are LangGraph's", () => {
   expect(CHANNELS).toEqual({ error: ERROR, interrupt: INTERRUPT, resume: RESUME, tasks: TASKS });
 });
 
@@ -100,7 +100,7 @@ describe("waymark tasks", () => {
     );
   });
 
-  it("says of a thread what its pending writes say: paused, failed, completed", async () => {
+  it("shows a thread's status from its pending writes: paused, failed, completed", async () => {
     const { agent, run, json } = await placeWithThread();
     const [{ id = "" } = {}] = (await agent.getState(thread("support-42"))).tasks.flatMap((task) => task.interrupts);
     await agent.invoke(new Command({ resume: { [id]: "fail" } }), thread("support-42"));
@@ -139,7 +139,7 @@ describe("waymark tasks", () => {
     ]);
   });
 
-  it("takes --prefix, --stage, --recent and --limit for threads too, whatever their names are", async () => {
+  it("accepts --prefix, --stage, --recent and --limit for threads too, whatever their names are", async () => {
     const { agent, json, manager } = await placeWithSaver();
     const names = ["a", "a b", "a/b", "a%2Fb", "langgraph/", "%", "é", "x".repeat(300)];
     for (const name of names) await agent.invoke({ log: [name] }, thread(name));
@@ -158,7 +158,7 @@ describe("waymark tasks", () => {
       expect((await json("show", name)).taskId).toBe(checkpointsTask({ threadId: name, namespace: "" }));
   });
 
-  it("doesn't hide another program's tasks whose names look alike", async () => {
+  it("doesn't hide another program's tasks with similar names", async () => {
     const { manager, json } = await placeWithSaver();
     for (const taskId of ["langgraph/mine", "langgraph/x/c/y"]) await manager.save(taskId, { values: 1 });
     expect((await json("tasks")).map(({ taskId }: { taskId: string }) => taskId)).toEqual([
@@ -181,7 +181,7 @@ describe("waymark tasks", () => {
 });
 
 describe("waymark resume", () => {
-  it("offers a thread that waits, with what it asks", async () => {
+  it("offers a thread that waits, with its question", async () => {
     const { run, agent, json } = await placeWithThread();
     stopClock().pass(3 * 60 * 60_000);
     expect((await run("resume", "--limit", "1")).stdout).toMatch(
@@ -227,7 +227,7 @@ describe("a thread, by the beginning of its id,", () => {
         ["__interrupt__", [{ id: expect.any(String), value: "Approve?" }]],
       ]),
     );
-    // After an update the plan is a reference to an older checkpoint.
+    // After an update, the plan refers to an older checkpoint.
     await agent.updateState(thread("support-42"), { log: ["by hand"] }, "look");
     expect((await run("show", "supp", "--path", "values.plan")).stdout).toBe('"answer the customer"\n');
     expect((await run("show", "supp", "--path", "values.log")).stdout).toContain("by hand");
@@ -253,7 +253,7 @@ describe("a thread, by the beginning of its id,", () => {
     expect([found.lastGood.sequence, found.firstBad.sequence]).toEqual([1, 2]);
   });
 
-  it("is exported whole, and goes on where it is imported", async () => {
+  it("is exported whole, and continues where it is imported", async () => {
     const { cwd, run, agent } = await placeWithThread();
     expect((await run("export", "supp", "--out", "thread.ndjson")).stdout).toMatch(
       /^Exported \d+ checkpoints of \d+ tasks\.\n$/,
@@ -339,7 +339,7 @@ it("a pruned thread is shown as its saver shows it", async () => {
   for (const update of [{ log: ["a"] }, { plan: "b" }, { log: ["c"] }]) {
     await agent.updateState(thread("support-42"), update, "look");
   }
-  // The last has its plan from the one before it, which stays for that, and has lost its own log.
+  // The last checkpoint has its plan from the one before it, which stays for that, and has lost its own log.
   await saver.prune("support-42", { keepLast: 1 });
   expect((await manager.list("langgraph/support-42/c/")).length).toBeGreaterThan(1);
   const shown = [];
@@ -358,7 +358,7 @@ it("a pruned thread is shown as its saver shows it", async () => {
 });
 
 describe("a thread with a lost value", () => {
-  it("is found by verify, and shown as far as it is whole", async () => {
+  it("is found by verify, and shown as far as it is intact", async () => {
     const { cwd, run, agent } = await placeWithThread();
     await agent.updateState(thread("support-42"), { log: ["by hand"] }, "look");
     const storage = openStorage("sqlite:agent.db", { relativeTo: cwd });
@@ -389,12 +389,12 @@ it("completion offers threads by their ids", async () => {
   expect((await run("__complete", "--", "show", "su")).stdout).toBe("support-42\n");
   expect((await run("__complete", "--", "langgraph", "")).stdout).toBe("prune\nimport\nhelp\n");
   expect((await run("__complete", "--", "langgraph", "import", "--from", "")).stdout).toBe("sqlite:\npostgres://\n");
-  // No more than anybody reads.
+  // No more than anybody would read.
   await Promise.all(Array.from({ length: 100 }, (_, number) => manager.save(`many-${number}`, number)));
   expect((await run("__complete", "--", "show", "")).stdout.trimEnd().split("\n")).toHaveLength(100);
 });
 
-it("looking needs no package of LangGraph", async () => {
+it("reading needs no package of LangGraph", async () => {
   const { place } = await placeWithThread();
   const env = { ...place.env, NODE_NO_WARNINGS: "1", NODE_OPTIONS: `--import ${WITHOUT_LANGGRAPH}` };
   for (const args of [["tasks"], ["show", "supp", "--path", "values.plan"], ["list", "supp"], ["verify"]]) {
@@ -402,7 +402,7 @@ it("looking needs no package of LangGraph", async () => {
   }
 });
 
-it("shows values that JSON doesn't carry as those of any other task, and what a thread asks with them", async () => {
+it("shows values that JSON lacks as for any other task, also in a thread's questions", async () => {
   const { run, saver } = await placeWithSaver();
   const State = Annotation.Root({ rich: Annotation<unknown> });
   const rich = { at: new Date(0), big: 12n, tag: { $waymark: "mine", lc: 2 } };

@@ -1,4 +1,4 @@
-// Who runs a task, and what keeps the command from changing it meanwhile.
+// Who runs a task, and how that keeps the command from changing it meanwhile.
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { hostname } from "node:os";
@@ -36,7 +36,7 @@ async function placeToChange(url?: string) {
 
 describe("a task that a process runs", () => {
   it.runIf(process.platform === "linux").each(["sqlite:checkpoints.db", "files:store"])(
-    "on %s is shown with its stage and its process, and once that is killed, as died",
+    "on %s is shown with its stage and its process, and as died once the process is killed",
     async (url) => {
       const { cwd, run } = await placeToChange(url);
       const runner = await startRunner(cwd, url);
@@ -59,13 +59,13 @@ describe("a task that a process runs", () => {
     },
   );
 
-  it("is said to be neither running nor dead, where there is no lease", async () => {
+  it("is shown as neither running nor dead if there is no lease", async () => {
     const { run, manager } = await placeToChange();
     await manager.save("t", 1);
     expect((await run("resume")).stdout).toMatch(/^t .* running +no lease: it may be running, or has ended$/m);
   });
 
-  it("is shown with the lease that expired, where its holder's process isn't known", async () => {
+  it("is shown with the expired lease if its holder's process isn't known", async () => {
     const { run, manager, cwd } = await placeToChange();
     await manager.save("t", 1);
     await using storage = closing(openStorage("sqlite:checkpoints.db", { relativeTo: cwd }));
@@ -74,7 +74,7 @@ describe("a task that a process runs", () => {
     expect((await run("resume")).stdout).toMatch(/^t .* running +the lease of worker-1 expired (just now|.* ago)$/m);
   });
 
-  it("is seen before its first checkpoint", async () => {
+  it("is shown before its first checkpoint", async () => {
     const { run, manager } = await placeToChange();
     await manager.save("a", 1);
     await using _new = await manager.lease("new");
@@ -118,7 +118,7 @@ describe("a task that somebody runs", () => {
     ["complete", "t", "--yes"],
     ["rewind", "t", "@1"],
     ["fork", "source", "@1", "t2"],
-  ])("is changed by %s %s %s with --force alone", async (...args) => {
+  ])("is changed by %s %s %s only with --force", async (...args) => {
     const { run, manager } = await placeToChange();
     for (const taskId of ["t", "source"]) for (const state of [1, 2]) await manager.save(taskId, state);
     await using _lease = await manager.lease("t", { holder: "worker-1" });

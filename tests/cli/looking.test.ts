@@ -1,4 +1,4 @@
-// What only looks: tasks, list, show, resume, diff, bisect, stats.
+// The commands that only read: tasks, list, show, resume, diff, bisect, stats.
 import { execFileSync } from "node:child_process";
 import { readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -10,11 +10,11 @@ import { stopClock } from "../support/stopped-clock.js";
 import { tempFolder } from "../support/temp-folder.js";
 import { inShell, newPlace, waymark, waymarkProcess } from "./waymark.js";
 
-/** What a project's configuration imports. */
+/** The import in a project's configuration. */
 const SDK = pathToFileURL(join(import.meta.dirname, "..", "..", "dist", "src", "index.js")).href;
 
 const HOSTILE = "label \u001b]0;owned\u0007\u009b31m\u202e\r\nnext";
-// biome-ignore lint/suspicious/noControlCharactersInRegex: they must not be there.
+// biome-ignore lint/suspicious/noControlCharactersInRegex: these characters must not appear.
 const RAW = /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u202e]/;
 
 async function placeWithTasks() {
@@ -58,7 +58,7 @@ it("a task may be named by the beginning of its id, if no other one begins so, a
   expect((await run("rewind", "dnoe", "@1")).stderr).toMatch(/\. Did you mean done\?\n$/);
   expect((await run("show", "nobody")).stderr).toContain('"waymark tasks" lists the tasks.');
   expect((await run("export", "build-42", "done-")).stdout).toContain('"taskId":"done-1"');
-  // The task that was meant may be gone already.
+  // The task may be gone already.
   for (const args of [
     ["complete", "done-", "--yes"],
     ["delete", "done-", "--yes"],
@@ -78,7 +78,7 @@ it("a task may be named by the beginning of its id, if no other one begins so, a
   await manager.close();
 });
 
-it("diff shows of two long texts without spaces what differs, and some characters around it", async () => {
+it("diff shows the difference of two long texts without spaces, and some characters around it", async () => {
   const { manager, run } = await newPlace();
   for (const middle of ["X", "YY"]) await manager.save("t", `${"a".repeat(3_000)}${middle}${"b".repeat(3_000)}`);
   const shown = `… "${"a".repeat(24)}X${"b".repeat(24)}" … => … "${"a".repeat(24)}YY${"b".repeat(24)}" …`;
@@ -136,7 +136,7 @@ describe("waymark tasks", () => {
     ]);
   });
 
-  it("takes --incomplete, --stage, --prefix and --limit", async () => {
+  it("accepts --incomplete, --stage, --prefix and --limit", async () => {
     const { run } = await placeWithTasks();
     const ids = async (...args: string[]) =>
       JSON.parse((await run("tasks", "--json", ...args)).stdout).map(({ taskId }: { taskId: string }) => taskId);
@@ -148,7 +148,7 @@ describe("waymark tasks", () => {
     expect(await ids("--prefix", "nobody")).toEqual([]);
   });
 
-  it("and list take --status, which --incomplete can't be beside", async () => {
+  it("and list accept --status, but not together with --incomplete", async () => {
     const { run } = await placeWithTasks();
     const ids = async (status: string) =>
       JSON.parse((await run("tasks", "--json", "--status", status)).stdout).map(
@@ -179,7 +179,7 @@ describe("waymark list", () => {
     expect(stdout.split("\n").map((line) => line.trim().split(/ {2,}/)[0])).toEqual(["SEQ", "6", "5", ""]);
   });
 
-  it("takes --incomplete, --stage, --limit, --oldest and --json", async () => {
+  it("accepts --incomplete, --stage, --limit, --oldest and --json", async () => {
     const { run } = await placeWithTasks();
     const sequences = async (task: string, ...args: string[]) =>
       JSON.parse((await run("list", task, "--json", ...args)).stdout).map(
@@ -190,7 +190,7 @@ describe("waymark list", () => {
     expect(await sequences("done", "--incomplete")).toEqual([]);
   });
 
-  it("names a task that isn't there, with exit code 3", async () => {
+  it("names a missing task, with exit code 3", async () => {
     const { run } = await placeWithTasks();
     const { code, stdout, stderr } = await run("list", "nobody");
     expect([code, stdout]).toEqual([3, ""]);
@@ -207,7 +207,7 @@ describe("waymark list", () => {
     "prune --all --keep-last 1 --dry-run",
     "export",
     "delete other @1",
-  ])("%s lets no control character of a label through", async (command) => {
+  ])("%s prints no control character of a label", async (command) => {
     const { run } = await placeWithTasks();
     const { stdout, stderr } = await run(...command.split(" "));
     expect(stdout + stderr).not.toMatch(RAW);
@@ -237,7 +237,7 @@ describe("waymark show", () => {
     });
   });
 
-  it("says how far a path leads if nothing is there", async () => {
+  it("says how far a path leads if it leads to nothing", async () => {
     const { run } = await placeWithTasks();
     const missing = await run("show", "build-42", "--path", "messages[3].role");
     expect([missing.code, missing.stdout]).toEqual([3, ""]);
@@ -260,7 +260,7 @@ describe("waymark show", () => {
 });
 
 describe("waymark show of an encrypted state", () => {
-  it("shows all but the state without the key, and says where the key belongs", async () => {
+  it("shows everything but the state without the key, and says where the key belongs", async () => {
     const cwd = await tempFolder();
     const transforms = [encrypt({ keys: { "2026-11": Buffer.alloc(32, 1) }, current: "2026-11" })];
     const manager = new CheckpointManager({ storage: openStorage("files:store", { relativeTo: cwd }), transforms });
@@ -421,7 +421,7 @@ describe("waymark bisect", () => {
     },
   );
 
-  it("needs a number of steps that grows as a binary search's", async () => {
+  it("needs as many steps as a binary search", async () => {
     const { manager, run } = await newPlace("sqlite:checkpoints.db");
     for (let n = 1; n <= 64; n++) await manager.save("t", n);
     await manager.close();
@@ -430,7 +430,7 @@ describe("waymark bisect", () => {
     expect(stderr.trim().split("\n").length).toBeLessThanOrEqual(2 + 6);
   });
 
-  it("checks both ends, and says which isn't as it should be", async () => {
+  it("checks both ends, and says which is wrong", async () => {
     const { run } = await placeWithTasks();
     const badGood = await run("bisect", "build-42", "--good", "@2", "--command", "false");
     expect([badGood.code, badGood.stderr]).toEqual([1, expect.stringContaining("@2 should be good, and is bad")]);
@@ -444,7 +444,7 @@ describe("waymark bisect", () => {
     expect((await run("bisect", "build-42", "--good", "@5", "--bad", "@2", "--command", "true")).code).toBe(2);
   });
 
-  it("says that no good one is known if the oldest already fails", async () => {
+  it("says that no good checkpoint is known if the oldest already fails", async () => {
     const { run } = await placeWithTasks();
     const allBad = await run("bisect", "build-42", "--command", "false");
     expect(allBad).toMatchObject({ code: 0, stderr: expect.stringMatching(/^@1 .*: bad\n$/) });
@@ -503,7 +503,7 @@ describe("a damaged storage", () => {
 });
 
 describe("pipes and colours", () => {
-  it("takes a reader that goes away (| head) for no error", async () => {
+  it("doesn't treat a reader that stops (| head) as an error", async () => {
     const { place, manager } = await newPlace();
     for (let n = 1; n <= 300; n++) await manager.save("t", { n, filler: "x".repeat(2000) });
     await manager.close();

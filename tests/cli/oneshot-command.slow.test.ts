@@ -6,7 +6,7 @@ import { stopClock } from "../support/stopped-clock.js";
 import { project, startOneshot } from "./oneshot-project.js";
 import { cleanEnv, eventsIn, inShell, WAYMARK, waymark } from "./waymark.js";
 
-/** What takes the super-user's right to read everything from a program. */
+/** Drops the super-user's right to read everything. */
 const asNobody =
   process.getuid?.() === 0 ? ["setpriv", "--inh-caps=-all", "--bounding-set=-dac_override,-dac_read_search"] : [];
 const whyNoRefusal =
@@ -15,7 +15,7 @@ const whyNoRefusal =
     : "";
 
 describe("waymark oneshot", () => {
-  it("runs a plan, tells of it in lines, and leaves no checkpoint", async () => {
+  it("runs a plan, reports it in lines, and leaves no checkpoint", async () => {
     const { oneshot, left } = await project([
       { id: "00-001-01", command: "echo compiled" },
       { id: "00-001-02", command: "echo tested >&2", depends_on: ["00-001-01"] },
@@ -60,7 +60,7 @@ describe("waymark oneshot", () => {
   });
 
   it.skipIf(whyNoRefusal !== "")(
-    `lists the features that it can read beside one that it can't${whyNoRefusal}`,
+    `lists the features that it can read, even beside an unreadable one${whyNoRefusal}`,
     async () => {
       const { cwd, oneshot } = await project([{ id: "a", command: "false" }]);
       for (const feature of ["F01", "F02"]) await oneshot(feature, "--plan", ".sdp/plans/F01.json");
@@ -78,7 +78,7 @@ describe("waymark oneshot", () => {
     },
   );
 
-  it("says what a feature's checkpoint says, and how to continue", async () => {
+  it("shows a feature's checkpoint, and how to continue", async () => {
     const { cwd, oneshot } = await project([
       { id: "a", command: "true" },
       { id: "b", command: "test -e mended" },
@@ -109,7 +109,7 @@ describe("waymark oneshot", () => {
     expect(await inShell(cwd, json.resume)).toContain("Completed: 2 of 2 workstreams.");
   });
 
-  it("says of a feature whether it is being run, or its run was killed", async () => {
+  it("says whether a feature is being run, or its run was killed", async () => {
     const { cwd, oneshot } = await project([{ id: "a", command: "echo waiting; exec sleep 600" }]);
     const { child, ended, lines } = startOneshot(cwd, "F01");
     for await (const line of lines) {
@@ -126,7 +126,7 @@ describe("waymark oneshot", () => {
     expect((await oneshot("list")).stdout).toMatch(/F01 +died/);
   });
 
-  it("says of a feature that is being run that it is, and not that --resume would help", async () => {
+  it("says that a feature is being run, and not that --resume would help", async () => {
     const { cwd, oneshot, saved } = await project([{ id: "a", command: "echo waiting; exec sleep 600" }]);
     const { child, ended, lines } = startOneshot(cwd, "F01");
     for await (const line of lines) {
@@ -175,7 +175,7 @@ describe("waymark oneshot", () => {
   });
 
   describe("with workstream files", () => {
-    /** A project with three of F01, one of which is completed, and one of another feature. */
+    /** A project with three workstreams of F01, one of which is completed, and one of another feature. */
     async function workstreamFiles() {
       const { cwd, oneshot, saved, left } = await project([]);
       const folder = join(cwd, "docs", "ws");
@@ -206,7 +206,7 @@ describe("waymark oneshot", () => {
       expect(readdirSync(cwd).sort()).toEqual([".sdp", "docs"]);
     });
 
-    it("runs those that are open, and resumes without the options", async () => {
+    it("runs the open ones, and resumes without the options", async () => {
       const { cwd, oneshot, saved, left, args } = await workstreamFiles();
       const first = await oneshot("F01", ...args, 'echo "$WS of $WS_FILE"; test "$WS" = 00-001-03 || test -e mended');
       expect(first).toMatchObject({ code: 1, stderr: "" });
@@ -251,7 +251,7 @@ describe("waymark oneshot", () => {
     });
   });
 
-  it("names a checkpoint file that another program wrote, touches it in no case, and takes another folder", async () => {
+  it("names a checkpoint file of another program, never touches it, and accepts another folder", async () => {
     const { cwd, oneshot } = await project([{ id: "a", command: "test -e mended" }]);
     const path = join(cwd, ".sdp", "checkpoints", "F01.json");
     mkdirSync(join(cwd, ".sdp", "checkpoints"));
@@ -283,7 +283,7 @@ describe("waymark oneshot", () => {
     ["is invalid", "workstreams:\n  - { id: a }\n", 2],
     ["is no YAML", "workstreams: [", 2],
     ["isn't there", undefined, 3],
-  ])("finds the fault that a run would find in a plan that %s", async (_what, text, exitCode) => {
+  ])("finds the same fault as a run, in a plan that %s", async (_what, text, exitCode) => {
     const { cwd, oneshot } = await project([]);
     if (text !== undefined) writeFileSync(join(cwd, "plan.yaml"), text);
     const checked = await oneshot("F01", "--check", "--plan", "plan.yaml");
@@ -291,7 +291,7 @@ describe("waymark oneshot", () => {
     expect([checked.code, checked.stdout]).toEqual([exitCode, ""]);
   });
 
-  it("tells of a run in lines of JSON, the last one of which says how it ended", async () => {
+  it("reports a run in lines of JSON, the last of which says how it ended", async () => {
     const { cwd, oneshot } = await project([
       { id: "a", command: "printf 'one\\033\\n'" },
       { id: "b", command: "echo broken >&2; test -e mended" },
@@ -326,7 +326,7 @@ describe("waymark oneshot", () => {
     expect(eventsIn(completed.stdout).at(-1)).toMatchObject({ status: "completed", result: { completed: ["a", "b"] } });
   });
 
-  it("tells in JSON what is wrong, too", async () => {
+  it("reports errors in JSON, too", async () => {
     const { oneshot } = await project([{ id: "a", command: "true" }]);
     const { code, stdout, stderr } = await oneshot("F01", "--json", "--resume");
     expect([code, eventsIn(stdout)]).toEqual([
@@ -342,7 +342,7 @@ describe("waymark oneshot", () => {
     expect(stderr).toContain("nothing to resume");
   });
 
-  it("says what failed, with its last lines, and goes on with --resume once it is mended", async () => {
+  it("says what failed, with its last lines, and continues with --resume once it is fixed", async () => {
     const { cwd, oneshot, saved, left } = await project([
       { id: "a", command: "echo a >> done" },
       { id: "b", command: "echo '\u001b[2Jbroken'; test -e mended" },
@@ -373,7 +373,7 @@ describe("waymark oneshot", () => {
     ["long ago", -9, /is stale: its last update was 9 days ago/],
     ["far in the future", 9, /may be stale: its last update is 9 days ahead of this machine's clock/],
   ])(
-    "refuses to resume from what was saved %s, names its flags, and takes it with --force",
+    "refuses to resume from a checkpoint saved %s, names its flags, and accepts it with --force",
     async (_when, days, message) => {
       const { cwd, oneshot } = await project([{ id: "a", command: "true" }]);
       stopClock();
@@ -396,7 +396,7 @@ describe("waymark oneshot", () => {
     },
   );
 
-  it("warns of what is completed and not in the plan, and doesn't count it", async () => {
+  it("warns of completed workstreams that aren't in the plan, and doesn't count them", async () => {
     const { cwd, oneshot, saved } = await project([
       { id: "a", command: "echo a >> done" },
       { id: "b", command: "exit 1" },
@@ -422,11 +422,11 @@ describe("waymark oneshot", () => {
     );
     expect(stdout).toContain("F01: resumed, 0 of 2 workstreams completed\n");
     expect([code, stdout]).toEqual([1, expect.stringContaining("\nCompleted: 1 of 2 workstreams; failed: 1. Fix it")]);
-    // A plan may be put back.
+    // The former plan may come back.
     expect(saved()["completed_ws"]).toEqual([...completed, "a"]);
   });
 
-  it("takes another plan, and begins anew with --restart", async () => {
+  it("accepts another plan, and starts over with --restart", async () => {
     const { cwd, oneshot } = await project([{ id: "a", command: "echo a >> done; exit 1" }]);
     writeFileSync(join(cwd, "other.yaml"), "workstreams:\n  - { id: x, command: echo x >> done }\n");
     expect((await oneshot("F01")).code).toBe(1);
@@ -434,7 +434,7 @@ describe("waymark oneshot", () => {
     expect(readFileSync(join(cwd, "done"), "utf8")).toBe("a\nx\n");
   });
 
-  it("sets a checkpoint that can't be read aside at --restart, says so, and begins anew", async () => {
+  it("sets an unreadable checkpoint aside at --restart, says so, and starts over", async () => {
     const { cwd, oneshot, left } = await project([{ id: "a", command: "echo a >> done; test -e mended" }]);
     await oneshot("F01");
     const path = join(cwd, ".sdp", "checkpoints", "F01.json");
@@ -459,7 +459,7 @@ describe("waymark oneshot", () => {
     expect(readFileSync(join(cwd, "done"), "utf8")).toBe("a\na\n");
   });
 
-  it("leaves a checkpoint that can't be read where it is, when the plan can't be run", async () => {
+  it("leaves an unreadable checkpoint in place if the plan can't be run", async () => {
     const { cwd, oneshot, left } = await project([{ id: "a", command: "exit 1" }]);
     await oneshot("F01");
     writeFileSync(join(cwd, ".sdp", "checkpoints", "F01.json"), "{");
@@ -507,7 +507,7 @@ describe("waymark oneshot", () => {
       /nothing to resume: .* Either it was completed, or never started: then start it \(without --resume\)\. \[CHECKPOINT_NOT_FOUND\]\n$/,
     ],
     ["--resume with --restart", ["F01", "--resume", "--restart"], 2, /--resume.* cannot be used with .*--restart/],
-    ["a number of jobs that is none", ["F01", "--jobs", "0"], 2, /whole number from 1/],
+    ["an invalid number of jobs", ["F01", "--jobs", "0"], 2, /whole number from 1/],
     ["a misspelled option", ["F01", "--job", "2"], 2, /--jobs/],
     ["no feature", ["--resume"], 2, /missing required argument 'feature'/],
     ["a check of no plan", ["--check"], 2, /missing required argument 'feature'/],
@@ -548,7 +548,7 @@ describe("waymark oneshot", () => {
     expect(await complete("F01", "")).toBe("");
   });
 
-  it("tells in JSON that it paused", async () => {
+  it("reports in JSON that it paused", async () => {
     const { cwd } = await project([{ id: "a", command: "echo waiting; exec sleep 600" }]);
     const { child, ended, lines } = startOneshot(cwd, "F01", "--json");
     const events: Record<string, unknown>[] = [];

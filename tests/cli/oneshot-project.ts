@@ -21,12 +21,12 @@ export async function project(workstreams: readonly Step[]) {
     cwd,
     oneshot: (...args: string[]) => waymark({ cwd }, ["oneshot", ...args]),
     saved: () => JSON.parse(readFileSync(checkpoint, "utf8")) as Record<string, unknown>,
-    /** What `ls` shows of the checkpoints. */
+    /** The names in the checkpoints' folder. */
     left: () => readdirSync(join(cwd, ".sdp", "checkpoints")).filter((name) => !name.startsWith(".")),
   };
 }
 
-/** Starts the command, and gives its lines of stdout as they come. */
+/** Starts the command, and gives its lines of stdout while it runs. */
 export function startOneshot(cwd: string, ...args: string[]) {
   const child = start({ cwd }, ["oneshot", ...args], { stdio: ["ignore", "pipe", "pipe"] });
   if (child.stdout === null) throw new Error("It has a stdout.");
@@ -36,7 +36,7 @@ export function startOneshot(cwd: string, ...args: string[]) {
     child,
     ended: once(child, "close"),
     lines: createInterface({ input: child.stdout }),
-    /** What is on stderr so far. */
+    /** Everything on stderr so far. */
     stderr: () => said.join(""),
   };
 }

@@ -9,7 +9,7 @@ import { inShell } from "./waymark.js";
 const TIMES = 10;
 
 describe("waymark oneshot", () => {
-  it("killed with SIGKILL at a random moment of --jobs 4, ten times, ends after --resume with each thing done", async () => {
+  it("killed with SIGKILL at a random moment of --jobs 4, ten times, completes everything after --resume", async () => {
     const ids = ["a", "b", "c", "d", "e", "f"];
     const steps = ids.map((id, index) => ({
       id,
@@ -20,7 +20,7 @@ describe("waymark oneshot", () => {
     for (let time = 0; time < TIMES; time++) {
       const { cwd, oneshot, left, saved } = await project(steps);
       const { child, ended, lines } = startOneshot(cwd, "F01", "--jobs", "4");
-      // A moment is a line that it writes: each run has some thirty of them.
+      // A moment is a line of output. Each run has some thirty of them.
       let toGo = 1 + Math.floor((time * 26) / TIMES);
       for await (const _line of lines) if (--toGo === 0) child.kill("SIGKILL");
       await ended;
@@ -30,7 +30,8 @@ describe("waymark oneshot", () => {
         const stderr = expect.stringMatching(/^(The last run .* waiting until its commands have ended\n)?$/);
         expect(await oneshot("F01", "--resume", "--jobs", "4"), `kill ${time}`).toMatchObject({ code: 0, stderr });
       } else {
-        // All was completed, and the kill came between the checkpoint's end and the lock's: that is tidied up.
+        // Everything was completed, and the kill came between the checkpoint's removal and the lock's. The next run
+        // tidies up.
         expect((await oneshot("F01", "--resume")).code, `kill ${time}`).toBe(3);
       }
       const done = readFileSync(join(cwd, "done"), "utf8").trim().split("\n");
@@ -61,7 +62,7 @@ describe("waymark oneshot", () => {
   });
 
   it.each(["SIGTERM", "SIGHUP"] as const)(
-    "says at %s that it paused, and the line that continues it",
+    "says at %s that it paused, and the command that continues it",
     async (signal) => {
       const { cwd } = await project([]);
       const steps = [{ id: "a", command: "test -e go && exit; echo waiting; exec sleep 600" }];
@@ -77,7 +78,7 @@ describe("waymark oneshot", () => {
     },
   );
 
-  it("saves paused at Ctrl-C, ends by the signal, and goes on with --resume", async () => {
+  it("saves paused at Ctrl-C, ends by the signal, and continues with --resume", async () => {
     const { cwd, oneshot, saved, left } = await project([
       { id: "a", command: "echo a >> done" },
       { id: "b", command: "test -e go || { echo waiting; exec sleep 600; }; echo b >> done" },
@@ -93,7 +94,7 @@ describe("waymark oneshot", () => {
   });
 
   it("ends at once at a second Ctrl-C, and says what that may cost", async () => {
-    // The second one comes later than npm would send the first one again.
+    // The second signal comes too late to be npm's repetition of the first.
     const stubborn = "trap 'sleep 0.3; echo stopping; sleep 600' TERM; echo waiting; sleep 600 & wait";
     const { cwd, saved } = await project([{ id: "a", command: stubborn }]);
     const { child, ended, lines, stderr } = startOneshot(cwd, "F01");
@@ -105,7 +106,7 @@ describe("waymark oneshot", () => {
     expect(saved()).toMatchObject({ status: "running", current_ws: "a" });
   });
 
-  it("tells in JSON that it was ended at once", async () => {
+  it("reports in JSON that it was ended at once", async () => {
     const stubborn = "trap 'sleep 0.3; echo stopping; sleep 600' TERM; echo waiting; sleep 600 & wait";
     const { cwd } = await project([{ id: "a", command: stubborn }]);
     const { child, ended, lines } = startOneshot(cwd, "F01", "--json");
@@ -125,7 +126,7 @@ describe("waymark oneshot", () => {
   it.each([
     ["lines", []],
     ["lines of JSON", ["--json"]],
-  ])("goes on when nobody reads its %s any more", async (_what, flags) => {
+  ])("continues when nobody reads its %s any more", async (_what, flags) => {
     const { cwd, left } = await project([
       { id: "a", command: "i=0; while [ $i -lt 2000 ]; do echo $i; i=$((i+1)); done" },
       { id: "b", command: "touch done" },

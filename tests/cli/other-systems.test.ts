@@ -1,4 +1,4 @@
-// Checkpoints in a system's own format are looked at like any others, and named as that system's.
+// Checkpoints in another system's format are read like any others, and shown as that system's.
 import { copyFileSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
@@ -36,7 +36,7 @@ async function placeOfAll() {
 }
 
 describe("checkpoints of a system that has a format of its own", () => {
-  it.each(SYSTEMS)("are shown where %s is asked for, as %s", async (url, what, task) => {
+  it.each(SYSTEMS)("are shown if the URL is %s, as %s", async (url, what, task) => {
     const { run } = await placeOfAll();
     const note = expect.stringMatching(new RegExp(`^[^\\n]* has ${what}\\. [^\\n]*\\n`));
     const tasks = await run(url, "tasks", "--json");
@@ -59,7 +59,7 @@ describe("checkpoints of a system that has a format of its own", () => {
     expect(await run(url, "diff", task)).toMatchObject({ code: 0, stdout: expect.stringContaining("@1") });
   });
 
-  it("are named, each with its URL, where several systems share a folder", async () => {
+  it("are named, each with its URL, if several systems share a folder", async () => {
     const { cwd, run } = await placeOfAll();
     for (const command of ["tasks", "verify", "export"]) {
       const { code, stdout, stderr } = await run("files:.", command);
@@ -69,7 +69,7 @@ describe("checkpoints of a system that has a format of its own", () => {
     }
   });
 
-  it("of builds are in their order and at their times, also what a killed program has left in the log", async () => {
+  it("of builds keep their order and their times, including a killed program's in the log", async () => {
     const { cwd, run } = await placeOfAll();
     const builds = createBuildCheckpoints({ path: join(cwd, "builds.db") });
     const saved = builds.saveCheckpoint({ id: "c3", buildId: "b", tasks: [], currentPhase: 2 });
@@ -90,7 +90,7 @@ describe("checkpoints of a system that has a format of its own", () => {
     expect(contentOf(cwd)).toEqual(before);
   });
 
-  it.each(SYSTEMS)("can't be changed where %s is asked for", async (url, what, task) => {
+  it.each(SYSTEMS)("can't be changed if the URL is %s", async (url, what, task) => {
     const { cwd, run } = await placeOfAll();
     const before = contentOf(cwd);
     const commands = [
@@ -100,7 +100,7 @@ describe("checkpoints of a system that has a format of its own", () => {
       ["rewind", task, "@latest"],
       ["repair", "--yes"],
     ];
-    // A feature of oneshot has one checkpoint, so there is nothing to prune.
+    // A feature of oneshot has only one checkpoint, so there is nothing to prune.
     if (task !== "F01") commands.push(["prune", "--all", "--keep-last", "1", "--yes"]);
     for (const command of commands) {
       expect(await run(url, ...command)).toMatchObject({

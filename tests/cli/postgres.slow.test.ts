@@ -5,13 +5,13 @@ import { startPostgres } from "../../examples/two-machines/src/postgres-server.j
 import { tempFolder } from "../support/temp-folder.js";
 import { waymarkProcess } from "./waymark.js";
 
-it("ends by itself where the server asks for a password and none is given", async () => {
+it("ends by itself if the server asks for a password and none is given", async () => {
   const cwd = await tempFolder();
   const rules = join(cwd, "pg_hba.conf");
   writeFileSync(rules, "host all all all scram-sha-256\n");
   // The server's user reads it.
   chmodSync(cwd, 0o755);
-  // The server ends the connection after longer than any test may take.
+  // The server would end the connection only after longer than any test may take.
   const server = await startPostgres(["-c", `hba_file=${rules}`, "-c", "authentication_timeout=600"]);
   onTestFinished(() => server.stop());
   const url = new URL(server.url);

@@ -53,14 +53,14 @@ describe("waymark on PostgreSQL", () => {
     expect(await run("copy", "--to", storage)).toMatchObject({ code: 2, stderr: expect.stringMatching(/copy from/) });
   });
 
-  it("says which storage it is without user and password", async () => {
+  it("names the storage without user and password", async () => {
     const { run, schema } = await store();
     const { stderr } = await run("tasks", "--prefix", "nothing");
     expect(stderr).toMatch(/^No such task in postgres:\/\/[\d.:]+\/postgres\?schema=/);
     expect(stderr).toContain(schema);
   });
 
-  it("prints commands to copy without user and password", async () => {
+  it("prints suggested commands without user and password", async () => {
     const { storage, run } = await store();
     const bisect = (command: string) => run("bisect", "build-42", "--storage", storage, "--command", command);
     expect((await bisect("grep -q 1")).stdout).toMatch(

@@ -49,7 +49,7 @@ It can be run: 4 gates, 2 skipped, 2 warnings.
       "gh repo view <owner> --web",
       /^ {2}error, line 10: <owner> is a placeholder that nobody has /m,
     ],
-  ])("exits with 1 where a gate %s, and says where", async (_what, command, message) => {
+  ])("exits with 1 if a gate %s, and says where", async (_what, command, message) => {
     const { check } = await folderWith({ "PRP.md": prp(`### Level 1: A\n\n\`\`\`bash\n${command}\n\`\`\``) });
     const { code, stdout, stderr } = await check("PRP.md");
     expect([code, stderr]).toEqual([1, ""]);
@@ -57,7 +57,7 @@ It can be run: 4 gates, 2 skipped, 2 warnings.
     expect(stdout).toMatch(/\n\nIt can't be run: 1 error\.\n$/);
   });
 
-  it("prints what docs/systems.md shows, and reads the JSON of that page", async () => {
+  it("prints the output in docs/systems.md, and reads the JSON of that page", async () => {
     const page = readFileSync(join(import.meta.dirname, "..", "..", "docs", "systems.md"), "utf8");
     const shown = /```text\n(PRP\.md: .*?)```/s.exec(page)?.[1];
     const intro = "# A\n\n**PRP ID**: P1.M1.T2.S1\n\n## Goal\n\nG\n\n## Validation Loop\n\n";
@@ -99,14 +99,14 @@ It can be run: 4 gates, 2 skipped, 2 warnings.
     expect([ran.code, gates]).toEqual([0, [expect.objectContaining({ level: 1, exitCode: 0 })]]);
   });
 
-  it("exits with 1 for a PRP without a gate that can be run", async () => {
+  it("exits with 1 for a PRP without a runnable gate", async () => {
     const { check } = await folderWith({ "PRP.md": prp("### Level 1: A\n\n```python\nprint(1)\n```") });
     const { code, stdout } = await check("PRP.md");
     expect(code).toBe(1);
     expect(stdout).toMatch(/\n\nIt can't be run:\n {2}It has no gate that can be run\.\n {2}Level 1 is skipped: /);
   });
 
-  it("says of a file that can't be read why, and checks the others", async () => {
+  it("says why a file can't be read, and checks the others", async () => {
     const { check } = await folderWith({ "PRP.md": GOOD, "broken.json": "{" });
     const { code, stdout } = await check("none.md", "PRP.md", "broken.json");
     expect(code).toBe(1);
@@ -139,7 +139,7 @@ It can be run: 4 gates, 2 skipped, 2 warnings.
     ]);
   });
 
-  it("sums up the PRPs of a folder, and leaves out what is none, hidden folders and node_modules", async () => {
+  it("summarizes the PRPs of a folder, without other files, hidden folders and node_modules", async () => {
     const { check } = await folderWith({
       "plan/P1/PRP.md": GOOD,
       "plan/P2/PRP.md": prp("### Level 1: A\n\n```sh\ncurl <host> -v\n```", "### Level 2: B\n\nLook."),
@@ -177,7 +177,7 @@ plan/prp.json: 1 gate
     expect(await check(".")).toEqual({ code: 3, stdout: "", stderr: `waymark: No PRP is in ${cwd}.\n` });
   });
 
-  it("fits 80 columns and has no control characters, whatever the PRP has", async () => {
+  it("fits 80 columns and has no control characters, whatever the PRP contains", async () => {
     const long = `echo ${"很长".repeat(60)} ${"x".repeat(200)} ${"word ".repeat(40)}`;
     const { check } = await folderWith({
       "PRP.md": prp(`### Level 1: ${"标题".repeat(50)}\n\n\`\`\`bash\n\t${long}\nprintf '\u001b[2J\u202e'\n\`\`\``),
@@ -249,7 +249,7 @@ describe("waymark prp run", () => {
     );
   });
 
-  it("runs a PRP that is JSON, and each gate of a level that comes twice", async () => {
+  it("runs a PRP in JSON, and each gate of a repeated level", async () => {
     const validationGates = [
       { level: 1, command: "echo one >> log" },
       { level: "L1", command: "echo two >> log" },
@@ -267,7 +267,7 @@ describe("waymark prp run", () => {
 
 const GOOD = prp("### Level 1: A\n\n```sh\ntrue\n```");
 
-/** Its first gate's heading is in line 7. */
+/** The first gate's heading is in line 7. */
 function prp(...gates: readonly string[]): string {
   return `# Make it\n\n**PRP ID**: P1.M1\n\n## Validation Loop\n\n${gates.join("\n\n")}\n`;
 }

@@ -44,7 +44,7 @@ describe("waymark prp", () => {
     expect(log()).toEqual(["coder", "gate-1", "gate-2", "gate-2"]);
   });
 
-  it("says of a PRP that is being executed that it is, and not that --resume would help", async () => {
+  it("says that a PRP is being executed, and not that --resume would help", async () => {
     const { cwd, run } = await project();
     const child = start({ cwd }, ["prp", "run", "PRP.md", "--coder", "./agent", "--session", "session"]);
     const ended = once(child, "exit");
@@ -62,7 +62,7 @@ describe("waymark prp", () => {
     await ended;
   });
 
-  it("says at Ctrl-C that it paused, and the line that continues it", async () => {
+  it("says at Ctrl-C that it paused, and the command that continues it", async () => {
     const { cwd, status, log, write, interrupted } = await project();
     const said: string[] = [];
     expect(await interrupted("SIGINT", said, "--task", "it's mine", "--restart")).toEqual([null, "SIGINT"]);
@@ -74,7 +74,7 @@ describe("waymark prp", () => {
     expect(log()).toEqual(["coder", "gate-1", "gate-2", "gate-2"]);
   });
 
-  it("tells of a run in lines of JSON, the last one of which says how it ended", async () => {
+  it("reports a run in lines of JSON, the last of which says how it ended", async () => {
     const { cwd, run, write } = await project();
     write("go");
     writeFileSync(join(cwd, "agent"), `${AGENT}echo "$PWD" >&2\n`);
@@ -115,7 +115,7 @@ describe("waymark prp", () => {
     expect([code, eventsIn(stdout).at(-1)]).toMatchObject([exitCode, { type: "ended", ...ending }]);
   });
 
-  it("sets checkpoints that can't be read aside at --restart, says so, and begins anew", async () => {
+  it("sets unreadable checkpoints aside at --restart, says so, and starts over", async () => {
     const { cwd, run, log, unfinished, write } = await project();
     await unfinished();
     const folder = join(cwd, "session", "artifacts", "P1.M1");
@@ -165,7 +165,7 @@ describe("waymark prp", () => {
     );
   });
 
-  it("resumes a PRP whose boxes and prose have changed since its checkpoint, without the gates that have passed", async () => {
+  it("resumes a PRP whose boxes and prose have changed since its checkpoint, without the passed gates", async () => {
     const { cwd, run, log, write, interrupted } = await project();
     writeFileSync(join(cwd, "PRP.md"), `${readFileSync(join(cwd, "PRP.md"), "utf8")}\n- [ ] Made\n`);
     expect(await interrupted("SIGKILL")).toEqual([null, "SIGKILL"]);
@@ -203,7 +203,7 @@ describe("waymark prp", () => {
       2,
       /--resume.* cannot be used with .*--restart/,
     ],
-    ["a timeout that is none", ["run", "PRP.md", "--coder", "true", "--gate-timeout", "soon"], 2, /duration/],
+    ["an invalid timeout", ["run", "PRP.md", "--coder", "true", "--gate-timeout", "soon"], 2, /duration/],
     ["an unknown command", ["stat"], 2, /status/],
   ])("refuses %s", async (_what, args, exitCode, message) => {
     const { cwd } = await project();
@@ -227,7 +227,7 @@ describe("waymark prp", () => {
     expect(log()).toEqual(before);
   });
 
-  it("says that a gate has run that was added after a PRP was complete", async () => {
+  it("says that it ran a gate that was added after a PRP was complete", async () => {
     const { cwd, run, write } = await project();
     write("go");
     await run();
@@ -241,7 +241,7 @@ describe("waymark prp", () => {
     expect([passed.code, passed.stdout]).toEqual([0, expect.stringContaining("Complete, after 0 fix attempts.")]);
   });
 
-  it("refuses JSON that is no PRP document, and a section of JSON", async () => {
+  it("refuses JSON that isn't a PRP document, and a section of JSON", async () => {
     const { cwd } = await project();
     writeFileSync(join(cwd, "q.json"), '{"a":1}');
     const run = (...more: string[]) => waymark({ cwd }, ["prp", "run", "q.json", "--coder", "true", ...more]);

@@ -5,7 +5,7 @@ import { createInterface } from "node:readline";
 import { tempFolder } from "../support/temp-folder.js";
 import { start, waymark } from "./waymark.js";
 
-/** Notes that it was asked, and makes what the first gate looks for. */
+/** Notes that it was asked, and makes the file that the first gate looks for. */
 export const AGENT = `#!/bin/sh
 cat > prompt
 echo coder >> log
@@ -13,7 +13,7 @@ touch made
 echo '{"result":"success","message":"done"}'
 `;
 
-/** A folder with a PRP of two gates, the second of which waits for ever until there is a file \`go\`. */
+/** A folder with a PRP of two gates. The second waits for ever until there is a file `go`. */
 export async function project() {
   const cwd = await tempFolder();
   const gates = [
@@ -29,12 +29,12 @@ export async function project() {
     status: (...args: string[]) => waymark({ cwd }, ["prp", "status", "--session", "session", ...args]),
     log: () => readFileSync(join(cwd, "log"), "utf8").trim().split("\n"),
     write: (name: string) => writeFileSync(join(cwd, name), ""),
-    /** Runs it with a coder that gives up, which leaves an unfinished task. */
+    /** Runs the PRP with a coder that gives up, which leaves an unfinished task. */
     async unfinished(): Promise<void> {
       const coder = `echo '{"result":"error","message":"no idea"}'`;
       await waymark({ cwd }, ["prp", "run", "PRP.md", "--coder", coder, "--session", "session"]);
     },
-    /** Starts it, and ends it by a signal in the middle of gate 2. `said` gets what is on stderr. */
+    /** Starts the command, and ends it by a signal in the middle of gate 2. `said` collects stderr. */
     async interrupted(signal: NodeJS.Signals, said: string[] = [], ...args: string[]): Promise<unknown[]> {
       const child = start({ cwd }, [...run, ...args], { stdio: ["ignore", "pipe", "pipe"] });
       const ended = once(child, "exit");
@@ -43,7 +43,7 @@ export async function project() {
       for await (const line of createInterface({ input: child.stdout })) {
         if (line !== "waiting" && line !== "stopping") continue;
         child.kill(signal);
-        // Its orphan may hold the pipe open.
+        // An orphan of the command may hold the pipe open.
         if (signal === "SIGKILL") break;
       }
       return ended;

@@ -15,7 +15,7 @@ describe("waymark prp", () => {
     expect(log()).toEqual(["coder", "gate-1", "gate-2", "coder", "gate-1", "gate-2"]);
   });
 
-  it("says at SIGHUP, too, that it paused, and the line that continues it", async () => {
+  it("says at SIGHUP, too, that it paused, and the command that continues it", async () => {
     const { cwd, log, write, interrupted } = await project();
     const said: string[] = [];
     await interrupted("SIGHUP", said, "--task", "it's mine", "--restart");
@@ -28,7 +28,7 @@ describe("waymark prp", () => {
 
   it("ends at once at a second Ctrl-C, and says what that may cost", async () => {
     const { cwd, status, interrupted } = await project();
-    // The second one comes later than npm would send the first one again.
+    // The second signal comes too late to be npm's repetition of the first.
     const stubborn = "#!/bin/sh\ntrap 'sleep 0.3; echo stopping; sleep 600' TERM; echo waiting; sleep 600 & wait\n";
     writeFileSync(join(cwd, "agent"), stubborn, { mode: 0o755 });
     const said: string[] = [];
@@ -39,7 +39,7 @@ describe("waymark prp", () => {
     expect((await status()).stdout).toMatch(/P1\.M1 +died/);
   });
 
-  it("goes on when nobody reads its lines of JSON any more", async () => {
+  it("continues when nobody reads its lines of JSON any more", async () => {
     const { cwd, log, write } = await project();
     write("go");
     const child = start({ cwd }, ["prp", "run", "PRP.md", "--coder", "./agent", "--json"], {

@@ -1,4 +1,4 @@
-// What waymark prune shows is what it removes after the answer, though it doesn't keep the plans meanwhile.
+// waymark prune removes exactly the shown plan after the answer, even though it doesn't keep the plans meanwhile.
 import { Writable } from "node:stream";
 import { describe, expect, it } from "vitest";
 import { CheckpointManager, type RetentionPlan } from "waymark";
@@ -8,7 +8,7 @@ import { Output } from "../../cli/src/output.js";
 import { PlanTable } from "../../cli/src/prune/plan-table.js";
 import { PolicyPlans } from "../../cli/src/prune/plans.js";
 
-/** Two tasks of four checkpoints, and the plans that keep two of each, shown. */
+/** Two tasks of four checkpoints, and the shown plans, which keep two of each. */
 async function shownPlans() {
   const storage = new MemoryAdapter();
   const manager = new CheckpointManager({ storage });
@@ -28,7 +28,7 @@ const removedBy = (plans: readonly RetentionPlan[]) =>
   plans.map(({ taskId, remove }) => [taskId, ...remove.map(({ checkpoint }) => checkpoint.sequence)]);
 
 describe("the plans of a policy", () => {
-  it("are the same after more was saved and completed", async () => {
+  it("stay the same after more saves and completions", async () => {
     const { manager, plans, shown } = await shownPlans();
     await manager.save("a", "new");
     await manager.save("c", "new");
@@ -41,7 +41,7 @@ describe("the plans of a policy", () => {
     expect(agreed[0]).toEqual(shown[0]);
   });
 
-  it("remove what is left of it if somebody has removed some of it", async () => {
+  it("remove the rest of their checkpoints if somebody has removed some", async () => {
     const { manager, plans, shown } = await shownPlans();
     await manager.remove("a", shown[0]!.remove[0]!.checkpoint.id);
     expect(removedBy(await allOf(plans.agreed()))).toEqual([
@@ -50,7 +50,7 @@ describe("the plans of a policy", () => {
     ]);
   });
 
-  it("are outdated, and remove nothing else, if one that stays is gone", async () => {
+  it("are outdated, and remove nothing else, if a kept checkpoint is gone", async () => {
     const { manager, plans, shown } = await shownPlans();
     await manager.remove("b", shown[1]!.keep[0]!.checkpoint.id);
     const agreed = plans.agreed();
@@ -84,13 +84,13 @@ describe("a plan on a terminal", () => {
     return text.trimEnd().split("\n").slice(1);
   }
 
-  it("is whole if it is short, or if all rows are asked for", async () => {
+  it("is shown whole if it is short, or if all rows are requested", async () => {
     expect(await linesOf(1)).toHaveLength(1);
     expect(await linesOf(21)).toHaveLength(21);
     expect(await linesOf(300, true)).toHaveLength(300);
   });
 
-  it.each([22, 300])("of %i rows is its first and its last ten", async (rows) => {
+  it.each([22, 300])("of %i rows shows its first and its last ten", async (rows) => {
     const lines = await linesOf(rows);
     expect(lines).toHaveLength(21);
     expect(lines[10]).toContain(`… ${rows - 20} more rows; --all-rows shows them`);

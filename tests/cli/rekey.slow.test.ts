@@ -12,7 +12,7 @@ const COUNT = 8;
 
 const SDK = pathToFileURL(join(import.meta.dirname, "..", "..", "dist", "src", "index.js")).href;
 
-/** A configuration whose keys are both there; `signal` is sent to the process itself at the encryption of that number. */
+/** A configuration with both keys. At the encryption with that number, the process sends itself `signal`. */
 function configure(
   cwd: string,
   { signal, at = 0, keys = "old, current" } = {} as { signal?: string; at?: number; keys?: string },
@@ -31,7 +31,7 @@ function configure(
   writeFileSync(join(cwd, "waymark.config.mjs"), source);
 }
 
-/** A store with plain checkpoints, some under the old key, and one under the current one. */
+/** A store with plain checkpoints, some under the old key, and one under the current key. */
 async function mixedPlace(url: string) {
   const place = await newPlace(url);
   await place.manager.close();
@@ -67,7 +67,7 @@ async function statesByCurrentKey(cwd: string, url: string) {
 const ALL = [2, 4, 6, 8, 1, 3, 5, 7].map((n) => ({ n }));
 
 describe.each(["files:store", "tasks:store", "sqlite:store.db"])("waymark rekey of %s", (url) => {
-  it("brings everything under the current key, in one run", async () => {
+  it("encrypts everything under the current key, in one run", async () => {
     const { cwd, run } = await mixedPlace(url);
     configure(cwd);
     expect(await run("rekey")).toEqual({
@@ -105,9 +105,9 @@ describe.each(["files:store", "tasks:store", "sqlite:store.db"])("waymark rekey 
       stdout += text;
     });
     const [code, signal] = await once(child, "close");
-    // As it would have ended without a listener: a shell shows 130.
+    // The exit code as without a listener: a shell shows 130.
     expect([code, signal]).toEqual([null, "SIGINT"]);
-    // A signal takes its time to arrive: one or two more may have been rewritten by then.
+    // A signal takes some time to arrive, so one or two more may have been rewritten by then.
     const [, rewritten, left] =
       /^Rekeyed (\d) .*\nStopped: (\d) checkpoints left\. Run it again to continue\.\n$/.exec(stdout) ?? [];
     expect([Number(rewritten) + Number(left), Number(left) > 2], stdout).toEqual([COUNT, true]);
@@ -116,7 +116,7 @@ describe.each(["files:store", "tasks:store", "sqlite:store.db"])("waymark rekey 
     expect(await statesByCurrentKey(cwd, url)).toEqual(ALL);
   });
 
-  it("is copied, exported and imported without any key, as it is", async () => {
+  it("is copied, exported and imported unchanged without any key", async () => {
     const { cwd, run, place } = await mixedPlace(url);
     const records = await recordsOf(cwd, url);
     expect((await run("copy", "--to", "sqlite:copy.db")).stdout).toContain("8 of 8 identical");
@@ -133,9 +133,9 @@ describe.each(["files:store", "tasks:store", "sqlite:store.db"])("waymark rekey 
   });
 });
 
-// The configuration imports the built package, and the command must know its error classes: so it runs built, too.
+// The configuration imports the built package, and the command must know its error classes. So the built command runs.
 describe("waymark rekey", () => {
-  it("names what no key opens, does the rest, and fails", async () => {
+  it("names checkpoints that no key opens, does the rest, and fails", async () => {
     const { cwd, place } = await mixedPlace("sqlite:store.db");
     configure(cwd, { keys: "current" });
     const { code, stdout, stderr } = await waymarkProcess(place, ["rekey"]);
@@ -144,7 +144,7 @@ describe("waymark rekey", () => {
     expect(stderr).toMatch(/5 checkpoints not rewritten, for the reasons above\. Keep the old keys/);
   });
 
-  it("gives programs the counts, and what no key opens", async () => {
+  it("gives programs the counts, and the checkpoints that no key opens", async () => {
     const { cwd, place } = await mixedPlace("sqlite:store.db");
     configure(cwd, { keys: "current" });
     const { code, stdout } = await waymarkProcess(place, ["rekey", "--json", "--prefix", "task-0"]);

@@ -1,8 +1,8 @@
-// The command speaks of runs and their steps.
+// The command shows runs and their steps.
 import { expect, it } from "vitest";
 import { newPlace, waymark } from "./waymark.js";
 
-/** A task whose run failed in its first attempt and was stopped in the second. */
+/** A task whose run failed in its first attempt and was stopped in its second. */
 async function placeWithRun() {
   const place = await newPlace();
   const { manager } = place;
@@ -26,7 +26,7 @@ async function placeWithRun() {
   return place;
 }
 
-it("tasks, list and resume name the step that a run has come to", async () => {
+it("tasks, list and resume name a run's last step", async () => {
   const { run } = await placeWithRun();
   expect((await run("tasks")).stdout).toContain("Run failed after model 2");
   expect((await run("resume")).stdout).toMatch(/agent +Run failed after model 2 \(asked\) .* the model is overloaded/);
@@ -35,7 +35,7 @@ it("tasks, list and resume name the step that a run has come to", async () => {
   expect(stdout).toContain("planned");
 });
 
-it("tasks names the step that a killed run has finished last, and how long it took", async () => {
+it("tasks names the last step that a killed run has finished, and how long it took", async () => {
   const { manager, run } = await newPlace();
   await manager.run("t", async (step) => {
     await step.step("model", () => 1);
@@ -81,7 +81,7 @@ it("list --timeline says so if there is no run", async () => {
   });
 });
 
-it("fork keeps a run, which goes on from there", async () => {
+it("fork keeps a run, which continues from there", async () => {
   const { manager, run } = await newPlace();
   const ran: string[] = [];
   const program = (taskId: string) =>
@@ -97,7 +97,7 @@ it("fork keeps a run, which goes on from there", async () => {
   expect(ran).toEqual(["a", "between", "c"]);
 });
 
-it("copy, and export with import, move a run to another storage, where it goes on", async () => {
+it("copy, and export with import, move a run to another storage, where it continues", async () => {
   const { cwd, manager, run, open } = await newPlace();
   const ran: string[] = [];
   const program = (on: typeof manager, isLast = true) =>

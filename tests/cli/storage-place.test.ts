@@ -7,7 +7,7 @@ import { storagePlace } from "../../cli/src/storage-place.js";
 import { tempFolder } from "../support/temp-folder.js";
 
 describe("storagePlace", () => {
-  it("says what kind of storage there is, whichever kind is asked for", async () => {
+  it("says which kind of storage there is, whichever kind is requested", async () => {
     const relativeTo = await tempFolder();
     for (const scheme of ["files", "tasks", "sqlite"] as const) {
       const manager = new CheckpointManager({ storage: openStorage(`${scheme}:of-${scheme}`, { relativeTo }) });
@@ -21,7 +21,7 @@ describe("storagePlace", () => {
     }
   });
 
-  it("gives the kind that is asked for when there are several", async () => {
+  it("gives the requested kind if there are several", async () => {
     const relativeTo = await tempFolder();
     for (const scheme of ["files", "tasks"] as const) {
       const manager = new CheckpointManager({ storage: openStorage(`${scheme}:both`, { relativeTo }) });
@@ -32,7 +32,7 @@ describe("storagePlace", () => {
     expect(await storagePlace("tasks:both", { relativeTo })).toMatchObject({ holds: "tasks" });
   });
 
-  it("still knows a task of which only the numbering is left", async () => {
+  it("still recognizes a task of which only the numbering is left", async () => {
     const relativeTo = await tempFolder();
     const manager = new CheckpointManager({ storage: openStorage("files:store", { relativeTo }) });
     const { id } = await manager.save("t", 1);
@@ -53,7 +53,7 @@ describe("storagePlace", () => {
     }
   });
 
-  it("knows a text file, and takes neither an empty file nor a damaged database for one", async () => {
+  it("recognizes a text file, and takes neither an empty file nor a damaged database for one", async () => {
     const relativeTo = await tempFolder();
     const manager = new CheckpointManager({ storage: openStorage("sqlite:database", { relativeTo }) });
     await manager.save("t", 1);
@@ -71,7 +71,7 @@ describe("storagePlace", () => {
     }
   });
 
-  it("fails, and doesn't guess, when it can't look", async () => {
+  it("fails instead of guessing if it can't read the place", async () => {
     const relativeTo = await tempFolder();
     writeFileSync(join(relativeTo, "file"), "");
     await expect(storagePlace("files:file/store", { relativeTo })).rejects.toThrow(/Could not look for a storage/);

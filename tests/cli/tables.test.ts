@@ -1,4 +1,4 @@
-// How tables look on a terminal: how many rows it gets, and what a narrow one shows.
+// Tables on a terminal: how many rows they have, and how a narrow terminal shows them.
 import { describe, expect, it } from "vitest";
 import { newPlace, type Place, waymark } from "./waymark.js";
 

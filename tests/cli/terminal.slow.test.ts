@@ -1,4 +1,4 @@
-// Under a pseudo-terminal, as `script` of util-linux gives one: skipped, with the reason in the name, where there is none.
+// Runs under a pseudo-terminal of util-linux's `script`. Skipped without it, with the reason in the name.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
@@ -13,14 +13,14 @@ type Answer = readonly [RegExp, string | (() => Promise<string>)];
 interface TerminalOptions {
   readonly columns?: number;
   readonly answer?: Answer;
-  /** Typed in after the first one. */
+  /** Typed in after the first answer. */
   readonly next?: Answer;
   readonly env?: NodeJS.ProcessEnv;
-  /** What runs the command. */
+  /** The shell line that runs the command. */
   readonly waymark?: string;
 }
 
-/** Runs the command on a terminal of that many columns; each answer is typed in once its question is there. */
+/** Runs the command on a terminal of that many columns. Each answer is typed once its question appears. */
 async function onTerminal(place: Place, command: string, options: TerminalOptions = {}) {
   const { columns = 100, waymark = `"${process.execPath}" "${WAYMARK}"` } = options;
   const line = `stty cols ${columns} rows 30; ${waymark} ${command}`;
@@ -53,8 +53,8 @@ async function filled() {
   return place;
 }
 
-describe.skipIf(!hasScript)("on a terminal (skipped where there is no `script` of util-linux)", () => {
-  it("colours tables, cuts them to its width, and gives labels no power over it", async () => {
+describe.skipIf(!hasScript)("on a terminal (skipped without `script` of util-linux)", () => {
+  it("colours tables, cuts them to the terminal's width, and escapes control characters in labels", async () => {
     const { place, manager } = await filled();
     await manager.close();
     const { code, screen } = await onTerminal(place, "list build-42", { columns: 70 });
@@ -105,7 +105,7 @@ describe.skipIf(!hasScript)("on a terminal (skipped where there is no `script` o
     expect((await onTerminal(place, "list build-42", { env: { NO_COLOR: "1" } })).screen).not.toContain("\u001b[3");
   });
 
-  it("shows a progress bar for long work, and leaves the screen to the answer", async () => {
+  it("shows a progress bar for long work, and clears it before the answer", async () => {
     const { place, manager } = await filled();
     await manager.close();
     const { code, screen } = await onTerminal(place, "copy --to files:to");
@@ -143,7 +143,7 @@ describe.skipIf(!hasScript)("on a terminal (skipped where there is no `script` o
     await manager.close();
   });
 
-  it("removes what it has shown, though more was saved while it asked", async () => {
+  it("removes the shown checkpoints, even if more were saved while it asked", async () => {
     const { place, manager } = await filled();
     const later = async () => {
       for (let n = 31; n <= 35; n++) await manager.save("build-42", { n });
@@ -175,7 +175,7 @@ describe.skipIf(!hasScript)("on a terminal (skipped where there is no `script` o
     await manager.close();
   });
 
-  it("shows a feature's workstreams as lines where the screen has fewer rows", async () => {
+  it("shows a feature's workstreams as lines if the screen has fewer rows", async () => {
     const place = await newPlace();
     const steps = Array.from({ length: 29 }, (_, n) => ({ id: `step-${n}`, command: `echo done-${n}` }));
     writeFileSync(join(place.cwd, "plan.json"), JSON.stringify({ workstreams: steps }));
@@ -223,7 +223,7 @@ describe.skipIf(!hasScript)("on a terminal (skipped where there is no `script` o
   it("ends a feature at once at a second Ctrl-C, says what that may cost, and leaves the cursor as it was", async () => {
     const { place, manager } = await newPlace();
     await manager.close();
-    // The second one comes later than npm would send the first one again.
+    // The second signal comes too late to be npm's repetition of the first.
     const command = "trap 'sleep 0.3; echo stopping; sleep 600' TERM; echo waiting; sleep 600 & wait";
     writeFileSync(join(place.cwd, "plan.json"), JSON.stringify({ workstreams: [{ id: "a", command }] }));
     const { code, screen } = await onTerminal(place, "oneshot F01 --plan plan.json", {
@@ -259,7 +259,7 @@ describe.skipIf(!hasScript)("on a terminal (skipped where there is no `script` o
     expect(final).not.toContain("Pausing");
   });
 
-  it("pauses a feature at Ctrl-C under npx, which may pass it on once more", async () => {
+  it("pauses a feature at Ctrl-C under npx, which may repeat the signal", async () => {
     const { place, manager } = await newPlace();
     await manager.close();
     const workstreams = [{ id: "a", command: "echo waiting; exec sleep 600" }];
@@ -268,7 +268,7 @@ describe.skipIf(!hasScript)("on a terminal (skipped where there is no `script` o
     symlinkSync(WAYMARK, join(place.cwd, "node_modules", ".bin", "waymark"));
     const { code, screen } = await onTerminal(place, "oneshot F01 --plan plan.json", {
       waymark: "npx waymark",
-      // It becomes the command, as the shell of many systems does; so npm's own child is the command.
+      // `exec` makes the shell become the command, as many systems' shells do, so that npm's own child is the command.
       env: { npm_config_script_shell: "bash" },
       answer: [/› waiting/, "\u0003"],
     });
@@ -276,7 +276,7 @@ describe.skipIf(!hasScript)("on a terminal (skipped where there is no `script` o
     expect(screen).toContain("Paused. Continue with: waymark oneshot F01 --plan plan.json --resume\n");
   });
 
-  it("says at Ctrl-C that a PRP paused, and the line that continues it", async () => {
+  it("says at Ctrl-C that a PRP paused, and the command that continues it", async () => {
     const { place, manager } = await newPlace();
     await manager.close();
     const gate = "### Level 1: Slow\n\n```sh\nexec sleep 600\n```";

@@ -1,4 +1,4 @@
-// verify and repair: what they find, show, ask, change, and exit with.
+// verify and repair: their findings, output, questions, changes and exit codes.
 import { once } from "node:events";
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -9,7 +9,7 @@ import { newPlace, start, waymark, wholeUrl } from "./waymark.js";
 
 const SQLITE = pathToFileURL(join(import.meta.dirname, "..", "..", "dist", "adapters", "sqlite", "sqlite.js")).href;
 
-/** A store of files with three checkpoints, the newest of which is damaged. */
+/** A store of files with three checkpoints, the newest of them damaged. */
 async function damagedPlace() {
   const { cwd, manager, run } = await newPlace("files:store", {
     createId: ({ stage }) => `id-${stage}`,
@@ -33,7 +33,7 @@ it("verify says that nothing is wrong, and exits with 0", async () => {
   });
 });
 
-it("verify shows what it finds, and exits with 1; --quick leaves payloads unread; --json is for programs", async () => {
+it("verify shows its findings, and exits with 1; --quick doesn't read payloads; --json is for programs", async () => {
   const { cwd, path, run } = await damagedPlace();
   const { code, stdout, stderr } = await run("verify");
   expect([code, stderr]).toEqual([1, ""]);
@@ -47,7 +47,7 @@ it("verify shows what it finds, and exits with 1; --quick leaves payloads unread
   ]);
 });
 
-it("repair shows its plan, changes nothing without a yes, then moves what is damaged and says what is newest", async () => {
+it("repair shows its plan, changes nothing without a yes, then moves damaged records and names the newest intact one", async () => {
   const { cwd, path, run } = await damagedPlace();
   const damaged = readFileSync(path);
   const plan = await run("repair", "--dry-run");
@@ -77,7 +77,7 @@ it("repair shows its plan, changes nothing without a yes, then moves what is dam
   });
 });
 
-it("repair exits with 1 if damage is left that it can't repair", async () => {
+it("repair exits with 1 if it can't repair some damage", async () => {
   const { cwd, run, manager } = await newPlace();
   await manager.save("build-42", { n: 1 });
   await manager.close();
@@ -145,7 +145,7 @@ it.each(["text", "--json"])(
     child.stdout?.setEncoding("utf8").on("data", (text: string) => {
       stdout += text;
     });
-    // The signal ends it, as if it had no listener: a shell shows 130.
+    // The signal ends the process as without a listener: a shell shows 130.
     expect(await once(child, "close")).toEqual([null, "SIGINT"]);
     const moved = quarantinedIn(cwd);
     expect(moved).toBe(2);

@@ -11,7 +11,7 @@ import { tempFolder } from "../support/temp-folder.js";
 /** The command as npm links it. */
 export const WAYMARK = join(import.meta.dirname, "..", "..", "cli", "bin", "waymark.js");
 
-/** Whether there is `script` of util-linux, which gives a pseudo-terminal. */
+/** Whether there is `script` of util-linux, which makes a pseudo-terminal. */
 export const hasScript = /util-linux/.test(spawnSync("script", ["--version"], { encoding: "utf8" }).stdout ?? "");
 
 /** The folder that commands run in, and their environment. */
@@ -26,7 +26,7 @@ export interface Ended {
   readonly stderr: string;
 }
 
-/** The environment without what decides about storage and colours. */
+/** The environment without the variables for storage and colours. */
 export function cleanEnv(more: NodeJS.ProcessEnv = {}): NodeJS.ProcessEnv {
   const { WAYMARK_STORAGE: _storage, NO_COLOR: _no, FORCE_COLOR: _force, ...rest } = process.env;
   return { ...rest, ...more };
@@ -37,7 +37,7 @@ export function start(place: Place, args: readonly string[], options: SpawnOptio
   return spawn(process.execPath, [WAYMARK, ...args], { cwd: place.cwd, env: cleanEnv(place.env), ...options });
 }
 
-/** Runs `waymark` as a process to its end, with no terminal anywhere: for what concerns the process, such as signals. */
+/** Runs `waymark` as a process to its end, without a terminal: for tests of the process, such as signals. */
 export async function waymarkProcess(place: Place, args: readonly string[], input = ""): Promise<Ended> {
   const child = start(place, args, { stdio: ["pipe", "pipe", "pipe"] });
   let stdout = "";
@@ -54,7 +54,7 @@ export async function waymarkProcess(place: Place, args: readonly string[], inpu
   return { code, stdout, stderr };
 }
 
-/** What a run writes with --json. */
+/** The output of a run with --json. */
 export function eventsIn(stdout: string): Record<string, unknown>[] {
   return stdout
     .trimEnd()
@@ -67,7 +67,7 @@ let last: Promise<unknown> = Promise.resolve();
 /**
  * Runs `waymark` to its end in this process. Runs of one file follow each other.
  *
- * @param columns - Standard output passes for a terminal of that width; without it there is none anywhere.
+ * @param columns - The width of a terminal that standard output pretends to be; without it, there is no terminal.
  */
 export function waymark(place: Place, args: readonly string[], input = "", columns?: number): Promise<Ended> {
   const ended = last.then(() => runHere(place, args, input, columns));
@@ -106,7 +106,7 @@ class Collected extends Writable {
   }
 }
 
-/** Runs a line that the command has printed, with the words that a shell makes of it. Gives what is on stdout. */
+/** Runs a printed line with the words that a shell makes of it. Returns its stdout. */
 export async function inShell(cwd: string, line: string, shell = "sh"): Promise<string> {
   const words = execFileSync(shell, ["-c", `waymark() { printf '%s\\0' "$@"; }; ${line}`], { cwd, encoding: "utf8" });
   const { code, stdout, stderr } = await waymark({ cwd }, words.split("\0").slice(0, -1));
@@ -125,7 +125,7 @@ export async function newPlace(url = "sqlite:checkpoints.db", options: Partial<C
   return { cwd, place, manager, run, open };
 }
 
-/** The URL of a storage as messages have it: with its whole path. */
+/** The URL of a storage as in messages: with its whole path. */
 export function wholeUrl(cwd: string, url: string): string {
   return url.replace(":", `:${cwd}/`);
 }

@@ -1,4 +1,4 @@
-// A storage that doesn't exist or is of another kind is an error: an empty answer would look true.
+// If a storage doesn't exist or is of another kind, commands fail: an empty answer would look true.
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import Database from "better-sqlite3";
@@ -23,8 +23,8 @@ const READING = [
   ["copy", "--to", "files:backup"],
 ];
 
-describe("a storage that isn't there", () => {
-  it.each(READING)("is not found by %s: exit code 3, what was looked for, and nothing is made", async (...args) => {
+describe("a missing storage", () => {
+  it.each(READING)("is not found by %s: exit code 3, the place is named, nothing is created", async (...args) => {
     const { cwd, run, manager } = await newPlace("files:strore");
     await manager.close();
     expect(await run(...args)).toEqual({
@@ -43,7 +43,7 @@ describe("a storage that isn't there", () => {
     expect((await run("copy", "--to", "files:backup")).code).toBe(3);
   });
 
-  it("is named by its real path, where its URL has dots", async () => {
+  it("is named by its real path if its URL has dots", async () => {
     const { cwd, place, manager } = await newPlace("files:store");
     await manager.save("t", 1);
     await manager.close();
@@ -58,7 +58,7 @@ describe("a storage that isn't there", () => {
     expect(copied.stdout).toContain(`Copied 1 checkpoint to ${wholeUrl(cwd, "files:empty")}.\n`);
   });
 
-  it("is no error if it exists and is empty; copy and export say that there was nothing", async () => {
+  it("is no error if the storage exists and is empty; copy and export say that there was nothing", async () => {
     const { cwd, run, manager } = await newPlace("files:empty");
     mkdirSync(join(cwd, "empty"));
     await manager.close();
@@ -86,7 +86,7 @@ describe("a text file", () => {
     ["repair", "--yes"],
     ["import", "notes.txt"],
     ["copy", "--storage", "files:store", "--to", "sqlite:notes.txt"],
-  ])("is not a database, and not a damaged one, to %s", async (...args) => {
+  ])("is neither a database nor a damaged one for %s", async (...args) => {
     const { cwd, run, manager } = await newPlace("sqlite:notes.txt");
     mkdirSync(join(cwd, "store"));
     writeFileSync(join(cwd, "notes.txt"), NOTES);
@@ -156,8 +156,8 @@ describe("a storage of another kind", () => {
   });
 });
 
-describe("what is there, and no storage", () => {
-  it("is named by what it is, and never an empty storage", async () => {
+describe("an existing place without a storage", () => {
+  it("is named for what it is, and never counts as an empty storage", async () => {
     const { cwd, manager } = await newPlace("files:store");
     await manager.save("build-42", 1);
     await manager.close();

@@ -5,7 +5,7 @@ import { FOLDER, testBrokenAdapters, VERDICTS } from "./broken-adapters.js";
 
 const HELPERS = ["altered.js", "working-copy.js"];
 
-describe("an adapter that is wrong in one thing", () => {
+describe("an adapter with one mistake", () => {
   testBrokenAdapters();
 
   it("exists for every case, so that every case can fail", () => {

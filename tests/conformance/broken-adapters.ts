@@ -1,4 +1,4 @@
-// Adapters that are wrong in one thing, and the cases that must catch them.
+// Adapters with one mistake each, and the cases that must catch them.
 import { join } from "node:path";
 import { expect, it } from "vitest";
 import { type ConformanceCase, conformanceCases, runConformanceCase } from "waymark/conformance";
@@ -31,7 +31,7 @@ const CAPABILITIES = {
   leasing: { durable: true, multiProcess: true },
 };
 
-/** Which cases fail an adapter: all of `caughtBy`, perhaps those in `andPerhaps`, and no others. */
+/** The cases that fail an adapter: all of `caughtBy`, perhaps those in `andPerhaps`, and no others. */
 export interface Verdict {
   readonly group: keyof typeof GROUPS;
   readonly caughtBy: readonly string[];
@@ -39,13 +39,13 @@ export interface Verdict {
   readonly andPerhaps?: readonly string[];
 }
 
-/** The slowest cases. They run only for adapters that one of them catches. */
+/** The slowest cases. They run only for adapters that one of them must catch. */
 const SLOW = [
   ...["read.many", "list.many", "tasks.many", "values.task-names", "values.ids", "values.large"],
   ...["replace.survives-kill", "replace.many-processes"],
 ];
 
-/** Each module in the folder says what it does wrong. The first case listed is the one about that mistake. */
+/** Each module in the folder describes its mistake. The first case listed is the one about that mistake. */
 export const VERDICTS: Readonly<Record<string, Verdict>> = {
   "begins-anywhere": { group: "core", caughtBy: ["append.sequence", "append.tasks-apart", "remove.ids", "remove.all"] },
   "breaks-call-order": { group: "core", caughtBy: ["append.call-order"] },

@@ -33,7 +33,7 @@ function titlesFor(capabilities: ConformanceHarness["capabilities"]): string[] {
 }
 
 describe("the suite", () => {
-  it("chooses cases by the declared capabilities alone", () => {
+  it("chooses cases only by the declared capabilities", () => {
     const core = titlesFor({ durable: false, multiProcess: false });
     const durable = titlesFor({ durable: true, multiProcess: false });
     const everything = titlesFor({ durable: true, multiProcess: true });
@@ -43,14 +43,14 @@ describe("the suite", () => {
     expect(everything.filter((title) => title.startsWith("processes."))).not.toHaveLength(0);
   });
 
-  it("says what the adapter must do if the adapter throws", async () => {
+  it("names the adapter's obligation if the adapter throws", async () => {
     await expect(runCase("get.any", { newLocation: refusedLocation })).rejects.toThrow(
       "get.any: an adapter gives any checkpoint of a task by its id, even after many newer ones; " +
         "here a call failed: This location is refused.",
     );
   });
 
-  it("says what is wrong with a record that it was given as corrupt, and where that is", async () => {
+  it("says what is wrong with a corrupt record, and where it is", async () => {
     const module = new URL("../fixtures/broken-adapters/stops-at-damage.js", import.meta.url);
     const running = runCase("corrupt.any-filter", {
       module,

@@ -17,7 +17,7 @@ describe("a harness", () => {
     [{ ...harness, capabilities: undefined }, "capabilities"],
     [{ ...harness, module: 7 }, "module"],
     [{ ...harness, newLocation: "x" }, "newLocation"],
-  ])("that is wrong is refused by name, so that no case is left out unseen: %j", (wrong, culprit) => {
+  ])("with a mistake is refused by name, so that no case is silently left out: %j", (wrong, culprit) => {
     const register = () => registerConformance(runner, wrong as ConformanceHarness);
     expect(register).toThrow(TypeError);
     expect(register).toThrow(culprit);

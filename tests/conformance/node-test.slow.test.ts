@@ -6,7 +6,7 @@ import { conformanceCases } from "waymark/conformance";
 
 const FILE = fileURLToPath(new URL("../fixtures/node-test-conformance.mjs", import.meta.url));
 
-it("runs under node:test as it does here, from the build", { timeout: 300_000 }, async () => {
+it("runs from the build under node:test, as it does here", { timeout: 300_000 }, async () => {
   const { stdout } = await promisify(execFile)(process.execPath, ["--test", "--test-reporter=tap", FILE], {
     maxBuffer: 2 ** 26,
   });

@@ -1,13 +1,15 @@
 import { describe, it } from "vitest";
 import type { ConformanceRunner } from "waymark/conformance";
 
-/** A suite is in two files where another adapter's suite shows the same of what they share, or where all of it takes a minute. */
+/**
+ * A suite is split into two files if another adapter's suite covers their common part, or if the whole takes a minute.
+ */
 export type Part = "quick" | "slow";
 
-/** The cases that kill one process after another, and those that are replayed on a store that was opened again. */
+/** The cases that kill one process after another, and those that repeat on a reopened store. */
 const SLOW = /killed-|survives-kill|, reopened:/;
 
-/** Runs the cases of that part alone. */
+/** Runs only the cases of that part. */
 export function runnerOf(part: Part): ConformanceRunner {
   return {
     describe,

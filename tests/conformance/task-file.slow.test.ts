@@ -1,5 +1,5 @@
 import { registerTaskFile } from "./task-file.js";
 
-// json-file, whose lock and commit are the same ones, runs the quick half in `npm test`.
+// json-file uses the same lock and commit, and runs the quick half in `npm test`.
 registerTaskFile("quick");
 registerTaskFile("slow");

@@ -11,7 +11,7 @@ import type { KeyValueStorage } from "../../examples/custom-adapter/records.js";
 import { UnstorageAdapter } from "../../examples/custom-adapter/unstorage-adapter.js";
 import { tempFolder } from "../support/temp-folder.js";
 
-/** An adapter that isn't Waymark's: examples/custom-adapter, over unstorage's driver for folders. */
+/** An adapter outside Waymark: examples/custom-adapter, over unstorage's driver for folders. */
 const harness: ConformanceHarness = {
   name: "unstorage",
   module: new URL("../../examples/custom-adapter/conformance-store.js", import.meta.url),
@@ -21,8 +21,8 @@ const harness: ConformanceHarness = {
 
 registerConformance({ describe, it }, harness);
 
-// The suite asks no more of an adapter that declares nothing. But this driver keeps what it has where nothing is
-// killed, so what the suite asks of others about reopening and damage must hold for the adapter's part in it too.
+// The adapter declares nothing, so the suite asks no more of it. But this driver keeps its data if nothing is killed.
+// So the adapter must also pass the cases about reopening and damage here.
 describe("unstorage in folders keeps more than it declares", () => {
   for (const one of conformanceCases) {
     if (one.replayed && one.about === undefined) {
@@ -32,7 +32,7 @@ describe("unstorage in folders keeps more than it declares", () => {
   }
 });
 
-describe("unstorage, where the driver fails", () => {
+describe("unstorage, if the driver fails", () => {
   const calls: Record<string, (adapter: StorageAdapter) => Promise<unknown>> = {
     append: (adapter) => adapter.append(draft("c3")),
     setStatus: (adapter) => adapter.setStatus("t", "c2", { status: "completed" }),
@@ -99,7 +99,7 @@ describe("unstorage, with a task's index damaged", () => {
   }
 });
 
-/** A storage as the adapter needs it, with a disk that can be full. */
+/** A storage as the adapter needs it, on a disk that can be full. */
 class FailingStorage implements KeyValueStorage {
   readonly values = new Map<string, string>();
   writesUntilFailure = Number.POSITIVE_INFINITY;

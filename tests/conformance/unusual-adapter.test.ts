@@ -1,11 +1,11 @@
 import { describe, it } from "vitest";
 import { registerConformance } from "waymark/conformance";
 
-// The suite asks for what the contract says, and for nothing else.
+// The suite must ask only for what the contract says.
 registerConformance(
   { describe, it },
   {
-    name: "an adapter that is right in an unusual way",
+    name: "a correct but unusual adapter",
     module: new URL("../fixtures/unusual-adapter.js", import.meta.url),
     capabilities: { durable: false, multiProcess: false },
     newLocation: () => "nowhere",

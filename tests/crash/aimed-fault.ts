@@ -3,29 +3,30 @@ import { CHANGING, namesOf, OPENING, storeIn } from "./crash-site.js";
 import type { Call, StoreKind } from "./operations.js";
 import type { SystemCall } from "./system-calls.js";
 
-/** A moment for something to go wrong: just before a system call takes effect. */
+/** A moment for a fault: just before a system call takes effect. */
 export interface Point {
-  /** As {@link namesOf} names it. */
+  /** The name that {@link namesOf} gives it. */
   readonly name: string;
   readonly call: SystemCall;
 }
 
-/** A process that something went wrong in, and the folder that its store is in. */
+/** A process with a fault, and the folder of its store. */
 export interface Attempt {
   readonly folder: string;
   readonly run: Recorded;
-  /** It went wrong at the point, and not at another call. */
+  /** Whether the fault met the point, and no other call. */
   readonly met: boolean;
 }
 
-/** How often one point is aimed at: rarely more than once, but a thread that others wake up is hard to meet. */
+/** How often to aim at one point. Once is mostly enough, but a thread that others wake up is hard to meet. */
 const AIMS = 60;
-/** By how much more the number of a call may differ from one run to the next, as far as is guessed. */
+/** How much the number of a call may differ between two runs, as an upper guess. */
 const SPREAD = 5;
 
 /**
- * Starts a process and has it killed, or a call fail, at that point, in a new folder each time, until it was met. A fault
- * may meet another call where a thread has made one more or less than in the rehearsal, as it does to wake up another.
+ * Starts a process and kills it, or makes a call fail, at that point, in a new folder each time, until the fault meets
+ * the point. It may meet another call if a thread has made one more or less than in the rehearsal, as it does to wake
+ * up another.
  */
 export async function* aimedFaults(
   kind: StoreKind,
@@ -49,7 +50,7 @@ export async function* aimedFaults(
     const met = happened && found?.ordinal === ordinal && found.thread === call.thread;
     yield { folder, run, met };
     if (met) return;
-    // Where it was this time. If it wasn't reached, its number is higher.
+    // The place of the point this time. If the fault came before it, its number is higher.
     ordinal = found?.ordinal ?? ordinal + 1 + (aim % SPREAD);
   }
 }

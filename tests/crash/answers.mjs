@@ -1,27 +1,24 @@
-// What the processes of the crash tests do with the calls that they are sent.
+// How the processes of the crash tests handle the calls that they are sent.
 import { accessSync, writeSync } from "node:fs";
 import { quarantined } from "./quarantined.mjs";
 
-/** Shows in the record of system calls, which so tells the store's own from those that came before. */
+/** A call that appears in the record of system calls, and so separates the store's calls from earlier ones. */
 export function begin() {
   try {
     accessSync("/waymark-crash-test-begins");
   } catch {
-    // There is no such file.
+    // Expected: there is no such file.
   }
 }
 
-/**
- * Makes the calls, `[method, ...arguments]` each, one after the other, and prints what each resolved to, or how it failed,
- * as a line of JSON.
- */
+/** Makes the calls, `[method, ...arguments]` each, one after another. Prints each result or error as a line of JSON. */
 export async function printAnswers(adapter, kind, folder, calls) {
   for (const [method, ...args] of calls) {
     const answer = await (method === "quarantined" ? quarantined(kind, folder) : perform(adapter, method, args)).then(
       (value) => ({ value }),
       (error) => ({ code: error.code ?? error.name, message: error.message, retryable: error.retryable }),
     );
-    // Synchronous: what is printed was acknowledged, and nothing else happened in between.
+    // Synchronous, so that each acknowledged call is printed before anything else happens.
     writeSync(1, `${JSON.stringify(answer)}\n`);
   }
 }

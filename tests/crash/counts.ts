@@ -1,8 +1,8 @@
 import { appendFileSync } from "node:fs";
 
-/** One line of what `npm run crash` prints: how often something was tried there, and how much was lost of it. */
+/** A line that `npm run crash` prints: how many attempts there were, and how much they lost. */
 interface Count {
-  /** In the words of the table: `kill points`. */
+  /** The words in the table: `kill points`. */
   readonly what: string;
   readonly store: string;
   readonly operation: string;
@@ -10,7 +10,10 @@ interface Count {
   readonly lost: number;
 }
 
-/** Tells scripts/crash.mjs, where that runs the tests: every test in this folder that tries something often counts here. */
+/**
+ * Reports a count to scripts/crash.mjs, if that runs the tests. Every test in this folder with many attempts reports
+ * here.
+ */
 export function count(line: Count): void {
   const file = process.env["WAYMARK_CRASH_COUNTS"];
   if (file !== undefined) appendFileSync(file, `${JSON.stringify(line)}\n`);

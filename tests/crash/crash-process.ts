@@ -7,13 +7,13 @@ import { plain, type StoreKind } from "./operations.js";
 import { parseRecord, type SystemCall } from "./system-calls.js";
 import type { Question } from "./verdict.js";
 
-/** scripts/crash.mjs has it in fewer files, which start faster. */
+/** scripts/crash.mjs bundles the program into fewer files, which start faster. */
 const PROGRAM = process.env["WAYMARK_CRASH_PROGRAM"] ?? fileURLToPath(new URL("program.mjs", import.meta.url));
 
-/** Far more than any takes: what hasn't ended by then never will, and its answers are missing. */
+/** Far more than any process needs. One that hasn't ended by then never will, and its answers are missing. */
 export const HANGING_MS = 120_000;
 
-/** What a call in another process resolved to, or how it failed. */
+/** The result or error of a call in another process. */
 export interface Answer {
   readonly value?: unknown;
   readonly code?: string;
@@ -23,38 +23,38 @@ export interface Answer {
 
 export interface Ended {
   readonly answers: readonly Answer[];
-  /** Of the process, its errors. */
+  /** The process's stderr. */
   readonly stderr: string;
   readonly signal: NodeJS.Signals | null;
 }
 
-/** What becomes of a system call instead of being done. */
+/** What happens instead of the system call. */
 export interface Injection {
   readonly call: Pick<SystemCall, "name" | "ordinal" | "thread">;
   readonly fault: "signal=KILL" | `error=${string}`;
 }
 
-/** What strace is to record. */
+/** What strace records. */
 export interface Recording {
   /** Names, and sets of names as strace knows them. */
   readonly calls: readonly string[];
-  /** With what was written. */
+  /** Including the written bytes. */
   readonly data?: boolean;
   readonly injection?: Injection;
   /**
-   * The thread whose calls are met. Each thread counts its own calls, and an injection meets the one that reaches the number
-   * first. So that thread makes its count run ahead, by calls that do nothing.
+   * The thread whose calls the fault must meet. Each thread counts its own calls, and an injection meets the one that
+   * reaches the number first. So that thread first makes its count run ahead, by calls that do nothing.
    */
   readonly thread: SystemCall["thread"];
 }
 
 export interface Recorded extends Ended {
   readonly all: readonly SystemCall[];
-  /** From the moment on that the program was loaded. */
+  /** Only from the moment when the program was loaded. */
   readonly ofStore: readonly SystemCall[];
 }
 
-/** Why nothing can be recorded here; `undefined` where it can. */
+/** Why nothing can be recorded here; `undefined` if it can. */
 export const noStrace = whyNoStrace();
 
 /** Makes the calls in a process of its own, on the store in that folder. */
@@ -78,11 +78,11 @@ export async function recorded(
   return { ...ended, ...parsed };
 }
 
-/** What records the program that follows it on a command line. */
+/** The strace command line that records the program after it. */
 export function straceCommand(record: string, { calls, data = false, injection }: Omit<Recording, "thread">): string[] {
   const command = ["strace", "-f", "-qq", "-xx", "-s", data ? "16777216" : "0", "-o", record];
   command.push("-e", `trace=${["access", "faccessat", "faccessat2", ...calls].map((name) => `?${name}`).join(",")}`);
-  // Makes the process stop only at what is recorded. A signal can't be injected then.
+  // Makes the process stop only at recorded calls. A signal can't be injected then.
   if (injection?.fault !== "signal=KILL") command.push("--seccomp-bpf");
   if (injection) command.push("-e", `inject=${injection.call.name}:${injection.fault}:when=${injection.call.ordinal}`);
   return command;
@@ -93,11 +93,11 @@ async function run(
   calls: readonly Question[],
   environment: NodeJS.ProcessEnv,
 ): Promise<Ended> {
-  // A group of its own, so that what strace runs ends with it.
+  // A group of its own, so that the traced program ends with strace.
   const child = spawn(command, args, { stdio: "pipe", detached: true, env: { ...process.env, ...environment } });
   const ended = once(child, "close");
   const isHanging = setTimeout(() => killGroup(child), HANGING_MS);
-  // It may have been killed before it has read its calls.
+  // The process may have been killed before it read its calls.
   child.stdin.on("error", () => undefined).end(JSON.stringify(plain(calls)));
   const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr), ended]).finally(() =>
     clearTimeout(isHanging),
@@ -106,9 +106,9 @@ async function run(
   return { answers, stderr, signal: child.signalCode };
 }
 
-/** Kills a process that was started as a group's first, and what it runs. */
+/** Kills a process that leads a group, with the whole group. */
 export function killGroup({ pid, exitCode, signalCode }: ChildProcess): void {
-  // As long as it hasn't ended, its number is nobody else's.
+  // Until the process has ended, no other process can have its number.
   if (exitCode === null && signalCode === null && pid !== undefined) process.kill(-pid, "SIGKILL");
 }
 

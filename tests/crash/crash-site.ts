@@ -25,7 +25,7 @@ import { PLACE } from "./place.js";
 import type { SystemCall } from "./system-calls.js";
 import { examination, wrongs } from "./verdict.js";
 
-/** The calls that change what is on a disk. Between two of them, it is the same whenever a process is killed. */
+/** The calls that change the disk. Between two of them, the moment of a kill doesn't matter. */
 export const CHANGING: readonly string[] = [
   ...["write", "pwrite64", "writev", "pwritev", "pwritev2", "ftruncate", "truncate", "fallocate", "copy_file_range"],
   ...["fsync", "fdatasync", "sync_file_range", "msync"],
@@ -33,19 +33,19 @@ export const CHANGING: readonly string[] = [
   ...["mkdir", "mkdirat", "rmdir", "utimensat", "chmod", "fchmod", "fchmodat"],
 ];
 
-/** Those that tell which file a descriptor is. Some of them make files. */
+/** The calls that tell which file a descriptor belongs to. Some of them create files. */
 export const OPENING: readonly string[] = ["open", "openat", "openat2", "creat", "close"];
 
-/** Whether it may leave the disk other than it was, if it succeeds; or it is the one that prints an answer. */
+/** Whether the call may change the disk if it succeeds, or prints an answer. */
 export function changes({ name, args }: SystemCall): boolean {
   return CHANGING.includes(name) || (OPENING.includes(name) && args.some((arg) => /O_CREAT|O_TRUNC/.test(arg)));
 }
 
-/** Where one operation is tried again and again, each time on a copy of the same store. */
+/** A place where one operation is tried again and again, each time on a copy of the same store. */
 export class CrashSite {
   readonly kind: StoreKind;
   readonly operation: Operation;
-  /** What the store must hold before the first call of the operation, and after each. */
+  /** The expected content of the store before the operation's first call, and after each. */
   readonly contents: readonly Contents[];
   readonly #folder: string;
   readonly #examiners: Examiner[] = [];
@@ -65,7 +65,7 @@ export class CrashSite {
     return new CrashSite(kind, operation, await expectedContents(past, operation.calls), folder);
   }
 
-  /** The store as it is before the operation, in the folder `store` of this one, if there is one yet. */
+  /** The folder with the store as it is before the operation: `store`, if there is one yet. */
   get prepared(): string {
     return join(this.#folder, "prepared");
   }
@@ -77,7 +77,7 @@ export class CrashSite {
     return copy;
   }
 
-  /** What another process finds in that copy, which it has never seen. */
+  /** Reads that copy in another process, which has never seen it. */
   async examine(copy: string): Promise<Examined> {
     const examiner = this.#idle.pop() ?? this.#startExaminer();
     const found = await examiner.ask(storeIn(copy), examination("next"));
@@ -92,12 +92,14 @@ export class CrashSite {
     return examiner;
   }
 
-  /** What is wrong with what a process has found. */
+  /** Checks a process's findings. Returns what is wrong with them. */
   verdict({ answers, stderr }: Examined, answered: number): string[] {
     return [...wrongs(answers, ...this.around(answered)), ...(stderr === "" ? [] : [stderr])];
   }
 
-  /** What the store must hold where `answered` of the calls were acknowledged, and what it may hold already. */
+  /**
+   * The content that the store must have after `answered` acknowledged calls, and the content that it may have already.
+   */
   around(answered: number): readonly [before: Contents, after: Contents] {
     const [before, after = before] = this.contents.slice(answered);
     if (before === undefined || after === undefined) throw new Error(`${answered} answers to ${this.operation.name}`);
@@ -114,7 +116,9 @@ export function storeIn(folder: string): string {
   return join(folder, "store");
 }
 
-/** Names a call the same way in every run: without process numbers and random names, and with how often it came before. */
+/**
+ * Names a call the same way in every run: without process numbers and random names, but with how often it came before.
+ */
 export function namesOf(calls: readonly SystemCall[], folder: string): Map<SystemCall, string> {
   const times = new Map<string, number>();
   const names = new Map<SystemCall, string>();
@@ -129,7 +133,7 @@ export function namesOf(calls: readonly SystemCall[], folder: string): Map<Syste
   return names;
 }
 
-/** It is about a file or folder of the store, or it is the one that prints an answer. */
+/** Whether the call is about a file or folder of the store, or prints an answer. */
 function isOn(call: SystemCall, folder: string): boolean {
   if (call.path === undefined) return call.name === "write" && call.args[0] === "1";
   return call.path.startsWith(folder);
@@ -140,8 +144,8 @@ function steady(path: string, folder: string): string {
 }
 
 /**
- * Does the work for each item, several at a time, and gives the results in order. More at a time than there are processors,
- * since a killed process may leave a lock, and the next one waits until it is stale.
+ * Does the work for each item, several at a time, and returns the results in order. It does more at a time than there
+ * are processors, because a killed process may leave a lock, and the next process waits until it is stale.
  */
 export async function forAll<Item, Result>(
   items: readonly Item[],
@@ -177,7 +181,7 @@ async function prepare(kind: StoreKind, before: Before, folder: string): Promise
     return { calls: HISTORY, damaged: DAMAGED };
   }
 
-  // Files: just before the commit. SQLite: just after it, with the log still there.
+  // On files: just before the commit. On SQLite: just after it, with the log still there.
   const rehearsal = await copied(folder);
   const what = { calls: [...CHANGING, ...OPENING], thread: "main" } as const;
   const { ofStore } = await recorded(kind, storeIn(rehearsal), [INTERRUPTED], what);
@@ -195,7 +199,7 @@ async function prepare(kind: StoreKind, before: Before, folder: string): Promise
   return { calls: call.path === undefined ? [...HISTORY, INTERRUPTED] : HISTORY, damaged: [] };
 }
 
-/** How many deltas of a database are in no bundle. */
+/** How many deltas of a database are in no bundle yet. */
 function singlesIn(folder: string): unknown {
   const database = new Database(join(folder, "checkpoints.db"));
   const count = database.prepare(`SELECT count(*) FROM waymark_payloads WHERE form = ${FORM.delta}`).pluck().get();

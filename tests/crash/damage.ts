@@ -3,14 +3,14 @@ import { join } from "node:path";
 import Database from "better-sqlite3";
 import { DAMAGED, type StoreKind } from "./operations.js";
 
-/** What each of the damaged says it was made on, and none of the others. */
+/** Changes each damaged checkpoint, whatever its content, and no other. */
 export const WRONG_DATE = "2026-01-09T03:04:05.678Z";
 const DATE = "2026-01-02T03:04:05.678Z";
 
-/** What killed processes left in a folder of files a long time ago: a stolen lock. */
+/** An old leftover of killed processes in a folder of files: a stolen lock. */
 const LEFTOVER = join("t", ".lock-stolen");
 
-/** Makes each of {@link DAMAGED} another than it was saved, in a store that nobody has open, and leaves something over. */
+/** Changes each of {@link DAMAGED} in a store that nobody has open, and leaves a leftover. */
 export function damage(kind: StoreKind, folder: string): void {
   if (kind.startsWith("sqlite")) {
     const database = new Database(join(folder, "checkpoints.db"));

@@ -8,7 +8,7 @@ import { parseRecord } from "./system-calls.js";
 const hex = (text: string) =>
   `"${[...Buffer.from(text)].map((byte) => `\\x${byte.toString(16).padStart(2, "0")}`).join("")}"`;
 
-/** The disk after a power loss that takes all that is not synced, or does the same to each of it. */
+/** The disk after a power loss that takes every unsynced change, or gives each the same fate. */
 async function leftBy(calls: (folder: string) => readonly string[], fate: Fate = "lost") {
   const folder = await tempFolder();
   mkdirSync(join(folder, "t"));
@@ -26,7 +26,7 @@ const open = (path: string) => `openat(AT_FDCWD, ${hex(path)}, O_WRONLY|O_CREAT|
 const write = (text: string) => `write(5, ${hex(text)}, ${text.length}) = ${text.length}`;
 const syncFolder = (path: string) => [`openat(AT_FDCWD, ${hex(path)}, O_RDONLY) = 6`, "fsync(6) = 0", "close(6) = 0"];
 
-describe("the model of a disk that forgets", () => {
+describe("the model of a forgetful disk", () => {
   it("loses the name of a file whose data was synced, until its folder is", async () => {
     const made = (folder: string) => [open(join(folder, "t/new")), write("new"), "fsync(5) = 0", "close(5) = 0"];
     expect(await leftBy(made)).not.toHaveProperty("t/new");
@@ -54,7 +54,7 @@ describe("the model of a disk that forgets", () => {
     expect(synced).toEqual({ "": undefined, t: undefined, "t/old": "new" });
   });
 
-  it("covers by an fsync what was written before it began, and not what was written while it ran", async () => {
+  it("syncs the writes from before an fsync began, and not those while it ran", async () => {
     const left = await leftBy((folder) => [
       open(join(folder, "t/new")),
       ...syncFolder(join(folder, "t")),
@@ -81,7 +81,7 @@ describe("the model of a disk that forgets", () => {
     expect(left).toHaveProperty(["t/new"], "new");
   });
 
-  it("leaves in doubt for ever what an fsync has failed on, and not what was only interrupted", async () => {
+  it("leaves a change in doubt for ever after a failed fsync, but not after an interrupted one", async () => {
     const failingWith = (error: string) => (folder: string) => [
       open(join(folder, "t/new")),
       ...syncFolder(join(folder, "t")),

@@ -2,12 +2,12 @@ import { lstatSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "
 import { basename, dirname, join, relative, sep } from "node:path";
 import type { SystemCall } from "./system-calls.js";
 
-/** What a power loss makes of a change that was not synced. `torn`: the first half of it, in sectors. */
+/** What a power loss does to an unsynced change. `torn`: half of it is kept, in sectors. */
 export type Fate = "kept" | "lost" | "zeros" | "torn";
 
 interface Inode {
   readonly isFolder: boolean;
-  /** As it was on the disk when the model began. */
+  /** The content on the disk when the model began. */
   readonly content: Buffer;
   readonly names: ReadonlyMap<string, Inode>;
 }
@@ -20,13 +20,13 @@ interface Change {
     | { readonly kind: "size"; readonly size: number }
     | { readonly kind: "names"; readonly names: readonly (readonly [string, Inode | undefined])[] };
   /**
-   * `unsynced`: it is on the disk or not, as it happens. `synced`: it is there. `doomed`: an fsync has failed on it,
-   * and whether it is there stays open for ever: a later fsync succeeds without writing it.
+   * `unsynced`: it may be on the disk or not. `synced`: it is there. `doomed`: an fsync has failed on it, and whether
+   * it is there stays open for ever, because a later fsync succeeds without writing it.
    */
   state: "unsynced" | "synced" | "doomed";
 }
 
-/** A descriptor: where the next `write` of a process goes. */
+/** A descriptor, and where the process's next `write` goes. */
 interface Descriptor {
   readonly inode: Inode;
   offset: number;
@@ -57,26 +57,28 @@ export class DiskModel {
   /** The names as processes see them. */
   readonly #names = new Map<Inode, Map<string, Inode>>();
   #descriptors = new Map<string, Descriptor>();
-  /** How many changes there were when a sync began that hasn't ended. */
+  /** The number of changes when each sync under way began. */
   readonly #syncing = new Map<SystemCall, number>();
 
   /**
-   * @param folder - What the calls name.
-   * @param prepared - What was in it before the first call, all of it on the disk. Default: what is there now.
+   * @param folder - The folder that the calls name.
+   * @param prepared - Its content before the first call, all of it on the disk. Default: its content now.
    */
   constructor(folder: string, prepared = folder) {
     this.#folder = folder;
     this.#root = this.#load(prepared);
   }
 
-  /** Does the process's calls, in the order in which they took effect, and pauses after each that changed something. */
+  /**
+   * Applies the process's calls in the order in which they took effect, and pauses after each that changed something.
+   */
   *run(calls: readonly SystemCall[]): Generator<SystemCall, void, void> {
     this.#descriptors = new Map();
     const moments = calls.flatMap((call) => [
       { at: call.begun, isEnd: false, call },
       ...(call.ended === undefined ? [] : [{ at: call.ended, isEnd: true, call }]),
     ]);
-    // A call of one line begins and ends there, in this order.
+    // A call on one line begins and ends there, in this order.
     for (const { isEnd, call } of moments.toSorted((a, b) => a.at - b.at)) {
       if (!isEnd) {
         if (/^f(data)?sync$/.test(call.name)) this.#syncing.set(call, this.#changes.length);
@@ -91,7 +93,7 @@ export class DiskModel {
   }
 
   /**
-   * The disk after a power loss, as text that two equal disks share, and as files.
+   * The disk after a power loss, as a text that is the same for equal disks, and as files.
    *
    * @param fates - Of the open changes, in order.
    */
@@ -114,7 +116,7 @@ export class DiskModel {
     return new Disk(this.#root, contents, names);
   }
 
-  /** What each open change is about: data or names. */
+  /** For each open change: whether it is about data or names. */
   openKinds(): readonly ("data" | "names")[] {
     return this.#changes
       .filter(({ state }) => state !== "synced")
@@ -129,7 +131,7 @@ export class DiskModel {
     return inode;
   }
 
-  /** @returns Whether the disk may be another one now. */
+  /** @returns Whether the disk may have changed. */
   #end(call: SystemCall): boolean {
     const { name, args, result, error } = call;
     const begun = this.#syncing.get(call);
@@ -161,7 +163,7 @@ export class DiskModel {
 
   #write({ name, args, data }: SystemCall, length: number): boolean {
     const descriptor = this.#descriptors.get(args[0] ?? "");
-    // Something else: an answer, or a word to another thread.
+    // The call is about something else: an answer, or a signal to another thread.
     if (descriptor === undefined) return args[0] === "1";
     if (data === undefined) throw new Error(`What ${name} wrote was not recorded.`);
     const at = name === "write" ? descriptor.offset : Number(args[3]);
@@ -228,7 +230,7 @@ export class DiskModel {
   }
 }
 
-/** What is on a disk after a power loss. */
+/** The content of a disk after a power loss. */
 export class Disk {
   readonly #root: Inode;
   readonly #contents: ReadonlyMap<Inode, Buffer>;

@@ -13,10 +13,10 @@ import { wrongs } from "./verdict.js";
 
 const ERRORS = ["EIO", "ENOSPC", "EINTR"] as const;
 
-/** Whatever may fail for want of room, or because of the disk. */
+/** The errors of a lack of space, or of the disk. */
 const FAILING = /^(p?write(64)?|f(data)?sync|ftruncate|rename(at2?)?|link(at)?|mkdir(at)?|unlink(at)?|rmdir)$/;
 
-/** A file is made all the same after an interruption: the call begins again. */
+/** After an interruption, a file is created all the same, because the call begins again. */
 const ERRORS_OF_MAKING = ["EIO", "ENOSPC"] as const;
 
 interface Fault extends Point {
@@ -55,7 +55,7 @@ async function rehearse(site: CrashSite): Promise<Fault[]> {
     const { ofStore } = await recorded(site.kind, storeIn(copy), site.operation.calls, { calls, thread });
     for (const [call, name] of namesOf(ofStore, copy)) {
       if (call.thread !== thread || call.path === undefined) continue;
-      // SQLite makes room for its shared memory by eight writes alike, of one byte each: the first stands for them.
+      // SQLite makes room for its shared memory by eight equal writes of one byte each: the first stands for all.
       if (call.path.endsWith("-shm") && !name.endsWith("(1)")) continue;
       faults.push(...errorsOf(call).map((error) => ({ name, call, error })));
     }
@@ -69,7 +69,7 @@ function errorsOf({ name, args }: SystemCall): readonly Fault["error"][] {
 }
 
 async function inject(site: CrashSite, fault: Fault, losses: PowerLosses) {
-  // Once with the fault, and again in the same process.
+  // Once with the fault, then again in the same process.
   const calls = [...site.operation.calls, ...site.operation.calls];
   const what = `error=${fault.error}` as const;
   const outcome = { name: `${fault.error} at ${fault.name}`, met: false, wrong: [] as string[] };
@@ -89,7 +89,7 @@ async function judge(site: CrashSite, { name, call, error }: Fault, { folder, ru
     const { code, message = "", retryable } = first;
     if (code !== "STORAGE_FAILED") wrong.push(`it is ${code}: ${message}`);
     if (!/what was saved before is intact/i.test(message)) wrong.push(`it doesn't say what is intact: ${message}`);
-    // SQLite tells it of writes alone.
+    // SQLite reports this error only for writes.
     const isTold = !site.kind.startsWith("sqlite") || /^(pwrite64|mkdir|link)$/.test(call.name);
     if (error === "ENOSPC" && isTold && (!retryable || !/disk is full|no space left/i.test(message))) {
       wrong.push(`it doesn't say that the disk is full: ${message}`);
@@ -99,13 +99,13 @@ async function judge(site: CrashSite, { name, call, error }: Fault, { folder, ru
   wrong.push(...wrongs(await examinedHere(site.kind, folder), ...site.around(calls.length)));
 
   if (/sync/.test(call.name) && wrong.length === 0) {
-    // What a failed sync left in doubt is lost, and what was acknowledged since must not depend on it.
+    // Data in doubt after a failed sync may be lost, but nothing acknowledged since may depend on it.
     const model = new DiskModel(folder, site.prepared);
     let answered = 0;
     for (const next of model.run(run.ofStore)) {
       if (next.args[0] !== "1") continue;
-      // Where a repair that failed has left nothing to do, the next one promises nothing: the damage may come back, and
-      // is told of again.
+      // If a failed repair has left nothing to do, the next one promises nothing: the damage may come back, and is
+      // reported again.
       const promised = site.operation.name === "repair" && first?.code !== undefined ? [] : run.answers;
       const acknowledged = promised.slice(0, ++answered).some(({ code }) => code === undefined);
       const [before, after] = [site.around(acknowledged ? calls.length : 0)[0], site.around(calls.length)[0]];

@@ -1,5 +1,5 @@
-// A process that opens one store after another, each of which another process left: node examiner.mjs <adapter>. Each line
-// of stdin is a JSON list, of the store's folder and of calls. It answers as program.mjs does, with an empty line after the
+// A process that opens one store after another, each left by another process: node examiner.mjs <adapter>. Each line of
+// stdin is a JSON list of the store's folder and calls. It answers as program.mjs does, with an empty line after the
 // last answer, once it has closed the store.
 import { writeSync } from "node:fs";
 import { createInterface } from "node:readline";

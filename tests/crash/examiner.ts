@@ -13,9 +13,9 @@ const PROGRAM = fileURLToPath(new URL("examiner.mjs", import.meta.url));
 export type Examined = Omit<Recorded, "signal">;
 
 /**
- * A process that opens one killed store after another, under strace. It finds in each what a process finds that was started
- * for this one store: it never had the store open, and locks, connections and whatever an adapter remembers are one
- * store's own, and an adapter's, of which each store gets a new one.
+ * A process that opens one killed store after another, under strace. In each store it finds the same as a process that
+ * was started only for this store: it never had the store open, and locks, connections and an adapter's memory belong
+ * to one store and its own new adapter.
  */
 export class Examiner implements AsyncDisposable {
   readonly #child: ChildProcessWithoutNullStreams;
@@ -26,10 +26,10 @@ export class Examiner implements AsyncDisposable {
 
   /**
    * @param record - Where strace writes.
-   * @param calls - What it records.
+   * @param calls - The calls that it records.
    */
   constructor(kind: StoreKind, record: string, calls: readonly string[]) {
-    // Appending: the record is emptied before each store.
+    // Appends, because the record is emptied before each store.
     const [command = "", ...args] = [...straceCommand(record, { calls, data: true }), "-A"];
     const environment = { ...process.env, UV_THREADPOOL_SIZE: "1" };
     this.#child = spawn(command, [...args, process.execPath, PROGRAM, kind], { detached: true, env: environment });
@@ -39,14 +39,14 @@ export class Examiner implements AsyncDisposable {
     this.#child.stderr.setEncoding("utf8").on("data", (text: string) => {
       this.#stderr += text;
     });
-    // Where it has ended, its answers are missing.
+    // If the process has ended, its answers are missing.
     this.#child.stdin.on("error", () => undefined);
   }
 
-  /** Asks about the store in that folder. All that was asked before must be answered. */
+  /** Asks about the store in that folder. All earlier questions must be answered. */
   async ask(folder: string, questions: readonly Question[]): Promise<Examined> {
     const isHanging = setTimeout(() => killGroup(this.#child), HANGING_MS);
-    // Before the first store strace may not have made it.
+    // Before the first store, strace may not have created the file.
     await truncate(this.#record).catch(() => undefined);
     this.#child.stdin.write(`${JSON.stringify([folder, plain(questions)])}\n`);
     const answers: Answer[] = [];
@@ -63,7 +63,7 @@ export class Examiner implements AsyncDisposable {
     this.#child.stdin.end();
     const [exitCode] = await this.#closed;
     await rm(this.#record, { force: true });
-    // After its last answer nobody else would see it, a timer that throws, say.
+    // Catches errors after its last answer, such as a timer that throws, which nobody else would see.
     if (exitCode !== 0 || this.#stderr !== "") throw new Error(`The examiner ended with ${exitCode}: ${this.#stderr}`);
   }
 }

@@ -1,4 +1,4 @@
-// What becomes of a small store when any one byte of it is another, or it ends there: each outcome, counted.
+// Changes any one byte of a small store, or cuts it there, and counts the outcomes.
 import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
@@ -15,20 +15,24 @@ import { openAdapter } from "./open-adapter.mjs";
 import type { StoreKind } from "./operations.js";
 import { PLACE } from "./place.js";
 
-/** What a user sees of a damaged store. */
+/** The outcomes that a user may see of a damaged store. */
 export type Outcome =
-  /** All that was saved is there. */
+  /** Everything saved is there. */
   | "intact"
-  /** All that is given was saved, and what is missing was told: by a `corrupt` event, or by a typed error. */
+  /**
+   * Everything returned was saved, and each missing checkpoint was reported: by a `corrupt` event, or by a typed error.
+   */
   | "reported"
-  /** Something is missing and the reads don't say so, but `verify` finds it. Never on files. */
+  /** Something is missing without a report from the reads, but `verify` finds it. Never on files. */
   | "found by verify"
-  /** All that is given was saved, the newest may be missing, and nothing tells: SQLite's rule for a log's torn tail. */
+  /**
+   * Everything returned was saved, but the newest may be missing without a report: SQLite's rule for a log's torn tail.
+   */
   | "torn tail"
-  /** Another state than was saved, something missing that `verify` doesn't find, an untyped error, a save that is lost. */
+  /** A state that was never saved, a loss that `verify` doesn't find, an untyped error, or a lost save. */
   | "wrong";
 
-/** How often each outcome was met, and what was wrong, for a person. */
+/** How often each outcome occurred, and what was wrong, for people. */
 export interface FlipCounts extends Record<Outcome, number> {
   readonly storage: string;
   readonly bytes: number;
@@ -36,17 +40,17 @@ export interface FlipCounts extends Record<Outcome, number> {
 }
 
 export interface FlipOptions {
-  /** Every byte is 1. */
+  /** The distance between damaged bytes; 1 damages each. */
   readonly stride: number;
-  /** Where to begin, so that runs with a stride see other bytes. */
+  /** The first byte, so that runs with a stride see different bytes. */
   readonly offset?: number;
 }
 
-/** The storages whose bytes are damaged: what is written to a closed store, and to the log of one that was killed. */
+/** The storages whose bytes are damaged: those of a closed store, and those in the log of a killed one. */
 export const FLIPPED = ["json-file", "task-file", "sqlite", "sqlite's log"] as const;
 export type Flipped = (typeof FLIPPED)[number];
 
-/** Damages every `stride`th byte of every file in turn, three ways, and counts what a fresh manager makes of it. */
+/** Damages every `stride`th byte of every file in turn, in three ways, and counts what a fresh manager finds. */
 export async function flipBytes(storage: Flipped, { stride, offset = 0 }: FlipOptions): Promise<FlipCounts> {
   const folder = mkdtempSync(join(PLACE, "waymark-flip-"));
   try {
@@ -67,19 +71,19 @@ const NONE = { intact: 0, reported: 0, "found by verify": 0, "torn tail": 0, wro
 >;
 const DAMAGES = ["flip 0x01", "flip 0xff", "cut"] as const;
 const TASKS = ["alpha", "beta"] as const;
-/** What a save into a damaged store must be after. */
+/** The sequence that a save into a damaged store must exceed. */
 const LAST_SEQUENCES = { alpha: 3, beta: 4 } as const;
-/** So often it is tried: it takes longer than all the reads. */
+/** How often a save is tried: it takes longer than all the reads. */
 const SAVES_EVERY = 8;
 const LOG_HEADER_BYTES = 32;
 const FRAME_HEADER_BYTES = 24;
 const PAGE_STEP = 97;
 
-/** What a user sees of a store by every call that reads. */
+/** The results of every reading call on a store. */
 interface Seen {
   readonly checkpoints: readonly Checkpoint[];
   readonly summaries: readonly CheckpointSummary[];
-  /** What may be seen besides: a log without its tail is the store as it was at an earlier moment. */
+  /** The results that are allowed, too: a log without its tail shows the store at an earlier moment. */
   readonly earlier: readonly CheckpointSummary[];
 }
 
@@ -104,9 +108,9 @@ async function flipFile(flip: Flip, counts: FlipCounts & Record<Outcome, number>
   for (let at = offset % stride; at < content.length; at += isLog ? logStep(content, at, stride) : stride) {
     const saves = place++ % SAVES_EVERY === 0;
     for (const damage of DAMAGES) {
-      // A database cut to nothing looks like a new one: docs/durability.md says so.
+      // A database cut to nothing looks like a new one, as docs/durability.md says.
       if (storage === "sqlite" && damage === "cut" && at <= 1) continue;
-      // SQLite writes to what it opens.
+      // SQLite writes to the files that it opens.
       if (storage.startsWith("sqlite")) freshen(intact, copy);
       writeFileSync(join(copy, name), damaged(content, at, damage));
       const outcome = await outcomeOf(storage, copy, expected, saves);
@@ -127,7 +131,7 @@ function damaged(content: Buffer, at: number, damage: (typeof DAMAGES)[number]):
   return changed;
 }
 
-/** A frame's checksum covers its page as a whole: of each page some bytes are enough, of the headers all. */
+/** A frame's checksum covers its whole page, so some bytes of each page are enough; of the headers all. */
 function logStep(log: Buffer, at: number, stride: number): number {
   const pageBytes = log.readUInt32BE(8);
   const inFrame = at < LOG_HEADER_BYTES ? 0 : (at - LOG_HEADER_BYTES) % (FRAME_HEADER_BYTES + pageBytes);
@@ -146,7 +150,7 @@ function restore(intact: string, copy: string): void {
   cpSync(intact, copy, { recursive: true });
 }
 
-/** Two tasks of three checkpoints, one that was removed after it was the newest, and a status that was changed. */
+/** Two tasks of three checkpoints, a removed newest checkpoint, and a changed status. */
 async function makeStore(storage: Flipped, folder: string): Promise<Seen> {
   const adapter = await openAdapter(kindOf(storage), folder);
   const manager = new CheckpointManager({ storage: adapter, transforms: [gzip()] });
@@ -166,7 +170,7 @@ async function makeStore(storage: Flipped, folder: string): Promise<Seen> {
     if (storage === "sqlite") makePagesSmall(join(folder, "checkpoints.db"));
     return seen;
   }
-  // As a kill leaves it: with all that was saved last in the log alone.
+  // The files after a kill: the last saves are only in the log.
   const living = `${folder}-living`;
   cpSync(folder, living, { recursive: true });
   await manager.close();
@@ -175,7 +179,7 @@ async function makeStore(storage: Flipped, folder: string): Promise<Seen> {
   return { ...seen, earlier: [...before.checkpoints, ...before.summaries] };
 }
 
-/** So that there are few bytes that mean nothing. */
+/** Keeps the number of meaningless bytes small. */
 function makePagesSmall(path: string): void {
   const database = new Database(path);
   database.exec("PRAGMA journal_mode = DELETE; PRAGMA page_size = 512; VACUUM; PRAGMA journal_mode = WAL");
@@ -220,7 +224,10 @@ async function outcomeOf(storage: Flipped, folder: string, expected: Seen, saves
   }
 }
 
-/** What no call reported. SQLite's log may lose its tail; `verify` must find what a database hides; files hide nothing. */
+/**
+ * Losses that no call reported. SQLite's log may lose its tail; `verify` must find a database's losses; files hide
+ * none.
+ */
 async function excuse(storage: Flipped, manager: CheckpointManager, judged: Judged): Promise<Judged> {
   if (!storage.startsWith("sqlite")) return { ...judged, is: "wrong" };
   const { findings } = await manager.verify();
@@ -228,7 +235,9 @@ async function excuse(storage: Flipped, manager: CheckpointManager, judged: Judg
   return storage === "sqlite's log" ? judged : { ...judged, is: "wrong" };
 }
 
-/** Saves to each task: what is acknowledged must be there, and come after all that was, or after all that can be seen. */
+/**
+ * Saves to each task. An acknowledged save must be there, and come after all earlier ones, or after all visible ones.
+ */
 async function saveAnew(storage: Flipped, manager: CheckpointManager): Promise<Judged | undefined> {
   for (const task of TASKS) {
     try {
@@ -238,7 +247,7 @@ async function saveAnew(storage: Flipped, manager: CheckpointManager): Promise<J
     } catch (error) {
       if (!(error instanceof CheckpointError)) return { is: "wrong", why: `a save to ${task} threw ${String(error)}` };
       if (error.code !== "CHECKPOINT_NOT_FOUND") continue;
-      // A damaged index of SQLite's doesn't lead to what was put into it.
+      // A damaged index of SQLite doesn't lead to the rows that were put into it.
       const isFound = storage === "sqlite" && (await manager.verify()).findings.length > 0;
       return isFound ? { is: "found by verify" } : { is: "wrong", why: `what was saved to ${task} isn't there` };
     }
@@ -246,7 +255,7 @@ async function saveAnew(storage: Flipped, manager: CheckpointManager): Promise<J
   return undefined;
 }
 
-/** Each call on its own: one that is refused says nothing of the others. */
+/** Each call separately: a refused one says nothing about the others. */
 async function judgeReads(manager: CheckpointManager, expected: Seen): Promise<Judged> {
   let reports = 0;
   manager.on("corrupt", () => {
@@ -292,7 +301,7 @@ async function judgeReads(manager: CheckpointManager, expected: Seen): Promise<J
       if (difference !== undefined && reports === before) missing.push(`${name}: ${difference}`);
     } catch (error) {
       if (!(error instanceof CheckpointError)) return { is: "wrong", why: `${name} threw ${String(error)}` };
-      // Not found: as if it had never been saved. That is no report.
+      // Not found, as if it had never been saved. That is no report.
       if (error.code === "CHECKPOINT_NOT_FOUND") missing.push(`${name}: not found`);
       else reports += 1;
     }
@@ -301,7 +310,7 @@ async function judgeReads(manager: CheckpointManager, expected: Seen): Promise<J
   return { is: reports > 0 ? "reported" : "intact" };
 }
 
-/** `other …` where something was given that was never saved; `missing …` where something saved wasn't. */
+/** `other …` if a state was returned that was never saved; `missing …` if a saved one wasn't returned. */
 function differenceFrom(earlier: readonly CheckpointSummary[]) {
   return (
     given: readonly (CheckpointSummary | undefined)[],

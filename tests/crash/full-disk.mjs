@@ -1,5 +1,6 @@
-// Fills a disk under a store: `unshare -m node full-disk.mjs <folder> <kind>...`, for the small disk that it mounts on the
-// folder is to be seen by nobody else, and gone with this process. Prints what happened, adapter by adapter, as lines of JSON.
+// Fills a disk under a store: `unshare -m node full-disk.mjs <folder> <kind>...`. With unshare, nobody else sees the
+// small disk that it mounts on the folder, and the disk is gone with this process. Prints what happened, adapter by
+// adapter, as lines of JSON.
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { chownSync, closeSync, mkdirSync, openSync, rmSync, writeSync } from "node:fs";
@@ -24,7 +25,7 @@ for (const kind of kinds) {
   fill(ballast);
   const errors = [];
   const acknowledged = [];
-  // More than what room a file's last page, or SQLite's log, may have left.
+  // More than the space that a file's last page or SQLite's log may have left.
   for (let number = 1; number <= 20; number++) {
     const id = `full-${number}`;
     await adapter.append(draft(id, 100_000)).then(
@@ -37,7 +38,7 @@ for (const kind of kinds) {
   const readByAnother = await idsIn(elsewhere);
   await elsewhere.close();
   await adapter.close();
-  // What closing has made room for.
+  // Fills the space that closing has freed.
   fill(join(folder, "more-ballast"));
   const anew = await open();
   const readAnew = await idsIn(anew).catch(({ code, message, retryable }) => ({ code, message, retryable }));
@@ -52,7 +53,7 @@ for (const kind of kinds) {
   execFileSync("umount", [folder]);
 }
 
-/** Its tables are in a tablespace on the small disk; everything else that it writes is elsewhere. */
+/** A server whose tables are in a tablespace on the small disk; it writes everything else elsewhere. */
 async function startServer(tablespace) {
   const { NOBODY, startPostgres } = await import(await bundled("examples/two-machines/src/postgres-server.ts"));
   mkdirSync(tablespace);

@@ -20,7 +20,7 @@ interface Report {
   readonly afterwards: readonly string[];
 }
 
-/** A way to mount a disk that nobody else sees: as root, or as one's own. */
+/** A command that mounts a disk that nobody else sees: as root, or as oneself. */
 const unshare = [["-m"], ["-rm"]].find((options) => {
   try {
     execFileSync("unshare", [...options, "sh", "-c", "mount -t tmpfs tmpfs /mnt"], { stdio: "pipe" });
@@ -31,15 +31,15 @@ const unshare = [["-m"], ["-rm"]].find((options) => {
 });
 const skipped = unshare === undefined ? " (skipped: no disk can be mounted here)" : "";
 
-describe.skipIf(unshare === undefined)(`a disk that is full${skipped}`, () => {
+describe.skipIf(unshare === undefined)(`a full disk${skipped}`, () => {
   it("leaves the history readable, is named in the error, and takes the next save once there is room", async () => {
     for (const report of await reportsOn("json-file", "task-file", "sqlite")) expectIntact(report);
   });
 
-  // PostgreSQL refuses to run as root, and only root can run it as somebody else.
+  // PostgreSQL refuses to run as root, and only root can run it as another user.
   const isRoot = unshare?.[0] === "-m";
   it.skipIf(!isRoot)(
-    `does so under a tablespace of PostgreSQL's${isRoot ? "" : " (skipped: needs root)"}`,
+    `does the same for a tablespace of PostgreSQL${isRoot ? "" : " (skipped: needs root)"}`,
     async () => {
       const [report] = await reportsOn("postgres");
       expectIntact(report!);

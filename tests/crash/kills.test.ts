@@ -11,12 +11,15 @@ import { isFull } from "./extent.js";
 import { type Contents, keyOf, OPERATIONS, STORES } from "./operations.js";
 import { PowerLosses } from "./power-loss.js";
 
-/** What `npm test` has time for. task-file has the same lock and commit; the suite for adapters kills sqlite, too. */
+/**
+ * The stores that `npm test` has time for. task-file has the same lock and commit as json-file, and the conformance
+ * suite also kills sqlite.
+ */
 const SOME: Readonly<Record<string, readonly string[]>> = { "json-file": ["append"] };
 
 /**
- * Whether a kill meets reads and locks as well: `npm run crash -- --every-call`. They leave the disk as the next call that
- * changes something finds it.
+ * Whether kills meet reads and locks as well: `npm run crash -- --every-call`. Such a kill leaves the same disk as one
+ * at the next changing call.
  */
 const isEvery = process.env["WAYMARK_CRASH_CALLS"] === "every";
 
@@ -24,7 +27,7 @@ describe.skipIf(noStrace !== undefined)(`a process that is killed${noStrace ? ` 
   for (const kind of STORES) {
     const operations = OPERATIONS.filter(({ only }) => only === undefined || only.includes(kind));
     for (const operation of operations.filter(({ name }) => isFull || SOME[kind]?.includes(name))) {
-      it(`at any system call of ${kind}'s ${operation.name} loses nothing that was acknowledged`, async () => {
+      it(`at any system call of ${kind}'s ${operation.name} loses nothing acknowledged`, async () => {
         await using site = await CrashSite.make(kind, operation);
         const points = await rehearse(site);
         const losses = new PowerLosses(kind);
@@ -36,7 +39,7 @@ describe.skipIf(noStrace !== undefined)(`a process that is killed${noStrace ? ` 
         count({ what: "power losses after a kill", ...where, tried: losses.disks, lost: losses.wrong.length });
         expect(lost.slice(0, 3)).toEqual([]);
         expect(losses.wrong.slice(0, 3)).toEqual([]);
-        // No call was left out.
+        // Checks that no call was left out.
         expect(outcomes.filter(({ met }) => !met)).toEqual([]);
         expect(points.length).toBeGreaterThan(4);
       });
@@ -52,7 +55,7 @@ async function rehearse(site: CrashSite): Promise<Point[]> {
     const copy = await site.copy();
     const { ofStore, answers } = await recorded(site.kind, storeIn(copy), site.operation.calls, { calls, thread });
     expect(answers.filter(({ code }) => code !== undefined)).toEqual([]);
-    // Counts are right for the thread that the recording was for.
+    // The numbers are right for the recorded thread.
     for (const [call, name] of namesOf(ofStore, copy)) {
       if (call.thread === thread && (isEvery || changes(call))) points.set(name, { name, call });
     }
@@ -69,14 +72,14 @@ async function killAt(site: CrashSite, point: Point, losses: PowerLosses) {
     const found = await site.examine(kill.folder);
     const wrongHere = site.verdict(found, kill.run.answers.length);
     wrong.push(...wrongHere);
-    // Where it changed nothing, the disk is as before the next one that does.
+    // If the call changed nothing, the disk is the same as before the next one that does.
     if (isFull && changes(point.call) && wrongHere.length === 0) await losePower(site, kill, found, losses);
     await rm(kill.folder, { recursive: true });
   }
   return { name: point.name, met, wrong };
 }
 
-/** What a process saves that comes after a killed one must survive too, though it found what the other had not synced. */
+/** Another process's save after a kill must survive too, even if it builds on unsynced data of the killed one. */
 async function losePower(
   site: CrashSite,
   { folder, run }: Attempt,
@@ -95,7 +98,7 @@ async function losePower(
   await losses.lose(model, [allowed], "after a kill and another process's save", losses.disks);
 }
 
-/** The contents, and what was saved to see whether the store can go on; and it was repaired. */
+/** The contents, including the saves that tested whether the store still works, and a repair. */
 function withSaved({ checkpoints, damaged }: Contents, answers: readonly Answer[]): Contents {
   const found = answers.at(-2)?.value as readonly StoredCheckpoint[] | undefined;
   const saved = found?.at(-1);

@@ -1,4 +1,4 @@
-// The adapters under the names that the crash tests have for them, each loaded only where it is used.
+// The adapters under their names in the crash tests, each loaded only when it is used.
 import { join } from "node:path";
 
 /** @param {string} kind @param {string} folder */

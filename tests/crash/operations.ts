@@ -13,11 +13,11 @@ import { MemoryAdapter } from "waymark/adapters/memory";
 import { FOLD } from "../../adapters/sql/history.js";
 import { draft } from "../unit/adapters/files/drafts.js";
 
-/** The stores that the crash tests crash: names that program.mjs knows. */
+/** The stores that the crash tests crash, under the names that program.mjs knows. */
 export const STORES = ["json-file", "task-file", "sqlite"] as const;
 export type StoreKind = (typeof STORES)[number] | "sqlite-normal";
 
-/** A call of an adapter, as it goes to another process. */
+/** A call of an adapter, in the form that is sent to another process. */
 export type Call =
   | readonly ["append", CheckpointDraft, AppendCondition?, AppendOptions?]
   | readonly ["setStatus", string, string, Parameters<StorageAdapter["setStatus"]>[2]]
@@ -29,9 +29,9 @@ export type Call =
   | readonly ["read" | "list", { readonly taskId: string; readonly order: "oldest" }];
 
 /**
- * What the store holds before the operation. `passing`: a history, and a passing checkpoint. `killed`: a history, and what a process left that was killed in a save.
- * `damaged`: a history in which {@link DAMAGED} are other than they were saved, with something that is left over.
- * `grown`: a history, and in SQLite as many deltas as make a bundle but for one.
+ * The content of the store before the operation. `passing`: a history and a passing checkpoint. `killed`: a history and
+ * the leftovers of a process that was killed in a save. `damaged`: a history in which {@link DAMAGED} are changed, and
+ * a leftover. `grown`: a history, and on SQLite one delta less than a bundle needs.
  */
 export type Before = "nothing" | "history" | "passing" | "killed" | "damaged" | "grown";
 
@@ -39,24 +39,24 @@ export interface Operation {
   readonly name: string;
   readonly before: Before;
   readonly calls: readonly Call[];
-  /** Only on stores where it takes another way than the others do. Default: on all. */
+  /** Only on stores where it takes another path. Default: on all. */
   readonly only?: readonly StoreKind[];
 }
 
 /** More than one page of a database. */
 const several = "k".repeat(6_000);
-/** Of task `u`: each has more than the one before. */
+/** States of task `u`: each has more than the one before. */
 const grown = (id: number) => draft("u", `g${id}`, { body: JSON.stringify("g".repeat(1_100 + 10 * id)) });
 const { payload: former } = draft("t", "a2", { body: JSON.stringify(several) });
 const { payload: rewritten } = draft("t", "a2", { body: JSON.stringify("r".repeat(5_000)) });
 
-/** Of task `t`: its oldest, and its newest, whose sequence must not be given again. */
+/** Ids of task `t`: its oldest checkpoint, and its newest, whose sequence must not be used again. */
 export const DAMAGED: readonly string[] = ["a1", "a3"];
 export const REPAIR: Call = ["repair", { leftoversOlderThanMs: 0, dryRun: false }];
 
 /**
- * What is interrupted at each of its system calls. One more method of the contract is one more entry here, and its
- * arguments in {@link Call}; what must be found afterwards follows from what {@link MemoryAdapter} does with the calls.
+ * The operations that are interrupted at each of their system calls. A new method of the contract needs an entry here,
+ * and its arguments in {@link Call}. The expected outcome follows from {@link MemoryAdapter}.
  */
 export const OPERATIONS: readonly Operation[] = [
   { name: "create", before: "nothing", calls: [["append", draft("t", "a1")]] },
@@ -80,7 +80,7 @@ export const OPERATIONS: readonly Operation[] = [
   { name: "repair", before: "damaged", calls: [REPAIR] },
 ];
 
-/** Many writes in one process: only for power losses, where what comes later may depend on what came before. */
+/** Many writes in one process: only for power losses, where later writes may depend on earlier ones. */
 export const SESSION: Operation = {
   name: "session",
   before: "nothing",
@@ -99,7 +99,7 @@ export const SESSION: Operation = {
   ],
 };
 
-/** What a store has before an operation that finds a history. */
+/** The content of a store before an operation on a history. */
 export const HISTORY: readonly Call[] = [
   ["append", draft("t", "a1")],
   ["append", draft("other", "x1")],
@@ -108,36 +108,38 @@ export const HISTORY: readonly Call[] = [
 ];
 
 /**
- * What comes after it where {@link Before} is `grown`: a state, and others of which SQLite has what changed. The last one is
- * made of all, those that are removed too.
+ * The saves after it if {@link Before} is `grown`: a state, and others whose changes SQLite stores. The last one is
+ * built from all of them, including removed ones.
  */
 export const GROWN: readonly Call[] = [
   ...Array.from({ length: FOLD }, (_, id): Call => ["append", grown(id)]),
   ["remove", "u", Array.from({ length: FOLD - 4 }, (_, id) => `g${id}`)],
 ];
 
-/** What comes after it where {@link Before} is `passing`. */
+/** The saves after it if {@link Before} is `passing`. */
 export const PASSING: Call = ["append", draft("t", "p1", { metadata: passingMetadata(undefined) })];
 
-/** The save that was interrupted where {@link Before} is `killed`. */
+/** The interrupted save if {@link Before} is `killed`. */
 export const INTERRUPTED: Call = ["append", draft("t", "a4")];
 
-/** What a store holds: checkpoints by task and id, and the sequence that the next save of task `t` would get. */
+/**
+ * The content of a store: its checkpoints by task and id, and the sequence that the next save of task `t` would get.
+ */
 export interface Contents {
   readonly checkpoints: ReadonlyMap<string, unknown>;
   readonly next: number;
-  /** Those that are other than they were saved: in the store, where each read tells of them, or moved out of it. */
+  /** The changed checkpoints: in the store, where each read reports them, or moved out of it. */
   readonly damaged: { readonly keys: readonly string[]; readonly are: "stored" | "quarantined" };
 }
 
-/** How a store came to be what it is: what was saved there, and what of it was damaged. */
+/** The history of a store: its saves, and which of them were damaged. */
 export interface Past {
   readonly calls: readonly Call[];
   /** Ids of task `t`. */
   readonly damaged: readonly string[];
 }
 
-/** What a store must hold before the first of the calls, and after each. */
+/** The content that a store must have before the first of the calls, and after each. */
 export async function expectedContents(past: Past, calls: readonly Call[]): Promise<Contents[]> {
   const contents: Contents[] = [];
   for (let done = 0; done <= calls.length; done++) {
@@ -168,12 +170,12 @@ export function keyOf({ taskId, id }: Partial<Pick<StoredCheckpoint, "taskId" | 
   return `${taskId}/${id}`;
 }
 
-/** As it looks after a way through JSON. */
+/** The value after JSON.stringify and JSON.parse. */
 export function plain(value: unknown): unknown {
   return JSON.parse(JSON.stringify(value));
 }
 
-/** Makes the call of an adapter, and collects what it iterates over. */
+/** Makes the call of an adapter, and collects iterations. */
 export async function perform(adapter: StorageAdapter, call: Call): Promise<unknown> {
   switch (call[0]) {
     case "append":
@@ -187,7 +189,7 @@ export async function perform(adapter: StorageAdapter, call: Call): Promise<unkn
     case "replacePayload":
       return adapter.replacePayload?.(call[1], call[2], call[3], call[4]);
     case "repair":
-      // What is kept in memory can't be damaged.
+      // A memory adapter can't be damaged.
       return adapter.maintenance && collected(adapter.maintenance.repair(call[1]));
     case "tasks":
       return collected(adapter.tasks(call[1]));

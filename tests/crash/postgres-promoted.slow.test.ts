@@ -11,7 +11,7 @@ const LONG_MS = 600_000;
 const skipped = debian === undefined ? " (skipped: Debian's package postgresql isn't installed)" : "";
 
 describe.skipIf(skipped)(`a synchronous standby${skipped}`, () => {
-  it("that is promoted has all that eight writers saved, and the leases; they continue on it", async () => {
+  it("that is promoted has every save of eight writers, and the leases; the writers continue on it", async () => {
     const { primary, standby } = await startPair();
     const address = await startAddress(primary);
     const writers = startWriters({ url: address.url, retryForMs: 60_000 });
@@ -20,7 +20,7 @@ describe.skipIf(skipped)(`a synchronous standby${skipped}`, () => {
     await writers.saves(200);
 
     await killServer(primary);
-    // The address is taken over first: for a while, its server refuses every save. Who is refused connects anew.
+    // The address is taken over first, so for a while its server refuses every save. A refused client connects again.
     await Promise.race([address.moveTo(standby, 10), writers.saves(1)]);
     await administer(standby.url, "SELECT pg_promote()");
     await writers.saves(200);
@@ -38,14 +38,14 @@ describe.skipIf(skipped)(`a synchronous standby${skipped}`, () => {
     process.stdout.write(`postgres: promoted standby, ${saved} saves acknowledged, 0 lost\n`);
   });
 
-  it("has a save before it is acknowledged, also where the save's connection broke in between", async () => {
+  it("has a save before it is acknowledged, even if the save's connection broke in between", async () => {
     const { primary, standby } = await startPair();
     const adapter = openAdapter({ url: primary.url, retryForMs: 60_000 });
     await adapter.append(draft("t", "c1"));
     const [receiver] = await administer(standby.url, "SELECT pid FROM pg_stat_wal_receiver");
     const send = (signal: NodeJS.Signals) => process.kill(Number(receiver?.["pid"]), signal);
     send("SIGSTOP");
-    // What stands still ends in no other way.
+    // A stopped standby ends in no other way.
     onTestFinished(() => killServer(standby));
     let saved: number | undefined;
     const saving = adapter.append(draft("t", "c2")).then((sequence) => {
@@ -73,7 +73,10 @@ async function startPair() {
   return { primary, standby };
 }
 
-/** Resolves once a client's connection, other than that one, waits for the standby; gives its process at the server. */
+/**
+ * Resolves once a client's connection, other than that one, waits for the standby. Returns its process id at the
+ * server.
+ */
 async function untilOneWaits({ url }: PostgresServer, other = 0): Promise<number> {
   const sql = `
     SELECT pid FROM pg_stat_activity
@@ -84,7 +87,7 @@ async function untilOneWaits({ url }: PostgresServer, other = 0): Promise<number
   }
 }
 
-/** An address that stays when the server behind it changes, as a virtual IP does. */
+/** An address that stays the same when the server behind it changes, like a virtual IP. */
 async function startAddress(first: PostgresServer) {
   let target = Number(new URL(first.url).port);
   let connected: () => void = () => undefined;
@@ -112,7 +115,7 @@ async function startAddress(first: PostgresServer) {
   });
   return {
     url: url.href,
-    /** From now on, connections go to the server. Resolves once as many have. */
+    /** From now on, connections go to that server. Resolves once as many have. */
     moveTo: (server: PostgresServer, count: number) => {
       target = Number(new URL(server.url).port);
       let left = count;

@@ -1,4 +1,4 @@
-// A client that is stopped (SIGSTOP), or whose machine is gone, within a transaction; a server whose host is gone.
+// A client that is stopped (SIGSTOP) or loses its machine within a transaction; a server that loses its host.
 import { once } from "node:events";
 import { connect, createServer, type Socket } from "node:net";
 import { afterEach, expect, it, onTestFinished, vi } from "vitest";
@@ -10,7 +10,7 @@ const [LONG_MS, SHORT_MS] = [600_000, 200];
 
 afterEach(() => void vi.useRealTimers());
 
-it.each(["setStatus", "remove"])("a client that is stopped within %s keeps nobody from its task", async (call) => {
+it.each(["setStatus", "remove"])("a client that is stopped within %s blocks nobody from its task", async (call) => {
   const { url, schema, adapter } = await newStore();
   await adapter.append(draft("t", "c1"));
   const { token } = await adapter.leases.claim("t", "stopped", LONG_MS);
@@ -38,7 +38,7 @@ it.each(["setStatus", "remove"])("a client that is stopped within %s keeps nobod
   expect(await adapter.get("t", "c1")).toMatchObject({ status: "running" });
 });
 
-it("a server whose host vanishes without a word is an error that can be tried again", async () => {
+it("a server whose host vanishes silently causes a retryable error", async () => {
   const { url, schema } = await newSchema();
   const relay = await startRelay(new URL(url));
   const adapter = openAdapter({ url: relay.urlOf(url), schema });
@@ -53,7 +53,7 @@ it("a server whose host vanishes without a word is an error that can be tried ag
   expect(await administer(url, `SELECT id FROM "${schema}".checkpoints`)).toEqual([{ id: "c1" }]);
 });
 
-/** Stands between a client and the server, until it passes nothing on any more. */
+/** Stands between a client and the server, until it stops forwarding. */
 async function startRelay(server: URL) {
   const sockets: Socket[] = [];
   const silenced = deferred();

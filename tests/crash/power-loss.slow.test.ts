@@ -8,14 +8,14 @@ import { type Allowed, PowerLosses } from "./power-loss.js";
 
 const KINDS: readonly StoreKind[] = ["json-file", "task-file", "sqlite", "sqlite-normal"];
 
-/** A new one each time shows what others didn't; a failure prints it. */
+/** A new seed each time finds what others didn't. A failure prints it. */
 const SEED = Number(process.env["WAYMARK_SEED"] ?? Math.floor(Math.random() * 2 ** 31));
 
 describe.skipIf(noStrace !== undefined)(`a power loss${noStrace ? ` (skipped: ${noStrace})` : ""}`, () => {
   for (const kind of KINDS) {
     const operations = [...OPERATIONS, SESSION].filter(({ only }) => only === undefined || only.includes(kind));
     for (const operation of operations) {
-      it(`at any moment of ${kind}'s ${operation.name} takes nothing that was promised to survive it`, async () => {
+      it(`at any moment of ${kind}'s ${operation.name} takes nothing that must survive it`, async () => {
         await using site = await CrashSite.make(kind, operation);
         const copy = await site.copy();
         const model = new DiskModel(copy);
@@ -39,7 +39,7 @@ describe.skipIf(noStrace !== undefined)(`a power loss${noStrace ? ` (skipped: ${
   }
 });
 
-/** `normal` may lose the last ones, but never one without those after it, and never the database. */
+/** `normal` may lose the last saves, but never one without all later ones, and never the database. */
 function allowed({ kind, contents }: CrashSite, answered: number): Allowed[] {
   const from = kind === "sqlite-normal" ? 0 : answered;
   return contents

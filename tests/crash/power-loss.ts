@@ -12,18 +12,18 @@ import { PLACE } from "./place.js";
 import { quarantined } from "./quarantined.mjs";
 import { examination, wrongs } from "./verdict.js";
 
-/** What may be found: as it was before a call, or as it is after it. */
+/** The contents that may be found: from before a call, or from after it. */
 export type Allowed = readonly [before: Contents, after: Contents];
 
 /** How many mixtures of kept and lost changes are tried at each moment, besides the extremes. */
 const MIXTURES = 6;
 
-/** Loses the power at chosen moments of a run, and sees what a store on the disk that is left still has. */
+/** Loses the power at chosen moments of a run, and reads the store on the remaining disk. */
 export class PowerLosses {
   readonly #kind: StoreKind;
   readonly #seen = new Set<string>();
   #made = 0;
-  /** Different disks that were looked at. */
+  /** How many different disks were read. */
   disks = 0;
   readonly wrong: string[] = [];
 
@@ -34,7 +34,7 @@ export class PowerLosses {
   /**
    * Loses the power now, in each way that the model has.
    *
-   * @param allowed - Any of these is right.
+   * @param allowed - Each of these contents is right.
    * @param seed - Of the mixtures.
    */
   async lose(model: DiskModel, allowed: readonly Allowed[], moment: string, seed: number): Promise<void> {
@@ -86,7 +86,7 @@ function digestOf(disk: Disk): string {
   return hash.digest("hex");
 }
 
-/** The same disk is right at one moment, and wrong once more was acknowledged. */
+/** The same disk may be right at one moment, and wrong after another acknowledged save. */
 function digestOfAll(contents: readonly Contents[]): string {
   const hash = createHash("sha256");
   for (const { checkpoints, ...rest } of contents) hash.update(JSON.stringify([...checkpoints, rest]));
@@ -101,7 +101,7 @@ async function examined(kind: StoreKind, disk: Disk): Promise<Answer[]> {
   return answers;
 }
 
-/** What this process finds in the store in that folder. */
+/** The content that this process finds in the store in that folder. */
 export async function examinedHere(kind: StoreKind, folder: string): Promise<Answer[]> {
   const adapter = await openAdapter(kind, storeIn(folder));
   const answers: Answer[] = [];

@@ -14,9 +14,9 @@ import { STORES, type StoreKind } from "./operations.js";
 const PROCESSES = 8;
 const VICTIMS = 2;
 const KILLS = 30;
-/** Acknowledgements between two kills, at most: few, so that what is under way differs. */
+/** The most acknowledgements between two kills. Few, so that different calls are under way. */
 const MOST_BETWEEN = 25;
-/** A disk that isn't memory: there the writers save ten thousand times before the next process has started. */
+/** A disk that isn't memory: there the writers would save ten thousand times before the next process has started. */
 const DISK = "/var/tmp";
 const STALL_MS = 15_000;
 const SEED = Number(process.env["WAYMARK_SEED"] ?? Math.floor(Math.random() * 2 ** 31));
@@ -40,7 +40,7 @@ describe.each(STORES)(`eight processes that save to %s (WAYMARK_SEED=${SEED})`, 
       await Writer.more(saved, 1 + Math.floor(random() * MOST_BETWEEN));
       const victim = Math.floor(random() * VICTIMS);
       await writers[victim]?.kill();
-      // The killed one may have held the lock: the others still get on, or they fail, which ends them.
+      // The killed process may have held the lock. The others continue, or they fail, which ends them.
       await Writer.more(saved, PROCESSES, "shared");
       writers[victim] = await Writer.start(kind, folder, `p${victim}-again${killed}`, saved);
     }
@@ -60,7 +60,7 @@ describe.each(STORES)(`eight processes that save to %s (WAYMARK_SEED=${SEED})`, 
   });
 });
 
-// The promise is about an event loop that stands still for three times as long as a lock stays fresh.
+// The event loop stands still for three times as long as a lock stays fresh, as the promise says.
 describe("a process whose event loop stands still for 15 s in a save", () => {
   const stalls = [
     ["json-file", "fsync"],
@@ -69,8 +69,8 @@ describe("a process whose event loop stands still for 15 s in a save", () => {
     ["task-file", "rename"],
     ["sqlite", "COMMIT"],
   ] as const;
-  it("costs no other process what was acknowledged to it", async () => {
-    // Side by side, since they wait more than they work.
+  it("loses no save that was acknowledged to another process", async () => {
+    // Side by side, because they mostly wait.
     await Promise.all(stalls.map(([kind, call]) => saveWhileStalled(kind, call)));
   });
 });
@@ -92,12 +92,12 @@ async function saveWhileStalled(kind: StoreKind, call: string): Promise<void> {
   let other: number | undefined;
   while (other === undefined) {
     other = await adapter.append(draft("t", "other")).catch((error: unknown) => {
-      // SQLite's lock is the system's: nobody takes it from a process that is alive.
+      // SQLite's lock is the system's: nobody can take it from a live process.
       expect({ kind, error }).toMatchObject({ kind: "sqlite", error: { code: "STORAGE_FAILED", retryable: true } });
       return undefined;
     });
   }
-  // A lock of files is free once it is stale, long before its holder goes on.
+  // A lock of files is free once it is stale, long before its holder continues.
   if (kind !== "sqlite") expect({ kind, call, other, isOver }).toEqual({ kind, call, other: 2, isOver: false });
   const answers = await answered;
   expect(await errors).toBe("");
@@ -112,7 +112,7 @@ async function saveWhileStalled(kind: StoreKind, call: string): Promise<void> {
 /** A process that saves until it is stopped or killed. */
 class Writer {
   static readonly #listeners = new Set<() => void>();
-  /** Of those that ended by themselves. */
+  /** The processes that ended by themselves. */
   static readonly #errors: string[] = [];
   #isEnding = false;
   readonly #child: ChildProcess;
@@ -129,13 +129,13 @@ class Writer {
     });
     createInterface({ input: child.stdout }).on("line", (line) => {
       const [taskId = "", id = "", sequence] = line.split(" ");
-      // A line that was cut short was acknowledged to nobody.
+      // A line that was cut short wasn't acknowledged.
       if (sequence !== undefined) saved.push({ taskId, id, sequence: Number(sequence) });
       for (const listener of Writer.#listeners) listener();
     });
   }
 
-  /** Starts one, and waits for its first save. */
+  /** Starts a process, and waits for its first save. */
   static async start(kind: StoreKind, folder: string, name: string, saved: Saved[]): Promise<Writer> {
     const writer = new Writer(startScript("writer.mjs", [kind, folder, name]), saved);
     await Writer.#until(() => saved.some(({ id }) => id === `${name}-1`));
@@ -169,7 +169,7 @@ class Writer {
         if (error === undefined && !condition()) return;
         Writer.#listeners.delete(look);
         if (error === undefined) resolve();
-        else reject(new Error(`A process ended that was to go on saving: ${error}`));
+        else reject(new Error(`A process that should have continued saving ended: ${error}`));
       };
       Writer.#listeners.add(look);
       look();
@@ -186,9 +186,9 @@ function startScript(name: string, args: readonly string[]) {
   return child;
 }
 
-/** What a new process finds wrong in a store that these were acknowledged of. */
+/** Checks a store in a new process, given its acknowledged saves. Returns what is wrong. */
 async function wrongsIn(kind: StoreKind, folder: string, saved: readonly Saved[]) {
-  // The last one killed must hold no lock any more: there is no time to wait for it.
+  // The last killed process must leave no lock: there is no time to wait for it.
   const adapter = await openAdapter(kind, folder);
   onTestFinished(() => adapter.close());
   const wrong: string[] = [];

@@ -1,5 +1,5 @@
-// One process of the crash tests: node program.mjs <adapter> <folder>. Its calls come on stdin, as a JSON list; what each
-// resolved to is printed. See answers.mjs.
+// One process of the crash tests: node program.mjs <adapter> <folder>. Its calls come on stdin, as a JSON list; it
+// prints their results. See answers.mjs.
 import { closeSync, fstatSync, openSync, readFileSync, readSync, write, writeSync } from "node:fs";
 import { promisify } from "node:util";
 import { begin, printAnswers } from "./answers.mjs";
@@ -16,10 +16,10 @@ if (process.env.RUN_AHEAD === "other") await runOtherAhead();
 begin();
 await printAnswers(adapter, kind, folder, calls);
 await adapter.close();
-// Node's own way out makes calls as well, and faults are not meant for them.
+// Node's own exit makes system calls as well, which faults must not meet.
 process.kill(process.pid, "SIGKILL");
 
-/** Makes this thread's counts of calls higher than those of the others, which count what they do for Node's start. */
+/** Raises this thread's counts of calls above the other threads' counts, which grow at Node's start. */
 function runAhead() {
   const nothing = Buffer.alloc(1);
   for (let times = 0; times < 200; times++) {
@@ -32,8 +32,8 @@ function runAhead() {
 }
 
 /**
- * The same of the thread that files are synced by, and large ones written: this one writes some twenty times before the
- * first save, where signals are listened to, and a write that fails there hangs Node.
+ * The same for the thread that syncs files and writes large ones. If signals are listened to, this thread writes some
+ * twenty times before the first save, and a failed write there hangs Node.
  */
 async function runOtherAhead() {
   const file = openSync("/dev/null", "r+");

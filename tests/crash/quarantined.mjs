@@ -1,4 +1,4 @@
-// What a store's quarantine holds.
+// The content of a store's quarantine.
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 
@@ -20,7 +20,10 @@ function filesIn(folder) {
     .map((name) => readFileSync(join(folder, name), "utf8"));
 }
 
-/** A file whose reason isn't there yet is not in quarantine yet. @param {string} folder @param {string} name @param {string[]} names */
+/**
+ * A file without its reason isn't in quarantine yet. @param {string} folder @param {string} name @param {string[]}
+ * names
+ */
 function reasonBeside(folder, name, names) {
   const beside = `${name}.reason.json`;
   return names.includes(beside) ? readFileSync(join(folder, beside), "utf8") : '{"reason":""}';
@@ -29,7 +32,7 @@ function reasonBeside(folder, name, names) {
 /** @param {string} path */
 async function rowsIn(path) {
   if (!existsSync(path)) return [];
-  // Here, since the file adapters' processes needn't load it.
+  // Imported here, because the file adapters' processes needn't load it.
   const { default: Database } = await import("better-sqlite3");
   const database = new Database(path, { readonly: true });
   try {

@@ -1,5 +1,5 @@
-// node random-calls.mjs <storage> <schema> <seed>: saves, forks, removes and replaces at random until it is killed. It prints
-// each call before it makes it, and a line once it is done.
+// node random-calls.mjs <storage> <schema> <seed>: saves, forks, removes and replaces at random until it is killed.
+// Prints each call before it makes it, and a line once the call is done.
 import { createHash } from "node:crypto";
 import { writeSync } from "node:fs";
 import { openStorage } from "waymark/adapters";

@@ -56,7 +56,7 @@ async function killAtRandom(place: { url: string; schema: string }, open: () => 
     const storage = open();
     const found = await contentsOf(storage);
     const before = await contentsOf(model);
-    // The call that the kill came into is made or not, and nothing between.
+    // The call that the kill interrupted was made or not, and nothing in between.
     if (begun !== undefined && JSON.stringify(found) !== JSON.stringify(before)) await perform(model, begun);
     expect(found).toEqual(await contentsOf(model));
     await storage.close();

@@ -1,6 +1,6 @@
-// Saves, and stalls in the middle of its second save with the lock in its hand, event loop and all:
-// node stalled.mjs <adapter> <folder> <call> <milliseconds>. The call before which it stalls is `fsync` or `rename`, or
-// for SQLite `COMMIT`. Prints `stalled` just before, and at the end what each save was answered, as a line of JSON.
+// Saves, and stalls in the middle of its second save while it holds the lock, with its whole event loop: node
+// stalled.mjs <adapter> <folder> <call> <milliseconds>. It stalls before the call `fsync` or `rename`, or on SQLite
+// before `COMMIT`. Prints `stalled` just before, and at the end each save's answer, as a line of JSON.
 import fs, { writeSync } from "node:fs";
 import { syncBuiltinESMExports } from "node:module";
 import Database from "better-sqlite3";
@@ -11,7 +11,7 @@ let isArmed = false;
 for (const name of ["fsync", "renameSync"]) {
   const real = fs[name];
   fs[name] = (...args) => {
-    // What fsync is to do goes on while the event loop stands still.
+    // fsync itself continues while the event loop stands still.
     const result = name === "fsync" ? real(...args) : undefined;
     if (name.startsWith(call)) stallOnce();
     return name === "fsync" ? result : real(...args);

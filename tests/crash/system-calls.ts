@@ -2,28 +2,28 @@ import { isAbsolute, join } from "node:path";
 
 /** A system call of a recorded process. */
 export interface SystemCall {
-  /** The first one that was seen runs the program; the others work for it. */
+  /** The first thread that was seen runs the program; the others work for it. */
   readonly thread: "main" | "other";
   readonly name: string;
-  /** Which call of this name it is on its thread, from 1: what strace counts. */
+  /** The number of this call among those of its name on its thread, from 1, as strace counts. */
   readonly ordinal: number;
-  /** Of the file or folder that it is about, wherever it is named: by its path, or by a descriptor. */
+  /** The path of the file or folder, whether the call names it by a path or by a descriptor. */
   readonly path: string | undefined;
   /** The second path of a rename or link. */
   readonly target: string | undefined;
   readonly args: readonly string[];
-  /** The bytes it writes, where they were recorded. */
+  /** The written bytes, if they were recorded. */
   readonly data: Buffer | undefined;
-  /** Places in the record: a call of another thread may have begun or ended in between. */
+  /** Positions in the record. A call of another thread may begin or end in between. */
   readonly begun: number;
   ended: number | undefined;
-  /** `undefined` where the process was killed first. */
+  /** `undefined` if the process was killed first. */
   result: number | undefined;
   /** ENOENT and the like. */
   error: string | undefined;
 }
 
-/** The call that program.mjs makes when all is loaded, and what is recorded from then on is the store's. */
+/** The call that program.mjs makes once everything is loaded. All recorded calls after it belong to the store. */
 const BEGINS = "/waymark-crash-test-begins";
 
 const LINE = /^(\d+) +(.*)$/;
@@ -31,9 +31,9 @@ const RESUMED = /^<\.\.\. \w+ resumed>(.*)$/s;
 const ENDED = /\)\s+= (-?\d+|\?|0x[0-9a-f]+)(?:<[^>]*>)?(?: (E[A-Z0-9]+))?/;
 
 /**
- * The calls in a record of strace's, made with `-f -xx`, in the order in which they began.
+ * The calls in a record of strace, made with `-f -xx`, in the order in which they began.
  *
- * @returns All of them, and those of the store: the rest is Node's start.
+ * @returns All of them, and those of the store; the others belong to Node's start.
  */
 export function parseRecord(record: string): { readonly all: SystemCall[]; readonly ofStore: SystemCall[] } {
   const parser = new RecordParser();
@@ -51,7 +51,7 @@ class RecordParser {
   #main: string | undefined;
   readonly #unfinished = new Map<string, SystemCall>();
   readonly #counts = new Map<string, number>();
-  /** What each descriptor stands for. */
+  /** The file of each descriptor. */
   readonly #open = new Map<string, string>();
 
   add(thread: string, text: string, at: number): void {
@@ -83,7 +83,7 @@ class RecordParser {
       result: undefined,
       error: undefined,
     };
-    // The number is free before the call has ended: another thread may have it by then.
+    // The number is free before the call has ended, so another thread may have it by then.
     if (name === "close") this.#open.delete(args[0] ?? "");
     this.calls.push(call);
     return call;
@@ -108,7 +108,7 @@ class RecordParser {
       else if (arg === "AT_FDCWD") folder = undefined;
     }
     const byDescriptor = this.#open.get(args[0] ?? "");
-    // What is read and written is text between quotes too.
+    // Bytes that are read and written are texts between quotes, too.
     if (/^(p?read|p?write|getdents|fcntl|ioctl|symlink)/.test(name)) return { path: byDescriptor, target: undefined };
     const [path = byDescriptor, target] = paths;
     return { path: path === "" ? byDescriptor : path, target };
@@ -119,7 +119,7 @@ function inFolder(folder: string | undefined, path: string): string {
   return folder === undefined || isAbsolute(path) || path === "" ? path : join(folder, path);
 }
 
-/** The arguments as they stand there: with `-xx` no text holds a comma or a bracket, but structures do. */
+/** The arguments as they are written. With `-xx` no text holds a comma or a bracket, but structures do. */
 function argumentsIn(text: string): string[] {
   const args = [""];
   let depth = 0;

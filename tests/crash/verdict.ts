@@ -10,13 +10,13 @@ type Found = StoredCheckpoint | CorruptRecord;
 
 const TASKS = ["t", "u", "other"];
 
-/** What a store is asked for after a crash: the calls, and what its quarantine holds. */
+/** The questions to a store after a crash: the calls, and whether its quarantine is read. */
 export type Question = Call | readonly ["quarantined"];
 
 /**
- * What is asked of a store after a crash: all there is, to save, to repair what is damaged, and all there is again.
+ * The calls that examine a store after a crash: read everything, save, repair, and read everything again.
  *
- * @param id - Of what is saved, into task `t`.
+ * @param id - Of the new checkpoint in task `t`.
  */
 export function examination(id: string): readonly Question[] {
   const all: readonly Question[] = [["read", { taskId: "t", order: "oldest" }], ["quarantined"]];
@@ -32,11 +32,11 @@ export function examination(id: string): readonly Question[] {
 }
 
 /**
- * What is wrong with a store after a crash: nothing, as it should be.
+ * Checks a store after a crash. Returns what is wrong; empty if it is right.
  *
  * @param answers - To the {@link examination}.
- * @param before - What it had to hold after all that was acknowledged.
- * @param after - What it had to hold after the call that was interrupted, if one was.
+ * @param before - The content after all acknowledged calls.
+ * @param after - The content after the interrupted call, if there was one.
  */
 export function wrongs(answers: readonly Answer[], before: Contents, after: Contents): string[] {
   const asked = examination("").length;
@@ -82,12 +82,12 @@ export function wrongs(answers: readonly Answer[], before: Contents, after: Cont
   ];
 }
 
-/** The manager gives neither. */
+/** The manager returns neither. */
 function isDamaged(one: Found): one is CorruptRecord {
   return isCorrupt(one) || !isWhole(one);
 }
 
-/** Each of the damaged is in the store, where reads tell of it, or whole in quarantine, with the reason. */
+/** Each damaged checkpoint is either in the store, where reads report it, or whole in quarantine, with the reason. */
 function wrongDamaged(stored: readonly Found[], moved: readonly string[], before: Contents, after: Contents) {
   const mayBeStored = before.damaged.are === "stored" ? before.damaged.keys : [];
   const told = stored.map(keyOf);
@@ -101,7 +101,7 @@ function wrongDamaged(stored: readonly Found[], moved: readonly string[], before
   return wrong;
 }
 
-/** Each is as it was before, or as it is after. One that is in both must be there. */
+/** Each is as it was before, or as it is after. A checkpoint that is in both must be there. */
 function wrongCheckpoints(found: readonly Found[], before: Contents, after: Contents): string[] {
   const wrong: string[] = [];
   const seen = new Set<string>();
@@ -114,7 +114,7 @@ function wrongCheckpoints(found: readonly Found[], before: Contents, after: Cont
       wrong.push(`${key} was never saved like this: ${JSON.stringify(one).slice(0, 500)}`);
     }
   }
-  // A checkpoint that goes with an append goes after it.
+  // A replaced checkpoint is removed after the append.
   const isAppended = [...after.checkpoints.keys()].every((key) => before.checkpoints.has(key) || seen.has(key));
   for (const key of before.checkpoints.keys()) {
     if ((after.checkpoints.has(key) || !isAppended) && !seen.has(key)) wrong.push(`lost: ${key}`);
@@ -123,13 +123,13 @@ function wrongCheckpoints(found: readonly Found[], before: Contents, after: Cont
 }
 
 function wrongOrder(found: readonly Found[]): string[] {
-  // A damaged one needn't tell its sequence.
+  // A damaged record needn't tell its sequence.
   const sequences = found.flatMap(({ sequence }) => sequence ?? []);
   const ascends = sequences.every((sequence, at) => sequence > (sequences[at - 1] ?? 0));
   return ascends ? [] : [`sequences are ${sequences.join(", ")}`];
 }
 
-/** Above all that were given, unless the task was removed. */
+/** Above all used sequences, unless the task was removed. */
 function wrongNext(next: number, found: readonly Found[], before: Contents, after: Contents): string[] {
   const least = Math.min(before.next, after.next);
   const most = Math.max(before.next, after.next);

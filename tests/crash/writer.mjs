@@ -1,5 +1,5 @@
-// Saves to one task that all processes save to, and to many, in turn: node writer.mjs <adapter> <folder> <name>.
-// Prints `<task> <id> <sequence>` once it is acknowledged. Goes on until its stdin ends, or it is killed.
+// Saves to one task that all processes save to, and to many others, in turn: node writer.mjs <adapter> <folder> <name>.
+// Prints `<task> <id> <sequence>` once a save is acknowledged. Continues until its stdin ends, or it is killed.
 import { createHash } from "node:crypto";
 import { writeSync } from "node:fs";
 import { setImmediate as nextTurn } from "node:timers/promises";
@@ -22,9 +22,9 @@ for (let number = 1; !isOver; number++) {
   const payload = { encoding: "json", body, sha256: createHash("sha256").update(body).digest("hex") };
   const createdAt = "2026-01-02T03:04:05.678Z";
   const draft = { taskId, id, createdAt, status: "running", stateVersion: 1, sizeBytes: body.length, payload };
-  // Synchronous: what is printed was acknowledged, and what was acknowledged is printed before the next one.
+  // Synchronous, so that each acknowledged save is printed before the next one.
   writeSync(1, `${taskId} ${id} ${await adapter.append(draft)}\n`);
-  // SQLite takes none while it needn't wait, and the end of stdin comes in a turn of its own.
+  // SQLite takes no turn unless it must wait, and the end of stdin comes in a turn of its own.
   await nextTurn();
 }
 await adapter.close();

@@ -3,10 +3,12 @@ import type { PostgresAdapter } from "waymark/adapters/postgres";
 import { draft } from "../../src/conformance/drafts.js";
 import { collect, openAdapter } from "../support/postgres.js";
 
-/** So much that what changed is stored of it, and several changes become a bundle. */
+/** So large that its changes are stored, and several changes become a bundle. */
 const LONG = "l".repeat(3_000);
 
-/** Eight writers that save to four tasks, each with an adapter and connections of its own, while a server is tormented. */
+/**
+ * Eight writers that save to four tasks, each with its own adapter and connections, while a server is being disturbed.
+ */
 export function startWriters(options: Parameters<typeof openAdapter>[0]) {
   const adapters = Array.from({ length: 8 }, () => openAdapter(options));
   const acknowledged = new Map<string, number>();
@@ -31,10 +33,10 @@ export function startWriters(options: Parameters<typeof openAdapter>[0]) {
     });
   };
   return {
-    /** Resolves once they have saved so often again. */
+    /** Resolves once they have saved that often again. */
     saves: async (count: number) => void (await Promise.race([saved(count), writing])),
     /**
-     * Ends the writers. What they saved must be stored, once, and nothing else.
+     * Ends the writers. Each of their saves must be stored once, and nothing else.
      *
      * @returns How many saves were acknowledged.
      */

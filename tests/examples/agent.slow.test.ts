@@ -1,4 +1,5 @@
-// The example, run as a person runs it, and killed at every step. The tests look at the ledger and at what is stored.
+// The example, run as a person runs it, and killed at every step. The tests check the ledger and the stored
+// checkpoints.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { execa } from "execa";
@@ -21,7 +22,7 @@ const program = [join(example, "dist", "agent.js"), "ann"];
 const timeout = 300_000;
 
 beforeAll(async () => {
-  // Always: what is there may be of older sources.
+  // Always rebuilt, because an existing build may be of older sources.
   await execa("npm", ["run", "build", "-w", "waymark-example-agent"], { cwd: root });
 }, timeout);
 
@@ -53,11 +54,11 @@ it("does everything once, wherever in its steps and between them it is killed", 
     expect(await lookAt(folder), `killed at moment ${moment}`).toEqual(expected);
     expect(ranAfterTheirRecord(folder), `killed at moment ${moment}`).toEqual([]);
   }
-  // Six steps begin and end, and each end, turn and the answer is a save; the two that run side by side may share one.
+  // Six steps begin and end. Each end, turn and the answer is a save; the two parallel steps may share one.
   expect(kills).toBeGreaterThanOrEqual(20);
 });
 
-it("comes out the same in a rehearsal, and its tools use their keys", { timeout }, async () => {
+it("gives the same result in a rehearsal, and its tools use their keys", { timeout }, async () => {
   const ledger = new Ledger(":memory:");
   const initialState: Chat = { messages: [{ role: "user", content: "My mug came broken." }] };
   const { problems, ranTwice, result, text } = await rehearse(agent(model, toolsOver(ledger)), {

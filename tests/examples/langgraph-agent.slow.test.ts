@@ -1,5 +1,5 @@
-// The example, run as a person runs it: as it is, on a storage of one's own, and with Ctrl-C. The tests look at what is
-// stored and what is left, not only at what it prints.
+// The example, run as a person runs it: unchanged, on a storage of one's own, and with Ctrl-C. The tests check what is
+// stored and what is left, not only what it prints.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { BaseMessage } from "@langchain/core/messages";
@@ -19,7 +19,7 @@ const example = join(root, "examples", "langgraph-agent");
 const timeout = 300_000;
 
 beforeAll(async () => {
-  // Always: what is there may be of older sources.
+  // Always rebuilt, because an existing build may be of older sources.
   await execa("npm", ["run", "build", "-w", "waymark-example-langgraph-agent"], { cwd: root });
 }, timeout);
 
@@ -48,7 +48,7 @@ it.each([
   const ids = tuples.map(({ checkpoint }) => checkpoint.id);
   const parents = tuples.map(({ parentConfig }) => ids.indexOf(parentConfig?.configurable?.["checkpoint_id"]));
   expect(parents).toEqual([-1, 0, 1, 2, 3, 3, 5, 6]);
-  // What the killed process has found, and what the next one has.
+  // The findings of the killed process, and those of the next one.
   const found = tuples[2]?.pendingWrites?.filter(([, channel]) => channel === "offers");
   expect(found?.map(([, , value]) => value)).toEqual([
     { flight: "TP 571 for 180 €" },
@@ -61,7 +61,7 @@ it.each([
   expect(lastWords[7]).toBe("Booked: TP 571 for 180 € and Pensão Sol for 420 €.");
 });
 
-it("leaves no process after Ctrl-C, and says how to go on", { timeout }, async () => {
+it("leaves no process after Ctrl-C, and says how to continue", { timeout }, async () => {
   const folder = await tempFolder();
   const { exitCode, output } = await demonstrate({ folder, interruptedAt: "search hotel begins" });
   expect(exitCode, output).toBe(130);
@@ -72,7 +72,7 @@ it("leaves no process after Ctrl-C, and says how to go on", { timeout }, async (
 });
 
 interface Start {
-  /** Where the person is. */
+  /** The folder that the person is in. */
   readonly folder: string;
   readonly url?: string;
   /** Sends SIGINT at the first line that has it. */

@@ -17,7 +17,7 @@ const example = join(root, "examples", "migration");
 const timeout = 300_000;
 
 beforeAll(async () => {
-  // Always: what is there may be of older sources.
+  // Always rebuilt, because an existing build may be of older sources.
   await execa("npm", ["run", "build", "-w", "waymark-example-migration"], { cwd: root });
 }, timeout);
 
@@ -30,7 +30,7 @@ it("prints what its README shows, each time that it is started", { timeout }, as
   }
 });
 
-it("moves each of 10,000 rows once, though it is killed at ten places on its way", { timeout }, async () => {
+it("moves each of 10,000 rows once, even if it is killed at ten places", { timeout }, async () => {
   const folder = await tempFolder();
   const shop = new Database(join(folder, "shop.db"));
   createTables(shop);

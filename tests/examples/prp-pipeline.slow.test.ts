@@ -1,5 +1,5 @@
-// `npm start`, run as a person runs it: twice, and once more with Ctrl-C in the middle. The tests look at what it left
-// on disk, not only at what it prints.
+// `npm start`, run as a person runs it: twice, and once more with Ctrl-C in the middle. The tests check what it left on
+// disk, not only what it prints.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, readFileSync } from "node:fs";
@@ -12,7 +12,7 @@ import { processesIn } from "../support/processes-in.js";
 
 const root = join(import.meta.dirname, "..", "..");
 const example = join(root, "examples", "prp-pipeline");
-/** As npm start has it; and where colours would be taken for granted. */
+/** The environment of npm start, with colours forced on. */
 const env = { INIT_CWD: root, CI: "true" };
 
 interface Demonstration {
@@ -27,7 +27,7 @@ const TIMEOUT_MS = 300_000;
 const runs: Demonstration[] = [];
 
 beforeAll(async () => {
-  // Always: what is there may be of older sources.
+  // Always rebuilt, because an existing build may be of older sources.
   await execa("npm", ["run", "build", "-w", "waymark-example-prp-pipeline"], { cwd: root });
   runs.push(await demonstrate());
   runs.push(await demonstrate());
@@ -48,13 +48,13 @@ describe("the PRP pipeline example", () => {
     }
   });
 
-  it("runs no gate again that had passed before the kill", () => {
+  it("doesn't repeat a gate that had passed before the kill", () => {
     for (const { checkpoints } of runs) {
       expect(gatesByRun(checkpoints)).toEqual([[1, 2, 1, 2, 3, 4], [4]]);
     }
   });
 
-  it("resumes a PRP whose boxes the coder has ticked, in the run's copy alone", () => {
+  it("resumes a PRP whose boxes the coder has ticked, only in the run's copy", () => {
     for (const { output, folder, checkpoints } of runs) {
       const text = readFileSync(join(folder, "PRP.md"), "utf8");
       expect(text.match(/^- \[.\]/gm)).toEqual([...Array(5).fill("- [x]"), "- [ ]", "- [ ]"]);
@@ -105,7 +105,7 @@ describe("the PRP pipeline example", () => {
   });
 
   it(
-    "stops at Ctrl-C, ends what runs, and says how to go on",
+    "stops at Ctrl-C, ends running work, and says how to continue",
     async () => {
       const demonstration = spawn(process.execPath, [join(example, "dist", "main.js")], {
         cwd: root,
@@ -155,7 +155,7 @@ function coderCalls(folder: string): number {
   return readFileSync(join(folder, "coder.log"), "utf8").trimEnd().split("\n").length;
 }
 
-/** The levels that each run has started, in order: the checkpoint before each names it. */
+/** The levels that each run has started, in order, from the checkpoints that name them. */
 function gatesByRun(checkpoints: readonly CheckpointData[]): number[][] {
   const resumedAt = checkpoints.findIndex(({ label }) => label.startsWith("Resumed: "));
   return [checkpoints.slice(0, resumedAt), checkpoints.slice(resumedAt)].map((run) =>

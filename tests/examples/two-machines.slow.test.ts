@@ -1,5 +1,5 @@
 // The example, run as a person runs it: on a database of one's own, on the server that it starts, and with Ctrl-C. The
-// tests look at what is stored and what is left, not only at what it prints.
+// tests check what is stored and what is left, not only what it prints.
 import { chmodSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { execa } from "execa";
@@ -17,7 +17,7 @@ const RESULTS = ["step 1, by A", "step 2, by A", "step 3, by B", "step 4, by B",
 const timeout = 300_000;
 
 beforeAll(async () => {
-  // Always: what is there may be of older sources.
+  // Always rebuilt, because an existing build may be of older sources.
   await execa("npm", ["run", "build", "-w", "waymark-example-two-machines"], { cwd: root });
 }, timeout);
 
@@ -66,14 +66,14 @@ it("leaves no process and no checkpoint in one's own database after Ctrl-C", { t
 /**
  * Runs the demonstration from its start to its end, with SIGINT at the first line that has `interruptedAt`.
  *
- * @param folder - Where its processes work, and where it has its temporary files.
+ * @param folder - The processes' working folder, and their folder for temporary files.
  */
 async function demonstrate(
   folder: string,
   place?: { readonly url: string; readonly schema: string },
   interruptedAt?: string,
 ) {
-  // As root it starts its server as another user.
+  // If it runs as root, it starts its server as another user.
   chmodSync(folder, 0o755);
   const url = place && new URL(place.url);
   url?.searchParams.set("schema", place?.schema ?? "");

@@ -9,7 +9,7 @@ import { collect } from "../support/postgres.js";
 import { tempFolder } from "../support/temp-folder.js";
 import { graphOn, THREAD, VALUES } from "./langgraph-thread.js";
 
-it("a thread from before values had tags is intact, and goes on", async () => {
+it("a thread from before values had tags is intact, and can be continued", async () => {
   const folder = join(await tempFolder(), "threads");
   await cp(join(import.meta.dirname, "../fixtures/formats/langgraph-1"), folder, { recursive: true });
   const storage = openStorage(`files:${folder}`);

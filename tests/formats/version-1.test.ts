@@ -13,7 +13,7 @@ import { SECRET, STORED, TURNS } from "./stored-in-version-1.js";
 
 const FIXTURE = join(import.meta.dirname, "../fixtures/formats/version-1");
 
-/** A copy of the fixture in each storage, and how to open it. Files have no histories, so there is none in theirs. */
+/** A copy of the fixture in each storage, and a function to open it. Files have no histories. */
 const STORES: Readonly<Record<string, () => Promise<() => StorageAdapter>>> = {
   files: () => opening("files", "files"),
   tasks: () => opening("tasks", "tasks"),
@@ -47,7 +47,7 @@ describe.each(Object.keys(STORES))("a store of version 1, %s", (name) => {
     ([taskId]) => taskId !== "turns" || ["sqlite", "postgres"].includes(name),
   );
 
-  it("gives what was saved, is intact, and takes more", async () => {
+  it("returns its states, is intact, and accepts more", async () => {
     const open = await STORES[name]!();
     const storage = open();
     const manager = new CheckpointManager({ storage });
@@ -72,7 +72,7 @@ describe.each(Object.keys(STORES))("a store of version 1, %s", (name) => {
     await manager.close();
   });
 
-  it("may be gone on from by a run", async () => {
+  it("may be continued by a run", async () => {
     const open = await STORES[name]!();
     const manager = new CheckpointManager({ storage: open() });
     for (const [taskId, states] of tasks.filter(([task]) => task !== "secret")) {
@@ -89,7 +89,7 @@ describe.each(Object.keys(STORES))("a store of version 1, %s", (name) => {
 });
 
 describe.each(["sqlite", "postgres"])("a history of version 1, %s", (name) => {
-  it("is gone on with, and reads the same after its last deltas were bundled with new ones", async () => {
+  it("can be continued, and reads the same after its last deltas were bundled with new ones", async () => {
     const open = await STORES[name]!();
     const storage = open();
     const states = Array.from({ length: 2 * FOLD }, (_, turn) => ({ ...TURNS.at(-1), turn, again: TURNS[turn % 3] }));
@@ -104,7 +104,7 @@ describe.each(["sqlite", "postgres"])("a history of version 1, %s", (name) => {
 });
 
 describe("tables of version 1", () => {
-  it("are of version 2 once they are opened: SQLite", async () => {
+  it("become version 2 when they are opened: SQLite", async () => {
     const path = await copyOf("checkpoints.db");
     const manager = new CheckpointManager({ storage: openStorage(`sqlite:${path}`) });
     expect(await manager.has("turns")).toBe(true);
@@ -112,7 +112,7 @@ describe("tables of version 1", () => {
     expect(new Database(path).pragma("user_version", { simple: true })).toBe(2);
   });
 
-  it("are read as they are, and refuse a save that may not change them: PostgreSQL", async () => {
+  it("can be read unchanged, and refuse a save without the right to change them: PostgreSQL", async () => {
     const place = await newPostgres();
     const manager = new CheckpointManager({ storage: openAdapter({ ...place, migrate: false }) });
     expect(await statesOf(manager, "branch")).toEqual(STORED["branch"]);

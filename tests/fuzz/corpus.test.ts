@@ -4,7 +4,7 @@ import { expect, it } from "vitest";
 
 const RUN = join(import.meta.dirname, "run.mjs");
 
-it("answers all that was ever found by fuzzing, and the seeds of it, as it must", () => {
+it("answers every former finding of fuzzing, and every seed, as it must", () => {
   const { status, stdout, stderr } = spawnSync(process.execPath, [RUN, "--replay"], { encoding: "utf8" });
   expect(stdout + stderr).toMatch(/Replayed \d+ inputs, 0 findings\./);
   expect(status).toBe(0);

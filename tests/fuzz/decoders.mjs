@@ -1,5 +1,5 @@
 // @ts-check
-// What reads bytes that somebody else may have written, each as it is built, and what it may answer.
+// The decoders of bytes that somebody else may have written, each as it is built, and the answers that it may give.
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -128,7 +128,7 @@ export const DECODERS = {
     expected: [TypeError, RangeError],
   },
   "oneshot-plan": {
-    // The YAML library keeps half a kilobyte for each error it finds: a megabyte of errors is more than a worker has.
+    // The YAML library keeps half a kilobyte for each error, so a megabyte of errors exceeds a worker's memory.
     decode: (bytes) => void parsePlan(bytes.toString("utf8", 0, 16_384), "plan.yaml"),
     expected: [OneshotError],
   },
@@ -144,7 +144,7 @@ export const DECODERS = {
     expected: [CheckpointError],
   },
   prp: {
-    // Marks for emphasis and links take time by the square of their number.
+    // The time for emphasis and links grows with the square of the number of their marks.
     decode: (bytes) => void parsePrp(bytes.toString("utf8", 0, 4096), "PRP.md"),
     expected: [PrpError],
   },
@@ -175,11 +175,11 @@ export const DECODERS = {
 };
 
 /**
- * Why the decoder's answer to the bytes is none that it may give; `undefined` where it is one.
+ * Why the decoder may not give this answer; `undefined` if it may.
  *
  * @param {string} name
  * @param {Buffer} bytes
- * @param {ReadonlySet<unknown>} known What it gives for the corpus.
+ * @param {ReadonlySet<unknown>} known The values that it gives for the corpus.
  */
 export async function wrongWith(name, bytes, known) {
   const { decode, expected, isSealed } = decoderOf(name);

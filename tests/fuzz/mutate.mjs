@@ -1,6 +1,6 @@
 // @ts-check
 
-/** Bytes that formats give a meaning to, and numbers at the ends of ranges. */
+/** Bytes with a meaning in some format, and numbers at the ends of ranges. */
 const INTERESTING = [
   ...[
     "\0",
@@ -47,12 +47,12 @@ const INTERESTING = [
   ...["> ", "- ", "* ", "[](", "](", "<", "&amp;", "%00", "\u001b[2J", "\u202e"],
 ].map((text) => Buffer.from(text));
 const LONE_BYTES = [0x00, 0x1f, 0x7f, 0x80, 0xbf, 0xc0, 0xe2, 0xf0, 0xfe, 0xff];
-/** Enough for any recursion to come to the end of its stack. */
+/** Deep enough to exhaust the stack of any recursion. */
 const MANY = 100_000;
 const MAX_BYTES = 1024 * 1024;
 
 /**
- * The input of that number: the same for the same seed and corpus, so that what ended a worker can be made again.
+ * The input with that number. It is the same for the same seed and corpus, so that an input that ended a worker can be made again.
  *
  * @param {readonly Buffer[]} corpus
  * @param {number} seed
@@ -101,7 +101,7 @@ function mutated(bytes, pick, another) {
     case 7:
       return around(Buffer.concat(Array.from({ length: 2 + pick(20) }, () => piece)), end);
     case 8: {
-      // What opens something, so often that no recursion gets through.
+      // Opening brackets and the like, so many that no recursion gets through.
       const opening = ["[", '{"a":', "> ", "- ", '{"$waymark":"Set","value":[', "{", "*", "`"].map((text) =>
         Buffer.from(text),
       );
@@ -118,7 +118,7 @@ function mutated(bytes, pick, another) {
 }
 
 /**
- * Numbers from 0 up to 1 that the two seeds alone decide: mulberry32.
+ * Numbers from 0 up to 1, determined by the two seeds: mulberry32.
  *
  * @param {number} seed
  * @param {number} index

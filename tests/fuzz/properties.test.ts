@@ -12,7 +12,7 @@ const SECONDS = Number(process.env["WAYMARK_FUZZ_SECONDS"] ?? 0);
 const SEED = process.env["WAYMARK_FUZZ_SEED"];
 const PROPERTIES = 5;
 
-/** A few runs in `npm test`; in `npm run fuzz` as many as fit into its time. */
+/** A few runs in `npm test`; in `npm run fuzz` as many as its time allows. */
 const RUNS: fc.Parameters<unknown> = {
   ...(SECONDS > 0
     ? { numRuns: 1_000_000, interruptAfterTimeLimit: (SECONDS * 1000) / PROPERTIES, markInterruptAsFailure: false }
@@ -25,7 +25,7 @@ const anyText = fc.string({ unit: "binary", maxLength: 600 });
 const anyName = anyText.filter((text) => text !== "" && text.length <= 512 && text.isWellFormed());
 
 describe("whatever it is given", () => {
-  it("a name is one name of one id, and no way anywhere", { timeout: TIMEOUT_MS }, () => {
+  it("a name belongs to one id, and leads to no other folder", { timeout: TIMEOUT_MS }, () => {
     fc.assert(
       fc.property(anyName, anyName, (one, other) => {
         const name = nameOf(one);
@@ -87,7 +87,7 @@ describe("whatever it is given", () => {
     );
   });
 
-  it("what is shown has nothing that a terminal obeys, and stays on one line", { timeout: TIMEOUT_MS }, () => {
+  it("shown text has no control characters, and stays on one line", { timeout: TIMEOUT_MS }, () => {
     fc.assert(
       fc.property(anyText, (text) => {
         expect(printable(text)).not.toMatch(/[\p{Cc}\p{Zl}\p{Zp}\p{Bidi_Control}\p{Cs}]/u);

@@ -11,14 +11,14 @@ import { bundled } from "../support/bundled.mjs";
 import { inputOf } from "./mutate.mjs";
 
 const CORPUS = join(import.meta.dirname, "..", "fixtures", "fuzz-corpus");
-/** More of one decoder are as a rule the same again. */
+/** Further findings of one decoder are mostly the same. */
 const MAX_FINDINGS = 5;
-/** No input takes a tenth of this. */
+/** A tenth of this is more than any input needs. */
 const HANG_MS = 20_000;
-/** Larger ones are given as they are, in a replay: most of what is made of them would differ in nothing that matters. */
+/** Larger inputs are only replayed unchanged, because most of their mutations would differ in nothing that matters. */
 const MAX_BASE_BYTES = 16 * 1024;
 const WORKER_HEAP_MB = 512;
-/** Places in the memory that is shared with the worker: the number of the input under way, and whether to end. */
+/** Positions in the memory that is shared with the worker: the number of the current input, and whether to end. */
 const [AT, STOP] = [0, 1];
 const { values } = parseArgs({
   options: {
@@ -39,7 +39,7 @@ let worker;
 let findings = 0;
 let tried = 0;
 
-// A third of the time is the properties'.
+// The properties get a third of the time.
 const shareMs = values.replay ? 600_000 : (seconds * 1000 * 2) / 3 / names.length;
 for (const name of names) await fuzz(name, shareMs);
 worker?.thread.postMessage("end");
@@ -53,7 +53,7 @@ async function fuzz(name, shareMs) {
   const untilMs = performance.now() + shareMs;
   let from = 0;
   let found = 0;
-  // What ends a worker is a finding too, and the next one goes on behind it.
+  // An input that ends a worker is a finding too; the next worker continues after it.
   for (let isOver = false; !isOver && found < MAX_FINDINGS; isOver ||= performance.now() > untilMs) {
     const { next, ended } = await give(name, corpus, from, untilMs, (index, reason) => {
       found += 1;
@@ -68,7 +68,7 @@ async function fuzz(name, shareMs) {
 }
 
 /**
- * Gives a worker's decoder inputs from that number on, until the time is over, or the worker.
+ * Gives a worker's decoder inputs from that number on, until the time is over or the worker has ended.
  *
  * @param {string} name
  * @param {readonly Buffer[]} corpus

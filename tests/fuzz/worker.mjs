@@ -1,10 +1,10 @@
 // @ts-check
-// Gives decoders input after input, and tells of each that is answered wrongly. One worker serves them all, one after the
-// other, since loading them takes longer than a thousand inputs.
+// Gives decoders input after input, and reports each wrong answer. One worker serves them all, one after another,
+// because loading them takes longer than a thousand inputs.
 import { parentPort, workerData } from "node:worker_threads";
 import { inputOf } from "./mutate.mjs";
 
-/** The number of the input under way, and whether to end. */
+/** The number of the current input, and whether to end. */
 const [AT, STOP] = [0, 1];
 /** @type {{ decoders: string, shared: SharedArrayBuffer, seed: number, replays: boolean }} */
 const { decoders, shared, seed, replays } = workerData;
@@ -15,7 +15,7 @@ const state = new Int32Array(shared);
 parentPort?.on(
   "message",
   async (/** @type {{ name: string, corpus: Uint8Array[], from: number } | "end"} */ message) => {
-    // Unlike a terminated one, a worker that exits deletes its files.
+    // A worker that exits deletes its files; a terminated one doesn't.
     if (message === "end") process.exit();
     const { name, corpus, from } = message;
     const buffers = corpus.map((bytes) => Buffer.from(bytes));
@@ -26,21 +26,21 @@ parentPort?.on(
       const input = replays ? buffers[index] : inputOf(buffers, seed, index);
       const reason = input && (await wrongWith(name, input, known));
       if (reason !== undefined) parentPort?.postMessage({ index, reason });
-      // Decoders that never wait would keep the messages from being sent.
+      // A pause: decoders that never wait would keep the messages from being sent.
       if (index % 64 === 0) await new Promise((resolve) => setImmediate(resolve));
     }
     parentPort?.postMessage({ endedAt: index });
   },
 );
 
-/** What the decoder gives for the corpus itself. @param {string} name @param {readonly Buffer[]} corpus */
+/** The values that the decoder gives for the corpus. @param {string} name @param {readonly Buffer[]} corpus */
 async function answersTo(name, corpus) {
   const known = new Set();
   for (const bytes of corpus) {
     try {
       known.add(await decoderOf(name).decode(bytes));
     } catch {
-      // A finding of former days: a replay looks at whether it is answered as it must be.
+      // A former finding: a replay checks that it is answered correctly.
     }
   }
   return known;

@@ -22,14 +22,14 @@ import { treeOf } from "../support/tree.js";
 
 const LONE_SURROGATES = ["\ud800", "a\udc00b"];
 const ALL = [...new Set([...NAUGHTY_STRINGS, ...HOSTILE_NAMES, ...LONE_SURROGATES, "x".repeat(513), ""])];
-/** What may be an id: the others are refused before anything is stored. */
+/** The strings that may be ids; the others are refused before anything is stored. */
 const NAMES = ALL.filter((text) => text !== "" && text.length <= 512 && text.isWellFormed());
 const REFUSED = ALL.filter((text) => !NAMES.includes(text));
 
 const example = new URL("../../examples/custom-adapter/conformance-store.js", import.meta.url).href;
 const unstorage: { readonly open: (path: string) => StorageAdapter } = await import(example);
 
-/** On PostgreSQL, a schema for each root. */
+/** On PostgreSQL, each root has its own schema. */
 const url = await serverUrl();
 const schemaOf = (path: string) => `test_${hash("sha256", path).slice(0, 32)}`;
 
@@ -43,7 +43,7 @@ const ADAPTERS: Record<string, (path: string) => StorageAdapter> = {
 };
 
 describe.each(Object.entries(ADAPTERS))("%s", (name, open) => {
-  it("keeps every naughty string as a task's id, and refuses what can be none", async () => {
+  it("keeps every valid naughty string as a task's id, and refuses the others", async () => {
     const { root, unchanged } = await guardedRoot();
     const manager = new CheckpointManager({ storage: open(root), logger: recordingLogger() });
     for (const taskId of NAMES) await manager.save(taskId, { of: taskId }, { stage: taskId });
@@ -73,7 +73,7 @@ describe.each(Object.entries(ADAPTERS))("%s", (name, open) => {
       state: { [text]: text, list: [text], map: new Map([[text, new Set([text])]]), error: new Error(text) },
       metadata: Object.fromEntries([[text, text]]),
     });
-    // Many checkpoints in one `checkpoints.json` cost the square of their number: some to a task.
+    // Many checkpoints in one `checkpoints.json` take time with the square of their number, so each task has only some.
     const taskOf = (index: number) => `t${Math.floor(index / 20)}`;
     for (const [index, text] of NAMES.entries()) {
       const { state, metadata } = texts(text);
@@ -171,12 +171,12 @@ describe("the systems", () => {
   });
 });
 
-/** Called once each was found again, or refused: what is lost has failed before. */
+/** Called once each string was found again or refused. A lost one has failed before. */
 function countKept(store: string, operation: string, { length }: readonly string[]): void {
   count({ what: "hostile strings", store, operation, tried: length, lost: 0 });
 }
 
-/** A root deep in a folder of its own, with files around it that nobody may touch. */
+/** A root deep in a folder of its own, with files around it that must stay untouched. */
 async function guardedRoot() {
   const base = await tempFolder();
   const root = join(base, "a", "b", "c", "store");

@@ -15,7 +15,7 @@ import { tempFolder } from "../support/temp-folder.js";
 
 type Logger = ReturnType<typeof recordingLogger>;
 
-/** Uses a store once, by whatever it has, below the root; the files are there while `look` runs. */
+/** Uses a store once, with all its features, below the root. Its files exist while `look` runs. */
 type Use = (root: string, look: () => void, logger: Logger) => Promise<void>;
 
 const USES: Record<string, Use> = {
@@ -57,7 +57,7 @@ const USES: Record<string, Use> = {
   },
 };
 
-/** The folder that each makes for its files, relative to a base folder. */
+/** The folder that each store makes for its files, relative to a base folder. */
 const ROOTS: Record<string, string> = { "waymark/prp": "session/artifacts", "waymark/oneshot": ".sdp/checkpoints" };
 
 function place(base: string, kind: string): string {
@@ -85,7 +85,7 @@ describe.each(Object.keys(USES))("%s", (kind) => {
     }
   });
 
-  it("leaves folders that are there as they are", async () => {
+  it("leaves existing folders unchanged", async () => {
     const base = await tempFolder();
     const root = place(base, kind);
     mkdirSync(root, { recursive: true, mode: 0o755 });

@@ -1,4 +1,4 @@
-// Text that no encoder of ours wrote, under a seal and a digest that hold: anybody who can write the store can make those.
+// Text from no encoder of ours, under a valid seal and digest. Anybody who can write to the store can make those.
 import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { mkdirSync, truncateSync, writeFileSync } from "node:fs";
@@ -54,7 +54,8 @@ describe.each(Object.entries(ADAPTERS))("%s", (_name, open) => {
     const isDeep = body === deepArray || body === deepObject;
     for (const id of ["c2", "c3"]) {
       const state = await manager.restore("t", id).then((found) => found.state, typed);
-      // Plain JSON is given as it is, however deep. Tags are looked for, so their text must not end the stack.
+      // Plain JSON is returned at any depth. JSON with tags is searched for them, so its text must not exhaust the
+      // stack.
       if (isDeep) expect(state === undefined).toBe(id === "c3");
       else if (state !== undefined) expect(typeof JSON.stringify(state)).toBe("string");
     }
@@ -79,7 +80,7 @@ describe.each(Object.entries(ADAPTERS))("%s", (_name, open) => {
   });
 });
 
-it("steps back when the schema's walk through a state comes to the end of the stack", async () => {
+it("steps back if the schema exhausts the stack on a state", async () => {
   const storage = new MemoryAdapter();
   await storage.append(draft("t", "c1"));
   await storage.append(draft("t", "c2", { body: deepArray }));
@@ -109,7 +110,7 @@ describe("metadata that nests beyond any stack", () => {
     await expectCorrupt(new TaskFileAdapter({ path: root }));
   });
 
-  it("makes a row corrupt, and an error's too", async () => {
+  it("makes a row corrupt, also in an error", async () => {
     for (const column of ["metadata", "error"]) {
       const path = join(await tempFolder(), "c.db");
       const storage = new SqliteAdapter({ path });
@@ -123,7 +124,7 @@ describe("metadata that nests beyond any stack", () => {
     }
   });
 
-  it("makes the manager step back when an adapter of somebody else's gives it", async () => {
+  it("makes the manager step back if another program's adapter returns it", async () => {
     const storage = new MemoryAdapter();
     await storage.append(draft("t", "c1"));
     const read = storage.read.bind(storage);
@@ -146,12 +147,12 @@ describe("metadata that nests beyond any stack", () => {
   }
 });
 
-describe("a file that is no text", () => {
+describe("a file that isn't text", () => {
   it.each([
     ["is not UTF-8", Buffer.from([0x7b, 0xff, 0xfe, 0x7d])],
     ["begins with a byte order mark", Buffer.from("\ufeff{}")],
     ["holds nothing but a NUL", Buffer.of(0)],
-  ])("is corrupt where it %s", async (_what, bytes) => {
+  ])("is corrupt if it %s", async (_what, bytes) => {
     for (const [name, open] of [
       ["000000000001-c1.json", ADAPTERS["json-file"]],
       ["checkpoints.json", ADAPTERS["task-file"]],
@@ -203,7 +204,7 @@ it("takes little memory for a bomb of 10 GB, and for tags in 100,000 levels: a h
   expect(stdout).toBe("PAYLOAD_TOO_LARGE CHECKPOINT_CORRUPT true\n");
 });
 
-/** What it gives is `undefined`. */
+/** Checks that the error is typed. Returns `undefined`. */
 function typed(error: unknown): undefined {
   expect(error).toBeInstanceOf(CheckpointError);
 }

@@ -1,15 +1,15 @@
-// Ids and texts that a terminal, a shell or an option parser would take for something else, through every command.
+// Ids and texts that a terminal, a shell or an option parser would misinterpret, through every command.
 import { describe, expect, it } from "vitest";
 import { newPlace } from "../cli/waymark.js";
 import { treeOf } from "../support/tree.js";
 
-// biome-ignore lint/suspicious/noControlCharactersInRegex: they must not be there.
+// biome-ignore lint/suspicious/noControlCharactersInRegex: these characters must not appear.
 const RAW = /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/;
 const IDS = [
   ...["-rf", "--help", "--", "../../up", "/etc/passwd", "\u001b[2J", "\u001b]0;owned\u0007", "a\nb", "\u202eabc"],
   ...["'; DROP TABLE checkpoints; --", "$(touch owned)", "`touch owned`", "__proto__", "\u009b31m", "日本語"],
 ];
-/** Each command is a process: the storages that show ids as they are told them take some. */
+/** Each command is a process, so only some of the storages that show ids are tried. */
 const STORES: [string, readonly string[], readonly string[][]][] = [
   ["sqlite:checkpoints.db", IDS, [["list"], ["show"], ["diff"], ["resume"], ["stats"]]],
   ["files:store", IDS.slice(0, 6), [["list", "--json"], ["show"]]],
@@ -40,13 +40,13 @@ describe("waymark", () => {
         }
       }
       const after = treeOf(cwd);
-      // Readers of a database make its -wal and -shm, and take them away.
+      // Readers of a database create its -wal and -shm, and remove them.
       if (!url.startsWith("sqlite")) expect(after).toEqual(before);
       expect(Object.keys(after).filter((path) => path.endsWith("owned"))).toEqual([]);
     },
   );
 
-  it("shows none of its arguments raw either", async () => {
+  it("shows none of its arguments raw", async () => {
     const { run, manager } = await newPlace();
     await manager.save("t", { a: 1 });
     await manager.save("t", { a: 2 });

@@ -12,7 +12,7 @@ const FOLDER = join(ROOT, "node_modules/.cache/waymark-tests");
 const RUN = fileURLToPath(new URL("../fixtures/run-in-a-context.cjs", import.meta.url));
 const source = (path: string) => JSON.stringify(join(ROOT, path));
 
-/** One round through each storage. At the end it prints what the storages gave. */
+/** One round trip through each storage. At the end it prints the storages' results. */
 const PROGRAM = `
 import { CheckpointManager, gzip } from ${source("src/index.ts")};
 import { JsonFileAdapter } from ${source("adapters/files/json-file.ts")};
@@ -47,7 +47,7 @@ async function bundle(name: string): Promise<string> {
     input: entry,
     platform: "node",
     external: ["better-sqlite3", "pg"],
-    // As esbuild leaves it. Rolldown itself would write the file's URL there.
+    // In esbuild's form. Rolldown itself would write the file's URL there.
     transform: { target: "node20.19", define: { "import.meta.url": "undefined" } },
     tsconfig: join(ROOT, "tsconfig.json"),
     resolve: { extensionAlias: { ".js": [".ts", ".js"] } },

@@ -1,14 +1,14 @@
-// Values of every kind that the codec knows, and of kinds that it refuses.
+// Values of every kind that the codec supports, and of kinds that it refuses.
 import fc from "fast-check";
 
-/** The end of every refusable value of a run: a refusal's path must lead to it. */
+/** The innermost part of every refusable value of a run: a refusal's path must lead to it. */
 export const culprits = new Set<unknown>();
 function culprit<Value>(value: Value): Value {
   culprits.add(value);
   return value;
 }
 
-/** Any UTF-16, lone surrogates too. */
+/** Any UTF-16, including lone surrogates. */
 export const text = fc.oneof(
   fc.string(),
   fc.string({ unit: fc.integer({ min: 0, max: 0xffff }).map((unit) => String.fromCharCode(unit)), maxLength: 8 }),
@@ -102,7 +102,7 @@ export function withOwn(target: object, entries: readonly (readonly [string, unk
   return target;
 }
 
-/** Values of every kind, out of those leaves. */
+/** Values of every kind, built from those leaves. */
 export function valuesOf(leaves: fc.Arbitrary<unknown>): fc.Arbitrary<unknown> {
   const { value } = fc.letrec<{ value: unknown; entries: [string, unknown][] }>((tie) => {
     const value = tie("value");
@@ -136,7 +136,7 @@ export function valuesOf(leaves: fc.Arbitrary<unknown>): fc.Arbitrary<unknown> {
           }),
         fc.array(value, { maxLength: 2 }).map((errors) => new AggregateError(errors, "all")),
         value.map((each) => new Proxy([each], {})),
-        // Twice the same object.
+        // The same object twice.
         value.map((each) => ({ each, again: each })),
       ),
       entries: fc.uniqueArray(fc.tuple(key, value), { maxLength: 4, selector: ([name]) => name }),
@@ -145,7 +145,7 @@ export function valuesOf(leaves: fc.Arbitrary<unknown>): fc.Arbitrary<unknown> {
   return value;
 }
 
-/** Plain data, as the many states are that need no tag; getters and Proxies among it. */
+/** Plain data, like most states, which need no tag; including getters and Proxies. */
 export const plain = fc.letrec<{ value: unknown }>((tie) => ({
   value: fc.oneof(
     { maxDepth: 4, depthSize: "small" },

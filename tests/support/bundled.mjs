@@ -6,8 +6,8 @@ import { rolldown } from "rolldown";
 const ROOT = join(import.meta.dirname, "../..");
 
 /**
- * The build holds what the package exports. A process that needs another module of ours, or a program that imports one, gets
- * it by this, from the sources: as one file with all that it imports, or Node couldn't read the TypeScript.
+ * Bundles a module from the sources into one file with its imports, because the build has only the package's exports,
+ * and Node couldn't read the TypeScript.
  *
  * @param {string} path From the project's root.
  * @returns {Promise<string>} The file's URL.

@@ -1,9 +1,9 @@
 import { spawnSync } from "node:child_process";
 
 /**
- * Runs a module of these lines in a process of its own, against the build, for what may never end: then it is killed.
+ * Runs these lines as a module in a process of its own, against the build. If it doesn't end, it is killed.
  *
- * @returns Its name, code and message, where it threw an error; else nothing.
+ * @returns The name, code and message of its error, if it threw one.
  */
 export function errorOfProgram(lines: string): { name: string; code: string; message: string } | undefined {
   const module = `try {\n${lines}\n} catch ({ name, code, message }) { console.log(JSON.stringify({ name, code, message })); }`;

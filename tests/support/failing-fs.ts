@@ -1,7 +1,7 @@
-/** Which call of the file system fails next, counted from 1, and how; and the calls there have been since. */
+/** Which call of the file system fails next, counted from 1, and how; and the calls since then. */
 export const faults = { failing: 0, calls: 0, code: "EIO", names: [] as string[] };
 
-/** Lets one of the next calls fail; none with 0. */
+/** Makes one of the next calls fail; 0 means none. */
 export function arm(failing: number, code = "EIO"): void {
   Object.assign(faults, { failing, calls: 0, code, names: [] });
 }
@@ -24,9 +24,7 @@ const CALLS = [
   ],
 ];
 
-/**
- * The real file system, of which any one call can be made to fail: what a `vi.mock` of `node:fs` gives.
- */
+/** The real file system, but any one call can be made to fail. The result of a `vi.mock` of `node:fs`. */
 export function failingFs(real: typeof import("node:fs")) {
   const failing =
     <Args extends unknown[], Result>(name: string, call: (...args: Args) => Result) =>

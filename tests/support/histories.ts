@@ -4,7 +4,7 @@ import { expect } from "vitest";
 import { findDamage, isCorrupt, passingMetadata, type StorageAdapter } from "waymark/adapter";
 import { draft } from "../../src/conformance/drafts.js";
 
-/** Texts of words that repeat as those of a language do, the same ones in each run. */
+/** Texts of words that repeat like those of a language, the same in each run. */
 export function* messages(bytes: number): Generator<string, never> {
   for (let seed = 1; ; ) {
     let text = "";
@@ -16,7 +16,7 @@ export function* messages(bytes: number): Generator<string, never> {
   }
 }
 
-/** States of an agent: each has one message more than the one before, of that many bytes. */
+/** States of an agent. Each has one more message than the one before, of that many bytes. */
 export function* turns(bytes = 500): Generator<string, never> {
   const texts = messages(bytes);
   for (const all: string[] = []; ; ) {
@@ -50,7 +50,7 @@ export async function newest(adapter: StorageAdapter): Promise<unknown> {
   return undefined;
 }
 
-/** As the body of a piece, 300 MB of zeros. Brotli takes some 5 s to make it. */
+/** A piece's body of 300 MB of zeros. Brotli takes some 5 s to make it. */
 export function hugePacked(): Buffer {
   return Buffer.from(
     "z///fwAkAOKxQHLv//n//w+ABEAcFoDu/T////8BkACIwwLQvf/n//8/ABIAcVgAuvf//P//B0ACIA4LQPf+n////wBIAMRhAeje" +
@@ -61,15 +61,15 @@ export function hugePacked(): Buffer {
   );
 }
 
-/** The same of a deflated one: some 600 KB that inflate to 600 MB. */
+/** The same deflated: some 600 KB that inflate to 600 MB. */
 export function hugeDeflated(): Buffer {
   const part = deflateRawSync(Buffer.alloc(1024 * 1024), { finishFlush: constants.Z_FULL_FLUSH });
   return Buffer.concat([...Array.from({ length: 600 }, () => part), deflateRawSync("")]);
 }
 
 /**
- * Saves passing checkpoints of a task, each in place of the one before it. Mostly a state has a small change, and from time to
- * time it is another one. Gives the last state.
+ * Saves passing checkpoints of a task, each in place of the one before. Most states have a small change, and from time
+ * to time one is different. Returns the last state.
  */
 export async function saveReplacing(adapter: StorageAdapter, count: number): Promise<string> {
   let body = "";

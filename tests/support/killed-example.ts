@@ -5,9 +5,10 @@ import { execa } from "execa";
 const FIXTURE = join(import.meta.dirname, "..", "fixtures", "killed-at-moment.mjs");
 
 /**
- * Runs a program of an example, as a process of its own, until it ends or is killed (SIGKILL) at a moment of its run: from 1.
+ * Runs a program of an example, as a process of its own, until it ends or is killed (SIGKILL) at a moment of its run,
+ * counted from 1.
  *
- * @param folder - Gets `run.log`, where steps begin and are recorded.
+ * @param folder - Gets `run.log`, with a line for each step that begins or is recorded.
  */
 export async function runKilledAt(
   program: readonly string[],

@@ -2,9 +2,9 @@
 import { statfsSync } from "node:fs";
 
 /**
- * Where tests keep their files: in memory, since they wait for disks more than for anything else. `undefined` where there is
- * no such disk, or less than two free gigabytes: a container's mostly has 64 MB. No test depends on it: a kill leaves what
- * the system has, synced or not, and what a power loss takes the disk model takes.
+ * The folder for tests' files: in memory, because tests mostly wait for disks. `undefined` if there is no such disk, or
+ * less than two free gigabytes: a container's mostly has 64 MB. No test depends on it: a kill doesn't lose unsynced
+ * data, and power losses are simulated by the disk model.
  */
 export function memoryDisk() {
   const folder = "/dev/shm";

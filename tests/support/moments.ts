@@ -1,16 +1,16 @@
 import { type FSWatcher, watch } from "node:fs";
 
 /**
- * Moments of another process's work that can be seen from outside: each time that something is made, written, renamed or
- * removed in one of the folders. Going by these instead of by the time, a kill falls into the work on any machine, fast
- * or slow; and since they come in the middle of a save too, it falls between a save's steps as well as between saves.
+ * Moments of another process's work that can be seen from outside: each time that a file is made, written, renamed or
+ * removed in one of the folders. A kill at such a moment hits the work on any machine, fast or slow. Because moments
+ * also come in the middle of a save, kills fall between a save's steps as well as between saves.
  */
 export class Moments {
   readonly #watchers: readonly FSWatcher[];
   readonly #onMoment: (count: number) => void;
   #count = 0;
 
-  /** @param onMoment - Gets how many there have been. */
+  /** @param onMoment - Gets the number of moments so far. */
   constructor(folders: readonly string[], onMoment: (count: number) => void = () => {}) {
     this.#onMoment = onMoment;
     this.#watchers = folders.map((folder) => watch(folder, () => this.add()));
@@ -20,7 +20,7 @@ export class Moments {
     return this.#count;
   }
 
-  /** Something else was seen: a line of output. */
+  /** Counts another kind of moment, such as a line of output. */
   add(): void {
     this.#count += 1;
     this.#onMoment(this.#count);
@@ -31,7 +31,7 @@ export class Moments {
   }
 }
 
-/** Which of `count` moments belongs to the seed: any of them, by mulberry32. */
+/** The moment of that seed, out of `count`, by mulberry32. */
 export function momentOf(seed: number, count: number): number {
   let a = (seed + 1) * 0x6d2b79f5;
   a = Math.imul(a ^ (a >>> 15), a | 1);

@@ -26,8 +26,8 @@ let server: Promise<PostgresServer> | undefined;
 let desk: Server | undefined;
 
 /**
- * One server for all test files, started when the first of them asks: other tests don't pay for it. DATABASE_URL, where
- * set, is used instead.
+ * One server for all test files, started when the first of them asks, so that other tests don't wait for it. If
+ * DATABASE_URL is set, that server is used instead.
  */
 export async function setup(project: TestProject): Promise<void> {
   desk = createServer((_request, response) => {
@@ -48,15 +48,15 @@ export async function teardown(): Promise<void> {
 async function urlOfServer(): Promise<string> {
   const given = process.env["DATABASE_URL"];
   if (given !== undefined && given !== "") return given;
-  // No test with this server looks at what a power loss leaves.
+  // No test with this server checks power losses.
   server ??= startPostgres(["-c", "fsync=off"]);
   return (await server).url;
 }
 
-/** Debian's programs: the npm package doesn't bring what makes a standby. */
+/** Debian's programs, because the npm package lacks those that make a standby. */
 export const debian = debianPrograms();
 
-/** Of the newest version that is installed, if any is. */
+/** The folder of the newest installed version, if there is one. */
 function debianPrograms() {
   const root = "/usr/lib/postgresql";
   const [newest] = existsSync(root) ? readdirSync(root).sort((a, b) => Number(b) - Number(a)) : [];
@@ -79,11 +79,11 @@ export async function killServer({ pid = 0 }: PostgresServer): Promise<void> {
   const listed = execFileSync("ps", ["-o", "pid=", "--ppid", String(pid)], { encoding: "utf8" });
   const all = [pid, ...listed.split("\n").filter(Boolean).map(Number)];
   for (const one of all) killed(one);
-  // The memory that they share is free once the last has ended; nobody tells of that.
+  // The processes' shared memory is free once the last has ended, and nothing reports that.
   while (all.some(isRunning)) await nextTurn();
 }
 
-/** Once the first is gone, the others end by themselves, too. */
+/** Once the first process is gone, the others end by themselves. */
 function killed(pid: number): void {
   try {
     process.kill(pid, "SIGKILL");
@@ -100,10 +100,10 @@ function isRunning(pid: number): boolean {
   }
 }
 
-/** The port that the server listens on from now on: a free one. */
+/** The port that the server listens on from now on, a free one. */
 export async function listening(server: NetServer): Promise<number> {
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
-  // A TCP server's address is an object.
+  // The address of a TCP server is an object.
   return (server.address() as AddressInfo).port;
 }

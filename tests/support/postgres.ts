@@ -17,7 +17,7 @@ export async function serverUrl(): Promise<string> {
   return text;
 }
 
-/** A schema of the test's own, which doesn't exist yet. It is gone when the test is over. */
+/** A schema for the test, which doesn't exist yet. It is dropped when the test is over. */
 export async function newSchema(): Promise<{ readonly url: string; readonly schema: string }> {
   const url = await serverUrl();
   const schema = `test_${randomUUID()}`;
@@ -25,7 +25,7 @@ export async function newSchema(): Promise<{ readonly url: string; readonly sche
   return { url, schema };
 }
 
-/** Runs a statement on a connection of its own, and gives its rows. */
+/** Runs a statement on a new connection. Returns its rows. */
 export async function administer(url: string, sql: string, values?: unknown[]): Promise<Record<string, unknown>[]> {
   const client = new pg.Client(url);
   await client.connect();
@@ -36,7 +36,7 @@ export async function administer(url: string, sql: string, values?: unknown[]): 
   }
 }
 
-/** Resolves once as many statements on the schema wait for a lock. */
+/** Resolves once that many statements on the schema wait for a lock. */
 export async function untilWaiting(url: string, schema: string, count: number): Promise<void> {
   const sql = "SELECT count(*)::int AS count FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE $1";
   for (;;) {
@@ -45,7 +45,7 @@ export async function untilWaiting(url: string, schema: string, count: number): 
   }
 }
 
-/** An adapter on a schema of its own, closed when the test is over. */
+/** An adapter on a new schema, closed when the test is over. */
 export async function newStore(options: PostgresTablesOptions = {}) {
   const place = await newSchema();
   return { ...place, adapter: openAdapter({ ...place, ...options }) };
@@ -67,13 +67,13 @@ export function newPool(url: string, options: pg.PoolConfig = {}): pg.Pool {
   return pool;
 }
 
-/** What happens around each statement of a pool. Both may throw. */
+/** Functions to call before and after each statement of a pool. Both may throw. */
 export interface PoolSpy {
   readonly before?: (query: PostgresQuery) => void | Promise<void>;
   readonly after?: (query: PostgresQuery) => void | Promise<void>;
 }
 
-/** A pool that tells of each statement. */
+/** A pool that reports each statement. */
 export function spyingPool(pool: pg.Pool, { before, after }: PoolSpy): PostgresPool {
   const spied = (source: Pick<PostgresClient, "query">) => async (query: PostgresQuery) => {
     await before?.(query);

@@ -4,7 +4,7 @@ import { isCorrupt, type StorageAdapter } from "waymark/adapter";
 import { draft } from "../../src/conformance/drafts.js";
 import { messages, take } from "./histories.js";
 
-/** Most of a run is one task's, so that its history gets bundles. */
+/** Most saves of a run go to one task, so that its history gets bundles. */
 const task = fc.oneof({ weight: 4, arbitrary: fc.constant(0) }, { weight: 1, arbitrary: fc.constant(1) });
 const which = fc.nat(20);
 const operation = fc.oneof(
@@ -23,7 +23,7 @@ interface Save {
   readonly size: number;
 }
 
-/** A state that is small, unchanged, an older one, changed in one place, or has more. */
+/** A state: small, unchanged, an older one, changed in one place, or with more. */
 function nextOf(texts: readonly string[]) {
   return ({ edit, size }: Save, parts: string[], kept: readonly string[]): string => {
     if (size === 9) return JSON.stringify({ small: edit });
@@ -39,10 +39,10 @@ function newestOf(adapter: StorageAdapter, taskId: string) {
 }
 
 /**
- * Saves, forks, removals and replacements at random, through two adapters of one store, leave what a map in memory has.
- * After each run nothing is left: `checkEmpty` says whether that's so.
+ * Saves, forks, removes and replaces at random, through two adapters of one store, and compares with a map in memory.
+ * After each run nothing may be left, which `checkEmpty` checks.
  *
- * @param bundles - How many there are now: of many runs, some must have made them.
+ * @param bundles - How many bundles there are now: some of many runs must have made them.
  */
 export async function checkRandomHistories(
   adapters: readonly [StorageAdapter, StorageAdapter],
@@ -75,7 +75,7 @@ export async function checkRandomHistories(
         const { taskId, kept } = task;
         const adapter = adapters[step % 3 === 0 ? 1 : 0];
         if (op.do === "save") {
-          // Saves of one moment are one statement, and a read of that moment sees one state or the other.
+          // Saves of one moment are one statement, so a read at that moment sees the state before or after all of them.
           const appended = (step % 5 === 0 ? [task, other] : [task]).map((to) => {
             const body = next(op, to.parts, [...to.kept.values()]);
             to.kept.set(`c${step}`, body);
@@ -123,6 +123,6 @@ export async function checkRandomHistories(
     }),
     { numRuns: runs },
   );
-  // A few runs may have none.
+  // Few runs may make no bundle.
   if (runs >= 20) expect(seen).toBeGreaterThan(0);
 }

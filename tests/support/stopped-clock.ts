@@ -1,6 +1,6 @@
 import { onTestFinished, vi } from "vitest";
 
-/** The clock of this process stands still until the test is over, so that an age is the same on any machine. */
+/** Stops this process's clock until the test is over, so that an age is the same on any machine. */
 export function stopClock() {
   vi.useFakeTimers({ toFake: ["Date"] });
   onTestFinished(() => void vi.useRealTimers());
@@ -11,7 +11,7 @@ export function stopClock() {
   };
 }
 
-/** The timeouts of this process run out when the test says so, however long what they are for takes to begin. */
+/** Lets the timeouts of this process expire when the test says so, however slowly the awaited work begins. */
 export function stopTimeouts() {
   vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
   onTestFinished(() => void vi.useRealTimers());

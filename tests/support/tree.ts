@@ -3,10 +3,10 @@ import { lstatSync, readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { join } from "node:path";
 
 /**
- * Everything below a folder, by path: what it is, its permissions, which file it is, when it was last written, and what
- * it holds. Two of these are equal if nothing there was touched.
+ * Everything below a folder, by path: its kind, permissions, inode, time of the last write, and content. If nothing was
+ * touched in between, two of these are equal.
  *
- * @param except - A path below the folder that isn't looked into.
+ * @param except - A path below the folder that is left out.
  */
 export function treeOf(folder: string, except?: string): Record<string, string> {
   const tree: Record<string, string> = {};

@@ -11,7 +11,7 @@ import { visibleIn } from "../support/visible-files.js";
 import { paiFolder, SEED } from "./phase-checkpoints/pai-folder.js";
 
 const OTHER = new URL("../fixtures/shared-lock/other-program.mjs", import.meta.url).pathname;
-/** Longer ago than a lock without a sign of life counts as held. */
+/** Older than a lock that still counts as held without a sign of life. */
 const STALE = new Date(Date.now() - 60_000);
 
 function otherProgram(what: "count" | "halves" | "hold", file: string, times = 0) {
@@ -61,7 +61,7 @@ describe("beside a program that locks with proper-lockfile", () => {
     expect(await visibleIn(pai.root)).toEqual(["checkpoints", "checkpoints.events.jsonl", "seed.json"]);
   });
 
-  it("a feature's file is never met half written", async () => {
+  it("a feature's file is never seen half written", async () => {
     const { repository, file } = await savedFeature();
     const writing = otherProgram("halves", file, 60);
     for (let i = 1; i <= 20; i++) await repository.save(checkpoint(Array.from({ length: i }, (_, n) => `w${n}`)));
@@ -79,7 +79,7 @@ describe("beside a program that locks with proper-lockfile", () => {
     expect((await repository.load("F01")).completedWs).toEqual(["d"]);
   });
 
-  it("the lock of a killed one is waited for, and taken once it gave no sign of life for long", async () => {
+  it("a killed program's lock is waited for, and taken once it gave no sign of life for long enough", async () => {
     const { repository, file } = await savedFeature();
     await killedHolder(file);
     const saving = repository.save(checkpoint(["a"]));
@@ -121,13 +121,13 @@ describe("a lock that another program takes while it is held", () => {
     await stat(`${file}.lock`);
   });
 
-  it("is found out by proper-lockfile's timer too, which doesn't end the process", async () => {
+  it("is also noticed by proper-lockfile's timer, which doesn't end the process", async () => {
     vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
     const file = join(await tempFolder(), "seed.json");
     const changing = withLockedFile(file, ".lock", async (lock) => {
       await rmdir(`${file}.lock`);
       vi.advanceTimersByTime(5_000);
-      // The look that the timer takes comes before these.
+      // The timer checks the lock before these.
       for (let i = 0; i < 10; i++) await stat(join(file, ".."));
       await mkdir(`${file}.lock`);
       await lock.write(file, Buffer.from("new"));

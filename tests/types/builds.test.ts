@@ -8,7 +8,7 @@ const Task = z.object({
 });
 type Task = { id: string; startedAt: Date };
 
-it("infers tasks from the schema, on save and on load, such that they fit the program's own", () => {
+it("infers tasks from the schema, on save and on load, so that they fit the program's own", () => {
   const { getLatestCheckpoint } = createBuildCheckpoints({ path: "b.db", taskSchema: Task });
   expectTypeOf(getLatestCheckpoint).returns.toEqualTypeOf<Checkpoint<Task> | null>();
   void ((prd: { tasks: Task[] }) => {
@@ -25,7 +25,7 @@ it("knows nothing of tasks without a schema", () => {
   expectTypeOf(builds.getLatestCheckpoint).returns.toEqualTypeOf<Checkpoint | null>();
 });
 
-it("takes the state's function as the spec types it", () => {
+it("accepts the state's function as the spec types it", () => {
   const { startAutoSave } = createBuildCheckpoints({ path: "b.db" });
   const getState = (): Omit<Checkpoint, "id" | "timestamp"> => ({
     buildId: "b",

@@ -31,7 +31,7 @@ it("infers the state from the schema, on save and on load", () => {
   void (() => manager.save("t", { phase: "1", startedAt: new Date() }));
 });
 
-it("takes a schema's input and gives its output, when the schema can't encode", () => {
+it("accepts a schema's input and returns its output if the schema can't encode", () => {
   const schema = {} as StateSchema<string, number>;
   const manager = () => new CheckpointManager({ storage, schema });
   expectTypeOf<ReturnType<typeof manager>["save"]>().parameter(1).toEqualTypeOf<string>();
@@ -67,12 +67,12 @@ it("types the search by the schema, and the changes of a diff by their kind", ()
   expectTypeOf<Extract<StateChange, { kind: "moved" }>["toIndex"]>().toEqualTypeOf<number>();
 });
 
-it("makes fork and rewind take what a copy can have", () => {
+it("makes fork and rewind accept only options that a copy can have", () => {
   const manager = new CheckpointManager({ storage });
   expectTypeOf(manager.fork).returns.resolves.toEqualTypeOf<CheckpointSummary>();
   expectTypeOf(manager.rewind).returns.resolves.toEqualTypeOf<CheckpointSummary>();
   void (() => manager.rewind("t", "c1", { expectedSequence: 3, label: "back", metadata: { why: "wrong" } }));
-  // @ts-expect-error The new task must have none.
+  // @ts-expect-error The new task must not have checkpoints.
   void (() => manager.fork("t", "c1", "u", { expectedSequence: 3 }));
   // @ts-expect-error The stage is the checkpoint's.
   void (() => manager.rewind("t", "c1", { stage: "x" }));
@@ -93,7 +93,7 @@ it("prunes by a policy and applies a plan by two methods", () => {
   void (() => manager.prune({} as RetentionPlan));
 });
 
-it("takes the error of a status, and the prefix of tasks to remove, by name", () => {
+it("takes the error of a status and the prefix of tasks to remove as named options", () => {
   const manager = new CheckpointManager({ storage });
   void (() => manager.setStatus("t", "c1", "failed", { error: new Error("x") }));
   // @ts-expect-error It is `error`.

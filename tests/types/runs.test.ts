@@ -30,7 +30,7 @@ it("without a schema, takes the state's type from initialState", () => {
   void (() => manager.run("t", (run) => void expectTypeOf(run.state).toEqualTypeOf<{ n: number }>(), { initialState }));
 });
 
-it("gives what the function returns, without what run.next gives", () => {
+it("returns the function's result, without the type of run.next", () => {
   const manager = new CheckpointManager({ storage });
   const loop = (run: Run) => (run.attempt === 1 ? run.next(1) : { done: true });
   expectTypeOf(loop).returns.toEqualTypeOf<NextPass | { done: boolean }>();

@@ -5,7 +5,7 @@ import * as root from "waymark";
 import * as adapter from "waymark/adapter";
 import * as retention from "../../src/manager/retention.js";
 
-/** The names that a file of export lists exports, types included. */
+/** The names that a file exports, including types; the file has only lists of exports. */
 function namesIn(file: string): string[] {
   const text = readFileSync(join(import.meta.dirname, "..", "..", "src", file), "utf8");
   expect(text).not.toMatch(/export \*|export (const|function|class|interface)/);
@@ -24,7 +24,7 @@ it("the root exports at most 80 names", () => {
   expect(names.length, `${names.length} names: ${names.join(", ")}`).toBeLessThanOrEqual(80);
 });
 
-it("the root keeps internals of the manager to itself", () => {
+it("the root doesn't export internals of the manager", () => {
   const internals = { ...retention, ...adapter };
   for (const internal of ["whyOutdated", "checkRetentionPolicy", "sealDraft", "nextSequence"]) {
     expect(internals).toHaveProperty(internal);

@@ -31,7 +31,10 @@ const answer = await manager.run(newTaskId || taskId, loop, { initialState, paus
 console.log(`answer ${answer}`);
 ledger.close();
 
-/** Adds a person's words to the last turn's chat: in a task of its own, or where `newTaskId` is `taskId`. The tools that run then have new keys. */
+/**
+ * Adds a person's words to the last turn's chat: in the new task `newTaskId` (a fork), or in the task itself (a
+ * rewind). Tools that run afterwards have new keys.
+ */
 async function edit(taskId: string, newTaskId: string, words: string): Promise<void> {
   const turn = await manager.latest(taskId, { stage: "turn" });
   if (turn === undefined) throw new Error(`The agent has made no turn in ${taskId}.`);

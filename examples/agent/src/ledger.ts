@@ -1,13 +1,13 @@
 import Database from "better-sqlite3";
 
-/** The deeds, and how often each was asked for. */
+/** The deeds, and how often each was requested. */
 export interface Deed {
   readonly key: string;
   readonly what: string;
   readonly asked: number;
 }
 
-/** The world outside: a shop and a mail server that do nothing twice for the same key, as payment services do. */
+/** The outside world: a shop and a mail server. Like payment services, they do nothing twice for the same key. */
 export class Ledger {
   readonly #database: Database.Database;
 
@@ -18,7 +18,7 @@ export class Ledger {
     );
   }
 
-  /** Does it, unless something was done under this key. Returns what was done. */
+  /** Does the deed, unless one was done under this key. Returns the deed of the key. */
   enter(key: string, what: string): string {
     const deed = this.#database
       .prepare<[string, string], Pick<Deed, "what">>(

@@ -8,7 +8,7 @@ const SCRIPT = [
 ];
 const WAREHOUSE = [call("c4", "mail", { to: "warehouse", text: "a mug broke, pack them better" })];
 
-/** A model that needs no account. Put `openai("…")` or `anthropic("…")` in its place. */
+/** A model that needs no account. Replace it by `openai("…")` or `anthropic("…")`. */
 export const model = new MockLanguageModelV3({
   doGenerate: async ({ prompt }) => {
     const asked = new Set(toolCallsIn(prompt));

@@ -24,7 +24,7 @@ export const tools = {
 
 type ToolCall = TypedToolCall<typeof tools>;
 
-/** Does what the model asks for. `key` is the step's: the same if the step has to begin again. */
+/** Does what the model asks for. `key` is the step's: it is the same if the step has to begin again. */
 export type Perform = (call: ToolCall, key: string) => Promise<ToolResultPart>;
 
 /** @param mailMs - How long the mail server takes to answer. */

@@ -8,9 +8,9 @@ const AGENT = fileURLToPath(new URL("agent.js", import.meta.url));
 
 export interface AgentOptions {
   readonly onLine: (line: string) => void;
-  /** Kills it. */
+  /** Kills the agent. */
   readonly signal: AbortSignal;
-  /** Whether it is to be killed now. Asked again and again while it runs. */
+  /** Whether to kill the agent now. Asked again and again while it runs. */
   readonly isDue?: () => Promise<boolean>;
 }
 
@@ -19,7 +19,7 @@ export async function runAgent(args: readonly string[], { onLine, signal, isDue 
   signal.throwIfAborted();
   const child = spawn(process.execPath, [AGENT, ...args], {
     stdio: ["ignore", "pipe", "inherit"],
-    // Ctrl-C in the terminal is for the demonstration, which ends the agent.
+    // Ctrl-C in the terminal must reach only the demonstration, which ends the agent.
     detached: true,
   });
   createInterface({ input: child.stdout }).on("line", onLine);

@@ -27,11 +27,11 @@ async function input(): Promise<Parameters<typeof graph.invoke>[0]> {
   if (verb === "ask") return { messages: [new HumanMessage(text)] };
   if (verb === "yes" || verb === "no") return new Command({ resume: verb });
   if (verb === "fork") await fork();
-  // Goes on with the thread's newest checkpoint.
+  // Continues from the thread's newest checkpoint.
   return null;
 }
 
-/** Puts another hotel in the state that the question was asked about. What was stored stays as it is. */
+/** Puts another hotel into the state that the question was about. The stored checkpoints stay unchanged. */
 async function fork(): Promise<void> {
   for await (const { next, config } of graph.getStateHistory(thread)) {
     if (next.includes("approve")) return void (await graph.updateState(config, { offers: { hotel: text } }, "search"));

@@ -3,7 +3,7 @@ import type { WaymarkSaver } from "waymark/langgraph";
 import type { Demonstration } from "./demonstration.js";
 import { type Trip, trip } from "./trip.js";
 
-/** Prints what began how often, and what is stored. True if both are as they should be. */
+/** Prints how often each node began, and the stored checkpoints. True if both are as expected. */
 export async function check(saver: WaymarkSaver, threadId: string, runs: Demonstration): Promise<boolean> {
   const begun = Object.values(runs).flatMap(nodesBegun);
   const timesOf = (node: string) => begun.filter((name) => name === node).length;
@@ -33,11 +33,11 @@ export async function check(saver: WaymarkSaver, threadId: string, runs: Demonst
   const findings = [
     {
       isTrue: ["plan", "search flight", "book"].every((node) => timesOf(node) === 1) && timesOf("search hotel") === 2,
-      says: "Nothing that was stored ran again: only the search that was killed did.",
+      says: "No stored node ran again: only the killed search did.",
     },
     {
       isTrue: isDeepStrictEqual(nodesBegun([...runs.forked, ...runs.approved]), ["approve", "approve", "book"]),
-      says: "The fork went on from the question: it neither planned nor searched again.",
+      says: "The fork continued from the question: it neither planned nor searched again.",
     },
     {
       isTrue: isDeepStrictEqual(ends, ["Nothing is booked.", "Booked: TP 571 for 180 € and Pensão Sol for 420 €."]),
@@ -49,7 +49,7 @@ export async function check(saver: WaymarkSaver, threadId: string, runs: Demonst
   return findings.every(({ isTrue }) => isTrue);
 }
 
-/** The thread's checkpoints, the oldest first. */
+/** The thread's checkpoints, oldest first. */
 async function historyOf(saver: WaymarkSaver, threadId: string) {
   const graph = trip.compile({ checkpointer: saver });
   const history = [];

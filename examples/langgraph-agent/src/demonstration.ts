@@ -1,7 +1,7 @@
 import type { WaymarkSaver } from "waymark/langgraph";
 import { runAgent } from "./agent-process.js";
 
-/** What each run of the agent has said. */
+/** The output of each run of the agent. */
 export interface Demonstration {
   readonly killed: readonly string[];
   readonly resumed: readonly string[];
@@ -11,10 +11,10 @@ export interface Demonstration {
 }
 
 /**
- * Kills the agent in the middle of a node, goes on, and answers no; goes back to before the question, asks it about another
- * hotel, and answers yes. Each is a process of its own.
+ * Kills the agent in the middle of a node, resumes it, and answers no. Then goes back to before the question, asks it
+ * about another hotel, and answers yes. Each run is a process of its own.
  *
- * @throws The agent has failed, or the signal has ended it. No process is left.
+ * @throws The agent failed, or the signal ended it. No process is left.
  */
 export async function demonstrate(saver: WaymarkSaver, threadId: string, signal: AbortSignal): Promise<Demonstration> {
   const run = async (title: string, args: readonly string[], isDue?: (said: readonly string[]) => Promise<boolean>) => {
@@ -44,7 +44,7 @@ export async function demonstrate(saver: WaymarkSaver, threadId: string, signal:
   return { killed, resumed, refused, forked, approved };
 }
 
-/** What a node gives is stored at once, as a pending write of the checkpoint that the node began at. */
+/** A node's result is stored at once, as a pending write of the checkpoint that the node began at. */
 async function isFlightStored(saver: WaymarkSaver, threadId: string): Promise<boolean> {
   const tuple = await saver.getTuple({ configurable: { thread_id: threadId } });
   return tuple?.pendingWrites?.some(([, channel]) => channel === "offers") ?? false;

@@ -1,4 +1,4 @@
-// The example: runs the agent on one thread again and again, kills it once, and looks at what is stored.
+// The example: runs the agent on one thread several times, kills it once, and checks the stored checkpoints.
 import { randomBytes } from "node:crypto";
 import { rmSync } from "node:fs";
 import { constants } from "node:os";
@@ -12,13 +12,13 @@ const interruption = new AbortController();
 let interruptedBy: "SIGINT" | "SIGTERM" | "SIGHUP" | undefined;
 for (const name of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
   process.on(name, () => {
-    // Ctrl-C comes twice under npm: from the terminal, and from npm. The second one means nothing more.
+    // Under npm, Ctrl-C comes twice: from the terminal, and from npm. The second one is ignored.
     interruptedBy ??= name;
     interruption.abort();
   });
 }
 
-// npm starts this in the example's folder; a path in the URL is meant from where the person is.
+// npm starts this in the example's folder, but a path in the URL is relative to the person's folder.
 process.chdir(process.env["INIT_CWD"] ?? ".");
 const example = relative("", join(import.meta.dirname, ".."));
 const given = process.argv[2] || process.env["WAYMARK_STORAGE"];
@@ -35,7 +35,7 @@ share the thread "${threadId}", which a WaymarkSaver keeps in ${given ? "your st
      plan ┤               ├ approve (asks a person) ─ book
           └ search hotel ─┘`);
 await using saver = new WaymarkSaver({ storage: openStorage(url) });
-// Not with a password in it.
+// A URL with a password isn't printed.
 const shownUrl = given ? "…" : url;
 try {
   const runs = await demonstrate(saver, threadId, interruption.signal);

@@ -3,7 +3,7 @@ import type Database from "better-sqlite3";
 export const ROWS = 10_000;
 const BATCH_ROWS = 250;
 
-/** The old table, with its rows, and the new one, whose ids are new. */
+/** The old table with its rows, and the new one, which has new ids. */
 export function createTables(shop: Database.Database): void {
   shop.exec(`
     CREATE TABLE old_customers (id INTEGER PRIMARY KEY, name TEXT NOT NULL);
@@ -15,8 +15,8 @@ export function createTables(shop: Database.Database): void {
 }
 
 /**
- * Moves the rows after an id, unless a batch with this key was moved: the target knows, as rows and key are committed in one
- * transaction.
+ * Moves the rows after an id, unless a batch with this key was moved. Rows and key are committed in one transaction, so
+ * the target knows.
  *
  * @returns The last row's old id; `undefined` after the last batch.
  */

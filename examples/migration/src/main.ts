@@ -21,8 +21,8 @@ for (const batch of [8, 9, 27]) await migrate(batch);
 await migrate();
 
 const findings = {
-  "Each row is there once.": count("*") === ROWS && count("DISTINCT old_id") === ROWS,
-  "Only the three batches that were killed began twice.": begun.length === 40 + 3,
+  "Each row was copied once.": count("*") === ROWS && count("DISTINCT old_id") === ROWS,
+  "Only the three killed batches began twice.": begun.length === 40 + 3,
 };
 for (const [says, isTrue] of Object.entries(findings)) console.log(`${isTrue ? "✓" : "✗ Not true:"} ${says}`);
 shop.close();

@@ -6,7 +6,10 @@ import { type RunFolder, TASK_ID } from "./run-folder.js";
 
 export type CheckpointListener = (checkpoint: CheckpointData, before: CheckpointData | undefined) => void;
 
-/** Reports each checkpoint once, as soon as it is on disk: all that this example says about a run is read from there. */
+/**
+ * Reports each checkpoint once, as soon as it is on disk. This example reads everything that it says about a run from
+ * there.
+ */
 export class CheckpointFollower {
   readonly #manager: PrpCheckpointManager;
   readonly #listener: CheckpointListener;
@@ -19,7 +22,7 @@ export class CheckpointFollower {
     this.#manager = manager;
     this.#listener = listener;
     this.#watcher = watch(watched, () => {
-      // If it fails, the next refresh that somebody awaits fails too.
+      // If it fails, the next awaited refresh fails too.
       this.refresh().catch(() => {});
     });
   }
@@ -30,14 +33,14 @@ export class CheckpointFollower {
     return new CheckpointFollower(new PrpCheckpointManager(folder.session), watched, listener);
   }
 
-  /** All that the listener has been told, in order. */
+  /** Every checkpoint that the listener got, in order. */
   get checkpoints(): readonly CheckpointData[] {
     return this.#known;
   }
 
-  /** Resolves when the listener has been told what is on disk now. */
+  /** Resolves when the listener has got every checkpoint that is on disk now. */
   refresh(): Promise<void> {
-    // A refresh that has not begun yet will see what this one would see.
+    // A refresh that hasn't begun yet will see everything that this one would see.
     this.#waiting ??= this.#queue = this.#queue.then(() => {
       this.#waiting = undefined;
       return this.#read();
@@ -53,7 +56,7 @@ export class CheckpointFollower {
 
   async #read(): Promise<void> {
     const before = this.#known;
-    // What is saved while a command runs is replaced by the next checkpoint: it is no step.
+    // A checkpoint that was saved while a command runs is replaced by the next one, so it is no step.
     const isStep = ({ label }: CheckpointData) => label.startsWith("Paused: ") || !label.includes(" so far: ");
     this.#known = (await this.#manager.listCheckpoints(TASK_ID)).filter(isStep);
     for (const [index, checkpoint] of this.#known.entries()) {

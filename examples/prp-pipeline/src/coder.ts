@@ -1,6 +1,6 @@
-// The coder of this example: a scripted stand-in for a coding agent, so that the example needs no account and no
-// network. It does what an agent's command line does, really: it reads the prompt on stdin, edits the files in its
-// working folder, and ends its output with one line of JSON. Any agent's command line can stand in its place.
+// The coder of this example: a script that stands in for a coding agent, so that the example needs no account and no
+// network. Like an agent's command line, it reads the prompt on stdin, edits the files in its working folder, and ends
+// its output with one line of JSON. Any agent's command line can take its place.
 import { appendFile } from "node:fs/promises";
 import { text } from "node:stream/consumers";
 import { parseArgs } from "node:util";
@@ -17,13 +17,13 @@ interface Answer {
 
 const { values } = parseArgs({ options: { log: { type: "string" } } });
 const answer = await answerTo(await text(process.stdin));
-// The coder's own record of its calls: this example counts them by it, and not by what Waymark says of itself.
+// The coder's own record of its calls. The example counts them by this file, not by Waymark's checkpoints.
 if (values.log !== undefined) {
   await appendFile(values.log, `${JSON.stringify({ at: new Date().toISOString(), pid: process.pid, ...answer })}\n`);
 }
 process.stdout.write(`${JSON.stringify(answer)}\n`);
 
-/** What it does is decided by the prompt alone: a prompt that shows a failure asks for its fix. */
+/** The prompt alone decides what the coder does: if it shows a failure, it asks for the fix. */
 async function answerTo(prompt: string): Promise<Answer> {
   if (!prompt.includes("<prp")) return { result: "error", message: "The prompt holds no PRP.", artifacts: [] };
   if (!/^Exit code: /m.test(prompt)) {
@@ -41,7 +41,7 @@ async function carryOut(message: string, edits: readonly Edit[]): Promise<Answer
   return { result: "success", message, artifacts: [...new Set(edits.map(({ path }) => path))] };
 }
 
-/** Where the PRP stands, as the first prompt says. */
+/** The path of the PRP, from the first prompt. */
 function pathOfPrp(prompt: string): string {
   const [, path] = /^Execute this PRP .* It stands in (.+)\.$/m.exec(prompt) ?? [];
   if (path === undefined) throw new Error("The prompt doesn't say where the PRP stands.");

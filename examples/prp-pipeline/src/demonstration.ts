@@ -6,17 +6,20 @@ import type { RunFolder } from "./run-folder.js";
 import { type Run, RunnerProcess } from "./runner-process.js";
 import { judge } from "./verdict.js";
 
-/** The fourth gate prints a line for each of its five chapters; after the second it is in the middle of the third. */
+/**
+ * The fourth gate prints a line for each of its five chapters. After two lines it is in the middle of the third
+ * chapter.
+ */
 const PROGRESS = /^(\d) of 5 {2}/;
 const KILLED_AFTER = "2";
-/** And before them its process id. */
+/** Before those lines, the gate prints its process id. */
 const PROCESS = /^process (\d+)$/;
 
 /**
- * Executes the PRP in two runs, kills the first one, and shows what came of it. Everything that is said about
- * the runs is read from what they leave on disk.
+ * Executes the PRP in two runs, kills the first one, and shows the outcome. Everything that it says about the runs is
+ * read from the files that they leave.
  *
- * @returns What didn't go as it should have.
+ * @returns The checks that failed.
  * @throws The signal's reason, once everything that was started has ended.
  */
 export async function demonstrate(folder: RunFolder, signal: AbortSignal): Promise<string[]> {
@@ -49,7 +52,7 @@ export async function demonstrate(folder: RunFolder, signal: AbortSignal): Promi
   }
 }
 
-/** @throws The signal's reason; the run has been paused then, and has ended. */
+/** @throws The signal's reason. The run has been paused then, and has ended. */
 async function run(
   folder: RunFolder,
   follower: CheckpointFollower,
@@ -77,7 +80,7 @@ async function run(
     return { ...ended, gatePid };
   } finally {
     signal.removeEventListener("abort", pause);
-    // Where something went wrong here, it has not ended yet, and nobody else would end it.
+    // After an error here, the run may still be going, and nobody else would end it.
     runner.signal("SIGTERM");
   }
 }

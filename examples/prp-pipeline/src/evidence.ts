@@ -4,7 +4,7 @@ import type { CheckpointData } from "waymark/prp";
 import { PRP, type RunFolder } from "./run-folder.js";
 import { isResumed } from "./step.js";
 
-/** Work, how often each of the two runs has started it, and the last thing that it left on disk. */
+/** A piece of work, how often each run started it, and the last trace that it left on disk. */
 export interface WorkDone {
   /** `coder, fix 1`, `gate 2`. */
   readonly work: string;
@@ -18,7 +18,7 @@ export interface Evidence {
   readonly coderCalls: number;
 }
 
-/** Something outside the checkpoints that only this work writes. */
+/** A file outside the checkpoints that only this work writes. */
 export interface Trace {
   readonly path: string;
   readonly atMs: number;
@@ -32,7 +32,7 @@ export interface Boxes {
   readonly isAllThatChanged: boolean;
 }
 
-/** What each gate writes last. The type check only reads. */
+/** The last file that each gate writes. The type check only reads. */
 const TRACES: Readonly<Record<string, string>> = {
   "gate 2": "dist/src/main.js",
   "gate 3": "dist/november.txt",
@@ -40,8 +40,8 @@ const TRACES: Readonly<Record<string, string>> = {
 };
 
 /**
- * Counts what the two runs have started, by the checkpoints: each names the work that starts once it is on disk. The
- * traces show whether that is true.
+ * Counts the work that the two runs started, by the checkpoints: each names the work that starts once it is on disk.
+ * The traces show whether that is true.
  */
 export async function collectEvidence(folder: RunFolder, checkpoints: readonly CheckpointData[]): Promise<Evidence> {
   const resumedAt = checkpoints.findIndex(isResumed);
@@ -69,7 +69,7 @@ export async function boxesOf({ prp }: RunFolder): Promise<Boxes> {
   return { ticked, all, isAllThatChanged: unticked === (await readFile(PRP, "utf8")) };
 }
 
-/** The coder's calls, as it has recorded them itself, in order. */
+/** The coder's calls, from its own record, in order. */
 async function coderCalls({ coderLog }: RunFolder): Promise<Trace[]> {
   const lines = (await readFile(coderLog, "utf8")).trimEnd().split("\n");
   return lines.map((line) => ({ path: basename(coderLog), atMs: timeIn(JSON.parse(line)) }));

@@ -9,7 +9,7 @@ const interruption = new AbortController();
 let interruptedBy: "SIGINT" | "SIGTERM" | "SIGHUP" | undefined;
 for (const name of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
   process.on(name, () => {
-    // npm passes Ctrl-C on to us, who have it from the terminal already: the second one means nothing more.
+    // npm passes Ctrl-C on, but we have it from the terminal already: the second one is ignored.
     if (interruptedBy !== undefined) return;
     // The terminal has written ^C into our line.
     if (process.stdout.isTTY) line();
@@ -25,7 +25,7 @@ try {
   process.exitCode = problems.length === 0 ? 0 : 1;
 } catch (error) {
   if (interruptedBy === undefined) throw error;
-  heading(`Stopped by ${interruptedBy}. Nothing that was finished is lost. To go on:`);
+  heading(`Stopped by ${interruptedBy}. No finished work is lost. To continue:`);
   line(`node ${shown(RUNNER)} ${shown(folder.path)}`);
   process.exitCode = 128 + constants.signals[interruptedBy];
 }

@@ -1,4 +1,4 @@
-// What the example says while it runs: one line for each thing that happens.
+// The example's output while it runs: one line for each event.
 import type { CheckpointData } from "waymark/prp";
 import type { Boxes, WorkDone } from "./evidence.js";
 import { PRP, RUNNER, type RunFolder, TASK_ID } from "./run-folder.js";
@@ -28,7 +28,7 @@ export function showStart(name: string, folder: RunFolder): void {
   line(colours.dim(`$ node ${shown(RUNNER)} ${shown(folder.path)}`));
 }
 
-/** What has been done, as soon as a checkpoint says so. */
+/** Work that was done, as soon as a checkpoint says so. */
 export function showStep(checkpoint: CheckpointData, before: CheckpointData | undefined): void {
   const { symbol, paint, text, details = [] } = stepOf(checkpoint);
   const took =
@@ -40,7 +40,7 @@ export function showStep(checkpoint: CheckpointData, before: CheckpointData | un
   for (const detail of details) showDetail(detail);
 }
 
-/** What a gate prints while it runs; or something else that belongs to the line above. */
+/** A gate's output while it runs, or another line that belongs to the line above. */
 export function showDetail(text: string): void {
   line(colours.dim(`  ┆ ${fitted(text, DETAIL_WIDTH)}`));
 }
@@ -51,19 +51,19 @@ export function showKill(run: Run, atKill: readonly CheckpointData[]): void {
   fact("on disk", `${atKill.length} checkpoints; the newest is ${atKill.at(-1)?.state.stage}`);
 }
 
-/** The watchdog of the gate ends it the moment its runner is dead. */
+/** The gate's watchdog ends it the moment its runner dies. */
 export function showLeftBehind(pid: number | undefined, hasEnded: boolean | undefined): void {
   const gate = pid === undefined ? "gate 4" : `gate 4 (process ${pid})`;
   fact("left behind", hasEnded === true ? `nothing: ${gate} has ended with it` : `${gate} is still running`);
 }
 
-/** The run that resumes reads another text than the one that was killed. */
+/** The resuming run reads another text than the killed one. */
 export function showBoxes({ ticked, all }: Boxes): void {
   fact("the PRP", `${ticked} of the ${all} boxes in this run's copy are ticked; its gates are the same, so it resumes`);
 }
 
 export function showWork(work: readonly WorkDone[], checkpoints: readonly CheckpointData[], first: Run): void {
-  heading("What was done once, what twice, and what not again");
+  heading("Work that was done once, twice, or not again");
   line();
   line(colours.dim(workRow("", "run 1", "run 2", "     at  last trace on disk")));
   for (const { work: name, starts, trace } of work) {
@@ -84,7 +84,7 @@ export function showTimeline(checkpoints: readonly CheckpointData[], first: Run,
   line();
   for (const row of timelineOf(checkpoints, first.startedAtMs, first.endedAtMs)) line(row);
   line();
-  line("It is all still there:");
+  line("All files are still there:");
   line(colours.dim(shown(folder.checkpoints)));
   line(colours.dim(`${shown(folder.project)}/src/report.ts`));
   line(colours.dim(shown(folder.prp)));
@@ -93,10 +93,10 @@ export function showTimeline(checkpoints: readonly CheckpointData[], first: Run,
 export function showVerdict(problems: readonly string[]): void {
   line();
   if (problems.length === 0) {
-    line(colours.green("✓ The PRP is done. What was finished before the kill was not done again."));
+    line(colours.green("✓ The PRP is done. Work that was finished before the kill was not done again."));
     return;
   }
-  line(colours.red("✗ Not all of this went as it should have:"));
+  line(colours.red("✗ Some checks failed:"));
   for (const problem of problems) line(`  ${problem}`);
 }
 

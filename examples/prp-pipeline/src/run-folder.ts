@@ -2,18 +2,18 @@ import { cp, mkdir, readdir, rm } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
-/** Where things are in one run's folder. */
+/** The paths in one run's folder. */
 export interface RunFolder {
   readonly path: string;
   /** The copy of the PRP, whose boxes the coder ticks. */
   readonly prp: string;
   /** The copy of the project that the coder works on. */
   readonly project: string;
-  /** The session: its checkpoints are in artifacts/<task>/checkpoints.json. */
+  /** The session; its checkpoints are in artifacts/<task>/checkpoints.json. */
   readonly session: string;
-  /** The checkpoints, as a person finds them. */
+  /** The checkpoints' path, for people. */
   readonly checkpoints: string;
-  /** What the coder itself has recorded of its calls, one JSON line each. */
+  /** The coder's own record of its calls, one JSON line each. */
   readonly coderLog: string;
 }
 
@@ -22,7 +22,7 @@ const RUNS = join(EXAMPLE, ".run");
 const RUNS_KEPT = 5;
 
 export const PRP = join(EXAMPLE, "PRP.md");
-/** The PRP's own id: its checkpoints' task. */
+/** The PRP's own id, which is the task of its checkpoints. */
 export const TASK_ID = "P1.M1.T2.S1";
 export const CODER = fileURLToPath(new URL("coder.js", import.meta.url));
 export const RUNNER = fileURLToPath(new URL("run.js", import.meta.url));
@@ -40,8 +40,8 @@ export function runFolderAt(path: string): RunFolder {
 }
 
 /**
- * A new folder with a fresh copy of the project and of the PRP. Each run has its own, so that those in the repository are
- * never edited, nothing of an earlier run is in the way, and what came of the last few can be looked at.
+ * A new folder with a fresh copy of the project and of the PRP. Each run has its own: the repository's copies are never
+ * edited, earlier runs are never in the way, and the last few runs can be inspected.
  */
 export async function createRunFolder(): Promise<RunFolder> {
   await mkdir(RUNS, { recursive: true });
@@ -53,13 +53,13 @@ export async function createRunFolder(): Promise<RunFolder> {
   await cp(PRP, folder.prp);
   await cp(join(EXAMPLE, "project"), folder.project, {
     recursive: true,
-    // What somebody has built in there by hand would only be in the way.
+    // The output of builds made by hand would only be in the way.
     filter: (source) => !["dist", "node_modules"].includes(basename(source)),
   });
   return folder;
 }
 
-/** mkdir decides who has the number: two runs may begin at once. */
+/** Two runs may begin at once; mkdir decides which of them gets the number. */
 async function makeNumbered(number: number): Promise<string> {
   const path = join(RUNS, String(number));
   try {

@@ -1,4 +1,4 @@
-// Executes the PRP in the folder that it is given, or resumes it: the command is the same.
+// Executes the PRP in the given folder, or resumes it; the command is the same.
 //
 //   node dist/run.js <folder>
 import { resolve } from "node:path";
@@ -15,7 +15,7 @@ const executor = new PrpExecutor(folder.session, {
   // Any agent's command line can stand here, such as "claude -p --permission-mode acceptEdits".
   coder: [process.execPath, CODER, "--log", folder.coderLog].map(quoted).join(" "),
   cwd: folder.project,
-  // Five are enough to go on from. The timeline at the end of the example wants to show them all.
+  // Five are enough to resume from. The timeline at the end of the example shows them all.
   checkpoints: { maxCheckpoints: 100 },
   logger: { debug() {}, info: say, warn: say, error: say },
 });
@@ -26,7 +26,7 @@ if (success) console.log(`Done, with ${fixAttempts} fix${fixAttempts === 1 ? "" 
 else console.error(`Failed: ${error}`);
 process.exitCode = success ? 0 : 1;
 
-/** For sh, whatever the repository's folder is called. */
+/** Quoted for sh, so that the repository's folder may have any name. */
 function quoted(word: string): string {
   return `'${word.replaceAll("'", `'\\''`)}'`;
 }

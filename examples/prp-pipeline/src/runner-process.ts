@@ -5,20 +5,20 @@ import type { Readable } from "node:stream";
 import { text } from "node:stream/consumers";
 import { RUNNER, type RunFolder } from "./run-folder.js";
 
-/** One run, from its start to its end: one of `exitCode` and `signal` is set. */
+/** One run, from its start to its end. Either `exitCode` or `signal` is set. */
 export interface Run {
   readonly pid: number;
   readonly startedAtMs: number;
   readonly endedAtMs: number;
   readonly exitCode: number | null;
   readonly signal: NodeJS.Signals | null;
-  /** What it, its coder and its gates wrote to stderr. */
+  /** Everything that the run, its coder and its gates wrote to stderr. */
   readonly stderr: string;
 }
 
 /** `node dist/run.js <folder>` as a process: it executes the PRP, or resumes it. */
 export class RunnerProcess {
-  /** What it, its coder and its gates write to stdout. To be read at once. */
+  /** The stdout of the run, its coder and its gates. Read it at once. */
   readonly lines: AsyncIterable<string>;
   readonly ended: Promise<Run>;
   readonly #child: ChildProcess;
@@ -33,8 +33,8 @@ export class RunnerProcess {
     const startedAtMs = Date.now();
     const child = spawn(process.execPath, [RUNNER, folder.path], {
       stdio: ["ignore", "pipe", "pipe"],
-      // Ctrl-C in the terminal would reach it as well as us, and a second signal tells it to drop everything. So it
-      // has a process group of its own, and gets the one signal that we pass on.
+      // Ctrl-C in the terminal would reach the run as well, and a second signal makes it stop at once. So it has a
+      // process group of its own, and gets only the one signal that we pass on.
       detached: true,
     });
     const { pid } = child;

@@ -6,7 +6,7 @@ export const colours = pc.createColors(process.stdout.isTTY === true && process.
 
 export type Paint = (text: string) => string;
 
-/** Everything is laid out for a terminal of the usual width. */
+/** The layout is for a terminal of the usual width. */
 const WIDTH = 80;
 const MARGIN = "  ";
 const NAME_WIDTH = 18;
@@ -19,19 +19,19 @@ export function line(text = ""): void {
   console.log(`${MARGIN}${text}`.trimEnd());
 }
 
-/** A name, and what there is to say of it: wrapped, with its lines below each other. */
+/** A name and its description: wrapped, with the lines aligned. */
 export function fact(name: string, text: string): void {
   const [first = "", ...rest] = wrapped(text, WIDTH - MARGIN.length - NAME_WIDTH);
   line(colours.dim(name.padEnd(NAME_WIDTH)) + first);
   for (const more of rest) line(" ".repeat(NAME_WIDTH) + more);
 }
 
-/** `text`, cut where it is too long, filled up where it is too short. */
+/** `text`, cut if it is too long, padded if it is too short. */
 export function fitted(text: string, width: number): string {
   return (text.length > width ? `${text.slice(0, width - 1)}…` : text).padEnd(width);
 }
 
-/** A path as the person can use it where they are: npm starts us elsewhere, and says where they were. */
+/** A path relative to the person's folder. npm starts us in another one, and says which one the person was in. */
 export function shown(path: string): string {
   return relative(process.env["INIT_CWD"] ?? "", path);
 }

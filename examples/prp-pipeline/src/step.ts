@@ -2,7 +2,7 @@ import { stripVTControlCharacters } from "node:util";
 import type { CheckpointData } from "waymark/prp";
 import { colours, type Paint } from "./screen.js";
 
-/** A checkpoint as a person reads it. */
+/** A checkpoint, in words for people. */
 export interface Step {
   readonly symbol: string;
   readonly paint: Paint;
@@ -13,7 +13,7 @@ export interface Step {
 /** How many failures of a gate are shown. */
 const FAILURES_SHOWN = 2;
 
-/** What a checkpoint says has been done. */
+/** The work that a checkpoint says is done. */
 export function stepOf(checkpoint: CheckpointData): Step {
   const { stage, fixAttempt, coderResult, validationResults } = checkpoint.state;
   const { cyan, green, magenta, red, yellow } = colours;
@@ -32,22 +32,22 @@ export function stepOf(checkpoint: CheckpointData): Step {
   return { symbol: "✗", paint: red, text, details: failuresIn(gate?.stdout ?? "") };
 }
 
-/** Whether it is the first checkpoint of a run that resumes. */
+/** Whether it is the first checkpoint of a resumed run. */
 export function isResumed({ label }: CheckpointData): boolean {
   return label.startsWith("Resumed: ");
 }
 
-/** Whether a run has stopped there before its end, as its options ask. */
+/** Whether a run stopped there before its end, as its options ask. */
 function isPaused({ label }: CheckpointData): boolean {
   return label.startsWith("Paused: ");
 }
 
-/** Whether it only says what happens to the run, so that the time before it was no work. */
+/** Whether it only records an event of the run, so that the time before it was no work. */
 export function isEvent(checkpoint: CheckpointData): boolean {
   return isResumed(checkpoint) || isPaused(checkpoint);
 }
 
-/** The tests that failed, as Node's reporter marks them. */
+/** The failed tests, as Node's reporter marks them. */
 function failuresIn(output: string): string[] {
   const failed = stripVTControlCharacters(output).matchAll(/^✖ (.+) \([\d.]+ms\)$/gm);
   return [...new Set([...failed].map(([, name]) => name ?? ""))].slice(0, FAILURES_SHOWN);

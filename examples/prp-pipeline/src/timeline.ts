@@ -7,14 +7,14 @@ interface Row {
   readonly paint: Paint;
   readonly name: string;
   readonly text: string;
-  /** Not a step of the work, but something that happened to it. */
+  /** An event that is no step of the work, such as the kill. */
   readonly isEvent: boolean;
   readonly fromMs: number;
   readonly toMs: number;
   readonly size: string;
 }
 
-// With the blanks in between and the margin: 80 columns.
+// With the spaces in between and the margin, this makes 80 columns.
 const AT_WIDTH = 7;
 const NAME_WIDTH = 17;
 const BAR_WIDTH = 18;
@@ -22,8 +22,8 @@ const TEXT_WIDTH = 20;
 const SIZE_WIDTH = 8;
 
 /**
- * One line for each checkpoint, and one for the kill, in the order in which they came: when, what, and the time that
- * led to it as a bar on the scale of both runs.
+ * One line for each checkpoint, and one for the kill, in order: the time, the step, and a bar for the time that it
+ * took.
  */
 export function timelineOf(checkpoints: readonly CheckpointData[], startedAtMs: number, killedAtMs: number): string[] {
   const killMs = killedAtMs - startedAtMs;
@@ -73,7 +73,7 @@ function bar(from: number, to: number, paint: Paint): string {
   return `${colours.dim("·".repeat(start))}${paint("━".repeat(length))}${colours.dim("·".repeat(rest))}`;
 }
 
-/** What the state takes as JSON. */
+/** The size of the state as JSON. */
 function sizeOf({ state }: CheckpointData): string {
   return `${(Buffer.byteLength(JSON.stringify(state)) / 1024).toFixed(1)} KB`;
 }

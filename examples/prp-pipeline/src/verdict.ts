@@ -10,13 +10,15 @@ export interface Outcome {
   readonly atKill: readonly CheckpointData[];
   readonly checkpoints: readonly CheckpointData[];
   readonly evidence: Evidence;
-  /** Whether the gate that was running ended with run 1; `undefined` if none was. */
+  /** Whether the gate that was running ended with run 1; `undefined` if none was running. */
   readonly gateHasEnded: boolean | undefined;
   /** The boxes of the run's PRP, when run 1 was killed. */
   readonly boxes: Boxes;
 }
 
-/** How often each run has to have started what: the second one nothing but the gate that the first one died in. */
+/**
+ * How often each run should start each piece of work. The second run starts only the gate that the first one died in.
+ */
 const EXPECTED: Readonly<Record<string, WorkDone["starts"]>> = {
   "coder, the PRP": [1, 0],
   "coder, fix 1": [1, 0],
@@ -36,7 +38,7 @@ const STAGES = [
   "complete",
 ];
 
-/** What didn't go as it should have: nothing, if all is well. */
+/** The checks that failed; empty if all passed. */
 export function judge(outcome: Outcome): string[] {
   const { first, second, atKill, checkpoints, gateHasEnded, boxes } = outcome;
   const { work, coderCalls } = outcome.evidence;

@@ -5,7 +5,7 @@ import type { Demonstration } from "./demonstration.js";
 
 const Results = z.array(z.string());
 
-/** Prints what is stored, and whether it agrees with what the workers have said. True if all of it does. */
+/** Prints the stored checkpoints. True if they agree with what the workers have said. */
 export async function check(manager: CheckpointManager, taskId: string, run: Demonstration): Promise<boolean> {
   const { killed, stopped, last } = run;
   const workers = [killed, stopped, last];

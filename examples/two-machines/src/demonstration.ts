@@ -1,7 +1,7 @@
 import { Timeline } from "./timeline.js";
 import { type Machine, WorkerProcess } from "./worker-process.js";
 
-/** The workers, in the order in which they had the lease. All have ended. */
+/** The workers, in the order in which they got the lease. All have ended. */
 export interface Demonstration {
   readonly killed: WorkerProcess;
   readonly stopped: WorkerProcess;
@@ -9,10 +9,10 @@ export interface Demonstration {
 }
 
 /**
- * Two machines work on one task. The worker on A is killed, and the one on B goes on; then that one is stopped for longer
- * than its lease lasts, and A, started again, finishes the task.
+ * Two machines work on one task. The worker on A is killed, and the one on B continues. Then B's is stopped for longer
+ * than its lease lasts, and a new one on A finishes the task.
  *
- * @throws A worker has failed, or the signal has ended them all. None is left.
+ * @throws A worker failed, or the signal ended them all. No worker is left.
  */
 export async function demonstrate(taskId: string, url: string, signal: AbortSignal): Promise<Demonstration> {
   signal.throwIfAborted();

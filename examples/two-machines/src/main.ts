@@ -1,4 +1,4 @@
-// The example: starts the workers, kills one, stops another, and looks at what they have stored.
+// The example: starts the workers, kills one, stops another, and checks the stored checkpoints.
 import { randomUUID } from "node:crypto";
 import { constants } from "node:os";
 import { CheckpointManager } from "waymark";
@@ -11,7 +11,7 @@ const interruption = new AbortController();
 let interruptedBy: "SIGINT" | "SIGTERM" | "SIGHUP" | undefined;
 for (const name of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
   process.on(name, () => {
-    // Ctrl-C comes twice under npm: from the terminal, and from npm. The second one means nothing more.
+    // Under npm, Ctrl-C comes twice: from the terminal, and from npm. The second one is ignored.
     interruptedBy ??= name;
     interruption.abort();
   });

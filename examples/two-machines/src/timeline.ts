@@ -3,7 +3,7 @@ import type { Machine } from "./worker-process.js";
 const AT_WIDTH = 6;
 const COLUMN_WIDTH = 36;
 
-/** Prints what happens as it happens: the time, and a column for each machine. */
+/** Prints each event when it happens, with its time, in a column per machine. */
 export class Timeline {
   readonly #startedAtMs = performance.now();
 

@@ -8,11 +8,11 @@ export type Machine = "A" | "B";
 
 const WORKER = fileURLToPath(new URL("worker.js", import.meta.url));
 
-/** `node dist/worker.js` as a process, and what it has said so far. */
+/** `node dist/worker.js` as a process, and its output so far. */
 export class WorkerProcess {
   readonly machine: Machine;
   readonly said: string[] = [];
-  /** What it has written to stderr, once it has ended. */
+  /** Its stderr, once it has ended. */
   readonly ended: Promise<string>;
   readonly #child: ChildProcess;
   readonly #lines: Interface;
@@ -23,7 +23,7 @@ export class WorkerProcess {
     const child = spawn(process.execPath, [WORKER, taskId, machine], {
       env: { ...process.env, DATABASE_URL: url },
       stdio: ["ignore", "pipe", "pipe"],
-      // Ctrl-C in the terminal is for the demonstration, which ends its workers.
+      // Ctrl-C in the terminal must reach only the demonstration, which ends its workers.
       detached: true,
     });
     this.#child = child;
@@ -38,7 +38,7 @@ export class WorkerProcess {
     });
   }
 
-  /** Resolves once it has said a line that begins so. */
+  /** Resolves once the worker has said a line with this beginning. */
   async says(beginning: string): Promise<void> {
     while (!this.said.some((line) => line.startsWith(beginning))) {
       if (!this.#isRunning) throw new Error(`${this.machine} ended before it said "${beginning}": ${await this.ended}`);
@@ -50,17 +50,17 @@ export class WorkerProcess {
     this.#child.kill(signal);
   }
 
-  /** The steps that it has begun, in order. */
+  /** The steps that the worker has begun, in order. */
   get begun(): number[] {
     return this.#steps("begins");
   }
 
-  /** The steps whose saves it knows to be stored, in order. */
+  /** The steps whose saves were acknowledged, in order. */
   get saved(): number[] {
     return this.#steps("saved");
   }
 
-  /** The step that it has begun and not saved, if there is one. */
+  /** The step that the worker has begun and not saved, if there is one. */
   get stepUnderWay(): number | undefined {
     return this.begun.find((step) => !this.saved.includes(step));
   }

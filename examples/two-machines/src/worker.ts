@@ -7,7 +7,7 @@ import { openStorage } from "waymark/adapters";
 import { z } from "zod";
 
 const STEPS = 6;
-/** How long a dead machine keeps its task: short, so that the example is. The default is 30 s. */
+/** How long a dead machine keeps its task. Short, so that the example is quick; the default is 30 s. */
 const TTL_MS = 2000;
 
 const url = process.env["DATABASE_URL"];
@@ -15,7 +15,7 @@ const [taskId, machine] = process.argv.slice(2);
 if (!url || !taskId || !machine) throw new TypeError("Usage: DATABASE_URL=… node dist/worker.js <task> <machine>");
 
 await using manager = new CheckpointManager({ storage: openStorage(url), schema: z.array(z.string()) });
-// Closing the manager releases it.
+// Closing the manager releases the lease.
 const lease = await claim(taskId, machine);
 const results = (await manager.latest(taskId))?.state ?? [];
 console.log(`has the lease; ${results.length} of ${STEPS} steps done`);
@@ -27,7 +27,7 @@ while (results.length < STEPS) {
 await manager.complete(taskId, { lease });
 console.log("task completed");
 
-/** Waits for as long as somebody else has the task. */
+/** Waits as long as another machine has the task. */
 async function claim(taskId: string, holder: string): Promise<Lease> {
   for (;;) {
     try {

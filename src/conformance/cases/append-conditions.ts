@@ -13,7 +13,7 @@ export const appendConditionCases: readonly ConformanceCase[] = [
     replayed: true,
     async run(store) {
       let adapter = await store.open();
-      const obligation = "an append whose condition doesn't hold MUST be refused";
+      const obligation = "an append MUST be refused if its condition doesn't hold";
       const stored = await appendAll(adapter, drafts("t", 2));
       for (const [taskId, expectedSequence] of [["new", 3] as const, ["t", stored[0]?.sequence] as const]) {
         const late = adapter.append(draft(taskId, "late"), { expectedSequence });
@@ -22,9 +22,9 @@ export const appendConditionCases: readonly ConformanceCase[] = [
       adapter = await store.carryOn(adapter);
 
       await expectStored(adapter, stored);
-      same(await adapter.get("t", "late"), undefined, "a refused append MUST store nothing that get gives");
+      same(await adapter.get("t", "late"), undefined, "get MUST find nothing of a refused append");
       same(await idsOf(adapter.list({ taskId: "new", order: "newest" })), [], "a refused append MUST store nothing");
-      same(await adapter.append(draft("new", "late")), 1, "a task that was only refused MUST begin at 1");
+      same(await adapter.append(draft("new", "late")), 1, "a task whose appends were all refused MUST begin at 1");
     },
   },
   {
@@ -37,7 +37,7 @@ export const appendConditionCases: readonly ConformanceCase[] = [
         refused(
           "CHECKPOINT_CONFLICT",
           adapter.append(draft("t", "refused"), { expectedSequence }),
-          `expectedSequence ${expectedSequence} MUST be refused where ${why}`,
+          `expectedSequence ${expectedSequence} MUST be refused if ${why}`,
         );
 
       await refuses(1, "there is no checkpoint");
@@ -49,16 +49,16 @@ export const appendConditionCases: readonly ConformanceCase[] = [
       await refuses(second + 1, `the newest is ${second}`);
       const third = await adapter.append(draft("t", "c3"), { expectedSequence: second });
 
-      // The newest that exists, not the last sequence given.
+      // The condition is about the newest existing checkpoint, not the last sequence.
       await adapter.remove("t", ["c3"]);
-      await refuses(third, `that one was removed, and the newest is ${second}`);
+      await refuses(third, `the newest was removed, and now it is ${second}`);
       const fourth = await adapter.append(draft("t", "c4"), { expectedSequence: second });
       const fifth = await adapter.append(draft("t", "c5"), { expectedSequence: undefined });
-      ascending([first, second, third, fourth, fifth], "append MUST give ascending sequences, under a condition too");
+      ascending([first, second, third, fourth, fifth], "append MUST give ascending sequences, also under a condition");
       same(
         await idsOf(adapter.list({ taskId: "t", order: "oldest" })),
         ["c1", "c2", "c4", "c5"],
-        "refused appends MUST store nothing, the others MUST be there",
+        "refused appends MUST store nothing; the others MUST be stored",
       );
     },
   },
@@ -75,12 +75,12 @@ export const appendConditionCases: readonly ConformanceCase[] = [
         newest = await soleWinner(rivals);
       }
       const ids = await idsOf(adapter.list({ taskId: "t", order: "oldest" }));
-      same(ids.length, 4, `each round MUST store the winner's checkpoint alone, and stored ${show(ids)}`);
+      same(ids.length, 4, `each round MUST store only the winner's checkpoint; it stored ${show(ids)}`);
     },
   },
   {
     name: "append.exact-sequence",
-    promise: "takes the exact sequence it is given, above the last one, and continues from there",
+    promise: "takes an exact sequence above the last one, and continues from there",
     replayed: true,
     async run(store) {
       let adapter = await store.open();
@@ -88,33 +88,33 @@ export const appendConditionCases: readonly ConformanceCase[] = [
         refused(
           "CHECKPOINT_CONFLICT",
           adapter.append(draft("t", "refused"), { expectedSequence }, { sequence }),
-          `the exact sequence ${sequence} MUST be refused where ${why}`,
+          `the exact sequence ${sequence} MUST be refused if ${why}`,
         );
 
       same(await adapter.append(draft("t", "c7"), {}, { sequence: 7 }), 7, "append MUST take the given sequence");
       adapter = await store.carryOn(adapter);
       const next = await adapter.append(draft("t", "next"));
-      ascending([7, next], "the next append MUST go on from there");
-      await refuses(7, "it was given before");
-      await refuses(3, "a higher one was given");
+      ascending([7, next], "the next append MUST continue from there");
+      await refuses(7, "a checkpoint has it");
+      await refuses(3, "a checkpoint has a higher one");
       await adapter.remove("t", ["next"]);
-      await refuses(next, "it was given before, though its checkpoint was removed");
+      await refuses(next, "a removed checkpoint had it");
       await refuses(next + 5, "the rest of the condition doesn't hold", next);
       const last = await adapter.append(draft("t", "last"), { expectedSequence: 7 }, { sequence: next + 5 });
       same(last, next + 5, "append MUST take the given sequence");
-      // Sequences compared as text, or stored in 32 bits, would be misplaced or lost.
+      // A store that compares sequences as text, or keeps them in 32 bits, would misplace or lose these.
       const huge = await adapter.append(draft("t", "huge"), {}, { sequence: 2 ** 40 });
       ascending([last, huge, await adapter.append(draft("t", "beyond"))], "large sequences MUST work like small ones");
       same(
         await idsOf(adapter.list({ taskId: "t", order: "oldest" })),
         ["c7", "last", "huge", "beyond"],
-        "refused appends MUST store nothing, the others MUST be there, in the order of their sequences",
+        "refused appends MUST store nothing; the others MUST be there, ordered by sequence",
       );
     },
   },
   {
     name: "append.shares-with",
-    promise: "stores the same under the hint to share a payload, whatever becomes of the checkpoint that it names",
+    promise: "stores the same with a hint to share another checkpoint's payload, whatever happens to that checkpoint",
     replayed: true,
     async run(store) {
       let adapter = await store.open();
@@ -127,7 +127,8 @@ export const appendConditionCases: readonly ConformanceCase[] = [
         stored.push({ ...one, sequence: await adapter.append(one, {}, { sharesWith }) });
       };
 
-      // The same, something like it, something else; then what isn't there, or has another kind of body.
+      // An equal payload, a similar one, a different one; then hints to a missing checkpoint, or to one with another
+      // kind of body.
       await appendSharing(draft("same", "c1", { body: text }), { taskId: "source", id: "text" });
       await appendSharing(draft("same", "c2", { body: bytes }), { taskId: "source", id: "bytes" });
       await appendSharing(draft("like", "c1", { body: text.replace("message 7", "another") }), {

@@ -17,27 +17,27 @@ export const appendIdCases: readonly ConformanceCase[] = [
       await adapter.setStatus("t", "lost", { status: "paused" });
       adapter = await store.carryOn(adapter);
 
-      const obligation = "the same draft again MUST return the sequence it has";
+      const obligation = "the same draft again MUST return its stored sequence";
       same(await adapter.append(lost), sequence, obligation);
       const before = `${obligation}, before the condition is checked`;
       same(await adapter.append(lost, { expectedSequence: 0 }), sequence, before);
       same(await adapter.append(lost, {}, { sequence: sequence + 40 }), sequence, before);
       const { status } = intact(await adapter.get("t", "lost"), "get MUST give the checkpoint");
-      same(status, "paused", "the same draft again MUST change nothing, nor its status");
+      same(status, "paused", "the same draft again MUST change nothing, not even the status");
 
       const later = { ...lost, createdAt: "2026-11-22T12:00:00.000Z", status: "failed" as const };
       same(await adapter.append(later), sequence, `${obligation}, whatever its time and status`);
 
       const twins = draft("t", "twins");
       const [first, second] = await Promise.all([adapter.append(twins), adapter.append(twins)]);
-      same(second, first, `${obligation}, of two concurrent calls too`);
+      same(second, first, `${obligation}, also in two concurrent calls`);
       const ids = await idsOf(adapter.list({ taskId: "t", order: "oldest" }));
       same(ids, ["lost", "later", "twins"], "the same draft again MUST store nothing");
     },
   },
   {
     name: "append.id-taken",
-    promise: "refuses an id that belongs to another checkpoint of the task, and stores nothing",
+    promise: "refuses an id that another checkpoint of the task has, and stores nothing",
     replayed: true,
     async run(store) {
       let adapter = await store.open();

@@ -16,11 +16,11 @@ export const appendReplacesCases: readonly ConformanceCase[] = [
       let adapter = await store.open();
       const kept = await appendAll(adapter, drafts("t", 2));
       const first = await adapter.append(passing("t", "p1"));
-      // A milestone in between builds on the state that goes.
+      // The milestone in between builds on the state of the replaced checkpoint.
       kept.push(...(await appendAll(adapter, [draft("t", "c3", { body: bodyOf("p1", "more") })])));
       adapter = await store.carryOn(adapter);
       const late = adapter.append(passing("t", "late", "p1"), { expectedSequence: first }, { replaces: "p1" });
-      await refused("CHECKPOINT_CONFLICT", late, "an append that replaces another MUST be refused as any other");
+      await refused("CHECKPOINT_CONFLICT", late, "an append with `replaces` MUST be refused like any other");
       const obligation = "a refused append MUST remove nothing";
       same(intact(await adapter.get("t", "p1"), obligation).sequence, first, obligation);
       const second = await replace(adapter, "p1", "p2");
@@ -29,21 +29,21 @@ export const appendReplacesCases: readonly ConformanceCase[] = [
       await expectStored(adapter, [...kept, second]);
       same(await adapter.get("t", "p1"), undefined, "a replaced checkpoint MUST be gone");
       const again = adapter.append(passing("t", "p2", "p1"), {}, { replaces: "p1" });
-      same(await again, second.sequence, "the same draft again MUST return the sequence it has");
+      same(await again, second.sequence, "the same draft again MUST return its stored sequence");
 
-      // Many in a row, each with a state much like the one before it.
+      // Many in a row; each state is similar to the one before.
       let newest = second;
       for (let number = 3; number <= 80; number++) newest = await replace(adapter, `p${number - 1}`, `p${number}`);
       adapter = await store.carryOn(adapter);
       await expectStored(adapter, [...kept, newest]);
       await adapter.remove("t", [newest.id]);
       const next = await adapter.append(draft("t", "next"));
-      ascending([newest.sequence, next], "a replaced checkpoint's sequence MUST never be given again");
+      ascending([newest.sequence, next], "a replaced checkpoint's sequence MUST never be used again");
     },
   },
   {
     name: "append.replaces-nothing",
-    promise: "stores an append, and removes nothing, if it replaces no passing checkpoint of its task",
+    promise: "stores an append and removes nothing if `replaces` isn't a passing checkpoint of the task",
     replayed: true,
     async run(store) {
       let adapter = await store.open();
@@ -66,7 +66,8 @@ export const appendReplacesCases: readonly ConformanceCase[] = [
   },
   {
     name: "append.replaces-at-once",
-    promise: "keeps count of a task whose passing checkpoint is replaced while others append, change and remove",
+    promise:
+      "counts a task's checkpoints correctly if its passing one is replaced while others append, change and remove",
     async run(store) {
       const adapter = await store.open();
       for (let round = 0; round < 10; round++) {
@@ -85,19 +86,20 @@ export const appendReplacesCases: readonly ConformanceCase[] = [
         const expected = Array.from({ length: round + 1 }, (_, number) => `other-${number}`);
         same(await idsOf(adapter.list({ taskId: "t", order: "oldest" })), expected, "the others MUST be there");
         for await (const task of adapter.tasks({ order: "taskId" })) {
-          if ("count" in task) same(task.count, task.taskId === "t" ? round + 1 : 1, "tasks MUST count what is there");
+          if ("count" in task)
+            same(task.count, task.taskId === "t" ? round + 1 : 1, "tasks MUST count the existing checkpoints");
         }
       }
     },
   },
   {
     name: "append.replaces-killed",
-    promise: "leaves at least the newer passing checkpoint or the older one if it is killed, and the next removes both",
+    promise: "leaves the newer or the older passing checkpoint if it is killed, and the next append removes both",
     needs: "durable",
     async run(store) {
       const kept = await withOpen(store, (adapter) => appendAll(adapter, [...drafts("t", 2), passing("t", "p")]));
       let last = kept.pop()?.id ?? "";
-      // Every second one: each takes a process, and "append.killed-midway" tries them all.
+      // Every second one, because each takes a process. "append.killed-midway" tries them all.
       for (const turns of TURNS.filter((_, index) => index % 2 === 0)) {
         const [id, next] = [`p${turns}`, `after-${turns}`];
         const one = passing("t", id, last);
@@ -108,12 +110,12 @@ export const appendReplacesCases: readonly ConformanceCase[] = [
           const found = await adapter.get("t", id);
           const former = await adapter.get("t", last);
           holds(!answered || found !== undefined, "append MUST be stored once it has resolved");
-          holds(!answered || former === undefined, "the one that it replaces MUST be gone once it has resolved");
+          holds(!answered || former === undefined, "the replaced checkpoint MUST be gone once append has resolved");
           if (found !== undefined) {
-            const { sequence } = intact(found, "append MUST be all or nothing, also if it replaces a checkpoint");
+            const { sequence } = intact(found, "append MUST be all or nothing, also with `replaces`");
             sameAsAppended(found, { ...one, sequence }, "get, after a kill midway,");
             if (answered) same(sequence, answer, "append MUST return the sequence that is stored");
-          } else intact(former, "a kill MUST leave the one that it replaces, if the append isn't stored");
+          } else intact(former, "if a kill stops the append, the checkpoint to replace MUST stay");
           const newest = await replace(adapter, found === undefined ? last : id, next);
           await expectStored(adapter, [...kept, newest]);
         });
@@ -124,7 +126,7 @@ export const appendReplacesCases: readonly ConformanceCase[] = [
   },
 ];
 
-/** The draft of a passing checkpoint. Its state is much like those of the others. */
+/** The draft of a passing checkpoint. The states of these drafts are similar. */
 function passing(taskId: string, id: string, replaces?: string) {
   return draft(taskId, id, { metadata: passingMetadata(replaces), body: bodyOf(id) });
 }
@@ -134,7 +136,7 @@ function bodyOf(...texts: readonly string[]): string {
   return JSON.stringify({ messages: [...messages, ...texts] });
 }
 
-/** Appends a passing checkpoint of task `t` that takes the place of another. */
+/** Appends a passing checkpoint of task `t` that replaces another. */
 async function replace(adapter: StorageAdapter, former: string, id: string): Promise<Appended> {
   const one = passing("t", id, former);
   return { ...one, sequence: await adapter.append(one, {}, { replaces: former }) };

@@ -25,7 +25,7 @@ export const appendCases: readonly ConformanceCase[] = [
       same(
         listed.map(({ sequence }) => sequence),
         sequences,
-        "what is listed MUST have the sequences that append returned",
+        "list MUST give the sequences that append returned",
       );
     },
   },
@@ -36,27 +36,28 @@ export const appendCases: readonly ConformanceCase[] = [
       const adapter = await store.open();
       const own = await appendAll(adapter, drafts("t", 3));
       same(await adapter.append(draft("u", "c1")), 1, "another task's numbering MUST begin at 1");
-      same(await idsOf(adapter.list({ taskId: "u", order: "oldest" })), ["c1"], "a task MUST hold its own alone");
+      same(
+        await idsOf(adapter.list({ taskId: "u", order: "oldest" })),
+        ["c1"],
+        "a task MUST hold only its own checkpoints",
+      );
       const next = await adapter.append(draft("t", "c4"));
-      ascending([...sequencesOf(own), next], "a task's numbering MUST go on, whatever other tasks were given");
+      ascending([...sequencesOf(own), next], "a task's numbering MUST continue, whatever other tasks do");
     },
   },
   {
     name: "append.never-reuses",
-    promise: "never gives a sequence twice while the task exists, even after its newest checkpoint was removed",
+    promise: "never uses a sequence twice while the task exists, even after its newest checkpoint was removed",
     replayed: true,
     async run(store) {
       let adapter = await store.open();
       const given = sequencesOf(await appendAll(adapter, drafts("t", 3)));
-      // Also one by one, so that the last one given is gone already when another is removed.
+      // Removed one by one, so that the highest sequence is already gone when another checkpoint is removed.
       for (const removed of [[["c3"]], [["next-0", "c2"]], [["next-1"], ["c1"]], [["next-2"], ["nobody"]]]) {
         for (const ids of removed) await adapter.remove("t", ids);
         adapter = await store.carryOn(adapter);
         given.push(await adapter.append(draft("t", `next-${given.length - 3}`)));
-        ascending(
-          given,
-          "a sequence MUST never be given twice while the task exists, though its checkpoint was removed",
-        );
+        ascending(given, "a removed checkpoint's sequence MUST never be used again while the task exists");
       }
     },
   },
@@ -65,7 +66,7 @@ export const appendCases: readonly ConformanceCase[] = [
     promise: "gives concurrent appends of one task their sequences in call order",
     async run(store) {
       const adapter = await store.open();
-      // Large ones take longest to write. Without a queue, small ones overtake them.
+      // Large ones take longest to write. Without a queue, small ones would overtake them.
       const many = Array.from({ length: 24 }, (_, index) =>
         draft("t", `c${index}`, { body: JSON.stringify(`${index}`.repeat(index % 3 === 0 ? 100_000 : 1)) }),
       );
@@ -103,14 +104,18 @@ export const appendCases: readonly ConformanceCase[] = [
       const sequences = sequencesOf(await appendAll(adapter, backwards));
       adapter = await store.carryOn(adapter);
 
-      const obligation = "a task's checkpoints MUST be in the order of their sequences, whatever createdAt says";
+      const obligation = "a task's checkpoints MUST be ordered by sequence, whatever createdAt says";
       same(await idsOf(adapter.list({ taskId: "t", order: "newest" })), ["c3", "c2", "c1"], obligation);
       same(await idsOf(adapter.list({ taskId: "t", order: "oldest" })), ["c1", "c2", "c3"], obligation);
       same(await idsOf(adapter.read({ taskId: "t", order: "newest" })), ["c3", "c2", "c1"], obligation);
       const [task] = await collect(adapter.tasks({ order: "recent" }));
-      same(intact(task, "tasks MUST give the task").newest.id, "c3", `${obligation}; the newest has the highest`);
+      same(
+        intact(task, "tasks MUST give the task").newest.id,
+        "c3",
+        `${obligation}; the newest has the highest sequence`,
+      );
       const next = await adapter.append(draft("t", "c4"), { expectedSequence: sequences.at(-1) });
-      ascending([...sequences, next], `${obligation}; the newest has the highest, for a condition too`);
+      ascending([...sequences, next], `${obligation}; for a condition, too, the newest has the highest sequence`);
     },
   },
 ];

@@ -9,9 +9,9 @@ import { DAMAGED_PARTS, type DamagedPart } from "../harness.js";
 import { appendAll, collect, idsOf, sequencesOf, withOpen } from "../steps.js";
 
 /**
- * The cases of durable adapters after a disk error. An adapter may leave the payload's check to the manager. So a damaged
- * checkpoint may also come as a record whose seal or digest doesn't hold, and from `list`, which doesn't read payloads, as
- * its summary. It must never be missing, or come as another value that looks intact.
+ * The cases of durable adapters after a disk error. An adapter may leave the payload's check to the manager. So `get`
+ * and `read` may give a damaged checkpoint as a record whose seal or digest doesn't hold, and `list`, which doesn't
+ * read payloads, as its summary. A damaged checkpoint must never be missing, or look like another intact one.
  */
 export const corruptCases: readonly ConformanceCase[] = [
   {
@@ -41,7 +41,7 @@ export const corruptCases: readonly ConformanceCase[] = [
         ["a status", { ...newest, status: ["running" as const] }, ["c5", "corrupt", "c3", "c2", "c1"]],
         ["a limit", { ...newest, limit: 3 }, ["c5", "corrupt", "c3", "c2"]],
       ] as const) {
-        const obligation = `MUST report what can't be read, though the query asks for ${name}`;
+        const obligation = `MUST report a damaged checkpoint even if the query asks for ${name}`;
         sameIds(await collect(adapter.list(query)), expected, `list ${obligation}`);
         sameIds(await collect(adapter.read(query)), expected, `read ${obligation}`);
       }
@@ -113,7 +113,7 @@ export const corruptCases: readonly ConformanceCase[] = [
           const taskId = `${part}-${id}`;
           const { adapter, all } = await damagedTask(store, { taskId, count: 3, damaged: [id], part });
           const next = await appendAll(adapter, [draft(taskId, "next")]);
-          ascending(sequencesOf([...all, ...next]), "the damaged record's sequence MUST never be given again");
+          ascending(sequencesOf([...all, ...next]), "the damaged record's sequence MUST never be used again");
           await adapter.setStatus(taskId, other, { status: "paused" });
           await adapter.remove(taskId, ["c1"]);
           const left = all
@@ -144,7 +144,11 @@ export const corruptCases: readonly ConformanceCase[] = [
         }
         const found = await adapter.get(part, "c1");
         holds(isReported(found), `get MUST still report the damaged c1 after appends, and gave ${show(found)}`);
-        same((await collect(adapter.list({ taskId: part, order: "newest" }))).length, 2, "they MUST store nothing");
+        same(
+          (await collect(adapter.list({ taskId: part, order: "newest" }))).length,
+          2,
+          "the refused appends MUST store nothing",
+        );
         await adapter.close();
       }
     },
@@ -159,7 +163,7 @@ export const corruptCases: readonly ConformanceCase[] = [
         const changed = await adapter.setStatus(part, "c2", { status: "paused" }).catch(codeOf);
         holds(
           changed === true || changed === "CHECKPOINT_CORRUPT",
-          `setStatus of what can't be read MUST be CHECKPOINT_CORRUPT, or leave it damaged; it was ${show(changed)}`,
+          `setStatus of a damaged checkpoint MUST be CHECKPOINT_CORRUPT, or leave it damaged; it was ${show(changed)}`,
         );
         const found = await adapter.get(part, "c2");
         holds(
@@ -181,7 +185,7 @@ export const corruptCases: readonly ConformanceCase[] = [
       for (const part of DAMAGED_PARTS) {
         const { adapter } = await damagedTask(store, { taskId: part, count: 3, damaged: ["c1", "c3"], part });
         await adapter.remove(part, "all");
-        const obligation = 'remove "all" MUST remove the task with what can\'t be read of it';
+        const obligation = 'remove "all" MUST remove the task with its damaged checkpoints';
         same(await idsOf(adapter.list({ taskId: part, order: "newest" })), [], obligation);
         same(await adapter.get(part, "c3"), undefined, obligation);
         same(await collect(adapter.tasks({ order: "taskId", prefix: part })), [], obligation);
@@ -192,7 +196,7 @@ export const corruptCases: readonly ConformanceCase[] = [
   },
   {
     name: "corrupt.shares-with",
-    promise: "stores a whole checkpoint under the hint to share a damaged one's payload",
+    promise: "stores an intact checkpoint with a hint to share a damaged one's payload",
     needs: "durable",
     async run(store) {
       const body = JSON.stringify({ messages: Array.from({ length: 200 }, (_, n) => `message ${n} of many`) });
@@ -263,7 +267,7 @@ async function expectReported(
   }
 }
 
-/** Whether it is the summary of the damaged checkpoint as it was before: `list` may read that part intact. */
+/** Whether an item is the damaged checkpoint's former summary: `list` may read that part intact. */
 function isUnread(item: CheckpointSummary, original: Appended | undefined, damaged: string): boolean {
   return original?.id === damaged && isDeepStrictEqual(summaryOf(item), summaryOf(original));
 }

@@ -18,7 +18,7 @@ export const getCases: readonly ConformanceCase[] = [
   },
   {
     name: "get.nothing",
-    promise: "gives undefined if the task or the id doesn't exist, or no longer",
+    promise: "gives undefined if the task or the id doesn't exist, or was removed",
     replayed: true,
     async run(store) {
       let adapter = await store.open();
@@ -28,7 +28,7 @@ export const getCases: readonly ConformanceCase[] = [
       same(await adapter.get("nowhere", "c1"), undefined, "get MUST give undefined for a task that doesn't exist");
       same(await adapter.get("t", "c9"), undefined, "get MUST give undefined for an id that doesn't exist");
       same(await adapter.get("t", "other"), undefined, "get MUST give undefined for another task's id");
-      same(await adapter.get("t", "c1"), undefined, "get MUST give undefined for what was removed");
+      same(await adapter.get("t", "c1"), undefined, "get MUST give undefined for a removed checkpoint");
       same(await adapter.get("t", "C2"), undefined, "get MUST be case-sensitive");
     },
   },

@@ -5,9 +5,9 @@ import { type Appended, draft, drafts, fullDraft } from "../drafts.js";
 import { appendAll, collect, expectStored, idsOf, sequencesOf, withOpen } from "../steps.js";
 
 /**
- * After how many turns of its event loop a writing process is killed. The turns are close together at first, where a fast
- * store does all its steps. The cases stop at the first kill that comes after the answer. The last kill always does, even
- * on a slow disk, so every case also tests an answered write.
+ * After how many turns of its event loop a writing process is killed. The turns are dense at first, where a fast store
+ * does all its steps. The cases stop at the first kill that comes after the answer. The last kill always does, even on
+ * a slow disk, so every case also tests an answered write.
  */
 export const TURNS = [
   0,
@@ -49,7 +49,7 @@ export const killCases: readonly ConformanceCase[] = [
         const sequence = Number(await other.dieAfter({ method: "append", args: [one] }));
         all.push({ ...one, sequence });
         await withOpen(store, async (adapter) => {
-          const how = "get, after the process was killed in the moment its append had resolved,";
+          const how = "get, after the process was killed when its append resolved,";
           sameAsAppended(await adapter.get(one.taskId, one.id), { ...one, sequence }, how);
           await expectStored(adapter, all);
         });
@@ -68,8 +68,7 @@ export const killCases: readonly ConformanceCase[] = [
         const answered = await killedMidway(store, turns, one);
         await withOpen(store, async (adapter) => {
           const sequence = await adapter.append(one);
-          if (answered !== undefined)
-            same(sequence, answered, "an append asked for again MUST give the sequence it has");
+          if (answered !== undefined) same(sequence, answered, "a repeated append MUST give its stored sequence");
           stored.push({ ...one, sequence }, ...(await appendAll(adapter, [draft("t", `after-${turns}`)])));
           await expectStored(adapter, stored);
         });
@@ -86,10 +85,11 @@ export const killCases: readonly ConformanceCase[] = [
       for (const turns of TURNS) {
         const one = draft(`task-${turns}`, "first", { body: largeBody(`${turns} `) });
         const answered = await killedMidway(store, turns, one);
-        // Only reads, so the next process finds what this one left.
+        // Reads only, so that the next process finds the state that this one left.
         await withOpen(store, async (adapter) => {
           const found = await adapter.get(one.taskId, one.id);
-          if (found !== undefined) stored.push({ ...one, sequence: intact(found, "it MUST be whole").sequence });
+          if (found !== undefined)
+            stored.push({ ...one, sequence: intact(found, "the stored checkpoint MUST be whole").sequence });
           await expectStored(adapter, stored);
         });
         if (answered !== undefined) break;
@@ -114,14 +114,14 @@ export const killCases: readonly ConformanceCase[] = [
       const other = await store.elsewhere();
       await other.dieAfter({ method: "setStatus", args: ["t", "c1", paused] });
       await withOpen(store, async (adapter) => {
-        const how = "get, after the process was killed in the moment its setStatus had resolved,";
+        const how = "get, after the process was killed when its setStatus resolved,";
         sameAsAppended(await adapter.get("t", "c1"), { ...one, ...paused }, how);
       });
       for (const turns of TURNS) {
         const another = await store.elsewhere();
         const { answered } = await another.dieWithin(turns, { method: "setStatus", args: ["t", "c1", failed] });
         await withOpen(store, async (adapter) => {
-          const { status } = intact(await adapter.get("t", "c1"), "a kill during setStatus MUST not harm the record");
+          const { status } = intact(await adapter.get("t", "c1"), "a kill during setStatus MUST NOT harm the record");
           holds(!answered || status === "failed", "setStatus MUST be stored once it has resolved");
           await expectStored(adapter, [{ ...one, ...(status === "failed" ? failed : paused) }, beside]);
           same(await adapter.setStatus("t", "c1", paused), true, "setStatus MUST work after a kill");
@@ -141,17 +141,21 @@ export const killCases: readonly ConformanceCase[] = [
       same(await other.dieAfter({ method: "remove", args: ["t", ["c2", "c6"]] }), 2, "remove MUST count");
       await withOpen(store, async (adapter) => {
         const ids = await idsOf(adapter.list({ taskId: "t", order: "oldest" }));
-        same(ids, ["c1", "c3", "c4", "c5"], "what was removed MUST stay removed after a kill, and the others be there");
+        same(
+          ids,
+          ["c1", "c3", "c4", "c5"],
+          "removed checkpoints MUST stay removed after a kill, and the others MUST be there",
+        );
         const next = await adapter.append(draft("t", "next"));
-        ascending([...sequencesOf(given), next], "a sequence MUST never be given twice, after a kill neither");
+        ascending([...sequencesOf(given), next], "a sequence MUST never be used twice, even after a kill");
       });
       for (const turns of TURNS) {
         const another = await store.elsewhere();
         const { answered } = await another.dieWithin(turns, { method: "remove", args: ["t", ["c3", "c5"]] });
         const left = await withOpen(store, (adapter) => idsOf(adapter.read({ taskId: "t", order: "oldest" })));
         const stays = left.filter((id) => id !== "c3" && id !== "c5");
-        same(stays, ["c1", "c4", "next"], "a kill during remove MUST not harm what stays");
-        if (answered) same(left, stays, "remove MUST have removed once it has resolved");
+        same(stays, ["c1", "c4", "next"], "a kill during remove MUST NOT harm the remaining checkpoints");
+        if (answered) same(left, stays, "the checkpoint MUST be gone once remove has resolved");
         if (left.length === stays.length) break;
       }
       const last = await store.elsewhere();
@@ -163,7 +167,7 @@ export const killCases: readonly ConformanceCase[] = [
           "the task MUST stay removed after a kill",
         );
         const tasks = await collect(adapter.tasks({ order: "taskId" }));
-        same(tasks.length, 1, `the task MUST stay removed, and the other be there: ${show(tasks)}`);
+        same(tasks.length, 1, `the task MUST stay removed, and the other MUST be there: ${show(tasks)}`);
         same(await adapter.append(draft("t", "c1")), 1, "the removed task's numbering MUST have ended");
       });
     },
@@ -171,7 +175,7 @@ export const killCases: readonly ConformanceCase[] = [
 ];
 
 /**
- * Appends in a process that is killed after this many turns. Throws unless the draft is then stored whole or not at all.
+ * Appends in a process that is killed after `turns` turns. Throws unless the draft is then stored whole or not at all.
  * Returns the sequence if the append was answered before the kill.
  */
 async function killedMidway(store: ConformanceStore, turns: number, one: CheckpointDraft): Promise<number | undefined> {
@@ -180,14 +184,14 @@ async function killedMidway(store: ConformanceStore, turns: number, one: Checkpo
   const found = await withOpen(store, (adapter) => adapter.get(one.taskId, one.id));
   holds(!answered || found !== undefined, "append MUST be stored once it has resolved");
   if (found !== undefined) {
-    const { sequence } = intact(found, "append MUST be all or nothing: what a kill midway leaves is whole");
+    const { sequence } = intact(found, "append MUST be all or nothing if it is killed midway");
     sameAsAppended(found, { ...one, sequence }, "get, after a kill midway,");
     if (answered) same(sequence, answer, "append MUST return the sequence that is stored");
   }
   return answered ? Number(answer) : undefined;
 }
 
-/** Tens of kilobytes: more than one write, more than one page. */
+/** Tens of kilobytes, so that it takes more than one write and more than one page. */
 function largeBody(text: string): string {
   return JSON.stringify({ text: text.repeat(40_000) });
 }

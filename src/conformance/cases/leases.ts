@@ -9,7 +9,7 @@ import { appendAll, collect, expectStored, idsOf, MEETINGS, pass, withOpen } fro
 
 /** Longer than any case takes. */
 const LONG_MS = 600_000;
-/** Short, for leases that expire. Nothing must be done within that time: the machine may be busy. */
+/** Short, for leases that expire. The machine may be busy, so nothing depends on being done within this time. */
 const SHORT_MS = 200;
 
 /** The cases of adapters with `leases`. */
@@ -21,13 +21,16 @@ export const leaseCases: readonly ConformanceCase[] = [
     async run(store) {
       const adapter = await store.open();
       const leases = leasesOf(adapter);
-      same(await leases.current("t"), undefined, "a task that nobody claimed MUST have no lease");
+      same(await leases.current("t"), undefined, "a task MUST have no lease before a claim");
       const claims = await Promise.all(["a", "b", "c"].map((holder) => leases.claim("t", holder, LONG_MS)));
       const [won, ...others] = claims.filter(({ isGranted }) => isGranted);
       same([won?.token, others], [1, []], "one of several claims at once MUST be granted, under token 1");
       for (const claim of claims) {
         same([claim.holder, claim.token], [won?.holder, 1], "each claim MUST name the holder and the token");
-        holds(claim.remainingMs > 0 && claim.remainingMs <= LONG_MS, `it MUST say what is left: ${show(claim)}`);
+        holds(
+          claim.remainingMs > 0 && claim.remainingMs <= LONG_MS,
+          `a refused claim MUST say how long the lease still lasts: ${show(claim)}`,
+        );
       }
       same((await leases.current("t"))?.holder, won?.holder, "current MUST name the holder");
       same((await leases.claim("u", "a", LONG_MS)).isGranted, true, "another task MUST be free");
@@ -36,7 +39,7 @@ export const leaseCases: readonly ConformanceCase[] = [
   },
   {
     name: "leases.tokens-grow",
-    promise: "gives higher tokens, through release, removal of the task, and a storage opened anew",
+    promise: "gives ever higher tokens, also after a release, after the task's removal, and after reopening",
     about: "leases",
     replayed: true,
     async run(store) {
@@ -47,7 +50,7 @@ export const leaseCases: readonly ConformanceCase[] = [
         await adapter.remove("t", "all", { fencingToken: token });
         await leasesOf(adapter).release("t", token);
         await leasesOf(adapter).release("t", token);
-        same(await leasesOf(adapter).current("t"), undefined, "a released lease MUST be nobody's");
+        same(await leasesOf(adapter).current("t"), undefined, "after a release, nobody MUST have the lease");
         adapter = await store.carryOn(adapter);
       }
       await claimed(adapter, "t");
@@ -57,7 +60,7 @@ export const leaseCases: readonly ConformanceCase[] = [
   },
   {
     name: "leases.fencing",
-    promise: "refuses every write under a lease that its caller has no more",
+    promise: "refuses every write under a lease that its caller has lost",
     about: "leases",
     async run(store) {
       const adapter = await store.open();
@@ -82,14 +85,15 @@ export const leaseCases: readonly ConformanceCase[] = [
       const next = await claimed(adapter, "t");
       await lost(token);
       await lost(next.token + 1);
-      await refused("LEASE_LOST", adapter.append(draft("u", "c1"), { fencingToken: 1 }), "nobody has the lease of u");
-      same(await adapter.append(draft("t", "c3"), { fencingToken: next.token }), 3, "the holder MUST write");
-      same(await adapter.append(draft("t", "c4")), 4, "a write without a token MUST not need the lease");
+      await refused("LEASE_LOST", adapter.append(draft("u", "c1"), { fencingToken: 1 }), "nobody holds the lease of u");
+      same(await adapter.append(draft("t", "c3"), { fencingToken: next.token }), 3, "the holder MUST be able to write");
+      same(await adapter.append(draft("t", "c4")), 4, "a write without a token MUST NOT need the lease");
     },
   },
   {
     name: "leases.one-step",
-    promise: "checks the token in the write's own step: nothing is stored under it once another claim was granted",
+    promise:
+      "checks the token in the write's own step: once another claim is granted, nothing is stored under the old token",
     about: "leases",
     async run(store) {
       const adapter = await store.open();
@@ -121,7 +125,7 @@ export const leaseCases: readonly ConformanceCase[] = [
   },
   {
     name: "leases.repeats",
-    promise: "answers the same append again with its sequence, though the lease was lost meanwhile",
+    promise: "answers a repeated append with its sequence, even if the lease was lost meanwhile",
     about: "leases",
     async run(store) {
       const adapter = await store.open();
@@ -129,7 +133,7 @@ export const leaseCases: readonly ConformanceCase[] = [
       const one = draft("t", "c1");
       const sequence = await adapter.append(one, { fencingToken: token });
       await leasesOf(adapter).release("t", token);
-      const obligation = "the same draft again MUST return the sequence it has, before the token is checked";
+      const obligation = "the same draft again MUST return its stored sequence, before the token is checked";
       same(await adapter.append(one, { fencingToken: token }), sequence, obligation);
       await claimed(adapter, "t");
       same(await adapter.append(one, { fencingToken: token }), sequence, obligation);
@@ -138,32 +142,36 @@ export const leaseCases: readonly ConformanceCase[] = [
   },
   {
     name: "leases.expiry",
-    promise: "frees a lease that isn't renewed in time, and refuses what its holder writes then",
+    promise: "frees a lease that isn't renewed in time, and refuses its holder's later writes",
     about: "leases",
     async run(store) {
       const adapter = await store.open();
       const leases = leasesOf(adapter);
       const { token } = await claimed(adapter, "t", LONG_MS);
       same(await leases.renew("t", token, 2 * LONG_MS), true, "renew MUST be true while the lease is held");
-      holds(((await leases.current("t"))?.remainingMs ?? 0) > LONG_MS, "a renewed lease MUST last from then on");
+      holds(((await leases.current("t"))?.remainingMs ?? 0) > LONG_MS, "a renewed lease MUST last from the renewal on");
       same(await leases.renew("t", token, SHORT_MS), true, "a renewal MAY shorten the lease");
       await untilFree(leases, "t");
-      same(await leases.renew("t", token, LONG_MS), false, "an expired lease MUST not be renewed");
+      same(await leases.renew("t", token, LONG_MS), false, "an expired lease MUST NOT be renewed");
       const late = adapter.append(draft("t", "late"), { fencingToken: token });
-      await refused("LEASE_LOST", late, "an expired lease MUST store nothing, also where nobody else has claimed it");
+      await refused(
+        "LEASE_LOST",
+        late,
+        "a write under an expired lease MUST be refused, even if nobody else has claimed the task",
+      );
       same((await claimed(adapter, "t")).token, token + 1, "the next claim MUST be granted");
-      same(await leases.renew("t", token, LONG_MS), false, "an older token MUST not be renewed");
+      same(await leases.renew("t", token, LONG_MS), false, "an older token MUST NOT be renewed");
       await expectStored(adapter, []);
     },
   },
   {
     name: "leases.lapsed",
-    promise: "says of a lease that expired who had it, and of a released one nothing",
+    promise: "tells who had a lease that expired, and nothing about a released one",
     about: "leases",
     replayed: true,
     async run(store) {
       let adapter = await store.open();
-      same(await leasesOf(adapter).lapsed("t"), undefined, "a task that nobody claimed MUST have no lapsed lease");
+      same(await leasesOf(adapter).lapsed("t"), undefined, "a task MUST have no lapsed lease before a claim");
       const { token } = await claimed(adapter, "t");
       same(await leasesOf(adapter).lapsed("t"), undefined, "a lease that is held has not lapsed");
       await leasesOf(adapter).renew("t", token, SHORT_MS);
@@ -174,19 +182,19 @@ export const leaseCases: readonly ConformanceCase[] = [
       same([lapsed?.holder, lapsed?.token], ["holder", token], "lapsed MUST say who had the task last");
       holds(
         (lapsed?.endedMs ?? -1) >= 0 && (lapsed?.endedMs ?? 0) < LONG_MS,
-        `it MUST say since when: ${show(lapsed)}`,
+        `lapsed MUST say since when: ${show(lapsed)}`,
       );
       await leases.release("t", token);
-      same(await leases.lapsed("t"), undefined, "an expired lease that is released then MUST count as released");
+      same(await leases.lapsed("t"), undefined, "an expired lease MUST count as released once it is released");
       const next = await claimed(adapter, "t");
-      same(await leases.lapsed("t"), undefined, "a claim MUST end what is said of the last holder");
+      same(await leases.lapsed("t"), undefined, "after a claim, lapsed MUST NOT name the last holder");
       await leases.release("t", next.token);
       same(await leases.lapsed("t"), undefined, "a released lease has not lapsed");
     },
   },
   {
     name: "leases.held",
-    promise: "lists the leases that are held, also of tasks without a checkpoint",
+    promise: "lists the held leases, also those of tasks without a checkpoint",
     about: "leases",
     replayed: true,
     async run(store) {
@@ -212,7 +220,10 @@ export const leaseCases: readonly ConformanceCase[] = [
         "held MUST list exactly the leases that somebody holds",
       );
       for (const { remainingMs } of found) {
-        holds(remainingMs > 0 && remainingMs <= LONG_MS, `it MUST say what is left of each: ${remainingMs}`);
+        holds(
+          remainingMs > 0 && remainingMs <= LONG_MS,
+          `held MUST say how long each lease still lasts: ${remainingMs}`,
+        );
       }
     },
   },
@@ -237,7 +248,7 @@ export const leaseCases: readonly ConformanceCase[] = [
   },
   {
     name: "leases.stopped",
-    promise: "stores nothing of a process that was stopped for longer than its lease, and then continued",
+    promise: "refuses the writes of a process that was stopped for longer than its lease and then continued",
     about: "leases",
     needs: "multiProcess",
     async run(store) {
@@ -260,7 +271,7 @@ export const leaseCases: readonly ConformanceCase[] = [
       same(
         await idsOf(here.list({ taskId: "t", order: "oldest" })),
         ["before", "after"],
-        "nothing of it MUST be stored",
+        "nothing that it writes MUST be stored",
       );
     },
   },
@@ -296,7 +307,7 @@ async function claimed(adapter: StorageAdapter, taskId: string, ttlMs = LONG_MS)
   return claim;
 }
 
-/** Asks until the lease has expired: no longer than it says that it lasts. */
+/** Claims until the lease has expired, for no longer than the lease says that it lasts. */
 async function untilFree(leases: LeaseStore, taskId: string): Promise<void> {
   for (;;) {
     const held = await leases.current(taskId);

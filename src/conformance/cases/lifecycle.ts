@@ -16,7 +16,7 @@ export const lifecycleCases: readonly ConformanceCase[] = [
     async run(store) {
       const adapter = await store.open();
       const { durable, multiProcess } = adapter.capabilities;
-      const declared = "the harness MUST name what the adapter declares: it decides which cases run";
+      const declared = "the harness MUST declare the adapter's own capabilities: they decide which cases run";
       same({ durable, multiProcess }, { ...store.capabilities }, declared);
       const has = OPTIONAL_METHODS.filter((method) => adapter[method] !== undefined);
       same(has, [...store.offers].sort(), "the harness MUST name the optional methods that the adapter has");
@@ -44,7 +44,7 @@ export const lifecycleCases: readonly ConformanceCase[] = [
   },
   {
     name: "lifecycle.reopened",
-    promise: "keeps all it acknowledged after it is closed and opened again",
+    promise: "keeps everything it acknowledged after it is closed and reopened",
     needs: "durable",
     async run(store) {
       let adapter = await store.open();
@@ -67,7 +67,7 @@ export const lifecycleCases: readonly ConformanceCase[] = [
   },
   {
     name: "lifecycle.close-idempotent",
-    promise: "may be closed twice, also concurrently, and before it is used",
+    promise: "can be closed twice, also concurrently, and before its first use",
     async run(store) {
       const unused = await store.open();
       await unused.close();
@@ -106,12 +106,12 @@ export const lifecycleCases: readonly ConformanceCase[] = [
       };
       for (const calls of [appends, others]) calls.then(count, count);
       await adapter.close();
-      // Calls that settled before close have run their callbacks by now.
+      // Calls that settled before close have had their callbacks by now.
       await nextTurn();
       same(settled, 2, "close MUST wait for the calls under way");
 
       const added = await appends;
-      same(await others, [true, 1], "calls made before close MUST be carried out");
+      same(await others, [true, 1], "calls made before close MUST complete");
       if (!store.capabilities.durable) return;
       const kept = first.slice(1).map((one) => (one.id === "c2" ? { ...one, status: "paused" as const } : one));
       await expectStored(await store.open(), [...kept, ...added]);
@@ -132,7 +132,7 @@ export const lifecycleCases: readonly ConformanceCase[] = [
       await adapter.close();
       for (const iteration of iterations) {
         const outcome = await iteration.next().then(() => "CLOSED", codeOf);
-        same(outcome, "CLOSED", "an iteration that goes on after close MUST give the rest, or be refused as closed");
+        same(outcome, "CLOSED", "an iteration that continues after close MUST give the rest, or be refused as closed");
       }
     },
   },
@@ -140,7 +140,7 @@ export const lifecycleCases: readonly ConformanceCase[] = [
 
 async function expectClosed(adapter: StorageAdapter): Promise<void> {
   const query = { taskId: "t", order: "newest" } as const;
-  // An adapter may refuse when it makes the iterable, or when that is read.
+  // An adapter may refuse when it makes the iterable, or when that is first read.
   const calls: Record<string, () => Promise<unknown>> = {
     append: () => adapter.append(draft("t", "after")),
     get: () => adapter.get("t", "c1"),
@@ -156,7 +156,7 @@ async function expectClosed(adapter: StorageAdapter): Promise<void> {
   }
 }
 
-/** Everything under a path, with sizes. Nothing if the path doesn't exist, or the location isn't a path. */
+/** Every file under a path, with its size. Empty if the path doesn't exist, or the location isn't a path. */
 function footprint(location: string): string[] {
   const found = statSync(location, { throwIfNoEntry: false });
   if (!found?.isDirectory()) return found ? [`${location} ${found.size}`] : [];

@@ -22,7 +22,7 @@ export const maintenanceCases: readonly ConformanceCase[] = [
             const items = await verified(adapter, quick);
             const found = items.filter((item) => item.kind === "damaged" && item.taskId === taskId);
             const checked = items.filter((item) => item.kind === "checked" && item.taskId === taskId);
-            same(checked.length, 4, "verify MUST give a checked for each checkpoint, damaged ones included");
+            same(checked.length, 4, "verify MUST give a `checked` for each checkpoint, including damaged ones");
             if (part === "summary" || !quick)
               same(found.length, damaged.length, "verify MUST find each damaged record");
             for (const finding of found) expectTold(finding);
@@ -35,7 +35,7 @@ export const maintenanceCases: readonly ConformanceCase[] = [
   },
   {
     name: "verify.quiet",
-    promise: "finds nothing if nothing is wrong, even while others write, and changes nothing",
+    promise: "finds nothing if nothing is damaged, even while others write, and changes nothing",
     about: "maintenance",
     async run(store) {
       const adapter = await store.open();
@@ -49,7 +49,7 @@ export const maintenanceCases: readonly ConformanceCase[] = [
       await adapter.remove("a", ["c4"]);
       await adapter.setStatus("a", "c1", { status: "completed" });
       const writes = drafts("busy", 20).map((one) => adapter.append(one));
-      const obligation = "verify MUST find nothing if nothing is wrong, even while others write";
+      const obligation = "verify MUST find nothing if nothing is damaged, even while others write";
       while (writes.length > 0) {
         same(await findingsOf(adapter), [], obligation);
         await writes.pop();
@@ -89,7 +89,7 @@ export const maintenanceCases: readonly ConformanceCase[] = [
           same(
             await idsOf(reopened.list({ taskId, order: "oldest" })),
             left.map(({ id }) => id),
-            "after a repair no damaged record MUST be left, and every other one MUST be there",
+            "after a repair no damaged record MUST remain, and every other one MUST be there",
           );
           await expectIntact(reopened, left);
           await expectIntact(reopened, beside);
@@ -113,7 +113,7 @@ export const maintenanceCases: readonly ConformanceCase[] = [
           await repaired(adapter);
           const reopened = await store.reopen(adapter);
           const sequence = await reopened.append(draft(taskId, "next"));
-          holds(sequence > 4, `a damaged record's sequence MUST never be given again, but ${sequence} was`);
+          holds(sequence > 4, `a damaged record's sequence MUST never be used again, but ${sequence} was`);
           await reopened.close();
         }
       }
@@ -139,7 +139,7 @@ export const maintenanceCases: readonly ConformanceCase[] = [
   },
   {
     name: "repair.stops",
-    promise: "stops a repair at its signal, with nothing half moved",
+    promise: "stops a repair when its signal aborts, and leaves no record half moved",
     about: "maintenance",
     needs: "durable",
     async run(store) {
@@ -148,15 +148,19 @@ export const maintenanceCases: readonly ConformanceCase[] = [
       const stop = new AbortController();
       stop.abort();
       const stopped = await repaired(adapter, false, stop.signal);
-      same(quarantined(stopped), [], "a repair whose signal is aborted before it begins MUST move nothing");
+      same(quarantined(stopped), [], "a repair MUST move nothing if its signal is aborted before it begins");
       const [before, after] = [await damagedIn(adapter, "a"), await damagedIn(adapter, "b")];
-      same([before, after], [1, 2], "a repair that was stopped MUST leave what it didn't come to");
-      same(quarantined(await repaired(adapter)).length, 3, "the next repair MUST move what the stopped one left");
+      same([before, after], [1, 2], "a stopped repair MUST leave the records that it hasn't reached");
+      same(
+        quarantined(await repaired(adapter)).length,
+        3,
+        "the next repair MUST move the records that the stopped one left",
+      );
     },
   },
 ];
 
-/** A lost payload goes the way of a changed one, so one set of damaged checkpoints is enough. */
+/** One set of damaged checkpoints is enough: adapters treat a lost payload like a changed one. */
 function setsOf(part: DamagedPart, sets: readonly (readonly string[])[]): readonly (readonly string[])[] {
   return part === "missing" ? sets.slice(0, 1) : sets;
 }
@@ -174,7 +178,7 @@ async function damagedTask(
   return adapter;
 }
 
-/** How many of a task's checkpoints are reported as a CorruptRecord. */
+/** How many of a task's checkpoints come as a CorruptRecord. */
 async function damagedIn(adapter: StorageAdapter, taskId: string): Promise<number> {
   return (await collect(adapter.read({ taskId, order: "oldest" }))).filter(isCorrupt).length;
 }
@@ -192,7 +196,8 @@ async function repaired(adapter: StorageAdapter, dryRun = false, signal?: AbortS
 }
 
 function maintenanceOf({ maintenance }: StorageAdapter): StorageMaintenance {
-  if (maintenance === undefined) throw new Error("The harness says that the adapter has `maintenance`; it has none.");
+  if (maintenance === undefined)
+    throw new Error("The harness says that the adapter has `maintenance`, but it has none.");
   return maintenance;
 }
 
@@ -210,7 +215,7 @@ function expectTold(finding: object): void {
   holds(says, `a finding MUST say where it is and what is wrong with it, unlike ${show(finding)}`);
 }
 
-/** Like expectStored, for one task of several. */
+/** Like expectStored, but for one task of several. */
 async function expectIntact(adapter: StorageAdapter, all: readonly Appended[]): Promise<void> {
   for (const one of all) {
     const found = await adapter.get(one.taskId, one.id);

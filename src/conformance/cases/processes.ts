@@ -24,7 +24,7 @@ export const processCases: readonly ConformanceCase[] = [
     needs: "multiProcess",
     async run(store) {
       const writers = await everybody(store);
-      // All of them write once before any goes on: so even writers that never overlap can't number on their own.
+      // All processes write once before any of them continues, so that even without overlap none can number on its own.
       const first: Appended[] = [];
       for (const [index, writer] of writers.entries()) {
         first.push(...(await appendAtOnce(writer, [draft("shared", `first-${index}`)])));
@@ -42,7 +42,7 @@ export const processCases: readonly ConformanceCase[] = [
       }
       const all = [...first, ...appended.flat()];
       const given = sequencesOf(all.filter(({ taskId }) => taskId === "shared"));
-      same(new Set(given).size, given.length, "a sequence MUST never be given twice, to another process neither");
+      same(new Set(given).size, given.length, "a sequence MUST never be used twice, not even by another process");
       for (const reader of writers.slice(1, 3)) await expectStored(reader, all);
       // A process that exits must not disturb the others.
       await writers[0]?.close();
@@ -63,7 +63,7 @@ export const processCases: readonly ConformanceCase[] = [
       }
       for (const rival of rivals) {
         const ids = await idsOf(rival.list({ taskId: "t", order: "oldest" }));
-        same(ids.length, 10, `each round MUST store the winner's checkpoint alone; stored were ${show(ids)}`);
+        same(ids.length, 10, `each round MUST store only the winner's checkpoint; it stored ${show(ids)}`);
       }
     },
   },
@@ -76,7 +76,7 @@ export const processCases: readonly ConformanceCase[] = [
       for (let round = 1; round <= 5; round++) {
         const one = draft("t", `same-${round}`);
         const sequences = await Promise.all(writers.map((writer) => writer.append(one)));
-        same(new Set(sequences).size, 1, "the same id and digest again MUST return the sequence it has");
+        same(new Set(sequences).size, 1, "the same id and digest again MUST return the stored sequence");
         const others = writers.map((writer, index) =>
           writer.append(draft("t", `other-${round}`, { body: JSON.stringify(index) })),
         );
@@ -108,24 +108,24 @@ export const processCases: readonly ConformanceCase[] = [
       await refused(
         "CHECKPOINT_CONFLICT",
         here.append(draft("t", "late"), { expectedSequence: all[0]?.sequence }),
-        "a condition MUST be checked against what another process has written",
+        "a condition MUST be checked against other processes' writes",
       );
       await there.setStatus("t", "c1", { status: "completed" });
       await refused(
         "CHECKPOINT_CONFLICT",
         here.setStatus("t", "c1", { status: "paused" }),
-        "a checkpoint MUST never leave completed, though another process completed it",
+        "a checkpoint MUST never leave completed, even if another process completed it",
       );
       await there.remove("t", ["c3"]);
-      same(await here.get("t", "c3"), undefined, "what another process removed MUST be gone");
+      same(await here.get("t", "c3"), undefined, "a checkpoint that another process removed MUST be gone");
       const next = await here.append(draft("t", "next"));
-      const obligation = "a sequence MUST never be given twice, though another process removed its own checkpoint";
+      const obligation = "a sequence MUST never be used twice, even if another process removed its checkpoint";
       ascending([...sequencesOf(all), next], obligation);
       await there.remove("t", "all");
       for (const reader of [here, there, beside]) await expectStored(reader, []);
-      same(await beside.append(draft("t", "anew")), 1, "a task that another process removed MUST begin at 1");
+      same(await beside.append(draft("t", "anew")), 1, "a task MUST begin at 1 after another process removed it");
       const second = await there.append(draft("t", "anew-2"), { expectedSequence: 1 });
-      ascending([1, second], "and go on for every process");
+      ascending([1, second], "its numbering MUST continue for every process");
     },
   },
   {
@@ -149,7 +149,7 @@ export const processCases: readonly ConformanceCase[] = [
           same(refusal, "CHECKPOINT_CONFLICT", "a change that comes after completed MUST be refused as a conflict");
         }
         const record = intact(await here.get("t", id), "get MUST give the checkpoint");
-        same(record.status, "completed", "a checkpoint MUST never leave completed, by another process neither");
+        same(record.status, "completed", "a checkpoint MUST never leave completed, not even by another process");
         same(record.seal, seal(record), "the seal MUST hold after concurrent changes");
       }
       for (let round = 6; round <= 10; round++) {
@@ -161,7 +161,7 @@ export const processCases: readonly ConformanceCase[] = [
         const sum = counts.reduce((total, count) => total + count, 0);
         same(sum, 1, "concurrent removals MUST count each checkpoint once");
         for (const one of everyone) {
-          same(await one.get("t", id), undefined, "what was removed MUST stay removed: a change makes no checkpoint");
+          same(await one.get("t", id), undefined, "a removed checkpoint MUST stay removed: a change creates none");
         }
       }
       const listed = await collect(here.list({ taskId: "t", order: "oldest" }));
@@ -169,13 +169,13 @@ export const processCases: readonly ConformanceCase[] = [
       same(
         statuses,
         Array.from({ length: 5 }, () => "completed"),
-        "the others MUST be there, as they were left",
+        "the others MUST be there, unchanged",
       );
     },
   },
   {
     name: "processes.remove-while-appending",
-    promise: "keeps what is appended after a task was removed by another process",
+    promise: "keeps checkpoints that are appended after another process removed the task",
     needs: "multiProcess",
     async run(store) {
       const here = await store.open();
@@ -206,7 +206,7 @@ export const processCases: readonly ConformanceCase[] = [
           appendAtOnce(here, [draft("t", `beside-${turns}-1`), draft("t", `beside-${turns}-2`)]),
           other.dieWithin(turns, { method: "append", args: [one] }),
         ]);
-        // A retry stores it once, whether the killed process had stored it or not.
+        // A retry stores it once, whether or not the killed process had stored it.
         stored.push(...appended, ...(await appendAll(here, [one])));
         await expectStored(here, stored);
       }
@@ -235,7 +235,7 @@ export const processCases: readonly ConformanceCase[] = [
         };
         writes.then(stop, stop);
         while (writing) {
-          // Lets the other process's answers arrive: reading may be synchronous.
+          // Lets the other process's answers arrive, because reading may be synchronous.
           await nextTurn();
           const read = await collect(here.read({ taskId: "t", order: "oldest" }));
           for (const [index, one] of steady.entries()) {

@@ -21,13 +21,13 @@ export const readCases: readonly ConformanceCase[] = [
       same(read.length, all.length, "read MUST give every checkpoint");
       for (const [index, one] of all.entries()) sameAsAppended(read[index], one, "read");
       for (const record of read) {
-        if (!isCorrupt(record)) same(await adapter.get("t", record.id), record, "read MUST give what get gives");
+        if (!isCorrupt(record)) same(await adapter.get("t", record.id), record, "read MUST give the same as get");
       }
     },
   },
   {
     name: "read.one-moment",
-    promise: "gives header and payload of one moment, though the task is removed and saved anew meanwhile",
+    promise: "gives header and payload of one moment, even if the task is removed and saved again meanwhile",
     async run(store) {
       const adapter = await store.open();
       for (const turns of MEETINGS) {
@@ -51,7 +51,7 @@ export const readCases: readonly ConformanceCase[] = [
   ...selectionCases("read"),
 ];
 
-/** A task's checkpoints, and what removes them and appends others under the same ids, at the first call. */
+/** A task's checkpoints, and a function that at its first call removes them and appends others under the same ids. */
 async function generations(adapter: StorageAdapter, taskId: string, count: number) {
   const former = await appendAll(adapter, drafts(taskId, count));
   const others = drafts(taskId, count).map(({ id }) =>
@@ -75,7 +75,7 @@ function expectEither(
   later: readonly Appended[],
   how: string,
 ): void {
-  const record = intact(found, `${how} MUST give no corrupt record because the task was removed and saved anew`);
+  const record = intact(found, `${how} MUST give no corrupt record because the task was removed and saved again`);
   const both = [former, later].map((all) => all.find(({ id }) => id === record.id));
   if (both[0] && both[1]) sameAsEither(record, [both[0], both[1]], how);
 }

@@ -7,7 +7,7 @@ import { appendAll, appendAtOnce, collect, expectStored, idsOf, sequencesOf, sin
 export const removeCases: readonly ConformanceCase[] = [
   {
     name: "remove.ids",
-    promise: "removes the checkpoints of these ids, ignores unknown ids, and counts what it removed",
+    promise: "removes the checkpoints with these ids, ignores unknown ids, and returns how many it removed",
     replayed: true,
     async run(store) {
       let adapter = await store.open();
@@ -18,17 +18,18 @@ export const removeCases: readonly ConformanceCase[] = [
         await adapter.remove("nowhere", ["c1"]),
         await adapter.remove("t", ["c2", "nowhere", "c4", "c2"]),
         await adapter.remove("t", ["c2", "c4"]),
-        // More ids than an SQL statement takes parameters.
+        // More ids than one SQL statement may have parameters.
         await adapter.remove("t", [...Array.from({ length: 40_000 }, (_, number) => `nowhere-${number}`), "c5"]),
       ];
       same(counts, [0, 0, 0, 2, 0, 1], "remove MUST return how many checkpoints it removed");
       adapter = await store.carryOn(adapter);
-      for (const id of ["c2", "c4", "c5"]) same(await adapter.get("t", id), undefined, "what was removed MUST be gone");
+      for (const id of ["c2", "c4", "c5"])
+        same(await adapter.get("t", id), undefined, "removed checkpoints MUST be gone");
       const left = { list: ["c1", "c3"], read: ["c1", "c3"] };
       same(await idsOf(adapter.list({ taskId: "t", order: "oldest" })), left.list, "remove MUST leave the others");
       same(await idsOf(adapter.read({ taskId: "t", order: "oldest" })), left.read, "remove MUST leave the others");
       same(await idsOf(adapter.list({ taskId: "u", order: "oldest" })), ["c1", "c2"], "remove MUST leave other tasks");
-      same(await adapter.append(draft("nowhere", "c1")), 1, "remove MUST create nothing");
+      same(await adapter.append(draft("nowhere", "c1")), 1, "remove MUST NOT create a task");
     },
   },
   {
@@ -37,7 +38,8 @@ export const removeCases: readonly ConformanceCase[] = [
     replayed: true,
     async run(store) {
       let adapter = await store.open();
-      // They differ only at their end, and each is the parent of the next: a store might keep just the differences.
+      // The payloads differ only at their end, and each checkpoint is the next one's parent, so a store might keep only
+      // the differences.
       const common = "the same in all of them ".repeat(200);
       for (const [round, order] of [
         ["c1", "c2", "c3", "c4", "c5"],
@@ -129,7 +131,7 @@ export const removeCases: readonly ConformanceCase[] = [
       );
       same(await adapter.remove("task", "all"), 3, "remove MUST return how many checkpoints it removed");
       same(await adapter.remove("task", "all"), 0, "remove of a task that is gone removes nothing");
-      same(await adapter.remove("nowhere", "all"), 0, "remove of a task that never was removes nothing");
+      same(await adapter.remove("nowhere", "all"), 0, "remove of a task that never existed removes nothing");
       adapter = await store.carryOn(adapter);
 
       await expectStored(adapter, neighbours);
@@ -181,8 +183,8 @@ export const removeCases: readonly ConformanceCase[] = [
       const ids = await idsOf(adapter.list({ taskId: "t", order: "oldest" }));
       same(ids, ["c1", "c2"], "a refused remove MUST remove nothing");
       const condition = { expectedSequence: newest };
-      same(await adapter.remove("t", ["c1"], condition), 1, "remove MUST work where the condition holds");
-      same(await adapter.remove("t", "all", condition), 1, "remove MUST work where the condition holds");
+      same(await adapter.remove("t", ["c1"], condition), 1, "remove MUST work if the condition holds");
+      same(await adapter.remove("t", "all", condition), 1, "remove MUST work if the condition holds");
     },
   },
   {
@@ -200,14 +202,14 @@ export const removeCases: readonly ConformanceCase[] = [
         ];
         const [, removed] = await Promise.all((round % 2 === 0 ? calls : calls.toReversed()).map((call) => call()));
         same(removed, 1, "remove MUST return how many checkpoints it removed");
-        same(await adapter.get("t", id), undefined, "what was removed MUST stay removed: a change makes no checkpoint");
+        same(await adapter.get("t", id), undefined, "a removed checkpoint MUST stay removed: a change creates none");
       }
-      same(await idsOf(adapter.list({ taskId: "t", order: "oldest" })), [], "what was removed MUST stay removed");
+      same(await idsOf(adapter.list({ taskId: "t", order: "oldest" })), [], "a removed checkpoint MUST stay removed");
     },
   },
   {
     name: "remove.while-appending",
-    promise: "keeps what is appended after the removal of the task, also if both are called at once",
+    promise: "keeps checkpoints that are appended after the task's removal, even if both are called at once",
     async run(store) {
       const adapter = await store.open();
       for (let round = 1; round <= 4; round++) {
@@ -234,7 +236,7 @@ export const removeCases: readonly ConformanceCase[] = [
         adapter.remove("t", ["c1", "c2", "c3", "c4", "c5"]),
       ]);
       const sum = counts.reduce((total, count) => total + count, 0);
-      same(sum, 5, "concurrent removals MUST count each checkpoint once: the five they removed between them");
+      same(sum, 5, "concurrent removals MUST count each checkpoint once: five in all");
       same(await idsOf(adapter.list({ taskId: "t", order: "oldest" })), ["c6", "c7", "c8"], "the others MUST stay");
     },
   },

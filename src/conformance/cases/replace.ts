@@ -11,7 +11,7 @@ import { TURNS } from "./kills.js";
 export const replaceCases: readonly ConformanceCase[] = [
   {
     name: "replace.changes",
-    promise: "replaces a payload by one of another size or kind, and seals the record anew",
+    promise: "replaces a payload by one of another size or kind, and renews the seal",
     about: "replacePayload",
     replayed: true,
     async run(store) {
@@ -25,7 +25,11 @@ export const replaceCases: readonly ConformanceCase[] = [
       for (let one of await appendAll(adapter, [fullDraft("t", "c1")])) {
         for (const body of bodies) {
           const changed = replaced(one, body);
-          same(await replace(adapter, one, changed.payload), true, "replacePayload MUST be true where it replaced");
+          same(
+            await replace(adapter, one, changed.payload),
+            true,
+            "replacePayload MUST return true if it replaced the payload",
+          );
           adapter = await store.carryOn(adapter);
           await expectStored(adapter, [changed]);
           one = changed;
@@ -59,7 +63,7 @@ export const replaceCases: readonly ConformanceCase[] = [
         "the same id with the former digest MUST conflict",
       );
       const next = await adapter.append(draft("t", "next"));
-      ascending([...sequencesOf(all.slice(0, 3)), next], "a replaced payload MUST not disturb the numbering");
+      ascending([...sequencesOf(all.slice(0, 3)), next], "replacing a payload MUST NOT disturb the numbering");
     },
   },
   {
@@ -81,7 +85,7 @@ export const replaceCases: readonly ConformanceCase[] = [
       same(
         await replace(adapter, { ...first, payload: newest.payload }, payload),
         false,
-        "replacePayload MUST be false where the payload isn't the expected one",
+        "replacePayload MUST return false if the payload isn't the expected one",
       );
       adapter = await store.carryOn(adapter);
       await expectStored(adapter, [first, newest]);
@@ -98,7 +102,7 @@ export const replaceCases: readonly ConformanceCase[] = [
         const given = Uint8Array.of(1, 2, 3);
         const replacing = replace(adapter, one, { ...changed.payload, body: given });
         given.fill(9);
-        same(await replacing, true, "replacePayload MUST replace");
+        same(await replacing, true, "replacePayload MUST replace the payload");
         const found = intact(await adapter.get("t", one.id), "get MUST give the checkpoint");
         same(found.payload, changed.payload, "the payload MUST be stored as it was when replacePayload was called");
       }
@@ -118,19 +122,19 @@ export const replaceCases: readonly ConformanceCase[] = [
           adapter.setStatus("t", one.id, { status: "paused" }),
           adapter.append(draft("t", `beside-${one.id}`)),
         ]);
-        same(outcomes.filter(Boolean).length, 1, "of those that expect the same payload exactly one MUST win");
-        same(changed, true, "a status MUST be changed while a payload is replaced");
+        same(outcomes.filter(Boolean).length, 1, "exactly one of the calls that expect the same payload MUST win");
+        same(changed, true, "setStatus MUST work while a payload is replaced");
         const record = intact(await adapter.get("t", one.id), "get MUST give the checkpoint");
         same(record.payload, rivals[outcomes.indexOf(true)]?.payload, "the winner's payload MUST be stored");
-        same(record.status, "paused", "a change of status MUST not be undone by a payload that is replaced");
+        same(record.status, "paused", "replacing a payload MUST NOT undo a change of status");
         same(record.seal, seal(record), "the seal MUST hold after concurrent changes");
       }
-      same((await collect(adapter.list({ taskId: "t", order: "newest" }))).length, 8, "appends MUST not be lost");
+      same((await collect(adapter.list({ taskId: "t", order: "newest" }))).length, 8, "no append MUST be lost");
     },
   },
   {
     name: "replace.one-moment",
-    promise: "lets a read beside it give the former payload or the new one, each with its own header",
+    promise: "lets a concurrent read give the former or the new payload, each with its own header",
     about: "replacePayload",
     async run(store) {
       const adapter = await store.open();
@@ -179,9 +183,9 @@ export const replaceCases: readonly ConformanceCase[] = [
       if (!one || !beside) return;
       adapter = await store.damage(adapter, "t", "c1", "summary");
       const outcome = await replace(adapter, one, replaced(one, "1").payload).catch(codeOf);
-      same(outcome, "CHECKPOINT_CORRUPT", "replacePayload MUST refuse a checkpoint that can't be read as corrupt");
+      same(outcome, "CHECKPOINT_CORRUPT", "replacePayload of a damaged checkpoint MUST be refused as corrupt");
       const found = await adapter.get("t", "c1");
-      holds(isReported(found), `what can't be read MUST stay reported, and get gave ${show(found)}`);
+      holds(isReported(found), `get MUST still report the damaged checkpoint, and gave ${show(found)}`);
     },
   },
   {
@@ -207,7 +211,7 @@ export const replaceCases: readonly ConformanceCase[] = [
         one = await withOpen(store, async (adapter) => {
           const { payload } = intact(
             await adapter.get("t", "c1"),
-            "a kill while it is replaced MUST not harm the record",
+            "a kill during replacePayload MUST NOT harm the record",
           );
           const isDone = payload.sha256 === next.payload.sha256;
           holds(!answered || isDone, "replacePayload MUST be stored once it has resolved");
@@ -232,7 +236,7 @@ export const replaceCases: readonly ConformanceCase[] = [
           const outcomes = await Promise.all(
             rivals.map((rival, index) => replace(rival, one, offers[index]?.payload ?? one.payload)),
           );
-          same(outcomes.filter(Boolean).length, 1, "of those that expect the same payload exactly one MUST win");
+          same(outcomes.filter(Boolean).length, 1, "exactly one of the calls that expect the same payload MUST win");
           one = offers[outcomes.indexOf(true)] ?? one;
           for (const reader of rivals) {
             const found = intact(await reader.get("t", one.id), "get MUST give the checkpoint");
@@ -250,12 +254,12 @@ function expectEither(
   next: readonly Appended[],
   how: string,
 ): void {
-  const record = intact(found, `${how} MUST not miss a checkpoint, nor take it for damaged, because it is replaced`);
+  const record = intact(found, `${how} MUST NOT miss a checkpoint or report damage while its payload is replaced`);
   const both = [all, next].map((those) => those.find(({ id }) => id === record.id));
   if (both[0] && both[1]) sameAsEither(record, [both[0], both[1]], how);
 }
 
-/** The checkpoint with that body. */
+/** The checkpoint with `body` as its payload. */
 function replaced(one: Appended, body: string | Uint8Array): Appended {
   const { payload, sizeBytes } = draft(one.taskId, one.id, { body });
   return { ...one, payload, sizeBytes };
@@ -266,7 +270,7 @@ async function replace(adapter: StorageAdapter, one: Appended, payload: Payload)
   return adapter.replacePayload(one.taskId, one.id, payload, one.payload.sha256);
 }
 
-/** Tens of kilobytes: more than one write, more than one page. */
+/** Tens of kilobytes, so that it takes more than one write and more than one page. */
 function largeBody(text: string): string {
   return JSON.stringify({ text: text.repeat(20_000) });
 }

@@ -5,7 +5,7 @@ import type { ConformanceCase } from "../conformance-case.js";
 import { draft, drafts } from "../drafts.js";
 import { appendAll, appendAtOnce, collect, idsOf } from "../steps.js";
 
-/** The cases of `list` and `read`: both select by the same query. */
+/** The cases of `list` and `read`, which take the same query. */
 export function selectionCases(operation: "list" | "read"): readonly ConformanceCase[] {
   const select = (adapter: StorageAdapter, query: CheckpointQuery): AsyncIterable<CheckpointSummary | CorruptRecord> =>
     operation === "list" ? adapter.list(query) : adapter.read(query);
@@ -13,7 +13,7 @@ export function selectionCases(operation: "list" | "read"): readonly Conformance
   return [
     {
       name: `${operation}.filters`,
-      promise: "gives the checkpoints that match every part of the query, in its order, up to its limit",
+      promise: "gives the checkpoints that match every part of the query, in the query's order, up to its limit",
       replayed: true,
       async run(store) {
         let adapter = await store.open();
@@ -26,7 +26,7 @@ export function selectionCases(operation: "list" | "read"): readonly Conformance
     },
     {
       name: `${operation}.pages`,
-      promise: "skips `skip` existing records in range, and gives pages without gap or overlap",
+      promise: "skips as many existing records in range as `skip` says, and gives pages without gap or overlap",
       replayed: true,
       async run(store) {
         let adapter = await store.open();
@@ -59,7 +59,7 @@ export function selectionCases(operation: "list" | "read"): readonly Conformance
       promise: "gives hundreds of checkpoints correctly",
       async run(store) {
         const adapter = await store.open();
-        // More than an adapter fetches at once; checkpoints of one stage are far apart.
+        // More than an adapter fetches at once. Checkpoints of one stage are far apart.
         const stages = new Map([
           [3, { stage: "rare" }],
           [298, { stage: "rare" }],
@@ -84,7 +84,7 @@ export function selectionCases(operation: "list" | "read"): readonly Conformance
     },
     {
       name: `${operation}.nothing`,
-      promise: "gives nothing for a task without checkpoints, and nothing of tasks with a similar name",
+      promise: "gives nothing for a task without checkpoints, even if tasks with similar names have some",
       replayed: true,
       async run(store) {
         let adapter = await store.open();
@@ -101,7 +101,7 @@ export function selectionCases(operation: "list" | "read"): readonly Conformance
           same(
             await idsOf(select(adapter, { taskId, order: "newest" })),
             [id],
-            `${show(taskId)} MUST hold its own alone`,
+            `${show(taskId)} MUST hold only its own checkpoints`,
           );
         }
       },
@@ -120,7 +120,7 @@ export function selectionCases(operation: "list" | "read"): readonly Conformance
             given.push(order === "oldest" ? found.sequence : -found.sequence);
             ids.push(found.id);
             if (ids.length === 2) {
-              // Ahead, behind and at the end. Writes inside the loop must neither block nor break it.
+              // Writes ahead of the loop, behind it and at the end must neither block nor break it.
               await adapter.remove("t", order === "oldest" ? ["c1", "c5"] : ["c8", "c10"]);
               await adapter.setStatus("t", "c6", { status: "paused" });
               await adapter.append(draft("t", `during-${order}`));
@@ -133,7 +133,7 @@ export function selectionCases(operation: "list" | "read"): readonly Conformance
               ? ["c2", "c3", "c4", "c6", "c7", "c8", "c9", "c10"]
               : ["c2", "c3", "c4", "c6", "c7", "c9"];
           const missing = stayed.filter((id) => !ids.includes(id));
-          same(missing, [], `${operation} MUST give every checkpoint that was there all along; it gave ${show(ids)}`);
+          same(missing, [], `${operation} MUST give every checkpoint that existed all along; it gave ${show(ids)}`);
         }
       },
     },
@@ -148,7 +148,9 @@ export function selectionCases(operation: "list" | "read"): readonly Conformance
         for await (const item of select(adapter, { taskId: "t", order: "oldest" })) {
           const next = await other.next();
           const mine = intact(item, `${operation} MUST give intact checkpoints`);
-          pairs.push(`${mine.id} ${next.done ? "nothing" : intact(next.value, "the other iteration MUST, too").id}`);
+          pairs.push(
+            `${mine.id} ${next.done ? "nothing" : intact(next.value, "the other iteration MUST give intact checkpoints, too").id}`,
+          );
         }
         await other.return?.();
         same(pairs, ["c1 c4", "c2 c3", "c3 c2", "c4 c1"], "iterations MUST be independent of each other");
@@ -167,19 +169,23 @@ export function selectionCases(operation: "list" | "read"): readonly Conformance
           }
         }
         await adapter.append(draft("t", "after"));
-        same(await adapter.setStatus("t", "c5", { status: "paused" }), true, "setStatus MUST work after that");
+        same(
+          await adapter.setStatus("t", "c5", { status: "paused" }),
+          true,
+          "setStatus MUST work after an iteration was broken off",
+        );
         same(await adapter.remove("t", ["c1"]), 1, "remove MUST work after an iteration was broken off");
         same(
           await idsOf(select(adapter, { taskId: "t", order: "oldest" })),
           ["c2", "c3", "c4", "c5", "after"],
-          `${operation} MUST begin anew after an iteration was broken off`,
+          `${operation} MUST start from the beginning after an iteration was broken off`,
         );
       },
     },
   ];
 }
 
-/** Twelve checkpoints of different stages and statuses, without two: a gap in the middle and one at the end. */
+/** Twelve checkpoints with different stages and statuses, of which two were removed: one in the middle and the last. */
 async function populate(adapter: StorageAdapter): Promise<readonly CheckpointSummary[]> {
   const stages = ["gate", "build", undefined, "Gate"];
   const statuses: CheckpointStatus[] = ["running", "failed", "paused", "running", "completed"];

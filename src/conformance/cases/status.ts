@@ -9,7 +9,7 @@ import { appendAll, collect, expectStored, idsOf, sequencesOf } from "../steps.j
 export const statusCases: readonly ConformanceCase[] = [
   {
     name: "status.changes",
-    promise: "changes the status, replaces or drops the error, and seals the record anew",
+    promise: "changes the status, replaces or drops the error, and renews the seal",
     replayed: true,
     async run(store) {
       let adapter = await store.open();
@@ -23,7 +23,7 @@ export const statusCases: readonly ConformanceCase[] = [
       ];
       for (const { error: _former, ...rest } of await appendAll(adapter, [fullDraft("t", "c1")])) {
         for (const change of changes) {
-          same(await adapter.setStatus("t", "c1", change), true, "setStatus MUST be true where the checkpoint exists");
+          same(await adapter.setStatus("t", "c1", change), true, "setStatus MUST return true if the checkpoint exists");
           adapter = await store.carryOn(adapter);
           // This also checks the seal.
           await expectStored(adapter, [{ ...rest, ...change }]);
@@ -52,7 +52,7 @@ export const statusCases: readonly ConformanceCase[] = [
         all.map((one) => (one.taskId === "t" && one.id === "bytes" ? { ...one, ...change } : one)),
       );
       const next = await adapter.append(draft("t", "next"));
-      ascending([...sequencesOf(all.slice(0, 3)), next], "a changed status MUST not disturb the numbering");
+      ascending([...sequencesOf(all.slice(0, 3)), next], "changing a status MUST NOT disturb the numbering");
     },
   },
   {
@@ -70,7 +70,7 @@ export const statusCases: readonly ConformanceCase[] = [
       const condition = { expectedSequence: 40 };
       for (const [taskId, id] of [["t", "c9"] as const, ["nowhere", "c1"] as const]) {
         const answer = adapter.setStatus(taskId, id, { status: "paused" }, condition);
-        same(await answer, false, `${obligation}, also where the condition doesn't hold`);
+        same(await answer, false, `${obligation}, even if the condition doesn't hold`);
       }
       adapter = await store.carryOn(adapter);
       await expectStored(adapter, kept ? [kept] : []);
@@ -140,7 +140,7 @@ export const statusCases: readonly ConformanceCase[] = [
           same(refusal, "CHECKPOINT_CONFLICT", "a change that comes after completed MUST be refused as a conflict");
         }
         const record = intact(await adapter.get("t", one.id), "get MUST give the checkpoint");
-        same(record.status, "completed", "a checkpoint MUST never leave completed, by a concurrent change neither");
+        same(record.status, "completed", "a checkpoint MUST never leave completed, not even by a concurrent change");
         same(record.seal, seal(record), "the seal MUST hold after concurrent changes");
       }
     },

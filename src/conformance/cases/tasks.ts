@@ -9,7 +9,7 @@ import { appendAll, appendAtOnce, collect } from "../steps.js";
 export const tasksCases: readonly ConformanceCase[] = [
   {
     name: "tasks.newest",
-    promise: "gives each task's count and newest checkpoint as they are now",
+    promise: "gives each task's current count and newest checkpoint",
     replayed: true,
     async run(store) {
       let adapter = await store.open();
@@ -23,7 +23,7 @@ export const tasksCases: readonly ConformanceCase[] = [
         );
       };
 
-      same(await collect(adapter.tasks({ order: "taskId" })), [], "tasks MUST give nothing where nothing is stored");
+      same(await collect(adapter.tasks({ order: "taskId" })), [], "tasks MUST give nothing if nothing is stored");
       const [first, second] = [draft("t", "c1"), fullDraft("t", "c2")];
       const one = summaryOf({ ...first, sequence: await adapter.append(first) });
       await expectTask(1, one, "after the first append");
@@ -60,7 +60,7 @@ export const tasksCases: readonly ConformanceCase[] = [
     replayed: true,
     async run(store) {
       let adapter = await store.open();
-      // U+FF5E comes before U+1F600, although its UTF-16 unit is above those of the surrogate pair.
+      // U+FF5E sorts before U+1F600, although its UTF-16 unit is above the surrogate pair's.
       const ordered = ["A", "B", "Z", "a", "a ", "a-b", "a/b", "aa", "b", "é", "～", "😀", "😀a", "😁"];
       const shuffled = ordered.toSorted((a, b) => (reversed(a) < reversed(b) ? -1 : 1));
       for (const taskId of shuffled) await adapter.append(draft(taskId, "c1"));
@@ -69,7 +69,7 @@ export const tasksCases: readonly ConformanceCase[] = [
       same(
         await taskIds(adapter, { order: "recent" }),
         ordered,
-        "tasks whose newest checkpoints are of one time MUST be in the code point order of their ids",
+        "tasks with newest checkpoints of the same time MUST be in the code point order of their ids",
       );
 
       const at = (second: number) => `2026-02-01T00:00:0${second}.000Z`;
@@ -84,14 +84,14 @@ export const tasksCases: readonly ConformanceCase[] = [
       same(
         await taskIds(adapter, { order: "recent" }),
         [...recent, ...ordered.filter((taskId) => !recent.includes(taskId))],
-        "tasks MUST be in the order of their newest checkpoint's createdAt, the latest first, then by taskId",
+        "tasks MUST be ordered by their newest checkpoint's createdAt, latest first, then by taskId",
       );
       same(await taskIds(adapter, { order: "recent", limit: 2 }), recent.slice(0, 2), "limit MUST cut after ordering");
     },
   },
   {
     name: "tasks.filters",
-    promise: "gives the tasks that match every part of the query, up to its limit; wildcards in a prefix mean nothing",
+    promise: "gives the tasks that match every part of the query, up to its limit; a prefix has no wildcards",
     replayed: true,
     async run(store) {
       let adapter = await store.open();
@@ -128,7 +128,7 @@ export const tasksCases: readonly ConformanceCase[] = [
     promise: "gives hundreds of tasks correctly",
     async run(store) {
       const adapter = await store.open();
-      // More than an adapter fetches at once. Every hundredth is completed, and the oldest have the last ids.
+      // More than an adapter fetches at once. Every hundredth is completed, and the oldest tasks have the last ids.
       const many = Array.from({ length: 300 }, (_, index) =>
         draft(`task-${String(index).padStart(3, "0")}`, "c1", {
           createdAt: new Date(Date.UTC(2026, 0, 1) - index * 1000).toISOString(),
@@ -163,7 +163,7 @@ export const tasksCases: readonly ConformanceCase[] = [
         }
       }
       const found = given.filter((taskId) => taskId !== "d" && taskId !== "new");
-      same(found, ["a", "b", "c", "e", "f"], "tasks MUST give every task that was there all along, once and in order");
+      same(found, ["a", "b", "c", "e", "f"], "tasks MUST give every task that existed all along, once and in order");
 
       for await (const item of adapter.tasks({ order: "recent" })) {
         intact(item, "tasks MUST give no corrupt record");
@@ -173,7 +173,7 @@ export const tasksCases: readonly ConformanceCase[] = [
       same(
         await taskIds(adapter, { order: "taskId" }),
         ["after", "b", "c", "e", "f", "new"],
-        "tasks MUST begin anew after an iteration was broken off",
+        "tasks MUST start from the beginning after an iteration was broken off",
       );
     },
   },
@@ -181,7 +181,7 @@ export const tasksCases: readonly ConformanceCase[] = [
 
 async function taskIds(adapter: StorageAdapter, query: TaskQuery): Promise<string[]> {
   const tasks = await collect(adapter.tasks(query));
-  return tasks.map((task) => intact(task, "tasks MUST give no corrupt record where nothing is damaged").taskId);
+  return tasks.map((task) => intact(task, "tasks MUST give no corrupt record if nothing is damaged").taskId);
 }
 
 /** Tasks whose names contain wildcards, with different newest statuses and times. */

@@ -6,11 +6,11 @@ import { type DraftParts, draft, fullDraft } from "../drafts.js";
 import { HOSTILE_METADATA, HOSTILE_NAMES, HOSTILE_TEXTS } from "../hostile.js";
 import { appendAll, appendAtOnce, collect, expectStored, idsOf, sequencesOf } from "../steps.js";
 
-/** The cases about data: it comes back as it was, and the store shares nothing with its callers. */
+/** The cases about data: it comes back unchanged, and the store shares nothing with its callers. */
 export const valuesCases: readonly ConformanceCase[] = [
   {
     name: "values.fields",
-    promise: "returns every field as it was, absent ones absent, under a valid seal",
+    promise: "returns every field unchanged, leaves absent ones absent, and seals the record",
     replayed: true,
     async run(store) {
       let adapter = await store.open();
@@ -41,7 +41,7 @@ export const valuesCases: readonly ConformanceCase[] = [
     replayed: true,
     async run(store) {
       let adapter = await store.open();
-      // As paths, these two lead out of the location.
+      // Taken as paths, these two leave the location.
       const outside = [`../${basename(store.location)}-beside`, `${store.location}-absolute`];
       const all = [...HOSTILE_NAMES, ...outside].map((name) => draft(name, "c1", { label: name }));
       const appended = await appendAtOnce(adapter, all);
@@ -51,12 +51,12 @@ export const valuesCases: readonly ConformanceCase[] = [
         same(
           existsSync(resolve(store.location, path)),
           false,
-          `a taskId is data, never a path: ${path} MUST not exist`,
+          `a taskId is data, never a path: ${path} MUST NOT exist`,
         );
       }
       const removed = ["Task", "..", "a/b", "__proto__"];
       for (const name of removed) {
-        same(await adapter.remove(name, "all"), 1, "remove MUST remove the task of that very name");
+        same(await adapter.remove(name, "all"), 1, "remove MUST remove the task with exactly that name");
       }
       await expectStored(
         adapter,
@@ -79,9 +79,9 @@ export const valuesCases: readonly ConformanceCase[] = [
         const found = await idsOf(adapter.list({ taskId: "t", order: "newest", stage }));
         same(found, [stage], "list MUST compare stages unit by unit");
       }
-      same(await adapter.setStatus("t", "task", { status: "paused" }), true, "setStatus MUST find that very id");
+      same(await adapter.setStatus("t", "task", { status: "paused" }), true, "setStatus MUST find exactly that id");
       const removed = ["Task", "..", "cafe\u0301"];
-      same(await adapter.remove("t", removed), 3, "remove MUST remove those very ids");
+      same(await adapter.remove("t", removed), 3, "remove MUST remove exactly those ids");
       await expectStored(
         adapter,
         appended
@@ -92,7 +92,7 @@ export const valuesCases: readonly ConformanceCase[] = [
   },
   {
     name: "values.text",
-    promise: "returns any text in labels, stages, metadata, errors and states as it was",
+    promise: "returns any text in labels, stages, metadata, errors and states unchanged",
     replayed: true,
     async run(store) {
       let adapter = await store.open();
@@ -127,7 +127,8 @@ export const valuesCases: readonly ConformanceCase[] = [
       let adapter = await store.open();
       const texts = [
         ...['""', "null", "true", "0", "-1", "[]", "{}", "[[]]", '{"":null}', '"null"', "1e+21", "5e-324"],
-        // Keys that JSON.parse keeps and an assignment doesn't; characters that JSON.stringify escapes or doesn't.
+        // Keys that JSON.parse keeps but an assignment doesn't; characters that JSON.stringify escapes, and others that
+        // it doesn't.
         ...['{"__proto__":{"a":1},"constructor":1}', '"\\ud800"', '"\\u0000\\u001f\\u007f\u2028\u2029"', '"\\\\\\"/"'],
         ...['{"b":1,"a":2}', '{"1":1,"2":2,"b":3}', '[1,"1",1.5]', '{"state":{"payload":{"sha256":"x"}},"waymark":1}'],
         ...['"state":\n"', '{"corrupt":true,"reason":"none"}'].map((text) => JSON.stringify(text)),
@@ -153,11 +154,11 @@ export const valuesCases: readonly ConformanceCase[] = [
   },
   {
     name: "values.large",
-    promise: "returns payloads of some megabytes byte for byte",
+    promise: "returns payloads of several megabytes byte for byte",
     replayed: true,
     async run(store) {
       let adapter = await store.open();
-      // Three bytes per character at an odd offset: blocks of any power of two end inside a character.
+      // Characters of three bytes at an odd offset, so that a block of any power of two ends inside one.
       const text = JSON.stringify(`x${"～".repeat(700_000)}`);
       const bytes = new Uint8Array(Buffer.alloc(2_000_003, "an uneven pattern \u{10ffff}"));
       const lines = JSON.stringify(Array.from({ length: 20_000 }, (_, line) => ({ line, text: `line ${line}\n` })));
@@ -179,10 +180,10 @@ export const valuesCases: readonly ConformanceCase[] = [
       const kept = structuredClone(given);
       const sequences = sequencesOf(await appendAll(adapter, given));
       const expected = kept.map((one, index) => ({ ...one, sequence: sequences[index] ?? 0 }));
-      // The caller changes what it gave,
+      // The caller changes the draft,
       for (const one of given) spoil(one);
       await expectStored(adapter, expected);
-      // and to what it got.
+      // and the results.
       for (const { id } of expected) spoil(await adapter.get("t", id));
       for (const item of await collect(adapter.read({ taskId: "t", order: "newest" }))) spoil(item);
       for (const item of await collect(adapter.list({ taskId: "t", order: "newest" }))) spoil(item);
@@ -207,7 +208,7 @@ export const valuesCases: readonly ConformanceCase[] = [
       const one = deepFreeze(draft("t", "c1", { ...optionalFields() }));
       const before = structuredClone(one);
       const sequence = await adapter.append(one, Object.freeze({ expectedSequence: 0 }));
-      same(one, before, "append MUST not change the draft it is given");
+      same(one, before, "append MUST NOT change its draft");
       await expectStored(adapter, [{ ...before, sequence }]);
       const query = deepFreeze({ taskId: "t", order: "newest" as const, status: ["running" as const], limit: 1 });
       same(await idsOf(adapter.list(query)), ["c1"], "list MUST take a frozen query");
@@ -225,7 +226,7 @@ function optionalFields(): DraftParts {
   return { metadata: { list: [{ a: 1 }], text: "kept" }, error: { message: "kept", stack: "kept" }, stage: "kept" };
 }
 
-/** Changes every part of the value, at any depth. */
+/** Changes every part of a value, at any depth. */
 function spoil(value: unknown): void {
   if (ArrayBuffer.isView(value)) {
     new Uint8Array(value.buffer, value.byteOffset, value.byteLength).fill(0xff);

@@ -1,7 +1,7 @@
 import pg from "pg";
 import { PostgresAdapter } from "waymark/adapters/postgres";
 
-/** The location is the server's URL with the schema after a space. */
+/** The location is the server's URL, a space, and the schema. */
 export function open(location) {
   const [url, schema] = location.split(" ");
   return new PostgresAdapter({ url, schema });

@@ -4,16 +4,16 @@ import { recordingLogger } from "../../support/recording-logger.js";
 import { isAlive } from "../processes/processes.js";
 import { chain, outcomeOf, Project, workstream } from "./project.js";
 
-/** Says its pid, and never ends by itself. */
+/** Prints its pid, and never ends by itself. */
 const BLOCKS = 'echo "pid $$"; exec sleep 1000';
 const plan = { workstreams: [workstream("a"), workstream("b", BLOCKS), workstream("c")] };
 const mended = chain("a", "b", "c");
 
-/** The pid of the first workstream that says one. */
+/** The pid of the first workstream that prints one. */
 const PID = /"line":"pid (\d+)"/;
 
 describe("Ctrl-C", () => {
-  it("saves paused, ends the workstreams' process groups, and then the process as it would have", async () => {
+  it("saves paused, ends the workstreams' process groups, then the process as without Waymark", async () => {
     const project = await Project.create();
     const { run, output } = project.spawn(plan);
     const pid = await output.until(PID);
@@ -42,7 +42,7 @@ describe("Ctrl-C", () => {
     expect(await project.file()).toMatchObject({ status: "paused", completed_ws: [], current_ws: "a" });
   });
 
-  it("of a program that listens to it itself rejects with INTERRUPTED, and that program goes on", async () => {
+  it("in a program that listens to it rejects with INTERRUPTED, and the program continues", async () => {
     const project = await Project.create();
     const { run, output } = project.spawn(plan, { listensTo: "SIGINT" });
     await output.until(PID);
@@ -79,7 +79,7 @@ describe("kill -9", () => {
     expect(await project.files()).toEqual([]);
   });
 
-  it("of a run whose workstream takes its time to end: restart waits for that, and says so", async () => {
+  it("of a run whose workstream ends slowly: restart waits for it, and says so", async () => {
     const project = await Project.create();
     const slow = "mkfifo go; trap 'cat go; exit' TERM; sh -c 'echo pid $$; exec sleep 1000' & wait";
     const { run, output } = project.spawn({ workstreams: [workstream("a", slow)] }, { killGraceMs: 60_000 });

@@ -6,7 +6,9 @@ import { tenth } from "../../crash/extent.js";
 import { Moments, momentOf } from "../../support/moments.js";
 import { outcomeOf, Project } from "./project.js";
 
-/** A workstream notes its begin and its end; some depend on others, so that there are always some that run and some that can't. */
+/**
+ * A workstream notes its beginning and its end. Some depend on others, so that some always run and some always wait.
+ */
 const WORK = Array.from({ length: 12 }, (_, i) => ({
   id: `w${i}`,
   command: `echo "begin w${i} $$" >> log; sleep 0.0${(i % 4) + 2}; echo "end w${i} $$" >> log; touch effect-w${i}`,
@@ -14,7 +16,7 @@ const WORK = Array.from({ length: 12 }, (_, i) => ({
 }));
 const IDS = WORK.map(({ id }) => id);
 
-/** The same as a plan and as workstream files; makes what is needed in the project. */
+/** The same as a plan and as workstream files. Makes the needed files in the project. */
 const FORMS: readonly [string, (project: Project) => Promise<OneshotPlan | WorkstreamFolder>][] = [
   ["a plan", async () => ({ workstreams: WORK })],
   [
@@ -36,7 +38,10 @@ const FORMS: readonly [string, (project: Project) => Promise<OneshotPlan | Works
 describe.each(FORMS)("a run of %s with jobs: 4 that is killed with kill -9 at a random moment", (form, planIn) => {
   let measured: Promise<number> | undefined;
 
-  /** Kills it at that moment: a line of output, a change in its checkpoints' folder, or one in its project's folder. */
+  /**
+   * Kills the run at that moment: at a line of output, a change in its checkpoints' folder, or one in its project's
+   * folder.
+   */
   async function runUntil(project: Project, moment: number) {
     await mkdir(project.repository.checkpointDir, { recursive: true });
     const plan = await planIn(project);
@@ -51,7 +56,7 @@ describe.each(FORMS)("a run of %s with jobs: 4 that is killed with kill -9 at a 
     return { plan, stdout, count: moments.count };
   }
 
-  /** As if the ten seconds had passed for which a killed process's lock is waited for. */
+  /** Ages the lock, as if the ten seconds had passed after which a killed process's lock is free. */
   async function ageLock(project: Project): Promise<void> {
     const past = new Date(Date.now() - 60_000);
     await utimes(join(project.repository.checkpointDir, "F01.json.lock"), past, past).catch((error: unknown) => {
@@ -59,7 +64,7 @@ describe.each(FORMS)("a run of %s with jobs: 4 that is killed with kill -9 at a 
     });
   }
 
-  /** How many moments it has if nobody kills it. */
+  /** How many moments an undisturbed run has. */
   async function measure(): Promise<number> {
     const { stdout, count } = await runUntil(await Project.create(), Number.POSITIVE_INFINITY);
     expect(outcomeOf(stdout)).toMatchObject({ result: { success: true } });
@@ -76,7 +81,7 @@ describe.each(FORMS)("a run of %s with jobs: 4 that is killed with kill -9 at a 
       const { plan } = await runUntil(project, at);
       const moment = `${form}, seed ${seed}: killed at moment ${at} of ${count}`;
       const isLeft = await project.repository.exists("F01");
-      // Killed before its first entry, it has started nothing, and there is nothing to resume.
+      // If it was killed before its first entry, it has started nothing, and there is nothing to resume.
       const hasBegun = isLeft || (await project.log()).length > 0;
       const completedAtEnd = hasBegun ? IDS : [];
       const completed = isLeft ? (await project.repository.load("F01")).completedWs : completedAtEnd;
@@ -96,10 +101,10 @@ describe.each(FORMS)("a run of %s with jobs: 4 that is killed with kill -9 at a 
         const own = lines.filter(([, name]) => name === id);
         const effect = await readFile(join(project.path, `effect-${id}`), "utf8").catch(() => "none");
         expect(effect, `${moment}: the effect of ${id}`).toBe("");
-        // What the checkpoint had as completed has run once, from begin to end.
+        // A workstream that the checkpoint names as completed has run once, from beginning to end.
         if (completed.includes(id)) expect(own, `${moment}: ${id} was completed`).toHaveLength(2);
         expect(own.at(-1)?.[0], `${moment}: the last of ${id}`).toBe("end");
-        // The one that was killed does nothing once the next has begun.
+        // The killed one does nothing once the next has begun.
         const pids = own.map(([, , pid]) => pid);
         expect(pids, `${moment}: ${id} ran twice at a time`).toEqual(
           [...new Set(pids)].flatMap((pid) => pids.filter((other) => other === pid)),

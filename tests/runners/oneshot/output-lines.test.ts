@@ -10,7 +10,7 @@ function linesOf(...chunks: (string | Buffer)[]): string[] {
 }
 
 describe("the lines of an output", () => {
-  it("are whole, however they come", () => {
+  it("are whole, however the output is chunked", () => {
     expect(linesOf("one\ntw", "o\n", "\nthree")).toEqual(["one", "two", "", "three"]);
     expect(linesOf("one\r\ntwo\r", "\n")).toEqual(["one", "two"]);
     expect(linesOf()).toEqual([]);
@@ -23,7 +23,7 @@ describe("the lines of an output", () => {
     expect(linesOf(text.subarray(0, 3))).toEqual(["gr\ufffd"]);
   });
 
-  it("come in pieces when they have no end", () => {
+  it("come in pieces if they have no end", () => {
     const lines = linesOf(...Array.from({ length: 100 }, () => "x".repeat(10_000)));
 
     expect(lines.map((line) => line.length)).toEqual([...Array.from({ length: 15 }, () => 65_536), 16_960]);
@@ -31,7 +31,7 @@ describe("the lines of an output", () => {
 });
 
 describe("the tail of an output", () => {
-  it("is its last lines, and of long ones the beginning", () => {
+  it("is its last lines, and only the beginning of long ones", () => {
     const tail = new OutputTail(2);
     for (let i = 0; i < 100; i++) tail.push(`line ${i}`);
     expect(tail.lines()).toEqual(["line 98", "line 99"]);
@@ -39,7 +39,7 @@ describe("the tail of an output", () => {
     expect(tail.lines()).toEqual(["line 99", `${"x".repeat(2_000)}…`]);
   });
 
-  it("is empty when none is asked for", () => {
+  it("is empty if none is requested", () => {
     const tail = new OutputTail(0);
     tail.push("line");
     expect(tail.lines()).toEqual([]);

@@ -20,7 +20,7 @@ const WORKSTREAMS = [
   { id: "00-001-02", command: "npm run lint\nnpm test\n", dependsOn: ["00-001-01"] },
 ];
 
-/** What is wrong with a plan. */
+/** The message about an invalid plan. */
 function issuesOf(source: string, path = "plan.yaml"): readonly string[] {
   try {
     parsePlan(source, path);
@@ -121,15 +121,15 @@ describe("an invalid plan is refused by field", () => {
     ["an open quote", "workstreams:\n- id: 'a\n", /^Missing closing 'quote at line 3, column 1$/],
     ["two documents", `${YAML}---\na: 1\n`, /^it has multiple documents at line 10, column 1, .*--workstreams/],
     ["an unknown alias", "workstreams: *a", /^Unresolved alias/],
-  ])("with its line, where YAML itself has %s", (_what, source, expected) => {
+  ])("with its line, if the YAML has %s", (_what, source, expected) => {
     expect(issuesOf(source)).toEqual([expect.stringMatching(expected)]);
   });
 
-  it("in JSON's words when the file is JSON", () => {
+  it("in JSON's words if the file is JSON", () => {
     expect(issuesOf('{\n  "workstreams": [\n', "plan.json")).toEqual([expect.stringContaining("JSON")]);
   });
 
-  it("where aliases would fill the memory", () => {
+  it("if aliases would fill the memory", () => {
     const bomb = ["a: &a [x, x, x, x, x, x, x, x, x]"];
     for (let i = 1; i < 12; i++) {
       const [own, other] = [String.fromCharCode(97 + i), String.fromCharCode(96 + i)];

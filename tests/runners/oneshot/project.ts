@@ -43,7 +43,7 @@ export class Project {
     return { result, events };
   }
 
-  /** Runs it in a process of its own. */
+  /** Runs the feature in a process of its own. */
   spawn(plan: OneshotPlan | WorkstreamFolder | string | undefined, options: object = {}) {
     const args = [RUN, this.path, "F01", JSON.stringify({ plan, ...options })];
     const run = execa(process.execPath, args, { reject: false });
@@ -59,14 +59,14 @@ export class Project {
   }
 
   /**
-   * A pipe of that name. A command that does `read go < name` waits at it until one more may pass.
+   * Makes a named pipe. A command that does `read go < name` waits at it until one more may pass.
    *
-   * @returns Lets one pass, or that many.
+   * @returns A function that lets one pass, or that many.
    */
   async gate(name: string): Promise<(count?: number) => Promise<void>> {
     const path = join(this.path, name);
     await execa("mkfifo", [path]);
-    // A pipe that is open for both, too, keeps nobody waiting for the other end.
+    // If the pipe is also open here, nobody waits for the other end to open.
     const pipe = await open(path, "r+");
     onTestFinished(() => pipe.close());
     return async (count = 1) => void (await pipe.write("\n".repeat(count)));
@@ -78,7 +78,7 @@ export class Project {
     return text.split("\n").slice(0, -1);
   }
 
-  /** What `ls` shows of the checkpoints' folder. */
+  /** The names in the checkpoints' folder. */
   async files(): Promise<string[]> {
     return visibleIn(this.repository.checkpointDir);
   }
@@ -99,12 +99,12 @@ export function chain(...entries: readonly (string | readonly [string, ...string
   };
 }
 
-/** A workstream that notes its id, and then does `more`. */
+/** A workstream that notes its id, then does `more`. */
 export function workstream(id: string, more = "", dependsOn: readonly string[] = []): Workstream {
   return { id, command: `echo ${id} >> log\n${more}`, dependsOn };
 }
 
-/** What a spawned run has put out last: its result, or its error. */
+/** The last output of a spawned run: its result, or its error. */
 export function outcomeOf(stdout: string): { result?: OneshotResult; error?: string; message?: string } {
   return JSON.parse(stdout.trimEnd().split("\n").at(-1)!);
 }

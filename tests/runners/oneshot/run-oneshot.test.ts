@@ -8,7 +8,7 @@ import { chain, Project, workstream } from "./project.js";
 const NOW = Date.UTC(2026, 10, 22);
 const DAY = 24 * 60 * 60 * 1000;
 
-/** A checkpoint as a run of another program, or one that was killed, has left it. */
+/** A checkpoint that a run of another program, or a killed one, has left. */
 function left(completedWs: readonly string[], more: object = {}) {
   const now = new Date();
   const times = { startTime: now, lastUpdate: now };
@@ -23,7 +23,7 @@ function left(completedWs: readonly string[], more: object = {}) {
   };
 }
 
-/** Each workstream keeps the file as it is while that one runs. */
+/** Each workstream copies the checkpoint file while it runs. */
 function watched(...ids: string[]): OneshotPlan {
   return { workstreams: ids.map((id) => workstream(id, `cp .sdp/checkpoints/F01.json seen-${id}`)) };
 }
@@ -33,7 +33,7 @@ async function seen(project: Project, id: string): Promise<Record<string, unknow
 }
 
 describe("a run", () => {
-  it("runs the workstreams in the plan's order, and those that others wait for before them", async () => {
+  it("runs the workstreams in the plan's order, but dependencies first", async () => {
     const project = await Project.create();
 
     const { result } = await project.run(chain(["d", "c"], "a", "b", ["c", "a"]));
@@ -86,7 +86,7 @@ describe("a run", () => {
   it("runs independent workstreams side by side with jobs, and no more than that many", async () => {
     const project = await Project.create();
     for (const name of ["a-began", "b-began"]) await project.gate(name);
-    // Each waits until the other has begun: one after the other, neither would come to an end.
+    // Each waits until the other has begun. If they ran one after another, neither would end.
     const meet = (own: string, other: string) => `echo > ${own}-began; read go < ${other}-began`;
     const plan = { workstreams: [workstream("a", meet("a", "b")), workstream("b", meet("b", "a")), workstream("c")] };
     let running = 0;
@@ -162,7 +162,7 @@ describe("a run", () => {
     expect(await other.log()).toEqual(["b"]);
   });
 
-  it("tells all that a list needs, in order", async () => {
+  it("reports everything that a list needs, in order", async () => {
     const project = await Project.create();
     const plan = {
       workstreams: [{ id: "a", command: "echo one; echo two >&2; printf three" }, workstream("b", "", ["a"])],
@@ -199,7 +199,7 @@ describe("a run", () => {
     );
   });
 
-  it("goes on when the listener throws, and says so once", async () => {
+  it("continues if the listener throws, and says so once", async () => {
     const project = await Project.create();
     const logger = recordingLogger();
     const onEvent = () => {
@@ -212,7 +212,7 @@ describe("a run", () => {
     expect(logger.lines.map(({ message }) => message)).toEqual(["The listener threw at runStarted; the run goes on"]);
   });
 
-  it("goes on when the listener is asynchronous and rejects", async () => {
+  it("continues if the listener is asynchronous and rejects", async () => {
     const project = await Project.create();
     const logger = recordingLogger();
     const listeners = { onEvent: () => Promise.reject(new Error("broken list")) };
@@ -223,7 +223,7 @@ describe("a run", () => {
     expect(logger.lines).toHaveLength(1);
   });
 
-  it("ends what a workstream leaves behind in its group", async () => {
+  it("ends the processes that a workstream leaves behind in its group", async () => {
     const project = await Project.create();
     const { result, events } = await project.run({
       workstreams: [{ id: "a", command: "sleep 1000 >/dev/null 2>&1 &" }],
@@ -254,7 +254,7 @@ describe("a workstream that fails", () => {
     expect(await project.log()).toEqual(["a", "b"]);
   });
 
-  it("lets those that run come to their end, and counts them", async () => {
+  it("lets running ones come to their end, and counts them", async () => {
     const project = await Project.create();
     const pass = await project.gate("a-has-failed");
     const waits = "read go < a-has-failed; cp .sdp/checkpoints/F01.json seen-b";
@@ -270,7 +270,7 @@ describe("a workstream that fails", () => {
     expect(await project.file()).toMatchObject({ status: "failed", completed_ws: ["b"], current_ws: "a" });
   });
 
-  it("has the last lines of its output, as many as were asked for", async () => {
+  it("has as many of its last lines of output as requested", async () => {
     const project = await Project.create();
     const loud = {
       workstreams: [{ id: "a", command: "i=0; while [ $i -lt 100 ]; do i=$((i+1)); echo line $i; done; exit 1" }],
@@ -301,7 +301,7 @@ describe("a workstream that fails", () => {
     expect(await project.file()).toMatchObject({ status: "failed", current_ws: "a", completed_ws: [] });
   });
 
-  it("runs again with resume, and what was completed doesn't", async () => {
+  it("runs again with resume, without the completed workstreams", async () => {
     const project = await Project.create();
     await project.run(plan);
     const mended = { workstreams: [workstream("a"), workstream("b"), workstream("c")] };
@@ -320,7 +320,7 @@ describe("a workstream that fails", () => {
 });
 
 describe("AC5: resume", () => {
-  it("TestResumeFromRunning: goes on with what is not completed", async () => {
+  it("TestResumeFromRunning: continues with uncompleted workstreams", async () => {
     const project = await Project.create();
     await project.repository.save(left(["a", "c"], { currentWs: "b" }));
 
@@ -330,7 +330,7 @@ describe("AC5: resume", () => {
     expect(await project.log()).toEqual(["b", "d"]);
   });
 
-  it("TestResumeFromPaused: goes on with what is not completed", async () => {
+  it("TestResumeFromPaused: continues with uncompleted workstreams", async () => {
     const project = await Project.create();
     await project.repository.save(left(["a"], { status: "paused", currentWs: "b" }));
 
@@ -339,7 +339,7 @@ describe("AC5: resume", () => {
     expect(await project.log()).toEqual(["b"]);
   });
 
-  it("reads completed_ws alone, whatever the current workstream is said to be", async () => {
+  it("reads only completed_ws, whatever current_ws says", async () => {
     const project = await Project.create();
     await project.repository.save(left(["b"], { status: "completed", currentWs: "nonsense" }));
 
@@ -348,7 +348,7 @@ describe("AC5: resume", () => {
     expect(await project.log()).toEqual(["a", "c"]);
   });
 
-  it("keeps who works on it and since when", async () => {
+  it("keeps the agent and the start time", async () => {
     const project = await Project.create();
     await project.repository.save(left([], { startTime: new Date(NOW) }));
 
@@ -357,7 +357,7 @@ describe("AC5: resume", () => {
     expect(await seen(project, "a")).toMatchObject({ agent_id: "agent-7", start_time: "2026-11-22T00:00:00.000Z" });
   });
 
-  it("reads the plan that the run before it read", async () => {
+  it("reads the same plan as the run before", async () => {
     const project = await Project.create();
     const plan = await project.write("plan.yaml", "workstreams:\n- id: a\n  command: test -e ready\n");
     await project.run(plan);
@@ -368,7 +368,7 @@ describe("AC5: resume", () => {
     expect(result).toMatchObject({ success: true, completed: ["a"] });
   });
 
-  it("of nothing is refused, and makes nothing", async () => {
+  it("without a checkpoint is refused, and creates nothing", async () => {
     const project = await Project.create();
 
     await expect(project.run(chain("a"), { resume: true })).rejects.toMatchObject({
@@ -396,7 +396,7 @@ describe("AC5: resume", () => {
     expect(await project.log()).toEqual(["b"]);
   });
 
-  it("of a corrupt checkpoint is refused with its file; a restart sets that aside, tells the logger, and begins anew", async () => {
+  it("of a corrupt checkpoint is refused with its file; a restart sets the file aside, logs it, and starts over", async () => {
     const project = await Project.create();
     await project.repository.save(left(["a"]));
     const path = join(project.repository.checkpointDir, "F01.json");
@@ -422,7 +422,7 @@ describe("AC5: resume", () => {
 });
 
 describe("a feature that has a checkpoint", () => {
-  it("is not started anew: the refusal says what to do", async () => {
+  it("is not started again: the refusal says what to do", async () => {
     const project = await Project.create();
     await project.repository.save(left(["a"], { status: "paused", currentWs: "b" }));
 
@@ -434,7 +434,7 @@ describe("a feature that has a checkpoint", () => {
     expect(await project.repository.load("F01")).toMatchObject({ completedWs: ["a"] });
   });
 
-  it("is started anew with restart", async () => {
+  it("is started over with restart", async () => {
     const project = await Project.create();
     await project.repository.save(left(["a"]));
 
@@ -444,7 +444,7 @@ describe("a feature that has a checkpoint", () => {
     expect(await project.log()).toEqual(["a", "b"]);
   });
 
-  it("whose run is under way is refused with who runs it, and that run goes on", async () => {
+  it("whose run is under way is refused with the runner's name, and that run continues", async () => {
     const project = await Project.create();
     const pass = await project.gate("go");
     const waits = { workstreams: [workstream("a", "read go < go")] };
@@ -477,7 +477,7 @@ describe("a feature that has a checkpoint", () => {
     const waits = { workstreams: [workstream("a", "read go < go")] };
     const runs = [1, 2, 3].map(() => project.run(waits));
     const settled = Promise.allSettled(runs);
-    // Two are refused, and then the third may end.
+    // Two calls are refused, then the third may end.
     let refused = 0;
     for (const run of runs) {
       run.catch(async () => {
@@ -491,7 +491,7 @@ describe("a feature that has a checkpoint", () => {
     expect(await project.log()).toEqual(["a"]);
   });
 
-  it("that somebody else changes while it runs: what runs is ended, and the run says so", async () => {
+  it("that somebody else changes while it runs ends its workstreams, and the run says so", async () => {
     const project = await Project.create();
     const logger = recordingLogger();
     const pass = await project.gate("go");
@@ -541,7 +541,7 @@ describe("an abort", () => {
     expect(await project.log()).toEqual(["a", "b", "b", "c"]);
   });
 
-  it("that came before it begins nothing", async () => {
+  it("that came before the run begins nothing", async () => {
     const project = await Project.create();
 
     await expect(project.run(chain("a"), { signal: AbortSignal.abort("early") })).rejects.toBe("early");
@@ -571,7 +571,7 @@ describe("options", () => {
     await expect(runOneshot("F01", options as never)).rejects.toThrow(message);
   });
 
-  it("a feature that is no name is refused", async () => {
+  it("an invalid feature name is refused", async () => {
     await expect(runOneshot("", {})).rejects.toBeInstanceOf(RangeError);
     await expect(runOneshot(5 as never, {})).rejects.toBeInstanceOf(TypeError);
   });
@@ -589,7 +589,7 @@ describe("a folder that can't be written", () => {
     expect(await project.log()).toEqual([]);
   });
 
-  it("in the middle of a run ends what runs", async () => {
+  it("in the middle of a run ends its workstreams", async () => {
     const project = await Project.create();
     const logger = recordingLogger();
     const plan = { workstreams: [workstream("a", "rm -rf .sdp; touch .sdp"), workstream("b")] };

@@ -6,7 +6,7 @@ import { recordingLogger } from "../../support/recording-logger.js";
 import { Project } from "./project.js";
 
 const FOLDER = "docs/workstreams";
-/** Notes which workstream it is, and which file it has. */
+/** Notes its workstream and its file. */
 const COMMAND = 'echo "$WS" >> log; test -f "$WS_FILE"; head -2 "$WS_FILE" >> files';
 
 interface Fields {
@@ -21,7 +21,7 @@ function markdown(fields: Fields, newline = "\n"): string {
   return ["---", ...lines, "---", "", "# A workstream", ""].join(newline);
 }
 
-/** A project with workstream files: text as it is, or the fields of a workstream of F01. */
+/** A project with workstream files, given as text or as the fields of a workstream of F01. */
 async function projectWith(files: Readonly<Record<string, string | Fields>>) {
   const project = await Project.create();
   const put = async (name: string, file: string | Fields) => {
@@ -44,7 +44,7 @@ async function projectWith(files: Readonly<Record<string, string | Fields>>) {
 }
 
 describe("a plan of workstream files", () => {
-  it("runs the feature's own after those that they depend on, each with its id and its file", async () => {
+  it("runs the feature's workstreams after their dependencies, each with its id and its file", async () => {
     const { project, plan } = await projectWith({
       "backlog/b.md": { ws_id: "00-001-02", depends_on: "[00-001-10]" },
       "backlog/a.md": { ws_id: "00-001-10" },
@@ -95,7 +95,7 @@ describe("a plan of workstream files", () => {
     expect([await project.log(), await project.files()]).toEqual([[], []]);
   });
 
-  it("keeps what its runs have completed apart from the authors' word, which may be taken back", async () => {
+  it("keeps its runs' completions apart from the authors' statuses, which may be taken back", async () => {
     const { project, plan, put } = await projectWith({
       "a.md": { ws_id: "a", status: "completed" },
       "b.md": { ws_id: "b" },
@@ -116,7 +116,7 @@ describe("a plan of workstream files", () => {
     expect(await project.log()).toEqual(["b", "c", "a"]);
   });
 
-  it("is found again by a resume that names no plan, and reads the files anew", async () => {
+  it("is found again by a resume without a plan, and reads the files again", async () => {
     const { project, plan, put } = await projectWith({ "a.md": { ws_id: "a" }, "b.md": { ws_id: "b" } });
     await project.run({ ...plan, command: 'echo "$WS" >> log; test "$WS" = a || test -e mended' });
     await put("new.md", { ws_id: "c" });
@@ -134,14 +134,14 @@ describe("a plan of workstream files", () => {
     expect(await project.log()).toEqual(["a"]);
   });
 
-  it("gives ids to the command as data, whatever they hold", async () => {
+  it("passes ids to the command as data, whatever they contain", async () => {
     const id = `a b"; touch 'hacked' $(touch hacked) \\`;
     const { project, plan } = await projectWith({ "it's $HOME.md": { ws_id: JSON.stringify(id) } });
     expect((await project.run(plan)).result.success).toBe(true);
     expect(await project.log()).toEqual([id]);
   });
 
-  it("warns of a command that names no workstream, since a shell has replaced $WS in double quotes", async () => {
+  it("warns of a command that names no workstream, because a shell has replaced $WS in double quotes", async () => {
     const { project, plan } = await projectWith({ "a.md": { ws_id: "a" } });
     const logger = recordingLogger();
     await project.run({ ...plan, command: "true @build" }, { logger });
@@ -181,7 +181,7 @@ describe("front matter", () => {
     expect((await load()).workstreams).toMatchObject([{ id: "010", isCompleted: false }]);
   });
 
-  it("makes a workstream only with a ws_id and the feature: other files are passed over", async () => {
+  it("makes a workstream only with a ws_id and the feature, and skips other files", async () => {
     const { load } = await projectWith({
       "a.md": { ws_id: "a" },
       "README.md": "# Workstreams of F01\n\nws_id: none\n",

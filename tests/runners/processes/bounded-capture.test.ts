@@ -41,7 +41,7 @@ describe("captured output", () => {
     }
   });
 
-  it("keeps nothing but the count when the bound is 0", () => {
+  it("keeps only the count if the bound is 0", () => {
     expect(capture(0, ["abc"])).toBe("\n[… 3 bytes cut …]\n");
     expect(capture(0, [])).toBe("");
   });
@@ -54,7 +54,7 @@ describe("captured output", () => {
 });
 
 describe("output that is still being captured", () => {
-  it("leaves out a character that has only begun, whatever the bound", () => {
+  it("leaves out an incomplete character, whatever the bound", () => {
     const bytes = Buffer.from("a€😀ä".repeat(5));
     for (let max = 0; max < 60; max++) {
       const captured = new BoundedCapture(max);

@@ -9,7 +9,7 @@ import { type RunOptions, runCommand } from "../../../runners/src/processes/run-
 import { deferred } from "../../support/deferred.js";
 import { tempFolder } from "../../support/temp-folder.js";
 
-/** A sink that lets a test wait for what a process writes: its output is the only clock that tests go by. */
+/** A sink that lets a test wait for a process's output, which is the only clock of these tests. */
 export class WatchedSink implements OutputSink {
   #text = "";
   #waiting: { readonly pattern: RegExp; readonly resolve: (match: RegExpExecArray) => void }[] = [];
@@ -25,7 +25,7 @@ export class WatchedSink implements OutputSink {
 
   end(): void {}
 
-  /** Resolves with the first group of the pattern, once the output has it. */
+  /** Resolves with the pattern's first group, once the output matches. */
   async until(pattern: RegExp): Promise<string> {
     const { promise, resolve } = deferred<RegExpExecArray>();
     this.#waiting.push({ pattern, resolve });
@@ -34,7 +34,7 @@ export class WatchedSink implements OutputSink {
   }
 }
 
-/** Runs a command, with what it writes as it comes. */
+/** Runs a command, and gives its output while it runs. */
 export function run(command: string, options: Partial<CommandLine & RunOptions & { maxOutputBytes: number }> = {}) {
   const [stdout, stderr] = [new WatchedSink(), new WatchedSink()];
   const line: CommandLine = { shell: "bash", command, strict: true, cwd: "/", ...options };
@@ -44,10 +44,10 @@ export function run(command: string, options: Partial<CommandLine & RunOptions &
   return { result, stdout, stderr };
 }
 
-/** A named pipe. Processes that hold it open for writing are alive; a test waits for their end by reading it. */
+/** A named pipe. Processes that hold it open for writing are alive, so a test waits for their end by reading it. */
 export class LifeLine {
   readonly path: string;
-  /** Resolves when all that held it have ended, after the first has opened it. */
+  /** Resolves when every process that held it has ended, once the first has opened it. */
   readonly closed: Promise<void>;
 
   private constructor(path: string) {
@@ -62,7 +62,7 @@ export class LifeLine {
   }
 }
 
-/** Whether a process of that pid is running; one that has ended and was not collected isn't. */
+/** Whether a process with that pid is running. One that ended but wasn't collected isn't. */
 export function isAlive(pid: string): boolean {
   try {
     process.kill(Number(pid), 0);

@@ -31,7 +31,7 @@ describe("starting a command", () => {
     );
   });
 
-  it("gives it its input on stdin, by whatever name, and leaves no file of it", async () => {
+  it("passes the input on stdin, under any of its names, and leaves no file", async () => {
     const input = "€".repeat(500_000);
     const folder = await tempFolder();
     vi.stubEnv("TMPDIR", folder);
@@ -45,7 +45,7 @@ describe("starting a command", () => {
     expect(await readdir(folder)).toEqual([]);
   });
 
-  it("finds what the project has installed", async () => {
+  it("finds the project's installed commands", async () => {
     const folder = await tempFolder();
     await mkdir(join(folder, "packages/a"), { recursive: true });
     await mkdir(join(folder, "node_modules/.bin"), { recursive: true });
@@ -97,7 +97,7 @@ describe("a command", () => {
     });
   });
 
-  it("shows its output while it runs, and keeps it bounded", async () => {
+  it("passes on the output while it runs, and keeps a bounded part", async () => {
     const fifo = join(await tempFolder(), "go");
     await run(`mkfifo ${fifo}`).result;
     const { stdout, result } = run(`echo early; cat ${fifo}; seq 1000000; echo late`);
@@ -109,14 +109,14 @@ describe("a command", () => {
     expect(kept).toMatch(/^early\ngo\n1\n2\n[\s\S]*\n\[… 6,887,\d{3} bytes cut …\]\n[\s\S]*\n1000000\nlate\n$/);
   });
 
-  it("gives the end of its stdout, however little is kept", async () => {
+  it("returns the end of its stdout, however little is kept", async () => {
     const ran = await run("seq 1000; echo last", { maxOutputBytes: 0 }).result;
 
     expect(ran.stdout).toBe("\n[… 3,898 bytes cut …]\n");
     expect(ran.stdoutEnd).toMatch(/\]\n000\nlast\n$/);
   });
 
-  it("is ended with its whole group at its timeout, those that ignore SIGTERM too", async () => {
+  it("is ended with its whole group at its timeout, even processes that ignore SIGTERM", async () => {
     const alive = await LifeLine.create();
     const command = `exec 9>${alive.path}; trap "" TERM; bash -c 'sleep 1000; sleep 1000' & echo ready; wait`;
     const timeouts = stopTimeouts();
@@ -141,7 +141,7 @@ describe("a command", () => {
     await alive.closed;
   });
 
-  it("is aborted, too, if that comes while it is ended for its timeout", async () => {
+  it("is aborted even if the abort comes while it is ended for its timeout", async () => {
     const cwd = await tempFolder();
     const ending = new AbortController();
     const command = "mkfifo pipe; trap 'echo ending; cat pipe; exit' TERM; sleep 1000 & echo ready; wait";
@@ -157,11 +157,11 @@ describe("a command", () => {
     expect((await result).stderr).toMatch(/\[waymark: timed out after 200 ms/);
   });
 
-  it("is ended at once if the run was aborted before", async () => {
+  it("isn't run if the run was aborted before", async () => {
     expect(await run("sleep 1000", { signal: AbortSignal.abort() }).result).toMatchObject({ aborted: true });
   });
 
-  it("takes what it left behind with it, whether that holds its output or not", async () => {
+  it("ends the processes that it left behind, whether or not they hold its output", async () => {
     const holding = run("sleep 1000 & echo $!");
     const silent = run("sleep 1000 >/dev/null 2>&1 & echo $!");
     for (const { stdout, result } of [holding, silent]) {
@@ -172,7 +172,7 @@ describe("a command", () => {
     }
   });
 
-  it("has left nothing behind if what it started ends right after it", async () => {
+  it("has left nothing behind if its child ends right after it", async () => {
     const { exitCode, stderr, stdout } = await run("echo text > >(cat)").result;
 
     expect({ exitCode, stderr, stdout }).toEqual({ exitCode: 0, stderr: "", stdout: "text\n" });
@@ -190,7 +190,7 @@ describe("a command", () => {
   });
 });
 
-describe("where output goes", () => {
+describe("the target of the output", () => {
   const text = async (stream: PassThrough) => Buffer.concat(await stream.toArray()).toString("utf8");
 
   it("is the given streams, which stay open", async () => {
@@ -207,7 +207,7 @@ describe("where output goes", () => {
     expect(await text(stdout)).toBe("one two");
   });
 
-  it("is a function that gets whole characters, and whose errors stop nothing", () => {
+  it("may be a function that gets whole characters, and whose errors stop nothing", () => {
     const logger = recordingLogger();
     const got: string[] = [];
     const sink = openSink(
@@ -233,7 +233,7 @@ describe("where output goes", () => {
     expect(logger.lines.map(({ level }) => level)).toEqual(["error"]);
   });
 
-  it("is waited for where it is slow, and loses nothing", async () => {
+  it("is waited for if it is slow, and loses nothing", async () => {
     const pieces: Buffer[] = [];
     const slow = new Writable({
       highWaterMark: 1,
@@ -250,7 +250,7 @@ describe("where output goes", () => {
     expect(Buffer.concat(pieces).toString("utf8").trimEnd().split("\n")).toHaveLength(200_000);
   });
 
-  it("may break or close in the middle: the command goes on, and its output is kept", async () => {
+  it("may break or close in the middle: the command continues, and its output is kept", async () => {
     const logger = recordingLogger();
     const broken = new Writable({
       highWaterMark: 1,

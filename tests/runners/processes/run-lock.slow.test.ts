@@ -23,7 +23,7 @@ async function taken(path: string): Promise<RunLock> {
 }
 
 describe("a task's lock", () => {
-  it("is held from its taking to its release, and leaves nothing behind", async () => {
+  it("is held until its release, and leaves nothing behind", async () => {
     const { folder, path } = await lockOf();
     expect(isBeingRun(path)).toBe(false);
     const lock = await taken(path);
@@ -36,7 +36,7 @@ describe("a task's lock", () => {
     expect(await readdir(join(folder, "session"))).toEqual([]);
   });
 
-  it("is no longer held once what a killed run has forked is executed", async () => {
+  it("is free once the forked children of a killed run have called exec", async () => {
     const { path } = await lockOf();
     const lock = await taken(path);
     expect(await isStillBeingRun(path)).toBe(true);
@@ -45,7 +45,7 @@ describe("a task's lock", () => {
     expect(await looked).toBe(false);
   });
 
-  it("has a place of its own for each task, whatever the task's name", async () => {
+  it("has its own path for each task, whatever the task's name", async () => {
     expect(runLockPath("s", "a")).toBe(resolve(runLockPath("s", "a")));
     const paths = ["a", "A", "../a", "a/b", "x".repeat(512)].map((task) => runLockPath("/s", task));
 
@@ -68,9 +68,9 @@ describe("a task's lock", () => {
     lock.release();
   });
 
-  it("of a killed run is claimed only when nothing of that run's command is left", async () => {
+  it("of a killed run is claimed only when no process of that run's command is left", async () => {
     const { folder, path } = await lockOf();
-    // It ends only when the test says so.
+    // The command ends only when the test says so.
     const command = "mkfifo go; trap 'cat go; exit' TERM; sh -c 'echo ready; exec sleep 1000' & wait";
     const holder = execa(process.execPath, [HOLDER, path, folder, command], { reject: false });
     const output = new WatchedSink();
@@ -93,7 +93,7 @@ describe("a task's lock", () => {
     lock.release();
   });
 
-  it("that was taken and not claimed stays in its place: another run may have taken it too", async () => {
+  it("that was taken but not claimed stays in its place, because another run may have taken it too", async () => {
     const { folder, path } = await lockOf();
     (await taken(path)).release();
 

@@ -10,7 +10,9 @@ import { LifeLine, run, WatchedSink } from "./processes.js";
 
 const RUNNER = fileURLToPath(await bundled("tests/fixtures/processes/run-until-killed.mjs"));
 
-/** Runs a command in a process of its own. The command has `$alive` open for writing as long as any process of it lives. */
+/**
+ * Runs a command in a process of its own. The command's processes hold `$alive` open for writing as long as they live.
+ */
 async function spawnRunner(command: string, killGraceMs = 30_000) {
   const alive = await LifeLine.create();
   const args = [RUNNER, `exec 9>${alive.path}; ${command}`, String(killGraceMs)];
@@ -22,14 +24,17 @@ async function spawnRunner(command: string, killGraceMs = 30_000) {
 }
 
 describe("a runner that dies takes its command with it", () => {
-  it.each(["SIGKILL", "SIGTERM", "SIGHUP"] as const)("by %s, with all that the command has started", async (signal) => {
-    const { runner, output, alive } = await spawnRunner("sleep 1000 & sh -c 'echo ready; sleep 1000' & wait");
-    await output.until(/ready/);
-    runner.kill(signal);
+  it.each(["SIGKILL", "SIGTERM", "SIGHUP"] as const)(
+    "by %s, with every process that the command has started",
+    async (signal) => {
+      const { runner, output, alive } = await spawnRunner("sleep 1000 & sh -c 'echo ready; sleep 1000' & wait");
+      await output.until(/ready/);
+      runner.kill(signal);
 
-    expect((await runner).signal).toBe(signal);
-    await alive.closed;
-  });
+      expect((await runner).signal).toBe(signal);
+      await alive.closed;
+    },
+  );
 
   it("also if the command ignores SIGTERM: then by SIGKILL, after the grace", async () => {
     const { runner, output, alive } = await spawnRunner("trap '' TERM; echo ready; sleep 1000; sleep 1000", 40);
@@ -54,7 +59,7 @@ describe("a runner that dies takes its command with it", () => {
   it("also if the leader of the command's group was killed before it", async () => {
     const { runner, output, alive } = await spawnRunner("sleep 1000 & echo $$; wait");
     const leader = await output.until(/(\d+)/);
-    // It doesn't notice the leader's end.
+    // The watchdog doesn't notice the leader's end.
     runner.kill("SIGSTOP");
     process.kill(Number(leader), "SIGKILL");
     runner.kill("SIGKILL");
@@ -62,7 +67,7 @@ describe("a runner that dies takes its command with it", () => {
     await alive.closed;
   });
 
-  it("also while what the command left behind is being ended", async () => {
+  it("even while the command's leftovers are being ended", async () => {
     const folder = await tempFolder();
     const left = "trap 'echo told to end' TERM; echo > begun; while :; do sleep 1000; done";
     const command = `cd ${folder}; mkfifo begun; (${left}) & read line < begun`;

@@ -12,15 +12,15 @@ import { isAlive, WatchedSink } from "../processes/processes.js";
 import { blocked, countingCoder, documentOf, Session } from "./session.js";
 
 const GATES = ["gate-1", "gate-2", "gate-3", "gate-4"];
-/** Saved as soon as there is anything. */
+/** Saves as soon as there is any output. */
 const SOON = { autoSaveIntervalMs: 5 };
 
-describe("what a command has written when it is killed with its executor", () => {
+describe("the output of a command that is killed with its executor", () => {
   it.each([
     { work: "code", stage: "pre-execution", kind: "coder", who: "The coder" },
     { work: "gate-2", stage: "validation-gate-1", kind: "gate", who: "Gate 2" },
     { work: "fix", stage: "validation-gate-2", kind: "coder", who: "Fix attempt 1" },
-  ])("stands in the newest checkpoint: $work", async ({ work, stage, kind, who }) => {
+  ])("is in the newest checkpoint: $work", async ({ work, stage, kind, who }) => {
     const session = await Session.create();
     await session.write("fail-gate-2");
     await session.write("block", work);
@@ -37,7 +37,7 @@ describe("what a command has written when it is killed with its executor", () =>
     expect(state.waymark?.work).toMatchObject({ kind });
   });
 
-  it("is no response: the coder is ended, and is asked again", async () => {
+  it("doesn't count as a response: the coder is ended, and asked again", async () => {
     const session = await Session.create();
     await session.write("block", "code");
     const run = session.spawn({ ...SOON, killAtLabel: "The coder so far" });
@@ -54,7 +54,7 @@ describe("what a command has written when it is killed with its executor", () =>
     expect(await session.log()).toEqual(["code", "code", ...GATES]);
   });
 
-  it("is no response even if it ends in a result", async () => {
+  it("doesn't count as a response even if it ends in a result", async () => {
     const session = await Session.create();
     const coder = `echo '{"result":"success","message":"not yet"}'; ./work code`;
     await session.write("block", "code");
@@ -76,7 +76,7 @@ describe("what a command has written when it is killed with its executor", () =>
     expect(CheckpointFileSchema.parse(JSON.parse(text)).checkpoints.at(-1)?.label).toMatch(/^The coder so far/);
   });
 
-  it("stays beside the one before it if the kill came between the two, and is resumed from", async () => {
+  it("stays beside the checkpoint before it if the kill came between the two, and is resumed from", async () => {
     const session = await Session.create();
     const coder = "echo one; until grep -q 'so far' artifacts/*/checkpoints.json; do :; done; ./work code";
     await session.write("block", "code");
@@ -93,7 +93,7 @@ describe("what a command has written when it is killed with its executor", () =>
 });
 
 describe("a run that is paused while a command runs", () => {
-  it("by SIGTERM says how far that came", async () => {
+  it("by SIGTERM says how far the command came", async () => {
     const session = await Session.create();
     await session.write("block", "code");
     const run = session.spawn();
@@ -132,12 +132,12 @@ describe("saving how far a command has come", () => {
     };
     const coder = `cat > prompt; ./steps; grep -q 'fix attempt' prompt && rm -f fail-gate-*; echo '{"result":"success","message":"done"}'`;
     const executor = session.executor({ ...SOON, coder, logger, ...options });
-    /** Lets the coder write so many bytes more. */
+    /** Lets the coder write so many more bytes. */
     const tell = (text: string) => appendFile(join(session.path, "told"), `${text}\n`);
     return { session, executor, tell, saved, lines };
   }
 
-  it("takes the place of what was saved before, pushes out no other checkpoint, and goes with the response", async () => {
+  it("replaces the progress saved before, pushes out no other checkpoint, and is removed with the response", async () => {
     const { session, executor, tell, saved } = await toldCoder({ checkpoints: { maxCheckpoints: 4 } });
     await session.write("fail-gate-2");
     const result = executor.execute(session.prpPath);
@@ -173,7 +173,7 @@ describe("saving how far a command has come", () => {
     ]);
   });
 
-  it("is tried again if it fails, and the run goes on", async () => {
+  it("is tried again if it fails, and the run continues", async () => {
     const { session, executor, tell, saved, lines } = await toldCoder();
     const folder = join(session.path, "artifacts", session.taskId);
     const result = executor.execute(session.prpPath);
@@ -193,7 +193,7 @@ describe("saving how far a command has come", () => {
     expect(labels(await session.checkpoints())).not.toContainEqual(expect.stringMatching(/so far/));
   });
 
-  it("keeps what maxOutputBytes allows, and counts all", async () => {
+  it("keeps as much as maxOutputBytes allows, and counts everything", async () => {
     const { session, executor, tell, saved } = await toldCoder({ maxOutputBytes: 100 });
     const result = executor.execute(session.prpPath);
     await tell("é".repeat(1_000));
@@ -284,7 +284,7 @@ describe("the timer of saving how far a command has come", () => {
     await stopping;
   });
 
-  it("tries again after a failure, which it tells", async () => {
+  it("tries again after a failure, and reports it", async () => {
     const save = vi.fn(async () => {}).mockRejectedValueOnce(new Error("disk full"));
     const { stop, write, failed } = watched(save);
     write("new");

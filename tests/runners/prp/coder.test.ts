@@ -28,7 +28,7 @@ describe("a coder's reply", () => {
   });
 
   it.each(["all done!", '{"result":"done","message":""}', '{"result":"success"}', "null", '{"result":"succ'])(
-    "is an error that quotes %j where that is no result",
+    "is an error that quotes %j if that isn't a result",
     (response) => {
       const { result, message } = parseCoderReply(`first\n${response}`);
 
@@ -37,7 +37,7 @@ describe("a coder's reply", () => {
     },
   );
 
-  it("is looked for in much without a long wait", () => {
+  it("is found quickly in a long output", () => {
     const log = "some *log* with `things` in it\n".repeat(35_000);
 
     expect(parseCoderReply(log).result).toBe("error");
@@ -64,7 +64,7 @@ describe("a coder's reply", () => {
 });
 
 describe("a coder command's outcome", () => {
-  it("is its reply, with all it wrote as the response", () => {
+  it("is its reply, with its whole output as the response", () => {
     const stdout = 'thinking\n{"result":"success","message":"done"}\n';
 
     expect(coderOutcomeOf({ ...RAN, stdout, stdoutEnd: stdout })).toEqual({ response: stdout, reply: SUCCESS });
@@ -89,7 +89,7 @@ describe("a coder command's outcome", () => {
 });
 
 describe("a coder that is a function", () => {
-  it("is an error with what it threw", async () => {
+  it("is an error with the thrown message", async () => {
     const thrown = Object.assign(new Error("no network"), { code: "ENET" });
 
     expect(

@@ -5,12 +5,12 @@ import { isAlive, LifeLine } from "../processes/processes.js";
 import { blocked, countingCoder, documentOf, Session } from "./session.js";
 
 const GATES = ["gate-1", "gate-2", "gate-3", "gate-4"];
-/** Everything that runs, where gate 2 fails at first. */
+/** Everything that runs, in order. Gate 2 fails at first. */
 const WHOLE_RUN = ["code", "gate-1", "gate-2", "fix", ...GATES];
 
 describe("on interruption, the checkpoint allows resume from the last state: a run killed in the middle of its work", () => {
   it.each(["code", "gate-2", "fix"])(
-    "in %s: that ends with the run and is run again, and nothing else is",
+    "in %s: this work ends with the run and runs again, and nothing else does",
     async (work) => {
       const session = await Session.create();
       await session.write("fail-gate-2");
@@ -64,9 +64,9 @@ describe("on interruption, the checkpoint allows resume from the last state: a r
     },
   );
 
-  it("and begun anew: not before nothing of the killed run is left", async () => {
+  it("and started over: only once no process of the killed run is left", async () => {
     const session = await Session.create();
-    // Told to end, the gate takes its time, until somebody writes into the pipe.
+    // When told to end, the gate waits until somebody writes into the pipe.
     const gate =
       "[ -e go ] && exit; mkfifo go; trap 'cat go; exit' TERM; sh -c 'echo blocked: it by $$; exec sleep 1000' & wait";
     const run = session.spawn({ prp: documentOf(gate), coder: `echo '{"result":"success","message":""}'` });
@@ -89,7 +89,7 @@ describe("on interruption, the checkpoint allows resume from the last state: a r
     expect(coder.calls).toBe(1);
   });
 
-  it("by process.exit: that takes what runs with it", async () => {
+  it("by process.exit, which ends its running work", async () => {
     const session = await Session.create();
     const alive = await LifeLine.create();
     const coder = `exec 9>${alive.path}; echo blocked; exec sleep 1000`;
@@ -115,7 +115,8 @@ describe("on interruption, the checkpoint allows resume from the last state: a r
 });
 
 describe("a run that was killed in the moment in which a checkpoint was acknowledged", () => {
-  // Before the coder, after its response, after a gate that passed, after one that failed, after the fix, at the end.
+  // Killed before the coder, after its response, after a gate that passed, after one that failed, after the fix, at the
+  // end.
   it.each([1, 2, 3, 4, 5, WHOLE_RUN.length + 2])(
     "its checkpoint %d: every response and every gate has run exactly once in the end",
     async (killAfterSave) => {

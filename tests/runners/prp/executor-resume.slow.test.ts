@@ -47,7 +47,7 @@ describe("the option `resume`", () => {
 });
 
 describe("a PRP that is complete", () => {
-  it("runs nothing when it is executed again, and gives its result", async () => {
+  it("runs nothing if it is executed again, and returns its result", async () => {
     const session = await Session.create();
     const first = await session.executor().execute(session.prpPath);
     const latest = await session.latest();
@@ -70,7 +70,7 @@ describe("a PRP that is complete", () => {
 });
 
 describe("a PRP that has failed", () => {
-  it("goes on with the gate that failed, without the coder, and not with those that had passed", async () => {
+  it("continues with the gate that failed, without the coder and the passed gates", async () => {
     const session = await Session.create();
     await session.write("fail-gate-3");
     const executor = session.executor({ coder: countingCoder(), maxFixAttempts: 0 });
@@ -95,7 +95,7 @@ describe("a PRP that has failed", () => {
     expect(coder.calls).toBe(5);
   });
 
-  it("goes back to the coder if that had failed", async () => {
+  it("goes back to the coder if the coder had failed", async () => {
     const session = await Session.create();
     await session.executor({ coder: () => ({ result: "error", message: "no network" }) }).execute(session.prpPath);
     const result = await session.executor().execute(session.prpPath);
@@ -104,7 +104,7 @@ describe("a PRP that has failed", () => {
     expect(await session.log()).toEqual(["code", ...GATES]);
   });
 
-  it("goes back to the fix if the coder had failed at that: its prompt says again what to fix", async () => {
+  it("goes back to the fix if the coder had failed there: its prompt says again what to fix", async () => {
     const session = await Session.create();
     await session.write("fail-gate-2");
     const failing = session.executor({
@@ -123,7 +123,7 @@ describe("a PRP that has failed", () => {
 });
 
 describe("a PRP that has changed since its checkpoint", () => {
-  it("goes on with a note if its boxes were ticked and its prose has changed; passed gates aren't run again", async () => {
+  it("continues with a note if its boxes were ticked and its prose has changed; passed gates aren't run again", async () => {
     const session = await Session.create();
     await session.writePrp("Make it work\n\n- [ ] one\n- [ ] two");
     await session.write("fail-gate-3");
@@ -175,7 +175,7 @@ describe("a PRP that has changed since its checkpoint", () => {
     expect(await session.log()).toEqual(GATES);
   });
 
-  it("begins anew with restart", async () => {
+  it("starts over with restart", async () => {
     const session = await Session.create();
     await session.executor().execute(session.prpPath);
     await session.writePrp("Make something else work");
@@ -200,7 +200,7 @@ describe("two PRPs of one session whose files have the same name, and no id", ()
     expect(await session.checkpoints("two/PRP")).not.toEqual([]);
   });
 
-  it("goes on under the file's name if the session was begun under it", async () => {
+  it("continues under the file's name if the session began with it", async () => {
     const session = await Session.create();
     await mkdir(join(session.path, "one"));
     const path = join(session.path, "one", "PRP.md");
@@ -256,7 +256,7 @@ describe("a PRP document whose levels repeat, or are texts", () => {
     ]);
   });
 
-  it("runs a gate again that stands twice, and goes on with the second one", async () => {
+  it("runs a gate again that appears twice, and continues with the second one", async () => {
     const session = await Session.create();
     const gates = ["test -f made", "rm made", "test -f made"].map((command) => ({ level: 1, command }));
     await session.write("made");
@@ -269,7 +269,7 @@ describe("a PRP document whose levels repeat, or are texts", () => {
     expect((await session.checkpoints("T")).map(({ state }) => state.stage)).toContain("validation-gate-1-3");
   });
 
-  it("goes on with the second gate of a level after that gate has failed", async () => {
+  it("continues with the second gate of a level after that gate has failed", async () => {
     const session = await Session.create();
     const gates = ["a", "b"].map((name) => ({ level: 1, description: name, command: `./work ${name}` }));
     await session.write("fail-b");
@@ -289,7 +289,7 @@ describe("a PRP whose newest checkpoint is damaged", () => {
     ["its line was cut short", (line: string) => line.slice(0, 300)],
     ["its line says nothing any more", () => "?".repeat(50)],
     ["a letter of it was changed", (line: string) => line.replace("PRP.md", "PRP.me")],
-  ])("goes on from the one before it, with a warning: %s", async (_how, damage) => {
+  ])("continues from the one before it, with a warning: %s", async (_how, damage) => {
     const session = await Session.create();
     await session.write("fail-gate-2");
     await session.executor({ maxFixAttempts: 0 }).execute(session.prpPath);
@@ -308,7 +308,7 @@ describe("a PRP whose newest checkpoint is damaged", () => {
 });
 
 describe("a run that is paused", () => {
-  it("by its signal rejects with the reason; the gate is ended, and what had passed is not run again", async () => {
+  it("by its signal rejects with the reason; the gate is ended, and passed gates don't run again", async () => {
     const session = await Session.create();
     await session.write("block", "gate-2");
     const run = new AbortController();
@@ -336,7 +336,7 @@ describe("a run that is paused", () => {
 
   it("while a gate that took too long is being ended runs that gate again", async () => {
     const session = await Session.create();
-    // Told to end, it says so and takes its time, until somebody writes into the pipe.
+    // When told to end, the gate says so and waits until somebody writes into the pipe.
     const slow =
       "[ -e pipe ] && exit; mkfifo pipe; trap 'echo ending; cat pipe; exit' TERM; sleep 1000 & echo ready; wait";
     const prp = documentOf(`echo gate >> log; ${slow}`);
@@ -425,7 +425,7 @@ describe("a run that is paused", () => {
     expect(await session.checkpoints()).toEqual([]);
   });
 
-  it("by a signal that its program listens to itself rejects, and that program goes on", async () => {
+  it("by a signal that its program listens to itself rejects, and that program continues", async () => {
     const session = await Session.create();
     await session.write("block", "code");
     const run = session.spawn({ listensTo: "SIGINT" });
@@ -440,7 +440,7 @@ describe("a run that is paused", () => {
 });
 
 describe("a task that another process executes", () => {
-  it("is refused here, and goes on there", async () => {
+  it("is refused here, and continues there", async () => {
     const session = await Session.create();
     await session.write("block", "gate-1");
     const run = session.spawn();

@@ -45,7 +45,7 @@ describe("executing a PRP", () => {
     expect(state.validationResults).toEqual(result.validationResults);
   });
 
-  it("names in each checkpoint the work that starts with it", async () => {
+  it("names in each checkpoint the work that follows it", async () => {
     const session = await Session.create();
     await session.executor().execute(session.prpPath);
     const works = (await session.checkpoints()).map(({ state }) => state.waymark?.work);
@@ -61,7 +61,7 @@ describe("executing a PRP", () => {
     ]);
   });
 
-  it("takes a document, and a function that gets all it needs", async () => {
+  it("accepts a document, and a coder function that gets everything it needs", async () => {
     const session = await Session.create();
     const requests: CoderRequest[] = [];
     const executor = session.executor({
@@ -91,7 +91,7 @@ describe("executing a PRP", () => {
     expect(await readFile(join(session.path, "prompt"), "utf8")).toContain("**PRP ID**: P1.M1.T1.S1");
   });
 
-  it("skips gates without a command, and those that are for a person", async () => {
+  it("skips gates without a command, and gates for a person", async () => {
     const session = await Session.create();
     const document: PrpDocument = documentOf(null, "true", "exit 1", null);
     const [first, second, third, fourth] = document.validationGates;
@@ -113,7 +113,7 @@ describe("executing a PRP", () => {
     ]);
   });
 
-  it("tells of the gates skipped before one that fails, in its checkpoint too, and of none after it", async () => {
+  it("names the gates that were skipped before a failing one, also in its checkpoint, and none after it", async () => {
     const session = await Session.create();
     const executor = session.executor({ coder: countingCoder(), maxFixAttempts: 0 });
     const { validationResults } = await executor.execute(documentOf(null, "false", null));
@@ -184,9 +184,9 @@ describe("executing a PRP", () => {
     expect(coder.calls).toBe(0);
   });
 
-  // Node's own recursive mkdir never ends there.
+  // Node's own recursive mkdir would never return here.
   it.runIf(process.platform === "linux")(
-    "doesn't hang where no folder can be made, as in /proc (skipped where there is none)",
+    "doesn't hang if no folder can be made, as in /proc (skipped if there is no /proc)",
     () => {
       const execute = (options: string) =>
         errorOfProgram(`
@@ -195,7 +195,7 @@ describe("executing a PRP", () => {
         const executor = new PrpExecutor("/proc/waymark/session", { coder${options} });
         await executor.execute({ taskId: "T", validationGates: [{ level: 1, description: "d", command: "true" }] });
       `);
-      // In a folder that is there, the first checkpoint is what can't be saved.
+      // If the folder exists, the first checkpoint is the one that can't be saved.
       for (const error of [execute(""), execute(', cwd: "/"')]) {
         expect(error).toMatchObject({ name: "StorageError", code: "STORAGE_FAILED" });
         expect(error?.message).toContain("/proc/waymark");
@@ -208,7 +208,7 @@ describe("an execution that is over", () => {
   it.each(["true", "false"])("listens to no signal any more: a gate that is %s", async (command) => {
     const session = await Session.create();
     const executor = session.executor({ coder: countingCoder(), maxFixAttempts: 0 });
-    // By its name in termination.ts: the listeners of other packages may stay.
+    // Recognized by its name in termination.ts, because listeners of other packages may stay.
     const listeners = () => [...process.listeners("SIGTERM"), ...process.listeners("SIGINT")].map(({ name }) => name);
     await executor.execute(documentOf(command));
 
@@ -311,7 +311,7 @@ describe("a gate that fails", () => {
     expect(coder.calls).toBe(1);
   });
 
-  it("whose shell is missing is refused before the coder is asked, if no other gate can be run", async () => {
+  it("whose shell is missing is refused before the coder is asked, if no other gate can run", async () => {
     const session = await Session.create();
     const coder = countingCoder();
     onTestFinished(() => void vi.unstubAllEnvs());
@@ -409,7 +409,7 @@ describe("a coder that fails", () => {
     expect((await executor.execute(documentOf("true"))).success).toBe(true);
   });
 
-  it("may have a result that is longer than what is kept of it", async () => {
+  it("may have a result that is longer than the kept output", async () => {
     const session = await Session.create();
     const coder = `echo '{"result":"success","message":"${"x".repeat(200)}"}'`;
 
@@ -461,7 +461,7 @@ describe("options", () => {
     expect(() => new PrpExecutor("/tmp/session", options)).toThrow(message);
   });
 
-  it("refuse what execute doesn't know, and a task without a name", async () => {
+  it("refuse unknown options, and a task without a name", async () => {
     const session = await Session.create();
     const executor = session.executor({ coder: countingCoder() });
     const misspelled = { restrat: true } as object;
@@ -471,7 +471,7 @@ describe("options", () => {
     expect(() => new PrpExecutor("", { coder: "true" })).toThrow(/sessionPath/);
   });
 
-  it("leave a manager that was given open", async () => {
+  it("leave a caller's manager open", async () => {
     const session = await Session.create();
     const logger = recordingLogger();
     await using checkpoints = new PrpCheckpointManager(session.path, KEEP_ALL);
@@ -485,7 +485,7 @@ describe("options", () => {
 });
 
 describe("two executions of one task", () => {
-  it("are one too many: the second is refused, and the first goes on untouched", async () => {
+  it("aren't allowed: the second is refused, and the first continues undisturbed", async () => {
     const session = await Session.create();
     const [called, go] = [deferred(), deferred()];
     const first = session.executor({

@@ -8,7 +8,7 @@ import { blocked, countingCoder, documentOf, KEEP_ALL, Session } from "./session
 const EXECUTE_ALL = new URL("../../fixtures/prp/execute-all.mjs", import.meta.url).pathname;
 const STAGES = ["pre-execution", "coder-response", "validation-gate-1", "validation-gate-2", "complete"];
 
-/** Notes which task's coder it is; blocks where there is a file `block-all`. */
+/** Notes its task. If there is a file `block-all`, it blocks. */
 const CODER = `#!/bin/sh
 id=$(sed -n 's/^\\*\\*PRP ID\\*\\*: //p')
 echo "code $id" >> log
@@ -70,7 +70,7 @@ describe("tasks of one session that are executed at once by several processes", 
     await Promise.all(runs);
     await session.remove("block-all");
 
-    // The other way round: another process resumes each task.
+    // In reverse order, so that another process resumes each task.
     const again = [paths.slice(2), paths.slice(0, 2)].map((some) => executeAll(session, some));
     for (const run of again) expect((await run).stdout).toContain("outcome: true true");
     for (const pid of pids) expect(isAlive(pid)).toBe(false);
@@ -97,7 +97,7 @@ describe("tasks of one session that are executed at once by several processes", 
     for (const pid of pids) expect(isAlive(pid)).toBe(false);
     for (const task of tasks) {
       const checkpoints = await session.checkpoints(task);
-      // What was saved while it ran has given way to what was saved at its end.
+      // The progress that was saved while it ran was replaced by the checkpoint at its end.
       expect(checkpoints).toHaveLength(2);
       const { label, state } = checkpoints[1]!;
       expect(label).toMatch(/^Paused: Before the coder \(the coder so far: /);
@@ -144,7 +144,7 @@ describe("a task that is being executed already", () => {
       const runs = Array.from({ length: 4 }, () => executeAll(session, paths));
       const said = (await Promise.all(runs)).map(({ stdout }) => /^outcome: (.*)$/m.exec(stdout)?.[1]);
 
-      // Who comes late is refused, or told the result.
+      // A late process is refused, or gets the result.
       expect(said).toContain("true");
       for (const outcome of said) expect(["true", "CHECKPOINT_CONFLICT"]).toContain(outcome);
       expect(await session.log()).toEqual(["code A", "gate-1 A", "gate-2 A"]);

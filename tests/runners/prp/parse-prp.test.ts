@@ -26,7 +26,7 @@ const DOCUMENT: PrpDocument = {
   references: ["docs/format.md"],
 };
 
-/** A level's Markdown, with each block in a language of its own. */
+/** A level's Markdown, with each block in its own language. */
 function level(number: number, title: string, ...blocks: [language: string, code: string][]): string {
   return [
     `### Level ${number}: ${title}`,
@@ -80,7 +80,7 @@ describe("a PRP's Markdown", () => {
     expect(loads.slice(1)).toEqual([loads[0], loads[0]]);
   });
 
-  it("has no command when its blocks are blank or comments", async () => {
+  it("has no command if its blocks are blank or comments", async () => {
     const path = join(await tempFolder(), "PRP.md");
     const blank = level(2, "Blank", ["sh", "\n \n"]);
     await writeFile(
@@ -106,7 +106,7 @@ describe("a PRP's Markdown", () => {
     expect(gates.map(({ description }) => description)).not.toContain("Two");
   });
 
-  it("isn't fooled by headings and fences inside of code", () => {
+  it("isn't fooled by headings and fences inside code", () => {
     const { gates } = parsePrp(
       loop(
         "````text\n## Validation Loop\n### Level 2: No\n```sh\nno\n```\n````",
@@ -160,7 +160,7 @@ describe("a PRP document", () => {
     expect((await loadPrp(DOCUMENT)).gates.map(({ level }) => level)).toEqual([1, 2, 4]);
   });
 
-  it("has the same digest until what it asks for changes", async () => {
+  it("has the same digest until its requirements change", async () => {
     const { digest } = await loadPrp(DOCUMENT);
 
     expect((await loadPrp(structuredClone(DOCUMENT))).digest).toBe(digest);
@@ -168,8 +168,8 @@ describe("a PRP document", () => {
     expect((await loadPrp({ ...DOCUMENT, objective: "Another" })).digest).not.toBe(digest);
   });
 
-  it("is refused with what is wrong in it", async () => {
-    // As untyped JSON would come.
+  it("is refused with the reason", async () => {
+    // As in untyped JSON.
     const untyped = (document: unknown) => loadPrp(document as PrpDocument);
 
     await expect(untyped({ taskId: "" })).rejects.toMatchObject({
@@ -190,8 +190,8 @@ describe("a PRP document", () => {
     ["a blank command, and it is alone", { command: " \n" }, /no gate that can be run/],
     ["no command, and it is alone", { command: null }, /no gate that can be run/],
     ["a person to check it, and it is alone", { manual: true }, /a person checks it/],
-  ])("is refused where a gate has %s", async (_what, wrong, message) => {
-    // As untyped JSON would come.
+  ])("is refused if a gate has %s", async (_what, wrong, message) => {
+    // As in untyped JSON.
     const gate = { level: 1, description: "", command: "true", ...wrong } as PrpDocument["validationGates"][number];
 
     await expect(loadPrp({ taskId: "t", validationGates: [gate] })).rejects.toMatchObject({
@@ -208,7 +208,7 @@ describe("a PRP document", () => {
 });
 
 describe("prompts", () => {
-  it("tell the coder all the document says, and how to answer", async () => {
+  it("tell the coder everything that the document says, and how to answer", async () => {
     const prompt = executionPrompt(await loadPrp(DOCUMENT));
 
     for (const part of ["A parser", "Files are small", "2. Test it", "- It parses", "docs/format.md", "    npm test"]) {
@@ -218,7 +218,7 @@ describe("prompts", () => {
     expect(prompt).toContain('{"result": "success" | "error" | "issue"');
   });
 
-  it("say a document's own prompt as it is, and a file's text with its path", async () => {
+  it("contain a document's own prompt unchanged, and a file's text with its path", async () => {
     expect(executionPrompt(await loadPrp({ ...DOCUMENT, prompt: "Just do it." }))).toContain(
       "\n<prp>\nJust do it.\n</prp>\n",
     );
@@ -227,7 +227,7 @@ describe("prompts", () => {
     expect(prompt).toContain("**PRP ID**: P3.M2.T2.S1");
   });
 
-  it("tell the coder what has failed, and which attempt this is", async () => {
+  it("tell the coder what failed, and which attempt this is", async () => {
     const failed = {
       level: 2,
       description: "Tests",

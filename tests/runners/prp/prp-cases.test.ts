@@ -43,13 +43,13 @@ const ENDS: Readonly<Record<string, { readonly success: boolean; readonly exitCo
   python: { success: true },
 };
 
-/** PRPs whose gates can't be run, with what the refusal says. */
+/** PRPs whose gates can't be run, with a part of the refusal. */
 const REFUSED: Readonly<Record<string, RegExp>> = {
   syntax: /line 19.*no valid shell/,
   placeholder: /line 12.*<owner> is a placeholder/,
 };
 
-describe("PRPs as people write them, cut down", () => {
+describe("shortened PRPs from people", () => {
   it.each(Object.entries(READ))("%s has the gates that a person sees", async (name, expected) => {
     const { gates } = parsePrp(await readFile(caseFile(name), "utf8"), caseFile(name));
 

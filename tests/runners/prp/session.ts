@@ -10,7 +10,7 @@ import { WatchedSink } from "../processes/processes.js";
 
 const EXECUTE = new URL("../../fixtures/prp/execute.mjs", import.meta.url).pathname;
 
-/** Notes that it runs; if the file `block` names it, says so and never ends; if there is a file `fail-…`, fails. */
+/** Notes that it runs. If the file `block` names it, prints that and never ends. If there is a file `fail-…`, fails. */
 const WORK = `#!/bin/sh
 echo "$1" >> log
 if [ "$(cat block 2>/dev/null)" = "$1" ]; then
@@ -24,7 +24,7 @@ fi
 echo "$1 is fine"
 `;
 
-/** Works on the PRP at first; then fixes what is broken. */
+/** Works on the PRP at first; later fixes the broken gates. */
 const CODER = `#!/bin/sh
 case "$(cat)" in
 *"This is fix attempt"*) ./work fix && rm -f fail-gate-* ;;
@@ -35,7 +35,7 @@ echo '{"result":"success","message":"done","artifacts":["log"]}'
 
 export const KEEP_ALL = { maxCheckpoints: 100 };
 
-/** A session's folder with a PRP of four gates, a coder that is a command, and a log of who has run. */
+/** A session's folder with a PRP of four gates, a coder that is a command, and a log of what has run. */
 export class Session {
   readonly path: string;
   readonly prpPath: string;
@@ -54,7 +54,7 @@ export class Session {
     return session;
   }
 
-  /** A PRP that differs by its goal. */
+  /** A PRP with another goal. */
   async writePrp(goal = "Make it work"): Promise<void> {
     const gates = [1, 2, 3, 4].map((n) => `### Level ${n}: Gate ${n}\n\n\`\`\`sh\n./work gate-${n}\n\`\`\`\n`);
     await writeFile(
@@ -71,7 +71,7 @@ export class Session {
     await rm(join(this.path, name), { force: true });
   }
 
-  /** Who has run, in order. */
+  /** The names of everything that has run, in order. */
   async log(): Promise<string[]> {
     const text = await readFile(join(this.path, "log"), "utf8").catch(() => "");
     return text.split("\n").slice(0, -1);

@@ -16,14 +16,14 @@ describe("an auto-save", () => {
     vi.useRealTimers();
   });
 
-  it("takes another interval, and saves under the build's id and the milliseconds", async () => {
+  it("accepts another interval, and makes ids from the build's id and the milliseconds", async () => {
     const { startAutoSave, getLatestCheckpoint } = await openBuilds();
     startAutoSave("b", () => ({ tasks: [], currentPhase: 1, metadata: { prdFile: "prd.md" } }), 1000);
     vi.advanceTimersByTime(1000);
     expect(getLatestCheckpoint("b")).toMatchObject({ id: `b-${START_MS + 1000}`, metadata: { prdFile: "prd.md" } });
   });
 
-  it("doesn't save again what hasn't changed since any save", async () => {
+  it("doesn't save a state that hasn't changed since the last save of any kind", async () => {
     const { startAutoSave, saveCheckpoint, path } = await openBuilds();
     const state = { tasks: [{ id: "t1", done: false }], currentPhase: 1 };
     const count = () => rowsOf(connect(path), "b").length;
@@ -42,7 +42,7 @@ describe("an auto-save", () => {
     expect(count()).toBe(1);
   });
 
-  it("of two builds, and twice of one, goes on side by side", async () => {
+  it("runs side by side for two builds, and twice for one", async () => {
     const { startAutoSave, path } = await openBuilds();
     let n = 0;
     const stops = ["b", "b", "b2"].map((buildId) =>
@@ -79,7 +79,7 @@ describe("an auto-save", () => {
     ],
     ["it is of another build", () => ({ buildId: "b2", tasks: [], currentPhase: 1 }), expect.any(TypeError)],
     ["it is a promise", (() => Promise.resolve({ tasks: [], currentPhase: 1 })) as never, expect.any(TypeError)],
-  ])("logs an error, and goes on, where %s", async (_when, wrong, error) => {
+  ])("logs an error and continues if %s", async (_when, wrong, error) => {
     const { startAutoSave, getLatestCheckpoint, lines } = await openBuilds();
     let getState = wrong;
     startAutoSave("b", () => getState(), 10);
@@ -99,7 +99,7 @@ describe("an auto-save", () => {
     expect(vi.getTimerCount()).toBe(0);
   });
 
-  it("ends with close, also from within", async () => {
+  it("ends with close, even if close is called within it", async () => {
     const { startAutoSave, close, lines } = await openBuilds();
     let calls = 0;
     startAutoSave(
@@ -117,7 +117,7 @@ describe("an auto-save", () => {
     expect(vi.getTimerCount()).toBe(0);
   });
 
-  it("keeps what auto-saves have in common with others: the last 50", async () => {
+  it("keeps the last 50, as other saves do", async () => {
     const { startAutoSave, path } = await openBuilds();
     let n = 0;
     startAutoSave("b", () => ({ tasks: [++n], currentPhase: 1 }), 10);
@@ -132,7 +132,7 @@ describe("an auto-save", () => {
     [1.5, RangeError],
     [2 ** 31, RangeError],
     ["30s", TypeError],
-  ])("has no interval of %j", async (intervalMs, type) => {
+  ])("refuses an interval of %j", async (intervalMs, type) => {
     const { startAutoSave } = await openBuilds();
     expect(() => startAutoSave("b", () => undefined, intervalMs as number)).toThrow(type);
   });
@@ -144,7 +144,7 @@ describe("an auto-save", () => {
   });
 });
 
-it("doesn't keep its process alive, and has saved when that ends", async () => {
+it("doesn't keep its process alive, and has saved when the process ends", async () => {
   const { path, getLatestCheckpoint } = await openBuilds();
   const child = spawn(process.execPath, [AUTO_SAVER, path], { stdio: ["ignore", "ignore", "inherit"] });
   expect(await once(child, "exit")).toEqual([0, null]);

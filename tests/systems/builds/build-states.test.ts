@@ -16,7 +16,7 @@ function stateOf(buildId: string, changes: Partial<BuildState> = {}): BuildState
   };
 }
 
-it("saves a build's state over what it was, and gives it back", async () => {
+it("replaces a build's state, and returns it", async () => {
   const { saveBuildState, getBuildState, path } = await openBuilds();
   expect(getBuildState("b")).toBeNull();
   saveBuildState(stateOf("b"));
@@ -38,7 +38,7 @@ it("saves a build's state over what it was, and gives it back", async () => {
   ]);
 });
 
-it("lists builds with the one saved last first", async () => {
+it("lists builds, most recently saved first", async () => {
   vi.useFakeTimers({ toFake: ["Date"] });
   onTestFinished(() => {
     vi.useRealTimers();
@@ -63,7 +63,7 @@ it("lists builds with the one saved last first", async () => {
   );
 });
 
-it("leaves what another program's table refers to it alone: a save replaces no row", async () => {
+it("keeps rows of other tables that refer to a build: a save replaces no row", async () => {
   const { saveBuildState, getBuildState, path } = await openBuilds();
   saveBuildState(stateOf("b"));
   const db = connect(path);
@@ -80,7 +80,7 @@ it.each<[object, RegExp]>([
   [{ startTime: new Date() }, /startTime must be a string/],
   [{ completedTasks: "t1" }, /completedTasks must be an array/],
   [{ failedTasks: undefined }, /failedTasks must be an array/],
-  [{ logs: undefined }, /logs must be given: \[\] where there are none/],
+  [{ logs: undefined }, /logs are missing: pass \[\] if there are none/],
   [{ currentPhase: 0.5 }, /currentPhase/],
   [{ buildId: "" }, /buildId/],
   [{ updatedAt: "now" }, /has no "updatedAt"/],

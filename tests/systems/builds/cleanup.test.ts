@@ -2,7 +2,7 @@ import { existsSync } from "node:fs";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { checkpoint, connect, openBuilds, rowsOf } from "./support.js";
 
-/** Checkpoints 1 to 6 of builds b and b2, and what each of them has. */
+/** Checkpoints 1 to 6 of builds b and b2, and a function that lists the remaining ones. */
 async function twoBuilds(options: Parameters<typeof openBuilds>[0] = {}) {
   const builds = await openBuilds(options);
   for (let n = 1; n <= 6; n++) {
@@ -24,7 +24,7 @@ describe("cleanupOldCheckpoints", () => {
     expect(numbers("b2")).toHaveLength(6);
   });
 
-  it("with a build and a number keeps its last so many", async () => {
+  it("with a build and a number keeps that many of its last ones", async () => {
     const { cleanupOldCheckpoints, numbers } = await twoBuilds();
     expect(cleanupOldCheckpoints("b", 2)).toBe(4);
     expect(numbers("b")).toEqual(["5", "6"]);
@@ -32,13 +32,13 @@ describe("cleanupOldCheckpoints", () => {
     expect(cleanupOldCheckpoints("unknown", 2)).toBe(0);
   });
 
-  it("with a number alone keeps only the last so many of every build", async () => {
+  it("with only a number keeps that many of the last ones of every build", async () => {
     const { cleanupOldCheckpoints, numbers } = await twoBuilds();
     expect(cleanupOldCheckpoints(1)).toBe(10);
     expect([numbers("b"), numbers("b2")]).toEqual([["6"], ["6"]]);
   });
 
-  it("with nothing keeps the last N of every build, as configured", async () => {
+  it("without arguments keeps the last N of every build, as configured", async () => {
     const { path } = await twoBuilds();
     const { cleanupOldCheckpoints } = await openBuilds({ path, retention: { keepLast: 4 } });
     expect(cleanupOldCheckpoints()).toBe(4);
@@ -60,7 +60,7 @@ describe("cleanupOldCheckpoints", () => {
     expect(numbers("b")).toHaveLength(6);
   });
 
-  it("of a database that isn't there removes nothing, and makes none", async () => {
+  it("of a missing database removes nothing, and creates none", async () => {
     const { cleanupOldCheckpoints } = await openBuilds();
     expect([cleanupOldCheckpoints(), cleanupOldCheckpoints("b"), cleanupOldCheckpoints(3)]).toEqual([0, 0, 0]);
   });
@@ -80,7 +80,7 @@ describe("removeBuild", () => {
     expect(() => removeBuild("")).toThrow(RangeError);
   });
 
-  it("makes no database", async () => {
+  it("creates no database", async () => {
     const { removeBuild, path } = await openBuilds();
     expect(removeBuild("b")).toBe(false);
     expect(existsSync(path)).toBe(false);
@@ -88,7 +88,7 @@ describe("removeBuild", () => {
 });
 
 describe("the retention", () => {
-  it("may be any policy of the core's, by the checkpoints' timestamps and phases", async () => {
+  it("may be any policy of the core, applied to the checkpoints' timestamps and phases", async () => {
     vi.useFakeTimers({ toFake: ["Date"] });
     onTestFinished(() => {
       vi.useRealTimers();
@@ -101,7 +101,7 @@ describe("the retention", () => {
     expect(rowsOf(connect(path), "b").map(({ id }) => id)).toEqual(["c12", "c66", "c90", "c114"]);
   });
 
-  it("by age or size never takes the newest checkpoint", async () => {
+  it("by age or size never removes the newest checkpoint", async () => {
     const { saveCheckpoint, path } = await openBuilds({ retention: { maxBytes: 0 } });
     for (const id of ["c1", "c2", "c3"]) saveCheckpoint(checkpoint(id));
     expect(rowsOf(connect(path), "b").map(({ id }) => id)).toEqual(["c3"]);

@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { CheckpointCorruptError, type CorruptRecord } from "waymark";
 import { checkpoint, connect, openBuilds, rowsOf } from "./support.js";
 
-/** Three checkpoints, c1 to c3, and what is reported. */
+/** Three checkpoints, c1 to c3, and the reported damage. */
 async function threeCheckpoints() {
   const corrupt: CorruptRecord[] = [];
   const builds = await openBuilds({ onCorrupt: (record) => corrupt.push(record) });
@@ -20,7 +20,7 @@ describe("a row that can't be read", () => {
     ["metadata = 'oops'", "metadata"],
     ["metadata = '[1]'", "metadata"],
     ["current_phase = 'two'", "current_phase"],
-  ])("is stepped over to the newest intact one, and reported: %s", async (change, column) => {
+  ])("is skipped for the newest intact one, and reported: %s", async (change, column) => {
     const { getLatestCheckpoint, corrupt, db, path } = await threeCheckpoints();
     db.exec(`UPDATE checkpoints SET ${change} WHERE id = 'c3'`);
     const before = db.prepare("SELECT * FROM checkpoints WHERE id = 'c3'").get();
@@ -32,7 +32,7 @@ describe("a row that can't be read", () => {
     expect(db.prepare("SELECT * FROM checkpoints WHERE id = 'c3'").get()).toEqual(before);
   });
 
-  it("is logged as a warning when nobody listens", async () => {
+  it("is logged as a warning if there is no listener", async () => {
     const { saveCheckpoint, getLatestCheckpoint, path, lines } = await openBuilds();
     saveCheckpoint(checkpoint("c1"));
     saveCheckpoint(checkpoint("c2"));
@@ -51,9 +51,9 @@ describe("a row that can't be read", () => {
         throw new Error("listener");
       },
     ],
-    // As untyped code would give it.
+    // Untyped code may return this.
     ["rejects", (() => Promise.reject(new Error("listener"))) as () => never],
-  ])("doesn't harm the reading where its listener %s", async (_how, onCorrupt) => {
+  ])("doesn't disturb the reading if its listener %s", async (_how, onCorrupt) => {
     const { saveCheckpoint, getLatestCheckpoint, path, lines } = await openBuilds({ onCorrupt });
     saveCheckpoint(checkpoint("c1"));
     saveCheckpoint(checkpoint("c2"));
@@ -64,7 +64,7 @@ describe("a row that can't be read", () => {
     expect(lines).toMatchObject([{ level: "error", message: "onCorrupt threw" }]);
   });
 
-  it("is an error when nothing intact is left, and never null", async () => {
+  it("is an error if nothing intact is left, and never null", async () => {
     const { getLatestCheckpoint, corrupt, db } = await threeCheckpoints();
     db.exec("UPDATE checkpoints SET tasks = substr(tasks, 3)");
 
@@ -75,7 +75,7 @@ describe("a row that can't be read", () => {
     expect(rowsOf(db, "b")).toHaveLength(3);
   });
 
-  it("is one without a time too: it comes last, and alone it is an error", async () => {
+  it("includes a row without a time: it comes last, and alone it is an error", async () => {
     const { getLatestCheckpoint, db } = await threeCheckpoints();
     db.exec("UPDATE checkpoints SET timestamp = 'now' WHERE id <> 'c2'");
     expect(getLatestCheckpoint("b")?.id).toBe("c2");
@@ -83,7 +83,7 @@ describe("a row that can't be read", () => {
     expect(() => getLatestCheckpoint("b")).toThrow(/none of the 2 can be read: its timestamp can't be read/);
   });
 
-  it("may be one that SQLite itself can't read", async () => {
+  it("may be a row that SQLite itself can't read", async () => {
     const { saveCheckpoint, close, path } = await openBuilds();
     for (const id of ["c1", "c2", "c3"]) {
       saveCheckpoint(checkpoint(id, { tasks: Array.from({ length: 4000 }, (_, i) => `${id} ${i}`) }));
@@ -97,13 +97,13 @@ describe("a row that can't be read", () => {
       { level: "warn", message: expect.stringMatching(/id "c3".*SQLite can't read it/) },
     ]);
     expect(() => again.cleanupOldCheckpoints("b", 1)).toThrow(CheckpointCorruptError);
-    // What is kept isn't looked at, so nothing goes wrong.
+    // Retention doesn't read the checkpoints that it keeps, so nothing goes wrong.
     again.saveCheckpoint(checkpoint("c4"));
     expect(again.getLatestCheckpoint("b")?.id).toBe("c4");
     expect(again.lines.filter(({ level }) => level === "error")).toEqual([]);
   });
 
-  it("doesn't keep a build from going on", async () => {
+  it("doesn't stop a build from continuing", async () => {
     const { getLatestCheckpoint, saveCheckpoint, db } = await threeCheckpoints();
     db.exec("UPDATE checkpoints SET tasks = ''");
     expect(() => saveCheckpoint(checkpoint("c3"))).toThrow(/c3 exists with another content/);
@@ -111,7 +111,7 @@ describe("a row that can't be read", () => {
     expect(getLatestCheckpoint("b")?.id).toBe("c4");
   });
 
-  it("isn't what a cleanup keeps instead of the last intact one", async () => {
+  it("is never kept by a cleanup instead of the last intact one", async () => {
     const { cleanupOldCheckpoints, getLatestCheckpoint, saveCheckpoint, db } = await threeCheckpoints();
     saveCheckpoint(checkpoint("d1", { buildId: "b2" }));
     saveCheckpoint(checkpoint("d2", { buildId: "b2" }));
@@ -125,7 +125,7 @@ describe("a row that can't be read", () => {
     expect(rowsOf(db, "b2").map(({ id }) => id)).toEqual(["d2"]);
   });
 
-  it("of the list of builds is passed over and reported; a state that can't be read is an error", async () => {
+  it("of the list of builds is skipped and reported; an unreadable state is an error", async () => {
     const { saveBuildState, listSavedBuilds, getBuildState, corrupt, db } = await threeCheckpoints();
     const state = { prdFile: "p", startTime: "s", tasks: [], completedTasks: [], failedTasks: [], currentPhase: 1 };
     for (const buildId of ["b1", "b2", "b3"]) saveBuildState({ ...state, buildId, logs: [] });
@@ -145,7 +145,7 @@ describe("a row that can't be read", () => {
 });
 
 describe("a retention that fails", () => {
-  it("doesn't fail the save: it is stored, and the error logged", async () => {
+  it("doesn't fail the save: the checkpoint is stored, and the error is logged", async () => {
     const { saveCheckpoint, getLatestCheckpoint, path, lines } = await openBuilds({ retention: { keepLast: 1 } });
     saveCheckpoint(checkpoint("c1"));
     connect(path).exec(
@@ -165,7 +165,7 @@ describe("a retention that fails", () => {
   });
 });
 
-/** Spoils the last overflow page but one of the row that was inserted last: the number of its next page. */
+/** Damages the last overflow page but one of the last inserted row: overwrites the number of its next page. */
 function spoilLastOverflowPage(path: string): void {
   const database = new Database(path);
   const cell = `SELECT pageno FROM dbstat WHERE name = 'checkpoints' AND pagetype = 'overflow' ORDER BY path DESC`;

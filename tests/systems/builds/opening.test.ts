@@ -8,7 +8,7 @@ import { type BuildCheckpointsOptions, createBuildCheckpoints } from "waymark/bu
 import { tempFolder } from "../../support/temp-folder.js";
 import { checkpoint, connect, type OpenBuilds, openBuilds, rowsOf, specProgram } from "./support.js";
 
-/** Every call, with what it is called. */
+/** Every function, with its call. */
 function callsOf({ saveCheckpoint, getLatestCheckpoint, cleanupOldCheckpoints, listSavedBuilds }: OpenBuilds) {
   return [
     () => getLatestCheckpoint("b"),
@@ -35,13 +35,13 @@ describe("the options", () => {
     [{ path: "b.db", onCorrupt: "log" }, TypeError, "onCorrupt"],
     [{ path: "b.db", logger: { warn() {} } }, TypeError, "BuildCheckpointsOptions.logger"],
     [{ path: "b.db", database: {} }, TypeError, "database"],
-  ])("refuse %j, and name what is wrong", (options, type, named) => {
+  ])("refuse %j, and name the wrong part", (options, type, named) => {
     const create = () => createBuildCheckpoints(options as BuildCheckpointsOptions & { taskSchema?: undefined });
     expect(create).toThrow(type);
     expect(create).toThrow(named);
   });
 
-  it("may change once they were given", async () => {
+  it("may be changed after the call", async () => {
     const retention = { keepLast: 1 };
     const { saveCheckpoint, path } = await openBuilds({ retention });
     retention.keepLast = 9;
@@ -51,7 +51,7 @@ describe("the options", () => {
 });
 
 describe("the file", () => {
-  it("and its folders are made by the first save, for their owner alone; reading makes nothing", async () => {
+  it("and its folders are created by the first save, for their owner alone; reading creates nothing", async () => {
     const path = join(await tempFolder(), "project", ".waymark", "builds.db");
     const {
       getLatestCheckpoint,
@@ -88,7 +88,7 @@ describe("the file", () => {
     expect(rowsOf(connect(path), "b").map(({ id }) => id)).toEqual(["c2"]);
   });
 
-  it("may be empty, as the spec's program leaves it before its first write; reading leaves it so", async () => {
+  it("may be empty, as the spec's program leaves it before its first write; reading leaves it empty", async () => {
     const path = join(await tempFolder(), "nova.db");
     connect(path);
     const { getLatestCheckpoint, listSavedBuilds, cleanupOldCheckpoints, saveCheckpoint } = await openBuilds({ path });
@@ -101,7 +101,7 @@ describe("the file", () => {
     expect(getLatestCheckpoint("b")?.id).toBe("c1");
   });
 
-  it("may hold other tables, those of the SqliteAdapter too", async () => {
+  it("may hold other tables, even those of the SqliteAdapter", async () => {
     for (const isAdapterFirst of [true, false]) {
       const { path, saveCheckpoint, getLatestCheckpoint } = await openBuilds();
       const manager = new CheckpointManager({ storage: new SqliteAdapter({ path }) });
@@ -114,7 +114,7 @@ describe("the file", () => {
     }
   });
 
-  it("gets the table that it lacks, and keeps columns that were added", async () => {
+  it("gets a missing table, and keeps additional columns", async () => {
     const { path, saveBuildState, listSavedBuilds, saveCheckpoint, getLatestCheckpoint } = await openBuilds();
     saveCheckpoint(checkpoint("c1"));
     connect(path).exec("DROP TABLE build_states; ALTER TABLE checkpoints ADD COLUMN note TEXT DEFAULT 'none'");
@@ -129,7 +129,7 @@ describe("the file", () => {
   });
 });
 
-describe("a file that is not ours to write", () => {
+describe("a file that we must not write to", () => {
   it.each<[string, string, RegExp]>([
     [
       "CREATE TABLE checkpoints (id TEXT PRIMARY KEY, state TEXT)",
@@ -153,7 +153,7 @@ describe("a file that is not ours to write", () => {
     expect(readFileSync(path).equals(before)).toBe(true);
   });
 
-  it("is left untouched where it is no database", async () => {
+  it("is left untouched if it isn't a database", async () => {
     const path = join(await tempFolder(), "notes.txt");
     const text = "Not a database. ".repeat(100);
     writeFileSync(path, text);
@@ -166,7 +166,7 @@ describe("a file that is not ours to write", () => {
 });
 
 describe("a failing disk or folder", () => {
-  it("is named when the folder is a file, or the file a folder", async () => {
+  it("is named if the folder is a file, or the file a folder", async () => {
     const folder = await tempFolder();
     writeFileSync(join(folder, "file"), "");
     mkdirSync(join(folder, "folder"));
@@ -177,7 +177,7 @@ describe("a failing disk or folder", () => {
     }
   });
 
-  it("is named when the database is read-only: it can be read", async () => {
+  it("is named if the database is read-only, which can still be read", async () => {
     class ReadOnly extends Database {
       constructor(path?: string | Buffer, options?: Database.Options) {
         super(path, { ...options, readonly: true });
@@ -191,7 +191,7 @@ describe("a failing disk or folder", () => {
     expect(() => reader.saveCheckpoint(checkpoint("c2"))).toThrow(/is read-only.*what was saved before is intact/);
   });
 
-  it("is named when the disk is full, and what was saved before is intact", async () => {
+  it("is named if the disk is full, and earlier saves are intact", async () => {
     class SmallDisk extends Database {
       constructor(path?: string | Buffer, options?: Database.Options) {
         super(path, options);

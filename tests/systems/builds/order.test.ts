@@ -3,7 +3,7 @@ import { expect, it, onTestFinished, vi } from "vitest";
 import { tempFolder } from "../../support/temp-folder.js";
 import { checkpoint, connect, openBuilds, rowsOf, specProgram } from "./support.js";
 
-/** A clock that stands still until it is set. */
+/** A clock that stands still, with a function to set it. */
 function clockAt(...time: [hour: number, minute: number, second: number]) {
   vi.useFakeTimers({ toFake: ["Date"], now: Date.UTC(2026, 10, 22, ...time) });
   onTestFinished(() => {
@@ -13,7 +13,7 @@ function clockAt(...time: [hour: number, minute: number, second: number]) {
     vi.setSystemTime(Date.UTC(2026, 10, 22, ...later));
 }
 
-it("the newest checkpoint is the one saved last when the clock was set back", async () => {
+it("the newest checkpoint is the one saved last, even if the clock was set back", async () => {
   const setClock = clockAt(10, 0, 0);
   const { saveCheckpoint, getLatestCheckpoint, path } = await openBuilds();
   saveCheckpoint(checkpoint("c1"));
@@ -48,7 +48,7 @@ it("the newest checkpoint is the one saved after a row of the spec's program, of
   }
 });
 
-it("the newest checkpoint is of its own build: other builds' clocks don't concern it", async () => {
+it("the newest checkpoint depends only on its own build, not on other builds' clocks", async () => {
   const setClock = clockAt(10, 0, 0);
   const { saveCheckpoint, getLatestCheckpoint } = await openBuilds();
   saveCheckpoint(checkpoint("c1"));

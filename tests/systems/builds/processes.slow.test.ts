@@ -14,7 +14,7 @@ function startSaver(path: string, name: string, count: number, keepLast: number)
 }
 
 describe("processes that save at once", () => {
-  it("all succeed, on a database that none of them has found", async () => {
+  it("all succeed, even on a database that doesn't exist yet", async () => {
     const { path, getLatestCheckpoint } = await openBuilds();
     const names = ["p", "q", "r"];
     const exits = names.map((name) => {
@@ -32,7 +32,7 @@ describe("processes that save at once", () => {
     expect(getLatestCheckpoint("b")?.id).toBe(rows.at(-1)?.id);
   });
 
-  it("keep together what one of them would keep", async () => {
+  it("together keep as many as one of them would keep", async () => {
     const { path } = await openBuilds();
     const children = ["p", "q"].map((name) => startSaver(path, name, 30, 7));
     for (const child of children) child.stdout.resume();
@@ -42,7 +42,7 @@ describe("processes that save at once", () => {
 });
 
 describe("a process killed by SIGKILL while it saves", () => {
-  it("has lost nothing that was acknowledged", async () => {
+  it("has lost no acknowledged checkpoint", async () => {
     const { path, getLatestCheckpoint } = await openBuilds();
     const acknowledged: string[] = [];
     for (let life = 1; life <= 5; life++) {
@@ -53,7 +53,7 @@ describe("a process killed by SIGKILL while it saves", () => {
       }
       if (child.exitCode === null && child.signalCode === null) await once(child, "exit");
       expect(child.signalCode).toBe("SIGKILL");
-      // What was acknowledged last is the newest, unless the next one was stored just before the end.
+      // The last acknowledged checkpoint is the newest, unless the next one was stored just before the end.
       const newest = rowsOf(connect(path), "b").slice(-2);
       expect(newest.map(({ id }) => id)).toContain(acknowledged.at(-1));
       expect(getLatestCheckpoint("b")?.id).toBe(newest.at(-1)?.id);
@@ -79,7 +79,7 @@ describe("a process killed by SIGKILL while it saves", () => {
 });
 
 describe("a database that another process has locked", () => {
-  it("gives a typed error that says so when the time is over; it can be read all the while", async () => {
+  it("gives a typed error when the wait times out, and can be read meanwhile", async () => {
     const { saveCheckpoint, getLatestCheckpoint, path } = await openBuilds({ busyTimeoutMs: 20 });
     saveCheckpoint(checkpoint("c1"));
     const holder = connect(path);

@@ -31,7 +31,7 @@ describe("the id of a checkpoint", () => {
     expect(getLatestCheckpoint("b")?.metadata).toEqual({ n: 1 });
   });
 
-  it("that exists with the same content is the same save again: it changes nothing", async () => {
+  it("that exists with the same content is a repeat, and changes nothing", async () => {
     const { saveCheckpoint, getLatestCheckpoint, path } = await openBuilds();
     const first = saveCheckpoint(checkpoint("c1", { metadata: {} }));
     saveCheckpoint(checkpoint("c2"));
@@ -41,7 +41,7 @@ describe("the id of a checkpoint", () => {
     expect(rowsOf(connect(path), "b").map(({ id }) => id)).toEqual(["c1", "c2"]);
   });
 
-  it("is made up when none is given: of the build and the milliseconds, and unique within one", async () => {
+  it("is made from the build and the milliseconds if none is given, and is unique within one millisecond", async () => {
     vi.useFakeTimers({ toFake: ["Date"], now: 1_764_000_000_000 });
     onTestFinished(() => {
       vi.useRealTimers();
@@ -55,8 +55,8 @@ describe("the id of a checkpoint", () => {
   });
 });
 
-describe("what is saved", () => {
-  it("may change as soon as it was, and comes back as a value of its own", async () => {
+describe("a saved value", () => {
+  it("may be changed right after the save, and comes back as a separate value", async () => {
     const { saveCheckpoint, getLatestCheckpoint } = await openBuilds();
     const tasks = [{ id: "t1", notes: ["a"] }];
     saveCheckpoint({ id: "c1", buildId: "b", tasks, currentPhase: 1 });
@@ -66,7 +66,7 @@ describe("what is saved", () => {
     expect(getLatestCheckpoint("b")?.tasks).toEqual([{ id: "t1", notes: ["a"] }]);
   });
 
-  it("is a loaded checkpoint too, under another id", async () => {
+  it("may be a loaded checkpoint, under another id", async () => {
     const { saveCheckpoint, getLatestCheckpoint } = await openBuilds();
     const first = saveCheckpoint(checkpoint("c1"));
     const loaded = getLatestCheckpoint("b")!;
@@ -127,7 +127,7 @@ describe("what is saved", () => {
     expect(getBuildState("b")).toStrictEqual({ ...state, tasks: [{ id: "t1", retries: { left: 2 } }], logs: {} });
   });
 
-  it("has a cycle nowhere, and no more bytes than allowed", async () => {
+  it("has no cycle, and no more bytes than allowed", async () => {
     const { saveCheckpoint } = await openBuilds({ maxPayloadBytes: 100 });
     const cycle: { self?: unknown } = {};
     cycle.self = cycle;
@@ -139,7 +139,7 @@ describe("what is saved", () => {
 
   it.each<[string, object, RegExp]>([
     ["no tasks", { id: "c1", buildId: "b", currentPhase: 1 }, /tasks must be an array/],
-    ["tasks that are none", { ...checkpoint("c1"), tasks: "[]" }, /tasks must be an array, not string/],
+    ["tasks that aren't a list", { ...checkpoint("c1"), tasks: "[]" }, /tasks must be an array, not string/],
     ["no phase", { id: "c1", buildId: "b", tasks: [] }, /currentPhase must be a number/],
     ["half a phase", { ...checkpoint("c1"), currentPhase: 1.5 }, /currentPhase must be a whole number/],
     ["metadata that is a list", { ...checkpoint("c1"), metadata: [] }, /metadata must be an object/],
@@ -154,17 +154,17 @@ describe("what is saved", () => {
     expect(getLatestCheckpoint("b")).toBeNull();
   });
 
-  it("is saved without what has no column, and a warning says so once", async () => {
+  it("is saved without keys that have no column, and one warning says so", async () => {
     const { saveCheckpoint, getLatestCheckpoint, lines } = await openBuilds();
     saveCheckpoint({ ...checkpoint("c1"), files: ["a.ts"], metdata: {} } as NewCheckpoint);
     saveCheckpoint({ ...checkpoint("c2"), files: ["a.ts"] } as NewCheckpoint);
     expect(getLatestCheckpoint("b")).not.toHaveProperty("files");
     expect(lines).toMatchObject([
-      { level: "warn", message: "A checkpoint has files, metdata, which no column is there for; it is saved without" },
+      { level: "warn", message: "A checkpoint has files, metdata. No column has that name, so it is left out" },
     ]);
   });
 
-  it("takes null for metadata, and dates in tasks, as the spec's own program does", async () => {
+  it("accepts null as metadata, and dates in tasks, as the spec's own program does", async () => {
     const { saveCheckpoint, getLatestCheckpoint } = await openBuilds();
     const at = new Date("2026-11-23T00:00:00.000Z");
     saveCheckpoint({ ...checkpoint("c1", { tasks: [{ at, steps: [at] }] }), metadata: null as never });
@@ -176,7 +176,7 @@ describe("what is saved", () => {
   it("belongs to the build that it is saved for", async () => {
     const { saveCheckpoint } = await openBuilds();
     const progress = { buildId: "b2", tasks: [], currentPhase: 1 };
-    expect(() => saveCheckpoint("b", progress)).toThrow(/says that it is of build "b2", but it was given for "b"/);
+    expect(() => saveCheckpoint("b", progress)).toThrow(/belongs to build "b2", but it was given for "b"/);
     expect(() => saveCheckpoint("b", undefined as unknown as BuildProgress)).toThrow(/must be an object/);
     expect(() => saveCheckpoint("b" as unknown as NewCheckpoint)).toThrow(/takes a checkpoint, or a build's id/);
   });
@@ -205,7 +205,7 @@ describe("a schema of tasks", () => {
     expect(rowsOf(connect(path), "b")[0]?.tasks).toBe('[{"id":"t1","startedAt":"2026-11-22T01:02:03.000Z"}]');
   });
 
-  it("refuses what it doesn't know, on save and on load, and says which task", async () => {
+  it("refuses an unknown task, on save and on load, and says which one", async () => {
     const { saveCheckpoint, getLatestCheckpoint, path } = await openTyped();
     const wrong = [{ id: "t1", startedAt: new Date() }, { id: 2 }] as unknown as { id: string; startedAt: Date }[];
     const save = () => saveCheckpoint({ id: "c1", buildId: "b", tasks: wrong, currentPhase: 1 });

@@ -11,7 +11,7 @@ const TASKS = [
 ];
 
 describe("the spec's requirements", () => {
-  it("saves every 30 seconds by itself, and after each task when told", async () => {
+  it("saves every 30 seconds, and after each task if requested", async () => {
     vi.useFakeTimers();
     onTestFinished(() => {
       vi.useRealTimers();
@@ -72,7 +72,7 @@ describe("the spec's requirements", () => {
       currentPhase: currentPhase,
       metadata: { prdFile: prdPath },
     }));
-    // As the spec's anti-patterns show it: with the build's id, and awaited.
+    // In the form of the spec's anti-patterns: with the build's id, and awaited.
     const returned: unknown = saveCheckpoint(buildId, { tasks: prd.tasks, currentPhase });
     await returned;
     const found = getLatestCheckpoint(buildId);
@@ -130,11 +130,11 @@ describe("a database made by the spec's own statements", () => {
     expect(getLatestCheckpoint("b")?.id).toBe("w1");
   });
 
-  it("may have its connection open all the while, and stays the spec's", async () => {
+  it("may stay open in the spec's program, and stays the spec's", async () => {
     const path = join(await tempFolder(), "nova.db");
     const spec = specProgram(path);
     spec.saveCheckpoint(checkpoint("s1"));
-    // The spec's query gives any of those of one second.
+    // The spec's query may return any of the rows of one second.
     spec.db.prepare("UPDATE checkpoints SET timestamp = datetime(timestamp, '-1 hour')").run();
     const { saveCheckpoint, getLatestCheckpoint } = await openBuilds({ path });
     saveCheckpoint({ id: "w1", buildId: "b", tasks: TASKS, currentPhase: 3, metadata: { prdFile: "prd.md" } });
@@ -148,7 +148,7 @@ describe("a database made by the spec's own statements", () => {
     expect(getLatestCheckpoint("b2")?.id).toBe("s2");
   });
 
-  it("is read when its rows have no metadata, and in the order in which twenty of one second came", async () => {
+  it("is read if its rows have no metadata, with twenty rows of one second in insertion order", async () => {
     const path = join(await tempFolder(), "nova.db");
     const { db } = specProgram(path);
     const insert = db.prepare(
@@ -167,7 +167,7 @@ describe("a database made by the spec's own statements", () => {
     });
   });
 
-  it("has the newest by its timestamps, whatever the order of its rows", async () => {
+  it("finds the newest by the timestamps, whatever the order of the rows", async () => {
     const path = join(await tempFolder(), "nova.db");
     const { db, getLatestCheckpoint } = specProgram(path);
     const insert = db.prepare(
@@ -183,7 +183,7 @@ describe("a database made by the spec's own statements", () => {
     expect(rowsOf(db, "b").map(({ id }) => id)).toEqual(["newest"]);
   });
 
-  it("is cleaned up when it has grown for long", async () => {
+  it("is cleaned up after it has grown for long", async () => {
     const path = join(await tempFolder(), "nova.db");
     const spec = specProgram(path);
     for (let n = 1; n <= 300; n++) spec.saveCheckpoint(checkpoint(`s${n}`));
@@ -238,7 +238,7 @@ describe("a database that Waymark has made", () => {
     expect(tables(connect(path))).toEqual(tables(spec));
   });
 
-  it("is taken over by the spec's program, which reads and writes it", async () => {
+  it("can be read and written by the spec's program", async () => {
     const { saveCheckpoint, path, close } = await openBuilds();
     saveCheckpoint(checkpoint("w1", { tasks: TASKS }));
     close();

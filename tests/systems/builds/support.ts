@@ -5,7 +5,7 @@ import { type BuildCheckpoints, type BuildCheckpointsOptions, createBuildCheckpo
 import { type LogLine, recordingLogger } from "../../support/recording-logger.js";
 import { tempFolder } from "../../support/temp-folder.js";
 
-/** The spec's statements, as it writes them. */
+/** The spec's own statements. */
 const SPEC_TABLES = `
   CREATE TABLE IF NOT EXISTS checkpoints (
     id TEXT PRIMARY KEY,
@@ -43,7 +43,7 @@ export interface Row {
   readonly created_at: string;
 }
 
-/** The spec's program: its tables, made if need be, and its two functions. */
+/** The spec's program: it makes missing tables, and has two functions. */
 export function specProgram(path: string) {
   const db = connect(path);
   db.exec(SPEC_TABLES);
@@ -67,12 +67,12 @@ export function specLatest(db: Database.Database, buildId: string): Row | undefi
   return db.prepare<[string], Row>(SPEC_LATEST).get(buildId);
 }
 
-/** Every row of a build, in the order of their insertion. */
+/** Every row of a build, in insertion order. */
 export function rowsOf(db: Database.Database, buildId: string): Row[] {
   return db.prepare<[string], Row>("SELECT * FROM checkpoints WHERE build_id = ? ORDER BY rowid").all(buildId);
 }
 
-/** A connection of somebody else's, closed when the test is over. */
+/** A connection of another program, closed when the test is over. */
 export function connect(path: string): Database.Database {
   const database = new Database(path);
   onTestFinished(() => {
@@ -83,11 +83,11 @@ export function connect(path: string): Database.Database {
 
 export interface OpenBuilds extends BuildCheckpoints {
   readonly path: string;
-  /** What was logged. */
+  /** The logged messages. */
   readonly lines: readonly LogLine[];
 }
 
-/** Checkpoints on a database of their own that doesn't exist yet, unless told which one. */
+/** Checkpoints on the given database, or on a new one that doesn't exist yet. */
 export async function openBuilds(options: Partial<BuildCheckpointsOptions> = {}): Promise<OpenBuilds> {
   const path = options.path ?? join(await tempFolder(), "builds.db");
   const logger = recordingLogger();

@@ -1,4 +1,4 @@
-// The space of a thread of LangChain's own agent: each of its tool calls is sent the whole state.
+// The space of a thread of LangChain's own agent, whose tool calls each get the whole state.
 import { statSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { CheckpointManager } from "waymark";

@@ -17,7 +17,7 @@ const KILLS = tenth === undefined ? 50 : 10;
 const TURNS = 8;
 /** A turn prints nine lines, so that a kill falls anywhere in it. */
 const LONGEST_LIFE = 12;
-/** Some seventy processes start one after the other. */
+/** Some seventy processes start one after another. */
 const LONG = { timeout: 900_000 };
 
 describe("an agent of createAgent whose tools write a ledger, killed 50 times at random moments", () => {
@@ -87,13 +87,13 @@ describe("a thread whose process was killed once all results of a step were stor
   });
 });
 
-/** The lines that the lives of a thread have printed, and their ledger. */
+/** The printed lines of all lives of a thread, and their ledger. */
 class Run {
-  /** Tool calls whose result was acknowledged, with its checkpoint. */
+  /** Tool calls whose result was acknowledged, with the checkpoint. */
   readonly acknowledged = new Set<string>();
   /** Checkpoints that were acknowledged. */
   readonly stored = new Set<string>();
-  /** Tool calls that stand in the ledger. */
+  /** Tool calls in the ledger. */
   readonly ran = new Set<string>();
   emptyNext = 0;
   end: unknown;
@@ -119,7 +119,7 @@ class Run {
         this.acknowledged.add(call);
       } else if (what === "empty-next") this.emptyNext += 1;
       else if (what === "end") this.end = JSON.parse(line.slice("end ".length));
-      // A killed client's last statement may still be carried out by a server.
+      // A server may still carry out a killed client's last statement.
       else if (what === "error") expect(first, life).toBe("CHECKPOINT_CONFLICT");
       else expect(what, life).toBe("ran");
     }

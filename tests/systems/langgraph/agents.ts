@@ -1,4 +1,4 @@
-// Programs with agents, as those of programs.ts. The model is a function of the messages.
+// Programs with agents, like those of programs.ts. The model is a function of the messages.
 
 import { BaseChatModel } from "@langchain/core/language_models/chat_models";
 import type { BaseMessage } from "@langchain/core/messages";
@@ -70,7 +70,7 @@ const mail = tool(({ to }) => [`sent to ${to}`, { to, at: [1, 2] }], {
   responseFormat: "content_and_artifact",
 });
 
-// Their types aren't made for exactOptionalPropertyTypes.
+// LangChain's types don't support exactOptionalPropertyTypes.
 const middlewareOf = (...all: unknown[]) => all as AgentMiddleware[];
 const loosely = (make: unknown) => make as (options: object) => unknown;
 

@@ -1,4 +1,4 @@
-// What the saver asks of a storage.
+// The calls that the saver makes to a storage.
 import { Annotation, START, StateGraph } from "@langchain/langgraph";
 import { type BaseCheckpointSaver, emptyCheckpoint, uuid6 } from "@langchain/langgraph-checkpoint";
 import { describe, expect, it } from "vitest";
@@ -17,7 +17,7 @@ const compiled = (checkpointer: BaseCheckpointSaver) =>
     .addEdge("one", "two")
     .compile({ checkpointer });
 
-/** A saver, and what it has its storage do from now on. */
+/** A saver, and every later call to its storage. */
 function countingOn(place: Place) {
   const counts = { appends: 0, records: 0 };
   const counted = async function* <Item>(items: AsyncIterable<Item>) {
@@ -69,7 +69,7 @@ describe.each(["memory", "sqlite"] as const)("on %s", (kind) => {
     expect(records).toBe(12 + 9);
   });
 
-  it("the record of a checkpoint has the values that changed, and names who has the others", async () => {
+  it("a checkpoint's record has the changed values, and names the checkpoints that have the others", async () => {
     const place = await placeWith(kind, 1);
     const records = await collect(place.open().read({ taskId: "langgraph/t/c/", order: "oldest" }));
     const [, second, third, last] = records.map((record) => {
@@ -93,20 +93,20 @@ describe.each(["memory", "sqlite"] as const)("on %s", (kind) => {
     expect(costs[1]).toBe(costs[0]);
   });
 
-  it("a part of a thread's history is given without reading the rest", async () => {
+  it("a part of a thread's history is read without the rest", async () => {
     const costs = [];
     for (const turns of [10, 50]) {
       const { saver, counts } = countingOn(await placeWith(kind, turns));
       expect(await collect(saver.list(threadOf("t"), { limit: 10 }))).toHaveLength(10);
       costs.push(counts.records);
     }
-    // A page of sixteen summaries, ten checkpoints and those that have their values; each has writes.
+    // A page of sixteen summaries, ten checkpoints, and those that store their values. Each has writes.
     expect(costs[0]).toBeLessThan(16 + 2 * 10 + 5);
     expect(costs[1]).toBe(costs[0]);
   });
 });
 
-it("a thread stays in memory while another one goes on, of which the last checkpoint is enough", async () => {
+it("a thread stays in memory while another one continues, of which the last checkpoint is enough", async () => {
   const { saver, counts } = countingOn(await placeWith("memory", 1));
   await saver.getTuple(threadOf("t"));
   let config: Parameters<WaymarkSaver["put"]>[0] = threadOf("large", { checkpoint_ns: "" });

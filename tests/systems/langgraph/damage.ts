@@ -1,4 +1,4 @@
-// Damages what is stored of threads, by the storage's own means, and says what the saver must make of it.
+// Damages stored threads, by the storage's own means, and checks the saver's reaction.
 import { readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Annotation, Command, DeltaChannel, interrupt, START, StateGraph } from "@langchain/langgraph";
@@ -8,10 +8,10 @@ import { describe, expect, it } from "vitest";
 import { administer, collect } from "../../support/postgres.js";
 import { newPlace, type Place, type StorageKind, saverOn, threadOf } from "./storages.js";
 
-/** What is damaged of a record: what lists show of it, or its state. */
+/** The damaged part of a record: its summary or its state. */
 type Part = "header" | "state";
 
-/** Damages every record that holds the text. */
+/** Damages every record that contains the text. */
 async function damage(place: Place, text: string, part: Part): Promise<void> {
   const damaged = await {
     memory: () => Promise.reject(new Error("Memory isn't damaged.")),
@@ -23,7 +23,7 @@ async function damage(place: Place, text: string, part: Part): Promise<void> {
   expect(damaged, `records with ${text}`).toBeGreaterThan(0);
 }
 
-/** A line is a record, or its header, or its state. */
+/** A line is a whole record, its header, or its state. */
 async function damageLines({ folder, kind }: Place, text: string, part: Part): Promise<number> {
   const files = (await readdir(folder, { recursive: true })).filter((name) => name.endsWith(".json"));
   let count = 0;
@@ -82,7 +82,7 @@ const State = Annotation.Root({
   delta: () => new DeltaChannel<string[], string[]>((log, more) => [...log, ...more.flat()]),
 });
 
-/** A turn of it makes five checkpoints. */
+/** Each turn makes five checkpoints. */
 const compiled = (checkpointer: BaseCheckpointSaver) =>
   new StateGraph(State)
     .addNode("first", () => ({ step: "first", delta: ["of first"] }))
@@ -95,7 +95,7 @@ const compiled = (checkpointer: BaseCheckpointSaver) =>
 
 export function registerDamage(kind: StorageKind): void {
   describe(`on ${kind}, damage`, () => {
-    /** A thread of one turn, whose checkpoints are given with the newest first. */
+    /** A thread of one turn, with its checkpoints, newest first. */
     async function thread() {
       const place = await newPlace(kind);
       await compiled(saverOn(place)).invoke({ kept: "from the input", step: "input" }, threadOf("t"));
@@ -114,7 +114,7 @@ export function registerDamage(kind: StorageKind): void {
         for (const times of [1, 2]) {
           const { checkpoint } = (await saver.getTuple(threadOf("t"))) ?? {};
           expect(checkpoint).toMatchObject({ id: ids[1], channel_values: { kept: "from the input", step: "second" } });
-          // Once for each reading.
+          // Once per read.
           const warning = { level: "warn", message: expect.stringContaining("corrupt") };
           expect(saver.logged).toEqual(Array.from({ length: times }, () => expect.objectContaining(warning)));
         }
@@ -123,7 +123,7 @@ export function registerDamage(kind: StorageKind): void {
         });
         expect((await collect(saver.list(threadOf("t")))).map(({ checkpoint }) => checkpoint.id)).toEqual(ids.slice(1));
 
-        // It goes on from there, in this process and in the next.
+        // The thread continues from there, in this process and in the next.
         expect(await graph.invoke(null, threadOf("t"))).toMatchObject({ kept: "from the input", step: "third" });
         const next = compiled(saverOn(place));
         expect(await next.invoke({ step: "again" }, threadOf("t"))).toMatchObject({
@@ -133,9 +133,9 @@ export function registerDamage(kind: StorageKind): void {
       },
     );
 
-    it("of a value that the newer ones have too: the newest that doesn't need it is given", async () => {
+    it("of a value that newer ones share: the newest that doesn't need it is given", async () => {
       const { place, ids } = await thread();
-      // Of the second checkpoint; the first has it in the input.
+      // Damages a value of the second checkpoint; the first has it in the input.
       await damage(place, '"kept":{"json"', "state");
       const saver = saverOn(place);
       expect((await saver.getTuple(threadOf("t")))?.checkpoint.id).toBe(ids.at(-1));
@@ -196,13 +196,13 @@ export function registerDamage(kind: StorageKind): void {
         const graph = compiled(saverOn(place));
         await expect(graph.getState(threadOf("t"))).rejects.toMatchObject({ code: "CHECKPOINT_CORRUPT" });
         await expect(graph.invoke(null, threadOf("t"))).rejects.toMatchObject({ code: "CHECKPOINT_CORRUPT" });
-        // Before the damage it is whole.
+        // Before the damage, the value is complete.
         const before = await graph.getState(threadOf("t", { checkpoint_id: `${ids[3]}` }));
         expect(before).toMatchObject({ next: ["first"], values: { kept: "from the input", step: "input" } });
       },
     );
 
-    it("of an old one: pruning leaves it, with its writes", async () => {
+    it("of an old one: pruning leaves it and its writes", async () => {
       const { place, ids } = await thread();
       await damage(place, `${ids[2]}`, "header");
       await saverOn(place).prune("t", { keepLast: 1 });
@@ -210,7 +210,7 @@ export function registerDamage(kind: StorageKind): void {
       expect(tasks.map(({ taskId }) => taskId)).toContain(`langgraph/t/w//${ids[2]}`);
     });
 
-    it("of a whole thread doesn't keep it from being deleted", async () => {
+    it("of a whole thread: it can still be deleted", async () => {
       const { place } = await thread();
       await damage(place, "", "header");
       const saver = saverOn(place);

@@ -7,9 +7,12 @@ import { newPlace } from "./storages.js";
 
 const PROGRAM = fileURLToPath(new URL("../../fixtures/langgraph/forty-nodes.mjs", import.meta.url));
 const NODES = 40;
-/** A life's number of lines is one of these, so that a run has some ten lives. Without waiting, more is done in vain. */
+/**
+ * Each life prints one of these numbers of lines, so that a run has some ten lives. Without a wait, more work would be
+ * lost.
+ */
 const LONGEST_LIFE = { sync: 20, async: 45 };
-/** If nothing were done in vain. */
+/** The number of lines if no work were lost. */
 const LEAST_KILLS = { sync: 8, async: 4 };
 
 const cases = (["json-file", "task-file", "sqlite", "postgres"] as const).flatMap((kind) =>
@@ -45,9 +48,9 @@ describe("a graph of 40 nodes whose process is killed at random moments until it
   });
 });
 
-/** What the lives of a run have printed. */
+/** The printed lines of all lives of a run. */
 class Run {
-  /** Nodes whose result was acknowledged, with its checkpoint. */
+  /** Nodes whose result was acknowledged, with the checkpoint. */
   readonly acknowledged = new Set<string>();
   begun = 0;
   end: { readonly input: string; readonly log: readonly string[]; readonly delta: readonly string[] } | undefined;
@@ -63,7 +66,7 @@ class Run {
       } else if (what === "put") this.#stored.add(first);
       else if (what === "wrote") this.#written.push({ checkpoint: first, node });
       else if (what === "end") this.end = JSON.parse(line.slice("end ".length));
-      // A killed client's last statement may still be carried out by a server.
+      // A server may still carry out a killed client's last statement.
       else if (what === "error") expect(first, life).toBe("CHECKPOINT_CONFLICT");
       else expect(what, life).toBe("putting");
     }

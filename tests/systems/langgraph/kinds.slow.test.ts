@@ -4,7 +4,7 @@ import { newSchema } from "../../support/postgres.js";
 import { documentedKinds, tableOf } from "./kinds.js";
 import { newPlace, saverOn } from "./storages.js";
 
-it("what each kind of value becomes in a PostgresSaver stands in docs/langgraph.md", async () => {
+it("docs/langgraph.md says what each kind of value becomes in a PostgresSaver", async () => {
   const { url, schema } = await newSchema();
   const theirs = PostgresSaver.fromConnString(url, { schema });
   await theirs.setup();

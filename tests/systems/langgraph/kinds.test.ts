@@ -13,7 +13,7 @@ import { newPlace, saverOn, threadOf } from "./storages.js";
 
 const metadata = { source: "loop", step: 0, parents: {} } as const;
 
-it("what each kind of value becomes stands in docs/langgraph.md: here, in MemorySaver and in SqliteSaver", async () => {
+it("docs/langgraph.md says what each kind of value becomes: here, in MemorySaver and in SqliteSaver", async () => {
   const kinds = await documentedKinds();
   expect(kinds.map(({ name }) => name)).toEqual(Object.keys(KINDS));
   expect(await tableOf(saverOn(await newPlace("memory")))).toEqual(kinds.map(({ here }) => here));
@@ -23,7 +23,7 @@ it("what each kind of value becomes stands in docs/langgraph.md: here, in Memory
   );
 });
 
-/** LangGraph itself fails at a BigInt in a question. */
+/** LangGraph itself fails on a BigInt in a question. */
 const question = () => ({ at: new Date(7), index: new Map([["a", new Set([Number.NaN, undefined])]]) });
 const rich = () => ({ ...question(), big: 12n });
 const State = Annotation.Root({ ...MessagesAnnotation.spec, rich: Annotation<unknown>, answer: Annotation<unknown> });
@@ -79,7 +79,7 @@ describe.each(["memory", "sqlite"] as const)("on %s", (kind) => {
     expect(await saver.getTuple(threadOf("m"))).toBeUndefined();
   });
 
-  it("a serde of the user's own is used as it is, and a value that it loses is refused", async () => {
+  it("a user's own serde is used unchanged, and a value that it would lose is refused", async () => {
     const serde = new JsonPlusSerializer();
     const place = await newPlace(kind);
     const put = async (value: unknown, thread: string) => {

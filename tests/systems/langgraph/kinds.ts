@@ -1,4 +1,4 @@
-// Each kind of value, and its form after a saver. The table of docs/langgraph.md is made of it.
+// Each kind of value, and its form after a saver. The table in docs/langgraph.md is made from it.
 import { readFile } from "node:fs/promises";
 import { isDeepStrictEqual } from "node:util";
 import { Document } from "@langchain/core/documents";
@@ -17,7 +17,7 @@ function cycle(): unknown {
   return node;
 }
 
-/** Each is in an object, beside a text. */
+/** Each kind is tried in an object, beside a text. */
 export const KINDS: Readonly<Record<string, () => unknown>> = {
   "text, finite numbers, booleans, `null`, arrays, plain objects": () => ["é", 1.5, true, null, [{ a: {} }]],
   "`undefined`": () => [undefined, { a: undefined }],
@@ -50,7 +50,7 @@ export const KINDS: Readonly<Record<string, () => unknown>> = {
   "a symbol": () => [Symbol("s"), { s: Symbol("s") }],
 };
 
-/** Its outcome in words, for a channel's value and for a pending write; one text if both are the same. */
+/** The outcome in words, for a channel's value and for a pending write; one text if both are the same. */
 async function becomes(saver: BaseCheckpointSaver, name: string): Promise<string> {
   const outcomes = [];
   for (const where of ["value", "write"] as const) outcomes.push(await outcomeOf(saver, name, where));

@@ -12,7 +12,7 @@ import { newPlace, saverOn, threadOf } from "./storages.js";
 
 type Metadata = CheckpointMetadata<Record<string, unknown>>;
 
-/** Puts a checkpoint with this metadata, and gives its id. */
+/** Puts a checkpoint with this metadata. Returns its id. */
 async function put(saver: WaymarkSaver, thread: string, more: Record<string, unknown> = {}, namespace = "") {
   const metadata: Metadata = { source: "loop", step: 0, parents: {}, ...more };
   const checkpoint = { ...emptyCheckpoint(), id: uuid6(0) };
@@ -25,7 +25,7 @@ async function idsOf(saver: WaymarkSaver, config: RunnableConfig, options?: Chec
 }
 
 describe.each(["memory", "sqlite"] as const)("a list on %s", (kind) => {
-  it("is filtered by parts of the metadata, nested ones too", async () => {
+  it("is filtered by parts of the metadata, even nested ones", async () => {
     const saver = saverOn(await newPlace(kind));
     const a = await put(saver, "t", { user: { name: "ada", roles: ["admin", "dev"] }, score: 1, none: null });
     const b = await put(saver, "t", { user: { name: "bob", roles: ["dev"] }, score: 1 });
@@ -61,7 +61,7 @@ describe.each(["memory", "sqlite"] as const)("a list on %s", (kind) => {
     expect(await idsOf(saver, threadOf("nobody's"))).toEqual([]);
   });
 
-  it("of a thread or a namespace whose name is no string is refused: it would be of all", async () => {
+  it("is refused if the name of a thread or namespace isn't a string: it would list all", async () => {
     const saver = saverOn(await newPlace(kind));
     await put(saver, "42");
     for (const configurable of [{ thread_id: 42 }, { thread_id: null }, { thread_id: "t", checkpoint_ns: 7 }]) {
@@ -70,7 +70,7 @@ describe.each(["memory", "sqlite"] as const)("a list on %s", (kind) => {
     }
   });
 
-  it("pages by before and limit, which counts what the filter lets through", async () => {
+  it("pages by before and limit, which counts only matching checkpoints", async () => {
     const saver = saverOn(await newPlace(kind));
     const ids: string[] = [];
     for (let i = 0; i < 9; i++) ids.unshift(await put(saver, "t", { isOdd: i % 2 === 1 }));

@@ -3,7 +3,10 @@ import { once } from "node:events";
 import { createInterface } from "node:readline";
 import { onTestFinished } from "vitest";
 
-/** Processes of one program, one after the other, which are killed. It begins when its stdin ends, so the next ones start meanwhile. */
+/**
+ * Processes of one program that run one after another and are killed. The program begins when its stdin ends, so the
+ * next processes start meanwhile.
+ */
 export class Lives {
   readonly #args: readonly string[];
   readonly #waiting: ChildProcess[] = [];
@@ -16,7 +19,7 @@ export class Lives {
     });
   }
 
-  /** Lets the next one live until it has printed so many lines, or to its end. */
+  /** Lets the next process live until it has printed so many lines, or to its end. */
   async next(length: number): Promise<{ readonly lines: readonly string[]; readonly isKilled: boolean }> {
     while (this.#waiting.length < 3)
       this.#waiting.push(spawn(process.execPath, this.#args, { stdio: ["pipe", "pipe", "inherit"] }));

@@ -40,7 +40,7 @@ it.each(["memory", "sqlite", "postgres"] as const)(
   120_000,
 );
 
-/** What the storage is asked to remove from now on. */
+/** The removals that the storage is asked for from now on. */
 function noted(storage: StorageAdapter): readonly string[] {
   const removals: string[] = [];
   for (const name of ["remove", "removePrefix"] as const) {

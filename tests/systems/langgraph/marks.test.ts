@@ -1,4 +1,4 @@
-// A pending write that has its checkpoint's values in it: they are stored once.
+// Pending writes that contain values of their checkpoint: the values are stored once.
 import { HumanMessage } from "@langchain/core/messages";
 import { Annotation, interrupt, MessagesAnnotation, Send, START, StateGraph } from "@langchain/langgraph";
 import { type BaseCheckpointSaver, JsonPlusSerializer } from "@langchain/langgraph-checkpoint";
@@ -16,7 +16,7 @@ const State = Annotation.Root({
   seen: Annotation<Map<string, unknown>>,
 });
 
-/** It sends the whole state to three workers, and one of them asks a person. */
+/** Sends the whole state to three workers, one of which asks a person. */
 function graphOn(checkpointer: BaseCheckpointSaver) {
   return new StateGraph(State)
     .addNode("model", () => ({ messages: [new HumanMessage({ id: "m2", content: "the newest" })] }))
@@ -43,11 +43,11 @@ describe.each([
   // Values are LangGraph's own JSON.
   ["memory", { serde: new JsonPlusSerializer() }],
 ] as const)("on %s, with %o", (kind, options) => {
-  it("a Send of the whole state takes what is new in it, and comes back whole", async () => {
+  it("a Send of the whole state takes the space of its new parts, and comes back whole", async () => {
     const place = await newPlace(kind);
     const saver = saverOn(place, options);
     const taken = await graphOn(saver).invoke(INPUT, { ...threadOf("t"), durability: "sync" });
-    // The input and the question are 36 and 17 KB, and each Send by itself would be 36 KB.
+    // The input has 36 KB, the question 17 KB, and each Send alone would have 36 KB.
     expect(await bytesOfWrites(place.open())).toBeLessThan(70_000);
 
     const tuples = await Promise.all([saver, saverOn(place, options)].map((one) => collect(one.list(threadOf("t")))));
@@ -97,18 +97,18 @@ describe("marks", () => {
     expect(textAgain(text, marks, channels)).toBe(json);
   });
 
-  it("don't stand for what only begins as an item does", () => {
+  it("don't stand for a part that only begins like an item", () => {
     const json = JSON.stringify({ args: [...long.slice(0, -1), 3990, "new"] });
     expect(marked(json, channels)).toEqual({ text: json, marks: undefined });
   });
 
-  it("are refused where the checkpoint has another value by now", () => {
+  it("are refused if the checkpoint has another value by now", () => {
     const { text, marks } = marked(JSON.stringify({ args: long }), channels);
     const other = [["messages", JSON.stringify([...long, 1])]] as const;
     expect(() => textAgain(text, marks, other)).toThrow(CheckpointCorruptError);
   });
 
-  it("give the same text again, whatever stands in it", () => {
+  it("restore the same text, whatever it contains", () => {
     const piece = fc.oneof(fc.string(), fc.constantFrom('["', '",', "[", "]", "\\", '"'), fc.integer(), fc.jsonValue());
     const some = fc.array(piece, { maxLength: 4 });
     fc.assert(

@@ -7,7 +7,7 @@ import { newPlace, type Place, saverOn, threadOf } from "./storages.js";
 
 const log = { reducer: (all: string[], more: string[]) => [...all, ...more], default: () => [] };
 
-/** The graph of the first version: it drafts, and asks a person, beside a node that has finished by then. */
+/** The graph of the first version: it drafts and asks a person, while a second node finishes. */
 const older = (checkpointer: BaseCheckpointSaver) =>
   new StateGraph(
     Annotation.Root({
@@ -25,7 +25,7 @@ const older = (checkpointer: BaseCheckpointSaver) =>
     .addEdge("draft", "beside")
     .compile({ checkpointer });
 
-/** The graph of the second: `text` is `body`, `legacy` is gone, and `count` is new. */
+/** The graph of the second version: `text` became `body`, `legacy` is gone, and `count` is new. */
 const newer = (checkpointer: BaseCheckpointSaver) =>
   new StateGraph(
     Annotation.Root({
@@ -57,7 +57,7 @@ async function paused(kind: "memory" | "sqlite"): Promise<Place> {
 }
 
 describe.each(["memory", "sqlite"] as const)("on %s", (kind) => {
-  it("a thread of an older graph resumes on a newer one, with a renamed channel, a new one, and one that is gone", async () => {
+  it("a thread of an older graph resumes on a newer one with a renamed, a new and a removed channel", async () => {
     const place = await paused(kind);
     const saver = saverOn(place, VERSION_2);
     const resumed = await newer(saver).invoke(new Command({ resume: "yes" }), threadOf("t"));
@@ -69,7 +69,7 @@ describe.each(["memory", "sqlite"] as const)("on %s", (kind) => {
     };
     expect(resumed).toEqual(ended);
 
-    // Nothing has to be migrated again, and what hasn't changed since is there.
+    // Nothing has to be migrated again, and the unchanged values are still there.
     const next = saverOn(place, { stateVersion: 2, migrations: { 1: () => ({ kept: "migrated again" }) } });
     expect((await newer(next).getState(threadOf("t"))).values).toEqual(ended);
     const { checkpoint } = (await next.getTuple(threadOf("t"))) ?? {};
@@ -78,7 +78,7 @@ describe.each(["memory", "sqlite"] as const)("on %s", (kind) => {
     expect(await newer(next).invoke({}, threadOf("t"))).toMatchObject({ kept: "from the input", count: 1 });
   });
 
-  it("a channel that is gone is reported, once", async () => {
+  it("a removed channel is reported once", async () => {
     const place = await paused(kind);
     const saver = saverOn(place, VERSION_2);
     await saver.getTuple(threadOf("t"));
@@ -107,7 +107,7 @@ describe.each(["memory", "sqlite"] as const)("on %s", (kind) => {
     });
   });
 
-  it("a task whose result went to a channel that is gone runs again", async () => {
+  it("a task whose result went to a removed channel runs again", async () => {
     const place = await newPlace(kind);
     const runs: string[] = [];
     const graph = (checkpointer: BaseCheckpointSaver, channel: "old" | "fresh") =>
@@ -135,7 +135,7 @@ describe.each(["memory", "sqlite"] as const)("on %s", (kind) => {
     expect(runs.sort()).toEqual(["renamed, to fresh", "renamed, to old", "unchanged"]);
   });
 
-  it("a migration may leave LangGraph's own channels out", async () => {
+  it("a migration may leave out LangGraph's own channels", async () => {
     const place = await paused(kind);
     const migrations = { 1: ({ text, log, kept }: Record<string, unknown>) => ({ body: text, log, kept }) };
     const graph = newer(saverOn(place, { stateVersion: 2, migrations }));
@@ -145,7 +145,7 @@ describe.each(["memory", "sqlite"] as const)("on %s", (kind) => {
     });
   });
 
-  it("migrations run one after the other", async () => {
+  it("migrations run one after another", async () => {
     const place = await paused(kind);
     const migrations = {
       1: rename,
@@ -180,10 +180,10 @@ describe.each(["memory", "sqlite"] as const)("on %s", (kind) => {
       },
       "from 1 to 2 failed: no such text",
     ],
-    ["is asynchronous", { 1: (async () => ({})) as unknown as ChannelMigration }, "no promise"],
+    ["is asynchronous", { 1: (async () => ({})) as unknown as ChannelMigration }, "not a promise"],
     ["returns nothing", { 1: (() => undefined) as unknown as ChannelMigration }, "must return one"],
   ];
-  it.each(refusals)("a migration that %s is a typed error, which says what to do", async (_, migrations, message) => {
+  it.each(refusals)("a migration that %s causes a typed error that says what to do", async (_, migrations, message) => {
     const place = await paused(kind);
     const graph = newer(saverOn(place, { stateVersion: 2, migrations }));
     const refused = { code: "UNSUPPORTED_FORMAT", message: expect.stringContaining(message) };
@@ -194,7 +194,7 @@ describe.each(["memory", "sqlite"] as const)("on %s", (kind) => {
     });
   });
 
-  it("migrations that are no functions, or under no version, are refused at once", async () => {
+  it("migrations that aren't functions, or have no version as key, are refused at once", async () => {
     const place = await newPlace(kind);
     for (const migrations of [{ 1: "rename" }, { one: rename }, [rename], null]) {
       const options = { stateVersion: 2, migrations } as unknown as WaymarkSaverOptions;

@@ -42,17 +42,17 @@ const HOSTILE = [
 
 const State = Annotation.Root({ value: Annotation<string>, last: Annotation<string> });
 
-/** Asks a person, so that there are writes. */
+/** Asks a person, so that there are pending writes. */
 const asking = (checkpointer: BaseCheckpointSaver) =>
   new StateGraph(State)
     .addNode("person", ({ value }) => ({ last: interrupt(value) }))
     .addEdge(START, "person")
     .compile({ checkpointer });
 
-/** Threads and namespaces of any name. */
+/** Registers tests of threads and namespaces with any name. */
 export function registerNames(kind: StorageKind): void {
   describe(`on ${kind}`, () => {
-    it("threads whose ids are alike are kept apart", async () => {
+    it("threads with similar ids are kept apart", async () => {
       const place = await newPlace(kind);
       await each(HOSTILE, (id) => asking(saverOn(place)).invoke({ value: id }, threadOf(id)));
       const saver = saverOn(place);

@@ -11,16 +11,12 @@ const METADATA = { source: "loop", step: 0, parents: {} } as const;
 it.each([
   ["a storage alone", new MemoryAdapter(), /takes options: new WaymarkSaver\(\{ storage \}\)/],
   ["a misspelled option", { storage: new MemoryAdapter(), retension: {} }, /no "retension"/],
-  [
-    "a serializer that is none",
-    { storage: new MemoryAdapter(), serde: {} },
-    /serde must have dumpsTyped and loadsTyped/,
-  ],
-  ["a migration that is none", { storage: new MemoryAdapter(), migrations: { 1: 3 } }, /^options.migrations\[1\] must/],
-  ["a storage that is none", { storage: "sqlite:agent.db" }, /^options.storage must be a StorageAdapter/],
-  ["an exclusive that is none", { storage: new MemoryAdapter(), exclusive: "no" }, /exclusive must be true or false/],
+  ["an invalid serializer", { storage: new MemoryAdapter(), serde: {} }, /serde must have dumpsTyped and loadsTyped/],
+  ["an invalid migration", { storage: new MemoryAdapter(), migrations: { 1: 3 } }, /^options.migrations\[1\] must/],
+  ["an invalid storage", { storage: "sqlite:agent.db" }, /^options.storage must be a StorageAdapter/],
+  ["an invalid `exclusive`", { storage: new MemoryAdapter(), exclusive: "no" }, /exclusive must be true or false/],
 ])("refuses %s", (_what, options, message) => {
-  // As a program in JavaScript may.
+  // A JavaScript program may pass this.
   expect(() => new WaymarkSaver(options as never)).toThrow(message);
 });
 
@@ -41,7 +37,7 @@ it.each([undefined, 42, ""])(
     await saver.put(config, emptyCheckpoint(), METADATA, {});
     await saver.put(config, { ...emptyCheckpoint(), id: uuid6(1) }, METADATA, {});
     const message = `A thread's id must be a string that isn't empty; it is ${JSON.stringify(threadId)}.`;
-    // As a program in JavaScript may.
+    // A JavaScript program may pass this.
     await expect(saver.deleteThread(threadId as never)).rejects.toThrow(message);
     await expect(saver.prune(threadId as never, { keepLast: 1 })).rejects.toThrow(message);
     expect(await collect(saver.list(config))).toHaveLength(2);
@@ -53,7 +49,7 @@ it.each([
   [{}, /at least one rule or limit/],
   [undefined, /retention policy/],
   [{ keepLast: 0 }, /keepLast of a retention policy must be a whole number from 1/],
-])("refuses to prune by %o, a thread without checkpoints too", async (policy, message) => {
+])("refuses to prune by %o, even a thread without checkpoints", async (policy, message) => {
   const saver = new WaymarkSaver({ storage: new MemoryAdapter() });
   await expect(saver.prune("t", policy as never)).rejects.toThrow(message);
 });
@@ -74,7 +70,7 @@ it("names the channel whose value can't be stored", async () => {
   expect(await saver.getTuple(config)).toBeUndefined();
 });
 
-it("warns of gzip on a database, where it makes threads larger unless they are encrypted", async () => {
+it("warns of gzip on a database, where it makes unencrypted threads larger", async () => {
   const key = encrypt({ keys: { k: Buffer.alloc(32) }, current: "k" });
   const warningsOf = async (kind: StorageKind, transforms: readonly Transform[]) =>
     saverOn(await newPlace(kind), { transforms }).logged.filter(({ level }) => level === "warn");

@@ -10,8 +10,8 @@ const HOUR_MS = 3_600_000;
 
 /** Registers the tests of a thread whose clock was set back. */
 export function registerOrder(kinds: readonly StorageKind[]): void {
-  describe.each(kinds)("a thread on %s whose clock is set back an hour between two turns", (kind) => {
-    it("goes on from the turn that was put last, in the same process and in another", async () => {
+  describe.each(kinds)("a thread on %s whose clock is set back by an hour between two turns", (kind) => {
+    it("continues from the turn that was put last, in the same process and in another", async () => {
       const place = await newPlace(kind);
       const turn = turnsOn(place, { isOneSaver: true });
       setClock(0);
@@ -46,7 +46,7 @@ export function registerOrder(kinds: readonly StorageKind[]): void {
   });
 }
 
-/** Runs a turn of a thread and gives its log after it, with one saver for all turns or one for each. */
+/** Runs a turn of a thread and returns the thread's log, with one saver for all turns or one for each. */
 function turnsOn(place: Place, { isOneSaver }: { readonly isOneSaver: boolean }) {
   const graphOn = () =>
     new StateGraph(Log)

@@ -3,10 +3,10 @@ import { AGENTS } from "./agents.js";
 import { PROGRAMS, STREAMS } from "./programs.js";
 import { registerPrograms } from "./same-as-memory-saver.js";
 
-describe.each(["sqlite", "postgres"] as const)("a program sees on %s what it sees on MemorySaver", (kind) =>
+describe.each(["sqlite", "postgres"] as const)("a program sees the same on %s as on MemorySaver", (kind) =>
   registerPrograms(kind, { ...PROGRAMS, ...STREAMS, ...AGENTS }),
 );
 
-describe.each(["json-file", "task-file"] as const)("a program sees on %s what it sees on MemorySaver", (kind) =>
+describe.each(["json-file", "task-file"] as const)("a program sees the same on %s as on MemorySaver", (kind) =>
   registerPrograms(kind, PROGRAMS),
 );

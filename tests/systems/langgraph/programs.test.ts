@@ -3,6 +3,6 @@ import { AGENTS } from "./agents.js";
 import { PROGRAMS, STREAMS } from "./programs.js";
 import { registerPrograms } from "./same-as-memory-saver.js";
 
-describe("a program sees on memory what it sees on MemorySaver", () => {
+describe("a program sees the same on memory as on MemorySaver", () => {
   registerPrograms("memory", { ...PROGRAMS, ...STREAMS, ...AGENTS });
 });

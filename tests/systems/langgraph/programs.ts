@@ -1,4 +1,4 @@
-// Programs as users write them, each a few lines. They see the same of a thread on MemorySaver and on ours.
+// Short programs like those of users. They must see the same thread on MemorySaver and on ours.
 import type { BaseMessage } from "@langchain/core/messages";
 import { AIMessage, HumanMessage } from "@langchain/core/messages";
 import {
@@ -20,9 +20,9 @@ import type { BaseCheckpointSaver } from "@langchain/langgraph-checkpoint";
 import { collect } from "../../support/postgres.js";
 import { threadOf } from "./storages.js";
 
-/** Gives a checkpointer for the same threads each time, as another process has it. */
+/** Returns a checkpointer for the same threads each time, as another process would have it. */
 export type Open = () => BaseCheckpointSaver;
-/** Gives all that its user sees. */
+/** Returns everything that its user sees. */
 export type Program = (open: Open) => Promise<unknown>;
 
 const list = { reducer: (log: string[], more: string[]) => [...log, ...more], default: () => [] as string[] };
@@ -40,7 +40,7 @@ export async function seen(graph: Readable): Promise<unknown> {
   return { state, history: await collect(graph.getStateHistory(thread)) };
 }
 
-/** Ids become numbers, in the order in which they come; times are left out. So two runs give the same. */
+/** Replaces ids by numbers in the order of their appearance, and leaves out times, so that two runs give the same. */
 export function comparable(found: unknown): unknown {
   const ids = new Map<string, string>();
   const numbered = (id: string) => {
@@ -127,7 +127,7 @@ export const PROGRAMS: Readonly<Record<string, Program>> = {
     return shown;
   },
 
-  async "entrypoint and task, with what the last run left"(open) {
+  async "entrypoint and task, with the last run's result"(open) {
     const runs: string[] = [];
     const double = task("double", async (n: number) => {
       runs.push(`double ${n}`);
@@ -148,7 +148,7 @@ export const PROGRAMS: Readonly<Record<string, Program>> = {
     return [results, runs, await seen(flow())];
   },
 
-  async "a node that fails, and the run that goes on"(open) {
+  async "a node that fails, and the run that continues"(open) {
     let isDown = true;
     const runs: string[] = [];
     const graph = () =>
@@ -245,7 +245,7 @@ export const PROGRAMS: Readonly<Record<string, Program>> = {
     return [...shown, await graph().invoke(null, forked), await seen(graph())];
   },
 
-  async "DeltaChannel: a list of which only the changes are stored"(open) {
+  async "DeltaChannel: a list that stores only its changes"(open) {
     const State = Annotation.Root({
       delta: () =>
         new DeltaChannel<string[], string[]>((log, more) => [...log, ...more.flat()], { snapshotFrequency: 3 }),
@@ -283,7 +283,7 @@ export const PROGRAMS: Readonly<Record<string, Program>> = {
 
 const MODES = ["values", "updates", "custom", "debug", "checkpoints", "tasks"] as const;
 
-/** The graph that is streamed, and that stores by each durability. */
+/** A graph for streaming and for each durability. */
 const talking = (open: Open) =>
   new StateGraph(Log)
     .addNode("a", (_state, { writer }) => {

@@ -1,4 +1,4 @@
-// What pruning must leave of threads, on any storage.
+// Pruning on any storage: what it must leave of threads.
 import type { RunnableConfig } from "@langchain/core/runnables";
 import { Annotation, Command, DeltaChannel, interrupt, START, StateGraph } from "@langchain/langgraph";
 import { type BaseCheckpointSaver, emptyCheckpoint, TASKS } from "@langchain/langgraph-checkpoint";
@@ -22,7 +22,7 @@ function delta(snapshotFrequency: number) {
   return () => new DeltaChannel<string[], string[]>((log, more) => [...log, ...more.flat()], { snapshotFrequency });
 }
 
-/** Its last turn waits for a person, and a node beside has finished. */
+/** In its last turn it waits for a person, and a second node has finished. */
 const compiled = (checkpointer: BaseCheckpointSaver) =>
   new StateGraph(State)
     .addNode("one", ({ odd }) => ({ odd: `${odd}1`, often: ["one"], seldom: ["one"] }))
@@ -37,7 +37,7 @@ const compiled = (checkpointer: BaseCheckpointSaver) =>
     .addEdge("three", "beside")
     .compile({ checkpointer });
 
-/** A thread of three turns, with a branch; it waits for a person. */
+/** A thread of three turns with a branch, which waits for a person. */
 async function makeThread(place: Place): Promise<void> {
   const graph = compiled(saverOn(place));
   await graph.invoke({ kept: "always", odd: "a", seldom: ["first"] }, threadOf("t"));
@@ -54,7 +54,7 @@ const Calls = Annotation.Root({
   log: Annotation<string[]>({ reducer: (log, more) => [...log, ...more], default: () => [] }),
 });
 
-/** Calls subgraphs in subgraphs, one of which keeps its own history. The innermost one asks a person. */
+/** Calls subgraphs in subgraphs, of which one keeps its own history. The innermost one asks a person. */
 const calling = (checkpointer: BaseCheckpointSaver) => {
   const innermost = new StateGraph(Calls)
     .addNode("person", ({ text }) => ({ log: [text === "ask" ? interrupt("go on?") : text] }))
@@ -75,7 +75,9 @@ const calling = (checkpointer: BaseCheckpointSaver) => {
     .compile({ checkpointer });
 };
 
-/** What each checkpoint of the thread, and of the subgraph with its own history, shows with the subgraphs that it waits for. */
+/**
+ * The states of each checkpoint of the thread, and of the subgraph with its own history, with the waiting subgraphs.
+ */
 async function statesWithCalls(place: Place) {
   const graph = calling(saverOn(place));
   const states = new Map<string, unknown>();
@@ -92,7 +94,7 @@ async function countOf(place: Place): Promise<number> {
   return tasks.reduce((sum, task) => sum + ("count" in task ? task.count : 0), 0);
 }
 
-/** All that the thread's history shows, by checkpoint: its channels' values, and its writes. */
+/** The thread's whole history by checkpoint: its channels' values and its writes. */
 async function readingsOf(place: Place) {
   const saver = saverOn(place);
   const tuples = await collect(saver.list(threadOf("t")));
@@ -132,7 +134,7 @@ export function registerPruning(kind: StorageKind, policies = POLICIES): void {
       expect(newest).toBeDefined();
     });
 
-    it("deleteThread removes a thread with its subgraphs and writes, and nothing of others", async () => {
+    it("deleteThread removes a thread with its subgraphs and writes, and nothing of other threads", async () => {
       const place = await newPlace(kind);
       for (const thread of ["t", "t2"]) await calling(saverOn(place)).invoke({ text: "ask" }, threadOf(thread));
       const others = await collect(saverOn(place).list(threadOf("t2")));
@@ -147,7 +149,7 @@ export function registerPruning(kind: StorageKind, policies = POLICIES): void {
       expect(await collect(saver.list(threadOf("t2")))).toEqual(others);
     });
 
-    it.each(policies)("pruning by %o: what is kept reads the same as before, and the rest is gone", async (policy) => {
+    it.each(policies)("pruning by %o: kept checkpoints read as before, and the rest is gone", async (policy) => {
       const place = await newPlace(kind);
       await makeThread(place);
       const before = await readingsOf(place);
@@ -166,13 +168,13 @@ export function registerPruning(kind: StorageKind, policies = POLICIES): void {
       expect(left).toHaveLength(before.size - removed);
       expect(left).toEqual(expect.arrayContaining(await writtenOf(place)));
 
-      // What stays for the sake of others and has lost something says so.
+      // A checkpoint that stays only for others and has lost values says so.
       const graph = compiled(saverOn(place));
       for (const id of left.filter((one) => !after.has(one))) {
         const reading = graph.getState(threadOf("t", { checkpoint_id: id }));
         await expect(reading, id).rejects.toMatchObject({ code: "CHECKPOINT_CORRUPT" });
       }
-      // It goes on, and pruning again removes nothing more.
+      // The thread continues, and pruning again removes nothing more.
       if (plan.keep[0]?.checkpoint.id === [...before.keys()][0]) {
         expect((await saverOn(place).prune("t", policy)).removed).toBe(0);
         const values = [...before.values()][0]?.state?.values;
@@ -203,43 +205,40 @@ export function registerPruning(kind: StorageKind, policies = POLICIES): void {
 
     const keepSome = policies.filter(({ maxBytes }) => maxBytes === undefined);
 
-    it.each(keepSome)(
-      "pruning by %o removes the calls of subgraphs with the checkpoints they began at",
-      async (policy) => {
-        const place = await newPlace(kind);
-        const graph = calling(saverOn(place));
-        await graph.invoke({ text: "one" }, threadOf("t"));
-        await graph.invoke({ text: "two" }, threadOf("t"));
-        await graph.invoke({ text: "ask" }, threadOf("t"));
-        const before = await statesWithCalls(place);
-        const own = await saverOn(place).getTuple(threadOf("t", { checkpoint_ns: "own" }));
-        expect(own).toBeDefined();
-        const count = await countOf(place);
+    it.each(keepSome)("pruning by %o removes subgraph calls with the checkpoints they began at", async (policy) => {
+      const place = await newPlace(kind);
+      const graph = calling(saverOn(place));
+      await graph.invoke({ text: "one" }, threadOf("t"));
+      await graph.invoke({ text: "two" }, threadOf("t"));
+      await graph.invoke({ text: "ask" }, threadOf("t"));
+      const before = await statesWithCalls(place);
+      const own = await saverOn(place).getTuple(threadOf("t", { checkpoint_ns: "own" }));
+      expect(own).toBeDefined();
+      const count = await countOf(place);
 
-        const { removed } = await saverOn(place).prune("t", policy);
+      const { removed } = await saverOn(place).prune("t", policy);
 
-        expect(await countOf(place)).toBe(count - removed);
-        const after = await statesWithCalls(place);
-        expect(after.size).toBeGreaterThan(0);
-        for (const [id, state] of after) expect(state, id).toEqual(before.get(id));
-        expect(await saverOn(place).getTuple(threadOf("t", { checkpoint_ns: "own" }))).toEqual(own);
-        // No call or write is left of a checkpoint that is gone.
-        const stored = new Set<string>();
-        for (const taskId of await tasksOf(place, "langgraph/t/c/")) {
-          for await (const { id } of place.open().list({ taskId, order: "newest" })) stored.add(`${id}`);
-        }
-        for (const { config, metadata } of await collect(saverOn(place).list(threadOf("t")))) {
-          const { "": root, ...others } = metadata?.parents ?? {};
-          const [caller = root] = Object.values(others);
-          if (config.configurable?.["checkpoint_ns"].includes(":")) expect(stored).toContain(caller);
-        }
-        const writes = await tasksOf(place, "langgraph/t/w/");
-        expect(writes.filter((task) => !stored.has(task.split("/").at(-1) ?? ""))).toEqual([]);
-        expect(await calling(saverOn(place)).invoke(new Command({ resume: "yes" }), threadOf("t"))).toMatchObject({
-          log: expect.arrayContaining(["yes"]),
-        });
-      },
-    );
+      expect(await countOf(place)).toBe(count - removed);
+      const after = await statesWithCalls(place);
+      expect(after.size).toBeGreaterThan(0);
+      for (const [id, state] of after) expect(state, id).toEqual(before.get(id));
+      expect(await saverOn(place).getTuple(threadOf("t", { checkpoint_ns: "own" }))).toEqual(own);
+      // No call and no write is left of a removed checkpoint.
+      const stored = new Set<string>();
+      for (const taskId of await tasksOf(place, "langgraph/t/c/")) {
+        for await (const { id } of place.open().list({ taskId, order: "newest" })) stored.add(`${id}`);
+      }
+      for (const { config, metadata } of await collect(saverOn(place).list(threadOf("t")))) {
+        const { "": root, ...others } = metadata?.parents ?? {};
+        const [caller = root] = Object.values(others);
+        if (config.configurable?.["checkpoint_ns"].includes(":")) expect(stored).toContain(caller);
+      }
+      const writes = await tasksOf(place, "langgraph/t/w/");
+      expect(writes.filter((task) => !stored.has(task.split("/").at(-1) ?? ""))).toEqual([]);
+      expect(await calling(saverOn(place)).invoke(new Command({ resume: "yes" }), threadOf("t"))).toMatchObject({
+        log: expect.arrayContaining(["yes"]),
+      });
+    });
 
     it.each(["sync", "exit"] as const)(
       "retention keeps no old calls of subgraphs, with durability %s",
@@ -249,20 +248,20 @@ export function registerPruning(kind: StorageKind, policies = POLICIES): void {
         for (const _turn of ["a", "b", "c", "d", "e"]) {
           const graph = calling(saverOn(place, { retention: { keepLast: 1 } }));
           await graph.invoke({ text: "ask" }, { ...threadOf("t"), durability });
-          // In the subgraph, and in the one with its own history.
+          // The counts for the subgraph, and for the one with its own history.
           for (let asked = 0; asked < 2; asked++) {
             await graph.invoke(new Command({ resume: "yes" }), { ...threadOf("t"), durability });
           }
           counts.push((await tasksOf(place, "langgraph/t/")).length);
         }
-        // LangGraph doesn't await all writes, so one may come after the removal that would take it, and stays until the next
-        // one. A leak would show after every later turn.
+        // LangGraph doesn't await all writes, so one may come after its removal, and stays until the next one. A leak
+        // would grow with every later turn.
         const [first = 0, ...later] = counts;
         expect(Math.min(...later)).toBeLessThanOrEqual(first);
       },
     );
 
-    it("pruning keeps the sends of checkpoints that were made before LangGraph's version 4", async () => {
+    it("pruning keeps the sends of checkpoints from before LangGraph's version 4", async () => {
       const place = await newPlace(kind);
       const saver = saverOn(place);
       let config: RunnableConfig = threadOf("t");

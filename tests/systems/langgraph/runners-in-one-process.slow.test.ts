@@ -13,7 +13,7 @@ const State = Annotation.Root({
   delta: () => new DeltaChannel<string[], string[]>((log, more) => [...log, ...more.flat()]),
 });
 
-/** Three nodes, each of which notes who is running. */
+/** Three nodes, each of which notes the runner. */
 const compiled = (
   checkpointer: BaseCheckpointSaver,
   before: (node: string, by: string) => Promise<void> | void = () => {},
@@ -36,7 +36,7 @@ const compiled = (
 const logOf = (by: string) => ["one", "two", "three"].map((node) => `${node} by ${by}`);
 
 describe.each(["memory", "sqlite"] as const)("on %s", (kind) => {
-  describe("of two runs that go on from one checkpoint, the second is refused", () => {
+  describe("of two runs that continue from one checkpoint, the second is refused", () => {
     const cases = ["one saver", "two savers"].flatMap((on) =>
       (["async", "sync", "exit"] as const).map((durability) => ({ on, durability })),
     );
@@ -53,7 +53,7 @@ describe.each(["memory", "sqlite"] as const)("on %s", (kind) => {
       const refused = expectRefused(second);
       await hasRead.promise;
       const first = await compiled(saver).invoke({ by: "first" }, { ...threadOf("t"), durability });
-      // With "exit", what the second run gave the DeltaChannel was stored before the step that is refused.
+      // With "exit", the second run's writes to the DeltaChannel were stored before the refused step.
       const channels = durability === "exit" ? ["by", "log"] : ["by", "log", "delta"];
       const storedStates = async () =>
         (await statesOn(saverOn(place))).map((state) => ({ ...state, values: pick(state.values, channels) }));
@@ -133,11 +133,11 @@ describe.each(["memory", "sqlite"] as const)("on %s", (kind) => {
       const deleting = compiled(saver, (node) => (node === "two" ? deleter.deleteThread("t") : undefined));
       await expectRefused(deleting.invoke({ by: "somebody" }, threadOf("t")));
       expect(await collect(saver.list(threadOf("t")))).toEqual([]);
-      // What begins then is another conversation.
+      // The run then begins another conversation.
       expect((await compiled(saver).invoke({ by: "next" }, threadOf("t"))).log).toEqual(logOf("next"));
     });
 
-    it.each(["one saver", "two savers"])("on a busy server, where a saver has forgotten it; on %s", async (on) => {
+    it.each(["one saver", "two savers"])("on a busy server, after its saver forgot it; on %s", async (on) => {
       const place = await newPlace(kind);
       const saver = saverOn(place);
       const other = on === "one saver" ? saver : saverOn(place);
@@ -158,7 +158,7 @@ describe.each(["memory", "sqlite"] as const)("on %s", (kind) => {
     });
   });
 
-  it("a run goes on that nobody has overtaken, where its saver has forgotten its checkpoint", async () => {
+  it("a run that nobody has overtaken continues after its saver has forgotten its checkpoint", async () => {
     const place = await newPlace(kind);
     const saver = saverOn(place);
     const { log, delta } = await compiled(saver, () => putMuch(saver)).invoke({ by: "a" }, threadOf("t"));
@@ -166,7 +166,7 @@ describe.each(["memory", "sqlite"] as const)("on %s", (kind) => {
     expect((await compiled(saverOn(place)).getState(threadOf("t"))).values).toEqual({ by: "a", log, delta });
   });
 
-  it("a run under which somebody updates the thread's state is refused, and the update stays", async () => {
+  it("a run is refused if somebody updates the thread's state meanwhile, and the update stays", async () => {
     const place = await newPlace(kind);
     const saver = saverOn(place);
     const update = async (node: string) => {
@@ -181,7 +181,7 @@ describe.each(["memory", "sqlite"] as const)("on %s", (kind) => {
     });
   });
 
-  it("with exclusive: false both go on, and the last one wins", async () => {
+  it("with exclusive: false both continue, and the last one wins", async () => {
     const place = await newPlace(kind);
     const options = { exclusive: false };
     await compiled(saverOn(place)).invoke({ by: "nobody" }, threadOf("t"));
@@ -208,7 +208,7 @@ describe.each(["memory", "sqlite"] as const)("on %s", (kind) => {
     expect(values).toEqual({ by: "f", log, delta: log });
   });
 
-  it("nothing is taken from memory that another one has pruned, even if its clock is behind", async () => {
+  it("nothing that another saver has pruned is read from memory, even if its clock is behind", async () => {
     const place = await newPlace(kind);
     const [saver, other] = [saverOn(place), saverOn(place, { retention: { keepLast: 1 } })];
     const checkpointOf = (id: string) => ({ ...emptyCheckpoint(), id });
@@ -224,7 +224,7 @@ describe.each(["memory", "sqlite"] as const)("on %s", (kind) => {
     const reader = compiled(saver);
     let isOver = false;
     let readings = 0;
-    // It reads all the time, in each node too.
+    // The reader reads all the time, even in each node.
     const read = async () => {
       const { config } = await reader.getState(threadOf("t"));
       await reader.getState(config);
@@ -256,7 +256,7 @@ describe.each(["memory", "sqlite"] as const)("on %s", (kind) => {
       return { place, graph, ended, states, beforeTwo: beforeTwo.config };
     }
 
-    it("goes on from an old checkpoint", async () => {
+    it("continues from an old checkpoint", async () => {
       const { place, graph, ended, states, beforeTwo } = await travel();
       expect(await graph.invoke(null, beforeTwo)).toEqual(ended);
       expect((await statesOn(saverOn(place))).slice(-states.length)).toEqual(states);
@@ -306,14 +306,14 @@ describe.each(["memory", "sqlite"] as const)("on %s", (kind) => {
       expect(delta).toEqual(log);
       expect((await graph.getState(threadOf("t"))).values).toEqual({ by: "traveller", log, delta });
       expect((await statesOn(saverOn(place))).slice(-states.length)).toEqual(states);
-      // And on from there, on any saver.
+      // The thread continues from there, on any saver.
       const { log: next } = await compiled(saverOn(place)).invoke({ by: "next" }, threadOf("t"));
       expect(next).toEqual([...log, ...logOf("next")]);
     });
   });
 });
 
-/** More than a saver remembers, of other threads. */
+/** More threads than a saver remembers. */
 async function putMuch(saver: WaymarkSaver): Promise<void> {
   const values = { text: "x".repeat(1_000_000) };
   for (let i = 0; i < 20; i++) {
@@ -331,7 +331,7 @@ async function expectRefused(run: Promise<unknown>): Promise<void> {
   expect(String(error)).toContain("Another run, or an updateState, has continued this thread since");
 }
 
-/** The saver, for a run that is held back after it has read the thread. */
+/** A saver whose run is held back after it has read the thread. */
 function holdingBack(saver: WaymarkSaver, hasRead: () => void, until: Promise<void>): WaymarkSaver {
   return new Proxy(saver, {
     get(target, name) {
@@ -352,7 +352,7 @@ function pick(values: Readonly<Record<string, unknown>>, keys: readonly string[]
   return Object.fromEntries(keys.map((key) => [key, values[key]]));
 }
 
-/** What the thread's history shows. */
+/** The thread's history as a list of logs. */
 async function statesOn(saver: WaymarkSaver) {
   const states = await collect(compiled(saver).getStateHistory(threadOf("t")));
   return states.map(({ config, values, next }) => ({ config, values, next }));

@@ -10,7 +10,7 @@ const Log = Annotation.Root({
 });
 const node = (name: string) => () => ({ log: [name] });
 
-/** A node waits until all others are done. */
+/** A node that waits until all others are done. */
 const deferring = (checkpointer: BaseCheckpointSaver) =>
   new StateGraph(Log)
     .addNode("first", node("first"))
@@ -21,7 +21,7 @@ const deferring = (checkpointer: BaseCheckpointSaver) =>
     .addEdge("first", "last")
     .compile({ checkpointer });
 
-/** The same, for a node that waits for three. */
+/** The same for a node that waits for three others. */
 const joining = (checkpointer: BaseCheckpointSaver) =>
   new StateGraph(Log)
     .addNode("a", node("a"))
@@ -36,7 +36,7 @@ const joining = (checkpointer: BaseCheckpointSaver) =>
     .addEdge(["a", "b", "c"], "last")
     .compile({ checkpointer });
 
-describe("a thread whose graph defers a node is running until the end, and then completed", () => {
+describe("a thread whose graph defers a node is running until the end, then completed", () => {
   it.each([
     { what: "an edge", compiled: deferring, steps: 5 },
     { what: "an edge from three nodes", compiled: joining, steps: 6 },

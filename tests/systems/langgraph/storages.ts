@@ -1,4 +1,4 @@
-// Where the tests of the saver keep threads: every storage, and savers on it.
+// The places of the saver's tests: every storage, and savers on it.
 import { onTestFinished } from "vitest";
 import type { StorageAdapter } from "waymark/adapter";
 import { openStorage } from "waymark/adapters";
@@ -13,13 +13,13 @@ export type StorageKind = "memory" | "json-file" | "task-file" | "sqlite" | "pos
 /** A place for threads. */
 export interface Place {
   readonly kind: StorageKind;
-  /** Another adapter each time, as another process has it; of memory the same one. */
+  /** A new adapter each time, as another process would have it; for memory the same one. */
   readonly open: () => StorageAdapter;
-  /** For another process. */
+  /** A URL for another process. */
   readonly url: string;
-  /** Of files and SQLite. */
+  /** For files and SQLite. */
   readonly folder: string;
-  /** Of PostgreSQL. */
+  /** For PostgreSQL. */
   readonly schema?: { readonly url: string; readonly schema: string };
 }
 
@@ -54,7 +54,7 @@ function urlOf(kind: Exclude<StorageKind, "memory">, { folder, schema }: Pick<Pl
 
 export type SaverOptions = Omit<WaymarkSaverOptions, "storage">;
 
-/** A saver with nothing in its memory, and what it has logged. */
+/** A saver with an empty memory, and its log. */
 export function saverOn(
   place: Place,
   options: SaverOptions = {},

@@ -25,7 +25,7 @@ import { follow } from "../../unit/codec/follow.js";
 
 const serde = new DefaultSerializer();
 
-/** As it comes back from a storage, also after a reading that a saver has in its memory. */
+/** A value as it comes back from a storage, and again from the saver's memory. */
 async function roundTrip(value: unknown) {
   const written = await serializedValue(serde, value, "c");
   const stored = structuredClone(storedValue(written));
@@ -33,7 +33,7 @@ async function roundTrip(value: unknown) {
   return { stored, loaded: await loadedValue(serde, serializedFrom(stored)) };
 }
 
-it("any value comes back as it was, data that looks like a tag or like a record of LangChain's too", async () => {
+it("any value comes back unchanged, even data that looks like a tag or a record of LangChain", async () => {
   const seen = { json: 0, tagged: 0 };
   await fc.assert(
     fc.asyncProperty(fc.oneof(valuesOf(leaf), plain), async (value) => {
@@ -74,7 +74,7 @@ it("messages come back as messages, with any value in them", async () => {
   );
 });
 
-it("it is a TypeError that names the channel and the path, wherever in the value it stands", async () => {
+it("a value that can't be stored is a TypeError that names the channel and the path", async () => {
   let refused = 0;
   const any = valuesOf(fc.oneof({ arbitrary: leaf, weight: 6 }, { arbitrary: refusable, weight: 1 }));
   await fc.assert(
@@ -105,7 +105,7 @@ it("each class of message is read as LangGraph's serializer reads it", async () 
     new HumanMessage("text"),
     new HumanMessage({ ...more, content: [{ type: "image_url", image_url: { url: "data:" } }] }),
     new SystemMessage({ ...more, content: "text" }),
-    // Its type has it only for a model of a known structure.
+    // The type has this property only for a model of known structure.
     Reflect.construct(AIMessage, [{ ...more, content: "text", usage_metadata, tool_calls: [] }]),
     new AIMessage({ content: "text", tool_calls, invalid_tool_calls }),
     new AIMessage({ ...more, content: "", additional_kwargs: { lc: 2 } }),

@@ -24,7 +24,7 @@ const { deltaChannelHistoryTests, specTest } = await import("@langchain/langgrap
 /**
  * Runs the suite on a storage.
  *
- * @param newStorage - A storage with nothing in it, and how to be rid of it.
+ * @param newStorage - Returns an empty storage, and a function to remove it.
  */
 export function registerSuite(
   name: string,
@@ -45,11 +45,11 @@ export function registerSuite(
       await removals.get(saver)?.();
     },
   };
-  // The reporter prints the counts of suites that are named so.
+  // The reporter prints the counts of suites with this name.
   describe(`LangGraph's suite on ${name}`, () => {
     specTest(initializer);
     deltaChannelHistoryTests(initializer);
-    // biome-ignore lint/correctness/noEmptyPattern: vitest looks at the pattern.
+    // biome-ignore lint/correctness/noEmptyPattern: vitest checks that the argument is a pattern.
     afterAll(({}, suite) => {
       const modes = testsIn(suite).map(({ mode }) => mode);
       expect(modes).toHaveLength(TESTS);
@@ -58,7 +58,7 @@ export function registerSuite(
   });
 }
 
-/** Of version 1.1 of the suite. */
+/** Version 1.1 of the suite needs this. */
 const TESTS = 726;
 
 function testsIn(suite: Readonly<RunnerTestSuite>): readonly RunnerTestCase[] {

@@ -16,7 +16,7 @@ const State = Annotation.Root({
 const DAY_MS = 86_400_000;
 const NOW_MS = Date.UTC(2026, 10, 25);
 
-/** It asks, fails or ends, as it is told to. */
+/** Asks, fails or ends, as its input says. */
 const graphOn = (checkpointer: BaseCheckpointSaver) =>
   new StateGraph(State)
     .addNode("begin", ({ say }) => ({ log: [`begun ${say}`] }))
@@ -29,7 +29,7 @@ const graphOn = (checkpointer: BaseCheckpointSaver) =>
     .addEdge("end", END)
     .compile({ checkpointer });
 
-/** Two nodes of one step ask; the graph is a subgraph of another one. */
+/** Two nodes of one step ask. The graph is a subgraph of another one. */
 const nestedOn = (checkpointer: BaseCheckpointSaver) => {
   const asking = new StateGraph(State)
     .addNode("left", () => ({ log: [String(interrupt("left?"))] }))
@@ -54,7 +54,7 @@ async function turn(saver: BaseCheckpointSaver, thread: string, say: string) {
 /** Registers the tests of finding, deleting and copying threads. */
 export function registerThreads(kinds: readonly StorageKind[]): void {
   describe.each(kinds)("the threads on %s", (kind) => {
-    it("are found with their status, stage, counts, and what they ask, without reading a state", async () => {
+    it("are found with their status, stage, counts and questions, without reading a state", async () => {
       const place = await newPlace(kind);
       const saver = saverOn(place);
       await turn(saver, "done", "end");
@@ -78,12 +78,12 @@ export function registerThreads(kinds: readonly StorageKind[]): void {
         expect(bytes, id).toBe(await bytesOf(place, id));
         expect(writtenAt, id).toBe(await lastOf(place, id));
       }
-      // The questions alone.
+      // Only the questions are read.
       expect(reads.filter((taskId) => taskId.includes("/c/"))).toEqual([]);
       expect(reads).toHaveLength(2);
     });
 
-    it("are no longer paused or failed once a run has gone on", async () => {
+    it("are no longer paused or failed once a run has continued", async () => {
       const saver = saverOn(await newPlace(kind));
       await turn(saver, "t", "ask");
       await graphOn(saver).invoke(new Command({ resume: "yes" }), threadOf("t"));
@@ -96,7 +96,7 @@ export function registerThreads(kinds: readonly StorageKind[]): void {
       ]);
     });
 
-    it("have the same statuses where the records of writes are of an older version", async () => {
+    it("have the same statuses if the records of writes are of an older version", async () => {
       const place = await newPlace(kind);
       const saver = saverOn(place);
       for (const say of ["ask", "fail", "end"]) await turn(saver, say, say);
@@ -110,7 +110,7 @@ export function registerThreads(kinds: readonly StorageKind[]): void {
       );
     });
 
-    it("are filtered by prefix, status and the time of the last write, the most recent first", async () => {
+    it("are filtered by prefix, status and the time of the last write, most recent first", async () => {
       const place = await newPlace(kind);
       let nowMs = NOW_MS;
       const saver = saverOn(place, { clock: () => nowMs });
@@ -138,7 +138,7 @@ export function registerThreads(kinds: readonly StorageKind[]): void {
       expect(await idsOf({ idleSince: new Date(NOW_MS + 2 * DAY_MS) })).toEqual(["team/a", "team/b"]);
       expect(await idsOf({ idleSince: new Date(NOW_MS + 2 * DAY_MS + 1), prefix: "team%" })).toEqual(["team%"]);
 
-      // An answer is a write.
+      // An answer is a write, too.
       await graphOn(saver).invoke(new Command({ resume: "yes" }), threadOf("team/b"));
       expect(await idsOf({ limit: 1 })).toEqual(["team/b"]);
     });
@@ -209,7 +209,7 @@ export function registerThreads(kinds: readonly StorageKind[]): void {
       expect(await saver.threads()).toEqual([]);
     });
 
-    it("stay deleted though a subgraph of the run begins after the deletion", async () => {
+    it("stay deleted even if a subgraph of the run begins after the deletion", async () => {
       const saver = saverOn(await newPlace(kind));
       const asking = new StateGraph(State)
         .addNode("ask", () => ({ log: [String(interrupt("Approve?"))] }))
@@ -217,7 +217,7 @@ export function registerThreads(kinds: readonly StorageKind[]): void {
         .compile();
       const graph = new StateGraph(State)
         .addNode("begin", async () => {
-          // It may be under way: then the run would begin the thread after the deletion.
+          // The run may be under way. Otherwise it would begin the thread after the deletion.
           while ((await saver.getTuple(threadOf("t"))) === undefined) await nextTurn();
           await saver.deleteThread("t");
           return { log: ["deleted"] };
@@ -230,7 +230,7 @@ export function registerThreads(kinds: readonly StorageKind[]): void {
       expect(await saver.threads()).toEqual([]);
     });
 
-    it("are running once they are answered, though the node that asked was cut off", async () => {
+    it("are running once they are answered, even if the node that asked was cut off", async () => {
       const saver = saverOn(await newPlace(kind));
       const cutOff = new AbortController();
       const graph = new StateGraph(State)
@@ -250,7 +250,7 @@ export function registerThreads(kinds: readonly StorageKind[]): void {
       expect(await saver.threads()).toMatchObject([{ status: "running", asks: [] }]);
     });
 
-    it("are deleted in batches, all of them", async () => {
+    it("are all deleted, in batches", async () => {
       const place = await newPlace(kind);
       const manager = new CheckpointManager({ storage: place.open() });
       const ids = Array.from({ length: 205 }, (_, i) => `t${i}`);
@@ -262,7 +262,7 @@ export function registerThreads(kinds: readonly StorageKind[]): void {
       expect(await saver.threads()).toEqual([]);
     });
 
-    it("are copied with all they have, and each goes on by itself", async () => {
+    it("are copied with everything they have, and original and copy continue separately", async () => {
       const place = await newPlace(kind);
       const saver = saverOn(place);
       await turn(saver, "t", "end");
@@ -290,7 +290,7 @@ export function registerThreads(kinds: readonly StorageKind[]): void {
       expect((await graphOn(saver).getState(threadOf(copy))).values["log"]).toHaveLength(4);
     });
 
-    it("are copied with the subgraphs that wait", async () => {
+    it("are copied with their waiting subgraphs", async () => {
       const place = await newPlace(kind);
       const saver = saverOn(place);
       await nestedOn(saver).invoke({ say: "" }, threadOf("t"));
@@ -305,7 +305,7 @@ export function registerThreads(kinds: readonly StorageKind[]): void {
       expect((await nestedOn(saver).getState(threadOf("t"))).tasks[0]?.interrupts).toHaveLength(2);
     });
 
-    it("are copied up to a checkpoint with what a subgraph's own history had then", async () => {
+    it("are copied up to a checkpoint, with a subgraph's own history up to then", async () => {
       const place = await newPlace(kind);
       const saver = saverOn(place);
       const counting = new StateGraph(State)
@@ -327,7 +327,7 @@ export function registerThreads(kinds: readonly StorageKind[]): void {
       expect((await graph.invoke({ say: "three" }, threadOf("t")))["log"]).toEqual(["call 1", "call 2", "call 3"]);
     });
 
-    it("aren't copied up to a checkpoint that has lost values by pruning", async () => {
+    it("aren't copied up to a checkpoint that lost values by pruning", async () => {
       const place = await newPlace(kind);
       const saver = saverOn(place);
       for (const say of ["one", "two", "end"]) await turn(saver, "t", say);
@@ -344,7 +344,7 @@ export function registerThreads(kinds: readonly StorageKind[]): void {
       expect(await saver.threads()).toMatchObject([{ id: "t" }]);
     });
 
-    it("are found, copied and answered where they are encrypted", async () => {
+    it("are found, copied and answered if they are encrypted", async () => {
       const place = await newPlace(kind);
       const transforms = [encrypt({ keys: { one: Buffer.alloc(32, 1) }, current: "one" })];
       const saver = saverOn(place, { transforms });
@@ -382,7 +382,7 @@ export function registerThreads(kinds: readonly StorageKind[]): void {
       expect(taskIds.filter((taskId) => taskId?.startsWith(threadPrefix("u")))).toEqual([]);
     });
 
-    it("aren't copied onto a thread that is there, nor if there is nothing to copy", async () => {
+    it("aren't copied onto an existing thread, nor if there is nothing to copy", async () => {
       const saver = saverOn(await newPlace(kind));
       await turn(saver, "t", "ask");
       await turn(saver, "u", "end");
@@ -438,7 +438,7 @@ function readsOf(storage: StorageAdapter): readonly string[] {
   return reads;
 }
 
-/** Calls once, before anything of the thread is removed. */
+/** Calls a function once, before anything of the thread is removed. */
 function onceBeforeRemoval(storage: StorageAdapter, threadId: string, call: () => Promise<unknown>): void {
   let isCalled = false;
   const meet = async (taskId: string) => {
@@ -461,7 +461,7 @@ function onceBeforeRemoval(storage: StorageAdapter, threadId: string, call: () =
   };
 }
 
-/** As the records of writes were before their summaries said whose they are. */
+/** Turns records of writes into older ones, whose summaries don't name their LangGraph task. */
 async function forgetAuthors(place: Place): Promise<void> {
   const storage = place.open();
   const tasks = await collect(storage.tasks({ prefix: "langgraph/", order: "taskId" }));

@@ -9,7 +9,7 @@ import { newPlace, type Place, saverOn, threadOf } from "./storages.js";
 const PROGRAM = fileURLToPath(new URL("../../fixtures/langgraph/turn.mjs", import.meta.url));
 
 it.each(["json-file", "task-file", "sqlite", "postgres"] as const)(
-  "on %s, of two processes that go on from one checkpoint, the second is refused",
+  "on %s, of two processes that continue from one checkpoint, the second is refused",
   async (kind) => {
     const place = await newPlace(kind);
     const begun = await start(place, "nobody");
@@ -27,7 +27,7 @@ it.each(["json-file", "task-file", "sqlite", "postgres"] as const)(
       },
     });
     expect(await collect(saverOn(place).list(threadOf("t")))).toEqual(stored);
-    // The next one goes on from the first.
+    // The next run continues from the first one's checkpoint.
     const next = await start(place, "next");
     expect(await next.goOn()).toEqual({ log: [...logOf("nobody"), ...logOf("first"), ...logOf("next")] });
   },

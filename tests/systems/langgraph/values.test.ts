@@ -7,14 +7,14 @@ import { deferred } from "../../support/deferred.js";
 import { collect } from "../../support/postgres.js";
 import { newPlace, saverOn, threadOf } from "./storages.js";
 
-/** A list that the order of its parts shows in: rebuilt from the writes of the thread's checkpoints, or not. */
+/** A channel whose value shows the order of its writes: rebuilt from the writes of the thread's checkpoints, or not. */
 const list = { reducer: (log: string[], more: string[]) => [...log, ...more], default: () => [] };
 const Log = Annotation.Root({
   log: Annotation<string[]>(list),
   delta: () => new DeltaChannel<string[], string[]>((log, writes) => [...log, ...writes.flat()]),
 });
 
-/** Each ends after the one behind it, so that the last one's writes are stored first. Then a person is asked. */
+/** Each node ends after the one behind it, so that the last one's writes are stored first. Then a person is asked. */
 function inReverse(checkpointer: BaseCheckpointSaver) {
   const names = ["a", "b", "c", "d"];
   const ends = new Map(names.map((name) => [name, deferred()]));
@@ -33,7 +33,7 @@ function inReverse(checkpointer: BaseCheckpointSaver) {
     .compile({ checkpointer });
 }
 
-/** The same by sends. */
+/** The same with sends. */
 function sendsInReverse(checkpointer: BaseCheckpointSaver, count: number) {
   const ends = Array.from({ length: count }, () => deferred());
   return new StateGraph(Log)
@@ -118,7 +118,7 @@ describe.each(["memory", "sqlite"] as const)("on %s", (kind) => {
     });
   });
 
-  it("values and writes are stored as they were when they were given", async () => {
+  it("values and writes are stored as they were at the time of the call", async () => {
     const saver = saverOn(await newPlace(kind));
     const given = () => ({ bytes: Uint8Array.of(1, 2), list: ["as it was"] });
     const values = given();
@@ -130,7 +130,7 @@ describe.each(["memory", "sqlite"] as const)("on %s", (kind) => {
     const versions = { bytes: 1, list: 1 };
     const checkpoint = { ...emptyCheckpoint(), channel_values: values, channel_versions: versions };
 
-    // The copy's values are nowhere else.
+    // No other record has the copy's values.
     for (const [source, newVersions] of [
       ["loop", versions],
       ["fork", {}],
@@ -158,7 +158,7 @@ describe.each(["memory", "sqlite"] as const)("on %s", (kind) => {
     }
   });
 
-  it("what was given back is the caller's own, from memory and from the storage", async () => {
+  it("a returned value belongs to the caller, whether from memory or from the storage", async () => {
     const place = await newPlace(kind);
     const saver = saverOn(place);
     const values = { list: [{ deep: "as it was" }], bytes: Uint8Array.of(1, 2) };
@@ -182,7 +182,7 @@ describe.each(["memory", "sqlite"] as const)("on %s", (kind) => {
     }
   });
 
-  it("what another saver has stored, or deleted, since is seen", async () => {
+  it("changes and deletions by another saver are seen", async () => {
     const place = await newPlace(kind);
     const [saver, other] = [saverOn(place), saverOn(place)];
     const metadata = { source: "update", step: 1, parents: {} } as const;
@@ -206,7 +206,7 @@ describe.each(["memory", "sqlite"] as const)("on %s", (kind) => {
     expect(await name()).toBe("third");
   });
 
-  it("the newest checkpoint is the one that was put last, and a list has the highest id first", async () => {
+  it("the newest checkpoint is the one that was put last, and a list gives the highest id first", async () => {
     const place = await newPlace(kind);
     const saver = saverOn(place);
     const [lower, low, high] = [uuid6(0), uuid6(0), uuid6(0)];
@@ -237,7 +237,7 @@ describe.each(["memory", "sqlite"] as const)("on %s", (kind) => {
     expect(new Set(branches.map(({ checkpoint }) => checkpoint.channel_versions["log"])).size).toBe(3);
   });
 
-  it("of a task's writes the first count, and of LangGraph's own channels the last", async () => {
+  it("a task's first writes count, and of LangGraph's own channels the last", async () => {
     const place = await newPlace(kind);
     const saver = saverOn(place);
     const config = await saver.put(threadOf("t"), emptyCheckpoint(), { source: "loop", step: 0, parents: {} }, {});
@@ -263,7 +263,7 @@ describe.each(["memory", "sqlite"] as const)("on %s", (kind) => {
     }
   });
 
-  it("writes are stored in the order in which they were given, though the first take longer to encode", async () => {
+  it("writes are stored in call order, even if the first take longer to encode", async () => {
     const isEncoded = deferred();
     const slow = {
       name: "slow",
@@ -284,7 +284,7 @@ describe.each(["memory", "sqlite"] as const)("on %s", (kind) => {
     expect((await saver.getTuple(threadOf("t")))?.pendingWrites).toEqual([["task", INTERRUPT, "second"]]);
   });
 
-  it("a checkpoint that is put again is stored once, and refused if it has other values", async () => {
+  it("a repeated put stores the checkpoint once, and is refused if it has other values", async () => {
     const saver = saverOn(await newPlace(kind));
     const { id, ...rest } = emptyCheckpoint();
     const put = (name: string) =>
@@ -310,7 +310,7 @@ describe.each(["memory", "sqlite"] as const)("on %s", (kind) => {
     await saver.deleteThread("t");
     expect(await graph.invoke({ log: ["new"] }, config)).toMatchObject({ log: ["new", "a", "b", "c", "d"] });
 
-    // Also if another thread has the same ids.
+    // The same if another thread has the same ids.
     const { id } = emptyCheckpoint();
     for (const [by, name] of [
       [saver, "first"],
@@ -323,7 +323,7 @@ describe.each(["memory", "sqlite"] as const)("on %s", (kind) => {
     expect((await saver.getTuple(threadOf("t")))?.checkpoint.channel_values).toEqual({ name: "second" });
   });
 
-  it("JSON is stored as JSON.stringify writes it, whatever the channels' names and the serializer are", async () => {
+  it("JSON is stored as JSON.stringify writes it, whatever the channels' names and the serializer", async () => {
     const place = await newPlace(kind);
     const serde = {
       dumpsTyped: async (value: unknown): Promise<[string, Uint8Array]> => [
@@ -398,7 +398,7 @@ describe.each(["memory", "sqlite"] as const)("on %s", (kind) => {
       const graph = compiled(by === "new" ? saverOn(place) : first);
 
       for (const { config, values, next } of await collect(graph.getStateHistory(threadOf("t")))) {
-        // Where this turn's nodes begin.
+        // The checkpoint where this turn's nodes begin.
         if (next.length === 0 || next[0] === START) continue;
         expect(values).toMatchObject({ kept: INPUT.kept, bytes: INPUT.bytes });
 

@@ -68,7 +68,7 @@ describe("CheckpointRepository", () => {
     expect((await stat(repository.checkpointDir)).mode & 0o777).toBe(0o700);
   });
 
-  it("AC2, TestLoadCheckpoint: loads a feature's checkpoint as it was saved", async () => {
+  it("AC2, TestLoadCheckpoint: loads a feature's checkpoint unchanged", async () => {
     const { base, repository } = await newRepository();
     await repository.save(SPEC_CHECKPOINT);
 
@@ -76,7 +76,7 @@ describe("CheckpointRepository", () => {
     expect(await new CheckpointRepository(base, { clock }).load("F01")).toEqual(SPEC_CHECKPOINT);
   });
 
-  it("TestLoadNonExistent: a missing checkpoint is CHECKPOINT_NOT_FOUND, and nothing is made", async () => {
+  it("TestLoadNonExistent: a missing checkpoint is CHECKPOINT_NOT_FOUND, and nothing is created", async () => {
     const { base, repository } = await newRepository();
 
     const error = await repository.load("F01").catch((thrown: unknown) => thrown);
@@ -116,7 +116,7 @@ describe("CheckpointRepository", () => {
     expect(await visibleIn(repository.checkpointDir)).toEqual([]);
   });
 
-  it("TestListCheckpoints: lists features by id, damaged ones too, and no other files", async () => {
+  it("TestListCheckpoints: lists features by id, including damaged ones, and no other files", async () => {
     const { repository, put } = await newRepository();
     expect(await repository.list()).toEqual([]);
     for (const featureId of ["F03", "F01", "F02"]) await repository.save({ ...SPEC_CHECKPOINT, featureId });
@@ -128,7 +128,7 @@ describe("CheckpointRepository", () => {
     expect(await repository.list()).toEqual(["F01", "F02", "F03", "F04"]);
   });
 
-  it("keeps what runOneshot noted beyond the spec's schema", async () => {
+  it("keeps runOneshot's notes beyond the spec's schema", async () => {
     const { repository, onDisk } = await newRepository();
     const waymark = {
       plan: "plan.yaml",
@@ -190,7 +190,7 @@ describe("a file of the spec's own program", () => {
       expect(Array.isArray(ofSpec[key])).toBe(Array.isArray(value));
       expect(typeof ofSpec[key]).toBe(typeof value);
     }
-    // Go's time.Time takes RFC 3339 alone.
+    // Go's time.Time accepts only RFC 3339.
     const rfc3339 = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$/;
     expect(ofSpec.start_time).toMatch(rfc3339);
     expect(ofSpec.last_update).toMatch(rfc3339);
@@ -226,14 +226,14 @@ describe("a stale checkpoint", () => {
     await expect(patient.load("F01", { maxAgeMs: DAY })).rejects.toThrow("at most 1 day are accepted");
   });
 
-  it("is not one from the near future: clocks differ", async () => {
+  it("doesn't include one from the near future, because clocks differ", async () => {
     const { repository } = await newRepository();
     await repository.save(old(-1));
 
     expect(await repository.load("F01", { maxAgeMs: 0 })).toEqual(old(-1));
   });
 
-  it("may be one from the far future: its age is unknown", async () => {
+  it("includes one from the far future, because its age is unknown", async () => {
     const { repository } = await newRepository();
     await repository.save(old(-9));
 
@@ -284,7 +284,7 @@ describe("a corrupt checkpoint", () => {
     expect(await repository.list()).toEqual([]);
   });
 
-  it("is one of ours that was changed", async () => {
+  it("includes one of ours that was changed", async () => {
     const { repository, path, put } = await newRepository();
     await repository.save(SPEC_CHECKPOINT);
     const text = await readFile(path, "utf8");
@@ -394,8 +394,8 @@ describe("the disk", () => {
     }
   });
 
-  // Not by permissions: tests also run as root.
-  it("where the folder can't be made: an error, and nothing is made elsewhere", async () => {
+  // Permissions wouldn't do, because tests also run as root.
+  it("if the folder can't be made: an error, and nothing is created elsewhere", async () => {
     const { base, repository } = await newRepository();
     const nowhere = join(await tempFolder(), "nowhere");
     await symlink(nowhere, join(base, ".sdp"));

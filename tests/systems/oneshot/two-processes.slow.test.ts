@@ -2,12 +2,12 @@
 import { describe, expect, it } from "vitest";
 import { outcomeOf, Project, workstream } from "../../runners/oneshot/project.js";
 
-/** The pid of the first workstream that says one. */
+/** The pid of the first workstream that prints one. */
 const PID = /"line":"pid (\d+)"/;
 const plan = { workstreams: [workstream("a"), workstream("b", 'echo "pid $$"; exec sleep 1000'), workstream("c")] };
 
 describe("two processes", () => {
-  it("run one feature: the second is refused, whatever it asks for, and the first goes on", async () => {
+  it("run one feature: the second is refused, whatever it asks for, and the first continues", async () => {
     const project = await Project.create();
     const pass = await project.gate("go");
     const waits = { workstreams: [workstream("a", 'echo "pid $$"; read go < go')] };
@@ -25,7 +25,7 @@ describe("two processes", () => {
     expect(await project.log()).toEqual(["a"]);
   });
 
-  it("that resume one feature at once: one does", async () => {
+  it("that resume one feature at once: only one does", async () => {
     const project = await Project.create();
     const killed = project.spawn(plan);
     await killed.output.until(PID);

@@ -28,7 +28,7 @@ describe("metadata", () => {
     plain: { list: [1, "two", null, false], ["__proto__"]: { kept: true } },
   };
 
-  it("comes back as it was, Dates and Maps too; the spec's program reads what JSON.stringify makes of it", async () => {
+  it("comes back unchanged, including Dates and Maps; the spec's program reads the result of JSON.stringify", async () => {
     const { options, files } = await paiFolder();
     const result = await createCheckpoint("build", 4, "t", CRITERIA, rich, options);
     const loaded = await loadCheckpoint(result.ok ? result.checkpointId : "", options);
@@ -143,7 +143,7 @@ describe("options", () => {
     await call({ ...options, checkpointDir: "/x", verbose: true } as CheckpointOptions);
     const warnings = logger.lines.filter(({ level }) => level === "warn");
     expect(warnings).toMatchObject([
-      { message: expect.stringContaining("Ignored: there is no option checkpointDir, verbose. Known: checkpointsDir") },
+      { message: expect.stringContaining("Ignored: unknown option checkpointDir, verbose. Known: checkpointsDir") },
     ]);
   });
 
@@ -153,12 +153,12 @@ describe("options", () => {
     expect(await detectIncompleteCheckpoint({ ...options, completed: true } as CheckpointOptions)).not.toBeNull();
     expect(await listCheckpoints({ ...options, withEarlier: true } as CheckpointOptions)).toHaveLength(1);
     expect(logger.lines.map(({ message }) => message)).toEqual([
-      expect.stringContaining("no option completed"),
-      expect.stringContaining("no option withEarlier"),
+      expect.stringContaining("unknown option completed"),
+      expect.stringContaining("unknown option withEarlier"),
     ]);
   });
 
-  it("of listCheckpoints may come as a filter and options, as the spec's program takes them", async () => {
+  it("of listCheckpoints may be a filter and options, as in the spec's program", async () => {
     const { options, create } = await paiFolder();
     const [a, b] = [await create(), await create()];
     await completeCheckpoint(a, options);
@@ -177,7 +177,7 @@ describe("options", () => {
     [{ sessionId: "" }, "sessionId must not be empty"],
     [{ logEvent: "events.jsonl" }, "logEvent must be a function"],
     [{ onInvalidFile: true }, "onInvalidFile must be a function"],
-  ])("that are wrong throw nowhere, and the answer or the logger says why: %j", async (wrong, message) => {
+  ])("that are wrong never throw, and the answer or the logger says why: %j", async (wrong, message) => {
     for (const [name, call] of calls) {
       const { options, logger } = await paiFolder();
       const answer = await call({ ...options, ...wrong } as CheckpointOptions);
@@ -189,7 +189,7 @@ describe("options", () => {
     }
   });
 
-  it("with a logger that is none throw nowhere", async () => {
+  it("with an invalid logger never throw", async () => {
     const { options } = await paiFolder();
     const wrong = { ...options, logger: { warn() {} } } as unknown as CheckpointOptions;
     const warned = once(process, "warning");

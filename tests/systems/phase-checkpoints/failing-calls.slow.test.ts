@@ -37,7 +37,7 @@ const writes: Record<string, (options: CheckpointOptions, id: string) => Promise
   cleanupCheckpoints: (options) => cleanupCheckpoints(30, options),
 };
 
-describe("when a file system call fails", () => {
+describe("if a file system call fails", () => {
   it.each(Object.entries(writes))(
     "%s damages neither checkpoints nor seed.json, and can be called again",
     async (name, write) => {

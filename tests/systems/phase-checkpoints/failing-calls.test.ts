@@ -11,8 +11,8 @@ vi.mock("node:fs", async (original) => {
 
 afterEach(() => arm(0));
 
-describe("when a file system call fails", () => {
-  it("says that the disk is full, and what was saved is intact", async () => {
+describe("if a file system call fails", () => {
+  it("says that the disk is full, and saved checkpoints are intact", async () => {
     const { options, create } = await paiFolder();
     const id = await create();
     arm(-1);
@@ -47,7 +47,7 @@ describe("when a file system call fails", () => {
       arm(0);
       if (found instanceof Error) expect(found).toBeInstanceOf(StorageError);
       else expect((found as unknown[]).length + invalid.length).toBe(whole.length);
-      // Too many open files is not the fault of one file.
+      // Too many open files isn't the fault of one file.
       if (starved instanceof Error) expect(starved).toMatchObject({ code: "STORAGE_FAILED", retryable: true });
       else expect(starved).toEqual(whole);
       if (calls < failing) return;

@@ -65,7 +65,7 @@ describe("a folder that the spec's program wrote", () => {
     await writeAsSpec({ createdAt: daysAgo(1), phase: "spec-earlier" });
     await create("ours", 2);
     expect(await detectIncompleteCheckpoint(options)).toMatchObject({ phase: "ours" });
-    // Without milliseconds, and in a file whose name says nothing.
+    // A time without milliseconds, in a file whose name says nothing.
     const later = `${new Date(Date.now() + 60_000).toISOString().slice(0, 19)}Z`;
     await writeAsSpec({ createdAt: later, phase: "a" }, "ckpt-a.json");
     await writeAsSpec({ createdAt: later, phase: "b" }, "ckpt-b.json");
@@ -155,12 +155,12 @@ describe("a phase's name", () => {
     for (const file of files) expect(Buffer.byteLength(file)).toBeLessThanOrEqual(255);
   });
 
-  it.each(["../../etc", "a/b", "\0"])("a timestamp never leads out of the folder either: %j", (timestamp) => {
+  it.each(["../../etc", "a/b", "\0"])("a timestamp never leads out of the folder: %j", (timestamp) => {
     expect(checkpointFilename(timestamp, "p")).toMatch(/^ckpt-[0-9A-Za-z-]*-p\.json$/);
   });
 });
 
-describe("files that are invalid", () => {
+describe("invalid files", () => {
   it("are skipped, left as they are, and reported through onInvalidFile", async () => {
     const { root, options, invalid, logger, create, files, writeAsSpec } = await paiFolder();
     const id = await create();
@@ -176,7 +176,7 @@ describe("files that are invalid", () => {
     await writeFile(at("ckpt-latin1.json"), Buffer.from([0x22, 0xe9, 0x22]));
     await mkdir(at("ckpt-folder.json"));
     await writeAsSpec({ phaseNumber: 9 }, "ckpt-phase-9.json");
-    // Another name: not a checkpoint.
+    // This name isn't a checkpoint's.
     await writeFile(at("notes.json"), "?");
     const before = await files();
 
@@ -210,7 +210,7 @@ describe("files that are invalid", () => {
 });
 
 describe("a folder that can't be used", () => {
-  it("is an error with its path in the answer, or in the log where the answer has no place for it", async () => {
+  it("is an error with its path in the answer, or in the log if the answer has no place for it", async () => {
     const { root, options, logger } = await paiFolder();
     await writeFile(join(root, "checkpoints"), "a file where the folder belongs");
     for (const dir of [options.checkpointsDir, join(options.checkpointsDir, "below")]) {
@@ -245,7 +245,7 @@ describe("a folder that can't be used", () => {
     expect(await visibleIn(root)).toEqual(["checkpoints"]);
   });
 
-  it("is not made by a read, a completion or a cleanup", async () => {
+  it("isn't created by a read, a completion or a cleanup", async () => {
     const { root, options } = await paiFolder();
     expect(await completeCheckpoint("x", options)).toMatchObject({ ok: false });
     expect(await cleanupCheckpoints(30, options)).toEqual({ deleted: 0 });

@@ -38,7 +38,7 @@ export const SEED = `${JSON.stringify(
   2,
 )}\n`;
 
-/** A folder like `~/.pai`: checkpoints and, if its text is given, a seed.json. */
+/** A folder like `~/.pai`: with checkpoints, and with a seed.json if its text is given. */
 export async function paiFolder(seed?: string) {
   const root = await tempFolder();
   const logger = recordingLogger();

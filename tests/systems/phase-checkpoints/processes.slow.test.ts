@@ -25,7 +25,7 @@ interface Start {
   readonly env?: Readonly<Record<string, string>>;
 }
 
-/** A process that calls a function of the system; what it prints, line by line. */
+/** A process that calls a function of the system, and its output line by line. */
 function start(name: string, args: readonly unknown[], { times = 1, preload, env }: Start = {}) {
   const preloading = preload === undefined ? [] : ["--import", fixture(preload)];
   const call = [fixture("phase-checkpoints/call.mjs"), name, String(times), JSON.stringify(args)];
@@ -48,7 +48,7 @@ function creation(options: CheckpointOptions, phase = "build") {
   return [phase, 4, "Refactor the login flow", CRITERIA, { text: "x".repeat(5_000) }, { checkpointsDir }];
 }
 
-/** This holds at any time, after any kill. */
+/** Holds at any time, after any kill. */
 async function assertSound(pai: Awaited<ReturnType<typeof paiFolder>>): Promise<void> {
   await listCheckpoints(pai.options);
   expect(pai.invalid).toEqual([]);
@@ -165,7 +165,7 @@ describe("a process killed with SIGKILL", () => {
   });
 
   it("in the middle of a cleanup has removed final-phase checkpoints (completed work) first", async () => {
-    // Before the commit of seed.json, and before the third of the four removals.
+    // Killed before the commit of seed.json, and before the third of the four removals.
     for (const [n, left] of [
       [1, ["A", "b", "C", "d"]],
       [4, ["b", "d"]],
@@ -184,7 +184,7 @@ describe("a process killed with SIGKILL", () => {
       await start("cleanupCheckpoints", [30, { checkpointsDir }], killed(n)).ended;
       const phases = (await listCheckpoints(pai.options)).map(({ phase }) => phase);
       expect(phases).toEqual(left);
-      // seed.json never names a checkpoint that is gone.
+      // seed.json never names a removed checkpoint.
       expect("checkpointRef" in (await pai.seed()).state).toBe(n === 1);
       await assertSound(pai);
       expect(await cleanupCheckpoints(30, pai.options)).toEqual({ deleted: left.length });

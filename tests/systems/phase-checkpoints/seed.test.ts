@@ -32,7 +32,7 @@ describe("seed.json", () => {
     expect(await readFile(seedPath, "utf8")).toBe(`${JSON.stringify(after, null, 2).replace("ID", id)}\n`);
   });
 
-  it("is not made if there is none", async () => {
+  it("isn't created if there is none", async () => {
     const { root, options, create, logger } = await paiFolder();
     await completeCheckpoint(await create(), options);
     expect(await visibleIn(root)).toEqual(["checkpoints", "checkpoints.events.jsonl"]);
@@ -124,7 +124,7 @@ describe("the default event log", () => {
 });
 
 describe("eventsDir", () => {
-  it("gets a file a day in the form of the spec's program, under the session's id", async () => {
+  it("gets a file per day in the form of the spec's program, with the session's id", async () => {
     const { root, options, create } = await paiFolder();
     const eventsDir = join(root, "events", "new");
     const id = await create("build", 4, { eventsDir });

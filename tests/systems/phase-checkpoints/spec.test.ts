@@ -48,7 +48,7 @@ describe("the spec's tests of createCheckpoint", () => {
     const { options, create, files } = await paiFolder();
     await create();
     const before = await files();
-    // More than metadata may take.
+    // More bytes than metadata may take.
     const tooMuch = { text: "x".repeat(65 * 1024 * 1024) };
     expect(await createCheckpoint("build", 4, "t", [], tooMuch, options)).toMatchObject({ ok: false });
     expect(await files()).toEqual(before);
@@ -130,7 +130,7 @@ describe("the spec's tests of listCheckpoints", () => {
     const { root, options } = await paiFolder();
     expect(await listCheckpoints(options)).toEqual([]);
     expect(await listCheckpoints({ checkpointsDir: root })).toEqual([]);
-    // Looking makes nothing.
+    // Reading creates nothing.
     expect(await visibleIn(root)).toEqual([]);
   });
 });
@@ -195,7 +195,7 @@ describe("the spec's tests of cleanupCheckpoints", () => {
     await create();
     await writeAsSpec({ createdAt: daysAgo(29.9) });
     await writeAsSpec({ createdAt: daysAgo(30.1) });
-    // 30 days unless told.
+    // The default is 30 days.
     expect(await cleanupCheckpoints(undefined, options)).toEqual({ deleted: 1 });
     expect(await listCheckpoints(options)).toHaveLength(2);
   });

@@ -14,7 +14,7 @@ import { tempFolder } from "../../support/temp-folder.js";
 
 const TASK = "P1.M1.T1.S1";
 
-/** The spec's own schema, word for word. It can't read what it has written before the dates are revived. */
+/** The spec's own schema, word for word. It can't read its own output until the dates are revived. */
 const SpecStateSchema = z.object({
   prpPath: z.string(),
   stage: z.enum([
@@ -176,7 +176,7 @@ describe("the spec's unit tests", () => {
 
   it("should validate checkpoint data with Zod", async () => {
     const manager = await open();
-    // As untyped JSON would come.
+    // As in untyped JSON.
     const wrong = { ...stateOf(), stage: "half-way" } as unknown as CheckpointExecutionState;
 
     await expect(manager.saveCheckpoint(TASK, "Wrong", wrong)).rejects.toMatchObject({
@@ -206,7 +206,7 @@ describe("the spec's unit tests", () => {
 
   it("should list all checkpoints for task", async () => {
     const manager = await open();
-    // Of one millisecond, as a rule: the order is that of the saves all the same.
+    // Usually of one millisecond; the order is that of the saves all the same.
     await Promise.all(["a", "b", "c", "d"].map((label) => manager.saveCheckpoint(TASK, label, stateOf())));
 
     expect((await manager.listCheckpoints(TASK)).map(({ label }) => label)).toEqual(["a", "b", "c", "d"]);
@@ -246,7 +246,7 @@ describe("the spec's unit tests", () => {
 
   it("should handle invalid checkpoint data (Zod validation)", async () => {
     const manager = await open();
-    // As another program could have written it.
+    // Another program could have written this.
     const state = { ...stateOf(), validationResults: "none" } as unknown as CheckpointExecutionState;
     const [id] = await writeForeign(manager, { state });
 
@@ -325,7 +325,7 @@ describe("checkpoint ids", () => {
   });
 
   it.each(["", "nothing", `${TASK}_complete`, `${TASK}_17_somewhere`, `${TASK}_x_complete`, "_17_complete"])(
-    "that are none (%j) are not found",
+    "that are invalid (%j) are not found",
     async (id) => {
       const manager = await open();
       await expect(manager.restoreCheckpoint(id)).rejects.toMatchObject({ code: "CHECKPOINT_NOT_FOUND", id });
@@ -349,7 +349,7 @@ describe("a saved checkpoint", () => {
     expect((await manager.restoreCheckpoint(plain)).error).toEqual({ message: "plain", stack: expect.any(String) });
   });
 
-  it("is restored as a value of its own each time", async () => {
+  it("is restored as a separate value each time", async () => {
     const manager = await open();
     const id = await manager.saveCheckpoint(TASK, "One", FULL);
     const first = await manager.restoreCheckpoint(id);
@@ -361,14 +361,14 @@ describe("a saved checkpoint", () => {
 
   it.each([undefined, null, 7])("has a label: %j is refused, and nothing saved", async (label) => {
     const manager = await open();
-    // As untyped code would call it.
+    // Untyped code could call it so.
     const wrong = label as unknown as string;
 
     await expect(manager.saveCheckpoint(TASK, wrong, stateOf())).rejects.toThrow(TypeError);
     expect(await manager.hasCheckpoint(TASK)).toBe(false);
   });
 
-  it("has no trace of parts that are undefined", async () => {
+  it("leaves out undefined parts", async () => {
     const manager = await open();
     const state = stateOf({
       coderResponse: undefined,
@@ -381,7 +381,7 @@ describe("a saved checkpoint", () => {
     expect(Object.keys((await manager.restoreCheckpoint(id)).state).sort()).toEqual(Object.keys(stateOf()).sort());
   });
 
-  it("is plain JSON for the spec's program, however deep what JSON has no word for", async () => {
+  it("is plain JSON for the spec's program, however deep a value is that JSON lacks", async () => {
     const manager = await open();
     const gate = { ...FULL.validationResults[0]!, exitCode: -0, command: null };
     const asked = stateOf({
@@ -420,7 +420,7 @@ describe("a file of the spec's program", () => {
   it("is read, added to, and still its own", async () => {
     const manager = await open();
     const createdAt = (seconds: number) => new Date(Date.UTC(2026, 0, 24, 13, 20, seconds));
-    // Its array is in the order of its saves, which its dates tell too.
+    // Its array is in the order of its saves, as its dates show.
     const foreign = await writeForeign(
       manager,
       { id: `${TASK}_1706102400000_pre-execution`, createdAt: createdAt(0) },
@@ -446,7 +446,7 @@ describe("a file of the spec's program", () => {
     expect((await manager.listCheckpoints(TASK)).map(({ id }) => id)).toEqual([own]);
   });
 
-  it("that was cut short is an error, and never an empty list; it is left as it is", async () => {
+  it("that was cut short is an error, never an empty list, and is left as it is", async () => {
     const manager = await open();
     await writeForeign(manager, {});
     const text = (await readFile(fileOf(manager), "utf8")).slice(0, -40);
@@ -463,7 +463,7 @@ describe("a file of the spec's program", () => {
 });
 
 describe("the configuration", () => {
-  it("can switch checkpoints off: nothing is saved, and what is there can be read", async () => {
+  it("can switch checkpoints off: nothing is saved, and existing ones can be read", async () => {
     const enabled = await open();
     const id = await enabled.saveCheckpoint(TASK, "One", FULL);
     const manager = await open({ enabled: false }, enabled.sessionPath);
@@ -479,7 +479,7 @@ describe("the configuration", () => {
     await expect(manager.saveCheckpoint(TASK, "x", stateOf())).rejects.toMatchObject({ code: "CLOSED" });
   });
 
-  it("can leave the cleaning up to its user", async () => {
+  it("can leave the cleanup to its user", async () => {
     const manager = await open({ maxCheckpoints: 2, autoCleanup: false });
     for (let n = 1; n <= 6; n++) await manager.saveCheckpoint(TASK, `${n}`, stateOf());
     const labels = async () => (await manager.listCheckpoints(TASK)).map(({ label }) => label);

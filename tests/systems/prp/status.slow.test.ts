@@ -6,7 +6,7 @@ import { blocked, countingCoder, documentOf, Session } from "../../runners/prp/s
 import { tempFolder } from "../../support/temp-folder.js";
 
 describe("the status of a session", () => {
-  it("has each task's stage, status, label, time and fix attempts, the most recent first", async () => {
+  it("has each task's stage, status, label, time and fix attempts, most recent first", async () => {
     const session = await Session.create();
     await session.write("fail-gate-2");
     await session.executor().execute(session.prpPath);
@@ -29,7 +29,7 @@ describe("the status of a session", () => {
     expect(failed).not.toHaveProperty("runner");
   });
 
-  it("tells a task that is being executed from one whose runner died, and how far its coder came", async () => {
+  it("distinguishes a running task from one whose runner died, and says how far the coder came", async () => {
     const session = await Session.create();
     await session.write("block", "code");
     const run = session.spawn({ autoSaveIntervalMs: 5, killAtLabel: "The coder so far" });
@@ -60,7 +60,7 @@ describe("the status of a session", () => {
     expect(paused).not.toHaveProperty("runner");
   });
 
-  it("sees the executions of this process too", async () => {
+  it("includes the executions of this process", async () => {
     const session = await Session.create();
     const seen: unknown[] = [];
     const coder = async () => {
@@ -72,7 +72,7 @@ describe("the status of a session", () => {
     expect(seen).toEqual(["alive"]);
   });
 
-  it("is empty when there is no session, and makes nothing", async () => {
+  it("is empty if there is no session, and creates nothing", async () => {
     const folder = await tempFolder();
 
     expect(await prpStatus(join(folder, "none"))).toEqual({ tasks: [], damaged: [] });
@@ -80,7 +80,7 @@ describe("the status of a session", () => {
     await expect(prpStatus("")).rejects.toThrow(RangeError);
   });
 
-  it("shows what another program wrote, and no runner: nobody knows whether that program runs", async () => {
+  it("shows another program's checkpoints without a runner, because nobody knows whether it runs", async () => {
     const session = await Session.create();
     const folder = join(session.path, "artifacts", "P1");
     await mkdir(folder, { recursive: true });
@@ -107,7 +107,7 @@ describe("the status of a session", () => {
     expect(task).not.toHaveProperty("runner");
   });
 
-  it("says what is damaged, once, and goes on with the rest", async () => {
+  it("reports damage once, and continues with the rest", async () => {
     const session = await Session.create();
     const executor = session.executor({ coder: countingCoder() });
     for (const taskId of ["half", "lost", "whole"]) await executor.execute(documentOf("true"), { taskId });
@@ -128,7 +128,7 @@ describe("the status of a session", () => {
     }
   });
 
-  it("says what the schema refuses, and goes on with the rest", async () => {
+  it("reports what the schema refuses, and continues with the rest", async () => {
     const session = await Session.create();
     await session.executor({ coder: countingCoder() }).execute(documentOf("true"));
     const folder = join(session.path, "artifacts", "odd");
@@ -145,14 +145,14 @@ describe("the status of a session", () => {
     expect(damaged).toMatchObject([{ taskId: "odd", reason: expect.stringContaining("schema") }]);
   });
 
-  it("is an error when the session is a file", async () => {
+  it("is an error if the session is a file", async () => {
     const folder = await tempFolder();
     await writeFile(join(folder, "file"), "");
 
     await expect(prpStatus(join(folder, "file"))).rejects.toMatchObject({ code: "STORAGE_FAILED" });
   });
 
-  it("counts what PrpCheckpointManager saved as well", async () => {
+  it("also counts checkpoints of PrpCheckpointManager", async () => {
     const session = await Session.create();
     await using manager = new PrpCheckpointManager(session.path);
     const state = { prpPath: "", stage: "failed" as const, validationResults: [], timestamp: new Date() };

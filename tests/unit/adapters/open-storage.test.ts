@@ -43,11 +43,11 @@ describe("openStorage", () => {
     expect(openStorage(`files:~/nowhere-${process.pid}`).name).toBe("json-file");
   });
 
-  it("keeps the password of a URL without a scheme to itself", () => {
+  it("doesn't show the password of a URL without a scheme", () => {
     expect(() => openStorage("//app:secret@host/db")).toThrow(/"\/\/…@host\/db" is no storage URL/);
   });
 
-  it("keeps the password of a URL that it doesn't know to itself", async () => {
+  it("doesn't show the password of an unknown URL", async () => {
     const opening = () => openStorage("mysql://user:secret@host/db");
     expect(opening).toThrow(/No storage has the scheme "mysql"/);
     expect(opening).toThrow(UnsupportedOperationError);
@@ -84,7 +84,7 @@ describe("openStorage", () => {
   });
 
   it.each(["checkpoints.db", "sqlite:", "", "sqlite://data/x.db", "C:\\store"])(
-    "refuses %j with what to write",
+    "refuses %j and says what to write instead",
     (url) => {
       expect(() => openStorage(url)).toThrow(TypeError);
       expect(() => openStorage(url)).toThrow(/Write /);

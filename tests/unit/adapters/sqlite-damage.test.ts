@@ -24,7 +24,7 @@ function alter(path: string, ...statements: string[]): void {
   database.close();
 }
 
-/** The numbers of a table's or index's pages: of their leaves, their overflow pages, or all. */
+/** The page numbers of a table or index: of its leaves, its overflow pages, or all. */
 function pagesOf(path: string, name: string, kind?: "leaf" | "overflow"): number[] {
   const database = new Database(path);
   const pages = database
@@ -45,10 +45,10 @@ function spoil(path: string, pages: readonly number[], bytes = 4096): void {
 }
 
 describe("payloads", () => {
-  it("are not looked at by lists, tasks, status changes and conditions", async () => {
+  it("are not read by lists, tasks, status changes and conditions", async () => {
     const path = await closedStore(3);
     const adapter = openAdapter({ path });
-    // Prepared before, the statement would fail now; prepared after, it couldn't be.
+    // If it was prepared before, the statement would fail now; afterwards it couldn't be prepared.
     await listed(adapter);
     alter(path, "DROP TABLE waymark_payloads");
     expect(await listed(adapter)).toEqual(["c3", "c2", "c1"]);
@@ -77,14 +77,14 @@ describe("payloads", () => {
     });
   });
 
-  it("that are gone, or of another size, make their checkpoint corrupt and harm no other", async () => {
+  it("that are gone or of another size make their checkpoint corrupt, and harm no other", async () => {
     const path = await closedStore(3);
     alter(
       path,
       "DELETE FROM waymark_payloads WHERE number = 1",
       "UPDATE waymark_payloads SET body = body || 'é' WHERE number = 2",
       "UPDATE waymark_payloads SET body = x'00' WHERE number = 3",
-      // The newest of all, whose number might be given again.
+      // The newest of all, so that its number might be used again.
       "DELETE FROM waymark_payloads WHERE number = 4",
     );
     const adapter = openAdapter({ path });
@@ -98,9 +98,9 @@ describe("payloads", () => {
   });
 });
 
-describe("a row that makes sense, but isn't the one that was stored", () => {
+describe("a changed row that still makes sense", () => {
   it.each(["created_at = '2020-01-01T00:00:00.000Z'", "label = 'another'", "metadata = '{}'"])(
-    "is reported by lists too, which nobody else could check: %s",
+    "is reported by lists too: %s",
     async (change) => {
       const path = await closedStore(3);
       alter(path, `UPDATE waymark_checkpoints SET ${change} WHERE task_id = 't' AND sequence = 3`);
@@ -115,7 +115,7 @@ describe("a row that makes sense, but isn't the one that was stored", () => {
     },
   );
 
-  it("isn't sealed anew by another status or payload, which would make it look whole", async () => {
+  it("isn't sealed again by a new status or payload, which would make it look intact", async () => {
     const path = await closedStore(3);
     alter(path, "UPDATE waymark_checkpoints SET label = 'another' WHERE task_id = 't' AND sequence = 3");
     const adapter = openAdapter({ path });
@@ -152,7 +152,7 @@ describe("a row that makes no sense", () => {
     await expect(adapter.setStatus("t", "c2", { status: "completed" })).rejects.toThrow(CheckpointCorruptError);
   });
 
-  it("gives way to the newest readable one where it is a task's newest", async () => {
+  it("is replaced by the newest readable one in a list of tasks", async () => {
     const path = await closedStore(4);
     alter(path, "UPDATE waymark_checkpoints SET metadata = '{', status = 'completed' WHERE sequence > 2");
     const adapter = openAdapter({ path });
@@ -194,13 +194,13 @@ describe("damaged pages", () => {
     await expect(idsOf(openAdapter({ path }).read({ taskId: "t", order: "newest" }))).rejects.toThrow(/out of order/);
   });
 
-  it("that are missing, since the file was cut short, are a typed error", async () => {
+  it("that are missing from a file that was cut short are a typed error", async () => {
     const path = await closedStore(300);
     truncateSync(path, 4096 * 3);
     await expect(listed(openAdapter({ path }))).rejects.toThrow(CheckpointCorruptError);
   });
 
-  it("make no empty store of a header that is gone", async () => {
+  it("don't turn a file with a lost header into an empty store", async () => {
     const path = await closedStore(3);
     spoil(path, [1], 100);
     await expect(listed(openAdapter({ path }))).rejects.toThrow(CheckpointCorruptError);
@@ -209,8 +209,8 @@ describe("damaged pages", () => {
   });
 });
 
-describe("a checkpoint taken for another task's", () => {
-  it("keeps its own seal, by which the manager tells", async () => {
+describe("a checkpoint that was moved to another task", () => {
+  it("keeps its own seal, so that the manager detects it", async () => {
     const { adapter, path } = await newStore();
     await adapter.append(fullDraft("t", "c1"));
     const before = await adapter.get("t", "c1");

@@ -1,4 +1,4 @@
-// What verify and repair say where the file system fails them, at each of their calls.
+// verify and repair while the file system fails, at each of their calls.
 import { afterEach, expect, it, vi } from "vitest";
 import { CheckpointError } from "waymark";
 import type { SqliteAdapter } from "waymark/adapters/sqlite";
@@ -17,7 +17,7 @@ afterEach(() => arm(0));
 async function storeWithDamage() {
   const { adapter, path } = await newStore({ durability: "normal" });
   for (const id of ["c1", "c2"]) await adapter.append(draft("t", id));
-  // Open until the test is over: so the log stays.
+  // Open until the end of the test, so that the log stays.
   connect(path).exec("UPDATE waymark_checkpoints SET label = 'damaged' WHERE id = 'c1'");
   await adapter.close();
   return path;
@@ -27,7 +27,7 @@ it.each<[string, (adapter: SqliteAdapter) => Promise<unknown>]>([
   ["verify", (adapter) => collect(adapter.maintenance.verify({ quick: false }))],
   ["repair", (adapter) => collect(adapter.maintenance.repair({ leftoversOlderThanMs: 0, dryRun: false }))],
   ["a dry run", (adapter) => collect(adapter.maintenance.repair({ leftoversOlderThanMs: 0, dryRun: true }))],
-])("%s ends, whichever call of the file system fails, as it would have or with a typed error", async (_what, call) => {
+])("%s succeeds or ends with a typed error, whichever call of the file system fails", async (_what, call) => {
   for (const code of ["EIO", "EACCES"]) {
     for (let failing = 1; ; failing++) {
       const path = await storeWithDamage();

@@ -47,7 +47,7 @@ describe("appends that are called at the same moment", () => {
     expect(stored).toEqual([255, 261, 263]);
   });
 
-  it("stay in memory no longer than until they are stored, though the program awaits none of them", async () => {
+  it("are freed from memory once they are stored, even if the program awaits none of them", async () => {
     const { path } = await newStore();
     const script = fileURLToPath(new URL("../../fixtures/save-without-awaiting.mjs", import.meta.url));
     // Held, they would take more than that.
@@ -55,7 +55,7 @@ describe("appends that are called at the same moment", () => {
     expect(stdout).toBe("1500");
   });
 
-  it("have each its own outcome", async () => {
+  it("each have their own outcome", async () => {
     const { adapter } = await newStore();
     const [one, stale, taken, retry, last] = await Promise.allSettled([
       adapter.append(draft("t", "c1"), { expectedSequence: 0 }),

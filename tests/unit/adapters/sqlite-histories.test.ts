@@ -9,7 +9,7 @@ import { tempFolder } from "../../support/temp-folder.js";
 import { draft } from "./files/drafts.js";
 import { collect, connect, idsOf, listed, newStore, openAdapter, spyingDriver } from "./sqlite-support.js";
 
-/** What is in one file before a test is over stays in the log until then. */
+/** Stores of one file, whose writes stay in the log until the end of the test. */
 const options = { durability: "normal" } as const;
 
 async function sizeAfterClosing(path: string, adapter: StorageAdapter): Promise<number> {
@@ -17,7 +17,7 @@ async function sizeAfterClosing(path: string, adapter: StorageAdapter): Promise<
   return statSync(path).size;
 }
 
-/** Without the rows of the checkpoints, which have no payload in them. */
+/** Without the checkpoints' rows, which hold no payload. */
 function payloadBytes(path: string): unknown {
   return connect(path).prepare("SELECT sum(length(body)) FROM waymark_payloads").pluck().get();
 }
@@ -27,7 +27,7 @@ function rows(path: string, table: string): unknown {
 }
 
 describe("a history of states that grow", () => {
-  it("takes little more than the last state, over several bundles and a new whole one", async () => {
+  it("takes little more space than the last state, over several bundles and a new whole one", async () => {
     const { adapter, path } = await newStore(options);
     const bodies = await saveTurns(adapter, PLACES + 3 * FOLD, 100);
     expect(payloadBytes(path)).toBeLessThan(2 * (bodies.at(-1)?.length ?? 0));
@@ -38,7 +38,7 @@ describe("a history of states that grow", () => {
     }
   });
 
-  it("takes no more than its last states where each one replaces the one before it", async () => {
+  it("takes no more space than its last states if each one replaces the one before", async () => {
     const { adapter, path } = await newStore(options);
     const last = await saveReplacing(adapter, 200);
     expect(payloadBytes(path)).toBeLessThan(1.5 * last.length);
@@ -46,7 +46,7 @@ describe("a history of states that grow", () => {
     expect(await bodyOf(openAdapter({ path }), "t", "p200")).toBe(last);
   });
 
-  it("stays as small where two processes save in turn", async () => {
+  it("stays as small if two processes save in turn", async () => {
     const { adapter, path } = await newStore(options);
     const other = openAdapter({ path, ...options });
     const bodies = [...take(turns(), 150)];
@@ -58,7 +58,7 @@ describe("a history of states that grow", () => {
     expect(await bodyOf(openAdapter({ path }), "t", "c150")).toBe(bodies[149]);
   });
 
-  it("has the forks of other tasks in it, and each of them reads the same without the others", async () => {
+  it("includes the forks in other tasks, each of which reads the same without the others", async () => {
     const { adapter, path } = await newStore(options);
     const bodies = await saveTurns(adapter, 200);
     const forked = bodies[99] ?? "";
@@ -80,7 +80,7 @@ describe("a history of states that grow", () => {
     expect(await bodyOf(again, "gone", "begun")).toBe(forked);
   });
 
-  it("stays small where one state has a thousand forks, and work goes on in each of them", async () => {
+  it("stays small if one state has a thousand forks, and each of them continues", async () => {
     const { adapter, path } = await newStore(options);
     const bodies = await saveTurns(adapter, 200, 100);
     const forked = bodies[199] ?? "";
@@ -96,7 +96,7 @@ describe("a history of states that grow", () => {
     for (const fork of [0, 1, 999]) expect(await bodyOf(again, `f${fork}`, "c2")).toBe(next[fork]);
   });
 
-  it("of a fork that has become different from its source goes its own way", async () => {
+  it("splits off a fork that has become different from its source", async () => {
     const { adapter, path } = await newStore(options);
     const [common = ""] = take(messages(400_000), 1);
     await adapter.append(draft("a", "c0", { body: JSON.stringify([common]) }));
@@ -110,12 +110,12 @@ describe("a history of states that grow", () => {
         await adapter.append(draft(task, `c${turn}`, { body: JSON.stringify(all) }));
       }
     }
-    // Always in one history, each would have what differs between the two: 100 times 25 KB.
+    // In one history, each would store its difference from the other: 100 times 25 KB.
     expect(await sizeAfterClosing(path, adapter)).toBeLessThan(2 * 450_000);
     expect(await bodyOf(openAdapter({ path }), "b", "c50")).toBe(JSON.stringify(said["b"]));
   });
 
-  it("begins anew where the states have become much smaller", async () => {
+  it("starts over once the states have become much smaller", async () => {
     const { adapter, path } = await newStore(options);
     const bodies = await saveTurns(adapter, 200);
     const before = await sizeAfterClosing(path, adapter);
@@ -127,7 +127,7 @@ describe("a history of states that grow", () => {
     expect(await bodyOf(openAdapter({ path }), "t", "again-120")).toBe(bodies[119]);
   });
 
-  it("keeps what a process saves after another one has begun anew, and come to its state by way of a larger one", async () => {
+  it("keeps a process's save after another process has started a new history, with a larger state and then the same one", async () => {
     const { adapter, path } = await newStore(options);
     const texts = messages(200_000);
     const [part = "", more = ""] = [texts.next().value.slice(0, 100_000), texts.next().value];
@@ -143,7 +143,7 @@ describe("a history of states that grow", () => {
     expect((await bodyOf(openAdapter({ path }), "t", "c3")) === smaller).toBe(true);
   });
 
-  it("stays small where states have another one in them several times, as an agent's calls have", async () => {
+  it("stays small if states contain another one several times, as an agent's calls do", async () => {
     const { adapter, path } = await newStore(options);
     const texts = messages(2000);
     const said: string[] = [];
@@ -151,7 +151,7 @@ describe("a history of states that grow", () => {
     for (let turn = 0; turn < 40; turn++) {
       said.push(texts.next().value);
       const sends = [1, 2, 3].map((call) => ({ call, state: said }));
-      // The history begins with the largest one.
+      // The history begins with the largest state.
       for (const state of [{ said, sends }, { said, sends: [] }, { sends }, { said }]) {
         const [id, body] = [`c${kept.length}`, JSON.stringify(state)] as const;
         await adapter.append(draft("t", id, { body }));
@@ -186,7 +186,7 @@ describe("a history of states that grow", () => {
     expect(await bodyOf(openAdapter({ path }), "t", "c3")).toBe(JSON.stringify(parts));
   });
 
-  it("gives its space back once its last checkpoint has gone", async () => {
+  it("frees its space once its last checkpoint is gone", async () => {
     const { adapter, path } = await newStore(options);
     await saveTurns(adapter, 200);
     await adapter.remove(
@@ -201,7 +201,7 @@ describe("a history of states that grow", () => {
     expect([rows(path, "waymark_checkpoints"), rows(path, "waymark_payloads")]).toEqual([0, 0]);
   });
 
-  it("keeps a bundle as long as a state before a small one is made of it", async () => {
+  it("keeps a bundle as long as a state before a small one needs it", async () => {
     const { adapter, path } = await newStore(options);
     const bodies = [...take(turns(), FOLD + 10)];
     const ids = bodies.map((_body, index) => `c${index + 1}`);
@@ -218,7 +218,7 @@ describe("a history of states that grow", () => {
     expect(rows(path, "waymark_payloads")).toBe(1);
   });
 
-  it("gives back at once what nothing is made of", async () => {
+  it("frees unneeded data at once", async () => {
     const { adapter, path } = await newStore(options);
     const [first = "", second = ""] = take(turns(), 2);
     await adapter.append(draft("t", "first", { body: first.padEnd(3000) }));
@@ -228,7 +228,7 @@ describe("a history of states that grow", () => {
     expect(rows(path, "waymark_payloads")).toBe(2);
   });
 
-  it("isn't built on what another process has put in the place of a removed state", async () => {
+  it("isn't built on a state that another process saved in the place of a removed one", async () => {
     const { adapter, path } = await newStore(options);
     const [first = "", second = "", third = ""] = take(turns(), 3);
     await adapter.append(draft("t", "first", { body: first.padEnd(5000) }));
@@ -243,7 +243,7 @@ describe("a history of states that grow", () => {
 });
 
 describe("the first text of a history", () => {
-  it("is compressed where that is worth its time: from 32 KB to 8 MB", () => {
+  it("is compressed if that is worth the time: from 32 KB to 8 MB", () => {
     const [least, most] = [32 * 1024, 8 * 1024 * 1024];
     const forms = [least - 1, least, most, most + 1].map((bytes) => wholeOf(Buffer.alloc(bytes)).form);
     expect(forms).toEqual([FORM.plain, FORM.packed, FORM.packed, FORM.plain]);
@@ -275,7 +275,7 @@ describe("a text that stands alone", () => {
 });
 
 describe("a damaged piece", () => {
-  it("costs the states that are made of it, is found, and the next save begins anew", async () => {
+  it("damages the states that need it, is found, and the next save starts a new history", async () => {
     const { adapter, path } = await newStore(options);
     const bodies = await saveTurns(adapter, 40);
     await adapter.close();
@@ -300,7 +300,7 @@ describe("a damaged piece", () => {
 });
 
 describe("a piece that inflates to 300 MB", () => {
-  it("is damage of its own checkpoint, and the older one is given", async () => {
+  it("damages only its own checkpoint, and the older one is given", async () => {
     const { adapter, path } = await newStore(options);
     const manager = new CheckpointManager({ storage: adapter });
     await manager.save("t", { turn: 1 });
@@ -314,8 +314,8 @@ describe("a piece that inflates to 300 MB", () => {
   });
 });
 
-describe("a piece that is damaged while a process works on", () => {
-  it("is found by that process's own verification, and its next save begins anew", async () => {
+describe("a piece that is damaged while a process continues", () => {
+  it("is found by that process's own verification, and its next save starts a new history", async () => {
     const { adapter, path } = await newStore(options);
     const bodies = await saveTurns(adapter, 20);
     connect(path).exec("UPDATE waymark_payloads SET body = x'00ff' WHERE number = 20");
@@ -329,7 +329,7 @@ describe("a piece that is damaged while a process works on", () => {
 });
 
 describe("a piece that is missing", () => {
-  it("costs its own state alone, whatever is removed and saved after", async () => {
+  it("damages only its own state, whatever is removed and saved afterwards", async () => {
     const { adapter, path } = await newStore(options);
     const bodies = await saveTurns(adapter, 12);
     await adapter.close();
@@ -350,7 +350,7 @@ describe("a read while another process removes", () => {
       async (adapter: StorageAdapter) => (await collect(adapter.read({ taskId: "t", order: "newest" })))[0],
     ],
     ["by its id", (adapter: StorageAdapter) => adapter.get("t", "c10")],
-  ])("gives what was stored when it began: %s", async (_which, read) => {
+  ])("gives the content from when it began: %s", async (_which, read) => {
     const { adapter, path } = await newStore(options);
     const bodies = await saveTurns(adapter, 10);
     const other = connect(path);
@@ -364,7 +364,7 @@ describe("a read while another process removes", () => {
 
 describe("saves, forks, removals and replacements at random, through two connections", () => {
   const runs = Number(process.env["WAYMARK_RUNS"] ?? (process.env["WAYMARK_TESTS"] === undefined ? 3 : 1000));
-  it(`leave what a map in memory has (${runs} runs)`, { timeout: 60_000 + runs * 1000 }, async () => {
+  it(`give the same as a map in memory (${runs} runs)`, { timeout: 60_000 + runs * 1000 }, async () => {
     const path = `${await tempFolder()}/store.db`;
     const adapters = [openAdapter({ path, ...options }), openAdapter({ path, ...options })] as const;
     // The store exists before the first run, which may save nothing.

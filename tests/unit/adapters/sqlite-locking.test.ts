@@ -7,7 +7,7 @@ import { SqliteAdapter } from "waymark/adapters/sqlite";
 import { draft } from "../../../src/conformance/drafts.js";
 import { connect, listed, newStore, openAdapter, spyingDriver } from "./sqlite-support.js";
 
-/** A store with checkpoint c1 of task t, and a connection that holds the write lock on it. */
+/** A store with checkpoint c1 of task t, and a connection that holds its write lock. */
 async function lockedStore(options: Parameters<typeof newStore>[0] = {}) {
   const store = await newStore(options);
   await store.adapter.append(draft("t", "c1"));
@@ -16,10 +16,10 @@ async function lockedStore(options: Parameters<typeof newStore>[0] = {}) {
   return { ...store, holder };
 }
 
-it("a database that another process makes just now is taken as ours", async () => {
+it("a database that another process is just creating counts as ours", async () => {
   const { path } = await newStore();
   mkdirSync(dirname(path), { recursive: true });
-  // A log's first page: the tables aren't there yet.
+  // The log's first page is written, but the tables don't exist yet.
   connect(path).exec("PRAGMA journal_mode = WAL");
   let made: Promise<number> | undefined;
   const database = spyingDriver({
@@ -36,7 +36,7 @@ it("a database that another process makes just now is taken as ours", async () =
 });
 
 describe("a database that another process has locked", () => {
-  it("is waited for, and gives a typed error that says so when the time is over", async () => {
+  it("is waited for, and gives a typed error when the wait times out", async () => {
     const { adapter, holder } = await lockedStore({ busyTimeoutMs: 20 });
     const refused = adapter.append(draft("t", "c2"));
     await expect(refused).rejects.toThrow(StorageError);
@@ -50,7 +50,7 @@ describe("a database that another process has locked", () => {
     expect(await listed(adapter)).toEqual(["c2", "c1"]);
   });
 
-  it("fails at once where there is no time to wait", async () => {
+  it("fails at once if the waiting time is 0", async () => {
     const { adapter } = await lockedStore({ busyTimeoutMs: 0 });
     await expect(adapter.append(draft("t", "c2"))).rejects.toThrow(StorageError);
   });
@@ -70,7 +70,7 @@ describe("a database that another process has locked", () => {
     expect(tries).toBe(5);
   });
 
-  it.each(["append", "setStatus", "remove"])("refuses %s if the lease is taken while it waits", async (call) => {
+  it.each(["append", "setStatus", "remove"])("refuses a waiting %s if the lease is taken", async (call) => {
     const { adapter, holder } = await lockedStore();
     holder.exec("COMMIT");
     const { token } = await adapter.leases.claim("t", "first", 600_000);
@@ -83,7 +83,7 @@ describe("a database that another process has locked", () => {
           ? adapter.remove("t", "all", condition)
           : adapter.setStatus("t", "c1", { status: "paused" }, condition);
     const refused = expect(writing).rejects.toMatchObject({ code: "LEASE_LOST" });
-    // What it looks at before it has the lock is of the first holder.
+    // Anything that the call reads before it has the lock belongs to the first holder.
     for (let turn = 0; turn < 100; turn++) await nextTurn();
     holder.exec("UPDATE waymark_leases SET holder = 'second', token = token + 1; COMMIT");
     await refused;
@@ -91,7 +91,7 @@ describe("a database that another process has locked", () => {
     expect(await listed(adapter)).toEqual(["c1"]);
   });
 
-  it("is waited for by a call whose turn comes late as long as calls before it succeed", async () => {
+  it("is waited for by a late call as long as the calls before it succeed", async () => {
     vi.useFakeTimers({ toFake: ["performance"] });
     onTestFinished(() => void vi.useRealTimers());
     let tries = 0;
@@ -119,7 +119,7 @@ describe("a database that another process has locked", () => {
     expect(await appended).toBe(2);
   });
 
-  it("can be read all the while, also by an adapter that opens it only then", async () => {
+  it("can be read meanwhile, even by an adapter that opens it only then", async () => {
     const { adapter, path } = await lockedStore();
     void adapter.append(draft("t", "c2")).catch(() => undefined);
     expect(await listed(adapter)).toEqual(["c1"]);
@@ -131,7 +131,7 @@ describe("a database that another process has locked", () => {
 });
 
 describe("calls that wait for a lock", () => {
-  it("take effect in call order, with what they were given at the time", async () => {
+  it("take effect in call order, with the arguments of the time of the call", async () => {
     const { adapter, holder } = await lockedStore();
     const appended = ["c2", "c3", "c4"].map((id) => {
       const body = new TextEncoder().encode(id);
@@ -155,7 +155,7 @@ describe("calls that wait for a lock", () => {
     expect(stored).toMatchObject({ metadata: { id: "c3" }, payload: { body: new TextEncoder().encode("c3") } });
   });
 
-  it("are not overtaken by calls made once it is free", async () => {
+  it("are not overtaken by calls that are made once the lock is free", async () => {
     const { adapter, holder } = await lockedStore();
     const waiting = adapter.append(draft("t", "c2"));
     holder.exec("COMMIT");
@@ -163,7 +163,7 @@ describe("calls that wait for a lock", () => {
     expect(await adapter.append(draft("t", "c4"))).toBe(4);
   });
 
-  it("fail one by one: a refused one doesn't keep the next from its turn", async () => {
+  it("fail one by one: a refused one doesn't stop the next", async () => {
     const { adapter, holder } = await lockedStore();
     const refused = adapter.append(draft("t", "c2"), { expectedSequence: 9 });
     const next = adapter.append(draft("t", "c3"));

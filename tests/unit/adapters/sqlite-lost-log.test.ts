@@ -18,7 +18,7 @@ function removeLog(path: string): void {
   for (const end of ["-wal", "-shm"]) rmSync(`${path}${end}`);
 }
 
-/** The same while a process that uses both is stopped: no call of its own comes between the two. */
+/** The same while the process that uses both files is stopped, so that no call of its own comes in between. */
 async function removeLogOf(writer: ChildProcess, path: string): Promise<void> {
   writer.kill("SIGSTOP");
   while (!/^State:\s+T/m.test(readFileSync(`/proc/${writer.pid}/status`, "utf8"))) await nextTurn();
@@ -26,7 +26,7 @@ async function removeLogOf(writer: ChildProcess, path: string): Promise<void> {
   writer.kill("SIGCONT");
 }
 
-/** What a fresh process finds if this one is killed now: the files' names, and what they have. */
+/** The records that a fresh process finds if this one is killed now. */
 async function afterKill(path: string): Promise<string[]> {
   const copy = join(await tempFolder(), "copy.db");
   for (const end of ["", "-wal"]) if (existsSync(`${path}${end}`)) cpSync(`${path}${end}`, `${copy}${end}`);
@@ -49,7 +49,7 @@ async function killed(writer: ChildProcess): Promise<void> {
   await once(writer, "exit");
 }
 
-/** better-sqlite3 at another path: for the process, another library. Gives a file that finds it. */
+/** better-sqlite3 at another path, which counts as another library in a process. Returns a file that resolves to it. */
 async function otherLibrary(): Promise<string> {
   const packages = join(await tempFolder(), "node_modules");
   const installed = join(createRequire(import.meta.url).resolve("better-sqlite3/package.json"), "..", "..");
@@ -66,8 +66,8 @@ async function otherLibrary(): Promise<string> {
   return join(packages, "here.js");
 }
 
-describe("what is acknowledged after the log has gone", () => {
-  it.each(["-wal,-shm", "-wal", "library"])("is there after SIGKILL, and all before it: %s", async (how) => {
+describe("a save that is acknowledged after the log is gone", () => {
+  it.each(["-wal,-shm", "-wal", "library"])("survives SIGKILL, with all earlier ones: %s", async (how) => {
     const path = join(await tempFolder(), "checkpoints.db");
     const child = spawn(process.execPath, [fixture("sqlite-lose-log.mjs"), path, how, await otherLibrary()], {
       stdio: ["ignore", "pipe", "inherit"],
@@ -82,7 +82,7 @@ describe("what is acknowledged after the log has gone", () => {
     expect(findings.filter(({ kind }) => kind !== "checked")).toEqual([]);
   });
 
-  it("is in the database if the log goes in the middle of the save", async () => {
+  it("is in the database if the log is deleted in the middle of the save", async () => {
     const moments: string[] = [];
     const running = (sql: string) => {
       if (sql !== "COMMIT" || moments.shift() !== "now") return;
@@ -106,7 +106,7 @@ describe("what is acknowledged after the log has gone", () => {
     removePrefix: (adapter) => adapter.removePrefix("t"),
     lease: (adapter) => adapter.leases.claim("t", "holder", 60_000),
   } satisfies Record<string, (adapter: ReturnType<typeof openAdapter>) => Promise<unknown>>;
-  it.each(Object.entries(changes))("is kept of each change: %s", async (_name, change) => {
+  it.each(Object.entries(changes))("survives for each kind of change: %s", async (_name, change) => {
     const { adapter, path } = await newStore();
     await adapter.append(draft("t", "c0"));
     await adapter.append(draft("t", "c1"));
@@ -124,7 +124,7 @@ describe("what is acknowledged after the log has gone", () => {
     expect((await fresh.leases.current("t"))?.token).toBe(lease?.token);
   });
 
-  it("is there if another adapter of the process has the same database open", async () => {
+  it("survives if another adapter of the process has the same database open", async () => {
     const { adapter, path } = await newStore();
     const other = openAdapter({ path });
     await adapter.append(draft("t", "c1"));
@@ -142,17 +142,17 @@ describe("what is acknowledged after the log has gone", () => {
   });
 });
 
-const noProc = process.platform === "linux" ? undefined : "only Linux tells in /proc whether a process has stopped";
+const noProc = process.platform === "linux" ? undefined : "only Linux shows in /proc whether a process has stopped";
 
 describe.skipIf(noProc !== undefined)(
   `another process that begins a new log${noProc ? ` (skipped: ${noProc})` : ""}`,
   () => {
-    it("keeps what it has saved, and what was saved before it, whether it still runs or not", async () => {
+    it("keeps its saves and all earlier ones, whether or not it still runs", async () => {
       const { adapter, path } = await newStore();
       await adapter.append(draft("t", "c1"));
       const writer = await otherWriter(path);
       await removeLogOf(writer, path);
-      // It goes on, finds that its log has gone, copies it, and begins another one.
+      // The process finds that its log is gone, copies it, and begins another one.
       while (!existsSync(`${path}-wal`) || statSync(`${path}-wal`).size === 0) await once(writer.stdout!, "data");
       await once(writer.stdout!, "data");
       await killed(writer);
@@ -163,7 +163,7 @@ describe.skipIf(noProc !== undefined)(
       expect(await afterKill(path)).toEqual(["c2", ...ids]);
     });
 
-    it("without the old one costs a typed error that says what may be lost, and the next call works", async () => {
+    it("without the old one causes a typed error that says what may be lost, and the next call works", async () => {
       const { adapter, path } = await newStore();
       await adapter.append(draft("t", "c1"));
       removeLog(path);
@@ -178,7 +178,7 @@ describe.skipIf(noProc !== undefined)(
 );
 
 describe("a database that is removed or replaced", () => {
-  it("is begun anew by the very next save", async () => {
+  it("is created again by the very next save", async () => {
     const { adapter, path } = await newStore();
     await adapter.append(draft("t", "c1"));
     for (const end of ["", "-wal", "-shm"]) rmSync(`${path}${end}`);
@@ -189,7 +189,7 @@ describe("a database that is removed or replaced", () => {
     expect(await afterKill(path)).toEqual(["c3"]);
   });
 
-  it("has its own checkpoints changed, not those of the one before it", async () => {
+  it("gets changes of its own checkpoints, not of the former database's", async () => {
     const { adapter, path } = await newStore();
     await adapter.append(draft("t", "c1"));
     const { adapter: other, path: otherPath } = await newStore();
@@ -202,7 +202,7 @@ describe("a database that is removed or replaced", () => {
   });
 });
 
-it("the log of a burst is given back once it is copied", async () => {
+it("the log of a burst is truncated once it is copied", async () => {
   const { adapter, path } = await newStore({ durability: "normal" });
   const body = JSON.stringify("x".repeat(30_000_000));
   await adapter.append(draft("t", "large", { body }));
@@ -211,7 +211,7 @@ it("the log of a burst is given back once it is copied", async () => {
   expect(statSync(`${path}-wal`).size).toBeLessThan(5_000_000);
 });
 
-it("a database that was moved away has all that was saved in it", async () => {
+it("a moved database has all its saves", async () => {
   const { adapter, path, folder } = await newStore();
   await adapter.append(draft("t", "c1"));
   renameSync(path, join(folder, "moved.db"));
@@ -220,7 +220,7 @@ it("a database that was moved away has all that was saved in it", async () => {
   expect(await afterKill(path)).toEqual(["c2"]);
 });
 
-it("a database that is found through a link has its log beside the file that the link leads to", async () => {
+it("a database that is opened through a link has its log beside the link's target", async () => {
   const { adapter, path, folder } = await newStore();
   await adapter.append(draft("t", "c1"));
   symlinkSync(path, join(folder, "link.db"));

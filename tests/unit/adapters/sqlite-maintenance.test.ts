@@ -1,4 +1,4 @@
-// What verify finds in a database, and what repair does about it.
+// verify and repair of a database.
 import { describe, expect, it, onTestFinished } from "vitest";
 import { CheckpointManager } from "waymark";
 import type { RepairStep } from "waymark/adapter";
@@ -6,7 +6,7 @@ import { collect, connect, idsOf, listed, newStore, openAdapter, spyingDriver } 
 
 const REPAIR = { dryRun: false, leftoversOlderThanMs: 0 } as const;
 
-/** Checkpoints 1 to 3 of task `t`, and what happens right before the next transaction that writes. */
+/** Checkpoints 1 to 3 of task `t`, and a hook that runs right before the next writing transaction. */
 async function populated() {
   const moments = { beforeWrite: (): void => {} };
   const running = (sql: string) => {
@@ -42,7 +42,7 @@ describe("a damaged row", () => {
     expect((await manager.save("t", {}, { stage: "next" })).sequence).toBe(4);
   });
 
-  it("is left where it was put right before repair had the lock", async () => {
+  it("is left if it was corrected right before repair had the lock", async () => {
     const { adapter, moments, other } = await populated();
     other.exec("UPDATE waymark_checkpoints SET label = 'x' WHERE sequence = 2");
     moments.beforeWrite = () => other.exec("UPDATE waymark_checkpoints SET label = NULL WHERE sequence = 2");
@@ -51,7 +51,7 @@ describe("a damaged row", () => {
   });
 
   it.each(["9007199254740991", "-1", "0"])(
-    "with the sequence %s is reported by reads, moved by repair, and not counted on from",
+    "with the sequence %s is reported by reads, moved by repair, and ignored by the numbering",
     async (sequence) => {
       const { adapter, manager, other, found } = await populated();
       other.exec(`UPDATE waymark_checkpoints SET sequence = ${sequence} WHERE id = 'i2'`);
@@ -75,7 +75,7 @@ describe("a task's row", () => {
     [`UPDATE waymark_tasks SET last_sequence = ${Number.MAX_SAFE_INTEGER} + 1`, /the last sequence 9007199254740992;/],
     ["UPDATE waymark_tasks SET newest_status = 'paused'", /, paused,.*, running$/],
     ["UPDATE waymark_tasks SET newest_created_at = '2026'", /, 2026, running,/],
-  ])("that doesn't fit its checkpoints is found by verify and made again by repair: %s", async (sql, reason) => {
+  ])("that doesn't fit its checkpoints is found by verify and rebuilt by repair: %s", async (sql, reason) => {
     const { adapter, manager, other, found } = await populated();
     other.exec(sql);
     expect(await found()).toEqual([expect.stringMatching(reason)]);
@@ -85,7 +85,7 @@ describe("a task's row", () => {
   });
 
   it.each(["DELETE FROM waymark_tasks", "UPDATE waymark_tasks SET last_sequence = 2"])(
-    "that is lost or behind lets no save take a sequence again: %s",
+    "that is lost or behind never lets a save reuse a sequence: %s",
     async (sql) => {
       const { manager, other } = await populated();
       other.exec(sql);
@@ -94,7 +94,7 @@ describe("a task's row", () => {
     },
   );
 
-  it("whose newest checkpoint isn't there is reported, with the newest that is", async () => {
+  it("whose newest checkpoint is missing is reported, with the newest existing one", async () => {
     const { adapter, other } = await populated();
     other.exec("DELETE FROM waymark_checkpoints WHERE sequence = 3");
     expect(await collect(adapter.tasks({ order: "taskId" }))).toMatchObject([
@@ -103,7 +103,7 @@ describe("a task's row", () => {
     ]);
   });
 
-  it("is found, and ends verify, where its id is no text", async () => {
+  it("is found, and ends verify, if its id isn't text", async () => {
     const { manager, other, found } = await populated();
     await manager.save("u", {}, { stage: "i1" });
     other.exec("UPDATE waymark_tasks SET task_id = CAST(x'f1' AS TEXT) WHERE task_id = 'u'");
@@ -111,7 +111,7 @@ describe("a task's row", () => {
   });
 });
 
-it("a dry run changes nothing, and tells the same steps", async () => {
+it("a dry run changes nothing, and reports the same steps", async () => {
   const { adapter, manager, other } = await populated();
   await manager.save("u", { n: 1 }, { stage: "i1" });
   other.exec(`UPDATE waymark_checkpoints SET label = 'x' WHERE task_id = 't' AND sequence IN (2, 3);

@@ -11,7 +11,7 @@ import { errorOfProgram } from "../../support/error-of-program.js";
 import { tempFolder } from "../../support/temp-folder.js";
 import { collect, connect, listed, newStore, openAdapter } from "./sqlite-support.js";
 
-describe("a database that is not ours to write", () => {
+describe("a database that we must not write to", () => {
   it("is refused if a newer program made it, naming both versions", async () => {
     const { adapter, path } = await newStore();
     await adapter.append(draft("t", "c1"));
@@ -31,13 +31,13 @@ describe("a database that is not ours to write", () => {
     await expectUntouched(path, UnsupportedFormatError, message);
   });
 
-  it("is refused if it is no database at all", async () => {
+  it("is refused if it isn't a database at all", async () => {
     const path = join(await tempFolder(), "notes.txt");
     writeFileSync(path, "Not a database. ".repeat(100));
     await expectUntouched(path, CheckpointCorruptError, /is not an SQLite database, or its header is damaged/);
   });
 
-  it.each([0, -16_777_215])("is no empty store if its version was damaged to %i", async (version) => {
+  it.each([0, -16_777_215])("doesn't count as an empty store if its version was damaged to %i", async (version) => {
     const { adapter, path } = await newStore();
     await adapter.append(draft("t", "c1"));
     await adapter.close();
@@ -56,7 +56,7 @@ describe("a database that is not ours to write", () => {
     await expectUntouched(path, CheckpointCorruptError, new RegExp(`${name} is missing or changed`));
   });
 
-  it("is no empty store if all but its first bytes are gone", async () => {
+  it("doesn't count as an empty store if only its first bytes are left", async () => {
     const path = join(await tempFolder(), "cut.db");
     writeFileSync(path, "SQLite format 3");
     await expectUntouched(path, CheckpointCorruptError, /is not an SQLite database, or its header is damaged/);
@@ -82,7 +82,7 @@ describe("a database that is not ours to write", () => {
 });
 
 describe("a failing disk or folder", () => {
-  it("is named if the disk is full, and what was saved before is intact", async () => {
+  it("is named if the disk is full, and earlier saves are intact", async () => {
     // A page limit makes SQLite answer as it does on a full disk.
     class SmallDisk extends Database {
       constructor(path?: string | Buffer, options?: Database.Options) {
@@ -124,7 +124,7 @@ describe("a failing disk or folder", () => {
     );
   });
 
-  it("is named by the first call of any kind, where the database isn't there and can't be made", async () => {
+  it("is named by the first call of any kind if the database doesn't exist and can't be created", async () => {
     const folder = await tempFolder();
     chmodSync(folder, 0o555);
     const error = errorOfProgram(`
@@ -151,7 +151,7 @@ describe("a failing disk or folder", () => {
 });
 
 describe("the driver", () => {
-  it("that isn't installed is an error of the first call, which says how to install it", async () => {
+  it("that isn't installed makes the first call fail with an error that says how to install it", async () => {
     hideFromRequire("better-sqlite3");
     const { adapter } = await newStore();
     for (const call of firstCalls(adapter)) {
@@ -160,7 +160,7 @@ describe("the driver", () => {
     }
   });
 
-  it("whose native build is missing is an error of the first call, which says how to rebuild it", async () => {
+  it("whose native build is missing makes the first call fail with an error that says how to rebuild it", async () => {
     const { adapter, folder } = await newStore({ database: await unbuiltDriver() });
     for (const call of firstCalls(adapter)) {
       await expect(call()).rejects.toThrow(StorageError);
@@ -196,7 +196,7 @@ describe("a new database", () => {
   it("is filled by both of two processes that switch it to the log at the same moment", async () => {
     const { adapter, path } = await newStore({ busyTimeoutMs: 60_000 });
     const other = connect(path);
-    // What the other process holds in the middle of the switch.
+    // The lock that the other process holds in the middle of the switch.
     other.exec("BEGIN IMMEDIATE");
     const appended = adapter.append(draft("t", "c1"));
     other.exec("COMMIT");
@@ -206,7 +206,7 @@ describe("a new database", () => {
   });
 });
 
-/** Each of them may be a program's first. */
+/** The calls that may be a program's first. */
 function firstCalls(adapter: SqliteAdapter): readonly (() => Promise<unknown>)[] {
   return [
     () => adapter.get("t", "c1"),
@@ -220,9 +220,9 @@ function firstCalls(adapter: SqliteAdapter): readonly (() => Promise<unknown>)[]
   ];
 }
 
-/** As if the package weren't installed, until the test is over. */
+/** Hides the package, as if it weren't installed, until the test is over. */
 function hideFromRequire(name: string): void {
-  // What every require goes through; there is no public way to take a package away from a running process.
+  // Every require goes through this function. There is no public way to remove a package from a running process.
   const internals = Module as unknown as { _resolveFilename(request: string, ...rest: unknown[]): string };
   const original = internals._resolveFilename;
   onTestFinished(() => {
@@ -239,7 +239,7 @@ function hideFromRequire(name: string): void {
   };
 }
 
-/** The package as npm leaves it where install scripts aren't allowed: without anything built. */
+/** The package as npm leaves it if install scripts aren't allowed: without a native build. */
 async function unbuiltDriver(): Promise<SqliteDriver> {
   const packages = join(await tempFolder(), "node_modules");
   const installed = join(createRequire(import.meta.url).resolve("better-sqlite3/package.json"), "..", "..");

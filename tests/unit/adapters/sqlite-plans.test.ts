@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { draft, drafts } from "../../../src/conformance/drafts.js";
 import { collect, connect, newStore, spyingDriver } from "./sqlite-support.js";
 
-/** Every statement that the adapter makes in a life with a bit of everything, and how SQLite runs it. */
+/** Every statement that the adapter makes in a life with some of everything, and SQLite's plan for it. */
 async function plansOfALife(): Promise<Map<string, readonly string[]>> {
   const statements = new Set<string>();
   const database = spyingDriver({ prepared: (sql) => statements.add(sql) });
@@ -27,7 +27,7 @@ async function plansOfALife(): Promise<Map<string, readonly string[]>> {
   const other = connect(path);
   const plans = new Map<string, readonly string[]>();
   for (const sql of statements) {
-    // The transactions have no plan, and the one look at the schema, when the store is opened, is a look at one page.
+    // Transactions have no plan, and opening the store reads the schema once, which is one page.
     if (/^(BEGIN|COMMIT|ROLLBACK|CREATE)|sqlite_schema/.test(sql)) continue;
     const values = Array.from({ length: sql.split("?").length - 1 }, () => 1);
     const steps = other.prepare<number[], { detail: string }>(`EXPLAIN QUERY PLAN ${sql}`).all(...values);
@@ -44,7 +44,7 @@ describe("query plans", () => {
     const plans = await plansOfALife();
     expect(plans.size).toBeGreaterThan(20);
     const steps = [...plans.values()].flat();
-    // What merges the statuses of recent tasks sorts no more than the first of each.
+    // The merge of recent tasks by status sorts only the first task of each status.
     const sorts = steps.filter((step) => step.includes("TEMP B-TREE"));
     expect(sorts.length).toBeLessThanOrEqual(1);
     expect(steps.filter((step) => /^SCAN (?!CONSTANT ROW|\(subquery)/.test(step))).toEqual([]);

@@ -19,7 +19,7 @@ export function openAdapter(options: SqliteAdapterOptions): SqliteAdapter {
   return adapter;
 }
 
-/** A connection of somebody else's, closed when the test is over. */
+/** A connection of another program, closed when the test is over. */
 export function connect(path: string): Database.Database {
   const database = new Database(path);
   onTestFinished(() => {
@@ -28,7 +28,7 @@ export function connect(path: string): Database.Database {
   return database;
 }
 
-/** better-sqlite3, which tells of each database that is opened, and of each statement prepared or run. */
+/** better-sqlite3, which reports each database that is opened, and each statement that is prepared or run. */
 export function spyingDriver(spy: {
   readonly prepared?: (sql: string, database: Database.Database) => void;
   readonly running?: (sql: string, database: Database.Database) => void;
@@ -53,7 +53,7 @@ export function spyingDriver(spy: {
         spy.running?.(sql, this);
         return iterate(...values);
       };
-      // The declared type is generic over what nobody declares here.
+      // The declared type is generic in a parameter that isn't used here.
       return statement as never;
     }
   };
@@ -65,14 +65,14 @@ export async function collect<Item>(items: AsyncIterable<Item>): Promise<Item[]>
   return collected;
 }
 
-/** Ids in order; what is corrupt is `corrupt <id, or the sequence>`. */
+/** The ids in order; `corrupt <id or sequence>` for a corrupt record. */
 export async function idsOf(items: AsyncIterable<{ readonly id: string } | CorruptRecord>): Promise<string[]> {
   return (await collect(items)).map((item) =>
     "corrupt" in item ? `corrupt ${item.id ?? item.sequence ?? "?"}` : item.id,
   );
 }
 
-/** The ids of all checkpoints of task `t`, the newest first. */
+/** The ids of all checkpoints of task `t`, newest first. */
 export function listed(adapter: StorageAdapter): Promise<string[]> {
   return idsOf(adapter.list({ taskId: "t", order: "newest" }));
 }

@@ -54,7 +54,7 @@ describe("options", () => {
 });
 
 describe("the file", () => {
-  it("is not created by anything but a write that stores something", async () => {
+  it("is created only by a write that stores something", async () => {
     const { adapter, folder } = await newStore();
     await adapter.get("t", "c1");
     await collect(adapter.read({ taskId: "t", order: "newest" }));
@@ -95,7 +95,7 @@ describe("the file", () => {
     expect(existsSync(path)).toBe(true);
   });
 
-  it("may hold tables of others, which stay as they are", async () => {
+  it("may hold other programs' tables, which stay as they are", async () => {
     const { adapter, path } = await newStore();
     const others = connect(path);
     others.exec(
@@ -112,7 +112,7 @@ describe("the file", () => {
 });
 
 describe("a task's numbering", () => {
-  it("goes on above what was given, also where older checkpoints were removed after newer ones", async () => {
+  it("continues above the last sequence, even if older checkpoints were removed after newer ones", async () => {
     const { adapter, path } = await newStore();
     for (const one of drafts("t", 3)) await adapter.append(one);
     await adapter.remove("t", ["c3"]);
@@ -123,7 +123,7 @@ describe("a task's numbering", () => {
     expect(await adapter.append(draft("t", "c5"))).toBe(5);
   });
 
-  it("ends with the task, and leaves nothing of it", async () => {
+  it("ends with the task, and leaves no row", async () => {
     const { adapter, path } = await newStore();
     for (const one of [...drafts("t", 3), draft("u", "c1")]) await adapter.append(one);
     expect(await adapter.remove("t", "all")).toBe(3);
@@ -174,7 +174,7 @@ describe("tasks", () => {
     }
   });
 
-  it("come with the most recent first, however many there are and few are wanted", async () => {
+  it("come most recent first, even if there are many and only few are requested", async () => {
     const { adapter } = await newStore({ durability: "normal" });
     const times = Array.from({ length: 600 }, (_, index) => (index * 7919) % 600);
     for (const [index, time] of times.entries()) {
@@ -192,7 +192,7 @@ describe("tasks", () => {
 });
 
 describe("long lists", () => {
-  it("of small checkpoints are read in few statements, and of large ones no more than a budget at a time", async () => {
+  it("read small checkpoints in few statements, and large ones within a budget at a time", async () => {
     const bodies: string[] = [];
     const pages: string[] = [];
     const database = spyingDriver({ running: (sql) => void (sql.includes("LIMIT") && pages.push(sql)) });
@@ -219,7 +219,7 @@ describe("long lists", () => {
     const seen: string[] = [];
     for await (const item of adapter.list({ taskId: "t", order: "oldest", skip: 10 })) {
       if (!isCorrupt(item)) seen.push(item.id);
-      // The connection is free between any two items: nothing is held open while the caller works.
+      // Between any two items the connection is free: no statement is open while the caller works.
       if (seen.length === 100) await writer.remove("t", ["c500"]);
       if (seen.length === 200) await adapter.append(draft("t", "late"));
     }
@@ -227,7 +227,7 @@ describe("long lists", () => {
     expect(seen).toEqual([...expected, "late"]);
   });
 
-  it("leave the event loop its turns", async () => {
+  it("let the event loop run", async () => {
     const { adapter } = await newStore({ durability: "normal" });
     for (const one of drafts("t", 700)) await adapter.append(one);
     let turns = 0;
@@ -242,8 +242,8 @@ describe("long lists", () => {
   });
 });
 
-describe("what is given and taken", () => {
-  it("is stored in the columns that a person would look in", async () => {
+describe("a row", () => {
+  it("has the columns that a person would look for", async () => {
     const { adapter, path } = await newStore();
     await adapter.append(fullDraft("t", "c1"));
     const row = connect(path)
@@ -264,7 +264,7 @@ describe("what is given and taken", () => {
 });
 
 describe("close", () => {
-  it("is idempotent, and what comes after it is refused", async () => {
+  it("is idempotent, and later calls are refused", async () => {
     const { adapter } = await newStore();
     for (const one of drafts("t", 3)) await adapter.append(one);
     const list = adapter.list({ taskId: "t", order: "newest" });
@@ -290,7 +290,7 @@ describe("close", () => {
 });
 
 describe("a killed process", () => {
-  it("loses nothing that was acknowledged, and leaves a whole database", async () => {
+  it("loses nothing acknowledged, and leaves an intact database", async () => {
     const { adapter, path } = await newStore();
     const acknowledged: string[] = [];
     for (let time = 0; time < 3; time++) {
@@ -310,7 +310,7 @@ describe("a killed process", () => {
   });
 });
 
-describe("a store that was there before", () => {
+describe("an existing store", () => {
   it("is opened by an instance that has only ever read", async () => {
     const { adapter, path } = await newStore();
     await adapter.append(draft("t", "c1"));
@@ -319,7 +319,7 @@ describe("a store that was there before", () => {
     expect(await other.append(draft("t", "c2"))).toBe(2);
   });
 
-  it("is read from a copy, its log too, where its folder can't be written; a write says that it is read-only", async () => {
+  it("is read from a copy with its log if its folder isn't writable; a write says that it is read-only", async () => {
     const folder = await tempFolder();
     const path = join(folder, "checkpoints.db");
     const writer = spawn(process.execPath, [KILLED_WRITER, path, "c"]);
@@ -348,7 +348,7 @@ describe("a store that was there before", () => {
     expect(readdirSync(folder)).toEqual(files);
   });
 
-  it("that somebody removed, but not its log, is begun anew", async () => {
+  it("is created again if somebody removed it, but not its log", async () => {
     const path = join(await tempFolder(), "checkpoints.db");
     const writer = spawn(process.execPath, [KILLED_WRITER, path, "c"]);
     await once(writer.stdout, "data");
@@ -363,7 +363,7 @@ describe("a store that was there before", () => {
     expect(await listed(adapter)).toEqual(["new"]);
   });
 
-  it("may be an empty file, as a killed process leaves one: reads give nothing and leave it so, an append fills it", async () => {
+  it("may be an empty file, which a killed process may leave: reads give nothing and leave it, an append fills it", async () => {
     const path = join(await tempFolder(), "checkpoints.db");
     writeFileSync(path, "");
     const adapter = openAdapter({ path });

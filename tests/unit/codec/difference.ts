@@ -1,9 +1,9 @@
 import { types } from "node:util";
 
 /**
- * Where two values differ, in anything that a program could see of a state: prototypes, presence, order and enumerability
- * of properties, holes, -0, internal slots. `undefined` where they don't. Values that share nothing are wanted, so the
- * same object on both sides is a difference.
+ * The first difference between two values that a program could see: prototypes, presence, order and enumerability of
+ * properties, holes, -0, internal slots. `undefined` if there is none. The values must share nothing, so the same
+ * object on both sides is a difference.
  */
 export function difference(actual: unknown, expected: unknown, path = "$"): string | undefined {
   if (!isObject(actual) || !isObject(expected)) {
@@ -14,7 +14,7 @@ export function difference(actual: unknown, expected: unknown, path = "$"): stri
   const slots = slotsOf(expected);
   return (
     slotDifference(slotsOf(actual), slots, path) ??
-    // An engine's order of an error's hidden properties is no part of it.
+    // The order of an error's hidden properties depends on the engine, so it doesn't count.
     propertyDifference(actual, expected, types.isNativeError(expected), path)
   );
 }
@@ -49,7 +49,7 @@ function propertyDifference(actual: object, expected: object, anyOrder: boolean,
   return undefined;
 }
 
-/** What an object holds besides its properties. Throws for what has no business in a state. */
+/** An object's content besides its properties. Throws for an object that can't be in a state. */
 function slotsOf(value: object): readonly unknown[] {
   if (types.isDate(value)) return [value.getTime()];
   if (types.isMap(value)) return [...value].flat();

@@ -49,7 +49,7 @@ describe("encrypt", () => {
     expect(Buffer.from(opened).equals(text)).toBe(true);
   });
 
-  it("gives back any state, for any checkpoint it belongs to", async () => {
+  it("restores any state, for the checkpoint that it belongs to", async () => {
     const owners = fc.record(
       {
         taskId: fc.string({ minLength: 1, unit: "grapheme" }),
@@ -71,7 +71,7 @@ describe("encrypt", () => {
     );
   });
 
-  it("gives back a large text, and leaves its argument as it was", async () => {
+  it("restores a large text, and leaves its argument unchanged", async () => {
     const large = Buffer.alloc(9 * 1024 * 1024 + 1, "abc");
     const before = hash("sha256", large);
     const transform = encrypting();
@@ -81,7 +81,7 @@ describe("encrypt", () => {
     expect(hash("sha256", large)).toBe(before);
   });
 
-  it("opens nothing of which a single byte was changed, though its digest was made anew", async () => {
+  it("refuses a payload with one changed byte, even if its digest was renewed", async () => {
     const payload = await payloadOf({ n: 1 }, encrypting());
     const sealed = Buffer.from(payload.body);
     for (let at = 0; at < sealed.byteLength; at++) {
@@ -113,12 +113,12 @@ describe("encrypt", () => {
     ["state version", { stateVersion: 1 }],
     ["format: tags where there were none", { encoding: "json-tagged+encrypt" }],
     ["format: a compression that wasn't there", { encoding: "json+gzip+encrypt" }],
-  ])("opens nothing that is passed off under another %s", async (_what, other) => {
+  ])("refuses a payload under another %s", async (_what, other) => {
     const sealed = await encrypting().encode(text, context);
     await expect(encrypting().decode(sealed, { ...context, ...other })).rejects.toThrow(DecryptionFailedError);
   });
 
-  it("opens nothing under a context that differs in whatever way", async () => {
+  it("refuses a payload under any other context", async () => {
     const word = fc.constantFrom("a", "b", '","', "null", "\\", '"', "a,b", "1");
     const some = fc.option(word, { nil: undefined });
     const contexts = fc.record({
@@ -138,14 +138,14 @@ describe("encrypt", () => {
     );
   });
 
-  it("binds the key's id: it isn't exchanged for another id of the same key", async () => {
+  it("binds the key's id, so that it can't be exchanged for another id of the same key", async () => {
     const both = encrypting({ keys: { k1: KEY, k2: KEY } });
     const sealed = Buffer.from(await both.encode(text, context));
     sealed.write("k2", 2);
     await expect(both.decode(sealed, context)).rejects.toThrow(DecryptionFailedError);
   });
 
-  it("takes a new nonce each time: 10,000 of one text, and none twice", async () => {
+  it("uses a new nonce each time: 10,000 of one text, and none twice", async () => {
     const transform = encrypting();
     const nonces = new Set<string>();
     for (let n = 0; n < 10_000; n++) {
@@ -172,7 +172,7 @@ describe("encrypt", () => {
     ["nothing", ""],
     ["a space", "k 1"],
     ["more than an id may have", "k".repeat(129)],
-  ])("shows no id that can be none: %s", async (_what, id) => {
+  ])("doesn't show an invalid id: %s", async (_what, id) => {
     const sealed = await encrypting().encode(text, context);
     const planted = Buffer.concat([Buffer.from([1, id.length]), Buffer.from(id, "latin1"), sealed.subarray(4)]);
     const opening = encrypting().decode(planted, context);
@@ -184,13 +184,13 @@ describe("encrypt", () => {
     ["a key", Buffer.from(KEY).toString("hex"), "k1"],
     ["a key, beside one that is too short", Buffer.from(KEY).toString("hex"), OTHER.subarray(1)],
     ["a passphrase", "correct horse battery staple", OTHER],
-  ])("doesn't show what may be %s that changed places with its id", (_what, id, key) => {
+  ])("doesn't show a text that may be %s passed in place of an id", (_what, id, key) => {
     const making = () => encrypt({ keys: { [id]: key as Uint8Array }, current: id });
     expect(making).toThrow(`${JSON.stringify(id.slice(0, 4))}… (${id.length} characters)`);
     expect(making).not.toThrow(id.slice(0, 5));
   });
 
-  it("tells a wrong key, with its id and both possibilities, from damage", async () => {
+  it("names a wrong key's id and both possible causes, wrong key and damage", async () => {
     const payload = await payloadOf({ n: 1 }, encrypting());
     const transforms = [encrypting({ keys: { k1: OTHER } })];
     const opening = openPayload(payload, { transforms, context: owner });
@@ -219,7 +219,7 @@ describe("encrypt", () => {
     expect((await openPayload(sealed, strict)).state).toEqual({ n: 1 });
   });
 
-  it("isn't talked into taking the inner bytes for plain ones by another encoding", async () => {
+  it("can't be tricked by another encoding into taking the inner bytes for plain ones", async () => {
     const payload = await payloadOf({ n: 1 }, gzip(), encrypting());
     for (const encoding of ["json+encrypt", "json-tagged+gzip+encrypt", "json+encrypt+gzip", "json+encrypt+encrypt"]) {
       const transforms = [gzip(), encrypting({ requireEncrypted: true })];
@@ -268,7 +268,7 @@ describe("the options of encrypt", () => {
     }
   });
 
-  it("copies a key's bytes, so that they may be wiped", async () => {
+  it("copies a key's bytes, so that the caller may wipe them", async () => {
     const bytes = KEY.slice();
     const transform = encrypting({ keys: { k1: bytes } });
     bytes.fill(0);

@@ -5,13 +5,13 @@ import { keyFromPassphrase } from "../../../src/codec/encryption-keys.js";
 
 const PASSPHRASE = "correct horse battery staple";
 const SALT = "5f0c1b7e9d3a4f60";
-/** What Node's scryptSync makes of them, with N = 2^17, r = 8 and p = 1. */
+/** The result of Node's scryptSync with N = 2^17, r = 8 and p = 1. */
 const KEY = Buffer.from("5e790acf4b3b69fe23e03fe30c73a553446838f8ae5ce12fa5e2104051056a4c", "hex");
 const context = { taskId: "t", id: "c1", stateVersion: 1, encoding: "json+encrypt" };
 const text = Buffer.from("{}");
 
 describe("a key from a passphrase", () => {
-  it("is scrypt's with N = 2^17, r = 8 and p = 1, as OWASP asks for, and leaves the event loop free", async () => {
+  it("comes from scrypt with N = 2^17, r = 8 and p = 1, as OWASP asks for, without blocking the event loop", async () => {
     const key = keyFromPassphrase(PASSPHRASE, { salt: SALT })();
     expect(await Promise.race([key, nextTurn("the next turn")])).toBe("the next turn");
     expect(Buffer.from(await key).equals(KEY)).toBe(true);
@@ -20,12 +20,12 @@ describe("a key from a passphrase", () => {
   it("is the same in either Unicode form, and with the salt as bytes", async () => {
     const decomposed = "schöne grüße aus köln".normalize("NFD");
     const key = await keyFromPassphrase(decomposed, { salt: Buffer.from(SALT) })();
-    // Of the composed form, and of the salt as text.
+    // The key of the composed form, and of the salt as text.
     const same = "0d57234cba48e5335dbcafb18651a5739e6ac0ef824885f3b038821a3c9fe931";
     expect(Buffer.from(key).toString("hex")).toBe(same);
   });
 
-  it("opens what its key has encrypted, and another passphrase doesn't", async () => {
+  it("opens payloads of its own key, and another passphrase doesn't", async () => {
     const withKey = (passphrase: string) =>
       encrypt({ keys: { p: keyFromPassphrase(passphrase, { salt: SALT }) }, current: "p" });
     const sealed = await encrypt({ keys: { p: KEY }, current: "p" }).encode(text, context);
@@ -57,7 +57,7 @@ describe("a key from a passphrase", () => {
 describe("a key from a function", () => {
   const bytes = new Uint8Array(32).fill(7);
 
-  it("is fetched at its first need, once for all who need it at once, and kept", async () => {
+  it("is fetched at its first use, once for all concurrent uses, and kept", async () => {
     let fetched = 0;
     let others = 0;
     const transform = encrypt({
@@ -104,7 +104,7 @@ describe("a key from a function", () => {
     ["too few bytes", new Uint8Array(16), /gave 16 bytes; AES-256 takes 32/],
     ["text", "abcdefgh", /gave something of type string/],
     ["nothing", undefined, /gave something of type undefined/],
-  ])("that gives %s is a KeyUnavailableError, which trying again won't mend", async (_what, given, message) => {
+  ])("that gives %s is a KeyUnavailableError that isn't retryable", async (_what, given, message) => {
     const transform = encrypt({ keys: { kms: () => given as Uint8Array }, current: "kms" });
     const encoding = transform.encode(text, context);
     await expect(encoding).rejects.toThrow(message);

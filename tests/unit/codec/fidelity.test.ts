@@ -9,7 +9,7 @@ import { follow } from "./follow.js";
 const MAX = 64 * 1024 * 1024;
 
 describe("any value", () => {
-  it("comes back as it was, by canonical and well-formed text, each time anew", () => {
+  it("comes back unchanged, as a new value each time, from canonical and well-formed text", () => {
     fc.assert(
       fc.property(valuesOf(leaf), (value) => {
         const { encoding, text: encoded } = encodeJson(value, MAX);
@@ -19,7 +19,7 @@ describe("any value", () => {
         const one = decodeJson(encoding, encoded);
         const two = decodeJson(encoding, encoded);
         expect(difference(one, value)).toBeUndefined();
-        // Nothing is shared: the comparison calls the same object on both sides a difference.
+        // The comparison counts a shared object as a difference, so nothing is shared.
         expect(difference(one, two)).toBeUndefined();
         expect(encodeJson(one, MAX)).toEqual({ encoding, text: encoded });
       }),
@@ -27,7 +27,7 @@ describe("any value", () => {
     );
   });
 
-  it("is written as JSON.stringify writes it wherever the encoding is json", () => {
+  it("is written as JSON.stringify writes it if the encoding is json", () => {
     let untagged = 0;
     fc.assert(
       fc.property(fc.oneof(plain, valuesOf(leaf)), (value) => {
@@ -43,7 +43,7 @@ describe("any value", () => {
     expect(untagged).toBeGreaterThan(200);
   });
 
-  it("comes back as it was, or is refused with the path of the culprit", () => {
+  it("comes back unchanged, or is refused with the path of the culprit", () => {
     const seen = { refused: 0, kept: 0 };
     fc.assert(
       fc.property(valuesOf(fc.oneof({ arbitrary: leaf, weight: 6 }, { arbitrary: refusable, weight: 1 })), (value) => {

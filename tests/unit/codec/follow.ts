@@ -1,6 +1,5 @@
 /**
- * What a path of formatPath leads to in `root`: the value there, or what reading it throws. Written against the
- * documented grammar alone.
+ * The value at a path of formatPath in `root`, or the error of reading it. Written from the documented grammar alone.
  */
 export function follow(root: unknown, path: string): unknown {
   if (!path.startsWith("$")) throw new Error(`${path} is no path.`);

@@ -13,7 +13,7 @@ describe("gzip", () => {
     expect(gunzipSync(packed).equals(body)).toBe(true);
   });
 
-  it("gives back what it was given, at every level, and leaves it as it was", async () => {
+  it("restores its input at every level, and leaves it unchanged", async () => {
     const body = Uint8Array.from({ length: 5000 }, (_, i) => (i * 7919) % 251);
     const before = body.slice();
     for (const level of [-1, 0, 1, 9]) {
@@ -32,7 +32,7 @@ describe("gzip", () => {
     await expect(decoding).rejects.toThrow(/^Checkpoint c1 of task "t" can't be loaded: .* 1048576 bytes/);
   });
 
-  it("refuses to save what it would refuse to load", async () => {
+  it("refuses to save a payload that it would refuse to load", async () => {
     const exact = gzip({ maxBytes: 1000 });
     const packed = await exact.encode(Buffer.alloc(1000), context);
     expect((await exact.decode(packed, context)).byteLength).toBe(1000);
@@ -43,7 +43,7 @@ describe("gzip", () => {
     ["no gzip data", Buffer.from("plain")],
     ["cut short", gzipSync("abcdefgh").subarray(0, 15)],
     ["nothing", Buffer.alloc(0)],
-  ])("calls it corrupt where it is %s", async (_what, body) => {
+  ])("reports %s as corrupt", async (_what, body) => {
     await expect(gzip().decode(body, context)).rejects.toThrow(CheckpointCorruptError);
   });
 

@@ -14,16 +14,16 @@ describe("a text that no encoder wrote", () => {
     ["a hole with a value", [tag("hole", 1)]],
     ["a number that JSON has", tag("number", "1")],
     ["a number without a value", tag("number")],
-    ["a BigInt that is none", tag("BigInt", "1.5")],
+    ["an invalid BigInt", tag("BigInt", "1.5")],
     ["a BigInt as a number", tag("BigInt", 1)],
     ["a date as a number", tag("Date", 5)],
-    ["a date that is none", tag("Date", "2026-02-31T00:00:00.000Z")],
+    ["an invalid date", tag("Date", "2026-02-31T00:00:00.000Z")],
     ["a date in another notation", tag("Date", "2026-02-01")],
     ["a date without a value", tag("Date")],
     ["a regular expression without flags", tag("RegExp", { source: "a" })],
     ["a regular expression with more", tag("RegExp", { source: "a", flags: "", more: 1 })],
     ["a regular expression that is a string", tag("RegExp", "a")],
-    ["a URL that is none", tag("URL", "no url")],
+    ["an invalid URL", tag("URL", "no url")],
     ["a URL that is no string", tag("URL", null)],
     ["a Map that is an object", tag("Map", {})],
     ["a Map with an entry of three", tag("Map", [[1, 2, 3]])],
@@ -59,7 +59,7 @@ describe("a text that no encoder wrote", () => {
     expect(decode).toThrow(/^Checkpoint c7 of task "t" can't be loaded: .*left untouched/);
   });
 
-  it.each(["{", "", "[1,]", "nul", '{"a":1}x'])("is corrupt where it isn't JSON: %j", (text) => {
+  it.each(["{", "", "[1,]", "nul", '{"a":1}x'])("is corrupt if it isn't JSON: %j", (text) => {
     for (const encoding of ["json", "json-tagged"] as const) {
       expect(() => decodeJson(encoding, text)).toThrow(CheckpointCorruptError);
     }
@@ -72,11 +72,11 @@ describe("a text that no encoder wrote", () => {
     ["a class of errors", tag("Error", { class: "SuppressedError" })],
     ["a regular expression", tag("RegExp", { source: "(?future:a)", flags: "" })],
     ["a flag of a regular expression", tag("RegExp", { source: "a", flags: "q" })],
-  ])("is of a newer version where it has %s that is unknown here", (_what, node) => {
+  ])("counts as a newer version's if it has %s that is unknown here", (_what, node) => {
     expect(() => decodeJson("json-tagged", JSON.stringify([node]))).toThrow(UnsupportedFormatError);
   });
 
-  it("is corrupt when it nests beyond any stack, in whatever way", () => {
+  it("is corrupt if it nests too deeply for any stack, in whatever way", () => {
     for (const [open, close] of [
       ["[", "]"],
       ['{"a":', "}"],
@@ -93,14 +93,14 @@ describe("a text that no encoder wrote", () => {
     }
   });
 
-  it("is revived in time even if it is nothing but holes", () => {
+  it("is decoded in time even if it is nothing but holes", () => {
     const { encoding, text } = encodeJson(new Array(50_000), 16 * 1024 * 1024);
     const value = decodeJson(encoding, text) as unknown[];
     expect(value.length).toBe(50_000);
     expect(Object.keys(value)).toEqual([]);
   });
 
-  it("is left as it is when the encoding says that it has no tags", () => {
+  it("stays unchanged if the encoding says that it has no tags", () => {
     expect(decodeJson("json", '{"$waymark":"Date"}')).toEqual({ $waymark: "Date" });
   });
 });

@@ -64,7 +64,7 @@ describe("a payload without transforms", () => {
     expect(await stateOf(payload, options())).toEqual({ list: [1] });
   });
 
-  it("is corrupt once a character of it changed, with the checkpoint named", async () => {
+  it("is corrupt if a character has changed, and the error names the checkpoint", async () => {
     const payload = await payloadOf({ n: 1 }, options());
     const changed = { ...payload, body: '{"n":2}' };
     expect(() => openPayload(changed, options())).toThrow(CheckpointCorruptError);
@@ -73,7 +73,7 @@ describe("a payload without transforms", () => {
     );
   });
 
-  it("is corrupt where it is bytes", () => {
+  it("is corrupt if it is bytes", () => {
     const body = Buffer.from("{}");
     for (const encoding of ["json", "json-tagged"]) {
       const payload = { encoding, body, sha256: hash("sha256", body) };
@@ -81,7 +81,7 @@ describe("a payload without transforms", () => {
     }
   });
 
-  it("is corrupt where it is no JSON", () => {
+  it("is corrupt if it isn't JSON", () => {
     const payload = { encoding: "json", body: "{", sha256: hash("sha256", "{") };
     expect(() => openPayload(payload, options())).toThrow(
       /^Checkpoint c1 of task "t" can't be loaded: its text is not JSON/,
@@ -100,7 +100,7 @@ describe("a payload with transforms", () => {
     expect(difference(await stateOf(payload, options(gzip(), xor())), state)).toBeUndefined();
   });
 
-  it("opens by its own encoding, whatever is configured now and in which order", async () => {
+  it("opens by its own encoding, whatever transforms are configured now", async () => {
     const state = { a: 1 };
     const now = options(xor("other"), xor(), gzip());
     for (const former of [[], [gzip()], [xor()], [xor(), gzip()], [gzip(), xor()]]) {
@@ -108,7 +108,7 @@ describe("a payload with transforms", () => {
     }
   });
 
-  it("is taken during the call: what changes after it is not in it", async () => {
+  it("is made during the call: later changes aren't in it", async () => {
     const state = { list: [1], when: new Date(1) };
     const making = makePayload(state, options(gzip()));
     state.list.push(2);
@@ -116,19 +116,19 @@ describe("a payload with transforms", () => {
     expect(await stateOf((await making).payload, options(gzip()))).toEqual({ list: [1], when: new Date(1) });
   });
 
-  it("is refused during the call when the value is", () => {
+  it("is refused during the call if the value is refused", () => {
     expect(() => makePayload({ f() {} }, options(gzip()))).toThrow(StateNotSerializableError);
     expect(() => makePayload("x".repeat(maxBytes), options(gzip()))).toThrow(PayloadTooLargeError);
   });
 
-  it("does not open under another checkpoint when a transform binds it", async () => {
+  it("doesn't open under another checkpoint if a transform binds it", async () => {
     const payload = await payloadOf({ a: 1 }, options(xor()));
     const opening = openPayload(payload, { transforms: [xor()], context: { ...context, id: "c2" } });
     await expect(opening).rejects.toThrow(UnsupportedFormatError);
     await expect(opening).rejects.toMatchObject({ cause: new Error("bound to another checkpoint") });
   });
 
-  it("opens no payload that has a transform twice: layer in layer, a bomb would keep within each one's limits", async () => {
+  it("refuses a payload with a transform twice: a nested bomb would stay within each layer's limits", async () => {
     const { body } = await payloadOf({ a: 1 }, options(gzip()));
     const twice = gzipSync(body);
     const payload = { encoding: "json+gzip+gzip", body: twice, sha256: digestOf(twice) };
@@ -143,14 +143,14 @@ describe("a payload with transforms", () => {
     expect(() => openPayload(payload, options(xor()))).toThrow(/no transform named "gzip"/);
   });
 
-  it("is of a newer version when its encoding is unknown", () => {
+  it("counts as a newer version's if its encoding is unknown", () => {
     for (const encoding of ["cbor", "cbor+gzip", "", "run", "jsonl"]) {
       const payload = { encoding, body: "{}", sha256: hash("sha256", "{}") };
       expect(() => openPayload(payload, options(gzip()))).toThrow(UnsupportedFormatError);
     }
   });
 
-  it("is corrupt when its body changed, or is text", async () => {
+  it("is corrupt if its body has changed or is text", async () => {
     const payload = await payloadOf({ a: 1 }, options(gzip()));
     const body = Uint8Array.from(payload.body as Uint8Array);
     body[12]! ^= 1;
@@ -159,20 +159,20 @@ describe("a payload with transforms", () => {
     expect(() => openPayload(asText, options(gzip()))).toThrow(CheckpointCorruptError);
   });
 
-  it("is corrupt when no UTF-8 is left under its transforms", async () => {
+  it("is corrupt if there is no UTF-8 under its transforms", async () => {
     const body = xor().encode(Uint8Array.from([0x22, 0xff, 0x22]), { ...context, encoding: "json+xor" }) as Uint8Array;
     const payload = { encoding: "json+xor", body, sha256: hash("sha256", body) };
     await expect(openPayload(payload, options(xor()))).rejects.toThrow(CheckpointCorruptError);
   });
 
-  it("passes on what a transform says is wrong in our own errors", async () => {
+  it("passes on a transform's reason in our own errors", async () => {
     const reason = new CheckpointCorruptError("cut short");
     const strict: Transform = { ...xor(), decode: () => Promise.reject(reason) };
     const payload = await payloadOf(1, options(xor()));
     await expect(openPayload(payload, options(strict))).rejects.toBe(reason);
   });
 
-  it("rejects with what a transform throws while encoding", async () => {
+  it("rejects with the error that a transform throws while encoding", async () => {
     const failing: Transform = {
       ...xor(),
       encode: () => {
@@ -182,7 +182,7 @@ describe("a payload with transforms", () => {
     await expect(makePayload(1, options(failing))).rejects.toThrow("no key");
   });
 
-  it("is a TypeError when a transform gives no bytes", async () => {
+  it("is a TypeError if a transform gives no bytes", async () => {
     const wrong = { ...xor(), encode: () => "text" } as unknown as Transform;
     await expect(makePayload(1, options(wrong))).rejects.toThrow(/"xor" must encode to a Uint8Array/);
     const payload = await payloadOf(1, options(xor()));
@@ -190,7 +190,7 @@ describe("a payload with transforms", () => {
     await expect(openPayload(payload, options(lossy))).rejects.toThrow(/"xor" must decode to a Uint8Array/);
   });
 
-  it("takes no transform whose name could not be found again", () => {
+  it("refuses a transform whose name could not be found again", () => {
     for (const name of ["", "a+b", "json", "json-tagged", "1st", "two words"]) {
       expect(() => makePayload(1, options(xor(name)))).toThrow(TypeError);
     }
@@ -201,7 +201,7 @@ describe("a payload with transforms", () => {
 describe("a payload for another checkpoint", () => {
   const owner: PayloadOwner = { taskId: "u", id: "c9", stage: "gate", parentId: "c1", stateVersion: 2 };
 
-  it("is the same one where no transform binds it, configured or not", async () => {
+  it("stays the same if no transform binds it, configured or not", async () => {
     for (const [former, now] of [
       [[], []],
       [[gzip({ level: 9 })], [gzip({ level: 0 })]],
@@ -214,7 +214,7 @@ describe("a payload for another checkpoint", () => {
     }
   });
 
-  it("is made again where one binds it, or doesn't say, by the transforms of now", async () => {
+  it("is made again by the current transforms if one binds it, or doesn't say", async () => {
     const state = { text: "again ".repeat(100), at: new Date(5) };
     for (const [former, now] of [
       [[xor()], [xor()]],
@@ -233,7 +233,7 @@ describe("a payload for another checkpoint", () => {
     }
   });
 
-  it("is refused where the payload can't be opened", async () => {
+  it("is refused if the payload can't be opened", async () => {
     const payload = await payloadOf({ a: 1 }, options(gzip(), xor()));
     const copying = (changed: Partial<Payload>, ...transforms: Transform[]) =>
       payloadFor(owner, { ...payload, ...changed }, options(...transforms));

@@ -55,6 +55,6 @@ it("names the property whose getter throws", () => {
   expect(() => encodePlainJson(state, MAX_BYTES)).toThrow(/\$\.broken is not readable \(not now\)/);
 });
 
-it("refuses what has too many bytes", () => {
+it("refuses a value with too many bytes", () => {
   expect(() => encodePlainJson("x".repeat(100), 50)).toThrow(PayloadTooLargeError);
 });

@@ -19,7 +19,7 @@ function managerThat(paths: readonly string[], options: Partial<CheckpointManage
   return new CheckpointManager({ storage: new MemoryAdapter(), redact: { paths, censor }, ...rest });
 }
 
-/** What is stored of that state. */
+/** The stored form of that state. */
 async function stored(state: unknown, ...paths: string[]): Promise<unknown> {
   const manager = managerThat(paths);
   await manager.save("t", state);
@@ -53,7 +53,7 @@ describe("redact, of a state", () => {
       { x: { k: "[redacted]" }, y: { k: "[redacted]" } },
     ],
     ["whole objects", { a: { deep: [SECRET] } }, "state.a", { a: "[redacted]" }],
-    ["what is no text", { a: 42, b: null }, "state.*", { a: "[redacted]", b: "[redacted]" }],
+    ["a value that isn't text", { a: 42, b: null }, "state.*", { a: "[redacted]", b: "[redacted]" }],
     ["of an array itself", [SECRET, 1], "state[0]", ["[redacted]", 1]],
     ["a Map's value", { m: new Map([["k", SECRET]]) }, "state.m.k", { m: new Map([["k", "[redacted]"]]) }],
     [
@@ -68,9 +68,9 @@ describe("redact, of a state", () => {
       "state.s[*].k",
       { s: new Set([{ k: "[redacted]" }, { k: "[redacted]" }]) },
     ],
-    ["a Set, where its items are meant", { s: new Set([SECRET, "b"]) }, "state.s[*]", { s: "[redacted]" }],
-    ["what could not be saved", { f: () => SECRET, n: 1 }, "state.f", { f: "[redacted]", n: 1 }],
-    ["nothing that isn't there", { a: 1 }, "state.b.c", { a: 1 }],
+    ["a Set if its items are meant", { s: new Set([SECRET, "b"]) }, "state.s[*]", { s: "[redacted]" }],
+    ["a value that could not be saved", { f: () => SECRET, n: 1 }, "state.f", { f: "[redacted]", n: 1 }],
+    ["nothing that doesn't exist", { a: 1 }, "state.b.c", { a: 1 }],
     ["no other depth", { a: SECRET, b: { a: 1 } }, "state.a", { a: "[redacted]", b: { a: 1 } }],
   ])("strips %s", async (_what, state, path, expected) => {
     const before = inspect(state, { depth: 9 });
@@ -78,7 +78,7 @@ describe("redact, of a state", () => {
     expect(inspect(state, { depth: 9 })).toBe(before);
   });
 
-  it("strips an error's name from its stack, and takes the censor's own signs for text", async () => {
+  it("strips an error's name from its stack, and treats the censor's special characters as text", async () => {
     const error = Object.assign(new Error("open sesame"), { name: "SecretError" });
     error.stack = "SecretError: open sesame\n    at the door";
     const storage = new MemoryAdapter();
@@ -91,7 +91,7 @@ describe("redact, of a state", () => {
     expect(kept).toMatchObject({ name: "$&", message: "$&", stack: "$&: $&\n    at the door" });
   });
 
-  it("leaves the calls of a stack as they are, however short the message is", async () => {
+  it("leaves a stack's calls unchanged, however short the message is", async () => {
     const calls = "\n    at attach (at.js:1:2)\n    at async at.js:7:7";
     const error = Object.assign(new RangeError("at"), { stack: `RangeError: at${calls}` });
     const manager = managerThat(["error.message", "state.error.message"]);
@@ -101,7 +101,7 @@ describe("redact, of a state", () => {
     expect(kept.state).toMatchObject({ error: { stack: `RangeError: [redacted]${calls}` } });
   });
 
-  it("strips a message of several lines from its stack, one that looks like a call too", async () => {
+  it("strips a message of several lines from its stack, even one that looks like a call", async () => {
     const message = `refused\n    at ${SECRET}`;
     const error = Object.assign(new Error(message), { stack: `Error: ${message}\n    at call (file.js:1:2)` });
     const manager = managerThat(["error.message"]);
@@ -117,7 +117,7 @@ describe("redact, of a state", () => {
     expect(error.message).toContain(SECRET);
   });
 
-  it("leaves frozen states as they are, and what one reads beside it", async () => {
+  it("leaves frozen states unchanged, and values that are read beside them", async () => {
     const state = Object.freeze({ key: SECRET, list: Object.freeze([SECRET]) });
     const manager = managerThat(["state.key", "state.list[*]"]);
     const saving = manager.save("t", state);
@@ -126,7 +126,7 @@ describe("redact, of a state", () => {
     expect((await manager.latest("t"))?.state).toEqual({ key: "[redacted]", list: ["[redacted]"] });
   });
 
-  it("never stores what a path leads to, in whatever values", async () => {
+  it("never stores the value at a redacted path", async () => {
     const values = fc.anything({ withDate: true, withMap: true, withSet: true, maxDepth: 3 });
     let stored = 0;
     await fc.assert(
@@ -137,7 +137,7 @@ describe("redact, of a state", () => {
         const redact = { paths: [`state${step}`, `state.list[*]${step}`] };
         const manager = new CheckpointManager({ storage, redact });
         const saved = await manager.save("t", state).catch((error: unknown) => {
-          // fast-check makes symbols, and objects without a prototype under odd names.
+          // fast-check also makes symbols, and objects without a prototype under odd names.
           if (error instanceof StateNotSerializableError) return undefined;
           throw error;
         });
@@ -157,7 +157,7 @@ describe("redact, of a state", () => {
     expect((await manager.latest("t"))?.state).toEqual({ a: "***" });
   });
 
-  it("comes before encryption and digests: a secret that changes is no reason for an auto-save", async () => {
+  it("comes before encryption and digests, so that a changed secret causes no auto-save", async () => {
     const state = { key: SECRET, n: 1 };
     const manager = managerThat(["state.key"], {
       transforms: [encrypt({ keys: { k: new Uint8Array(32).fill(3) }, current: "k" })],
@@ -173,7 +173,7 @@ describe("redact, of a state", () => {
     await manager.close();
   });
 
-  it("refuses to save what the schema would refuse to load", async () => {
+  it("refuses to save a state that the schema would refuse to load", async () => {
     const schema: StateSchema = z.object({ pin: z.number(), key: z.string() });
     const manager = managerThat(["state.pin"], { schema });
     await expect(manager.save("t", { pin: 1234, key: "k" })).rejects.toMatchObject({
@@ -189,7 +189,7 @@ describe("redact, of a state", () => {
   });
 });
 
-describe("redact, of what stands beside a state", () => {
+describe("redact, of values beside a state", () => {
   const error = Object.assign(new RangeError(`bad token ${SECRET}`), { code: SECRET });
 
   it("strips metadata and label", async () => {
@@ -209,7 +209,7 @@ describe("redact, of what stands beside a state", () => {
     [["error"], { message: "[redacted]" }],
     [["error.*"], { message: "[redacted]", name: "[redacted]", code: "[redacted]", stack: "[redacted]" }],
     [["error.message", "error.code"], { message: "[redacted]", name: "RangeError", code: "[redacted]" }],
-  ])("strips %j of an error, however it comes in", async (paths, expected) => {
+  ])("strips %j from an error, whichever way it comes in", async (paths, expected) => {
     const logger = recordingLogger();
     const manager = managerThat(paths, { logger });
     const { id } = await manager.save("saved", 1, { error });
@@ -224,7 +224,7 @@ describe("redact, of what stands beside a state", () => {
     expect(inspect(logger.lines, { depth: 9 })).not.toContain(SECRET);
   });
 
-  it("leaves all else of an error as it is", async () => {
+  it("leaves the rest of an error unchanged", async () => {
     const manager = managerThat(["error.stack", "error.cause"]);
     const { error: kept } = await manager.save("t", 1, { error: new Error("open") });
     expect(kept).toEqual({ message: "open", name: "Error", stack: "[redacted]" });
@@ -237,7 +237,7 @@ describe("a path to redact", () => {
       ",",
     ),
     ...["", "state.a.", 'state["a]', "$.a", "state[-1]", "state.**", " state.a"],
-  ])("is a TypeError where it leads nowhere: %s", (path) => {
+  ])("is a TypeError if it leads nowhere: %s", (path) => {
     expect(() => managerThat([path])).toThrow(TypeError);
     expect(() => managerThat([path])).toThrow(/is no path to redact/);
   });

@@ -138,8 +138,8 @@ const culprits: [what: string, value: unknown, path: string, message: RegExp][] 
   ["something in a Set", { s: new Set([1, { f() {} }]) }, "$.s.values()[1].f", /a function/],
 ];
 
-describe("what is refused", () => {
-  it.each(culprits)("is %s, by a path that leads to it", (_what, value, path, message) => {
+describe("a refused value", () => {
+  it.each(culprits)("is %s, and the path leads to it", (_what, value, path, message) => {
     const error = refusalOf(value);
     expect(error.path).toBe(path);
     expect(error.message).toMatch(message);
@@ -147,7 +147,7 @@ describe("what is refused", () => {
     expect(() => follow(value, path)).not.toThrow();
   });
 
-  it("is a cycle, with where it leads back to", () => {
+  it("is a cycle, and the message says where it leads back to", () => {
     const parent: Record<string, unknown> = { name: "p" };
     parent["children"] = [{ parent }];
     const error = refusalOf({ root: parent });
@@ -167,7 +167,7 @@ describe("what is refused", () => {
     });
   });
 
-  it("is what a getter throws, with it as the cause", () => {
+  it("is a getter that throws, with its error as the cause", () => {
     const cause = new Error("no connection");
     const value = {
       a: {
@@ -181,7 +181,7 @@ describe("what is refused", () => {
     expect(error.message).toContain("not readable (no connection)");
   });
 
-  it("is what a getter throws even when it throws no Error, or one of ours", () => {
+  it("is a getter that throws, even if it throws no Error, or one of ours", () => {
     const throwing = (thrown: unknown) =>
       Object.defineProperty({}, "x", {
         enumerable: true,
@@ -194,7 +194,7 @@ describe("what is refused", () => {
     expect(refusalOf(throwing(ours))).toMatchObject({ path: "$.x", cause: ours });
   });
 
-  it("is what a Proxy's trap throws, under the path of the Proxy", () => {
+  it("is an error of a Proxy's trap, under the path of the Proxy", () => {
     const cause = new Error("no keys");
     const proxy = new Proxy(
       {},
@@ -207,7 +207,7 @@ describe("what is refused", () => {
     expect(refusalOf({ p: proxy })).toMatchObject({ path: "$.p", cause });
   });
 
-  it("is nesting beyond a thousand levels, and nothing short of it", () => {
+  it("is nesting beyond a thousand levels, and nothing less", () => {
     const nested = (levels: number) => {
       let value: unknown[] = [];
       for (let i = 1; i < levels; i++) value = [value];
@@ -223,7 +223,7 @@ describe("what is refused", () => {
     expect(refusalOf(nested(100_000)).path).toBe(error.path);
   });
 
-  it("is no rich value that nests as deep as it may, whatever stands in it", () => {
+  it("is no rich value within the allowed depth, whatever it holds", () => {
     let map = new Map<string, unknown>([
       ["x", undefined],
       ["y", -0],
@@ -251,7 +251,7 @@ describe("what is refused", () => {
   });
 });
 
-describe("what is too large", () => {
+describe("a value that is too large", () => {
   it("is one UTF-8 byte more than maxBytes", () => {
     for (const value of ["aaaa", "ää", "😀", { a: "ß" }, [1, 2], new Date(0), "\ud800", Buffer.from("abcd")]) {
       const { text } = encodeJson(value, MAX);
@@ -274,12 +274,12 @@ describe("what is too large", () => {
     expect(() => encodeJson(new Array(4_000_000_000), MAX)).toThrow(PayloadTooLargeError);
   });
 
-  it("is found before a large text is made of it, and says where", () => {
+  it("is refused before it becomes a large text, with its path", () => {
     expect(() => encodeJson({ a: [1, Buffer.alloc(MAX)] }, MAX)).toThrow(/passed at \$\.a\[1\]/);
     expect(() => encodeJson({ a: "x".repeat(MAX) }, MAX)).toThrow(/passed at \$\.a\)/);
   });
 
-  it("is a text that a getter can't make, since no string is that long", () => {
+  it("is refused if a getter would have to make a string that is too long", () => {
     const value = {
       get a() {
         return "x".repeat(2 ** 30);

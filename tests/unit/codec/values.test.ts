@@ -132,8 +132,8 @@ function withoutStack(): Error {
   return error;
 }
 
-describe("what comes back", () => {
-  it.each(survivors)("is %s that was saved", (_name, value) => {
+describe("a decoded value", () => {
+  it.each(survivors)("is the saved value: %s", (_name, value) => {
     expect(difference(roundTrip(value), value)).toBeUndefined();
     expect(difference(roundTrip({ list: [value, { value }] }), { list: [value, { value }] })).toBeUndefined();
   });
@@ -150,7 +150,7 @@ describe("what comes back", () => {
     expect("polluted" in (value as object)).toBe(false);
   });
 
-  it("is an Error with its name and properties when the class was the caller's own", () => {
+  it("is an Error with its name and properties if the class was the caller's own", () => {
     const error = roundTrip(new HttpError("unavailable")) as Error;
     expect(Object.getPrototypeOf(error)).toBe(Error.prototype);
     expect(error).toMatchObject({ name: "HttpError", message: "unavailable", status: 503 });
@@ -169,7 +169,7 @@ describe("what comes back", () => {
     expect(Object.keys(error)).toEqual([]);
   });
 
-  it("is a Buffer of its own memory, not the pool that it was cut from", () => {
+  it("is a Buffer with its own memory, not with the pool that it came from", () => {
     const buffer = roundTrip(Buffer.from("abc")) as Buffer;
     expect(Buffer.isBuffer(buffer)).toBe(true);
     expect(buffer.buffer.byteLength).toBe(3);
@@ -181,7 +181,7 @@ describe("what comes back", () => {
     expect(view.buffer.byteLength).toBe(6);
   });
 
-  it("is two equal copies of what was shared", () => {
+  it("is two equal copies of a shared value", () => {
     const one = { when: new Date(1) };
     const [a, b] = roundTrip([one, one]) as [object, object];
     expect(a).toEqual(b);
@@ -200,7 +200,7 @@ describe("what comes back", () => {
     expect(reads).toBe(1);
   });
 
-  it("is what a Proxy's traps say", () => {
+  it("is the value that a Proxy's traps give", () => {
     const proxy = new Proxy({ a: 1, b: [2] }, { get: (target, key) => (key === "a" ? -0 : Reflect.get(target, key)) });
     expect(difference(roundTrip(proxy), { a: -0, b: [2] })).toBeUndefined();
     expect(difference(roundTrip(new Proxy([1, undefined], {})), [1, undefined])).toBeUndefined();
@@ -211,7 +211,7 @@ describe("what comes back", () => {
     expect(encodeJson(proxy, MAX).text).toBe('{"3":3,"7":2,"a":1}');
   });
 
-  it("is of this realm when another one made it", () => {
+  it("belongs to this realm even if another realm made the value", () => {
     const foreign: unknown = runInContext(
       `({
         list: [1, , { a: new Date(5) }], map: new Map([["k", new Set([1n])]]), expression: /x/g,
@@ -251,12 +251,12 @@ describe("what comes back", () => {
     expect(one[1]!.buffer).not.toBe(two[1]!.buffer);
   });
 
-  it("has passed through text that JSON.stringify would write for plain data", () => {
+  it("comes from the text that JSON.stringify would write, for plain data", () => {
     const state = { a: [1, "x", null, true, { b: {} }, []], "": 0, 'k"': "é\n", toJSON: "data" };
     expect(encodeJson(state, MAX)).toEqual({ encoding: "json", text: JSON.stringify(state) });
   });
 
-  it("is whole, and counted to the byte, when the text is long", () => {
+  it("is complete, and its bytes are counted exactly, if the text is long", () => {
     const state = Array.from({ length: 4000 }, (_, i) => ({
       id: `m${i}`,
       text: "😀ä".repeat(i % 9),

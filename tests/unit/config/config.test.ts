@@ -5,14 +5,14 @@ import { defineConfig, type WaymarkConfig } from "waymark/config";
 import { checkConfig } from "../../../config/config.js";
 
 describe("defineConfig", () => {
-  it("gives the configuration back as it is", () => {
+  it("returns the configuration unchanged", () => {
     const config = { storage: "sqlite:x.db", retention: { keepLast: 3 }, transforms: [gzip()] };
     expect(defineConfig(config)).toBe(config);
     expect(defineConfig({ storage: new MemoryAdapter() }).storage).toBeInstanceOf(MemoryAdapter);
     expect(defineConfig({})).toEqual({});
   });
 
-  it("knows a misspelled part when it is compiled, and when it runs", () => {
+  it("refuses a misspelled part at compile time and at run time", () => {
     // @ts-expect-error it is called storage
     expect(() => defineConfig({ storag: "files:x" })).toThrow(/storag/);
   });

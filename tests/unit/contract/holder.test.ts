@@ -100,15 +100,15 @@ describe.runIf(isLinux)("a holder that Waymark made", () => {
     expect(processOf("a:b:3417:12-0123456789ab-0123abcd")).toEqual({ host: "a:b", pid: 3417 });
   });
 
-  it("has not ended while its process lives, and nobody else's counts as ended", () => {
+  it("hasn't ended while its process lives, and other programs' holders never count as ended", () => {
     const [, start = "", machine = ""] = /:(\d+)-([0-9a-f]{12})-/.exec(ownHolder()) ?? [];
     const holder = (pid: number, its: { start?: string; machine?: string }) =>
       `host:${pid}:${its.start ?? start}-${its.machine ?? machine}-0123abcd`;
     expect(holderHasEnded(ownHolder())).toBe(false);
     expect(holderHasEnded(holder(process.pid, {}))).toBe(false);
-    // Its number was given again.
+    // Another process has the number now.
     expect(holderHasEnded(holder(process.pid, { start: `${Number(start) - 1}` }))).toBe(true);
-    // It is of another machine, another boot or another container.
+    // It belongs to another machine, another boot or another container.
     expect(holderHasEnded(holder(process.pid, { start: "1", machine: "000000000000" }))).toBe(false);
     expect(holderHasEnded(`host:${2 ** 22 + 1}:0123abcd`)).toBe(false);
   });
@@ -121,11 +121,11 @@ describe.runIf(isLinux)("a holder that Waymark made", () => {
     parent.kill("SIGSTOP");
     process.kill(pid, "SIGKILL");
     while (!processHasEnded(pid)) await nextTurn();
-    // It is still there.
+    // The zombie's entry still exists.
     expect(() => process.kill(pid, 0)).not.toThrow();
   });
 
-  it.runIf(process.getuid?.() !== 0)("is alive where its process is another user's", () => {
+  it.runIf(process.getuid?.() !== 0)("is alive if its process belongs to another user", () => {
     expect(processHasEnded(1)).toBe(false);
   });
 });

@@ -19,7 +19,7 @@ const ADAPTERS: Record<string, (path: string) => StorageAdapter | Promise<Storag
 };
 
 describe.each(Object.entries(ADAPTERS))("%s", (_name, open) => {
-  it("refuses to save after the highest sequence, and keeps what is there", async () => {
+  it("refuses to save after the highest possible sequence, and keeps the existing checkpoints", async () => {
     const storage = await open(await tempFolder());
     const manager = new CheckpointManager({ storage });
     onTestFinished(() => manager.close());

@@ -14,7 +14,7 @@ it.each(["completed", "failed"] as const)("a %s checkpoint is a milestone, howev
   expect(isPassing({ metadata: passingMetadata(undefined), status })).toBe(false);
 });
 
-it("a passing checkpoint names the one whose place it took", () => {
+it("a passing checkpoint names the one that it replaced", () => {
   expect(replacedBy({ metadata: passingMetadata("a1") })).toBe("a1");
   expect(replacedBy({ metadata: passingMetadata(undefined) })).toBeUndefined();
   expect(replacedBy({ metadata: { waymark: { replaces: 7 } } })).toBeUndefined();

@@ -1,4 +1,4 @@
-// What `waymark/adapter` offers a bridge: payloads made and opened without a manager.
+// The functions of `waymark/adapter` for bridges: payloads made and opened without a manager.
 import { randomBytes } from "node:crypto";
 import { expect, it } from "vitest";
 import { CheckpointManager, encrypt, gzip } from "waymark";
@@ -19,7 +19,7 @@ it("a payload needs no options but its checkpoint", async () => {
   expect(await openPayload(payload, { context: draft })).toEqual({ state: { n: 1 } });
 });
 
-it("a checkpoint that was appended without a manager is one to the manager, and the other way round", async () => {
+it("a manager reads checkpoints that were appended without it, and the other way round", async () => {
   const storage = new MemoryAdapter();
   const transforms = [gzip(), encrypt({ keys: { k: randomBytes(32) }, current: "k" })];
   const state = { at: new Date(7), tags: new Set(["a"]) };

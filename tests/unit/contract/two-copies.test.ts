@@ -5,7 +5,7 @@ import { MemoryAdapter } from "waymark/adapters/memory";
 const KEY = Buffer.alloc(32, 1);
 const OTHER_KEY = Buffer.alloc(32, 2);
 
-/** A second copy of the package, as a project has beside a command that is installed globally. */
+/** A second copy of the package, as in a project beside a globally installed command. */
 async function anotherCopy(): Promise<typeof ours> {
   vi.resetModules();
   const copy = await import("waymark");
@@ -20,7 +20,7 @@ it("knows another copy's errors by their code", async () => {
   expect(theirs).not.toBeInstanceOf(ours.CheckpointCorruptError);
 });
 
-it("takes no other error for one of ours", () => {
+it("doesn't take other errors for ours", () => {
   const lookalike = Object.assign(new Error("no"), { code: "CHECKPOINT_NOT_FOUND" });
   expect(lookalike).not.toBeInstanceOf(ours.CheckpointError);
   expect({ code: "CHECKPOINT_NOT_FOUND" }).not.toBeInstanceOf(ours.CheckpointNotFoundError);

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { utf8Of, viewOfUtf8 } from "../../../src/contract/utf8.js";
 
 describe("a text's bytes", () => {
-  it("are what Buffer.from gives, of short and long texts", () => {
+  it("equal the result of Buffer.from, for short and long texts", () => {
     for (const text of [
       "",
       "a",

@@ -21,13 +21,13 @@ import { deferred } from "../../support/deferred.js";
 import { recordingLogger } from "../../support/recording-logger.js";
 import { tempFolder } from "../../support/temp-folder.js";
 
-/** Its dates are stored as texts. */
+/** A schema that stores dates as texts. */
 const withDate = z.object({
   at: z.codec(z.iso.datetime(), z.date(), { decode: (text) => new Date(text), encode: (date) => date.toISOString() }),
   password: z.string(),
 });
 
-/** A memory whose appends wait until the test lets them go. */
+/** A memory adapter whose appends wait until the test releases them. */
 function memoryWithGate() {
   const memory = new MemoryAdapter();
   const gate = {
@@ -141,7 +141,7 @@ describe("auto-save", () => {
     expect((await manager.latest("t"))?.state).toEqual({ n: 1 });
   });
 
-  it("counts a getState that throws, or gives what can't be stored, as a failure", async () => {
+  it("counts it as a failure if getState throws or returns a value that can't be stored", async () => {
     const { manager } = memoryWithGate();
     const failures: unknown[] = [];
     manager.on("autoSaveFailed", ({ error }) => failures.push(error));
@@ -158,7 +158,7 @@ describe("auto-save", () => {
     expect(failures).toEqual([broken, expect.objectContaining({ code: "STATE_NOT_SERIALIZABLE", path: "$.f" })]);
   });
 
-  it("stop() waits for the save under way, saves what is unsaved, and ends the timer", async () => {
+  it("stop() waits for the save under way, saves an unsaved state, and ends the timer", async () => {
     const { manager, gate } = memoryWithGate();
     const held = deferred();
     gate.hold = held.promise;
@@ -177,7 +177,7 @@ describe("auto-save", () => {
     expect(vi.getTimerCount()).toBe(0);
   });
 
-  it("saves again a state that came back, and one whose checkpoint was removed", async () => {
+  it("saves a state again if it came back, or if its checkpoint was removed", async () => {
     const { manager, gate } = memoryWithGate();
     const state = { n: 1 };
     const autoSave = manager.autoSave("t", () => state);
@@ -192,12 +192,12 @@ describe("auto-save", () => {
     expect(gate.appends).toBe(4);
   });
 
-  /** The sequences of a task's checkpoints, the newest first, the passing one in brackets. */
+  /** The sequences of a task's checkpoints, newest first, the passing one in brackets. */
   async function sequencesOf(manager: CheckpointManager): Promise<unknown[]> {
     return (await manager.list("t")).map((one) => (isPassing(one) ? [one.sequence] : one.sequence));
   }
 
-  it("takes the place of the auto-save before it, of a former process too, and leaves milestones alone", async () => {
+  it("replaces the auto-save before it, even one of a former process, and leaves milestones", async () => {
     const storage = new MemoryAdapter();
     const former = new CheckpointManager({ storage, ownsStorage: false });
     const state = { n: 0 };
@@ -244,7 +244,7 @@ describe("auto-save", () => {
     await manager.close();
   });
 
-  it("leaves one passing checkpoint, also where the answer of an auto-save was lost", async () => {
+  it("leaves one passing checkpoint, even if the answer of an auto-save was lost", async () => {
     const storage = new MemoryAdapter();
     const manager = new CheckpointManager({ storage });
     const append = storage.append.bind(storage);
@@ -263,7 +263,7 @@ describe("auto-save", () => {
     expect(await sequencesOf(manager)).toEqual([[3]]);
   });
 
-  it("pushes no milestone out, however many auto-saves there are", async () => {
+  it("pushes out no milestone, however many auto-saves there are", async () => {
     const manager = new CheckpointManager({ storage: new MemoryAdapter(), retention: { keepLast: 2 } });
     const state = { n: 0 };
     const autoSave = manager.autoSave("t", () => state);
@@ -274,7 +274,7 @@ describe("auto-save", () => {
     expect(await sequencesOf(manager)).toEqual([11, 2]);
   });
 
-  it("saves after a rewind the state that differs from the newest checkpoint", async () => {
+  it("saves a state after a rewind if it differs from the newest checkpoint", async () => {
     const { manager } = memoryWithGate();
     const state = { n: 1 };
     const first = await manager.save("t", state);
@@ -286,7 +286,7 @@ describe("auto-save", () => {
     expect((await manager.latest("t"))?.state).toEqual({ n: 2 });
   });
 
-  it("doesn't reopen a completed task, whoever has completed it", async () => {
+  it("doesn't reopen a completed task, whoever completed it", async () => {
     const storage = new MemoryAdapter();
     const manager = new CheckpointManager({ storage });
     const other = new CheckpointManager({ storage, ownsStorage: false });
@@ -384,7 +384,7 @@ describe("auto-save", () => {
     expect(gate.appends).toBe(1);
   });
 
-  it("stop() and flush() reject with the save's error, and the timer stops anyway", async () => {
+  it("stop() and flush() reject with the save's error, and stop() ends the timer all the same", async () => {
     const { manager, gate } = memoryWithGate();
     const autoSave = manager.autoSave("t", () => 1);
     gate.failWith = new Error("disk full");
@@ -394,7 +394,7 @@ describe("auto-save", () => {
     manager.autoSave("t", () => 1);
   });
 
-  it("saves what is unsaved when its manager closes, or its scope ends", async () => {
+  it("saves an unsaved state when its manager closes, or its scope ends", async () => {
     const storage = new MemoryAdapter();
     const manager = new CheckpointManager({ storage, ownsStorage: false });
     {
@@ -432,7 +432,7 @@ describe("auto-save and signals", () => {
   }
 
   it.each(["SIGINT", "SIGTERM", "SIGHUP"] as const)(
-    "saves once as paused on %s, and dies of the signal as it would have",
+    "saves once as paused on %s, and dies of the signal as without Waymark",
     async (signal) => {
       const folder = await tempFolder();
       const child = await started(folder);
@@ -455,7 +455,7 @@ describe("auto-save and signals", () => {
     expect(await manager.list("two")).toMatchObject([{ status: "paused" }]);
   });
 
-  it("leaves a completed task as it is", async () => {
+  it("leaves a completed task unchanged", async () => {
     const folder = await tempFolder();
     const child = await started(folder, "completed");
     child.kill("SIGTERM");
@@ -486,7 +486,7 @@ describe("auto-save and signals", () => {
     },
   );
 
-  it("leaves the ending to a program that listens to the signal itself", async () => {
+  it("lets a program that listens to the signal end itself", async () => {
     const folder = await tempFolder();
     const child = await started(folder, "own-listener");
     child.kill("SIGINT");
@@ -495,7 +495,7 @@ describe("auto-save and signals", () => {
     expect((await manager.latest("one"))?.status).toBe("paused");
   });
 
-  /** SIGTERM to a program that closes its manager at it. Returns what it has saved: sequences and statuses. */
+  /** Sends SIGTERM to a program that then closes its manager. Returns the sequences and statuses that it saved. */
   async function closedOnSignal(when: "before" | "after" | "saving", exitCode?: number): Promise<string[]> {
     const folder = await tempFolder();
     const script = fileURLToPath(new URL("../../fixtures/close-on-signal.mjs", import.meta.url));
@@ -520,17 +520,17 @@ describe("auto-save and signals", () => {
     ["after", 143],
     ["after", undefined],
   ] as const)(
-    "saves once as paused where a program that listened %s it closes its manager, and leaves it its exit code: %s",
+    "saves once as paused if a program that listened %s it closes its manager, and keeps the program's exit code: %s",
     async (when, exitCode) => {
       expect(await closedOnSignal(when, exitCode)).toEqual(["1 paused"]);
     },
   );
 
-  it("saves as paused what a save that was under way at the signal has stored as running", async () => {
+  it("saves again as paused after a save that was under way at the signal stored running", async () => {
     expect(await closedOnSignal("saving")).toEqual(["2 paused"]);
   });
 
-  it("doesn't keep a process alive that has nothing else to do", async () => {
+  it("doesn't keep an idle process alive", async () => {
     const script = `
       import { CheckpointManager } from "waymark";
       import { MemoryAdapter } from "waymark/adapters/memory";

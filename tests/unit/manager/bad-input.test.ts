@@ -1,4 +1,4 @@
-// Wrong use and damaged files: each is a typed error that says what is intact, and nothing is lost.
+// Wrong arguments and damaged files: each gives a typed error that says what is intact, and nothing is lost.
 import { readdir, readFile, truncate, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import Database from "better-sqlite3";
@@ -58,26 +58,23 @@ describe("a damaged file", () => {
       "changed in its header",
       async (path) => writeFile(path, (await readFile(path, "utf8")).replace('"running"', '"completed"')),
     ],
-  ])(
-    "that is %s is skipped, reported, and left as it is; latest gives the newest intact one",
-    async (_name, damage) => {
-      const root = await tempFolder();
-      const { manager, logger } = await managerOnFiles(root);
-      await manager.save("t", { n: 1 });
-      await manager.save("t", { n: 2 });
-      const newest = (await filesOf(root)).at(-1)!;
-      await damage(newest);
-      const damaged = await readFile(newest);
-      const corrupt: unknown[] = [];
-      manager.on("corrupt", ({ sequence }) => corrupt.push(sequence));
+  ])("that is %s is skipped, reported and left as it is; latest gives the newest intact one", async (_name, damage) => {
+    const root = await tempFolder();
+    const { manager, logger } = await managerOnFiles(root);
+    await manager.save("t", { n: 1 });
+    await manager.save("t", { n: 2 });
+    const newest = (await filesOf(root)).at(-1)!;
+    await damage(newest);
+    const damaged = await readFile(newest);
+    const corrupt: unknown[] = [];
+    manager.on("corrupt", ({ sequence }) => corrupt.push(sequence));
 
-      expect((await manager.latest("t"))?.state).toEqual({ n: 1 });
-      expect(corrupt).toEqual([2]);
-      expect(logger.lines).toContainEqual(expect.objectContaining({ level: "warn" }));
-      expect((await manager.save("t", { n: 3 })).sequence).toBe(3);
-      expect(await readFile(newest)).toEqual(damaged);
-    },
-  );
+    expect((await manager.latest("t"))?.state).toEqual({ n: 1 });
+    expect(corrupt).toEqual([2]);
+    expect(logger.lines).toContainEqual(expect.objectContaining({ level: "warn" }));
+    expect((await manager.save("t", { n: 3 })).sequence).toBe(3);
+    expect(await readFile(newest)).toEqual(damaged);
+  });
 
   it("is an error if nothing intact is left, never undefined or an empty list", async () => {
     const root = await tempFolder();
@@ -171,7 +168,7 @@ describe("a database", () => {
     await expect(manager.save("t", { n: 2 })).rejects.toThrow("99");
   });
 
-  it("that isn't one is a typed error, and left as it is", async () => {
+  it("that isn't a database is a typed error, and is left as it is", async () => {
     const path = join(await tempFolder(), "checkpoints.db");
     await writeFile(path, "this is no database, but long enough to have a header of sixteen bytes".repeat(20));
     const before = await readFile(path);

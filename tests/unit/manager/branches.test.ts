@@ -1,4 +1,4 @@
-// fork and rewind: checkpoints that have the state of an older one.
+// fork and rewind: new checkpoints with the state of an older one.
 import { randomBytes } from "node:crypto";
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -28,7 +28,7 @@ async function recordOf(storage: StorageAdapter, taskId: string, id: string) {
   return record;
 }
 
-/** A task whose first checkpoint has everything, and a newer one. */
+/** A task whose first checkpoint has every field, and a newer one. */
 async function taskOfTwo(storage: StorageAdapter, options: Partial<CheckpointManagerOptions> = {}) {
   const manager = managerOn(storage, options);
   const state = { n: 1, at: new Date(5), tags: new Set(["a"]) };
@@ -39,7 +39,7 @@ async function taskOfTwo(storage: StorageAdapter, options: Partial<CheckpointMan
   return { manager, first, state };
 }
 
-/** The conditions and options that appends get. */
+/** The conditions and options of the appends. */
 function appendsOf(storage: StorageAdapter): unknown[] {
   const appends: unknown[] = [];
   const append = storage.append.bind(storage);
@@ -57,7 +57,7 @@ const STORAGES: Record<string, (folder: string) => StorageAdapter> = {
   sqlite: (folder) => openStorage(`sqlite:${join(folder, "store.db")}`),
 };
 
-it("a fork of a fork names the fork that it was made of", async () => {
+it("a fork of a fork names the fork that it comes from", async () => {
   const { manager, first } = await taskOfTwo(new MemoryAdapter());
   const fork = await manager.fork("t", first.id, "fork");
   const second = await manager.fork("fork", fork.id, "fork of the fork");
@@ -65,7 +65,7 @@ it("a fork of a fork names the fork that it was made of", async () => {
 });
 
 describe.each(Object.entries(STORAGES))("in %s", (_name, open) => {
-  it("fork begins a task that goes on by itself, and outlives the one it comes from", async () => {
+  it("fork begins an independent task, which outlives the task it comes from", async () => {
     const storage = open(await tempFolder());
     const { manager, first, state } = await taskOfTwo(storage);
     const forked = await manager.fork("t", first.id, "u");
@@ -77,7 +77,7 @@ describe.each(Object.entries(STORAGES))("in %s", (_name, open) => {
     await storage.close();
   });
 
-  it("rewind goes on from an old checkpoint, and removes nothing", async () => {
+  it("rewind continues from an old checkpoint, and removes nothing", async () => {
     const storage = open(await tempFolder());
     const { manager, first, state } = await taskOfTwo(storage);
     const rewound = await manager.rewind("t", first.id);
@@ -110,7 +110,7 @@ describe("fork", () => {
     expect(await manager.list("u")).toEqual([forked]);
   });
 
-  it("takes another label and other metadata, and is an event", async () => {
+  it("accepts another label and other metadata, and emits an event", async () => {
     const { manager, first } = await taskOfTwo(new MemoryAdapter());
     const saved: CheckpointSummary[] = [];
     manager.on("saved", (summary) => saved.push(summary));
@@ -120,11 +120,11 @@ describe("fork", () => {
     expect(saved).toEqual([forked]);
   });
 
-  it("takes the stored bytes as they are, and tells the storage whose they are", async () => {
+  it("reuses the stored bytes, and tells the storage which checkpoint they come from", async () => {
     const storage = new MemoryAdapter();
     const { first } = await taskOfTwo(storage, { transforms: [gzip({ level: 9 })] });
     const appends = appendsOf(storage);
-    // Made again, they would be larger; and the schema would refuse the state.
+    // Encoded again, they would be larger, and the schema would refuse the state.
     const schema = { "~standard": { version: 1, vendor: "test", validate: () => ({ issues: [{ message: "no" }] }) } };
     const manager = managerOn(storage, { transforms: [gzip({ level: 0 })], schema: schema as never, stateVersion: 7 });
     const forked = await manager.fork("t", first.id, "u");
@@ -197,7 +197,7 @@ describe("rewind", () => {
     expect(forked.metadata).toEqual({ forkedFrom: { taskId: "t", id: passing?.id } });
   });
 
-  it("is refused if somebody saved since, or the lease is lost; nothing is stored", async () => {
+  it("is refused if somebody has saved since, or the lease is lost; nothing is stored", async () => {
     const { manager, first } = await taskOfTwo(new MemoryAdapter());
     const stale = manager.rewind("t", first.id, { expectedSequence: 1 });
     await expect(stale).rejects.toMatchObject({ code: "CHECKPOINT_CONFLICT" });
@@ -241,7 +241,7 @@ describe.each(["fork", "rewind"] as const)("%s", (method) => {
   const copy = (manager: CheckpointManager, id: string, options = {}) =>
     method === "fork" ? manager.fork("t", id, "u", options) : manager.rewind("t", id, options);
 
-  it("encrypts anew what is bound to its checkpoint, under the current key", async () => {
+  it("encrypts a payload that is bound to its checkpoint again, under the current key", async () => {
     const storage = new MemoryAdapter();
     const keys = { old: randomBytes(32), now: randomBytes(32) };
     const { first, state } = await taskOfTwo(storage, { transforms: [gzip(), encrypt({ keys, current: "old" })] });
@@ -254,7 +254,7 @@ describe.each(["fork", "rewind"] as const)("%s", (method) => {
     await expect(without).rejects.toMatchObject({ code: "UNSUPPORTED_FORMAT" });
   });
 
-  it("encrypts what was saved before encryption was configured, unless it must not be loaded", async () => {
+  it("encrypts a payload from before encryption was configured, unless plain payloads are refused", async () => {
     const storage = new MemoryAdapter();
     const { first, state } = await taskOfTwo(storage);
     const keys = { k: randomBytes(32) };

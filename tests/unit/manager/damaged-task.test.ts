@@ -1,4 +1,4 @@
-// What a manager says of a task whose checkpoints are damaged on the disk, and of states that it knows no way from.
+// The errors for a task with damaged checkpoints on the disk, and for states without a migration path.
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
@@ -7,7 +7,7 @@ import { JsonFileAdapter } from "waymark/adapters/json-file";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { tempFolder } from "../../support/temp-folder.js";
 
-/** A manager of task `t` with three checkpoints; those of the sequences are damaged. */
+/** A manager of task `t` with three checkpoints, of which those with these sequences are damaged. */
 async function damaged(...sequences: readonly number[]) {
   const root = await tempFolder();
   const storage = new JsonFileAdapter({ path: root });
@@ -28,8 +28,8 @@ async function damaged(...sequences: readonly number[]) {
   return { manager, storage, contents, newest: join(root, "t", names[2] ?? "") };
 }
 
-describe("a task of which nothing is intact", () => {
-  it("is an error of each read, which counts what is damaged and names the first", async () => {
+describe("a task without an intact checkpoint", () => {
+  it("makes each read fail with an error that counts the damaged checkpoints and names the first", async () => {
     const { manager, contents, newest } = await damaged(1, 2, 3);
     const before = contents();
     const corrupt = {
@@ -51,18 +51,18 @@ describe("a task of which nothing is intact", () => {
   });
 });
 
-describe("a task of which something is intact", () => {
+describe("a task with an intact checkpoint", () => {
   it("is read without its damaged checkpoints", async () => {
     const { manager } = await damaged(1, 3);
     expect((await manager.latest("t"))?.id).toBe("c2");
     expect((await manager.list("t")).map(({ id }) => id)).toEqual(["c2"]);
     expect((await manager.history("t").next()).value?.id).toBe("c2");
     expect((await manager.tasks()).map(({ newest }) => newest.id)).toEqual(["c2"]);
-    // What is asked for and isn't there is no error because of damage elsewhere.
+    // Damage elsewhere doesn't turn a missing checkpoint into an error.
     expect(await manager.list("t", { status: "completed" })).toEqual([]);
   });
 
-  it("keeps what is damaged when retention removes the others", async () => {
+  it("keeps damaged checkpoints when retention removes others", async () => {
     const { storage, contents } = await damaged(2);
     const before = contents()[1];
     const manager = new CheckpointManager({ storage, retention: { keepLast: 1 } });
@@ -71,7 +71,7 @@ describe("a task of which something is intact", () => {
     expect(contents()).toEqual([before]);
   });
 
-  it("isn't completed if its newest checkpoint is damaged, and says which", async () => {
+  it("isn't completed if its newest checkpoint is damaged, which the error names", async () => {
     const { manager, contents, newest } = await damaged(3);
     const before = contents();
     await expect(manager.complete("t")).rejects.toMatchObject({
@@ -82,7 +82,7 @@ describe("a task of which something is intact", () => {
   });
 });
 
-it("a checkpoint that isn't there is named, or else its task", async () => {
+it("an error names the missing checkpoint, or else its task", async () => {
   const manager = new CheckpointManager({ storage: new MemoryAdapter() });
   const missing = { code: "CHECKPOINT_NOT_FOUND", taskId: "t" };
   await expect(manager.complete("t")).rejects.toMatchObject({ ...missing, message: 'Task "t" has no checkpoint.' });

@@ -8,13 +8,13 @@ function managerWith<Schema extends StateSchema>(schema: Schema) {
   const logger = recordingLogger();
   const manager = new CheckpointManager({ storage: new MemoryAdapter(), schema, logger });
   const warnings = () => logger.lines.filter(({ level }) => level === "warn");
-  /** A state that has more than its schema. */
+  /** A state with more keys than its schema. */
   const save = (state: unknown) => manager.save("t", state as never);
   return { manager, save, warnings };
 }
 
 describe("a schema that drops keys of a saved state", () => {
-  it("is warned of once for each manager, with the keys", async () => {
+  it("causes one warning per manager, with the keys", async () => {
     const { manager, save, warnings } = managerWith(z.object({ a: z.number() }));
     await save({ a: 1, retries: 7 });
     expect((await manager.latest("t"))?.state).toEqual({ a: 1 });
@@ -28,13 +28,13 @@ describe("a schema that drops keys of a saved state", () => {
     ]);
   });
 
-  it("is warned of at a later save, too, if its keys are new", async () => {
+  it("causes another warning at a later save if its keys are new", async () => {
     const { save, warnings } = managerWith(z.object({ a: z.number() }));
     for (const state of [{ a: 1 }, { a: 2 }, { a: 3, retries: 7 }]) await save(state);
     expect(warnings().map(({ details }) => details)).toEqual([{ taskId: "t", keys: ["$.retries"] }]);
   });
 
-  it("is warned of at any depth, and for a list once", async () => {
+  it("causes warnings at any depth, and one for a list", async () => {
     const { save, warnings } = managerWith(
       z.object({
         steps: z.array(z.object({ name: z.string(), of: z.object({}) })),
@@ -48,7 +48,7 @@ describe("a schema that drops keys of a saved state", () => {
     ]);
   });
 
-  it("is warned of if a key comes later", async () => {
+  it("causes a warning if a key comes later", async () => {
     const { save, warnings } = managerWith(z.object({ a: z.number() }));
     for (let n = 1; n <= 100; n++) await save({ a: n });
     expect(warnings()).toEqual([]);
@@ -56,7 +56,7 @@ describe("a schema that drops keys of a saved state", () => {
     expect(warnings()).toHaveLength(1);
   });
 
-  it("is warned of if the schema can't encode, too", async () => {
+  it("causes a warning even if the schema can't encode", async () => {
     const stripping: StateSchema<{ a: number }> = {
       "~standard": { version: 1, vendor: "tests", validate: (value) => ({ value: { a: (value as { a: number }).a } }) },
     };
@@ -66,7 +66,7 @@ describe("a schema that drops keys of a saved state", () => {
   });
 });
 
-describe("a schema that keeps what it is given", () => {
+describe("a schema that keeps all keys", () => {
   const date = z.codec(z.iso.datetime(), z.date(), {
     decode: (text) => new Date(text),
     encode: (value) => value.toISOString(),
@@ -83,13 +83,13 @@ describe("a schema that keeps what it is given", () => {
     ["a default", z.object({ a: z.number().default(3) }), { a: 1 }],
     ["a key that is undefined", z.object({ a: z.number() }), { a: 1, b: undefined }],
     ["a map", z.object({ m: z.map(z.string(), z.number()) }), { m: new Map([["k", 1]]) }],
-  ])("isn't warned of: %s", async (_, schema, state) => {
+  ])("causes no warning: %s", async (_, schema, state) => {
     const { save, warnings } = managerWith(schema);
     await save(state);
     expect(warnings()).toEqual([]);
   });
 
-  it("isn't slowed down: of a thousand saves it looks at ten", async () => {
+  it("costs little: ten of a thousand saves are checked", async () => {
     let decoded = 0;
     const counted = z.codec(z.number(), z.number(), {
       decode: (n) => {

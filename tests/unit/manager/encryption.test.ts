@@ -1,4 +1,4 @@
-// Encryption as a program meets it: through a manager, on every adapter.
+// Encryption through a manager, on every adapter.
 import { randomBytes } from "node:crypto";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -49,7 +49,7 @@ function bytesIn(folder: string): string {
 }
 
 describe.each(Object.entries(STORAGES))("encrypted checkpoints in %s", (_name, open) => {
-  it("come back as they were saved, and nothing of the state is in the store", async () => {
+  it("come back as they were saved, and no part of the state is readable in the store", async () => {
     const folder = await tempFolder();
     const storage = await open(folder);
     const state = { secret: SECRET, at: new Date(5), tags: new Set(["x"]) };
@@ -95,7 +95,7 @@ describe.each(Object.entries(STORAGES))("encrypted checkpoints in %s", (_name, o
     await storage.close();
   });
 
-  it("make plain ones refused if encryption is required", async () => {
+  it("cause plain ones to be refused if encryption is required", async () => {
     const storage = await open(await tempFolder());
     await managerOn(storage, { transforms: [] }).save("t", { planted: true });
     const strict = managerOn(storage, {
@@ -109,7 +109,7 @@ describe.each(Object.entries(STORAGES))("encrypted checkpoints in %s", (_name, o
 });
 
 describe("keys", () => {
-  /** The forms in which bytes are shown. */
+  /** The forms in which bytes might be shown. */
   const formsOf = (bytes: Buffer) => [
     bytes.toString("hex"),
     bytes.toString("base64"),
@@ -128,7 +128,7 @@ describe("keys", () => {
     maxArrayLength: null,
   } as const;
 
-  it("says in the log that states are stored whole", () => {
+  it("causes a log message that states are stored whole", () => {
     const logger = recordingLogger();
     new CheckpointManager({ storage: new MemoryAdapter(), transforms: encrypted(), logger });
     new CheckpointManager({ storage: new MemoryAdapter(), logger });
@@ -137,7 +137,7 @@ describe("keys", () => {
     ]);
   });
 
-  it("never show: not in what is inspected, not as JSON, not in errors, nor in the log", async () => {
+  it("never show: not when inspected, not as JSON, not in errors, not in the log", async () => {
     const passphrase = "a passphrase that nobody guesses";
     const options = {
       keys: {
@@ -179,7 +179,7 @@ describe("keys", () => {
         show(error);
       }
     }
-    // What a function gives that is no key may be all but one.
+    // A function's wrong result may be nearly a key, so it must not be shown.
     const almost: unknown[] = [KEY.subarray(1), KEY.toString("hex"), { key: KEY }, [...KEY], Buffer.concat([KEY, KEY])];
     for (const given of almost) {
       const transforms = [encrypt({ keys: { k: async () => given as Uint8Array }, current: "k" })];

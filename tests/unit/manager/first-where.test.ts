@@ -7,14 +7,14 @@ import { z } from "zod";
 import { recordingLogger } from "../../support/recording-logger.js";
 import { tempFolder } from "../../support/temp-folder.js";
 
-/** A task of so many checkpoints, each with its number. */
+/** A task of so many checkpoints, each with its number as state. */
 async function taskOf(count: number, storage: StorageAdapter = new MemoryAdapter()) {
   const manager = new CheckpointManager({ storage, schema: z.number(), logger: recordingLogger() });
   for (let n = 1; n <= count; n++) await manager.save("t", n, { stage: n % 2 === 0 ? "even" : "odd" });
   return manager;
 }
 
-/** Damages these checkpoints as they are read. Counts the payloads that are given. */
+/** Damages these checkpoints when they are read. Counts the payloads that are read. */
 function readThrough(storage: StorageAdapter, damaged: readonly number[] = []) {
   const reads = { count: 0 };
   const read = storage.read.bind(storage);
@@ -29,7 +29,7 @@ function readThrough(storage: StorageAdapter, damaged: readonly number[] = []) {
   return reads;
 }
 
-/** What is found, and in which order the predicate was asked. */
+/** The found checkpoint, and the states in the order in which the predicate saw them. */
 async function search(manager: Awaited<ReturnType<typeof taskOf>>, first: number, query = {}, mute: number[] = []) {
   const asked: number[] = [];
   const found = await manager.firstWhere(
@@ -114,7 +114,7 @@ describe("firstWhere", () => {
     }
   });
 
-  it("skips those of which the predicate can't say", async () => {
+  it("skips checkpoints for which the predicate returns undefined", async () => {
     const manager = await taskOf(20);
     for (const mute of [[1], [20], [9, 10, 11], [1, 2, 3, 19, 20], [8], [2, 4, 6, 8, 10, 12, 14, 16, 18]]) {
       for (let first = 1; first <= 20; first++) {
@@ -125,7 +125,7 @@ describe("firstWhere", () => {
     expect((await search(manager, 1, {}, [...Array(21).keys()])).found).toBeUndefined();
   });
 
-  it("is an error if nothing is intact, and undefined if nothing is there", async () => {
+  it("throws if no checkpoint is intact, and gives undefined if there is none", async () => {
     const storage = new MemoryAdapter();
     const manager = await taskOf(3, storage);
     expect(await manager.firstWhere("other", () => true)).toBeUndefined();
@@ -133,7 +133,7 @@ describe("firstWhere", () => {
     await expect(manager.firstWhere("t", () => true)).rejects.toMatchObject({ code: "CHECKPOINT_CORRUPT" });
   });
 
-  it("rejects with what the predicate or the schema throws", async () => {
+  it("rejects with the error of the predicate or the schema", async () => {
     const manager = await taskOf(3);
     const failing = manager.firstWhere("t", () => {
       throw new Error("no tool");

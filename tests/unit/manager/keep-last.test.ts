@@ -11,14 +11,14 @@ import { recordingLogger } from "../../support/recording-logger.js";
 import { tempFolder } from "../../support/temp-folder.js";
 import { draft } from "../adapters/files/drafts.js";
 
-/** A memory some of whose headers can't be read, that keeps what it is asked and gives. */
+/** A memory adapter with some unreadable headers, which records the queries and their results. */
 class WatchedMemory extends MemoryAdapter {
   readonly damaged = new Set<string>();
   readonly given: string[] = [];
   queries = 0;
-  /** Called once, when the next append has stored its checkpoint: what other processes do right then. */
+  /** Called once, right after the next append has stored its checkpoint: stands for other processes. */
   afterAppend: (() => Promise<unknown>) | undefined;
-  /** The same, before the next removal. */
+  /** The same, right before the next removal. */
   beforeRemoval: (() => Promise<unknown>) | undefined;
 
   override async append(...call: Parameters<MemoryAdapter["append"]>) {
@@ -95,7 +95,7 @@ describe("keepLast after a save", () => {
     expect((await readdir(join(folder, "t"))).filter((name) => name.endsWith(".json"))).toHaveLength(4);
   });
 
-  it("reads nothing but the header that goes, however many stay", async () => {
+  it("reads only the header to remove, however many stay", async () => {
     const storage = new WatchedMemory();
     const plain = opened(storage);
     for (let n = 1; n <= 200; n++) await plain.save("t", n);
@@ -110,7 +110,7 @@ describe("keepLast after a save", () => {
     expect(idsOf(await storage.all())).toHaveLength(200);
   });
 
-  it("asks nothing as long as nothing goes", async () => {
+  it("makes no query as long as nothing is removed", async () => {
     const storage = new WatchedMemory();
     const manager = opened(storage, 5);
     await manager.save("t", 1);
@@ -119,7 +119,7 @@ describe("keepLast after a save", () => {
     expect(storage.queries).toBe(0);
   });
 
-  it("reads what another writer saved in between, and nothing that it has read before", async () => {
+  it("reads another writer's checkpoints, and none that it has read before", async () => {
     const storage = new WatchedMemory();
     const [manager, other] = [opened(storage, 3), opened(storage)];
     for (const n of [1, 2, 3]) await manager.save("t", n);
@@ -138,7 +138,7 @@ describe("keepLast after a save", () => {
     expect(idsOf(await storage.all())).toEqual(idsOf(saved).slice(-3).toReversed());
   });
 
-  it("begins anew with the numbering of a task that was removed", async () => {
+  it("starts over with the numbering of a removed task", async () => {
     const storage = new WatchedMemory();
     const [manager, other] = [opened(storage, 2), opened(storage)];
     for (const n of [1, 2, 3]) await manager.save("t", n);
@@ -151,7 +151,7 @@ describe("keepLast after a save", () => {
     expect((await storage.all()).map(({ sequence }) => sequence)).toEqual([3, 2]);
   });
 
-  it("goes by the plan again when a removal has failed", async () => {
+  it("reads the whole plan again after a failed removal", async () => {
     const storage = new WatchedMemory();
     const manager = opened(storage, 2);
     for (const n of [1, 2]) await manager.save("t", n);
@@ -162,7 +162,7 @@ describe("keepLast after a save", () => {
     expect((await storage.all()).map(({ sequence }) => sequence)).toEqual([4, 3]);
   });
 
-  it("removes what the plan would, for any task, with damage and beside other writers", async () => {
+  it("removes the same as the plan would, for any task, with damage and beside other writers", async () => {
     const few = fc.integer({ min: 1, max: 4 });
     const property = fc.asyncProperty(few, fc.array(anyStep, { maxLength: 25 }), async (keepLast, steps) => {
       const trial = new Trial(keepLast);
@@ -172,7 +172,7 @@ describe("keepLast after a save", () => {
   });
 });
 
-/** What another process does. `at`: to the newest but so many. */
+/** The actions of another process. `at` counts back from the newest checkpoint. */
 type Foreign =
   | { readonly do: "save by another"; readonly passing: boolean; readonly damaged: boolean }
   | { readonly do: "remove" | "complete"; readonly at: number }
@@ -213,7 +213,7 @@ class Trial {
   readonly #keepLast: number;
   #manager: CheckpointManager;
   #states = 0;
-  /** Until others have changed what the manager has read of checkpoints that are there: then it may remove less. */
+  /** True until others change checkpoints that the manager has read: then it may remove fewer. */
   #isExact = true;
 
   constructor(keepLast: number) {
@@ -227,7 +227,7 @@ class Trial {
     const met = "at" in step ? (await this.#storage.all())[step.at] : undefined;
     if (step.do !== "damage") return this.#other(step, met);
     if (met !== undefined) this.#storage.damaged.add(met.id);
-    // A header that a manager has read isn't read again.
+    // The manager doesn't read a header again.
     this.#restart();
   }
 
@@ -247,7 +247,7 @@ class Trial {
     const gone = idsOf(before).filter((id) => !left.has(id));
     const goes = new Set(idsOf(remove.map(({ checkpoint }) => checkpoint)));
     expect(gone.filter((id) => !goes.has(id))).toEqual([]);
-    // Newer ones than its own the manager sees when it saves next.
+    // The manager sees newer checkpoints than its own at its next save.
     if (this.#isExact && before[0]?.id === saved.id) {
       expect(left).toEqual(new Set([...idsOf(keep.map(({ checkpoint }) => checkpoint)), ...this.#damagedIn(before)]));
     }

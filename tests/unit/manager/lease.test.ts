@@ -5,7 +5,7 @@ import { MemoryAdapter } from "waymark/adapters/memory";
 import { errorOfProgram } from "../../support/error-of-program.js";
 import { tempFolder } from "../../support/temp-folder.js";
 
-/** A storage whose leases go by the mocked clock, as this process's timers do. */
+/** A storage whose leases follow the mocked clock, as this process's timers do. */
 function mockedStorage(): MemoryAdapter {
   vi.useFakeTimers({
     toFake: ["setTimeout", "setInterval", "clearTimeout", "clearInterval", "Date", "performance", "hrtime"],
@@ -35,7 +35,7 @@ describe("a lease", () => {
     await next.release();
   });
 
-  it("is seen by everybody, with its holder and until when, also before the first checkpoint", async () => {
+  it("is visible to everybody, with its holder and its expiry, even before the first checkpoint", async () => {
     const storage = new MemoryAdapter();
     const [one, two] = [new CheckpointManager({ storage }), new CheckpointManager({ storage })];
     expect(await two.leaseOf("t")).toBeUndefined();
@@ -79,7 +79,7 @@ describe("a lease", () => {
     await before.leases?.claim("t", "before", 60_000);
     expect(await before.leases?.current("t")).toMatchObject({ holder: "before" });
 
-    // The clock begins anew.
+    // After the reboot the clock starts at zero.
     vi.useRealTimers();
     vi.useFakeTimers({ toFake: ["hrtime"] });
     const after = open();
@@ -116,7 +116,7 @@ describe("a lease", () => {
     expect(await storage.leases.current("t")).toBeUndefined();
   });
 
-  it("is of one task, and nothing else is taken for one", async () => {
+  it("belongs to one task, and nothing else is accepted as a lease", async () => {
     const manager = new CheckpointManager({ storage: new MemoryAdapter() });
     const lease = await manager.lease("t");
     await expect(manager.save("u", 1, { lease })).rejects.toThrow('The lease is of task "t", not of "u"');
@@ -130,7 +130,7 @@ describe("a lease", () => {
     await lease.release();
   });
 
-  it("is refused by a storage that gives none", async () => {
+  it("is refused by a storage without leases", async () => {
     const storage: StorageAdapter = new MemoryAdapter();
     Object.defineProperty(storage, "leases", { value: undefined });
     const manager = new CheckpointManager({ storage });
@@ -152,7 +152,7 @@ describe("a lease in time", () => {
     expect(vi.getTimerCount()).toBe(0);
   });
 
-  it("aborts its signal the moment it expires, where the storage can't be reached", async () => {
+  it("aborts its signal the moment it expires if the storage can't be reached", async () => {
     const storage = mockedStorage();
     const lease = await new CheckpointManager({ storage }).lease("t", { ttlMs: 3_000 });
     storage.leases.renew = () => Promise.reject(new Error("The network is down."));
@@ -164,12 +164,12 @@ describe("a lease in time", () => {
       message: expect.stringContaining("expired before"),
     });
     expect(vi.getTimerCount()).toBe(0);
-    // It has expired, so a release that doesn't arrive is no failure.
+    // The lease has expired, so a release that doesn't arrive is no failure.
     storage.leases.release = () => Promise.reject(new Error("The network is down."));
     await lease.release();
   });
 
-  it("lasts from when it was asked for, however late the storage answers", async () => {
+  it("lasts from the moment of the claim, however late the storage answers", async () => {
     const storage = mockedStorage();
     const { claim, renew } = storage.leases;
     const late = async <Answer>(answer: Promise<Answer>) => {
@@ -190,7 +190,7 @@ describe("a lease in time", () => {
     await lease.release();
   });
 
-  it("is renewed before it is returned, where the claim took longer than a third of its time", async () => {
+  it("is renewed before it is returned if the claim took longer than a third of its time", async () => {
     const storage = mockedStorage();
     const { claim } = storage.leases;
     storage.leases.claim = async (...args) => {
@@ -205,7 +205,7 @@ describe("a lease in time", () => {
     await lease.release();
   });
 
-  it("is refused where the claim's answer comes after it has expired, and nobody has the task then", async () => {
+  it("is refused if the claim's answer comes after it has expired, and leaves the task free", async () => {
     const storage = mockedStorage();
     const { claim } = storage.leases;
     storage.leases.claim = async (...args) => {
@@ -235,11 +235,11 @@ describe("a lease in time", () => {
     expect(await storage.leases.current("t")).toBeUndefined();
   });
 
-  it("is released in the storage, too, where its holder counts it as lost", async () => {
+  it("is also released in the storage if its holder counts it as lost", async () => {
     const storage = mockedStorage();
     const { renew } = storage.leases;
     const lease = await new CheckpointManager({ storage }).lease("t", { ttlMs: 3_000 });
-    // The renewal is stored, and its answer doesn't come.
+    // The renewal is stored, but its answer doesn't arrive.
     storage.leases.renew = async (...args) => {
       await renew(...args);
       return new Promise(() => undefined);
@@ -251,7 +251,7 @@ describe("a lease in time", () => {
     expect(await storage.leases.current("t")).toBeUndefined();
   });
 
-  it("sends no renewal while the one before has no answer", async () => {
+  it("sends no renewal while the one before is unanswered", async () => {
     const storage = mockedStorage();
     const lease = await new CheckpointManager({ storage }).lease("t", { ttlMs: 3_000 });
     const answers: ((isHeld: boolean) => void)[] = [];
@@ -301,7 +301,7 @@ describe("a lease in time", () => {
     expect(await storage.leases.current("t")).toMatchObject({ holder: "somebody else" });
   });
 
-  it("goes by a clock that nobody sets", async () => {
+  it("uses a clock that nobody can set", async () => {
     const storage = mockedStorage();
     const manager = new CheckpointManager({ storage });
     const lease = await manager.lease("t", { ttlMs: 3_000 });

@@ -34,7 +34,7 @@ describe("save", () => {
     expect(await manager.list("build-42")).toEqual([summary]);
   });
 
-  it("gives way to timers in a loop of saves, however fast the storage is: leases must renew themselves", async () => {
+  it("lets timers run in a loop of saves, however fast the storage is: leases must renew themselves", async () => {
     const manager = managerInMemory();
     let isOver = false;
     setImmediate(() => {
@@ -56,7 +56,7 @@ describe("save", () => {
     expect((await manager.latest("t"))?.metadata).toEqual({ tags: ["a"] });
   });
 
-  it("does both for states of 1 MiB and more, whose digest the event loop doesn't wait for", async () => {
+  it("does the same for states of 1 MiB and more, whose digest doesn't block the event loop", async () => {
     const manager = managerInMemory();
     const state = { messages: ["x".repeat(2 ** 20)] };
     const saved = [manager.save("t", state), manager.save("t", "small")];
@@ -85,7 +85,7 @@ describe("save", () => {
     expect((await manager.latest("t"))?.state).toBe(3);
   });
 
-  it("stores a save after those that still wait for their transforms, though one before them has ended", async () => {
+  it("stores a save after those that still wait for their transforms, even if an earlier one has ended", async () => {
     const second = deferred();
     const slowSecond: Transform = {
       name: "slow-second",
@@ -100,7 +100,7 @@ describe("save", () => {
     const slow = manager.save("t", 2);
     await first;
     const third = manager.save("t", 3);
-    // Time enough for the third to pass the second.
+    // Enough time for the third to overtake the second.
     await manager.save("u", 1);
     second.resolve();
     expect([(await slow).sequence, (await third).sequence]).toEqual([2, 3]);
@@ -205,7 +205,7 @@ describe("save", () => {
 });
 
 describe("reading", () => {
-  it("gives undefined if there is nothing", async () => {
+  it("gives undefined if there is no checkpoint", async () => {
     const manager = managerInMemory();
     expect(await manager.latest("t")).toBeUndefined();
     expect(await manager.list("t")).toEqual([]);
@@ -232,7 +232,7 @@ describe("reading", () => {
     expect(one.state).not.toBe(two.state);
   });
 
-  it("says which checkpoint isn't there", async () => {
+  it("says which checkpoint is missing", async () => {
     const manager = managerInMemory();
     await manager.save("t", 1);
     const restoring = manager.restore("t", "other");
@@ -252,7 +252,7 @@ describe("reading", () => {
     expect(await sequences({ status: "completed" })).toEqual([]);
   });
 
-  it("gives the history whole, oldest first if asked", async () => {
+  it("gives the whole history, oldest first if requested", async () => {
     const manager = managerInMemory();
     for (const n of [1, 2, 3]) await manager.save("t", { n });
     const states = async (query: Parameters<typeof manager.history>[1]) => {
@@ -266,7 +266,7 @@ describe("reading", () => {
   });
 
   it.each(["newest", "oldest"] as const)(
-    "asks the storage for no more of a history than its limit, %s first",
+    "asks the storage for no more checkpoints than the history's limit, %s first",
     async (order) => {
       const storage = new MemoryAdapter();
       const limits: unknown[] = [];
@@ -284,7 +284,7 @@ describe("reading", () => {
     },
   );
 
-  it("gives a history of its limit though some of the first are damaged", async () => {
+  it("gives as many intact checkpoints as the limit, though some of the first are damaged", async () => {
     const storage = new MemoryAdapter();
     const manager = new CheckpointManager({ storage });
     for (const n of [1, 2, 3, 4, 5]) await manager.save("t", n);
@@ -356,7 +356,7 @@ describe("status", () => {
     expect(await manager.latest("t")).not.toHaveProperty("error");
   });
 
-  it("doesn't complete a newer checkpoint than the caller saw", async () => {
+  it("doesn't complete a checkpoint that is newer than the caller saw", async () => {
     const manager = managerInMemory();
     const { sequence } = await manager.save("t", 1);
     await manager.save("t", 2);
@@ -375,7 +375,7 @@ describe("status", () => {
 });
 
 describe("removing", () => {
-  it("removes one checkpoint and never gives its sequence again", async () => {
+  it("removes one checkpoint and never uses its sequence again", async () => {
     const manager = managerInMemory();
     await manager.save("t", 1);
     const { id } = await manager.save("t", 2);
@@ -384,7 +384,7 @@ describe("removing", () => {
     expect((await manager.save("t", 3)).sequence).toBe(3);
   });
 
-  it("removes a task, and its numbering begins anew", async () => {
+  it("removes a task, and its numbering starts over", async () => {
     const manager = managerInMemory();
     await manager.save("t", 1);
     await manager.save("t", 2);
@@ -395,7 +395,7 @@ describe("removing", () => {
 });
 
 describe("events", () => {
-  it("report what was saved and removed, and by whom, until unsubscribed", async () => {
+  it("report saves and removals with their origin, until unsubscribed", async () => {
     const manager = managerInMemory({ retention: { keepLast: 1 } });
     const told: unknown[] = [];
     const unsubscribe = manager.on("saved", ({ sequence }) => told.push(["saved", sequence]));
@@ -445,7 +445,7 @@ describe("the manager's options", () => {
     [{ storage: new MemoryAdapter(), maxPayloadBytes: 0 }, "maxPayloadBytes"],
     [{ storage: new MemoryAdapter(), retention: {} }, "etention"],
     [{ storage: new MemoryAdapter(), transforms: [{ name: "a+b" }] }, "a+b"],
-  ])("are refused where wrong, by name: %j", (options, culprit) => {
+  ])("are refused by name if they are wrong: %j", (options, culprit) => {
     expect(() => new CheckpointManager(options as CheckpointManagerOptions)).toThrow(culprit);
   });
 });
@@ -501,7 +501,7 @@ describe("close", () => {
   });
 });
 
-describe("what others hand in", () => {
+describe("a value from outside", () => {
   it.each<[string, unknown, string]>([
     ["whose message is an object", Object.assign(new Error("x"), { message: { code: 500 } }), "without a text"],
     ["whose name is a symbol", Object.assign(new Error("kept"), { name: Symbol("s") }), "kept"],
@@ -525,7 +525,7 @@ describe("what others hand in", () => {
       "object",
     ],
     ["that is a lone surrogate", "\ud800", "\ufffd"],
-  ])("is kept as text where an error is one %s", async (_name, error, message) => {
+  ])("is kept as text if it is an error %s", async (_name, error, message) => {
     const manager = managerInMemory();
     await manager.save("t", 1);
     await manager.fail("t", error);
@@ -545,7 +545,7 @@ describe("what others hand in", () => {
       throw new Error("broken logger");
     };
     const manager = managerInMemory({ logger: { debug: broken, info: broken, warn: broken, error: broken } });
-    // As an async listener does, whose type says nothing of its promise.
+    // As with an async listener, whose type doesn't show that it returns a promise.
     manager.on("saved", () => Promise.reject(new Error("late")) as unknown as undefined);
     expect((await manager.save("t", 1)).sequence).toBe(1);
     await warned.promise;
@@ -619,12 +619,12 @@ describe("what others hand in", () => {
     [{ ownsStorage: "no" }, "ownsStorage"],
     [{ transforms: "gz" }, "transforms"],
     [{ transforms: [{ name: "x" }] }, "encode and decode"],
-  ])("is refused at once where an option is %j", (options, culprit) => {
+  ])("is refused at once if an option is %j", (options, culprit) => {
     expect(() => managerInMemory(options)).toThrow(TypeError);
     expect(() => managerInMemory(options)).toThrow(culprit);
   });
 
-  it("is refused by name if it is no plan, no status, no option or no time", async () => {
+  it("is refused by name if it isn't a plan, a status, an option or a time", async () => {
     const manager = managerInMemory();
     for (const plan of [null, {}, [], { taskId: "t", keep: [1], remove: [] }]) {
       await expect(manager.applyPlan(plan as never)).rejects.toThrow(/plan that planRetention made/);

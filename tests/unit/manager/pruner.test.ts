@@ -11,7 +11,7 @@ function managerAtDay(options: Partial<CheckpointManagerOptions> = {}) {
   return { time, manager: new CheckpointManager({ storage: new MemoryAdapter(), clock, ...options }) };
 }
 
-/** A damaged payload under an intact header: no list shows it. */
+/** Damages the payload under an intact header, so that no list shows it. */
 function damagePayload(storage: MemoryAdapter, { taskId, id }: CheckpointSummary): void {
   const get = storage.get.bind(storage);
   storage.get = async (...wanted) => {
@@ -54,7 +54,7 @@ describe("retention after a save", () => {
 });
 
 describe("prune", () => {
-  it("removes what a plan says, and new saves don't outdate it", async () => {
+  it("removes the plan's checkpoints, even if there are new saves since", async () => {
     const { manager } = managerAtDay();
     for (const n of [1, 2, 3]) await manager.save("t", n);
     const plan = await manager.planRetention("t", { keepLast: 1 });
@@ -94,7 +94,7 @@ describe("prune", () => {
     expect(await own.prune("t")).toMatchObject({ removed: 1 });
   });
 
-  it("prunes every task, and says how much in all", async () => {
+  it("prunes every task, and returns the totals", async () => {
     const { manager } = managerAtDay();
     for (const taskId of ["a", "b"]) for (const n of [1, 2, 3]) await manager.save(taskId, n);
     await manager.save("c", 1);
@@ -107,7 +107,7 @@ describe("prune", () => {
     await expect(manager.pruneAll()).rejects.toThrow(TypeError);
   });
 
-  it("tells of what was removed, and of nothing if nothing was", async () => {
+  it("emits an event for removed checkpoints, and none if nothing was removed", async () => {
     const manager = new CheckpointManager({ storage: new MemoryAdapter() });
     const removed: unknown[] = [];
     manager.on("removed", (event) => removed.push(event));
@@ -119,7 +119,7 @@ describe("prune", () => {
     expect(removed).toEqual([{ taskId: "t", ids: [id], by: "request" }]);
   });
 
-  it("refuses what is no plan", async () => {
+  it("refuses a value that isn't a plan", async () => {
     const { manager } = managerAtDay();
     for (const n of [1, 2, 3]) await manager.save("t", n);
     const plan = await manager.planRetention("t", { keepLast: 1 });
@@ -135,7 +135,7 @@ describe("prune", () => {
     expect(await sequencesOf(manager)).toEqual([3, 2, 1]);
   });
 
-  it("removes nothing if no checkpoint that it keeps can be read", async () => {
+  it("removes nothing if none of the checkpoints to keep can be read", async () => {
     const storage = new MemoryAdapter();
     const manager = new CheckpointManager({ storage, logger: recordingLogger() });
     await manager.save("t", 1);

@@ -50,14 +50,14 @@ async function recordsOf(storage: StorageAdapter): Promise<StoredCheckpoint[]> {
   return records;
 }
 
-/** The key's id stands in the envelope in the clear; `plain` where there is none. */
+/** The key's id, which the envelope holds in the clear; `plain` if there is no envelope. */
 const keyIdsOf = async (storage: StorageAdapter) =>
   (await recordsOf(storage)).map(({ payload: { encoding, body } }) => {
     if (typeof body === "string" || !encoding.endsWith("+encrypt")) return "plain";
     return Buffer.from(body.subarray(2, 2 + (body[1] ?? 0))).toString();
   });
 
-/** Plain, under the old key, under the current one; in two tasks, of every status. */
+/** Plain checkpoints, and some under the old and the current key; in two tasks, of every status. */
 async function mixedStore(storage: StorageAdapter) {
   await managerOn(storage, []).save("a", { n: 1, at: new Date(7) }, { label: "plain", metadata: { k: 1 } });
   await managerOn(storage, [by("old")]).save("a", { n: 2 }, { stage: "s", parentId: "p" });
@@ -67,7 +67,7 @@ async function mixedStore(storage: StorageAdapter) {
 }
 
 describe.each(Object.entries(STORAGES))("rekey in %s", (_name, open) => {
-  it("rewrites what isn't current, and keeps everything else as it was", async () => {
+  it("rewrites payloads that aren't current, and keeps everything else unchanged", async () => {
     const storage = await open(await tempFolder());
     await mixedStore(storage);
     const before = await recordsOf(storage);
@@ -107,7 +107,7 @@ describe.each(Object.entries(STORAGES))("rekey in %s", (_name, open) => {
     await storage.close();
   });
 
-  it("runs beside saves, and neither loses nor blocks them", async () => {
+  it("runs beside saves, and neither loses nor blocks any", async () => {
     const storage = await open(await tempFolder());
     const former = managerOn(storage, [by("old")]);
     for (let n = 1; n <= 30; n++) await former.save("t", { n });
@@ -121,11 +121,11 @@ describe.each(Object.entries(STORAGES))("rekey in %s", (_name, open) => {
       saved += 1;
       await manager.save("t", { n: 30 + saved });
       await manager.save("u", { saved });
-      // A program that saves in memory alone would leave nobody else a turn.
+      // A program that saves only in memory would never give others a turn.
       await nextTurn();
     }
     expect(await rekeying).toMatchObject({ left: 0, rewritten: 30, refused: 0, damaged: 0 });
-    // A save waits for a rewrite at the most.
+    // A save waits for one rewrite at most.
     expect(saved).toBeGreaterThan(5);
     const states = [];
     for await (const { state } of manager.history("t", { order: "oldest" })) states.push(state);
@@ -181,7 +181,7 @@ describe("rekey", () => {
     expect(await keyIdsOf(store)).toEqual(["plain"]);
   });
 
-  it("notices a current key that doesn't open a payload under its name", async () => {
+  it("detects a current key that doesn't open a payload under its name", async () => {
     const store = storage();
     await managerOn(store, [encrypt({ keys: { current: KEYS.lost }, current: "current" })]).save("t", { n: 1 });
     expect(await managerOn(store, [by("current")]).rekey()).toMatchObject({ rewritten: 0, refused: 1 });
@@ -209,13 +209,13 @@ describe("rekey", () => {
     await store.close();
   });
 
-  it("reports what the storage refuses to rewrite: it still needs the old key", async () => {
+  it("reports checkpoints that the storage refuses to rewrite: they still need the old key", async () => {
     const folder = await tempFolder();
     const store = new TaskFileAdapter({ path: folder });
     for (const n of [1, 2]) await managerOn(store, [by("old")]).save("t", { n });
     const path = join(folder, "t", "checkpoints.json");
     const whole = readFileSync(path, "utf8");
-    // The numbering: everything is read, and nothing is written.
+    // The storage refuses because of its numbering, so everything can be read and nothing written.
     const damaged = whole.replace(/"lastSequence":2/, '"lastSequence":3');
     expect(damaged).not.toBe(whole);
     writeFileSync(path, damaged);
@@ -226,7 +226,7 @@ describe("rekey", () => {
     await store.close();
   });
 
-  it("throws if an old key can't be fetched: that is not a refusal", async () => {
+  it("throws if an old key can't be fetched, which doesn't count as a refusal", async () => {
     const store = storage();
     await managerOn(store, [by("old")]).save("t", { n: 1 });
     const away = () => Promise.reject(new Error("The KMS is away."));
@@ -266,7 +266,7 @@ describe("rekey", () => {
     expect(await manager.rekey()).toMatchObject({ rewritten: 1, left: 0 });
   });
 
-  it("looks again at a checkpoint that was rewritten or removed meanwhile", async () => {
+  it("reads a checkpoint again if it was rewritten or removed meanwhile", async () => {
     const store = storage();
     for (const taskId of ["a", "b"]) await managerOn(store, [by("old")]).save(taskId, { taskId });
     const other = managerOn(store, [rotated()]);

@@ -14,7 +14,7 @@ const STORAGES: Record<string, () => StorageAdapter> = {
   "task by task": oneByOne,
 };
 
-it("removeTasks asks a storage that can remove them in one step", async () => {
+it("removeTasks uses the storage's own removeTasks if there is one", async () => {
   const storage = new MemoryAdapter();
   const asked: string[] = [];
   const removePrefix = storage.removePrefix.bind(storage);
@@ -56,7 +56,7 @@ describe.each(Object.entries(STORAGES))("removeTasks, %s,", (_name, open) => {
     await manager.close();
   });
 
-  it("refuses an empty prefix, none, and a misspelled one: they would remove everything", async () => {
+  it("refuses an empty, a missing and a misspelled prefix: they would remove everything", async () => {
     const manager = new CheckpointManager({ storage: open() });
     await manager.save("a", 1);
     for (const query of [{ prefix: "" }, {}, { prefx: "a" }, { prefix: 1 }, undefined]) {

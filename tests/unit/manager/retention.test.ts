@@ -22,7 +22,7 @@ interface Given {
   readonly passing?: true;
 }
 
-/** Checkpoints of task `t`, sequences 1, 2, 3 …; `at` is a date, or how long before NOW. */
+/** Checkpoints of task `t`, sequences 1, 2, 3 …; `at` is a date, or an age before NOW. */
 function task(...given: readonly Given[]): CheckpointSummary[] {
   return given.map(({ at = 0, status = "running", stage, bytes = 100, passing }, index) => ({
     taskId: "t",
@@ -84,7 +84,7 @@ describe("keep rules", () => {
     expect(sequences(remove)).toEqual([3, 2, 1]);
   });
 
-  it("keepWithinMs claims what is exactly as old as the limit, and nothing older", () => {
+  it("keepWithinMs claims checkpoints exactly as old as the limit, and none older", () => {
     const { keep, remove } = plan(task({ at: 2 * HOUR + 1 }, { at: 2 * HOUR }, { at: HOUR }, { status: "completed" }), {
       keepWithinMs: 2 * HOUR,
     });
@@ -94,18 +94,18 @@ describe("keep rules", () => {
     expect(sequences(remove)).toEqual([1]);
   });
 
-  it("keepWithinMs loses nothing to a clock that is a year ahead for one reading", () => {
+  it("keepWithinMs loses nothing if the clock is once a year ahead", () => {
     const ages = [6, 5, 4, 3, 2, 1, 0].map((hours) => ({ at: hours * HOUR }));
     const policy = { keepWithinMs: 5 * HOUR };
     const intact = sequences(plan(task(...ages), policy).keep);
     expect(intact).toEqual([7, 6, 5, 4, 3, 2]);
 
-    // The clock is ahead when the plan is made; the save's own reading isn't there any more, or it was right.
+    // The clock is ahead when the plan is made. The save's own reading is gone, or it was right.
     expect(sequences(planRetention("t", task(...ages), policy, NOW + 365 * DAY).keep)).toEqual(intact);
-    // It was ahead when the newest was saved.
+    // The clock was ahead when the newest was saved.
     const aheadAtSave = task(...ages.slice(0, -1), { at: -365 * DAY });
     expect(sequences(plan(aheadAtSave, policy).keep)).toEqual(intact);
-    // A newest one without a time leaves the clock.
+    // If the newest has no valid time, the clock decides.
     expect(sequences(plan(task(...ages.slice(0, -1), { at: "not a date" }), policy).keep)).toEqual(intact);
   });
 
@@ -186,7 +186,7 @@ describe("keep rules", () => {
     expect(made).toBe(1);
   });
 
-  it("passes over hours in which nothing was saved", () => {
+  it("skips hours without a save", () => {
     const { keep } = plan(task({ at: 90 * DAY }, { at: 60 * DAY }, { at: 30 * DAY }, { at: 0 }), { keepHourly: 3 });
 
     expect(sequences(keep)).toEqual([4, 3, 2]);
@@ -250,7 +250,7 @@ describe("keep rules", () => {
     ]);
   });
 
-  it("goes by sequence if the clock was set back, so a day in the future doesn't stay for ever", () => {
+  it("goes by sequence if the clock was set back, so that a day in the future doesn't stay for ever", () => {
     const { keep } = plan(
       task({ at: "2099-01-01T00:00:00.000Z" }, { at: "2026-11-20T00:00:00.000Z" }, { at: "2026-11-21T00:00:00.000Z" }),
       { keepDaily: 2 },
@@ -289,7 +289,7 @@ describe("limits", () => {
     expect(reasons(remove)).toEqual({ 1: ["older than 30 days"] });
   });
 
-  it("maxAgeMs takes away what a keep rule claims, and adds its reason to what none claims", () => {
+  it("maxAgeMs removes even claimed checkpoints, and adds its reason to unclaimed ones", () => {
     const { remove } = plan(task({ at: 3 * DAY }, { at: 3 * DAY, stage: "coder" }, { at: 0 }), {
       keepStages: ["coder"],
       maxAgeMs: DAY,
@@ -309,11 +309,11 @@ describe("limits", () => {
     expect([keepBytes, removeBytes]).toEqual([70, 30]);
   });
 
-  it("maxBytes lets stay what fits to the byte", () => {
+  it("maxBytes keeps checkpoints that fit to the byte", () => {
     expect(plan(task({ bytes: 512 }, { bytes: 512 }), { maxBytes: 1024 }).remove).toEqual([]);
   });
 
-  it("maxBytes doesn't count what goes anyway", () => {
+  it("maxBytes doesn't count checkpoints that are removed anyway", () => {
     const { keep, remove } = plan(task({ at: 3 * DAY, bytes: 900 }, { bytes: 60 }, { bytes: 40 }), {
       maxAgeMs: DAY,
       maxBytes: 100,
@@ -323,7 +323,7 @@ describe("limits", () => {
     expect(reasons(remove)).toEqual({ 1: ["older than 1 day"] });
   });
 
-  it("maxBytes doesn't count the newest of a completed task where no rule keeps it", () => {
+  it("maxBytes doesn't count the newest of a completed task if no rule keeps it", () => {
     const done = { status: "completed", bytes: 60 } as const;
     const { keep, remove } = plan(task({ ...done, stage: "release" }, done), {
       keepStages: ["release"],
@@ -342,7 +342,7 @@ describe("limits", () => {
     [10 * 2 ** 20, "over 10 MiB in all"],
     [2 ** 30 + 2 ** 28, "over 1.25 GiB in all"],
     [3 * 2 ** 40, "over 3 TiB in all"],
-  ])("says a limit of %d bytes as people do", (maxBytes, reason) => {
+  ])("writes a limit of %d bytes for people", (maxBytes, reason) => {
     const { remove } = plan(task({ status: "completed", bytes: 2 ** 43 }), { maxBytes });
 
     expect(reasons(remove)).toEqual({ 1: [reason] });
@@ -356,7 +356,7 @@ describe("limits", () => {
     [MINUTE, "older than 1 minute"],
     [36 * HOUR, "older than 36 hours"],
     [30 * DAY, "older than 30 days"],
-  ])("says an age of %d ms as people do", (maxAgeMs, reason) => {
+  ])("writes an age of %d ms for people", (maxAgeMs, reason) => {
     const { remove } = plan(task({ status: "completed", at: 365 * DAY }), { maxAgeMs });
 
     expect(reasons(remove)).toEqual({ 1: [reason] });
@@ -378,14 +378,14 @@ describe("a task's standing", () => {
     },
   );
 
-  it("a completed task may go as a whole", () => {
+  it("a completed task may be removed as a whole", () => {
     const { keep, remove } = plan(task({ at: 9 * DAY }, { at: 8 * DAY, status: "completed" }), { maxAgeMs: DAY });
 
     expect(keep).toEqual([]);
     expect(sequences(remove)).toEqual([2, 1]);
   });
 
-  it("the newest of a completed task is the last that maxBytes takes", () => {
+  it("the newest of a completed task is the last that maxBytes removes", () => {
     const completed = task({ bytes: 10 }, { bytes: 10 }, { bytes: 10, status: "completed" });
 
     expect(sequences(plan(completed, { maxBytes: 20 }).keep)).toEqual([3, 2]);
@@ -399,7 +399,7 @@ describe("a task's standing", () => {
     expect(reasons(keep)).toEqual({ 3: ["newest of a completed task with unfinished parts"], 1: ["stage coder"] });
   });
 
-  it("the newest of a completed task goes with the last unfinished one", () => {
+  it("the newest of a completed task is removed with the last unfinished one", () => {
     const { remove } = plan(task({ stage: "coder", bytes: 10 }, { status: "completed", bytes: 10 }), {
       keepStages: ["coder"],
       maxBytes: 15,
@@ -408,7 +408,7 @@ describe("a task's standing", () => {
     expect(reasons(remove)).toEqual({ 2: ["no rule keeps it"], 1: ["over 15 bytes in all"] });
   });
 
-  it("the newest of records that are all completed stays no longer than its stage is asked for", () => {
+  it("the newest of records that are all completed stays only as long as its stage is wanted", () => {
     const { keep } = plan(task({ stage: "a", status: "completed" }, { stage: "b", status: "completed" }), {
       keepStages: ["a"],
     });
@@ -430,7 +430,7 @@ describe("a plan", () => {
     });
   });
 
-  it("has only summaries, even if it is made from whole records", () => {
+  it("holds only summaries, even if it is made from whole records", () => {
     const [summary] = task({});
     const stored = { ...summary!, payload: { encoding: "json", body: "{}", sha256: "" }, seal: "" };
 
@@ -472,7 +472,7 @@ describe("a plan", () => {
 describe("a policy", () => {
   it.each<[string, RetentionPolicy]>([
     ["is empty", {}],
-    ["holds undefined alone", { keepLast: undefined, keepStages: undefined, maxAgeMs: undefined }],
+    ["holds only undefined", { keepLast: undefined, keepStages: undefined, maxAgeMs: undefined }],
   ])("that %s is a TypeError", (_, policy) => {
     expect(() => checkRetentionPolicy(policy)).toThrow(TypeError);
     expect(() => checkRetentionPolicy(policy)).toThrow(/at least one/);
@@ -494,7 +494,7 @@ describe("a policy", () => {
   });
 
   it.each<keyof RetentionPolicy>(["keepLast", "keepWithinMs", "keepHourly", "keepDaily", "keepWeekly", "keepMonthly"])(
-    "takes for %s whole numbers from 1",
+    "accepts whole numbers from 1 for %s",
     (key) => {
       for (const value of [0, -1, 1.5, Number.NaN, Number.POSITIVE_INFINITY, 2 ** 53]) {
         expect(() => checkRetentionPolicy({ [key]: value }), String(value)).toThrow(RangeError);
@@ -504,7 +504,7 @@ describe("a policy", () => {
     },
   );
 
-  it.each<keyof RetentionPolicy>(["maxAgeMs", "maxBytes"])("takes for %s whole numbers from 0", (key) => {
+  it.each<keyof RetentionPolicy>(["maxAgeMs", "maxBytes"])("accepts whole numbers from 0 for %s", (key) => {
     for (const value of [-1, 0.5, Number.NaN, Number.POSITIVE_INFINITY]) {
       expect(() => checkRetentionPolicy({ [key]: value }), String(value)).toThrow(RangeError);
     }
@@ -512,7 +512,7 @@ describe("a policy", () => {
     expect(() => checkRetentionPolicy({ [key]: 0 })).not.toThrow();
   });
 
-  it("takes for timeZone the name of one, which needs a rule beside it", () => {
+  it("accepts a time zone's name for timeZone, which needs a rule beside it", () => {
     expect(() => checkRetentionPolicy({ keepDaily: 7, timeZone: "Europe/Berlin" })).not.toThrow();
     expect(() => checkRetentionPolicy({ keepDaily: 7, timeZone: "Europe/Atlantis" })).toThrow(RangeError);
     expect(() => checkRetentionPolicy({ keepDaily: 7, timeZone: "Europe/Atlantis" })).toThrow(/"Europe\/Atlantis"/);
@@ -521,7 +521,7 @@ describe("a policy", () => {
     expect(() => checkRetentionPolicy({ timeZone: "Europe/Berlin" })).toThrow(TypeError);
   });
 
-  it("takes for keepStages an array of names, and at least one", () => {
+  it("accepts a non-empty array of names for keepStages", () => {
     expect(() => checkRetentionPolicy({ keepStages: [] })).toThrow(RangeError);
     expect(() => checkRetentionPolicy({ keepStages: ["coder", ""] })).toThrow(RangeError);
     expect(() => checkRetentionPolicy(untyped({ keepStages: "coder" }))).toThrow(TypeError);
@@ -597,7 +597,7 @@ describe("for any task and policy", () => {
     });
   });
 
-  it("changes neither its input nor its mind about the order of it", () => {
+  it("changes neither its input nor its result if the input's order changes", () => {
     check((summaries, policy) => {
       const before = structuredClone(summaries);
       const frozen = Object.freeze(summaries.map((summary) => Object.freeze(summary)));
@@ -613,7 +613,7 @@ function check(property: (summaries: CheckpointSummary[], policy: RetentionPolic
 }
 
 /**
- * Clocks here go forwards, stand still and jump; ages crowd around the buckets' and rules' borders so that small
+ * Clocks here go forwards, stand still and jump. Ages are close to the borders of buckets and rules, so that small
  * tasks meet them.
  */
 const anyAt: fc.Arbitrary<string> = fc.oneof(
@@ -669,7 +669,7 @@ const anyPolicy: fc.Arbitrary<RetentionPolicy> = fc
   )
   .filter((policy) => Object.keys(policy).length > 0);
 
-/** The sequences that stay, newest first: the rules as sentences over all pairs, with no thought of cost. */
+/** The sequences that stay, newest first: the rules as sentences over all pairs, without regard to cost. */
 function modelOfKept(all: readonly CheckpointSummary[], policy: RetentionPolicy): number[] {
   const time = (c: CheckpointSummary) => new Date(c.createdAt).getTime();
   const isNewest = (c: CheckpointSummary) => all.every((other) => other.sequence <= c.sequence);
@@ -677,7 +677,7 @@ function modelOfKept(all: readonly CheckpointSummary[], policy: RetentionPolicy)
   const incomplete = all.some((c) => isNewest(c) && !done(c));
   const untilMs = Math.min(NOW, ...all.filter((c) => isNewest(c) && !Number.isNaN(time(c))).map(time));
 
-  // Buckets as numbers, and not by way of their names.
+  // Buckets as numbers, without their names.
   const bucketsOf = {
     keepHourly: (c: CheckpointSummary) => Math.floor(time(c) / HOUR),
     keepDaily: (c: CheckpointSummary) => Math.floor(time(c) / DAY),
@@ -702,7 +702,7 @@ function modelOfKept(all: readonly CheckpointSummary[], policy: RetentionPolicy)
     (["keepHourly", "keepDaily", "keepWeekly", "keepMonthly"] as const).some((rule) => claimedByBucket(c, rule));
   const tooOld = (c: CheckpointSummary) => policy.maxAgeMs !== undefined && NOW - time(c) > policy.maxAgeMs;
 
-  // What stays among a set of candidates, as far as the newest is concerned.
+  // The candidates, and the newest checkpoint if it must stay with them.
   const withNewest = (candidates: readonly CheckpointSummary[]) =>
     all.filter(
       (c) =>
@@ -737,7 +737,7 @@ function bytesOfAll(summaries: readonly CheckpointSummary[]): number {
   return summaries.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
 }
 
-/** For what a caller without types may pass. */
+/** For values that a caller without types may pass. */
 function untyped(value: unknown): RetentionPolicy {
   return value as RetentionPolicy;
 }

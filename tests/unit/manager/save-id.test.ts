@@ -22,7 +22,7 @@ describe.each(Object.entries(TRANSFORMS))("save with an id, %s", (_name, transfo
     await manager.save("t", { n: 2 });
     await manager.setStatus("t", "step-1", "paused");
 
-    // By another process, later, with its own expectation: the answer to the first try was lost.
+    // Saved by another process, later, with its own expectation, because the answer to the first try was lost.
     const again = await newManager(storage).save("t", { n: 1, at: new Date(5) }, { ...options, expectedSequence: 0 });
     expect(again).toEqual({ ...first, status: "paused" });
     expect((await manager.list("t")).map(({ sequence }) => sequence)).toEqual([2, 1]);
@@ -55,7 +55,7 @@ describe.each(Object.entries(TRANSFORMS))("save with an id, %s", (_name, transfo
   });
 });
 
-it("a save refuses an id that is empty or no text", async () => {
+it("a save refuses an id that is empty or isn't text", async () => {
   const manager = new CheckpointManager({ storage: new MemoryAdapter() });
   await expect(manager.save("t", 1, { id: "" })).rejects.toThrow(/SaveOptions\.id must not be empty/);
   await expect(manager.save("t", 1, { id: 5 as unknown as string })).rejects.toThrow(

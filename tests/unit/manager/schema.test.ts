@@ -12,7 +12,7 @@ function managerWith<State>(schema: StateSchema<unknown, State>, storage = new M
   return new CheckpointManager({ storage, schema });
 }
 
-/** A Standard Schema of no library: text that stands for a number. */
+/** A Standard Schema without a library: text that stands for a number. */
 const numberText: StateSchema<string, number> = {
   "~standard": {
     version: 1,
@@ -42,7 +42,7 @@ describe("a schema", () => {
     expect(await manager.has("t")).toBe(false);
   });
 
-  it("refuses what is stored, leaves it untouched, and doesn't step back over it", async () => {
+  it("refuses a stored state, leaves it untouched, and doesn't step back to an older one", async () => {
     const storage = new MemoryAdapter();
     const old = managerWith(z.object({ n: z.number() }), storage);
     await old.save("t", { n: 1 });
@@ -53,7 +53,7 @@ describe("a schema", () => {
     expect((await old.latest("t"))?.state).toEqual({ n: 1 });
   });
 
-  it("that can't encode stores the state as it was given, so it can always be loaded", async () => {
+  it("that can't encode stores the state unchanged, so that it can always be loaded", async () => {
     const manager = managerWith(numberText);
     await manager.save("t", "42");
     expect((await manager.latest("t"))?.state).toBe(42);

@@ -39,15 +39,12 @@ describe("manager.diff", () => {
     [new Date(0), "1970-01-01T00:00:00.000Z"],
     [{ file: "a", size: 7n }, "{ file: 'a', size: 7n }"],
     [{ file: "a" }, '{"file":"a"}'],
-  ])(
-    "names the key %o of a Map as a program would write it, never by the tag that it is stored as",
-    async (key, step) => {
-      const { manager, a, b } = await twoStates(new Map([[key, 1]]), new Map([[key, 2]]));
-      expect(await manager.diff("t", a, b)).toEqual([{ kind: "changed", path: [step], from: 1, to: 2 }]);
-    },
-  );
+  ])("names the key %o of a Map as a program would write it, never by its stored tag", async (key, step) => {
+    const { manager, a, b } = await twoStates(new Map([[key, 1]]), new Map([[key, 2]]));
+    expect(await manager.diff("t", a, b)).toEqual([{ kind: "changed", path: [step], from: 1, to: 2 }]);
+  });
 
-  it("compares states in their stored form and current version, whatever a schema makes of them", async () => {
+  it("compares states in their stored form and current version, whatever a schema decodes them to", async () => {
     const storage = new MemoryAdapter();
     const old = new CheckpointManager({ storage });
     const { id: a } = await old.save("t", { count: 1, by: "day" });
@@ -82,7 +79,7 @@ describe("manager.diff", () => {
 });
 
 describe("the changes of two states", () => {
-  it("tell kinds apart, and a property from its absence", () => {
+  it("distinguish kinds, and a property from its absence", () => {
     expect(changes({ a: undefined }, {})).toEqual([{ kind: "removed", path: ["a"], from: undefined }]);
     for (const [from, to] of [
       [Number.NaN, "NaN"],
@@ -126,13 +123,13 @@ describe("the changes of two states", () => {
     expect(changes(["a", "a", "b", "a"], ["a", "b", "a"])).toEqual([{ kind: "removed", path: [1], from: "a" }]);
   });
 
-  it("of two long lists that have nothing in common take no table of all pairs", () => {
+  it("of two long lists without common items need no table of all pairs", () => {
     const list = (sign: string) => Array.from({ length: 20_000 }, (_, n) => `${sign}${n}`);
     expect(changes(list("a"), list("b"))).toHaveLength(20_000);
     expect(changes(list("a"), list("a").reverse())).toHaveLength(19_999);
   });
 
-  it("make the new list of the old one, and are none if both are equal", () => {
+  it("turn the old list into the new one, and are empty if both are equal", () => {
     const items = fc.array(fc.constantFrom("a", "b", "c", "d", 1, 2, null), { maxLength: 12 });
     fc.assert(
       fc.property(items, items, (from, to) => {

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { CheckpointManager } from "waymark";
 import { MemoryAdapter } from "waymark/adapters/memory";
 
-/** A memory in which `meanwhile` happens between the reading of the newest checkpoint and the change of its status. */
+/** A memory adapter that calls `meanwhile` between reading the newest checkpoint and changing its status. */
 function memoryWith(meanwhile: (storage: MemoryAdapter) => Promise<unknown>) {
   const storage = new MemoryAdapter();
   const setStatus = storage.setStatus.bind(storage);

@@ -7,7 +7,7 @@ import { openStorage } from "waymark/adapters";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { tempFolder } from "../../support/temp-folder.js";
 
-/** A store of two tasks with three checkpoints each, one of them named as the quarantine might be. */
+/** A store of two tasks with three checkpoints each, one task named as the quarantine might be. */
 async function populated(scheme: "files" | "tasks" | "sqlite") {
   const folder = await tempFolder();
   const root = join(folder, scheme === "sqlite" ? "x.db" : "store");
@@ -42,7 +42,7 @@ function damage(root: string, scheme: "files" | "tasks" | "sqlite", task: string
 }
 
 describe("verify", () => {
-  it("counts what it looks at, tells how far it is, and ends at a signal", async () => {
+  it("counts the checked records, reports its progress, and ends at a signal", async () => {
     const { manager } = await populated("files");
     const seen: VerifyProgress[] = [];
     const result = await manager.verify({ onProgress: (soFar) => seen.push(soFar) });
@@ -53,7 +53,7 @@ describe("verify", () => {
     await expect(stopped).rejects.toThrow("enough");
   });
 
-  it("lets timers and close() have their turn between the tasks of a database", async () => {
+  it("lets timers and close() run between the tasks of a database", async () => {
     const { manager } = await populated("sqlite");
     for (let n = 0; n < 20; n++) await manager.save(`t${n}`, n);
     let seen = 0;
@@ -72,14 +72,14 @@ describe("verify", () => {
     expect(seen).toBeLessThan(22);
   });
 
-  it("leaves payloads unread where it is to be quick", async () => {
+  it("doesn't read payloads if it is quick", async () => {
     const { root, manager } = await populated("files");
     edit(join(root, "other", "000000000001-other-s1.json"), (text) => text.replace('"n":1', '"n":7'));
     expect((await manager.verify({ quick: true })).findings).toEqual([]);
     expect((await manager.verify()).findings).toHaveLength(1);
   });
 
-  it("reads every record of a storage that has no verify of its own, and such a one can't be repaired", async () => {
+  it("reads every record of a storage without its own verify, and refuses to repair it", async () => {
     const manager = new CheckpointManager({ storage: new MemoryAdapter() });
     for (const task of ["a", "b"]) await manager.save(task, 1);
     expect(await manager.verify()).toMatchObject({ tasks: 2, checkpoints: 2, findings: [] });

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { type CheckpointManager, type Run, RunMismatchError, type RunOptions } from "waymark";
 import { managerOn } from "./run-support.js";
 
-/** Ends every attempt as failed after its steps, and keeps which of them ran. */
+/** Fails every attempt after its steps, and records which of them ran. */
 function stepsOf(manager: CheckpointManager) {
   const ran: string[] = [];
   const attempt = async (names: readonly string[], options: RunOptions<number> = {}) => {
@@ -22,7 +22,7 @@ function stepsOf(manager: CheckpointManager) {
   return attempt;
 }
 
-it("a new step runs, a removed one is left, and an order that changed is no matter", async () => {
+it("a new step runs, a removed one is ignored, and a changed order doesn't matter", async () => {
   const { manager } = managerOn();
   const attempt = stepsOf(manager);
   expect(await attempt(["a", "b", "c"])).toBe("a,b,c");
@@ -30,7 +30,7 @@ it("a new step runs, a removed one is left, and an order that changed is no matt
   expect(await attempt(["a", "b", "c", "new"])).toBe("");
 });
 
-it("recorded steps that the function doesn't ask for are named by an event and the log", async () => {
+it("an event and the log name recorded steps that the function doesn't call", async () => {
   const { manager, logger } = managerOn();
   const unused: unknown[] = [];
   manager.on("stepsUnused", (details) => unused.push(details));
@@ -56,7 +56,7 @@ describe("another version", () => {
     expect(await attempt(["a"], { version: 1 })).toBe("");
   });
 
-  it("resumes, or begins anew, as onChange says", async () => {
+  it("resumes or starts over, as onChange says", async () => {
     const { manager } = managerOn();
     const attempt = stepsOf(manager);
     await attempt(["a"], { version: 1 });
@@ -67,7 +67,7 @@ describe("another version", () => {
   });
 });
 
-it("restart begins a completed run anew, with initialState", async () => {
+it("restart starts a completed run over, with initialState", async () => {
   const { manager } = managerOn();
   const options = { initialState: 0 };
   const program = (restart: boolean) =>
@@ -87,7 +87,7 @@ it("restart begins a completed run anew, with initialState", async () => {
   ]);
 });
 
-it("inputs are equal whatever the order of their properties, and undefined ones don't count", async () => {
+it("inputs are equal whatever the order of their properties; undefined properties don't count", async () => {
   const { manager } = managerOn();
   await manager.run("t", () => 1, { input: { a: 1, b: { c: 2, d: 3 } } });
   const input = { b: { d: 3, c: 2 }, a: 1, e: undefined };
@@ -108,7 +108,7 @@ it("onChange restart begins with initialState, not with the state of the other v
   expect(await manager.run("t", (run) => run.state.n, { version: 2, onChange: "restart", initialState })).toBe(0);
 });
 
-it("a completed run refuses another input, instead of giving the result for the first", async () => {
+it("a completed run refuses another input, instead of returning the first input's result", async () => {
   const { manager } = managerOn();
   await manager.run("t", (run) => run.input.n, { input: { n: 1 } });
   await expect(manager.run("t", () => 0, { input: { n: 2 } })).rejects.toThrow(RunMismatchError);

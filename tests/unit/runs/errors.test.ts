@@ -73,7 +73,7 @@ it("a field of an error that can't be stored is left out, and the others are kep
   expect(logger.lines.filter(({ level }) => level === "error")).toEqual([]);
 });
 
-/** Runs the program over until it doesn't throw, and gives the names of the steps that ran each time. */
+/** Repeats the program until it doesn't throw. Returns the names of the steps that ran each time. */
 async function attemptsOf(
   program: (run: Run, step: (name: string, fails?: boolean) => Promise<unknown>) => Promise<unknown>,
 ) {
@@ -100,7 +100,7 @@ async function attemptsOf(
 }
 
 it.each<[string, Parameters<typeof attemptsOf>[0]]>([
-  ["thrown as it is", (_run, step) => step("a").then(() => step("b", true))],
+  ["thrown unchanged", (_run, step) => step("a").then(() => step("b", true))],
   [
     "the cause of another",
     async (_run, step) => {
@@ -144,7 +144,7 @@ it("a step is tried again if the function throws an error of its own for it, and
   expect(await program()).toBe("built");
 });
 
-it("a run that fails though no step did says that another run comes to the same end", async () => {
+it("a run that fails without a failed step warns that another run ends the same way", async () => {
   const { manager, logger } = managerOn();
   const program = () =>
     manager.run("t", async (run) => {
@@ -184,7 +184,7 @@ it("a failed step that lost a race doesn't end the run", async () => {
   expect(first).toBe("found");
 });
 
-it("an error that the program caught is thrown again by a resume, so that it takes the same way", async () => {
+it("an error that the program caught is thrown again by a resume, so that it takes the same branch", async () => {
   const attempts = await attemptsOf(async (_run, step) => {
     const isDown = await step("main", true).then(
       () => false,
@@ -231,7 +231,7 @@ it("a result that makes the record too large is refused with its bytes, not retr
   await expect(next).rejects.toThrow(/The state of the run of task "u"/);
 });
 
-it("a long pass is warned of once, with the remedy", async () => {
+it("a long pass causes one warning, with the remedy", async () => {
   const { manager, logger } = managerOn();
   await manager.run("t", async (run) => {
     for (let n = 0; n < 3; n++) await run.step("a", () => "x".repeat(400_000));
@@ -241,13 +241,13 @@ it("a long pass is warned of once, with the remedy", async () => {
   expect(warned).toEqual([expect.stringContaining("run.next(state)"), expect.stringContaining("run.next(state)")]);
 });
 
-it("a save that failed and may be tried again is, and the step isn't", async () => {
+it("a save that failed and is retryable is tried again, without running the step again", async () => {
   const { manager, storage } = managerOn();
   const append = storage.append.bind(storage);
   let [failures, ran] = [0, 0];
   storage.append = async (...args) => {
     failures += 1;
-    // The second time it is stored, and the answer is lost.
+    // The second append is stored, but its answer is lost.
     if (failures === 3) await append(...args);
     if (failures === 2 || failures === 3) throw new StorageError("busy", { retryable: true });
     return append(...args);
@@ -258,7 +258,7 @@ it("a save that failed and may be tried again is, and the step isn't", async () 
   expect((await manager.list("t")).map(({ sequence }) => sequence)).toEqual([3]);
 });
 
-it("a save that failed for good stops the run, and a step that wasn't stored doesn't resolve", async () => {
+it("a save that failed for good stops the run, and its step never resolves", async () => {
   const { storage, manager } = managerOn();
   const dying = managerOn(dyingAfter(1, storage)).manager;
   let isAfter = false;

@@ -1,4 +1,4 @@
-// A run whose process is killed with kill -9, again and again: what was acknowledged isn't run again.
+// A run whose process is killed with kill -9, again and again: no acknowledged step runs again.
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -9,14 +9,17 @@ import { newSchema } from "../../support/postgres.js";
 import { tempFolder } from "../../support/temp-folder.js";
 
 const PROGRAM = fileURLToPath(new URL("../../fixtures/run-until-killed.mjs", import.meta.url));
-/** On each storage, half of them in each of the two ways. By hand, `WAYMARK_RUN_KILLS=1000` makes as many on all together. */
+/**
+ * How many runs on each storage, half of them in each of the two ways. `WAYMARK_RUN_KILLS=1000` sets their total by
+ * hand.
+ */
 const KILLS = Math.ceil(Number(process.env["WAYMARK_RUN_KILLS"] ?? 100) / 8);
 const RESULT = [0, 0, 1, 2, "retried", "a,b,c", "last", 1, 0, 1, 2, "retried", "a,b,c", "last"];
 const STORAGES = ["files", "tasks", "sqlite", "postgres"] as const;
 
-/** In an undisturbed run there are some 1,500 moments on files, and some hundreds on databases. */
+/** An undisturbed run has some 1,500 moments on files, and some hundreds on databases. */
 const MOST_MOMENTS = { files: 1500, tasks: 1500, sqlite: 450, postgres: 150 };
-/** The system calls that change files or send something, and about how often an undisturbed run makes each. */
+/** The system calls that change files or send something, and roughly how often an undisturbed run makes each. */
 const SYSTEM_CALLS = {
   files: { write: 200, fsync: 113, rename: 66, unlink: 57, mkdir: 6 },
   tasks: { write: 200, fsync: 113, rename: 66, unlink: 57, mkdir: 6 },
@@ -42,7 +45,7 @@ it.skipIf(noStrace !== undefined).each(STORAGES)(
 );
 
 interface Kill {
-  /** For the program; 0 for none. */
+  /** The moment at which the program kills itself; 0 for none. */
   readonly moment: number;
   /** Runs the program. */
   readonly command: readonly string[];
@@ -71,7 +74,7 @@ async function killedAgainAndAgain(kind: Storage, nextKill: () => Kill): Promise
   }
 }
 
-/** Steps that began after they were acknowledged. A retried one may begin twice before. */
+/** Steps that began again after they were acknowledged. A retried step may begin twice before that. */
 function repeatedIn(ledger: string): string[] {
   const acknowledged = new Set<string>();
   return ledger.split("\n").flatMap((line) => {

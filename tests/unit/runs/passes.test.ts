@@ -1,4 +1,4 @@
-// run.next, run.save and run.state: what a pass begins with, and what its milestones hold.
+// run.next, run.save and run.state: the state at a pass's beginning, and the content of its milestones.
 import { expect, it } from "vitest";
 import {
   type CheckpointManager,
@@ -60,19 +60,19 @@ it("run.next saves a milestone and begins the function anew with its state", asy
   ]);
 });
 
-it("a loop that is stopped after any save goes on in the same pass, with the state that the pass began with", async () => {
+it("a loop that is stopped after any save continues in the same pass, with the state from its beginning", async () => {
   for (let saves = 1; saves <= 9; saves++) {
     const storage = new MemoryAdapter();
     const ran: string[] = [];
     await expect(agent(managerOn(dyingAfter(saves, storage)).manager, ran)).rejects.toThrow(StorageError);
     expect(await agent(managerOn(storage).manager, ran)).toBe(3);
-    // Only the step whose save died is run again.
+    // Only the step whose save was cut off runs again.
     expect(ran.length - new Set(ran).size).toBeLessThanOrEqual(1);
     expect(new Set(ran).size).toBe(6);
   }
 });
 
-it("run.state is what the pass began with at each resume, though the function has changed its copy", async () => {
+it("run.state is the pass's first state at each resume, even if the function has changed its copy", async () => {
   const { manager } = managerOn();
   const seen: unknown[] = [];
   const program = () =>
@@ -111,7 +111,7 @@ it("a run begins with the state of the task's newest checkpoint", async () => {
   expect((await manager.latest("t"))?.stage).toBe(last.stage);
 });
 
-it("a schema's codecs stand between the function and what is stored", async () => {
+it("a schema's codecs convert between the function's and the stored values", async () => {
   const date = z.codec(z.iso.datetime(), z.date(), {
     decode: (text) => new Date(text),
     encode: (at) => at.toISOString(),
@@ -128,7 +128,7 @@ it("a schema's codecs stand between the function and what is stored", async () =
   expect(result).toEqual(new Date(6));
 });
 
-it("a state that can't be saved is refused where run.next is called", async () => {
+it("a state that can't be saved is refused by the call of run.next", async () => {
   const { manager } = managerOn();
   const unstorable = manager.run("t", (run) => run.next({ f: () => 1 }));
   await expect(unstorable).rejects.toThrow(StateNotSerializableError);
@@ -137,9 +137,9 @@ it("a state that can't be saved is refused where run.next is called", async () =
   await expect(strict.run("t", (run) => run.next({ n: "1" }))).rejects.toThrow(StateInvalidError);
 });
 
-it("what run.next gives must be returned, and nothing may follow it", async () => {
+it("the value of run.next must be returned, and no call may follow it", async () => {
   const { manager } = managerOn();
-  await expect(manager.run("a", (run) => void run.next(1))).rejects.toThrow(/must return what run.next/);
+  await expect(manager.run("a", (run) => void run.next(1))).rejects.toThrow(/must return the value of/);
   await expect(manager.run("b", (run) => [run.next(1), run.next(2)][1])).rejects.toThrow(/after its pass was over/);
   const after = manager.run("c", async (run) => {
     run.next(1);
@@ -151,7 +151,7 @@ it("what run.next gives must be returned, and nothing may follow it", async () =
     former ??= run.next(1);
     return former as NextPass;
   });
-  await expect(kept).rejects.toThrow(/must return what run.next of this pass/);
+  await expect(kept).rejects.toThrow(/must return the value of this pass/);
 });
 
 it("run.next and run.save are refused beside a step and within one", async () => {
@@ -171,7 +171,7 @@ it("run.next and run.save are refused beside a step and within one", async () =>
   }
 });
 
-it("run.save changes what latest gives and nothing else, and a resume doesn't save again", async () => {
+it("run.save changes only what latest gives, and a resume doesn't save again", async () => {
   const { manager, storage } = managerOn();
   const ids: string[] = [];
   const program = (on: CheckpointManager) =>
@@ -206,7 +206,7 @@ it("run.save changes what latest gives and nothing else, and a resume doesn't sa
   expect((await manager.restore("t", ids[0]!)).state).toEqual({ n: 1, plan: ["x"] });
 });
 
-it("a run goes on from a milestone of run.save, in the middle of its pass", async () => {
+it("a run continues from a milestone of run.save, in the middle of its pass", async () => {
   const { manager, storage } = managerOn();
   const ran: string[] = [];
   const program = (on: CheckpointManager) =>

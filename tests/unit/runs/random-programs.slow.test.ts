@@ -5,7 +5,7 @@ import { openStorage } from "waymark/adapters";
 import { tempFolder } from "../../support/temp-folder.js";
 import { checkProgram, kills, programs } from "./random-programs.js";
 
-/** By hand, 10,000. */
+/** Set to 10,000 by hand. */
 const PROGRAMS = Number(process.env["WAYMARK_RUN_PROGRAMS"] ?? 500);
 
 it(`${PROGRAMS} random programs, stopped at random saves, do what an interpreter in memory does`, async () => {

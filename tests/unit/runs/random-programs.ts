@@ -32,17 +32,17 @@ const { parts } = fc.letrec<{ part: Part; parts: readonly Part[] }>((tie) => ({
 }));
 export const programs: fc.Arbitrary<Program> = fc.array(parts, { minLength: 1, maxLength: 3 });
 
-/** Where the storage dies in each attempt, after so many appends, and whether the last one was stored. */
+/** After how many appends the storage dies in each attempt, and whether the last one was stored. */
 export const kills = fc.array(fc.record({ after: fc.nat(8), isStored: fc.boolean() }), { maxLength: 8 });
 type Kill = { readonly after: number; readonly isStored: boolean };
 
-/** A program makes its steps and saves by this: a run, or the interpreter. */
+/** The calls by which a program makes its steps and saves: of a run, or of the interpreter. */
 interface Machine {
   step(kind: Leaf["kind"], name: string): Promise<string>;
   save(trace: readonly string[]): Promise<unknown>;
 }
 
-/** Takes one pass. What it has seen is its trace. */
+/** Executes one pass. Its trace is everything that it has seen. */
 async function walk(partsOfPass: readonly Part[], machine: Machine, trace: string[]): Promise<void> {
   const take = async ({ kind, name }: Leaf) => {
     if (kind !== "caught") return machine.step(kind, name);
@@ -85,7 +85,7 @@ async function interpreted(program: Program) {
   return { trace, milestones };
 }
 
-/** Runs the program on the storage; throws what its run throws. */
+/** Runs the program on the storage. Throws the run's error. */
 async function attempt(program: Program, manager: CheckpointManager, world: World): Promise<string[]> {
   return manager.run(
     "t",
@@ -119,7 +119,7 @@ async function attempt(program: Program, manager: CheckpointManager, world: Worl
   );
 }
 
-/** The traces of the steps outside of the run. */
+/** The effects of the steps outside the run. */
 interface World {
   readonly acknowledged: Set<string>;
   readonly flaked: Set<string>;
@@ -142,7 +142,7 @@ function dying(storage: StorageAdapter, { after, isStored }: Kill): StorageAdapt
   });
 }
 
-/** Runs the program until it is done, through all kills, and compares it with the interpreter. */
+/** Runs the program through all kills until it is done, and compares it with the interpreter. */
 export async function checkProgram(
   program: Program,
   killed: readonly Kill[],

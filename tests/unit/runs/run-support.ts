@@ -31,8 +31,7 @@ export function managerOn<State = unknown>(
 }
 
 /**
- * A storage that stores nothing any more once `left` appends were made: a run on it ends as if it was killed there, except
- * that its lease is free.
+ * A storage that dies after `left` appends: a run on it ends as if it was killed there, except that its lease is free.
  */
 export function dyingAfter(left: number, storage: StorageAdapter): StorageAdapter {
   let rest = left;

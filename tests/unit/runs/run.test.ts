@@ -1,4 +1,4 @@
-// manager.run and run.step: what a run records, and what a later attempt does with it.
+// manager.run and run.step: what a run records, and how a later attempt uses it.
 import { describe, expect, it, onTestFinished } from "vitest";
 import { type CheckpointManager, LeaseHeldError, StorageError, UnsupportedOperationError } from "waymark";
 import { isPassing } from "waymark/adapter";
@@ -40,13 +40,13 @@ describe.each(Object.entries(STORAGES))("a run on %s", (_name, open) => {
       expect(ran.filter((step) => step === "a 2")).toHaveLength(saves === 3 ? 2 : 1);
       expect(await program(manager)).toEqual(result);
       expect((await manager.latest("t"))?.status).toBe("completed");
-      // Passing ones take each other's place.
+      // Passing checkpoints replace each other.
       expect((await manager.list("t")).filter(isPassing)).toEqual([]);
     }
   });
 });
 
-it("a completed run gives its stored result to everybody, also while somebody else has the lease", async () => {
+it("a completed run returns its stored result to everybody, even while somebody else has the lease", async () => {
   const { manager, storage } = managerOn();
   await manager.run("t", () => ({ at: new Date(5) }));
   await using _held = await manager.lease("t");
@@ -83,7 +83,7 @@ it("a run waits for the lease as long as waitForLease says", async () => {
   await expect(manager.run("u", () => 1, { waitForLease: 1 })).rejects.toThrow(LeaseHeldError);
 });
 
-it("a run that waited for the lease and finds the task completed gives the stored result", async () => {
+it("a run that waited for the lease and finds the task completed returns the stored result", async () => {
   const { manager, storage } = managerOn();
   const begun = deferred();
   const first = manager.run("t", async (run) => {
@@ -95,7 +95,7 @@ it("a run that waited for the lease and finds the task completed gives the store
   expect(await Promise.all([first, second])).toEqual(["first", "first"]);
 });
 
-it("the first result, too, is what was stored", async () => {
+it("the first call, too, gets the stored result", async () => {
   const { manager } = managerOn();
   const own = { list: [1] };
   const result = await manager.run("t", () => own);
@@ -103,14 +103,14 @@ it("the first result, too, is what was stored", async () => {
   expect(result).not.toBe(own);
 });
 
-it("a run under a lease of the caller's leaves it to the caller", async () => {
+it("a run under the caller's lease doesn't release it", async () => {
   const { manager } = managerOn();
   await using lease = await manager.lease("t");
   expect(await manager.run("t", (run) => run.step("a", () => 1), { lease })).toBe(1);
   expect(lease.signal.aborted).toBe(false);
 });
 
-it("a storage without leases can't run anything", async () => {
+it("a run needs a storage with leases", async () => {
   const storage = new Proxy(new MemoryAdapter(), {
     get: (target, key) => {
       const value: unknown = key === "leases" ? undefined : Reflect.get(target, key);
@@ -152,7 +152,7 @@ it("the attempt counts how often the run was started or resumed", async () => {
   expect(attempts).toEqual([1, 2, 3]);
 });
 
-it("a run is a task like any other from its beginning", async () => {
+it("a run is an ordinary task from its beginning", async () => {
   const { manager } = managerOn();
   await manager.run("t", async (run) => {
     expect(await manager.findIncomplete()).toMatchObject([{ taskId: "t", newest: { status: "running" } }]);

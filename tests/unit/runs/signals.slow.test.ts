@@ -10,7 +10,7 @@ import { managerOn } from "./run-support.js";
 
 const PROGRAM = fileURLToPath(new URL("../../fixtures/run-until-signal.mjs", import.meta.url));
 
-/** Starts the program, sends it a signal once so many runs wait, and gives how it ended. */
+/** Starts the program, sends it a signal once so many runs wait, and returns how it ended. */
 async function signalled(how: string, runs: number, signal: NodeJS.Signals) {
   const path = await tempFolder();
   const child = spawn(process.execPath, [PROGRAM, path, how], { stdio: ["ignore", "pipe", "inherit"] });
@@ -31,7 +31,7 @@ it.each([
   ["SIGHUP", "two", 2],
   ["SIGINT", "nested", 1],
 ] as const)(
-  "%s pauses the runs (%s), frees their leases, and ends the process as it would anyway",
+  "%s pauses the runs (%s), frees their leases, and ends the process as without Waymark",
   async (signal, how, waiting) => {
     const { manager, lines, code, endedBy } = await signalled(how, waiting, signal);
     expect({ lines, code, endedBy }).toEqual({ lines: [], code: null, endedBy: signal });

@@ -14,7 +14,7 @@ import { z } from "zod";
 import { deferred } from "../../support/deferred.js";
 import { dyingAfter, managerOn } from "./run-support.js";
 
-/** Runs until the storage dies after so many saves, then on. @returns What the second attempt gave. */
+/** Runs until the storage dies after so many saves, then runs again. @returns The result of the second attempt. */
 async function resumedAfter<Result>(
   saves: number,
   program: (run: Run<unknown, unknown, undefined>) => Promise<Result>,
@@ -24,7 +24,7 @@ async function resumedAfter<Result>(
   return managerOn(storage).manager.run("t", program);
 }
 
-it("the first run, too, gets what is stored: a copy", async () => {
+it("the first run, too, gets a copy of the stored result", async () => {
   const { manager } = managerOn();
   await manager.run("t", async (run) => {
     const given = { at: new Date(5), list: [1, undefined, 3] };
@@ -34,7 +34,7 @@ it("the first run, too, gets what is stored: a copy", async () => {
   });
 });
 
-it("steps of one name that follow each other are told apart by their order", async () => {
+it("consecutive steps of one name are distinguished by their order", async () => {
   const ran: number[] = [];
   const result = await resumedAfter(3, async (run) => {
     const got: number[] = [];
@@ -44,7 +44,7 @@ it("steps of one name that follow each other are told apart by their order", asy
   expect(result).toEqual([1, 2, 4]);
 });
 
-it("steps of one name that overlap are an error, on a resume too", async () => {
+it("overlapping steps of one name are an error, even on a resume", async () => {
   const { manager } = managerOn();
   const pair = (run: Run) => Promise.all([run.step("tool", () => 1), run.step("tool", () => 2)]);
   await expect(manager.run("t", pair)).rejects.toThrow(/A step named "tool" is under way/);
@@ -52,7 +52,7 @@ it("steps of one name that overlap are an error, on a resume too", async () => {
   await expect(manager.run("t", pair)).rejects.toThrow(/A step named "tool" is under way/);
 });
 
-it("a step within a step is an error, and one of a run of its own isn't", async () => {
+it("a step within a step is an error, unless it belongs to a run of its own", async () => {
   const { manager } = managerOn();
   const nested = manager.run("t", (run) => run.step("outer", () => run.step("inner", () => 1)));
   await expect(nested).rejects.toThrow(/within the step "outer"/);
@@ -89,7 +89,7 @@ it("steps that end at the same moment share a save, and those that end during a 
   });
 });
 
-it("a step is tried again as its retry says, with one key", async () => {
+it("a step is tried again as its retry says, with the same key", async () => {
   const { manager } = managerOn();
   const calls: [string, number][] = [];
   const retry = { times: 3, backoffMs: 1, factor: 1, maxMs: 1, if: (error: unknown) => error instanceof RangeError };
@@ -114,7 +114,7 @@ it("a step is tried again as its retry says, with one key", async () => {
   expect(new Set(calls.map(([key]) => key)).size).toBe(1);
 });
 
-it("a timeout aborts the attempt, waits for its end, and is the step's error", async () => {
+it("a timeout aborts the attempt, waits for its end, and becomes the step's error", async () => {
   const { manager } = managerOn();
   let hasEnded = false;
   await manager.run("t", async (run) => {
@@ -137,14 +137,14 @@ it("a timeout aborts the attempt, waits for its end, and is the step's error", a
   });
 });
 
-it("what an attempt gives after its timeout is its result", async () => {
+it("a result that an attempt returns after its timeout counts", async () => {
   const { manager } = managerOn();
   const late = ({ signal }: { signal: AbortSignal }) =>
     new Promise<string>((resolve) => signal.addEventListener("abort", () => resolve("late")));
   expect(await manager.run("t", (run) => run.step("a", late, { timeoutMs: 1 }))).toBe("late");
 });
 
-it("a step's schema validates its result, also a recorded one after it was changed", async () => {
+it("a step's schema validates its result, even a recorded one after the schema changed", async () => {
   const { manager } = managerOn();
   const withDate = z.codec(z.iso.datetime(), z.date(), {
     decode: (text) => new Date(text),
@@ -164,7 +164,7 @@ it("a step's schema validates its result, also a recorded one after it was chang
   await expect(changed).rejects.toThrow(/recorded result of step "at"/);
 });
 
-it("another input of a step runs it and all recorded after it anew", async () => {
+it("another input of a step makes it and all later recorded steps run again", async () => {
   const { manager } = managerOn();
   const ran: string[] = [];
   const program = (input: unknown) =>
@@ -183,7 +183,7 @@ it("another input of a step runs it and all recorded after it anew", async () =>
   expect(ran).toHaveLength(5);
 });
 
-it("a key is another one for another input: the step does something else then", async () => {
+it("a step gets another key for another input, because it does something else then", async () => {
   const { manager } = managerOn();
   const keys: string[] = [];
   for (const input of [{ amount: 1 }, { amount: 2 }]) {
@@ -196,7 +196,7 @@ it("a key is another one for another input: the step does something else then", 
   expect(new Set(keys).size).toBe(2);
 });
 
-it("a key is another one in another task, also if the ids of its checkpoints are the same", async () => {
+it("a step gets another key in another task, even if its checkpoints have the same ids", async () => {
   const keys: string[] = [];
   for (const taskId of ["t", "u"]) {
     let ids = 0;
@@ -206,7 +206,7 @@ it("a key is another one in another task, also if the ids of its checkpoints are
   expect(new Set(keys).size).toBe(2);
 });
 
-it("a result that its schema refuses fails the attempt: it is tried again, and a caught refusal is kept", async () => {
+it("a result that its schema refuses fails the attempt: the step is tried again, and a caught refusal is kept", async () => {
   const { manager } = managerOn();
   const schema = z.object({ answer: z.number() });
   let asked = 0;
@@ -227,7 +227,7 @@ it("a result that its schema refuses fails the attempt: it is tried again, and a
   expect(await program(true)).toEqual([2, 1]);
 });
 
-it("a step of a run within it can't call the outer run's step", async () => {
+it("a step of an inner run can't call the outer run's step", async () => {
   const { manager } = managerOn();
   const nested = manager.run("outer", (outer) =>
     outer.step("inner", () =>
@@ -278,7 +278,7 @@ describe("atMostOnce", () => {
     expect((await manager.latest("t"))?.run?.steps).toMatchObject([{ name: "pay", status: "completed" }]);
   });
 
-  it("doesn't start a step again that was started and interrupted", async () => {
+  it("doesn't restart a step that was started and interrupted", async () => {
     const storage = new MemoryAdapter();
     const ran: string[] = [];
     const program = (manager: CheckpointManager) =>
@@ -314,7 +314,7 @@ describe("atMostOnce", () => {
   });
 });
 
-it("a key is the same for each attempt of a step, and another one for each other step", async () => {
+it("a key is the same for each attempt of a step, and different for every other step", async () => {
   const keys: [string, string][] = [];
   await resumedAfter(3, async (run) => {
     await run.step("a", ({ key }) => keys.push(["a", key]));
@@ -326,7 +326,7 @@ it("a key is the same for each attempt of a step, and another one for each other
   expect(new Set(keys.map(([, key]) => key)).size).toBe(3);
 });
 
-it("a key is another one in the next pass, after a restart, in a fork and after a rewind", async () => {
+it("a step gets another key in the next pass, after a restart, in a fork and after a rewind", async () => {
   const { manager } = managerOn();
   const keys: string[] = [];
   const program = (taskId: string, restart = false) =>

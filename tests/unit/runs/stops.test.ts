@@ -1,4 +1,4 @@
-// A run is stopped by signals, a lost lease, another writer, the manager's end.
+// A run is stopped by signals, a lost lease, another writer, or its manager's close.
 import { once } from "node:events";
 import { expect, it } from "vitest";
 import { CheckpointConflictError, ClosedError, LeaseLostError, RunPausedError, StorageError } from "waymark";
@@ -12,7 +12,7 @@ async function untilAborted({ signal }: { readonly signal: AbortSignal }): Promi
   throw signal.reason;
 }
 
-it("a signal from outside pauses the run, and the next run goes on", async () => {
+it("a signal from outside pauses the run, and the next run continues it", async () => {
   const { manager } = managerOn();
   const controller = new AbortController();
   const events: string[] = [];
@@ -61,7 +61,7 @@ it("a result that comes after the signal is recorded, and no further step begins
 });
 
 it.each(["result", "next state"])(
-  "a %s that the function gives after the stop isn't saved: it may have caught the stop",
+  "a %s that the function returns after the stop isn't saved: it may have caught the stop",
   async (kind) => {
     const { manager } = managerOn();
     const program = (signal?: AbortSignal) =>
@@ -82,7 +82,7 @@ it.each(["result", "next state"])(
   },
 );
 
-it("a step that fails because of the stop isn't recorded, and hears of it through its timeout and its retry's pause", async () => {
+it("a step that fails because of the stop isn't recorded, and is stopped through its timeout and its retry's pause", async () => {
   const { manager } = managerOn();
   const controller = new AbortController();
   const reasons: unknown[] = [];
@@ -110,7 +110,7 @@ it("a step that fails because of the stop isn't recorded, and hears of it throug
   expect((await manager.latest("t"))?.run?.steps.map(({ name }) => name)).toEqual(["timed"]);
 });
 
-it("a paused run begins no further pass, and its checkpoint goes with the next save", async () => {
+it("a paused run begins no further pass, and the next save replaces its checkpoint", async () => {
   const { manager, storage } = managerOn();
   const controller = new AbortController();
   const append = storage.append.bind(storage);
@@ -135,7 +135,7 @@ it("a paused run begins no further pass, and its checkpoint goes with the next s
   expect((await manager.list("t")).map(({ status }) => status)).toEqual(["completed", "running"]);
 });
 
-it("a save that failed for good stops the run, also if the function catches its error", async () => {
+it("a save that failed for good stops the run, even if the function catches its error", async () => {
   const storage = dyingAfter(2, new MemoryAdapter());
   const { manager } = managerOn(storage);
   const began: string[] = [];
@@ -162,7 +162,7 @@ it("a save isn't tried again once the lease is lost", async () => {
   expect(appends).toBe(1);
 });
 
-it("a process that is blocked beyond its lease's time goes on if nobody has claimed the task since", async () => {
+it("a process that was blocked beyond its lease's time continues if nobody has claimed the task since", async () => {
   const { manager, storage } = managerOn();
   const block = () => {
     const until = performance.now() + 250;
@@ -187,7 +187,7 @@ it("a process that is blocked beyond its lease's time goes on if nobody has clai
   await expect(lost).rejects.toThrow(LeaseLostError);
 });
 
-it("a run within a run is paused with it, and goes on with it", async () => {
+it("a run within a run is paused and resumed with it", async () => {
   const { manager } = managerOn();
   const ran: string[] = [];
   const program = (controller?: AbortController) =>
@@ -210,7 +210,7 @@ it("a run within a run is paused with it, and goes on with it", async () => {
   expect(ran).toEqual(["a", "b"]);
 });
 
-it("a run is paused, not failed, if the run within it is", async () => {
+it("a run is paused, not failed, if a run within it is paused", async () => {
   const { manager } = managerOn();
   const signal = AbortSignal.abort();
   await expect(
@@ -219,7 +219,7 @@ it("a run is paused, not failed, if the run within it is", async () => {
   expect(await manager.latest("outer")).toMatchObject({ status: "paused", run: { steps: [] } });
 });
 
-it("a step's timeout pauses the run within it", async () => {
+it("a step's timeout pauses the run within the step", async () => {
   const { manager } = managerOn();
   const timedOut = manager.run("outer", (run) =>
     run.step("inner", () => manager.run("inner", (within) => within.step("a", untilAborted)), { timeoutMs: 1 }),
@@ -228,7 +228,7 @@ it("a step's timeout pauses the run within it", async () => {
   expect((await manager.latest("inner"))?.status).toBe("paused");
 });
 
-it("a run within itself is refused", async () => {
+it("a run of a task within the same task's run is refused", async () => {
   const { manager } = managerOn();
   const nested = manager.run("t", () => manager.run("t", () => 1, { waitForLease: 60_000 }));
   await expect(nested).rejects.toThrow(/within that task's own run/);
@@ -284,7 +284,7 @@ it("a write that is refused for the lost lease stops the run", async () => {
   expect((await manager.latest("t"))?.run?.steps).toMatchObject([{ name: "a" }]);
 });
 
-it("a checkpoint of somebody else ends the attempt with a conflict, and the next begins a pass with its state", async () => {
+it("another program's checkpoint ends the attempt with a conflict, and the next attempt begins a pass with its state", async () => {
   const { manager } = managerOn();
   const keys: string[] = [];
   const program = (input?: number) =>
@@ -323,7 +323,7 @@ it("close pauses the manager's runs and waits for them", async () => {
   expect(await other.leaseOf("t")).toBeUndefined();
 });
 
-it("a run waits for all of its steps, also if one of them has ended it", async () => {
+it("a run waits for all of its steps, even if one of them has ended it", async () => {
   const { manager } = managerOn();
   const slow = deferred<string>();
   const running = manager.run("t", (run) =>
@@ -376,7 +376,7 @@ it("close works in a timer that a run has started, once the run is over", async 
   await closed.promise;
 });
 
-it("a run gives way to timers, however fast its storage saves: its lease must renew itself", async () => {
+it("a run lets timers fire, however fast its storage saves: its lease must renew itself", async () => {
   const { manager } = managerOn();
   let turns = 0;
   await manager.run("t", async (run) => {

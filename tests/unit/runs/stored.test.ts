@@ -19,7 +19,7 @@ const WAYS: Record<string, Pick<CheckpointManagerOptions, "transforms">> = {
 };
 
 describe.each(Object.entries(WAYS))("runs that are stored %s", (_way, options) => {
-  it("resume after any save, also when the answer of one was lost", async () => {
+  it("resume after any save, even if the answer of one was lost", async () => {
     for (let saves = 1; saves <= 4; saves++) {
       const storage = new MemoryAdapter();
       const append = storage.append.bind(storage);
@@ -56,7 +56,7 @@ it("json-file keeps the user's state where jq finds it", async () => {
   expect(json).toMatchObject({ encoding: "json-run", state: { state: { n: 1 }, run: { result: { ok: true } } } });
 });
 
-it("a version that doesn't know runs refuses them, and leaves them untouched", async () => {
+it("a version without runs refuses them, and leaves them untouched", async () => {
   const { manager, storage } = managerOn();
   await manager.run("t", (run) => run.step("a", () => 1));
   for await (const record of storage.read({ taskId: "t", order: "newest" })) {
@@ -92,7 +92,7 @@ it("redaction reaches a run's input and result", async () => {
   expect(await manager.run("t", () => 0 as never, { input: { token: "other", n: 1 } })).toEqual(result);
 });
 
-it("redaction of whole errors leaves nothing of them", async () => {
+it("redaction of whole errors leaves no part of them", async () => {
   const { manager, storage } = managerOn(undefined, { redact: { paths: ["error"] } });
   const running = manager.run("t", async (run) => {
     await run.step("a", () => Promise.reject(new TypeError("secret"))).catch(() => undefined);
@@ -132,7 +132,7 @@ it("a run's state and its pass's beginning are migrated, and its steps stay", as
 });
 
 describe.each(Object.entries(STORAGES))("a run on %s", (_name, open) => {
-  it("takes the space of one record, and a policy counts its milestones", async () => {
+  it("takes the space of one record, and a policy counts only its milestones", async () => {
     const storage = await open();
     onTestFinished(() => storage.close());
     const { manager } = managerOn(storage, { retention: { keepLast: 2 } });
@@ -154,7 +154,7 @@ describe.each(Object.entries(STORAGES))("a run on %s", (_name, open) => {
   });
 });
 
-it("a fork goes on where its checkpoint was, in the middle of a pass, and the original isn't harmed", async () => {
+it("a fork continues from its checkpoint, in the middle of a pass, and the original isn't harmed", async () => {
   const { manager, storage } = managerOn();
   const ran: string[] = [];
   const program = (taskId: string, on = manager) =>
@@ -173,7 +173,7 @@ it("a fork goes on where its checkpoint was, in the middle of a pass, and the or
   expect(await program("t")).toBe("2 a,b,b,b");
 });
 
-it("a rewind to a milestone goes on with its state, and diff compares the users' states", async () => {
+it("a rewind to a milestone continues with its state, and diff compares the users' states", async () => {
   const { manager } = managerOn();
   const seen: number[] = [];
   const program = () =>
@@ -194,7 +194,7 @@ it("a rewind to a milestone goes on with its state, and diff compares the users'
   expect(seen).toEqual([0, 1, 2, 3, 1, 2, 3]);
 });
 
-it("a person's edit is a plain save: the run goes on with it", async () => {
+it("a person's edit is a plain save, and the run continues with it", async () => {
   const { manager } = managerOn();
   const program = () =>
     manager.run(
@@ -211,7 +211,7 @@ it("a person's edit is a plain save: the run goes on with it", async () => {
   expect(await program()).toBe("2 better");
 });
 
-it("the newest intact checkpoint is gone on from, if the newest one is damaged", async () => {
+it("a run continues from the newest intact checkpoint if the newest one is damaged", async () => {
   const { manager, storage } = managerOn();
   const ran: string[] = [];
   const program = () =>
@@ -232,7 +232,7 @@ it("the newest intact checkpoint is gone on from, if the newest one is damaged",
   expect(await program()).toBe("a,a");
 });
 
-it("events tell of a run from its beginning to its end", async () => {
+it("events report a run from its beginning to its end", async () => {
   const { manager } = managerOn();
   const told: unknown[] = [];
   for (const event of ["runStarted", "stepStarted", "stepEnded", "stepReused", "runPaused", "runEnded"] as const) {
@@ -267,7 +267,7 @@ it("events tell of a run from its beginning to its end", async () => {
   ]);
 });
 
-it("rekey encrypts a run's record, and the run goes on under the key alone", async () => {
+it("rekey encrypts a run's record, and the run continues with the new key alone", async () => {
   const { manager, storage } = managerOn();
   const program = (on: typeof manager, isLast: boolean) =>
     on.run("t", async (run) => {

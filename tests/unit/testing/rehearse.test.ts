@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { rehearse } from "waymark/testing";
 import { z } from "zod";
 
-it("finds nothing in a run that comes out the same wherever it is stopped", async () => {
+it("finds nothing in a run that gives the same result wherever it is stopped", async () => {
   const rehearsal = await rehearse(
     async (run) => {
       const chat = run.state;
@@ -21,7 +21,7 @@ it("finds nothing in a run that comes out the same wherever it is stopped", asyn
   const keys = new Map(rehearsal.ranTwice.map(({ step, usesKey }) => [step, usesKey]));
   expect([keys.get("model"), keys.get("model, pass 3"), keys.get("tool b, pass 2")]).toEqual([false, false, true]);
   expect(rehearsal.text).toMatch(
-    /^A run of 12 steps was stopped at \d+ places and resumed: it comes out the same everywhere\./,
+    /^A run of 12 steps was stopped at \d+ places and resumed: the result is always the same\./,
   );
   expect(rehearsal.text).toMatch(/^ {2}tool a, pass 3 +after \d+ stops?, uses its key$/m);
 });
@@ -44,7 +44,7 @@ describe("it finds", () => {
     ]);
   });
 
-  it("a result that depends on what is outside of steps", async () => {
+  it("a result that depends on something outside the steps", async () => {
     const outside: string[] = [];
     const { problems, text } = await rehearse(async (run) => {
       outside.push(await run.step("a", () => "a"));
@@ -55,7 +55,7 @@ describe("it finds", () => {
     expect(text).toMatch(/different: the run's result is \d+ instead of 1 \(stopped before Run started is saved/);
   });
 
-  it("a step whose result is another one each time", async () => {
+  it("a step with another result each time", async () => {
     let calls = 0;
     const { problems } = await rehearse(async (run) => {
       await run.step("count", () => ++calls);
@@ -76,7 +76,7 @@ describe("it finds", () => {
     );
   });
 
-  it("a milestone that is another one after a resume", async () => {
+  it("a milestone that differs after a resume", async () => {
     let calls = 0;
     const { problems } = await rehearse(async (run) => {
       calls += 1;
@@ -129,7 +129,7 @@ it("stops the runs within the run, too", async () => {
   expect((await program(() => ++calls)).problems[0]).toMatchObject({ kind: "different" });
 });
 
-it("tells of a step with atMostOnce that a stop interrupted, and whether the function catches it", async () => {
+it("reports a step with atMostOnce that a stop interrupted, and whether the function catches the error", async () => {
   const program = (isCaught: boolean) =>
     rehearse(async (run) => {
       try {
@@ -149,7 +149,7 @@ it("tells of a step with atMostOnce that a stop interrupted, and whether the fun
   }
 });
 
-it("gives up on a step that waits for one that the stop has cut off", async () => {
+it("gives up on a step that waits for another that the stop cut off", async () => {
   const { problems } = await rehearse(
     async (run) => {
       let stop: () => void = () => undefined;
@@ -172,7 +172,7 @@ it("doesn't wait between the retries of a step", async () => {
   expect(problems).toEqual([]);
 });
 
-it("counts a stop once that shows a problem in several ways", async () => {
+it("counts a stop once, even if it shows a problem in several ways", async () => {
   let calls = 0;
   const { problems, stops } = await rehearse(async (run) => {
     const one = await run.step("one", () => ++calls);
@@ -200,7 +200,7 @@ it("runs no catch and no finally of the program at a stop", async () => {
   expect(after.filter((what) => what === "finally")).toHaveLength(after.filter((what) => what === "step").length);
 });
 
-it("stops at as many places as it is told, spread over the run", async () => {
+it("stops at as many places as `kills` says, spread over the run", async () => {
   const program = async (run: { step: (name: string, fn: () => number) => Promise<number> }) => {
     for (let step = 1; step <= 20; step++) await run.step(`step ${step}`, () => step);
     return 0;
@@ -208,7 +208,7 @@ it("stops at as many places as it is told, spread over the run", async () => {
   expect(await rehearse(program, { kills: 5 })).toMatchObject({ stops: 5, problems: [] });
 });
 
-it("begins each run in a world made anew, and names the place that differs", async () => {
+it("resets the world before each run, and names the place that differs", async () => {
   const world = { ledger: [] as string[], runs: 0 };
   const program = (kept: () => unknown) =>
     rehearse(
@@ -248,7 +248,7 @@ it("takes the manager's schema and redaction, and the run's input", async () => 
   expect(rehearsal).toMatchObject({ problems: [], result: 12 + "[redacted]".length });
 });
 
-it("throws what the run throws by itself, and names a misspelled option", async () => {
+it("throws the undisturbed run's error, and names a misspelled option", async () => {
   await expect(rehearse(() => Promise.reject(new RangeError("no")))).rejects.toThrow(RangeError);
   await expect(rehearse(() => 1, { kill: "every" } as object)).rejects.toThrow(/kill/);
   await expect(rehearse(() => 1, { kills: 0 })).rejects.toThrow(/kills/);

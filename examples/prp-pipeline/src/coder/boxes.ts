@@ -1,6 +1,8 @@
 import { readFile, writeFile } from "node:fs/promises";
 
-/** Ticks the PRP's success criteria, as agents do once they take their work for done. Only its gates can tell. */
+/**
+ * Ticks the PRP's success criteria, as agents do when they believe that their work is done. Only the gates can tell.
+ */
 export async function tickCriteria(path: string): Promise<void> {
   const sections = (await readFile(path, "utf8")).split(/(?=^#+ )/m);
   const ticked = sections.map((section) =>

@@ -1,8 +1,8 @@
 import type { Edit } from "./edits.js";
 
 /**
- * What the stand-in writes when it is given the PRP. It has a mistake that people make: `end - start` is right all day
- * long and wrong over midnight, which the PRP says, and which the compiler can't know.
+ * The code that the stand-in writes for the PRP. It has a mistake that people make: `end - start` is right all day and
+ * wrong over midnight. The PRP says so, but a compiler can't know.
  */
 export const FIRST_TRY: readonly Edit[] = [
   {

@@ -98,17 +98,17 @@ describe("a warning", () => {
     "echo begin\nnpm test",
     "rm out.txt",
     "[ -d out ] && rm out/a",
-  ])("doesn't come with %s", (command) => {
+  ])("doesn't appear for %s", (command) => {
     expect(messages(command)).toEqual([]);
   });
 
-  it("comes once with a gate in which nothing can fail", () => {
+  it("appears once for a gate in which nothing can fail", () => {
     expect(messages("npm test && echo ok || echo FAIL\nnpm run lint || true")).toEqual([
       "nothing in this gate can fail",
     ]);
   });
 
-  it("of a search in a pipe tells one way to write it", () => {
+  it("for a search in a pipe suggests one way to write it", () => {
     expect(messages("grep -rn foo src | grep -v test # Expected: no output")).toEqual([
       expect.stringContaining("write `! grep -rn foo src | grep -v test`"),
     ]);
@@ -119,14 +119,14 @@ describe("a warning", () => {
   });
 });
 
-describe("a command that a warning shows", () => {
+describe("a command that a warning suggests", () => {
   it.each([
     "grep -n bad f # Expected: no output",
     "grep -n bad f | wc -l # expected: 0",
     "grep -n bad f | grep -v good # Expected: nothing",
     "find . -name 'bad*' # Expected: no output",
     "cat bad # should fail",
-  ])("passes where the one before it says that all is well, and fails where it isn't: %s", async (command) => {
+  ])("passes if the gate's text says that all is well, and fails if it isn't: %s", async (command) => {
     const [, advised = ""] = /write `(.+)`$/.exec(messages(`true\n${command}`)[0] ?? "") ?? [];
     const { script } = gateScript(advised, "bash");
     const stdio = Array.from({ length: STATEMENT_FD + 1 }, (_, fd) => (fd === STATEMENT_FD ? "pipe" : "ignore"));

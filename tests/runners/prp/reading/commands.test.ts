@@ -5,13 +5,13 @@ const level = (...blocks: string[]) => gatesIn("### Level 1: One", ...blocks);
 
 describe("the commands of a level", () => {
   it.each(["bash", "sh", "shell", "console", "terminal", "BASH", "bash title=x"])(
-    "run under bash where the block is %s",
+    "run under bash if the block is %s",
     (language) => {
       expect(level(fence(language, "true"))).toMatchObject([{ command: "true", shell: "bash", left: [] }]);
     },
   );
 
-  it("run under zsh where a block is zsh", () => {
+  it("run under zsh if a block is zsh", () => {
     expect(level(fence("bash", "true"), fence("zsh", "print hi"))).toMatchObject([
       { command: "true\nprint hi", shell: "zsh" },
     ]);
@@ -23,7 +23,7 @@ describe("the commands of a level", () => {
     ]);
   });
 
-  it("are none where a level has Python alone", () => {
+  it("are none if a level has only Python", () => {
     expect(
       gatesIn("### Level 1: A", fence("bash", "true"), "### Level 2: B", fence("python", "def test(): pass")),
     ).toMatchObject([
@@ -32,7 +32,7 @@ describe("the commands of a level", () => {
     ]);
   });
 
-  it.each(["console", "terminal", "shell-session"])("are what follows the prompts of a %s session", (language) => {
+  it.each(["console", "terminal", "shell-session"])("follow the prompts of a %s session", (language) => {
     const session = "$ npm test\n42 passed\n$ docker run \\\n>   image\ndone";
 
     expect(level(fence(language, session))).toMatchObject([
@@ -49,14 +49,14 @@ describe("the commands of a level", () => {
   });
 
   it.each(["npm test\nnpx tsc --noEmit", "./check.sh && ls", "API_KEY=x pytest -q", "$ npm test"])(
-    "stand in a block without a language that is a command: %j",
+    "may be in a block without a language, if it is a command: %j",
     (code) => {
       expect(level("Run:", fence("", code))).toMatchObject([{ command: code.replace("$ ", "") }]);
     },
   );
 
   it.each(["All tests passed", "1. Open the page\n2. Look", "├── src", "Tests: 8 passed, 8 total", "✓ done"])(
-    "don't stand in a block without a language that is none: %j",
+    "aren't in a block without a language that isn't a command: %j",
     (text) => {
       expect(level(fence("", text))).toMatchObject([{ command: null, left: [{ why: "output" }] }]);
     },
@@ -70,11 +70,11 @@ describe("the commands of a level", () => {
     "Saída esperada:",
     "Erwartete Ausgabe:",
     "出力：",
-  ])("don't stand in a block without a language after %j", (before) => {
+  ])("aren't in a block without a language after %j", (before) => {
     expect(level(before, fence("", "ok"))).toMatchObject([{ command: null, left: [{ why: "output" }] }]);
   });
 
-  it("don't stand in a block without a language after a command", () => {
+  it("aren't in a block without a language after a command", () => {
     expect(level(fence("bash", "npm test"), "It ends so:", fence("", "ok"))).toMatchObject([{ command: "npm test" }]);
   });
 
@@ -90,13 +90,13 @@ describe("the commands of a level", () => {
     "#### Se falhar",
     "#### Bei Fehlern",
     "#### Fehlerbehebung",
-  ])("don't stand under %j", (heading) => {
+  ])("aren't under %j", (heading) => {
     expect(level(fence("bash", "npm test"), heading, fence("bash", "git checkout ."))).toMatchObject([
       { command: "npm test", left: [{ why: "after a failure" }] },
     ]);
   });
 
-  it("don't stand under a heading beside the levels that says what to do after a failure", () => {
+  it("aren't under a heading beside the levels that says what to do after a failure", () => {
     const blocks = ["### Level 1: One", fence("bash", "npm test"), "### Rollback", fence("bash", "git reset --hard")];
 
     expect(commandsIn(...blocks)).toEqual(["npm test"]);
@@ -106,13 +106,13 @@ describe("the commands of a level", () => {
   });
 
   it.each(["#### Database rollback works", "Run these first. If they fail, fix them:", "Errors fail the build."])(
-    "stand under %j, which is about the gate",
+    "may be under %j, which is about the gate",
     (before) => {
       expect(level(before, fence("bash", "npm test"))).toMatchObject([{ command: "npm test" }]);
     },
   );
 
-  it("stand under a level of that name", () => {
+  it("may be under a level of that name", () => {
     expect(
       brief(gatesIn("### Level 1: A", fence("bash", "a"), "### Level 4: Rollback", fence("bash", "b"))),
     ).toHaveLength(2);
@@ -122,17 +122,17 @@ describe("the commands of a level", () => {
     ]);
   });
 
-  it("are none where the blocks are blank or comments", () => {
+  it("are none if the blocks are blank or comments", () => {
     expect(
       commandsIn("### Level 1: A", fence("bash", "# later\n\n  # npm test"), "### Level 2: B", fence("sh", "\n \n")),
     ).toEqual([null, null]);
   });
 
-  it("stand in fences only, also inside of lists, and not where text is indented by accident", () => {
+  it("are only in fences, also inside lists, and not in text that is indented by accident", () => {
     expect(level("1. Then:\n\n   ```bash\n   ls\n   ```", "    false")).toMatchObject([{ command: "ls" }]);
   });
 
-  it("keep headings and fences inside of code as they are", () => {
+  it("keep headings and fences inside code unchanged", () => {
     expect(level(fence("bash", "cat <<'X'\n### Level 2: B\n## Other\nX"))).toMatchObject([
       { command: "cat <<'X'\n### Level 2: B\n## Other\nX" },
     ]);

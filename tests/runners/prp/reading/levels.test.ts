@@ -18,7 +18,7 @@ describe("the levels of a PRP's validation section", () => {
     ]);
   });
 
-  it("keep the order of the text where two have the same number", () => {
+  it("keep the order of the text if two have the same number", () => {
     const gates = gatesIn(
       "### Level 1: Style",
       run("a"),
@@ -77,7 +77,7 @@ describe("the levels of a PRP's validation section", () => {
     ]);
   });
 
-  it("take their headings from bold lines where the list below has numbers too", () => {
+  it("take their headings from bold lines if the list below has numbers too", () => {
     const gates = gatesIn("**Level 1: Style**", "1. Run it:", run("lint"), "**Level 2: Tests**", run("test"));
 
     expect(brief(gates)).toEqual([
@@ -86,7 +86,7 @@ describe("the levels of a PRP's validation section", () => {
     ]);
   });
 
-  it("are counted where no heading has a number", () => {
+  it("are counted if no heading has a number", () => {
     const gates = gatesIn("### Lint", run("lint"), "### Notes", "None.", "### Tests", run("test"));
 
     expect(brief(gates)).toEqual([
@@ -95,7 +95,7 @@ describe("the levels of a PRP's validation section", () => {
     ]);
   });
 
-  it("are one where the section has no headings", () => {
+  it("are one if the section has no headings", () => {
     expect(brief(gatesIn(run("lint"), "And then:", run("test")))).toEqual([[1, "Validation Loop", "lint\ntest"]]);
   });
 
@@ -120,7 +120,7 @@ describe("the levels of a PRP's validation section", () => {
     expect(brief(gates)).toEqual([[1, "Validation Loop", "test"]]);
   });
 
-  it("stay without a command where a person checks", () => {
+  it("stay without a command if a person checks", () => {
     expect(brief(gatesIn("### Level 1: Style", run("lint"), "### Level 2: By hand", "Look at it."))).toEqual([
       [1, "Style", "lint"],
       [2, "By hand", null],

@@ -5,7 +5,7 @@ export function fence(language: string, code: string): string {
   return `\`\`\`${language}\n${code}\n\`\`\``;
 }
 
-/** The blocks of a Markdown text, apart by a blank line. */
+/** The blocks of a Markdown text, separated by blank lines. */
 export function markdown(...blocks: string[]): string {
   return `${blocks.join("\n\n")}\n`;
 }

@@ -41,7 +41,7 @@ describe("the section with a PRP's gates", () => {
       "Проверка",
     ],
     ...["Перевірка", "Ciclo di validazione", "Pętla walidacji", "Doğrulama", "Validatie", "Validasi"],
-  ])("has a heading that says validation: %s", (heading) => {
+  ])("has a heading with the word validation: %s", (heading) => {
     expect(commands([...SETUP, `## ${heading}`, ...LEVEL])).toEqual(["true"]);
   });
 
@@ -65,7 +65,7 @@ describe("the section with a PRP's gates", () => {
     expect(() => parsePrp(markdown("# PRP: email validation", ...SETUP), "PRP.md")).toThrow(/"Setup" \(line 3\)/);
   });
 
-  it("is the loop, where other sections speak of validation too", () => {
+  it("is the loop, if other sections mention validation too", () => {
     const blocks = ["## Input validation", fence("ts", "check(x)"), "## Validation Loop", ...LEVEL];
 
     expect(commands([...blocks, "## Final Validation Checklist", "- [ ] Done", fence("bash", "npm run all")])).toEqual([
@@ -73,7 +73,7 @@ describe("the section with a PRP's gates", () => {
     ]);
   });
 
-  it("is the one with commands, where others have only code", () => {
+  it("is the one with commands, if others have only code", () => {
     expect(
       commands(["## Input validation", fence("ts", "check(x)"), "## Validation", fence("bash", "npm test")]),
     ).toEqual(["npm test"]);
@@ -113,7 +113,7 @@ describe("the section with a PRP's gates", () => {
     expect(message).toMatch(/"Setup" \(line 3\), "Tests" \(line 13\)\.$/);
   });
 
-  it("is refused where two could be meant, with both", () => {
+  it("is refused with both, if two could be meant", () => {
     const blocks = ["## Schema validation", fence("bash", "a"), "## Output validation", fence("bash", "b")];
 
     expect(refusal(blocks)).toMatch(
@@ -128,7 +128,7 @@ describe("the section with a PRP's gates", () => {
     ).toEqual(["npm test"]);
   });
 
-  it("is refused where the caller's name fits none, or several", () => {
+  it("is refused if the caller's name fits none, or several", () => {
     const blocks = ["## Unit tests", fence("bash", "a"), "## Browser tests", fence("bash", "b")];
 
     expect(refusal(blocks, "Deploy")).toMatch(/no section with code has the heading "Deploy".*"Unit tests"/);
@@ -159,7 +159,7 @@ describe("the section with a PRP's gates", () => {
     expect(parsePrp(text, "PRP.md").gates).toMatchObject([{ command: "true" }]);
   });
 
-  it("isn't looked for in what takes a parser for ever", () => {
+  it("isn't looked for in a text that would take a parser for ever", () => {
     expect(() => parsePrp(`${"> ".repeat(5_000)}x`, "PRP.md")).toThrow(/more than 50 quotes or lists/);
   });
 });

@@ -7,7 +7,10 @@ import { collect, draft, isWhole } from "./drafts.js";
 import { newJsonStore, newTaskStore } from "./stores.js";
 
 const OLDEST = { taskId: "t", order: "oldest" } as const;
-/** Bits that make another letter or digit, change its case, make it a sign, and leave ASCII: each byte gets two. */
+/**
+ * Bit flips that make another letter or digit, change its case, make it a sign, and leave ASCII. Each byte gets two of
+ * them.
+ */
 const _FLIPS = [0x01, 0x02, 0x20, 0x10, 0x80] as const;
 
 const stores = {
@@ -21,7 +24,7 @@ const stores = {
   },
 };
 
-/** Three checkpoints: with all it can have, with bytes, and a plain one. */
+/** Three checkpoints: one with every field, one with bytes, and a plain one. */
 async function populated(make: () => Promise<{ adapter: StorageAdapter; path: string }>) {
   const { adapter, path } = await make();
   await adapter.append(draft("t", "c1", { stage: "s", body: '{"state":{"n":1}}' }));
@@ -39,7 +42,7 @@ async function populated(make: () => Promise<{ adapter: StorageAdapter; path: st
   return { adapter, path, originals, content: readFileSync(path) };
 }
 
-/** What a manager would get: records that are whole. */
+/** The intact records, which a manager would accept. */
 async function wholeRecords(adapter: StorageAdapter): Promise<(StoredCheckpoint | CorruptRecord)[]> {
   const found = await collect(adapter.read(OLDEST));
   await collect(adapter.list(OLDEST));
@@ -47,7 +50,7 @@ async function wholeRecords(adapter: StorageAdapter): Promise<(StoredCheckpoint 
   return found.filter((record) => "seal" in record && isWhole(record));
 }
 
-it("task-file: a checkpoint that may be what a damaged line held is damaged, not missing", async () => {
+it("task-file: a checkpoint that a damaged line may have held counts as damaged, not missing", async () => {
   const { adapter, path, content } = await populated(stores["task-file"]);
   writeFileSync(path, content.toString().replace('{"id":"c2"', '{"id":"x2"'));
   expect(await adapter.get("t", "c2")).toMatchObject({ corrupt: true, location: `${path} (line 3)` });
@@ -55,7 +58,7 @@ it("task-file: a checkpoint that may be what a damaged line held is damaged, not
   expect(await adapter.get("t", "c3")).toMatchObject({ corrupt: true });
 });
 
-describe.each(Object.entries(stores))("a digit of the format's version that was changed in a %s", (name, make) => {
+describe.each(Object.entries(stores))("a changed digit of the format's version in a %s", (name, make) => {
   async function withOtherVersion() {
     const { adapter, path, content } = await populated(make);
     writeFileSync(
@@ -65,7 +68,7 @@ describe.each(Object.entries(stores))("a digit of the format's version that was 
     return { adapter, path };
   }
 
-  it("is damage of that file alone: all that is intact is read", async () => {
+  it("damages only that file: every intact checkpoint is read", async () => {
     const { adapter, path } = await withOtherVersion();
     const corrupt = (await collect(adapter.read({ ...OLDEST, order: "newest" }))).filter(
       (record) => "corrupt" in record,
@@ -79,7 +82,7 @@ describe.each(Object.entries(stores))("a digit of the format's version that was 
     );
   });
 
-  it("is repaired, and what is saved then is numbered on", async () => {
+  it("is repaired, and later saves continue the numbering", async () => {
     const { adapter } = await withOtherVersion();
     const steps = await collect(adapter.maintenance!.repair({ dryRun: false, leftoversOlderThanMs: 0 }));
     expect(steps.map(({ action }) => action)).toEqual(["quarantined"]);

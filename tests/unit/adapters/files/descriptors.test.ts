@@ -7,7 +7,7 @@ import { tempFolder } from "../../../support/temp-folder.js";
 const program = fileURLToPath(new URL("../../../fixtures/files/save-at-once.mjs", import.meta.url));
 
 it.skipIf(process.platform === "win32").each(["json-file", "task-file"])(
-  "%s: saves at once wait for file descriptors where the process may open few (skipped on Windows)",
+  "%s: concurrent saves wait for file descriptors if the process may open only few (skipped on Windows)",
   async (kind) => {
     const root = join(await tempFolder(), "store");
     const limited = ["-c", 'ulimit -n 64; exec "$0" "$@"', process.execPath, program, kind, root];

@@ -25,7 +25,7 @@ export function sha256Of(body: string | Uint8Array): string {
   return createHash("sha256").update(body).digest("hex");
 }
 
-/** Whether the manager would take the record: its seal and its digest hold. */
+/** Whether the manager would accept the record: its seal and its digest hold. */
 export function isWhole(record: StoredCheckpoint): boolean {
   return seal(record) === record.seal && sha256Of(record.payload.body) === record.payload.sha256;
 }

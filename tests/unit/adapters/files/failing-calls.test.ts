@@ -18,14 +18,14 @@ const stores = { "json-file": newJsonStore, "task-file": newTaskStore };
 const writes: Record<string, (adapter: StorageAdapter) => Promise<unknown>> = {
   "a first save": (adapter) => adapter.append(draft("new", "b1")),
   "a save": (adapter) => adapter.append(draft("t", "a3")),
-  "a save of what is there": (adapter) => adapter.append(draft("t", "a2")),
+  "a repeated save": (adapter) => adapter.append(draft("t", "a2")),
   "a change of status": (adapter) => adapter.setStatus("t", "a2", { status: "paused" }),
   "a removal of the newest": (adapter) => adapter.remove("t", ["a2"]),
   "a removal of the task": (adapter) => adapter.remove("t", "all"),
 };
 
-describe.each(Object.entries(stores))("%s, where a call of the file system fails", (_kind, make) => {
-  it.each(Object.entries(writes))("in %s, harms nothing that was saved, and says so", async (what, write) => {
+describe.each(Object.entries(stores))("%s, if a call of the file system fails", (_kind, make) => {
+  it.each(Object.entries(writes))("in %s, harms no saved checkpoint, and says so", async (what, write) => {
     for (let failing = 1; ; failing++) {
       const { adapter, open } = await make({ lockTimeoutMs: 0 });
       for (const id of ["a1", "a2"]) await adapter.append(draft("t", id));
@@ -54,7 +54,7 @@ describe.each(Object.entries(stores))("%s, where a call of the file system fails
       }
       expect(await idsOf(open().list({ taskId: "other", order: "oldest" })), where).toEqual(["x"]);
 
-      // The lock is free again, and what failed can be done.
+      // The lock is free again, and the failed call can be repeated.
       await write(adapter);
       expect(await open().append(draft("t", "after")), where).toBeGreaterThan(0);
       if (calls < failing) return;
@@ -66,7 +66,7 @@ describe.each(Object.entries(stores))("%s, where a call of the file system fails
     ["read", (adapter: StorageAdapter) => collect(adapter.read(OLDEST))],
     ["list", (adapter: StorageAdapter) => collect(adapter.list(OLDEST))],
     ["tasks", (adapter: StorageAdapter) => collect(adapter.tasks({ order: "recent" }))],
-  ])("in %s, throws it, and never shows less than there is", async (_what, read) => {
+  ])("in %s, throws the error, and never returns too few checkpoints", async (_what, read) => {
     const { adapter } = await make();
     for (const id of ["a1", "a2"]) await adapter.append(draft("t", id));
     const whole = await read(adapter);
@@ -81,7 +81,7 @@ describe.each(Object.entries(stores))("%s, where a call of the file system fails
     }
   });
 
-  it("says that the disk is full, and saves once it no longer is", async () => {
+  it("says that the disk is full, and saves once there is space again", async () => {
     const { adapter } = await make();
     await adapter.append(draft("t", "a1"));
     arm(1, "ENOSPC");
@@ -92,13 +92,13 @@ describe.each(Object.entries(stores))("%s, where a call of the file system fails
     expect(await adapter.append(draft("t", "a2"))).toBe(2);
   });
 
-  it("never takes a removal for durable whose folder could not be synced, also where nothing is left to remove", async () => {
+  it("syncs the folder again if the sync of a removal failed, even if nothing is left to remove", async () => {
     const { adapter } = await make();
     for (const id of ["a0", "a1", "a2", "a3"]) await adapter.append(draft("t", id));
     await adapter.remove("t", ["a0"]);
     arm(-1);
     await adapter.remove("t", ["a1"]);
-    // Its last sync is the folder's.
+    // The last sync is the folder's.
     arm(faults.names.lastIndexOf("fsync") + 1);
     await expect(adapter.remove("t", ["a2"])).rejects.toBeInstanceOf(StorageError);
     arm(-1);
@@ -106,7 +106,7 @@ describe.each(Object.entries(stores))("%s, where a call of the file system fails
     expect(faults.names).toContain("fsync");
   });
 
-  it("never takes a save for durable whose folder could not be synced", async () => {
+  it("syncs the folder again if the sync of a save failed", async () => {
     const { adapter } = await make();
     await adapter.append(draft("t", "a1"));
     arm(-1);

@@ -15,7 +15,7 @@ describe("storageFailure", () => {
     );
   });
 
-  it("says of a read that it has changed nothing, since there was nothing to acknowledge", () => {
+  it("says that a failed read has changed nothing", () => {
     const failure = storageFailure(systemError("ENOTDIR"), { doing: "read tasks", path: "/store", isRead: true });
     expect((failure as Error).message).toBe(
       "Could not read tasks: ENOTDIR at /store. Reading has changed nothing: what was saved is as it was. " +
@@ -23,19 +23,19 @@ describe("storageFailure", () => {
     );
   });
 
-  it("names the task's folder where the system names no path", () => {
+  it("names the task's folder if the system names no path", () => {
     const failure = storageFailure(systemError("EIO"), { doing: "read tasks", path: "/store" });
     expect((failure as Error).message).toContain("EIO at /store.");
     expect(failure).toMatchObject({ retryable: false });
   });
 
-  it("says to look at the cause where it knows no better", () => {
+  it("says to look at the cause if it has no better advice", () => {
     const failure = storageFailure(systemError("ESTALE"), { doing: "read tasks", path: "/store" });
     expect((failure as Error).message).toContain("Look at the cause");
     expect(failure).toMatchObject({ retryable: true });
   });
 
-  it("gives back typed errors and bugs as they are", () => {
+  it("returns typed errors and bugs unchanged", () => {
     for (const error of [new StorageError("x"), new TypeError("y"), "z"]) {
       expect(storageFailure(error, { doing: "read tasks", path: "/store" })).toBe(error);
     }

@@ -13,14 +13,14 @@ describe("writeDurably", () => {
     expect(statSync(path).mode & 0o777).toBe(0o600);
   });
 
-  it.each([0, 3 * 1024 * 1024 + 7])("writes %i bytes as they are", async (length) => {
+  it.each([0, 3 * 1024 * 1024 + 7])("writes %i bytes unchanged", async (length) => {
     const path = join(await tempFolder(), "file");
     const content = Buffer.alloc(length, "0123456789abcdef");
     await writeDurably(path, content);
     expect(readFileSync(path).equals(content)).toBe(true);
   });
 
-  it("never writes over a file, nor through a link", async () => {
+  it("never overwrites a file, and never writes through a link", async () => {
     const folder = await tempFolder();
     writeFileSync(join(folder, "file"), "former");
     symlinkSync(join(folder, "elsewhere"), join(folder, "link"));
@@ -32,12 +32,12 @@ describe("writeDurably", () => {
   });
 });
 
-it("syncFolder fails with the system's error where there is no folder", async () => {
+it("syncFolder fails with the system's error if there is no folder", async () => {
   await expect(syncFolder(join(await tempFolder(), "nowhere"))).rejects.toMatchObject({ code: "ENOENT" });
 });
 
 describe("makeFolders", () => {
-  it("makes all that is missing, for its owner alone, and leaves what is there", async () => {
+  it("makes all missing folders, for their owner alone, and leaves existing ones", async () => {
     const root = await tempFolder();
     mkdirSync(join(root, "a"), { mode: 0o750 });
     await makeFolders(join(root, "a", "b", "c"));
@@ -46,17 +46,17 @@ describe("makeFolders", () => {
     expect(modes).toEqual([0o750, 0o700, 0o700]);
   });
 
-  it("fails with the system's error where a file is in the way", async () => {
+  it("fails with the system's error if a file is in the way", async () => {
     const file = join(await tempFolder(), "file");
     writeFileSync(file, "");
     await expect(makeFolders(join(file, "a", "b"))).rejects.toMatchObject({ code: "ENOTDIR" });
   });
 
-  // Node's own recursive mkdir never ends there.
+  // Node's own recursive mkdir would never return here.
   it.runIf(process.platform === "linux").each([
     ["json-file", "JsonFileAdapter"],
     ["task-file", "TaskFileAdapter"],
-  ])("fails in /proc, which makes no folder and says ENOENT: %s (skipped where there is none)", (module, adapter) => {
+  ])("fails in /proc, where no folder can be made: %s (skipped if there is no /proc)", (module, adapter) => {
     const error = errorOfProgram(`
       const { CheckpointManager } = await import("waymark");
       const { ${adapter} } = await import("waymark/adapters/${module}");

@@ -11,7 +11,7 @@ type Kind = keyof typeof stores;
 const KINDS = Object.keys(stores) as Kind[];
 const OLDEST = { taskId: "t", order: "oldest" } as const;
 
-/** States that a careless reformatting would change, each exactly as JSON.stringify writes it. */
+/** States that careless reformatting would change, each exactly as JSON.stringify writes it. */
 const BODIES: Record<string, string | Uint8Array> = {
   keys: '{"1":"one","10":"ten","b":1,"a":2,"__proto__":{"x":[]},"":null}',
   numbers: "[0,1e+21,1e-7,0.1,9007199254740992,-5]",
@@ -25,9 +25,9 @@ const BODIES: Record<string, string | Uint8Array> = {
 
 const PARTS = { metadata: { deep: { 2: "b", 1: ["a", 1e21] } }, label: "naïve, after:  ten" };
 
-/** What editors, formatters and Git do to a file. */
+/** Changes that editors, formatters and Git make to a file. */
 const FORMS: Record<string, (text: string) => string> = {
-  "a line feed more at its end": (text) => `${text}\n`,
+  "another line feed at its end": (text) => `${text}\n`,
   "no line feed at its end": (text) => text.trimEnd(),
   "Windows line ends": (text) => text.replaceAll("\n", "\r\n"),
   "line ends of old Macs": (text) => text.replaceAll("\n", "\r"),
@@ -38,7 +38,7 @@ const FORMS: Record<string, (text: string) => string> = {
   "a formatter's layout": (text) => JSON.stringify(JSON.parse(text), undefined, 2),
   "a byte order mark, Windows line ends and a formatter's layout": (text) =>
     `\uFEFF${JSON.stringify(JSON.parse(text), undefined, "\t").replaceAll("\n", "\r\n")}\r\n\r\n`,
-  "white space around all that is in it": (text) =>
+  "white space around its content": (text) =>
     text.replace(/("(?:[^"\\]|\\.)*")|[{}[\],:]/g, (token, text?: string) => text ?? `\n\t${token} \r\n`),
   "characters written as escapes": (text) =>
     text.replace(/[^\n -~]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`),
@@ -48,7 +48,7 @@ function dataFiles(root: string): string[] {
   return readdirSync(join(root, "t")).flatMap((name) => (/^[^.].*\.json$/.test(name) ? [join(root, "t", name)] : []));
 }
 
-/** The files of a task, saved once for all tests. */
+/** A task's files, saved once for all tests. */
 const saved = new Map<Kind, Promise<Map<string, string>>>();
 
 async function save(kind: Kind): Promise<Map<string, string>> {
@@ -67,8 +67,8 @@ async function populated(kind: Kind, form: (text: string) => string) {
 
 const FORMATTED = KINDS.flatMap((kind) => Object.keys(FORMS).map((form) => [kind, form] as const));
 
-describe.each(FORMATTED)("a store of %s whose files have %s", (kind, form) => {
-  it("is read as it was saved, and nothing of it is damage", async () => {
+describe.each(FORMATTED)("a %s store whose files have %s", (kind, form) => {
+  it("is read as it was saved, without damage", async () => {
     const { adapter, ids } = await populated(kind, FORMS[form]!);
     const stored = await collect(adapter.read(OLDEST));
     expect(stored.map((record) => !isCorrupt(record) && isWhole(record))).toEqual(ids.map(() => true));
@@ -82,7 +82,7 @@ describe.each(FORMATTED)("a store of %s whose files have %s", (kind, form) => {
     expect(await collect(adapter.maintenance.repair({ dryRun: false, leftoversOlderThanMs: 0 }))).toEqual([]);
   });
 
-  it("takes every change", async () => {
+  it("accepts every change", async () => {
     const { adapter, ids } = await populated(kind, FORMS[form]!);
     const { payload } = draft("t", "x", { body: '{"new":1}' });
     const { sha256 } = draft("t", "x", { body: BODIES["keys"]! }).payload;
@@ -102,9 +102,9 @@ describe.each(FORMATTED)("a store of %s whose files have %s", (kind, form) => {
   });
 });
 
-const LAYOUTS = FORMATTED.filter(([, form]) => ["a line feed more at its end", "a formatter's layout"].includes(form));
+const LAYOUTS = FORMATTED.filter(([, form]) => ["another line feed at its end", "a formatter's layout"].includes(form));
 
-describe.each(LAYOUTS)("a value that was changed in a store of %s whose files have %s", (kind, form) => {
+describe.each(LAYOUTS)("a changed value in a %s store whose files have %s", (kind, form) => {
   it.each([
     ["a number", '"b":1,', '"b":2,'],
     ["a text's white space", "  two  spaces  ", " two spaces "],
@@ -121,8 +121,8 @@ describe.each(LAYOUTS)("a value that was changed in a store of %s whose files ha
   });
 });
 
-describe.each(KINDS)("a manager on a store of %s that a formatter has been over", (kind) => {
-  it("resumes, forks and diffs from it", async () => {
+describe.each(KINDS)("a manager on a %s store that was reformatted", (kind) => {
+  it("resumes, forks and diffs its checkpoints", async () => {
     const { root, adapter } = await stores[kind]();
     const former = new CheckpointManager({ storage: adapter, ownsStorage: false });
     for (const n of [1, 2]) await former.save("t", { n, at: new Date(n), text: "ü", big: 10n });
@@ -151,7 +151,7 @@ it("a json-file of a newer version is refused in any layout, and left untouched"
   expect(readFileSync(path, "utf8")).toBe(newer);
 });
 
-it("a lease's file may have been formatted", async () => {
+it("reads a lease's file that was reformatted", async () => {
   const { root, adapter, open } = await newJsonStore();
   const claim = await adapter.leases.claim("t", "us", 60_000);
   const path = join(root, "t", ".lease.json");

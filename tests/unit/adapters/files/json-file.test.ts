@@ -29,7 +29,7 @@ const NEWEST = { taskId: "t", order: "newest" } as const;
 const OLDEST = { taskId: "t", order: "oldest" } as const;
 
 describe("a checkpoint's file", () => {
-  it("has a head that lists need in line one and the state in line two, and is one JSON document", async () => {
+  it("has the head for lists in line one and the state in line two, and is one JSON document", async () => {
     const { root, adapter } = await newJsonStore();
     await adapter.append(draft("build/42", "a1", { stage: "unit-tests", body: '{"step":3,"note":"naïve"}' }));
     const text = readFileSync(join(root, "build%2F42", "000000000001-a1.json"), "utf8");
@@ -61,7 +61,7 @@ describe("a checkpoint's file", () => {
     expect(statSync(join(root, "t", "000000000001-a1.json")).mode & 0o777).toBe(0o600);
   });
 
-  it("is named so that folders show checkpoints in their order, and that any id makes a name", async () => {
+  it("has a name that sorts by sequence in a folder, for any id", async () => {
     const { root, adapter } = await newJsonStore();
     await adapter.append(draft("t", "b/1"));
     await adapter.append(draft("t", "a".repeat(300)), {}, { sequence: 10 });
@@ -75,7 +75,7 @@ describe("a checkpoint's file", () => {
     expect(await adapter.get("t", "a".repeat(300))).toMatchObject({ id: "a".repeat(300), sequence: 10 });
   });
 
-  it("may have Windows line ends, which Git puts there", async () => {
+  it("may have Windows line ends, which Git may add", async () => {
     const { root, adapter } = await newJsonStore();
     await adapter.append(draft("t", "a1"));
     await adapter.append(draft("t", "a2"));
@@ -89,7 +89,7 @@ describe("a checkpoint's file", () => {
     expect(await adapter.get("t", "a1")).toMatchObject({ status: "completed", payload: { body: '{"of":"a1"}' } });
   });
 
-  it("may have a head longer than lists read at first", async () => {
+  it("may have a head that is longer than the first read of a list", async () => {
     const { adapter } = await newJsonStore();
     const metadata = { long: "x".repeat(30_000) };
     await adapter.append(draft("t", "a1", { metadata }));
@@ -100,7 +100,7 @@ describe("a checkpoint's file", () => {
     ]);
   });
 
-  it("keeps its state to the byte when its status changes", async () => {
+  it("keeps its state byte for byte when its status changes", async () => {
     const { root, adapter } = await newJsonStore();
     await adapter.append(draft("t", "a1", { body: '{"z":1,"a":"ü\\n"}' }));
     const path = join(root, "t", "000000000001-a1.json");
@@ -114,7 +114,7 @@ describe("a checkpoint's file", () => {
 });
 
 describe("the numbering", () => {
-  it("is kept before the newest checkpoint is removed, and not before it must", async () => {
+  it("is written before the newest checkpoint is removed, and only if needed", async () => {
     const { root, adapter } = await newJsonStore();
     for (const id of ["a1", "a2", "a3"]) await adapter.append(draft("t", id));
     await adapter.remove("t", ["a1"]);
@@ -126,7 +126,7 @@ describe("the numbering", () => {
     expect(filesIn(join(root, "t"))).toEqual(["000000000004.removed"]);
   });
 
-  it("goes on where it was when all checkpoints were removed one by one", async () => {
+  it("continues after all checkpoints were removed one by one", async () => {
     const { adapter, open } = await newJsonStore();
     await adapter.append(draft("t", "a1"));
     await adapter.append(draft("t", "a2"));
@@ -134,7 +134,7 @@ describe("the numbering", () => {
     expect(await open().append(draft("t", "a3"), { expectedSequence: 0 })).toBe(3);
   });
 
-  it("ends with the task, of which nothing stays", async () => {
+  it("ends with the task, and leaves no file", async () => {
     const { root, adapter } = await newJsonStore();
     await adapter.append(draft("t", "a1"));
     await adapter.append(draft("t", "a2"));
@@ -154,8 +154,8 @@ describe("the numbering", () => {
   });
 });
 
-describe("two adapters in turn", () => {
-  it("give ascending sequences, though neither knows of the other's saves", async () => {
+describe("two adapters that save in turn", () => {
+  it("give ascending sequences, though neither knows the other's saves", async () => {
     const { adapter, open } = await newJsonStore();
     const other = open();
     const given: number[] = [];
@@ -167,7 +167,7 @@ describe("two adapters in turn", () => {
     expect(stored.filter((record) => "seal" in record && isWhole(record))).toHaveLength(given.length);
   });
 
-  it("begin at 1 again where the other one removed the task", async () => {
+  it("begin at 1 again after the other one removed the task", async () => {
     const { adapter, open } = await newJsonStore();
     const other = open();
     for (let count = 1; count <= 10; count++) await adapter.append(draft("t", `a${count}`));
@@ -178,7 +178,7 @@ describe("two adapters in turn", () => {
   });
 });
 
-describe("what can't be read", () => {
+describe("a damaged file", () => {
   it.each([
     ["an empty file", () => "", "it is empty"],
     ["a file cut short in its head", (text: string) => text.slice(0, 100), "its first line is cut short"],
@@ -219,7 +219,7 @@ describe("what can't be read", () => {
     expect(await idsOf(adapter.list(NEWEST))).toEqual(["a3", "a1"]);
   });
 
-  it("is a file under another's name", async () => {
+  it("is a file under another file's name", async () => {
     const { root, adapter } = await newJsonStore();
     await adapter.append(draft("t", "a1"));
     cpSync(join(root, "t", "000000000001-a1.json"), join(root, "t", "000000000009-a1.json"));
@@ -230,7 +230,7 @@ describe("what can't be read", () => {
     expect(one).toMatchObject({ id: "a1", sequence: 1 });
   });
 
-  it("is the second line where it holds something else", async () => {
+  it("is a second line without a state", async () => {
     const { root, adapter } = await newJsonStore();
     await adapter.append(draft("t", "a1"));
     const path = join(root, "t", "000000000001-a1.json");
@@ -238,7 +238,7 @@ describe("what can't be read", () => {
     expect(await adapter.get("t", "a1")).toMatchObject({ reason: "its second line doesn't hold a state" });
   });
 
-  it("is a link, a folder or a pipe in a file's place, none of which is followed or waited for", async () => {
+  it("is a link, a folder or a pipe in a file's place, which is neither followed nor waited for", async () => {
     const { root, adapter } = await newJsonStore();
     await adapter.append(draft("t", "a1"));
     symlinkSync("/etc/hostname", join(root, "t", "000000000002-link.json"));
@@ -254,7 +254,7 @@ describe("what can't be read", () => {
     }
   });
 
-  it("stays damaged where only the digest tells it, whatever becomes of its status", async () => {
+  it("stays damaged if only its digest fails, even after its status changes", async () => {
     const { root, adapter } = await newJsonStore();
     await adapter.append(draft("t", "a1", { body: '{"n":1}' }));
     const path = join(root, "t", "000000000001-a1.json");
@@ -267,7 +267,7 @@ describe("what can't be read", () => {
     );
   });
 
-  it("is passed over by lists of tasks, which tell of it first", async () => {
+  it("is reported by lists of tasks before the newest readable checkpoint", async () => {
     const { root, adapter } = await newJsonStore();
     for (const taskId of ["a", "t", "z"]) for (const id of ["1", "2", "3"]) await adapter.append(draft(taskId, id));
     for (const name of ["000000000002-2.json", "000000000003-3.json"]) writeFileSync(join(root, "t", name), "");
@@ -308,8 +308,8 @@ describe("a newer format", () => {
   });
 });
 
-describe("other people's files", () => {
-  it("are no checkpoints, and are left where they are", async () => {
+describe("files of other programs", () => {
+  it("don't count as checkpoints, and stay", async () => {
     const { root, adapter } = await newJsonStore();
     await adapter.append(draft("t", "a1"));
     const others = ["README.md", ".DS_Store", "notes.json", "1-a1.json", "0000000000001-a1.json", "000000000002-.json"];
@@ -327,7 +327,7 @@ describe("other people's files", () => {
 });
 
 describe("another task's folder", () => {
-  it("is never written or shown as one's own, as on a disk that takes two names for one", async () => {
+  it("is never written to or shown as the task's own, on a disk that confuses two names", async () => {
     const { root, adapter, open } = await newJsonStore();
     await adapter.append(draft("task", "a1"));
     await adapter.append(draft("task", "a2"));
@@ -351,7 +351,7 @@ describe("another task's folder", () => {
     expect(findings.map(({ kind }) => kind)).toEqual(["checked", "refused"]);
   });
 
-  it("is found by what it holds where its name is a hash", async () => {
+  it("is found by its content if its name is a hash", async () => {
     const { root, adapter } = await newJsonStore();
     const long = "long/".repeat(60);
     await adapter.append(draft(long, "a1"));
@@ -366,7 +366,7 @@ describe("another task's folder", () => {
     expect(await ids({ prefix: "s" })).toEqual(["unknown", "short"]);
   });
 
-  it("is not reached through a link", async () => {
+  it("isn't reached through a link", async () => {
     const { root, adapter } = await newJsonStore();
     const elsewhere = await tempFolder();
     mkdirSync(root);
@@ -379,7 +379,7 @@ describe("another task's folder", () => {
 });
 
 describe("the adapter", () => {
-  it("makes nothing before the first save", async () => {
+  it("creates nothing before the first save", async () => {
     const { root, adapter } = await newJsonStore();
     expect(await adapter.get("t", "a1")).toBeUndefined();
     expect(await collect(adapter.tasks({ order: "recent" }))).toEqual([]);
@@ -389,7 +389,7 @@ describe("the adapter", () => {
     expect(existsSync(root)).toBe(false);
   });
 
-  it("says where a file stands in the way of its folders", async () => {
+  it("says which file is in the way of its folders", async () => {
     const file = join(await tempFolder(), "file");
     writeFileSync(file, "");
     const adapter = new JsonFileAdapter({ path: join(file, "store") });
@@ -409,14 +409,14 @@ describe("the adapter", () => {
     }
   });
 
-  it("says that a file stands in a task's place", async () => {
+  it("says that a file has the name of a task's folder", async () => {
     const { root, adapter } = await newJsonStore();
     mkdirSync(root);
     writeFileSync(join(root, "t"), "");
     await expect(adapter.append(draft("t", "a1"))).rejects.toThrow("t is not a folder");
   });
 
-  it("answers a save that it has already with its sequence, and leaves the file", async () => {
+  it("answers a repeated save with its sequence, and leaves the file", async () => {
     const { root, adapter, open } = await newJsonStore();
     await adapter.append(draft("t", "a1"));
     await adapter.setStatus("t", "a1", { status: "paused" });
@@ -428,7 +428,7 @@ describe("the adapter", () => {
     expect(readFileSync(path, "utf8")).toBe(text);
   });
 
-  it("keeps what it was given, whatever its caller does to it later", async () => {
+  it("keeps a draft unchanged, even if the caller changes it later", async () => {
     const { adapter } = await newJsonStore();
     const bytes = Uint8Array.of(1, 2, 3);
     const metadata = { deep: { n: 1 } };
@@ -446,7 +446,7 @@ describe("the adapter", () => {
     });
   });
 
-  it("waits for the calls under way when it is closed, and takes no more", async () => {
+  it("waits at close for the calls under way, and refuses new ones", async () => {
     const { adapter, open } = await newJsonStore();
     const appending = ["a1", "a2", "a3"].map((id) => adapter.append(draft("t", id)));
     await adapter.close();
@@ -466,7 +466,7 @@ describe("the adapter", () => {
     expect(await idsOf(open().list(OLDEST))).toEqual(["a1", "a2", "a3"]);
   });
 
-  it("ends an iteration that goes on after it was closed", async () => {
+  it("ends an iteration that continues after close", async () => {
     const { adapter } = await newJsonStore();
     for (const id of ["a1", "a2"]) await adapter.append(draft("t", id));
     const records = adapter.list(OLDEST)[Symbol.asyncIterator]();
@@ -475,7 +475,7 @@ describe("the adapter", () => {
     await expect(records.next()).rejects.toMatchObject({ code: "CLOSED" });
   });
 
-  it("passes over what is removed while it reads", async () => {
+  it("skips checkpoints that are removed while it reads", async () => {
     const { root, adapter } = await newJsonStore();
     for (const id of ["a1", "a2", "a3"]) await adapter.append(draft("t", id));
     const seen: string[] = [];
@@ -486,7 +486,7 @@ describe("the adapter", () => {
     expect(seen).toEqual(["a1", "a3"]);
   });
 
-  it("lets the program go on while it reads a thousand files", async () => {
+  it("lets the event loop run while it reads a thousand files", async () => {
     const { root, adapter } = await newJsonStore();
     await adapter.append(draft("t", "a1"));
     const file = readFileSync(join(root, "t", "000000000001-a1.json"));
@@ -502,7 +502,7 @@ describe("the adapter", () => {
     expect(turns).toBeGreaterThanOrEqual(10);
   });
 
-  it("keeps to its folder when the program goes to another", async () => {
+  it("keeps its folder when the program changes its working folder", async () => {
     const folder = await tempFolder();
     const former = process.cwd();
     process.chdir(folder);
@@ -526,7 +526,7 @@ describe("the adapter", () => {
 });
 
 describe("a task's history", () => {
-  it("takes the memory of a few checkpoints, however many there are", async () => {
+  it("needs memory for a few checkpoints, however many there are", async () => {
     const folder = await tempFolder();
     const script = new URL("../../../fixtures/read-history.mjs", import.meta.url).pathname;
     const read = (...how: string[]) =>
@@ -534,7 +534,7 @@ describe("a task's history", () => {
         encoding: "utf8",
       });
     expect(read()).toMatchObject({ status: 0, stdout: "30" });
-    // In so little memory nobody can hold all of them.
+    // Too little memory to hold all of them.
     const held = read("hold");
     expect(held.stderr).toContain("heap out of memory");
     expect(held.stdout).toBe("");

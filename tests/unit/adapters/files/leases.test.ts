@@ -9,8 +9,8 @@ import { newJsonStore, newTaskStore } from "./stores.js";
 describe.each([
   ["json-file", newJsonStore],
   ["task-file", newTaskStore],
-] as const)("a task of %s that somebody else has locked", (_name, newStore) => {
-  it.each(["append", "setStatus", "remove"])("refuses %s if the lease is taken while it waits", async (call) => {
+] as const)("a %s task that somebody else has locked", (_name, newStore) => {
+  it.each(["append", "setStatus", "remove"])("refuses a waiting %s if the lease is taken", async (call) => {
     const { adapter, root } = await newStore();
     await adapter.append(draft("t", "c1"));
     const { token } = await adapter.leases.claim("t", "first", 600_000);
@@ -24,7 +24,7 @@ describe.each([
     let refused: Promise<void> | undefined;
     await withLock(join(root, "t"), { timeoutMs: 5000 }, async () => {
       refused = expect(write()).rejects.toMatchObject({ code: "LEASE_LOST" });
-      // What it looks at before it has the lock is of the first holder.
+      // Anything that the call reads before it has the lock belongs to the first holder.
       for (let turn = 0; turn < 100; turn++) await nextTurn();
       const path = join(root, "t", ".lease.json");
       const lease = JSON.parse(readFileSync(path, "utf8"));

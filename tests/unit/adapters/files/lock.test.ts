@@ -18,7 +18,7 @@ import { FolderLock, LockLostError, withLock } from "../../../../adapters/files/
 import { StorageError } from "../../../../src/contract/errors.js";
 import { tempFolder } from "../../../support/temp-folder.js";
 
-/** What happens right before a folder with all that is in it is deleted, and instead of a pause if that is set. */
+/** Called right before a folder is deleted with its content, and instead of a pause if that is set. */
 const moments = vi.hoisted(() => ({
   beforeDeletion: (_path: string): void => {},
   insteadOfPause: undefined as ((ms: number) => void) | undefined,
@@ -44,7 +44,7 @@ afterEach(() => {
   moments.insteadOfPause = undefined;
 });
 
-/** The lock as another process has it: with another owner. */
+/** The lock of another process, with another owner. */
 async function anotherProcess() {
   vi.resetModules();
   return import("../../../../adapters/files/lock.js");
@@ -62,13 +62,13 @@ async function newLock() {
   return { folder, path, target: join(folder, "target"), acquire, claims };
 }
 
-/** As if its holder had been stopped for longer than a lock stays fresh. */
+/** Ages the lock, as if its holder had been stopped for longer than a lock stays fresh. */
 function makeStale(lockPath: string): void {
   const then = new Date(Date.now() - 60_000);
   for (const name of readdirSync(lockPath)) utimesSync(join(lockPath, name), then, then);
 }
 
-/** A claim of another machine's process. */
+/** A claim of a process on another machine. */
 function claimFromElsewhere(lockPath: string): string {
   const claim = join(lockPath, "1@elsewhere+0123456789abcdef-0");
   mkdirSync(lockPath, { recursive: true });
@@ -87,7 +87,7 @@ describe("FolderLock", () => {
     await acquire();
   });
 
-  it("is given to the one that waits as soon as it is free", async () => {
+  it("is given to a waiting call as soon as it is free", async () => {
     const { acquire } = await newLock();
     const first = await acquire();
     const pauses: number[] = [];
@@ -96,12 +96,12 @@ describe("FolderLock", () => {
       if (pauses.length === 100) first.release();
     };
     await acquire(600_000);
-    // It looks again and again, after a moment each time, and finds it free at the first look after the release.
+    // The waiting call looks again after short pauses, and finds the lock free at its first look after the release.
     expect(pauses).toHaveLength(100);
     expect(Math.max(...pauses)).toBeLessThan(50);
   });
 
-  it("says who holds it when the wait is over, and that nothing was changed", async () => {
+  it("says who holds it when the wait times out, and that nothing was changed", async () => {
     const { acquire, path } = await newLock();
     await acquire();
     const error = await acquire(5).catch((thrown: unknown) => thrown);
@@ -132,7 +132,7 @@ describe("FolderLock", () => {
     await expect(FolderLock.acquire(join(folder, "nowhere", ".lock"), 0)).rejects.toMatchObject({ code: "ENOENT" });
   });
 
-  it("tells whether another process has held it meanwhile", async () => {
+  it("tells whether another process held it meanwhile", async () => {
     const { acquire } = await newLock();
     const others = (await anotherProcess()).FolderLock;
     const held = async (from: typeof FolderLock) => {
@@ -157,7 +157,7 @@ describe("FolderLock", () => {
     next.assertHeld();
   });
 
-  it("removes its folder and the one above, unless something else is in them", async () => {
+  it("removes its folder and the one above, unless they hold something else", async () => {
     const { folder, path, acquire } = await newLock();
     writeFileSync(join(folder, "note.txt"), "");
     (await acquire()).releaseAndRemoveFolder();
@@ -175,7 +175,7 @@ describe("FolderLock", () => {
 });
 
 describe("the theft of a lock", () => {
-  it("comes five seconds after its holder was last heard of, and not before", async () => {
+  it("happens five seconds after its holder's last sign of life, and not before", async () => {
     const { acquire, path } = await newLock();
     const claim = claimFromElsewhere(path);
     const renewed = new Date();
@@ -189,7 +189,7 @@ describe("the theft of a lock", () => {
     expect(existsSync(claim)).toBe(false);
   });
 
-  it("doesn't wait where the holder is dead", async () => {
+  it("doesn't wait if the holder is dead", async () => {
     const { acquire, path, claims } = await newLock();
     const lock = await acquire();
     const { pid } = spawnSync(process.execPath, ["--version"]);
@@ -200,7 +200,7 @@ describe("the theft of a lock", () => {
     expect(claims()).not.toContain(deadClaim);
   });
 
-  it("doesn't come while the holder renews its claim, however long a write takes", async () => {
+  it("doesn't happen while the holder renews its claim, however long a write takes", async () => {
     vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
     onTestFinished(() => void vi.useRealTimers());
     const { acquire, path, target, claims } = await newLock();
@@ -217,7 +217,7 @@ describe("the theft of a lock", () => {
     expect(readFileSync(target, "utf8")).toBe("x");
   });
 
-  it("leaves the former holder nothing to write, remove or release by", async () => {
+  it("leaves the former holder unable to write, remove or release", async () => {
     const { acquire, folder, path, target, claims } = await newLock();
     writeFileSync(target, "stays");
     const asleep = await acquire();
@@ -234,7 +234,7 @@ describe("the theft of a lock", () => {
     expect(readdirSync(folder)).toEqual([".lock", "target"]);
   });
 
-  it("takes the former holder's means before it deletes anything", async () => {
+  it("moves the former holder's folder away before it deletes anything", async () => {
     const { acquire, path, target } = await newLock();
     writeFileSync(target, "before");
     const asleep = await acquire();
@@ -252,7 +252,7 @@ describe("the theft of a lock", () => {
     expect(readFileSync(target, "utf8")).toBe("before");
   });
 
-  it("deletes nothing of the next one that takes the lock meanwhile", async () => {
+  it("deletes nothing of a process that takes the lock meanwhile", async () => {
     const { path, acquire } = await newLock();
     await acquire();
     makeStale(path);
@@ -282,7 +282,7 @@ describe("withLock", () => {
     expect(order).toEqual([1, 2, 3]);
   });
 
-  it("starts over where the lock was stolen before the commit", async () => {
+  it("starts over if the lock was stolen before the commit", async () => {
     const folder = await tempFolder();
     let runs = 0;
     await withLock(folder, OPTIONS, async (lock) => {
@@ -296,7 +296,7 @@ describe("withLock", () => {
     expect(readFileSync(join(folder, "target"), "utf8")).toBe("run 2");
   });
 
-  it("gives up where it is stolen time and again, and says so", async () => {
+  it("gives up if the lock is stolen again and again, and says so", async () => {
     const folder = await tempFolder();
     const losing = withLock(folder, OPTIONS, async () => {
       throw new LockLostError("again");
@@ -304,7 +304,7 @@ describe("withLock", () => {
     await expect(losing).rejects.toMatchObject({ code: "STORAGE_FAILED", retryable: true });
   });
 
-  it("makes the folder where it is missing, and without that is the system's ENOENT", async () => {
+  it("makes a missing folder, or else fails with the system's ENOENT", async () => {
     const folder = join(await tempFolder(), "missing");
     await expect(withLock(folder, OPTIONS, async () => undefined)).rejects.toMatchObject({ code: "ENOENT" });
     const makeFolder = async () => mkdirSync(folder);

@@ -10,8 +10,8 @@ type Kind = keyof typeof stores;
 const KINDS = Object.keys(stores) as Kind[];
 
 /**
- * A repository in which `first` is common, and one branch has saved `z-early` and `later`, the other one `a-late` and
- * `even`: so two have sequence 2, two sequence 3. Their ids alone would put them in another order than their times.
+ * A repository after a merge: `first` is common, one branch saved `z-early` and `later`, the other `a-late` and `even`.
+ * So two checkpoints have sequence 2, and two have sequence 3. Their ids alone would sort differently from their times.
  */
 async function merged(kind: Kind) {
   const { root, open } = await stores[kind]();
@@ -33,7 +33,7 @@ async function merged(kind: Kind) {
     const linesIn = (path: string) => readFileSync(join(path, "t", "checkpoints.json"), "utf8").split("\n");
     const [head = "", first = "", early = "", later = "", ...end] = linesIn(root);
     const [, , late = "", even = ""] = linesIn(theirs.root);
-    // By hand: what one branch has first, then what the other one has.
+    // Merged by hand: one branch's checkpoints, then the other's.
     const lines = [head, first, early, `${later},`, late, even, ...end];
     writeFileSync(join(root, "t", "checkpoints.json"), lines.join("\n"));
   }
@@ -43,7 +43,7 @@ async function merged(kind: Kind) {
 
 const IN_ORDER = ["first", "z-early", "a-late", "even", "later"];
 
-describe.each(KINDS)("two branches of a repository that were merged, in a store of %s", (kind) => {
+describe.each(KINDS)("two merged branches of a repository, in a %s store", (kind) => {
   it("are read by sequence, then by time, then by id", async () => {
     const { adapter } = await merged(kind);
     expect(await idsOf(adapter.list({ taskId: "t", order: "oldest" }))).toEqual(IN_ORDER);
@@ -53,7 +53,7 @@ describe.each(KINDS)("two branches of a repository that were merged, in a store 
     expect((await new CheckpointManager({ storage: adapter }).latest("t"))?.state).toEqual({ of: "later" });
   });
 
-  it("are not separated by a limit, so that pages lose none", async () => {
+  it("are not separated by a limit, so that no page loses one", async () => {
     const { adapter } = await merged(kind);
     for (const read of [adapter.list.bind(adapter), adapter.read.bind(adapter)]) {
       expect(await idsOf(read({ taskId: "t", order: "newest", limit: 1 }))).toEqual(["later", "even"]);
@@ -69,7 +69,7 @@ describe.each(KINDS)("two branches of a repository that were merged, in a store 
     expect((await manager.list("t", { limit: 1 })).map(({ id }) => id)).toEqual(["later", "even"]);
   });
 
-  it("are named by verify, and left by repair", async () => {
+  it("are reported by verify, and left by repair", async () => {
     const { adapter } = await merged(kind);
     const found = await collect(adapter.maintenance.verify({ quick: false }));
     const findings = found.filter((item) => item.kind !== "checked");
@@ -82,7 +82,7 @@ describe.each(KINDS)("two branches of a repository that were merged, in a store 
     expect(await idsOf(adapter.list({ taskId: "t", order: "oldest" }))).toEqual(IN_ORDER);
   });
 
-  it("go on above both, and each of them can be changed and removed", async () => {
+  it("continue above both branches, and each checkpoint can be changed and removed", async () => {
     const { adapter } = await merged(kind);
     expect(await adapter.append(draft("t", "next"), { expectedSequence: 3 })).toBe(4);
     expect(await adapter.setStatus("t", "even", { status: "paused" })).toBe(true);
@@ -94,7 +94,7 @@ describe.each(KINDS)("two branches of a repository that were merged, in a store 
     expect(await adapter.append(draft("t", "last"), { expectedSequence: 3 })).toBe(5);
   });
 
-  it("keep the numbering while one of the two newest is left", async () => {
+  it("keep the numbering as long as one of the two newest is left", async () => {
     const { adapter } = await merged(kind);
     await adapter.remove("t", ["later"]);
     expect(await idsOf(adapter.list({ taskId: "t", order: "newest", limit: 1 }))).toEqual(["even"]);
@@ -103,7 +103,7 @@ describe.each(KINDS)("two branches of a repository that were merged, in a store 
   });
 });
 
-it("a json-file that can't be read comes before the one that has its sequence, and hides nothing", async () => {
+it("an unreadable json-file comes before the readable one with the same sequence, and hides nothing", async () => {
   const { adapter, root } = await merged("json-file");
   writeFileSync(join(root, "t", "000000000003-later.json"), "");
   expect(await idsOf(adapter.list({ taskId: "t", order: "newest", limit: 1 }))).toEqual(["even", "!later"]);

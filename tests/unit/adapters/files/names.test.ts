@@ -43,7 +43,7 @@ describe("nameOf", () => {
     expect(idOf(name)).toBe(id);
   });
 
-  it("cuts what is too long for a name, and tells it from all others by its SHA-256", () => {
+  it("cuts an id that is too long for a name, and adds its SHA-256", () => {
     const id = "x".repeat(181);
     expect(nameOf(id)).toBe(`${"x".repeat(100)}~${hashOf(id)}`);
     expect(nameOf("x".repeat(180))).toBe("x".repeat(180));
@@ -58,7 +58,7 @@ describe("nameOf", () => {
     }
   });
 
-  it("never names two ids alike", () => {
+  it("never gives two ids the same name", () => {
     fc.assert(
       fc.property(anyId(), anyId(), (a, b) => {
         expect(nameOf(a) === nameOf(b)).toBe(a === b);
@@ -66,7 +66,7 @@ describe("nameOf", () => {
     );
   });
 
-  it("never leaves the folder, and never makes a name that a system reads as another", () => {
+  it("never leaves the folder, and never makes a name that a system changes", () => {
     fc.assert(
       fc.property(anyId(), (id) => {
         const name = nameOf(id);
@@ -79,7 +79,7 @@ describe("nameOf", () => {
     );
   });
 
-  it("makes names that the disk takes", async () => {
+  it("makes names that the disk accepts", async () => {
     const folder = await tempFolder();
     const ids = fc.sample(anyId(), 200);
     for (const id of ids) mkdirSync(join(folder, nameOf(id)), { recursive: true });
@@ -88,7 +88,7 @@ describe("nameOf", () => {
 });
 
 describe("idOf", () => {
-  it("gives back every id that is not hashed", () => {
+  it("restores every id that isn't hashed", () => {
     fc.assert(
       fc.property(anyId(), (id) => {
         const name = nameOf(id);
@@ -98,14 +98,14 @@ describe("idOf", () => {
   });
 
   it.each(["with space", "%2f", "%61", "%", "%FF", "CON", ".lock", "a~b", "ends.", "x".repeat(200), ""])(
-    "takes %j for no id's name",
+    "refuses %j as an id's name",
     (name) => {
       expect(idOf(name)).toBeUndefined();
     },
   );
 });
 
-/** Ids of every kind, among them many that are alike. */
+/** Ids of every kind, many of them similar. */
 function anyId(): fc.Arbitrary<string> {
   return fc.oneof(
     fc.string({ minLength: 1, maxLength: 300, unit: "binary" }),

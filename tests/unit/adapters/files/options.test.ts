@@ -6,14 +6,14 @@ describe("an option", () => {
   it.each<[string, () => unknown, string]>([
     ["misspelled", () => new JsonFileAdapter({ path: "x", lockTimeoutMS: 1 } as never), "lockTimeoutMS"],
     ["misspelled, of the other adapter", () => new TaskFileAdapter({ path: "x", adpot: () => ({}) } as never), "adpot"],
-    ["that is no function", () => new TaskFileAdapter({ path: "x", adopt: "x" as never }), "adopt"],
+    ["that isn't a function", () => new TaskFileAdapter({ path: "x", adopt: "x" as never }), "adopt"],
     ["that is missing, with all others", () => new JsonFileAdapter(undefined as never), "options"],
     [
       "that is missing, with all others, of the other adapter",
       () => new TaskFileAdapter(undefined as never),
       "Options",
     ],
-    ["that is no path", () => new JsonFileAdapter({ path: "a\0b" }), "path"],
+    ["that isn't a path", () => new JsonFileAdapter({ path: "a\0b" }), "path"],
   ])("%s is a TypeError that names it", (_which, make, culprit) => {
     expect(make).toThrow(TypeError);
     expect(make).toThrow(culprit);

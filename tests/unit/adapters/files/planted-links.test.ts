@@ -13,7 +13,7 @@ const refused = (path: string) => ({
   message: expect.stringContaining(`${path} is a symbolic link, and links inside the store are not followed`),
 });
 
-/** Another program's folder, with files that are named as ours are, and what it holds. */
+/** Another program's folder, with files that have our names, and its content. */
 async function otherFolder() {
   const elsewhere = await tempFolder();
   mkdirSync(join(elsewhere, "theirs.files"));
@@ -24,10 +24,10 @@ async function otherFolder() {
   return { elsewhere, held: () => readdirSync(elsewhere, { recursive: true }).toSorted() };
 }
 
-describe.each(Object.keys(stores) as (keyof typeof stores)[])("a link that was planted in a store of %s", (kind) => {
+describe.each(Object.keys(stores) as (keyof typeof stores)[])("a link that was planted in a %s store", (kind) => {
   const repaired = { dryRun: false, leftoversOlderThanMs: 0 };
 
-  it("is refused in the place of a task's lock, and nothing behind it is changed", async () => {
+  it("is refused in the place of a task's lock, and its target is unchanged", async () => {
     const { root, adapter, open } = await stores[kind]();
     const { elsewhere, held } = await otherFolder();
     const before = held();
@@ -54,7 +54,7 @@ describe.each(Object.keys(stores) as (keyof typeof stores)[])("a link that was p
     expect(await idsOf(adapter.list(NEWEST))).toEqual(["a1"]);
   });
 
-  it("is refused in the place of a task's folder after this process has saved there, too", async () => {
+  it("is refused in the place of a task's folder, even after this process has saved there", async () => {
     const { root, adapter } = await stores[kind]();
     const { elsewhere, held } = await otherFolder();
     const before = held();

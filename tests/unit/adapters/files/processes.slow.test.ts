@@ -23,7 +23,7 @@ interface Answer {
   readonly code?: string;
 }
 
-/** What a process prints that calls an adapter, once it has ended. */
+/** The output of a process that calls an adapter, once it has ended. */
 function startCaller(kind: string, root: string, method: string, calls: readonly unknown[][], options: string[] = []) {
   const calling = calls.map((call) => JSON.stringify(call));
   const child = spawn(process.execPath, [...options, fixture("caller.mjs"), kind, root, method, ...calling], {
@@ -38,7 +38,7 @@ function startCaller(kind: string, root: string, method: string, calls: readonly
   return { child, answers };
 }
 
-/** The same, stopped by the system just before it would commit, with the task's lock in its hand. */
+/** The same, but the system stops the process just before it would commit, while it holds the task's lock. */
 async function startParked(kind: string, root: string, method: string, call: readonly unknown[]) {
   const caller = startCaller(kind, root, method, [[...call]], ["--import", fixture("park-before-commit.mjs")]);
   await vi.waitUntil(() => stateOf(caller.child) === "T", { timeout: 30_000, interval: 5 });
@@ -58,7 +58,7 @@ function stateOf({ pid }: ChildProcess): string {
   return execFileSync("ps", ["-o", "state=", "-p", String(pid)], { encoding: "utf8" }).trim()[0] ?? "";
 }
 
-/** As if the holder had been stopped for longer than a lock stays fresh. */
+/** Ages the lock, as if its holder had been stopped for longer than a lock stays fresh. */
 function makeStale(lockFolder: string): void {
   const then = new Date(Date.now() - 60_000);
   for (const claim of readdirSync(lockFolder)) utimesSync(join(lockFolder, claim), then, then);
@@ -67,7 +67,7 @@ function makeStale(lockFolder: string): void {
 const LOCK_NAME = ".lock";
 
 describe.each(Object.entries(stores))("%s in many processes", (kind, make) => {
-  it("gives each of their appends to one task a sequence of its own", async () => {
+  it("gives each append to one task its own sequence", async () => {
     const { root, adapter } = await make();
     const others = ["a", "b", "c"].map((name) =>
       startCaller(
@@ -86,7 +86,7 @@ describe.each(Object.entries(stores))("%s in many processes", (kind, make) => {
     expect(stored.filter((record) => "seal" in record && isWhole(record))).toHaveLength(60);
   });
 
-  /** A store with one checkpoint, and a process that was stopped in `method` before it could commit; its lock is stale. */
+  /** A store with one checkpoint, and a process that was stopped in `method` before its commit. Its lock is stale. */
   async function stolenFrom(method: keyof StorageAdapter, call: readonly unknown[]) {
     const { root, adapter } = await make();
     await adapter.append(draft("t", "first"));
@@ -99,13 +99,13 @@ describe.each(Object.entries(stores))("%s in many processes", (kind, make) => {
   const late = (condition?: AppendCondition): readonly [CheckpointDraft, AppendCondition?] =>
     condition ? [draft("t", "late"), condition] : [draft("t", "late")];
 
-  it("puts the save of a stopped process after the one that stole its lock, never in its place", async () => {
+  it("stores a stopped process's save after the save of the process that stole its lock, never in its place", async () => {
     const { adapter, asleep } = await stolenFrom("append", late());
     expect(await asleep.resume()).toEqual({ value: 3 });
     expect(await idsOf(adapter.list(OLDEST))).toEqual(["first", "thief", "late"]);
   });
 
-  it("refuses the save of a stopped process that expected the newest checkpoint to be another", async () => {
+  it("refuses the save of a stopped process that expected another newest checkpoint", async () => {
     const { adapter, asleep } = await stolenFrom("append", late({ expectedSequence: 1 }));
     expect(await asleep.resume()).toMatchObject({ code: "CHECKPOINT_CONFLICT" });
     expect(await idsOf(adapter.list(OLDEST))).toEqual(["first", "thief"]);
@@ -128,7 +128,7 @@ describe.each(Object.entries(stores))("%s in many processes", (kind, make) => {
     },
   );
 
-  it("doesn't wait for a process that was killed with the lock in its hand, and stores nothing of it", async () => {
+  it("doesn't wait for a process that was killed while it held the lock, and stores nothing of it", async () => {
     const { root, adapter } = await make({ lockTimeoutMs: 0 });
     await adapter.append(draft("t", "first"));
     const asleep = await startParked(kind, root, "append", late());
@@ -138,7 +138,7 @@ describe.each(Object.entries(stores))("%s in many processes", (kind, make) => {
     expect(readdirSync(join(root, "t")).filter((name) => name.startsWith(`${LOCK_NAME}-`))).toEqual([]);
   });
 
-  it("says which process holds the lock when it has waited long enough", async () => {
+  it("says which process holds the lock when the wait times out", async () => {
     const { root, adapter } = await make({ lockTimeoutMs: 20 });
     await adapter.append(draft("t", "first"));
     const asleep = await startParked(kind, root, "append", late());

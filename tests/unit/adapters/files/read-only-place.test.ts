@@ -17,7 +17,7 @@ const CALLS = {
   "the look at a lease": 'await adapter.leases.current("t")',
 };
 
-/** The messages of these calls, each of an adapter of its own. A process makes them that may not write everywhere. */
+/** The error messages of these calls, each on a new adapter, in a process that may not write everywhere. */
 function messagesOf(kind: keyof typeof stores, path: string, calls: readonly string[]): string[] {
   const name = kind === "json-file" ? "JsonFileAdapter" : "TaskFileAdapter";
   const trying = calls.map(
@@ -43,7 +43,7 @@ function messagesOf(kind: keyof typeof stores, path: string, calls: readonly str
 describe.each(Object.keys(stores) as (keyof typeof stores)[])(
   "a %s adapter in a folder that can't be written",
   (kind) => {
-    it("fails at its first call, whichever it is, if the store isn't there", async () => {
+    it("fails at its first call of any kind if the store doesn't exist", async () => {
       const folder = await tempFolder();
       chmodSync(folder, 0o555);
       const messages = messagesOf(kind, join(folder, "deep", "store"), Object.values(CALLS));
@@ -51,7 +51,7 @@ describe.each(Object.keys(stores) as (keyof typeof stores)[])(
       for (const message of messages) expect(message).toMatch(new RegExp(`^STORAGE_FAILED: .*EACCES at ${folder}\\. `));
     });
 
-    it("fails at its first call, whichever it is, if its own folder is there and empty", async () => {
+    it("fails at its first call of any kind if its folder exists and is empty", async () => {
       const folder = await tempFolder();
       chmodSync(folder, 0o555);
       for (const message of messagesOf(kind, folder, Object.values(CALLS))) {
@@ -59,7 +59,7 @@ describe.each(Object.keys(stores) as (keyof typeof stores)[])(
       }
     });
 
-    it("reads a store that is there", async () => {
+    it("reads an existing store", async () => {
       const { root, adapter } = await stores[kind]();
       mkdirSync(root);
       await adapter.append(draft("t", "a1"));

@@ -7,7 +7,7 @@ import { newJsonStore } from "./stores.js";
 
 /** How often the folder of task `t` was listed. */
 const listed = vi.hoisted(() => ({ times: 0 }));
-/** While it is true, `build` names the folder `Build`, as on a disk that doesn't tell them apart. */
+/** While true, `build` also finds the folder `Build`, as on a case-insensitive disk. */
 const disk = vi.hoisted(() => ({ foldsCase: false }));
 
 vi.mock("node:fs", async (original) => {
@@ -34,8 +34,8 @@ afterEach(() => {
 
 const NEWEST = { taskId: "t", order: "newest" } as const;
 
-describe("a json-file adapter that knows what a folder holds", () => {
-  it("lists it once for any number of saves and reads of its own", async () => {
+describe("a json-file adapter that remembers a folder's content", () => {
+  it("lists the folder once for any number of its own saves and reads", async () => {
     const { adapter } = await newJsonStore();
     await adapter.append(draft("t", "a1"));
     listed.times = 0;
@@ -48,7 +48,7 @@ describe("a json-file adapter that knows what a folder holds", () => {
     expect(listed.times).toBe(0);
   });
 
-  it("sees what another adapter saved and removed, in the same tick of the clock too", async () => {
+  it("sees another adapter's saves and removals, even in the same tick of the clock", async () => {
     const { root, adapter, open } = await newJsonStore();
     const folder = join(root, "t");
     const other = open();
@@ -65,7 +65,7 @@ describe("a json-file adapter that knows what a folder holds", () => {
     expect(await idsOf(adapter.list(NEWEST))).toEqual(["b6", "a5", "b4", "a2", "a1"]);
   });
 
-  it("numbers what one process saves by two paths to one folder", async () => {
+  it("numbers the saves of one process by two paths to one folder", async () => {
     const { root, adapter } = await newJsonStore();
     await adapter.append(draft("t", "first"));
     symlinkSync(root, `${root}-link`);
@@ -80,7 +80,7 @@ describe("a json-file adapter that knows what a folder holds", () => {
     await other.close();
   });
 
-  it("refuses a task whose name differs in case alone, on a disk that takes both for one folder", async () => {
+  it("refuses a task whose name differs only in case, on a case-insensitive disk", async () => {
     disk.foldsCase = true;
     const { adapter } = await newJsonStore();
     await adapter.append(draft("Build", "a1"));
@@ -102,7 +102,7 @@ describe("a json-file adapter that knows what a folder holds", () => {
     expect(await idsOf(adapter.list({ taskId: "Build", order: "newest" }))).toEqual(["a1"]);
   });
 
-  it("sees what was changed by hand", async () => {
+  it("sees changes made by hand", async () => {
     const { root, adapter } = await newJsonStore();
     for (const id of ["a1", "a2"]) await adapter.append(draft("t", id));
     rmSync(join(root, "t", "000000000002-a2.json"));
@@ -111,7 +111,7 @@ describe("a json-file adapter that knows what a folder holds", () => {
     expect(await adapter.append(draft("t", "a3"))).toBe(8);
   });
 
-  it("doesn't go by a folder's time that is too new to tell the next change", async () => {
+  it("doesn't trust a folder's time if it is too new to reveal the next change", async () => {
     const { root, open, adapter } = await newJsonStore();
     const reader = open();
     await adapter.append(draft("t", "a1"));
@@ -122,7 +122,7 @@ describe("a json-file adapter that knows what a folder holds", () => {
     expect(await idsOf(reader.list(NEWEST))).toEqual(["a2", "a1"]);
   });
 
-  it("begins anew where the task was removed by another and is there again", async () => {
+  it("reads the folder again if another process removed the task and it exists again", async () => {
     const { adapter, open } = await newJsonStore();
     for (const id of ["a1", "a2"]) await adapter.append(draft("t", id));
     await open().remove("t", "all");
@@ -131,7 +131,7 @@ describe("a json-file adapter that knows what a folder holds", () => {
     expect(await idsOf(adapter.list(NEWEST))).toEqual(["b1"]);
   });
 
-  it("goes on right after a save that was refused", async () => {
+  it("continues correctly after a refused save", async () => {
     const { root, adapter } = await newJsonStore();
     await adapter.append(draft("t", "a1"));
     await expect(adapter.append(draft("t", "a1", { body: "7" }))).rejects.toMatchObject({

@@ -19,7 +19,7 @@ vi.mock("node:fs", async (original) => {
 
 const NEWEST = { taskId: "t", order: "newest", limit: 1 } as const;
 
-/** A task that has `a1`. When that is about to be read, another process has saved `a2` and removed `a1`. */
+/** A task with checkpoint `a1`. When `a1` is about to be read, another process saves `a2` and removes `a1`. */
 async function storeThatMovesOn() {
   const { root, adapter } = await newJsonStore();
   const { renameSync, unlinkSync } = await vi.importActual<typeof import("node:fs")>("node:fs");
@@ -38,7 +38,7 @@ async function storeThatMovesOn() {
   return adapter;
 }
 
-describe("a checkpoint that is replaced by a newer one while it is read", () => {
+describe("a checkpoint that a newer one replaces while it is read", () => {
   it("doesn't hide the newer one from a list", async () => {
     const adapter = await storeThatMovesOn();
     expect(await idsOf(adapter.list(NEWEST))).toEqual(["a2"]);

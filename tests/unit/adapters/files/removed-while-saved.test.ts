@@ -3,7 +3,7 @@ import { expect, it, onTestFinished, vi } from "vitest";
 import { draft } from "./drafts.js";
 import { newJsonStore, newTaskStore } from "./stores.js";
 
-/** Called once, right before a folder that ends like this is opened, to sync it. */
+/** Called once, right before a folder whose path ends like this is opened for its sync. */
 const meanwhile = vi.hoisted(() => ({ folder: "", call: () => {} }));
 
 vi.mock("node:fs", async (original) => {
@@ -21,7 +21,7 @@ vi.mock("node:fs", async (original) => {
 it.each([
   ["json-file", newJsonStore],
   ["task-file", newTaskStore],
-])("%s: a save is made, though another process removes the task right after its commit", async (_kind, make) => {
+])("%s: a save succeeds even if another process removes the task right after its commit", async (_kind, make) => {
   const { root, adapter, open } = await make();
   await adapter.append(draft("t", "a1"));
   onTestFinished(() => expect(meanwhile.folder).toBe(""));

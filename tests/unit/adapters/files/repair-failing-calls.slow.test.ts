@@ -16,7 +16,7 @@ afterEach(() => arm(0));
 const OLDEST = { taskId: "t", order: "oldest" } as const;
 const REPAIR = { leftoversOlderThanMs: 0, dryRun: false };
 
-/** The newest of three is damaged; what it holds then is nowhere else. */
+/** The newest of three checkpoints is damaged. Its content exists nowhere else then. */
 const stores = {
   "json-file": async () => {
     const { adapter, root, open } = await newJsonStore({ lockTimeoutMs: 0 });
@@ -36,8 +36,8 @@ const stores = {
   },
 };
 
-describe.each(Object.entries(stores))("%s, where a call of the file system fails in a repair,", (_name, make) => {
-  it("loses neither the damaged bytes nor a sequence, and is repaired by the next one", async () => {
+describe.each(Object.entries(stores))("%s, if a call of the file system fails in a repair,", (_name, make) => {
+  it("loses neither the damaged bytes nor a sequence, and the next repair succeeds", async () => {
     for (let failing = 1; ; failing++) {
       const { adapter, root, open, damaged } = await make();
       const holders = () => filesIn(root).filter((name) => holds(join(root, name), damaged));

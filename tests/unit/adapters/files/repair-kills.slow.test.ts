@@ -7,7 +7,7 @@ import { filesIn, newJsonStore } from "./stores.js";
 
 const SCRIPT = join(import.meta.dirname, "..", "..", "..", "fixtures", "files", "repair-until-killed.mjs");
 
-it("a repair that is killed anywhere loses nothing, leaves what verify finds at once, and is ended by the next", async () => {
+it("a repair that is killed anywhere loses nothing, leaves damage that verify finds, and is completed by the next one", async () => {
   let leftovers = 0;
   for (let call = 1; ; call++) {
     const { adapter, root } = await newJsonStore();

@@ -13,7 +13,7 @@ const HOUR_MS = 3_600_000;
 const stores = { "json-file": newJsonStore, "task-file": newTaskStore };
 type Kind = keyof typeof stores;
 
-/** A task of three checkpoints that is named as the quarantine might be, and its files. */
+/** A task of three checkpoints, named as the quarantine might be, and its files. */
 async function populated(kind: Kind) {
   const { adapter, root } = await stores[kind]();
   for (const id of ["a1", "a2", "a3"]) await adapter.append(draft("quarantine", id));
@@ -31,7 +31,7 @@ function edit(path: string, change: (text: string) => string): string {
   return changed;
 }
 
-/** What a dry run tells, which changes nothing, and then the same from a repair. */
+/** The steps of a dry run, which changes nothing; then a repair, which must report the same steps. */
 async function repair(adapter: StorageAdapter, root: string, leftoversOlderThanMs = HOUR_MS): Promise<RepairStep[]> {
   const before = treeOf(root);
   const planned = await collect(adapter.maintenance!.repair({ dryRun: true, leftoversOlderThanMs }));
@@ -73,7 +73,7 @@ describe.each(Object.keys(stores) as Kind[])("repair of %s", (kind) => {
     expect(await collect(adapter.tasks({ order: "taskId" }))).toMatchObject([{ taskId: "quarantine", count: 3 }]);
   });
 
-  it("keeps both where two damaged ones have the same name, and stores none twice", async () => {
+  it("keeps both of two damaged files with the same name, and stores none twice", async () => {
     const { adapter, root, damage, fileOf, quarantine } = await populated(kind);
     const whole = readFileSync(fileOf(1));
     const kept = () => readdirSync(quarantine).filter((name) => !name.endsWith(".reason.json"));
@@ -90,7 +90,7 @@ describe.each(Object.keys(stores) as Kind[])("repair of %s", (kind) => {
     expect(texts.sort()).toEqual(['"of":"x1"', '"of":"y1"']);
   });
 
-  it("reports no damage that another repair has moved meanwhile", async () => {
+  it("doesn't report damage that another repair has moved meanwhile", async () => {
     const { adapter, root, damage } = await populated(kind);
     damage(2);
     const other = kind === "json-file" ? (await import("waymark/adapters/json-file")).JsonFileAdapter : undefined;
@@ -105,7 +105,7 @@ describe.each(Object.keys(stores) as Kind[])("repair of %s", (kind) => {
     expect(both.flat().map(shapeOf)).toEqual(["quarantined damaged"]);
   });
 
-  it("leaves a link and what a newer version wrote as they are, and says why it leaves the second", async () => {
+  it("leaves links and files of a newer version, and says why it leaves the latter", async () => {
     const { adapter, root } = await populated(kind);
     const elsewhere = await tempFolder();
     symlinkSync(elsewhere, join(root, "linked"));
@@ -118,7 +118,7 @@ describe.each(Object.keys(stores) as Kind[])("repair of %s", (kind) => {
     expect(readdirSync(elsewhere)).toEqual([]);
   });
 
-  it("removes what killed writers have left once it is old, and not before", async () => {
+  it("removes old leftovers of killed writers, but not new ones", async () => {
     const { adapter, root, folder } = await populated(kind);
     const leftovers = [join(folder, ".lock", "4194305@gone+0123456789abcdef-1"), join(folder, ".lock-stolen")];
     const yesterday = new Date(Date.now() - 24 * HOUR_MS);
@@ -135,7 +135,7 @@ describe.each(Object.keys(stores) as Kind[])("repair of %s", (kind) => {
     for (const path of leftovers) expect(existsSync(path)).toBe(false);
   });
 
-  it("leaves payloads unread where verify is to be quick", async () => {
+  it("doesn't read payloads in a quick verify", async () => {
     const { adapter, damage } = await populated(kind);
     damage(1);
     expect(await findings(adapter, true)).toEqual([]);
@@ -144,7 +144,7 @@ describe.each(Object.keys(stores) as Kind[])("repair of %s", (kind) => {
 });
 
 describe("repair of task-file", () => {
-  it("writes a file anew whose first line is damaged, with all that is intact, and keeps the damaged one", async () => {
+  it("rewrites a file whose first line is damaged with everything intact, and keeps the damaged file", async () => {
     const { adapter, root, fileOf } = await populated("task-file");
     const text = edit(fileOf(1), (whole) => whole.replace('"lastSequence":3', '"lastSequence":7'));
     const [step] = await repair(adapter, root);
@@ -162,7 +162,7 @@ describe("repair of task-file", () => {
     expect(await adapter.append(draft("quarantine", "a4"))).toBe(4);
   });
 
-  it("moves a file away of which nothing is intact, so that the task can begin anew", async () => {
+  it("moves a file without intact checkpoints away, so that the task can start over", async () => {
     const { adapter, root, fileOf } = await populated("task-file");
     writeFileSync(fileOf(1), "garbage");
     expect((await repair(adapter, root)).map(shapeOf)).toEqual(["quarantined damaged"]);

@@ -28,7 +28,7 @@ it("gives two damaged files two names, and loses neither", async () => {
   await adapter.close();
 });
 
-it("leaves alone what can be written, be some of it damaged, and what isn't there", async () => {
+it("leaves a writable file, even if parts of it are damaged, and a missing file", async () => {
   const { folder, adapter } = await taskOf("");
   await adapter.setAside("t");
   const manager = new CheckpointManager({ storage: adapter });
@@ -42,7 +42,7 @@ it("leaves alone what can be written, be some of it damaged, and what isn't ther
   await manager.close();
 });
 
-it("is an error that names what to move where it is no file, and nothing is lost", async () => {
+it("throws an error that names what to move if it isn't a file, and loses nothing", async () => {
   const { folder, adapter } = await taskOf("");
   await adapter.setAside("t");
   mkdirSync(join(folder, "checkpoints.json"));

@@ -19,7 +19,7 @@ export async function newTaskStore(options: Partial<TaskFileAdapterOptions> = {}
   return { root, open, adapter: open(), pathOf: (taskId: string) => join(root, taskId, "checkpoints.json") };
 }
 
-/** Every file and folder below, but the locks' own. */
+/** Every file and folder below, except the locks. */
 export function filesIn(folder: string): string[] {
   return readdirSync(folder, { recursive: true, encoding: "utf8" })
     .filter((name) => !name.includes(".lock"))

@@ -23,7 +23,7 @@ import { filesIn, newTaskStore } from "./stores.js";
 const NEWEST = { taskId: "t", order: "newest" } as const;
 const OLDEST = { taskId: "t", order: "oldest" } as const;
 
-/** A store whose task `t` has the checkpoints a1, a2 and a3, and a way to change their file. */
+/** A store whose task `t` has the checkpoints a1, a2 and a3, and a function to change their file. */
 async function populated() {
   const store = await newTaskStore();
   for (const id of ["a1", "a2", "a3"]) await store.adapter.append(draft("t", id));
@@ -68,7 +68,7 @@ describe("a task's file", () => {
     expect(JSON.parse(text)).toMatchObject({ version: "1.0", checkpoints: [{ state: { n: 1 } }, { state: { n: 2 } }] });
   });
 
-  it("is readable by its owner alone, and so are its folders; nothing but an empty lock is beside it", async () => {
+  it("is readable by its owner alone, and so are its folders; only an empty lock is beside it", async () => {
     const { adapter, root, pathOf } = await newTaskStore();
     await adapter.append(draft("t", "a1"));
     expect(statSync(pathOf("t")).mode & 0o777).toBe(0o600);
@@ -97,7 +97,7 @@ describe("a task's file", () => {
     }
   });
 
-  it("keeps its numbering when its checkpoints are removed, until the task is", async () => {
+  it("keeps its numbering when its checkpoints are removed, until the task is removed", async () => {
     const { adapter, open, path, root } = await populated();
     expect(await adapter.remove("t", ["a3", "a2", "a1", "a0"])).toBe(3);
     expect(JSON.parse(readFileSync(path, "utf8"))).toMatchObject({ checkpoints: [], waymark: { lastSequence: 3 } });
@@ -108,7 +108,7 @@ describe("a task's file", () => {
     expect(await adapter.append(draft("t", "c1"))).toBe(1);
   });
 
-  it("leaves what else is in the task's folder", async () => {
+  it("leaves other files in the task's folder", async () => {
     const { adapter, root, path } = await populated();
     writeFileSync(join(root, "t", "report.md"), "mine");
     expect(await adapter.remove("t", "all")).toBe(3);
@@ -118,7 +118,7 @@ describe("a task's file", () => {
     expect(await collect(adapter.tasks({ order: "taskId" }))).toEqual([]);
   });
 
-  it("may have Windows line ends, which Git puts there", async () => {
+  it("may have Windows line ends, which Git may add", async () => {
     const { adapter, lines, path } = await populated();
     writeFileSync(path, lines().join("\r\n"));
     expect(await idsOf(adapter.read(NEWEST))).toEqual(["a3", "a2", "a1"]);
@@ -134,14 +134,14 @@ describe("a damaged line", () => {
     ["without its end", (line: string) => line.replace(/\},$/, ",")],
     ["of another status", (line: string) => line.replace("running", "paused")],
     ["with a state cut short", (line: string) => line.replace('"of":"a2"', '"of":"a"')],
-    ["that is no text", () => "\u0001garbage"],
+    ["that isn't text", () => "\u0001garbage"],
     ["without a state", (line: string) => line.replace('"state":', '"stats":')],
     ["whose waymark key is another", (line: string) => line.replace('"waymark":', '"waymarx":')],
     [
       "whose waymark key holds no object",
       (line: string) => line.replace(/"waymark":\{.*\}, "state"/, '"waymark":7, "state"'),
     ],
-  ])("harms no other, and stays as it is: %s", async (_what, damage) => {
+  ])("harms no other checkpoint, and stays as it is: %s", async (_what, damage) => {
     const { adapter, path, lines, write } = await populated();
     const all = lines();
     const damagedLine = damage(all[2] ?? "");
@@ -165,7 +165,7 @@ describe("a damaged line", () => {
     expect(await adapter.remove("t", "all")).toBe(3);
   });
 
-  it("tells the id where it can be made out, stands in its place, and can be removed by that id", async () => {
+  it("is reported in its place, with its id if that is readable, and can be removed by the id", async () => {
     const { adapter, lines, write } = await populated();
     const all = lines();
     write(all.with(2, (all[2] ?? "").replace("running", "paused")));
@@ -177,7 +177,7 @@ describe("a damaged line", () => {
     expect(await idsOf(adapter.list(NEWEST))).toEqual(["a3", "a1"]);
   });
 
-  it("may be any checkpoint where it tells no id", async () => {
+  it("may be any checkpoint if its id is unreadable", async () => {
     const { adapter, lines, write } = await populated();
     write(lines().with(2, "garbage,"));
     expect(await adapter.get("t", "a2")).toMatchObject({ corrupt: true, reason: "it has no state" });
@@ -185,7 +185,7 @@ describe("a damaged line", () => {
     expect(await adapter.append(draft("t", "a2"))).toBe(4);
   });
 
-  it("that is the newest keeps its sequence, and appends that expect an older one are refused", async () => {
+  it("keeps its sequence if it is the newest, and appends that expect an older one are refused", async () => {
     const { adapter, lines, write } = await populated();
     write(lines().with(3, "garbage"));
     await expect(adapter.append(draft("t", "a4"), { expectedSequence: 2 })).rejects.toBeInstanceOf(
@@ -195,7 +195,7 @@ describe("a damaged line", () => {
     expect(await collect(adapter.tasks({ order: "recent" }))).toMatchObject([{ count: 4, newest: { id: "a4" } }]);
   });
 
-  it("comes before its task in lists of tasks where it is the newest", async () => {
+  it("comes before its task in lists of tasks if it is the newest", async () => {
     const { adapter, lines, write } = await populated();
     write(lines().with(3, "garbage"));
     const [first, second] = await collect(adapter.tasks({ order: "recent" }));
@@ -203,7 +203,7 @@ describe("a damaged line", () => {
     expect(second).toMatchObject({ taskId: "t", count: 3, newest: { id: "a2" } });
   });
 
-  it("may hold bytes that are no text, and they stay as they are", async () => {
+  it("may hold bytes that aren't text, which stay as they are", async () => {
     const { adapter, path } = await populated();
     const content = readFileSync(path);
     const at = content.indexOf('"of":"a2"') + 6;
@@ -217,7 +217,7 @@ describe("a damaged line", () => {
 });
 
 describe("a file cut short", () => {
-  it("still gives the checkpoints before the cut, and goes on after the last sequence", async () => {
+  it("still gives the checkpoints before the cut, and continues after the last sequence", async () => {
     const { adapter, path } = await populated();
     const text = readFileSync(path, "utf8");
     writeFileSync(path, text.slice(0, text.indexOf('"id":"a3"') + 100));
@@ -226,7 +226,7 @@ describe("a file cut short", () => {
     expect(await idsOf(adapter.read(NEWEST))).toEqual(["a4", "!a3", "a2", "a1"]);
   });
 
-  it("is reported where it was cut between two lines", async () => {
+  it("is reported if it was cut between two lines", async () => {
     const { adapter, path, lines } = await populated();
     writeFileSync(path, `${lines().slice(0, 3).join("\n")}\n`);
     const [first, ...rest] = await collect(adapter.list(NEWEST));
@@ -236,7 +236,7 @@ describe("a file cut short", () => {
     expect(await idsOf(adapter.list(NEWEST))).toEqual(["a4", "a2", "a1"]);
   });
 
-  it("is reported, and written whole by the next save, where only its last line is missing", async () => {
+  it("is reported if only its last line is missing, and the next save writes it whole", async () => {
     const { adapter, path, lines } = await populated();
     writeFileSync(path, lines().slice(0, 4).join("\n"));
     expect(await idsOf(adapter.list(NEWEST))).toEqual(["!?", "a3", "a2", "a1"]);
@@ -244,7 +244,7 @@ describe("a file cut short", () => {
     expect(await idsOf(adapter.list(NEWEST))).toEqual(["a4", "a3", "a2", "a1"]);
   });
 
-  it("is reported where nothing but its first line is left", async () => {
+  it("is reported if only its first line is left", async () => {
     const { adapter, path, lines } = await populated();
     writeFileSync(path, `${lines()[0]}\n`);
     expect(await idsOf(adapter.list(NEWEST))).toEqual(["!?"]);
@@ -259,7 +259,7 @@ describe("a file whose first line is damaged", () => {
     ["without its waymark key", (line: string) => line.replace('"waymark"', '"waymarx"')],
     ["without its version", (line: string) => line.replace('"version"', '"versiox"')],
     ["missing", () => ""],
-  ])("is read and not written: %s", async (_what, damage) => {
+  ])("is read, but not written: %s", async (_what, damage) => {
     const { adapter, path, lines, write } = await populated();
     const all = lines();
     write(all.with(0, damage(all[0] ?? "")));
@@ -290,7 +290,7 @@ describe("a file whose first line is damaged", () => {
       "a spec's file cut short",
       JSON.stringify({ version: "1.0", checkpoints: [foreignRecord("x", "2026-01-01")] }, null, 2).slice(0, 150),
     ],
-  ])("is one corrupt record where nothing of it is left: %s", async (_what, content) => {
+  ])("is one corrupt record if nothing is left of it: %s", async (_what, content) => {
     const { adapter, path, open } = await foreign(content);
     expect(await collect(adapter.list(NEWEST))).toMatchObject([{ corrupt: true, location: path, taskId: "t" }]);
     expect(await adapter.get("t", "a1")).toMatchObject({ corrupt: true });
@@ -307,7 +307,7 @@ describe("another program's file", () => {
   const T2 = "2026-01-01T11:00:00.000Z";
   const T3 = "2026-01-01T12:00:00.000Z";
 
-  it("is read by its records' own dates", async () => {
+  it("is ordered by its records' own dates", async () => {
     const { adapter } = await foreign({
       version: "1.0",
       checkpoints: [
@@ -327,7 +327,7 @@ describe("another program's file", () => {
     expect(await collect(adapter.tasks({ order: "recent" }))).toMatchObject([{ taskId: "t", count: 4 }]);
   });
 
-  it("is adopted: the next save writes its records with all that belongs to them", async () => {
+  it("is adopted: the next save completes its records", async () => {
     const { adapter, open, document } = await foreign({
       version: "1.0",
       session: "s1",
@@ -348,7 +348,7 @@ describe("another program's file", () => {
     expect(document().checkpoints[1]).toMatchObject({ note: "kept", waymark: { status: "completed" } });
   });
 
-  it("tells stage and status through `adopt`", async () => {
+  it("gives its stages and statuses through `adopt`", async () => {
     const checkpoints = [foreignRecord("a", T1), foreignRecord("b", T2, { error: { message: "no" } })];
     const { adapter } = await foreign({ version: "1.0", checkpoints, lastModified: T2 }, ({ id, state }) => ({
       stage: (state as { stage: string }).stage,
@@ -360,7 +360,7 @@ describe("another program's file", () => {
     ]);
   });
 
-  it("may be one of ours that a program rewrote and dropped what it didn't know", async () => {
+  it("may be one of ours that a program rewrote without the fields it didn't know", async () => {
     const { adapter, path } = await populated();
     const { version, checkpoints, lastModified } = JSON.parse(readFileSync(path, "utf8"));
     const stripped = checkpoints.map(({ waymark: _waymark, ...record }: JsonObject) => record);
@@ -373,7 +373,7 @@ describe("another program's file", () => {
     expect(await idsOf(adapter.list(OLDEST))).toEqual(["x", "a1", "a2", "a3", "a4"]);
   });
 
-  it("may be one of ours that a program rewrote, kept what it didn't know, and added a record", async () => {
+  it("may be one of ours that a program rewrote with the fields it didn't know, adding a record", async () => {
     const { adapter, path } = await populated();
     await adapter.remove("t", ["a3"]);
     const document = JSON.parse(readFileSync(path, "utf8"));
@@ -401,7 +401,7 @@ describe("another program's file", () => {
       "its error is no object of texts",
     ]);
     expect(await adapter.append(draft("t", "a1"))).toBe(2);
-    // What can't be read comes first, as it is; then what could be adopted.
+    // Unreadable records come first, unchanged; then the adopted ones.
     const [good, ...others] = lines;
     expect(document().checkpoints.slice(0, 7)).toMatchObject([...others, good]);
     expect((await collect(adapter.list(NEWEST))).filter((record) => "corrupt" in record)).toHaveLength(6);
@@ -448,7 +448,7 @@ describe("another program's file", () => {
 });
 
 describe("another task's file", () => {
-  it("is never written or shown as one's own, as on a disk that takes two names for one", async () => {
+  it("is never written to or shown as the task's own, on a disk that confuses two names", async () => {
     const { adapter, root, path } = await populated();
     mkdirSync(join(root, "T"));
     writeFileSync(join(root, "T", "checkpoints.json"), readFileSync(path));
@@ -468,7 +468,7 @@ describe("another task's file", () => {
     expect(steps.map(({ action, finding }) => `${action} ${finding.kind}`)).toEqual(Array(3).fill("left refused"));
   });
 
-  it("is found by what it holds where its name is a hash", async () => {
+  it("is found by its content if its name is a hash", async () => {
     const { adapter } = await newTaskStore();
     const long = "long/".repeat(60);
     await adapter.append(draft(long, "a1"));
@@ -476,7 +476,7 @@ describe("another task's file", () => {
     expect(await idsOf(adapter.list({ taskId: long, order: "newest" }))).toEqual(["a1"]);
   });
 
-  it("is not reached through a link", async () => {
+  it("isn't reached through a link", async () => {
     const { adapter, path, root } = await populated();
     mkdirSync(join(root, "u"));
     symlinkSync(path, join(root, "u", "checkpoints.json"));
@@ -490,7 +490,7 @@ describe("another task's file", () => {
 });
 
 describe("the adapter", () => {
-  it("makes nothing before the first save", async () => {
+  it("creates nothing before the first save", async () => {
     const { root, adapter } = await newTaskStore();
     expect(await adapter.get("t", "a1")).toBeUndefined();
     expect(await collect(adapter.list(NEWEST))).toEqual([]);
@@ -501,7 +501,7 @@ describe("the adapter", () => {
     expect(existsSync(root)).toBe(false);
   });
 
-  it("begins a file in a folder that holds other things, and answers for none there", async () => {
+  it("starts a file in a folder with other files, and shows none of them", async () => {
     const { root, adapter } = await newTaskStore();
     mkdirSync(join(root, "t"), { recursive: true });
     writeFileSync(join(root, "t", "report.md"), "mine");
@@ -512,7 +512,7 @@ describe("the adapter", () => {
     expect(filesIn(join(root, "t"))).toEqual(["checkpoints.json", "report.md"]);
   });
 
-  it("answers a save that it has already with its sequence, and leaves the file", async () => {
+  it("answers a repeated save with its sequence, and leaves the file", async () => {
     const { adapter, path } = await populated();
     const before = statSync(path).ino;
     expect(await adapter.append(draft("t", "a2"), { expectedSequence: 77 })).toBe(2);
@@ -520,14 +520,14 @@ describe("the adapter", () => {
     expect(await idsOf(adapter.list(NEWEST))).toEqual(["a3", "a2", "a1"]);
   });
 
-  it("refuses an id whose state is damaged, and one that holds another state", async () => {
+  it("refuses an id whose state is damaged, and one with another state", async () => {
     const { adapter, path } = await populated();
     writeFileSync(path, readFileSync(path, "utf8").replace('{"of":"a2"}', '{"of":"aX"}'));
     await expect(adapter.append(draft("t", "a2"))).rejects.toThrow("its payload fails its SHA-256 checksum");
     await expect(adapter.append(draft("t", "a1", { body: "7" }))).rejects.toBeInstanceOf(CheckpointConflictError);
   });
 
-  it("waits for the calls under way when it is closed, and takes no more", async () => {
+  it("waits at close for the calls under way, and refuses new ones", async () => {
     const { adapter, open } = await newTaskStore();
     const appending = ["a1", "a2", "a3"].map((id) => adapter.append(draft("t", id)));
     await adapter.close();
@@ -544,7 +544,7 @@ describe("the adapter", () => {
     expect(await idsOf(open().list(OLDEST))).toEqual(["a1", "a2", "a3"]);
   });
 
-  it("passes over a task that is removed while it lists them", async () => {
+  it("skips a task that is removed while it lists tasks", async () => {
     const { root, adapter } = await newTaskStore();
     for (const taskId of ["a", "b", "c"]) await adapter.append(draft(taskId, "1"));
     const seen: string[] = [];

@@ -12,8 +12,8 @@ const stores = {
   "task-file": { make: newTaskStore, fileName: "checkpoints.json", newer: '{"version":"2.0","checkpoints":[\n]}\n' },
 };
 
-describe.each(Object.entries(stores))("a list of tasks of %s", (_kind, { make, fileName, newer }) => {
-  it("leaves out a folder that is a link, which nothing follows", async () => {
+describe.each(Object.entries(stores))("a list of %s tasks", (_kind, { make, fileName, newer }) => {
+  it("leaves out a folder that is a link, and doesn't follow it", async () => {
     const { root, adapter } = await make();
     for (const taskId of ["a", "b"]) await adapter.append(draft(taskId, "1"));
     const elsewhere = await tempFolder();
@@ -25,7 +25,7 @@ describe.each(Object.entries(stores))("a list of tasks of %s", (_kind, { make, f
     await expect(adapter.get("b", "1")).rejects.toThrow("b is a symbolic link");
   });
 
-  it("is refused where a newer program wrote one of them, which is no damage; the file is named", async () => {
+  it("is refused if a newer program wrote one of them, and names that file", async () => {
     const { root, adapter } = await make();
     await using manager = new CheckpointManager({ storage: adapter, logger: recordingLogger() });
     const corrupt: CorruptRecord[] = [];
@@ -45,7 +45,7 @@ describe.each(Object.entries(stores))("a list of tasks of %s", (_kind, { make, f
       expect(error).toBeInstanceOf(UnsupportedFormatError);
       expect((error as Error).message).toContain(`${path} has format version`);
     }
-    // The others are there for callers that know their names, and lists that don't ask for that one are whole.
+    // The other tasks can still be read by id, and lists that don't include the refused one are complete.
     expect((await manager.latest("z"))?.state).toBe(1);
     expect((await manager.tasks({ prefix: "a" })).map(({ taskId }) => taskId)).toEqual(["a"]);
     expect(corrupt).toEqual([]);

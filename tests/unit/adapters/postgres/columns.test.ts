@@ -6,7 +6,7 @@ import { fromColumn, toColumn } from "../../../../adapters/postgres/columns.js";
 const unit = fc.constantFrom("\0", "\x01", "\x02", "a", "～", "😀");
 const texts = fc.string({ unit });
 
-it("a column holds no U+0000, and gives any text back", () => {
+it("a column holds no U+0000, and restores any text", () => {
   fc.assert(
     fc.property(texts, (text) => {
       expect(toColumn(text)).not.toContain("\0");
@@ -15,7 +15,7 @@ it("a column holds no U+0000, and gives any text back", () => {
   );
 });
 
-it("columns are in the order of their texts, and begin with what these begin with", () => {
+it("columns sort like their texts, and have the same prefixes", () => {
   fc.assert(
     fc.property(texts, texts, (a, b) => {
       expect(Math.sign(compareTaskIds(toColumn(a), toColumn(b)))).toBe(Math.sign(compareTaskIds(a, b)));

@@ -14,7 +14,7 @@ import {
 const TERMINATE = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = $1";
 
 describe("a connection", () => {
-  it("that the server ends while eight writers save loses nothing and doubles nothing", async () => {
+  it("that the server ends while eight writers save loses nothing and stores nothing twice", async () => {
     const { url, schema } = await newSchema();
     const own = new URL(url);
     own.searchParams.set("application_name", schema);
@@ -25,7 +25,7 @@ describe("a connection", () => {
       for (let number = 0; number < 40; number++) {
         const sequence = await adapter.append(draft(`task-${writer % 4}`, `w${writer}-${number}`));
         own.push(`task-${writer % 4} ${sequence}`);
-        // The others are anywhere in their saves.
+        // The other writers are anywhere in their saves.
         if (writer === 0) ended += (await administer(url, TERMINATE, [schema])).length;
       }
       return own;
@@ -84,7 +84,7 @@ describe("a connection", () => {
       /refuses the connection/,
     ],
     ["", "The server does not support SSL connections", "STORAGE_FAILED", /refuses the connection/],
-  ])("that fails with %s %j is an error at once, which says what it is", async (code, message, ours, said) => {
+  ])("that fails with %s %j throws an error at once, which says why", async (code, message, ours, said) => {
     const { url, schema } = await newSchema();
     const fail = () => {
       throw Object.assign(new Error(message), code === "" ? {} : { code });
@@ -94,7 +94,7 @@ describe("a connection", () => {
     expect(error).toMatchObject({ code: ours, message: expect.stringMatching(said) });
   });
 
-  it("that goes on failing is an error that can be tried again", async () => {
+  it("that keeps failing throws a retryable error", async () => {
     const { url, schema } = await newSchema();
     const fail = () => {
       throw Object.assign(new Error("sorry, too many clients already"), { code: "53300" });
@@ -105,7 +105,7 @@ describe("a connection", () => {
     await expect(failure).rejects.toThrow(/too many clients/);
   });
 
-  it("that breaks once the server has stored a save gives the sequence that it took", async () => {
+  it("that breaks after the server has stored a save still returns the sequence", async () => {
     const { url, schema } = await newSchema();
     const pool = spyingPool(newPool(url), { after: breakOnce(/^\s*WITH\s+advanced/) });
     const adapter = openAdapter({ pool, schema });
@@ -114,7 +114,7 @@ describe("a connection", () => {
     expect(await adapter.append(draft("t", "c2"))).toBe(2);
   });
 
-  it("that breaks at the COMMIT of a change says that nobody knows", async () => {
+  it("that breaks at the COMMIT of a change throws an error that says the outcome is unknown", async () => {
     const { url, schema } = await newSchema();
     await openAdapter({ url, schema }).append(draft("t", "c1"));
     const pool = spyingPool(newPool(url), { after: breakOnce(/^COMMIT/) });
@@ -123,7 +123,7 @@ describe("a connection", () => {
     await expect(changing).rejects.toThrow(/stored as a whole or not at all/);
   });
 
-  it("that breaks at the COMMIT that makes the tables is no error", async () => {
+  it("that breaks at the COMMIT that makes the tables causes no error", async () => {
     const { url, schema } = await newSchema();
     const pool = spyingPool(newPool(url), { after: breakOnce(/^COMMIT/) });
     expect(await openAdapter({ pool, schema }).append(draft("t", "c1"))).toBe(1);
@@ -140,7 +140,7 @@ describe("appends", () => {
   it.each([
     ["was removed by hand", "DELETE FROM"],
     ["is behind its checkpoints", "UPDATE", "SET last_sequence = 1, newest_sequence = 1"],
-  ])("to a task whose row %s are refused until repair makes it again", async (_what, verb, change = "") => {
+  ])("to a task whose row %s are refused until repair restores the row", async (_what, verb, change = "") => {
     const { url, schema, adapter } = await newStore();
     for (const id of ["c1", "c2", "c3"]) await adapter.append(draft("t", id));
     await administer(url, `${verb} "${schema}".tasks ${change}`);
@@ -152,7 +152,7 @@ describe("appends", () => {
   });
 });
 
-it("a process of the user's may end without closing the adapter", async () => {
+it("a user's process may end without closing the adapter", async () => {
   const { url, schema } = await newSchema();
   const adapter = new PostgresAdapter({ url, schema });
   await adapter.append(draft("t", "c1"));
@@ -160,7 +160,7 @@ it("a process of the user's may end without closing the adapter", async () => {
   await expect(adapter.append(draft("t", "c2"))).rejects.toMatchObject({ code: "CLOSED" });
 });
 
-/** Loses the connection right after the server has carried out the first statement that fits. */
+/** Breaks the connection right after the server has carried out the first matching statement. */
 function breakOnce(fits: RegExp): (query: PostgresQuery) => void {
   let isBroken = false;
   return ({ text }) => {

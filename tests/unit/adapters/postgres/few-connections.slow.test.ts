@@ -43,7 +43,7 @@ it("a server with too many clients takes all saves, one after another, as connec
   expect(await late.append(draft("t", "c1"))).toBe(1);
   expect(tries).toBeGreaterThan(1);
 
-  // Each wants ten connections, and gives back what it has once it is done.
+  // Each adapter wants ten connections, and returns them once it is done.
   const writing = Array.from({ length: 8 }, async (_, writer) => {
     const adapter = openAdapter({ url, retryForMs: 60_000 });
     const ids = Array.from({ length: 40 }, (_, number) => `w${writer}-${number}`);
@@ -60,7 +60,7 @@ it("a server with too many clients takes all saves, one after another, as connec
   process.stdout.write(`postgres: too many clients, ${acknowledged.length + 1} saves acknowledged, 0 lost\n`);
 });
 
-/** Takes all connections of the server; gives why there is none for one more. */
+/** Takes all connections of the server. Returns why there is no further one. */
 async function connectUntilRefused(url: string, held: pg.Client[]): Promise<unknown> {
   for (;;) {
     const client = new pg.Client(url);

@@ -5,7 +5,7 @@ import { collect, newSchema, openAdapter } from "../../../support/postgres.js";
 
 const PROCESSES = 50;
 const ROOT = join(import.meta.dirname, "../../../..");
-/** As a user's program begins; it is ready when it has loaded everything, and saves when it is told to. */
+/** A user's program at its start. It prints "ready" once it has loaded everything, and saves when told to. */
 const PROGRAM = `
   import { once } from "node:events";
   import { CheckpointManager } from "waymark";

@@ -18,7 +18,7 @@ const TASKS = Array.from({ length: 16 }, (_, number) => `task-${number}`);
 const isBatch = ({ text }: PostgresQuery) => text.includes("json_to_recordset");
 const rowsOf = ({ values }: PostgresQuery): unknown[] => JSON.parse(String(values[0]));
 
-/** An adapter whose tasks have a first checkpoint each, and a place where others can be opened. */
+/** An adapter whose tasks have a first checkpoint each, and a function that opens others on the same place. */
 async function begun(spy: PoolSpy = {}) {
   const { url, schema } = await newSchema();
   const first = openAdapter({ url, schema });
@@ -26,13 +26,13 @@ async function begun(spy: PoolSpy = {}) {
   return { url, schema, adapter: openAdapter({ pool: spyingPool(newPool(url), spy), schema }) };
 }
 
-/** Looks for the tables, so that what comes is appends alone. */
+/** Checks the tables first, so that only appends follow. */
 async function opened(adapter: PostgresAdapter): Promise<void> {
   await adapter.hasTables();
 }
 
 describe("appends at the same moment", () => {
-  it("wait outside of the heap, though the program awaits none of them", async () => {
+  it("wait outside the heap, though the program awaits none of them", async () => {
     const { url, schema } = await newSchema();
     const script = fileURLToPath(new URL("../../../fixtures/save-without-awaiting.mjs", import.meta.url));
     // Held as strings, they would take more than that.
@@ -51,7 +51,7 @@ describe("appends at the same moment", () => {
     for (const taskId of TASKS) expect(await adapter.get(taskId, "c3")).toMatchObject({ id: "c3", taskId });
   });
 
-  it("have their own outcomes each: one that is refused fails no other", async () => {
+  it("each have their own outcome: a refused one fails no other", async () => {
     const { adapter } = await begun();
     const { token } = await adapter.leases.claim("task-1", "holder", 600_000);
     const expired = await adapter.leases.claim("task-8", "holder", 1);
@@ -100,7 +100,7 @@ describe("appends at the same moment", () => {
     expect(seen).toHaveLength(3);
   });
 
-  it("that come while four statements are under way are the next one", async () => {
+  it("that come while four statements are under way share the next one", async () => {
     const seen: PostgresQuery[] = [];
     const free = deferred<void>();
     const { adapter } = await begun({
@@ -124,7 +124,7 @@ describe("appends at the same moment", () => {
   });
 });
 
-it("an append whose task somebody has locked keeps no other waiting", async () => {
+it("an append to a locked task keeps no other waiting", async () => {
   const { url, schema, adapter } = await begun();
   const inTheWay = await newPool(url).connect();
   await inTheWay.query("BEGIN");
@@ -136,7 +136,7 @@ it("an append whose task somebody has locked keeps no other waiting", async () =
   expect(await late).toBe(2);
 });
 
-it("two programs that save the same tasks at once in other orders never meet in a deadlock", async () => {
+it("two programs that save the same tasks at once in different orders never deadlock", async () => {
   const failures: unknown[] = [];
   const { url, schema, adapter } = await begun();
   const watched = new Proxy(newPool(url), {
@@ -178,7 +178,7 @@ it("appends whose shared answer is lost are stored once", async () => {
   expect(isBroken).toBe(true);
 });
 
-it("an append whose answer was lost is told its sequence, though its lease has expired since", async () => {
+it("a repeated append gets its sequence, though its lease has expired since", async () => {
   const { adapter } = await newStore();
   const { token } = await adapter.leases.claim("t", "holder", 600_000);
   await adapter.append(draft("t", "c1"), { fencingToken: token });

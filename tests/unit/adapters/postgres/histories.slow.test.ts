@@ -5,20 +5,20 @@ import { administer, newStore, openAdapter, piecesOf } from "../../../support/po
 import { checkRandomHistories } from "../../../support/random-histories.js";
 
 describe("a history of states that grow", () => {
-  it("takes little more than the last state, over several bundles and a new whole one", {
+  it("takes little more space than the last state, over several bundles and a new whole one", {
     timeout: 300_000,
   }, async () => {
     const { adapter, ...place } = await newStore();
     const bodies = await saveTurns(adapter, PLACES + 3 * FOLD, 100);
     const { bytes, rows } = await piecesOf(place);
     expect(bytes).toBeLessThan(1.5 * (bodies.at(-1)?.length ?? 0));
-    // Bundles, the deltas after the last one, and two whole ones.
+    // Bundles, the deltas after the last one, and two whole texts.
     expect(rows).toBeLessThanOrEqual(PLACES / FOLD + 2 * FOLD + 2);
     const again = openAdapter(place);
     for (const number of [1, 2, FOLD, FOLD + 1, FOLD + 2, PLACES - 1, PLACES, PLACES + 1, bodies.length]) {
       expect(await bodyOf(again, "t", `c${number}`)).toBe(bodies[number - 1]);
     }
-    // No state is made of what was saved more than 1,024 before it.
+    // No state depends on one that was saved more than 1,024 saves earlier.
     await administer(
       place.url,
       `UPDATE "${place.schema}".pieces SET body = '' WHERE number <= ${bodies.length - PLACES}`,
@@ -29,7 +29,7 @@ describe("a history of states that grow", () => {
 
 describe("saves, forks, removals and replacements at random, through two adapters", () => {
   const runs = Number(process.env["WAYMARK_RUNS"] ?? 20);
-  it(`leave what a map in memory has (${runs} runs)`, { timeout: 60_000 + runs * 15_000 }, async () => {
+  it(`give the same as a map in memory (${runs} runs)`, { timeout: 60_000 + runs * 15_000 }, async () => {
     const { adapter, ...place } = await newStore();
     const bundles = `SELECT count(*)::int AS rows FROM "${place.schema}".pieces WHERE form = 6`;
     await checkRandomHistories([adapter, openAdapter(place)], {

@@ -29,12 +29,12 @@ function named(from: number, to: number): string[] {
 }
 
 describe("a history of states that grow", () => {
-  it("takes little more than the last state, over several bundles", async () => {
+  it("takes little more space than the last state, over several bundles", async () => {
     const { adapter, ...place } = await newStore();
     const bodies = await saveTurns(adapter, 3 * FOLD, 100);
     const { bytes, rows } = await piecesOf(place);
     expect(bytes).toBeLessThan(2 * (bodies.at(-1)?.length ?? 0));
-    // Bundles, the deltas after the last one, and the whole one.
+    // Bundles, the deltas after the last one, and the whole text.
     expect(rows).toBeLessThanOrEqual(3 + FOLD + 1);
     const again = openAdapter(place);
     for (const number of [1, 2, FOLD, FOLD + 1, FOLD + 2, bodies.length]) {
@@ -56,7 +56,7 @@ describe("a history of states that grow", () => {
     expect(seen[0]).toMatchObject({ values: expect.arrayContaining([expect.any(Buffer)]) });
   });
 
-  it("goes on where two processes save in turn that try nothing again", async () => {
+  it("continues if two processes without retries save in turn", async () => {
     const { adapter, ...place } = await newStore({ retryForMs: 0 });
     const other = openAdapter({ ...place, retryForMs: 0 });
     const bodies = [...take(turns(), 6)].map((body) => body.padEnd(5000));
@@ -66,7 +66,7 @@ describe("a history of states that grow", () => {
     expect(await bodyOf(adapter, "t", "c6")).toBe(bodies[5]);
   });
 
-  it("stays as small where two processes save in turn", async () => {
+  it("stays as small if two processes save in turn", async () => {
     const { adapter, ...place } = await newStore();
     const other = openAdapter(place);
     const bodies = [...take(turns(), 150)];
@@ -77,7 +77,7 @@ describe("a history of states that grow", () => {
     expect(await newest(openAdapter(place))).toBe(bodies[149]);
   });
 
-  it("keeps each state where two processes save the same one again and again", async () => {
+  it("keeps each state if two processes save the same one again and again", async () => {
     const { adapter, ...place } = await newStore();
     const [body = ""] = take(turns(), 1);
     const text = body.padStart(5000);
@@ -91,7 +91,7 @@ describe("a history of states that grow", () => {
     );
   });
 
-  it("keeps what a process saves after another one has gone on, and back to its state by way of a larger one", async () => {
+  it("keeps a process's save after another process has saved a larger state and then the same one again", async () => {
     const { adapter, ...place } = await newStore();
     const other = openAdapter(place);
     const texts = messages(200_000);
@@ -106,7 +106,7 @@ describe("a history of states that grow", () => {
     }
   });
 
-  it("takes a save that begins while the newest state is read", async () => {
+  it("accepts a save that begins while the newest state is read", async () => {
     const { adapter, ...place } = await newStore();
     const bodies = await saveTurns(adapter, 12);
     for (let turn = 9; turn < 12; turn++) {
@@ -120,7 +120,7 @@ describe("a history of states that grow", () => {
     }
   });
 
-  it("stays as small where each save is a process of its own", async () => {
+  it("stays as small if each save is a process of its own", async () => {
     const { adapter, ...place } = await newStore();
     const bodies = [...take(turns(), 40)];
     await adapter.append(draft("t", "c1", { body: bodies[0] ?? "" }));
@@ -133,7 +133,7 @@ describe("a history of states that grow", () => {
     expect(await newest(adapter)).toBe(bodies[39]);
   });
 
-  it("stays as small where several tasks are saved at once", async () => {
+  it("stays as small if several tasks are saved at once", async () => {
     const { adapter, ...place } = await newStore();
     const bodies = [...take(turns(), 100)];
     const tasks = ["a", "b", "c"];
@@ -149,7 +149,7 @@ describe("a history of states that grow", () => {
     }
   });
 
-  it("keeps what the states that stay are made of, and gives the rest back", async () => {
+  it("keeps the pieces that remaining states need, and frees the others", async () => {
     const { adapter, ...place } = await newStore();
     const bodies = await saveTurns(adapter, 200, 100);
     const whole = await piecesOf(place);
@@ -164,7 +164,7 @@ describe("a history of states that grow", () => {
     expect(await piecesOf(place)).toEqual({ rows: 0, bytes: 0 });
   });
 
-  it("takes no more than its last states where each one replaces the one before it", async () => {
+  it("takes no more space than its last states if each one replaces the one before", async () => {
     const { adapter, ...place } = await newStore();
     const last = await saveReplacing(adapter, 200);
     expect((await piecesOf(place)).bytes).toBeLessThan(1.5 * last.length);
@@ -175,7 +175,7 @@ describe("a history of states that grow", () => {
     );
   });
 
-  it("keeps what stays where its last states are removed while they become a bundle", async () => {
+  it("keeps the other states if the last ones are removed while they become a bundle", async () => {
     const { adapter: other, ...place } = await newStore();
     const bodies = await saveTurns(other, FOLD + 2);
     const remover = openAdapter({ schema: place.schema, pool: newPool(place.url, { application_name: place.schema }) });
@@ -199,7 +199,7 @@ describe("a history of states that grow", () => {
     expect(await bodyOf(openAdapter(place), "t", "c59")).toBe(bodies[58]);
   });
 
-  it("has no text any more that a new payload has replaced", async () => {
+  it("no longer has a text that a new payload has replaced", async () => {
     const { adapter, ...place } = await newStore();
     const bodies = await saveTurns(adapter, 10);
     for (const [index, body] of bodies.entries()) {
@@ -210,7 +210,7 @@ describe("a history of states that grow", () => {
     expect(await piecesOf(place)).toEqual({ rows: 0, bytes: 0 });
   });
 
-  it("isn't built on what another process has put in the place of a removed state", async () => {
+  it("isn't built on a state that another process saved in the place of a removed one", async () => {
     const { adapter, ...place } = await newStore();
     const [first = "", second = "", third = ""] = take(turns(), 3);
     await adapter.append(draft("t", "first", { body: first.padEnd(5000) }));
@@ -226,7 +226,7 @@ describe("a history of states that grow", () => {
 });
 
 describe("a history of states of two kinds", () => {
-  it("goes on after a small one, and begins anew where the states have become small", async () => {
+  it("continues after one small state, and starts over once states have become small", async () => {
     const { adapter, ...place } = await newStore();
     const [large = "", larger = ""] = [...take(turns(), 19)].slice(-2);
     const small = JSON.stringify(messages(2000).next().value.toUpperCase());
@@ -243,7 +243,7 @@ describe("a history of states of two kinds", () => {
 });
 
 describe("a damaged piece", () => {
-  it("costs the states that are made of it, is found, and the next save begins anew", async () => {
+  it("damages the states that need it, is found, and the next save starts a new history", async () => {
     const { adapter, ...place } = await newStore();
     const bodies = await saveTurns(adapter, 40);
     await administer(place.url, `UPDATE "${place.schema}".pieces SET body = '\\x00ff' WHERE number = 20`);
@@ -268,7 +268,7 @@ describe("a damaged piece", () => {
 });
 
 describe("a piece that inflates to 300 MB", () => {
-  it("is damage of its own checkpoint, and the older one is given", async () => {
+  it("damages only its own checkpoint, and the older one is given", async () => {
     const { adapter, url, schema } = await newStore();
     const manager = new CheckpointManager({ storage: adapter });
     await manager.save("t", { turn: 1 });
@@ -281,8 +281,8 @@ describe("a piece that inflates to 300 MB", () => {
   });
 });
 
-describe("a piece that is damaged while a process works on", () => {
-  it("is found by that process's own verification, and its next save begins anew", async () => {
+describe("a piece that is damaged while a process continues", () => {
+  it("is found by that process's own verification, and its next save starts a new history", async () => {
     const { adapter, ...place } = await newStore();
     const bodies = await saveTurns(adapter, 20);
     await administer(place.url, `UPDATE "${place.schema}".pieces SET body = '\\x00ff' WHERE number = 20`);
@@ -293,8 +293,8 @@ describe("a piece that is damaged while a process works on", () => {
   });
 });
 
-describe("a text that has another byte than was saved", () => {
-  it("is nothing that the next state is made of: with the byte put right, both are as they were saved", async () => {
+describe("a text with a changed byte", () => {
+  it("isn't the base of the next state: once the byte is corrected, both states are as they were saved", async () => {
     const { adapter, ...place } = await newStore();
     await saveTurns(adapter, 12);
     const [saved = "", next = ""] = [...take(turns(), 13)].slice(11);

@@ -2,10 +2,10 @@ import { expect, it } from "vitest";
 import { draft } from "../../../../src/conformance/drafts.js";
 import { newPool, newStore, openAdapter, spyingPool, untilWaiting } from "../../../support/postgres.js";
 
-/** A short one lasts until a write under it has begun, on a busy machine, too. */
+/** Short, but long enough that a write under the lease begins in time on a busy machine. */
 const [LONG_MS, SHORT_MS] = [600_000, 2000];
 
-/** Whether a claim of the task waits for somebody's transaction, as one of as many statements that wait then. */
+/** Whether a claim of the task waits for another transaction, together with so many waiting statements. */
 async function claimWaits(url: string, schema: string, claim: Promise<unknown>, waiting: number): Promise<boolean> {
   return Promise.race([claim.then(() => false), untilWaiting(url, schema, waiting).then(() => true)]);
 }
@@ -30,7 +30,7 @@ it("a lease that expires while a write under it waits is claimed after that writ
 });
 
 it.each(["setStatus", "remove"])(
-  "a lease that expires in the middle of %s under it is claimed after that",
+  "a lease that expires in the middle of %s under it is claimed afterwards",
   async (call) => {
     const { url, schema, adapter } = await newStore();
     await adapter.append(draft("t", "c1"));
@@ -44,7 +44,7 @@ it.each(["setStatus", "remove"])(
       hasWaited = await claimWaits(url, schema, claim, 1);
     };
     const slow = openAdapter({ pool: spyingPool(newPool(url), { before }), schema });
-    // So that it is connected when the lease begins.
+    // Connects the adapter before the lease begins.
     await slow.get("t", "c1");
     const { token } = await adapter.leases.claim("t", "first", SHORT_MS);
     const condition = { fencingToken: token };

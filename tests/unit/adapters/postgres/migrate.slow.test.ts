@@ -14,17 +14,17 @@ describe("the tables", () => {
     expect(page).toContain(`\`\`\`sql\n${postgresDdl().trimEnd()}\n\`\`\``);
   });
 
-  it("are made once, though fifty programs save at once into an empty database", async () => {
+  it("are made once, even if fifty programs save at once into an empty database", async () => {
     const place = await newSchema();
     const adapters = Array.from({ length: 50 }, () => openAdapter({ ...place, retryForMs: 60_000 }));
     const sequences = await Promise.all(adapters.map((adapter, index) => adapter.append(draft("t", `c${index}`))));
     expect(new Set(sequences).size).toBe(50);
   });
 
-  it("are made once, though another program makes them while this one waits to make them", async () => {
+  it("are made once, even if another program makes them while this one waits to do so", async () => {
     const { url, schema } = await newSchema();
     const pool = newPool(url, { application_name: schema, max: 1 });
-    // A connection that has made tables before, as a pooler's have, remembers what it didn't find.
+    // A connection that has made tables before, such as a pooler's, remembers that it didn't find them.
     await openAdapter({ pool, schema: (await newSchema()).schema }).append(draft("t", "c1"));
     const other = await newPool(url).connect();
     await other.query(`BEGIN; SELECT pg_advisory_xact_lock(${0x57594d4b})`);
@@ -37,7 +37,7 @@ describe("the tables", () => {
     expect(await saving).toBe(1);
   });
 
-  it("are made by nobody with `migrate: false`, and may be made by hand, more than once", async () => {
+  it("are not made with `migrate: false`, and can be made by hand, more than once", async () => {
     const { url, schema, adapter } = await newStore({ migrate: false });
     expect(await collect(adapter.tasks({ order: "taskId" }))).toEqual([]);
     await expect(adapter.append(draft("t", "c1"))).rejects.toThrow(/no tables.*waymark postgres ddl/);
@@ -86,7 +86,7 @@ describe("the tables", () => {
     await manager.save("u", { n: 1 });
     expect((await manager.latest("u"))?.state).toEqual({ n: 1 });
     expect(await manager.tasks()).toHaveLength(2);
-    // Histories are saved too, without bundles.
+    // Histories are saved too, but without bundles.
     await adapter.remove("t", "all");
     const bodies = await saveTurns(limited, 2 * FOLD);
     expect(await bodyOf(adapter, "t", `c${bodies.length}`)).toBe(bodies.at(-1));

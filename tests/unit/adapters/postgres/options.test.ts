@@ -29,14 +29,14 @@ describe("the options of PostgresAdapter", () => {
     [{ url: LOCAL, prepare: 1 }, /prepare must be/],
     [{ url: LOCAL, retryForMs: -1 }, /retryForMs must be/],
     [{ url: LOCAL, shema: "x" }, /has no "shema"/],
-  ])("refuses %j and keeps the password to itself", (options, message) => {
-    // What a program without types may pass.
+  ])("refuses %j without showing the password", (options, message) => {
+    // A program without types may pass anything.
     const making = () => new PostgresAdapter(options as unknown as PostgresAdapterOptions);
     expect(making).toThrow(message);
     expect(making).not.toThrow(/hunter2/);
   });
 
-  it("take the schema from the URL, where none is given", async () => {
+  it("take the schema from the URL if none is given", async () => {
     const { url, schema } = await newSchema();
     await openAdapter({ url: `${url}?schema=${schema}` }).append(draft("t", "c1"));
     expect(await openAdapter({ url, schema }).get("t", "c1")).toMatchObject({ id: "c1" });
@@ -53,7 +53,7 @@ describe("the options of PostgresAdapter", () => {
     expect(pool.totalCount).toBeGreaterThan(0);
   });
 
-  it("takes a pool of the user's, and leaves it open", async () => {
+  it("accepts a user's pool, and leaves it open", async () => {
     const { url, schema } = await newSchema();
     const pool = newPool(url);
     const before = pool.listenerCount("error");
@@ -64,7 +64,7 @@ describe("the options of PostgresAdapter", () => {
     expect(pool.listenerCount("error")).toBe(before);
   });
 
-  it("many of them share a pool of the user's without a warning of too many listeners", async () => {
+  it("many adapters share a user's pool without a warning of too many listeners", async () => {
     const { url, schema } = await newSchema();
     const pool = newPool(url);
     const before = pool.listenerCount("error");
@@ -108,7 +108,7 @@ describe("the options of PostgresAdapter", () => {
 });
 
 describe("errors", () => {
-  it("of a server that isn't there come at once, and can be tried again", async () => {
+  it("of a missing server come at once, and are retryable", async () => {
     const error = await openAdapter({ url: LOCAL })
       .append(draft("t", "c1"))
       .catch((thrown: unknown) => thrown);
@@ -136,7 +136,7 @@ describe("errors", () => {
     expect(inspect(error, { depth: 10, showHidden: true })).not.toContain("hunter2");
   });
 
-  it("say what to do when somebody has removed the tables, and the next call makes them again", async () => {
+  it("say what to do if somebody has removed the tables, and the next call makes them again", async () => {
     const { url, schema, adapter } = await newStore();
     await adapter.append(draft("t", "c1"));
     await administer(url, `DROP SCHEMA "${schema}" CASCADE`);

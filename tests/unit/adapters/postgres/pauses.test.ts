@@ -2,7 +2,7 @@ import { afterEach, expect, it, vi } from "vitest";
 import { draft } from "../../../../src/conformance/drafts.js";
 import { newPool, newSchema, openAdapter, spyingPool } from "../../../support/postgres.js";
 
-/** The clock: how long each pause was, which takes no time. */
+/** A clock that records how long each pause was, and takes no time. */
 const pauses = vi.hoisted(() => ({ ms: [] as number[] }));
 
 vi.mock("node:timers/promises", async (original) => {
@@ -16,7 +16,7 @@ vi.mock("node:timers/promises", async (original) => {
 
 afterEach(() => void vi.useRealTimers());
 
-it("the pauses between tries double from 10 ms to 1 s, at random, and end with the time there is", async () => {
+it("the pauses between tries double from 10 ms to 1 s, at random, and end with the time limit", async () => {
   const { url, schema } = await newSchema();
   const fail = () => {
     throw Object.assign(new Error("sorry, too many clients already"), { code: "53300" });
@@ -24,7 +24,7 @@ it("the pauses between tries double from 10 ms to 1 s, at random, and end with t
   const adapter = openAdapter({ pool: spyingPool(newPool(url), { before: fail }), schema, retryForMs: 10_000 });
   vi.useFakeTimers({ toFake: ["performance"] });
   await expect(adapter.append(draft("t", "c1"))).rejects.toThrow(/too many clients/);
-  // The last ones are as long as the time that is left, less than a microsecond at the end.
+  // The last pauses take the remaining time, which is less than a microsecond at the end.
   const whole = pauses.ms.filter((ms) => ms > 0.001).slice(0, -1);
   const told = whole.map((ms, index) => ms / Math.min(10 * 2 ** index, 1000));
   expect(told.length).toBeGreaterThan(12);

@@ -10,7 +10,7 @@ import {
   untilWaiting,
 } from "../../../support/postgres.js";
 
-it("a removal without a condition asks for nothing that it doesn't need", async () => {
+it("a removal without a condition makes no unneeded query", async () => {
   const { url, schema, adapter } = await newStore();
   await adapter.append(draft("t", "c1"));
   await adapter.append(draft("t", "c2"));
@@ -23,14 +23,14 @@ it("a removal without a condition asks for nothing that it doesn't need", async 
   expect(seen).toEqual(["BEGIN ", "SELECT", "DELETE", "UPDATE", "COMMIT"]);
 });
 
-it.each(["the whole task", "an id of the caller's choice", "a prefix"])(
-  "a removal of %s, of a task that wasn't there, leaves what others save meanwhile whole",
+it.each(["the whole task", "an id that the caller chose", "a prefix"])(
+  "a removal of %s from a missing task harms no checkpoint that others save meanwhile",
   async (what) => {
     const { url, schema, adapter } = await newStore();
     await adapter.append(draft("other", "c1"));
     const holder = await newPool(url).connect();
     await holder.query("SELECT pg_advisory_lock(hashtext($1))", [schema]);
-    // The save of c2 has written the task's row, and isn't committed before the test says so.
+    // The save of c2 has written the task's row, and commits only when the test says so.
     await administer(
       url,
       `CREATE FUNCTION "${schema}".wait() RETURNS trigger LANGUAGE plpgsql AS
@@ -41,7 +41,7 @@ it.each(["the whole task", "an id of the caller's choice", "a prefix"])(
     let saving: Promise<number> | undefined;
     const after = async ({ text }: { text: string }) => {
       if (saving !== undefined || !text.includes("FOR UPDATE")) return;
-      // The removal has found no row to lock.
+      // The removal found no row to lock.
       await adapter.append(draft("t", "c1"));
       saving = adapter.append(draft("t", "c2"));
       await untilWaiting(url, schema, 1);

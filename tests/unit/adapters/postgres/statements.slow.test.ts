@@ -14,7 +14,7 @@ import {
   spyingPool,
 } from "../../../support/postgres.js";
 
-/** An adapter, and the statements that it makes from now on. */
+/** An adapter, and every statement that it makes from now on. */
 async function spied() {
   const { url, schema } = await newSchema();
   const seen: PostgresQuery[] = [];
@@ -47,7 +47,7 @@ async function aLifeOn(adapter: PostgresAdapter): Promise<void> {
 }
 
 describe("statements", () => {
-  it("name the one task that they are about, but for those across tasks", async () => {
+  it("name their task, unless they are about all tasks", async () => {
     const { adapter, schema, seen } = await spied();
     await aLifeOn(adapter);
     const across = new Set<string>(Object.values(statementsOn(schema).acrossTasks));
@@ -61,13 +61,13 @@ describe("statements", () => {
     }
   });
 
-  it("that somebody may make all name it for each table, in each of their parts", () => {
+  it("name the task for each table in each of their parts", () => {
     const { acrossTasks: _named, ...others } = statementsOn("s");
     const texts = Object.values(others).flatMap((part) => (typeof part === "string" ? part : Object.values(part)));
     expect(texts.length).toBeGreaterThan(25);
     for (const text of texts) {
       expect(tablesWithoutTask(text)).toEqual([]);
-      // Without any one of them, the test would tell.
+      // If any of them is missing, the test fails.
       for (const { index, 0: condition } of text.matchAll(/task_id = (\$1|\w\.task_id)/g)) {
         const without = `${text.slice(0, index)}true${text.slice(index + condition.length)}`;
         expect(tablesWithoutTask(without)).not.toEqual([]);
@@ -98,11 +98,11 @@ describe("statements", () => {
     const { rows } = await pool.query<{ custom: number }>(
       `SELECT custom_plans::int AS custom FROM pg_prepared_statements WHERE generic_plans + custom_plans > 10`,
     );
-    // The server tries five before it keeps one.
+    // The server makes five plans before it keeps one.
     expect(rows).toEqual([{ custom: 5 }, { custom: 5 }]);
   });
 
-  it("of the latest give a text whose bytes are damaged, so that its digest tells", async () => {
+  it("of `latest` give a text with damaged bytes, so that its digest fails", async () => {
     const { url, schema, adapter } = await newStore();
     await adapter.append(draft("t", "c1"));
     await administer(url, `UPDATE "${schema}".checkpoints SET body = '\\xff00'`);
@@ -122,7 +122,7 @@ describe("statements", () => {
     expect(await blocksOf(url, sql.summaries.newest, range)).toBeLessThan(20);
     expect(await blocksOf(url, sql.acrossTasks.tasks, [["t"]])).toBeLessThan(20);
     expect(await blocksOf(url, sql.acrossTasks.idsByRecency, [["running"], 20, 0])).toBeLessThan(20);
-    // What a filter drops isn't read either.
+    // A filter's rejected rows aren't read either.
     const page = sql.checkpoints.newest;
     expect(await blocksOf(url, page, [...range, "nowhere", ["running"], 2 ** 30])).toBeLessThan(20);
     // Bytes, and a text.
@@ -132,7 +132,7 @@ describe("statements", () => {
     }
   });
 
-  it("for whole checkpoints give the first, then some 256 KiB at a time", async () => {
+  it("for whole checkpoints give the first one, then some 256 KiB at a time", async () => {
     const { adapter, seen } = await spied();
     const body = JSON.stringify("x".repeat(100_000));
     for (let number = 1; number <= 9; number++) await adapter.append(draft("t", `c${number}`, { body }));
@@ -145,7 +145,7 @@ describe("statements", () => {
   it("reach every row by a key or an index, however many there are", async () => {
     const { url, schema, adapter } = await newStore();
     await adapter.append(draft("t", "c1"));
-    // As many rows as make the planner choose, from one that was saved.
+    // Enough rows for the planner to have a choice, copied from a saved one.
     await administer(
       url,
       `INSERT INTO "${schema}".tasks SELECT 'task-' || n, 5, 5, 5, '2026-01-02T03:04:05.678Z',
@@ -176,13 +176,13 @@ describe("statements", () => {
     ]);
     for (const plan of plans) expect(plan).not.toMatch(/Seq Scan/);
     const found = await collect(adapter.tasks({ order: "recent", status: ["running"], limit: 20 }));
-    // Of the rows made by hand, no seal holds.
+    // The rows made by hand have no valid seal.
     expect(found.filter((item) => !isCorrupt(item))).toHaveLength(1);
   });
 });
 
 /**
- * The tables that a part of the statement (a subselect, or what is left without them) names more often than their
+ * The tables that a part of the statement (a subselect, or the rest without them) names more often than their
  * `task_id`.
  */
 function tablesWithoutTask(statement: string): string[] {

@@ -7,11 +7,11 @@ const edit = fc.record({
   at: fc.nat(2000),
   removed: fc.nat(300),
   inserted: fc.string({ maxLength: 300 }),
-  /** A part of the text before, which is inserted as often. */
+  /** A part of the text before, which is inserted again. */
   again: fc.record({ from: fc.nat(2000), length: fc.nat(500), times: fc.nat(3) }),
 });
 
-/** Texts, each made of the one before it by edits at random places; and of which kind its delta is. */
+/** Texts, each made from the one before by edits at random places; and the kind of its delta. */
 const texts = fc
   .record({
     base: fc.string({ maxLength: 2000, unit: fc.constantFrom("a", "b", '"', "{", "é", "👍") }),
@@ -33,12 +33,12 @@ const texts = fc
     return all.map(({ text, isInOrder }) => ({ text: Buffer.from(text), isInOrder }));
   });
 
-/** A delta, however large. */
+/** A delta without a limit on its size. */
 function whole(base: Buffer, text: Buffer): Buffer {
   return deltaBetween(base, text, Number.POSITIVE_INFINITY) ?? Buffer.alloc(0);
 }
 
-/** A delta as version 1 wrote them, of one edit: how many bytes are left out, how many follow, how many are inserted. */
+/** A delta of one edit in the form of version 1: the bytes to skip at the start, to keep at the end, and to insert. */
 function inOrder(base: Buffer, text: Buffer): Buffer {
   let same = 0;
   while (same < base.length && same < text.length && base[same] === text[same]) same += 1;
@@ -50,7 +50,7 @@ function stored(bytes: Buffer, isInOrder = false): StoredDelta {
   return { bytes, isInOrder };
 }
 
-/** The text that the deltas make of the base, or their RangeError. Any other error is thrown. */
+/** The text that the deltas make from the base, or their RangeError. Any other error is thrown. */
 function outcome(base: Buffer, deltas: readonly StoredDelta[], mostBytes: number): Buffer | RangeError {
   try {
     return withDeltas(base, deltas, mostBytes);
@@ -61,7 +61,7 @@ function outcome(base: Buffer, deltas: readonly StoredDelta[], mostBytes: number
 }
 
 describe("a delta", () => {
-  it("makes any text of any base, also after other deltas, of both kinds", () => {
+  it("makes any text from any base, also after other deltas, of both kinds", () => {
     fc.assert(
       fc.property(texts, ([first, ...later]) => {
         const base = first?.text ?? Buffer.alloc(0);
@@ -77,7 +77,7 @@ describe("a delta", () => {
     );
   });
 
-  it("has little of a text that stands elsewhere in the base, or several times", () => {
+  it("stays small if a text is elsewhere in the base, or there several times", () => {
     const texts = messages(60_000);
     const [one, two, three] = [40_000, 50_000, 60_000].map((bytes) => texts.next().value.slice(0, bytes));
     const other = texts.next().value.slice(0, 3000);
@@ -91,7 +91,7 @@ describe("a delta", () => {
     }
   });
 
-  it("has what changed, at several places, and little else", () => {
+  it("holds the changes at several places, and little else", () => {
     const lines = Array.from({ length: 2000 }, (_, index) => `line ${index} of a text, ${index * 7919}\n`);
     const base = Buffer.from(lines.join(""));
     for (const at of [10, 500, 501, 1500]) lines[at] = `changed ${at}\n`;
@@ -100,7 +100,7 @@ describe("a delta", () => {
     expect(whole(base, base).length).toBeLessThan(10);
   });
 
-  it("finds its place again among rows that are much alike", () => {
+  it("finds its place again among very similar lines", () => {
     const status = (is: boolean) => (is ? "pending" : "done");
     const rows = Array.from({ length: 20_000 }, (_, id) => ({
       id,
@@ -117,15 +117,15 @@ describe("a delta", () => {
     expect(whole(base, Buffer.from(JSON.stringify(rows))).length).toBeLessThan(1500);
   });
 
-  it("isn't looked for longer than the text's size allows", () => {
+  it("takes no more search time than the text's size allows", () => {
     const table = (factor: number) =>
       Array.from({ length: 40_000 }, (_, id) => ({ name: `a name that stays, ${id}`, value: Math.sin(id * factor) }));
     const [base, text] = [table(1), table(2)].map((rows) => Buffer.from(JSON.stringify(rows)));
-    // One could be made: half of the bytes are in both, at 40,000 places.
+    // A delta exists: half of the bytes are in both, at 40,000 places.
     expect(whole(base ?? Buffer.alloc(0), text ?? Buffer.alloc(0)).length).toBeGreaterThan((text?.length ?? 0) * 0.7);
   });
 
-  it("has at most so many bytes, or isn't made", () => {
+  it("has at most the allowed bytes, or isn't made", () => {
     fc.assert(
       fc.property(texts, fc.nat(3000), ([base, text = base], most) => {
         if (base === undefined || text === undefined) return;
@@ -144,7 +144,7 @@ describe("a delta", () => {
     }
   });
 
-  it("whose bytes are damaged gives some text of at most the size that was asked for, or a RangeError", () => {
+  it("with damaged bytes gives some text of at most the requested size, or a RangeError", () => {
     const byte = fc.record({ at: fc.nat(2000), value: fc.nat(255) });
     const damage = fc.record({ bytes: fc.array(byte, { minLength: 1, maxLength: 5 }), isInOrder: fc.boolean() });
     fc.assert(
@@ -167,8 +167,8 @@ describe("a delta", () => {
     expect(() => withDeltas(Buffer.alloc(10), [stored(bytesOfNumbers(numbers))], 2 ** 53)).toThrow(RangeError);
   });
 
-  it("takes no more memory than the text, where the ones between are of any size", () => {
-    // Each copies its base a hundred times, and the last one takes ten bytes of 10^13.
+  it("needs no more memory than the text, whatever the size of those between", () => {
+    // Each delta copies its base a hundred times, and the last one takes ten bytes of 10^13.
     const sizes = Array.from({ length: 5 }, (_, index) => 1000 * 100 ** index);
     const growing = sizes.map((size) => {
       const copies = Array.from({ length: 99 }, () => [2 * size - 1, size, 0]);

@@ -13,7 +13,7 @@ import {
 } from "../../../../adapters/sql/history.js";
 import { hugeDeflated, hugePacked, messages } from "../../../support/histories.js";
 
-/** Texts that each add to the one before, and the pieces that are stored of them: a whole one and a bundle. */
+/** Texts that each add to the one before, and their stored pieces: a whole one and a bundle. */
 function bundled(...additions: readonly string[]) {
   const texts = [Buffer.from(messages(40_000).next().value)];
   const whole = wholeOf(texts[0]!);
@@ -33,7 +33,7 @@ describe("a piece that inflates to more than the record says", () => {
     ["packed", "packed", hugePacked()],
     ["packed", "deflated", hugeDeflated()],
     ["bundle", "bundle", hugeDeflated()],
-  ] as const)("is damage, found before the memory is taken: in place of %s, %s", (before, after, body) => {
+  ] as const)("counts as damage before its memory is allocated: in place of %s, %s", (before, after, body) => {
     const { pieces, texts } = bundled("one", "two");
     const spoiled = pieces.map((piece) =>
       piece.form === FORM[before] ? { ...piece, form: FORM[after], body } : piece,
@@ -43,12 +43,12 @@ describe("a piece that inflates to more than the record says", () => {
     expect(process.memoryUsage().arrayBuffers - arrayBuffers).toBeLessThan(64 * 1024 * 1024);
   });
 
-  it("is damage where it stands alone", () => {
+  it("counts as damage if it stands alone", () => {
     const huge = { form: FORM.alonePacked, body: hugePacked() };
     expect(() => loneBody(huge, 40_000)).toThrow(BrokenHistoryError);
   });
 
-  it("is damage where the text itself is longer", () => {
+  it("counts as damage if the text itself is longer", () => {
     const { pieces, texts } = bundled("one");
     expect(() => textAt(2, pieces, texts[1]!.length - 1)).toThrow(/is damaged: it has 40003 bytes instead of 40002/);
     expect(textAt(2, pieces, texts[1]!.length).text.equals(texts[1]!)).toBe(true);

@@ -8,7 +8,7 @@ function textOf(bytes: number) {
   return { ...wholeOf(Buffer.alloc(bytes)).text, number: 1, sha256: "" };
 }
 
-it("remembers 32 MB of texts, those used last", () => {
+it("remembers the most recently used texts, up to 32 MB", () => {
   const remembered = new Remembered<string>();
   for (const key of ["a", "b", "c"]) remembered.set(key, textOf(10 * MB));
   remembered.set("a", textOf(11 * MB));
@@ -16,7 +16,7 @@ it("remembers 32 MB of texts, those used last", () => {
   expect(["a", "b", "c", "d"].filter((key) => remembered.get(key))).toEqual(["a", "c", "d"]);
 });
 
-it("remembers one text that is larger, and nothing beside it", () => {
+it("remembers a single larger text, and nothing beside it", () => {
   const remembered = new Remembered<string>();
   remembered.set("a", textOf(1));
   remembered.set("b", textOf(33 * MB));
