@@ -4,6 +4,7 @@ import { homedir } from "node:os";
 import { basename, dirname, extname, join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { compileFunction } from "node:vm";
+import { codeOf } from "../src/contract/errors.js";
 import { checkKeys, keysOf } from "../src/contract/keys.js";
 import { checkConfig, type WaymarkConfig } from "./config.js";
 import { assertOurs } from "./config-owner.js";
@@ -105,7 +106,7 @@ async function importTypeScript(path: string): Promise<unknown> {
   try {
     return await importDefault(path);
   } catch (cause) {
-    if (!(cause instanceof Error && "code" in cause && cause.code === "ERR_UNKNOWN_FILE_EXTENSION")) throw cause;
+    if (codeOf(cause) !== "ERR_UNKNOWN_FILE_EXTENSION") throw cause;
     const needed = `it needs Node 22.18 or newer, which strips its types, and this is Node ${process.version}.`;
     throw new Error(`${needed} Rename it to waymark.config.mjs, without types.`, { cause });
   }

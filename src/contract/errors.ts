@@ -318,9 +318,10 @@ export function isError(thrown: unknown): thrown is Error {
   return thrown instanceof Error || types.isNativeError(thrown);
 }
 
-/** The code of an error, Waymark's, Node's or a database's: `ENOENT`. `""` for a value without one. */
+/** The code of an error, of another realm too, Waymark's, Node's or a database's: `ENOENT`. `""` for a value without one. */
 export function codeOf(error: unknown): string {
-  return error instanceof Object && "code" in error && typeof error.code === "string" ? error.code : "";
+  const hasCode = typeof error === "object" && error !== null && "code" in error;
+  return hasCode && typeof error.code === "string" ? error.code : "";
 }
 
 /** Whether the error says that a walk came to the end of the stack: damaged data may nest deeper than any that is saved. */

@@ -1,6 +1,7 @@
 import { hash, randomBytes } from "node:crypto";
 import { readFileSync, readlinkSync } from "node:fs";
 import { hostname } from "node:os";
+import { codeOf } from "./errors.js";
 
 /** `HOST:PID:START-MACHINE-RANDOM`; `HOST:PID:RANDOM` where the system doesn't tell the others. */
 const HOLDER = /^(.*):(\d+):(?:(\d+)-([0-9a-f]{12})-)?[0-9a-f]{8}$/s;
@@ -45,7 +46,7 @@ export function processHasEnded(pid: number, start?: string): boolean {
     process.kill(pid, 0);
   } catch (error) {
     // EPERM: another user's process has that number.
-    if (error instanceof Error && "code" in error && error.code === "ESRCH") return true;
+    if (codeOf(error) === "ESRCH") return true;
   }
   const found = statusOf(pid);
   if (found === undefined) return false;
