@@ -1,10 +1,9 @@
-import type { CheckpointStatus, CorruptRecord, JsonObject } from "waymark";
+import type { CorruptRecord, JsonObject } from "waymark";
 import {
-  CHECKPOINT_STATUSES,
   type CheckpointDraft,
-  type CheckpointFailure,
   damageIn,
   isCorrupt,
+  parseSummary,
   type StoredCheckpoint,
   summaryOf,
 } from "waymark/adapter";
@@ -33,36 +32,43 @@ export function recordJson(record: StoredCheckpoint): object {
  */
 export function recordFrom(value: unknown): StoredCheckpoint {
   if (!isObject(value)) throw new Error("its record is not an object");
-  const part = new Parts(value);
-  const payload = new Parts(part.object("payload"));
-  const record: StoredCheckpoint = {
-    taskId: part.text("taskId", 512),
-    id: part.text("id", 1024),
-    sequence: part.count("sequence", 1),
-    createdAt: part.text("createdAt", 100),
-    ...optional("stage", part.optionalText("stage")),
-    ...optional("label", part.optionalText("label")),
-    ...optional("parentId", part.optionalText("parentId")),
-    ...optional("metadata", part.optionalObject("metadata")),
-    status: part.status("status"),
-    ...optional("error", part.failure("error")),
-    stateVersion: part.count("stateVersion", 1),
-    sizeBytes: part.count("sizeBytes", 0),
-    payload: { encoding: payload.text("encoding", 1024), sha256: payload.text("sha256", 64), body: bodyFrom(payload) },
-    seal: part.text("seal", 64),
-  };
-  const damage = damageIn(record) ?? damageInBody(record);
+  const { payload } = value;
+  if (!isObject(payload)) throw new Error("its payload is no object");
+  const { encoding, sha256 } = payload;
+  const summary = parseSummary({ ...value, encoding, sha256 });
+  if (typeof summary === "string") throw new Error(summary);
+  const record = { ...summary, payload: { ...summary.payload, body: bodyFrom(payload) } };
+  const damage = textDamageIn(record) ?? damageIn(record) ?? damageInBody(record);
   if (damage !== undefined) throw new Error(damage);
   return record;
 }
 
-function bodyFrom(payload: Parts): string | Uint8Array {
-  const text = payload.optionalText("body");
-  if (text !== undefined) return text;
-  const base64 = payload.optionalText("base64");
-  if (base64 === undefined) throw wrong("body");
+function bodyFrom({ body, base64 }: JsonObject): string | Uint8Array {
+  if (typeof body === "string") return body;
+  if (typeof base64 !== "string") throw new Error("its body is no text");
   return new Uint8Array(Buffer.from(base64, "base64"));
 }
+
+/** Checks that a storage can hold its texts: none is too long, and all are Unicode. */
+function textDamageIn(record: StoredCheckpoint): string | undefined {
+  for (const [field, most] of TEXTS) {
+    const text = record[field];
+    if (text === undefined) continue;
+    if (!text.isWellFormed()) return `its ${field} is no Unicode text`;
+    if (text.length > most || (text === "" && most < Number.POSITIVE_INFINITY))
+      return `its ${field} is empty or too long`;
+  }
+  return undefined;
+}
+
+const TEXTS = [
+  ["taskId", 512],
+  ["id", 1024],
+  ["createdAt", 100],
+  ["stage", Number.POSITIVE_INFINITY],
+  ["label", Number.POSITIVE_INFINITY],
+  ["parentId", Number.POSITIVE_INFINITY],
+] as const;
 
 /** Checks what the seal doesn't cover: that a body is one that Waymark writes. */
 function damageInBody({ sizeBytes, payload: { body } }: StoredCheckpoint): string | undefined {
@@ -72,75 +78,6 @@ function damageInBody({ sizeBytes, payload: { body } }: StoredCheckpoint): strin
   return typeof body === "string" && JSON.stringify(JSON.parse(body)) !== body
     ? "its state is not JSON as Waymark writes it"
     : undefined;
-}
-
-/** The parts of an object from a file. Each getter checks the type of its part. */
-class Parts {
-  readonly #from: Readonly<Record<string, unknown>>;
-
-  constructor(from: Readonly<Record<string, unknown>>) {
-    this.#from = from;
-  }
-
-  text(key: string, maxLength: number): string {
-    const text = this.optionalText(key);
-    if (text === undefined || text === "" || text.length > maxLength) throw wrong(key);
-    return text;
-  }
-
-  optionalText(key: string): string | undefined {
-    const value = this.#from[key];
-    if (value === undefined) return undefined;
-    if (typeof value !== "string" || !value.isWellFormed()) throw wrong(key);
-    return value;
-  }
-
-  count(key: string, min: number): number {
-    const value = this.#from[key];
-    if (typeof value !== "number" || !Number.isSafeInteger(value) || value < min) throw wrong(key);
-    return value;
-  }
-
-  status(key: string): CheckpointStatus {
-    const status = CHECKPOINT_STATUSES.find((known) => known === this.#from[key]);
-    if (status === undefined) throw wrong(key);
-    return status;
-  }
-
-  object(key: string): JsonObject {
-    const value = this.#from[key];
-    if (!isObject(value)) throw wrong(key);
-    return value;
-  }
-
-  optionalObject(key: string): JsonObject | undefined {
-    return this.#from[key] === undefined ? undefined : this.object(key);
-  }
-
-  failure(key: string): CheckpointFailure | undefined {
-    const error = this.optionalObject(key);
-    if (error === undefined) return undefined;
-    const parts = new Parts(error);
-    const message = parts.optionalText("message");
-    if (message === undefined) throw wrong(key);
-    return {
-      message,
-      ...optional("name", parts.optionalText("name")),
-      ...optional("code", parts.optionalText("code")),
-      ...optional("stack", parts.optionalText("stack")),
-    };
-  }
-}
-
-/** The key with its value; without a value, nothing. */
-function optional<Key extends string, Value>(key: Key, value: Value | undefined): { [K in Key]?: Value } {
-  const entry: { [K in Key]?: Value } = {};
-  if (value !== undefined) entry[key] = value;
-  return entry;
-}
-
-function wrong(key: string): Error {
-  return new Error(`its ${key} is missing or malformed`);
 }
 
 /** An object that JSON.parse made. */
