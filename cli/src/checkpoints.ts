@@ -1,5 +1,5 @@
 import { CheckpointCorruptError, type CheckpointSummary, type CorruptRecord, type TaskSummary } from "waymark";
-import { damageIn, isCorrupt, type TaskQuery } from "waymark/adapter";
+import { damageIn, isCorrupt } from "waymark/adapter";
 import { checkpointsTask } from "waymark/langgraph/records";
 import type { Session } from "./cli.js";
 import { DamagedCheckpointError } from "./damage.js";
@@ -8,7 +8,6 @@ import { firstOf } from "./first-of.js";
 import { findTasks, nameOf } from "./langgraph/find-tasks.js";
 import { readState } from "./langgraph/thread-state.js";
 import { LeaseReader, runningText } from "./leases.js";
-import { nearestWords } from "./nearest-words.js";
 import { printable } from "./printable.js";
 import { readableSummaries } from "./read-stored.js";
 import type { QuerySession } from "./store.js";
@@ -47,26 +46,10 @@ async function taskNamed({ manager }: QuerySession, word: string): Promise<strin
 }
 
 /** Up to four of them. */
-function tasksBeginningWith(session: QuerySession, prefix: string): Promise<readonly TaskSummary[]> {
-  return firstTasks(session, { prefix, order: "taskId", limit: 4 });
-}
-
-/** The names of recent tasks that are nearest to a word that names none: at most three. */
-async function namesNear(session: QuerySession, word: string): Promise<readonly string[]> {
-  const recent = await firstTasks(session, { order: "recent", limit: SEARCHED_TASKS });
-  return nearestWords(word, recent.map(nameOf)).slice(0, 3);
-}
-
-/** A wrong name shouldn't take longer than a right one, of however many tasks. */
-const SEARCHED_TASKS = 1000;
-
-async function firstTasks(
-  { storage }: QuerySession,
-  query: Omit<TaskQuery, "after" | "limit"> & { readonly limit: number },
-): Promise<readonly TaskSummary[]> {
+function tasksBeginningWith({ storage }: QuerySession, prefix: string): Promise<readonly TaskSummary[]> {
   // Other tasks' damage doesn't matter here.
   const damage = { add: async () => undefined };
-  return firstOf(findTasks({ storage, damage }, query), query.limit);
+  return firstOf(findTasks({ storage, damage }, { prefix, order: "taskId", limit: 4 }), 4);
 }
 
 async function noSuchTask(session: QuerySession, word: string, alike: readonly TaskSummary[]): Promise<CommandError> {
@@ -79,13 +62,7 @@ async function noSuchTask(session: QuerySession, word: string, alike: readonly T
   }
   const what = `Task ${JSON.stringify(word)} has no checkpoint in ${session.name}.`;
   const names = [...alike.slice(0, 3).map(nameOf), ...(alike.length > 3 ? ["…"] : [])];
-  const near = names.length > 0 ? [] : await namesNear(session, word);
-  const hint =
-    names.length > 0
-      ? `These begin so: ${names.join(", ")}.`
-      : near.length > 0
-        ? `Did you mean ${near.join(" or ")}?`
-        : '"waymark tasks" lists the tasks.';
+  const hint = names.length > 0 ? `These begin so: ${names.join(", ")}.` : '"waymark tasks" lists the tasks.';
   return new CommandError(ExitCode.notFound, `${what} ${hint}`);
 }
 

@@ -1,20 +1,7 @@
-import { CheckpointError, type StorageAdapter } from "waymark";
 import type { RepairStep, StorageFinding } from "waymark/adapter";
-import { isCorrupt } from "waymark/adapter";
 import type { Session } from "./cli.js";
 import { printTable } from "./table.js";
 import { timeText } from "./words.js";
-
-/** How many checkpoints there are, for a progress bar. If they can't be counted, the command runs without one. */
-export async function countAll(storage: StorageAdapter): Promise<number> {
-  let count = 0;
-  try {
-    for await (const task of storage.tasks({ order: "taskId" })) count += isCorrupt(task) ? 0 : task.count;
-  } catch (error) {
-    if (!(error instanceof CheckpointError)) throw error;
-  }
-  return count;
-}
 
 /** One line per finding. */
 export function printFindings({ output }: Session, findings: readonly StorageFinding[]): Promise<void> {

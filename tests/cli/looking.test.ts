@@ -52,10 +52,8 @@ it("a task may be named by the beginning of its id, if no other one begins so, a
     stderr: expect.stringContaining("These begin so: build-42, build-43."),
   });
   expect((await run("show", "bild-42")).stderr).toMatch(
-    /Task "bild-42" has no checkpoint in .*\. Did you mean build-42\?\n$/,
+    /Task "bild-42" has no checkpoint in .*\. "waymark tasks" lists the tasks\.\n$/,
   );
-  expect((await run("list", "build-4_")).stderr).toMatch(/\. Did you mean build-43 or build-42\?\n$/);
-  expect((await run("rewind", "dnoe", "@1")).stderr).toMatch(/\. Did you mean done\?\n$/);
   expect((await run("show", "nobody")).stderr).toContain('"waymark tasks" lists the tasks.');
   expect((await run("export", "build-42", "done-")).stdout).toContain('"taskId":"done-1"');
   // The task that was meant may be gone already.

@@ -1,9 +1,10 @@
 import type { CommandFile } from "../cli.js";
 import { ExitCode } from "../exit-code.js";
-import { countAll, printFindings } from "../findings.js";
+import { printFindings } from "../findings.js";
 import { jsonText, printable } from "../printable.js";
 import { showProgress } from "../progress.js";
 import { verifyStorage } from "../queries/verify.js";
+import { countRecords } from "../records/whole-records.js";
 import { bytesText, counted } from "../words.js";
 
 export const verify: CommandFile = {
@@ -21,7 +22,7 @@ export const verify: CommandFile = {
       .action((options) =>
         cli.withStore(async (session) => {
           const { output, name } = session;
-          const progress = await showProgress("verifying", () => countAll(session.storage));
+          const progress = await showProgress("verifying", () => countRecords(session.storage));
           const result = await verifyStorage(session, {
             quick: options.quick === true,
             onProgress: ({ checkpoints }) => progress.reach(checkpoints),

@@ -3,7 +3,7 @@ import { CheckpointRepository, type OneshotCheckpoint } from "waymark/oneshot";
 import type { Cli } from "../cli.js";
 import { CommandError, ExitCode, exitCodeOf } from "../exit-code.js";
 import { jsonText, printable } from "../printable.js";
-import { resumeLine } from "../resume-line.js";
+import { resumeLine } from "../shell-command.js";
 import { statusCell } from "../status-cell.js";
 import { BlockPrinter, printTable } from "../table.js";
 import { agoText, timeText } from "../words.js";
