@@ -1,14 +1,16 @@
 import { CheckpointCorruptError, type CheckpointSummary, type CorruptRecord, type TaskSummary } from "waymark";
-import { findDamage, isCorrupt, type TaskQuery } from "waymark/adapter";
+import { findDamage, isCorrupt } from "waymark/adapter";
 import { checkpointsTask } from "waymark/langgraph/records";
 import type { Session } from "./cli.js";
 import { DamagedCheckpointError } from "./damage.js";
 import { CommandError, ExitCode } from "./exit-code.js";
+import { firstOf } from "./first-of.js";
 import { findTasks, nameOf } from "./langgraph/find-tasks.js";
 import { readState } from "./langgraph/thread-state.js";
 import { LeaseReader, runningText } from "./leases.js";
-import { nearestWords } from "./nearest-words.js";
 import { printable } from "./printable.js";
+import { readableSummaries } from "./read-stored.js";
+import type { QuerySession } from "./store.js";
 
 /**
  * The id of the task that a word on the command line names: the id, or its beginning if no other task begins so. A thread
@@ -16,7 +18,7 @@ import { printable } from "./printable.js";
  *
  * @throws {CommandError} There is no such task.
  */
-export async function requireTask(session: Session, word: string): Promise<string> {
+export async function requireTask(session: QuerySession, word: string): Promise<string> {
   const taskId = await taskNamed(session, word);
   if (taskId !== undefined) return taskId;
   const alike = await tasksBeginningWith(session, word);
@@ -31,46 +33,26 @@ export async function requireTask(session: Session, word: string): Promise<strin
  *
  * @throws {CommandError} There is no such task.
  */
-export async function requireTaskToChange(session: Session, word: string): Promise<string> {
+export async function requireTaskToChange(session: QuerySession, word: string): Promise<string> {
   const taskId = await taskNamed(session, word);
   if (taskId !== undefined) return taskId;
   throw await noSuchTask(session, word, await tasksBeginningWith(session, word));
 }
 
-async function taskNamed({ manager }: Session, word: string): Promise<string | undefined> {
+async function taskNamed({ manager }: QuerySession, word: string): Promise<string | undefined> {
   if (await manager.has(word)) return word;
   const thread = checkpointsTask({ threadId: word, namespace: "" });
   return (await manager.has(thread)) ? thread : undefined;
 }
 
 /** Up to four of them. */
-function tasksBeginningWith(session: Session, prefix: string): Promise<readonly TaskSummary[]> {
-  return firstTasks(session, { prefix, order: "taskId", limit: 4 });
-}
-
-/** The names of recent tasks that are nearest to a word that names none: at most three. */
-async function namesNear(session: Session, word: string): Promise<readonly string[]> {
-  const recent = await firstTasks(session, { order: "recent", limit: SEARCHED_TASKS });
-  return nearestWords(word, recent.map(nameOf)).slice(0, 3);
-}
-
-/** A wrong name shouldn't take longer than a right one, of however many tasks. */
-const SEARCHED_TASKS = 1000;
-
-async function firstTasks(
-  { storage }: Session,
-  query: Omit<TaskQuery, "after" | "limit"> & { readonly limit: number },
-): Promise<readonly TaskSummary[]> {
-  const found: TaskSummary[] = [];
+function tasksBeginningWith({ storage }: QuerySession, prefix: string): Promise<readonly TaskSummary[]> {
   // Other tasks' damage doesn't matter here.
   const damage = { add: async () => undefined };
-  for await (const task of findTasks({ storage, damage }, query)) {
-    if (found.push(task) >= query.limit) break;
-  }
-  return found;
+  return firstOf(findTasks({ storage, damage }, { prefix, order: "taskId", limit: 4 }), 4);
 }
 
-async function noSuchTask(session: Session, word: string, alike: readonly TaskSummary[]): Promise<CommandError> {
+async function noSuchTask(session: QuerySession, word: string, alike: readonly TaskSummary[]): Promise<CommandError> {
   const starting = await new LeaseReader(session).startingNamed(word);
   if (starting !== undefined) {
     return new CommandError(
@@ -80,18 +62,16 @@ async function noSuchTask(session: Session, word: string, alike: readonly TaskSu
   }
   const what = `Task ${JSON.stringify(word)} has no checkpoint in ${session.name}.`;
   const names = [...alike.slice(0, 3).map(nameOf), ...(alike.length > 3 ? ["…"] : [])];
-  const near = names.length > 0 ? [] : await namesNear(session, word);
-  const hint =
-    names.length > 0
-      ? `These begin so: ${names.join(", ")}.`
-      : near.length > 0
-        ? `Did you mean ${near.join(" or ")}?`
-        : '"waymark tasks" lists the tasks.';
+  const hint = names.length > 0 ? `These begin so: ${names.join(", ")}.` : '"waymark tasks" lists the tasks.';
   return new CommandError(ExitCode.notFound, `${what} ${hint}`);
 }
 
 /** Says that a command had nothing to do. Silence, or "0 of 0", would look like success. */
-export async function sayNothingTo(verb: string, { errors, name }: Session, prefix: string | undefined): Promise<void> {
+export async function sayNothingTo(
+  verb: string,
+  { errors, name }: Pick<Session, "errors" | "name">,
+  prefix: string | undefined,
+): Promise<void> {
   const which = prefix === undefined ? "" : `, of tasks that begin with ${JSON.stringify(prefix)}`;
   await errors.line(printable(`There is no checkpoint to ${verb} in ${name}${which}.`));
 }
@@ -103,7 +83,7 @@ export async function sayNothingTo(verb: string, { errors, name }: Session, pref
  * @throws {CommandError} There is no such checkpoint.
  * @throws {DamagedCheckpointError} It can't be read.
  */
-export async function findCheckpoint(session: Session, taskId: string, word: string): Promise<CheckpointSummary> {
+export async function findCheckpoint(session: QuerySession, taskId: string, word: string): Promise<CheckpointSummary> {
   const found = await storedAs(session, taskId, word, findByPrefix);
   if (!isCorrupt(found)) return found;
   throw new DamagedCheckpointError(`Checkpoint ${word} of task ${JSON.stringify(taskId)}`, found);
@@ -114,12 +94,16 @@ export async function findCheckpoint(session: Session, taskId: string, word: str
  *
  * @throws {CommandError} There is no such checkpoint.
  */
-export function findStored(session: Session, taskId: string, word: string): Promise<CheckpointSummary | CorruptRecord> {
+export function findStored(
+  session: QuerySession,
+  taskId: string,
+  word: string,
+): Promise<CheckpointSummary | CorruptRecord> {
   return storedAs(session, taskId, word, async () => undefined);
 }
 
 async function storedAs(
-  session: Session,
+  session: QuerySession,
   taskId: string,
   word: string,
   findOther: typeof findByPrefix,
@@ -143,7 +127,7 @@ async function storedAs(
  * @throws {CommandError} There is no such checkpoint.
  * @throws {DamagedCheckpointError} It can't be read.
  */
-export async function findWhole(session: Session, taskId: string, word: string): Promise<CheckpointSummary> {
+export async function findWhole(session: QuerySession, taskId: string, word: string): Promise<CheckpointSummary> {
   const { id, sequence } = await findCheckpoint(session, taskId, word);
   const what = `Checkpoint @${sequence} of task ${JSON.stringify(taskId)}`;
   const stored = await session.storage.get(taskId, id);
@@ -158,21 +142,16 @@ export async function findWhole(session: Session, taskId: string, word: string):
 /**
  * The newest checkpoint of a task whose state can be read, and its state.
  *
- * @param read - Reads its state: {@link readState}, as a rule.
  * @throws {CheckpointCorruptError} No state can be read.
  */
 export async function readLatest<State>(
-  session: Session,
+  session: QuerySession,
   taskId: string,
-  read: (session: Session, checkpoint: CheckpointSummary) => Promise<State>,
+  read: (checkpoint: CheckpointSummary) => Promise<State>,
 ): Promise<{ readonly checkpoint: CheckpointSummary; readonly state: State }> {
-  for await (const checkpoint of session.storage.list({ taskId, order: "newest" })) {
-    if (isCorrupt(checkpoint)) {
-      await session.damage.add(checkpoint);
-      continue;
-    }
+  for await (const checkpoint of readableSummaries(session, { taskId, order: "newest" })) {
     try {
-      return { checkpoint, state: await read(session, checkpoint) };
+      return { checkpoint, state: await read(checkpoint) };
     } catch (error) {
       // Any other error would also fail the next one.
       if (!(error instanceof DamagedCheckpointError)) throw error;
@@ -189,7 +168,7 @@ export function titleOf({ sequence, id, label, stage }: CheckpointSummary): stri
 }
 
 /** The only checkpoint whose id begins so. @throws {CommandError} There are several. */
-async function findByPrefix({ storage }: Session, taskId: string, prefix: string) {
+async function findByPrefix({ storage }: QuerySession, taskId: string, prefix: string) {
   if (prefix === "") return undefined;
   const found: CheckpointSummary[] = [];
   for await (const one of storage.list({ taskId, order: "newest" })) {
@@ -205,8 +184,8 @@ async function findByPrefix({ storage }: Session, taskId: string, prefix: string
   return found[0];
 }
 
-async function findByPosition(session: Session, taskId: string, word: string) {
-  if (word === "@latest") return (await readLatest(session, taskId, readState)).checkpoint;
+async function findByPosition(session: QuerySession, taskId: string, word: string) {
+  if (word === "@latest") return (await readLatest(session, taskId, (found) => readState(session, found))).checkpoint;
   const sequence = Number(word.slice(1));
   const query = { taskId, order: "oldest", afterSequence: sequence - 1, beforeSequence: sequence + 1 } as const;
   let unnumbered: CorruptRecord | undefined;

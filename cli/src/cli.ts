@@ -8,7 +8,7 @@ import { withKeyAdvice } from "./key-advice.js";
 import { Output, type OutputStream } from "./output.js";
 import { printable } from "./printable.js";
 import { shellCommand } from "./shell-command.js";
-import { openStore, type Store, type StorePurpose } from "./store.js";
+import { openStore, type QuerySession, type StorePurpose } from "./store.js";
 
 /** Where a command reads and writes: the process has all three. */
 export interface Streams {
@@ -40,11 +40,10 @@ export interface CommandFile {
 }
 
 /** The storage and the streams that a command works with while it runs. */
-export interface Session extends Store {
+export interface Session extends QuerySession {
   readonly stdin: Streams["stdin"];
   readonly output: Output;
   readonly errors: Output;
-  readonly damage: Damage;
   /** A command on the same storage, to copy. */
   readonly commandText: (command: string, args: readonly string[], options?: readonly string[]) => string;
 }

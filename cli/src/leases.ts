@@ -1,10 +1,10 @@
 import { CheckpointError, type Lease, LeaseHeldError } from "waymark";
-import { type HeldLease, type HeldTask, type LapsedLease, processOf } from "waymark/adapter";
+import { type HeldLease, type LapsedLease, processOf } from "waymark/adapter";
 import { checkpointsTask } from "waymark/langgraph/records";
-import type { Session } from "./cli.js";
 import { CommandError, ExitCode } from "./exit-code.js";
-import { type FoundTask, wholeThread } from "./langgraph/find-tasks.js";
-import { printable } from "./printable.js";
+import { firstOf } from "./first-of.js";
+import type { FoundTask } from "./langgraph/find-tasks.js";
+import type { QuerySession } from "./store.js";
 import { agoText, timeText } from "./words.js";
 
 /** A task, and who runs it; or, of a running one, who ran it last without a word at the end. */
@@ -15,8 +15,6 @@ export interface RunTask extends FoundTask {
 
 /** A task that somebody runs, and that has no checkpoint yet. */
 export interface StartingTask extends Pick<FoundTask, "taskId"> {
-  /** The status that the command shows. */
-  readonly name: string;
   readonly count: 0;
   readonly lease: HeldLease;
 }
@@ -25,14 +23,14 @@ export interface StartingTask extends Pick<FoundTask, "taskId"> {
 const PAGE = 64;
 
 /**
- * Reads the leases of a storage. If a lease can't be read (it is damaged, or the role has no right to), the error
- * output says so once, and the task counts as nobody's.
+ * Reads the leases of a storage. If a lease can't be read (it is damaged, or the role has no right to), a warning says so
+ * once, and the task counts as nobody's.
  */
 export class LeaseReader {
-  readonly #session: Session;
+  readonly #session: QuerySession;
   readonly #said = new Set<string>();
 
-  constructor(session: Session) {
+  constructor(session: QuerySession) {
     this.#session = session;
   }
 
@@ -75,12 +73,12 @@ export class LeaseReader {
     limit: number,
   ): Promise<readonly StartingTask[]> {
     if (limit === 0) return [];
-    const held = (await this.#read(async (leases) => collect(leases.held()))) ?? [];
+    const held = (await this.#read(async (leases) => firstOf(leases.held()))) ?? [];
     const starting: StartingTask[] = [];
     for (const { taskId, ...lease } of held) {
       if (known.has(taskId) || !taskId.startsWith(prefix ?? "")) continue;
       if (await this.#session.manager.has(taskId)) continue;
-      starting.push({ taskId, name: wholeThread(taskId)?.id ?? taskId, count: 0, lease });
+      starting.push({ taskId, count: 0, lease });
     }
     return starting.sort((a, b) => (a.taskId < b.taskId ? -1 : 1)).slice(0, limit);
   }
@@ -89,7 +87,7 @@ export class LeaseReader {
   async startingNamed(word: string): Promise<StartingTask | undefined> {
     for (const taskId of [word, checkpointsTask({ threadId: word, namespace: "" })]) {
       const lease = await this.current(taskId);
-      if (lease && !(await this.#session.manager.has(taskId))) return { taskId, name: word, count: 0, lease };
+      if (lease && !(await this.#session.manager.has(taskId))) return { taskId, count: 0, lease };
     }
     return undefined;
   }
@@ -102,9 +100,9 @@ export class LeaseReader {
   }
 
   async #read<Result>(
-    read: (leases: NonNullable<Session["storage"]["leases"]>) => Promise<Result>,
+    read: (leases: NonNullable<QuerySession["storage"]["leases"]>) => Promise<Result>,
   ): Promise<Result | undefined> {
-    const { storage, errors } = this.#session;
+    const { storage, damage } = this.#session;
     try {
       return storage.leases && (await read(storage.leases));
     } catch (error) {
@@ -112,7 +110,7 @@ export class LeaseReader {
       const { message } = error;
       if (this.#said.has(message)) return undefined;
       this.#said.add(message);
-      await errors.line(printable(`Who runs it can't be said: ${message}`));
+      await damage.warn(`who runs it can't be said: ${message}`);
       return undefined;
     }
   }
@@ -126,7 +124,7 @@ export class LeaseReader {
  * @throws {CommandError} Somebody runs the task; nothing was changed.
  */
 export async function underLease<Result>(
-  { manager, storage }: Session,
+  { manager, storage }: QuerySession,
   taskId: string,
   isForced: boolean,
   change: (options: { readonly lease?: Lease }) => Promise<Result>,
@@ -165,10 +163,4 @@ export function lapsedText({ holder, hasDied, endedMs }: LapsedLease, nowMs: num
   return hasDied
     ? `died on ${holderText(holder)}; last seen ${ago}`
     : `the lease of ${holderText(holder)} expired ${ago}`;
-}
-
-async function collect(leases: AsyncIterable<HeldTask>): Promise<HeldTask[]> {
-  const collected: HeldTask[] = [];
-  for await (const lease of leases) collected.push(lease);
-  return collected;
 }

@@ -2,7 +2,7 @@ import type { Cli } from "./cli.js";
 import { JsonEvents } from "./event-lines.js";
 import { CommandError, ExitCode } from "./exit-code.js";
 import { printable } from "./printable.js";
-import { resumeLine } from "./resume-line.js";
+import { resumeLine } from "./shell-command.js";
 
 /** A run of a feature or of a PRP. It saves its progress, and `--resume` continues it. */
 export interface PausableRun<Result> {

@@ -1,20 +1,17 @@
 import type { Checkpoint, CheckpointSummary, CorruptRecord } from "waymark";
 import { type CheckpointQuery, isCorrupt } from "waymark/adapter";
-import type { Session } from "./cli.js";
 import { DamagedCheckpointError } from "./damage.js";
-import { managerOf } from "./store.js";
+import { managerOf, type QuerySession } from "./store.js";
 
 /** The summaries that the query finds, without the damaged ones, which it reports. */
-export async function readableSummaries(
-  { storage, damage }: Pick<Session, "storage" | "damage">,
+export async function* readableSummaries(
+  { storage, damage }: Pick<QuerySession, "storage" | "damage">,
   query: CheckpointQuery,
-): Promise<CheckpointSummary[]> {
-  const found: CheckpointSummary[] = [];
+): AsyncGenerator<CheckpointSummary, void, void> {
   for await (const checkpoint of storage.list(query)) {
     if (isCorrupt(checkpoint)) await damage.add(checkpoint);
-    else found.push(checkpoint);
+    else yield checkpoint;
   }
-  return found;
 }
 
 /**
@@ -29,7 +26,7 @@ export async function readStored(...args: Parameters<typeof readCheckpoint>): Pr
 
 /** The same, with the record of its run. */
 export async function readCheckpoint(
-  { storage, config, damage }: Pick<Session, "storage" | "config" | "damage">,
+  { storage, config, damage }: Pick<QuerySession, "storage" | "config" | "damage">,
   {
     taskId,
     id,

@@ -18,8 +18,20 @@ export function shellCommand(
   return ["waymark", command, ...options, ...named, ...end, ...args].map(quoted).join(" ");
 }
 
+/**
+ * The command line that continues what another one began.
+ *
+ * @param args - The words of the other one, without `waymark`.
+ */
+export function resumeLine(args: readonly string[]): string {
+  const words = args.filter((word) => word !== "--resume" && word !== "--restart");
+  const end = words.indexOf("--");
+  words.splice(end === -1 ? words.length : end, 0, "--resume");
+  return ["waymark", ...words].map(quoted).join(" ");
+}
+
 function quoted(word: string): string {
-  if (/^[\w.,:+/@-]+$/.test(word)) return word;
+  if (/^[\w.,:+/@%=-]+$/.test(word)) return word;
   if (printable(word) === word) return `'${word.replaceAll("'", "'\\''")}'`;
   // bash and zsh read the escapes of unsafe characters: \n, \u001b.
   return `$'${printable(word.replace(/[\\']/g, "\\$&"))}'`;

@@ -1,26 +1,25 @@
 import type { CheckpointManager, CheckpointSummary } from "waymark";
 import { type CheckpointQuery, isCorrupt, makePayload, type StoredCheckpoint, sealDraft } from "waymark/adapter";
-import type { Session } from "./cli.js";
 import { DamagedCheckpointError } from "./damage.js";
 import { readState } from "./langgraph/thread-state.js";
 import { wholeIn } from "./langgraph/whole-checkpoints.js";
 import { ReadOnlyStorage } from "./other-systems/read-only-storage.js";
-import { managerOf } from "./store.js";
+import { managerOf, type QuerySession } from "./store.js";
 
 /**
  * A manager that sees a task's states as the command shows them: without a schema and migrations, and those of a thread
  * with the values of all channels. Nothing can be changed through it.
  */
-export async function shownStates(session: Session, taskId: string): Promise<CheckpointManager> {
+export async function shownStates(session: QuerySession, taskId: string): Promise<CheckpointManager> {
   const storage = new ShownStates(session, await wholeIn(session, taskId));
   return managerOf(storage, {}, session.damage);
 }
 
 class ShownStates extends ReadOnlyStorage {
-  readonly #session: Session;
+  readonly #session: QuerySession;
   readonly #isShown: (checkpoint: CheckpointSummary) => boolean;
 
-  constructor(session: Session, isShown: (checkpoint: CheckpointSummary) => boolean) {
+  constructor(session: QuerySession, isShown: (checkpoint: CheckpointSummary) => boolean) {
     super(session.storage, "This is how states are shown.");
     this.#session = session;
     this.#isShown = isShown;

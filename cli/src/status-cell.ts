@@ -1,11 +1,13 @@
 import type { CheckpointStatus } from "waymark";
 import { shownStatus } from "./langgraph/thread-state.js";
-import type { RunTask } from "./leases.js";
 import type { Output } from "./output.js";
+import type { ListedTask } from "./queries/tasks.js";
 import type { Cell } from "./table.js";
 
 /** The status of a task or a thread; `died` if its runner is known to have died. */
-export function taskStatusCell({ newest, thread, lapsed }: RunTask, colors: Output["colors"]): Cell {
+export function taskStatusCell(task: ListedTask, colors: Output["colors"]): Cell {
+  if (!("newest" in task)) return statusCell("running", colors);
+  const { newest, thread, lapsed } = task;
   const status = shownStatus(newest, thread ? thread.interrupts : []);
   return statusCell(status, colors, status === "running" && lapsed?.hasDied ? "died" : "alive");
 }

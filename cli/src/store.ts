@@ -24,6 +24,11 @@ export interface Store {
   readonly config: () => Promise<ProjectConfig>;
 }
 
+/** The storage that a query reads, and where it reports records that can't be read. */
+export interface QuerySession extends Store {
+  readonly damage: Damage;
+}
+
 /** Only `write` creates a storage that doesn't exist yet. */
 export type StorePurpose = "read" | "write";
 

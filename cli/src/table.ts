@@ -1,8 +1,10 @@
+import { type ItemPrinter, printItems } from "./items.js";
 import type { Output } from "./output.js";
 import { printable } from "./printable.js";
 
-export interface Column {
+export interface Column<Row> {
   readonly head: string;
+  readonly cell: (row: Row) => Cell | string;
   /** Numbers are aligned right. */
   readonly align?: "right";
   /** Shrinks if the terminal is too narrow. */
@@ -29,9 +31,9 @@ const WIDEST = 1000;
  * one. A row is one line, and no cell has more than 1,000 columns. On a terminal flexible columns shrink. If that isn't
  * enough or the terminal is narrow, a row becomes a block: a line for each of its cells, whole, for the terminal to wrap.
  */
-export class TablePrinter {
+export class TablePrinter<Row> implements ItemPrinter<Row> {
   readonly #output: Output;
-  readonly #columns: readonly Column[];
+  readonly #columns: readonly Column<Row>[];
   readonly #most: number;
   readonly #widths: number[];
   /** The widths of the cells alone, without the heads. */
@@ -42,7 +44,7 @@ export class TablePrinter {
   #isOfBlocks = false;
 
   /** @param most - How many rows a terminal gets, and a line that counts the others. Elsewhere the table is whole. */
-  constructor(output: Output, columns: readonly Column[], most = Number.POSITIVE_INFINITY) {
+  constructor(output: Output, columns: readonly Column<Row>[], most = Number.POSITIVE_INFINITY) {
     this.#output = output;
     this.#columns = columns;
     this.#most = output.isTerminal ? most : Number.POSITIVE_INFINITY;
@@ -50,10 +52,10 @@ export class TablePrinter {
     this.#cellWidths = columns.map(() => 1);
   }
 
-  async add(...cells: readonly (Cell | string)[]): Promise<void> {
+  async add(row: Row): Promise<void> {
     this.#added += 1;
     if (this.#added > this.#most) return;
-    this.#page.push(cells.map(asPrintable));
+    this.#page.push(this.#columns.map(({ cell }) => asPrintable(cell(row))));
     if (this.#page.length === PAGE_ROWS) await this.#printPage();
   }
 
@@ -111,7 +113,7 @@ export class TablePrinter {
     const { columns } = this.#output;
     let excess = widths.reduce((sum, width) => sum + width + GAP, -GAP) - columns;
     if (columns < NARROW) return excess > 0 ? undefined : widths;
-    const shrink = (isMeant: (column: Column) => boolean, narrowest: (at: number) => number) => {
+    const shrink = (isMeant: (column: Column<Row>) => boolean, narrowest: (at: number) => number) => {
       const canShrink = (at: number) => {
         const column = this.#columns[at];
         return column !== undefined && isMeant(column) && (widths[at] ?? 0) > narrowest(at);
@@ -134,6 +136,15 @@ export class TablePrinter {
     );
     return excess > 0 ? undefined : widths;
   }
+}
+
+/** Prints rows as a table. */
+export async function printTable<Row>(
+  output: Output,
+  rows: Iterable<Row> | AsyncIterable<Row>,
+  columns: readonly Column<Row>[],
+): Promise<void> {
+  await printItems(output, rows, new TablePrinter(output, columns));
 }
 
 /** One thing: a line for each of its parts, whole. A terminal wraps it. */

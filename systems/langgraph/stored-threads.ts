@@ -17,7 +17,6 @@ export {
   type StoredJson,
   type StoredValue,
   type StoredWrite,
-  summaryOfWrites,
   textOf,
   WRITES_STAGE,
   type WritesRecord,

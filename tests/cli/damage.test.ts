@@ -217,8 +217,8 @@ it("a damaged lease hides no task, only its runner", async () => {
   writeFileSync(join(place.cwd, "store", "a", ".lease.json"), "{");
   const tasks = await place.run("tasks");
   expect(tasks.stdout).toMatch(/^a +1 [\s\S]*^b +1 /m);
-  expect(tasks.stderr).toMatch(/^Who runs it can't be said: .*lease/);
+  expect(tasks.stderr).toMatch(/^warning: who runs it can't be said: .*lease/);
   const shown = await place.run("show", "a");
   expect(shown.stdout).toMatch(/^checkpoint /m);
-  expect(shown.stderr).toMatch(/^Who runs it can't be said: /);
+  expect(shown.stderr).toMatch(/^warning: who runs it can't be said: /);
 });

@@ -387,9 +387,8 @@ it("completion offers threads by their ids", async () => {
   const { run, manager } = await placeWithThread();
   expect((await run("__complete", "--", "show", "")).stdout).toBe("build-42\nsupport-42\nzebra\n");
   expect((await run("__complete", "--", "show", "su")).stdout).toBe("support-42\n");
-  expect((await run("__complete", "--", "langgraph", "")).stdout).toBe("prune\nimport\nhelp\n");
-  expect((await run("__complete", "--", "langgraph", "import", "--from", "")).stdout).toBe("sqlite:\npostgres://\n");
-  // No more than anybody would read.
+  expect((await run("__complete", "--", "langgraph", "")).stdout).toBe("prune\nhelp\n");
+  // No more than anybody reads.
   await Promise.all(Array.from({ length: 100 }, (_, number) => manager.save(`many-${number}`, number)));
   expect((await run("__complete", "--", "show", "")).stdout.trimEnd().split("\n")).toHaveLength(100);
 });

@@ -6,7 +6,7 @@ import { MemoryAdapter } from "waymark/adapters/memory";
 import { Damage } from "../../cli/src/damage.js";
 import { Output } from "../../cli/src/output.js";
 import { PlanTable } from "../../cli/src/prune/plan-table.js";
-import { PolicyPlans } from "../../cli/src/prune/plans.js";
+import { PolicyPlans } from "../../cli/src/queries/retention.js";
 
 /** Two tasks of four checkpoints, and the shown plans, which keep two of each. */
 async function shownPlans() {

@@ -2,6 +2,7 @@ import type { Checkpoint, CheckpointSummary } from "waymark";
 import { findCheckpoint, requireTask, titleOf } from "../checkpoints.js";
 import type { CommandFile, Session } from "../cli.js";
 import { CommandError, ExitCode } from "../exit-code.js";
+import { firstOf } from "../first-of.js";
 import { wholeIn } from "../langgraph/whole-checkpoints.js";
 import { plainJson } from "../plain-json.js";
 import { jsonText } from "../printable.js";
@@ -119,7 +120,7 @@ async function between(session: Session, good: CheckpointSummary | undefined, ba
     afterSequence: good && good.sequence - 1,
     beforeSequence: sequence + 1,
   } as const;
-  const found = (await readableSummaries(session, query)).filter(await wholeIn(session, taskId));
+  const found = (await firstOf(readableSummaries(session, query))).filter(await wholeIn(session, taskId));
   const skipped = found.filter((one) => one.sequence !== good?.sequence && one.sequence !== sequence);
   const [first] = skipped;
   if (first === undefined) {

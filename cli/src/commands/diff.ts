@@ -1,14 +1,13 @@
 import type { CheckpointSummary, StateChange } from "waymark";
-import { isCorrupt, makePayload } from "waymark/adapter";
-import { findCheckpoint, requireTask, titleOf } from "../checkpoints.js";
+import { makePayload } from "waymark/adapter";
+import { titleOf } from "../checkpoints.js";
 import type { CommandFile, Session } from "../cli.js";
-import { CommandError, ExitCode } from "../exit-code.js";
-import { readState } from "../langgraph/thread-state.js";
-import { wholeIn } from "../langgraph/whole-checkpoints.js";
+import { ExitCode } from "../exit-code.js";
+import { jsonOption, jsonPrinter, ndjsonOption, printItems } from "../items.js";
 import type { Output } from "../output.js";
 import { kindOf, plainJson } from "../plain-json.js";
 import { jsonText, printable } from "../printable.js";
-import { shownStates } from "../shown-states.js";
+import { diffStates, type StateDiff } from "../queries/diff.js";
 import { formatPath } from "../state-path.js";
 
 export const diff: CommandFile = {
@@ -22,27 +21,24 @@ export const diff: CommandFile = {
       .argument("[a]", "default: the one before B")
       .argument("[b]", "default: @latest")
       .option("--exit-code", "exit with 6 if the states differ")
-      .option("--json", "for programs: the delta of jsondiffpatch, or null")
+      .addOption(jsonOption("change"))
+      .addOption(ndjsonOption("change"))
       .action((task, a, b, options) =>
         cli.withStore(async (session) => {
-          const taskId = await requireTask(session, task);
-          const to = await findCheckpoint(session, taskId, b ?? "@latest");
-          const from = a === undefined ? await before(session, to) : await findCheckpoint(session, taskId, a);
-          const differ = options.json ? await printDelta(session, from, to) : await printChanges(session, from, to);
-          if (options.exitCode && differ) cli.exitCode = ExitCode.conflict;
+          const diff = await diffStates(session, { task, from: a, to: b });
+          const json = jsonPrinter(session.output, options);
+          if (json)
+            await printItems(
+              session.output,
+              await Promise.all(diff.changes.map((change) => jsonOf(change, diff.to))),
+              json,
+            );
+          else await print(session, diff);
+          if (options.exitCode && diff.changes.length > 0) cli.exitCode = ExitCode.conflict;
         }),
       );
   },
 };
-
-/** @throws {CommandError} It is the oldest. */
-async function before(session: Session, { taskId, sequence }: CheckpointSummary): Promise<CheckpointSummary> {
-  const isWhole = await wholeIn(session, taskId);
-  for await (const found of session.storage.list({ taskId, order: "newest", beforeSequence: sequence })) {
-    if (!isCorrupt(found) && isWhole(found)) return found;
-  }
-  throw new CommandError(ExitCode.notFound, `Task ${JSON.stringify(taskId)} has no checkpoint before @${sequence}.`);
-}
 
 /** The most columns of a value on a terminal. */
 const VALUE_COLUMNS = 240;
@@ -51,10 +47,7 @@ const LONG_TEXT = 80;
 const CONTEXT_WORDS = 4;
 const CONTEXT_CHARACTERS = 24;
 
-/** @returns Whether the states differ. */
-async function printChanges(session: Session, from: CheckpointSummary, to: CheckpointSummary): Promise<boolean> {
-  const { output } = session;
-  const changes = await (await shownStates(session, to.taskId)).diff(to.taskId, from.id, to.id);
+async function print({ output }: Session, { from, to, changes }: StateDiff): Promise<void> {
   await output.line(output.colors.red(`--- ${titleOf(from)}`));
   await output.line(output.colors.green(`+++ ${titleOf(to)}`));
   for (const change of changes) {
@@ -62,22 +55,19 @@ async function printChanges(session: Session, from: CheckpointSummary, to: Check
     await output.line(lineOf(change, output));
   }
   if (changes.length === 0) await output.line("The states are equal.");
-  return changes.length > 0;
 }
 
-/** Compares the states as stored, with tags for values that JSON has no place for. @returns Whether they differ. */
-async function printDelta(session: Session, from: CheckpointSummary, to: CheckpointSummary): Promise<boolean> {
-  const { diff: deltaOf } = await import("jsondiffpatch");
-  const delta: unknown = deltaOf(await storedJson(session, from), await storedJson(session, to));
-  await session.output.line(jsonText(delta ?? null));
-  return delta !== undefined;
-}
-
-async function storedJson(session: Session, checkpoint: CheckpointSummary): Promise<unknown> {
-  const state = await readState(session, checkpoint);
-  const { payload } = await makePayload(state, { context: checkpoint, maxBytes: Number.MAX_SAFE_INTEGER });
-  // Without transforms it is text.
-  return JSON.parse(String(payload.body));
+/** A change with its values as they are stored: with tags for those that JSON has no place for. */
+async function jsonOf(change: StateChange, context: CheckpointSummary): Promise<object> {
+  const stored = async (value: unknown): Promise<unknown> => {
+    const made = await makePayload(value, { context, maxBytes: Number.MAX_SAFE_INTEGER });
+    return JSON.parse(String(made.payload.body));
+  };
+  return {
+    ...change,
+    ...("from" in change && { from: await stored(change.from) }),
+    ...("to" in change && { to: await stored(change.to) }),
+  };
 }
 
 function lineOf(change: StateChange, { colors, isTerminal }: Output): string {

@@ -1,13 +1,12 @@
 import { Option } from "@commander-js/extra-typings";
-import { isCorrupt } from "waymark/adapter";
-import { requireTask } from "../checkpoints.js";
 import type { CommandFile, Session } from "../cli.js";
-import { type ItemPrinter, itemPrinter, jsonOption, ndjsonOption } from "../json-array.js";
-import { type DescribedCheckpoint, describeCheckpoint, shownStatus } from "../langgraph/thread-state.js";
-import { wholeIn } from "../langgraph/whole-checkpoints.js";
-import { timelineOf } from "../run-steps.js";
+import { type ItemPrinter, jsonOption, jsonPrinter, ndjsonOption, printItems } from "../items.js";
+import { type DescribedCheckpoint, shownStatus } from "../langgraph/thread-state.js";
+import type { Output } from "../output.js";
+import { listCheckpoints } from "../queries/checkpoints.js";
+import { readTimeline, type TimedStep } from "../queries/timeline.js";
 import { statusCell } from "../status-cell.js";
-import { SCREEN_ROWS, TablePrinter } from "../table.js";
+import { type Column, printTable, SCREEN_ROWS, TablePrinter } from "../table.js";
 import { bytesText, countArgument, timeText } from "../words.js";
 import { statusesOf, statusOption } from "./tasks.js";
 
@@ -37,77 +36,64 @@ export const list: CommandFile = {
       .addOption(ndjsonOption("checkpoint"))
       .action((task, options) =>
         cli.withStore(async (session) => {
-          const taskId = await requireTask(session, task);
-          const json = itemPrinter(session.output, options);
-          if (options.timeline) return printTimeline(session, taskId, json);
-          const isWhole = await wholeIn(session, taskId);
-          const printer = json ? jsonOf(json) : tableOf(session, options.limit);
-          for await (const checkpoint of session.storage.list({
-            taskId,
-            order: options.oldest ? "oldest" : "newest",
-            stage: options.stage,
-            status: statusesOf(options),
-            limit: options.limit,
-          })) {
-            if (session.output.isClosed) break;
-            if (isCorrupt(checkpoint)) await session.damage.add(checkpoint);
-            else if (isWhole(checkpoint)) await printer.add(await describeCheckpoint(session, checkpoint));
-          }
-          await printer.end();
+          const { output } = session;
+          const json = jsonPrinter(output, options);
+          if (options.timeline) return printTimeline(session, await readTimeline(session, { task }), json);
+          const { oldest, stage, limit } = options;
+          const order = oldest ? "oldest" : "newest";
+          const found = listCheckpoints(session, { task, order, stage, status: statusesOf(options), limit });
+          const printer: ItemPrinter<DescribedCheckpoint> = json
+            ? { add: ({ checkpoint }) => json.add(checkpoint), end: () => json.end() }
+            : new TablePrinter(output, columnsOf(output.colors), limit ?? SCREEN_ROWS);
+          await printItems(output, found, printer);
         }),
       );
   },
 };
 
-async function printTimeline(session: Session, taskId: string, json: ItemPrinter | undefined): Promise<void> {
-  const steps = await timelineOf(session, taskId);
-  if (json) {
-    for (const { bar: _bar, ...step } of steps) await json.add(step);
-    return json.end();
-  }
-  if (steps.length === 0) return session.errors.line(`No run has recorded a step of this task.`);
-  const columns = [
-    { head: "STARTED" },
-    { head: "PASS", align: "right" },
-    { head: "TIME" },
-    { head: "STEP", flexible: true },
-  ] as const;
-  const table = new TablePrinter(session.output, columns, Number.POSITIVE_INFINITY);
-  for (const { startedAt, pass, bar, step } of steps) await table.add(timeText(startedAt), String(pass), bar, step);
-  return table.end();
+function columnsOf(colors: Output["colors"]): readonly Column<DescribedCheckpoint>[] {
+  const statusOf = ({ checkpoint, interrupts }: DescribedCheckpoint) => shownStatus(checkpoint, interrupts);
+  return [
+    { head: "SEQ", align: "right", cell: ({ checkpoint }) => String(checkpoint.sequence) },
+    { head: "SAVED", cell: ({ checkpoint }) => timeText(checkpoint.createdAt) },
+    { head: "STATUS", cell: (described) => statusCell(statusOf(described), colors) },
+    { head: "STAGE", flexible: true, cell: ({ checkpoint }) => checkpoint.stage ?? "" },
+    { head: "LABEL", flexible: true, cell: ({ checkpoint }) => checkpoint.label ?? "" },
+    { head: "SIZE", align: "right", cell: ({ checkpoint }) => bytesText(checkpoint.sizeBytes) },
+    { head: "ID", flexible: true, cell: ({ checkpoint }) => checkpoint.id },
+  ];
 }
 
-function jsonOf(json: ItemPrinter) {
-  return {
-    add: ({ checkpoint }: DescribedCheckpoint) => json.add(checkpoint),
-    end: () => json.end(),
-  };
+async function printTimeline(
+  { output, errors }: Session,
+  steps: readonly TimedStep[],
+  json: ItemPrinter<unknown> | undefined,
+): Promise<void> {
+  if (json) return void (await printItems(output, steps, json));
+  if (steps.length === 0) return errors.line("No run has recorded a step of this task.");
+  const from = Math.min(...steps.map(startOf));
+  const length = Math.max(...steps.map(endOf)) - from || 1;
+  return printTable(output, steps, [
+    { head: "STARTED", cell: ({ startedAt }) => timeText(startedAt) },
+    { head: "PASS", align: "right", cell: ({ pass }) => String(pass) },
+    { head: "TIME", cell: (step) => barOf((startOf(step) - from) / length, (endOf(step) - from) / length) },
+    { head: "STEP", flexible: true, cell: ({ step }) => step },
+  ]);
 }
 
-function tableOf({ output }: Session, limit = SCREEN_ROWS) {
-  const columns = [
-    { head: "SEQ", align: "right" },
-    { head: "SAVED" },
-    { head: "STATUS" },
-    { head: "STAGE", flexible: true },
-    { head: "LABEL", flexible: true },
-    { head: "SIZE", align: "right" },
-    { head: "ID", flexible: true },
-  ] as const;
-  const table = new TablePrinter(output, columns, limit);
-  return {
-    add: ({ checkpoint, interrupts }: DescribedCheckpoint) => {
-      const { sequence, createdAt, stage, label, sizeBytes, id } = checkpoint;
-      return table.add(
-        String(sequence),
-        timeText(createdAt),
-        statusCell(shownStatus(checkpoint, interrupts), output.colors),
-        stage ?? "",
-        label ?? "",
-        bytesText(sizeBytes),
-        id,
-      );
-    },
-    end: () => table.end(),
-  };
+function startOf({ startedAt }: TimedStep): number {
+  return Date.parse(startedAt);
+}
+
+function endOf(step: TimedStep): number {
+  return startOf(step) + (step.durationMs ?? 0);
+}
+
+const BAR_WIDTH = 30;
+
+/** A part of the time of all steps. */
+function barOf(from: number, to: number): string {
+  const start = Math.min(Math.floor(from * BAR_WIDTH), BAR_WIDTH - 1);
+  const length = Math.max(1, Math.round(to * BAR_WIDTH) - start);
+  return `${"·".repeat(start)}${"━".repeat(length)}${"·".repeat(BAR_WIDTH - start - length)}`;
 }

@@ -10,7 +10,7 @@ import { namingFlags } from "../flags.js";
 import { runPausably } from "../pausable-run.js";
 import { jsonText, printable } from "../printable.js";
 import { statusCell } from "../status-cell.js";
-import { TablePrinter } from "../table.js";
+import { printTable } from "../table.js";
 import { agoText, countArgument, counted, durationArgument } from "../words.js";
 
 export const prp: CommandFile = {
@@ -150,19 +150,13 @@ function registerStatus(command: PrpCommand, cli: Cli): void {
         return;
       }
       const nowMs = Date.now();
-      const table = new TablePrinter(cli.output, [
-        { head: "TASK", flexible: true },
-        { head: "STATUS" },
-        { head: "WHERE", flexible: true },
-        { head: "WHEN" },
-        { head: "WHY", flexible: true },
+      await printTable(cli.output, tasks, [
+        { head: "TASK", flexible: true, cell: ({ taskId }) => taskId },
+        { head: "STATUS", cell: ({ status, runner }) => statusCell(status, cli.output.colors, runner) },
+        { head: "WHERE", flexible: true, cell: ({ label }) => label },
+        { head: "WHEN", cell: ({ savedAt }) => agoText(savedAt.toISOString(), nowMs) },
+        { head: "WHY", flexible: true, cell: whyOf },
       ]);
-      for (const task of tasks) {
-        const { taskId, label, savedAt } = task;
-        const status = statusCell(task.status, cli.output.colors, task.runner);
-        await table.add(taskId, status, label, agoText(savedAt.toISOString(), nowMs), whyOf(task));
-      }
-      await table.end();
       if (tasks.length === 0 && damaged.length === 0) {
         await cli.errors.line(printable(`No PRP has been run in ${resolve(options.session)}.`));
         cli.exitCode = ExitCode.notFound;

@@ -1,15 +1,13 @@
-import type { CheckpointSummary } from "waymark";
-import { type HeldLease, summaryOf } from "waymark/adapter";
-import { threadOf } from "waymark/langgraph/records";
-import { findCheckpoint, readLatest, requireTask } from "../checkpoints.js";
+import type { HeldLease } from "waymark/adapter";
 import type { CommandFile, Session } from "../cli.js";
-import { isKeyMissing } from "../key-advice.js";
+import { nameOf } from "../langgraph/find-tasks.js";
 import { questionsText } from "../langgraph/standing.js";
-import { describeCheckpoint, readState, shownStatus } from "../langgraph/thread-state.js";
-import { holderText, LeaseReader, lapsedText, type StartingTask } from "../leases.js";
+import { shownStatus } from "../langgraph/thread-state.js";
+import { holderText, lapsedText, type StartingTask } from "../leases.js";
 import { type PlainJson, plainJson } from "../plain-json.js";
 import { jsonText } from "../printable.js";
-import { readRun, runText, stepLine } from "../run-steps.js";
+import { type CheckpointDetails, readDetails, readShownState } from "../queries/checkpoint.js";
+import { runText, stepLine } from "../run-steps.js";
 import { parsePath, partAt } from "../state-path.js";
 import { statusCell } from "../status-cell.js";
 import { BlockPrinter } from "../table.js";
@@ -32,75 +30,46 @@ export const show: CommandFile = {
       .option("--json", "for programs: the checkpoint with its state, in one line")
       .action((task, id, options) =>
         cli.withStore(async (session) => {
-          const steps = options.path === undefined ? undefined : parsePath(options.path);
-          const leases = new LeaseReader(session);
-          if (steps === undefined && id === undefined && !options.state) {
-            const starting = await leases.startingNamed(task);
-            if (starting !== undefined) return printStarting(session, starting, options.json === true);
+          const { output } = session;
+          const query = { task, id };
+          if (options.state || options.path !== undefined) {
+            const steps = parsePath(options.path ?? "");
+            const { state } = await readShownState(session, query);
+            return output.line(jsonText(partAt(state, steps), options.json ? undefined : 2));
           }
-          const taskId = await requireTask(session, task);
-          const indent = options.json ? undefined : 2;
-          if (steps === undefined && !options.state && !options.json) {
-            const { checkpoint, state } = await readOne(session, taskId, id, outlineOf);
-            await print(session, leases, checkpoint, state);
-            return;
-          }
-          const { checkpoint, state } = await readOne(session, taskId, id, readPlain);
-          if (steps !== undefined) await session.output.line(jsonText(partAt(state, steps), indent));
-          else if (options.state) await session.output.line(jsonText(state, indent));
-          else {
-            const { checkpoint: shown } = await describeCheckpoint(session, checkpoint);
-            const run = await readRun(session, checkpoint);
-            await session.output.line(jsonText({ ...shown, state, ...(run && { run: plainJson(run) }) }));
-          }
+          const details = await readDetails(session, query);
+          return options.json ? output.line(jsonText(jsonOf(details))) : print(session, details);
         }),
       );
   },
 };
 
-async function readOne<State>(
-  session: Session,
-  taskId: string,
-  id: string | undefined,
-  read: (session: Session, checkpoint: CheckpointSummary) => Promise<State>,
-): Promise<{ readonly checkpoint: CheckpointSummary; readonly state: State }> {
-  if (id === undefined || id === "@latest") return readLatest(session, taskId, read);
-  const checkpoint = summaryOf(await findCheckpoint(session, taskId, id));
-  return { checkpoint, state: await read(session, checkpoint) };
+/** @throws {Error} The configuration doesn't open the state. */
+function jsonOf(details: CheckpointDetails | StartingTask): object {
+  if ("count" in details) return details;
+  const { checkpoint, state, keyMissing, run } = details;
+  if (keyMissing) throw keyMissing;
+  return { ...checkpoint, state, ...(run && { run: plainJson(run) }) };
 }
 
-async function readPlain(session: Session, checkpoint: CheckpointSummary): Promise<PlainJson> {
-  return plainJson(await readState(session, checkpoint));
-}
-
-/** A state's outline, in a few words; without the key, only its size. */
-async function outlineOf(session: Session, checkpoint: CheckpointSummary): Promise<string> {
-  const size = bytesText(checkpoint.sizeBytes);
-  try {
-    const parts = threadOf(checkpoint.taskId, checkpoint.metadata) === undefined ? undefined : outline;
-    return `${outline(await readPlain(session, checkpoint), parts)}, ${size}; --state prints it`;
-  } catch (error) {
-    if (!isKeyMissing(error)) throw error;
-    return `${size} that this configuration doesn't open; --state says why`;
-  }
-}
-
-async function print(session: Session, leases: LeaseReader, stored: CheckpointSummary, state: string): Promise<void> {
-  const { output } = session;
-  const { checkpoint, interrupts } = await describeCheckpoint(session, stored);
-  const { taskId, id, sequence, createdAt, stage, label, parentId, error, metadata } = checkpoint;
-  const thread = threadOf(taskId, stored.metadata);
+async function print({ output }: Session, details: CheckpointDetails | StartingTask): Promise<void> {
   const block = new BlockPrinter(output);
   const row = (name: string, text: string | undefined) => block.add(name, text ?? "");
+  if ("count" in details) {
+    row("task", nameOf(details));
+    row("checkpoint", "none yet");
+    row("run by", runByText(details.lease));
+    return block.end();
+  }
+  const { checkpoint, interrupts, thread, lease, lapsed, run } = details;
+  const { taskId, id, sequence, createdAt, stage, label, parentId, error, metadata } = checkpoint;
   row("task", thread === undefined ? taskId : undefined);
   row("thread", thread?.threadId);
   row("subgraph", thread?.namespace || undefined);
   row("checkpoint", `${id} (@${sequence})`);
   row("saved", `${timeText(createdAt)} UTC, ${agoText(createdAt, Date.now())}`);
   block.add("status", statusCell(shownStatus(checkpoint, interrupts), output.colors));
-  const lease = await leases.current(taskId);
   row("run by", lease && runByText(lease));
-  const lapsed = checkpoint.status === "running" && lease === undefined ? await leases.lapsed(taskId) : undefined;
   row("last run", lapsed && lapsedText(lapsed, Date.now()));
   row("asks", questionsText(interrupts));
   row("error", error && [error.name, error.code, error.message].filter((part) => part !== undefined).join(": "));
@@ -108,27 +77,23 @@ async function print(session: Session, leases: LeaseReader, stored: CheckpointSu
   row("label", label);
   row("goes on from", parentId);
   row("metadata", metadata && jsonText(metadata));
-  const run = await readRun(session, stored);
   row("run", run && runText(run));
   for (const [index, step] of (run?.steps ?? []).slice(-SHOWN_STEPS).entries()) {
-    block.add(index === 0 ? "steps" : "", run === undefined ? "" : stepLine(step, run));
+    row(index === 0 ? "steps" : "", run && stepLine(step, run));
   }
-  row("state", state);
+  row("state", stateText(details));
   await block.end();
-}
-
-async function printStarting(session: Session, { taskId, name, count, lease }: StartingTask, isJson: boolean) {
-  const { output } = session;
-  if (isJson) return output.line(jsonText({ taskId, count, lease }));
-  const block = new BlockPrinter(output);
-  block.add("task", name);
-  block.add("checkpoint", "none yet");
-  block.add("run by", runByText(lease));
-  return block.end();
 }
 
 function runByText({ holder, remainingMs }: HeldLease): string {
   return `${holderText(holder)}, for ${secondsText(remainingMs)} unless the lease is renewed`;
+}
+
+/** A state's outline, in a few words; without the key, only its size. */
+function stateText({ checkpoint, state, thread }: CheckpointDetails): string {
+  const size = bytesText(checkpoint.sizeBytes);
+  if (state === undefined) return `${size} that this configuration doesn't open; --state says why`;
+  return `${outline(state, thread === undefined ? undefined : outline)}, ${size}; --state prints it`;
 }
 
 /**

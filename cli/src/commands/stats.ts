@@ -1,9 +1,8 @@
-import { isCorrupt } from "waymark/adapter";
 import { bytesOnDisk } from "../bytes-on-disk.js";
-import type { CommandFile, Session } from "../cli.js";
-import { itemPrinter, jsonOption, ndjsonOption } from "../json-array.js";
-import { findTasks, nameOf, tasksOf } from "../langgraph/find-tasks.js";
-import { TablePrinter } from "../table.js";
+import type { CommandFile } from "../cli.js";
+import { jsonOption, jsonPrinter, ndjsonOption, printItems } from "../items.js";
+import { countTasks, type StageStats, type TaskStats } from "../queries/stats.js";
+import { printTable } from "../table.js";
 import { bytesText, counted } from "../words.js";
 
 export const stats: CommandFile = {
@@ -22,68 +21,34 @@ export const stats: CommandFile = {
       .action((options) =>
         cli.withStore(async (session) => {
           const { output } = session;
-          const json = itemPrinter(output, options);
-          const table = new TablePrinter(output, [
-            { head: "TASK", flexible: true },
-            { head: "STAGE", flexible: true },
-            { head: "CHECKPOINTS", align: "right" },
-            { head: "STATES", align: "right" },
-          ]);
+          const tasks = countTasks(session, options);
+          const json = jsonPrinter(output, options);
+          if (json) return void (await printItems(output, tasks, json));
           const total = { tasks: 0, checkpoints: 0, bytes: 0 };
-          for await (const task of findTasks(session, { order: "taskId", prefix: options.prefix })) {
-            if (output.isClosed) break;
-            const taskId = nameOf(task);
-            const stages = await stagesOf(session, task.taskId);
-            const checkpoints = sum(stages.map((stage) => stage.checkpoints));
-            const bytes = sum(stages.map((stage) => stage.bytes));
-            total.tasks += 1;
-            total.checkpoints += checkpoints;
-            total.bytes += bytes;
-            if (json) await json.add({ taskId, checkpoints, bytes, stages });
-            else
-              for (const stage of stages)
-                await table.add(taskId, stage.stage ?? "-", String(stage.checkpoints), bytesText(stage.bytes));
-          }
-          if (json) await json.end();
-          else {
-            await table.end();
-            const { bold } = output.colors;
-            const all = `${counted(total.tasks, "task")}, ${counted(total.checkpoints, "checkpoint")}, ${bytesText(total.bytes)} of states`;
-            const bytes = await bytesOnDisk(session);
-            await output.line(
-              bold(bytes === undefined ? all : `${all}; the storage takes ${bytesText(bytes)} on the disk`),
-            );
-          }
+          await printTable(output, rowsOf(tasks, total), [
+            { head: "TASK", flexible: true, cell: ({ taskId }) => taskId },
+            { head: "STAGE", flexible: true, cell: ({ stage = "-" }) => stage },
+            { head: "CHECKPOINTS", align: "right", cell: ({ checkpoints }) => String(checkpoints) },
+            { head: "STATES", align: "right", cell: ({ bytes }) => bytesText(bytes) },
+          ]);
+          const all = `${counted(total.tasks, "task")}, ${counted(total.checkpoints, "checkpoint")}, ${bytesText(total.bytes)} of states`;
+          const bytes = await bytesOnDisk(session);
+          const onDisk = bytes === undefined ? "" : `; the storage takes ${bytesText(bytes)} on the disk`;
+          await output.line(output.colors.bold(`${all}${onDisk}`));
         }),
       );
   },
 };
 
-interface StageStats {
-  /** `undefined` for checkpoints without a stage. */
-  readonly stage?: string;
-  readonly checkpoints: number;
-  readonly bytes: number;
-}
-
-/** The stages, in the order in which the task reached them. A thread's writes count too. */
-async function stagesOf(session: Session, taskId: string): Promise<StageStats[]> {
-  const stages = new Map<string | undefined, { checkpoints: number; bytes: number }>();
-  for await (const id of tasksOf(session, taskId)) {
-    for await (const checkpoint of session.storage.list({ taskId: id, order: "oldest" })) {
-      if (isCorrupt(checkpoint)) {
-        await session.damage.add(checkpoint);
-        continue;
-      }
-      const counts = stages.get(checkpoint.stage) ?? { checkpoints: 0, bytes: 0 };
-      counts.checkpoints += 1;
-      counts.bytes += checkpoint.sizeBytes;
-      stages.set(checkpoint.stage, counts);
-    }
+/** A row for each stage of each task. Adds the tasks to `total`. */
+async function* rowsOf(
+  tasks: AsyncIterable<TaskStats>,
+  total: { tasks: number; checkpoints: number; bytes: number },
+): AsyncGenerator<StageStats & Pick<TaskStats, "taskId">, void, void> {
+  for await (const { taskId, checkpoints, bytes, stages } of tasks) {
+    total.tasks += 1;
+    total.checkpoints += checkpoints;
+    total.bytes += bytes;
+    for (const stage of stages) yield { taskId, ...stage };
   }
-  return [...stages].map(([stage, counts]) => ({ ...(stage === undefined ? undefined : { stage }), ...counts }));
-}
-
-function sum(numbers: readonly number[]): number {
-  return numbers.reduce((total, number) => total + number, 0);
 }

@@ -1,13 +1,16 @@
 import { Option } from "@commander-js/extra-typings";
 import type { CheckpointStatus } from "waymark";
-import type { CommandFile, Session } from "../cli.js";
-import { type ItemPrinter, itemPrinter, jsonOption, ndjsonOption } from "../json-array.js";
-import { describedTasks, type FoundTask, nameOf } from "../langgraph/find-tasks.js";
+import type { CommandFile } from "../cli.js";
+import { jsonOption, jsonPrinter, ndjsonOption, printItems } from "../items.js";
+import { nameOf } from "../langgraph/find-tasks.js";
 import { questionsText } from "../langgraph/standing.js";
-import { LeaseReader, type RunTask, runningText, type StartingTask } from "../leases.js";
+import { runningText } from "../leases.js";
+import type { Output } from "../output.js";
 import { printable } from "../printable.js";
-import { statusCell, taskStatusCell } from "../status-cell.js";
-import { SCREEN_ROWS, TablePrinter } from "../table.js";
+import { INCOMPLETE } from "../queries/incomplete.js";
+import { type ListedTask, listTasks } from "../queries/tasks.js";
+import { taskStatusCell } from "../status-cell.js";
+import { type Column, SCREEN_ROWS, TablePrinter } from "../table.js";
 import { agoText, countArgument } from "../words.js";
 
 export const tasks: CommandFile = {
@@ -30,40 +33,18 @@ export const tasks: CommandFile = {
       .addOption(ndjsonOption("task"))
       .action((options) =>
         cli.withStore(async (session) => {
-          const json = itemPrinter(session.output, options);
-          const printer = json ? jsonOf(json) : tableOf(session, options.limit);
-          const leases = new LeaseReader(session);
-          const { prefix, limit, stage } = options;
-          const status = statusesOf(options);
-          let printed = 0;
-          const leased = new Set<string>();
-          const found = describedTasks(session, {
-            order: options.recent ? "recent" : "taskId",
-            prefix,
-            status,
-            limit: stage === undefined ? limit : undefined,
-          });
-          for await (const task of leases.of(ofStage(found, stage), limit)) {
-            if (session.output.isClosed) break;
-            if (task.lease) leased.add(task.taskId);
-            await printer.add(task);
-            printed += 1;
-          }
-          const isAll = stage !== undefined || status?.includes("running") === false || session.output.isClosed;
-          const left = isAll ? 0 : (limit ?? Number.POSITIVE_INFINITY) - printed;
-          for (const task of await leases.starting(prefix, leased, left)) {
-            await printer.addStarting(task);
-            printed += 1;
-          }
-          await printer.end();
-          if (printed === 0 && !json) await session.errors.line(printable(`No such task in ${session.name}.`));
+          const { output, errors, name } = session;
+          const { recent, prefix, stage, limit } = options;
+          const order = recent ? "recent" : "taskId";
+          const found = listTasks(session, { order, prefix, stage, status: statusesOf(options), limit });
+          const json = jsonPrinter(output, options);
+          const table = new TablePrinter(output, columnsOf(output.colors), limit ?? SCREEN_ROWS);
+          const count = await printItems(output, found, json ?? table);
+          if (count === 0 && !json) await errors.line(printable(`No such task in ${name}.`));
         }),
       );
   },
 };
-
-/** The statuses of a task or checkpoint that is not completed. */
-export const INCOMPLETE: readonly CheckpointStatus[] = ["running", "paused", "failed"];
 
 /** @param description - Without the status at its end: `only those that are`. */
 export function statusOption(description: string) {
@@ -81,53 +62,20 @@ export function statusesOf(asked: {
   return asked.incomplete ? INCOMPLETE : undefined;
 }
 
-async function* ofStage(
-  tasks: AsyncIterable<FoundTask>,
-  stage: string | undefined,
-): AsyncGenerator<FoundTask, void, void> {
-  for await (const task of tasks) if (stage === undefined || task.newest.stage === stage) yield task;
-}
-
-interface TaskPrinter {
-  add(task: RunTask): Promise<void>;
-  addStarting(task: StartingTask): Promise<void>;
-  end(): Promise<void>;
-}
-
-function jsonOf(json: ItemPrinter): TaskPrinter {
-  return {
-    add: (task) => json.add(task),
-    addStarting: ({ taskId, count, lease }) => json.add({ taskId, count, lease }),
-    end: () => json.end(),
-  };
-}
-
-function tableOf({ output }: Session, limit = SCREEN_ROWS): TaskPrinter {
-  const columns = [
-    { head: "TASK", flexible: true },
-    { head: "CHECKPOINTS", align: "right" },
-    { head: "STATUS" },
-    { head: "NEWEST", flexible: true },
-    { head: "SAVED" },
-  ] as const;
-  const table = new TablePrinter(output, columns, limit);
+function columnsOf(colors: Output["colors"]): readonly Column<ListedTask>[] {
   const nowMs = Date.now();
-  return {
-    add: (task) =>
-      table.add(
-        nameOf(task),
-        String(task.count),
-        taskStatusCell(task, output.colors),
-        newestText(task),
-        agoText(task.newest.createdAt, nowMs),
-      ),
-    addStarting: ({ name, lease }) =>
-      table.add(name, "0", statusCell("running", output.colors), `${runningText(lease)}, no checkpoint yet`, ""),
-    end: () => table.end(),
-  };
+  return [
+    { head: "TASK", flexible: true, cell: nameOf },
+    { head: "CHECKPOINTS", align: "right", cell: ({ count }) => String(count) },
+    { head: "STATUS", cell: (task) => taskStatusCell(task, colors) },
+    { head: "NEWEST", flexible: true, cell: newestText },
+    { head: "SAVED", cell: (task) => ("newest" in task ? agoText(task.newest.createdAt, nowMs) : "") },
+  ];
 }
 
-function newestText({ newest, thread, lease }: RunTask): string {
+function newestText(task: ListedTask): string {
+  if (!("newest" in task)) return `${runningText(task.lease)}, no checkpoint yet`;
+  const { newest, thread, lease } = task;
   const runner = lease === undefined ? "" : ` (${runningText(lease)})`;
   const at = `${newest.label ?? newest.stage ?? ""}${runner}`.trimStart();
   if (thread === undefined) return at;

@@ -1,10 +1,10 @@
-import { CheckpointError, type VerifyResult } from "waymark";
-import type { CommandFile, Session } from "../cli.js";
+import type { CommandFile } from "../cli.js";
 import { ExitCode } from "../exit-code.js";
-import { countAll, printFindings } from "../findings.js";
-import { lostValues } from "../langgraph/whole-checkpoints.js";
+import { printFindings } from "../findings.js";
 import { jsonText, printable } from "../printable.js";
 import { showProgress } from "../progress.js";
+import { verifyStorage } from "../queries/verify.js";
+import { countRecords } from "../records/whole-records.js";
 import { bytesText, counted } from "../words.js";
 
 export const verify: CommandFile = {
@@ -22,7 +22,11 @@ export const verify: CommandFile = {
       .action((options) =>
         cli.withStore(async (session) => {
           const { output, name } = session;
-          const result = await run(session, options.quick === true);
+          const progress = await showProgress("verifying", () => countRecords(session.storage));
+          const result = await verifyStorage(session, {
+            quick: options.quick === true,
+            onProgress: ({ checkpoints }) => progress.reach(checkpoints),
+          }).finally(() => progress.stop());
           const { findings, tasks, checkpoints, bytes } = result;
           if (options.json) await output.line(jsonText(result));
           else {
@@ -38,21 +42,3 @@ export const verify: CommandFile = {
       );
   },
 };
-
-async function run(session: Session, quick: boolean): Promise<VerifyResult> {
-  const { manager, storage } = session;
-  const progress = await showProgress("verifying", () => countAll(storage));
-  try {
-    const result = await manager.verify({ quick, onProgress: ({ checkpoints }) => progress.reach(checkpoints) });
-    const findings = [...result.findings];
-    try {
-      for await (const finding of lostValues(session)) findings.push(finding);
-    } catch (error) {
-      // A storage that can't be listed is among the findings.
-      if (findings.length === 0 || !(error instanceof CheckpointError)) throw error;
-    }
-    return { ...result, findings };
-  } finally {
-    progress.stop();
-  }
-}

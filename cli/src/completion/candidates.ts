@@ -4,8 +4,6 @@ import { findTasks, nameOf } from "../langgraph/find-tasks.js";
 import { chooseStorage } from "../store.js";
 
 const MOST_TASKS = 100;
-/** The URLs that `langgraph import` reads. */
-const SAVERS = ["sqlite:", "postgres://"];
 const STORAGES = ["files:", "tasks:", "sqlite:", "postgres://"];
 /** Text that needs no quoting in any shell and has no control characters. */
 const PLAIN = /^[\w.@:/+-]+$/;
@@ -82,7 +80,6 @@ function optionsOf(command: CommandUnknownOpts): string[] {
 }
 
 function valuesOf({ long, argChoices }: Option): readonly string[] {
-  if (long === "--from") return SAVERS;
   return argChoices ?? (long === "--storage" || long === "--to" ? STORAGES : []);
 }
 

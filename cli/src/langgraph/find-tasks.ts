@@ -1,10 +1,11 @@
 import type { StorageAdapter, TaskSummary } from "waymark";
 import { compareTasks, isCorrupt, type TaskQuery } from "waymark/adapter";
 import { THREADS_PREFIX, type Thread, threadOf, threadPrefix, threadPrefixOf } from "waymark/langgraph/records";
-import type { Session } from "../cli.js";
 import type { DamageSink } from "../damage.js";
 import { CommandError, ExitCode } from "../exit-code.js";
+import { firstOf } from "../first-of.js";
 import { taskIds } from "../records/whole-records.js";
+import type { QuerySession } from "../store.js";
 import { describeCheckpoint } from "./thread-state.js";
 
 /** A task; or a thread of LangGraph, as the task of the graph itself, with the checkpoints of its subgraphs counted. */
@@ -32,8 +33,8 @@ interface Place {
 }
 
 /** The name by which the command shows and takes it. */
-export function nameOf({ taskId, thread }: FoundTask): string {
-  return thread?.id ?? taskId;
+export function nameOf({ taskId, thread }: Pick<FoundTask, "taskId" | "thread">): string {
+  return thread?.id ?? wholeThread(taskId)?.id ?? taskId;
 }
 
 /** The thread, if the task is that of its graph itself; and the beginning of the ids of all its tasks. */
@@ -86,7 +87,7 @@ export async function* findTasks(
 
 /** The same, with each thread's status, and what it asks. */
 export async function* describedTasks(
-  session: Session,
+  session: QuerySession,
   query: Omit<TaskQuery, "after">,
 ): AsyncGenerator<FoundTask, void, void> {
   for await (const task of findTasks(session, query)) {
@@ -151,10 +152,4 @@ function asThread(found: readonly FoundNamespace[]): readonly FoundTask[] {
   const namespaces = found.map(({ thread: { namespace }, task: { taskId, count } }) => ({ namespace, taskId, count }));
   const count = namespaces.reduce((sum, its) => sum + its.count, 0);
   return [{ ...first.task, count, thread: { id: first.thread.threadId, namespaces } }];
-}
-
-async function firstOf<Item>(items: AsyncIterable<Item>, limit = Number.POSITIVE_INFINITY): Promise<Item[]> {
-  const first: Item[] = [];
-  for await (const item of items) if (first.push(item) >= limit) break;
-  return first;
 }

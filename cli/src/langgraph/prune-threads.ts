@@ -14,7 +14,8 @@ import type { Session } from "../cli.js";
 import { confirm } from "../confirm.js";
 import { DamagedCheckpointError } from "../damage.js";
 import { CommandError, ExitCode } from "../exit-code.js";
-import { JsonArrayPrinter } from "../json-array.js";
+import { type ItemPrinter, JsonArrayPrinter } from "../items.js";
+import type { Output } from "../output.js";
 import { jsonText, printable } from "../printable.js";
 import { showProgress } from "../progress.js";
 import { PlanFile, unreadablePlan } from "../prune/plan-file.js";
@@ -23,6 +24,7 @@ import { freedLines } from "../prune/prune-storage.js";
 import { readStored } from "../read-stored.js";
 import { readCheckedLines } from "../records/checked-lines.js";
 import { statusCell } from "../status-cell.js";
+import type { Column } from "../table.js";
 import { agoText, bytesText, counted } from "../words.js";
 
 /** The options of `waymark langgraph prune`. */
@@ -174,7 +176,9 @@ async function show(session: Session, plan: ThreadPlan, flags: PruneThreadsFlags
   const file = planOut === undefined ? undefined : await PlanFile.create(planOut, force, FORMAT);
   // For programs it is either the plan or, without an option that shows it alone, the result.
   const isShown = !json || dryRun || file !== undefined;
-  const view = json ? new JsonArrayPrinter(output, '{"threads":[', "]}") : new ThreadTable(session, allRows);
+  const view: ItemPrinter<ThreadRow> = json
+    ? new JsonArrayPrinter(output, '{"threads":[', "]}")
+    : new ShortTable(output, columnsOf(output.colors), allRows);
   try {
     for await (const thread of plan()) {
       if (output.isClosed && dryRun && file === undefined) break;
@@ -192,38 +196,19 @@ async function show(session: Session, plan: ThreadPlan, flags: PruneThreadsFlags
   return total;
 }
 
-/** A row for each thread. */
-class ThreadTable {
-  readonly #session: Session;
-  readonly #table: ShortTable;
-  readonly #nowMs = Date.now();
+/** A thread as it is shown. */
+type ThreadRow = Pick<PlannedThread, "id" | "status" | "stage" | "writtenAt" | "checkpoints" | "bytes">;
 
-  constructor(session: Session, allRows: boolean) {
-    this.#session = session;
-    const columns = [
-      { head: "PLAN" },
-      { head: "THREAD", flexible: true },
-      { head: "CHECKPOINTS", align: "right" },
-      { head: "STATUS" },
-      { head: "WRITTEN" },
-      { head: "SIZE", align: "right" },
-    ] as const;
-    this.#table = new ShortTable(session.output, columns, allRows);
-  }
-
-  async add(
-    thread: Pick<PlannedThread, "id" | "status" | "stage" | "writtenAt" | "checkpoints" | "bytes">,
-  ): Promise<void> {
-    const { colors } = this.#session.output;
-    const { id, status, writtenAt, checkpoints, bytes } = thread;
-    const written = agoText(writtenAt, this.#nowMs);
-    const remove = { text: "remove", color: colors.red };
-    await this.#table.add(remove, id, String(checkpoints), statusCell(status, colors), written, bytesText(bytes));
-  }
-
-  async end(): Promise<void> {
-    await this.#table.end();
-  }
+function columnsOf(colors: Output["colors"]): readonly Column<ThreadRow>[] {
+  const nowMs = Date.now();
+  return [
+    { head: "PLAN", cell: () => ({ text: "remove", color: colors.red }) },
+    { head: "THREAD", flexible: true, cell: ({ id }) => id },
+    { head: "CHECKPOINTS", align: "right", cell: ({ checkpoints }) => String(checkpoints) },
+    { head: "STATUS", cell: ({ status }) => statusCell(status, colors) },
+    { head: "WRITTEN", cell: ({ writtenAt }) => agoText(writtenAt, nowMs) },
+    { head: "SIZE", align: "right", cell: ({ bytes }) => bytesText(bytes) },
+  ];
 }
 
 /** Removes what was shown, and nothing that has changed since. */

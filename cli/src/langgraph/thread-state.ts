@@ -13,13 +13,13 @@ import {
   WRITES_STAGE,
   writesTask,
 } from "waymark/langgraph/records";
-import type { Session } from "../cli.js";
 import { DamagedCheckpointError } from "../damage.js";
 import { isKeyMissing } from "../key-advice.js";
 import { readableSummaries, readStored } from "../read-stored.js";
+import type { QuerySession } from "../store.js";
 import { standingOf } from "./standing.js";
 
-type Reading = Pick<Session, "storage" | "config" | "damage">;
+type Reading = Pick<QuerySession, "storage" | "config" | "damage">;
 
 /** A thread's checkpoint as LangGraph gives it, with values as they are stored: messages are LangChain's JSON. */
 interface ThreadState {
@@ -129,7 +129,7 @@ async function valuesIn(
 async function readWrites(session: Reading, thread: Thread, id: string): Promise<MarkedWritesRecord[]> {
   const records: MarkedWritesRecord[] = [];
   const query = { taskId: writesTask(thread, id), order: "oldest", stage: WRITES_STAGE } as const;
-  for (const summary of await readableSummaries(session, query)) {
+  for await (const summary of readableSummaries(session, query)) {
     try {
       // A record that the saver has stored; its seal has been checked.
       records.push((await readStored(session, summary)) as MarkedWritesRecord);

@@ -1,10 +1,10 @@
 import type { CheckpointSummary } from "waymark";
 import { isCorrupt, type StorageFinding } from "waymark/adapter";
 import { isWhole, type KnownSummaries, metadataOf, THREADS_PREFIX, threadOf } from "waymark/langgraph/records";
-import type { Session } from "../cli.js";
+import type { QuerySession } from "../store.js";
 import { lostValueFinding } from "./thread-state.js";
 
-type Place = Pick<Session, "storage">;
+type Place = Pick<QuerySession, "storage">;
 
 /**
  * Tells which of a task's checkpoints have all their values. In a thread, pruning may leave others too, since kept

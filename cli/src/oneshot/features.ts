@@ -3,9 +3,9 @@ import { CheckpointRepository, type OneshotCheckpoint } from "waymark/oneshot";
 import type { Cli } from "../cli.js";
 import { CommandError, ExitCode, exitCodeOf } from "../exit-code.js";
 import { jsonText, printable } from "../printable.js";
-import { resumeLine } from "../resume-line.js";
+import { resumeLine } from "../shell-command.js";
 import { statusCell } from "../status-cell.js";
-import { BlockPrinter, TablePrinter } from "../table.js";
+import { BlockPrinter, printTable } from "../table.js";
 import { agoText, timeText } from "../words.js";
 
 /** A feature under way: success removes its checkpoint. */
@@ -45,7 +45,14 @@ export async function printFeatures(cli: Cli, { json, dir }: Shown): Promise<voi
     }
   }
   if (json) return cli.output.line(jsonText({ checkpoints, damaged, foreign }));
-  await printTable(cli, checkpoints);
+  const { output } = cli;
+  await printTable(output, checkpoints, [
+    { head: "FEATURE", flexible: true, cell: ({ featureId }) => featureId },
+    { head: "STATUS", cell: ({ status, runner }) => statusCell(status, output.colors, runner) },
+    { head: "COMPLETED", align: "right", cell: ({ completedWs }) => String(completedWs.length) },
+    { head: "AT", flexible: true, cell: ({ currentWs }) => currentWs },
+    { head: "SAVED", cell: ({ lastUpdate }) => agoText(lastUpdate.toISOString(), Date.now()) },
+  ]);
   for (const reason of [...damaged.map(({ reason }) => reason), ...foreign]) await cli.warn(reason);
   if (checkpoints.length + damaged.length > 0) return;
   await cli.errors.line(printable(`No feature has a checkpoint in ${repository.checkpointDir}.`));
@@ -96,21 +103,6 @@ async function resumeLineOf(
     if (error instanceof CheckpointStaleError) return resumeLine([...words, "--force"]);
     throw error;
   }
-}
-
-async function printTable({ output }: Cli, features: readonly Feature[]): Promise<void> {
-  const table = new TablePrinter(output, [
-    { head: "FEATURE", flexible: true },
-    { head: "STATUS" },
-    { head: "COMPLETED", align: "right" },
-    { head: "AT", flexible: true },
-    { head: "SAVED" },
-  ]);
-  for (const { featureId, status, completedWs, currentWs, lastUpdate, runner } of features) {
-    const saved = agoText(lastUpdate.toISOString(), Date.now());
-    await table.add(featureId, statusCell(status, output.colors, runner), String(completedWs.length), currentWs, saved);
-  }
-  await table.end();
 }
 
 async function print({ output }: Cli, feature: Feature): Promise<void> {

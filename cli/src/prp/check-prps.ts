@@ -4,7 +4,7 @@ import { checkPrp, type GateCheck, PrpError } from "waymark-runners/prp";
 import type { Cli } from "../cli.js";
 import type { JsonEvents } from "../event-lines.js";
 import { CommandError, ExitCode } from "../exit-code.js";
-import { JsonArrayPrinter } from "../json-array.js";
+import { JsonArrayPrinter } from "../items.js";
 import { jsonText } from "../printable.js";
 import { briefText, type CheckedPrp, counting, detailedText, NO_PRPS, totalsText, warningsIn } from "./check-text.js";
 import { prpsBelow } from "./find-prps.js";

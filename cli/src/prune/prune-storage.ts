@@ -10,14 +10,14 @@ import { requireTaskToChange } from "../checkpoints.js";
 import type { Session } from "../cli.js";
 import { confirm } from "../confirm.js";
 import { CommandError, ExitCode, exitCodeOf } from "../exit-code.js";
-import { JsonArrayPrinter } from "../json-array.js";
+import { JsonArrayPrinter } from "../items.js";
 import { refuseThread } from "../langgraph/find-tasks.js";
 import { jsonText, printable } from "../printable.js";
 import { showProgress } from "../progress.js";
+import { type Plans, PolicyPlans } from "../queries/retention.js";
 import { bytesText, counted } from "../words.js";
-import { PlanFile } from "./plan-file.js";
+import { PlanFile, readPlanFile } from "./plan-file.js";
 import { PlanTable } from "./plan-table.js";
-import { type Plans, PolicyPlans, plansIn } from "./plans.js";
 
 const SHOWN_FAILURES = 5;
 
@@ -161,7 +161,8 @@ async function plansOf(session: Session, taskId: string | undefined, flags: Prun
         "The plan of --plan-in has its own tasks and policy: pass no task, no --all, no policy and no --plan-out with it.",
       );
     }
-    return plansIn(flags.planIn);
+    const { planIn } = flags;
+    return { shown: () => readPlanFile(planIn), agreed: (standing) => readPlanFile(planIn, standing) };
   }
   if ((taskId !== undefined) === all) {
     throw new CommandError(

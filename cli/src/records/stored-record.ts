@@ -8,9 +8,6 @@ import {
   summaryOf,
 } from "waymark/adapter";
 
-/** The longest texts that a record may have, in UTF-16 units: storages don't check what they are given. */
-const LONGEST = { taskId: 512, id: 1024 } as const;
-
 /** Whether the record could be read and is intact. */
 export function isWhole(record: StoredCheckpoint | CorruptRecord): record is StoredCheckpoint {
   return !isCorrupt(record) && findDamage(record) === undefined;
@@ -29,31 +26,49 @@ export function recordJson(record: StoredCheckpoint): object {
 }
 
 /**
- * The record that {@link recordJson} made.
+ * The record that {@link recordJson} made. It checks each part, because storages don't validate what they are given.
  *
  * @throws {Error} The value isn't a record, or isn't intact. The message is the end of a sentence.
  */
 export function recordFrom(value: unknown): StoredCheckpoint {
   if (!isObject(value)) throw new Error("its record is not an object");
-  const { payload, ...fields }: { readonly payload?: unknown } = value;
-  if (!isObject(payload)) throw new Error("its payload is missing or malformed");
-  const { encoding, sha256, body, base64 }: Readonly<Partial<Record<string, unknown>>> = payload;
-  const summary = parseSummary({ ...fields, encoding, sha256 });
+  const { payload } = value;
+  if (!isObject(payload)) throw new Error("its payload is no object");
+  const { encoding, sha256 } = payload;
+  const summary = parseSummary({ ...value, encoding, sha256 });
   if (typeof summary === "string") throw new Error(summary);
-  for (const key of ["taskId", "id"] as const) {
-    if (summary[key] === "" || summary[key].length > LONGEST[key]) throw new Error(`its ${key} is empty or too long`);
-  }
-  const content = typeof body === "string" ? body : bytesIn(base64);
-  const record = { ...summary, payload: { ...summary.payload, body: content } };
-  const damage = findDamage(record) ?? damageInBody(record);
+  const record = { ...summary, payload: { ...summary.payload, body: bodyFrom(payload) } };
+  const damage = textDamageIn(record) ?? findDamage(record) ?? damageInBody(record);
   if (damage !== undefined) throw new Error(damage);
   return record;
 }
 
-function bytesIn(base64: unknown): Uint8Array {
-  if (typeof base64 !== "string") throw new Error("its body is missing or malformed");
+function bodyFrom({ body, base64 }: JsonObject): string | Uint8Array {
+  if (typeof body === "string") return body;
+  if (typeof base64 !== "string") throw new Error("its body is no text");
   return new Uint8Array(Buffer.from(base64, "base64"));
 }
+
+/** Checks that a storage can hold its texts: none is too long, and all are Unicode. */
+function textDamageIn(record: StoredCheckpoint): string | undefined {
+  for (const [field, most] of TEXTS) {
+    const text = record[field];
+    if (text === undefined) continue;
+    if (!text.isWellFormed()) return `its ${field} is no Unicode text`;
+    if (text.length > most || (text === "" && most < Number.POSITIVE_INFINITY))
+      return `its ${field} is empty or too long`;
+  }
+  return undefined;
+}
+
+const TEXTS = [
+  ["taskId", 512],
+  ["id", 1024],
+  ["createdAt", 100],
+  ["stage", Number.POSITIVE_INFINITY],
+  ["label", Number.POSITIVE_INFINITY],
+  ["parentId", Number.POSITIVE_INFINITY],
+] as const;
 
 /** Checks what the seal doesn't cover: that a body is one that Waymark writes. */
 function damageInBody({ sizeBytes, payload: { body } }: StoredCheckpoint): string | undefined {

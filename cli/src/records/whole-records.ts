@@ -1,4 +1,4 @@
-import type { StorageAdapter } from "waymark";
+import { CheckpointError, type StorageAdapter } from "waymark";
 import { type CheckpointQuery, findDamage, isCorrupt, type StoredCheckpoint } from "waymark/adapter";
 import type { DamageSink } from "../damage.js";
 
@@ -31,10 +31,15 @@ export async function* taskIds(
   }
 }
 
-/** How many checkpoints there are, for a progress bar. */
+/** How many checkpoints there are, for a progress bar; those that could be counted, if the storage fails. */
 export async function countRecords(storage: StorageAdapter, prefix?: string): Promise<number> {
   let count = 0;
-  for await (const task of storage.tasks({ order: "taskId", prefix })) if (!isCorrupt(task)) count += task.count;
+  try {
+    for await (const task of storage.tasks({ order: "taskId", prefix })) if (!isCorrupt(task)) count += task.count;
+  } catch (error) {
+    // The command itself reports it.
+    if (!(error instanceof CheckpointError)) throw error;
+  }
   return count;
 }
 

@@ -2,10 +2,30 @@ import { Option } from "@commander-js/extra-typings";
 import type { Output } from "./output.js";
 import { jsonText } from "./printable.js";
 
-/** Prints the items that a command finds, for programs. */
-export interface ItemPrinter {
-  add(item: unknown): Promise<void>;
+/** Prints items one by one, so that any number of them takes constant memory. */
+export interface ItemPrinter<Item> {
+  add(item: Item): Promise<void>;
   end(): Promise<void>;
+}
+
+/**
+ * Prints the items of a query as they come. It stops if the reader of the output is gone.
+ *
+ * @returns How many there were.
+ */
+export async function printItems<Item>(
+  output: Output,
+  items: Iterable<Item> | AsyncIterable<Item>,
+  printer: ItemPrinter<Item>,
+): Promise<number> {
+  let count = 0;
+  for await (const item of items) {
+    if (output.isClosed) break;
+    await printer.add(item);
+    count += 1;
+  }
+  await printer.end();
+  return count;
 }
 
 /** @param item - `task` */
@@ -18,17 +38,17 @@ export function ndjsonOption(item: string) {
   return new Option("--ndjson", `for programs: JSON, one ${item} per line, without an array`).conflicts("json");
 }
 
-/** The printer that the options ask for; `undefined` if people read the output. */
-export function itemPrinter(
+/** The printer for programs, if the options ask for it; `undefined` if people read the output. */
+export function jsonPrinter(
   output: Output,
   { json, ndjson }: { readonly json?: true | undefined; readonly ndjson?: true | undefined },
-): ItemPrinter | undefined {
+): ItemPrinter<unknown> | undefined {
   if (ndjson) return { add: (item) => output.line(jsonText(item)), end: async () => undefined };
   return json && new JsonArrayPrinter(output);
 }
 
-/** A JSON array of any length in constant memory, one item per line. */
-export class JsonArrayPrinter {
+/** A JSON array, one item per line. */
+export class JsonArrayPrinter implements ItemPrinter<unknown> {
   readonly #output: Output;
   readonly #open: string;
   readonly #close: string;

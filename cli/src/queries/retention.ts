@@ -1,11 +1,11 @@
 import { hash } from "node:crypto";
 import { PlanOutdatedError, planRetention, type RetentionPlan, type RetentionPolicy } from "waymark";
 import { threadPrefixOf } from "waymark/langgraph/records";
-import type { Session } from "../cli.js";
+import { firstOf } from "../first-of.js";
 import { readableSummaries } from "../read-stored.js";
 import { taskIds } from "../records/whole-records.js";
+import type { QuerySession } from "../store.js";
 import { counted } from "../words.js";
-import { readPlanFile } from "./plan-file.js";
 
 /** Plans, one at a time, because those of many tasks take more memory than there may be. */
 export interface Plans {
@@ -17,11 +17,6 @@ export interface Plans {
    * @param standing - Says how much was done so far, for errors.
    */
   agreed(standing: () => string): AsyncIterable<RetentionPlan>;
-}
-
-/** The plans of a file. */
-export function plansIn(path: string): Plans {
-  return { shown: () => readPlanFile(path), agreed: (standing) => readPlanFile(path, standing) };
 }
 
 /** The part of a shown plan that is kept: enough to make the plan again, and to recognize it. */
@@ -36,14 +31,14 @@ interface Shown {
  * In between, only a few words of each plan are kept.
  */
 export class PolicyPlans implements Plans {
-  readonly #session: Pick<Session, "storage" | "damage">;
+  readonly #session: Pick<QuerySession, "storage" | "damage">;
   readonly #policy: RetentionPolicy;
   readonly #taskId: string | undefined;
   readonly #nowMs = Date.now();
   readonly #shown: Shown[] = [];
 
   /** @param taskId - The only task; `undefined` for every task. */
-  constructor(session: Pick<Session, "storage" | "damage">, policy: RetentionPolicy, taskId: string | undefined) {
+  constructor(session: Pick<QuerySession, "storage" | "damage">, policy: RetentionPolicy, taskId: string | undefined) {
     this.#session = session;
     this.#policy = policy;
     this.#taskId = taskId;
@@ -88,7 +83,7 @@ export class PolicyPlans implements Plans {
   }
 
   async #planOf(taskId: string, beforeSequence?: number): Promise<RetentionPlan> {
-    const summaries = await readableSummaries(this.#session, { taskId, order: "newest", beforeSequence });
+    const summaries = await firstOf(readableSummaries(this.#session, { taskId, order: "newest", beforeSequence }));
     return planRetention(taskId, summaries, this.#policy, this.#nowMs);
   }
 }

@@ -1,0 +1,87 @@
+import type { CheckpointSummary, RunRecord } from "waymark";
+import { type HeldLease, type LapsedLease, summaryOf } from "waymark/adapter";
+import { type Thread, threadOf } from "waymark/langgraph/records";
+import { findCheckpoint, readLatest, requireTask } from "../checkpoints.js";
+import { isKeyMissing } from "../key-advice.js";
+import { type DescribedCheckpoint, describeCheckpoint, readState } from "../langgraph/thread-state.js";
+import { LeaseReader, type StartingTask } from "../leases.js";
+import { type PlainJson, plainJson } from "../plain-json.js";
+import { readRun } from "../run-steps.js";
+import type { QuerySession } from "../store.js";
+
+export interface CheckpointQuery {
+  /** The task, as a word on the command line names it. */
+  readonly task: string;
+  /** An id or its beginning, `@7` or `@latest`. Default: the newest that can be read. */
+  readonly id?: string | undefined;
+}
+
+/** A checkpoint's state, as plain JSON. */
+export interface ShownState {
+  readonly checkpoint: CheckpointSummary;
+  readonly state: PlainJson;
+}
+
+/** A checkpoint with its state, its run and its runner. */
+export interface CheckpointDetails extends DescribedCheckpoint {
+  /** The thread of LangGraph that it belongs to. */
+  readonly thread: Thread | undefined;
+  readonly state: PlainJson | undefined;
+  /** Why there is no state: the configuration doesn't open it. */
+  readonly keyMissing?: Error;
+  readonly run: RunRecord | undefined;
+  /** The lease that somebody holds now. */
+  readonly lease: HeldLease | undefined;
+  /** The last lease of a running checkpoint, if it ended without being released. */
+  readonly lapsed: LapsedLease | undefined;
+}
+
+/** @throws {CheckpointError} The configuration doesn't open the state. */
+export function readShownState(session: QuerySession, query: CheckpointQuery): Promise<ShownState> {
+  return readOne(session, query, async (checkpoint) => plainJson(await readState(session, checkpoint)));
+}
+
+/** A task that somebody runs, and that has no checkpoint yet, if no checkpoint is named. */
+export async function readDetails(
+  session: QuerySession,
+  query: CheckpointQuery,
+): Promise<CheckpointDetails | StartingTask> {
+  const leases = new LeaseReader(session);
+  const starting = query.id === undefined ? await leases.startingNamed(query.task) : undefined;
+  if (starting !== undefined) return starting;
+  const { checkpoint: stored, state } = await readOne(session, query, (checkpoint) => openState(session, checkpoint));
+  const described = await describeCheckpoint(session, stored);
+  const { taskId, status } = described.checkpoint;
+  const lease = await leases.current(taskId);
+  return {
+    ...described,
+    ...state,
+    thread: threadOf(taskId, stored.metadata),
+    run: await readRun(session, stored),
+    lease,
+    lapsed: status === "running" && lease === undefined ? await leases.lapsed(taskId) : undefined,
+  };
+}
+
+async function openState(
+  session: QuerySession,
+  checkpoint: CheckpointSummary,
+): Promise<Pick<CheckpointDetails, "state" | "keyMissing">> {
+  try {
+    return { state: plainJson(await readState(session, checkpoint)) };
+  } catch (error) {
+    if (!isKeyMissing(error)) throw error;
+    return { state: undefined, keyMissing: error };
+  }
+}
+
+async function readOne<State>(
+  session: QuerySession,
+  { task, id }: CheckpointQuery,
+  read: (checkpoint: CheckpointSummary) => Promise<State>,
+): Promise<{ readonly checkpoint: CheckpointSummary; readonly state: State }> {
+  const taskId = await requireTask(session, task);
+  if (id === undefined || id === "@latest") return readLatest(session, taskId, read);
+  const checkpoint = summaryOf(await findCheckpoint(session, taskId, id));
+  return { checkpoint, state: await read(checkpoint) };
+}

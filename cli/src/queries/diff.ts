@@ -1,0 +1,41 @@
+import type { CheckpointSummary, StateChange } from "waymark";
+import { isCorrupt } from "waymark/adapter";
+import { findCheckpoint, requireTask } from "../checkpoints.js";
+import { CommandError, ExitCode } from "../exit-code.js";
+import { wholeIn } from "../langgraph/whole-checkpoints.js";
+import { shownStates } from "../shown-states.js";
+import type { QuerySession } from "../store.js";
+
+export interface DiffQuery {
+  /** The task, as a word on the command line names it. */
+  readonly task: string;
+  /** Default: the checkpoint before `to`. */
+  readonly from?: string | undefined;
+  /** Default: the newest that can be read. */
+  readonly to?: string | undefined;
+}
+
+/** Two checkpoints of a task, and the changes from the state of one to that of the other. */
+export interface StateDiff {
+  readonly from: CheckpointSummary;
+  readonly to: CheckpointSummary;
+  readonly changes: readonly StateChange[];
+}
+
+/** @throws {CommandError} There is no such checkpoint, or none before the oldest. */
+export async function diffStates(session: QuerySession, query: DiffQuery): Promise<StateDiff> {
+  const taskId = await requireTask(session, query.task);
+  const to = await findCheckpoint(session, taskId, query.to ?? "@latest");
+  const from = query.from === undefined ? await before(session, to) : await findCheckpoint(session, taskId, query.from);
+  const changes = await (await shownStates(session, taskId)).diff(taskId, from.id, to.id);
+  return { from, to, changes };
+}
+
+/** @throws {CommandError} It is the oldest. */
+async function before(session: QuerySession, { taskId, sequence }: CheckpointSummary): Promise<CheckpointSummary> {
+  const isWhole = await wholeIn(session, taskId);
+  for await (const found of session.storage.list({ taskId, order: "newest", beforeSequence: sequence })) {
+    if (!isCorrupt(found) && isWhole(found)) return found;
+  }
+  throw new CommandError(ExitCode.notFound, `Task ${JSON.stringify(taskId)} has no checkpoint before @${sequence}.`);
+}

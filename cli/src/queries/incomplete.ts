@@ -1,0 +1,34 @@
+import type { CheckpointStatus } from "waymark";
+import { questionsText } from "../langgraph/standing.js";
+import { lapsedText, type RunTask, runningText } from "../leases.js";
+import type { QuerySession } from "../store.js";
+import { type ListedTask, listTasks, type TasksQuery } from "./tasks.js";
+
+/** The statuses of a task or checkpoint that is not completed. */
+export const INCOMPLETE: readonly CheckpointStatus[] = ["running", "paused", "failed"];
+
+/** A task that isn't completed, and why it isn't. */
+export type IncompleteTask = ListedTask & { readonly why: string };
+
+/** The incomplete tasks, the most recent first. */
+export async function* listIncomplete(
+  session: QuerySession,
+  query: Pick<TasksQuery, "prefix" | "limit">,
+): AsyncGenerator<IncompleteTask, void, void> {
+  const nowMs = Date.now();
+  for await (const task of listTasks(session, { ...query, order: "recent", status: INCOMPLETE })) {
+    const why = "newest" in task ? whyStopped(task, nowMs) : `${runningText(task.lease)}, no checkpoint yet`;
+    yield { ...task, why };
+  }
+}
+
+function whyStopped({ newest: { status, error }, thread, lease, lapsed }: RunTask, nowMs: number): string {
+  if (lease !== undefined) return runningText(lease);
+  if (error !== undefined) return error.message;
+  const questions = questionsText(thread?.interrupts);
+  if (questions !== undefined) return `asks ${questions}`;
+  if (thread !== undefined && thread.interrupts === undefined) return "what it waits for can't be read";
+  if (lapsed !== undefined) return lapsedText(lapsed, nowMs);
+  if (status === "running") return "no lease: it may be running, or has ended";
+  return status === "paused" ? "paused" : "failed, without an error";
+}

@@ -1,0 +1,46 @@
+import { findTasks, nameOf, tasksOf } from "../langgraph/find-tasks.js";
+import { readableSummaries } from "../read-stored.js";
+import type { QuerySession } from "../store.js";
+
+/** The checkpoints of a task, or of all of a thread's tasks, and the bytes of their states. */
+export interface TaskStats {
+  /** The task's id; a thread's own. */
+  readonly taskId: string;
+  readonly checkpoints: number;
+  readonly bytes: number;
+  /** In the order in which the task reached them. */
+  readonly stages: readonly StageStats[];
+}
+
+export interface StageStats {
+  /** `undefined` for checkpoints without a stage. */
+  readonly stage?: string;
+  readonly checkpoints: number;
+  readonly bytes: number;
+}
+
+/** The counts of each task, by id. */
+export async function* countTasks(
+  session: QuerySession,
+  { prefix }: { readonly prefix?: string | undefined },
+): AsyncGenerator<TaskStats, void, void> {
+  for await (const task of findTasks(session, { order: "taskId", prefix })) {
+    const stages = await stagesOf(session, task.taskId);
+    const sum = (key: "checkpoints" | "bytes") => stages.reduce((total, stage) => total + stage[key], 0);
+    yield { taskId: nameOf(task), checkpoints: sum("checkpoints"), bytes: sum("bytes"), stages };
+  }
+}
+
+/** A thread's writes count too. */
+async function stagesOf(session: QuerySession, taskId: string): Promise<StageStats[]> {
+  const stages = new Map<string | undefined, { checkpoints: number; bytes: number }>();
+  for await (const id of tasksOf(session, taskId)) {
+    for await (const { stage, sizeBytes } of readableSummaries(session, { taskId: id, order: "oldest" })) {
+      const counts = stages.get(stage) ?? { checkpoints: 0, bytes: 0 };
+      counts.checkpoints += 1;
+      counts.bytes += sizeBytes;
+      stages.set(stage, counts);
+    }
+  }
+  return [...stages].map(([stage, counts]) => ({ ...(stage === undefined ? undefined : { stage }), ...counts }));
+}

@@ -1,0 +1,45 @@
+import type { CheckpointStatus } from "waymark";
+import { describedTasks, type FoundTask } from "../langgraph/find-tasks.js";
+import { LeaseReader, type RunTask, type StartingTask } from "../leases.js";
+import type { QuerySession } from "../store.js";
+
+/** A task with its newest checkpoint and its runner; or one that somebody runs and that has no checkpoint yet. */
+export type ListedTask = RunTask | StartingTask;
+
+export interface TasksQuery {
+  readonly order: "taskId" | "recent";
+  /** The beginning of the tasks' ids. */
+  readonly prefix?: string | undefined;
+  /** The status of the newest checkpoint. */
+  readonly status?: readonly CheckpointStatus[] | undefined;
+  /** The stage of the newest checkpoint. */
+  readonly stage?: string | undefined;
+  readonly limit?: number | undefined;
+}
+
+/** The tasks of a storage, each thread of LangGraph as one. Those without a checkpoint come last. */
+export async function* listTasks(
+  session: QuerySession,
+  { order, prefix, status, stage, limit = Number.POSITIVE_INFINITY }: TasksQuery,
+): AsyncGenerator<ListedTask, void, void> {
+  const leases = new LeaseReader(session);
+  const leased = new Set<string>();
+  let count = 0;
+  const most = stage === undefined && Number.isFinite(limit) ? limit : undefined;
+  const found = describedTasks(session, { order, prefix, status, limit: most });
+  for await (const task of leases.of(ofStage(found, stage), limit)) {
+    if (task.lease) leased.add(task.taskId);
+    count += 1;
+    yield task;
+  }
+  if (stage === undefined && status?.includes("running") !== false) {
+    yield* await leases.starting(prefix, leased, limit - count);
+  }
+}
+
+async function* ofStage(
+  tasks: AsyncIterable<FoundTask>,
+  stage: string | undefined,
+): AsyncGenerator<FoundTask, void, void> {
+  for await (const task of tasks) if (stage === undefined || task.newest.stage === stage) yield task;
+}

@@ -1,0 +1,39 @@
+import type { RunRecord, StepRecord } from "waymark";
+import { requireTask } from "../checkpoints.js";
+import { readableSummaries } from "../read-stored.js";
+import { readRun, stepName } from "../run-steps.js";
+import type { QuerySession } from "../store.js";
+
+/** A step of a task's runs. */
+export interface TimedStep {
+  readonly pass: number;
+  readonly startedAt: string;
+  /** `undefined` while it isn't finished. */
+  readonly durationMs: number | undefined;
+  /** Its name, attempts and duration, for people. */
+  readonly step: string;
+}
+
+/** All steps that a task's checkpoints know of, in the order of their beginnings. */
+export async function readTimeline(
+  session: QuerySession,
+  { task }: { readonly task: string },
+): Promise<readonly TimedStep[]> {
+  const taskId = await requireTask(session, task);
+  const found = new Map<string, { readonly step: StepRecord; readonly run: RunRecord }>();
+  for await (const checkpoint of readableSummaries(session, { taskId, order: "oldest" })) {
+    const run = await readRun(session, checkpoint);
+    if (run === undefined) continue;
+    for (const step of run.steps) {
+      // Later checkpoints of a pass repeat its steps.
+      const { name, occurrence, startedAt } = step;
+      found.set(JSON.stringify([run.generation, run.pass, name, occurrence, startedAt]), { step, run });
+    }
+  }
+  return [...found.values()]
+    .map(({ step, run: { pass } }) => {
+      const { startedAt, durationMs } = step;
+      return { pass, startedAt, durationMs, step: stepName(step) };
+    })
+    .sort((a, b) => Date.parse(a.startedAt) - Date.parse(b.startedAt));
+}
