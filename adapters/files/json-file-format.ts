@@ -197,7 +197,7 @@ function savedText(state: JsonValue | undefined, head: RecordHead): string {
 
 interface FirstLine {
   readonly head: RecordHead;
-  /** The offset of the state's text, in bytes. */
+  /** The offsets in the file, in bytes, between which the state's text stands. */
   readonly stateAt: number;
   readonly stateEnd: number;
 }
