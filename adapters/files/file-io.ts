@@ -190,9 +190,9 @@ export function makeFolder(path: string): void {
 }
 
 /**
- * The whole file; `undefined` if it doesn't exist.
+ * Reads the whole file; `undefined` if it doesn't exist.
  *
- * @throws {UnreadableError} It is no file.
+ * @throws {UnreadableError} It isn't a file.
  */
 export function readStored(path: string): Buffer | undefined {
   return reading(path, (file, size) => {

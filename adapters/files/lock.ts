@@ -79,10 +79,10 @@ export class FolderLock {
   }
 
   /**
-   * Waits until the lock is free, or its holder is dead.
+   * Takes the lock. Waits until it is free or its holder is dead.
    *
-   * @param lockFolder - Made if it is missing; the one above it must exist, or the error is the system's ENOENT.
-   * @throws {StorageError} Others held it for all of `timeoutMs`; retryable. Or a link or a file stands in its place.
+   * @param lockFolder - Made if it is missing. The folder above it must exist, or the error is the system's ENOENT.
+   * @throws {StorageError} Others held the lock for all of `timeoutMs`; retryable. Or a link or a file is in its place.
    */
   static async acquire(lockFolder: string, timeoutMs: number): Promise<FolderLock> {
     const deadlineMs = performance.now() + timeoutMs;
@@ -128,9 +128,9 @@ export class FolderLock {
   }
 
   /**
-   * Removes a file. The caller syncs its folder.
+   * Removes a file. The caller must sync its folder.
    *
-   * @returns False if it isn't there.
+   * @returns False if there is no such file.
    * @throws {LockLostError} Nothing was removed.
    */
   remove(target: string): boolean {
@@ -243,9 +243,9 @@ export function wasHeldLastHere(folder: string): boolean {
 }
 
 /**
- * Lists what killed processes left of a folder's lock: claims and other files, and locks that they had stolen.
+ * Lists leftovers of killed processes in a folder: claims, and locks that they had stolen.
  *
- * @throws {StorageError} A link or a file stands in the lock's place.
+ * @throws {StorageError} A link or a file is in the lock's place.
  */
 export function abandonedIn(folder: string): string[] {
   const lockFolder = join(folder, LOCK_NAME);

@@ -34,9 +34,9 @@ export interface LoadedTask extends TaskPosition {
   append(record: StoredCheckpoint, lock: FolderLock, replaced: readonly RecordSource[]): Promise<void>;
   replace(entry: RecordSource, record: StoredCheckpoint, lock: FolderLock): Promise<void>;
   /**
-   * It keeps the numbering, unless all are removed.
+   * Keeps the numbering, unless `doomed` is "all".
    *
-   * @param doomed - Also of another loading of the same task.
+   * @param doomed - May come from another loading of the same task.
    * @returns How many were removed.
    */
   remove(doomed: readonly RecordSource[] | "all", lock: FolderLock): Promise<number>;
@@ -102,9 +102,10 @@ export function storedCheckpoint(head: RecordHead, bodyText: string): StoredChec
 }
 
 /**
- * Names that differ in case alone are one folder on some disks. And people copy folders.
+ * Checks that a record belongs to the task of its folder. On some disks names that differ in case alone are one folder,
+ * and people copy folders.
  *
- * @throws {StorageError} The record is another task's than the folder is named for.
+ * @throws {StorageError} The record belongs to another task.
  */
 export function assertOwner(taskId: string, folder: string, location: string): void {
   const name = basename(folder);
@@ -176,10 +177,10 @@ export function passingFrom(task: LoadedTask, id: string | undefined): readonly 
 }
 
 /**
- * Answers an append whose id the task has already.
+ * Answers an append whose id the task already has.
  *
- * @throws {UnreadableError} It is damaged.
- * @throws {CheckpointConflictError} It is another checkpoint.
+ * @throws {UnreadableError} The stored checkpoint is damaged.
+ * @throws {CheckpointConflictError} The stored checkpoint is another one.
  */
 export function sequenceOfStored(stored: StoredCheckpoint, draft: CheckpointDraft): number {
   const damage = findDamage(stored);

@@ -226,10 +226,10 @@ export abstract class FolderStore implements StorageAdapter {
   }
 
   /**
-   * A write in a task's folder: after those of this process that were called before it, and under the folder's lock.
+   * Runs a write in a task's folder, after earlier calls of this process and under the folder's lock.
    *
-   * @param doing - In the words of a message: `save to task "t"`.
-   * @param absent - The answer if there is no such folder. Without it, the folder is made.
+   * @param doing - What is being done, for a message: `save to task "t"`.
+   * @param absent - Gives the answer if there is no such folder. Without it, the folder is made.
    */
   protected async write<Result>(
     folder: string,
