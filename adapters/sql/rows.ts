@@ -65,7 +65,7 @@ export function damagedRow(
   };
 }
 
-/** 257 times the highest character: every id with a prefix sorts below that prefix followed by this. */
+/** 257 times the highest character: every task id with a prefix sorts below that prefix followed by this. */
 export const HIGHEST = "\u{10ffff}".repeat(257);
 
 /** A row's number; 0 if the value isn't a number. */

@@ -138,7 +138,7 @@ export class SqliteWriter {
     return this.#change(taskId, id, undefined, (record, number) => {
       if (record.payload.sha256 !== expectedSha256) return false;
       const { sizeBytes, seal } = withPayload(record, payload);
-      // The old payload stays: other texts may build on it.
+      // The new payload gets its own place, since other texts may build on the old one.
       const placed = this.#histories.place(payload, undefined);
       this.#histories.store(placed, { id, payload });
       const digests = [digestBytes(payload.sha256), digestBytes(seal)];
