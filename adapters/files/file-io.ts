@@ -247,10 +247,10 @@ export function statsOf(path: string): Stats | undefined {
 }
 
 /**
- * Whether there is a folder. Call it for each folder of the store: a link that somebody planted in its place would lead
- * writes and removals out of the store.
+ * Whether there is a folder. Call it for each folder of the store: a link planted in its place would lead writes and
+ * removals out of the store.
  *
- * @throws {StorageError} A link or a file stands in its place.
+ * @throws {StorageError} A link or a file is in the folder's place.
  */
 export function isFolder(path: string): boolean {
   const stats = statsOf(path);

@@ -124,8 +124,9 @@ export class CheckpointFile implements RecordSource {
 }
 
 /**
- * The content of a checkpoint's file. @param isPretty - Write the state over many lines. The head stays one line, for
- * lists.
+ * The content of a checkpoint's file.
+ *
+ * @param isPretty - Write the state over many lines. The head stays one line, for lists.
  */
 export function renderCheckpoint(record: StoredCheckpoint, isPretty: boolean): Buffer {
   const { payload, seal } = record;

@@ -118,8 +118,8 @@ export class FolderLock {
   }
 
   /**
-   * {@link write} for a holder's last write, which also frees the lock. It renames the claim itself: making and
-   * removing one more file would take a disk longer than the save.
+   * {@link FolderLock.write} for a holder's last write, which also frees the lock. It renames the claim itself: making
+   * and removing one more file would take a disk longer than the save.
    *
    * @throws {LockLostError} Nothing was stored.
    */

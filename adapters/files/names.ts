@@ -21,7 +21,7 @@ const UTF8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
  * Two ids never share a name. On a disk that ignores case, ids that differ in case alone may share a folder, so each
  * record names its task.
  *
- * @param id - Well-formed Unicode of any length.
+ * @param id - Well-formed Unicode, of any length.
  */
 export function nameOf(id: string): string {
   const escaped = PLAIN.test(id) && !DEVICE.test(id) ? id : escapeId(id);

@@ -348,7 +348,7 @@ function foreignDraft(fields: JsonObject, body: string, adopted: ReturnType<Adop
   const described = { taskId, id, label, createdAt: date.toISOString(), error, stage, status };
   const sizeBytes = Buffer.byteLength(body);
   const payload = { encoding: "json", body, sha256: hash("sha256", body, "hex") };
-  // The storage gives sequence and seal.
+  // The storage assigns the sequence and the seal; these are placeholders.
   const found = parseSummary({ ...described, ...payload, stateVersion: 1, sizeBytes, sequence: 1, seal: "" });
   if (typeof found === "string") throw new UnreadableError(found);
   const { sequence: _sequence, ...summary } = summaryOf(found);

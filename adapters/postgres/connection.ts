@@ -90,7 +90,7 @@ export class PostgresConnection implements Statements {
     return this.#untilDone(async () => rowsOf(await this.#opened().query(query)));
   }
 
-  /** As {@link rows}. */
+  /** {@link rows} for a statement that changes rows. Returns how many. */
   change(text: string, ...values: readonly unknown[]): Promise<number> {
     const query = this.#query(text, values);
     return this.#untilDone(async () => (await this.#opened().query(query)).rowCount ?? 0);

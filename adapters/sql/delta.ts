@@ -1,4 +1,4 @@
-/** One edit of those that turn a base into a similar text. Edits are in the order of the text. */
+/** One of the edits that turn a base into a similar text. They are in the order of the text. */
 interface Edit {
   /** The distance in the base from the end of the previous edit's kept bytes to the start of this one's. */
   readonly skip: number;
@@ -8,9 +8,9 @@ interface Edit {
   readonly insert: Uint8Array;
 }
 
-/** So many equal bytes mark a common place of two texts; shorter matches are coincidences. */
+/** The length of a match, in bytes, that marks a common place of two texts. Shorter matches are coincidences. */
 const ANCHOR = 32;
-/** After so many equal bytes, the two texts surely go on alike. */
+/** The length of a match, in bytes, after which two texts surely go on alike. */
 const SURELY = 512;
 /** How many anchors are searched for in a window before a wider one is used. */
 const TRIES = 16;

@@ -12,9 +12,9 @@ import { isError } from "../../src/contract/errors.js";
 import { bytesOfNumbers, deltaBetween, NumberReader, type StoredDelta, withDeltas } from "./delta.js";
 
 /**
- * A history is a run of at most so many payloads. The first is stored whole, each later one as its changes since the
- * one before. Every {@link FOLD} deltas become one bundle, which takes less space and one read. A bundle has the number
- * of its last delta.
+ * The most payloads of a history. A history is a run of payloads. The first is stored whole, each later one as its
+ * changes since the one before. Every {@link FOLD} deltas become one bundle, which takes less space and one read. A
+ * bundle has the number of its last delta.
  */
 export const PLACES = 1024;
 
@@ -75,10 +75,13 @@ export function isCompared(body: string | Uint8Array): body is string {
   return typeof body === "string" && body.length >= SMALLEST_BYTES;
 }
 
-/** So many deltas, or about {@link FOLD_BYTES} of them, become a bundle. That takes some 5 ms. */
+/**
+ * The number of single deltas that become a bundle; {@link FOLD_BYTES} is about their size. Making a bundle takes some
+ * 5 ms.
+ */
 export const FOLD = 64;
 const FOLD_BYTES = 256 * 1024;
-/** If so many payloads in a row were stored alone, the next one begins a new history. */
+/** The most payloads in a row that are stored alone. The next one that isn't a delta begins a new history. */
 export const MOST_ALONE = 8;
 /** Texts smaller than this aren't compressed. */
 const LEAST_PACKED = 32 * 1024;
@@ -87,7 +90,7 @@ const MOST_PACKED_ON_LOOP = 8 * 1024 * 1024;
 /** This quality is as small as deflate in a third of the time, and finds states that repeat in the text. */
 const QUALITY = 3;
 
-/** Reading a text decodes at most so many times its size, not counting later texts in its bundle. */
+/** Reading a text may decode this many times its size, not counting later texts in its bundle. */
 const MOST_DECODED = 2;
 /**
  * The most bytes of a bundle: those that its texts need, {@link FOLD_BYTES}, and one more delta that is no larger than
@@ -151,8 +154,8 @@ function brotliFor({ length }: Buffer): BrotliOptions {
 }
 
 /**
- * Makes a text after `before` a delta. `undefined` if that saves too little, or reading it would decode more than
- * {@link MOST_DECODED}.
+ * The delta for a text after `before`. `undefined` if that saves too little, or if reading it would decode more than
+ * {@link MOST_DECODED} times its size.
  */
 export function deltaAfter(before: HistoryText, bytes: Buffer): TextPiece | undefined {
   const most = Math.min(bytes.length / 2, bytes.length * MOST_DECODED - before.decoded);

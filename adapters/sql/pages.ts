@@ -25,7 +25,7 @@ export interface Page<Found> {
   readonly next: number | undefined;
 }
 
-/** Reads at most so many rows of the rest of a query. `undefined`: there is no storage. */
+/** Reads at most `rows` rows of the rest of a query. `undefined`: there is no storage. */
 type ReadPage<Found> = (rest: CheckpointQuery, rows: number) => Promise<Page<Found> | undefined>;
 
 /** Yields the query's entries page by page, ignoring its limit. Pages after the first have more rows. */

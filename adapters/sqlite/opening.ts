@@ -46,7 +46,7 @@ const LOG_BYTES = 1000 * 4096;
 /** How often a change is tried while the database is replaced. */
 const MOST_CHANGES = 3;
 
-/** The instances with an open connection. If nobody holds an instance any more, the driver closes its connection. */
+/** The instances with an open connection. When an instance is garbage-collected, the driver closes its connection. */
 const OPEN = new Set<WeakRef<DatabaseFile<unknown>>>();
 
 /** The database at a path. It is opened at its first use, and again after somebody removed or replaced its files. */
