@@ -243,7 +243,7 @@ export function wasHeldLastHere(folder: string): boolean {
 }
 
 /**
- * Lists leftovers of killed processes in a folder: claims, and locks that they had stolen.
+ * Lists leftovers of killed processes in a folder: claims and other files in its lock, and locks that they had stolen.
  *
  * @throws {StorageError} A link or a file is in the lock's place.
  */

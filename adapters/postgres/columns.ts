@@ -2,7 +2,7 @@ import { hash } from "node:crypto";
 
 /**
  * Escapes a text for a column, since PostgreSQL's text can't hold U+0000. U+0000 and U+0001 become two characters each;
- * all others stay. The order of texts and their prefixes stay the same too.
+ * all others stay. Escaping keeps the order of texts, and which text is a prefix of which.
  */
 export function toColumn(text: string): string {
   if (!text.includes("\0") && !text.includes("\x01")) return text;

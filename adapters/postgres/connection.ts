@@ -275,7 +275,7 @@ export function newPool(url: string): PostgresPool {
     query_timeout: 120_000,
     keepAlive: true,
     keepAliveInitialDelayMillis: 10_000,
-    // Lets a program end that doesn't close its storage.
+    // A program that doesn't close its storage can still end.
     allowExitOnIdle: true,
   });
 }

@@ -108,7 +108,7 @@ export class PostgresReader {
     const rows = new Map<unknown, SqlRow>(found.map(([taskId, ...row]) => [taskId, row]));
     return taskIds.flatMap((taskId) => {
       const [count, sequence, ...row] = rows.get(taskId) ?? [];
-      // Another call has removed the task's checkpoints since.
+      // The task's checkpoints were removed since its id was read.
       if (sequence === undefined || sequence === null) return [];
       const newestSequence = Number(sequence);
       const newest =

@@ -225,8 +225,8 @@ export class PostgresWriter {
   }
 
   /**
-   * Once a text begins a new history, the pieces before it may be unneeded; removes those. Ignores failures: the append
-   * is stored, and the next removal trims too.
+   * Removes unneeded pieces after a text has begun a new history. Ignores failures: the append is stored, and the next
+   * removal trims too.
    */
   async #trimBefore(taskId: string, { form }: PayloadForm): Promise<void> {
     if (!WHOLE_FORMS.includes(form)) return;
