@@ -17,18 +17,18 @@ export {
 } from "./storage-url.js";
 
 /**
- * The storage that a URL names. It is opened at its first use, so nothing is created yet.
+ * Makes the adapter that a URL names. The storage is opened at its first use, so nothing is created yet.
  *
  * | URL | storage |
  * | --- | --- |
  * | `files:DIR` | `JsonFileAdapter`: one JSON file per checkpoint |
  * | `tasks:DIR` | `TaskFileAdapter`: one `checkpoints.json` per task |
  * | `sqlite:FILE` | `SqliteAdapter`: one database |
- * | `postgres://USER:PASSWORD@HOST/DATABASE` | `PostgresAdapter`; `?schema=NAME` for another schema than `waymark` |
- * | `memory:` | `MemoryAdapter`: new and empty at each call, for tests |
+ * | `postgres://USER:PASSWORD@HOST/DATABASE` | `PostgresAdapter`; `?schema=NAME` names another schema than `waymark` |
+ * | `memory:` | `MemoryAdapter`, for tests: a new, empty one at each call |
  *
- * In the first three, a path follows the colon. It is taken as it is: nothing in it is decoded. `~/` at its beginning
- * is the home folder.
+ * In the first three, a path follows the colon. The path isn't decoded. If it begins with `~/`, that is the home
+ * folder.
  *
  * @example
  * ```ts
@@ -39,7 +39,7 @@ export {
  * ```
  *
  * @throws {UnsupportedOperationError} No storage of that scheme is known.
- * @throws {TypeError} It is no URL of that form, or an option is misspelled.
+ * @throws {TypeError} The URL doesn't have that form, or an option is misspelled.
  */
 export function openStorage(url: string, options: OpenStorageOptions = {}): StorageAdapter {
   const location = storageLocation(url, options);

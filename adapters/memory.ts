@@ -43,14 +43,14 @@ import { isPassing } from "../src/contract/passing.js";
 interface StoredTask {
   readonly records: Map<string, StoredCheckpoint>;
   newest: StoredCheckpoint | undefined;
-  /** The last one it gave, which outlives the checkpoint. */
+  /** The last sequence given. It outlives its checkpoint. */
   lastSequence: number;
 }
 
 /**
- * Checkpoints in the memory of this process, for tests: nothing is left once the adapter is closed.
+ * Keeps checkpoints in the memory of this process, for tests. Closing the adapter drops them.
  *
- * No method waits for anything before it has done its work, so every call is atomic and takes effect in call order.
+ * Every method does its work before it waits for anything, so each call is atomic and takes effect in call order.
  */
 export class MemoryAdapter implements StorageAdapter {
   readonly name = "memory";
@@ -64,7 +64,7 @@ export class MemoryAdapter implements StorageAdapter {
     },
   });
   readonly #tasks = new Map<string, StoredTask>();
-  /** They outlive their tasks. */
+  /** Leases outlive their tasks. */
   readonly #leases = new Map<string, LeaseRecord>();
   #closed = false;
 
@@ -135,7 +135,7 @@ export class MemoryAdapter implements StorageAdapter {
       this.#tasks.delete(taskId);
       return task.records.size;
     }
-    // An emptied task keeps its numbering: only "all" ends it.
+    // An emptied task keeps its numbering; only "all" ends it.
     const removed = ids.filter((id) => task.records.delete(id)).length;
     task.newest = [...task.records.values()].at(-1);
     return removed;
@@ -177,13 +177,13 @@ export class MemoryAdapter implements StorageAdapter {
     return this.#tasks.get(taskId);
   }
 
-  /** Stores a record under its id. A changed one keeps its place. */
+  /** Stores a record under its id. A changed record keeps its place. */
   #put(task: StoredTask, record: StoredCheckpoint): void {
     task.records.set(record.id, record);
     if (record.sequence >= positionOf(task).newestSequence) task.newest = record;
   }
 
-  /** As they are now: later writes don't disturb an iteration. */
+  /** Copies the found records, so that later writes don't disturb an iteration. */
   #select(query: CheckpointQuery): readonly StoredCheckpoint[] {
     const { skip = 0, limit = Number.POSITIVE_INFINITY } = query;
     const records = this.#task(query.taskId)?.records.values() ?? [];

@@ -3,16 +3,16 @@ import { isAbsolute, join, resolve } from "node:path";
 import { UnsupportedOperationError } from "../src/contract/errors.js";
 import { checkKeys } from "../src/contract/keys.js";
 
-/** The options of what takes a storage URL. */
+/** The options of functions that take a storage URL. */
 export interface OpenStorageOptions {
-  /** The folder that a relative path in the URL begins at. Default: the current one. */
+  /** The folder from which a relative path in the URL starts. Default: the current one. */
   readonly relativeTo?: string | undefined;
 }
 
-/** The schemes of storage URLs. `postgresql:` is `postgres` too. */
+/** The schemes of storage URLs. `postgresql:` counts as `postgres`. */
 export type StorageScheme = "memory" | "files" | "tasks" | "sqlite" | "postgres";
 
-/** The place that a storage URL names: in this process, on this machine, or tables of a server. */
+/** The place that a storage URL names: this process's memory, a path on this machine, or a server's tables. */
 export type StorageLocation = MemoryLocation | FileLocation | ServerLocation;
 
 /** The memory of the process that opens it. */
@@ -30,18 +30,18 @@ export interface FileLocation {
 /** A schema of a server's database. */
 export interface ServerLocation {
   readonly scheme: "postgres";
-  /** For the connection. It may hold a password. */
+  /** The URL for the connection. It may hold a password. */
   readonly url: string;
   readonly schema: string | undefined;
-  /** For messages: without user and password. */
+  /** The name for messages, without user and password. */
   readonly name: string;
 }
 
 /**
- * Parses a storage URL. It doesn't look whether anything is there.
+ * Parses a storage URL. Doesn't check whether anything exists there.
  *
  * @throws {UnsupportedOperationError} No storage of that scheme is known.
- * @throws {TypeError} It is no URL of that form, or an option is misspelled.
+ * @throws {TypeError} The URL doesn't have that form, or an option is misspelled.
  */
 export function storageLocation(url: string, options: OpenStorageOptions = {}): StorageLocation {
   checkKeys("OpenStorageOptions", options, ["relativeTo"]);
@@ -50,7 +50,7 @@ export function storageLocation(url: string, options: OpenStorageOptions = {}): 
   if (word === "memory") return memoryLocation(path);
   const scheme = SCHEMES.find((known) => known === word);
   if (scheme === undefined) {
-    // Without the rest of the URL: that of a database server may hold a password.
+    // Leave out the rest of the URL: it may hold a password.
     throw new UnsupportedOperationError(
       `No storage has the scheme "${word}". Write ${FORMS}. Nothing was read or written.`,
     );
@@ -75,7 +75,7 @@ function serverLocation(text: string): ServerLocation {
   }
   const url = new URL(text);
   const schema = url.searchParams.get("schema") ?? undefined;
-  // The server's client takes every other parameter.
+  // Every other parameter is for pg.
   url.searchParams.delete("schema");
   const part = schema === undefined ? "" : `?schema=${encodeURIComponent(schema)}`;
   return { scheme: "postgres", url: url.href, schema, name: `postgres://${url.host}${url.pathname}${part}` };
@@ -83,7 +83,7 @@ function serverLocation(text: string): ServerLocation {
 
 function parse(url: string): { readonly scheme: string; readonly path: string } {
   if (typeof url !== "string") throw new TypeError(`A storage URL is a string: ${FORMS}.`);
-  // One letter before a colon is a drive of Windows.
+  // One letter before a colon is a Windows drive.
   const found = /^([a-z][a-z0-9+.-]+):(.*)$/is.exec(url);
   if (found?.[1] === undefined || found[2] === undefined) {
     // The part before an @ may be a password.

@@ -2,11 +2,11 @@ import { CheckpointError, isError, StorageError } from "../../src/contract/error
 
 /** A call that the file system failed. */
 export interface FailedCall {
-  /** In the words of a message: `save a checkpoint of task "build-42"`. */
+  /** What was being done, for a message: `save a checkpoint of task "build-42"`. */
   readonly doing: string;
-  /** The file or folder it was about, for errors that name none. */
+  /** The file or folder of the call, for errors that name none. */
   readonly path: string;
-  /** It only reads: there is nothing that it could have half done. Default false. */
+  /** The call only reads, so nothing is half done. Default false. */
   readonly isRead?: boolean;
 }
 
@@ -29,8 +29,8 @@ const ADVICE: Readonly<Record<string, string>> = {
 const RETRYABLE = new Set(["ENOSPC", "EDQUOT", "EMFILE", "ENFILE", "ENOMEM", "EAGAIN", "EBUSY", "ETIMEDOUT", "ESTALE"]);
 
 /**
- * A file system's error as a StorageError that says what failed, where, what is intact and what to do. Anything else
- * (a typed error, a bug) is given back as it is.
+ * Turns a file system's error into a StorageError that says what failed, where, what is intact and what to do. Returns
+ * any other error (a typed one, a bug) as it is.
  */
 export function storageFailure(error: unknown, call: FailedCall): unknown {
   if (error instanceof CheckpointError || !isSystemError(error)) return error;

@@ -20,28 +20,30 @@ import { dirname } from "node:path";
 import { promisify } from "node:util";
 import { codeOf, StorageError } from "../../src/contract/errors.js";
 
-// Only what waits for the disk is asynchronous. The other calls take microseconds each, a tenth of what a round trip to
-// another thread takes.
+// Only calls that wait for the disk are asynchronous. The others take microseconds, a tenth of a round trip to another
+// thread.
 const fsyncFile = promisify(fsync);
 
-// A link isn't followed out of the store, and a pipe doesn't block. Windows knows neither flag.
+// Don't follow a link out of the store, and don't block on a pipe. Windows has neither flag.
 const READ_FLAGS = constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0);
 const REWRITE_FLAGS = constants.O_RDWR | (constants.O_NOFOLLOW ?? 0);
-/** After so many synchronous calls, a loop lets timers, sockets and other tasks have their turn. */
+/** After so many synchronous calls, a loop lets timers, sockets and other tasks run. */
 export const SLICE = 100;
 const START_BYTES = 4096;
 const LINE_FEED = 0x0a;
 const UTF8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
-/** Why what is stored can't be read. It never leaves the adapter: a CorruptRecord or a typed error takes its place. */
+/**
+ * Says why stored data can't be read. It never leaves the adapter: a CorruptRecord or a typed error takes its place.
+ */
 export class UnreadableError extends Error {
   override readonly name = "UnreadableError";
 }
 
 /**
- * Writes a file and resolves once its content is on the disk. Its name isn't yet: that takes {@link syncFolder}.
+ * Writes a file and resolves once its content is on the disk. Its name is only after {@link syncFolder}.
  *
- * @param options.isEmptyFile - An empty file is there. Default: nothing is there, not even a link.
+ * @param options.isEmptyFile - An empty file exists there. Default: nothing exists there, not even a link.
  */
 export async function writeDurably(
   path: string,
@@ -51,10 +53,10 @@ export async function writeDurably(
   await withOpenFile(
     () => openSync(path, isEmptyFile ? REWRITE_FLAGS : "wx", mode),
     (file) => {
-      // A write may be short: a full disk or a signal shows in the next one.
+      // A write may be short. If the disk is full, the next one fails.
       for (let done = 0; done < content.length; ) done += writeSync(file, content, done);
-      // A failed fsync is final: the system may have dropped the pages, so a second one would succeed without them.
-      // The caller throws the file away, and the next try writes another.
+      // A failed fsync is final: the system may have dropped the pages, so a second fsync would succeed without them.
+      // The caller deletes the file, and the next try writes another.
       return fsyncFile(file);
     },
   );
@@ -67,7 +69,7 @@ export async function syncFolder(path: string): Promise<void> {
   await withOpenFile(() => openFolder(path), fsyncFile);
 }
 
-/** The same, while the caller waits: SQLite's calls are synchronous. */
+/** {@link syncFolder} for SQLite, whose calls are synchronous. */
 export function syncFolderSync(path: string): void {
   if (process.platform === "win32") return;
   const folder = openFolder(path);
@@ -82,14 +84,14 @@ function openFolder(path: string): number {
   return openSync(path, constants.O_RDONLY | constants.O_DIRECTORY);
 }
 
-/** Far below any limit of open files, and more than the four threads that Node syncs by. */
+/** Far below any limit of open files, and more than the four threads on which Node syncs. */
 const MAX_OPEN_FILES = 16;
 let openFiles = 0;
 const waiting: (() => void)[] = [];
 
 /**
- * Opens a file, and closes it after `use`. While too many are open for that, it waits for one to be closed: otherwise saves
- * that come at once would use up the process's descriptors and fail. All other files are open for one synchronous call.
+ * Opens a file, and closes it after `use`. If {@link MAX_OPEN_FILES} are open, waits until one is closed: otherwise
+ * many saves at once would use up the process's descriptors. All other files are open for one synchronous call.
  */
 async function withOpenFile(open: () => number, use: (file: number) => Promise<void>): Promise<void> {
   if (openFiles < MAX_OPEN_FILES) openFiles += 1;
@@ -109,20 +111,20 @@ async function withOpenFile(open: () => number, use: (file: number) => Promise<v
 }
 
 /**
- * Makes a folder and those above it that are missing, with mode 0700, and resolves once its name is on the disk. Each
- * folder's name is synced before the next one is made. So where a process dies in between, only the last folder may
- * have a name that isn't on the disk, and the next call begins with it.
+ * Makes a folder and the missing ones above it, with mode 0700, and resolves once its name is on the disk. Each
+ * folder's name is synced before the next one is made. If a process dies in between, only the last folder's name may
+ * not be on the disk, and the next call syncs it.
  *
- * Not by mkdir's `recursive`: where a file system answers ENOENT to any new name, as /proc does, Node tries for ever.
+ * Doesn't use mkdir's `recursive`: if a file system answers ENOENT to any new name, as /proc does, Node tries forever.
  *
- * @param path - Absolute. If something is there already, even a file, it is left as it is.
+ * @param path - Absolute. Whatever exists there is left as it is, even a file.
  * @throws The file system's error.
  */
 export async function makeFolders(path: string): Promise<void> {
   for (const above of makingFolders(path)) await syncFolder(above).catch(unlessDenied);
 }
 
-/** The same, while the caller waits. */
+/** {@link makeFolders}, synchronously. */
 export function makeFoldersSync(path: string): void {
   for (const above of makingFolders(path)) {
     try {
@@ -133,7 +135,7 @@ export function makeFoldersSync(path: string): void {
   }
 }
 
-/** Makes the folders, and gives after each the one above it, whose names must be on the disk before the next is made. */
+/** Makes the folders. After each, yields the one above it, which the caller must sync before the next one is made. */
 function* makingFolders(path: string): Generator<string, void, void> {
   const above = dirname(path);
   if (unlessAbsent(() => statSync(path)) === undefined) {
@@ -143,14 +145,15 @@ function* makingFolders(path: string): Generator<string, void, void> {
   yield above;
 }
 
-/** If we may not read a folder, we have made nothing in it. */
+/** Ignores denied access: we have made nothing in a folder that we may not read. */
 function unlessDenied(error: unknown): void {
   if (codeOf(error) !== "EACCES" && codeOf(error) !== "EPERM") throw error;
 }
 
 /**
- * Looks whether a folder or file that isn't there, or is empty, could be made, and makes nothing: so a store that can't be
- * made is found out by the first read, and not by a save an hour later. One with content may be one that can only be read.
+ * Checks that a missing or empty folder or file could be made, but makes nothing. So the first read reports a store
+ * that can't be made, instead of a save an hour later. A folder or file with content isn't checked, since it may be
+ * read-only.
  *
  * @throws The file system's error.
  */
@@ -161,7 +164,7 @@ export function assertCanBeMade(path: string): void {
     accessSync(path, stats.isDirectory() ? constants.W_OK | constants.X_OK : constants.W_OK);
 }
 
-/** The folder, or the nearest one above it that is there. */
+/** Checks the folder, or the nearest existing one above it. */
 function assertWritable(folder: string): void {
   if (unlessAbsent(() => statSync(folder)) === undefined) assertWritable(dirname(folder));
   else accessSync(folder, constants.W_OK | constants.X_OK);
@@ -177,7 +180,7 @@ function isEmpty(path: string, stats: Stats): boolean {
   }
 }
 
-/** Makes one folder, with mode 0700. If something is there already, even a file, it is left as it is. */
+/** Makes one folder, with mode 0700. Leaves whatever exists there as it is, even a file. */
 export function makeFolder(path: string): void {
   try {
     mkdirSync(path, { mode: 0o700 });
@@ -187,9 +190,9 @@ export function makeFolder(path: string): void {
 }
 
 /**
- * The whole file; `undefined` if it doesn't exist.
+ * Reads the whole file; `undefined` if it doesn't exist.
  *
- * @throws {UnreadableError} It is no file.
+ * @throws {UnreadableError} It isn't a file.
  */
 export function readStored(path: string): Buffer | undefined {
   return reading(path, (file, size) => {
@@ -203,15 +206,15 @@ export function readStored(path: string): Buffer | undefined {
   });
 }
 
-/** Used by one synchronous call at a time. */
+/** A shared buffer; only one synchronous call at a time uses it. */
 const scratch = Buffer.allocUnsafe(START_BYTES);
 
 /**
- * The beginning of a file, up to its first line's end at least, and the size of the whole; `undefined` if it doesn't
- * exist. A line of usual length takes one read.
+ * Reads the beginning of a file, at least up to the end of its first line, and the file's size; `undefined` if it
+ * doesn't exist. A line of usual length takes one read.
  *
  * @returns Bytes that are valid until the next call.
- * @throws {UnreadableError} It is no file.
+ * @throws {UnreadableError} It isn't a file.
  */
 export function readFirstLine(path: string): { readonly bytes: Buffer; readonly size: number } | undefined {
   return reading(path, (file, size) => {
@@ -236,18 +239,18 @@ export function decodeText(bytes: Uint8Array): string {
 }
 
 /**
- * The stats of the file, folder or link at that path; `undefined` if there is none. Not by `throwIfNoEntry: false`:
- * newer versions of Node take it to mean ENOTDIR too, and that is a wrong path.
+ * The stats of the file, folder or link at that path; `undefined` if there is none. Doesn't use `throwIfNoEntry:
+ * false`: newer versions of Node then hide ENOTDIR too, which means a wrong path.
  */
 export function statsOf(path: string): Stats | undefined {
   return unlessAbsent(() => lstatSync(path));
 }
 
 /**
- * Whether there is a folder. For every folder of a store's own: a link that somebody has planted in its place would lead
- * writes and removals out of the store.
+ * Whether there is a folder. Call it for each folder of the store: a link planted in its place would lead writes and
+ * removals out of the store.
  *
- * @throws {StorageError} A link or a file stands in its place.
+ * @throws {StorageError} A link or a file is in the folder's place.
  */
 export function isFolder(path: string): boolean {
   const stats = statsOf(path);
@@ -258,12 +261,12 @@ export function isFolder(path: string): boolean {
   );
 }
 
-/** The names in a folder; none if it doesn't exist. */
+/** The names in a folder; empty if it doesn't exist. */
 export function namesIn(folder: string): string[] {
   return unlessAbsent(() => readdirSync(folder)) ?? [];
 }
 
-/** `undefined` if the system answers ENOENT. */
+/** Returns `undefined` if the system answers ENOENT. */
 export function unlessAbsent<Result>(call: () => Result): Result | undefined {
   try {
     return call();
@@ -279,7 +282,7 @@ function reading<Result>(path: string, read: (file: number, size: number) => Res
   try {
     const stats = fstatSync(file);
     if (!stats.isFile()) throw new UnreadableError("it is not a file");
-    // A text can't be longer, so Waymark didn't write this.
+    // Waymark can't have written this: no text is so long.
     if (stats.size > bufferLimits.MAX_STRING_LENGTH)
       throw new UnreadableError(`it has ${stats.size} bytes, too many to read`);
     return read(file, stats.size);

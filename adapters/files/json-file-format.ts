@@ -18,17 +18,17 @@ import {
 } from "./record.js";
 
 /**
- * One checkpoint, one file: line one is the head, line two the state, and the whole is one JSON document.
+ * The file of one checkpoint. Line one is the head, line two the state; together they are one JSON document.
  *
  * ```
  * {"waymark":1,"taskId":"build-42","id":"a1","sequence":7,…,"sha256":"…","seal":"…",
  * "state":{"step":3}}
  * ```
  *
- * With `pretty`, the state takes many lines, and the head's `stateBytes` says how many bytes these have.
+ * With `pretty`, the state takes many lines, and the head's `stateBytes` counts their bytes.
  *
- * People commit these files, so editors, formatters and Git write them anew in another layout. That changes no value: such
- * a file is read whole, and the checkpoint's next change brings it back into this form.
+ * People commit these files, so editors, formatters and Git may change their layout, but no value. Such a file is read
+ * whole, and the checkpoint's next change restores this form.
  */
 const FORMAT_VERSION = 1;
 const STATE_KEY = Buffer.from('"state":');
@@ -36,24 +36,24 @@ const LINE_FEED = 0x0a;
 const CARRIAGE_RETURN = 0x0d;
 const SEQUENCE_DIGITS = 12;
 const EXTENSION = ".json";
-/** A sequence of more digits has no zeros before it: each has one form. */
+/** A sequence of more than 12 digits has no leading zeros, so each sequence has one form. */
 const CHECKPOINT_FILE = /^(?:\d{12}|[1-9]\d{12,14})-.+\.json$/;
 const TOMBSTONE_EXTENSION = ".removed";
 const TOMBSTONE = /^\d{12,15}\.removed$/;
 
-/** The sequence comes first, with zeros before it, so that folders show a task's checkpoints in their order. */
+/** The sequence comes first, padded with zeros, so that folders list a task's checkpoints in order. */
 export function checkpointFileName(sequence: number, id: string): string {
   return `${String(sequence).padStart(SEQUENCE_DIGITS, "0")}-${nameOf(id)}${EXTENSION}`;
 }
 
-/** Whether a file of that name is a checkpoint's. */
+/** Whether a checkpoint's file may have that name. */
 export function isCheckpointFileName(name: string): boolean {
   return CHECKPOINT_FILE.test(name);
 }
 
 /**
- * An empty file whose name keeps the last sequence that was given, from when its checkpoint is removed on. Its content
- * says nothing, so it can't be damaged.
+ * The name of a tombstone: an empty file that keeps the last sequence given, once its checkpoint is removed. It has no
+ * content, so it can't be damaged.
  */
 export function tombstoneName(sequence: number): string {
   return `${String(sequence).padStart(SEQUENCE_DIGITS, "0")}${TOMBSTONE_EXTENSION}`;
@@ -68,14 +68,14 @@ export function sequenceOfFile(name: string): number {
   return Number.parseInt(name, 10);
 }
 
-/** The order of checkpoint files' names, the oldest first, without taking them apart. */
+/** Compares names of checkpoint files, the oldest first, without parsing them. */
 export function compareFileNames(a: string, b: string): number {
   const digits = a.indexOf("-") - b.indexOf("-");
   if (digits !== 0) return digits;
   return a === b ? 0 : a < b ? -1 : 1;
 }
 
-/** A checkpoint's file, which is read when it is asked for. */
+/** A checkpoint's file. Each call reads it. */
 export class CheckpointFile implements RecordSource {
   readonly folder: string;
   readonly name: string;
@@ -123,7 +123,11 @@ export class CheckpointFile implements RecordSource {
   }
 }
 
-/** A checkpoint as its file's content. @param isPretty - The state takes many lines. The head stays one, for lists. */
+/**
+ * The content of a checkpoint's file.
+ *
+ * @param isPretty - Write the state over many lines. The head stays one line, for lists.
+ */
 export function renderCheckpoint(record: StoredCheckpoint, isPretty: boolean): Buffer {
   const { payload, seal } = record;
   const { encoding, sha256 } = payload;
@@ -140,7 +144,7 @@ function prettyText(json: string): string {
   try {
     return JSON.stringify(JSON.parse(json), undefined, 2);
   } catch (error) {
-    // It nests too deep for V8, or is too long with its indentation.
+    // The state nests too deep for V8, or its indented text would be too long.
     if (error instanceof RangeError) return json;
     throw error;
   }
@@ -152,7 +156,7 @@ interface Content {
   readonly state: string;
 }
 
-/** A file as it was written. The state is taken as it stands there, without being parsed. */
+/** Reads a file in its own form. Takes the state's text without parsing it. */
 function parseLines(content: Buffer, file: CheckpointFile): Content {
   const { head, stateAt, stateEnd } = parseFirstLine(content, content.length, file);
   const isWhole =
@@ -165,9 +169,9 @@ function parseLines(content: Buffer, file: CheckpointFile): Content {
 }
 
 /**
- * A file that an editor, a formatter or Git has written anew: with other white space, other line ends or a byte order mark.
+ * Reads a file that an editor, a formatter or Git rewrote with other white space, line ends or a byte order mark.
  *
- * @param reason - Why it doesn't have its own form. Thrown if it is no checkpoint in any layout.
+ * @param reason - Why it can't be read in its own form. Thrown if it is no checkpoint in any layout.
  */
 function parseFormatted(
   content: Buffer | undefined,
@@ -185,7 +189,7 @@ function parseFormatted(
   return { head, state: savedText(state, head) };
 }
 
-/** The text of a state that stands in the file in another layout. @throws {UnreadableError} */
+/** The saved text of a state whose layout was changed. @throws {UnreadableError} */
 function savedText(state: JsonValue | undefined, head: RecordHead): string {
   const text = state === undefined ? "" : textOfValue(state);
   if (Buffer.byteLength(text) === embeddedSize(head)) return text;
@@ -194,7 +198,7 @@ function savedText(state: JsonValue | undefined, head: RecordHead): string {
 
 interface FirstLine {
   readonly head: RecordHead;
-  /** Where the state's text begins and ends, in bytes. */
+  /** The offsets in the file, in bytes, between which the state's text stands. */
   readonly stateAt: number;
   readonly stateEnd: number;
 }
@@ -236,11 +240,13 @@ function checked<Found extends { readonly head: RecordHead }>(
   throw new UnreadableError(`it holds checkpoint ${id} (sequence ${sequence}), which its name doesn't say`);
 }
 
-/** The first line as version 1 has it, whichever version it says, and where it ends. @throws {UnreadableError} */
+/**
+ * Reads the first line as version 1 writes it, whichever version it names, and finds its end. @throws {UnreadableError}
+ */
 function parseHeadLine(bytes: Buffer): { readonly head: RecordHead; readonly end: number; readonly lineEnd: string } {
   const end = bytes.indexOf(LINE_FEED);
   if (end === -1) throw new UnreadableError("its first line is cut short");
-  // Line ends become CR LF where Git checks text out on Windows. That changes neither head nor state.
+  // On Windows, Git may check text out with CR LF. That changes neither head nor state.
   const lineEnd = bytes[end - 1] === CARRIAGE_RETURN ? "\r\n" : "\n";
   const line = decodeText(bytes.subarray(0, end + 1));
   if (!line.endsWith(`,${lineEnd}`)) throw new UnreadableError("its first line holds no head");

@@ -22,15 +22,16 @@ import { FolderStore, type FolderStoreOptions } from "./store.js";
 
 /** The options of {@link JsonFileAdapter}. */
 export interface JsonFileAdapterOptions extends FolderStoreOptions {
-  /** Writes each state over many lines, so that a diff shows what changed in it. Both forms are read. Default false. */
+  /** Writes each state over many lines, so that a diff shows its changes. Both forms can be read. Default false. */
   readonly pretty?: boolean | undefined;
 }
 
-/** More folders aren't remembered. A thousand checkpoints of a task take 100 KB. */
+/** The most folders in the cache. A folder of 1,000 checkpoints takes 100 KB. */
 const MAX_FOLDERS = 1_000;
 
 /**
- * One JSON file per checkpoint, in one folder per task: for people who read, search and commit their checkpoints.
+ * Stores one JSON file per checkpoint, in one folder per task. Meant for people who read, search and commit their
+ * checkpoints.
  *
  * ```
  * <path>/build-42/000000000007-a1.json
@@ -52,17 +53,17 @@ export class JsonFileAdapter extends FolderStore {
 
   protected override load(path: string, lock?: FolderLock): JsonFolder {
     const folder = loadFolder(path, lock);
-    // Other adapters know the same folder, but write to it only when they have its lock.
+    // Adapters of this process share the folder object, but write only under its lock.
     if (lock !== undefined) folder.isPretty = this.#isPretty;
     return folder;
   }
 }
 
 /**
- * Caches what folders hold, for all adapters of this process, so that the thousandth save costs what the first does. Writes
- * of other processes show in the lock, changes by hand in the folder's own time. The key is the folder itself, so that a
- * write by another path to it is seen. One path never gets what another one has loaded: two tasks' names may lead to one
- * folder, on a disk that ignores case.
+ * Caches folder listings for all adapters of this process, so that the thousandth save costs as much as the first. The
+ * lock shows writes of other processes, and the folder's modification time shows changes by hand. The key is the
+ * folder's inode, so a write through another path is seen. A listing is used only for the path that loaded it: on a
+ * disk that ignores case, two tasks' names may lead to one folder.
  */
 const known = new Map<string, JsonFolder>();
 
@@ -74,25 +75,25 @@ function loadFolder(path: string, lock: FolderLock | undefined): JsonFolder {
   if (isSame && (lock?.isUninterrupted ?? wasHeldLastHere(path))) return former;
   const folder = new JsonFolder(path, modified);
   if (lock === undefined) return folder;
-  // Otherwise a write of somebody who has stolen the lock meanwhile may be missing here.
+  // If the lock was stolen, this listing may lack the thief's writes.
   lock.assertHeld();
   if (known.size === MAX_FOLDERS) known.clear();
   known.set(inode, folder);
   return folder;
 }
 
-/** A task's folder with a file for each checkpoint, known by their names. */
+/** A task's folder with one file per checkpoint, and the cached names of these files. */
 class JsonFolder implements LoadedTask {
   readonly path: string;
   /** How the holder of the lock writes states. */
   isPretty = false;
-  /** The folder's own time when it was as it is known here. */
+  /** The folder's modification time when the cached names were right; `undefined` if they may be out of date. */
   modified: bigint | undefined;
-  /** The names of checkpoints that were removed when they were the newest. */
+  /** Names of the tombstones that keep the sequences of removed newest checkpoints. */
   readonly #tombstones: readonly string[];
-  /** The oldest first. An append adds to its end, which disturbs no iteration; a removal makes a new list. */
+  /** The oldest first. An append pushes to it, which disturbs no iteration; a removal makes a new list. */
   #names: string[];
-  /** File names by the ids' names. Made at the first search for an id. */
+  /** File names by `nameOf(id)`. Made at the first search for an id. */
   #byId: Map<string, string> | undefined;
 
   constructor(path: string, modified: bigint | undefined) {
@@ -121,7 +122,7 @@ class JsonFolder implements LoadedTask {
     return name === undefined ? undefined : this.#file(name);
   }
 
-  /** Names alone decide on range, order and `skip`, so that only what is asked for is opened. */
+  /** Takes range, order and `skip` from names alone, so that no file is opened in vain. */
   *select(query: Omit<CheckpointQuery, "taskId">): Generator<CheckpointFile, void, void> {
     const { order, skip = 0, beforeSequence = Number.POSITIVE_INFINITY, afterSequence = 0 } = query;
     const names = this.#names;
@@ -149,7 +150,7 @@ class JsonFolder implements LoadedTask {
     const names = doomed === "all" ? this.#names : doomed.map(({ name }) => name);
     const last = tombstoneName(this.lastSequence);
     if (doomed !== "all") {
-      // First the last sequence is kept, then the checkpoint that has it may go.
+      // The tombstone comes first: a kill in between must not lose the last sequence.
       const isTold = this.newestSequence === this.lastSequence && !names.includes(this.#names.at(-1) ?? "");
       if (!isTold && !this.#tombstones.includes(last)) await lock.write(join(this.path, last), new Uint8Array());
     }
@@ -158,9 +159,9 @@ class JsonFolder implements LoadedTask {
       if (lock.remove(join(this.path, name))) removed += 1;
       if (at % SLICE === SLICE - 1) await setImmediate();
     }
-    // They go last: as long as a checkpoint is there, so is the numbering.
+    // Tombstones are removed last: while a checkpoint is left, its numbering is too.
     for (const name of this.#tombstones) if (doomed === "all" || name !== last) lock.remove(join(this.path, name));
-    // Also if nothing was left: the process that removed it may have died before that was durable.
+    // Syncs even if nothing was removed: a process may have died between removing it and syncing.
     await syncFolder(this.path);
     return removed;
   }
@@ -171,7 +172,7 @@ class JsonFolder implements LoadedTask {
     lock: FolderLock,
     replaced: readonly CheckpointFile[] = [],
   ): Promise<void> {
-    // Until the write has ended well, the known names may be out of date.
+    // If the write fails, the cached names may be out of date.
     this.modified = undefined;
     const content = renderCheckpoint(record, this.isPretty);
     if (replaced.length === 0) await lock.writeLast(location, content);
@@ -190,7 +191,7 @@ class JsonFolder implements LoadedTask {
     for (const { idName } of replaced) this.#byId?.delete(idName);
   }
 
-  /** How many have a sequence up to this one. */
+  /** How many files have a sequence up to this one. */
   #countUpTo(sequence: number): number {
     let [low, high] = [0, this.#names.length];
     while (low < high) {
@@ -206,7 +207,7 @@ class JsonFolder implements LoadedTask {
   }
 }
 
-/** Names by sequence, as names tell it. Only where two have one sequence, their heads are read for their times. */
+/** Sorts names by their sequences. Heads are read only if two names have the same sequence; then their times decide. */
 function inOrder(names: string[], path: string): string[] {
   const hasSequence = (name: string, at: number): boolean => sequenceOfFile(names[at] ?? "0") === sequenceOfFile(name);
   const doubles = names.filter((name, at) => hasSequence(name, at - 1) || hasSequence(name, at + 1));
@@ -220,7 +221,7 @@ function inOrder(names: string[], path: string): string[] {
   return names.sort((a, b) => compareCheckpoints(positionOf(a), positionOf(b)));
 }
 
-/** Empty if it can't be read: damage comes before what is intact. */
+/** Empty if the file can't be read, so that damaged files come before intact ones. */
 function createdAtOf(file: CheckpointFile): string {
   try {
     return file.head()?.createdAt ?? "";
@@ -230,7 +231,7 @@ function createdAtOf(file: CheckpointFile): string {
   }
 }
 
-/** A folder's inode, the same under any path, and its modification time in nanoseconds, when an entry last changed. */
+/** A folder's inode, which is the same under any path, and its modification time in nanoseconds. */
 function statsOfFolder(path: string): { readonly inode: string; readonly modified: bigint | undefined } {
   const stats = statSync(path, { bigint: true, throwIfNoEntry: false });
   return { inode: `${stats?.dev} ${stats?.ino}`, modified: stats?.mtimeNs };

@@ -7,7 +7,7 @@ import type { FolderLock } from "./lock.js";
 import { attempt, parseObject } from "./record.js";
 import { taskFolders } from "./task-scan.js";
 
-/** In a task's folder. It stays there when the task is removed, so that tokens only grow. */
+/** The lease's file in a task's folder. It stays when the task is removed, so that tokens only grow. */
 const LEASE_NAME = ".lease.json";
 
 /** The lease in a task's folder. @throws {UnreadableError} It is damaged. */
@@ -15,12 +15,12 @@ export function leaseIn(folder: string): TimedLease {
   return { lease: leaseFileIn(folder)?.lease, nowMs: monotonicMs() };
 }
 
-/** The leases in all tasks' folders below a root folder, without those that can't be read. */
+/** The readable leases in all tasks' folders below a root folder. */
 export async function* leasesBelow(root: string): AsyncGenerator<TimedLease & { readonly taskId: string }, void, void> {
   for (const [index, { path, taskId }] of taskFolders(root).entries()) {
     const file = attempt(() => leaseFileIn(path));
     if (file !== undefined && !(file instanceof UnreadableError)) {
-      // The name of a long id's folder doesn't tell the id.
+      // The folder's name doesn't tell a long id.
       const itsTask = taskId ?? file.taskId;
       if (itsTask !== undefined) yield { taskId: itsTask, lease: file.lease, nowMs: monotonicMs() };
     }
@@ -28,7 +28,7 @@ export async function* leasesBelow(root: string): AsyncGenerator<TimedLease & { 
   }
 }
 
-/** Stores what `change` makes of a folder's lease, under the folder's lock, which is free then. */
+/** Stores the result of `change` on a folder's lease, under the folder's lock, and frees that lock. */
 export async function updateLease(
   folder: string,
   taskId: string,
@@ -44,7 +44,7 @@ export function checkLeaseIn(folder: string, taskId: string, condition: AppendCo
   if (condition?.fencingToken !== undefined) checkLease(taskId, leaseIn(folder), condition);
 }
 
-/** A lease's file. */
+/** The content of a lease's file. */
 interface LeaseFile {
   readonly lease: LeaseRecord;
   readonly taskId: string | undefined;

@@ -18,19 +18,21 @@ import { processHasEnded } from "../../src/contract/holder.js";
 import { isFolder, makeFolder, namesIn, statsOf, syncFolder, writeDurably } from "./file-io.js";
 import { nameOf } from "./names.js";
 
-/** A lock's folder, in the one that it locks. While nobody holds it, no files are in it, so Git doesn't see it. */
+/** The lock's folder, in the folder that it locks. It holds no files while the lock is free, so Git doesn't see it. */
 const LOCK_NAME = ".lock";
 const RENEWAL_MS = 1_500;
-/** A claim that was not renewed for so long is stale. */
+/** A claim that wasn't renewed for so long is stale. */
 const STALE_MS = 5_000;
 const LONGEST_PAUSE_MS = 20;
-/** Far more thefts, or removals of the folder, than happen in a row by accident. */
+/** Far more than the thefts or removals of the folder that happen in a row by accident. */
 const MAX_ATTEMPTS = 20;
 const HOST = nameOf(hostname() || "unknown");
-/** This process, or a worker thread of it. Its claims are named so, each with a number that is never used again. */
+/** Names this process or worker thread. Each of its claims has this name and a number that is never used again. */
 const OWNER = `${process.pid}@${HOST}+${randomBytes(8).toString("hex")}`;
 const FILES = ".files";
-/** Where this process writes files in a lock's folder. It stays there until another process holds the lock. */
+/**
+ * The subfolder of a lock's folder in which this process writes files. It stays until another process holds the lock.
+ */
 const OWN_FILES = `${OWNER}${FILES}`;
 let count = 0;
 
@@ -43,18 +45,18 @@ export class LockLostError extends StorageError {
 }
 
 /**
- * A lock that processes share through a folder. It gives progress alone: a holder may be asleep for longer than its
- * claim stays fresh. Safety comes from how a holder commits (docs/decisions/0003):
+ * A lock that processes share through a folder. It only avoids contention: a holder may sleep for longer than its claim
+ * stays fresh. The way in which a holder commits prevents lost updates (docs/decisions/0003):
  *
  * 1. A claim is a file in the lock's folder. It holds the lock if it was the only one when its maker looked.
- * 2. A holder writes a file, the claim or one in a folder of its own in there, and commits by a rename out of it.
- * 3. Stealing renames the lock's folder away for good, and deletes what is in it. Only then does the thief read.
+ * 2. A holder writes a file there (the claim, or one in its own subfolder), and commits by renaming it out.
+ * 3. A thief renames the lock's folder away for good, and deletes its content. Only then does it read.
  *
- * So a holder's rename either came before the theft, and the thief sees what it did, or it fails with ENOENT. That
- * holds too for a rename that the system had begun: its file is deleted before the thief reads.
+ * So a holder's rename either comes before the theft, and the thief sees its result, or it fails with ENOENT. This
+ * holds even for a rename that the system has begun: its file is deleted before the thief reads.
  */
 export class FolderLock {
-  /** No other process has held the lock since this one held it last. */
+  /** Whether no other process has held the lock since this one held it last. */
   readonly isUninterrupted: boolean;
   readonly #claim: string;
   readonly #renewal: NodeJS.Timeout;
@@ -68,25 +70,25 @@ export class FolderLock {
       const folders = names.filter((name) => !isClaim(name));
       for (const name of folders) rmSync(join(lockFolder, name), { recursive: true, force: true });
       makeFolder(join(lockFolder, OWN_FILES));
-      // If a thief had moved the lock away before that, the folder was made in the thief's.
+      // If a thief moved the lock away before this, the folder was made in the thief's lock.
       this.assertHeld();
     }
-    // If it fails, the lock was stolen as a rule, and the next commit fails.
+    // A failure is ignored: mostly the lock was stolen, and then the next commit fails.
     const renew = (): void => utimes(claim, new Date(), new Date(), () => undefined);
     this.#renewal = setInterval(renew, RENEWAL_MS).unref();
   }
 
   /**
-   * Waits until the lock is free, or its holder is dead.
+   * Takes the lock. Waits until it is free or its holder is dead.
    *
-   * @param lockFolder - Made if it is missing; the one above it must exist, or the error is the system's ENOENT.
-   * @throws {StorageError} Others held it for all of `timeoutMs`; retryable. Or a link or a file stands in its place.
+   * @param lockFolder - Made if it is missing. The folder above it must exist, or the error is the system's ENOENT.
+   * @throws {StorageError} Others held the lock for all of `timeoutMs`; retryable. Or a link or a file is in its place.
    */
   static async acquire(lockFolder: string, timeoutMs: number): Promise<FolderLock> {
     const deadlineMs = performance.now() + timeoutMs;
     for (let pauseMs = 1; ; pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS)) {
       const claim = join(lockFolder, `${OWNER}-${count++}`);
-      // A holder deletes files in it, so it must not be a link to another folder.
+      // A holder deletes files in the lock's folder, so it must not be a link.
       isFolder(lockFolder);
       let others: readonly string[];
       try {
@@ -101,14 +103,13 @@ export class FolderLock {
       removeClaim(claim);
       if (others.every((name) => isStale(join(lockFolder, name)))) steal(lockFolder, claim);
       else if (performance.now() >= deadlineMs) throw heldByOthers(lockFolder, others, timeoutMs);
-      // Two that claim at once both step back. Pauses of random length part them.
+      // If two claim at once, both retry, after random pauses.
       else await delay(pauseMs * (0.5 + Math.random()));
     }
   }
 
   /**
-   * Puts the content under the name `target`, replacing what is there, and resolves once it is durable. One
-   * call at a time.
+   * Stores the content at `target`, replacing any file there, and resolves once it is durable. One call at a time.
    *
    * @throws {LockLostError} Nothing was stored.
    */
@@ -117,8 +118,8 @@ export class FolderLock {
   }
 
   /**
-   * The same for a holder's last write. The file is the claim itself, so the rename frees the lock too: to make and
-   * remove another file for each save takes a disk longer than the save.
+   * {@link FolderLock.write} for a holder's last write, which also frees the lock. It renames the claim itself: making
+   * and removing one more file would take a disk longer than the save.
    *
    * @throws {LockLostError} Nothing was stored.
    */
@@ -127,15 +128,15 @@ export class FolderLock {
   }
 
   /**
-   * Removes a file. The caller syncs its folder.
+   * Removes a file. The caller must sync its folder.
    *
-   * @returns False if it isn't there.
+   * @returns False if there is no such file.
    * @throws {LockLostError} Nothing was removed.
    */
   remove(target: string): boolean {
     const path = this.#newPath();
     try {
-      // Not by unlink, which would work for a holder that the lock was stolen from.
+      // unlink would succeed even if the lock was stolen.
       renameSync(target, path);
     } catch (error) {
       if (codeOf(error) !== "ENOENT") throw error;
@@ -146,7 +147,7 @@ export class FolderLock {
     return true;
   }
 
-  /** @throws {LockLostError} It was stolen: data read since it was taken may be out of date. */
+  /** @throws {LockLostError} The lock was stolen; data read since it was taken may be out of date. */
   assertHeld(): void {
     if (!existsSync(this.#claim)) throw new LockLostError(dirname(this.#claim));
   }
@@ -158,7 +159,7 @@ export class FolderLock {
     this.#isHeld = false;
   }
 
-  /** Frees the lock and removes its folder, and the one above, as far as nothing else is in them. */
+  /** Frees the lock, then removes its folder and the one above it if they are empty. */
   releaseAndRemoveFolder(): void {
     const lockFolder = dirname(this.#claim);
     rmSync(join(lockFolder, OWN_FILES), { recursive: true, force: true });
@@ -185,25 +186,26 @@ export class FolderLock {
     try {
       await syncFolder(dirname(target));
     } catch (error) {
-      // It is made. The lock was free then, and another process has removed the folder with it.
+      // The file was stored. If that freed the lock, another process may have removed the folder since.
       if (this.#isHeld || codeOf(error) !== "ENOENT") throw error;
     }
   }
 
-  /** A name that is never used again. */
+  /** A path that is never used again. */
   #newPath(): string {
     return join(dirname(this.#claim), OWN_FILES, String(count++));
   }
 }
 
 /**
- * Does `work` under a folder's lock, after the calls of this process that came before. If the lock is stolen before a
- * commit, it does `work` once more from the beginning: so `work` reads again whatever it relies on.
+ * Runs `work` under a folder's lock, after earlier calls of this process. If the lock is stolen before a commit, `work`
+ * runs again from the beginning, so it must read all its data itself.
  *
- * @param options.timeoutMs - How long it waits for other processes.
- * @param options.makeFolder - Makes the folder that it locks, if it is missing. Without it, that is the system's ENOENT.
+ * @param options.timeoutMs - How long to wait for other processes.
+ * @param options.makeFolder - Makes the folder to lock, if it is missing. Without it, a missing folder fails with the
+ *   system's ENOENT.
  * @param options.begin - Called under the lock before `work`.
- * @throws {StorageError} The lock couldn't be had, or was stolen time and again; retryable.
+ * @throws {StorageError} The lock couldn't be taken, or was stolen again and again; retryable.
  */
 export function withLock<Result>(
   folder: string,
@@ -241,9 +243,9 @@ export function wasHeldLastHere(folder: string): boolean {
 }
 
 /**
- * Lists what killed processes left of a folder's lock: claims and other files, and locks that they had stolen.
+ * Lists leftovers of killed processes in a folder: claims and other files in its lock, and locks that they had stolen.
  *
- * @throws {StorageError} A link or a file stands in the lock's place.
+ * @throws {StorageError} A link or a file is in the lock's place.
  */
 export function abandonedIn(folder: string): string[] {
   const lockFolder = join(folder, LOCK_NAME);
@@ -252,16 +254,16 @@ export function abandonedIn(folder: string): string[] {
   return [...files.map((name) => join(LOCK_NAME, name)), ...thefts].map((name) => join(folder, name)).filter(isStale);
 }
 
-/** The end of the last call for each lock. */
+/** For each lock, a promise that resolves when its last call ends. */
 const turns = new Map<string, Promise<void>>();
 
-/** Runs the calls of one key in the order in which they were made, each after the one before. */
+/** Runs the calls of one key one after another, in call order. */
 export function inTurn<Result>(key: string, run: () => Promise<Result>): Promise<Result> {
   const running = turns.get(key)?.then(run) ?? run();
   const dequeue = (): void => {
     if (turns.get(key) === ended) turns.delete(key);
   };
-  // The next one runs, however this one ends.
+  // The next call runs even if this one fails.
   const ended = running.then(dequeue, dequeue);
   turns.set(key, ended);
   return running;
@@ -271,7 +273,7 @@ function isClaim(name: string): boolean {
   return !name.endsWith(FILES);
 }
 
-/** @throws The system's ENOENT, if there is nothing to lock. */
+/** @throws The system's ENOENT, if the folder to lock doesn't exist. */
 function makeClaim(claim: string): void {
   const make = (): void => closeSync(openSync(claim, "wx", 0o600));
   try {
@@ -287,31 +289,31 @@ function removeClaim(claim: string): void {
   try {
     unlinkSync(claim);
   } catch (error) {
-    // With another code it is still there and would hold up others: so it goes with all of the lock's folder.
+    // With any other error the claim still exists and would block others, so remove it with the lock's folder.
     if (codeOf(error) !== "ENOENT") steal(dirname(claim), claim);
   }
 }
 
-/** Whether nobody holds the lock by this claim any more. Should that be wrong, stealing is safe. */
+/** Whether the claim seems abandoned. If that is wrong, stealing is still safe. */
 function isStale(claim: string): boolean {
   const stats = statsOf(claim);
   return stats !== undefined && (isDead(basename(claim)) || Math.abs(Date.now() - stats.mtimeMs) > STALE_MS);
 }
 
-/** Whether the process that a claim is named for has ended, as far as this machine can tell. */
+/** Whether the claim's process ran on this machine and has ended. */
 function isDead(claim: string): boolean {
   const [pid, host] = claim.replace(/\+.*/, "").split("@");
   return host === HOST && processHasEnded(Number(pid));
 }
 
-/** Renames the whole lock away, then deletes what is in it: see {@link FolderLock} for why in this order. */
+/** Renames the lock's folder away, then deletes it. {@link FolderLock} explains the order. */
 function steal(lockFolder: string, thief: string): void {
   const stolen = `${lockFolder}-${basename(thief)}`;
   try {
     renameSync(lockFolder, stolen);
     rmSync(stolen, { recursive: true, force: true });
   } catch (error) {
-    // Another thief was first, or a claim was made in it just now: it doesn't hold, since its folder is gone.
+    // Another thief was first, or somebody has just made a claim in the stolen folder, which doesn't hold the lock.
     if (codeOf(error) !== "ENOENT" && codeOf(error) !== "ENOTEMPTY") throw error;
   }
 }

@@ -9,7 +9,7 @@ import { keepInQuarantine } from "./quarantine.js";
 import { attempt, type RecordHead, type RecordSource } from "./record.js";
 import { type LoadTask, type TaskFolder, taskFolders } from "./task-scan.js";
 
-/** Does a write in a task's folder, under its lock; once more from the beginning if the lock was stolen. */
+/** Runs a write in a task's folder, under its lock. If the lock was stolen, runs it again from the beginning. */
 type WriteFolder = (folder: string, work: (lock: FolderLock) => Promise<void>) => Promise<void>;
 
 /** The result of examining one thing in a task's folder. */
@@ -19,7 +19,7 @@ interface Examined {
   readonly entry?: RecordSource;
 }
 
-/** All that is wrong below a root folder, task by task. */
+/** Yields all problems below a root folder, task by task. */
 export async function* verifyFolders(
   root: string,
   load: LoadTask,
@@ -34,7 +34,7 @@ export async function* verifyFolders(
   }
 }
 
-/** Moves what is damaged below a root folder into quarantine, and removes old leftovers, one task at a time. */
+/** Moves damaged records below a root folder into quarantine, and removes old leftovers, one task at a time. */
 export async function* repairFolders(
   root: string,
   load: LoadTask,
@@ -45,14 +45,14 @@ export async function* repairFolders(
   for (const folder of foldersOf(root)) {
     if (signal?.aborted) return;
     const steps = new Map<string, RepairStep>();
-    /** Without a lock it changes nothing, and the steps are what it would do. */
+    /** Without a lock, changes nothing; the steps then say what it would do. */
     const run = async (lock?: FolderLock): Promise<void> => {
       // Drop findings that were fixed before we got the lock; taking it has removed what killed holders left in it.
       for (const [location, { action }] of steps) if (action !== "removed") steps.delete(location);
       const moved: RecordSource[] = [];
       for (const { finding, entry } of examine(folder, load, false)) {
         await setImmediate();
-        // It is in quarantine already, and is removed below.
+        // Entries already in quarantine are still removed below.
         if (signal?.aborted) break;
         if (finding === undefined) continue;
         const { location } = finding;
@@ -82,7 +82,7 @@ const ADVICE = {
   refused: "It isn't damaged: run the program that wrote it, or move it to where it belongs.",
 } as const;
 
-/** By name, so that a second run finds the same in the same order. */
+/** Sorted by name, so that each run has the same order. */
 function foldersOf(root: string): TaskFolder[] {
   return taskFolders(root).sort((a, b) => (a.path < b.path ? -1 : 1));
 }
@@ -118,19 +118,19 @@ function* examine({ path, taskId }: TaskFolder, load: LoadTask, quick: boolean):
 
 type Wrong = { readonly kind: "damaged" | "refused" | "merged"; readonly reason: string; readonly createdAt?: string };
 
-/** The result of `ask`, or the reason why there is none. */
+/** The result of `ask`, or why there is none. */
 function resultOrReason<Result>(ask: () => Result): Result | Wrong {
   try {
     return ask();
   } catch (error) {
     if (error instanceof UnreadableError) return { kind: "damaged", reason: error.message };
-    // A newer program's, or another task's.
+    // A newer program wrote it, or it belongs to another task.
     if (error instanceof CheckpointError) return { kind: "refused", reason: error.message };
     throw error;
   }
 }
 
-/** A head says nothing of its payload. */
+/** Checks a whole checkpoint. A head alone says nothing about its payload. */
 function wrongIn(record: RecordHead | StoredCheckpoint): Wrong | undefined {
   const reason = isWhole(record) ? findDamage(record) : undefined;
   return reason === undefined ? undefined : { kind: "damaged", reason, createdAt: record.createdAt };

@@ -1,27 +1,27 @@
 import { hash } from "node:crypto";
 
-/** The longest name made by escaping alone. File systems take 255 bytes, and a sequence and an extension come on top. */
+/** Longer escaped names are cut and hashed. File systems take 255 bytes; a sequence and an extension are added. */
 const MAX_ESCAPED_LENGTH = 180;
-/** How much of a longer id stays readable before its hash. */
+/** The length of the readable beginning of a hashed name. */
 const PREFIX_LENGTH = 100;
 
 const PLAIN = /^[A-Za-z0-9_-](?:[A-Za-z0-9._-]*[A-Za-z0-9_-])?$/;
-/** Windows opens the device instead of a file of such a name, whatever extension it has. */
+/** Device names of Windows, which opens the device instead of such a file, whatever its extension. */
 const DEVICE = /^(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\.|$)/i;
 const HASHED = /~[0-9a-f]{64}$/;
 
 const UTF8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
 /**
- * The name of the file or folder that belongs to an id, the same on every system: `[A-Za-z0-9._-]` as they are, each
- * other byte of its UTF-8 as `%XX`. A leading or trailing dot is escaped, and the first letter of a Windows device
- * name. A name that is too long is cut and followed by `~` and the id's SHA-256; since `~` itself is always escaped,
- * such a name is never that of a short id.
+ * The name of an id's file or folder, the same on every system. `[A-Za-z0-9._-]` stay as they are, and each other byte
+ * of the UTF-8 becomes `%XX`. A leading or trailing dot is escaped too, and the first letter of a Windows device name.
+ * A name that is too long is cut and followed by `~` and the id's SHA-256. No short id has such a name, since `~`
+ * itself is always escaped.
  *
- * Two ids never share a name. Two that differ in case alone may share a folder on a disk that doesn't tell them apart:
- * so the records inside name their task.
+ * Two ids never share a name. On a disk that ignores case, ids that differ in case alone may share a folder, so each
+ * record names its task.
  *
- * @param id - Well-formed Unicode of any length.
+ * @param id - Well-formed Unicode, of any length.
  */
 export function nameOf(id: string): string {
   const escaped = PLAIN.test(id) && !DEVICE.test(id) ? id : escapeId(id);
@@ -30,7 +30,7 @@ export function nameOf(id: string): string {
   return `${prefix}~${hash("sha256", id, "hex")}`;
 }
 
-/** The id that has this name; `undefined` where the name is hashed, or is no id's name at all. */
+/** The id that has this name; `undefined` if the name is hashed, or no id has it. */
 export function idOf(name: string): string | undefined {
   if (PLAIN.test(name) && name.length <= MAX_ESCAPED_LENGTH && !DEVICE.test(name)) return name;
   if (!/^[A-Za-z0-9._%-]+$/.test(name)) return undefined;
@@ -39,13 +39,13 @@ export function idOf(name: string): string | undefined {
   try {
     id = UTF8.decode(Buffer.from(bytes, "latin1"));
   } catch {
-    // Not UTF-8, so not a name that nameOf makes.
+    // Not UTF-8, so nameOf didn't make this name.
     return undefined;
   }
   return nameOf(id) === name ? id : undefined;
 }
 
-/** Whether the name is one of those that only the record inside can tell the id of. */
+/** Whether the name is hashed: only the record inside tells the id. */
 export function isHashedName(name: string): boolean {
   return HASHED.test(name);
 }

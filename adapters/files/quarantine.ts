@@ -5,19 +5,21 @@ import { isFolder, makeFolders } from "./file-io.js";
 import type { FolderLock } from "./lock.js";
 
 /**
- * The folder below a store's root that damaged records are moved to. No task's folder has this name, since a leading
- * dot is always escaped there: a task may be called `quarantine`.
+ * Damaged records are moved to this folder below a store's root. No task's folder has this name, since a task's leading
+ * dot is escaped.
  */
 const QUARANTINE = ".quarantine";
 
 /**
- * Puts damaged bytes into quarantine, with the reason beside them, and resolves once both are on the disk: then the
- * caller may take the original away. The copy's name tells its content, so a kill in between doesn't store it twice.
+ * Writes damaged bytes into quarantine, with the reason beside them. Resolves once both are on the disk; then the
+ * caller may remove the original. The copy's name is made from its content, so a repair after a kill doesn't store it
+ * twice.
  *
  * @param folder - The task's folder.
- * @param lock - The lock of that folder. Without it nothing is done, as for a dry run.
- * @returns Where it is now.
- * @throws {LockLostError | StorageError} The second if the quarantine is a link.
+ * @param lock - The lock of that folder. Without it nothing is written (a dry run).
+ * @returns The path in quarantine.
+ * @throws {LockLostError} The lock was stolen.
+ * @throws {StorageError} The quarantine is a link.
  */
 export async function keepInQuarantine(
   folder: string,
@@ -32,7 +34,7 @@ export async function keepInQuarantine(
   const to = join(root, QUARANTINE, basename(folder), `${stem}-${digestOf(bytes)}.json`);
   for (const own of [dirname(dirname(to)), dirname(to)]) isFolder(own);
   if (lock === undefined) return to;
-  // From the root on, with the same separator everywhere: the whole store may be moved.
+  // Relative to the root, with "/" on every system, since the whole store may be moved.
   const from = relative(root, location).split(sep).join("/");
   const reason = { from, ...rest, quarantinedAt: new Date().toISOString() };
   await makeFolders(dirname(to));
@@ -41,7 +43,7 @@ export async function keepInQuarantine(
   return to;
 }
 
-/** Tells contents apart in names. */
+/** A short digest that tells contents apart in file names. */
 export function digestOf(bytes: Uint8Array): string {
   return hash("sha256", bytes, "hex").slice(0, 16);
 }

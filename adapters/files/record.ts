@@ -19,36 +19,36 @@ import { UnreadableError } from "./file-io.js";
 import type { FolderLock } from "./lock.js";
 import { nameOf } from "./names.js";
 
-/** A task's checkpoints, as its folder held them when it was loaded. `lastSequence` throws if nothing tells it. */
+/** A task's checkpoints at the time its folder was loaded. `lastSequence` throws if it can't be known. */
 export interface LoadedTask extends TaskPosition {
   /** The number of checkpoints, damaged ones included. */
   readonly count: number;
   find(id: string): RecordSource | undefined;
-  /** One that can't be read, and may have any id. */
+  /** An unreadable checkpoint whose id isn't known, so that it may be any. */
   findDamaged?(): RecordSource | undefined;
-  /** Those in the query's range and order, after those it skips. */
+  /** The checkpoints in the query's range and order, after the skipped ones. */
   select(query: Omit<CheckpointQuery, "taskId">): Iterable<RecordSource>;
 
-  // Writes: each is durable once it has resolved, and the last thing that is done under the lock.
-  /** @param replaced - They go once the record is stored. */
+  // Writes. Each is durable once it resolves, and must be the last call under its lock.
+  /** @param replaced - Removed once the record is stored. */
   append(record: StoredCheckpoint, lock: FolderLock, replaced: readonly RecordSource[]): Promise<void>;
   replace(entry: RecordSource, record: StoredCheckpoint, lock: FolderLock): Promise<void>;
   /**
-   * It keeps the numbering, unless all are removed.
+   * Keeps the numbering, unless `doomed` is "all".
    *
-   * @param doomed - Also of another loading of the same task.
+   * @param doomed - May come from another loading of the same task.
    * @returns How many were removed.
    */
   remove(doomed: readonly RecordSource[] | "all", lock: FolderLock): Promise<number>;
 }
 
-/** A checkpoint where it is stored. It is read when it is asked for. */
+/** A stored checkpoint. It is read when it is asked for. */
 export interface RecordSource {
   /** A path, or a path and a line. */
   readonly location: string;
   /** The fields that are known even if it can't be read. */
   readonly known: { readonly id?: string; readonly sequence?: number };
-  /** The bytes that repair keeps, if it is damaged. @throws {UnreadableError} It is no file. */
+  /** The bytes that repair keeps, if the checkpoint is damaged. @throws {UnreadableError} It isn't a file. */
   bytes(): Uint8Array | undefined;
   /** `undefined` if it was removed. @throws {UnreadableError | StorageError} As {@link assertOwner} does. */
   head(): RecordHead | undefined;
@@ -58,9 +58,9 @@ export interface RecordSource {
 
 /** The fields of a checkpoint in a file, without its body. */
 export interface RecordHead extends SealedSummary {
-  /** The body is bytes, and stands in the file as base64 text. */
+  /** The body is bytes, stored in the file as base64 text. */
   readonly bodyIs?: "base64";
-  /** How many bytes the body takes in a json-file that was written with `pretty`. */
+  /** The bytes that the body takes in a file written with `pretty`. */
   readonly stateBytes?: number;
 }
 
@@ -70,8 +70,8 @@ export function textOfBody({ body }: Payload): string {
 }
 
 /**
- * The text that was a JSON value before another program formatted its file. JSON.stringify wrote it, so it writes the same
- * again; if a value was changed, the digest shows it.
+ * The text of a JSON value before another program formatted its file. JSON.stringify wrote that text, so it writes the
+ * same again. If a value was changed, the digest shows it.
  *
  * @throws {UnreadableError}
  */
@@ -84,17 +84,17 @@ export function textOfValue(value: JsonValue): string {
   }
 }
 
-/** The field of a file that tells the form of {@link textOfBody}. */
+/** The value of `bodyIs` for a body: the form of {@link textOfBody}. */
 export function formOfBody({ body }: Payload): RecordHead["bodyIs"] {
   return typeof body === "string" ? undefined : "base64";
 }
 
-/** How many bytes {@link textOfBody} takes. */
+/** The size of {@link textOfBody} in bytes. */
 export function embeddedSize({ bodyIs, sizeBytes }: RecordHead): number {
   return bodyIs === "base64" ? 2 + 4 * Math.ceil(sizeBytes / 3) : sizeBytes;
 }
 
-/** The checkpoint of a head and the text that stands for its body. */
+/** Makes a checkpoint from its head and the text of its body. */
 export function storedCheckpoint(head: RecordHead, bodyText: string): StoredCheckpoint {
   const { encoding, sha256 } = head.payload;
   const body = head.bodyIs === "base64" ? new Uint8Array(Buffer.from(bodyText.slice(1, -1), "base64")) : bodyText;
@@ -102,9 +102,10 @@ export function storedCheckpoint(head: RecordHead, bodyText: string): StoredChec
 }
 
 /**
- * Names that differ in case alone are one folder on some disks. And people copy folders.
+ * Checks that a record belongs to the task of its folder. On some disks names that differ in case alone are one folder,
+ * and people copy folders.
  *
- * @throws {StorageError} The record is another task's than the folder is named for.
+ * @throws {StorageError} The record belongs to another task.
  */
 export function assertOwner(taskId: string, folder: string, location: string): void {
   const name = basename(folder);
@@ -117,21 +118,21 @@ export function assertOwner(taskId: string, folder: string, location: string): v
 }
 
 /**
- * The order of a task's checkpoints. Two have one sequence where two branches of a repository were merged: then their times
- * and ids decide, the same way in every clone.
+ * The order of a task's checkpoints. If two branches of a repository were merged, two checkpoints may have the same
+ * sequence; then times and ids decide, the same way in every clone.
  */
 export function compareCheckpoints(a: Position, b: Position): number {
   return a.sequence - b.sequence || compareTexts(a.createdAt, b.createdAt) || compareTexts(a.id, b.id);
 }
 
-/** The fields that put a checkpoint in its place. */
+/** The fields that give a checkpoint its place in the order. */
 export type Position = Pick<CheckpointSummary, "sequence" | "createdAt" | "id">;
 
 function compareTexts(a: string, b: string): number {
   return a === b ? 0 : a < b ? -1 : 1;
 }
 
-/** Describes an entry that can't be read. Other errors are thrown. */
+/** Describes an unreadable entry. Throws other errors. */
 export function corruptOrThrow(
   { location, known }: RecordSource,
   error: unknown,
@@ -143,7 +144,7 @@ export function corruptOrThrow(
   return { corrupt: true, location, reason, ...task, ...known, ...(cause === undefined ? undefined : { cause }) };
 }
 
-/** Reads an entry, or describes it if it can't be read; nothing if it was removed. Other errors are thrown. */
+/** Reads an entry, or describes it if it can't be read; `undefined` if it was removed. Throws other errors. */
 export function readEntry<Item>(
   entry: RecordSource,
   taskId: string,
@@ -157,7 +158,8 @@ export function readEntry<Item>(
 }
 
 /**
- * The passing checkpoint of that id, and those before it that were left by a kill: each says which one it took the place of.
+ * The passing checkpoint of that id, and those that it should have replaced but a kill left. Each names the one that it
+ * replaced.
  */
 export function passingFrom(task: LoadedTask, id: string | undefined): readonly RecordSource[] {
   const found: RecordSource[] = [];
@@ -175,10 +177,10 @@ export function passingFrom(task: LoadedTask, id: string | undefined): readonly 
 }
 
 /**
- * Answers an append whose id the task has already.
+ * Answers an append whose id the task already has.
  *
- * @throws {UnreadableError} It is damaged.
- * @throws {CheckpointConflictError} It is another checkpoint.
+ * @throws {UnreadableError} The stored checkpoint is damaged.
+ * @throws {CheckpointConflictError} The stored checkpoint is another one.
  */
 export function sequenceOfStored(stored: StoredCheckpoint, draft: CheckpointDraft): number {
   const damage = findDamage(stored);
@@ -187,7 +189,7 @@ export function sequenceOfStored(stored: StoredCheckpoint, draft: CheckpointDraf
 }
 
 /**
- * A head from what a file holds: each field of the type it must have, and the seal whole.
+ * Parses a head from a file's fields. Checks each field's type, and the seal.
  *
  * @throws {UnreadableError}
  */
@@ -207,7 +209,10 @@ export function parseHead(
   };
 }
 
-/** It may begin with a byte order mark, which some editors put there. @throws {UnreadableError} Not a JSON object. */
+/**
+ * Parses a JSON object. It may begin with a byte order mark, which some editors add. @throws {UnreadableError} Not a
+ * JSON object.
+ */
 export function parseObject(source: string): JsonObject {
   let value: JsonValue;
   try {
@@ -221,9 +226,9 @@ export function parseObject(source: string): JsonObject {
 }
 
 /**
- * Yields `read(entry)` for each entry that the query finds. An entry that is gone is left out. If the first one is gone, another
- * process removed it after the task was loaded, and what it saved before that may be newer: the task is loaded again.
- * Otherwise a task that always has a checkpoint could seem empty.
+ * Yields `read(entry)` for each entry that the query finds, and leaves out entries that are gone. If the first one is
+ * gone, another process removed it after the task was loaded, and may have saved a newer one before that. The task is
+ * then loaded again; otherwise a task that always has a checkpoint could seem empty.
  */
 export function* readEntries<Item>(
   load: () => LoadedTask | undefined,
@@ -240,7 +245,7 @@ export function* readEntries<Item>(
         isFirst = false;
         yield item;
       } else if (isFirst && !gone.has(entry.location)) {
-        // Once for each: the name of a dangling link stays.
+        // Load again only once for each: the name of a dangling link stays.
         gone.add(entry.location);
         isOutdated = true;
         break;

@@ -56,23 +56,22 @@ import {
 } from "./record.js";
 import { scanTasks } from "./task-scan.js";
 
-/** The options that every adapter on files has. */
+/** The options of every adapter on files. */
 export interface FolderStoreOptions {
-  /** The root folder, made by the first save. Each task gets a folder in it. */
+  /** The root folder. The first save makes it. Each task gets a folder in it. */
   readonly path: string;
-  /** How long a write waits for other processes' writes of the same task, in milliseconds. Default 15,000. */
+  /** How long a write waits for other processes that write to the same task, in milliseconds. Default 15,000. */
   readonly lockTimeoutMs?: number | undefined;
 }
 
-/** Longer than the lock of a dead holder takes to go stale. */
+/** Longer than a dead holder's lock takes to go stale. */
 const LOCK_TIMEOUT_MS = 15_000;
-/** More folders than that are looked at again before their next write. */
+/** The most folders remembered as durable. Others are synced again before their next write. */
 const MAX_KNOWN_FOLDERS = 10_000;
 
 /**
- * A root folder with a folder for each task: the base of all adapters on files. The subclass decides which form a
- * task's checkpoints have in its folder. A task's writes are done one at a time, in call order and under a lock that
- * processes share.
+ * The base of all adapters on files: a root folder with a folder for each task. The subclass decides how checkpoints
+ * are stored in a task's folder. A task's writes run one at a time, in call order, under a lock that processes share.
  */
 export abstract class FolderStore implements StorageAdapter {
   readonly name: string;
@@ -99,9 +98,9 @@ export abstract class FolderStore implements StorageAdapter {
   readonly #root: string;
   readonly #lockTimeoutMs: number;
   readonly #underWay = new Set<Promise<unknown>>();
-  /** Folders whose names are on the disk. */
+  /** Folders whose names are known to be on the disk. */
   readonly #known = new Set<string>();
-  /** Tasks whose folders are their own. */
+  /** Tasks whose folders were checked to be their own. */
   readonly #owned = new WeakSet<LoadedTask>();
   #hasLooked = false;
   #closed = false;
@@ -123,7 +122,7 @@ export abstract class FolderStore implements StorageAdapter {
     this.#lockTimeoutMs = lockTimeoutMs;
   }
 
-  /** Loads the task's checkpoints. @param lock - For a write. Without it, for a read. */
+  /** Loads the task's checkpoints. @param lock - Given for a write, not for a read. */
   protected abstract load(folder: string, lock?: FolderLock): LoadedTask;
 
   async append(
@@ -139,7 +138,8 @@ export abstract class FolderStore implements StorageAdapter {
       const stored = task.find(id)?.checkpoint();
       if (stored) {
         const same = sequenceOfStored(stored, copy);
-        // The process that stored it may have died before it was durable, and before it removed what it replaced.
+        // The process that stored it may have died before syncing it, or before removing the checkpoints that it
+        // replaced.
         const left = replaces === id ? [] : passingFrom(task, replaces);
         if (left.length > 0) await task.remove(left, lock);
         else await syncFolder(folder);
@@ -155,7 +155,7 @@ export abstract class FolderStore implements StorageAdapter {
   async get(taskId: string, id: string): Promise<StoredCheckpoint | CorruptRecord | undefined> {
     return this.#reading(taskId, "read", () => {
       const task = this.#existingTask(taskId);
-      // A damaged record's id may be damaged too, so any damaged one may be the one that is asked for.
+      // A damaged record's id may be damaged too, so any damaged record may be the wanted one.
       const entry = task?.find(id) ?? task?.findDamaged?.();
       return entry && readEntry(entry, taskId, () => entry.checkpoint());
     });
@@ -184,7 +184,7 @@ export abstract class FolderStore implements StorageAdapter {
     const wanted = structuredClone(change);
     return this.#change("change a status of", taskId, id, condition, (stored, { newestSequence }) => {
       requireNewest(taskId, newestSequence, condition);
-      // The state stays to the byte, and its digest with it: damage to it stays visible.
+      // The state's bytes and digest stay as they are, so damage stays visible.
       return withStatus(stored, wanted);
     });
   }
@@ -226,10 +226,10 @@ export abstract class FolderStore implements StorageAdapter {
   }
 
   /**
-   * A write in a task's folder: after those of this process that were called before it, and under the folder's lock.
+   * Runs a write in a task's folder, after earlier calls of this process and under the folder's lock.
    *
-   * @param doing - In the words of a message: `save to task "t"`.
-   * @param absent - The answer if there is no such folder. Without it, the folder is made.
+   * @param doing - What is being done, for a message: `save to task "t"`.
+   * @param absent - Gives the answer if there is no such folder. Without it, the folder is made.
    */
   protected async write<Result>(
     folder: string,
@@ -245,7 +245,7 @@ export abstract class FolderStore implements StorageAdapter {
       const options = {
         timeoutMs: this.#lockTimeoutMs,
         makeFolder: absent ? undefined : makeFolder,
-        // If a process has died that had made the folder, its name may not be on the disk yet.
+        // A process may have made the folder and died before syncing its name.
         begin: this.#known.has(folder) ? undefined : makeFolder,
       };
       return await this.#track(withLock(folder, options, work));
@@ -255,7 +255,7 @@ export abstract class FolderStore implements StorageAdapter {
     }
   }
 
-  /** @throws {StorageError} The folder's newest readable checkpoint is another task's. */
+  /** @throws {StorageError} The folder's newest readable checkpoint belongs to another task. */
   #ownTask(folder: string, lock: FolderLock): LoadedTask {
     const task = this.load(folder, lock);
     const isReadable = (entry: RecordSource): boolean => !(attempt(() => entry.head()) instanceof UnreadableError);
@@ -264,7 +264,7 @@ export abstract class FolderStore implements StorageAdapter {
     return task;
   }
 
-  /** Writes what `change` makes of a checkpoint in its place. False if there is none, or `change` gives nothing. */
+  /** Replaces a checkpoint by the result of `change`. False if there is no checkpoint, or no result. */
   #change(
     verb: string,
     taskId: string,
@@ -279,7 +279,7 @@ export abstract class FolderStore implements StorageAdapter {
       const entry = task.find(id);
       const stored = entry?.checkpoint();
       const changed = stored && change(stored, task);
-      // The process that replaced or removed it may have died before that was durable.
+      // The process that replaced or removed it may have died before syncing.
       if (entry === undefined || changed === undefined) await syncFolder(folder);
       else await task.replace(entry, changed, lock);
       return changed !== undefined;
@@ -300,7 +300,7 @@ export abstract class FolderStore implements StorageAdapter {
     }
   }
 
-  /** @throws {StorageError} A link or a file is in its folder's place. */
+  /** @throws {StorageError} A link or a file is in the folder's place. */
   #existingTask(taskId: string): LoadedTask | undefined {
     const folder = this.folderOf(taskId);
     return isFolder(folder) ? this.load(folder) : undefined;
@@ -315,7 +315,7 @@ export abstract class FolderStore implements StorageAdapter {
     if (left === 0) return;
     let last: number | undefined;
     const load = (): LoadedTask | undefined => this.#existingTask(taskId);
-    // A page never ends between two of one sequence: the next page would begin behind both.
+    // A page never ends between two checkpoints of one sequence: the next page would skip the second.
     const next = (entry: RecordSource) =>
       left <= 0 && entry.known.sequence !== last ? "over" : readEntry(entry, taskId, () => read(entry));
     for (const found of readEntries(load, query, next)) {
@@ -331,7 +331,7 @@ export abstract class FolderStore implements StorageAdapter {
     }
   }
 
-  /** A read in steps. It ends with a ClosedError where the store is closed meanwhile. */
+  /** Reads step by step. Fails with a ClosedError if the store is closed meanwhile. */
   async *#iterate<Item>(items: AsyncGenerator<Item, void, void>, taskId?: string): AsyncGenerator<Item, void, void> {
     try {
       for (;;) {
@@ -361,7 +361,7 @@ export abstract class FolderStore implements StorageAdapter {
     this.#known.add(this.#root).add(folder);
   }
 
-  /** The first call of any kind fails if there is no store and none can be made. */
+  /** Makes the first call fail if there is no store and none can be made. */
   #lookOnce(): void {
     if (!this.#hasLooked) assertCanBeMade(this.#root);
     this.#hasLooked = true;

@@ -29,8 +29,7 @@ import {
 } from "./record.js";
 
 /**
- * All checkpoints of a task in one file: a JSON document with one checkpoint per line, so that a damaged line harms no
- * other.
+ * The file of all checkpoints of a task: a JSON document with one checkpoint per line. A damaged line harms no other.
  *
  * ```
  * {"version":"1.0","lastModified":"…","waymark":{"taskId":"T1","lastSequence":7,"seal":"…"},"checkpoints":[
@@ -38,49 +37,49 @@ import {
  * ]}
  * ```
  *
- * The `waymark` keys hold what has no place in the format of programs that know `version`, `checkpoints` and
- * `lastModified` alone. Where such a program has written the file, records without that key are adopted: ordered by
- * their own dates, numbered after the others, and written in our form by the next write.
+ * Other programs may use this format too, and know only `version`, `checkpoints` and `lastModified`. Waymark's own
+ * fields stand under the `waymark` keys. A record without that key is adopted: it is ordered by its own date and
+ * numbered after the others, and the next write brings it into our form.
  */
 const FORMAT_VERSION = "1.0";
-/** In its task's folder. */
+/** The file's name in its task's folder. */
 export const TASK_FILE_NAME = "checkpoints.json";
 const FIRST_LINE_END = '"checkpoints":[';
 const LAST_LINE = "]}";
-/** With a space, which no JSON.stringify writes: so it stands in a line once. */
+/** JSON.stringify writes no space there, so a line contains these bytes once. */
 const STATE_KEY = Buffer.from(', "state":');
 const LINE_FEED = 0x0a;
 const CARRIAGE_RETURN = 0x0d;
 const COMMA = 0x2c;
 const CLOSING_BRACE = 0x7d;
 
-/** Finds the fields that another program's record lacks, as far as its state tells them. Must not throw. */
+/** Finds the fields that another program's record lacks, if its state tells them. Must not throw. */
 export type AdoptRecord = (record: JsonObject) => {
   readonly stage?: string | undefined;
-  /** Default: `failed` where the record has an error, else `running`. */
+  /** Default: `failed` if the record has an error, else `running`. */
   readonly status?: CheckpointStatus | undefined;
 };
 
 /** A task's file. */
 export interface TaskFileContent {
-  /** The oldest first. Records of other programs are adopted already. */
+  /** The oldest first, with records of other programs adopted. */
   readonly lines: readonly RecordLine[];
-  /** The last sequence that was given, as far as the first line tells. */
+  /** The last sequence given, if the first line tells it. */
   readonly lastSequence: number;
-  /** Whose it is, as far as the first line tells. */
+  /** The task's id, if the first line tells it. */
   readonly taskId?: string;
   /** The damage to the file as a whole. */
   readonly damage?: string | undefined;
-  /** It must not be written, because its own fields can't be read. */
+  /** The file must not be written, because its own fields can't be read. */
   readonly isRefused?: boolean;
-  /** The first line's keys, another program's too. */
+  /** The first line's keys, with those of other programs. */
   readonly fields: JsonObject;
 }
 
-/** A record's line, which is read when it is asked for. One that can't be read is carried along as it is. */
+/** A record's line. It is parsed when it is asked for. A line that can't be read is written again as it is. */
 export class RecordLine implements RecordSource {
   readonly location: string;
-  /** As it stands in the file, without the comma after it. */
+  /** The line's bytes in the file, without the comma after it. */
   readonly line: Buffer;
   readonly #path: string;
   #head: RecordHead | UnreadableError | undefined;
@@ -110,7 +109,7 @@ export class RecordLine implements RecordSource {
     return head;
   }
 
-  /** The state is taken as it stands there, without being parsed. */
+  /** Takes the state's text without parsing it. */
   checkpoint(): StoredCheckpoint {
     return storedCheckpoint(this.head(), decodeText(this.line.subarray(this.#stateAt + STATE_KEY.length, -1)));
   }
@@ -125,7 +124,7 @@ export class RecordLine implements RecordSource {
     return this.#head;
   }
 
-  /** Its keys but the state, another program's too. @throws {UnreadableError} */
+  /** All keys but the state, with those of other programs. @throws {UnreadableError} */
   fields(): JsonObject {
     if (this.#stateAt === -1) throw new UnreadableError("it has no state");
     return parseObject(`${decodeText(this.line.subarray(0, this.#stateAt))}}`);
@@ -139,14 +138,14 @@ export class RecordLine implements RecordSource {
 /**
  * Reads as much of a task's file as can be read.
  *
- * @throws {UnsupportedFormatError} It has another version.
+ * @throws {UnsupportedFormatError} The file has another version.
  */
 export function parseTaskFile(bytes: Buffer, path: string, adopt: AdoptRecord | undefined): TaskFileContent {
   const content = parseContent(bytes, path, adopt);
   return { ...content, lines: inOrder(content.lines) };
 }
 
-/** Lines that were merged by hand may be in any order. One that can't be read stays behind the one before it. */
+/** Sorts lines, since a merge by hand may leave any order. An unreadable line stays behind the line before it. */
 function inOrder(lines: readonly RecordLine[]): readonly RecordLine[] {
   let position: Position = { sequence: 0, createdAt: "", id: "" };
   const placed = lines.map((line) => {
@@ -161,7 +160,7 @@ function parseContent(bytes: Buffer, path: string, adopt: AdoptRecord | undefine
   const content = parseLines(bytes, path);
   if (content === undefined) return parseDocument(bytes, path, adopt, false) ?? salvage(bytes, path);
   if (content.isRefused || isIntact(content)) return content;
-  // An editor or a formatter may have changed the layout of some lines alone.
+  // An editor or a formatter may have changed the layout of only some lines.
   const document = parseDocument(bytes, path, adopt, true);
   return document && isIntact(document) ? document : content;
 }
@@ -170,7 +169,7 @@ function isIntact({ lines, damage }: TaskFileContent): boolean {
   return damage === undefined && lines.every((line) => !(line.headOrReason() instanceof UnreadableError));
 }
 
-/** A checkpoint as its line. @param former - The keys of the record in whose place it comes, another program's too. */
+/** A checkpoint as a line. @param former - The keys of the record that it replaces, with those of other programs. */
 export function renderRecord(record: StoredCheckpoint, former: JsonObject = {}): Buffer {
   const { id, taskId, label, createdAt, error, ...rest } = summaryOf(record);
   const { sequence, stage, status, parentId, metadata, stateVersion, sizeBytes } = rest;
@@ -202,7 +201,7 @@ export function renderTaskFile(
 
 type Header = Omit<TaskFileContent, "lines">;
 
-/** A file in our form; `undefined` if it isn't. */
+/** Reads a file in our form; `undefined` if it has another. */
 function parseLines(bytes: Buffer, path: string): TaskFileContent | undefined {
   const firstEnd = bytes.indexOf(LINE_FEED);
   const document = attempt(() => {
@@ -215,7 +214,7 @@ function parseLines(bytes: Buffer, path: string): TaskFileContent | undefined {
   return isWhole || header.isRefused ? { ...header, lines } : { ...header, lines, damage: "it was cut short" };
 }
 
-/** @param isOurs - It has the form that only this program writes, so it has a numbering. */
+/** @param isOurs - The file has the form that only this program writes, so it must have a numbering. */
 function checkedHeader({ checkpoints: _records, ...fields }: JsonObject, path: string, isOurs: boolean): Header {
   const { version, waymark } = fields as { version?: JsonValue; waymark?: JsonValue };
   const numbering = attempt(() => parseNumbering(waymark));
@@ -229,7 +228,7 @@ function checkedHeader({ checkpoints: _records, ...fields }: JsonObject, path: s
   }
   if (waymark === undefined && !isOurs) return { fields, lastSequence: 0 };
   if (isSealed && version === FORMAT_VERSION) return { fields, ...numbering };
-  // No program writes another version over what is sealed.
+  // No program changes the version of a sealed file.
   const damage = isSealed ? `its version was changed to ${said}` : numbering.message;
   return { fields: {}, lastSequence: 0, damage, isRefused: true };
 }
@@ -243,15 +242,15 @@ function parseNumbering(waymark: JsonValue | undefined): { readonly taskId: stri
   throw new UnreadableError("its numbering doesn't match its seal");
 }
 
-/** A wrong numbering would give a sequence twice: so it is sealed. */
+/** The seal of the numbering: a wrong numbering would give a sequence twice. */
 function sealOf(taskId: string, lastSequence: number): string {
   return hash("sha256", JSON.stringify(["waymark-numbering-1", taskId, lastSequence]), "hex");
 }
 
 /**
- * A JSON document in any layout.
+ * Reads a JSON document in any layout.
  *
- * @param isOurs - Another program has changed its layout at most, so it has no records to adopt.
+ * @param isOurs - Another program has changed nothing but the layout, so there are no records to adopt.
  */
 function parseDocument(
   bytes: Buffer,
@@ -291,13 +290,13 @@ function salvage(bytes: Buffer, path: string): TaskFileContent {
   return { lines, lastSequence: 0, damage, isRefused: true, fields: {} };
 }
 
-/** The lines that hold records, and whether the last one of the file is there. */
+/** The lines that hold records, and whether the file's last line is there. */
 function linesOf(bytes: Buffer, from: number, path: string): { lines: RecordLine[]; isWhole: boolean } {
   const lines: RecordLine[] = [];
   for (let [start, number] = [from, from === 0 ? 1 : 2]; start < bytes.length; number++) {
     const found = bytes.indexOf(LINE_FEED, start);
     let end = found === -1 ? bytes.length : found;
-    // Git puts carriage returns there on Windows.
+    // On Windows, Git adds carriage returns.
     if (bytes[end - 1] === CARRIAGE_RETURN) end -= 1;
     if (end === start + LAST_LINE.length && bytes.toString("latin1", start, end) === LAST_LINE)
       return { lines, isWhole: true };
@@ -315,10 +314,10 @@ function headOf(fields: JsonObject): RecordHead {
   return parseHead({ ...waymark, taskId, id, label, createdAt, error });
 }
 
-/** The fields that records of every program have, and those that we add. */
+/** The fields that every program writes, and those that we add. */
 type CommonFields = Partial<Record<"taskId" | "id" | "label" | "createdAt" | "error" | "waymark", JsonValue>>;
 
-/** A record that another program has written, or stripped of what it didn't know. */
+/** A record that another program wrote, or from which it removed our fields. */
 interface ForeignRecord {
   readonly draft: CheckpointDraft;
   readonly fields: JsonObject;
@@ -349,7 +348,7 @@ function foreignDraft(fields: JsonObject, body: string, adopted: ReturnType<Adop
   const described = { taskId, id, label, createdAt: date.toISOString(), error, stage, status };
   const sizeBytes = Buffer.byteLength(body);
   const payload = { encoding: "json", body, sha256: hash("sha256", body, "hex") };
-  // The storage gives sequence and seal.
+  // The storage assigns the sequence and the seal; these are placeholders.
   const found = parseSummary({ ...described, ...payload, stateVersion: 1, sizeBytes, sequence: 1, seal: "" });
   if (typeof found === "string") throw new UnreadableError(found);
   const { sequence: _sequence, ...summary } = summaryOf(found);

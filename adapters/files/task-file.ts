@@ -23,11 +23,11 @@ export type { AdoptRecord } from "./task-file-format.js";
 
 /** The options of {@link TaskFileAdapter}. */
 export interface TaskFileAdapterOptions extends FolderStoreOptions {
-  /** Tells stage and status of records that another program wrote. */
+  /** Tells the stage and status of records that another program wrote. */
   readonly adopt?: AdoptRecord | undefined;
 }
 
-/** A file that could not be read, and where it is now. */
+/** A file that could not be read, and its new path. */
 export interface SetAside {
   /** Its former path. */
   readonly path: string;
@@ -37,15 +37,15 @@ export interface SetAside {
 }
 
 /**
- * One `checkpoints.json` per task, each in its task's folder: one small file beside what else the task makes.
+ * Stores one `checkpoints.json` per task, in the task's folder: one small file beside the task's other files.
  *
  * ```
  * <path>/P1.M1.T1.S1/checkpoints.json
  * ```
  *
- * Saves survive a killed process and a power cut. Any number of processes of one machine may use one root folder. A
- * save writes all of the task's checkpoints anew, and each call reads them: keep them few and small, by a retention
- * policy. Files have mode 0600, folders 0700.
+ * Saves survive a killed process and a power cut. Any number of processes of one machine may use one root folder. Each
+ * save writes all of the task's checkpoints anew, and each call reads all of them: keep them few and small with a
+ * retention policy. Files have mode 0600, folders 0700.
  */
 export class TaskFileAdapter extends FolderStore {
   readonly #adopt: AdoptRecord | undefined;
@@ -64,11 +64,11 @@ export class TaskFileAdapter extends FolderStore {
   }
 
   /**
-   * Renames a task's file that is too damaged to be written: `checkpoints.json.damaged-<digest>`. It keeps all that is
-   * still readable, and the task can begin anew. `undefined` if there is none, or it can be written: a damaged
-   * checkpoint among others is in nobody's way.
+   * Renames a task's file that is too damaged to be written to `checkpoints.json.damaged-<digest>`, unchanged, so that
+   * the task can begin anew. Returns `undefined` if there is no file, or it can be written: one damaged checkpoint
+   * doesn't prevent that.
    *
-   * @throws {CheckpointCorruptError} It is no file; the message names it.
+   * @throws {CheckpointCorruptError} Something that isn't a file is in its place; the message names it.
    */
   async setAside(taskId: string): Promise<SetAside | undefined> {
     const folder = this.folderOf(taskId);
@@ -77,7 +77,7 @@ export class TaskFileAdapter extends FolderStore {
       if (refusal === undefined) return undefined;
       const bytes = readStored(path) ?? new Uint8Array();
       const movedTo = `${path}.damaged-${digestOf(bytes)}`;
-      // In this order the file keeps a name, or two, even if the process is killed.
+      // Write, then remove: if the process is killed, the content has one name or two, never none.
       await lock.write(movedTo, bytes);
       lock.remove(path);
       await syncFolder(folder);
@@ -100,10 +100,10 @@ export class TaskFileAdapter extends FolderStore {
   }
 }
 
-/** A task's checkpoints, as its file held them when it was read. */
+/** A task's checkpoints at the time its file was read. */
 class TaskFile implements LoadedTask {
   readonly path: string;
-  /** Why it must not be written. */
+  /** Why the file must not be written. */
   readonly refusal: string | undefined;
   readonly #content: TaskFileContent;
   readonly #entries: readonly RecordSource[];
@@ -145,7 +145,7 @@ class TaskFile implements LoadedTask {
     beforeSequence = Infinity,
     afterSequence = 0,
   }: Omit<CheckpointQuery, "taskId">): RecordSource[] {
-    // An unreadable one may be in any range.
+    // An unreadable checkpoint may be in any range.
     const isIn = (sequence: number): boolean => sequence < beforeSequence && sequence > afterSequence;
     const found = this.#entries.filter(({ known }) => known.sequence === undefined || isIn(known.sequence));
     if (order === "newest") found.reverse();
@@ -167,7 +167,7 @@ class TaskFile implements LoadedTask {
     const taskId = this.#taskId;
     const locations = new Set(doomed === "all" ? [] : doomed.map(({ location }) => location));
     const kept = lines.filter(({ location }) => !locations.has(location));
-    // The file, damaged as a whole, is in quarantine: its intact lines make a new one.
+    // The file was damaged as a whole and is in quarantine; its intact lines make a new file.
     const isRepaired = locations.has(this.path);
     let removed = lines.length - kept.length;
     if (doomed === "all" || (isRepaired && taskId === undefined)) removed = lock.remove(this.path) ? this.count : 0;
@@ -181,12 +181,12 @@ class TaskFile implements LoadedTask {
       );
       return removed;
     }
-    // Also if nothing was left: the process that removed it may have died before that was durable.
+    // Syncs even if nothing was removed: a process may have died between removing it and syncing.
     await syncFolder(dirname(this.path));
     return removed;
   }
 
-  /** Whose it is, as far as it tells. */
+  /** The file's task, if the file tells it. */
   get #taskId(): string | undefined {
     const { taskId, lines } = this.#content;
     return taskId ?? lines.find(({ known }) => known.sequence !== undefined)?.head().taskId;
@@ -219,7 +219,7 @@ class TaskFile implements LoadedTask {
   }
 }
 
-/** Stands for what is wrong with a file as a whole. */
+/** An entry that stands for damage to the file as a whole. */
 function fileEntry(path: string, damage: string): RecordSource {
   const fail = (): never => {
     throw new UnreadableError(damage);

@@ -19,13 +19,13 @@ import { corruptOrThrow, type LoadedTask, type RecordHead, type RecordSource, re
 /** Loads the checkpoints of a task's folder. */
 export type LoadTask = (folder: string, lock?: FolderLock) => LoadedTask;
 
-/** A task's folder, and the task's id as far as the name tells it. */
+/** A task's folder, and the task's id if the name tells it. */
 export interface TaskFolder {
   readonly path: string;
   readonly taskId: string | undefined;
 }
 
-/** Every task's folder below a root folder, in no order. Other people's files and links are left out. */
+/** All tasks' folders below a root folder, in no order, without foreign files and links. */
 export function taskFolders(root: string): TaskFolder[] {
   const entries: readonly Dirent[] = unlessAbsent(() => readdirSync(root, { withFileTypes: true })) ?? [];
   return entries.flatMap((entry) => {
@@ -36,7 +36,7 @@ export function taskFolders(root: string): TaskFolder[] {
   });
 }
 
-/** The tasks below a root folder that a query asks for. Reads no more folders than it must. */
+/** Yields the tasks below a root folder that a query asks for. Reads only the folders that it must. */
 export async function* scanTasks(
   root: string,
   query: TaskQuery,
@@ -46,7 +46,7 @@ export async function* scanTasks(
   const candidates: (OrderedTask & { readonly folder: TaskFolder; readonly contents?: Contents | undefined })[] = [];
   for (const folder of taskFolders(root)) {
     if (folder.taskId !== undefined && !matchesTaskId(folder.taskId, query)) continue;
-    // By name alone it can't be put in order, or it can't be told whose it is.
+    // The name alone doesn't tell the folder's order, or its task.
     const isNeeded = query.order === "recent" || folder.taskId === undefined;
     const contents = isNeeded ? contentsOf(folder, load) : undefined;
     const { taskId, newest } = contents?.task ?? { taskId: folder.taskId };
@@ -69,10 +69,10 @@ export async function* scanTasks(
   }
 }
 
-/** A task's folder as lists show it: its newest readable checkpoint, and newer ones that can't be read. */
+/** A task's folder as shown in lists: its newest readable checkpoint, and unreadable newer ones. */
 type Contents = { readonly task?: TaskSummary; readonly corrupt: readonly CorruptRecord[] };
 
-/** Damage hides neither other tasks nor an older checkpoint of the task. */
+/** Reads a folder. Damage hides neither other tasks nor the task's older checkpoints. */
 function contentsOf({ path, taskId }: TaskFolder, load: LoadTask): Contents {
   const corrupt: CorruptRecord[] = [];
   let count = 0;

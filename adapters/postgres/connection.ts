@@ -6,7 +6,7 @@ import type { SqlRow } from "../sql/rows.js";
 import { fromColumn, toColumn } from "./columns.js";
 import { isLost, isUnreachable, mayPass } from "./errors.js";
 
-/** A statement as the adapter gives it to pg. */
+/** A statement as the adapter passes it to pg. */
 export interface PostgresQuery {
   readonly text: string;
   readonly values: unknown[];
@@ -43,30 +43,30 @@ export interface PostgresPool {
 
 /** Runs statements: each by itself, or within a transaction. */
 export interface Statements {
-  /** The rows that the statement gives. */
+  /** Runs a statement, and returns its rows. */
   rows(text: string, ...values: readonly unknown[]): Promise<readonly SqlRow[]>;
-  /** How many rows the statement changed. */
+  /** Runs a statement, and returns how many rows it changed. */
   change(text: string, ...values: readonly unknown[]): Promise<number>;
 }
 
 export interface PostgresConnectionOptions {
-  /** The user's pool, or how to make one of our own. */
+  /** The user's pool, or a function that makes our own. */
   readonly pool: PostgresPool | (() => PostgresPool);
   readonly prepare: boolean;
   readonly retryForMs: number;
-  /** Where the tables are, for messages. */
+  /** The tables' place, for messages. */
   readonly place: string;
 }
 
 const FIRST_PAUSE_MS = 10;
 const LONGEST_PAUSE_MS = 1000;
 /**
- * Each statement sees what was committed before it began, so what is read under the task's lock is the newest. A program
- * that is stopped within its transaction, or whose machine is gone, loses its locks soon.
+ * Each statement sees all that was committed before it began, so reads under the task's lock are up to date. The
+ * timeout frees the locks of a program that stops within its transaction, or whose machine is gone.
  */
 const BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL idle_in_transaction_session_timeout = '10s'";
 
-/** A pool of connections. Where it is safe, passing failures are tried again, with growing pauses. */
+/** A pool of connections. If it is safe, calls are tried again after passing failures, with growing pauses. */
 export class PostgresConnection implements Statements {
   readonly #options: PostgresConnectionOptions;
   #pool: PostgresPool | undefined;
@@ -79,7 +79,7 @@ export class PostgresConnection implements Statements {
   /** Closes our own pool. The user's stays open. */
   async close(): Promise<void> {
     if (this.#pool === undefined) return;
-    // Our own pool keeps its listener: `end` resolves before its connections close, and the server may end meanwhile.
+    // Our own pool keeps its listener: `end` resolves before its connections close, and the server may stop in between.
     if (typeof this.#options.pool === "function") await this.#pool.end();
     else stopListening(this.#pool);
   }
@@ -90,16 +90,16 @@ export class PostgresConnection implements Statements {
     return this.#untilDone(async () => rowsOf(await this.#opened().query(query)));
   }
 
-  /** As {@link rows}. */
+  /** {@link rows} for a statement that changes rows. Returns how many. */
   change(text: string, ...values: readonly unknown[]): Promise<number> {
     const query = this.#query(text, values);
     return this.#untilDone(async () => (await this.#opened().query(query)).rowCount ?? 0);
   }
 
   /**
-   * Does the work in one transaction: all of it is stored, or nothing. It is done again if the server undid it.
+   * Runs `work` in one transaction: all of it is stored, or nothing. If the server undid it, runs it again.
    *
-   * @param options.twice - It may be done again where nobody knows whether it was stored.
+   * @param options.twice - `work` may also run again if nobody knows whether it was stored.
    * @throws {StorageError} The connection broke at COMMIT: nobody knows whether it was stored.
    */
   atomically<Result>(
@@ -109,7 +109,7 @@ export class PostgresConnection implements Statements {
     return this.#untilDone(() => this.#transaction(work, twice));
   }
 
-  /** Calls again for as long as what fails may pass, and there is time. */
+  /** Tries again while the failure may pass and time is left. */
   async #untilDone<Result>(attempt: () => Promise<Result>): Promise<Result> {
     const deadline = performance.now() + this.#options.retryForMs;
     for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(pauseMs * 2, LONGEST_PAUSE_MS)) {
@@ -121,7 +121,7 @@ export class PostgresConnection implements Statements {
         const leftMs = deadline - performance.now();
         const isHopeless = isUnreachable(error) && !this.#hasConnected;
         if (!mayPass(error) || isHopeless || leftMs <= 0) throw error;
-        // At random times: processes that wait for each other would meet again and again.
+        // Random pauses, so that waiting processes don't meet again and again.
         await sleep(Math.min(pauseMs * (0.5 + Math.random()), leftMs));
       }
     }
@@ -149,7 +149,7 @@ export class PostgresConnection implements Statements {
       if (isBroken && isCommitting && !twice) throw this.#unknown(error);
       if (!isBroken) {
         await run("ROLLBACK").catch(() => {
-          // The error that matters is the first; the connection is closed.
+          // Keep the first error, and close the connection.
           isBroken = true;
         });
       }
@@ -160,11 +160,11 @@ export class PostgresConnection implements Statements {
     }
   }
 
-  /** A client whose connection tells when it breaks: without a listener, that would end the process. */
+  /** Takes a client, and listens for its connection to break. Without a listener, that would end the process. */
   #connected(broke: () => void): Promise<PostgresClient> {
     return new Promise((resolve, reject) => {
       this.#opened().connect((error, client) => {
-        // At once: the server's last message may stand right behind the one that says it is ready.
+        // Listen at once: the server's last message may follow right after the one that says it is ready.
         client?.on("error", broke);
         if (client) resolve(client);
         else reject(error ?? new Error("The pool gave no connection."));
@@ -197,10 +197,13 @@ export class PostgresConnection implements Statements {
 
 function ignore(): void {}
 
-/** How many open adapters use a pool: they share one listener. */
+/** How many open adapters use each pool. They share one listener. */
 const USERS = new WeakMap<PostgresPool, number>();
 
-/** The pool drops an idle connection that breaks, and says so. Without a listener, that would end the process. */
+/**
+ * Listens to the pool, which emits an error if an idle connection breaks. Without a listener, that would end the
+ * process.
+ */
 function listen(pool: PostgresPool): void {
   const users = USERS.get(pool) ?? 0;
   USERS.set(pool, users + 1);
@@ -215,7 +218,10 @@ function stopListening(pool: PostgresPool): void {
 
 const NAMES = new Map<string, string>();
 
-/** Programs of different versions that share a connection through a pooler must not use one name for two statements. */
+/**
+ * Names a statement by its text: programs of different versions may share a connection through a pooler, and must not
+ * use one name for two statements.
+ */
 function statementName(text: string): string {
   let name = NAMES.get(text);
   if (name === undefined) {
@@ -236,7 +242,7 @@ function rowsOf({ rows }: PostgresResult): readonly SqlRow[] {
     .map((row: readonly unknown[]) => row.map((value) => (typeof value === "string" ? fromColumn(value) : value)));
 }
 
-/** The part of the package pg that is used. */
+/** The part of the package pg that the adapter uses. */
 interface Pg {
   readonly Pool: new (options: object) => PostgresPool;
   readonly Client: new (
@@ -247,12 +253,12 @@ interface Pg {
   };
 }
 
-/** Makes a pool with pg, an optional peer, which is loaded here. */
+/** Loads pg, an optional peer dependency, and makes a pool. */
 export function newPool(url: string): PostgresPool {
-  // Only the package's own declarations could prove what it exports.
+  // Only the package's own declarations could prove this type.
   const pg = ownRequire()("pg") as Pg;
   class Client extends pg.Client {
-    /** Where no password is given, pg leaves the connection open, and the program would last until the server closes it. */
+    /** If no password is given, pg leaves the connection open, and the program would run until the server closes it. */
     override connect(done: (error?: Error) => void): void {
       super.connect((error) => {
         if (error) this.end(ignore);
@@ -265,11 +271,11 @@ export function newPool(url: string): PostgresPool {
     connectionString: url,
     fallback_application_name: "waymark",
     connectionTimeoutMillis: 10_000,
-    // If the host vanishes, the system itself would report it only after a quarter of an hour.
+    // If the host vanishes, the system would report it only after a quarter of an hour.
     query_timeout: 120_000,
     keepAlive: true,
     keepAliveInitialDelayMillis: 10_000,
-    // A program that doesn't close its storage may end all the same.
+    // A program that doesn't close its storage can still end.
     allowExitOnIdle: true,
   });
 }

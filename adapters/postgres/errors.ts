@@ -1,10 +1,10 @@
 import { CheckpointCorruptError, CheckpointError, codeOf, isError, StorageError } from "../../src/contract/errors.js";
 
-/** The code of all that PgBouncer says itself: most often, that its connection to the server broke. */
+/** The code of PgBouncer's own errors: mostly, its connection to the server broke. */
 const POOLER = "08P01";
-/** No server at that address (ENOENT: no socket), or behind that pooler. */
+/** There is no server at that address (ENOENT: no socket), or behind that pooler. */
 const UNREACHABLE = [POOLER, "ECONNREFUSED", "EHOSTUNREACH", "ENETUNREACH", "EAI_AGAIN", "ENOTFOUND", "ENOENT"];
-/** The connection broke, or none could be made: the call may have been carried out. */
+/** The connection broke, or none could be made. The call may have been carried out. */
 const LOST = [
   ...["08000", "08001", "08003", "08004", "08006", "57P01", "57P02", "57P03", "57P05", "25P03", "25P04"],
   ...["ECONNRESET", "EPIPE", "ETIMEDOUT", ...UNREACHABLE],
@@ -18,36 +18,36 @@ const REFUSED_MESSAGE = /^(SASL: |The server does not support SSL)/;
 const UNDONE = ["40001", "40P01", "53300", "25006"];
 const NO_SPACE = ["53100", "53200", "53000", "53400", "ENOSPC"];
 
-/** The connection is lost, so nobody knows what became of a COMMIT. */
+/** Whether the connection is lost, so that nobody knows whether a COMMIT was carried out. */
 export function isLost(error: unknown): boolean {
   if (LOST.includes(codeOf(error))) return true;
   return isError(error) && !(error instanceof CheckpointError) && LOST_MESSAGE.test(error.message);
 }
 
 /**
- * The same call may succeed in a moment: the server restarts, is full or is a standby that is about to be promoted, or
- * another transaction was in the way.
+ * Whether the same call may succeed in a moment: the server restarts, has too many clients or is a standby about to be
+ * promoted, or another transaction was in the way.
  */
 export function mayPass(error: unknown): boolean {
   return isLost(error) || UNDONE.includes(codeOf(error));
 }
 
-/** Nothing answers at the server's address: right after a start, it is probably wrong. */
+/** Whether nothing answers at the server's address. At the first connection, the address is probably wrong. */
 export function isUnreachable(error: unknown): boolean {
   return UNREACHABLE.includes(codeOf(error));
 }
 
-/** A row with that key is there. */
+/** Whether a row with that key already exists. */
 export function isTaken(error: unknown): boolean {
   return codeOf(error) === "23505";
 }
 
-/** The role has no right to do that. */
+/** Whether the role lacks the right to do that. */
 export function isDenied(error: unknown): boolean {
   return codeOf(error) === "42501";
 }
 
-/** A table or column isn't there. */
+/** Whether a table or column is missing. */
 export function isMissing(error: unknown): boolean {
   return ["42P01", "3F000", "42703"].includes(codeOf(error));
 }
@@ -55,7 +55,7 @@ export function isMissing(error: unknown): boolean {
 /**
  * Turns an error of PostgreSQL, pg or the network into one that a caller of the adapter can act on.
  *
- * @param place - Where the tables are, without a password.
+ * @param place - The tables' place, without a password.
  */
 export function explain(error: unknown, place: string): unknown {
   if (!isError(error) || error instanceof CheckpointError) return error;
@@ -120,7 +120,7 @@ export function explain(error: unknown, place: string): unknown {
   }
   if (REFUSED_MESSAGE.test(reason))
     return failure(`${place} refuses the connection: ${reason}. Nothing was read or written.`);
-  // A mistake in a program has no code of PostgreSQL's.
+  // A bug in a program has no PostgreSQL code.
   if (!/^[0-9A-Z]{5}$/.test(code)) return error;
   return failure(`PostgreSQL failed on ${place}: ${reason} (${code}). ${intact}`);
 }

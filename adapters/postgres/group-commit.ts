@@ -1,20 +1,20 @@
 import type { Append, PostgresWriter } from "./writer.js";
 
-/** An append, and who waits for it. */
+/** An append, and the caller that waits for it. */
 interface Waiting extends Append {
   readonly resolve: (sequence: number) => void;
   readonly reject: (error: unknown) => void;
 }
 
-/** How many statements may be under way: one that waits for another process doesn't keep the others. */
+/** How many statements may run at once, so that one that waits for another process doesn't hold up the others. */
 const LANES = 4;
 const MOST_ROWS = 128;
-/** The most bytes of payloads, but for the first. */
+/** The most bytes of payloads in a batch. A single larger one is a batch too. */
 const MOST_BYTES = 1024 * 1024;
 
 /**
- * Appends that come at the same moment share one statement, and so one commit. A lone one goes at once; those that come
- * while all lanes are taken form the next batch.
+ * Appends that come at the same moment share one statement, and so one commit. A lone append is sent at once. Appends
+ * that come while all lanes are taken form the next batch.
  */
 export class GroupCommit {
   readonly #writer: PostgresWriter;
@@ -26,15 +26,15 @@ export class GroupCommit {
     this.#writer = writer;
   }
 
-  /** The caller waits for the append of a task before it gives the next one. */
+  /** The caller must await a task's append before it makes the task's next one. */
   append(append: Append): Promise<number> {
-    // A sequence that the caller chooses: a copy or an import, one after another.
+    // Only copies and imports choose a sequence; they append one after another, so there is nothing to batch.
     if (append.options.sequence !== undefined || this.#writer.isFoldDue(append)) return this.#writer.append(append);
     return new Promise((resolve, reject) => {
       this.#waiting.push({ ...append, resolve, reject });
       if (this.#isWoken) return;
       this.#isWoken = true;
-      // Saves that are called before the next microtask are one batch.
+      // All saves called before the next microtask form one batch.
       queueMicrotask(() => {
         this.#isWoken = false;
         this.#start();

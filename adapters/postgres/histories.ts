@@ -26,36 +26,39 @@ import type { PostgresStatements } from "./statements.js";
 export interface PayloadForm {
   readonly form: number;
   readonly body: string | Uint8Array;
-  /** The task's last text, on which the piece builds; empty: it must have none. Otherwise it may have any. */
+  /**
+   * The last text that the task must have, since the piece builds on it. Empty: the task must have none. Undefined:
+   * any.
+   */
   readonly after?: Buffer;
-  /** For the next one, once this one is stored. */
+  /** The text to remember once the payload is stored. */
   readonly text?: HistoryText;
-  /** The number of the whole text that a delta is of. A whole text has its own. */
+  /** The number of the whole text on which a delta builds. Undefined for a whole text, which has its own number. */
   readonly first?: number;
 }
 
 /** The last text of a task. */
 interface TaskText extends RememberedText {
-  /** The column `last_text`. */
+  /** The value of the column `last_text`. */
   readonly name: Buffer;
-  /** The number of the whole one. */
+  /** The number of the whole text on which it builds. */
   readonly first: number;
-  /** How many payloads in a row were stored alone since. */
+  /** How many payloads were stored alone since. */
   readonly alone: number;
 }
 
 const NO_TEXT = Buffer.alloc(0);
 
 /**
- * Payloads as pieces of their task's history. A piece has its checkpoint's sequence as its number, and outlives the
- * checkpoint for as long as others are made of it. The task's row says which the last text is, by the SHA-256 of the text and
- * a part of that of its checkpoint's id, so that an append sees in the same statement whether another process has added one
- * meanwhile. The same text may have come back since, made of larger ones than this process knows.
+ * Stores payloads as pieces of their task's history. A piece's number is its checkpoint's sequence. A piece outlives
+ * its checkpoint while others build on it. The task's row names the last text by the SHA-256 of the text and a part of
+ * the SHA-256 of its checkpoint's id. So an append sees in the same statement whether another process has added a text.
+ * The id is needed because the same text may come back, built on larger ones than this process knows.
  */
 export class PostgresHistories {
   readonly #connection: PostgresConnection;
   readonly #sql: PostgresStatements;
-  /** By task. */
+  /** Keyed by task. */
   readonly #remembered = new Remembered<string, TaskText>();
 
   constructor(connection: PostgresConnection, sql: PostgresStatements) {
@@ -63,7 +66,7 @@ export class PostgresHistories {
     this.#sql = sql;
   }
 
-  /** Decides in which form a payload is stored. `isLoaded`: {@link load} has just looked. */
+  /** Decides in which form a payload is stored. `isLoaded`: {@link load} has just read the last text. */
   async place(taskId: string, { body }: Payload, isLoaded = false): Promise<PayloadForm> {
     if (!isCompared(body)) return { form: FORM.alone, body };
     const bytes = utf8Of(body);
@@ -78,7 +81,7 @@ export class PostgresHistories {
     return before || isLoaded ? whole : { ...whole, after: NO_TEXT };
   }
 
-  /** The payload is stored under that sequence. */
+  /** Remembers that the payload was stored under that sequence. */
   stored({ taskId, id, payload: { sha256 } }: CheckpointDraft, { text, first }: PayloadForm, sequence: number): void {
     const before = this.#remembered.get(taskId);
     const name = lastTextName(sha256, id);
@@ -86,7 +89,7 @@ export class PostgresHistories {
     else if (before) this.#remembered.set(taskId, { ...before, alone: before.alone + 1 });
   }
 
-  /** Whether the next delta should find the ones before it in a bundle. */
+  /** Whether the single deltas should become a bundle before the next append. */
   isFoldDue(taskId: string): boolean {
     const text = this.#remembered.get(taskId);
     return text !== undefined && isFoldDue(text);
@@ -99,7 +102,7 @@ export class PostgresHistories {
       const rows = await run.rows(this.#sql.deltas, taskId);
       const deltas = rows.map(([number, form, body]) => ({ number: Number(number), form: Number(form), body }));
       const [first] = deltas;
-      // Another process may have done it.
+      // Another process may have made the bundle.
       if (first === undefined) return;
       const { number, body } = bundleOf(deltas);
       await run.change(this.#sql.fold, taskId, first.number, number, body);
@@ -107,25 +110,28 @@ export class PostgresHistories {
     try {
       await this.#connection.atomically(fold, { twice: true });
     } catch (error) {
-      // Who may only append has a history of deltas, which is somewhat larger.
+      // A role that may only append keeps single deltas, which take somewhat more space.
       if (!isDenied(error)) throw error;
     }
     const text = this.#remembered.get(taskId);
     if (text) this.#remembered.set(taskId, folded(text));
   }
 
-  /** Remembers the task's last text, for the payload that comes next, if it can be read. `false`: it is `after`. */
+  /**
+   * Reads and remembers the task's last text for the next payload, unless the text is damaged. Returns `false` if the
+   * last text is `after`, so nothing has changed.
+   */
   async load(taskId: string, { body }: Payload, after: Buffer): Promise<boolean> {
     const [[found, pieces, sizeBytes] = []] = await this.#connection.rows(this.#sql.lastText, taskId);
     const name = Buffer.isBuffer(found) ? found : NO_TEXT;
     if (name.equals(after)) return false;
-    // Somebody else in this process may have looked meanwhile.
+    // Another call of this process may have read it meanwhile.
     if (this.#remembered.get(taskId)?.name.equals(name)) return true;
     const all = piecesIn(pieces);
     const number = all.at(-1)?.number ?? 0;
     const size = sizeBytes === null ? undefined : Number(sizeBytes);
     const text = lastTextAt(number, all, size, body.length);
-    // A damaged text would make every text after it another one.
+    // A damaged text would change every text that builds on it.
     const sha256 = text && hash("sha256", text.text);
     if (text !== undefined && sha256 !== undefined && name.toString("hex").startsWith(sha256)) {
       this.#remember(taskId, text, { number, first: all[0]?.number ?? number, sha256, name });
@@ -133,18 +139,18 @@ export class PostgresHistories {
     return true;
   }
 
-  /** Reads the task's last text anew before the next save. */
+  /** Drops the task's last text, so that the next save reads it again. */
   forget(taskId: string): void {
     this.#remembered.delete(taskId);
   }
 
-  /** The text that needn't be read. */
+  /** The remembered text, which needn't be read. */
   knownOf(taskId: string): RememberedText | undefined {
     return this.#remembered.get(taskId);
   }
 
   /**
-   * The text of a checkpoint, of the pieces that the reader's statement gives.
+   * Makes a checkpoint's text from the pieces that the reader's statement returns.
    *
    * @throws {BrokenHistoryError} It can't be read.
    */
@@ -152,7 +158,9 @@ export class PostgresHistories {
     return textAt(sequence, piecesIn(pieces), sizeBytes).text.toString();
   }
 
-  /** The same of a task's newest checkpoint, which the next payload probably resembles. */
+  /**
+   * {@link textOf} for a task's newest checkpoint. Remembers the text, since the next payload probably resembles it.
+   */
   newestTextOf({ taskId, id, sequence, sizeBytes, payload: { sha256 } }: SealedSummary, pieces: unknown): string {
     const all = piecesIn(pieces);
     const text = textAt(sequence, all, sizeBytes);
@@ -166,7 +174,7 @@ export class PostgresHistories {
   }
 }
 
-/** Each piece: its number (8 bytes), form (4), length (4), body. */
+/** Parses pieces. Each has its number (8 bytes), form (4), length (4) and body. */
 function piecesIn(bytes: unknown): readonly Piece[] {
   const pieces: Piece[] = [];
   if (!Buffer.isBuffer(bytes)) return pieces;

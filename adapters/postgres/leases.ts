@@ -12,7 +12,7 @@ import { numberIn } from "./columns.js";
 import type { PostgresConnection, Statements } from "./connection.js";
 import type { PostgresStatements } from "./statements.js";
 
-/** The table of leases. Each call is one statement, and the server's clock judges. */
+/** Works with the table of leases. Each call is one statement, and the server's clock decides. */
 export class PostgresLeases {
   readonly #connection: PostgresConnection;
   readonly #sql: PostgresStatements["leases"];
@@ -25,16 +25,17 @@ export class PostgresLeases {
   }
 
   async claim(taskId: string, holder: string, ttlMs: number): Promise<LeaseClaim> {
-    // The answer may be lost. By the id, the same statement knows its own row, and another claim of this holder doesn't.
+    // The answer may be lost. The id lets a repeated statement recognise its own row, but not a row of another claim by
+    // this holder.
     const claimed = `${holder} (claim ${randomUUID()})`;
     for (;;) {
       const [[token] = []] = await this.#connection.rows(this.#sql.claim, taskId, claimed, ttlMs);
       if (token !== undefined) return { holder, token: Number(token), remainingMs: ttlMs, isGranted: true };
       const held = await this.current(taskId);
-      // The lease that was in the way has expired meanwhile.
+      // The other lease has expired meanwhile.
       if (held === undefined) continue;
       if (!holderHasEnded(held.holder)) return { ...held, isGranted: false };
-      // It was a process of this machine, wherever the server and the others are.
+      // The holder was a process of this machine and has ended.
       await this.release(taskId, held.token);
     }
   }
@@ -53,7 +54,7 @@ export class PostgresLeases {
     return lease && lease.remainingMs > 0 ? lease : undefined;
   }
 
-  /** When its holder died, the server doesn't know. */
+  /** `hasDied` is always false: the server doesn't know whether the holder died. */
   async lapsed(taskId: string): Promise<LapsedLease | undefined> {
     const [row] = await this.#connection.rows(this.#sql.lapsed, taskId);
     if (row === undefined) return undefined;
@@ -67,7 +68,7 @@ export class PostgresLeases {
   }
 
   /**
-   * In a transaction, it also keeps the lease from being claimed before the transaction ends.
+   * Checks the lease. In a transaction, also prevents others from claiming it before the transaction ends.
    *
    * @throws {LeaseLostError} See `checkLease`.
    */

@@ -9,17 +9,17 @@ import type { PostgresHistories } from "./histories.js";
 import { locationOf, PAGE_BYTES, type PostgresReader } from "./reader.js";
 import type { PostgresStatements } from "./statements.js";
 
-/** The parts that work with the tables. */
+/** The objects that work with the tables. */
 interface OpenTables {
   readonly connection: PostgresConnection;
   readonly reader: PostgresReader;
   readonly sql: PostgresStatements;
 }
 
-/** Works with the tables; resolves to `undefined` if there are none. */
+/** Runs `work` with the tables. Resolves to `undefined` if there are none. */
 type Call = <Result>(work: (tables: OpenTables) => Promise<Result>) => Promise<Result | undefined>;
 
-/** The tables as SqlMaintenance needs them. Each change is made in a transaction, under the task's lock. */
+/** The tables for SqlMaintenance. Each change runs in a transaction, under the task's lock. */
 export function maintainedTables(place: string, histories: PostgresHistories, call: Call): MaintainedTables {
   const underLock = async (
     taskId: string,
@@ -49,7 +49,7 @@ export function maintainedTables(place: string, histories: PostgresHistories, ca
     },
 
     checkpoints(taskId, quick) {
-      // Texts kept in memory may be damaged on the server by now.
+      // Remembered texts may be damaged on the server by now.
       histories.forget(taskId);
       return entriesInPages<CheckpointSummary | StoredCheckpoint>(
         { taskId, order: "oldest" },

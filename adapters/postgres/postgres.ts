@@ -42,7 +42,7 @@ import { type Append, PostgresWriter } from "./writer.js";
 export type { PostgresClient, PostgresPool, PostgresQuery, PostgresResult } from "./connection.js";
 export { postgresDdl } from "./schema.js";
 
-/** Where the tables are: a pool of yours, or a URL. */
+/** The options of {@link PostgresAdapter}: your pool or a URL, and the tables' options. */
 export type PostgresAdapterOptions = PostgresTablesOptions &
   (
     | {
@@ -52,35 +52,38 @@ export type PostgresAdapterOptions = PostgresTablesOptions &
       }
     | {
         /**
-         * `postgres://user:password@host:5432/database`: the adapter makes a pool of its own, with the installed pg. It may
-         * name the schema: `?schema=waymark`.
+         * `postgres://user:password@host:5432/database`. The adapter makes its own pool with the installed pg. The URL
+         * may name the schema: `?schema=waymark`.
          */
         readonly url: string;
         readonly pool?: undefined;
       }
   );
 
-/** The options that are the same for a pool and a URL. */
+/** The options for a pool and a URL alike. */
 export interface PostgresTablesOptions {
   /** The schema of the tables. Default `waymark`. */
   readonly schema?: string | undefined;
-  /** Whether the first write may make schema and tables. Default true; see `postgresDdl` for making them by hand. */
+  /**
+   * Whether the first write may make the schema and tables. Default true. `postgresDdl` gives the statements for making
+   * them by hand.
+   */
   readonly migrate?: boolean | undefined;
   /**
-   * Whether statements are prepared under names, once per connection, which saves the server planning them. Default false:
-   * a pooler in transaction mode may not know such statements.
+   * Whether statements are prepared under names, once per connection, so that the server needn't plan them again.
+   * Default false, since a pooler in transaction mode may not support it.
    */
   readonly prepare?: boolean | undefined;
   /**
-   * For how long a call is tried again, in milliseconds, where that is safe: after a broken connection, a failover, a
-   * deadlock, "too many clients". Default 10,000.
+   * How long a call is tried again if that is safe, in milliseconds: after a broken connection, a failover, a deadlock
+   * or "too many clients". Default 10,000.
    */
   readonly retryForMs?: number | undefined;
 }
 
 /**
- * Checkpoints in a PostgreSQL database, for many machines. An acknowledged checkpoint is as durable as the server's own
- * commits. Needs the package pg.
+ * Stores checkpoints in a PostgreSQL database, for many machines. An acknowledged checkpoint is as durable as the
+ * server's own commits. Needs the package pg.
  *
  * @example
  * ```ts
@@ -93,13 +96,13 @@ export interface PostgresTablesOptions {
  *
  * A state of 1 KB or more is stored as its changes since the task's last one, so a long history takes little more than
  * its last state. Encrypted and gzip'd payloads can't be compared, and are stored whole. Up to 32 MB of last states are
- * kept in memory, to compare the next ones with.
+ * kept in memory for comparing.
  *
  * Saves of several tasks that come at the same moment share a statement and a commit, each with its own outcome. Saves
  * that aren't awaited queue in memory: await each save of a loop, or some at a time.
  *
- * A pool of the adapter's own has up to 10 connections. Each statement is by itself or in a transaction, so a pooler in
- * transaction mode fits.
+ * The adapter's own pool has up to 10 connections. Each statement runs by itself or in a transaction, so a pooler in
+ * transaction mode works.
  */
 export class PostgresAdapter implements StorageAdapter {
   readonly name = "postgres";
@@ -118,7 +121,7 @@ export class PostgresAdapter implements StorageAdapter {
   readonly #place: string;
   readonly #connection: PostgresConnection;
   readonly #tables: Tables;
-  /** The last append of each task that has one under way: an instance's appends of a task follow each other. */
+  /** The last unfinished append of each task. An instance's appends to a task run one after another. */
   readonly #appends = new Map<string, Promise<unknown>>();
   readonly #underWay = new Set<Promise<unknown>>();
   #looking: Promise<Presence> | undefined;
@@ -134,7 +137,7 @@ export class PostgresAdapter implements StorageAdapter {
     this.#mayMigrate = migrate;
     this.#place = `PostgreSQL${url === undefined ? "" : hostIn(url)}, schema ${quoted(schema)}`;
     const place = this.#place;
-    // checkOptions has seen one of them.
+    // checkOptions made sure that there is a pool or a URL.
     const source = pool ?? (() => newPool(url ?? ""));
     this.#connection = new PostgresConnection({ pool: source, prepare, retryForMs, place });
     const sql = statementsOn(schema);
@@ -147,11 +150,11 @@ export class PostgresAdapter implements StorageAdapter {
   }
 
   append(draft: CheckpointDraft, condition: AppendCondition = {}, options: AppendOptions = {}): Promise<number> {
-    // Before the first wait: the caller may change what it gave as soon as it has its promise.
+    // Copy before the first await: the caller may change its arguments as soon as it has its promise.
     const copy = copyRecord(draft);
     const own = this.#underWay.size < FEW ? copy : compacted(copy);
     const given = { draft: own, condition: { ...condition }, options: { ...options } };
-    // Calls under way capture `given` alone, so `draft` can be freed.
+    // Unfinished calls capture only `given`, so `draft` can be freed.
     const { taskId } = draft;
     const before = this.#appends.get(taskId);
     const appended = this.#call(async () => {
@@ -171,7 +174,7 @@ export class PostgresAdapter implements StorageAdapter {
   }
 
   read(query: CheckpointQuery): AsyncGenerator<StoredCheckpoint | CorruptRecord, void, void> {
-    // Most reads of the newest ones want one alone. Rows that a filter drops come without their payloads.
+    // Most reads of the newest want only one checkpoint. Rows that a filter drops come without their payloads.
     const isOne = query.order === "newest";
     const isFiltered = query.stage !== undefined || query.status !== undefined;
     return inPages(query, isOne ? (isFiltered ? 64 : 1) : PAGE_ROWS, (rest, rows) =>
@@ -244,7 +247,7 @@ export class PostgresAdapter implements StorageAdapter {
     yield* (await this.#read(({ leases }) => leases.held())) ?? [];
   }
 
-  /** Works with the tables, if there are any. */
+  /** Runs `work` with the tables, if there are any. */
   #read<Result>(work: (tables: Tables) => Promise<Result>): Promise<Result | undefined> {
     return this.#call(() => this.#ifPresent(work));
   }
@@ -253,7 +256,7 @@ export class PostgresAdapter implements StorageAdapter {
     return (await this.#looked()) === "none" ? undefined : work(this.#tables);
   }
 
-  /** Whether the tables are there. Once they are, nobody looks again. */
+  /** Whether the tables exist. Once they do, this isn't checked again. */
   async #looked(): Promise<Presence> {
     if (this.#presence !== "none") return this.#presence;
     this.#looking ??= presenceOf(this.#connection, this.#schema, this.#place).finally(() => {
@@ -263,7 +266,7 @@ export class PostgresAdapter implements StorageAdapter {
     return this.#presence;
   }
 
-  /** The tables, made if they are missing, and brought to this version. */
+  /** The tables. Makes them if they are missing, and brings them to this version. */
   async #madeTables(): Promise<Tables> {
     const presence = await this.#looked();
     if (presence === "current") return this.#tables;
@@ -298,7 +301,7 @@ export class PostgresAdapter implements StorageAdapter {
   }
 }
 
-/** The parts that work with the tables. */
+/** The objects that work with the tables. */
 interface Tables {
   readonly connection: PostgresConnection;
   readonly sql: ReturnType<typeof statementsOn>;
@@ -310,10 +313,13 @@ interface Tables {
 
 function ignore(): void {}
 
-/** While more calls than these are under way, texts wait as bytes. */
+/** If more calls than these are unfinished, their texts wait as bytes. */
 const FEW = 256;
 
-/** The same draft, its text as UTF-8 outside of V8's heap, which is limited: one emoji doubles a text's size there. */
+/**
+ * The same draft, with its text as UTF-8 outside of V8's heap. The heap is limited, and one emoji doubles a text's size
+ * there.
+ */
 function compacted(draft: CheckpointDraft): CheckpointDraft {
   const { encoding, sha256, body } = draft.payload;
   if (typeof body !== "string") return draft;
@@ -337,7 +343,7 @@ const OPTIONS = keysOf<PostgresAdapterOptions>({
   retryForMs: true,
 });
 
-/** No message repeats the URL: it may hold a password. */
+/** Checks the options. No message repeats the URL, since it may hold a password. */
 function checkOptions(options: PostgresAdapterOptions): void {
   checkKeys("PostgresAdapterOptions", options, OPTIONS);
   const { pool, url, migrate, prepare, retryForMs } = options;
@@ -359,12 +365,12 @@ function checkOptions(options: PostgresAdapterOptions): void {
   checkInteger("PostgresAdapterOptions.retryForMs", retryForMs, 0, MAX_DELAY_MS);
 }
 
-/** The option, or what the URL names. */
+/** The schema of the option, or of the URL. */
 function schemaOf({ schema, url }: PostgresAdapterOptions): string {
   return schema ?? (url === undefined ? undefined : new URL(url).searchParams.get("schema")) ?? "waymark";
 }
 
-/** A socket's folder may stand among the parameters. Without any, pg takes the host from elsewhere. */
+/** The host for messages. A socket's folder may be a parameter. If the URL names no host, pg finds it elsewhere. */
 function hostIn(url: string): string {
   const { host, searchParams } = new URL(url);
   const named = host || searchParams.get("host");

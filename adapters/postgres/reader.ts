@@ -21,17 +21,17 @@ import type { PostgresHistories } from "./histories.js";
 import type { PostgresStatements } from "./statements.js";
 
 const WIDTH = COLUMNS.length;
-/** The most bytes of payloads that are read at a time, but for the first. */
+/** The most bytes of payloads that are read at a time. A single larger one is read too. */
 export const PAGE_BYTES = 256 * 1024;
 
-/** Reads the tables. A CorruptRecord stands for a row that makes no sense; the other rows are given. */
+/** Reads the tables. A CorruptRecord stands for a row that makes no sense; other rows are still returned. */
 export class PostgresReader {
   readonly #connection: PostgresConnection;
   readonly #sql: PostgresStatements;
   readonly #histories: PostgresHistories;
   readonly #place: string;
 
-  /** @param place - Where the tables are, for messages. */
+  /** @param place - The tables' place, for messages. */
   constructor(connection: PostgresConnection, sql: PostgresStatements, histories: PostgresHistories, place: string) {
     this.#connection = connection;
     this.#sql = sql;
@@ -50,7 +50,7 @@ export class PostgresReader {
     return row && this.#wholeOf(taskId, row);
   }
 
-  /** The checkpoint of that id, with its seal, which isn't checked. */
+  /** The summary of the checkpoint with that id. Its seal isn't checked. */
   async sealed(run: Statements, taskId: string, id: string): Promise<SealedSummary | CorruptRecord | undefined> {
     const [row] = await run.rows(this.#sql.byId, taskId, idDigestOf(id));
     return row && this.#sealedOf(taskId, row);
@@ -71,7 +71,7 @@ export class PostgresReader {
     };
   }
 
-  /** As {@link summaries}, for whole checkpoints: the first one, and more up to so many bytes. */
+  /** {@link summaries} for whole checkpoints: the first one, and more up to `bytes`. */
   async checkpoints(query: CheckpointQuery, rows: number, bytes: number): Promise<Page<StoredCheckpoint>> {
     const { taskId, order, stage, status, skip = 0 } = query;
     if (rows === 1 && skip === 0 && stage === undefined && status === undefined) return this.#first(query);
@@ -88,7 +88,7 @@ export class PostgresReader {
     return { entries, next: found.length < rows && weight < bytes ? undefined : lastOf(found) };
   }
 
-  /** Ids of tasks that the query asks for by what their rows say. */
+  /** The ids of tasks that the query asks for, by the tasks' rows. */
   async taskIds(query: TaskQuery, limit: number, skip: number): Promise<readonly string[]> {
     const { order, status = CHECKPOINT_STATUSES, prefix = "" } = query;
     const { idsByTaskId, idsByRecency, idsByRecencyInRange } = this.#sql.acrossTasks;
@@ -102,13 +102,13 @@ export class PostgresReader {
     return rows.map(([taskId]) => String(taskId));
   }
 
-  /** Those of the tasks that have checkpoints, in the order of their ids. */
+  /** The tasks among these ids that have checkpoints, in the order of the ids. */
   async tasks(taskIds: readonly string[]): Promise<readonly TaskFound[]> {
     const found = await this.#connection.rows(this.#sql.acrossTasks.tasks, taskIds);
     const rows = new Map<unknown, SqlRow>(found.map(([taskId, ...row]) => [taskId, row]));
     return taskIds.flatMap((taskId) => {
       const [count, sequence, ...row] = rows.get(taskId) ?? [];
-      // Somebody has removed its checkpoints since.
+      // The task's checkpoints were removed since its id was read.
       if (sequence === undefined || sequence === null) return [];
       const newestSequence = Number(sequence);
       const newest =
@@ -127,7 +127,7 @@ export class PostgresReader {
     return checkedSummary(this.#sealedOf(taskId, row), () => locationOf(this.#place, taskId, row[0]));
   }
 
-  /** The first row of the range. Its text needn't be read if it is the one that is remembered. */
+  /** Reads the first row of the range. If its text is the remembered one, the text isn't read. */
   async #first(query: CheckpointQuery): Promise<Page<StoredCheckpoint>> {
     const { taskId, order } = query;
     const known = this.#histories.knownOf(taskId);
@@ -161,24 +161,24 @@ export class PostgresReader {
   }
 }
 
-/** The task and the sequences that a query asks for, the first and the last. */
+/** A query's task, and the first and last sequence that it asks for. */
 function rangeOf({ taskId, beforeSequence, afterSequence = 0 }: CheckpointQuery): readonly unknown[] {
   const last = beforeSequence === undefined ? Number.MAX_SAFE_INTEGER : beforeSequence - 1;
   return [taskId, afterSequence + 1, last];
 }
 
-/** The sequence of the last row, which the rest comes after. */
+/** The sequence of the last row, after which the rest continues. */
 function lastOf(rows: readonly SqlRow[]): number | undefined {
   const last = rows.at(-1);
   return last && Number(last[0]);
 }
 
-/** Callers get a Uint8Array like any other, of memory that nobody shares. */
+/** Callers get a plain Uint8Array, whose memory isn't shared. */
 function bodyOf(bytes: Buffer, isText: boolean): string | Uint8Array {
   return isText ? bytes.toString() : new Uint8Array(bytes);
 }
 
-/** Where a checkpoint's row is, for messages. */
+/** The place of a checkpoint's row, for messages. */
 export function locationOf(place: string, taskId: string, sequence: unknown): string {
   return `${place}, table checkpoints, task ${JSON.stringify(taskId)}, sequence ${String(sequence)}`;
 }

@@ -4,16 +4,16 @@ import type { PostgresConnection, Statements } from "./connection.js";
 /** Version 2 has more forms of pieces, and the same tables. */
 const VERSION = 2;
 const NOTE = "Waymark's checkpoints, version ";
-/** `WYMK`: nobody else should lock this number. */
+/** `WYMK`: a number that no other program should lock. */
 const ADVISORY_LOCK = 0x57594d4b;
 
-/** The name as a statement writes it. */
+/** Quotes a name for a statement. */
 export function quoted(schema: string): string {
   return `"${schema.replaceAll('"', '""')}"`;
 }
 
 /**
- * The statements that make the tables, for those who apply DDL by hand: see `migrate: false`. They may be applied again.
+ * The statements that make the tables, for applying DDL by hand: see `migrate: false`. They may be applied again.
  *
  * @param schema - Default `waymark`.
  */
@@ -22,14 +22,15 @@ export function postgresDdl(schema = "waymark"): string {
 }
 
 /**
- * A small payload is kept in its checkpoint's row, and so is one of bytes, which PostgreSQL keeps apart if it is large. A
- * text of 1 KB or more is a piece of its task's history: see adapters/sql/history.ts. So lists don't pass over it, and a new
- * status doesn't write it again.
+ * Small payloads and payloads of bytes are stored in the checkpoint's row; PostgreSQL itself keeps large bytes apart. A
+ * text of 1 KB or more is a piece of its task's history: see adapters/sql/history.ts. So lists don't read over it, and
+ * a new status doesn't write it again.
  *
- * Every append writes the task's row. It gives the sequences under its lock, makes the task's position one look-up, and
- * shows a list that is shorter than it should be.
+ * Every append writes the task's row. Its lock orders the sequences. The row gives the task's position with one
+ * look-up, and reveals missing checkpoints.
  *
- * COLLATE "C": by code point, which is the contract's order. An id is found by its SHA-256: ids may be longer than a key.
+ * COLLATE "C" sorts by code point, which is the contract's order. An id is found by its SHA-256, since ids may be
+ * longer than a key.
  */
 function tablesIn(schema: string): string {
   const name = quoted(schema);
@@ -121,18 +122,18 @@ function noteIn(schema: string): string {
   return `COMMENT ON TABLE ${quoted(schema)}.tasks IS '${NOTE.replaceAll("'", "''")}${VERSION}';`;
 }
 
-/** In the catalogue itself: to_regclass may give what its connection remembers from before it waited for the lock. */
+/** Reads the catalogue itself: to_regclass may return what the connection cached before it waited for the lock. */
 const LOOK = `
   SELECT c.relname, obj_description(c.oid, 'pg_class') FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
   WHERE n.nspname = $1 AND c.relname IN ('tasks', 'checkpoints', 'pieces', 'leases', 'quarantine')
   ORDER BY c.relname DESC`;
 
-/** Whether the schema has our tables: those of this version, or `old` ones, which can be read as they are. */
+/** Whether the schema has our tables: of this version, or `old` ones, which can be read as they are. */
 export type Presence = "current" | "old" | "none";
 
-/** @throws {UnsupportedFormatError} A newer program or another program made what is there. */
+/** @throws {UnsupportedFormatError} A newer program or another program made the tables. */
 export async function presenceOf(statements: Statements, schema: string, place: string): Promise<Presence> {
-  // `tasks`, which has the note, comes first.
+  // The table `tasks`, whose comment holds the version, comes first.
   const [found] = await statements.rows(LOOK, schema);
   if (found === undefined) return "none";
   const [table, note] = found;
@@ -147,7 +148,9 @@ export async function presenceOf(statements: Statements, schema: string, place: 
   );
 }
 
-/** Makes the tables, or brings them to this version, in one transaction, unless another process has done so in the meantime. */
+/**
+ * Makes the tables, or brings them to this version, in one transaction, unless another process has done so meanwhile.
+ */
 export async function migrate(connection: PostgresConnection, schema: string, place: string): Promise<void> {
   const make = async (statements: Statements) => {
     await statements.rows("SELECT pg_advisory_xact_lock($1)", ADVISORY_LOCK);
@@ -163,7 +166,7 @@ export async function migrate(connection: PostgresConnection, schema: string, pl
         `The database of ${place} has the encoding ${String(encoding)}. Nothing was made; choose a database with UTF8.`,
       );
     }
-    // Who may not make schemas can use one that an administrator has made.
+    // A role that may not make schemas can use one that an administrator has made.
     await statements.change(existing === null ? postgresDdl(schema) : tablesIn(schema));
   };
   await connection.atomically(make, { twice: true });

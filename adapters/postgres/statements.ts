@@ -3,25 +3,27 @@ import { COLUMNS } from "../sql/rows.js";
 import { LAST_TEXT_ID_BYTES } from "./columns.js";
 import { quoted } from "./schema.js";
 
-/** The columns that a draft gives, in the order of their values. */
+/** The columns whose values come from a draft, in the order of the values. */
 export const DRAFT_COLUMNS = COLUMNS.slice(1, -1);
 const NUMBERED: readonly string[] = ["state_version", "size_bytes"];
-/** The highest safe integer: a task has no sequence above it. */
+/** The highest safe integer, and the highest sequence of a task. */
 const HIGHEST_SEQUENCE = "9007199254740991";
 
-/** The column `last_text`, of the digests of a text and of its checkpoint's id: see `PostgresHistories`. */
+/**
+ * The value of the column `last_text`, from the digests of a text and of its checkpoint's id: see `PostgresHistories`.
+ */
 function lastTextOf(sha256: string, idDigest: string): string {
   return `decode(${sha256}, 'hex') || substring(${idDigest} FOR ${LAST_TEXT_ID_BYTES})`;
 }
 
-/** The seal, of the text before the sequence and the text after it: see `sealedParts`. */
+/** The seal, made from the text before the sequence and the text after it: see `sealedParts`. */
 function sealOf(before: string, after: string, sequence = "sequence"): string {
   return `encode(sha256(convert_to(${before} || ${sequence} || ${after}, 'UTF8')), 'hex')`;
 }
 
 /**
- * Every statement on a schema's tables. Each carries the task's id, so that a database which spreads the tables over
- * machines by it asks one of them; but for those across tasks.
+ * All statements on a schema's tables. Except for those across tasks, each names the task's id, so that a database that
+ * distributes tables by it asks only one machine.
  */
 export function statementsOn(schema: string) {
   const table = (name: string) => `${quoted(schema)}.${name}`;
@@ -33,7 +35,7 @@ export function statementsOn(schema: string) {
     `WHERE c.task_id = $1 AND c.sequence BETWEEN $2 AND $3 ORDER BY c.sequence ${order}`;
   const inRange = (order: "ASC" | "DESC") => `${inOrder(order)} LIMIT $4 OFFSET $5`;
   const WHOLE = `form IN (${WHOLE_FORMS.join()})`;
-  /** The pieces from the last whole one up to the one that gives the text of that sequence. */
+  /** The pieces from the last whole one up to the one that holds the text of that sequence. */
   const piecesOf = (sequence: string) => `(
       SELECT string_agg(int8send(p.number) || int4send(p.form) || int4send(length(p.body)) || p.body, '' ORDER BY p.number)
       FROM ${pieces} p WHERE p.task_id = $1
@@ -42,9 +44,9 @@ export function statementsOn(schema: string) {
   const LAST_PIECE = `(SELECT max(number) FROM ${pieces} WHERE task_id = $1)`;
   const itsPieces = piecesOf("c.sequence");
   const whole = `c.is_text, c.body, CASE WHEN c.body IS NULL THEN ${itsPieces} END`;
-  /** $4: the digest of a text that the caller has. */
+  /** $4: the digest of a text that the caller already has. */
   const wholeOrKnown = `c.is_text, c.body, CASE WHEN c.body IS NULL AND c.sha256 <> $4 THEN ${itsPieces} END`;
-  /** A row that isn't asked for comes without its body, and weighs nothing. $8: the page's budget of bytes. */
+  /** A row that isn't asked for comes without its body, and doesn't count towards $8, the page's budget of bytes. */
   const page = (order: "ASC" | "DESC") => `
     SELECT ${columns}, c.is_text, CASE WHEN c.weight > 0 THEN c.body END,
       CASE WHEN c.weight > 0 AND c.body IS NULL THEN ${itsPieces} END, c.weight
@@ -52,7 +54,7 @@ export function statementsOn(schema: string) {
       SELECT c.*, CASE WHEN ($6::text IS NULL OR c.stage = $6) AND c.status = ANY($7) THEN greatest(c.size_bytes, 1)
         ELSE 0 END AS weight FROM ${checkpoints} c ${inRange(order)}) r) c
     WHERE c.before < $8 ORDER BY c.sequence ${order}`;
-  /** Each status is in order by itself. */
+  /** One query per status, since the index is in order only within a status. */
   const byRecency = (range: string) => `
     SELECT t.task_id FROM unnest($1::text[]) AS s (status) CROSS JOIN LATERAL (
       SELECT task_id, newest_created_at FROM ${tasks} WHERE newest_status = s.status ${range}
@@ -61,12 +63,13 @@ export function statementsOn(schema: string) {
   const lease = `
     SELECT holder, token, ceil(extract(epoch FROM expires_at - clock_timestamp()) * 1000) FROM ${leases} WHERE task_id = $1`;
   /**
-   * The whole append, in order: the task's row, which waits for its holder and reads what that has committed; or a new row;
-   * the piece, if the form is one; the checkpoint. Nothing but the task's row is read anew, so whatever else changes
-   * meanwhile gives no row or a taken key, and the caller looks again.
+   * The whole append. First it updates the task's row, for which it waits and which it then sees as committed, or
+   * inserts a new row. Then it inserts the piece, if the form is one, and the checkpoint. Only the task's row is read
+   * again after the wait. Any other change meanwhile leads to no row or a taken key, and the caller looks again.
    *
-   * $21: the form; $22: which one the task's last text must be, `''` for none, NULL for any. $23 and $24, if it replaces one: the
-   * sequence and the seal of the checkpoint that goes. The task's row is locked first, as by all that change a checkpoint.
+   * $21: the form. $22: the last text that the task must have, `''` for none, NULL for any. $23 and $24, if it replaces
+   * a checkpoint: that one's sequence and seal. The task's row is locked first, as by every statement that changes a
+   * checkpoint.
    */
   const append = (fence: string, isFenced: string, isReplacing = false) => {
     const ownText = lastTextOf("$16", "$4::bytea");
@@ -110,18 +113,18 @@ export function statementsOn(schema: string) {
       first: `
       WITH ${fence} ${doomed} ${advanced}, ${begun},
       given AS (SELECT sequence FROM advanced UNION ALL SELECT sequence FROM begun) ${storedAt("given")}`,
-      /** A payload that builds on the task's last text belongs to a task with a row: the server needn't insert one. */
+      /** For a payload that builds on the task's last text: the task has a row, so none is inserted. */
       next: `
       WITH ${fence} ${doomed} ${advanced} ${storedAt("advanced")}`,
     };
   };
   /**
-   * Appends of many tasks, as many as there are without waiting for anybody: each task's row that another transaction
-   * has, and each condition that doesn't hold, gives no row, and the caller appends that one by itself. So no two
-   * processes wait for each other. (Rows of new tasks are inserted in the order of their ids: there, one may wait.)
+   * Appends to many tasks, without waiting for other transactions. If a task's row is locked or a condition doesn't
+   * hold, that append returns no row, and the caller makes it by itself. So no two processes wait for each other. (Rows
+   * of new tasks are inserted in the order of their ids; there, one process may wait.)
    *
-   * $1: the rows but for their bodies, which stand one after another in $2. Each task is looked up by its key (LIMIT, ANY,
-   * a subselect), whatever the planner takes the tables' sizes for.
+   * $1: the rows without their bodies. $2: all bodies, one after another. LIMIT, ANY and a subselect make the planner
+   * look up each task by its key, whatever sizes it assumes.
    */
   const appendMany = (fence: string, isFenced: string, isReplacing = false) => `
       WITH input AS (
@@ -197,8 +200,8 @@ export function statementsOn(schema: string) {
     },
     checkpoints: { newest: page("DESC"), oldest: page("ASC") },
     /**
-     * The first row without a filter, for most reads. With a limit that the server doesn't know, it would plan anew
-     * each time.
+     * The first row without a filter, for most reads. If the limit were a parameter, the server would plan the
+     * statement again each time.
      */
     checkpoint: {
       newest: `SELECT ${columns}, ${wholeOrKnown} FROM ${checkpoints} c ${inOrder("DESC")} LIMIT 1`,
@@ -207,10 +210,10 @@ export function statementsOn(schema: string) {
 
     append: append("", ""),
     appendReplacing: append("", "", true),
-    /** The same under a lease, whose token is the last value. Until the commit, nobody can claim the lease. */
+    /** An append under a lease. The last value is the lease's token. Nobody can claim the lease before the commit. */
     appendUnderLease: append(fenceOf("$23"), "AND EXISTS (SELECT FROM fence)"),
     appendReplacingUnderLease: append(fenceOf("$25"), "AND EXISTS (SELECT FROM fence)", true),
-    /** The task's last text: which one it is, its pieces, its size if its checkpoint is there. */
+    /** The task's last text: its name, its pieces, and its size if its checkpoint still exists. */
     lastText: `
       SELECT t.last_text, ${piecesOf(LAST_PIECE)},
         (SELECT c.size_bytes FROM ${checkpoints} c WHERE c.task_id = $1 AND c.sequence = ${LAST_PIECE})
@@ -219,13 +222,13 @@ export function statementsOn(schema: string) {
     deltas: `
       SELECT number, form, body FROM ${pieces} WHERE task_id = $1
         AND number > (SELECT max(number) FROM ${pieces} WHERE task_id = $1 AND form NOT IN (${DELTA_FORMS.join()})) ORDER BY number`,
-    /** Those from $2 to $3 become the bundle $4. Under the task's lock. */
+    /** Replaces the deltas from $2 to $3 by the bundle $4. Needs the task's lock. */
     fold: `
       WITH folded AS (DELETE FROM ${pieces} WHERE task_id = $1 AND number >= $2 AND number < $3)
       UPDATE ${pieces} SET form = ${FORM.bundle}, body = $4 WHERE task_id = $1 AND number = $3`,
     /**
-     * Removes the pieces that no checkpoint is made of. One is needed by a checkpoint after the piece before it and before
-     * the next whole one. If the last one goes, the next text begins anew.
+     * Removes the pieces that no checkpoint needs. A piece is needed by each checkpoint after the previous piece and
+     * before the next whole one. If the last piece is removed, the next text begins a new history.
      */
     trim: `
       WITH placed AS (
@@ -242,7 +245,7 @@ export function statementsOn(schema: string) {
       )
       UPDATE ${tasks} SET last_text = NULL
       WHERE task_id = $1 AND EXISTS (SELECT FROM trimmed WHERE number = (SELECT max(number) FROM placed))`,
-    /** The values that the append's conditions compare: see `append`. The last sequence given, and the newest one's. */
+    /** The last sequence given, and the newest checkpoint's, which the conditions of `append` compare. */
     position: `SELECT last_sequence, coalesce(newest_sequence, 0) FROM ${tasks} WHERE task_id = $1`,
 
     lock: `SELECT last_sequence FROM ${tasks} WHERE task_id = $1 FOR UPDATE`,
@@ -252,7 +255,7 @@ export function statementsOn(schema: string) {
     replacePayload: `
       UPDATE ${checkpoints} SET size_bytes = $3, encoding = $4, sha256 = $5, seal = $6, is_text = $7, body = $8
       WHERE task_id = $1 AND sequence = $2`,
-    /** In one statement, as `removePrefix`: between two, somebody could begin the task anew. */
+    /** One statement, like `removePrefix`: between two, another process could begin the task anew. */
     removeAll: removeBy("WHERE task_id = $1"),
     removeSome: `DELETE FROM ${checkpoints} WHERE task_id = $1 AND id_digest = ANY($2) RETURNING body IS NULL`,
     removeAt: `DELETE FROM ${checkpoints} WHERE task_id = $1 AND sequence = $2`,
@@ -262,7 +265,10 @@ export function statementsOn(schema: string) {
       WHERE task_id = $1`,
 
     leases: {
-      /** $2: the holder and the claim's id. A repeated claim writes its own row again, so that a synchronous standby has it, too. */
+      /**
+       * $2: the holder and the claim's id. A repeated claim writes its own row again, so that a synchronous standby has
+       * it too.
+       */
       claim: `
         INSERT INTO ${leases} (task_id, holder, token, expires_at)
         VALUES ($1, $2, 1, clock_timestamp() + $3::float8 * interval '1 millisecond')
@@ -272,7 +278,7 @@ export function statementsOn(schema: string) {
       renew: `
         UPDATE ${leases} SET expires_at = clock_timestamp() + $3::float8 * interval '1 millisecond'
         WHERE task_id = $1 AND token = $2 AND expires_at > clock_timestamp()`,
-      // One that ended so long ago was released.
+      // The time 'epoch' marks a released lease.
       release: `UPDATE ${leases} SET expires_at = 'epoch' WHERE task_id = $1 AND token = $2`,
       read: lease,
       lapsed: `
@@ -281,7 +287,7 @@ export function statementsOn(schema: string) {
       lock: `${lease} FOR SHARE`,
     },
 
-    /** A task's row, and what it must say, in one statement: other processes may write between two. */
+    /** A task's row and the values that it must have. One statement: other processes may write between two. */
     taskRow: `
       SELECT t.last_sequence, t.count, t.newest_sequence, t.newest_created_at, t.newest_status,
         (SELECT count(*) FROM ${checkpoints} WHERE task_id = $1), c.sequence, c.created_at, c.status
@@ -302,11 +308,11 @@ export function statementsOn(schema: string) {
       WHERE c.task_id = $1 AND c.sequence = $2`,
     quarantineTask: `INSERT INTO ${quarantine} (task_id, quarantined_at, reason) VALUES ($1, $2, $3)`,
 
-    /** Across tasks. */
+    /** Statements across tasks. */
     acrossTasks: {
       appendMany: appendMany("", ""),
       appendManyReplacing: appendMany("", "", true),
-      /** The same, of rows where some have a lease's token. */
+      /** `appendMany` for rows of which some have a lease's token. */
       appendManyUnderLeases: appendMany(...fences),
       appendManyReplacingUnderLeases: appendMany(...fences, true),
       leasesHeld: `
@@ -318,7 +324,7 @@ export function statementsOn(schema: string) {
         ORDER BY task_id LIMIT $2 OFFSET $3`,
       idsByRecency: byRecency(""),
       idsByRecencyInRange: byRecency("AND task_id >= $4 AND task_id < $5"),
-      /** LEFT: a newest checkpoint that isn't there is damage. LIMIT: each by its key, however many there are. */
+      /** LEFT, since a missing newest checkpoint is damage. LIMIT makes the planner look up each task by its key. */
       tasks: `
         SELECT t.task_id, t.count, t.newest_sequence, ${columns} FROM unnest($1::text[]) AS i (task_id)
         CROSS JOIN LATERAL (SELECT * FROM ${tasks} t WHERE t.task_id = i.task_id LIMIT 1) t

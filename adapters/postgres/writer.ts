@@ -35,14 +35,14 @@ export interface Append {
   readonly draft: CheckpointDraft;
   readonly condition: AppendCondition;
   readonly options: AppendOptions;
-  /** The checkpoint that the append removes, from {@link PostgresWriter.replacedBy}. */
+  /** The checkpoint that the append replaces, from {@link PostgresWriter.replacedBy}. */
   readonly replaced?: Pick<SealedSummary, "sequence" | "seal"> | undefined;
 }
 
-/** So many tasks' passing checkpoints are remembered. */
+/** The most tasks whose passing checkpoint is remembered. */
 const MOST_PASSING = 1000;
 
-/** Changes the tables. Each call is all or nothing, with its condition checked in the same step. */
+/** Changes the tables. Each call is all or nothing, and checks its condition in the same step. */
 export class PostgresWriter {
   readonly #connection: PostgresConnection;
   readonly #sql: PostgresStatements;
@@ -50,7 +50,7 @@ export class PostgresWriter {
   readonly #histories: PostgresHistories;
   readonly #leases: PostgresLeases;
   readonly #retryForMs: number;
-  /** The passing checkpoints that this adapter has stored, by task: the next append replaces them, and needn't read them. */
+  /** The passing checkpoints that this adapter stored, by task. The next append replaces them without reading them. */
   readonly #passing = new Map<string, NonNullable<Append["replaced"]> & Pick<CheckpointDraft, "id">>();
 
   constructor(
@@ -72,8 +72,8 @@ export class PostgresWriter {
   }
 
   /**
-   * One statement, and one round trip. Its answer may be lost: then the same statement finds the id taken, and the
-   * checkpoint under that id is this one.
+   * Appends with one statement, in one round trip. If its answer is lost, the repeated statement finds the id taken by
+   * this same checkpoint.
    */
   async append(append: Append): Promise<number> {
     const { draft, condition, options } = append;
@@ -82,27 +82,29 @@ export class PostgresWriter {
     let placed = await this.#histories.place(taskId, payload);
     const deadline = performance.now() + this.#retryForMs;
     let wasTaken = false;
-    // Twice at least: the first attempt may only show that another process has stored a text.
+    // At least two attempts: the first may only show that another process has stored a text.
     for (let attempt = 0; attempt < 2 || performance.now() < deadline; attempt++) {
       const outcome = await this.#tryAppend(append, placed);
       if (typeof outcome === "number") return outcome;
-      // Another process has added a text, or this one doesn't know the last one yet.
+      // Another process has added a text, or this process doesn't know the last text yet.
       if (placed.after !== undefined && (await this.#histories.load(taskId, payload, placed.after))) {
         placed = await this.#histories.place(taskId, payload, true);
         continue;
       }
-      // In this order: another process that appends the same draft may store it in between.
+      // Read the position first: another process that appends the same draft may store it in between.
       const [[last, newest] = [0, 0]] = await this.#connection.rows(this.#sql.position, taskId);
       const existing = await this.#reader.get(taskId, draft.id);
       if (existing !== undefined) {
         const same = sequenceOfStored(existing, draft);
-        // A synchronous standby may not have it yet, if its connection broke at the commit. This lock's commit waits for both.
+        // If the connection broke at the commit, a synchronous standby may not have the checkpoint yet. This
+        // statement's commit waits for the standby.
         await this.#connection.rows(this.#sql.lock, taskId);
         return same;
       }
       await this.#leases.check(this.#connection, taskId, condition);
       nextSequence(taskId, { lastSequence: Number(last), newestSequence: Number(newest) }, condition, options);
-      // Another process has written to this task or removed it meanwhile; or the key is of a row that the task's doesn't count.
+      // Another process has written to the task or removed it meanwhile. But if the key is taken twice, it belongs to a
+      // checkpoint that the task's row doesn't count.
       if (outcome === "taken" && wasTaken) throw damagedTask(taskId);
       wasTaken = outcome === "taken";
     }
@@ -113,7 +115,7 @@ export class PostgresWriter {
     );
   }
 
-  /** The checkpoint that an append replaces, if it is a passing one. Should it change meanwhile, it stays. */
+  /** The checkpoint that an append replaces, if it is a passing one. If it changes meanwhile, it stays. */
   async replacedBy({ draft, options }: Append): Promise<Append["replaced"]> {
     if (options.replaces === undefined) return undefined;
     const known = this.#passing.get(draft.taskId);
@@ -122,14 +124,14 @@ export class PostgresWriter {
     return found && !isCorrupt(found) && isPassing(found) ? found : undefined;
   }
 
-  /** Whether {@link append} has more to do than an append. */
+  /** Whether {@link append} must first make a bundle. */
   isFoldDue({ draft }: Append): boolean {
     return this.#histories.isFoldDue(draft.taskId);
   }
 
   /**
-   * One statement for many tasks: one commit. Gives the sequences of what it has stored, by task. The others are for
-   * {@link append}, which says why.
+   * Appends to many tasks with one statement and one commit. Returns the sequences of the stored checkpoints by task.
+   * For the others, call {@link append}, which stores them or says why it can't.
    */
   async appendMany(appends: readonly Append[]): Promise<ReadonlyMap<unknown, number>> {
     const placed = await Promise.all(
@@ -179,7 +181,8 @@ export class PostgresWriter {
       }
       return sequences;
     } catch (error) {
-      // Otherwise one of them is what the server refuses, an id that is taken most of all.
+      // Otherwise the server refuses one of the appends, mostly because its id is taken; the caller makes each by
+      // itself.
       if (mayPass(error)) throw error;
       return new Map();
     }
@@ -222,8 +225,8 @@ export class PostgresWriter {
   }
 
   /**
-   * Once a text begins a history anew, nothing may be made of the pieces before it any more. The append is stored: should this
-   * fail, the next removal does it.
+   * Removes unneeded pieces after a text has begun a new history. Ignores failures: the append is stored, and the next
+   * removal trims too.
    */
   async #trimBefore(taskId: string, { form }: PayloadForm): Promise<void> {
     if (!WHOLE_FORMS.includes(form)) return;
@@ -283,7 +286,7 @@ export class PostgresWriter {
   async removePrefix(prefix: string, expected: readonly ExpectedTask[] | undefined): Promise<number> {
     const { lockTasks, newestOfTasks, removePrefix } = this.#sql.acrossTasks;
     return this.#connection.atomically(async (run) => {
-      // Only these: a task that begins meanwhile isn't locked.
+      // Changes only these tasks: one that begins meanwhile isn't locked.
       const locked = await run.rows(lockTasks, prefix, prefix + HIGHEST);
       if (expected !== undefined) {
         const rows = await run.rows(newestOfTasks, prefix, prefix + HIGHEST);
@@ -294,7 +297,7 @@ export class PostgresWriter {
     });
   }
 
-  /** Gives false if there is no such checkpoint. */
+  /** Returns false if there is no such checkpoint. */
   #change(
     taskId: string,
     id: string,
@@ -311,13 +314,13 @@ export class PostgresWriter {
   }
 
   /**
-   * Locks the task's row. False if there is no such task: one that others begin meanwhile isn't locked, so the caller must
-   * not touch it.
+   * Locks the task's row. Returns false if there is no such task. The caller must not touch it then: others may begin
+   * it meanwhile, and it isn't locked.
    */
   async #lock(run: Statements, taskId: string): Promise<boolean> {
     const [row] = await run.rows(this.#sql.lock, taskId);
     if (row !== undefined) return true;
-    // One statement sees one moment: checkpoints without a row are damage, and no task that has just begun.
+    // One statement sees one moment, so checkpoints without a row are damage, not a task that has just begun.
     const [[last, , , , , checkpoints] = []] = await run.rows(this.#sql.taskRow, taskId);
     if (last === null && Number(checkpoints) > 0) throw damagedTask(taskId);
     return false;
@@ -337,7 +340,7 @@ function damagedTask(taskId: string): StorageError {
   );
 }
 
-/** The values of `append` but for its condition. */
+/** The values of the statement `append`, without its condition. */
 function valuesOf(draft: CheckpointDraft, placed: PayloadForm): readonly unknown[] {
   const { columns, before, after } = describedBy(draft);
   const described = [idDigestOf(draft.id), ...columns, before, after];
@@ -357,7 +360,7 @@ function bytesIn({ body }: Pick<Payload, "body">): Buffer {
   return typeof body === "string" ? Buffer.from(body) : Buffer.from(body.buffer, body.byteOffset, body.byteLength);
 }
 
-/** For the column is_text. */
+/** The value of the column is_text. */
 function isText({ body }: Payload): boolean {
   return typeof body === "string";
 }

@@ -12,7 +12,7 @@ import { CheckpointCorruptError } from "../../src/contract/errors.js";
 import type { DamagedFinding } from "../../src/contract/findings.js";
 import { damagedRow, numberOr0, type SqlRow } from "./rows.js";
 
-/** For a call that changes the checkpoint. @throws {CheckpointCorruptError} The row can't be read. */
+/** Returns the checkpoint to be changed. @throws {CheckpointCorruptError} The row can't be read. */
 export function readable<Found extends SealedSummary>(found: Found | CorruptRecord): Found {
   if (!isCorrupt(found)) return found;
   const task = JSON.stringify(found.taskId);
@@ -24,10 +24,10 @@ export function readable<Found extends SealedSummary>(found: Found | CorruptReco
 }
 
 /**
- * Answers an append whose id the task has already.
+ * Answers an append whose id the task already has.
  *
- * @throws {CheckpointCorruptError} It is damaged.
- * @throws {CheckpointConflictError} It is another checkpoint.
+ * @throws {CheckpointCorruptError} The stored checkpoint is damaged.
+ * @throws {CheckpointConflictError} The stored checkpoint is another one.
  */
 export function sequenceOfStored(found: StoredCheckpoint | CorruptRecord, draft: CheckpointDraft): number {
   const stored = readable(found);
@@ -36,7 +36,7 @@ export function sequenceOfStored(found: StoredCheckpoint | CorruptRecord, draft:
   return matchRetry(stored, draft);
 }
 
-/** Checks the seal: nobody above can check that of a summary. */
+/** Checks a summary's seal, since no caller above can. */
 export function checkedSummary(
   found: SealedSummary | CorruptRecord,
   locate: () => string,
@@ -46,7 +46,7 @@ export function checkedSummary(
   return broken === undefined ? summaryOf(found) : damagedRow(locate(), found, broken);
 }
 
-/** The finding of verification for a row; `undefined` if it is intact. A summary's seal was checked by the reader. */
+/** The finding of verification for a row; `undefined` if the row is intact. The reader has checked a summary's seal. */
 export function findingOf(
   found: CheckpointSummary | StoredCheckpoint | CorruptRecord,
   locate: () => string,
@@ -63,10 +63,10 @@ function damaged({ corrupt: _corrupt, cause: _cause, ...found }: CorruptRecord):
 }
 
 /**
- * How a task's row differs from the task's checkpoints.
+ * Says how a task's row differs from the task's checkpoints; `undefined` if it doesn't.
  *
- * @param row - The last sequence; the count and the newest one's sequence, time and status as the row says; the same four
- *   as they are.
+ * @param row - The last sequence, then four values from the row (the count; the newest checkpoint's sequence, time and
+ *   status), then the same four from the checkpoints.
  */
 export function damageInTaskRow(row: SqlRow): string | undefined {
   const [last, said, actual] = [row[0], row.slice(1, 5), row.slice(5)];
@@ -77,7 +77,9 @@ export function damageInTaskRow(row: SqlRow): string | undefined {
   return `it says ${told(said)}, the last sequence ${String(last)}; it has ${told(actual)}`;
 }
 
-/** The values for a task's row that says what its checkpoints say, but for its id. `row`: see {@link damageInTaskRow}. */
+/**
+ * The values, without the id, for a task's row that agrees with its checkpoints. `row`: see {@link damageInTaskRow}.
+ */
 export function taskRowOf([last, , , , , count, sequence, ...newest]: SqlRow): SqlRow {
   const lastSequence = Math.max(Number.isSafeInteger(last) ? numberOr0(last) : 0, numberOr0(sequence));
   return [lastSequence, count, sequence, ...newest];

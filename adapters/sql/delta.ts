@@ -1,32 +1,32 @@
-/** A part of what turns a base into a text much like it. The edits are in the order of the text. */
+/** One of the edits that turn a base into a similar text. They are in the order of the text. */
 interface Edit {
-  /** How far the kept bytes are from where those of the edit before it end, in the base. */
+  /** The distance in the base from the end of the previous edit's kept bytes to the start of this one's. */
   readonly skip: number;
-  /** How many bytes of the base follow. */
+  /** How many bytes of the base are kept. */
   readonly keep: number;
-  /** The bytes that come after those. */
+  /** The bytes that follow the kept ones. */
   readonly insert: Uint8Array;
 }
 
-/** Two texts have a place in common if so many bytes are the same: shorter matches are coincidences. */
+/** The length of a match, in bytes, that marks a common place of two texts. Shorter matches are coincidences. */
 const ANCHOR = 32;
-/** And they surely go on alike from there if so many are. */
+/** The length of a match, in bytes, after which two texts surely go on alike. */
 const SURELY = 512;
-/** How many anchors are looked for in a window before a wider window is taken. */
+/** How many anchors are searched for in a window before a wider one is used. */
 const TRIES = 16;
 const FIRST_WINDOW = 256;
-/** Beyond that, the whole base is searched. */
+/** If this window has no match, the whole base is searched. */
 const WIDEST_WINDOW = 16 * 1024;
-/** The cost of looking for an anchor, in bytes, on top of looking through the window. */
+/** The fixed cost of a search for an anchor, in bytes, added to the bytes searched. */
 const TRY_BYTES = 1024;
-/** How many bytes may be looked through: some 2 ms, and for each byte of the text about what JSON.stringify takes. */
+/** How many bytes may be searched: 2 ms of work in all, plus about the time of JSON.stringify per byte of the text. */
 const MOST_EFFORT = { inAll: 4 * 1024 * 1024, aByte: 4 };
 const BLOCK = 4096;
 
 /**
- * The delta that turns `base` into `text`: small where most of the text stands in the base, at whatever place and however
- * often. It has the base's length, the number of its edits, three numbers of each, then all that they insert. `undefined`
- * if it would have more than `most` bytes.
+ * Makes the delta that turns `base` into `text`. It is small if most of the text occurs in the base, at any place and
+ * any number of times. It holds the base's length, the number of edits, three numbers for each edit, then all inserted
+ * bytes. `undefined` if it would have more than `most` bytes.
  */
 export function deltaBetween(base: Buffer, text: Buffer, most: number): Buffer | undefined {
   const edits = editsBetween(base, text, most);
@@ -37,17 +37,17 @@ export function deltaBetween(base: Buffer, text: Buffer, most: number): Buffer |
   return delta.length <= most ? delta : undefined;
 }
 
-/** A delta as it is stored. */
+/** A stored delta. */
 export interface StoredDelta {
   readonly bytes: Buffer;
-  /** Whether it is of the first kind: it doesn't have the base's length, and no edit goes back in the base. */
+  /** Whether the delta is of the first kind: without the base's length, and without edits that go back in the base. */
   readonly isInOrder: boolean;
 }
 
 /**
- * Applies the deltas to their base, one after another, and returns the last text. Works from the last one back, so that
- * each byte of the text is copied once, from the insert or the base that it comes from. Takes no memory for the texts
- * in between, however large a damaged delta makes them.
+ * Applies the deltas to their base, one after another, and returns the last text. Works backwards from the last delta,
+ * and copies each byte of the text once, from an insert or the base. Takes no memory for the texts in between, even if
+ * a damaged delta makes them huge.
  *
  * @param mostBytes - The most bytes that the text may have.
  * @throws {RangeError} A delta is damaged, or belongs to another base.
@@ -68,14 +68,14 @@ export function withDeltas(base: Buffer, deltas: readonly StoredDelta[], mostByt
   return text;
 }
 
-/** Bytes of the text that are still missing, and where the text that is looked at has them. */
+/** Bytes still missing in the text, and their place in the text that the current delta makes. */
 interface Span {
   readonly at: number;
   readonly from: number;
   readonly length: number;
 }
 
-/** Copies what the delta inserts to where it is missing. Gives where the delta's base has the rest. */
+/** Copies the delta's inserts to the missing spans. Returns the spans that are in the delta's base. */
 function afterInserts(text: Buffer, missing: readonly Span[], { parts, inserts }: DeltaParts): readonly Span[] {
   const left: Span[] = [];
   let index = 0;
@@ -83,7 +83,7 @@ function afterInserts(text: Buffer, missing: readonly Span[], { parts, inserts }
     const end = span.from + span.length;
     for (let from = span.from; from < end; ) {
       const here = parts[index];
-      // Mostly it is the same part, or the next one.
+      // Mostly the wanted part is the same as before, or the next one.
       if (here === undefined || from < here.start || from >= here.end) {
         const next = parts[index + 1];
         index = next !== undefined && from >= next.start && from < next.end ? index + 1 : partAt(parts, from);
@@ -119,7 +119,7 @@ function partAt(parts: readonly Part[], position: number): number {
 
 const MISFIT = "a delta doesn't fit the text before it";
 
-/** Bytes of a text, and where they come from: the delta's inserts or its base. */
+/** Bytes of a text, and their source: the delta's inserts or its base. */
 interface Part {
   readonly start: number;
   readonly end: number;
@@ -127,7 +127,7 @@ interface Part {
   readonly isInserted: boolean;
 }
 
-/** A delta taken apart. The parts have each byte of the text once, in order. */
+/** A parsed delta. Its parts cover each byte of the text once, in order. */
 interface DeltaParts {
   readonly parts: readonly Part[];
   readonly inserts: Buffer;
@@ -164,7 +164,9 @@ function partsIn({ bytes, isInOrder }: StoredDelta): DeltaParts {
   return { parts, inserts, baseLength, textLength: position };
 }
 
-/** Numbers of at most 53 bits as bytes: seven bits each, the lowest first, the eighth says that more follow. */
+/**
+ * Encodes numbers of at most 53 bits. Each byte has seven bits, the lowest first; its eighth bit says that more follow.
+ */
 export function bytesOfNumbers(numbers: readonly number[]): Buffer {
   const bytes: number[] = [];
   for (let value of numbers) {
@@ -174,7 +176,7 @@ export function bytesOfNumbers(numbers: readonly number[]): Buffer {
   return Buffer.from(bytes);
 }
 
-/** Reads what {@link bytesOfNumbers} wrote. Its methods throw a RangeError where the bytes are damaged. */
+/** Reads numbers that {@link bytesOfNumbers} wrote. Its methods throw a RangeError if the bytes are damaged. */
 export class NumberReader {
   readonly #bytes: Buffer;
   at = 0;
@@ -194,7 +196,7 @@ export class NumberReader {
     }
   }
 
-  /** How many groups of numbers follow. */
+  /** Reads the number of groups that follow. */
   count(groupSize: number): number {
     const count = this.next();
     if (count * groupSize > this.#bytes.length) throw new RangeError("a delta ends too early");
@@ -228,13 +230,15 @@ function editsBetween(base: Buffer, text: Buffer, most: number): readonly Edit[]
   return edits;
 }
 
-/** Where a base and a text, which begin differently, go on alike: so far from the beginning of each. */
+/**
+ * The offsets at which a base and a text that begin differently go on alike: `skip` in the base, `insert` in the text.
+ */
 interface Meeting {
   readonly skip: number;
   readonly insert: number;
 }
 
-/** Looks for a meeting nearby. Among rows that are much alike, this finds the next one. */
+/** Looks for a meeting nearby. In a text of similar rows, finds the next row. */
 function meetAhead(base: Buffer, text: Buffer, effort: { left: number }): Meeting | undefined {
   let best: Meeting | undefined;
   let longest = 0;
@@ -246,7 +250,7 @@ function meetAhead(base: Buffer, text: Buffer, effort: { left: number }): Meetin
       if (effort.left < 0) return best;
       const found = near.indexOf(text.subarray(insert, insert + ANCHOR));
       if (found < 0) continue;
-      // In rows that are much alike, an anchor also stands in the wrong row.
+      // Among similar rows, an anchor also occurs in the wrong ones, so the longest match wins.
       const alike = sameAtStart(base.subarray(found, found + BLOCK), text.subarray(insert, insert + BLOCK));
       if (alike <= longest) continue;
       longest = alike;
@@ -259,9 +263,9 @@ function meetAhead(base: Buffer, text: Buffer, effort: { left: number }): Meetin
 }
 
 /**
- * Looks for a long stretch of the text that stands anywhere in the base, `at` or elsewhere. Short stretches are
- * inserted, since a text of many pieces takes long to read. Looks for anchors at distances that double: a stretch is
- * found if it is about as long as the text before it.
+ * Looks for a long stretch of the text anywhere in the base. Short stretches are inserted instead, since a text of many
+ * pieces takes long to read. Anchors are searched for at doubling distances, so a stretch is found if it is about as
+ * long as the text before it.
  */
 function meetAnywhere(base: Buffer, at: number, text: Buffer, effort: { left: number }): Meeting | undefined {
   for (let insert = 0; insert + SURELY <= text.length; insert = Math.max(ANCHOR, insert * 2)) {
@@ -276,7 +280,7 @@ function meetAnywhere(base: Buffer, at: number, text: Buffer, effort: { left: nu
   return undefined;
 }
 
-/** Where the stretch begins in which both have these places. */
+/** Goes back from a common place to the beginning of the common stretch. */
 function beginningOf(base: Buffer, found: number, text: Buffer, insert: number): Meeting {
   const back = sameAtEnd(base.subarray(0, found), text.subarray(0, insert));
   return { skip: found - back, insert: insert - back };

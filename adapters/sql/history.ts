@@ -12,18 +12,19 @@ import { isError } from "../../src/contract/errors.js";
 import { bytesOfNumbers, deltaBetween, NumberReader, type StoredDelta, withDeltas } from "./delta.js";
 
 /**
- * A history is a row of at most so many payloads, each stored as what changed since the one before it. The first is whole.
- * Every {@link FOLD} deltas become one bundle, which takes less space, is read at once, and has the number of the last.
+ * The most payloads of a history. A history is a run of payloads. The first is stored whole, each later one as its
+ * changes since the one before. Every {@link FOLD} deltas become one bundle, which takes less space and one read. A
+ * bundle has the number of its last delta.
  */
 export const PLACES = 1024;
 
-/** How a piece of a history is stored. Version 1 of the tables has 0 to 4. */
+/** The forms of a history's pieces. Version 1 of the tables has 0 to 4. */
 export const FORM = {
   /** A text, compressed by Brotli. Nothing builds on it. */
   alonePacked: -1,
   /** The payload itself. Nothing builds on it. */
   alone: 0,
-  /** A text that others build on, deflated. Version 1 alone writes it, as the next two. */
+  /** A text that others build on, deflated. Only version 1 writes this form and the next two. */
   deflated: 1,
   /** The changes since the text before it: see {@link StoredDelta}. */
   deltaInOrder: 2,
@@ -39,26 +40,26 @@ export const FORM = {
   packed: 7,
 } as const;
 
-/** The forms of the texts that a history may begin with. */
+/** The forms of whole texts, with which a history may begin. */
 export const WHOLE_FORMS: readonly number[] = [FORM.deflated, FORM.plain, FORM.packed];
-/** The forms of a delta by itself. */
+/** The forms of a single delta. */
 export const DELTA_FORMS: readonly number[] = [FORM.deltaInOrder, FORM.delta];
 /** The forms of several deltas. */
 export const BUNDLE_FORMS: readonly number[] = [FORM.bundleInOrder, FORM.bundle];
 
-/** A row of the payloads. */
+/** A row of the table of payloads. */
 export interface Piece {
   readonly number: number;
   readonly form: number;
   readonly body: unknown;
 }
 
-/** A text of a history, and what was read for it. */
+/** A text of a history, and the cost of reading it. */
 export interface HistoryText {
   readonly text: Buffer;
-  /** The bytes of the whole text that it is made of, and of all deltas since. */
+  /** The bytes of the whole text on which it builds, and of all deltas since. */
   readonly decoded: number;
-  /** The deltas after the last bundle: how many, and their bytes. */
+  /** The number of deltas after the last bundle; `singleBytes` are their bytes. */
   readonly singles: number;
   readonly singleBytes: number;
 }
@@ -66,47 +67,51 @@ export interface HistoryText {
 /** A piece is damaged or missing, so no text after it can be read. */
 export class BrokenHistoryError extends Error {}
 
-/** Smaller texts aren't compared with others: that costs more than it saves. */
+/** Comparing smaller texts with others costs more than it saves. */
 const SMALLEST_BYTES = 1024;
 
-/** Whether a payload is a text of a history. */
+/** Whether a payload is a text that is compared with others. */
 export function isCompared(body: string | Uint8Array): body is string {
   return typeof body === "string" && body.length >= SMALLEST_BYTES;
 }
 
-/** So many deltas become a bundle, or about so many bytes of them: that takes some 5 ms. */
+/**
+ * The number of single deltas that become a bundle; {@link FOLD_BYTES} is about their size. Making a bundle takes some
+ * 5 ms.
+ */
 export const FOLD = 64;
 const FOLD_BYTES = 256 * 1024;
-/** So many payloads in a row may be stored alone in a history that the next ones don't resemble any more. */
+/** The most payloads in a row that are stored alone. The next one that isn't a delta begins a new history. */
 export const MOST_ALONE = 8;
 /** Texts smaller than this aren't compressed. */
 const LEAST_PACKED = 32 * 1024;
-/** On the event loop, larger texts aren't compressed: 1 MB takes some 4 ms. */
+/** Larger texts aren't compressed on the event loop: 1 MB takes some 4 ms. */
 const MOST_PACKED_ON_LOOP = 8 * 1024 * 1024;
-/** Results are as small as deflated ones, in a third of the time, and states that repeat in the text are found. */
+/** This quality is as small as deflate in a third of the time, and finds states that repeat in the text. */
 const QUALITY = 3;
 
-/** To read a text, at most so many times its size is decoded, but for what comes after it in its bundle. */
+/** Reading a text may decode this many times its size, not counting later texts in its bundle. */
 const MOST_DECODED = 2;
 /**
- * A bundle has what its texts need, {@link FOLD_BYTES}, and a delta that is no larger than the text before it; on
- * PostgreSQL some more of those, if several processes save before one of them makes the bundle.
+ * The most bytes of a bundle: those that its texts need, {@link FOLD_BYTES}, and one more delta that is no larger than
+ * the text before it. On PostgreSQL there may be several more, if several processes save before one of them makes the
+ * bundle.
  */
 const MOST_BUNDLED = { times: 16, bytes: 16 * FOLD_BYTES };
 
-/** How a text is stored, and what the next one is compared with. */
+/** A text's stored form, and the text with which the next one is compared. */
 export interface TextPiece {
   readonly form: number;
   readonly body: Buffer;
   readonly text: HistoryText;
 }
 
-/** A text that a history begins with. */
+/** The piece of a whole text, which begins a history. */
 export function wholeOf(bytes: Buffer): TextPiece {
   return isPackedOnLoop(bytes) ? wholeIn(FORM.packed, packed(bytes), bytes) : wholeIn(FORM.plain, bytes, bytes);
 }
 
-/** The same, with the work off the event loop. */
+/** {@link wholeOf}, compressed off the event loop. */
 export async function wholeOffLoop(bytes: Buffer): Promise<TextPiece> {
   if (bytes.length < LEAST_PACKED) return wholeIn(FORM.plain, bytes, bytes);
   return wholeIn(FORM.packed, await promisify(brotliCompress)(bytes, brotliFor(bytes)), bytes);
@@ -148,7 +153,10 @@ function brotliFor({ length }: Buffer): BrotliOptions {
   };
 }
 
-/** A text after `before`, as a delta. `undefined` where that wouldn't pay, or more than {@link MOST_DECODED} would be decoded. */
+/**
+ * The delta for a text after `before`. `undefined` if that saves too little, or if reading it would decode more than
+ * {@link MOST_DECODED} times its size.
+ */
 export function deltaAfter(before: HistoryText, bytes: Buffer): TextPiece | undefined {
   const most = Math.min(bytes.length / 2, bytes.length * MOST_DECODED - before.decoded);
   const delta = most > 0 ? deltaBetween(before.text, bytes, most) : undefined;
@@ -159,8 +167,9 @@ export function deltaAfter(before: HistoryText, bytes: Buffer): TextPiece | unde
 }
 
 /**
- * Whether a text that no delta gives is stored alone. A much smaller text may be of another kind, and the next one may
- * resemble `text` again. If a delta can turn the smaller text into `text`, the next one may build on it too.
+ * Whether a text that doesn't become a delta is stored alone, instead of beginning a new history. A much smaller text
+ * may be of another kind, and the next one may resemble `text` again. But if a delta can turn the smaller text into
+ * `text`, the next one may build on the smaller one.
  *
  * @param alone - How many payloads in a row were stored alone since `before`.
  */
@@ -174,12 +183,12 @@ export function isFoldDue({ singles, singleBytes }: HistoryText): boolean {
   return singles >= FOLD || singleBytes >= FOLD_BYTES;
 }
 
-/** The same text once they are one. */
+/** The same text after its single deltas became a bundle. */
 export function folded<Text extends HistoryText>(text: Text): Text {
   return { ...text, singles: 0, singleBytes: 0 };
 }
 
-/** A bundle of deltas. */
+/** Makes a bundle of deltas. */
 export function bundleOf(deltas: readonly Piece[]): Piece {
   const number = deltas.at(-1)?.number ?? 0;
   const bodies = deltas.map(({ body }) => bufferOf(body));
@@ -189,11 +198,11 @@ export function bundleOf(deltas: readonly Piece[]): Piece {
 }
 
 /**
- * The text at a number.
+ * The text with that number.
  *
- * @param pieces - The history's, in order, up to the one with that number or to the bundle that holds it.
- * @param sizeBytes - The most bytes that the text has. No piece is inflated beyond what such a text may need.
- * @throws {BrokenHistoryError} A piece before it, or its own, is damaged or missing.
+ * @param pieces - The history's pieces in order, up to the one with that number or to the bundle that holds it.
+ * @param sizeBytes - The most bytes that the text may have. No piece is inflated beyond what such a text may need.
+ * @throws {BrokenHistoryError} The text's piece, or one on which it builds, is damaged or missing.
  */
 export function textAt(number: number, pieces: readonly Piece[], sizeBytes: number): HistoryText {
   // Pieces before the last whole one aren't needed, so they may be damaged.
@@ -222,9 +231,10 @@ export function textAt(number: number, pieces: readonly Piece[], sizeBytes: numb
 }
 
 /**
- * The last text of a history, which the next one is compared with; `undefined` if it can't be read.
+ * The last text of a history, with which the next one is compared; `undefined` if it can't be read.
  *
- * @param sizeBytes - The size that its checkpoint says. Without it, a text over twice the next one's size is useless.
+ * @param sizeBytes - The size that its checkpoint names. Without it, a text over twice the next one's size isn't read,
+ *   since it would be useless.
  */
 export function lastTextAt(
   number: number,
@@ -240,7 +250,7 @@ export function lastTextAt(
   }
 }
 
-/** Whether a piece is one delta by itself. */
+/** Whether a piece is a single delta. */
 export function isDelta({ form }: Pick<Piece, "form">): boolean {
   return DELTA_FORMS.includes(form);
 }
@@ -279,7 +289,7 @@ function unfolded({ number, form, body }: Piece, sizeBytes: number): readonly Pi
   });
 }
 
-/** The bytes of a piece. @throws {RangeError} It has none. */
+/** The bytes of a piece. @throws {RangeError} The body isn't bytes. */
 export function bufferOf(body: unknown): Buffer {
   if (body instanceof Uint8Array) return Buffer.from(body.buffer, body.byteOffset, body.length);
   throw new RangeError("it isn't bytes");

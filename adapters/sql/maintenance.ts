@@ -16,34 +16,36 @@ import { damageInTaskRow, findingOf } from "./damage.js";
 import type { PageRow } from "./pages.js";
 import type { SqlRow } from "./rows.js";
 
-/** How maintenance gets at a database's tables. Where there are none, there is nothing. */
+/** Gives maintenance access to a database's tables. If there are none, there is nothing to find. */
 export interface MaintainedTables {
-  /** Where the tables are, for messages. */
+  /** The tables' place, for messages. */
   readonly place: string;
   readonly names: { readonly tasks: string; readonly quarantine: string };
-  /** Advice for a database that is malformed as a whole. */
+  /** Advice for a database that is damaged as a whole. */
   readonly advice: string;
-  /** Damage that the database's own check finds. If there is any, nothing else is looked at. */
+  /** Damage that the database's own check finds. If it finds any, nothing else is checked. */
   integrity?(quick: boolean): Promise<readonly string[]>;
   taskIds(): AsyncIterable<string>;
-  /** The oldest first; with `quick` without payloads. */
+  /** The task's checkpoints, the oldest first; with `quick`, without payloads. */
   checkpoints(taskId: string, quick: boolean): AsyncIterable<PageRow<CheckpointSummary | StoredCheckpoint>>;
   locate(taskId: string, key: unknown): string;
-  /** A task's row, as `damageInTaskRow` takes it. */
+  /** A task's row, for `damageInTaskRow`. */
   taskRow(taskId: string): Promise<SqlRow | undefined>;
-  /** Puts a damaged row into quarantine, in one transaction. False if another process has moved or removed it since. */
+  /**
+   * Moves a damaged row into quarantine, in one transaction. False if another process has moved or removed it since.
+   */
   moveCheckpoint(taskId: string, key: unknown): Promise<boolean>;
-  /** Makes the task's row say what its checkpoints say, in one transaction. False if it says that by now. */
+  /** Makes the task's row agree with its checkpoints, in one transaction. False if it already agrees. */
   rewriteTaskRow(taskId: string): Promise<boolean>;
 }
 
-/** A finding, and how to move its row away. Without `move`, repair writes nothing. */
+/** A finding, and a function that moves its row away. Without `move`, repair writes nothing. */
 interface Wrong {
   readonly finding: DamagedFinding | RefusedFinding;
   readonly move?: () => Promise<boolean>;
 }
 
-/** Finds damaged rows, and moves each to the table of the quarantine. */
+/** Finds damaged rows, and moves each to the quarantine table. */
 export class SqlMaintenance implements StorageMaintenance {
   readonly #tables: MaintainedTables;
 
@@ -80,7 +82,7 @@ export class SqlMaintenance implements StorageMaintenance {
       if (reasons.length > 0) return;
       for await (const taskId of tables.taskIds()) {
         yield* this.#inspectTask(taskId, quick);
-        // SQLite answers at once: without this, timers, and the call that closes the store, would wait for the last task.
+        // SQLite answers synchronously: without this, timers and `close` would wait until the last task is done.
         await setImmediate();
       }
     } catch (error) {
@@ -100,7 +102,7 @@ export class SqlMaintenance implements StorageMaintenance {
       isIntact = false;
       yield { finding, move: () => tables.moveCheckpoint(taskId, key) };
     }
-    // A damaged checkpoint may be why the task's row differs; moving it writes the row again.
+    // A damaged checkpoint may explain why the task's row differs; moving it rewrites the row.
     const row = isIntact ? await tables.taskRow(taskId) : undefined;
     const reason = row && damageInTaskRow(row);
     if (reason === undefined) return;

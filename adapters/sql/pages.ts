@@ -8,25 +8,27 @@ import {
 } from "../../src/contract/checkpoint.js";
 import { damagedRow, HIGHEST } from "./rows.js";
 
-/** The most rows that are read at a time; other work gets its turn in between. */
+/** The most rows that are read at a time. Other work can run in between. */
 export const PAGE_ROWS = 256;
 
-/** A row's key for maintenance, and what the row holds, or why that can't be read. */
+/** A row's key for maintenance, and the row's content, or why it can't be read. */
 export interface PageRow<Found> {
   readonly key: unknown;
   readonly found: Found | CorruptRecord;
 }
 
-/** Part of a longer answer. `next`: the sequence that the rest comes after, in the query's order, if there may be one. */
+/**
+ * Part of a longer answer. If more may follow, `next` is the sequence after which it continues in the query's order.
+ */
 export interface Page<Found> {
   readonly entries: readonly PageRow<Found>[];
   readonly next: number | undefined;
 }
 
-/** Reads at most so many rows of what is left of a query. `undefined`: there is no storage. */
+/** Reads at most `rows` rows of the rest of a query. `undefined`: there is no storage. */
 type ReadPage<Found> = (rest: CheckpointQuery, rows: number) => Promise<Page<Found> | undefined>;
 
-/** Yields the query's entries page by page, without regard to its limit. After the first, pages have more rows. */
+/** Yields the query's entries page by page, ignoring its limit. Pages after the first have more rows. */
 export async function* entriesInPages<Found>(
   query: CheckpointQuery,
   firstRows: number,
@@ -43,7 +45,7 @@ export async function* entriesInPages<Found>(
   }
 }
 
-/** Yields the checkpoints that a query asks for, and damaged ones. Only intact ones count towards its limit. */
+/** Yields the checkpoints that a query asks for, and damaged ones, which don't count towards its limit. */
 export async function* inPages<Found extends CheckpointSummary>(
   query: CheckpointQuery,
   firstRows: number,
@@ -60,30 +62,31 @@ export async function* inPages<Found extends CheckpointSummary>(
 
 /** The lowest task id that a query may give, and the lowest above all of them. */
 export function idRange({ prefix = "", after }: TaskQuery): readonly [from: string, below: string] {
-  // The first text after an id is that id and the lowest character.
+  // The first text after an id is that id followed by the lowest character.
   const from = after === undefined || compareTaskIds(after, prefix) < 0 ? prefix : `${after}\0`;
   return [from, prefix + HIGHEST];
 }
 
-/** A task that has checkpoints, as its row says. */
+/** A task whose row says that it has checkpoints. */
 export interface TaskFound {
   readonly taskId: string;
   readonly count: number;
   readonly newestSequence: number;
-  /** The checkpoint of that sequence. A newest one that isn't there is damage. */
+  /** The checkpoint of that sequence. If it is missing, that is damage. */
   readonly newest: CheckpointSummary | CorruptRecord;
 }
 
-/** Says that the newest checkpoint isn't there. */
+/** Reports that the newest checkpoint is missing. */
 export function missingNewest(location: string, taskId: string, sequence: number): CorruptRecord {
   return damagedRow(location, { taskId, sequence }, "its task has it as the newest, and it isn't there");
 }
 
 /**
- * The tasks that a query asks for, by their newest intact checkpoint, with what is damaged after that.
+ * Yields the tasks that a query asks for, judged by their newest intact checkpoint, and the damaged checkpoints that
+ * are newer.
  *
- * @param read - `ids`: at most so many, after the first `skip`, by what the tasks' rows say. `tasks`: those of the ids that
- *   have checkpoints, in the same order.
+ * @param read - `ids` gives at most `limit` ids after the first `skip`, by the tasks' rows. `tasks` gives the tasks
+ *   with checkpoints among these ids, in the same order.
  */
 export async function* tasksInPages(
   query: TaskQuery,
@@ -98,7 +101,7 @@ export async function* tasksInPages(
   let rest = query;
   let passed = 0;
   for (let wanted = query.limit ?? Number.POSITIVE_INFINITY; wanted > 0; ) {
-    // By recency, all ids at once, or as many as are wanted: a task that is saved meanwhile would change its place.
+    // By recency, all wanted ids are read at once: a task saved between two pages would change its place.
     const asked = isById ? Math.min(wanted, PAGE_ROWS) : wanted;
     const ids = await read.ids(rest, asked, isById ? 0 : passed);
     for (let at = 0; at < ids.length; at += PAGE_ROWS) {
@@ -117,7 +120,7 @@ export async function* tasksInPages(
   }
 }
 
-/** A task's newest intact checkpoint, where the newest is damaged: as the last value, after all that are damaged. */
+/** Yields a task's damaged newest checkpoints, then returns its newest intact one. */
 async function* intactBefore(
   newest: CorruptRecord,
   { taskId, newestSequence }: TaskFound,

@@ -1,15 +1,18 @@
 import type { HistoryText } from "./history.js";
 
-/** Up to so many bytes of last texts are remembered, or one larger text: the next ones are compared with them. */
+/** The most bytes of remembered texts, unless a single text is larger. The next texts are compared with them. */
 const MOST_BYTES = 32 * 1024 * 1024;
 
-/** A text, and the number and the digest of the checkpoint that has it. */
+/** A text, and the number and digest of its checkpoint. */
 export interface RememberedText extends HistoryText {
   readonly number: number;
   readonly sha256: string;
 }
 
-/** The last text of each history, by what the adapter knows the history by. Those used last stay. */
+/**
+ * Remembers the last text of each history, under the adapter's key for the history. Drops the least recently used
+ * first.
+ */
 export class Remembered<Key, Text extends RememberedText = RememberedText> {
   readonly #texts = new Map<Key, Text>();
   #bytes = 0;

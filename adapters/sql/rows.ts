@@ -10,10 +10,10 @@ import { parseSummary } from "../../src/contract/parse-summary.js";
 /** One row, its values in the order of the statement's columns. */
 export type SqlRow = readonly unknown[];
 
-/** The fields that a draft has columns for, beside `task_id`. */
+/** The fields of a draft that have columns, beside `task_id`. */
 const DRAFT_FIELDS = SUMMARY_FIELDS.filter((field) => field !== "taskId" && field !== "sequence");
 
-/** A checkpoint's columns beside `task_id`, in the order that {@link sealedSummaryOf} takes and {@link columnsOf} gives them. */
+/** A checkpoint's columns beside `task_id`, in the order of {@link sealedSummaryOf} and {@link columnsOf}. */
 export const COLUMNS: readonly string[] = [
   "sequence",
   ...DRAFT_FIELDS.map((field) => field.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)),
@@ -31,9 +31,9 @@ export function columnsOf(draft: CheckpointDraft): readonly unknown[] {
 }
 
 /**
- * The summary that a row of {@link COLUMNS} holds. `taskId` is the one that was searched for. The seal isn't checked.
+ * The summary in a row of {@link COLUMNS}. `taskId` is the one that was searched for. The seal isn't checked.
  *
- * @param locate - Says where the row is, if it is damaged.
+ * @param locate - Gives the row's place, if the row is damaged.
  */
 export function sealedSummaryOf(taskId: string, row: SqlRow, locate: () => string): SealedSummary | CorruptRecord {
   const [sequence, ...columns] = row;
@@ -47,7 +47,7 @@ function isJson(field: keyof CheckpointDraft): boolean {
   return field === "metadata" || field === "error";
 }
 
-/** Stands for a checkpoint that can't be read, wholly or in part. */
+/** A record that stands for a checkpoint that can't be read, wholly or in part. */
 export function damagedRow(
   location: string,
   { taskId, id, sequence }: { readonly taskId: string; readonly id?: unknown; readonly sequence?: unknown },
@@ -65,20 +65,20 @@ export function damagedRow(
   };
 }
 
-/** Every text that begins with a prefix is below the prefix and this: 257 times the highest character. */
+/** 257 times the highest character: every task id with a prefix sorts below that prefix followed by this. */
 export const HIGHEST = "\u{10ffff}".repeat(257);
 
-/** A number that a row holds; 0 if it holds none. */
+/** A row's number; 0 if the value isn't a number. */
 export function numberOr0(value: unknown): number {
   return typeof value === "number" ? value : 0;
 }
 
-/** For a column of JSON. */
+/** The text for a JSON column. */
 export function jsonOf(value: object | undefined): string | undefined {
   return value && JSON.stringify(value);
 }
 
-/** The value that JSON holds; `false`, which no column holds, if it can't be parsed. */
+/** Parses a JSON column. Returns `false`, which no column holds, if that fails. */
 function parsed(json: unknown): JsonValue {
   try {
     // JSON.parse returns a JsonValue, by its definition.

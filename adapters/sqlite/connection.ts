@@ -21,7 +21,7 @@ export interface SqliteDatabase {
 
 /**
  * The part of better-sqlite3's export that the adapter uses. A structural type: these declarations need neither that
- * package nor its types, and a build of it under another name fits too.
+ * package nor its types, and a build under another name fits too.
  */
 export type SqliteDriver = new (
   path: string,
@@ -33,9 +33,9 @@ export class SqliteConnection {
   readonly database: SqliteDatabase;
   readonly #statements = new Map<string, SqliteStatement>();
 
-  /** @param timeoutMs - How long SQLite itself waits for a lock; it blocks this process meanwhile. */
+  /** @param timeoutMs - How long SQLite itself waits for a lock. That wait blocks this process. */
   constructor(driver: SqliteDriver, path: string, timeoutMs: number) {
-    // better-sqlite3 loads its native part here, at the first database.
+    // better-sqlite3 loads its native part here, for the first database.
     this.database = new driver(path, { fileMustExist: true, timeout: timeoutMs });
   }
 
@@ -43,22 +43,23 @@ export class SqliteConnection {
     this.database.close();
   }
 
-  /** Does the work in one transaction: all of it is stored, or nothing. */
+  /** Runs `work` in one transaction: all of it is stored, or nothing. */
   atomically<Result>(work: () => Result): Result {
-    // IMMEDIATE: a transaction that reads first and then finds the database locked could only fail.
+    // IMMEDIATE takes the lock at once: a transaction that reads first and then finds the database locked can only
+    // fail.
     this.run("BEGIN IMMEDIATE");
     try {
       const result = work();
       this.run("COMMIT");
       return result;
     } catch (error) {
-      // After some errors SQLite has rolled back already.
+      // After some errors, SQLite has already rolled back.
       if (this.database.inTransaction) this.run("ROLLBACK");
       throw error;
     }
   }
 
-  /** How many rows the statement changed. */
+  /** Runs a statement. Returns how many rows it changed. */
   run(sql: string, ...values: readonly unknown[]): number {
     return this.#statement(sql, false).run(...values).changes;
   }
@@ -75,7 +76,7 @@ export class SqliteConnection {
     return rows.filter(isRow);
   }
 
-  /** Every row, each read when it is asked for. Until the last one, nothing can be written, and other reads see the same moment. */
+  /** Streams rows. Until it has finished, nothing can be written, and other reads see the same moment. */
   *each(sql: string, ...values: readonly unknown[]): Generator<SqlRow, void, void> {
     for (const row of this.#statement(sql, true).iterate(...values)) if (isRow(row)) yield row;
   }
@@ -101,8 +102,8 @@ function isRow(value: unknown): value is SqlRow {
   return Array.isArray(value);
 }
 
-/** Loads better-sqlite3, an optional peer, at the first need. */
+/** Loads better-sqlite3, an optional peer dependency. */
 export function loadDriver(): SqliteDriver {
-  // Only the package's own declarations could prove what it exports.
+  // Only the package's own declarations could prove this type.
   return ownRequire()("better-sqlite3") as SqliteDriver;
 }

@@ -1,17 +1,17 @@
 import { CheckpointCorruptError, CheckpointError, codeOf, isError, StorageError } from "../../src/contract/errors.js";
 
-/** Another connection holds a lock; the same call may succeed in a moment. */
+/** Whether another connection holds a lock. The same call may succeed in a moment. */
 export function isBusy(error: unknown): boolean {
   const code = codeOf(error);
   return code.startsWith("SQLITE_BUSY") || code.startsWith("SQLITE_LOCKED") || code === "SQLITE_PROTOCOL";
 }
 
-/** Nothing can be written by this connection: if the log could not be opened once, SQLite goes on without writing. */
+/** Whether this connection can't write. If SQLite failed to open the log once, the connection stays read-only. */
 export function isReadOnly(error: unknown): boolean {
   return codeOf(error).startsWith("SQLITE_READONLY");
 }
 
-/** A page of the database doesn't hold what it must. */
+/** Whether a page of the database is damaged. */
 export function isDamaged(error: unknown): boolean {
   return codeOf(error).startsWith("SQLITE_CORRUPT");
 }
@@ -33,7 +33,7 @@ export function explain(error: unknown, path: string, busyTimeoutMs: number): un
     );
   }
   if (code === "" || code.startsWith("ERR_")) return error;
-  // A constraint fails if a damaged index lacks a row that the table has.
+  // A constraint fails if a damaged index lacks a row of its table.
   if (isDamaged(error) || code.startsWith("SQLITE_CONSTRAINT") || code === "SQLITE_NOTADB") {
     const what = code === "SQLITE_NOTADB" ? "is not an SQLite database, or its header is damaged" : "is damaged";
     return new CheckpointCorruptError(

@@ -26,7 +26,7 @@ const LAST = `
   SELECT max(number) FROM (
     SELECT max(number) AS number FROM waymark_payloads WHERE number BETWEEN ? AND ?
     UNION ALL SELECT max(number) FROM waymark_checkpoints WHERE number BETWEEN ? AND ?)`;
-/** A history's last number, and its last text with the text's checkpoint. */
+/** Finds a history's last number, and its last text with the text's checkpoint. */
 const END = `
   SELECT (${LAST}), p.number, c.id, c.sha256, c.size_bytes FROM (SELECT 1)
   LEFT JOIN waymark_payloads p ON p.number = (
@@ -37,7 +37,7 @@ const PIECES = `
     AND number <= (SELECT min(number) FROM waymark_payloads WHERE form > 0 AND number BETWEEN ? AND ?) ORDER BY number`;
 const INSERT = "INSERT INTO waymark_payloads (number, form, body) VALUES (?, ?, ?)";
 const REMOVE = "DELETE FROM waymark_payloads WHERE form > 0 AND number BETWEEN ? AND ?";
-/** Removes pieces newer than the newest one still needed. A bundle may have the number of a text that isn't needed. */
+/** Removes pieces newer than the newest one still needed. A bundle's number may belong to a text that isn't needed. */
 const REMOVE_AFTER = `
   DELETE FROM waymark_payloads WHERE form > 0 AND number BETWEEN ? AND ? AND number > (
     SELECT CASE WHEN last IS NULL THEN 0
@@ -50,7 +50,10 @@ interface NumberedText extends HistoryText {
   readonly number: number;
 }
 
-/** A text and its checkpoint. The same text may come back under its number, made of larger ones. */
+/**
+ * A text and its checkpoint. The id is needed because the same text may come back under its number, built on larger
+ * ones.
+ */
 type NamedText = RememberedText & Pick<CheckpointSummary, "id">;
 
 /** The checkpoint that has a text. */
@@ -58,15 +61,15 @@ interface Named extends Pick<CheckpointSummary, "id"> {
   readonly payload: Pick<Payload, "sha256">;
 }
 
-/** Where a payload goes, and what is stored of it. */
+/** A payload's place, and its stored form. */
 export interface PlacedPiece extends Piece {
   readonly text?: HistoryText;
 }
 
-/** Payloads as pieces of histories. All methods work in the caller's transaction. */
+/** Stores payloads as pieces of histories. All methods work in the caller's transaction. */
 export class SqliteHistories {
   readonly #database: SqliteConnection;
-  /** By the first number of each history. */
+  /** Keyed by the first number of each history. */
   readonly #remembered = new Remembered<number, NamedText>();
 
   constructor(database: SqliteConnection) {
@@ -74,10 +77,10 @@ export class SqliteHistories {
   }
 
   /**
-   * Where a new payload goes: into the history of the checkpoint that it follows, or into the newest history, which other
-   * forks of the same state may have begun, or into a new one.
+   * Chooses the history of a new payload: that of the checkpoint that it follows, or the newest one, which may come
+   * from other forks of the same state, or a new one.
    *
-   * @param near - The number of that checkpoint.
+   * @param near - The number of the checkpoint that it follows.
    */
   place({ body }: Payload, near: number | undefined): PlacedPiece {
     if (!isCompared(body)) {
@@ -98,7 +101,7 @@ export class SqliteHistories {
     if (text === undefined) return;
     const isDue = isFoldDue(text);
     if (isDue) this.#fold(number);
-    // If this is rolled back, the next look finds no such checkpoint of that number.
+    // If the transaction is rolled back, `#end` finds no such checkpoint and ignores this text.
     this.#remember(number, isDue ? folded(text) : text, checkpoint);
   }
 
@@ -113,9 +116,9 @@ export class SqliteHistories {
     return found.text.toString();
   }
 
-  /** Removes what no checkpoint needs any more, after the checkpoints with these numbers have gone. */
+  /** Removes pieces that no checkpoint needs any more, after the checkpoints with these numbers were removed. */
   trim(numbers: readonly number[]): void {
-    // Nothing is made of what stands alone.
+    // No text builds on a payload that is stored alone.
     const others = numbers.filter((number) => this.#database.run(REMOVE_ALONE, number) === 0);
     for (const history of new Set(others.map(historyOf))) {
       const [first, last] = rangeOf(history);
@@ -123,12 +126,12 @@ export class SqliteHistories {
     }
   }
 
-  /** Reads all texts anew from now on. */
+  /** Drops all remembered texts, so that they are read again. */
   forget(): void {
     this.#remembered.clear();
   }
 
-  /** The last number of all; 0 if there is none. */
+  /** The highest number in use; 0 if there is none. */
   get newest(): number {
     return this.#last(ALL);
   }
@@ -142,7 +145,7 @@ export class SqliteHistories {
     return newest.next === next ? undefined : deltaAt(newest.next, newest.before, bytes);
   }
 
-  /** The last number in a range that has something; 0 if nothing is there. */
+  /** The highest number in use in a range; 0 if there is none. */
   #last([first, last]: Range): number {
     return numberOr0(this.#database.one(LAST, first, last, first, last)?.[0]);
   }
@@ -150,8 +153,8 @@ export class SqliteHistories {
   /**
    * The end of the history that has the number `near`.
    *
-   * @returns `next`: the number of the next payload, unless the history is full. `before`: the text that it is compared with,
-   *   if there is one that can be read.
+   * @returns `next`: the number of the next payload, unless the history is full. `before`: the text with which it is
+   *   compared, if there is one that can be read.
    */
   #end(
     near: number | undefined,
@@ -163,7 +166,7 @@ export class SqliteHistories {
     const next = numberAfter(numberOr0(last));
     if (next === undefined || typeof number !== "number") return { next };
     const remembered = this.#remembered.get(historyOf(near));
-    // Another process may have removed that text, and stored another one in its place.
+    // Another process may have replaced the remembered text.
     const isSame = remembered?.number === number && remembered.id === id && remembered.sha256 === hexOf(sha256);
     if (isSame) return { next, before: remembered };
     const size = typeof sizeBytes === "number" ? sizeBytes : undefined;
@@ -178,7 +181,7 @@ export class SqliteHistories {
       .map(([at, form, body]) => ({ number: numberOr0(at), form: numberOr0(form), body }));
   }
 
-  /** Makes one bundle of the deltas that end with that number. */
+  /** Makes one bundle of the single deltas up to that number. */
   #fold(number: number): void {
     const pieces = this.#pieces(number);
     const deltas = pieces.slice(pieces.findLastIndex((piece) => !isDelta(piece)) + 1);
@@ -203,17 +206,17 @@ type Range = readonly [first: number, last: number];
 
 const ALL: Range = [1, Number.MAX_SAFE_INTEGER];
 
-/** The next number in the same history. `undefined` if that is full. */
+/** The next number in the same history; `undefined` if the history is full. */
 function numberAfter(last: number): number | undefined {
   return last % PLACES > 0 ? last + 1 : undefined;
 }
 
-/** The first number of the history that has this one. The first history has 1 to {@link PLACES}, and so on. */
+/** The first number of this number's history. The first history has 1 to {@link PLACES}, and so on. */
 function historyOf(number: number): number {
   return number - ((number - 1) % PLACES);
 }
 
-/** The numbers of the history that has this one. */
+/** The range of this number's history. */
 export function rangeOf(number: number): Range {
   const first = historyOf(number);
   return [first, first + PLACES - 1];

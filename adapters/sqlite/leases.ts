@@ -8,7 +8,10 @@ const LEASES = `SELECT task_id, holder, token, renewed_at_ms, expires_at_ms FROM
   WHERE task_id > ? ORDER BY task_id LIMIT ?`;
 const STORE_LEASE = "INSERT OR REPLACE INTO waymark_leases VALUES (?, ?, ?, ?, ?)";
 
-/** A task's lease, in the caller's transaction or by itself. @throws {CheckpointCorruptError} Its row makes no sense. */
+/**
+ * Reads a task's lease, in the caller's transaction or by itself. @throws {CheckpointCorruptError} Its row makes no
+ * sense.
+ */
 export function leaseIn(database: SqliteConnection, taskId: string): TimedLease {
   const nowMs = monotonicMs();
   const row = database.one(LEASE, taskId);
@@ -19,7 +22,7 @@ export function leaseIn(database: SqliteConnection, taskId: string): TimedLease 
   );
 }
 
-/** The leases that come after that task's, up to `limit`, without rows that make no sense. */
+/** At most `limit` leases of the tasks after that one, without rows that make no sense. */
 export function leasesAfter(
   database: SqliteConnection,
   after: string,
@@ -31,7 +34,7 @@ export function leasesAfter(
     .map(([taskId, ...row]) => ({ taskId: String(taskId), lease: leaseOf(row), nowMs }));
 }
 
-/** Stores what `change` makes of a task's lease, in one transaction. */
+/** Stores the result of `change` on a task's lease, in one transaction. */
 export function updateLease(
   database: SqliteConnection,
   taskId: string,

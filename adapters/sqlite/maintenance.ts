@@ -10,7 +10,7 @@ import type { SqliteReader } from "./reader.js";
 import { COLUMNS, locationOf } from "./rows.js";
 import type { SqliteWriter } from "./writer.js";
 
-/** How maintenance gets at the open database. Both resolve to `undefined` if there is none. */
+/** Gives maintenance access to the open database. Both methods resolve to `undefined` if there is none. */
 export interface StoreAccess {
   readonly path: string;
   readonly read: <Result>(work: (store: Store) => Result) => Promise<Result | undefined>;
@@ -25,7 +25,7 @@ interface Store {
 }
 
 const TASK_IDS = "SELECT task_id FROM waymark_tasks UNION SELECT task_id FROM waymark_checkpoints ORDER BY task_id";
-/** A task's row, and what it must say, in one statement: other processes may write between two. */
+/** Reads a task's row and the values that it must have. One statement: other processes may write between two. */
 const TASK_ROW = `
   SELECT t.last_sequence, t.count, t.newest_sequence, t.newest_created_at, t.newest_status,
     (SELECT count(*) FROM waymark_checkpoints WHERE task_id = i.task_id), c.sequence, c.created_at, c.status
@@ -39,7 +39,10 @@ const QUARANTINE_CHECKPOINT = `
     AND p.number = (SELECT min(number) FROM waymark_payloads WHERE number BETWEEN c.number AND ?) WHERE c.number = ?`;
 const QUARANTINE_TASK = "INSERT INTO waymark_quarantine (quarantined_at, reason, task_id) VALUES (?, ?, ?)";
 
-/** For SqlMaintenance. SQLite's own check reads the whole database and blocks this process; `quick` is quicker. */
+/**
+ * The tables for SqlMaintenance. SQLite's own check reads the whole database and blocks this process; `quick` takes
+ * less time.
+ */
 export function maintainedTables({ path, read, write }: StoreAccess): MaintainedTables {
   const atomically = async (work: (store: Store) => boolean): Promise<boolean> =>
     (await write((store) => store.database.atomically(() => work(store)))) ?? false;
@@ -52,7 +55,7 @@ export function maintainedTables({ path, read, write }: StoreAccess): Maintained
 
     integrity: async (quick) =>
       (await read(({ database, histories }) => {
-        // Texts kept in memory may be damaged on the disk by now.
+        // Remembered texts may be damaged on the disk by now.
         histories.forget();
         return integrity(database, quick);
       })) ?? [],
@@ -93,7 +96,7 @@ function taskRow(database: SqliteConnection, taskId: string): SqlRow {
   return database.one(TASK_ROW, taskId) ?? [];
 }
 
-/** Makes the task's row say what its checkpoints say. */
+/** Makes the task's row agree with its checkpoints. */
 function rewriteTaskRow(database: SqliteConnection, taskId: string): boolean {
   const row = taskRow(database, taskId);
   const reason = damageInTaskRow(row);

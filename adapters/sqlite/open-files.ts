@@ -4,13 +4,13 @@ import { StorageError } from "../../src/contract/errors.js";
 import { unlessAbsent } from "../files/file-io.js";
 import type { SqliteConnection } from "./connection.js";
 
-/** The first SQLite whose `wal_checkpoint(NOOP)` only counts; an older one takes it for PASSIVE. */
+/** The first version of SQLite that knows `wal_checkpoint(NOOP)`, which only counts. Older ones run it as PASSIVE. */
 const COUNTS_SINCE = [3, 51] as const;
 
 /**
- * The files that a connection has open. Their names may give others by now: another SQLite library in this process opens
- * and closes the database, which frees this one's locks and removes the log; or somebody deletes or replaces the files.
- * SQLite doesn't notice, and a fresh process finds nothing of what is written then.
+ * The files that a connection has open. Their names may belong to other files by now. If another SQLite library in this
+ * process closes the database, that frees this one's locks and removes the log. Or somebody deletes or replaces the
+ * files. SQLite doesn't notice, and a fresh process doesn't see later writes.
  */
 export class OpenFiles {
   readonly #path: string;
@@ -18,16 +18,16 @@ export class OpenFiles {
   readonly database: Stats;
   readonly #log: Stats | undefined;
 
-  /** @param hasLog - False for a copy, which nobody writes to. */
+  /** @param hasLog - False for a copy, to which nobody writes. */
   constructor(path: string, hasLog: boolean) {
     this.#path = path;
-    // SQLite puts the log beside the file that a link leads to.
+    // If the path is a link, SQLite puts the log beside the link's target.
     this.#logPath = `${realpathSync(path)}-wal`;
     this.database = statSync(path);
     this.#log = hasLog ? unlessAbsent(() => statSync(this.#logPath)) : undefined;
   }
 
-  /** Whether the database's name still gives this file. */
+  /** Whether the database's name still belongs to this file. */
   get isNamed(): boolean {
     return isSame(
       this.database,
@@ -35,7 +35,7 @@ export class OpenFiles {
     );
   }
 
-  /** The same of the log's name. */
+  /** Whether the log's name still belongs to this log. */
   get isLogNamed(): boolean {
     return (
       this.#log === undefined ||
@@ -46,17 +46,18 @@ export class OpenFiles {
     );
   }
 
-  /** Whether the database is that file. In one process, SQLite's connections of a file share what they know of its log. */
+  /** Whether the database is that file. In one process, SQLite's connections to a file share their view of its log. */
   isOf(file: Stats): boolean {
     return isSame(this.database, file);
   }
 
   /**
-   * Closes the connection, once what its log holds is in the database, if the database's name still gives this file.
+   * Closes the connection. If the database's name still belongs to this file, first copies the log's content into the
+   * database.
    *
-   * @param close - Closes all connections of this process: one that stays would hand its view of the old log to the next.
-   * @throws {StorageError} It can't be there: another process has begun a new log.
-   * @throws {LogInUseError} It can't be there yet. The connection stays open.
+   * @param close - Closes all connections of this process: an open one would hand its view of the old log to the next.
+   * @throws {StorageError} The content can't be copied: another process has begun a new log.
+   * @throws {LogInUseError} The content can't be copied yet. The connection stays open.
    */
   leave(connection: SqliteConnection, close: () => void): void {
     const named = unlessAbsent(() => statSync(this.#logPath));
@@ -76,17 +77,20 @@ export class OpenFiles {
       const { isNamed } = this;
       if (!isSafe && isNamed) throw new LogInUseError("its log has gone, and can't be copied into it yet");
       close();
-      // SQLite would take it for the log of the database that has the name now.
+      // SQLite would take the old log for that of the database that has the name now.
       if (isSafe && !isNamed && named !== undefined) rmSync(this.#logPath, { force: true });
     }
   }
 
-  /** SQLite removes the log by its name if the connection is the last one: that of a process that has ended, too. */
+  /**
+   * Closes, and keeps the other process's log. The last connection to close removes the log by name, even that of a
+   * process that has ended.
+   */
   #keepingLog(close: () => void): void {
     const kept = `${this.#logPath}-${randomUUID()}`;
     linkSync(this.#logPath, kept);
     close();
-    // Where both names are there, rename does nothing.
+    // If both names still exist, rename does nothing.
     renameSync(kept, this.#logPath);
     rmSync(kept, { force: true });
   }
@@ -96,18 +100,18 @@ export class OpenFiles {
   }
 }
 
-/** Another process reads or writes by the same log: the same as a lock. */
+/** Another process uses the same log. Treated like a lock. */
 class LogInUseError extends Error {
   readonly code = "SQLITE_BUSY";
 }
 
-/** Copies all that the log holds into the database. */
+/** Copies the log's content into the database. Returns whether all of it was copied. */
 function copiesLog(connection: SqliteConnection): boolean {
   const [isBusy, frames, copied] = connection.one("PRAGMA wal_checkpoint(FULL)") ?? [];
   return isBusy === 0 && frames === copied;
 }
 
-/** Whether there is nothing to copy. */
+/** Whether the log has nothing left to copy. */
 function isCopied(connection: SqliteConnection): boolean {
   const [version] = connection.one("SELECT sqlite_version()") ?? [];
   const [major = 0, minor = 0] = String(version).split(".").map(Number);

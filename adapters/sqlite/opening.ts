@@ -18,38 +18,38 @@ import { loadDriver, SqliteConnection, type SqliteDriver } from "./connection.js
 import { isBusy } from "./errors.js";
 import { OpenFiles } from "./open-files.js";
 
-/** Where a database is, and what its tables are. */
+/** A database's path, its settings and its tables. */
 export interface DatabaseFileOptions<Store> {
   /** Absolute. */
   readonly path: string;
   readonly durability: "full" | "normal";
-  /** How long SQLite itself waits for a lock, in milliseconds, and blocks this process. */
+  /** How long SQLite itself waits for a lock, in milliseconds. That wait blocks this process. */
   readonly lockWaitMs: number;
-  /** Default: the installed better-sqlite3, loaded when there is a database to open. */
+  /** Default: the installed better-sqlite3, which is loaded when a database is opened. */
   readonly driver: SqliteDriver | undefined;
   /**
    * Whether the database has its tables. If not, they may be added.
    *
-   * @throws {UnsupportedFormatError} A newer program made them, or they would disturb another one.
+   * @throws {UnsupportedFormatError} A newer program made the tables, or the database belongs to another program.
    */
   readonly isPresent: (database: SqliteConnection, path: string) => boolean;
   /** Makes the tables in one transaction; concurrent calls wait for each other. */
   readonly migrate: (database: SqliteConnection, path: string) => void;
-  /** Makes the parts that work with the tables. */
+  /** Makes the objects that work with the tables. */
   readonly store: (database: SqliteConnection, path: string) => Store;
 }
 
-/** How long it may take a read to notice that the database was removed or replaced. The log is looked at by each call. */
+/** How long a read may take to notice that the database was removed or replaced. Each call checks the log. */
 const LOOK_AGAIN_MS = 100;
-/** As much as SQLite lets it grow before it is copied into the database, in pages of 4 KiB. */
+/** The size at which SQLite copies the log into the database: 1,000 pages of 4 KiB. */
 const LOG_BYTES = 1000 * 4096;
-/** How often a change is made again on what it finds. */
+/** How often a change is tried while the database is replaced. */
 const MOST_CHANGES = 3;
 
-/** Those with an open connection. One that nobody holds any more is closed by the driver. */
+/** The instances with an open connection. When an instance is garbage-collected, the driver closes its connection. */
 const OPEN = new Set<WeakRef<DatabaseFile<unknown>>>();
 
-/** The database at a path: opened at the first need, and again after somebody removed or replaced its files. */
+/** The database at a path. It is opened at its first use, and again after somebody removed or replaced its files. */
 export class DatabaseFile<Store> {
   readonly #options: DatabaseFileOptions<Store>;
   readonly #self = new WeakRef<DatabaseFile<unknown>>(this);
@@ -64,14 +64,14 @@ export class DatabaseFile<Store> {
   /**
    * The store, if there is one. Creates nothing.
    *
-   * @throws Nothing is there, and nothing could be made: better now than at the first save, which may be an hour away.
+   * @throws There is no database, and none could be made. Reported now, since the first save may be an hour away.
    */
   existing(): Store | undefined {
     this.#leaveIf(!this.#looked());
     if (this.#open !== undefined) return this.#open.store;
     const { path } = this.#options;
     const file = unlessAbsent(() => statSync(path));
-    // SQLite takes a file of one byte for an empty one.
+    // SQLite treats a file of one byte as empty.
     const isEmpty = file === undefined || (file.isFile() && file.size <= 1);
     if (!isEmpty) return this.#connect({ mayCreate: false });
     this.#loadDriver();
@@ -79,14 +79,15 @@ export class DatabaseFile<Store> {
     return undefined;
   }
 
-  /** The store. If there is none, creates it, and the folders above it: for their owner alone. */
+  /** The store. If there is none, creates it and the folders above it, for their owner alone. */
   orNew(): Store {
     return this.existing() ?? this.#connect({ mayCreate: true });
   }
 
   /**
-   * Does what changes the store, and returns once a fresh process would find the change: if the log went away meanwhile,
-   * once it is in the database; if the database did, the work is done again on what is there then.
+   * Changes the store. Returns once a fresh process would find the change. If the log was removed meanwhile, that is
+   * once its content is in the database. If the database was removed or replaced, the work is done again on the new
+   * one.
    */
   change<Result>(work: () => Result): Result {
     for (let changes = 1; changes <= MOST_CHANGES; changes++) {
@@ -95,7 +96,7 @@ export class DatabaseFile<Store> {
       try {
         this.#leaveIf(!isNamed || this.#open?.files.isLogNamed === false);
       } catch (cause) {
-        // To be done again only by somebody who looks first.
+        // Not rethrown as busy: the change is made, so the queue must not make it again.
         throw isBusy(cause) ? this.#notSafeYet(cause) : cause;
       }
       if (isNamed) return result;
@@ -121,7 +122,7 @@ export class DatabaseFile<Store> {
     );
   }
 
-  /** Whether a read may use what is open. */
+  /** Whether a read may use the open connection. */
   #looked(): boolean {
     if (this.#open === undefined) return true;
     if (!this.#open.files.isLogNamed) return false;
@@ -131,7 +132,7 @@ export class DatabaseFile<Store> {
     return this.#open.files.isNamed;
   }
 
-  /** Closes what is open, and what others in this process have open of the same file. */
+  /** If `isLeft`, closes this process's connections to the file. */
   #leaveIf(isLeft: boolean): void {
     if (!isLeft || this.#open === undefined) return;
     const { files, database } = this.#open;
@@ -152,11 +153,12 @@ export class DatabaseFile<Store> {
     const { path, store } = this.#options;
     if (mayCreate) {
       makeFoldersSync(dirname(path));
-      // "a" keeps what another process may have written by now. To close a file that is open here frees SQLite's locks.
+      // "a" keeps the content that another process may have written by now. Only if the file is missing: closing a file
+      // that SQLite has open in this process would free SQLite's locks.
       if (!existsSync(path)) closeSync(openSync(path, "a", 0o600));
     }
     const file = statSync(path);
-    // SQLite gives a new connection what they know of the log.
+    // SQLite gives a new connection the others' view of the log, so outdated ones are closed first.
     for (const other of opened()) if (other.#open?.files.isOf(file)) other.#leaveIf(!other.#looked());
     const found = this.#openFile(mayCreate);
     if (found === undefined) return undefined;
@@ -171,28 +173,29 @@ export class DatabaseFile<Store> {
     return this.#open.store;
   }
 
-  /** As the first database does it, whose file isn't there yet. */
+  /** Loads the driver although there is no file yet, so that a missing driver is reported. */
   #loadDriver(): void {
     const { driver = loadDriver() } = this.#options;
     if (!this.#isDriverLoaded) new SqliteConnection(driver, ":memory:", 0).close();
     this.#isDriverLoaded = true;
   }
 
-  /** `undefined` if there are no tables in it, and it may make none. */
+  /** Opens the file. Returns `undefined` if it has no tables and `mayCreate` is false. */
   #openFile(mayCreate: boolean): { readonly database: SqliteConnection; readonly isCopy: boolean } | undefined {
     const { path, durability, isPresent, migrate } = this.#options;
     try {
       const database = this.#connection(path, (database) => {
-        // Before anything is written: isPresent refuses a database of another program.
+        // Must come before any write: isPresent refuses a database of another program.
         if (!isPresent(database, path) && !mayCreate) return false;
-        // Its creator may have died before it synced the name. Before the log is made: no power loss leaves a log alone.
+        // Its creator may have died before syncing the name. Sync it before the log is made, so that no power loss
+        // leaves a log without its database.
         syncFolderSync(dirname(path));
         writeAhead(database, path);
         // FULL syncs the log at each commit; NORMAL only when the log is copied into the database.
         database.pragma(`synchronous = ${durability === "full" ? "FULL" : "NORMAL"}`);
-        // On macOS fsync alone leaves data in the drive's cache. Elsewhere this does nothing.
+        // On macOS, fsync alone leaves data in the drive's cache. Elsewhere this does nothing.
         if (durability === "full") database.pragma("fullfsync = ON");
-        // After a burst the log shrinks again, once it is copied.
+        // Lets the log shrink again after a burst, once it is copied.
         database.pragma(`journal_size_limit = ${LOG_BYTES}`);
         migrate(database, path);
         syncFolderSync(dirname(path));
@@ -206,7 +209,9 @@ export class DatabaseFile<Store> {
     }
   }
 
-  /** SQLite needs a file beside a database that it reads. Where it may not make one, it reads a copy; writes fail. */
+  /**
+   * Opens a copy for reading, since SQLite must make a file beside each database and may not do so here. Writes fail.
+   */
   #openCopy(): SqliteConnection | undefined {
     const { path, isPresent } = this.#options;
     const folder = mkdtempSync(join(tmpdir(), "waymark-"));
@@ -224,7 +229,7 @@ export class DatabaseFile<Store> {
     }
   }
 
-  /** @param prepare - Whether the connection is wanted. */
+  /** @param prepare - Returns whether the connection is wanted; otherwise it is closed. */
   #connection(path: string, prepare: (database: SqliteConnection) => boolean): SqliteConnection | undefined {
     const { lockWaitMs, driver = loadDriver() } = this.#options;
     const database = new SqliteConnection(driver, path, lockWaitMs);
@@ -264,13 +269,13 @@ export function checkDatabaseOptions(
 }
 
 function writeAhead(database: SqliteConnection, path: string): void {
-  // By exec: `pragma` stops at the first row, and hides an fsync that fails after it.
+  // Uses exec, since `pragma` stops at the first row and would hide a later failure of fsync.
   const enable = () => database.database.exec("PRAGMA journal_mode = WAL");
   try {
     enable();
   } catch (error) {
     if (!isBusy(error)) throw error;
-    // Another process does the same. SQLite waits for it in BEGIN IMMEDIATE, but not in the pragma.
+    // Another process switches the mode too. SQLite waits for it in BEGIN IMMEDIATE, but not in the pragma.
     database.atomically(() => undefined);
     enable();
   }
@@ -287,7 +292,7 @@ function isWritable(folder: string): boolean {
     accessSync(folder, constants.W_OK);
     return true;
   } catch {
-    // The caller has the error that matters.
+    // The caller throws the error that matters.
     return false;
   }
 }

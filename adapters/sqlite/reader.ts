@@ -21,7 +21,7 @@ import { isDamaged } from "./errors.js";
 import type { SqliteHistories } from "./histories.js";
 import { BY_ID, COLUMNS, locationOf, sealedSummaryOf } from "./rows.js";
 
-/** As expressions: for a bare variable SQLite plans the statement again at each call. */
+/** Expressions, because SQLite plans the statement again at each call for a bare variable. */
 const PART = "LIMIT (? + 0) OFFSET (? + 0)";
 const IN_RANGE = "c.task_id = ? AND c.sequence < ? AND c.sequence > ?";
 const inOrder = (select: string) => ({
@@ -37,7 +37,7 @@ const SUMMARY_AT = `SELECT ${COLUMNS} FROM waymark_checkpoints c WHERE c.task_id
 const BODY = "SELECT form, body FROM waymark_payloads WHERE number = ? AND form <= 0";
 const IN_TASKS = "newest_status IN (?, ?, ?, ?) AND task_id >= ? AND task_id < ?";
 const TASK_IDS = {
-  // Unary +: by the primary key, which is in order.
+  // The unary + makes SQLite use the primary key, which is in order.
   taskId: `SELECT task_id FROM waymark_tasks WHERE +${IN_TASKS} ORDER BY task_id ${PART}`,
   recent: `SELECT task_id FROM waymark_tasks INDEXED BY waymark_tasks_by_recency WHERE ${IN_TASKS}
     ORDER BY newest_created_at DESC, task_id ${PART}`,
@@ -46,13 +46,13 @@ const TASK = `
   SELECT t.count, t.newest_sequence, ${COLUMNS} FROM waymark_tasks t
   LEFT JOIN waymark_checkpoints c ON c.task_id = t.task_id AND c.sequence = t.newest_sequence WHERE t.task_id = ?`;
 
-/** Above and below every integer of SQLite's: a damaged sequence may be any of them, and is reported. */
+/** Above and below every integer of SQLite: a damaged sequence may be any integer, and must be reported. */
 const [ABOVE_ALL, BELOW_ALL] = [1e19, -1e19];
 const PAGE_BYTES = 256 * 1024;
 
 /**
- * Reads an open database of ours. Every method is synchronous, and throws what SQLite throws. A CorruptRecord stands for
- * a row that makes no sense and for a payload that SQLite can't read; the other rows are given.
+ * Reads an open database of ours. Every method is synchronous and lets SQLite's errors through. A CorruptRecord stands
+ * for a row that makes no sense, or a payload that SQLite can't read; other rows are still returned.
  */
 export class SqliteReader {
   readonly #database: SqliteConnection;
@@ -66,7 +66,7 @@ export class SqliteReader {
   }
 
   get(taskId: string, id: string): StoredCheckpoint | CorruptRecord | undefined {
-    // Not `one`: the pieces of the payload must be read at the same moment as the row.
+    // Uses `each` instead of `one`, so that the payload's pieces are read at the same moment as the row.
     for (const row of this.#database.each(BY_ID, taskId, id)) return this.#wholeOf(taskId, row);
     return undefined;
   }
@@ -85,31 +85,31 @@ export class SqliteReader {
     return { entries: entries.filter(({ found }) => isAskedFor(found, query)), next: last && boundAfter(last, query) };
   }
 
-  /** At most `size` whole checkpoints that the query asks for, and no more of them than a budget of bytes holds. */
+  /** At most `size` whole checkpoints that the query asks for, within a budget of bytes. */
   checkpoints(query: CheckpointQuery, size: number): Page<StoredCheckpoint> {
     const values = valuesOf(query, size);
     try {
       return this.#page(query, size, this.#database.each(CHECKPOINTS[query.order], ...values), (row) => row.slice(-2));
     } catch (error) {
       if (!isDamaged(error)) throw error;
-      // SQLite doesn't say which payload it can't read, so now it reads each by itself.
+      // SQLite doesn't say which payload it can't read, so read each by itself.
       const rows = this.#database.each(SUMMARIES[query.order], ...values);
       return this.#page(query, size, rows, ([number]) => this.#aloneAt(number));
     }
   }
 
-  /** Ids of tasks that the query asks for by what their rows say. */
+  /** The ids of tasks that the query asks for, by the tasks' rows. */
   taskIds(query: TaskQuery, limit: number, skip: number): readonly string[] {
     const { order, status = CHECKPOINT_STATUSES } = query;
-    // Four places, and nothing equals NULL.
+    // The statement has four places. An unused one is NULL, which equals nothing.
     const statuses = CHECKPOINT_STATUSES.map((one) => (status.includes(one) ? one : null));
-    // A negative limit is none.
+    // A negative limit means no limit.
     const part = [Number.isFinite(limit) ? limit : -1, skip];
     const rows = this.#database.all(TASK_IDS[order], ...statuses, ...idRange(query), ...part);
     return rows.map(([taskId]) => String(taskId));
   }
 
-  /** Those of the tasks that have checkpoints. */
+  /** The tasks among these ids that have checkpoints. */
   tasks(taskIds: readonly string[]): readonly TaskFound[] {
     return taskIds.flatMap((taskId) => {
       const [count, sequence, ...row] = this.#database.one(TASK, taskId) ?? [];
@@ -155,14 +155,14 @@ export class SqliteReader {
     return this.#database.one(BODY, number) ?? [];
   }
 
-  /** @param alone - The form and the body, if the payload stands alone. */
+  /** @param alone - The form and the body, if the payload is stored alone. */
   #withBody(summary: SealedSummary, row: SqlRow, [form, body]: SqlRow): StoredCheckpoint | CorruptRecord {
     try {
       const value =
         typeof form === "number"
           ? loneBody({ form, body }, summary.sizeBytes)
           : this.#histories.textOf(numberOr0(row[0]), summary);
-      // The driver gives a Buffer; callers get a Uint8Array like any other.
+      // The driver gives a Buffer; callers get a plain Uint8Array.
       const its = value instanceof Uint8Array ? new Uint8Array(value.buffer, value.byteOffset, value.length) : value;
       if (typeof its !== "string" && !(its instanceof Uint8Array)) {
         return damagedRow(locationOf(this.#path, row[0]), summary, "its payload is missing");
@@ -177,9 +177,10 @@ export class SqliteReader {
 }
 
 /**
- * The sequence of the row, which the rest comes after.
+ * The sequence of the row, after which the rest continues.
  *
- * @throws {CheckpointCorruptError} It isn't further than the page began: a damaged index may give the same rows forever.
+ * @throws {CheckpointCorruptError} The sequence isn't beyond the page's start: a damaged index may give the same rows
+ *   forever.
  */
 function boundAfter(row: SqlRow, { taskId, order, beforeSequence, afterSequence }: CheckpointQuery): number {
   const sequence = numberOr0(row[1]);

@@ -8,12 +8,12 @@ export const APPLICATION_ID = 0x57594d4b;
 const VERSION = 2;
 
 /**
- * A checkpoint and its payload have the same number, in two tables: a list doesn't pass over payloads, and a new status
- * doesn't write the payload again, as SQLite would with a whole row. Each 1,024 numbers are a history. Payloads have
- * more forms than the comment in the table lists: see adapters/sql/history.ts.
+ * A checkpoint and its payload are in two tables, under the same number. So a list doesn't read over payloads, and a
+ * new status doesn't write the payload again, as SQLite would with a whole row. Each 1,024 numbers are a history.
+ * Payloads have more forms than the comment in the table lists: see adapters/sql/history.ts.
  *
- * Every append writes the task's row. It makes the task's position one look-up, and shows a list that is shorter than it
- * should be.
+ * Every append writes the task's row. The row gives the task's position with one look-up, and reveals missing
+ * checkpoints.
  */
 const SCHEMA: Readonly<Record<string, string>> = {
   waymark_tasks: `CREATE TABLE waymark_tasks (
@@ -52,7 +52,7 @@ const SCHEMA: Readonly<Record<string, string>> = {
     form INTEGER NOT NULL, -- 0: alone, 1: whole, deflated, 2: a delta, 3: a bundle of deltas, with the number of the last, 4: whole
     body ANY NOT NULL -- alone: TEXT is JSON, a BLOB is what the encoding says
   ) STRICT`,
-  // Without types: a damaged value stays as it is. For a task's row, the reason says what it held.
+  // No column types, so that a damaged value stays as it is. For a task's row, the reason says what the row held.
   waymark_leases: `CREATE TABLE waymark_leases (
     task_id TEXT NOT NULL PRIMARY KEY,
     holder TEXT NOT NULL,
@@ -67,14 +67,14 @@ const SCHEMA: Readonly<Record<string, string>> = {
   )`,
 };
 
-/** In one statement: another process may be making the tables. */
+/** One statement, since another process may be making the tables. */
 const HEADER_AND_SCHEMA = `SELECT user_version, application_id, s.name, s.sql FROM pragma_user_version, pragma_application_id
   LEFT JOIN sqlite_schema s ON s.name >= 'waymark_' AND s.name < 'waymark\`'`;
 
 /**
- * Whether the database has our tables. If not, they may be added: nothing of another program is in their way.
+ * Whether the database has our tables. If not, they may be added: no other program's tables are in it.
  *
- * @throws {UnsupportedFormatError} A newer program or another program made it.
+ * @throws {UnsupportedFormatError} A newer program or another program made the database.
  * @throws {CheckpointCorruptError} Its header is damaged, or a table or index of ours is missing or changed.
  */
 export function isWaymarkDatabase(database: SqliteConnection, path: string): boolean {
@@ -111,11 +111,11 @@ function versionOf(database: SqliteConnection, path: string): number {
 }
 
 /**
- * Makes the tables, or brings them to this version, in one transaction, unless another process has done so in the meantime.
- * An old database that nobody may write can be read as it is.
+ * Makes the tables, or brings them to this version, in one transaction, unless another process has done so meanwhile.
+ * An old database that can't be written is read as it is.
  */
 export function migrate(database: SqliteConnection, path: string): void {
-  // A look takes no lock, which another process may hold for long.
+  // Reading the version takes no lock; another process may hold it for long.
   const before = versionOf(database, path);
   if (before === VERSION) return;
   try {

@@ -41,7 +41,7 @@ import { type Append, type Outcome, SqliteWriter } from "./writer.js";
 export type { SqliteDatabase, SqliteDriver, SqliteStatement } from "./connection.js";
 
 export interface SqliteAdapterOptions {
-  /** The database file. It and its folder are created at the first write, for their owner alone (0600, 0700). */
+  /** The database file. The first write creates it and its folder, for their owner alone (0600, 0700). */
   readonly path: string;
   /**
    * The durability that `save` waits for. `full`, the default: the checkpoint survives a power loss. `normal`: it
@@ -50,16 +50,16 @@ export interface SqliteAdapterOptions {
   readonly durability?: "full" | "normal" | undefined;
   /** How long a call waits for another process's lock, in milliseconds, without blocking this one. Default 5,000. */
   readonly busyTimeoutMs?: number | undefined;
-  /** better-sqlite3's `Database`, or a build of your own that works like it. Default: the installed better-sqlite3. */
+  /** better-sqlite3's `Database`, or a class that works like it. Default: the installed better-sqlite3. */
   readonly database?: SqliteDriver | undefined;
 }
 
-/** How long SQLite itself waits for a lock; longer waits are the queue's, which doesn't block the event loop. */
+/** How long SQLite itself waits for a lock. The queue waits longer, without blocking the event loop. */
 const LOCK_SLICE_MS = 3;
 
 /**
- * Checkpoints in one SQLite database, for one machine: many processes may use it at once, and what was acknowledged
- * survives killed processes and power losses. Needs the package better-sqlite3.
+ * Stores checkpoints in one SQLite database, for one machine. Many processes may use it at once. Acknowledged
+ * checkpoints survive killed processes and power losses. Needs the package better-sqlite3.
  *
  * @example
  * ```ts
@@ -71,16 +71,16 @@ const LOCK_SLICE_MS = 3;
  *
  * A state of 1 KB or more is stored as its changes since the task's last one, so a long history takes little more than
  * its last state. Encrypted and gzip'd payloads can't be compared, and are stored whole. Up to 32 MB of last states are
- * kept in memory, to compare the next ones with.
+ * kept in memory for comparing.
  *
  * Saves that are called in one turn of the event loop share a transaction and a sync, each with its own outcome. While
- * another process has locked the database, they wait in memory: await the saves of a loop, or some at a time.
+ * another process has locked the database, saves wait in memory: await each save of a loop, or some at a time.
  *
- * Put the database on a local disk: on a network share, locks and shared memory don't work as SQLite needs them. The
- * space of removed checkpoints is used again; the file itself shrinks only by `VACUUM`.
+ * Put the database on a local disk: on a network share, locks and shared memory don't work as SQLite needs them. New
+ * checkpoints reuse the space of removed ones; only `VACUUM` shrinks the file.
  *
- * Where the database's folder can't be written, as on a mounted snapshot, what is saved is read from a copy that opening
- * makes in the temporary folder.
+ * If the database's folder can't be written, as on a mounted snapshot, checkpoints are read from a copy in the
+ * temporary folder.
  */
 export class SqliteAdapter implements StorageAdapter {
   readonly name = "sqlite";
@@ -124,7 +124,7 @@ export class SqliteAdapter implements StorageAdapter {
   }
 
   read(query: CheckpointQuery): AsyncGenerator<StoredCheckpoint | CorruptRecord, void, void> {
-    // Most reads of the newest ones want one alone.
+    // Most reads of the newest want only one checkpoint.
     const rows = query.order === "newest" ? 1 : PAGE_ROWS;
     return inPages(query, rows, (rest, size) => this.#read(({ reader }) => reader.checkpoints(rest, size)));
   }
@@ -143,7 +143,7 @@ export class SqliteAdapter implements StorageAdapter {
   }
 
   async setStatus(taskId: string, id: string, change: StatusChange, condition?: AppendCondition): Promise<boolean> {
-    // The caller may change what it gave as soon as it has its promise.
+    // The caller may change its arguments as soon as it has its promise.
     const [copy, asked] = [structuredClone(change), { ...condition }];
     const changed = await this.#change(({ writer }) => writer.setStatus(taskId, id, copy, asked));
     if (changed === undefined) checkLease(taskId, NO_LEASE, asked);
@@ -199,12 +199,12 @@ export class SqliteAdapter implements StorageAdapter {
     }
   }
 
-  /** Works with the store, if there is one. */
+  /** Runs `work` with the store, if there is one. */
   #read<Result>(work: (store: OpenedStore) => Result): Promise<Result | undefined> {
     return this.#call(() => this.#queue.read(() => this.#ifPresent(work)));
   }
 
-  /** The same, for what changes the store: before it returns, unless another process has locked the database. */
+  /** Runs work that changes the store, synchronously unless another process has locked the database. */
   #change<Result>(work: (store: OpenedStore) => Result): Promise<Result | undefined> {
     return this.#call(() => this.#write(() => this.#ifPresent(work)));
   }
@@ -238,7 +238,7 @@ export class SqliteAdapter implements StorageAdapter {
   }
 }
 
-/** The parts that work with an open database of ours. */
+/** The objects that work with an open database of ours. */
 type OpenedStore = ReturnType<typeof storeIn>;
 
 function storeIn(database: SqliteConnection, path: string) {

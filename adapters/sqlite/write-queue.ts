@@ -5,19 +5,23 @@ import type { Append, Outcome } from "./writer.js";
 
 const FIRST_PAUSE_MS = 1;
 const LONGEST_PAUSE_MS = 20;
-/** The most appends of one transaction, and about the most text: waiting appends take no more memory. */
+/**
+ * The most appends of one transaction; {@link MOST_BYTES} is about the most text. They limit the memory of waiting
+ * appends.
+ */
 const MOST_APPENDS = 256;
 const MOST_BYTES = 4 * 1024 * 1024;
 
-/** Who waits for an append. */
+/** The caller that waits for an append. */
 interface Caller {
   readonly resolve: (sequence: number) => void;
   readonly reject: (error: unknown) => void;
 }
 
 /**
- * Puts an adapter's calls in order. Appends that are called in one turn of the event loop share a transaction, and so one
- * sync of the disk. While another process has locked the database, it calls again, without blocking this process.
+ * Puts an adapter's calls in order. Appends that are called in one turn of the event loop share a transaction, and so
+ * one sync of the disk. While another process has locked the database, calls are tried again without blocking this
+ * process.
  */
 export class WriteQueue {
   readonly #timeoutMs: number;
@@ -31,7 +35,8 @@ export class WriteQueue {
   #idle: Promise<unknown> = Promise.resolve();
 
   /**
-   * @param timeoutMs - How long a call is tried again, since it was made, or since one before it has succeeded.
+   * @param timeoutMs - How long a call is tried again, counted from the call, or from the last success of another call
+   *   if that is later.
    * @param commit - Makes the appends in one transaction.
    */
   constructor(timeoutMs: number, commit: (appends: readonly Append[]) => readonly Outcome[]) {
@@ -39,10 +44,10 @@ export class WriteQueue {
     this.#commit = commit;
   }
 
-  /** One that is called alone is made as soon as its caller waits. */
+  /** Queues an append. A lone one is made in the next microtask. */
   append({ draft, condition, options }: Append): Promise<number> {
     return new Promise((resolve, reject) => {
-      // The caller may change all of them as soon as it has its promise.
+      // The caller may change its arguments as soon as it has its promise.
       this.#appends.push({ draft: copyRecord(draft), condition: { ...condition }, options: { ...options } });
       this.#callers.push({ resolve, reject });
       this.#bytes += draft.sizeBytes;
@@ -68,7 +73,7 @@ export class WriteQueue {
     }
   }
 
-  /** Begins to make the appends that wait: other calls come after them. */
+  /** Starts the waiting appends, so that other calls come after them. */
   flush(): void {
     const [appends, callers] = [this.#appends, this.#callers];
     if (appends.length === 0) return;
@@ -81,7 +86,7 @@ export class WriteQueue {
     );
   }
 
-  /** Resolves when none of the calls made so far waits any more. */
+  /** Resolves when no call made so far is waiting. */
   get idle(): Promise<unknown> {
     return this.#idle;
   }
@@ -133,7 +138,7 @@ async function untilFree<Result>(work: () => Result, leftMs: () => number): Prom
     } catch (error) {
       const mostMs = leftMs();
       if (!isBusy(error) || mostMs <= 0) throw error;
-      // At random times: processes that wait for each other would meet again and again.
+      // Random pauses, so that waiting processes don't meet again and again.
       await sleep(Math.min(pauseMs * (0.5 + Math.random()), mostMs));
     }
   }

@@ -28,7 +28,10 @@ import { checkLeaseIn } from "./leases.js";
 import type { SqliteReader } from "./reader.js";
 import { BY_ID, COLUMNS, digestBytes, sealedSummaryOf } from "./rows.js";
 
-/** All that an append must know, in one row. The newest by the index: a task's row may be lost, or behind. */
+/**
+ * Reads all that an append needs, in one row. The newest sequence comes from the index, since a task's row may be lost
+ * or outdated.
+ */
 const POSITION = `
   SELECT (SELECT number FROM waymark_checkpoints WHERE task_id = ? AND id = ?),
     (SELECT last_sequence FROM waymark_tasks WHERE task_id = ?),
@@ -49,7 +52,7 @@ const UPDATE_PAYLOAD =
   "UPDATE waymark_checkpoints SET number = ?, size_bytes = ?, encoding = ?, sha256 = ?, seal = ? WHERE number = ?";
 const NUMBER_BY_ID = "SELECT number FROM waymark_checkpoints WHERE task_id = ? AND id = ?";
 const REMOVE_CHECKPOINT = "DELETE FROM waymark_checkpoints WHERE number = ?";
-/** LIMIT 1 and not max(): the row is empty if there is none. */
+/** Uses LIMIT 1 instead of max(), so that the row is empty if there is no checkpoint. */
 const SHORTEN_TASK = `
   UPDATE waymark_tasks SET count = count - ?, (newest_sequence, newest_created_at, newest_status) = (
     SELECT sequence, created_at, status FROM waymark_checkpoints c
@@ -60,7 +63,7 @@ const NEWEST_IN_RANGE = `SELECT task_id, max(sequence) FROM waymark_checkpoints 
 const REMOVE_CHECKPOINTS = `DELETE FROM waymark_checkpoints ${IN_RANGE}`;
 const REMOVE_TASKS = `DELETE FROM waymark_tasks ${IN_RANGE}`;
 
-/** An append that is asked for. */
+/** The arguments of an append. */
 export interface Append {
   readonly draft: CheckpointDraft;
   readonly condition: AppendCondition;
@@ -71,8 +74,8 @@ export interface Append {
 export type Outcome = { readonly sequence: number } | { readonly error: unknown };
 
 /**
- * Changes an open database of ours: each call in one transaction, with its condition checked in the same.
- * Every method is synchronous, and throws what SQLite throws.
+ * Changes an open database of ours. Each call is one transaction, which also checks its condition. Every method is
+ * synchronous and lets SQLite's errors through.
  */
 export class SqliteWriter {
   readonly #database: SqliteConnection;
@@ -88,8 +91,8 @@ export class SqliteWriter {
   }
 
   /**
-   * Appends all of them in one transaction, or each in its own if that fails. Each has its own outcome: a refused one has
-   * written nothing, and the others are stored.
+   * Makes all appends in one transaction, or each in its own if that fails. Each has its own outcome: a refused append
+   * writes nothing, and the others are stored.
    */
   append(appends: readonly Append[]): readonly Outcome[] {
     try {
@@ -112,7 +115,8 @@ export class SqliteWriter {
         try {
           return { sequence: this.#append(append) };
         } catch (error) {
-          // Conditions are checked before anything is written. Any other error undoes the whole transaction.
+          // A CheckpointError comes from a condition, which is checked before anything is written. Any other error
+          // undoes the whole transaction.
           if (error instanceof CheckpointError) return { error };
           throw error;
         }
@@ -134,7 +138,7 @@ export class SqliteWriter {
     return this.#change(taskId, id, undefined, (record, number) => {
       if (record.payload.sha256 !== expectedSha256) return false;
       const { sizeBytes, seal } = withPayload(record, payload);
-      // The old one may be part of what others are made of.
+      // The new payload gets its own place, since other texts may build on the old one.
       const placed = this.#histories.place(payload, undefined);
       this.#histories.store(placed, { id, payload });
       const digests = [digestBytes(payload.sha256), digestBytes(seal)];
@@ -148,7 +152,7 @@ export class SqliteWriter {
     return this.#database.atomically(() => {
       checkLeaseIn(this.#database, taskId, condition);
       requireNewest(taskId, this.#newestSequence(taskId), condition);
-      // No other text lies between an id and that id with the lowest character after it.
+      // No other id lies between this id and this id followed by the lowest character.
       if (ids === "all") return this.#removeRange(taskId, `${taskId}\0`);
       const numbers = ids.flatMap((id) => this.#database.one(NUMBER_BY_ID, taskId, id)?.[0] ?? []);
       return this.removeRows(taskId, numbers.map(numberOr0));
@@ -167,7 +171,9 @@ export class SqliteWriter {
     });
   }
 
-  /** Removes checkpoints of one task in the caller's transaction, and says how many. The task's last sequence stays. */
+  /**
+   * Removes checkpoints of one task in the caller's transaction, and returns how many. The task's last sequence stays.
+   */
   removeRows(taskId: string, numbers: readonly number[]): number {
     const removed = this.#removeNumbers(numbers);
     if (removed > 0) this.#database.run(SHORTEN_TASK, removed, taskId);
@@ -191,10 +197,10 @@ export class SqliteWriter {
     const position = { newestSequence, lastSequence: Math.max(numberOr0(last), newestSequence) };
     const { sequence, seal } = sealDraft(draft, nextSequence(taskId, position, condition, options));
     const replaced = this.#passing(taskId, options.replaces);
-    // A small payload has nothing to share, and would only fill the other one's history.
+    // A small payload has nothing to share, and would only fill the source's history.
     const source = isCompared(payload.body) ? options.sharesWith : undefined;
     const sourceNumber = source && this.#database.one(NUMBER_BY_ID, source.taskId, source.id)?.[0];
-    // If the source isn't there, or not yet, the newest checkpoint may be another fork of it.
+    // If the source isn't there (yet), the newest checkpoint may be another fork of it.
     const shared = source && (sourceNumber ?? this.#histories.newest);
     const resembles = [shared, near].find((number) => typeof number === "number");
     const placed = this.#histories.place(payload, resembles);
@@ -215,7 +221,7 @@ export class SqliteWriter {
     return found && !isCorrupt(found) && isPassing(found) ? numberOr0(row[0]) : undefined;
   }
 
-  /** Gives false if there is no such checkpoint. */
+  /** Returns false if there is no such checkpoint. */
   #change(
     taskId: string,
     id: string,
