@@ -9,9 +9,7 @@ export type JsonValue = null | boolean | number | string | readonly JsonValue[] 
 /** A plain JSON object, such as `metadata`. */
 export type JsonObject = { readonly [key: string]: JsonValue };
 
-/**
- * Maps a field of `T` that JSON can't store (a `Date`, a function) to an error. Texts and optional fields are allowed.
- */
+/** `T`, if JSON can store its fields: texts and optional fields fit this type, a `Date` or a function doesn't. */
 export type PlainFields<T> = {
   [Key in keyof T]: T[Key] extends JsonValue | undefined
     ? T[Key]
@@ -188,7 +186,7 @@ function sealedField(record: CheckpointSummary, field: keyof CheckpointSummary):
  */
 export function sealedParts(draft: CheckpointDraft): readonly [before: string, after: string] {
   const text = sealedText({ ...draft, sequence: 0 });
-  // The position of the comma after the id.
+  // Up to and including the comma after the id.
   const at = JSON.stringify([SEAL_FORM, draft.taskId, draft.id]).length;
   return [text.slice(0, at), text.slice(at + "0".length)];
 }

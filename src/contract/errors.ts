@@ -61,7 +61,7 @@ export class CheckpointError extends Error {
 
 function isInstance(type: typeof CheckpointError, value: unknown): boolean {
   if (Function.prototype[Symbol.hasInstance].call(type, value)) return true;
-  // A caller's subclass has no code of its own, so its `instanceof` is the usual one.
+  // A caller's subclass has no code of its own: for it only the prototype chain counts.
   if (!Object.hasOwn(type, "code") || !(value instanceof Error) || !(BRAND in value)) return false;
   return type.code === undefined || ("code" in value && value.code === type.code);
 }
