@@ -166,7 +166,7 @@ export class AutoSave<State> {
     }
   }
 
-  /** Waits for the save in progress, then saves. If several callers wait, they share the next save. */
+  /** Waits for the save in progress, then saves. Several waiting callers save one after another. */
   async #saveNext(): Promise<void> {
     await this.#next(() => this.#save());
   }

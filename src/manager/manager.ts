@@ -395,7 +395,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
 
   /**
    * Moves damaged checkpoints to the storage's quarantine, byte for byte and with the reason, and removes old leftovers
-   * of killed writes. It deletes no checkpoint, and no sequence is given twice.
+   * of killed writes. It deletes no saved data, and no sequence is given twice.
    *
    * @throws {UnsupportedOperationError} The storage offers no repair.
    * @throws {ClosedError} `close` stopped it between two checkpoints; another repair continues from there.
