@@ -162,7 +162,7 @@ function row<Value>(
   return { tag, write: writeChecked, read };
 }
 
-/** A row for one kind of view. A decoded view has memory of its own, no longer than the view. */
+/** A row for one kind of view. A decoded view has memory of its own, of exactly its size. */
 function view(
   tag: string,
   elementSize: number,

@@ -196,7 +196,7 @@ export interface StorageAdapter {
    * Removes checkpoints and MUST NOT harm others. Unknown ids are ignored. `"all"` removes the whole task with its
    * unreadable records, and ends its numbering. (cases: remove.independent, remove.all)
    *
-   * @returns How many checkpoints it removed.
+   * @returns The number of removed checkpoints.
    */
   remove(taskId: string, ids: readonly string[] | "all", condition?: AppendCondition): Promise<number>;
 
@@ -206,7 +206,7 @@ export interface StorageAdapter {
    *
    * @param expected - All tasks with that prefix which have a checkpoint, as the caller saw them. MUST be compared in
    *   the same atomic step (see {@link requireUnchangedTasks}). (case: remove.prefix-expected)
-   * @returns How many checkpoints it removed.
+   * @returns The number of removed checkpoints.
    * @throws {CheckpointConflictError} The tasks or their newest checkpoints differ from `expected`; nothing was
    *   removed.
    */

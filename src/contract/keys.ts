@@ -1,6 +1,6 @@
 /**
- * The keys of a type, in the given order. It doesn't compile if a key is missing: `keysOf<SaveOptions>({ id: true, …
- * })`.
+ * The keys of a type, in the given order. It doesn't compile if a key is missing:
+ * `keysOf<SaveOptions>({ id: true, … })`.
  */
 export function keysOf<Type extends object>(keys: Readonly<Record<keyof Type, true>>): readonly (keyof Type)[] {
   // Object.keys returns plain strings.

@@ -26,8 +26,8 @@ export interface CheckpointEvents {
     readonly recordedSteps: number;
   };
   /**
-   * A step's function is about to be called. `step` is its name, with a number from the second occurrence on: `model
-   * 2`.
+   * A step's function is about to be called. `step` is its name, with a number from the second occurrence on:
+   * `model 2`.
    */
   stepStarted: StepOfRun;
   /** A step's result or error is stored. */

@@ -149,7 +149,7 @@ function itemIdentity(item: unknown): string {
   return id === undefined ? identityOf(item) : `id ${identityOf(id)}`;
 }
 
-/** A text that is equal for equal values of one kind: of the id, if there is one. */
+/** A hash that is equal for equal values of one kind. */
 function identityOf(value: unknown): string {
   return hash("sha256", textOf(value), "base64");
 }
