@@ -13,7 +13,7 @@ import { subjectOf, type ValueOwner } from "./transforms.js";
  */
 const MAX_NESTING = 1000;
 
-/** What an encoder may write, and for which checkpoint. */
+/** The rules of an encoder, and its checkpoint. */
 export interface EncoderOptions {
   /** The most UTF-8 bytes the text may have. */
   readonly maxBytes: number;

@@ -125,7 +125,7 @@ export function makePayloadOfJson(json: string, options: MakePayloadOptions): Ma
  * ```
  *
  * @returns The state, boxed. A promise of it if the payload has transforms.
- * @throws {CheckpointCorruptError} The body fails its digest, or is not what its encoding says.
+ * @throws {CheckpointCorruptError} The body fails its digest, or doesn't match its encoding.
  * @throws {UnsupportedFormatError} The encoding is unknown, or needs a transform that `options` lacks.
  */
 export function openPayload(payload: Payload, options: OpenPayloadOptions): OpenedPayload | Promise<OpenedPayload> {
@@ -157,7 +157,7 @@ function decoded({ encoding, text }: PayloadText, context: PayloadOwner): Opened
  *
  * @returns A function that makes the new payload. `undefined` if the payload is current: it has the same transforms in
  *   the same order, and `isCurrent` of each returns true.
- * @throws {CheckpointCorruptError} The body fails its digest, or is not what its encoding says.
+ * @throws {CheckpointCorruptError} The body fails its digest, or doesn't match its encoding.
  * @throws {UnsupportedFormatError} It needs a transform that `options` lacks.
  */
 export async function openToRenew(

@@ -12,7 +12,7 @@ export interface AdapterCallsOptions {
 }
 
 /**
- * Orders an adapter's calls, waits for them on close, and wraps their errors. For adapters.
+ * Orders the calls of one adapter, waits for them on close, and wraps their errors. For adapters.
  *
  * - {@link inTurn} runs the calls of one task one after another, in call order. Calls of different tasks run at the
  *   same time.

@@ -227,7 +227,7 @@ function requireSeal(record: SealedSummary, unchanged: string): void {
 /**
  * The record with its new status and a new seal. A store can call it without reading the payload's body.
  *
- * @throws {CheckpointCorruptError} The old seal doesn't hold: sealing it anew would make damage look whole.
+ * @throws {CheckpointCorruptError} The old seal doesn't hold. A new seal would hide the damage.
  * @throws {CheckpointConflictError} The checkpoint is `completed`, which is final.
  */
 export function withStatus<Record extends SealedSummary>(record: Record, change: StatusChange): Record {
@@ -245,7 +245,7 @@ export function withStatus<Record extends SealedSummary>(record: Record, change:
 /**
  * The record with another payload and a new seal. The old body isn't needed.
  *
- * @throws {CheckpointCorruptError} The old seal doesn't hold: sealing it anew would make damage look whole.
+ * @throws {CheckpointCorruptError} The old seal doesn't hold. A new seal would hide the damage.
  */
 export function withPayload<Record extends SealedSummary>(record: Record, payload: Payload): Record {
   requireSeal(record, "Its payload was not replaced");

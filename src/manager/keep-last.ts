@@ -133,7 +133,7 @@ class KnownTask {
   #newestSequence = 0;
   /** The newest readable record. */
   #newest: Known | undefined;
-  /** Passing checkpoints that aren't the newest any more. */
+  /** Passing checkpoints that are no longer the newest. */
   #overtaken: Known[] = [];
 
   constructor(newestFirst: readonly Listed[]) {

@@ -116,7 +116,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
    * @throws {StateInvalidError} The schema refuses the state; nothing was stored.
    * @throws {StateNotSerializableError} It contains a value that would be lost; the error has its JSON path.
    * @throws {PayloadTooLargeError} It is larger than `maxPayloadBytes`, or than V8's longest text (some 512 MB).
-   * @throws {CheckpointConflictError} Another writer saved since `expectedSequence`, or `id` belongs to another
+   * @throws {CheckpointConflictError} Another writer saved since `expectedSequence`, or `id` is taken by another
    *   checkpoint; nothing was stored.
    * @throws {StorageError} The backend failed; earlier checkpoints are intact.
    */
@@ -354,7 +354,8 @@ export class CheckpointManager<State = unknown, Saved = State> {
   }
 
   /**
-   * Which of the task's checkpoints the policy (default: the manager's) keeps and removes, and why. Removes nothing.
+   * Plans which of the task's checkpoints the policy (default: the manager's) keeps and removes, and why. Removes
+   * nothing.
    */
   async planRetention(taskId: string, policy?: RetentionPolicy): Promise<RetentionPlan> {
     this.#assertOpen();
@@ -362,10 +363,10 @@ export class CheckpointManager<State = unknown, Saved = State> {
   }
 
   /**
-   * Removes the checkpoints that a plan removes. Saves since the plan don't outdate it.
+   * Applies a plan: removes its checkpoints. Saves since the plan was made don't outdate it.
    *
-   * @throws {PlanOutdatedError} A checkpoint that it keeps is gone, or one that it removes has another status now;
-   *   nothing was removed.
+   * @throws {PlanOutdatedError} A checkpoint to keep is gone, or one to remove has another status now; nothing was
+   *   removed.
    */
   async applyPlan(plan: RetentionPlan): Promise<PruneResult> {
     return this.#run(() => this.#pruner.applyPlan(plan));
@@ -458,7 +459,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
    * @param fn - Gets the run: its state, and `step`, `next`, `save`. Code outside of steps runs again at each resume.
    * @returns The function's result, as it was stored.
    * @throws The function's error. The task is `failed` then, and a later call tries the failed step again.
-   * @throws {LeaseHeldError} Somebody else runs the task.
+   * @throws {LeaseHeldError} Another runner holds the task's lease.
    * @throws {LeaseLostError} The lease was lost; another runner may go on.
    * @throws {CheckpointConflictError} Another writer saved a checkpoint of the task. The next call goes on with its
    *   state.

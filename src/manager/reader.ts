@@ -75,7 +75,7 @@ export class CheckpointReader<State = unknown> {
         yield opened;
       }
       if (read < wanted) break;
-      // The storage counted records whose damage only their seal or digest shows. So ask for as many more.
+      // The storage's limit counted records whose damage only seal or digest show, so read more.
       rest = { ...query, limit: limit - given, [bound]: last };
     }
     if (given === 0 && damage.found) await this.#requireIntact(query.taskId, damage);

@@ -27,17 +27,17 @@ export interface RekeyOptions {
 /** The result of a rekey, or its progress. All numbers count checkpoints. */
 export interface RekeyResult {
   readonly total: number;
-  /** Checkpoints visited so far. */
+  /** Visited so far. */
   readonly done: number;
-  /** Rewritten ones. */
+  /** Rewritten with the current key and transforms. */
   readonly rewritten: number;
-  /** Those not visited yet. */
+  /** Not visited yet. */
   readonly left: number;
-  /** Those that already had the current key and transforms, and were left as they are. */
+  /** Already had the current key and transforms; unchanged. */
   readonly current: number;
-  /** Those that couldn't be rewritten: no configured key decrypts them, or the storage refused. They are unchanged. */
+  /** Couldn't be rewritten: no configured key decrypts them, or the storage refused. Unchanged. */
   readonly refused: number;
-  /** Those that can't be read. They are unchanged, and each was reported as a `corrupt` event. */
+  /** Can't be read. Unchanged; each was reported as a `corrupt` event. */
   readonly damaged: number;
   /** The first 100 checkpoints that couldn't be rewritten, with the reasons. */
   readonly refusals: readonly {

@@ -58,7 +58,7 @@ export class CheckpointWriter {
     return { encoded: { ...encoded, sha256 }, digest: `${encoded.encoding} ${sha256}` };
   }
 
-  /** That digest of a stored checkpoint; `undefined` if it can't be read, or its state has another version. */
+  /** The same digest for a stored checkpoint; `undefined` if it can't be read, or its state has another version. */
   async digestOf(taskId: string, id: string): Promise<string | undefined> {
     const { storage, transforms, stateVersion } = this.#options;
     const stored = await storage.get(taskId, id);
