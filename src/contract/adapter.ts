@@ -43,14 +43,14 @@ export interface ExpectedTask {
 
 export interface AppendOptions {
   /**
-   * The exact sequence to take. It must be higher than the last one given. For copy, import and repair. (case:
-   * append.exact-sequence)
+   * The exact sequence to take. It must be higher than the last one given. For copy, import and repair.
+   * (case: append.exact-sequence)
    */
   readonly sequence?: number | undefined;
   /**
    * The id of a passing checkpoint of the task (see {@link isPassing}), which this append removes. If that checkpoint
-   * is missing, isn't passing or can't be read, nothing is removed, and the append succeeds all the same. (case:
-   * append.replaces-nothing)
+   * is missing, isn't passing or can't be read, nothing is removed, and the append succeeds all the same.
+   * (case: append.replaces-nothing)
    *
    * - If the storage has transactions, append and removal MUST happen in one. Otherwise the removal follows the append,
    *   and a kill may leave both checkpoints. Then the next append that replaces the newer one MUST remove both: the
@@ -131,12 +131,12 @@ export interface StorageAdapter {
   /**
    * Stores the draft as the task's newest checkpoint and returns its sequence.
    *
-   * - MUST resolve only once the record is as durable as the adapter declares, and MUST be all or nothing. (cases:
-   *   append.survives-kill, append.atomic)
+   * - MUST resolve only once the record is as durable as the adapter declares, and MUST be all or nothing.
+   *   (cases: append.survives-kill, append.atomic)
    * - MUST give ascending sequences from 1. While the task exists, no sequence is given twice, even after the newest
    *   checkpoint was removed. Gaps are allowed. (cases: append.sequence, append.never-reuses)
-   * - MUST be safe to call concurrently; appends to one task through one instance take sequences in call order. (cases:
-   *   append.call-order, append.concurrent, append.many-processes)
+   * - MUST be safe to call concurrently; appends to one task through one instance take sequences in call order.
+   *   (cases: append.call-order, append.concurrent, append.many-processes)
    * - Ids are unique within a task. Appending the same draft again MUST return its sequence without checking the
    *   condition or the lease, so that a caller who lost the answer can retry. Another draft under that id MUST be
    *   refused: `matchRetry` compares the two. (cases: append.idempotent, append.id-taken, leases.repeats)
@@ -158,8 +158,8 @@ export interface StorageAdapter {
    * - Every read MUST return header and payload of the same moment. An adapter that reads them in two steps checks that
    *   they belong together, and reads again if not. Otherwise the manager would mistake a write in between for damage,
    *   and return an older checkpoint. (cases: read.one-moment, replace.one-moment)
-   * - A missing payload is damage: return `undefined` only if the checkpoint doesn't exist or was removed. (case:
-   *   corrupt.reported)
+   * - A missing payload is damage: return `undefined` only if the checkpoint doesn't exist or was removed.
+   *   (case: corrupt.reported)
    */
   get(taskId: string, id: string): Promise<StoredCheckpoint | CorruptRecord | undefined>;
 
@@ -187,8 +187,8 @@ export interface StorageAdapter {
    *
    * @returns False if there is no such checkpoint.
    * @throws {LeaseLostError} The condition's lease is lost.
-   * @throws {CheckpointConflictError} It is `completed`, or the rest of the condition doesn't hold. (case:
-   *   status.completed-stays)
+   * @throws {CheckpointConflictError} It is `completed`, or the rest of the condition doesn't hold.
+   *   (case: status.completed-stays)
    */
   setStatus(taskId: string, id: string, change: StatusChange, condition?: AppendCondition): Promise<boolean>;
 
@@ -220,8 +220,8 @@ export interface StorageAdapter {
    *   whole. (case: replace.survives-kill)
    * - MUST change payload, size and seal only, and no other checkpoint. `completed` checkpoints are replaced too.
    *   (cases: replace.changes, replace.keeps-the-rest)
-   * - MUST compare the digest in the same atomic step: of two calls that expect the same digest, one wins. (cases:
-   *   replace.nothing, replace.concurrent, replace.many-processes)
+   * - MUST compare the digest in the same atomic step: of two calls that expect the same digest, one wins.
+   *   (cases: replace.nothing, replace.concurrent, replace.many-processes)
    *
    * @param expectedSha256 - The digest of the payload to replace.
    * @returns False if there is no such checkpoint or its payload has another digest; nothing was changed.

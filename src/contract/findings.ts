@@ -86,8 +86,8 @@ export interface StorageMaintenance {
    *
    * - MUST yield a `checked` for each checkpoint, and a `damaged` finding for each one that can't be read or fails
    *   `findDamage`. With `quick`, checks that need the payload may be skipped. (case: verify.finds)
-   * - MUST change nothing. If nothing is wrong, it MUST report nothing, even while other processes write. (case:
-   *   verify.quiet)
+   * - MUST change nothing. If nothing is wrong, it MUST report nothing, even while other processes write.
+   *   (case: verify.quiet)
    */
   verify(options: StorageVerification): AsyncIterable<StorageFinding | CheckedRecord>;
 

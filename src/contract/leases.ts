@@ -23,8 +23,8 @@ export interface LeaseStore {
   /** The lease that is held now. */
   current(taskId: string): Promise<HeldLease | undefined>;
   /**
-   * The task's last lease, if it ended without a release: its holder died, was suspended or was cut off. (case:
-   * leases.lapsed)
+   * The task's last lease, if it ended without a release: its holder died, was suspended or was cut off.
+   * (case: leases.lapsed)
    */
   lapsed(taskId: string): Promise<LapsedLease | undefined>;
   /**

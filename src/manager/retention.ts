@@ -27,11 +27,11 @@ export interface RetentionPolicy {
   readonly keepWithinMs?: number | undefined;
   /** Claims the newest checkpoint of each hour, for this many most recent hours that have one; from 1. */
   readonly keepHourly?: number | undefined;
-  /** The same for days. */
+  /** Like `keepHourly`, for days. */
   readonly keepDaily?: number | undefined;
-  /** The same for weeks. */
+  /** Like `keepHourly`, for weeks. */
   readonly keepWeekly?: number | undefined;
-  /** The same for months. */
+  /** Like `keepHourly`, for months. */
   readonly keepMonthly?: number | undefined;
   /** Claims every checkpoint of these stages. */
   readonly keepStages?: readonly string[] | undefined;
@@ -41,9 +41,9 @@ export interface RetentionPolicy {
    */
   readonly timeZone?: string | undefined;
   /**
-   * Removes older checkpoints, claimed or not; from 0. It counts back from the clock, so old checkpoints go even if
-   * nothing new is saved. If the clock is ahead by more than `maxAgeMs`, it removes all checkpoints but the newest of
-   * an incomplete task.
+   * Removes checkpoints older than this many milliseconds, claimed or not; from 0. It counts back from the clock, so
+   * old checkpoints go even if nothing new is saved. If the clock is ahead by more than `maxAgeMs`, it removes all
+   * checkpoints but the newest of an incomplete task.
    */
   readonly maxAgeMs?: number | undefined;
   /**
