@@ -363,7 +363,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
   }
 
   /**
-   * Applies a plan: removes its checkpoints. Saves since the plan was made don't outdate it.
+   * Removes the checkpoints that the plan lists under `remove`. Saves since the plan was made don't outdate it.
    *
    * @throws {PlanOutdatedError} A checkpoint to keep is gone, or one to remove has another status now; nothing was
    *   removed.
