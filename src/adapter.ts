@@ -1,4 +1,4 @@
-// `waymark/adapter`: what authors of an adapter need. Users of a manager only need `waymark`.
+// `waymark/adapter`: for authors of adapters. Users of a manager only need `waymark`.
 export {
   type MadePayload,
   type MakePayloadOptions,

@@ -1,6 +1,6 @@
 import { endianness } from "node:os";
 
-/** A buffer's or a view's bytes in base64, elements little-endian: it means the same on every machine. */
+/** A buffer's or a view's bytes in base64. Elements are little-endian on every machine. */
 export function toBase64(source: ArrayBuffer | ArrayBufferView, elementSize: number, order = endianness()): string {
   const bytes = ArrayBuffer.isView(source)
     ? Buffer.from(source.buffer, source.byteOffset, source.byteLength)
@@ -9,7 +9,7 @@ export function toBase64(source: ArrayBuffer | ArrayBufferView, elementSize: num
 }
 
 /**
- * The bytes behind a base64 text, in memory that nothing else shares.
+ * The bytes of a base64 text, in memory of their own.
  *
  * @returns `undefined` unless the text is exactly what {@link toBase64} writes for a whole number of elements.
  */
@@ -17,10 +17,10 @@ export function fromBase64(text: string, elementSize: number, order = endianness
   const padding = text.endsWith("==") ? 2 : text.endsWith("=") ? 1 : 0;
   const byteLength = (text.length / 4) * 3 - padding;
   if (byteLength < 0 || !Number.isInteger(byteLength / elementSize)) return undefined;
-  // Buffer.from(text) would take a small one from Node's pool, which other Buffers share.
+  // Buffer.from(text) would take small buffers from Node's shared pool.
   const bytes = Buffer.from(new ArrayBuffer(byteLength));
   bytes.write(text, "base64");
-  // Node's decoder skips what isn't base64, so the only check is to encode again.
+  // Node's decoder skips invalid characters. Encoding again is the only check.
   if (bytes.toString("base64") !== text) return undefined;
   return order === "BE" ? swapElements(bytes, elementSize) : bytes;
 }

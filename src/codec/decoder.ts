@@ -7,7 +7,7 @@ import {
 import { type ForeignClasses, isRecord, type JsonRecord, type Reading, TAG, TAGS } from "./tags.js";
 import { damagedPayload, subjectOf, type ValueOwner } from "./transforms.js";
 
-/** Puts the values back that tags stand for, in the very objects that `JSON.parse` made. */
+/** Replaces tags by their values, in place, in the objects that `JSON.parse` made. */
 export class Decoder implements Reading {
   readonly #owner: ValueOwner | undefined;
   readonly #foreign: Pick<ForeignClasses, "key" | "read"> | undefined;
@@ -21,7 +21,7 @@ export class Decoder implements Reading {
    * @param json - Fresh from `JSON.parse`: it is changed in place.
    * @throws {CheckpointCorruptError} A tag is malformed.
    * @throws {UnsupportedFormatError} A tag is unknown here.
-   * @throws {RangeError} It nests so deep that the stack ends.
+   * @throws {RangeError} It nests so deep that the stack overflows.
    */
   value(json: unknown): unknown {
     if (Array.isArray(json)) return this.#items(json);
@@ -34,7 +34,7 @@ export class Decoder implements Reading {
   members(json: JsonRecord): JsonRecord {
     for (const key of Object.keys(json)) {
       const member = json[key];
-      // The key is the object's own: assigning to "__proto__" sets a property like any other.
+      // The key is the object's own, so assigning to "__proto__" sets an ordinary property.
       if (typeof member === "object") json[key] = this.value(member);
     }
     return json;

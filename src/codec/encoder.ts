@@ -7,16 +7,19 @@ import type { RedactedPaths } from "./redacted-paths.js";
 import { type ForeignClasses, type JsonRecord, LEVELS_OF_A_TAG, TAG, TAGS, type Writing } from "./tags.js";
 import { subjectOf, type ValueOwner } from "./transforms.js";
 
-/** How deep the written JSON may nest. Programs that walk through it, JSON.stringify too, have stack for several times as much. */
+/**
+ * The deepest nesting of the written JSON. JSON.stringify and other recursive programs have stack for several times as
+ * much.
+ */
 const MAX_NESTING = 1000;
 
-/** The rules for what an encoder may write, and the checkpoint that it writes for. */
+/** The rules of an encoder, and its checkpoint. */
 export interface EncoderOptions {
   /** The most UTF-8 bytes the text may have. */
   readonly maxBytes: number;
   /** The checkpoint, for messages. */
   readonly owner?: ValueOwner | undefined;
-  /** Secrets. They are neither stored nor looked into: the censor stands in their place. */
+  /** Secrets. They are neither stored nor read: the censor is stored instead. */
   readonly redacted?: RedactedPaths | undefined;
   /** Refuses values that need a tag. */
   readonly isPlain?: boolean | undefined;
@@ -24,16 +27,16 @@ export interface EncoderOptions {
   readonly leavesOutUndefined?: boolean | undefined;
   /** Leaves out properties that aren't enumerable, as `JSON.stringify` does. */
   readonly leavesOutHidden?: boolean | undefined;
-  /** Instances of other classes than those that have tags. */
+  /** Classes without tags whose instances can be stored. */
   readonly foreign?: ForeignClasses | undefined;
-  /** Begins messages in place of the owner: `The value of channel "a"`. */
+  /** The subject of messages, instead of the owner: `The value of channel "a"`. */
   readonly subject?: string | undefined;
 }
 
 /**
- * One walk through one value. It makes a copy of plain data, in which tags stand for what JSON has no place for, and
- * gives that to `JSON.stringify`. It reads each property once: so what is written is what was checked, even if a getter or
- * a Proxy gives something else the next time.
+ * Encodes one value in one walk: copies it to plain data, puts tags for values that JSON can't store, and calls
+ * `JSON.stringify`. It reads each property once, so that it writes what it checked, even if a getter or a Proxy returns
+ * something else the next time.
  */
 export class Encoder implements Writing {
   readonly #maxBytes: number;
@@ -44,17 +47,17 @@ export class Encoder implements Writing {
   readonly #foreign: ForeignClasses | undefined;
   readonly #subject: string | undefined;
   #leavesOutUndefined: boolean;
-  /** Whether {@link encode} has written a tag, and whether it has redacted something. */
+  /** Whether {@link encode} wrote a tag. */
   hasTags = false;
   isRedacted = false;
-  /** The objects from the root to where the walk is, and the step that it takes from each of them. */
+  /** The objects from the root to the current value, and in `#steps` the step taken from each. */
   readonly #ancestors: object[] = [];
   readonly #steps: PathStep[] = [];
-  /** How many arrays and objects are around this place in the JSON. */
+  /** The number of arrays and objects around the current place in the JSON. */
   #levels = 0;
-  /** The JSON has at least so many characters. */
+  /** The JSON has at least this many characters. */
   #characters = 0;
-  /** The error that this walk itself threw. All others come from a getter, a Proxy or the engine. */
+  /** The error that this walk itself threw. Any other error comes from a getter, a Proxy or the engine. */
   #thrown: Error | undefined;
 
   constructor(options: EncoderOptions) {
@@ -73,7 +76,7 @@ export class Encoder implements Writing {
   encode(value: unknown): string {
     try {
       const text = JSON.stringify(this.#value(value));
-      // A UTF-16 unit takes at most three bytes, so most texts need no counting.
+      // A UTF-16 unit takes at most three bytes, so the bytes of most texts needn't be counted.
       if (text.length * 3 > this.#maxBytes && Buffer.byteLength(text) > this.#maxBytes) throw this.#tooLarge();
       return text;
     } catch (error) {
@@ -87,14 +90,14 @@ export class Encoder implements Writing {
   }
 
   members(value: object, keys: readonly string[]): JsonRecord {
-    // Each takes its quotes, a colon, a value and a comma, unless it is left out.
+    // Each property takes two quotes, a colon, a value and a comma, unless it is left out.
     this.reserve(this.#leavesOutUndefined ? 2 : keys.length * 5);
     const steps = this.#steps;
     const last = steps.length - 1;
     const properties = value as Readonly<JsonRecord>;
     const copy: JsonRecord = {};
     for (const key of keys) {
-      // Before the property is read: a getter that throws is named by its path.
+      // Set before the property is read, so that the error of a getter has its path.
       steps[last] = key;
       const property = properties[key];
       if (property === undefined && this.#leavesOutUndefined) continue;
@@ -163,10 +166,10 @@ export class Encoder implements Writing {
         "Save a long chain as an array.",
       );
     }
-    // A revoked Proxy throws here, while the path still ends at the Proxy itself.
+    // A revoked Proxy throws here, before the path is extended, so the error names the Proxy.
     const prototype = prototypeOf(value);
     const isArray = Array.isArray(value);
-    // A Set's items have no places: two of them that are redacted would become one.
+    // Two redacted items of a Set would become one, so the whole Set is redacted.
     if (this.#redacted?.coversItemsOf(this.#steps) && types.isSet(value)) return this.#censored(this.#redacted);
 
     this.#ancestors.push(value);
@@ -195,7 +198,7 @@ export class Encoder implements Writing {
       if (isHole) copy[index] = this.#tagged("hole", item);
       else if (!isPlainNumber(item) || this.#redacted !== undefined) copy[index] = this.#value(item);
     }
-    // Properties that aren't enumerable are left out: to list all names takes as long as to copy the items.
+    // Properties that aren't enumerable are left out: listing all names would take as long as copying the items.
     const isBare = isLongAndBare(items) || Object.keys(items).length === copy.length - holes;
     if (!isBare || Object.getOwnPropertySymbols(items).length > 0) {
       const extra = Reflect.ownKeys(items).find((key) => key !== "length" && !isIndex(key));
@@ -228,13 +231,13 @@ export class Encoder implements Writing {
     return stored === undefined ? { [TAG]: row.tag } : { [TAG]: row.tag, value: stored };
   }
 
-  /** Whether a plain object with these keys would be read as something else. */
+  /** Whether a plain object with these keys would be decoded as a tag. */
   #looksTagged(keys: readonly string[]): boolean {
     if (this.#isPlain) return false;
     return keys.includes(TAG) || (this.#foreign !== undefined && keys.includes(this.#foreign.key));
   }
 
-  /** An object's keys, once it is sure that they are all there is to it. */
+  /** An object's keys. Refuses the object if it has other properties that would be lost. */
   #keysOf(value: object): readonly string[] {
     const keys = Object.keys(value);
     const leavesOut = this.#leavesOutHidden;
@@ -267,7 +270,7 @@ export class Encoder implements Writing {
     return this.refuse(`a cycle: it is ${shortPath(to)} again`, "Save an id in its place.");
   }
 
-  /** For what a getter, a Proxy's trap or the engine threw. */
+  /** The error for something that a getter, a Proxy's trap or the engine threw. */
   #failure(cause: unknown): Error {
     if (cause instanceof RangeError && cause.message === "Invalid string length") return this.#tooLarge();
     const reason = cause instanceof Error ? cause.message : "it threw something that is no Error";
@@ -292,7 +295,7 @@ export class Encoder implements Writing {
   }
 }
 
-/** The error for a state whose JSON is longer than the limit, or than the longest text there is. */
+/** The error for a state whose JSON is longer than the limit, or than the longest text that V8 allows. */
 export function tooLarge(owner: ValueOwner | undefined, maxBytes: number, where?: string): PayloadTooLargeError {
   const what = `${subjectOf(owner)} can't be saved: encoded, it has more than`;
   const note = where === undefined ? "" : ` (${where})`;
@@ -316,7 +319,7 @@ function lossOf(tag: string, value: unknown): string {
   return /^[AEIO]/.test(tag) ? `an ${tag}` : `a ${tag}`;
 }
 
-/** As {@link kindOf}, but fast for the most frequent classes. */
+/** {@link kindOf}, with a fast path for the most frequent classes. */
 function classOf(prototype: object | null): string | undefined {
   if (prototype === Object.prototype) return "Object";
   if (prototype === Array.prototype) return "Array";
@@ -324,15 +327,15 @@ function classOf(prototype: object | null): string | undefined {
 }
 
 /**
- * Whether it is long and has nothing beside its items. To list the keys of many numbers takes 30 times as long as to write
- * them; `inspect` has a way of the engine's to what isn't an item. If it tells otherwise, the keys are listed.
+ * Whether an array is long and has no properties besides its items. `inspect` finds such properties through the engine;
+ * listing the keys of many numbers takes 30 times as long as writing them. If false, the caller lists the keys.
  */
 function isLongAndBare(items: readonly unknown[]): boolean {
   if (items.length < 1000) return false;
   return inspect(items, { maxArrayLength: 0, depth: 0, customInspect: false }) === `[ ... ${items.length} more items ]`;
 }
 
-/** Whether it is a number that JSON has a place for. */
+/** Whether it is a number that JSON can store. */
 function isPlainNumber(value: unknown): boolean {
   return typeof value === "number" && Number.isFinite(value) && !Object.is(value, -0);
 }

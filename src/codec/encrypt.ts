@@ -9,26 +9,26 @@ import { subjectOf, type Transform, type TransformContext } from "./transforms.j
 /** The options of {@link encrypt}. */
 export interface EncryptOptions {
   /**
-   * Each key under its id: 1 to 128 printable ASCII characters without spaces, such as `2026-11`. The id is stored in the
-   * clear with what its key encrypts, so an id must keep its key. All keys can read.
+   * Each key under its id: 1 to 128 printable ASCII characters without spaces, such as `2026-11`. The id is stored
+   * unencrypted with each payload, so never reuse an id for another key. All keys can decrypt.
    */
   readonly keys: Readonly<Record<string, EncryptionKey>>;
-  /** The id of the key that writes. */
+  /** The id of the key that encrypts. */
   readonly current: string;
   /**
-   * Refuses to load what isn't encrypted, with a DecryptionFailedError: an attacker who can write to the store could put a
-   * plain record there. Default false, because a store may hold older plain records; `rekey` encrypts them.
+   * Refuses to load plain records, with a DecryptionFailedError: an attacker who can write to the store could have put
+   * them there. Default false, because a store may contain older plain records; `rekey` encrypts them.
    */
   readonly requireEncrypted?: boolean | undefined;
 }
 
 /**
- * Encrypts states with AES-256-GCM, each with a nonce of its own. A state is bound to the task, id, stage, parent, state
- * version and encoding of its checkpoint: moved to another one, it doesn't open. Put this last, since encrypted data can't
- * be compressed.
+ * Encrypts each state with AES-256-GCM and a new nonce. The ciphertext is bound to the checkpoint's task, id, stage,
+ * parent, state version and encoding: moved to another checkpoint, it can't be decrypted. Put this transform last,
+ * since encrypted data can't be compressed.
  *
- * Labels, stages, metadata and errors are NOT encrypted, nor are ids, times, statuses and sizes: lists show them.
- * Encrypt at most 2^32 checkpoints with one key: after that, random nonces may repeat.
+ * Labels, stages, metadata, errors, ids, times, statuses and sizes are NOT encrypted: lists show them. Encrypt at most
+ * 2^32 checkpoints with one key: beyond that, random nonces may repeat.
  *
  * @example
  * ```ts
@@ -42,8 +42,8 @@ export interface EncryptOptions {
  * });
  * ```
  *
- * Loading throws a DecryptionFailedError if the key is missing or wrong. That is never taken for damage, since the digest is
- * checked first. Saving and loading throw a KeyUnavailableError if a key can't be fetched.
+ * If the key is missing or wrong, loading throws a DecryptionFailedError. It is never mistaken for damage, since the
+ * digest is checked first. If a key can't be fetched, saving and loading throw a KeyUnavailableError.
  *
  * @throws {TypeError | RangeError} An option is missing, misspelled or wrong; the message never shows a key.
  * @see https://doi.org/10.6028/NIST.SP.800-38D for AES-GCM; section 8.3 for the limit of 2^32.
@@ -90,7 +90,7 @@ export function encrypt(options: EncryptOptions): Transform {
   return requireEncrypted ? { ...transform, onAbsent: refusePlain } : transform;
 }
 
-/** @param why - After "can't be loaded: ". It ends with what to do next. */
+/** @param why - The reason, put after "can't be loaded: ". It ends with the next step for the user. */
 function failure(context: TransformContext, keyId: string | undefined, why: string): DecryptionFailedError {
   return new DecryptionFailedError(`${subjectOf(context)} can't be loaded: ${why} It was left untouched.`, keyId);
 }

@@ -8,21 +8,22 @@ import { isKeyId } from "./envelope.js";
 const KEY_BYTES = 32;
 
 /**
- * A key: its 32 bytes, or a function that gives them (a KMS, a secret store, {@link keyFromPassphrase}). The function is
- * called when the key is first needed, and never again once it has answered. Bytes are copied: you may wipe them.
+ * A key: 32 bytes, or a function that returns them (from a KMS, a secret store, {@link keyFromPassphrase}). The
+ * function is called when the key is first needed, and never again once it has succeeded. Bytes are copied: you may
+ * wipe them.
  */
 export type EncryptionKey = Uint8Array | (() => Uint8Array | Promise<Uint8Array>);
 
 /** The options of {@link keyFromPassphrase}. */
 export interface PassphraseOptions {
   /**
-   * At least 16 random bytes or characters, made once for this key (`openssl rand -hex 16`). It is no secret. Keep it with
-   * the configuration and never change it: the passphrase gives this key only with this salt.
+   * At least 16 random bytes or characters, made once for this key (`openssl rand -hex 16`). The salt isn't secret.
+   * Keep it with the configuration and never change it: another salt gives another key.
    */
   readonly salt: string | Uint8Array;
   /**
-   * scrypt's N: a power of two from 131,072, the default, to 4,194,304. The default takes 128 MiB for some tenths of a
-   * second, a larger one more of both. Another cost makes another key.
+   * scrypt's N: a power of two from 131,072, the default, to 4,194,304. The default takes 128 MiB and some tenths of a
+   * second; a higher cost takes more of both. Another cost gives another key.
    */
   readonly cost?: number | undefined;
 }
@@ -34,13 +35,14 @@ const MIN_SALT = 16;
 const MIN_PASSPHRASE = 15;
 
 /**
- * A key derived from a passphrase by scrypt: once, when it is first needed, on another thread.
+ * Derives a key from a passphrase by scrypt, once, when it is first needed, on another thread.
  *
- * @param passphrase - At least 15 characters besides white space around them: a thief of the store can guess without
- *   limit. Its Unicode form doesn't matter (it is normalized to NFKC).
- * @throws {TypeError | RangeError} Something is missing, misspelled, too short or out of range; never shows the passphrase.
- * @see https://www.rfc-editor.org/rfc/rfc7914 for scrypt; its parameters N = 2^17, r = 8, p = 1 are what OWASP's Password
- *   Storage Cheat Sheet asks for at least; the length is NIST SP 800-63B-4's for a passphrase that stands alone.
+ * @param passphrase - At least 15 characters, not counting white space at both ends: a thief of the store can guess
+ *   without limit. It is normalized to NFKC, so its Unicode form doesn't matter.
+ * @throws {TypeError | RangeError} Something is missing, misspelled, too short or out of range. The message never shows
+ *   the passphrase.
+ * @see https://www.rfc-editor.org/rfc/rfc7914 for scrypt. N = 2^17, r = 8, p = 1 is the minimum of OWASP's Password
+ *   Storage Cheat Sheet; 15 characters is the minimum of NIST SP 800-63B-4 for a passphrase as the only factor.
  */
 export function keyFromPassphrase(passphrase: string, options: PassphraseOptions): () => Promise<Uint8Array> {
   checkText("A passphrase", passphrase);
@@ -71,7 +73,7 @@ export function keyFromPassphrase(passphrase: string, options: PassphraseOptions
 }
 
 function derive(passphrase: string, salt: Uint8Array, cost: number): Promise<Uint8Array> {
-  // It takes 128 · N · r bytes and a little more. Node's own limit is 32 MiB.
+  // scrypt takes 128 · N · r bytes and a little more. Node's own limit is 32 MiB.
   const parameters = { N: cost, r: BLOCK_SIZE, p: 1, maxmem: 2 * 128 * cost * BLOCK_SIZE };
   return new Promise((resolve, reject) => {
     scrypt(passphrase, salt, KEY_BYTES, parameters, (error, key) => (error ? reject(error) : resolve(key)));
@@ -79,7 +81,7 @@ function derive(passphrase: string, salt: Uint8Array, cost: number): Promise<Uin
 }
 
 /**
- * Gets the key of that id; fetches it when it is first needed. It is one of Node's key objects, which never show it.
+ * Gets the key of that id, and fetches it when it is first needed. Node's key objects never print the key.
  *
  * @returns A function that rejects with a KeyUnavailableError if the key can't be fetched. The next call tries again.
  * @throws {TypeError | RangeError} The id or the key is malformed.
@@ -117,7 +119,7 @@ function keyObject(id: string, key: unknown): KeyObject {
   return createSecretKey(key);
 }
 
-/** The id for a message, shortened: somebody may have put a key or a passphrase in the id's place. */
+/** The id for a message, shortened: a user may have put a key or a passphrase in its place. */
 function idText(id: string): string {
   return id.length < MIN_PASSPHRASE
     ? JSON.stringify(id)

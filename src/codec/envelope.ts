@@ -13,22 +13,22 @@ import type { TransformContext } from "./transforms.js";
  * | … | the ciphertext of AES-256-GCM |
  * | 16 | its tag |
  *
- * The authenticated data is the UTF-8 of {@link authenticatedData}'s JSON. It covers the envelope's head and the checkpoint
- * that it belongs to.
+ * The authenticated data is the UTF-8 of {@link authenticatedData}'s JSON. It covers the envelope's head and its
+ * checkpoint.
  */
 const VERSION = 1;
 const ALGORITHM = "aes-256-gcm";
 const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
 
-/** The ids that keys may have. An envelope with any other id is damaged. */
+/** Valid key ids. An envelope with any other id is damaged. */
 const KEY_ID = /^[\x21-\x7e]{1,128}$/;
 
 export function isKeyId(id: string): boolean {
   return KEY_ID.test(id);
 }
 
-/** An envelope taken apart. */
+/** The parts of an envelope. */
 export interface Envelope {
   readonly keyId: string;
   readonly nonce: Uint8Array;
@@ -36,7 +36,7 @@ export interface Envelope {
   readonly tag: Uint8Array;
 }
 
-/** The text under a new nonce of 96 random bits, in an envelope. */
+/** Encrypts the text with a new nonce of 96 random bits, into an envelope. */
 export function sealEnvelope(text: Uint8Array, keyId: string, key: KeyObject, context: TransformContext): Uint8Array {
   const head = Buffer.from([VERSION, keyId.length, ...Buffer.from(keyId, "ascii")]);
   const nonce = randomBytes(NONCE_BYTES);
@@ -45,7 +45,7 @@ export function sealEnvelope(text: Uint8Array, keyId: string, key: KeyObject, co
   return Buffer.concat([head, nonce, cipher.update(text), cipher.final(), cipher.getAuthTag()]);
 }
 
-/** Takes an envelope apart; `undefined` if this version doesn't know it as one. */
+/** Parses an envelope; `undefined` if it is malformed or of an unknown version. */
 export function parseEnvelope(bytes: Uint8Array): Envelope | undefined {
   const [version, idLength = 0] = bytes;
   const nonceAt = 2 + idLength;
@@ -62,7 +62,7 @@ export function parseEnvelope(bytes: Uint8Array): Envelope | undefined {
   };
 }
 
-/** The text; `undefined` if it isn't what was sealed with this key for this context. */
+/** Decrypts the text; `undefined` if it wasn't sealed with this key for this context. */
 export function openEnvelope(
   { keyId, nonce, ciphertext, tag }: Envelope,
   key: KeyObject,
@@ -75,12 +75,12 @@ export function openEnvelope(
   try {
     return Buffer.concat([text, decipher.final()]);
   } catch {
-    // Node's error says no more than this.
+    // Node's error has no details.
     return undefined;
   }
 }
 
-/** JSON, since it can't be read in two ways: quotes delimit each text, and what is absent is `null`. */
+/** JSON is unambiguous: quotes delimit each text, and absent fields are `null`. */
 function authenticatedData(keyId: string, context: TransformContext): Buffer {
   const { encoding, taskId, id, stage = null, parentId = null, stateVersion } = context;
   const bound = ["waymark-encrypt", VERSION, keyId, encoding, taskId, id, stage, parentId, stateVersion];

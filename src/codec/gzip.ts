@@ -9,8 +9,8 @@ const compress = promisify<zlib.InputType, zlib.ZlibOptions, Buffer>(zlib.gzip);
 const expand = promisify<zlib.InputType, zlib.ZlibOptions, Buffer>(zlib.gunzip);
 
 /**
- * Compresses payloads, off the main thread. A payload that expands beyond `maxBytes` is refused while it expands. A larger
- * state is refused on save, so that whatever was saved under these options can be loaded under them.
+ * Compresses payloads, off the main thread. Loading stops as soon as a payload expands beyond `maxBytes`. Saving
+ * refuses larger states, so that everything saved with these options can be loaded with them.
  *
  * @throws {RangeError} An option is out of its range.
  * @throws {TypeError} An option is unknown.
@@ -19,7 +19,7 @@ export function gzip(
   options: {
     /** From 0 (fast) to 9 (small); -1, the default, is zlib's own choice (6). */
     readonly level?: number | undefined;
-    /** The most bytes an encoded state may have, before compression when it is saved and after it when it is loaded. Default 256 MiB. */
+    /** The most uncompressed bytes of an encoded state, on save and on load. Default 256 MiB. */
     readonly maxBytes?: number | undefined;
   } = {},
 ): Transform {

@@ -5,7 +5,7 @@ import type { RedactedPaths } from "./redacted-paths.js";
 import { damagedPayload, type ValueOwner } from "./transforms.js";
 
 /**
- * How a state became text: `json` is what `JSON.stringify` gives, `json-tagged` has tags too (see tags.ts), `json-run` is a
+ * The text's form: `json` is the text of `JSON.stringify`, `json-tagged` contains tags (see tags.ts), `json-run` is a
  * state with the record of its run (see run-body.ts).
  */
 export type JsonEncoding = "json" | "json-tagged" | "json-run";
@@ -19,34 +19,35 @@ export interface EncodedState {
   readonly encoding: JsonEncoding;
   /** Well-formed, and `JSON.stringify(JSON.parse(text)) === text`. */
   readonly text: string;
-  /** Something in it is redacted. */
+  /** Something in the state was redacted. */
   readonly isRedacted?: true;
-  /** The text's digest, if it is known already. */
+  /** The text's digest, if already known. */
   readonly sha256?: string;
 }
 
 /**
- * Writes a value as JSON text from which {@link decodeJson} makes an equal one, of the same prototypes.
+ * Encodes a value as JSON text. {@link decodeJson} makes an equal value with the same prototypes from it.
  *
- * One synchronous walk: each property is read once, getters too, and a Proxy is what its traps say. Some values come
- * back different:
+ * One synchronous walk reads each property once, also of getters and Proxies. Some values come back different:
  * - A shared object comes back as equal copies.
- * - A view has memory of its own, which is neither shared nor resizable.
- * - A getter is the value that it gave.
- * - An error of a class that isn't built in is of the nearest class that is, with its own name and properties.
- * - An object of another realm (a `node:vm` context) is of this one.
+ * - A view gets memory of its own, which is neither shared nor resizable.
+ * - A getter becomes the value that it returned.
+ * - An error of a class that isn't built in becomes one of the nearest built-in class, with its own name and
+ *   properties.
+ * - An object of another realm (a `node:vm` context) becomes one of this realm.
  * - Nothing is frozen or read-only.
  * - Properties of an array or an error that aren't enumerable are lost, but for an error's name, message, stack, cause
  *   and errors.
  *
  * @param maxBytes - The most UTF-8 bytes the text may have.
  * @param owner - For messages: the checkpoint that this is for.
- * @param redacted - Secrets. They are neither stored nor looked into: the censor stands in their place.
- * @param leavesOutHidden - Leaves out the properties of plain objects that aren't enumerable, as `structuredClone` does. Without
- *   it, they are refused.
- * @returns Encoding `json` where nothing needs a tag: then `text` is exactly what `JSON.stringify` gives. (Except that
- *   numeric keys come first and ascend, as in every plain object, even if a Proxy lists them in another order.)
- * @throws {StateNotSerializableError} Something in it would not come back as it is; `path` says where (see formatPath).
+ * @param redacted - Secrets. They are neither stored nor read: the censor is stored instead.
+ * @param leavesOutHidden - Leaves out properties of plain objects that aren't enumerable, as `structuredClone` does. By
+ *   default they are refused.
+ * @returns If nothing needs a tag, the encoding is `json`, and `text` is exactly the text of `JSON.stringify`. (Except
+ *   that numeric keys come first, in ascending order, even if a Proxy lists them in another order.)
+ * @throws {StateNotSerializableError} Something in the value would not come back equal; `path` says where (see
+ *   formatPath).
  * @throws {PayloadTooLargeError} The text would have more than `maxBytes` bytes.
  */
 export function encodeJson(
@@ -62,14 +63,13 @@ export function encodeJson(
 }
 
 /**
- * Writes a value as the JSON that `JSON.stringify` gives, for stores whose format has no place for tags: what
- * {@link encodeJson} would need a tag for is refused as well. So `JSON.parse` gives an equal value, but without the
- * properties that are `undefined`. (To most programs they are the same as none. In an array, JSON would change undefined to
- * null, so it is refused there.)
+ * Encodes a value as the JSON of `JSON.stringify`, for formats without tags: values that would need a tag are refused,
+ * too. So `JSON.parse` returns an equal value, but without properties that are `undefined`. (Most programs don't
+ * distinguish them from missing ones. In an array `undefined` is refused, since JSON would change it to null.)
  *
  * @param maxBytes - The most UTF-8 bytes the text may have.
  * @param owner - For messages: the checkpoint that this is for.
- * @throws {StateNotSerializableError} JSON would lose or change something in it; `path` says where.
+ * @throws {StateNotSerializableError} JSON would lose or change something in the value; `path` says where.
  * @throws {PayloadTooLargeError} The text would have more than `maxBytes` bytes.
  */
 export function encodePlainJson(value: unknown, maxBytes: number, owner?: ValueOwner): string {
@@ -77,11 +77,12 @@ export function encodePlainJson(value: unknown, maxBytes: number, owner?: ValueO
 }
 
 /**
- * Makes the value that {@link encodeJson} wrote. Nothing of it is shared with the value of any other call.
+ * Decodes a value that {@link encodeJson} wrote. Each call returns an independent value.
  *
- * @param owner - For messages: the checkpoint that this is from.
- * @throws {CheckpointCorruptError} The text is not JSON, has a malformed tag, or has tags that nest beyond the stack.
- * @throws {UnsupportedFormatError} It has a tag, or a regular expression, that this version doesn't know.
+ * @param owner - For messages: the text's checkpoint.
+ * @throws {CheckpointCorruptError} The text is not JSON, has a malformed tag, or has tags that nest so deep that the
+ *   stack overflows.
+ * @throws {UnsupportedFormatError} The text has a tag or a regular expression that this version doesn't know.
  */
 export function decodeJson(encoding: JsonEncoding, text: string, owner?: ValueOwner): unknown {
   try {

@@ -1,6 +1,6 @@
 import { types } from "node:util";
 
-/** The part of `Uint8Array` and its like that the codec needs. */
+/** The part of a typed array's constructor that the codec needs. */
 export interface TypedArrayConstructor {
   new (buffer: ArrayBufferLike, byteOffset?: number, length?: number): ArrayBufferView;
   readonly BYTES_PER_ELEMENT: number;
@@ -16,7 +16,7 @@ export const TYPED_ARRAYS: ReadonlyMap<string, TypedArrayConstructor> = new Map(
     .map((type) => [type.name, type]),
 );
 
-/** Makes a new error of each class that comes back as what it was, by name. */
+/** Constructors of the error classes that are restored, by name. */
 export const BUILT_IN_ERRORS: ReadonlyMap<string, () => Error> = new Map([
   ...[Error, EvalError, RangeError, ReferenceError, SyntaxError, TypeError, URIError].map(
     (type): [string, () => Error] => [type.name, () => new type()],
@@ -26,15 +26,15 @@ export const BUILT_IN_ERRORS: ReadonlyMap<string, () => Error> = new Map([
 ]);
 
 /**
- * The built-in class whose instances have this prototype directly; `undefined` for every other class, also for a subclass
- * of a built-in one. The class may be of another realm: a test runner such as Jest runs the tests in a `node:vm` context.
- * This tells what an object claims to be. The brand checks of `node:util` tell whether it is.
+ * The name of the built-in class with this prototype; `undefined` for every other class, also for a subclass of a
+ * built-in one. The class may be of another realm: Jest, for example, runs tests in a `node:vm` context. A prototype
+ * can be faked: the brand checks of `node:util` tell whether an object really is an instance.
  */
 export function kindOf(prototype: object): string | undefined {
   return WRITTEN_IN_JAVASCRIPT.get(prototype) ?? nameOfIntrinsic(prototype);
 }
 
-/** The nearest built-in class of error that this error's class is or extends. */
+/** The nearest built-in error class that this error is an instance of. */
 export function errorKindOf(error: object): string | undefined {
   for (let prototype = prototypeOf(error); prototype !== null; prototype = prototypeOf(prototype)) {
     const kind = kindOf(prototype);
@@ -46,7 +46,7 @@ export function errorKindOf(error: object): string | undefined {
 /**
  * Describes a refused object: `an instance of class Session`.
  *
- * @param isStorable - Its prototype is of a class that can be stored, so the object isn't what it says.
+ * @param isStorable - Its prototype is that of a storable class, so the object isn't what it claims to be.
  */
 export function describeInstance(value: object, isStorable: boolean): string {
   const prototype = prototypeOf(value);
@@ -65,7 +65,7 @@ const ADVICE =
 /**
  * Advice for the caller about a refused object.
  *
- * @param advice - For an instance of a class.
+ * @param advice - The advice for an instance of a class.
  */
 export function adviceFor(value: object, advice: string = ADVICE): string {
   if (types.isPromise(value)) return "Await it first.";
@@ -83,7 +83,7 @@ export function isEnumerable(value: object, key: PropertyKey): boolean {
   return Object.prototype.propertyIsEnumerable.call(value, key);
 }
 
-/** Node's own classes: their source isn't hidden as an engine's is, and every realm that has them shares them. */
+/** Node's own classes, written in JavaScript, so `toString` shows their source. All realms share them. */
 const WRITTEN_IN_JAVASCRIPT: ReadonlyMap<object, string> = new Map<object, string>([
   [URL.prototype, "URL"],
   [Buffer.prototype, "Buffer"],
@@ -94,7 +94,10 @@ function isTypedArrayConstructor(value: unknown): value is TypedArrayConstructor
   return typeof value === "function" && "BYTES_PER_ELEMENT" in value;
 }
 
-/** The name of the engine's class whose `prototype` this is, in any realm: only an engine's own function looks like it. */
+/**
+ * The name of the engine's class with this `prototype`, in any realm. Only the engine's own functions print as native
+ * code.
+ */
 function nameOfIntrinsic(prototype: object): string | undefined {
   const maker = constructorOf(prototype);
   if (maker === undefined || maker.prototype !== prototype) return undefined;

@@ -1,10 +1,10 @@
 /**
- * One step of a path into a state: a property, an array index, or a way into a Map or a Set. `undefined` is a step not
+ * One step of a path into a state: a property, an array index, or a step into a Map or a Set. `undefined` is a step not
  * taken yet, and is left out.
  */
 export type PathStep = string | number | symbol | EntryStep | undefined;
 
-/** A step into a Map or a Set, whose items are no properties. */
+/** A step into a Map or a Set. */
 export interface EntryStep {
   readonly into: "get" | "keys" | "values";
   /** The key for `get`, else the position from 0. */
@@ -12,10 +12,10 @@ export interface EntryStep {
 }
 
 /**
- * The path as people read it, `$` for the state itself. Properties are `.name`, or `["two words"]` where the name is no
- * plain identifier, or `[Symbol(name)]`; array items are `[3]`. Into a Map: `.get("alice")` is the value of a string key,
- * `.keys()[2]` and `.values()[2]` are the third entry's key and (under a key that is no string) value. Into a Set:
- * `.values()[2]`.
+ * The path for people; `$` is the state itself. Properties are `.name`, `["two words"]` if the name is no identifier,
+ * or `[Symbol(name)]`. Array items are `[3]`. In a Map, `.get("alice")` is the value of a string key; `.keys()[2]` is
+ * the third entry's key, and `.values()[2]` its value if the key is no string. In a Set, `.values()[2]` is the third
+ * item.
  */
 export function formatPath(steps: readonly PathStep[]): string {
   let path = "$";
@@ -23,7 +23,7 @@ export function formatPath(steps: readonly PathStep[]): string {
   return path;
 }
 
-/** A path or another stored text for a message. A very long one is cut in its middle. */
+/** A path or another stored text for a message. A very long one is cut in the middle. */
 export function shortPath(path: string): string {
   return path.length <= 240 ? path : `${path.slice(0, 120)} … ${path.slice(-100)}`;
 }

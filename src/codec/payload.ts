@@ -17,12 +17,12 @@ import {
   type TransformContext,
 } from "./transforms.js";
 
-/** The largest JSON of a state, in bytes, unless the caller sets another limit. */
+/** The default limit of a state's JSON, in bytes. */
 export const DEFAULT_MAX_PAYLOAD_BYTES = 64 * 1024 * 1024;
 
 /** The options of {@link makePayload}. */
 export interface MakePayloadOptions {
-  /** The checkpoint that gets the payload: its draft will do. Encryption binds the payload to it. */
+  /** The payload's checkpoint or draft. Encryption binds the payload to it. */
   readonly context: PayloadOwner;
   /** Applied in this order: `[gzip()]`. Default: none. */
   readonly transforms?: readonly Transform[] | undefined;
@@ -30,15 +30,15 @@ export interface MakePayloadOptions {
   readonly maxBytes?: number | undefined;
   /** @internal */
   readonly redacted?: RedactedPaths | undefined;
-  /** @internal Called with what the payload will hold if something in it was redacted. It throws to refuse the payload. */
+  /** @internal Called with the stored value if something in it was redacted. It may throw to refuse the payload. */
   readonly onRedacted?: ((stored: unknown) => void) | undefined;
 }
 
 /** The options of {@link openPayload}. */
 export interface OpenPayloadOptions {
-  /** The checkpoint that has the payload: its record. */
+  /** The record that has the payload. */
   readonly context: PayloadOwner;
-  /** In any order: the payload's encoding names those it needs. Default: none. */
+  /** In any order: the payload's encoding names the ones it needs. Default: none. */
   readonly transforms?: readonly Transform[] | undefined;
 }
 
@@ -49,14 +49,14 @@ export interface MadePayload {
   readonly sizeBytes: number;
 }
 
-/** A payload's state. A box, because the state itself may look like a promise. */
+/** A payload's state, boxed, because the state itself may look like a promise. */
 export interface OpenedPayload {
   readonly state: unknown;
-  /** The run's record, if a run has saved the checkpoint. */
+  /** The run's record, if a run saved the checkpoint. */
   readonly run?: RunRecord;
 }
 
-/** A payload's text, without its transforms. */
+/** A payload's text, after undoing its transforms. */
 export interface PayloadText {
   readonly encoding: JsonEncoding;
   readonly text: string;
@@ -77,7 +77,7 @@ export interface PayloadText {
  * }
  * ```
  *
- * @returns The payload and its size; with transforms, or from 1 MiB of JSON on, a promise of them.
+ * @returns The payload and its size. A promise of them if there are transforms, or the JSON has 1 MiB or more.
  * @throws {StateNotSerializableError} `value` holds something that can't be stored without loss. Thrown, not rejected.
  * @throws {PayloadTooLargeError} The JSON has more than `maxBytes` bytes. Thrown, not rejected.
  */
@@ -86,7 +86,7 @@ export function makePayload(value: unknown, options: MakePayloadOptions): MadePa
   return makePayloadOf(encodeJson(value, maxBytes, context, redacted), options);
 }
 
-/** As {@link makePayload}, for a state that is encoded already. */
+/** {@link makePayload} for an encoded state. */
 export function makePayloadOf(state: EncodedState, options: MakePayloadOptions): MadePayload | Promise<MadePayload> {
   const { encoding, text, isRedacted, sha256 } = state;
   if (isRedacted) options.onRedacted?.(decodeJson(encoding, text, options.context));
@@ -96,9 +96,9 @@ export function makePayloadOf(state: EncodedState, options: MakePayloadOptions):
 }
 
 /**
- * As {@link makePayload}, for a state whose JSON is there already.
+ * {@link makePayload} for the JSON of a state.
  *
- * @param json - Exactly what `JSON.stringify` gives of the state.
+ * @param json - Exactly the text of `JSON.stringify(state)`.
  */
 export function makePayloadOfJson(json: string, options: MakePayloadOptions): MadePayload | Promise<MadePayload> {
   const { maxBytes = DEFAULT_MAX_PAYLOAD_BYTES, context } = options;
@@ -109,7 +109,7 @@ export function makePayloadOfJson(json: string, options: MakePayloadOptions): Ma
 }
 
 /**
- * Opens what {@link makePayload} made, after checking its digest. Two calls give two independent states.
+ * Checks the digest of a payload and decodes its state. Each call returns an independent state.
  *
  * @example
  * ```ts
@@ -124,8 +124,8 @@ export function makePayloadOfJson(json: string, options: MakePayloadOptions): Ma
  * }
  * ```
  *
- * @returns The state, boxed; if the payload has transforms, a promise of it.
- * @throws {CheckpointCorruptError} The body fails its digest, or is not what its encoding says.
+ * @returns The state, boxed. A promise of it if the payload has transforms.
+ * @throws {CheckpointCorruptError} The body fails its digest, or doesn't match its encoding.
  * @throws {UnsupportedFormatError} The encoding is unknown, or needs a transform that `options` lacks.
  */
 export function openPayload(payload: Payload, options: OpenPayloadOptions): OpenedPayload | Promise<OpenedPayload> {
@@ -134,7 +134,7 @@ export function openPayload(payload: Payload, options: OpenPayloadOptions): Open
   return opened instanceof Promise ? opened.then((text) => decoded(text, context)) : decoded(opened, context);
 }
 
-/** As {@link openPayload}, without decoding the text. */
+/** {@link openPayload}, without decoding the text. */
 export function openText(payload: Payload, options: OpenPayloadOptions): PayloadText | Promise<PayloadText> {
   const { encoding, body } = payload;
   const { context } = options;
@@ -152,12 +152,12 @@ function decoded({ encoding, text }: PayloadText, context: PayloadOwner): Opened
 }
 
 /**
- * Opens a payload to make it again as {@link makePayload} would make it now. No schema and no migration takes part. It is
- * opened only as far as it takes to know whether it is current.
+ * Opens a payload, to apply the current transforms to its text. No schema and no migration takes part. It undoes only
+ * as many transforms as it needs to know whether the payload is current.
  *
- * @returns A function that makes it again; `undefined` if it is current: it has the same transforms in the same order,
- *   and each says that it would make it the same.
- * @throws {CheckpointCorruptError} The body fails its digest, or is not what its encoding says.
+ * @returns A function that makes the new payload. `undefined` if the payload is current: it has the same transforms in
+ *   the same order, and `isCurrent` of each returns true.
+ * @throws {CheckpointCorruptError} The body fails its digest, or doesn't match its encoding.
  * @throws {UnsupportedFormatError} It needs a transform that `options` lacks.
  */
 export async function openToRenew(
@@ -171,7 +171,7 @@ export async function openToRenew(
   let body = storedBytes(payload, layers, context);
   let isCurrent = payload.encoding === encodingOf(base, options.transforms ?? []);
   for (const [index, transform] of layers.entries()) {
-    // Transforms without isCurrent, such as a compression, can't change the answer: no need to undo them.
+    // Transforms without isCurrent, such as a compression, can't change the result and needn't be undone.
     if (isCurrent && layers.slice(index).every((layer) => layer.isCurrent === undefined)) return undefined;
     isCurrent &&= transform.isCurrent?.(body) ?? true;
     body = await undo(transform, body, context);
@@ -181,8 +181,8 @@ export async function openToRenew(
 }
 
 /**
- * The payload that gives another checkpoint the same state: the same one, unless a transform may bind it to its owner. Then
- * the transforms are undone, and the configured ones applied for the new owner; the JSON itself is never decoded.
+ * A payload with the same state for another checkpoint: the same payload, unless a transform may bind it to its owner.
+ * Then the transforms are undone, and the configured ones applied for the new owner. The JSON is never decoded.
  *
  * @throws The errors of {@link openPayload}.
  */
@@ -196,7 +196,7 @@ export async function payloadFor(
   const { base, names } = partsOf(payload.encoding, context);
   const layers = layersOf(payload, names, options);
   const bytes = storedBytes(payload, layers, context);
-  // Those that it lacks count too: where states are encrypted now, a new checkpoint's must be.
+  // Configured transforms that the payload lacks count too: if states are encrypted now, the new checkpoint's must be.
   if ([...layers, ...transforms].every(({ ignoresOwner }) => ignoresOwner)) {
     return { payload, sizeBytes: bytes.byteLength };
   }
@@ -204,13 +204,16 @@ export async function payloadFor(
   return transformed(base, text, { context: owner, transforms });
 }
 
-/** Lower-case hexadecimal SHA-256 of a body; of its UTF-8 bytes, if it is text. */
+/** The SHA-256 of a body (of a text: of its UTF-8 bytes), in lower-case hexadecimal. */
 export function digestOf(body: string | Uint8Array): string {
   return hash("sha256", body, "hex");
 }
 
 const UTF8 = new TextEncoder();
-/** From here on the event loop doesn't wait for the digest, nor do the snapshot and the write come in the same turn. */
+/**
+ * From this length on, the digest is computed off the main thread, so the write begins in a later turn of the event
+ * loop.
+ */
 const LARGE_TEXT = 1024 * 1024;
 
 function payloadOf(encoding: JsonEncoding, text: string, options: MakePayloadOptions) {
@@ -236,7 +239,9 @@ function checkDigest({ body, sha256 }: Payload, owner: PayloadOwner): void {
   if (digestOf(body) !== sha256) throw damagedPayload(owner, "its payload fails its SHA-256 checksum");
 }
 
-/** The encoding of the JSON, and the names of the transforms. @throws {UnsupportedFormatError} Nobody here knows it. */
+/**
+ * The encoding of the JSON, and the names of the transforms. @throws {UnsupportedFormatError} The encoding is unknown.
+ */
 function partsOf(encoding: string, context: PayloadOwner): { readonly base: JsonEncoding; readonly names: string[] } {
   const [base = "", ...names] = encoding.split("+");
   if (isJsonEncoding(base)) return { base, names };
@@ -246,13 +251,13 @@ function partsOf(encoding: string, context: PayloadOwner): { readonly base: Json
   );
 }
 
-/** The transforms to undo, in that order. A configured one that the payload lacks may refuse it. */
+/** The transforms to undo, in order. A configured transform that the payload lacks may refuse it. */
 function layersOf({ encoding }: Payload, names: readonly string[], options: OpenPayloadOptions): readonly Transform[] {
   const { transforms = [], context } = options;
   for (const transform of transforms) {
     if (!names.includes(transform.name)) transform.onAbsent?.(contextOf(context, encoding));
   }
-  // In a gzip bomb inside a gzip bomb, each layer would keep within its limit.
+  // Each layer of nested gzip bombs could stay within the limit.
   if (new Set(names).size < names.length) throw damagedPayload(context, "its encoding names a transform twice");
   return names.map((name) => transformNamed(name, encoding, options)).reverse();
 }
@@ -284,12 +289,14 @@ function encodingOf(base: string, transforms: readonly Transform[]): string {
   return [base, ...transforms.map(({ name }) => name)].join("+");
 }
 
-/** The context that transforms get. It holds nothing that may change later, because they may bind it to the bytes. */
+/**
+ * The context for transforms. It contains only fields that never change, because transforms may bind it to the bytes.
+ */
 function contextOf({ taskId, id, stage, parentId, stateVersion }: PayloadOwner, encoding: string): TransformContext {
   return { taskId, id, stage, parentId, stateVersion, encoding };
 }
 
-/** The body as bytes. With transforms it must be stored as bytes, without them as text. */
+/** The body as bytes. A body with transforms must be stored as bytes, one without as text. */
 function storedBytes({ encoding, body }: Payload, layers: readonly Transform[], owner: PayloadOwner): Uint8Array {
   const isText = typeof body === "string";
   if (isText !== (layers.length === 0)) {
@@ -314,7 +321,7 @@ async function undo(transform: Transform, body: Uint8Array, context: TransformCo
     decoded = await transform.decode(body, context);
   } catch (cause) {
     if (cause instanceof CheckpointError) throw cause;
-    // The digest holds, so the bytes are as they were stored: the transform doesn't fit them.
+    // The digest holds, so the bytes are intact, and the transform doesn't fit them.
     throw new UnsupportedFormatError(
       `${subjectOf(context)} can't be loaded: the transform ${JSON.stringify(transform.name)} failed to decode its payload, which is intact. ` +
         "It was left untouched; configure the transform as it was when this was saved.",
@@ -333,7 +340,7 @@ function transformNamed(name: string, encoding: string, { transforms, context }:
   );
 }
 
-/** Checks what a transform returns: it may be written in JavaScript. */
+/** Checks the result of a transform, which may be written in JavaScript. */
 function bytesFrom(result: unknown, transform: Transform, method: string): Uint8Array {
   if (result instanceof Uint8Array) return result;
   throw new TypeError(`The transform ${JSON.stringify(transform.name)} must ${method} to a Uint8Array.`);

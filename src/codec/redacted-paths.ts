@@ -1,10 +1,10 @@
 import type { PathStep } from "./path.js";
 
-/** A path to secrets, taken apart. {@link ANY_STEP} stands for `*`, since a property may have that name. */
+/** A parsed path to secrets. {@link ANY_STEP} stands for `*`, since a property may be named `*`. */
 export type PathPattern = readonly (string | typeof ANY_STEP)[];
 export const ANY_STEP = Symbol("any");
 
-/** Paths into one value, to what is never stored. */
+/** Paths to the secrets in one value. */
 export class RedactedPaths {
   readonly #patterns: readonly PathPattern[];
   /** The text that is stored instead. */
@@ -15,24 +15,24 @@ export class RedactedPaths {
     this.censor = censor;
   }
 
-  /** Whether what these steps lead to is a secret. */
+  /** Whether the value at these steps is a secret. */
   covers(steps: readonly PathStep[]): boolean {
     return this.#patterns.some((pattern) => pattern.length === steps.length && matches(pattern, steps));
   }
 
-  /** Whether an item of what these steps lead to is a secret. */
+  /** Whether an item of the value at these steps is a secret. */
   coversItemsOf(steps: readonly PathStep[]): boolean {
     return this.#patterns.some((pattern) => pattern.length === steps.length + 1 && matches(pattern, steps));
   }
 }
 
 /**
- * The stack without the message (or the name) that it begins with. The lines that say where calls were made stay as they
- * are: a short message may be part of them.
+ * Replaces the message (or the name) at the beginning of the stack by the censor. The lines with call sites stay as
+ * they are, since a short message may be part of them.
  */
 export function withoutMessage(stack: string | undefined, message: string, censor: string): string | undefined {
   if (message === "" || stack === undefined) return stack;
-  // A message of several lines may have one that looks like a call, so it is replaced as a whole.
+  // One line of a longer message may look like a call site, so the whole message is replaced everywhere.
   if (message.includes("\n")) return stack.replaceAll(message, () => censor);
   const lines = stack.split("\n").map((line, at) => {
     if (at > 0 && /^\s+at /.test(line)) return line;
@@ -50,7 +50,7 @@ function matches(pattern: PathPattern, steps: readonly PathStep[]): boolean {
   });
 }
 
-/** `undefined` for steps that no path has: to a Map's key, or not taken yet. */
+/** `undefined` for a step that no path can have: to a Map's key, or not taken yet. */
 function textOfStep(step: PathStep): string | undefined {
   if (typeof step === "object") return step.into === "keys" ? undefined : String(step.at);
   return typeof step === "string" || typeof step === "number" ? String(step) : undefined;

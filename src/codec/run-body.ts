@@ -6,33 +6,36 @@ import { isRecord } from "./tags.js";
 import { damagedPayload, type PayloadOwner } from "./transforms.js";
 
 /**
- * The text of a run's checkpoint, in the encoding `json-run`:
+ * The parts of a run's checkpoint, whose text has the encoding `json-run`:
  *
  * ```
  * {"state":{"n":3},"run":{"id":"a1","generation":"a0","attempt":1,"pass":2,"isPassOver":false,"input":7,"steps":[…]}}
  * ```
  *
- * The user's values in it (`state`, `begin`, `input`, `result`, each step's `result` or `error`) are texts in `json-tagged`.
- * They are encoded once, and joined for each save. The state comes first: it stays the same while steps are added, so a
- * storage that keeps what changed finds the change at once.
+ * The user's values (`state`, `begin`, `input`, `result`, each step's `result` or `error`) are texts in `json-tagged`.
+ * They are encoded once, and joined for each save. The state comes first, because it stays the same while steps are
+ * added: a storage that stores differences finds them at once.
  */
 export interface RunParts {
   readonly head: RunHead;
-  /** Texts. `state` is left out where there is none; `begin`, with which the pass began, where it is the same. */
+  /**
+   * Texts. `begin` is the state at the beginning of the pass, left out if it equals `state`. `state` is left out if
+   * there is none.
+   */
   readonly state?: string | undefined;
   readonly begin?: string | undefined;
   readonly input?: string | undefined;
   readonly result?: string | undefined;
 }
 
-/** The parts of a text, and its steps. */
+/** The parts of a text, with its steps. */
 export interface RunBody extends RunParts {
   readonly steps: readonly StoredStep[];
 }
 
-/** The part of {@link RunParts} that needs no codec. */
+/** The plain part of {@link RunParts}. */
 export interface RunHead extends Pick<RunRecord, "generation" | "attempt" | "pass" | "isPassOver" | "version"> {
-  /** The checkpoint's own id. In a copy (a fork, a rewind) it is the id of the original. */
+  /** The checkpoint's id. In a copy (a fork, a rewind) it is the id of the original. */
   readonly id: string;
 }
 
@@ -40,13 +43,13 @@ export interface RunHead extends Pick<RunRecord, "generation" | "attempt" | "pas
 export interface StepHead extends Omit<StepRecord, "result" | "error"> {
   /** The digest of the step's input. */
   readonly input?: string;
-  /** It has `atMostOnce`. */
+  /** The step has `atMostOnce`. */
   readonly isOnce?: true;
-  /** The id of the milestone, of a `saved` one. */
+  /** The milestone's id, if the status is `saved`. */
   readonly id?: string;
 }
 
-/** A step as its text. @param value - The text of its result, or of its error. */
+/** Encodes a step. @param value - The text of its result or error. */
 export function textOfStep(head: StepHead, value: string | undefined): string {
   const text = JSON.stringify(head);
   if (value === undefined) return text;
@@ -54,9 +57,9 @@ export function textOfStep(head: StepHead, value: string | undefined): string {
 }
 
 /**
- * The text that {@link parseRunBody} and {@link decodeRunBody} read.
+ * The text for {@link parseRunBody} and {@link decodeRunBody}.
  *
- * @param steps - Texts of {@link textOfStep}, with commas between them.
+ * @param steps - Texts of {@link textOfStep}, joined by commas.
  */
 export function runText({ head, state, begin, input, result }: RunParts, steps: string): EncodedState {
   const run = [
@@ -70,13 +73,13 @@ export function runText({ head, state, begin, input, result }: RunParts, steps: 
   return { encoding: "json-run", text };
 }
 
-/** A stored step: its head, and the text of its result or error. */
+/** A stored step, with the text of its result or error. */
 export interface StoredStep {
   readonly head: StepHead;
   readonly value: string | undefined;
 }
 
-/** The parts of a text of {@link runText}. @throws {CheckpointCorruptError} It isn't one. */
+/** Parses a text of {@link runText}. @throws {CheckpointCorruptError} It isn't a run's text. */
 export function parseRunBody(text: string, owner: PayloadOwner): RunBody {
   const { state, run } = bodyOf(text, owner);
   const { input, begin, result, steps, ...head } = run;
@@ -113,7 +116,7 @@ export function decodeRunBody(text: string, owner: PayloadOwner): { readonly sta
   }
 }
 
-/** A run's record as `JSON.parse` gives it. */
+/** A run's record from `JSON.parse`. */
 interface ParsedRun extends RunHead {
   readonly input?: unknown;
   readonly begin?: unknown;

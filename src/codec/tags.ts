@@ -5,32 +5,32 @@ import type { PathStep } from "./path.js";
 import { withoutMessage } from "./redacted-paths.js";
 
 /**
- * The key that makes a JSON object a tag in the encoding `json-tagged`: `{"$waymark":"Date","value":"2026-…"}` stands for
- * a value that JSON has no place for. {@link TAGS} lists every tag, with what its `value` holds.
+ * Marks a JSON object as a tag in the encoding `json-tagged`: `{"$waymark":"Date","value":"2026-…"}` stands for a value
+ * that JSON can't store. {@link TAGS} lists every tag.
  */
 export const TAG = "$waymark";
 
-/** How many levels of JSON a tag may put around a value that it holds: `{"$waymark":"Map","value":[[key,value]]}`. */
+/** The most levels of JSON that a tag puts around a value in it: `{"$waymark":"Map","value":[[key,value]]}`. */
 export const LEVELS_OF_A_TAG = 3;
 
-/** A JSON object. Its keys are all its own, so not even `__proto__` leads anywhere else. */
+/** A JSON object. All its keys are own properties, even `__proto__`. */
 export type JsonRecord = Record<string, unknown>;
 
-/** The walk that writes, as a row sees it: it stands at the row's value. */
+/** The methods that a row may call while encoding. The walk is at the row's value. */
 export interface Writing {
-  /** The JSON for what the value leads to by `step`. */
+  /** The JSON for a part of the value, reached by `step`. */
   child(value: unknown, step: PathStep): unknown;
   /** The JSON object for these properties of the value. */
   members(value: object, keys: readonly string[]): JsonRecord;
-  /** The JSON object for all that a plain object holds. */
+  /** The JSON object for all properties of a plain object. */
   plainObject(value: object): JsonRecord;
-  /** Calls `write`. Properties that are `undefined` are left out meanwhile, as `JSON.stringify` does. */
+  /** Calls `write`. Meanwhile, properties that are `undefined` are left out, as by `JSON.stringify`. */
   withoutUndefined<Result>(write: () => Result): Result;
-  /** Makes sure that so many more characters fit, before they are made. */
+  /** Checks that this many more characters fit, before they are written. */
   reserve(characters: number): void;
-  /** Refuses the value, or what it leads to by `step`. */
+  /** Refuses the value, or its part that `step` leads to. */
   refuse(what: string, advice: string, step?: PathStep): never;
-  /** Refuses the value because it is not what its prototype says, or of a class that no row is for. */
+  /** Refuses a value that isn't what its prototype claims, or whose class has no row. */
   refuseInstance(value: unknown): never;
 }
 
@@ -38,36 +38,36 @@ export interface Writing {
 export interface Reading {
   /** The value that this JSON stands for. */
   value(json: unknown): unknown;
-  /** The same object with the values that its members stand for. The object itself is never a tag. */
+  /** Decodes the object's members in place and returns the object, which itself is not read as a tag. */
   members(json: JsonRecord): JsonRecord;
   /** Refuses a value that a newer version wrote. */
   unsupported(what: string, cause?: unknown): never;
 }
 
-/** Classes of another library, which a value may have instances of. */
+/** Classes of another library, whose instances may occur in a value. */
 export interface ForeignClasses {
-  /** The key that marks the JSON of an instance. A plain object that has the key itself is written as a tag. */
+  /** The key that marks the JSON of an instance. A plain object that has this key is written as a tag. */
   readonly key: string;
   /** Advice for the caller about an instance of an unknown class. */
   readonly advice: string;
-  /** The JSON in place of an instance; `undefined` if its class is unknown here, too. */
+  /** The JSON for an instance; `undefined` if its class is unknown here, too. */
   write(instance: object, writing: Writing): JsonRecord | undefined;
   /** The value for JSON that has the key. */
   read(json: JsonRecord, reading: Reading): unknown;
 }
 
-/** One type, both ways. `read` turns the result of `write` into an equal value. */
+/** Encodes and decodes one type. `read` turns the result of `write` into an equal value. */
 export interface TagRow {
   readonly tag: string;
-  /** Makes the tag's `value`. For `undefined`, the tag has none. */
+  /** Returns the tag's `value`. If `undefined`, the tag has none. */
   write(value: unknown, writing: Writing): unknown;
   read(stored: unknown, reading: Reading): unknown;
 }
 
-/** The numbers that JSON has no place for. */
+/** The numbers that JSON can't store. */
 const NUMBERS = new Map([Number.NaN, Infinity, -Infinity].map((value) => [String(value), value])).set("-0", -0);
 
-/** A new type is a new row. */
+/** One row per type. */
 const ROWS: readonly TagRow[] = [
   // Primitives.
   row(
@@ -76,7 +76,7 @@ const ROWS: readonly TagRow[] = [
     () => undefined,
     (stored) => check(stored === undefined),
   ),
-  // A place of an array that holds nothing. The walk over an array puts it there; elsewhere there is no such thing.
+  // A hole of an array. Only the walk over an array makes this value.
   row(
     "hole",
     (value) => value === undefined,
@@ -130,7 +130,7 @@ const ROWS: readonly TagRow[] = [
     view(tag, type.BYTES_PER_ELEMENT, (buffer, offset, length) => new type(buffer, offset, length)),
   ),
 
-  // Objects that are stored as they are: one with a key $waymark of its own, and one without a prototype.
+  // Plain objects that need a tag: those with a key $waymark of their own, and those without a prototype.
   row("Object", isObject, (value, writing) => writing.plainObject(value), readMembers),
   row(
     "NullObject",
@@ -140,10 +140,12 @@ const ROWS: readonly TagRow[] = [
   ),
 ];
 
-/** Every type that needs a tag, under the tag. */
+/** The row of each type that needs a tag, by tag. */
 export const TAGS: ReadonlyMap<string, TagRow> = new Map(ROWS.map((each) => [each.tag, each]));
 
-/** @param ownKeys - The properties that the value may have of its own, if others would be lost. */
+/**
+ * @param ownKeys - The own properties that a value may have. Others would be lost, so they are refused. Default: any.
+ */
 function row<Value>(
   tag: string,
   test: (value: unknown) => value is Value,
@@ -160,7 +162,7 @@ function row<Value>(
   return { tag, write: writeChecked, read };
 }
 
-/** A row for a kind of view; each comes back with memory of its own, as long as the view. */
+/** A row for one kind of view. A decoded view has memory of its own, of exactly its size. */
 function view(
   tag: string,
   elementSize: number,
@@ -168,8 +170,8 @@ function view(
 ): TagRow {
   const write = (value: ArrayBufferView, writing: Writing) => {
     const { buffer, byteOffset, byteLength } = value;
-    // Listing a view's keys takes hundreds of times as long as saving it: its elements are among them. So it is compared
-    // with a view of the same memory that has no extra properties.
+    // A view's keys include its elements: listing them takes hundreds of times as long as saving the view. So it is
+    // compared with a view of the same memory that has no extra properties.
     const plain = make(buffer, byteOffset, byteLength / elementSize);
     if (prototypeOf(value) === prototypeOf(plain) && !isDeepStrictEqual(value, plain)) {
       const extra = Reflect.ownKeys(value).find((key) => Number.isNaN(Number(String(key))));
@@ -186,7 +188,7 @@ function view(
 
 function writeRegExp(expression: RegExp, writing: Writing): unknown {
   const { source, flags } = expression;
-  // Anything may have been assigned to lastIndex.
+  // A program may have assigned anything to lastIndex.
   const lastIndex: unknown = expression.lastIndex;
   return Object.is(lastIndex, 0)
     ? { source, flags }
@@ -200,7 +202,7 @@ function readRegExp(stored: unknown, reading: Reading): RegExp {
   try {
     expression = new RegExp(pattern, letters);
   } catch (cause) {
-    // The digest holds, so this text is what was saved: by a version of Node that knows more.
+    // The digest holds, so the text is intact: a newer version of Node saved it.
     return reading.unsupported("a regular expression that this version of Node can't compile", cause);
   }
   Reflect.set(expression, "lastIndex", reading.value(lastIndex));
@@ -237,7 +239,7 @@ function readSet(stored: unknown, reading: Reading): unknown {
   return set;
 }
 
-/** The properties of an error that engines define as not enumerable. Others that aren't enumerable are left out. */
+/** Properties of errors that are saved although they aren't enumerable. Others that aren't enumerable are left out. */
 const ERROR_PROPERTIES = ["name", "message", "stack", "cause", "errors"];
 
 /** `class` is the nearest built-in class; `props` are the enumerable properties. */
@@ -246,7 +248,8 @@ function writeError(error: object, writing: Writing): unknown {
   const enumerable = Object.keys(error);
   const symbol = Object.getOwnPropertySymbols(error).find((key) => isEnumerable(error, key));
   if (symbol !== undefined) writing.refuse("a property under a symbol", "Save it under a plain key.", symbol);
-  // A class of the caller's own may have its name on its prototype, which doesn't come back. A DOMException has both there.
+  // A caller's class may have its name on its prototype, which isn't restored. A DOMException has name and message
+  // there.
   const inherited: JsonRecord = kind === "DOMException" ? {} : { name: kind, message: "" };
   const props = writing.members(error, enumerable);
   const body: JsonRecord = { class: kind };
@@ -255,7 +258,7 @@ function writeError(error: object, writing: Writing): unknown {
     const value: unknown = Reflect.get(error, key);
     if (Object.hasOwn(error, key) || value !== inherited[key]) body[key] = writing.child(value, key);
   }
-  // A stack begins with the message. If that was redacted, it must not stand there.
+  // A stack begins with the message, which must not stay there if it was redacted.
   const [message, { stack }, written] = [Reflect.get(error, "message"), body, body["message"] ?? props["message"]];
   if (typeof stack === "string" && typeof message === "string" && typeof written === "string" && written !== message) {
     body["stack"] = withoutMessage(stack, message, written);
@@ -310,14 +313,14 @@ function isObject(value: unknown): value is object {
   return typeof value === "object" && value !== null;
 }
 
-/** Node 20 doesn't count a DOMException among the native errors. */
+/** In Node 20, a DOMException isn't a native error. */
 function isError(value: unknown): value is object {
   return types.isNativeError(value) || value instanceof DOMException;
 }
 
-// Checks of a tag's content. Each one throws if something else is stored.
+// Checks of a tag's content. Each throws if the content is malformed.
 
-/** @param keys - All that it may have. Default: any. */
+/** @param keys - The allowed keys. Default: any. */
 function record(stored: unknown, keys?: readonly string[]): JsonRecord {
   if (!isRecord(stored) || (keys && Object.keys(stored).some((key) => !keys.includes(key)))) return malformed();
   return stored;

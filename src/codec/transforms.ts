@@ -1,7 +1,7 @@
 import { titleOf } from "../contract/checkpoint.js";
 import { CheckpointCorruptError } from "../contract/errors.js";
 
-/** The checkpoint that a payload belongs to. */
+/** A payload's checkpoint. */
 export interface PayloadOwner {
   readonly taskId: string;
   /** The checkpoint's id. */
@@ -12,45 +12,48 @@ export interface PayloadOwner {
 }
 
 /**
- * Data that a transform may bind to the bytes (as an encryption's authenticated data), so that a body that is moved to
- * another checkpoint, or gets another encoding, doesn't open. It is the same for decoding as it was for encoding.
+ * Data that a transform may bind to the bytes, such as the authenticated data of an encryption. Then a body that was
+ * moved to another checkpoint, or got another encoding, can't be decoded. `decode` gets the same context as `encode`.
  */
 export interface TransformContext extends PayloadOwner {
-  /** The payload's whole encoding, in the order of its making: `json-tagged+gzip+encrypt`. */
+  /** The payload's whole encoding, in the order of application: `json-tagged+gzip+encrypt`. */
   readonly encoding: string;
 }
 
 /**
- * A step between the encoded state and the storage: compression, encryption. On save, transforms run in the order of the
- * manager's `transforms`; on load, those that the record names run in reverse. So records from before a change of
- * transforms stay readable as long as their transforms are still configured.
+ * A step between the encoded state and the storage: compression, encryption. On save, transforms run in the order of
+ * the manager's `transforms`. On load, the transforms that the record names run in reverse. So older records stay
+ * readable as long as their transforms are configured, in any order.
  */
 export interface Transform {
   /** Stored with every payload, so it must never change: a letter, then letters, digits, `-` or `_`. */
   readonly name: string;
-  /** Gives the bytes to store. MUST NOT change or keep `body`. */
+  /** Returns the bytes to store. MUST NOT change or keep `body`. */
   encode(body: Uint8Array, context: TransformContext): Uint8Array | Promise<Uint8Array>;
   /**
-   * Gives what `encode` was given. MUST NOT change or keep `body`, which may be the storage's own memory. The body is
-   * intact: its digest has been checked. MUST bound what it allocates.
+   * Returns the bytes that `encode` was given. MUST NOT change or keep `body`, which may be the storage's own memory.
+   * MUST limit its memory. The body is intact: its digest has been checked.
    */
   decode(body: Uint8Array, context: TransformContext): Uint8Array | Promise<Uint8Array>;
   /**
-   * True if neither `encode` nor `decode` uses the context, except in messages: then another checkpoint can have the same
-   * bytes, and `fork` and `rewind` take them as they are. Without it, they undo the transform and apply it again.
+   * True if `encode` and `decode` use the context in messages only. Then `fork` and `rewind` copy the bytes. Otherwise
+   * they undo the transform and apply it again for the new checkpoint.
    */
   readonly ignoresOwner?: boolean;
-  /** Whether `encode` would still make such a body, for example with the same key. For `rekey`; without it, always. */
+  /**
+   * Whether `encode` would make an equivalent body now, for example with the same key. For `rekey`. Default: always
+   * true.
+   */
   isCurrent?(body: Uint8Array): boolean;
   /**
-   * Called before an intact payload is loaded that doesn't name this transform. It may throw to refuse the payload.
-   * Without it, checkpoints are loaded that were saved before the transform was configured.
+   * Called before loading an intact payload that doesn't name this transform. It may throw to refuse the payload. By
+   * default, checkpoints saved before the transform was configured are loaded.
    */
   onAbsent?(context: TransformContext): void;
 }
 
 /**
- * Checks that every transform can be found again by its name.
+ * Checks the names of the transforms.
  *
  * @throws {TypeError} A name is malformed, taken by the codec itself, or used twice.
  */
@@ -71,16 +74,16 @@ export function checkTransforms(transforms: readonly Transform[]): void {
   }
 }
 
-/** @param reason - After "can't be loaded: ". */
+/** @param reason - The reason, put after "can't be loaded: ". */
 export function damagedPayload(owner: ValueOwner | undefined, reason: string, cause?: unknown): CheckpointCorruptError {
   const message = `${subjectOf(owner)} can't be loaded: ${reason}. It was left untouched.`;
   return new CheckpointCorruptError(message, { cause, reason });
 }
 
-/** For messages: the checkpoint that a value is of, or a subject in words. */
+/** For messages: a value's checkpoint, or a subject in words. */
 export type ValueOwner = PayloadOwner | string;
 
-/** The subject of a message about a value: its owner, or the state alone if that is unknown. */
+/** The subject of a message about a value: its owner, or "the state" if that is unknown. */
 export function subjectOf(owner: ValueOwner | undefined): string {
   if (typeof owner === "string") return owner;
   return owner === undefined ? "The state" : titleOf(owner);

@@ -5,21 +5,23 @@ export interface AdapterCallsOptions {
   /** The adapter's name in messages: `redis`. */
   readonly name: string;
   /**
-   * Whether the same call may succeed later, by an error of the backend. Errors with a code that Node gives to lost connections
-   * (`ECONNRESET`) needn't be told, also not as a cause.
+   * Whether the same call may succeed after this error of the backend. Node's codes of lost connections (`ECONNRESET`)
+   * are known already, also in an error's `cause`.
    */
   readonly isRetryable?: ((error: unknown) => boolean) | undefined;
 }
 
 /**
- * The calls of one adapter: their order, their end and their errors. For adapters.
+ * Orders the calls of one adapter, waits for them on close, and wraps their errors. For adapters.
  *
- * - Calls of one task in {@link inTurn} run one after another, in the order they were made, even if a later one would be
- *   ready first. Calls of different tasks run at the same time.
+ * - {@link inTurn} runs the calls of one task one after another, in call order. Calls of different tasks run at the
+ *   same time.
  * - {@link close} waits for the calls under way. Later calls reject with a ClosedError.
- * - An error of the backend becomes a StorageError with the backend's error as its cause. A CheckpointError stays as it is.
+ * - An error of the backend becomes a StorageError with the backend's error as its cause. A CheckpointError stays as it
+ *   is.
  *
- * A call must not wait for another call of its own instance: that one might wait for its turn, or be refused by `close`.
+ * A call must not wait for another call of the same instance: that one may be queued behind it, or refused after
+ * `close`.
  *
  * @example
  * ```ts
@@ -44,7 +46,7 @@ export interface AdapterCallsOptions {
 export class AdapterCalls {
   readonly #adapter: string;
   readonly #isRetryable: AdapterCallsOptions["isRetryable"];
-  /** The last call of each name that has one under way. */
+  /** Under each name with calls under way: the end of the last one. */
   readonly #last = new Map<string, Promise<void>>();
   readonly #underWay = new Set<Promise<void>>();
   #closing: Promise<void> | undefined;
@@ -55,8 +57,8 @@ export class AdapterCalls {
   }
 
   /**
-   * Runs `work` at once: for reads, and for writes that the backend puts in order. Track each step of an iteration by itself,
-   * so that `close` needn't wait for an iteration that its caller has abandoned.
+   * Runs `work` at once. Use it for reads, and for writes that the backend orders itself. In an iteration, wrap each
+   * step by itself: otherwise `close` would wait for an iteration that its caller abandoned.
    *
    * @throws {ClosedError} The adapter is closed.
    * @throws {StorageError} The backend failed.
@@ -66,9 +68,9 @@ export class AdapterCalls {
   }
 
   /**
-   * Runs `work` once the earlier calls of that name have ended, well or badly.
+   * Runs `work` once the earlier calls of that name have succeeded or failed.
    *
-   * @param name - The task's id, or another name for what takes one call at a time.
+   * @param name - The task's id, or another name whose calls must not overlap.
    * @throws {ClosedError} The adapter is closed.
    * @throws {StorageError} The backend failed.
    */
@@ -76,7 +78,7 @@ export class AdapterCalls {
     const before = this.#last.get(name) ?? Promise.resolve();
     const call = this.#begin(`${this.#adapter} failed at ${JSON.stringify(name)}`, () => before.then(work));
     const ended = call.then(ignore, ignore);
-    // A call that was refused as closed follows nobody, and nobody follows it.
+    // After `close`, the call is refused at once and takes no turn.
     if (this.#closing !== undefined) return call;
     this.#last.set(name, ended);
     void ended.then(() => {
@@ -86,8 +88,8 @@ export class AdapterCalls {
   }
 
   /**
-   * Waits for the calls under way, those that wait for their turn included, then calls `release`. Each later close gives the
-   * same promise.
+   * Waits for the calls under way, queued ones included, then calls `release`. Later calls of `close` return the same
+   * promise.
    *
    * @param release - Frees what the adapter holds: a connection, a timer.
    * @throws {StorageError} `release` failed.
@@ -101,7 +103,7 @@ export class AdapterCalls {
 
   async #begin<Result>(failed: string, work: () => Promise<Result>): Promise<Result> {
     if (this.#closing !== undefined) throw new ClosedError(this.#adapter);
-    // An async function, so that an error that `work` throws at once rejects too.
+    // Async, so that a synchronous throw of `work` becomes a rejection.
     const call = (async () => work())();
     const ended = call.then(ignore, ignore);
     this.#underWay.add(ended);

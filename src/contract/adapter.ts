@@ -15,22 +15,22 @@ import { CheckpointConflictError, StorageError } from "./errors.js";
 import type { StorageMaintenance } from "./findings.js";
 import type { LeaseStore } from "./leases.js";
 
-/** Promises of an adapter beyond the core of the contract. The suite tests those that it declares. */
+/** An adapter's promises beyond the core of the contract. The suite tests the declared ones. */
 export interface AdapterCapabilities {
   /**
-   * An acknowledged checkpoint survives a killed process. For a storage on a server it says that the server has committed it: it
-   * survives the server's own end as far as the server is set to (`synchronous_commit` of PostgreSQL).
+   * An acknowledged checkpoint survives a killed process. On a database server it is committed: whether it survives a
+   * crash of the server depends on the server's settings (PostgreSQL's `synchronous_commit`).
    */
   readonly durable: boolean;
   /** Several processes may use one store at once. */
   readonly multiProcess: boolean;
 }
 
-/** The condition of a write. It is checked in the same atomic step as the write; if it fails, nothing is stored. */
+/** A write's condition, checked in the same atomic step as the write. If it doesn't hold, nothing is stored. */
 export interface AppendCondition {
-  /** The sequence of the task's newest checkpoint now; 0 for none. */
+  /** The task's newest checkpoint must have this sequence; 0: the task must have no checkpoint. */
   readonly expectedSequence?: number | undefined;
-  /** The token of the task's lease, which the writer must hold now. Only for adapters with `leases`. */
+  /** The writer must hold the task's lease with this token. Only for adapters with `leases`. */
   readonly fencingToken?: number | undefined;
 }
 
@@ -41,30 +41,32 @@ export interface ExpectedTask {
   readonly newestSequence: number;
 }
 
-/** How an append is made. */
 export interface AppendOptions {
-  /** The exact sequence to take, above the last one given: for copy, import and repair. (case: append.exact-sequence) */
+  /**
+   * The exact sequence to take. It must be higher than the last one given. For copy, import and repair.
+   * (case: append.exact-sequence)
+   */
   readonly sequence?: number | undefined;
   /**
-   * The id of a passing checkpoint of the task (see {@link isPassing}) that goes with this append. If there is no such
-   * checkpoint, or it is no passing one, or it can't be read, nothing is removed, and the append succeeds all the same.
+   * The id of a passing checkpoint of the task (see {@link isPassing}), which this append removes. If that checkpoint
+   * is missing, isn't passing or can't be read, nothing is removed, and the append succeeds all the same.
    * (case: append.replaces-nothing)
    *
-   * - Where the storage has transactions, both MUST happen in one. Elsewhere the removal follows the append, and a kill may
-   *   leave both. Then the next append that replaces the newer one MUST remove both: the newer one says in its metadata which
-   *   one it took the place of (see {@link replacedBy}). (cases: append.replaces, append.replaces-killed,
-   *   append.replaces-at-once)
+   * - If the storage has transactions, append and removal MUST happen in one. Otherwise the removal follows the append,
+   *   and a kill may leave both checkpoints. Then the next append that replaces the newer one MUST remove both: the
+   *   metadata of the newer one names the older one (see {@link replacedBy}). (cases: append.replaces,
+   *   append.replaces-killed, append.replaces-at-once)
    */
   readonly replaces?: string | undefined;
   /**
-   * A hint: a checkpoint, perhaps of another task, whose payload the draft's may share or resemble. An adapter may ignore
-   * it, and MUST ignore it where that checkpoint is gone or damaged. A checkpoint reads the same with and without the hint,
-   * also after the other one was removed. (cases: append.shares-with, corrupt.shares-with)
+   * A hint: a checkpoint, perhaps of another task, whose payload equals or resembles the draft's. An adapter may ignore
+   * the hint, and MUST ignore it if that checkpoint is gone or damaged. A checkpoint MUST read the same with and
+   * without the hint, also after the other one was removed. (cases: append.shares-with, corrupt.shares-with)
    */
   readonly sharesWith?: { readonly taskId: string; readonly id: string } | undefined;
 }
 
-/** Which checkpoints of one task. The manager has validated it; every part that is present must hold. */
+/** Selects checkpoints of one task: those for which every given part holds. The manager has validated it. */
 export interface CheckpointQuery {
   readonly taskId: string;
   /** By sequence. */
@@ -76,16 +78,18 @@ export interface CheckpointQuery {
   readonly stage?: string | undefined;
   /** Only checkpoints with one of these statuses. */
   readonly status?: readonly CheckpointStatus[] | undefined;
-  /** Skips the first `skip` records in range without reading them. Default 0. Never given together with `stage` or `status`. */
+  /**
+   * Skips the first `skip` records in range without reading them. Default 0. Never given together with `stage` or
+   * `status`.
+   */
   readonly skip?: number | undefined;
   /**
-   * At most this many checkpoints; corrupt records don't count. Default: all. A store in which two have one sequence (files,
-   * after a merge of two branches) gives both or none, since the next page begins behind both.
+   * At most this many checkpoints; corrupt records don't count. Default: all. If two checkpoints have the same sequence
+   * (files after a merge of two branches), give both or neither: the next page begins after that sequence.
    */
   readonly limit?: number | undefined;
 }
 
-/** Which tasks. */
 export interface TaskQuery {
   /** Only ids that begin with this. */
   readonly prefix?: string | undefined;
@@ -98,10 +102,10 @@ export interface TaskQuery {
   readonly limit?: number | undefined;
 }
 
-/** Stands in for a stored record that can't be read. The record itself is left untouched. */
+/** Stands for a stored record that can't be read. The record itself is left untouched. */
 export interface CorruptRecord {
   readonly corrupt: true;
-  /** Where it is: a path, or a table and row. */
+  /** The record's place: a path, or a table and row. */
   readonly location: string;
   /** The damage, in words. */
   readonly reason: string;
@@ -112,11 +116,11 @@ export interface CorruptRecord {
 }
 
 /**
- * Where checkpoints are kept: the contract of every storage. The suite in `waymark/conformance` tests each obligation;
- * the cases in parentheses name its tests.
+ * Stores checkpoints: the contract of every storage. The suite in `waymark/conformance` tests each obligation; the
+ * cases in parentheses name the tests.
  *
- * The manager has validated all arguments. An adapter MUST copy what it is given and what it returns: changing either
- * later changes nothing in the store (cases: values.independent, values.frozen-draft). Opening is lazy and happens once;
+ * The manager has validated all arguments. An adapter MUST copy its arguments and its results, so that later changes to
+ * them don't reach the store (cases: values.independent, values.frozen-draft). Opening is lazy and happens once;
  * nothing is created before the first write (case: lifecycle.lazy).
  */
 export interface StorageAdapter {
@@ -127,42 +131,42 @@ export interface StorageAdapter {
   /**
    * Stores the draft as the task's newest checkpoint and returns its sequence.
    *
-   * - MUST resolve only when the record is as durable as the adapter declares, and MUST be all or nothing.
+   * - MUST resolve only once the record is as durable as the adapter declares, and MUST be all or nothing.
    *   (cases: append.survives-kill, append.atomic)
-   * - MUST give ascending sequences, from 1, that are never given twice while the task exists, even after its newest
-   *   checkpoint was removed; gaps are allowed. (cases: append.sequence, append.never-reuses)
-   * - MUST be safe to call concurrently; appends of one task through one instance take sequences in call order.
+   * - MUST give ascending sequences from 1. While the task exists, no sequence is given twice, even after the newest
+   *   checkpoint was removed. Gaps are allowed. (cases: append.sequence, append.never-reuses)
+   * - MUST be safe to call concurrently; appends to one task through one instance take sequences in call order.
    *   (cases: append.call-order, append.concurrent, append.many-processes)
-   * - Ids are unique within a task. Appending the same draft again MUST return the sequence it has, before the condition
-   *   is checked (a lost lease neither), so that a caller who lost the answer can retry. Another draft under that id MUST
-   *   be refused: `matchRetry` compares the two. (cases: append.idempotent, append.id-taken, leases.repeats)
-   * - An id whose checkpoint is damaged MUST be refused as corrupt, whichever draft it is: nobody knows whether it is the
-   *   same. `findDamage` tells. (case: corrupt.id-taken)
+   * - Ids are unique within a task. Appending the same draft again MUST return its sequence without checking the
+   *   condition or the lease, so that a caller who lost the answer can retry. Another draft under that id MUST be
+   *   refused: `matchRetry` compares the two. (cases: append.idempotent, append.id-taken, leases.repeats)
+   * - If the checkpoint of that id is damaged, every draft MUST be refused as corrupt, because it can't be compared.
+   *   `findDamage` finds the damage. (case: corrupt.id-taken)
    *
    * @throws {CheckpointCorruptError} The id belongs to a checkpoint that can't be read; it was left untouched.
    * @throws {LeaseLostError} The condition's lease is lost; nothing was stored.
-   * @throws {CheckpointConflictError} The rest of the condition doesn't hold, or the id or the exact
-   *   sequence is taken; nothing was stored.
+   * @throws {CheckpointConflictError} The rest of the condition doesn't hold, or the id or the exact sequence is taken;
+   *   nothing was stored.
    * @throws {StorageError} The backend failed; checkpoints that were acknowledged before are intact.
    */
   append(draft: CheckpointDraft, condition?: AppendCondition, options?: AppendOptions): Promise<number>;
 
   /**
-   * The checkpoint of that id, a CorruptRecord if it can't be read, `undefined` if there is none. The adapter doesn't
-   * verify it: the manager checks seal and digest, and other callers check them with `findDamage`.
+   * The checkpoint of that id; a CorruptRecord if it can't be read; `undefined` if there is none. The adapter needn't
+   * verify it: the manager checks seal and digest, other callers use `findDamage`.
    *
-   * - Header and payload MUST be of one moment, in every read. An adapter that reads them in two steps checks that they
-   *   belong together, and reads again: otherwise the manager takes a write that came between them for damage, and gives
-   *   an older checkpoint. (cases: read.one-moment, replace.one-moment)
-   * - A payload that is missing is damage, not absence: `undefined` only where the checkpoint isn't there, or no longer.
+   * - Every read MUST return header and payload of the same moment. An adapter that reads them in two steps checks that
+   *   they belong together, and reads again if not. Otherwise the manager would mistake a write in between for damage,
+   *   and return an older checkpoint. (cases: read.one-moment, replace.one-moment)
+   * - A missing payload is damage: return `undefined` only if the checkpoint doesn't exist or was removed.
    *   (case: corrupt.reported)
    */
   get(taskId: string, id: string): Promise<StoredCheckpoint | CorruptRecord | undefined>;
 
   /**
-   * Whole checkpoints, in constant memory: an adapter may read ahead within a budget of bytes. A CorruptRecord stands in
-   * for each one that can't be read, whatever the filters say, and reading goes on. Records are not verified: see `get`.
-   * (cases: read.filters, corrupt.reported)
+   * Whole checkpoints, in constant memory; an adapter may read ahead up to a fixed number of bytes. MUST yield a
+   * CorruptRecord for each record that can't be read, whatever the filters say, and go on. Records needn't be verified:
+   * see `get`. (cases: read.filters, corrupt.reported)
    */
   read(query: CheckpointQuery): AsyncIterable<StoredCheckpoint | CorruptRecord>;
 
@@ -170,16 +174,16 @@ export interface StorageAdapter {
   list(query: CheckpointQuery): AsyncIterable<CheckpointSummary | CorruptRecord>;
 
   /**
-   * Tasks that have a checkpoint. MUST NOT read payloads. If a task's newest checkpoint can't be read, its CorruptRecord
-   * comes first, then the task with its newest readable one. (cases: tasks.order, tasks.filters)
+   * Tasks that have a checkpoint. MUST NOT read payloads. If a task's newest checkpoint can't be read, its
+   * CorruptRecord comes first, then the task with its newest readable one. (cases: tasks.order, tasks.filters)
    */
   tasks(query: TaskQuery): AsyncIterable<TaskSummary | CorruptRecord>;
 
   /**
-   * Changes status and error in one atomic step, and seals the record anew (see `withStatus`).
+   * Changes status and error and renews the seal (see `withStatus`), in one atomic step.
    *
-   * A lost lease is the first answer, then that there is no such checkpoint, then the rest of the condition.
-   * (cases: leases.fencing, status.nothing)
+   * Checks in this order: the lease, whether the checkpoint exists, the rest of the condition. (cases: leases.fencing,
+   * status.nothing)
    *
    * @returns False if there is no such checkpoint.
    * @throws {LeaseLostError} The condition's lease is lost.
@@ -189,37 +193,38 @@ export interface StorageAdapter {
   setStatus(taskId: string, id: string, change: StatusChange, condition?: AppendCondition): Promise<boolean>;
 
   /**
-   * Removes checkpoints and never harms another one. Ids that don't exist are ignored. `"all"` removes the whole task,
-   * its unreadable records included, and ends its numbering. (cases: remove.independent, remove.all)
+   * Removes checkpoints and MUST NOT harm others. Unknown ids are ignored. `"all"` removes the whole task with its
+   * unreadable records, and ends its numbering. (cases: remove.independent, remove.all)
    *
-   * @returns How many checkpoints it removed.
+   * @returns The number of removed checkpoints.
    */
   remove(taskId: string, ids: readonly string[] | "all", condition?: AppendCondition): Promise<number>;
 
   /**
-   * Optional: removes every task whose id begins with `prefix`, all or nothing, as `remove(taskId, "all")` does for one.
-   * Without it the manager removes them one by one. (case: remove.prefix)
+   * Optional: removes every task whose id begins with `prefix`, all or nothing, as `remove(taskId, "all")` does for
+   * one. Without it the manager removes them one by one. (case: remove.prefix)
    *
-   * @param expected - All tasks with that prefix which have a checkpoint, as the caller saw them. MUST be compared in the same
-   *   atomic step (see {@link requireUnchangedTasks}). (case: remove.prefix-expected)
-   * @returns How many checkpoints it removed.
-   * @throws {CheckpointConflictError} Other tasks are there, or one has another newest checkpoint; nothing was removed.
+   * @param expected - All tasks with that prefix which have a checkpoint, as the caller saw them. MUST be compared in
+   *   the same atomic step (see {@link requireUnchangedTasks}). (case: remove.prefix-expected)
+   * @returns The number of removed checkpoints.
+   * @throws {CheckpointConflictError} The tasks or their newest checkpoints differ from `expected`; nothing was
+   *   removed.
    */
   removePrefix?(prefix: string, expected?: readonly ExpectedTask[]): Promise<number>;
 
   /**
-   * Optional; without it the manager refuses `rekey`. Replaces a checkpoint's payload and seals the record anew (see
+   * Optional; without it the manager refuses `rekey`. Replaces a checkpoint's payload and renews the seal (see
    * `withPayload`).
    *
-   * - MUST be all or nothing, and as durable as `append` once it has resolved: a kill leaves the old payload or the new
-   *   one, whole. (case: replace.survives-kill)
-   * - MUST keep everything but payload, size and seal, also of a `completed` checkpoint, and harm no other one.
+   * - MUST be all or nothing, and once resolved as durable as `append`: a kill leaves the old payload or the new one,
+   *   whole. (case: replace.survives-kill)
+   * - MUST change payload, size and seal only, and no other checkpoint. `completed` checkpoints are replaced too.
    *   (cases: replace.changes, replace.keeps-the-rest)
    * - MUST compare the digest in the same atomic step: of two calls that expect the same digest, one wins.
    *   (cases: replace.nothing, replace.concurrent, replace.many-processes)
    *
    * @param expectedSha256 - The digest of the payload to replace.
-   * @returns False if there is no such checkpoint, or it has another payload now; nothing was changed.
+   * @returns False if there is no such checkpoint or its payload has another digest; nothing was changed.
    * @throws {CheckpointCorruptError} It can't be read; it was left untouched. (case: replace.not-laundered)
    */
   replacePayload?(taskId: string, id: string, payload: Payload, expectedSha256: string): Promise<boolean>;
@@ -227,19 +232,19 @@ export interface StorageAdapter {
   /** Waits for the calls in progress, then releases everything. Idempotent; later calls throw a ClosedError. */
   close(): Promise<void>;
 
-  /** Optional: finds damage and leftovers, and moves them away. Without it the manager's `verify` reads every record. */
+  /** Optional: finds damage and leftovers, and repairs them. Without it the manager's `verify` reads every record. */
   readonly maintenance?: StorageMaintenance;
 
-  /** Optional: gives the right to run a task to one holder at a time. Without it the manager refuses `lease`. */
+  /** Optional: lets one holder at a time run a task. Without it the manager refuses `lease`. */
   readonly leases?: LeaseStore;
 }
 
-/** Whether an adapter returned a CorruptRecord instead of what was asked for. */
+/** Whether an adapter returned a CorruptRecord instead of a record. */
 export function isCorrupt(record: object): record is CorruptRecord {
   return "corrupt" in record && record.corrupt === true;
 }
 
-/** Where a task's numbering stands. */
+/** The state of a task's numbering. */
 export interface TaskPosition {
   /** The sequence of its newest checkpoint; 0 for none. */
   readonly newestSequence: number;
@@ -248,7 +253,7 @@ export interface TaskPosition {
 }
 
 /**
- * The sequence that an append takes. For adapters; call it in the same atomic step as the write.
+ * Returns the sequence for an append. For adapters; call it in the same atomic step as the write.
  *
  * @throws {CheckpointConflictError} The condition doesn't hold, or the exact sequence isn't free.
  * @throws {StorageError} The last sequence is the highest safe integer, so there is no next one.
@@ -275,7 +280,7 @@ export function nextSequence(
 }
 
 /**
- * Refuses a write whose caller expected another newest checkpoint. For adapters; call it in the same atomic step.
+ * Refuses a write if the newest checkpoint isn't the expected one. For adapters; call it in the same atomic step.
  *
  * @throws {CheckpointConflictError} The condition doesn't hold.
  */
@@ -289,7 +294,7 @@ export function requireNewest(taskId: string, newestSequence: number, condition:
 }
 
 /**
- * Refuses a removal of tasks that have changed since its caller saw them. For adapters; call it in the same atomic step.
+ * Refuses a removal if its tasks have changed since the caller saw them. For adapters; call it in the same atomic step.
  *
  * @param found - The tasks with that prefix which have a checkpoint now.
  * @throws {CheckpointConflictError} They aren't the expected ones.
@@ -318,10 +323,9 @@ export function requireUnchangedTasks(
 /**
  * Answers an append whose id exists. For adapters.
  *
- * A retry has the same payload, stage, label, parent, metadata and state version. Its time may differ, and the stored
- * status may have changed since.
+ * A retry has the same payload, stage, label, parent, metadata and state version. Time and status may differ.
  *
- * @returns The sequence it has, if the draft is a retry.
+ * @returns If the draft is a retry, the sequence of the stored checkpoint.
  * @throws {CheckpointConflictError} The id belongs to another checkpoint.
  */
 export function matchRetry(existing: Omit<SealedSummary, "seal">, draft: CheckpointDraft): number {
@@ -336,7 +340,7 @@ export function matchRetry(existing: Omit<SealedSummary, "seal">, draft: Checkpo
 
 const SAME_FIELDS = ["stage", "label", "parentId", "metadata", "stateVersion"] as const;
 
-/** Whether the query asks for this checkpoint. The caller applies `skip` and `limit`. */
+/** Whether the checkpoint matches the query. The caller applies `skip` and `limit`. */
 export function matchesQuery(summary: CheckpointSummary, query: CheckpointQuery): boolean {
   return (
     isInRange(summary.sequence, query) &&
@@ -345,7 +349,7 @@ export function matchesQuery(summary: CheckpointSummary, query: CheckpointQuery)
   );
 }
 
-/** Whether a sequence is in the query's range. It needs no record, so adapters can skip records unread. */
+/** Whether a sequence is in the query's range. Adapters use it to skip records without reading them. */
 export function isInRange(sequence: number, query: CheckpointQuery): boolean {
   return (
     (query.beforeSequence === undefined || sequence < query.beforeSequence) &&
@@ -353,18 +357,21 @@ export function isInRange(sequence: number, query: CheckpointQuery): boolean {
   );
 }
 
-/** Whether the query asks for a task of that id. Whether it asks for its status is the caller's to check. */
+/** Whether the id matches the query. The caller checks the status. */
 export function matchesTaskId(taskId: string, { prefix = "", after }: TaskQuery): boolean {
   return taskId.startsWith(prefix) && (after === undefined || compareTaskIds(taskId, after) > 0);
 }
 
-/** A task as a query orders it. Where none of its checkpoints can be read, it has no `newest`. */
+/** The part of a task that its order depends on. `newest` is missing if no checkpoint can be read. */
 export interface OrderedTask {
   readonly taskId?: string | undefined;
   readonly newest?: Pick<CheckpointSummary, "createdAt"> | undefined;
 }
 
-/** The order that a query asks for. By `recent`, a task without `newest` comes first: a limit must not hide damage. */
+/**
+ * Compares tasks in the query's order. In `recent`, a task without `newest` comes first, so that a limit can't hide
+ * damage.
+ */
 export function compareTasks(order: TaskQuery["order"]): (a: OrderedTask, b: OrderedTask) => number {
   const byTaskId = (a: OrderedTask, b: OrderedTask): number => compareTaskIds(a.taskId ?? "", b.taskId ?? "");
   if (order === "taskId") return byTaskId;
@@ -372,7 +379,7 @@ export function compareTasks(order: TaskQuery["order"]): (a: OrderedTask, b: Ord
     const [left, right] = [a.newest?.createdAt, b.newest?.createdAt];
     if (left === right) return byTaskId(a, b);
     if (left === undefined || right === undefined) return left === undefined ? -1 : 1;
-    // ISO 8601 texts of one form and one zone are in the order of their times.
+    // ISO 8601 texts of the same form and zone sort by time.
     return left > right ? -1 : 1;
   };
 }

@@ -3,13 +3,13 @@ import { CheckpointConflictError, CheckpointCorruptError, isError, isStackOverfl
 import { keysOf } from "./keys.js";
 import type { RunRecord } from "./run-record.js";
 
-/** Anything that JSON carries as it is. */
+/** A value that JSON stores unchanged. */
 export type JsonValue = null | boolean | number | string | readonly JsonValue[] | { readonly [key: string]: JsonValue };
 
-/** A plain JSON object: what `metadata` may be. */
+/** A plain JSON object, such as `metadata`. */
 export type JsonObject = { readonly [key: string]: JsonValue };
 
-/** The fields of `T`, if JSON carries them: a text or an optional field is allowed, a `Date` or a function isn't. */
+/** `T`, if JSON can store its fields: texts and optional fields fit this type, a `Date` or a function doesn't. */
 export type PlainFields<T> = {
   [Key in keyof T]: T[Key] extends JsonValue | undefined
     ? T[Key]
@@ -18,13 +18,13 @@ export type PlainFields<T> = {
       : never;
 };
 
-/** Where a task stood at a checkpoint. A completed checkpoint stays completed; a new save reopens the task. */
+/** The task's status at a checkpoint. A completed checkpoint stays completed; a new save reopens the task. */
 export type CheckpointStatus = "running" | "paused" | "completed" | "failed";
 
 /** Every status, in the order of a task's life. */
 export const CHECKPOINT_STATUSES: readonly CheckpointStatus[] = ["running", "paused", "completed", "failed"];
 
-/** Why a checkpoint's status is what it is: an error as plain data. */
+/** The reason for a checkpoint's status: an error as plain data. */
 export interface CheckpointFailure {
   readonly message: string;
   /** The error's class name. */
@@ -34,12 +34,15 @@ export interface CheckpointFailure {
   readonly stack?: string;
 }
 
-/** A checkpoint without its state: what lists, plans and pages show. */
+/** A checkpoint without its state, as lists, plans and pages show it. */
 export interface CheckpointSummary {
   readonly taskId: string;
   /** Unique within its task. */
   readonly id: string;
-  /** 1, 2, 3 … per task, given by the storage; gaps are allowed. Sequences order a task's checkpoints; clocks don't. */
+  /**
+   * 1, 2, 3 … per task, given by the storage; gaps are allowed. A task's checkpoints are ordered by sequence, not by
+   * time.
+   */
   readonly sequence: number;
   /** ISO 8601 in UTC with milliseconds, by the manager's clock. */
   readonly createdAt: string;
@@ -48,15 +51,15 @@ export interface CheckpointSummary {
   /** The stage for people: `After validation gate 2`. */
   readonly label?: string;
   /**
-   * The id of the checkpoint of its task that this one continues, as its caller said. That one may have been removed since.
-   * Without it, it continues the one before it.
+   * The id of the checkpoint of this task that this one continues, as the caller gave it. That checkpoint may have been
+   * removed since. Default: the previous checkpoint.
    */
   readonly parentId?: string;
   readonly metadata?: JsonObject;
   readonly status: CheckpointStatus;
-  /** Why the status is what it is; usually only set for `failed`. */
+  /** The reason for the status; usually only set for `failed`. */
   readonly error?: CheckpointFailure;
-  /** The version of the state's own shape, from 1; see `migrations`. */
+  /** The version of the state's shape, from 1; see `migrations`. */
   readonly stateVersion: number;
   /** The payload's size as stored, in bytes. */
   readonly sizeBytes: number;
@@ -67,7 +70,7 @@ export function titleOf({ id, taskId }: Pick<CheckpointSummary, "id" | "taskId">
   return `Checkpoint ${id} of task ${JSON.stringify(taskId)}`;
 }
 
-/** Every field of a summary, in the order in which files and seals have them: each form of a record is made of this list. */
+/** Every field of a summary, in the order of files and seals. All forms of a record are built from this list. */
 export const SUMMARY_FIELDS = keysOf<CheckpointSummary>({
   taskId: true,
   id: true,
@@ -83,27 +86,30 @@ export const SUMMARY_FIELDS = keysOf<CheckpointSummary>({
   sizeBytes: true,
 });
 
-/** The same of its error. */
+/** Every field of a checkpoint's error, in that order. */
 export const FAILURE_FIELDS = keysOf<CheckpointFailure>({ message: true, name: true, code: true, stack: true });
 
 /** A checkpoint with its state, as the manager returns it. */
 export interface Checkpoint<State = unknown> extends CheckpointSummary {
-  /** Until a run has saved a state, it is `undefined`, whatever the schema says. */
+  /** `undefined` until a run has saved a state, whatever the schema says. */
   readonly state: State;
-  /** If a run has saved it: its steps, and where it stands. */
+  /** The run's steps and progress, if a run saved this checkpoint. */
   readonly run?: RunRecord;
 }
 
-/** A state in the form that is stored. The manager makes it once. */
+/** A state in its stored form. The manager encodes it once. */
 export interface Payload {
-  /** How the body was made: `json`, `json-tagged`, `json-run`, or with transforms `json+gzip` and so on. Opaque to adapters. */
+  /**
+   * The body's encoding: `json`, `json-tagged` or `json-run`, then the names of its transforms: `json+gzip`. Opaque to
+   * adapters.
+   */
   readonly encoding: string;
   /**
-   * Text is JSON exactly as `JSON.stringify` writes it, so an adapter may embed it as JSON that a person reads with
-   * `jq`: `JSON.stringify(JSON.parse(body)) === body`. Bytes are opaque.
+   * A text is JSON exactly as `JSON.stringify` writes it: `JSON.stringify(JSON.parse(body)) === body`. So an adapter
+   * may embed it as JSON, readable with `jq`. Bytes are opaque.
    */
   readonly body: string | Uint8Array;
-  /** Lower-case hexadecimal SHA-256 of the body; of its UTF-8 bytes if it is text. */
+  /** The SHA-256 of the body (of a text: of its UTF-8 bytes), in lower-case hexadecimal. */
   readonly sha256: string;
 }
 
@@ -119,34 +125,34 @@ export interface StoredCheckpoint extends CheckpointSummary {
   readonly seal: string;
 }
 
-/** One task: how many checkpoints it has, and the newest intact one. */
+/** A task's number of checkpoints, and its newest intact one. */
 export interface TaskSummary {
   readonly taskId: string;
   readonly count: number;
   readonly newest: CheckpointSummary;
 }
 
-/** A new status and its error. The old error is dropped. */
+/** A new status and error. Without `error`, the old error is dropped. */
 export interface StatusChange {
   readonly status: CheckpointStatus;
   readonly error?: CheckpointFailure;
 }
 
-/** A summary with everything its seal covers. It needs no payload body. */
+/** A summary with its seal and everything that the seal covers: all of a record but the payload's body. */
 export interface SealedSummary extends CheckpointSummary {
   readonly payload: Pick<Payload, "encoding" | "sha256">;
   readonly seal: string;
 }
 
 /**
- * The SHA-256 over all of a checkpoint: its identity, sequence, status, error, descriptive fields, and the payload's
- * digest. Adapters compute it on append and on setStatus; the manager checks it on each read. The order of metadata's
- * keys doesn't matter, so a store that sorts them (PostgreSQL's jsonb) keeps the seal valid.
+ * The SHA-256 over a whole checkpoint: ids, sequence, status, error, descriptive fields, and the payload's digest.
+ * Adapters compute it on append and on setStatus; the manager checks it on each read. The order of metadata's keys
+ * doesn't matter: the seal stays valid in a store that sorts them (PostgreSQL's jsonb).
  *
- * It is a checksum, not a signature: anybody who can write to the store can compute one.
+ * The seal is a checksum, not a signature: anybody who can write to the store can compute it.
  *
  * @returns Lower-case hexadecimal.
- * @throws {CheckpointCorruptError} Its metadata nests so deep that the stack ends.
+ * @throws {CheckpointCorruptError} The metadata nests so deep that the stack overflows.
  */
 export function seal(record: Omit<SealedSummary, "seal">): string {
   try {
@@ -175,24 +181,24 @@ function sealedField(record: CheckpointSummary, field: keyof CheckpointSummary):
 }
 
 /**
- * The text whose SHA-256 is the seal, before and after the sequence: for a store that gives the sequence and computes the
- * seal in one step.
+ * The sealed text before and after the sequence. Its SHA-256 is the seal. For a store that gives the sequence and
+ * computes the seal in one step.
  */
 export function sealedParts(draft: CheckpointDraft): readonly [before: string, after: string] {
   const text = sealedText({ ...draft, sequence: 0 });
-  // Up to the comma after the id.
+  // Up to and including the comma after the id.
   const at = JSON.stringify([SEAL_FORM, draft.taskId, draft.id]).length;
   return [text.slice(0, at), text.slice(at + "0".length)];
 }
 
-/** The record to store: the draft under its sequence, sealed. */
+/** The record to store: the draft with its sequence and seal. */
 export function sealDraft(draft: CheckpointDraft, sequence: number): StoredCheckpoint {
   const record = { ...draft, sequence };
   return { ...record, seal: seal(record) };
 }
 
 /**
- * Checks a record's seal and its payload's digest. It needs neither a key nor a schema.
+ * Checks a record's seal and its payload's digest, without a key or a schema.
  *
  * @returns The damage, as the end of a sentence; `undefined` if the record is intact.
  */
@@ -219,11 +225,10 @@ function requireSeal(record: SealedSummary, unchanged: string): void {
 }
 
 /**
- * The record under its new status, sealed anew. It needs no payload body, so a store can change a status without reading
- * one.
+ * The record with its new status and a new seal. A store can call it without reading the payload's body.
  *
- * @throws {CheckpointCorruptError} The old seal doesn't hold: sealing it anew would make damage look whole.
- * @throws {CheckpointConflictError} The checkpoint is `completed`, which it never leaves.
+ * @throws {CheckpointCorruptError} The old seal doesn't hold. A new seal would hide the damage.
+ * @throws {CheckpointConflictError} The checkpoint is `completed`, which is final.
  */
 export function withStatus<Record extends SealedSummary>(record: Record, change: StatusChange): Record {
   requireSeal(record, "Its status was not changed");
@@ -238,9 +243,9 @@ export function withStatus<Record extends SealedSummary>(record: Record, change:
 }
 
 /**
- * The record with another payload, sealed anew. It doesn't need the old body.
+ * The record with another payload and a new seal. The old body isn't needed.
  *
- * @throws {CheckpointCorruptError} The old seal doesn't hold: sealing it anew would make damage look whole.
+ * @throws {CheckpointCorruptError} The old seal doesn't hold. A new seal would hide the damage.
  */
 export function withPayload<Record extends SealedSummary>(record: Record, payload: Payload): Record {
   requireSeal(record, "Its payload was not replaced");
@@ -250,15 +255,15 @@ export function withPayload<Record extends SealedSummary>(record: Record, payloa
   return { ...changed, seal: seal(changed) };
 }
 
-/** The summary alone: without payload and seal, and without keys that are `undefined`. */
+/** The summary alone: no payload, no seal, no keys that are `undefined`. */
 export function summaryOf(record: CheckpointSummary): CheckpointSummary {
   const summary: Partial<Changing<CheckpointSummary>> = {};
   for (const field of SUMMARY_FIELDS) copyField(summary, record, field);
-  // TypeScript doesn't see that a loop over all fields copies each one.
+  // The loop copies all fields, which TypeScript can't see.
   return summary as CheckpointSummary;
 }
 
-/** A record while it is made. */
+/** A record whose fields can be assigned. */
 export type Changing<Record> = { -readonly [Field in keyof Record]: Record[Field] };
 
 function copyField<Field extends keyof CheckpointSummary>(
@@ -271,8 +276,8 @@ function copyField<Field extends keyof CheckpointSummary>(
 }
 
 /**
- * A copy that shares nothing that can change with the original: a caller may change what it has given as soon as it has
- * its promise. For adapters. (structuredClone would copy the payload's text too, which can't change.)
+ * A copy that shares nothing mutable with the original: a caller may change its draft as soon as it has the promise.
+ * For adapters. (`structuredClone` would needlessly copy the payload's text.)
  */
 export function copyRecord<Record extends Pick<CheckpointDraft, "metadata" | "error" | "payload">>(
   record: Record,
@@ -286,7 +291,7 @@ export function copyRecord<Record extends Pick<CheckpointDraft, "metadata" | "er
   };
 }
 
-/** The same of a payload alone. */
+/** A copy of a payload that shares nothing mutable with the original. */
 export function copyPayload({ encoding, body, sha256 }: Payload): Payload {
   return { encoding, sha256, body: typeof body === "string" ? body : Uint8Array.from(body) };
 }
@@ -299,8 +304,8 @@ export function failureOf(error: unknown): CheckpointFailure {
 }
 
 /**
- * The order of task ids in every adapter: by code point, which is the order of their UTF-8 bytes. JavaScript's own
- * comparison goes by UTF-16 units and puts U+FF5E after U+1F600; databases don't.
+ * Compares task ids by code point, as every adapter orders them and as databases order UTF-8 bytes. JavaScript compares
+ * UTF-16 units, which puts U+FF5E after U+1F600.
  */
 export function compareTaskIds(a: string, b: string): number {
   if (a === b) return 0;
@@ -340,7 +345,7 @@ function describe(thrown: unknown): string {
   try {
     return (JSON.stringify(thrown) ?? String(thrown)).toWellFormed();
   } catch {
-    // A cycle, a BigInt or a getter that throws: only the type can be named.
+    // JSON.stringify failed (a cycle, a BigInt, a getter that throws): name the type only.
     return `something of type ${typeof thrown} was thrown`;
   }
 }

@@ -1,5 +1,5 @@
 import { types } from "node:util";
-/** The stable codes of every {@link CheckpointError}. Messages may change; codes do not. */
+/** The stable codes of every {@link CheckpointError}. Messages may change, codes don't. */
 export type CheckpointErrorCode =
   | "CHECKPOINT_NOT_FOUND"
   | "CHECKPOINT_CORRUPT"
@@ -25,22 +25,22 @@ export type CheckpointErrorCode =
 export interface CheckpointErrorOptions {
   /** The error underneath. */
   readonly cause?: unknown;
-  /** True if the same call may succeed later without any change by the caller. Default false. */
+  /** True if repeating the same call later may succeed. Default false. */
   readonly retryable?: boolean | undefined;
 }
 
-/** On every error of any copy of this package. */
+/** Marks the errors of every copy of this package. */
 const BRAND = Symbol.for("waymark.CheckpointError");
 
 /**
- * The base of every error Waymark throws for a reason outside the caller's code. Misuse (a wrong option, an empty
- * `taskId`) is a `TypeError` or a `RangeError` instead.
+ * The base class of every error whose reason lies outside the caller's code. Misuse (a wrong option, an empty `taskId`)
+ * throws a `TypeError` or a `RangeError` instead.
  *
- * `instanceof` goes by the code, so that it also knows the errors of another copy of this package: a command that is
- * installed globally loads the configuration of a project that has its own.
+ * `instanceof` compares codes, so it also recognises errors of another copy of this package. (A globally installed
+ * command loads the configuration of a project that has its own copy.)
  */
 export class CheckpointError extends Error {
-  /** The code that all errors of this class have; `undefined` for the base, which has any. */
+  /** The code of all errors of this class; `undefined` for the base class, whose errors may have any code. */
   static readonly code: CheckpointErrorCode | undefined = undefined;
   override readonly name: string = "CheckpointError";
   readonly code: CheckpointErrorCode;
@@ -61,7 +61,7 @@ export class CheckpointError extends Error {
 
 function isInstance(type: typeof CheckpointError, value: unknown): boolean {
   if (Function.prototype[Symbol.hasInstance].call(type, value)) return true;
-  // A class of the caller's own that extends one of these has no code of its own.
+  // A caller's subclass has no code of its own: for it only the prototype chain counts.
   if (!Object.hasOwn(type, "code") || !(value instanceof Error) || !(BRAND in value)) return false;
   return type.code === undefined || ("code" in value && value.code === type.code);
 }
@@ -84,7 +84,7 @@ export class CheckpointNotFoundError extends CheckpointError {
 export class CheckpointCorruptError extends CheckpointError {
   static override readonly code = "CHECKPOINT_CORRUPT";
   override readonly name = "CheckpointCorruptError";
-  /** The damage, as the end of a sentence that names the checkpoint; the message names it by itself. */
+  /** The damage, as the end of a sentence without its subject; the message is the whole sentence. */
   readonly reason: string;
 
   constructor(message: string, options: CheckpointErrorOptions & { readonly reason?: string } = {}) {
@@ -93,7 +93,10 @@ export class CheckpointCorruptError extends CheckpointError {
   }
 }
 
-/** Somebody else changed the task first, or the id is taken; nothing was stored. Read the newest checkpoint, then decide. */
+/**
+ * Another writer changed the task first, or the id is taken; nothing was stored. Read the newest checkpoint, then
+ * decide.
+ */
 export class CheckpointConflictError extends CheckpointError {
   static override readonly code = "CHECKPOINT_CONFLICT";
   override readonly name = "CheckpointConflictError";
@@ -116,13 +119,15 @@ export class CheckpointStaleError extends CheckpointError {
   }
 }
 
-/** Somebody else runs the task; nothing was changed. Wait until the lease expires, or leave the task to its holder. */
+/**
+ * Another runner holds the task's lease; nothing was changed. Wait until it expires, or leave the task to its holder.
+ */
 export class LeaseHeldError extends CheckpointError {
   static override readonly code = "LEASE_HELD";
   override readonly name = "LeaseHeldError";
   readonly taskId: string;
   readonly holder: string;
-  /** How long the lease lasts unless its holder renews it, in milliseconds. */
+  /** The lease expires after this many milliseconds unless its holder renews it. */
   readonly remainingMs: number;
 
   constructor(taskId: string, { holder, remainingMs }: { readonly holder: string; readonly remainingMs: number }) {
@@ -138,7 +143,7 @@ export class LeaseHeldError extends CheckpointError {
   }
 }
 
-/** The lease that the write was made under has expired, was released, or is somebody else's now; nothing was changed. */
+/** The write's lease has expired, was released, or belongs to another holder now; nothing was changed. */
 export class LeaseLostError extends CheckpointError {
   static override readonly code = "LEASE_LOST";
   override readonly name = "LeaseLostError";
@@ -150,7 +155,7 @@ export class LeaseLostError extends CheckpointError {
   }
 }
 
-/** The run was begun with another version or input than this call has; nothing was run or changed. */
+/** The stored run began with another version or input than this call has; nothing was run or changed. */
 export class RunMismatchError extends CheckpointError {
   static override readonly code = "RUN_MISMATCH";
   override readonly name = "RunMismatchError";
@@ -162,7 +167,7 @@ export class RunMismatchError extends CheckpointError {
   }
 }
 
-/** The run was stopped by a signal and is recorded as `paused`; run it again to go on. The cause is the signal's reason. */
+/** A signal stopped the run, which is recorded as `paused`. Run it again to go on. `cause` is the signal's reason. */
 export class RunPausedError extends CheckpointError {
   static override readonly code = "RUN_PAUSED";
   override readonly name = "RunPausedError";
@@ -178,7 +183,7 @@ export class RunPausedError extends CheckpointError {
   }
 }
 
-/** A step with `atMostOnce` was started before, and nobody knows whether it ended; it was not started again. */
+/** A step with `atMostOnce` was started earlier, and whether it ended is unknown; it was not started again. */
 export class StepInterruptedError extends CheckpointError {
   static override readonly code = "STEP_INTERRUPTED";
   override readonly name = "StepInterruptedError";
@@ -196,7 +201,7 @@ export class StepInterruptedError extends CheckpointError {
   }
 }
 
-/** A retention plan no longer fits what is stored; nothing was removed. Make a new plan. */
+/** The task has changed since the retention plan was made; nothing was removed. Make a new plan. */
 export class PlanOutdatedError extends CheckpointError {
   static override readonly code = "PLAN_OUTDATED";
   override readonly name = "PlanOutdatedError";
@@ -210,7 +215,7 @@ export class PlanOutdatedError extends CheckpointError {
 export class StateInvalidError extends CheckpointError {
   static override readonly code = "STATE_INVALID";
   override readonly name = "StateInvalidError";
-  /** The schema's complaints, each with its place in the state as a JSON path; `$` is the state itself. */
+  /** The schema's issues, each with a JSON path into the state; `$` is the state itself. */
   readonly issues: readonly { readonly message: string; readonly path: string }[];
 
   constructor(message: string, issues: StateInvalidError["issues"], options: CheckpointErrorOptions = {}) {
@@ -219,11 +224,11 @@ export class StateInvalidError extends CheckpointError {
   }
 }
 
-/** The state holds a value that can't be stored without loss; nothing was stored. */
+/** The state contains a value that can't be stored without loss; nothing was stored. */
 export class StateNotSerializableError extends CheckpointError {
   static override readonly code = "STATE_NOT_SERIALIZABLE";
   override readonly name = "StateNotSerializableError";
-  /** Where it stands, as a JSON path: `$.messages[3].onDone`. */
+  /** The JSON path of that value: `$.messages[3].onDone`. */
   readonly path: string;
 
   constructor(message: string, path: string, options: CheckpointErrorOptions = {}) {
@@ -252,7 +257,7 @@ export class StorageError extends CheckpointError {
   }
 }
 
-/** A newer version, an unknown transform or another program wrote this; it was left untouched. */
+/** The data was written by a newer version, an unknown transform or another program; it was left untouched. */
 export class UnsupportedFormatError extends CheckpointError {
   static override readonly code = "UNSUPPORTED_FORMAT";
   override readonly name = "UnsupportedFormatError";
@@ -273,8 +278,8 @@ export class UnsupportedOperationError extends CheckpointError {
 }
 
 /**
- * An intact payload can't be decrypted: its key isn't configured, the key is not the one it was saved with, somebody
- * changed the record and sealed it anew, or it isn't encrypted although that is required. It was left untouched.
+ * An intact payload can't be decrypted; it was left untouched. Either its key isn't configured, or another key was used
+ * to save it, or somebody changed the record and recomputed its seal, or it isn't encrypted although that is required.
  */
 export class DecryptionFailedError extends CheckpointError {
   static override readonly code = "DECRYPTION_FAILED";
@@ -288,7 +293,9 @@ export class DecryptionFailedError extends CheckpointError {
   }
 }
 
-/** The function that fetches a key failed or returned no key. Nothing was stored, and stored data was left untouched. */
+/**
+ * The function that fetches a key failed or returned no key. Nothing was stored, and stored data was left untouched.
+ */
 export class KeyUnavailableError extends CheckpointError {
   static override readonly code = "KEY_UNAVAILABLE";
   override readonly name = "KeyUnavailableError";
@@ -311,20 +318,20 @@ export class ClosedError extends CheckpointError {
 }
 
 /**
- * Whether it is an error, of another realm too. Jest runs tests in a `node:vm` context; there Node's own errors, such as
- * those of files and sockets, are of the realm outside.
+ * Whether it is an error, of any realm. Jest runs tests in a `node:vm` context, where the errors of Node's files and
+ * sockets come from the outer realm.
  */
 export function isError(thrown: unknown): thrown is Error {
   return thrown instanceof Error || types.isNativeError(thrown);
 }
 
-/** The code of an error, of another realm too, Waymark's, Node's or a database's: `ENOENT`. `""` for a value without one. */
+/** The `code` of an error of any realm, from Waymark, Node or a database: `ENOENT`. `""` if there is none. */
 export function codeOf(error: unknown): string {
   const hasCode = typeof error === "object" && error !== null && "code" in error;
   return hasCode && typeof error.code === "string" ? error.code : "";
 }
 
-/** Whether the error says that a walk came to the end of the stack: damaged data may nest deeper than any that is saved. */
+/** Whether the error is a stack overflow: damaged data may nest deeper than any saved state. */
 export function isStackOverflow(error: unknown): boolean {
   return error instanceof RangeError && error.message === "Maximum call stack size exceeded";
 }

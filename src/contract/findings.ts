@@ -1,6 +1,6 @@
-/** The fields of every finding, as far as they are known. */
+/** The fields of every finding; unknown ones are missing. */
 interface Found {
-  /** Where it is: a path, or a table and row. */
+  /** The place of the data: a path, or a table and row. */
   readonly location: string;
   /** The damage, in words. */
   readonly reason: string;
@@ -10,30 +10,30 @@ interface Found {
 }
 
 /**
- * Saved data that can't be trusted: a checkpoint that can't be read or fails its seal or digest, a numbering that can't
- * be read, or what a database's own check reports. Repair moves it to quarantine if it can.
+ * Damaged data: a checkpoint that can't be read or fails its seal or digest, a numbering that can't be read, or a
+ * report of the database's own check. Repair moves it to quarantine if possible.
  */
 export interface DamagedFinding extends Found {
   readonly kind: "damaged";
-  /** When it was saved, if that can still be read. It may be damaged too. */
+  /** The time of saving, if readable. It may be damaged too. */
   readonly createdAt?: string;
 }
 
-/** A file that a killed write left behind. It does no harm. Repair removes it once it is old enough. */
+/** A harmless file left behind by a killed write. Repair removes it once it is old enough. */
 export interface LeftoverFinding extends Found {
   readonly kind: "leftover";
-  /** When it was last written to: ISO 8601 in UTC. */
+  /** The time of the last write, in ISO 8601 UTC. */
   readonly modifiedAt: string;
 }
 
-/** Data of a newer version or another program. It isn't damage, and repair leaves it. */
+/** Data of a newer version or of another program. It isn't damaged; repair leaves it. */
 export interface RefusedFinding extends Found {
   readonly kind: "refused";
 }
 
 /**
- * A checkpoint that has the sequence of the one before it, as after a merge of two branches of a repository. Both are intact:
- * reads give both, in the order of their times. Repair leaves them.
+ * A checkpoint with the same sequence as the one before it, for example after a merge of two branches of a repository.
+ * Both are intact: reads return both, ordered by time. Repair leaves them.
  */
 export interface MergedFinding extends Found {
   readonly kind: "merged";
@@ -42,12 +42,15 @@ export interface MergedFinding extends Found {
 /** A finding of verification, by `kind`. */
 export type StorageFinding = DamagedFinding | LeftoverFinding | RefusedFinding | MergedFinding;
 
-/** One checkpoint was checked, damaged or not: for counts and progress. The checkpoints of a task come together. */
+/**
+ * Reports that one checkpoint was checked, damaged or not. It serves counts and progress. Checkpoints of one task come
+ * together.
+ */
 export interface CheckedRecord {
   readonly kind: "checked";
   /** Its task, if that is known. */
   readonly taskId?: string;
-  /** Its payload's size; 0 if that is unknown. */
+  /** Its payload's size; 0 if unknown. */
   readonly sizeBytes: number;
 }
 
@@ -61,29 +64,29 @@ export interface StorageVerification {
 export interface StorageRepair {
   /** Younger leftovers stay: their writer may still be running. */
   readonly leftoversOlderThanMs: number;
-  /** Changes nothing and reports what it would do. */
+  /** Changes nothing, but reports the same steps. */
   readonly dryRun: boolean;
-  /** Stops the repair where it is aborted. */
+  /** Stops the repair. */
   readonly signal?: AbortSignal | undefined;
 }
 
-/** A step of a repair: its action on a finding, or in a dry run the one that it would take. */
+/** The action of a repair on one finding. In a dry run: the action that it would take. */
 export type RepairStep =
-  /** Moved away, byte for byte, with the reason beside it. `to`: where it is now. */
+  /** The data was moved to `to`, byte for byte, with the reason beside it. */
   | { readonly action: "quarantined"; readonly finding: DamagedFinding; readonly to: string }
   | { readonly action: "removed"; readonly finding: LeftoverFinding }
-  /** It stays as it is. `advice` says why, and what a person can do. */
+  /** The data stays as it is. `advice` says why, and what a person can do. */
   | { readonly action: "left"; readonly finding: StorageFinding; readonly advice: string };
 
-/** The optional part of an adapter that finds damage and moves it away: `StorageAdapter.maintenance`. */
+/** Finds damage and moves it away: the optional part `StorageAdapter.maintenance`. */
 export interface StorageMaintenance {
   /**
-   * Checks everything that is stored, task by task, in constant memory. It also finds what only the adapter can see:
-   * leftovers of killed writes, a numbering that can't be read, what its backend's own check reports.
+   * Checks everything that is stored, task by task, in constant memory. It also reports leftovers of killed writes, a
+   * numbering that can't be read, and the findings of the backend's own check.
    *
    * - MUST yield a `checked` for each checkpoint, and a `damaged` finding for each one that can't be read or fails
-   *   `findDamage`; `quick` may skip what needs its payload. (case: verify.finds)
-   * - MUST change nothing, and report nothing if nothing is wrong, even while other processes write.
+   *   `findDamage`. With `quick`, checks that need the payload may be skipped. (case: verify.finds)
+   * - MUST change nothing. If nothing is wrong, it MUST report nothing, even while other processes write.
    *   (case: verify.quiet)
    */
   verify(options: StorageVerification): AsyncIterable<StorageFinding | CheckedRecord>;
@@ -91,12 +94,12 @@ export interface StorageMaintenance {
   /**
    * Moves damaged checkpoints to quarantine, byte for byte and with the reason, and removes old leftovers.
    *
-   * - MUST NOT delete a damaged record or touch an intact one. A kill at any point loses nothing, and a second repair
-   *   finishes what the first began. After a repair no call returns a CorruptRecord. (case: repair.moves)
-   * - MUST NOT reuse a damaged record's sequence if it can still be read. (case: repair.keeps-numbering)
+   * - MUST NOT delete a damaged record or touch an intact one. A kill at any point MUST lose nothing, and a second
+   *   repair MUST finish the first. After a repair no call returns a CorruptRecord. (case: repair.moves)
+   * - If a damaged record's sequence can still be read, it MUST NOT be reused. (case: repair.keeps-numbering)
    * - A dry run MUST change nothing and report the same steps. (case: repair.dry-run)
-   * - MUST end soon after its signal is aborted: between two checkpoints, with neither of them half moved. It needn't throw.
-   *   (case: repair.stops)
+   * - After its signal is aborted, it MUST end soon, between two checkpoints, so that none is half moved. It needn't
+   *   throw. (case: repair.stops)
    */
   repair(options: StorageRepair): AsyncIterable<RepairStep>;
 }

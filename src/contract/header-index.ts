@@ -22,27 +22,30 @@ import {
 import { CheckpointCorruptError } from "./errors.js";
 import { isJsonObject, parseSummary } from "./parse-summary.js";
 
-/** Where a header is stored. A key that names the task, the id or the sequence is a witness: the header must agree with it. */
+/**
+ * The place of a stored header. If its key names the task, the id or the sequence, give these too: the header must
+ * agree with them.
+ */
 export interface HeaderPlace {
-  /** For people: a key, or a table and row. */
+  /** A key, or a table and row, for messages. */
   readonly location: string;
   readonly taskId: string;
   readonly id?: string;
   readonly sequence?: number;
 }
 
-/** A task as {@link selectTasks} takes it. */
+/** A task for {@link selectTasks}. */
 export interface IndexedTask {
   readonly taskId: string;
-  /** How many checkpoints it has. */
+  /** The number of its checkpoints. */
   readonly count: number;
-  /** In any order. The newest readable one and all above it are enough. */
+  /** In any order. Only the newest readable header and all newer, damaged ones are needed. */
   readonly headers: Iterable<SealedSummary | CorruptRecord>;
 }
 
 /**
- * The header of a record: all of it but the payload's body. For adapters that keep headers by themselves, so that a list reads
- * no payloads. Store it as JSON.
+ * The header of a record: everything but the payload's body. Store it as JSON. For adapters that store headers
+ * separately, so that a list reads no payloads.
  */
 export function headerOf(record: SealedSummary): SealedSummary {
   const { encoding, sha256 } = record.payload;
@@ -50,9 +53,9 @@ export function headerOf(record: SealedSummary): SealedSummary {
 }
 
 /**
- * Reads what {@link headerOf} made: checks each field, the place and the seal. For adapters.
+ * Reads a header that {@link headerOf} made, and checks each field, the place and the seal. For adapters.
  *
- * @param stored - The JSON text, or the value that it holds.
+ * @param stored - The JSON text, or its parsed value.
  * @returns The header; a CorruptRecord if it is damaged, or belongs elsewhere.
  */
 export function readHeader(stored: JsonValue, place: HeaderPlace): SealedSummary | CorruptRecord {
@@ -74,8 +77,8 @@ export function readHeader(stored: JsonValue, place: HeaderPlace): SealedSummary
 }
 
 /**
- * Selects headers as `list` and `read` must give them: in the query's order, range and number. A CorruptRecord stays, whatever
- * stage, status and limit say; one without a sequence comes first, since a limit must not hide it. For adapters.
+ * Selects and orders the headers of a query, for `list` and `read`. CorruptRecords pass whatever stage, status and
+ * limit say. Those without a sequence come first, so that a limit can't hide them. For adapters.
  *
  * @param headers - All headers of the task, in any order.
  *
@@ -115,10 +118,10 @@ export function* selectHeaders<Header extends CheckpointSummary>(
 }
 
 /**
- * Selects tasks as `tasks` must give them: in the query's order and number. If a task's newest headers are damaged, they come
- * first, then the task with its newest readable one. For adapters.
+ * Selects and orders the tasks of a query, for `tasks`. If a task's newest headers are damaged, their CorruptRecords
+ * come first, then the task with its newest readable header. For adapters.
  *
- * @param tasks - All tasks, in any order. One without checkpoints is left out.
+ * @param tasks - All tasks, in any order. Tasks without checkpoints are left out.
  */
 export function* selectTasks(
   tasks: Iterable<IndexedTask>,
@@ -139,10 +142,10 @@ export function* selectTasks(
 }
 
 /**
- * Refuses to work with a damaged record: nothing may be written over it, and nobody knows whether it is the one that a caller
- * means. For adapters, before an answer to an id that exists (`matchRetry`), and before a change of a header.
+ * Refuses a damaged record, which must not be overwritten and can't be compared with a draft. For adapters: call it
+ * before `matchRetry`, and before changing a header.
  *
- * @param found - A whole checkpoint, whose payload is checked too; or a header alone.
+ * @param found - A whole checkpoint, or a header. A checkpoint's payload is checked too.
  * @throws {CheckpointCorruptError} It is damaged; the message says where.
  */
 export function requireIntact<Record extends SealedSummary | StoredCheckpoint>(found: Record | CorruptRecord): Record {
@@ -170,7 +173,7 @@ function newestOf({ taskId, count, headers }: IndexedTask) {
   return { taskId, count, damaged, newest: undefined };
 }
 
-/** The id and sequence, as far as they can be read from a damaged header. */
+/** The id and sequence of a damaged header, if they can be read. */
 function knownIn({ id, sequence }: JsonObject): { readonly id?: string; readonly sequence?: number } {
   return {
     ...(typeof id === "string" ? { id } : undefined),

@@ -3,7 +3,7 @@ import { readFileSync, readlinkSync } from "node:fs";
 import { hostname } from "node:os";
 import { codeOf } from "./errors.js";
 
-/** `HOST:PID:START-MACHINE-RANDOM`; `HOST:PID:RANDOM` where the system doesn't tell the others. */
+/** `HOST:PID:START-MACHINE-RANDOM`, or `HOST:PID:RANDOM` if the system doesn't tell start and machine. */
 const HOLDER = /^(.*):(\d+):(?:(\d+)-([0-9a-f]{12})-)?[0-9a-f]{8}$/s;
 const MACHINE_DIGITS = 12;
 
@@ -15,21 +15,21 @@ export interface HolderProcess {
 
 let own: string | undefined;
 
-/** The holder of this process's leases, unless the program names one: a text that people can read. */
+/** The default holder of this process's leases, as readable text. */
 export function ownHolder(): string {
   own ??= `${hostname()}:${process.pid}:${identity()}${randomBytes(4).toString("hex")}`;
   return own;
 }
 
-/** The process in a holder that {@link ownHolder} made; `undefined` for one that a program chose. */
+/** The process of a holder that {@link ownHolder} made; `undefined` for other holders. */
 export function processOf(holder: string): HolderProcess | undefined {
   const [, host, pid] = HOLDER.exec(holder) ?? [];
   return host === undefined ? undefined : { host, pid: Number(pid) };
 }
 
 /**
- * Whether the process of a holder has surely ended: it ran on this machine since its last boot, in this process's namespace
- * of process ids, and is there no more. False where that can't be told.
+ * Whether a holder's process has surely ended. This is known only if it ran on this machine since the last boot, in
+ * this process's PID namespace. Otherwise false.
  */
 export function holderHasEnded(holder: string): boolean {
   const [, , pid, start, machine] = HOLDER.exec(holder) ?? [];
@@ -37,15 +37,15 @@ export function holderHasEnded(holder: string): boolean {
 }
 
 /**
- * Whether no process of this number is alive in this namespace. A zombie has ended.
+ * Whether no process with this id is alive in this PID namespace. A zombie counts as ended.
  *
- * @param start - The start of the process that is meant: its number may have been given to another one since.
+ * @param start - The start time of the process, since its id may have been reused.
  */
 export function processHasEnded(pid: number, start?: string): boolean {
   try {
     process.kill(pid, 0);
   } catch (error) {
-    // EPERM: another user's process has that number.
+    // EPERM: another user's process has that id.
     if (codeOf(error) === "ESRCH") return true;
   }
   const found = statusOf(pid);
@@ -60,7 +60,7 @@ function identity(): string {
 
 let machine: { readonly name: string | undefined } | undefined;
 
-/** The same for all processes of this boot and this namespace of process ids, and for no others. Linux alone tells it. */
+/** Identifies this boot and this PID namespace. Only Linux tells it. */
 function ownMachine(): string | undefined {
   machine ??= { name: readMachine() };
   return machine.name;
@@ -68,7 +68,7 @@ function ownMachine(): string | undefined {
 
 function readMachine(): string | undefined {
   try {
-    // In a container that has its host's /proc, numbers there aren't those of its processes.
+    // A container may see its host's /proc, whose process ids aren't the container's.
     if (readlinkSync("/proc/self") !== String(process.pid)) return undefined;
     const boot = readFileSync("/proc/sys/kernel/random/boot_id", "latin1").trim();
     return hash("sha256", `${boot} ${readlinkSync("/proc/self/ns/pid")}`, "hex").slice(0, MACHINE_DIGITS);
@@ -77,7 +77,7 @@ function readMachine(): string | undefined {
   }
 }
 
-/** A process's state and when it started, in clock ticks since the boot; `undefined` where that can't be read. */
+/** A process's state, and its start in clock ticks since the boot; `undefined` if they can't be read. */
 function statusOf(pid: number): { readonly state: string; readonly start: string } | undefined {
   let text: string;
   try {
@@ -85,7 +85,7 @@ function statusOf(pid: number): { readonly state: string; readonly start: string
   } catch {
     return undefined;
   }
-  // The second field is the program's name in parentheses, which may hold spaces and parentheses.
+  // The second field is the program's name in parentheses; it may contain spaces and parentheses.
   const fields = text.slice(text.lastIndexOf(")") + 2).split(" ");
   const [state, start] = [fields[0], fields[19]];
   return state === undefined || start === undefined ? undefined : { state, start };

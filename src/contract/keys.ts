@@ -1,16 +1,17 @@
 /**
- * The keys of a type, in this order. A list that lacks one doesn't compile: `keysOf<SaveOptions>({ id: true, … })`.
+ * The keys of a type, in the given order. It doesn't compile if a key is missing:
+ * `keysOf<SaveOptions>({ id: true, … })`.
  */
 export function keysOf<Type extends object>(keys: Readonly<Record<keyof Type, true>>): readonly (keyof Type)[] {
-  // Object.keys forgets the type of an object's keys.
+  // Object.keys returns plain strings.
   return Object.keys(keys) as (keyof Type)[];
 }
 
 /**
- * Refuses options that aren't an object or have an unknown key. Otherwise a misspelled option would be ignored.
+ * Refuses options that aren't an object or have an unknown key, so that a misspelled option isn't ignored.
  *
  * @param what - The name of the options, for the message: `SqliteAdapterOptions`.
- * @throws {TypeError} The message names the key.
+ * @throws {TypeError} The options are no object, or have an unknown key, which the message names.
  */
 export function checkKeys(what: string, options: unknown, known: readonly PropertyKey[]): void {
   if (typeof options !== "object" || options === null || Array.isArray(options)) {

@@ -2,74 +2,75 @@ import { LeaseLostError } from "./errors.js";
 import { holderHasEnded } from "./holder.js";
 
 /**
- * Who may run a task. The part of a {@link StorageAdapter} that gives leases.
+ * Gives leases: the right to run a task. An optional part of a {@link StorageAdapter}.
  *
- * - A claim MUST give each task to one holder at a time, and a token that is higher than all before, also after the task
- *   was removed and the storage opened anew. (cases: leases.one-holder, leases.tokens-grow)
- * - A write with a `fencingToken` MUST check it in its own atomic step: see {@link checkLease}. (cases: leases.fencing, leases.one-step)
- * - One clock judges when a lease expires: the server's, or on one machine {@link monotonicMs}, which nobody sets.
- *   (case: leases.expiry)
+ * - A claim MUST give a task to one holder at a time. Each token MUST be higher than all earlier ones of the task, also
+ *   after the task was removed or the storage reopened. (cases: leases.one-holder, leases.tokens-grow)
+ * - A write with a `fencingToken` MUST check it in its own atomic step: see {@link checkLease}. (cases: leases.fencing,
+ *   leases.one-step)
+ * - One clock MUST decide when a lease expires: the server's, or on a single machine {@link monotonicMs}, which nobody
+ *   can set. (case: leases.expiry)
  *
- * {@link leaseStore} makes one of a storage's own way to change a record.
+ * {@link leaseStore} implements it over a storage's lease records.
  */
 export interface LeaseStore {
-  /** Gives the task to the holder, unless somebody holds it. An expired lease is nobody's. */
+  /** Gives the task to the holder, unless another lease is held. An expired lease isn't held. */
   claim(taskId: string, holder: string, ttlMs: number): Promise<LeaseClaim>;
-  /** The lease lasts `ttlMs` from now. False if it is lost: it had expired, was released, or somebody else has it. */
+  /** Extends the lease to `ttlMs` from now. False if it had expired, was released, or belongs to another holder. */
   renew(taskId: string, token: number, ttlMs: number): Promise<boolean>;
-  /** Ends the lease at once, if nobody has claimed the task since. One that has expired counts as released then, too. */
+  /** Ends the lease at once, unless the task was claimed again since. An expired lease then counts as released, too. */
   release(taskId: string, token: number): Promise<void>;
-  /** The lease that somebody holds now. */
+  /** The lease that is held now. */
   current(taskId: string): Promise<HeldLease | undefined>;
   /**
-   * The task's last lease, if it ended without being released: its holder died, or was stopped or cut off.
+   * The task's last lease, if it ended without a release: its holder died, was suspended or was cut off.
    * (case: leases.lapsed)
    */
   lapsed(taskId: string): Promise<LapsedLease | undefined>;
   /**
-   * The leases that somebody holds now, in any order, also of tasks that have no checkpoint. A damaged record is left out:
-   * `current` throws. (case: leases.held)
+   * All leases that are held now, in any order, also of tasks without checkpoints. Damaged records are left out;
+   * `current` throws for them. (case: leases.held)
    */
   held(): AsyncIterable<HeldTask>;
 }
 
-/** A lease that somebody holds. */
+/** A lease that is held now. */
 export interface HeldLease {
   readonly holder: string;
   /** The fencing token: 1, 2, 3 … per task. */
   readonly token: number;
-  /** How long it lasts unless it is renewed, in milliseconds. */
+  /** The time until it expires unless it is renewed, in milliseconds. */
   readonly remainingMs: number;
 }
 
-/** A lease that somebody holds, and its task. */
+/** A held lease with its task. */
 export interface HeldTask extends HeldLease {
   readonly taskId: string;
 }
 
-/** A lease that ended without being released. */
+/** A lease that ended without a release. */
 export interface LapsedLease extends Pick<HeldLease, "holder" | "token"> {
-  /** Its process has ended. If false, it may have, or it runs on without the lease. */
+  /** True if its process has surely ended. If false, the process may still run, without the lease. */
   readonly hasDied: boolean;
-  /** How long ago it ended, in milliseconds: since it expired, or if its process has died, since the last renewal. */
+  /** Milliseconds since it ended: since it expired, or if its process has ended, since the last renewal. */
   readonly endedMs: number;
 }
 
-/** The result of a claim: the caller's own lease, or that of the one who has the task. */
+/** The result of a claim: the caller's new lease, or the lease of the current holder. */
 export interface LeaseClaim extends HeldLease {
   readonly isGranted: boolean;
 }
 
-/** A lease as it is stored. It outlives its holder and its task, so that tokens only grow. */
+/** A stored lease. It outlives its holder and its task, so that tokens only grow. */
 export interface LeaseRecord {
   readonly holder: string;
   readonly token: number;
-  /** By the clock that judges it, in milliseconds. */
+  /** In milliseconds by the storage's lease clock. */
   readonly renewedAtMs: number;
   readonly expiresAtMs: number;
 }
 
-/** A lease from what a storage holds; `undefined` for what makes no sense. */
+/** Reads a lease from stored fields; `undefined` if they are damaged. */
 export function parseLease(fields: Readonly<Partial<Record<keyof LeaseRecord, unknown>>>): LeaseRecord | undefined {
   const { holder, token, renewedAtMs, expiresAtMs } = fields;
   const isLease = typeof holder === "string" && isWhole(token) && isWhole(renewedAtMs) && isWhole(expiresAtMs);
@@ -80,32 +81,32 @@ function isWhole(value: unknown): value is number {
   return Number.isSafeInteger(value);
 }
 
-/** How a storage keeps leases: one record per task. */
+/** A storage's lease records, one per task. */
 export interface LeaseRecords {
   read(taskId: string): Promise<TimedLease>;
-  /** The records of all tasks, without those that can't be read. */
+  /** The readable records of all tasks. */
   all(): AsyncIterable<TimedLease & { readonly taskId: string }>;
   /**
-   * Stores what `change` makes of a task's record, as durably as `append` does, in one atomic step; nothing if it makes
-   * nothing. `change` may be called again if the step has to begin anew.
+   * Calls `change` with a task's record and stores the result, as durably as `append`, in one atomic step. Stores
+   * nothing if the result is `undefined`. May call `change` again if the step must be retried.
    */
   update(taskId: string, change: (now: TimedLease) => LeaseRecord | undefined): Promise<void>;
 }
 
-/** A task's record, if it has one, and the time by the clock that judges it. */
+/** A task's record, if there is one, and the time by the storage's lease clock. */
 export interface TimedLease {
   readonly lease: LeaseRecord | undefined;
   readonly nowMs: number;
 }
 
-/** The lease record of a storage that doesn't exist yet: nobody has a lease there, whatever the time. */
+/** The answer of a storage that doesn't exist yet: no lease, at any time. */
 export const NO_LEASE: TimedLease = { lease: undefined, nowMs: 0 };
 
 /**
  * A lease store over a storage's records.
  *
- * @param options.oneMachine - All who use the storage are on one machine. Then the lease of a process that has ended is free
- *   at once, as far as its holder tells the process: see `ownHolder`.
+ * @param options.oneMachine - True if all users of the storage are on one machine. Then the lease of an ended process
+ *   is free at once, if its holder names the process: see `ownHolder`.
  */
 export function leaseStore(records: LeaseRecords, options: { readonly oneMachine?: boolean } = {}): LeaseStore {
   const hasDied = ({ holder }: { readonly holder: string }): boolean =>
@@ -141,7 +142,7 @@ export function leaseStore(records: LeaseRecords, options: { readonly oneMachine
     current: async (taskId) => heldNow(await records.read(taskId)),
     async lapsed(taskId) {
       const { lease, nowMs } = await records.read(taskId);
-      // One renewed in the future is of a time before a reboot: how long ago that was can't be said.
+      // A renewal in the future was made before a reboot; how long ago is unknown.
       if (lease === undefined || isReleased(lease) || nowMs < lease.renewedAtMs) return undefined;
       const { holder, token, renewedAtMs, expiresAtMs } = lease;
       if (hasDied(lease)) return { holder, token, hasDied: true, endedMs: nowMs - renewedAtMs };
@@ -157,9 +158,9 @@ export function leaseStore(records: LeaseRecords, options: { readonly oneMachine
 }
 
 /**
- * Refuses a write under a lease that its caller has no more. For adapters; call it in the same atomic step as the write.
+ * Refuses a write if its lease is lost. For adapters; call it in the same atomic step as the write.
  *
- * @throws {LeaseLostError} The condition has a token, and it isn't that of the lease that is held now.
+ * @throws {LeaseLostError} The condition has a token, and no lease with that token is held now.
  */
 export function checkLease(
   taskId: string,
@@ -181,19 +182,19 @@ export function checkLease(
   );
 }
 
-/** Milliseconds by a clock that all processes of this machine share and nobody can set. It begins anew at a reboot. */
+/** Milliseconds by a clock that all processes of this machine share and nobody can set. It restarts at a reboot. */
 export function monotonicMs(): number {
   return Number(process.hrtime.bigint() / 1_000_000n);
 }
 
-/** The lease that is held at that time. One renewed in the future is of a time before a reboot. */
+/** The lease that is held at that time. A renewal in the future was made before a reboot. */
 function heldIn({ lease, nowMs }: TimedLease): HeldLease | undefined {
   if (lease === undefined || nowMs < lease.renewedAtMs || nowMs >= lease.expiresAtMs) return undefined;
   const { holder, token, expiresAtMs } = lease;
   return { holder, token, remainingMs: expiresAtMs - nowMs };
 }
 
-/** A released lease ended the moment it was last changed. */
+/** A released lease expires at the moment of its last change. */
 function isReleased({ renewedAtMs, expiresAtMs }: LeaseRecord): boolean {
   return expiresAtMs === renewedAtMs;
 }

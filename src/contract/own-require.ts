@@ -1,7 +1,7 @@
 import { createRequire } from "node:module";
 
 /**
- * Finds packages from where this file is. A bundler that writes CommonJS leaves `import.meta` empty; there the bundle has a
+ * Returns a `require` that resolves packages from this file. In a CommonJS bundle `import.meta` is empty, so it uses
  * `__filename`.
  */
 export function ownRequire(): NodeJS.Require {

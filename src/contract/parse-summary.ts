@@ -9,13 +9,13 @@ import {
   SUMMARY_FIELDS,
 } from "./checkpoint.js";
 
-/** A checkpoint's fields as a storage holds them, JSON parsed. An absent field is `undefined` or `null`. */
+/** A checkpoint's stored fields, with JSON parsed. An absent field is `undefined` or `null`. */
 export type StoredFields = Readonly<Partial<Record<keyof CheckpointSummary | "encoding" | "sha256" | "seal", unknown>>>;
 
-/** What a stored field must be: `read` gives its value, or `undefined` for anything else. */
+/** The kind of a stored field. `read` returns its value, or `undefined` for anything else. */
 interface FieldKind<Value> {
   readonly read: (stored: unknown) => Value | undefined;
-  /** Ends a sentence about the field. */
+  /** The end of a sentence whose subject is the field. */
   readonly isNot: string;
   readonly isOptional?: boolean;
 }
@@ -41,10 +41,10 @@ const KINDS: { readonly [Field in SummaryField]: FieldKind<NonNullable<Checkpoin
 };
 
 /**
- * A summary of what a storage holds: each field of the type that it must have. For adapters, since what is stored may
- * be damaged. The seal isn't checked: see `findDamage`.
+ * Reads a summary from stored fields and checks the type of each field, since stored data may be damaged. For adapters.
+ * It doesn't check the seal: see `findDamage`.
  *
- * @returns The summary, or what is wrong, as the end of a sentence: `its id is no text`.
+ * @returns The summary, or the damage as the end of a sentence: `its id is no text`.
  */
 export function parseSummary(fields: StoredFields): SealedSummary | string {
   const summary: Partial<Changing<CheckpointSummary>> = {};
@@ -57,7 +57,7 @@ export function parseSummary(fields: StoredFields): SealedSummary | string {
     const missing = encoding === undefined ? "encoding" : sha256 === undefined ? "sha256" : "seal";
     return `its ${missing} ${TEXT.isNot}`;
   }
-  // Each field was read by its kind, so all are there that must be.
+  // The loop has checked that every required field is there.
   return { ...(summary as CheckpointSummary), payload: { encoding, sha256 }, seal };
 }
 
@@ -75,12 +75,12 @@ function readField<Field extends SummaryField>(
   return undefined;
 }
 
-/** Whether a value that JSON.parse gave is an object. */
+/** Whether a value from JSON.parse is an object. */
 export function isJsonObject(value: unknown): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** Well-formed, as all texts that are saved. */
+/** Saved texts are always well-formed. */
 function textIn(stored: unknown): string | undefined {
   return typeof stored === "string" && stored.isWellFormed() ? stored : undefined;
 }
@@ -91,7 +91,7 @@ function wholeNumberFrom(least: number): FieldKind<number> {
   return { read, isNot: `is no whole number from ${least}` };
 }
 
-/** The keys that it knows. */
+/** Reads the known keys of a failure. */
 function failureIn(stored: unknown): CheckpointFailure | undefined {
   if (!isJsonObject(stored)) return undefined;
   const failure: Partial<Changing<CheckpointFailure>> = {};

@@ -1,43 +1,46 @@
 import type { CheckpointSummary, JsonObject } from "./checkpoint.js";
 import { isJsonObject } from "./parse-summary.js";
 
-/** The key of a checkpoint's metadata that is reserved for Waymark's own notes. */
+/** The key in a checkpoint's metadata that is reserved for Waymark. */
 export const NOTE_KEY = "waymark";
 
 /**
- * Whether a checkpoint is a passing one: an auto-save, for example, which the next auto-save replaces. All others are
- * milestones, which somebody asked for. A completed or failed one is a milestone however it was saved: somebody said so, and
- * its error must stay.
+ * Whether a checkpoint is passing: an auto-save, for example, which the next auto-save replaces. All others are
+ * milestones, which a caller asked for. A completed or failed checkpoint is always a milestone, since its status and
+ * error must stay.
  */
 export function isPassing({ metadata, status }: Pick<CheckpointSummary, "metadata" | "status">): boolean {
   return status !== "completed" && status !== "failed" && noteIn(metadata)?.["passing"] === true;
 }
 
-/** The id of the checkpoint that a passing one took the place of; `undefined` if there was none. */
+/** The id of the checkpoint that a passing one replaced; `undefined` if there was none. */
 export function replacedBy({ metadata }: Pick<CheckpointSummary, "metadata">): string | undefined {
   const id = noteIn(metadata)?.["replaces"];
   return typeof id === "string" ? id : undefined;
 }
 
-/** Whether a run has saved it. */
+/** Whether a run saved the checkpoint. */
 export function isOfRun({ metadata }: Pick<CheckpointSummary, "metadata">): boolean {
   return noteIn(metadata)?.["run"] === true;
 }
 
-/** The metadata of a passing checkpoint. @param replaces - The id of the one whose place it takes. */
+/** The metadata of a passing checkpoint. @param replaces - The id of the checkpoint that it replaces. */
 export function passingMetadata(replaces: string | undefined): JsonObject {
   return { [NOTE_KEY]: passingNote(replaces) };
 }
 
-/** The metadata of a run's checkpoint. @param passing - If it is a passing one. @param metadata - The user's own. */
+/**
+ * The metadata of a run's checkpoint. @param passing - Given for a passing checkpoint. @param metadata - The user's
+ * own.
+ */
 export function runMetadata(passing?: { replaces: string | undefined }, metadata?: object): JsonObject {
   return { ...metadata, [NOTE_KEY]: { run: true, ...(passing && passingNote(passing.replaces)) } };
 }
 
 /**
- * The metadata of a copy that somebody asked for: of a passing checkpoint, too, it is a milestone.
+ * The metadata of a copy. A copy is a milestone, even of a passing checkpoint.
  *
- * @param ofRun - Whether a run has saved what is copied.
+ * @param ofRun - Whether a run saved the original.
  */
 export function milestoneMetadata(metadata: object | undefined, ofRun: boolean): object | undefined {
   if (ofRun) return runMetadata(undefined, metadata);

@@ -1,47 +1,50 @@
-/** One step of a pass, as a run's checkpoint has it. */
+/** One step of a pass, as recorded in a run's checkpoint. */
 export interface StepRecord {
   readonly name: string;
-  /** How often that name came in its pass: from 1. */
+  /** The number of this step among the steps of that name in its pass, from 1. */
   readonly occurrence: number;
-  /** `started`: of `atMostOnce`, or under way at a kill. `saved`: a milestone of `run.save`, under its stage. */
+  /**
+   * `started`: an `atMostOnce` step, or a step under way at a kill. `saved`: a milestone of `run.save`, under its
+   * stage.
+   */
   readonly status: "started" | "completed" | "failed" | "saved";
   /** ISO 8601 in UTC. */
   readonly startedAt: string;
-  /** From the first attempt's beginning to the last one's end. */
+  /** From the start of the first attempt to the end of the last one. */
   readonly durationMs?: number;
   readonly attempts?: number;
-  /** Which attempt of the run has recorded it. */
+  /** The attempt of the run that recorded the step. */
   readonly runAttempt: number;
-  /** A completed step's result as it is stored: no schema has decoded it. Once the pass is over, it is left out. */
+  /** A completed step's result in its stored form, not decoded by a schema. Left out once the pass is over. */
   readonly result?: unknown;
-  /** A failed step's error. Once the pass is over, it is left out. */
+  /** A failed step's error. Left out once the pass is over. */
   readonly error?: unknown;
 }
 
-/** A run as its checkpoint records it. */
+/** A run, as recorded in its checkpoint. */
 export interface RunRecord {
-  /** The id of the checkpoint that the run began with: another one after `restart`, a fork or a rewind. */
+  /** The id of the run's first checkpoint. It changes with `restart`, a fork or a rewind. */
   readonly generation: string;
-  /** How often the run was started or resumed, from 1. */
+  /** The number of starts and resumes of the run, from 1. */
   readonly attempt: number;
-  /** How often its function began at its top, by `run.next`, from 1. */
+  /** The number of the pass, from 1. `run.next` starts the next pass: the function begins again at its top. */
   readonly pass: number;
-  /** Its pass is over: `run.next` or the run's end. A resume begins the next pass. */
+  /** True if `run.next` or the run's end has ended the pass. Then a resume begins the next pass. */
   readonly isPassOver: boolean;
   readonly version?: string | number;
   readonly input?: unknown;
-  /** The function's result, if this checkpoint ends the run. */
+  /** The function's result, if the run ended with this checkpoint. */
   readonly result?: unknown;
-  /** The steps of its pass, in the order of their ends. */
+  /** The steps of the pass, in the order in which they ended. */
   readonly steps: readonly StepRecord[];
 }
 
-/** A step's place in its pass as people read it: `model`, `model 2`. */
+/** A step's title for people: `model`, `model 2`. */
 export function stepTitle(name: string, occurrence: number): string {
   return occurrence === 1 ? name : `${name} ${occurrence}`;
 }
 
-/** A step for people: `model 2 · 3.1 s`. */
+/** A step with its duration, for people: `model 2 · 3.1 s`. */
 export function stepText({
   name,
   occurrence,

@@ -1,16 +1,17 @@
 const ENCODER = new TextEncoder();
-/** Texts of up to so many UTF-16 units are encoded in a room that is used again. */
+/** Texts of up to this many UTF-16 units are encoded in a reused buffer. */
 const MOST_UNITS = 1024 * 1024;
 let room = Buffer.allocUnsafeSlow(64 * 1024);
 
-/** A text's bytes, as `Buffer.from` gives them, in half the time: that counts the bytes first. */
+/** Returns a text's bytes like `Buffer.from`, but in half the time, since it doesn't count the bytes first. */
 export function utf8Of(text: string): Buffer {
   return Buffer.from(text.length > MOST_UNITS ? text : viewOfUtf8(text));
 }
 
-/** The same of a text of up to 1 MB, for as long as no other text is encoded. */
+/** A view of the bytes of a text of up to 1 MB, valid until the next text is encoded. */
 export function viewOfUtf8(text: string): Buffer {
-  // A unit takes at most three bytes. Fresh memory is slow, so states that grow don't get a new room for each.
+  // A unit takes at most three bytes. The buffer at least doubles: otherwise a growing state would need fresh memory,
+  // which is slow, at each save.
   if (text.length * 3 > room.length) room = Buffer.allocUnsafeSlow(Math.max(text.length * 3, room.length * 2));
   return room.subarray(0, ENCODER.encodeInto(text, room).written);
 }

@@ -10,14 +10,17 @@ import type { EncodedSnapshot } from "./writer.js";
 export interface AutoSaveOptions {
   /** How often the state is checked, in milliseconds. Default 30,000. */
   readonly intervalMs?: number | undefined;
-  /** The stage of the checkpoints, or a function that returns it at each save. Default: that of the checkpoint before. */
+  /**
+   * The stage of the checkpoints, or a function that returns it at each save. Default: the stage of the previous
+   * checkpoint.
+   */
   readonly stage?: string | (() => string | undefined) | undefined;
   /** The label of the checkpoints. Default `Auto-save`. */
   readonly label?: string | undefined;
   /**
-   * On SIGINT, SIGTERM or SIGHUP, save once with status `paused`, even if nothing changed (but not if the task is completed),
-   * then let the signal end the process as it would without Waymark, after releasing `lease`. A program that listens to the
-   * signal itself ends itself, and releases its lease itself. Default false.
+   * On SIGINT, SIGTERM or SIGHUP, saves once with status `paused`, even if nothing changed (but not if the task is
+   * completed), and releases `lease`. Then the signal ends the process as usual. If the program listens to the signal
+   * itself, it must end the process and release the lease itself. Default false.
    */
   readonly saveOnSignal?: boolean | undefined;
   /** The task's lease: once it is lost, nothing is stored. */
@@ -26,13 +29,13 @@ export interface AutoSaveOptions {
 
 /** The parts of its manager that an auto-save uses. */
 export interface AutoSaveHost<State> {
-  /** The task's newest checkpoint that can be read. */
+  /** The task's newest readable checkpoint. */
   newest(): Promise<CheckpointSummary | undefined>;
   newestPassing(): Promise<CheckpointSummary | undefined>;
-  /** The digest of a stored checkpoint's state, if it can be read. */
+  /** The digest of a stored checkpoint's state; `undefined` if it can't be read. */
   digestOf(id: string): Promise<string | undefined>;
   encode(state: State): EncodedSnapshot;
-  /** @param replaces - The id of the passing checkpoint that goes with it. */
+  /** @param replaces - The id of the passing checkpoint that the new one replaces. */
   save(
     snapshot: EncodedSnapshot,
     options: { stage: string | undefined; label: string; status: CheckpointStatus; lease: Lease | undefined },
@@ -52,8 +55,8 @@ const AUTO_SAVE_KEYS = keysOf<AutoSaveOptions>({
 const DEFAULT_INTERVAL_MS = 30_000;
 
 /**
- * Saves a task's state at intervals if the task's newest checkpoint has another one. It never runs two saves at once, and its timer
- * never keeps the process alive. `CheckpointManager.autoSave` makes it.
+ * Saves a task's state at intervals if it differs from the newest checkpoint's. It never runs two saves at once, and
+ * its timer never keeps the process alive. Made by `CheckpointManager.autoSave`.
  */
 export class AutoSave<State> {
   readonly #host: AutoSaveHost<State>;
@@ -61,18 +64,18 @@ export class AutoSave<State> {
   readonly #options: AutoSaveOptions;
   readonly #timer: NodeJS.Timeout;
   readonly #unsubscribe: () => void;
-  /** The task's newest checkpoint at the last look, and the digest of its state if that can be read. */
+  /** The task's newest checkpoint at the last check, and the digest of its state if readable. */
   #newest: { readonly id: string; readonly stage: string | undefined; readonly digest: string | undefined } | undefined;
   /** The task's passing checkpoint, which the next save replaces. */
   #passingId: string | undefined;
   #hasLooked = false;
   #inProgress: Promise<unknown> | undefined;
   #stopping: Promise<void> | undefined;
-  /** `paused` after a signal: the process is about to end. */
+  /** `paused` after a signal. */
   #status: "running" | "paused" = "running";
-  /** The save that a signal asked for, until it ends. Never rejects. */
+  /** The save under way after a signal. Never rejects. */
   #pausing: Promise<void> | undefined;
-  /** True until the save with status `paused` is stored: it is needed even if the state didn't change. */
+  /** True until the checkpoint with status `paused` is stored, which is needed even if the state didn't change. */
   #isPauseDue = false;
 
   /** @internal */
@@ -122,13 +125,13 @@ export class AutoSave<State> {
 
   async #stop(): Promise<void> {
     clearInterval(this.#timer);
-    // The program may call this from its own signal listener, which may run before ours. Ours has run one microtask later.
+    // The program may call this from its own signal listener, before ours runs. One microtask later, ours has run.
     if (this.#options.saveOnSignal === true) await Promise.resolve();
     try {
       await this.#pausing;
       await this.#saveNext();
     } finally {
-      // A signal may have come meanwhile. The storage must stay open for its save.
+      // If a signal came meanwhile, the storage must stay open for its save.
       await this.#pausing;
       this.#unsubscribe();
       this.#host.stopped();
@@ -137,7 +140,7 @@ export class AutoSave<State> {
 
   #tick(): void {
     if (this.#inProgress !== undefined || this.#pausing !== undefined) return;
-    // #save has reported the failure; the next tick tries again.
+    // #save has reported the failure, and the next tick tries again.
     this.#alone(() => this.#save()).catch(() => undefined);
   }
 
@@ -163,13 +166,13 @@ export class AutoSave<State> {
     }
   }
 
-  /** Waits for the save in progress, then saves. Several callers may wait; the first one starts the next save. */
+  /** Waits for the save in progress, then saves. Several waiting callers save one after another. */
   async #saveNext(): Promise<void> {
     await this.#next(() => this.#save());
   }
 
   async #next<Result>(work: () => Promise<Result>): Promise<Result> {
-    // The caller of the one before learns of its failure.
+    // The failure of the previous save belongs to its own caller.
     while (this.#inProgress !== undefined) await this.#inProgress.catch(() => undefined);
     return this.#alone(work);
   }
@@ -185,7 +188,7 @@ export class AutoSave<State> {
   async #save(): Promise<void> {
     try {
       if (await this.#isCompleted()) return;
-      // From here to the append in one turn: a state that is saved meanwhile must not be followed by an older one.
+      // No await between here and the append: otherwise another call could save a newer state first.
       const state = this.#getState();
       if (state === undefined) return;
       const snapshot = this.#host.encode(state);
@@ -203,7 +206,9 @@ export class AutoSave<State> {
     }
   }
 
-  /** Looks at the task: another call or process may have saved, rewound, removed or completed it. */
+  /**
+   * Reads the task's newest checkpoint: another call or process may have saved, rewound, removed or completed the task.
+   */
   async #isCompleted(): Promise<boolean> {
     const newest = await this.#host.newest();
     if (newest?.status === "completed") return true;
@@ -215,7 +220,7 @@ export class AutoSave<State> {
     }
     if (newest !== undefined && isPassing(newest)) this.#passingId = newest.id;
     else if (!this.#hasLooked) {
-      // A former process may have left one.
+      // An earlier process may have left a passing checkpoint.
       this.#passingId = (await this.#host.newestPassing())?.id;
     }
     this.#hasLooked = true;
@@ -223,7 +228,7 @@ export class AutoSave<State> {
   }
 }
 
-/** For an auto-save of a task that has a run. */
+/** The error for an auto-save of a task that has a run. */
 export function runSavesItself(taskId: string): TypeError {
   return new TypeError(
     `Task ${JSON.stringify(taskId)} has a run, which saves after each step: an auto-save would replace its record. Nothing was saved.`,

@@ -8,14 +8,14 @@ import type { CheckpointReader } from "./reader.js";
 import type { SaveOptions } from "./save-options.js";
 import type { CheckpointWriter, EncodedSnapshot } from "./writer.js";
 
-/** The parts of their manager that auto-saves use. */
+/** The parts of the manager that auto-saves use. */
 export interface AutoSavesHost {
   readonly events: EventHub;
   readonly logger: Logger;
   readonly reader: CheckpointReader;
   readonly writer: CheckpointWriter;
   hasRun(taskId: string): boolean;
-  /** Tells of a save that was stored, also while the manager is closing: that is when the last save comes. */
+  /** Emits events for a stored save, also while the manager is closing, when the last save comes. */
   noted(appended: Promise<CheckpointSummary>, lease: Lease | undefined): Promise<CheckpointSummary>;
 }
 
@@ -28,7 +28,7 @@ export class AutoSaves<State> {
     this.#host = host;
   }
 
-  /** @throws {TypeError} The task already has one, or an option is misspelled. */
+  /** @throws {TypeError} The task already has an auto-save, or an option is misspelled. */
   start(taskId: string, getState: () => State | undefined, options: AutoSaveOptions): AutoSave<State> {
     if (this.#byTask.has(taskId))
       throw new TypeError(`Task ${JSON.stringify(taskId)} already has an auto-save; stop() that one first.`);
@@ -56,12 +56,12 @@ export class AutoSaves<State> {
     return this.#byTask.has(taskId);
   }
 
-  /** Does `work` while the task's auto-save saves nothing: it sees afterwards what the work has changed. */
+  /** Runs `work` between two saves of the task's auto-save, so that the next save sees the changes. */
   between<Result>(taskId: string, work: () => Promise<Result>): Promise<Result> {
     return this.#byTask.get(taskId)?.between(work) ?? work();
   }
 
-  /** Stops all of them; never rejects. */
+  /** Stops all auto-saves; never rejects. */
   stopAll(): Promise<PromiseSettledResult<void>[]> {
     return Promise.allSettled([...this.#byTask.values()].map((autoSave) => autoSave.stop()));
   }

@@ -10,7 +10,7 @@ import type { CheckpointWriter } from "./writer.js";
 type ForkOptions = Pick<SaveOptions, "label" | "metadata" | "lease">;
 type RewindOptions = Pick<SaveOptions, "label" | "metadata" | "expectedSequence" | "lease">;
 
-/** Makes checkpoints that have the state of an older one: in another task, or as the newest of the same. */
+/** Copies an older checkpoint's state to a new checkpoint, in another task (`fork`) or in the same one (`rewind`). */
 export class Branches {
   readonly #reader: CheckpointReader;
   readonly #writer: CheckpointWriter;

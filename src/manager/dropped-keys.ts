@@ -1,15 +1,15 @@
 import type { Logger } from "./logger.js";
 import { decodeWithSchema, type StateSchema } from "./schema.js";
 
-/** More paths aren't named. */
+/** The most paths in a warning. */
 const SHOWN = 10;
 
 /**
- * Warns once if the schema drops keys: `z.object({ a })` loads a saved `{ a: 1, retries: 7 }` as `{ a: 1 }`. Keys are dropped
- * if loading what was stored gives the state without them, so a codec may change whatever it wants.
+ * Warns once if the schema drops keys: `z.object({ a })` loads a saved `{ a: 1, retries: 7 }` as `{ a: 1 }`. It loads
+ * the stored form and compares the keys with those of the state, so codecs may change values as they like.
  *
- * It costs as much as a load and a walk through the state. So it looks at a state that has other keys than those before, and
- * at a manager's 1st, 2nd, 4th, 8th … save.
+ * A check costs as much as a load and a walk through the state. So it checks only states with new keys, and a manager's
+ * 1st, 2nd, 4th, 8th … save.
  */
 export class DroppedKeys {
   readonly #schema: StateSchema | undefined;
@@ -24,7 +24,7 @@ export class DroppedKeys {
     this.#isDone = schema === undefined;
   }
 
-  /** Call with a state that could be stored, and its stored form. Never throws. */
+  /** Call it with a state that was accepted, and its stored form. Never throws. */
   look(taskId: string, state: unknown, stored: unknown): void {
     if (this.#isDone || this.#schema === undefined) return;
     this.#saves += 1;
@@ -36,7 +36,7 @@ export class DroppedKeys {
     try {
       collect(state, decodeWithSchema(this.#schema, stored, ""), "$", paths);
     } catch {
-      // The schema refuses what it has encoded, or the state nests too deep. Loading it says so.
+      // The schema refuses its own encoding, or the state nests too deep. Loading it will throw.
       return;
     }
     if (paths.size === 0) return;
@@ -51,11 +51,14 @@ export class DroppedKeys {
   }
 }
 
-/** Adds the paths of keys that plain objects of `state` have and their counterparts in `loaded` lack. `[]`: of some item. */
+/**
+ * Adds the paths of keys that are in plain objects of `state` but not in their counterparts in `loaded`. `[]` is any
+ * item.
+ */
 function collect(state: unknown, loaded: unknown, path: string, paths: Set<string>): void {
   if (state === loaded) return;
   if (Array.isArray(state) && Array.isArray(loaded)) {
-    // Another length: the schema has made another list of it.
+    // If the lengths differ, the schema has changed the list, and items can't be compared.
     if (state.length === loaded.length) {
       for (const [at, item] of state.entries()) collect(item, loaded[at], `${path}[]`, paths);
     }

@@ -2,14 +2,14 @@ import type { CorruptRecord } from "../contract/adapter.js";
 import type { CheckpointSummary } from "../contract/checkpoint.js";
 import type { Logger } from "./logger.js";
 
-/** The events of a manager, and what listeners get. */
+/** The events of a manager, with the details that listeners get. */
 export interface CheckpointEvents {
   /** A checkpoint was saved; it is as durable as the adapter promises. */
   saved: CheckpointSummary;
   /** Checkpoints were removed. */
   removed: {
     readonly taskId: string;
-    /** `"all"`: the whole task, and its numbering. */
+    /** `"all"`: the whole task was removed, with its numbering. */
     readonly ids: readonly string[] | "all";
     /** `retention`: automatic retention after a save. `request`: a call of the manager. */
     readonly by: "retention" | "request";
@@ -18,24 +18,30 @@ export interface CheckpointEvents {
   corrupt: CorruptRecord;
   /** An auto-save failed; the next tick tries again. */
   autoSaveFailed: { readonly taskId: string; readonly error: unknown };
-  /** An attempt of a run begins, with so many steps of its pass recorded. */
+  /** An attempt of a run begins. */
   runStarted: {
     readonly taskId: string;
     readonly attempt: number;
     readonly pass: number;
     readonly recordedSteps: number;
   };
-  /** A step's function is about to be called. `step` is its name, and from its second occurrence on the number: `model 2`. */
+  /**
+   * A step's function is about to be called. `step` is its name, with a number from the second occurrence on:
+   * `model 2`.
+   */
   stepStarted: StepOfRun;
   /** A step's result or error is stored. */
   stepEnded: StepOfRun & { readonly durationMs: number; readonly attempts: number; readonly error?: unknown };
-  /** A step gave its recorded result or error; its function wasn't called. */
+  /** A step returned its recorded result or threw its recorded error; its function wasn't called. */
   stepReused: StepOfRun;
-  /** A pass is over, and its function never asked for these recorded steps: it was changed since. */
+  /** A pass is over, and the function didn't call these recorded steps: it was changed since they were recorded. */
   stepsUnused: { readonly taskId: string; readonly steps: readonly string[] };
   /** A signal stopped the run; it is recorded as `paused`. */
   runPaused: { readonly taskId: string; readonly error: unknown };
-  /** `stopped`: the attempt lost its lease, met another writer's checkpoint, or couldn't save; nothing more is recorded. */
+  /**
+   * An attempt has ended. `stopped`: it lost its lease, met another writer's checkpoint, or couldn't save; nothing more
+   * is recorded.
+   */
   runEnded: {
     readonly taskId: string;
     readonly status: "completed" | "failed" | "stopped";
@@ -52,7 +58,9 @@ export interface StepOfRun {
 
 type CheckpointListener<Event extends keyof CheckpointEvents> = (details: CheckpointEvents[Event]) => void;
 
-/** Keeps listeners and calls them. If one throws, that is logged; the other listeners and the save are not affected. */
+/**
+ * Keeps listeners and calls them. If a listener throws, the error is logged; the other listeners and the save go on.
+ */
 export class EventHub {
   readonly #listeners: { [Event in keyof CheckpointEvents]: Set<CheckpointListener<Event>> } = {
     saved: new Set(),
@@ -77,7 +85,7 @@ export class EventHub {
     const known = Object.keys(this.#listeners);
     if (!known.includes(event)) throw new TypeError(`There is no event "${event}". Known events: ${known.join(", ")}.`);
     if (typeof listener !== "function") throw new TypeError(`The listener of "${event}" must be a function.`);
-    // Wrapped, so that a listener registered twice is called twice and each unsubscribe ends its own registration.
+    // Wrapped, so that a listener registered twice is called twice, and each unsubscribe removes one registration.
     const registered: CheckpointListener<Event> = (details) => listener(details);
     this.#listeners[event].add(registered);
     return () => {
@@ -94,7 +102,7 @@ export class EventHub {
     for (const listener of [...this.#listeners[event]]) {
       const failed = (error: unknown) => this.#logger.error({ error, event }, `A listener of "${event}" threw`);
       try {
-        // Nobody else waits for an async listener's promise.
+        // Nobody else handles the rejection of an async listener.
         const returned: unknown = listener(details);
         if (returned instanceof Promise) returned.catch(failed);
       } catch (error) {

@@ -8,25 +8,25 @@ type Listed = CheckpointSummary | CorruptRecord;
 export interface KeepLastHost {
   readonly keepLast: number;
   list(query: CheckpointQuery): AsyncIterable<Listed>;
-  /** Removes what the plan for the task does. Gives what stays, damaged records included, newest first. */
+  /** Plans for the task and applies the plan. Returns the records that stay, damaged ones included, newest first. */
   applyPlan(taskId: string): Promise<readonly Listed[]>;
   remove(taskId: string, ids: readonly string[]): Promise<unknown>;
 }
 
-/** More checkpoints aren't remembered, except for the task that was saved last. A hundred thousand take 15 MB. */
+/** The most checkpoints to remember, except for the task that was saved last. 100,000 take 15 MB. */
 const MAX_REMEMBERED = 100_000;
 
 /**
- * Applies the policy `{ keepLast }` after each save, and removes what its plan would: but a plan reads the header of each
- * checkpoint that stays, and this remembers them, so that a save costs the same for any `keepLast`.
+ * Applies the policy `{ keepLast }` after each save, and removes the same checkpoints as a plan. A plan reads the
+ * header of each checkpoint that stays; this class remembers them, so a save costs the same for any `keepLast`.
  *
- * Its memory may be wrong, since other processes save and remove, too. So it removes nothing before the storage has
- * the first one that goes in the very place where it is remembered to be: as numbers only grow, all newer ones are there
- * then. If it isn't there, it makes the plan.
+ * The memory may be outdated, since other processes save and remove, too. So before it removes anything, it checks that
+ * the newest checkpoint to remove has the remembered number of newer ones. If so, all newer ones are there, since
+ * sequences only grow. If not, it makes a plan.
  */
 export class KeepLast {
   readonly #host: KeepLastHost;
-  /** The one saved last comes last. */
+  /** In the order of their last saves. */
   readonly #tasks = new Map<string, SavedTask>();
   #remembered = 0;
 
@@ -34,7 +34,7 @@ export class KeepLast {
     this.#host = host;
   }
 
-  /** One save of a task at a time. Those that come meanwhile are looked at together. */
+  /** Handles one save of a task at a time. Saves that come meanwhile are handled together. */
   afterSave(saved: CheckpointSummary): Promise<void> {
     const { taskId } = saved;
     const task = this.#tasks.get(taskId) ?? { saved: [], turn: Promise.resolve(), known: undefined };
@@ -50,11 +50,11 @@ export class KeepLast {
     const saved = task.saved.splice(0).sort((a, b) => a.sequence - b.sequence);
     if (saved.length === 0) return;
     const { known } = task;
-    // If a call fails, nothing is known for sure.
+    // Forget the task first: if a call fails, the memory is unreliable.
     this.#remember(task, undefined);
     const isDone = known !== undefined && (await this.#learn(known, saved)) && (await this.#remove(taskId, known));
     const now = isDone ? known : new KnownTask(await this.#host.applyPlan(taskId));
-    // It may have been forgotten meanwhile.
+    // The task may have been dropped from the memory meanwhile.
     if (this.#tasks.get(taskId) === task) this.#remember(task, now);
     for (const [oldestId, oldest] of this.#tasks) {
       if (this.#remembered <= MAX_REMEMBERED || oldest === task) break;
@@ -68,12 +68,12 @@ export class KeepLast {
     task.known = known;
   }
 
-  /** Adds what was saved, by this manager and by others before it. False if the task's numbering has begun anew. */
+  /** Adds these saves, and those of other managers in between. False if the task's numbering has restarted. */
   async #learn(known: KnownTask, saved: readonly CheckpointSummary[]): Promise<boolean> {
     for (const summary of saved) {
       const { taskId, id, sequence } = summary;
       const { newestSequence } = known;
-      // A retry of a save gives the checkpoint that was saved the first time.
+      // A retried save returns the checkpoint of the first save.
       if (sequence <= newestSequence && !known.has(id)) return false;
       if (sequence <= newestSequence) continue;
       const between = { taskId, order: "oldest", afterSequence: newestSequence, beforeSequence: sequence } as const;
@@ -83,7 +83,7 @@ export class KeepLast {
     return true;
   }
 
-  /** Removes what goes. False, and nothing is removed, if the storage has something else than is known. */
+  /** Removes the checkpoints that go. False, and nothing is removed, if the storage doesn't match the memory. */
   async #remove(taskId: string, known: KnownTask): Promise<boolean> {
     const query = { taskId, order: "newest", beforeSequence: known.newestSequence + 1 } as const;
     const [passing, ...others] = known.overtaken;
@@ -91,7 +91,7 @@ export class KeepLast {
     const ids: string[] = [];
     if (passing !== undefined) {
       for await (const record of this.#host.list({ ...query, skip: known.newerThan(passing), limit: 1 })) {
-        // Since it was read it may have been completed, which makes it a milestone.
+        // It may have been completed meanwhile, which makes it a milestone.
         if (!isCorrupt(record) && record.id === passing.id && isPassing(record)) ids.push(record.id);
       }
       if (ids.length === 0) return false;
@@ -113,9 +113,9 @@ export class KeepLast {
 }
 
 interface SavedTask {
-  /** Those that no turn has looked at yet. */
+  /** Saves that no turn has handled yet. */
   saved: CheckpointSummary[];
-  /** Ends when those that were saved before are looked at. */
+  /** Ends once the earlier saves are handled. */
   turn: Promise<void>;
   known: KnownTask | undefined;
 }
@@ -125,20 +125,20 @@ interface Known {
   readonly kind: "milestone" | "passing" | "damaged";
 }
 
-/** A task's newest checkpoints without a gap, down to the oldest that stays. */
+/** All of a task's checkpoints from the newest down to the oldest that stays. */
 class KnownTask {
-  /** The oldest first. */
+  /** Oldest first. */
   #records: Known[] = [];
   #milestones = 0;
   #newestSequence = 0;
-  /** That can be read. */
+  /** The newest readable record. */
   #newest: Known | undefined;
-  /** Passing ones that aren't the newest any more. */
+  /** Passing checkpoints that are no longer the newest. */
   #overtaken: Known[] = [];
 
   constructor(newestFirst: readonly Listed[]) {
     for (const record of newestFirst.toReversed()) this.add(record);
-    // The plan has let them stay.
+    // The plan has kept these.
     this.#overtaken = [];
   }
 
@@ -174,7 +174,7 @@ class KnownTask {
     return this.#records.length - 1 - this.#records.lastIndexOf(record);
   }
 
-  /** The newest milestone that comes after the last `keepLast`, and how many go with it. */
+  /** The newest milestone beyond `keepLast`, and the number of readable records to remove with it. */
   beyond(keepLast: number): { readonly first: Known | undefined; readonly count: number } {
     let [left, count] = [this.#milestones - keepLast, 0];
     for (const record of left > 0 ? this.#records : []) {
@@ -185,7 +185,7 @@ class KnownTask {
     return { first: undefined, count };
   }
 
-  /** @param first - Goes with all that are older. */
+  /** @param first - Forgotten with all older records. */
   forget(passing: Known | undefined, first: Known | undefined): void {
     if (first !== undefined) {
       const gone = this.#records.splice(0, this.#records.indexOf(first) + 1);

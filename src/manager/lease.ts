@@ -62,7 +62,7 @@ const LATE_MS = 100;
 /**
  * Claims a task.
  *
- * @throws {LeaseHeldError} Another runner has it.
+ * @throws {LeaseHeldError} Another runner holds it.
  * @throws {LeaseLostError} It expired before the storage answered.
  * @throws {UnsupportedOperationError} The storage has no leases.
  */
@@ -79,7 +79,7 @@ export async function claimLease(storage: StorageAdapter, taskId: string, option
   const answeredAtMs = performance.now();
   const claimed = { taskId, holder, token, ttlMs };
   if (answeredAtMs - askedAtMs < renewalMs(ttlMs)) return new TaskLease(leases, { ...claimed, askedAtMs });
-  // Renewed at once: the first timed renewal would come too late.
+  // Renew at once: the first timed renewal would come too late.
   await renewOrRelease(leases, claimed);
   return new TaskLease(leases, { ...claimed, askedAtMs: answeredAtMs });
 }

@@ -1,11 +1,11 @@
-/** A time in some time zone: a Date whose UTC fields are the local ones. */
+/** A local time: a Date whose UTC fields are those of the time zone. */
 export type LocalTime = Date;
 
-/** The last zone's. A formatter takes a millisecond to make, and each save may make a plan. */
+/** Caches the last zone: a formatter takes a millisecond to make, and each save may make a plan. */
 let known = { timeZone: "UTC", localTime: (ms: number): LocalTime => new Date(ms) };
 
 /**
- * Gives the local time of a time in milliseconds since 1970.
+ * Returns a function from milliseconds since 1970 to local time.
  *
  * @param timeZone - An IANA name. Default `UTC`.
  * @throws {RangeError} There is no such time zone.
@@ -19,7 +19,7 @@ export function localTimes(timeZone = "UTC"): (ms: number) => LocalTime {
 
 /**
  * @param name - For the message.
- * @throws {TypeError | RangeError} It isn't text, or no time zone that this Node knows.
+ * @throws {TypeError | RangeError} It isn't text, or isn't a time zone that this version of Node knows.
  */
 export function checkTimeZone(name: string, timeZone: string): void {
   if (typeof timeZone !== "string") throw new TypeError(`${name} must be the name of a time zone, as text.`);
@@ -34,7 +34,7 @@ export function checkTimeZone(name: string, timeZone: string): void {
 }
 
 function localTimesOf(timeZone: string): (ms: number) => LocalTime {
-  // Gives "15 GMT+13:00". One short text costs a quarter of the parts of a date.
+  // Formats as "15 GMT+13:00". A short text takes a quarter of the time of all parts of a date.
   const format = new Intl.DateTimeFormat("en-US", { timeZone, hour: "numeric", timeZoneName: "longOffset" });
   return (ms) => {
     const [, sign, ...parts] = /GMT(?:([+-])(\d+):(\d+)(?::(\d+))?)?/.exec(format.format(ms)) ?? [];

@@ -1,4 +1,4 @@
-/** Where Waymark logs to. It has the shape of pino's loggers, and of most others. */
+/** Receives Waymark's log. pino's loggers and most others have this shape. */
 export interface Logger {
   debug(details: object, message: string): void;
   info(details: object, message: string): void;
@@ -19,7 +19,7 @@ function emitWarning(details: object, message: string): void {
   process.emitWarning(cause === undefined ? message : `${message}: ${cause}`, "WaymarkWarning");
 }
 
-/** Wraps a logger so that it never throws, and so never fails a save. Its errors become process warnings. */
+/** Wraps a logger so that it never throws and can't fail a save. Its errors become process warnings. */
 export function safeLogger(logger: Logger): Logger {
   const at = (level: keyof Logger) => (details: object, message: string) => {
     try {

@@ -111,12 +111,12 @@ export class CheckpointManager<State = unknown, Saved = State> {
    * call order. Automatic retention runs afterwards and never fails the save.
    *
    * @param taskId - Any non-empty, well-formed string of at most 512 UTF-16 units; data, never a path.
-   * @param state - At most `maxPayloadBytes` once encoded. A value that can't be stored without loss is refused.
+   * @param state - At most `maxPayloadBytes` once encoded. Values that can't be stored without loss are refused.
    * @returns The summary: `sequence` from 1, `createdAt` in ISO 8601 UTC by the manager's clock, `sizeBytes` as stored.
    * @throws {StateInvalidError} The schema refuses the state; nothing was stored.
-   * @throws {StateNotSerializableError} It holds a value that would be lost; the error has its JSON path.
+   * @throws {StateNotSerializableError} It contains a value that would be lost; the error has its JSON path.
    * @throws {PayloadTooLargeError} It is larger than `maxPayloadBytes`, or than V8's longest text (some 512 MB).
-   * @throws {CheckpointConflictError} Another writer saved since `expectedSequence`, or `id` belongs to another
+   * @throws {CheckpointConflictError} Another writer saved since `expectedSequence`, or `id` is taken by another
    *   checkpoint; nothing was stored.
    * @throws {StorageError} The backend failed; earlier checkpoints are intact.
    */
@@ -131,7 +131,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
   }
 
   /**
-   * The newest intact checkpoint that the filter matches, or `undefined`.
+   * The newest intact checkpoint that matches the filter, or `undefined`.
    *
    * @throws {CheckpointCorruptError} There are checkpoints, and none of them is intact.
    * @throws {StateInvalidError} The schema refuses the newest one. That isn't damage, so it is not skipped.
@@ -145,7 +145,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
   }
 
   /**
-   * The checkpoint of that id. Changes nothing; two calls give two independent values.
+   * Loads the checkpoint of that id. Changes nothing. Each call returns an independent state.
    *
    * @throws {CheckpointNotFoundError} There is none.
    * @throws {CheckpointCorruptError} It can't be read.
@@ -156,12 +156,13 @@ export class CheckpointManager<State = unknown, Saved = State> {
   }
 
   /**
-   * Begins a new task with the state of a checkpoint. The new task's first checkpoint has its stage, label and metadata too;
-   * its status is `running`. `parentId` can't lead to another task, so `metadata.forkedFrom` says where it comes from:
-   * `{ taskId, id }`.
+   * Begins a new task with the state of a checkpoint. The new task's first checkpoint has its stage, label and metadata
+   * too; its status is `running`. `metadata.forkedFrom` names its origin, `{ taskId, id }`, since `parentId` can't name
+   * another task.
    *
-   * The stored state is taken as it is: no schema, migration or `redact` takes part, and a storage that can share payloads
-   * stores none. Where a transform binds a payload to its checkpoint, as `encrypt` does, it is encrypted anew.
+   * The stored state is copied as it is: no schema, migration or `redact` takes part. A storage that can share payloads
+   * stores no second one. If a transform binds a payload to its checkpoint, as `encrypt` does, the payload is encrypted
+   * again.
    *
    * @param options - `label`, `metadata`: instead of the checkpoint's. `lease`: the new task's.
    * @returns The new task's first checkpoint.
@@ -179,10 +180,12 @@ export class CheckpointManager<State = unknown, Saved = State> {
   }
 
   /**
-   * Goes back to a checkpoint: saves a new one, `running`, that has its state, stage, label and metadata, and its id as
-   * `parentId`. Nothing is removed, so the way back is open too. The stored state is taken as `fork` takes it.
+   * Goes back to a checkpoint: saves a new one with its state, stage, label and metadata, with status `running` and its
+   * id as `parentId`. Nothing is removed, so a rewind can be undone by another one. The stored state is copied as by
+   * `fork`.
    *
-   * An auto-save of the task saves what its `getState` returns, if that is another state: change that first.
+   * If the task has an auto-save, change the state that its `getState` returns first: otherwise it saves that state
+   * again.
    *
    * @param options - `label`, `metadata`: instead of the checkpoint's. `expectedSequence`, `lease`: as for `save`.
    * @returns The new checkpoint.
@@ -200,10 +203,10 @@ export class CheckpointManager<State = unknown, Saved = State> {
 
   /**
    * Lists the changes of the state from checkpoint `a` to `b`; empty if the states are equal. Items of a list match by
-   * their `id`, or else by their content. States are compared in their stored form, of the current version: where a
-   * schema decodes a text to a `Date`, the change has the text.
+   * their `id`, or else by their content. States are compared in their stored form, migrated to the current version: if
+   * a schema decodes a text to a `Date`, the change has the text.
    *
-   * @throws {CheckpointNotFoundError} One of them isn't there.
+   * @throws {CheckpointNotFoundError} One of them doesn't exist.
    * @throws {CheckpointCorruptError} One of them can't be read.
    */
   async diff(taskId: string, a: string, b: string): Promise<StateChange[]> {
@@ -213,9 +216,9 @@ export class CheckpointManager<State = unknown, Saved = State> {
   }
 
   /**
-   * The oldest checkpoint for which the predicate holds, or `undefined`: since when is it so? By binary search, so once it
-   * holds it must hold for all newer ones. It reads the oldest, the newest, and then as many states as the range of
-   * sequences can be halved.
+   * The oldest checkpoint for which the predicate holds, or `undefined`. It searches by bisection, so once the
+   * predicate holds, it must hold for all newer checkpoints. It reads the oldest state, the newest, and one for each
+   * halving of the range of sequences.
    *
    * @example
    * ```ts
@@ -229,13 +232,13 @@ export class CheckpointManager<State = unknown, Saved = State> {
    * console.log(first?.createdAt ?? "no errors");
    * ```
    *
-   * Damaged checkpoints are reported and skipped: the search looks at the next newer one. So what it finds is the oldest
-   * intact one, and one that is damaged now may have been the first.
+   * Damaged checkpoints are reported and skipped: the search takes the next newer one. So it finds the oldest intact
+   * checkpoint; the predicate may have held for a damaged one before.
    *
-   * @param predicate - May return `undefined` for a checkpoint of which it can't say; that one is skipped, too.
+   * @param predicate - May return `undefined` if it can't tell; that checkpoint is skipped, too.
    * @param query - Only among these checkpoints.
    * @throws {CheckpointCorruptError} There are checkpoints, and none of them is intact.
-   * @throws {StateInvalidError} The schema refuses one that it looks at.
+   * @throws {StateInvalidError} The schema refuses a state that it reads.
    */
   async firstWhere(
     taskId: string,
@@ -254,7 +257,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
     return this.#reader.list(resolveListQuery(taskId, query));
   }
 
-  /** The task's checkpoints with their states, one at a time, in constant memory; by default the newest first. */
+  /** Reads the task's checkpoints with their states, one at a time, in constant memory; by default the newest first. */
   async *history(taskId: string, query: ListQuery = {}): AsyncGenerator<Checkpoint<State>, void, void> {
     this.#assertOpen();
     yield* this.#reader.all(resolveListQuery(taskId, query));
@@ -286,7 +289,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
     return this.#run(async () => (await this.#pruner.remove(taskId, [id], "request", condition)) > 0, options.lease);
   }
 
-  /** Removes the task and ends its numbering. Returns how many checkpoints it had. */
+  /** Removes the task and ends its numbering. Returns the number of its checkpoints. */
   async removeTask(taskId: string, options: Pick<SaveOptions, "lease"> = {}): Promise<number> {
     checkTaskId(taskId);
     const condition = removalCondition(taskId, options);
@@ -294,11 +297,11 @@ export class CheckpointManager<State = unknown, Saved = State> {
   }
 
   /**
-   * Removes every task whose id begins with `prefix`: a namespace, a tenant. In one step if the storage can do that,
-   * else task by task.
+   * Removes every task whose id begins with `prefix`: a namespace, a tenant. Works in one step if the storage supports
+   * it, else task by task.
    *
    * @param query - `prefix` must not be empty: that would remove everything.
-   * @returns How many checkpoints they had.
+   * @returns The number of their checkpoints.
    */
   async removeTasks(query: { readonly prefix: string }): Promise<number> {
     const prefix = resolveRemovalPrefix(query);
@@ -306,10 +309,10 @@ export class CheckpointManager<State = unknown, Saved = State> {
   }
 
   /**
-   * Changes a checkpoint's status and its error; without `error` the old error is dropped.
+   * Changes a checkpoint's status and error. Without `error`, the old error is dropped.
    *
    * @throws {CheckpointNotFoundError} There is no such checkpoint.
-   * @throws {CheckpointConflictError} It is `completed`, which no checkpoint leaves.
+   * @throws {CheckpointConflictError} It is `completed`, which is final.
    */
   async setStatus(
     taskId: string,
@@ -350,17 +353,20 @@ export class CheckpointManager<State = unknown, Saved = State> {
     await this.#changeStatus(taskId, () => this.#statuses.setNewest(taskId, "failed", error, options), options.lease);
   }
 
-  /** Which of the task's checkpoints the policy (default: the manager's) keeps and removes, and why. Removes nothing. */
+  /**
+   * Plans which of the task's checkpoints the policy (default: the manager's) keeps and removes, and why. Removes
+   * nothing.
+   */
   async planRetention(taskId: string, policy?: RetentionPolicy): Promise<RetentionPlan> {
     this.#assertOpen();
     return this.#pruner.plan(taskId, policy);
   }
 
   /**
-   * Removes the checkpoints that a plan removes. Saves since the plan don't outdate it.
+   * Removes the checkpoints that the plan lists under `remove`. Saves since the plan was made don't outdate it.
    *
-   * @throws {PlanOutdatedError} A checkpoint that it keeps is gone, or one that it removes has another status now;
-   *   nothing was removed.
+   * @throws {PlanOutdatedError} A checkpoint to keep is gone, or one to remove has another status now; nothing was
+   *   removed.
    */
   async applyPlan(plan: RetentionPlan): Promise<PruneResult> {
     return this.#run(() => this.#pruner.applyPlan(plan));
@@ -372,15 +378,15 @@ export class CheckpointManager<State = unknown, Saved = State> {
   }
 
   /**
-   * Prunes every task. Damaged records are skipped and reported. If a task can't be pruned, the others are all the same:
-   * look at the result's `failures`.
+   * Prunes every task. Damaged records are skipped and reported. If a task can't be pruned, it is in the result's
+   * `failures`, and the others are pruned all the same.
    */
   async pruneAll(policy?: RetentionPolicy): Promise<PruneAllResult> {
     return this.#run(() => this.#pruner.pruneAll(policy));
   }
 
   /**
-   * Checks everything that is stored and returns what is wrong. Changes nothing, and needs neither key nor schema.
+   * Checks all stored data and returns its findings. Changes nothing, and needs neither key nor schema.
    *
    * @throws {ClosedError} `close` stopped it.
    */
@@ -390,7 +396,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
 
   /**
    * Moves damaged checkpoints to the storage's quarantine, byte for byte and with the reason, and removes old leftovers
-   * of killed writes. It deletes nothing that was saved, and no sequence is given twice.
+   * of killed writes. It deletes no saved data, and no sequence is given twice.
    *
    * @throws {UnsupportedOperationError} The storage offers no repair.
    * @throws {ClosedError} `close` stopped it between two checkpoints; another repair continues from there.
@@ -400,11 +406,12 @@ export class CheckpointManager<State = unknown, Saved = State> {
   }
 
   /**
-   * Rewrites each checkpoint that the manager's transforms would store differently now: one under an old key, or not yet
-   * encrypted or compressed. Ids, sequences, times and statuses stay. It rewrites one checkpoint at a time, beside other
-   * work. It may be stopped or killed at any moment; the next run skips what is current.
+   * Rewrites each checkpoint that the manager's transforms would store differently now: those under an old key, and
+   * those not yet encrypted or compressed. Ids, sequences, times and statuses stay. It rewrites one checkpoint at a
+   * time, beside other work. It may be stopped or killed at any moment; the next call skips checkpoints that are
+   * current.
    *
-   * @returns The numbers of checkpoints, also of those left if `signal` or `close` stopped it.
+   * @returns Counts of checkpoints. If `signal` or `close` stopped it, `left` counts those not yet visited.
    * @throws {UnsupportedOperationError} The storage can't replace payloads; nothing was changed.
    * @throws {KeyUnavailableError} A key can't be fetched; checkpoints rewritten before stay so.
    * @throws {TypeError} The manager has no transforms, or an option is misspelled.
@@ -417,10 +424,10 @@ export class CheckpointManager<State = unknown, Saved = State> {
   }
 
   /**
-   * Saves the task's state every `intervalMs` if the task's newest checkpoint has another one, until `stop()`, which saves
-   * the last change. An auto-save is a passing checkpoint: it takes the place of the one before it, so that a policy
-   * counts milestones. It never reopens a completed task. A failure is an `autoSaveFailed` event and is logged, and the
-   * next tick tries again. The timer never keeps the process alive.
+   * Every `intervalMs`, saves the task's state if it differs from the newest checkpoint's, until `stop()`, which saves
+   * the last change. An auto-save is a passing checkpoint: it replaces the previous one, so that policies count
+   * milestones only. It never reopens a completed task. A failure is logged and emitted as `autoSaveFailed`; the next
+   * tick tries again. The timer never keeps the process alive.
    *
    * @param getState - Returns the state now; `undefined` if there is nothing to save yet.
    * @throws {TypeError} The task already has an auto-save, or an option is misspelled.
@@ -432,9 +439,9 @@ export class CheckpointManager<State = unknown, Saved = State> {
   }
 
   /**
-   * Runs a function under the task's lease, so that it goes on after a kill: run it again, and each finished step gives its
-   * recorded result. If the run is completed, nothing runs, and its stored result is returned: the task's id is the
-   * idempotency key. (A task that was completed without a run has no result: that is `undefined`.)
+   * Runs a function under the task's lease. After a kill, run it again: finished steps return their recorded results.
+   * If the run is completed, nothing runs, and its stored result is returned: the task's id is the idempotency key. (A
+   * task that was completed without a run has the result `undefined`.)
    *
    * @example
    * ```ts
@@ -451,11 +458,12 @@ export class CheckpointManager<State = unknown, Saved = State> {
    *
    * @param fn - Gets the run: its state, and `step`, `next`, `save`. Code outside of steps runs again at each resume.
    * @returns The function's result, as it was stored.
-   * @throws The function's error; then the task is `failed`, and a later call tries the failed step again.
-   * @throws {LeaseHeldError} Somebody else runs the task.
-   * @throws {LeaseLostError} The lease was lost; another runner goes on.
-   * @throws {CheckpointConflictError} Somebody else saved a checkpoint of the task. The next call goes on with its state.
-   * @throws {RunMismatchError} The run was begun with another version or input.
+   * @throws The function's error. The task is `failed` then, and a later call tries the failed step again.
+   * @throws {LeaseHeldError} Another runner holds the task's lease.
+   * @throws {LeaseLostError} The lease was lost; another runner may go on.
+   * @throws {CheckpointConflictError} Another writer saved a checkpoint of the task. The next call goes on with its
+   *   state.
+   * @throws {RunMismatchError} The run began with another version or input.
    * @throws {RunPausedError} `signal`, a signal of the process or `close` has paused it.
    * @throws {StateNotSerializableError} The function's result can't be stored.
    * @throws {UnsupportedOperationError} The storage gives no leases.
@@ -469,10 +477,10 @@ export class CheckpointManager<State = unknown, Saved = State> {
   }
 
   /**
-   * Claims the right to run the task, for one runner at a time on any machine that shares the storage. It renews itself
-   * until it is released; `close` releases it, and so does an auto-save with `saveOnSignal` at a signal that ends the process.
-   * The lease of a runner that dies is free at once on the same machine (on Linux, unless `holder` was given); elsewhere it
-   * expires.
+   * Claims the right to run the task, for one runner at a time among all machines that share the storage. The lease
+   * renews itself until it is released. `close` releases it, as does an auto-save with `saveOnSignal` when a signal
+   * ends the process. If a runner dies, its lease is free at once on the same machine (on Linux, unless `holder` was
+   * given); elsewhere it expires.
    *
    * @example
    * ```ts
@@ -480,7 +488,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
    * await manager.save("build-42", { phase: 3 }, { lease });
    * ```
    *
-   * @throws {LeaseHeldError} Somebody else has it; the error says who, and for how long.
+   * @throws {LeaseHeldError} Another runner holds it; the error says who, and for how long.
    * @throws {LeaseLostError} It expired before the storage answered.
    * @throws {UnsupportedOperationError} The storage gives no leases.
    */
@@ -495,7 +503,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
   }
 
   /**
-   * Who has the task's lease now, and until when unless it is renewed; `undefined` if nobody has it.
+   * The holder of the task's lease, and its expiry unless it is renewed; `undefined` if nobody holds it.
    *
    * @throws {UnsupportedOperationError} The storage gives no leases.
    */
@@ -504,7 +512,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
     return this.#run(() => leaseInfo(this.#options.storage, taskId));
   }
 
-  /** Calls the listener at each event. The function it returns unsubscribes. */
+  /** Calls the listener at each event. Returns a function that unsubscribes. */
   on<Event extends keyof CheckpointEvents>(
     event: Event,
     listener: (details: CheckpointEvents[Event]) => void,
@@ -514,10 +522,10 @@ export class CheckpointManager<State = unknown, Saved = State> {
 
   /**
    * Stops auto-saves (which save their last change), waits for the calls in progress, and closes the storage unless
-   * `ownsStorage` is false. It stops `verify`, `repair` and `rekey` at their next checkpoint instead of waiting for them.
-   * Idempotent; every later call throws a ClosedError.
+   * `ownsStorage` is false. It stops `verify`, `repair` and `rekey` at their next checkpoint instead of waiting for
+   * them. Idempotent; every later call throws a ClosedError.
    *
-   * @throws {TypeError} It is called within a run of this manager.
+   * @throws {TypeError} Called within a run of this manager.
    */
   async close(): Promise<void> {
     this.#runs.assertOutside("close");
@@ -533,7 +541,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
     return this.#track(async () => this.#noted(await appended), lease);
   }
 
-  /** After each checkpoint that was stored. */
+  /** Emits `saved` and applies retention, after each stored checkpoint. */
   async #noted(saved: CheckpointSummary): Promise<CheckpointSummary> {
     this.#options.logger.debug({ ...saved }, "Checkpoint saved");
     this.#events.emit("saved", saved);
@@ -550,7 +558,9 @@ export class CheckpointManager<State = unknown, Saved = State> {
     return this.#track(call, lease);
   }
 
-  /** @param lease - The lease that the call writes under. If it is lost, its holder learns it at once. */
+  /**
+   * @param lease - The lease that the call writes under. If the write shows that it is lost, its signal aborts at once.
+   */
   async #track<Result>(call: () => Promise<Result>, lease?: Lease): Promise<Result> {
     const running = call();
     this.#inProgress.add(running);

@@ -11,27 +11,27 @@ import { checkRetentionPolicy, type RetentionPolicy } from "./retention.js";
 import type { StateSchema } from "./schema.js";
 
 export interface CheckpointManagerOptions<Schema extends StateSchema = StateSchema> {
-  /** Where checkpoints are kept. */
+  /** The storage of the checkpoints. */
   readonly storage: StorageAdapter;
   /** Whether `close` closes the storage too. Default true. */
   readonly ownsStorage?: boolean | undefined;
   /**
-   * Validates states on save and on load: Zod, or any synchronous Standard Schema. If it drops keys of a saved state, as
-   * `z.object` does with unknown ones, the logger is warned once.
+   * Validates states on save and on load: Zod, or any synchronous Standard Schema. If it drops keys of a saved state,
+   * as `z.object` drops unknown keys, a warning is logged once.
    */
   readonly schema?: Schema | undefined;
-  /** The version of the state's shape, from 1. Default 1. Raise it when old states no longer fit. */
+  /** The version of the state's shape, from 1. Default 1. Raise it when old states no longer match the schema. */
   readonly stateVersion?: number | undefined;
-  /** Under `n`: brings a state of version n to n + 1, in its stored form (before the schema decodes it). */
+  /** `migrations[n]` converts a state from version n to n + 1, in its stored form (before the schema decodes it). */
   readonly migrations?: Readonly<Record<number, (stored: unknown) => unknown>> | undefined;
-  /** The policy that decides which checkpoints are kept after each save. Default: all are. */
+  /** The policy that removes checkpoints after each save. Default: all are kept. */
   readonly retention?: RetentionPolicy | undefined;
   /**
-   * Applied in this order on save, and undone on load: `[gzip()]`. SQLite and PostgreSQL store transformed states
-   * whole, not as their changes.
+   * Applied in this order on save, and undone on load: `[gzip()]`. With transforms, SQLite and PostgreSQL store each
+   * state whole, not its changes.
    */
   readonly transforms?: readonly Transform[] | undefined;
-  /** Secrets that must not be stored, by their paths in state, metadata, label and error. */
+  /** Secrets that must not be stored. */
   readonly redact?: RedactOptions | undefined;
   /** The largest encoded state, in bytes. Default 64 MiB. */
   readonly maxPayloadBytes?: number | undefined;
@@ -40,11 +40,11 @@ export interface CheckpointManagerOptions<Schema extends StateSchema = StateSche
     | ((checkpoint: {
         readonly taskId: string;
         readonly stage: string | undefined;
-        /** By the manager's clock, in milliseconds since 1970. */
+        /** The time by the manager's clock, in milliseconds since 1970. */
         readonly nowMs: number;
       }) => string)
     | undefined;
-  /** Milliseconds since 1970. Default `Date.now`. It dates checkpoints but never orders them. */
+  /** Returns milliseconds since 1970. Default `Date.now`. It dates checkpoints but never orders them. */
   readonly clock?: (() => number) | undefined;
   /** Default: warnings and errors become process warnings. */
   readonly logger?: Logger | undefined;
@@ -62,7 +62,7 @@ export interface ResolvedOptions {
   readonly redaction: Redaction | undefined;
   readonly maxPayloadBytes: number;
   readonly createId: NonNullable<CheckpointManagerOptions["createId"]>;
-  /** Whether the user gave `createId`: then its ids may repeat. */
+  /** Whether the user gave `createId`, whose ids may repeat. */
   readonly createsIds: boolean;
   readonly clock: () => number;
   readonly logger: Logger;
@@ -123,7 +123,7 @@ export function resolveOptions(options: CheckpointManagerOptions): ResolvedOptio
 
 function howToOpen(storage: unknown): string {
   if (types.isPromise(storage)) return "It is a promise: await it first.";
-  // Without the text: the URL of a server may hold a password.
+  // The text isn't shown: a server's URL may contain a password.
   if (typeof storage === "string") {
     return 'It is a text. openManager({ storage }) of "waymark/config" takes a storage URL and gives a manager.';
   }

@@ -15,11 +15,11 @@ import {
   whyOutdated,
 } from "./retention.js";
 
-/** Counts of what a prune has removed. */
+/** The result of a prune. */
 export interface PruneResult {
-  /** How many tasks it looked at. */
+  /** The number of tasks that it checked. */
   readonly tasks: number;
-  /** How many checkpoints it removed. */
+  /** The number of checkpoints that it removed. */
   readonly removed: number;
   /** The sum of their payloads, in bytes. */
   readonly removedBytes: number;
@@ -27,7 +27,7 @@ export interface PruneResult {
 
 /** The result of pruning every task. */
 export interface PruneAllResult extends PruneResult {
-  /** The tasks that could not be pruned, and why: none of the checkpoints to keep can be read, for example. */
+  /** The tasks that couldn't be pruned, with the reason: for example, none of the checkpoints to keep can be read. */
   readonly failures: readonly { readonly taskId: string; readonly error: CheckpointError }[];
 }
 
@@ -38,7 +38,7 @@ export class Pruner {
   readonly #options: ResolvedOptions;
   readonly #reader: CheckpointReader;
   readonly #events: EventHub;
-  /** If the manager's policy is `keepLast` alone. */
+  /** Set if the manager's policy is `keepLast` alone. */
   readonly #keepLast: KeepLast | undefined;
 
   constructor(options: ResolvedOptions, reader: CheckpointReader, events: EventHub) {
@@ -66,13 +66,13 @@ export class Pruner {
     return removed;
   }
 
-  /** Removes the tasks whose id begins with `prefix`, in one step if the storage can do that. */
+  /** Removes the tasks whose id begins with `prefix`, in one step if the storage supports it. */
   async removeTasks(prefix: string): Promise<number> {
     const { storage } = this.#options;
-    // Nobody wants to know the tasks.
+    // No listener, so no ids are needed.
     if (storage.removePrefix !== undefined && !this.#events.has("removed")) return storage.removePrefix(prefix);
     const taskIds = new Set<string>();
-    // Damaged ones too: nothing of them need be read.
+    // Includes CorruptRecords: a task is removed by id alone.
     for await (const { taskId } of storage.tasks({ prefix, order: "taskId" })) {
       if (taskId !== undefined) taskIds.add(taskId);
     }
@@ -93,7 +93,7 @@ export class Pruner {
     return planRetention(taskId, summaries, used, this.#options.clock());
   }
 
-  /** @throws {PlanOutdatedError} A checkpoint it keeps is gone, or one it removes has another status now. */
+  /** @throws {PlanOutdatedError} A checkpoint to keep is gone, or one to remove has another status now. */
   async applyPlan(plan: RetentionPlan): Promise<PruneResult> {
     checkPlan(plan);
     const now = new Map<string, CheckpointStatus>();
@@ -150,7 +150,7 @@ export class Pruner {
     }
   }
 
-  /** Gives what stays, damaged records included, newest first. */
+  /** Returns the records that stay, damaged ones included, newest first. */
   async #applyPolicy(taskId: string, policy: RetentionPolicy): Promise<(CheckpointSummary | CorruptRecord)[]> {
     const records: (CheckpointSummary | CorruptRecord)[] = [];
     await this.#reader.eachRecord({ taskId, order: "newest" }, (record) => records.push(record));
@@ -169,7 +169,10 @@ export class Pruner {
     return { tasks: 1, removed: await this.remove(taskId, ids, by), removedBytes: bytes };
   }
 
-  /** A plan is made from summaries, which don't show damaged payloads. At least one checkpoint it keeps must be intact. */
+  /**
+   * Refuses to prune unless a checkpoint to keep is intact: plans are made from summaries, which don't show damaged
+   * payloads.
+   */
   async #assertLeavesSomething(taskId: string, keep: RetentionPlan["keep"]): Promise<void> {
     const ids = keep.map(({ checkpoint }) => checkpoint.id);
     if (ids.length === 0 || (await this.#reader.hasIntact(taskId, ids))) return;
@@ -188,12 +191,12 @@ export class Pruner {
 }
 
 function isKeepLastAlone(policy: RetentionPolicy): policy is RetentionPolicy & { readonly keepLast: number } {
-  // A time zone says nothing of `keepLast`.
+  // A time zone doesn't affect `keepLast`.
   const { keepLast, timeZone: _, ...others } = policy;
   return keepLast !== undefined && Object.values(others).every((rule) => rule === undefined);
 }
 
-/** @throws {TypeError} It isn't a plan: it may come from a file. */
+/** @throws {TypeError} It isn't a plan, which may come from a file. */
 function checkPlan(plan: RetentionPlan): void {
   if (typeof plan === "object" && plan !== null && Array.isArray(plan.keep) && Array.isArray(plan.remove)) {
     checkTaskId(plan.taskId);

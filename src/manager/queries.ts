@@ -3,7 +3,7 @@ import { checkId, checkInteger, checkStatus, checkTaskId, checkText, checkWord }
 import type { CheckpointStatus } from "../contract/checkpoint.js";
 import { checkKeys, keysOf } from "../contract/keys.js";
 
-/** Which of a task's checkpoints. Every part that is given must hold. */
+/** Selects checkpoints of a task: those for which every given part holds. */
 export interface ListQuery {
   readonly stage?: string | undefined;
   /** This status, or one of these. */
@@ -18,13 +18,13 @@ export interface ListQuery {
   readonly limit?: number | undefined;
 }
 
-/** Which checkpoints `latest` considers. */
+/** The checkpoints that `latest` considers. */
 export type LatestFilter = Pick<ListQuery, "stage" | "status">;
 
-/** Which checkpoints `firstWhere` considers. */
+/** The checkpoints that `firstWhere` considers. */
 export type SearchRange = Pick<ListQuery, "stage" | "status" | "afterSequence" | "beforeSequence">;
 
-/** Which tasks. */
+/** Selects tasks: those for which every given part holds. */
 export interface TasksQuery {
   /** Only ids that begin with this: a namespace, a tenant. */
   readonly prefix?: string | undefined;
@@ -38,7 +38,7 @@ export interface TasksQuery {
   readonly limit?: number | undefined;
 }
 
-/** Which incomplete tasks. */
+/** Selects incomplete tasks. */
 export type IncompleteQuery = Pick<TasksQuery, "prefix" | "limit">;
 
 const LATEST_KEYS = keysOf<LatestFilter>({ stage: true, status: true });

@@ -22,16 +22,16 @@ import type { RunRecord } from "../contract/run-record.js";
 import type { ResolvedOptions } from "./options.js";
 import { decodeWithSchema } from "./schema.js";
 
-/** A checkpoint whose text isn't decoded. */
+/** A checkpoint whose text hasn't been decoded. */
 export interface CheckpointText extends PayloadText {
   readonly summary: CheckpointSummary;
-  /** The sequence of the task's newest checkpoint, which may be a damaged one. */
+  /** The sequence of the task's newest checkpoint, damaged or not. */
   readonly newest: number;
 }
 
 /**
- * Reads from the storage: checks seals and digests, decodes states, skips and reports corrupt records. If records are
- * corrupt and no intact one is left, it throws.
+ * Reads from the storage: checks seals and digests, decodes states, reports and skips corrupt records. If all of a
+ * task's records are corrupt, it throws.
  */
 export class CheckpointReader<State = unknown> {
   readonly #options: ResolvedOptions;
@@ -46,7 +46,7 @@ export class CheckpointReader<State = unknown> {
   async first(query: CheckpointQuery): Promise<Checkpoint<State> | undefined> {
     const damage = new Damage();
     for await (const record of this.#options.storage.read(query)) {
-      // Without transforms there is no promise: then this costs no turn of the event loop.
+      // Without transforms it is no promise. Then no turn of the event loop is lost.
       const opening = this.#open(record);
       const opened = opening instanceof Promise ? await opening : opening;
       if (!isCorrupt(opened)) return opened;
@@ -75,7 +75,7 @@ export class CheckpointReader<State = unknown> {
         yield opened;
       }
       if (read < wanted) break;
-      // The storage counted those of them that only their seal or digest shows to be damaged.
+      // The storage's limit counted records whose damage only seal or digest show, so read more.
       rest = { ...query, limit: limit - given, [bound]: last };
     }
     if (given === 0 && damage.found) await this.#requireIntact(query.taskId, damage);
@@ -91,7 +91,8 @@ export class CheckpointReader<State = unknown> {
   }
 
   /**
-   * The state of the checkpoint of that id in its stored form and current version: no schema has decoded it.
+   * The state of the checkpoint of that id in its stored form, migrated to the current version but not decoded by the
+   * schema.
    *
    * @throws {CheckpointNotFoundError | CheckpointCorruptError}
    */
@@ -125,7 +126,7 @@ export class CheckpointReader<State = unknown> {
   }
 
   /**
-   * The task's newest intact checkpoint as its text, and the sequence of its newest one, damaged or not.
+   * The text of the task's newest intact checkpoint, and the sequence of its newest checkpoint, damaged or not.
    *
    * @throws {CheckpointCorruptError} There are checkpoints, and none of them is intact.
    */
@@ -142,7 +143,7 @@ export class CheckpointReader<State = unknown> {
     return undefined;
   }
 
-  /** As {@link newestText}, of the checkpoint of that id. @throws {CheckpointNotFoundError | CheckpointCorruptError} */
+  /** {@link newestText} for the checkpoint of that id. @throws {CheckpointNotFoundError | CheckpointCorruptError} */
   async textById(taskId: string, id: string): Promise<CheckpointText> {
     return this.use(taskId, id, async (record) => ({
       ...(await openText(record.payload, { transforms: this.#options.transforms, context: record })),
@@ -160,7 +161,9 @@ export class CheckpointReader<State = unknown> {
     return found;
   }
 
-  /** The same one at a time, since all may take more memory than the caller needs; with the corrupt records, which it reports. */
+  /**
+   * Calls `visit` for each summary or corrupt record, one at a time to save memory. Corrupt records are reported, too.
+   */
   async eachRecord(query: CheckpointQuery, visit: (record: CheckpointSummary | CorruptRecord) => void): Promise<void> {
     const damage = new Damage();
     let isEmpty = true;
@@ -186,7 +189,7 @@ export class CheckpointReader<State = unknown> {
     throw notFound(taskId);
   }
 
-  /** The task's newest summary that can be read and, if `is` is given, for which it holds. */
+  /** The task's newest readable summary for which `is` holds. Default: any. */
   async newestWhere(
     taskId: string,
     is = (_summary: CheckpointSummary) => true,
@@ -197,7 +200,7 @@ export class CheckpointReader<State = unknown> {
     return undefined;
   }
 
-  /** Whether one of these checkpoints is intact, its payload included. Needs neither key nor schema. */
+  /** Whether at least one of these checkpoints is intact, payload included. Needs neither key nor schema. */
   async hasIntact(taskId: string, ids: readonly string[]): Promise<boolean> {
     for (const id of ids) {
       const record = await this.#options.storage.get(taskId, id);
@@ -209,7 +212,7 @@ export class CheckpointReader<State = unknown> {
     return false;
   }
 
-  /** Whether anything of the task is stored, damaged or not. */
+  /** Whether the task has any stored record, damaged or not. */
   async has(taskId: string): Promise<boolean> {
     checkTaskId(taskId);
     for await (const _record of this.#options.storage.list({ taskId, order: "newest", limit: 1 })) return true;
@@ -235,7 +238,7 @@ export class CheckpointReader<State = unknown> {
     this.#onCorrupt(record);
   }
 
-  /** A query that skipped damage and found nothing: "nothing" is a valid answer only if the task has an intact checkpoint. */
+  /** Throws if a query skipped damage and found nothing, unless the task has an intact checkpoint elsewhere. */
   async #requireIntact(taskId: string, damage: Damage): Promise<void> {
     for await (const record of this.#options.storage.read({ taskId, order: "newest" })) {
       if (!isCorrupt(await this.#open(record))) return;
@@ -263,7 +266,7 @@ export class CheckpointReader<State = unknown> {
     }));
   }
 
-  /** Calls `make` with the state, in its stored form and current version. */
+  /** Calls `make` with the state in its stored form, migrated to the current version. */
   #opened<Result>(
     record: StoredCheckpoint,
     make: (current: unknown, run: RunRecord | undefined) => Result,
@@ -273,17 +276,17 @@ export class CheckpointReader<State = unknown> {
     return opened instanceof Promise ? opened.then(current) : current(opened);
   }
 
-  /** The state of a stored form of the current version. @param owner - Its checkpoint, for messages. */
+  /** Decodes a stored form of the current version. @param owner - Its checkpoint, for messages. */
   decoded(owner: Named, current: unknown): State {
     const { schema } = this.#options;
     const refused = `${titleOf(owner)} was left untouched, but the schema refuses its state`;
-    // A run that has saved no state has none.
+    // A run that saved no state has no state to decode.
     const isPlain = schema === undefined || current === undefined;
-    // The type is the schema's, or the one that the program promised.
+    // The schema has checked the type; without a schema, the program promises it.
     return (isPlain ? current : decodeWithSchema(schema, current, refused)) as State;
   }
 
-  /** A state in its stored form, brought to the current version. */
+  /** Migrates a stored form to the current version. */
   migrated(record: Named & Pick<CheckpointSummary, "stateVersion">, stored: unknown): unknown {
     const { stateVersion, migrations } = this.#options;
     const what = titleOf(record);
@@ -331,7 +334,7 @@ function ifIntact<Result extends object>(
   }
 }
 
-/** A checkpoint for a message. */
+/** The part of a checkpoint that messages need. */
 type Named = Pick<CheckpointSummary, "id" | "taskId">;
 
 function migrate(migration: (stored: unknown) => unknown, state: unknown, what: string): unknown {
@@ -342,7 +345,7 @@ function migrate(migration: (stored: unknown) => unknown, state: unknown, what: 
   }
 }
 
-/** The corrupt records that one call has met. */
+/** The corrupt records met by one call. */
 class Damage {
   #count = 0;
   #first: CorruptRecord | undefined;
@@ -377,12 +380,12 @@ export function notFound(taskId: string, id?: string): CheckpointNotFoundError {
 
 function corruptOrThrow(record: StoredCheckpoint, error: unknown): CorruptRecord {
   if (error instanceof CheckpointCorruptError) return corruptRecord(record, error.reason, error);
-  // A schema or a migration that walked through it came to the end of the stack.
+  // A schema or a migration overflowed the stack.
   if (isStackOverflow(error)) return corruptRecord(record, "its state nests too deep to be walked through", error);
   throw error;
 }
 
-/** The CorruptRecord for a record that could be read but is damaged. */
+/** The CorruptRecord for a readable but damaged record. */
 export function corruptRecord(record: StoredCheckpoint, reason: string, cause?: unknown): CorruptRecord {
   const { taskId, id, sequence } = record;
   const location = `checkpoint ${id} (sequence ${sequence}) of task ${JSON.stringify(taskId)}`;

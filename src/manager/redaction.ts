@@ -3,35 +3,36 @@ import { checkText } from "../contract/arguments.js";
 import type { CheckpointFailure } from "../contract/checkpoint.js";
 import { checkKeys, keysOf } from "../contract/keys.js";
 
-/** Which parts of a checkpoint are never stored. */
+/** The secrets of a checkpoint, which are never stored. */
 export interface RedactOptions {
   /**
    * Paths to secrets: `state.apiKey`, `state.users[*].token`, `state["two words"]`, `metadata.*.password`, `label`,
-   * `error`, `error.message`, `step.model.token` (of the result of the step `model`), `input.token` and `result.token` (of a run). `.name` and `["name"]` are a property, or a Map's value under that text; `[3]` is an item;
-   * `*` and `[*]` are any one of them. If a path leads to a Set's items, the whole Set is redacted. Keys never are.
+   * `error`, `error.message`, `step.model.token` (in the result of the step `model`), `input.token` and `result.token`
+   * (of a run). `.name` and `["name"]` are a property, or a Map's value under that text; `[3]` is an item; `*` and
+   * `[*]` match any of them. If a path leads to a Set's items, the whole Set is redacted. Keys are never redacted.
    */
   readonly paths: readonly string[];
-  /** The text that is stored instead. Default `[redacted]`. */
+  /** The text to store instead. Default `[redacted]`. */
   readonly censor?: string | undefined;
 }
 
 const DEFAULT_CENSOR = "[redacted]";
 const FORMS =
   "state.apiKey, state.users[*].token, metadata.*.password, step.model.token, input.token, result.token, label, error, error.message";
-/** The parts of a checkpoint that a path leads into. */
+/** The parts of a checkpoint that a path may lead into. */
 const VALUES: readonly string[] = ["state", "metadata", "step", "input", "result"];
 const ERROR_FIELDS = ["message", "name", "code", "stack"] as const;
-/** A path may lead to a cause too, though a record's error has none. */
+/** A path may lead to the `cause` of a step's error, though a checkpoint's error has none. */
 const ERROR_STEPS: readonly string[] = [...ERROR_FIELDS, "cause"];
 const STEP = /\.(\*|[^\s.[\]"'*]+)|\[(\*|\d+|"(?:[^"\\]|\\.)*")\]/y;
 
-/** The option, taken apart by the parts of a checkpoint. */
+/** The parsed option, by the parts of a checkpoint. */
 export class Redaction {
   readonly state: RedactedPaths | undefined;
   readonly metadata: RedactedPaths | undefined;
   /** The secrets in a run's own values. */
   readonly ofRun: { readonly input: RedactedPaths | undefined; readonly result: RedactedPaths | undefined };
-  /** Paths into a step's name, and then into its result. */
+  /** Paths that begin with a step's name and lead into its result. */
   readonly #steps: readonly PathPattern[];
   readonly #error: RedactedPaths | undefined;
   readonly #errorSteps: readonly PathPattern[];
@@ -39,7 +40,7 @@ export class Redaction {
   readonly #isLabel: boolean;
   readonly #censor: string;
 
-  /** @throws {TypeError} A path can't lead to anything, or an option is misspelled. */
+  /** @throws {TypeError} A path can't match anything, or an option is misspelled. */
   constructor(options: RedactOptions) {
     checkKeys("RedactOptions", options, keysOf<RedactOptions>({ paths: true, censor: true }));
     const { paths, censor = DEFAULT_CENSOR } = options;
@@ -65,12 +66,12 @@ export class Redaction {
     return redactedPaths(this.#patternsOf(step), this.#censor);
   }
 
-  /** The secrets in a value that a step has thrown. */
+  /** The secrets in a value that a step threw. */
   thrown(step: string): RedactedPaths | undefined {
     return redactedPaths([...this.#errorSteps, ...this.#patternsOf(step)], this.#censor);
   }
 
-  /** The error, or one that says nothing if errors are secrets. */
+  /** The error; if errors are secrets, an error without details. */
   error(thrown: unknown): unknown {
     return this.#isWholeError ? Object.assign(new Error(this.#censor), { stack: this.#censor }) : thrown;
   }

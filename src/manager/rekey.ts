@@ -27,19 +27,19 @@ export interface RekeyOptions {
 /** The result of a rekey, or its progress. All numbers count checkpoints. */
 export interface RekeyResult {
   readonly total: number;
-  /** Those it has looked at. */
+  /** Visited so far. */
   readonly done: number;
-  /** Those it has rewritten. */
+  /** Rewritten with the current key and transforms. */
   readonly rewritten: number;
-  /** Those it hasn't looked at yet. */
+  /** Not visited yet. */
   readonly left: number;
-  /** Those that already had the current key and transforms. */
+  /** Already had the current key and transforms; unchanged. */
   readonly current: number;
-  /** Those it couldn't rewrite: no configured key opens them, or the storage refused. They are as they were. */
+  /** Couldn't be rewritten: no configured key decrypts them, or the storage refused. Unchanged. */
   readonly refused: number;
-  /** Those that can't be read. They are untouched, and each was a `corrupt` event. */
+  /** Can't be read. Unchanged; each was reported as a `corrupt` event. */
   readonly damaged: number;
-  /** The first 100 checkpoints that it couldn't rewrite, and why. */
+  /** The first 100 checkpoints that couldn't be rewritten, with the reasons. */
   readonly refusals: readonly {
     readonly taskId: string;
     readonly id: string;
@@ -49,7 +49,7 @@ export interface RekeyResult {
   }[];
 }
 
-/** The parts of its manager that a rekey uses. */
+/** The parts of the manager that a rekey uses. */
 export interface RekeyHost {
   readonly storage: StorageAdapter;
   readonly transforms: readonly Transform[];
@@ -82,7 +82,7 @@ export async function rekeyStorage(host: RekeyHost, options: RekeyOptions): Prom
       rekey.reportDamage(task);
       continue;
     }
-    // Checkpoints saved from now on are current already; following them might never end.
+    // Checkpoints saved from now on are current already. Visiting them, too, might never end.
     const beforeSequence = task.newest.sequence + 1;
     for await (const record of storage.read({ taskId: task.taskId, order: "oldest", beforeSequence })) {
       if (signal?.aborted || closing.aborted) return rekey.result;
@@ -92,19 +92,19 @@ export async function rekeyStorage(host: RekeyHost, options: RekeyOptions): Prom
       await nextTurn();
     }
   }
-  // Checkpoints removed during the rekey are not left over.
+  // Checkpoints that were removed during the rekey don't count as left.
   return { ...rekey.result, total: rekey.result.done, left: 0 };
 }
 
 type ReplacePayload = NonNullable<StorageAdapter["replacePayload"]>;
 type Outcome = "rewritten" | "current" | "refused" | "damaged";
 
-/** One rekey: its counts so far, and what it does to one record. */
+/** One rekey and its counts so far. */
 class Rekey {
   readonly #host: RekeyHost;
   readonly #replacePayload: ReplacePayload;
   readonly #refusals: RekeyResult["refusals"][number][] = [];
-  /** Where damage was found: a list of tasks and the task itself may report the same. */
+  /** The places of damage: a list of tasks and the task itself may report the same record. */
   readonly #damagedPlaces = new Set<string>();
   readonly #counts = { done: 0, rewritten: 0, current: 0, refused: 0, damaged: 0 };
   readonly #total: number;
@@ -127,7 +127,7 @@ class Rekey {
 
   async look(record: StoredCheckpoint | CorruptRecord): Promise<void> {
     let now: StoredCheckpoint | CorruptRecord | undefined = record;
-    // Somebody else may rewrite the record between reading and replacing: then look at it again.
+    // If another process rewrites the record between reading and replacing, try it again.
     while (now !== undefined && !isCorrupt(now) && now.sequence === record.sequence) {
       const outcome = await this.#rewrite(now);
       if (outcome !== undefined && outcome !== "damaged") this.#counts[outcome] += 1;
@@ -157,7 +157,7 @@ class Rekey {
         this.reportDamage(corruptRecord(record, error.reason, error));
         return "damaged";
       }
-      // A key that can't be fetched now says nothing about the record.
+      // A key that can't be fetched isn't the record's fault: stop the rekey.
       if (error instanceof CheckpointError && !(error instanceof KeyUnavailableError))
         return this.#refuse(record, error);
       throw error;
@@ -168,7 +168,7 @@ class Rekey {
       const isReplaced = await this.#replacePayload(record.taskId, record.id, payload, record.payload.sha256);
       return isReplaced ? "rewritten" : undefined;
     } catch (error) {
-      // Both concern this record alone. Anything else, such as a missing current key, concerns all.
+      // These errors concern this record alone. Any other, such as a missing current key, concerns all.
       if (error instanceof PayloadTooLargeError || error instanceof CheckpointCorruptError)
         return this.#refuse(record, error);
       throw error;

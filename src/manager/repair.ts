@@ -18,12 +18,12 @@ export interface RepairOptions {
   readonly onProgress?: ((step: RepairStep) => void) | undefined;
 }
 
-/** The result of `repair`; of a dry run, what it would do. */
+/** The result of `repair`. Of a dry run: what a repair would do. */
 export interface RepairResult {
   readonly dryRun: boolean;
   /** One for each finding. */
   readonly steps: readonly RepairStep[];
-  /** The tasks that lost a checkpoint, and their newest intact one; `undefined` if none is left. */
+  /** The tasks that lost a checkpoint, with their newest intact one, or `undefined` if none is left. */
   readonly tasks: readonly { readonly taskId: string; readonly newest: CheckpointSummary | undefined }[];
 }
 
@@ -68,7 +68,10 @@ export async function repairStorage(
   return { dryRun, steps, tasks };
 }
 
-/** Found by seal and digest, without key or schema. `undefined` if damage that was left prevents reading the task. */
+/**
+ * A task's newest intact checkpoint, found without key or schema. `undefined` if damage that was left prevents reading
+ * the task.
+ */
 async function newestOf(storage: StorageAdapter, taskId: string): Promise<RepairResult["tasks"][number] | undefined> {
   try {
     for await (const record of storage.read({ taskId, order: "newest" })) {

@@ -5,49 +5,50 @@ import { isPassing } from "../contract/passing.js";
 import { checkTimeZone, dayOf, hourOf, isoWeekOf, localTimes, monthOf } from "./local-times.js";
 
 /**
- * Which of a task's checkpoints are kept. A checkpoint stays if any keep rule claims it; a policy without keep rules
- * claims all. Rules claim and count milestones, which somebody asked for. A passing checkpoint, which an auto-save made,
- * stays while it is the task's newest. Then the limits remove checkpoints, claimed or not. A policy needs at least one part.
+ * Decides which of a task's checkpoints are kept. A checkpoint stays if any keep rule claims it; a policy without keep
+ * rules claims all. Keep rules claim and count milestones only, which a caller asked for. A passing checkpoint, such as
+ * an auto-save, stays while it is the task's newest. Then the limits remove checkpoints, claimed or not. A policy needs
+ * at least one part.
  *
- * No policy makes a task look incomplete or complete when it isn't. The newest checkpoint of an incomplete task always
- * stays. The newest checkpoint of a completed task stays as long as an unfinished older one stays: without it the task
- * would be offered for resuming.
+ * No policy changes whether a task looks complete. The newest checkpoint of an incomplete task always stays. The newest
+ * checkpoint of a completed task stays as long as an unfinished older one does: otherwise the task would be offered for
+ * resuming.
  *
- * Hours, days, weeks (ISO 8601) and months are those of `createdAt` in `timeZone`. Sequences alone say which checkpoint is
- * newer: a wrong clock can put a checkpoint into the wrong day, but never before older ones.
+ * Hours, days, weeks (ISO 8601) and months are those of `createdAt` in `timeZone`. Only sequences decide which
+ * checkpoint is newer: a wrong clock can put a checkpoint into the wrong day, but never before older ones.
  */
 export interface RetentionPolicy {
   /** Claims this many newest checkpoints, from 1. To keep none, use `maxBytes: 0`. */
   readonly keepLast?: number | undefined;
   /**
-   * Claims checkpoints that are at most this many milliseconds old, from 1. It counts back from the earlier of the clock and
-   * the newest checkpoint's time, so a clock that is ahead for one reading removes nothing.
+   * Claims checkpoints that are at most this many milliseconds old, from 1. It counts back from the clock or the newest
+   * checkpoint's time, whichever is earlier. So a single wrong reading of the clock, ahead of time, removes nothing.
    */
   readonly keepWithinMs?: number | undefined;
   /** Claims the newest checkpoint of each hour, for this many most recent hours that have one; from 1. */
   readonly keepHourly?: number | undefined;
-  /** The same for days. */
+  /** Like `keepHourly`, for days. */
   readonly keepDaily?: number | undefined;
-  /** The same for weeks. */
+  /** Like `keepHourly`, for weeks. */
   readonly keepWeekly?: number | undefined;
-  /** The same for months. */
+  /** Like `keepHourly`, for months. */
   readonly keepMonthly?: number | undefined;
   /** Claims every checkpoint of these stages. */
   readonly keepStages?: readonly string[] | undefined;
   /**
-   * The time zone of hours, days, weeks and months: an IANA name such as `Europe/Berlin`. Default `UTC`. Where a clock is set
-   * back, the hour that comes twice counts as one.
+   * The time zone of hours, days, weeks and months: an IANA name such as `Europe/Berlin`. Default `UTC`. When daylight
+   * saving time ends, the repeated hour counts as one.
    */
   readonly timeZone?: string | undefined;
   /**
-   * Removes older checkpoints, claimed or not; from 0. It counts back from the clock, so that old work goes although nothing
-   * new is saved. A clock that is ahead by a year therefore removes what a year would: all but the newest of an incomplete
-   * task, if `maxAgeMs` is less.
+   * Removes checkpoints older than this many milliseconds, claimed or not; from 0. It counts back from the clock, so
+   * old checkpoints go even if nothing new is saved. If the clock is ahead by more than `maxAgeMs`, it removes all
+   * checkpoints but the newest of an incomplete task.
    */
   readonly maxAgeMs?: number | undefined;
   /**
-   * Removes checkpoints until the task's payloads fit, from 0: `completed` ones first, then the oldest first. The task's
-   * newest checkpoint goes last.
+   * Removes checkpoints until the task's payloads fit, from 0: `completed` ones first, then the oldest first. The
+   * task's newest checkpoint goes last.
    */
   readonly maxBytes?: number | undefined;
 }
@@ -55,11 +56,13 @@ export interface RetentionPolicy {
 /** One checkpoint of a plan. */
 export interface PlannedCheckpoint {
   readonly checkpoint: CheckpointSummary;
-  /** Why it stays or goes, in words for people; at least one. */
+  /** Why it stays or goes, for people; at least one reason. */
   readonly reasons: readonly string[];
 }
 
-/** Which checkpoints of one task a policy keeps and removes. Plain JSON: it can be written to a file and read back. */
+/**
+ * The checkpoints of one task that a policy keeps and removes. Plain JSON: it can be written to a file and read back.
+ */
 export interface RetentionPlan {
   readonly taskId: string;
   /** The policy, without the parts that were `undefined`. */
@@ -75,13 +78,13 @@ export interface RetentionPlan {
 }
 
 /**
- * Which checkpoints `policy` keeps and removes at `nowMs`, each with its reasons. A pure function: it reads and removes
- * nothing, and leaves its arguments as they are. Planning again with what a plan keeps removes nothing more; with
- * `keepWithinMs`, as long as the newest stays.
+ * Plans which checkpoints `policy` keeps and removes at `nowMs`, each with its reasons. A pure function: it reads and
+ * removes nothing, and doesn't change its arguments. Planning again for the kept checkpoints removes nothing more; with
+ * `keepWithinMs`, this holds as long as the newest checkpoint stays.
  *
  * @param taskId - The task that the plan is for, even if it has no checkpoint.
- * @param summaries - All checkpoints of that task, in any order. One with an invalid `createdAt` is in no bucket and has
- *   no age: only `keepLast`, `keepStages` and `maxBytes` apply to it.
+ * @param summaries - All checkpoints of that task, in any order. One with an invalid `createdAt` is in no bucket and
+ *   has no age: only `keepLast`, `keepStages` and `maxBytes` apply to it.
  * @throws {TypeError} A checkpoint belongs to another task, or the policy is empty or has an unknown part.
  * @throws {RangeError} `nowMs` is no time, or a part of the policy is out of range.
  */
@@ -117,8 +120,8 @@ export function planRetention(
 }
 
 /**
- * Why a plan no longer fits its task: a checkpoint it keeps is gone, or one it removes has another status now.
- * `undefined` if it fits. New checkpoints don't outdate a plan, nor do checkpoints it removes that are gone already.
+ * The reason why a plan no longer fits its task: a checkpoint to keep is gone, or one to remove has another status now.
+ * `undefined` if it fits. It still fits after new saves, and if checkpoints to remove are gone already.
  *
  * @param now - The statuses of all checkpoints of the task, by id.
  */
@@ -135,15 +138,16 @@ export function whyOutdated(plan: RetentionPlan, now: ReadonlyMap<string, Checkp
 /**
  * Refuses a policy that is empty, has an unknown part, or has a number out of range.
  *
- * Keep rules start at 1, because `keepLast: 0` could mean "no such rule" or "keep nothing", and the second can't be
- * undone. To switch a rule off, leave it out. Limits start at 0, which is unambiguous.
+ * Keep rules start at 1, because `keepLast: 0` could mean "no such rule" or "keep nothing", which can't be undone. To
+ * switch a rule off, leave it out. Limits start at 0, which is unambiguous.
  *
  * @throws {TypeError} The policy is empty, or a part is unknown or has a wrong type.
- * @throws {RangeError} A number isn't whole or is too small; no stage is given, or an empty one; the time zone is unknown.
+ * @throws {RangeError} A number isn't whole or is too small; no stage is given, or an empty one; the time zone is
+ *   unknown.
  */
 export function checkRetentionPolicy(policy: RetentionPolicy): void {
   checkKeys("A retention policy", policy, POLICY_KEYS);
-  // A time zone alone says nothing.
+  // A time zone alone is no policy.
   if (Object.keys(givenParts({ ...policy, timeZone: undefined })).length === 0) {
     throw new TypeError(
       "A retention policy must have at least one rule or limit. To keep everything, give no policy; to keep nothing, use removeTask.",
@@ -176,7 +180,7 @@ const POLICY_KEYS = keysOf<RetentionPolicy>({
   maxBytes: true,
 });
 
-/** A checkpoint while the plan is made. */
+/** A checkpoint during planning. */
 interface Verdict {
   readonly checkpoint: CheckpointSummary;
   /** Why it would stay. */
@@ -186,18 +190,18 @@ interface Verdict {
   stays: boolean;
 }
 
-/** The reason why a rule claims a milestone, if it does. Called once per milestone, newest first. */
+/** Returns the reason if the rule claims a milestone. Called once per milestone, newest first. */
 type KeepRule = (candidate: Candidate) => string | undefined;
 
 interface Candidate {
   readonly checkpoint: CheckpointSummary;
-  /** How many milestones are newer. */
+  /** The number of newer milestones. */
   readonly newer: number;
   /** NaN if `createdAt` is invalid; every comparison with NaN is false. */
   readonly createdAtMs: number;
 }
 
-/** Applies what concerns each checkpoint alone: keep rules and age. Newest first. */
+/** Applies the rules for single checkpoints: keep rules and age. Newest first. */
 function judge(summaries: readonly CheckpointSummary[], policy: RetentionPolicy, nowMs: number): Verdict[] {
   const newestFirst = summaries.map(summaryOf).sort((a, b) => b.sequence - a.sequence);
   const rules = keepRules(policy, earlierOf(nowMs, newestFirst[0]));
@@ -207,7 +211,7 @@ function judge(summaries: readonly CheckpointSummary[], policy: RetentionPolicy,
     const candidate = { checkpoint, newer: milestones, createdAtMs: Date.parse(checkpoint.createdAt) };
     const passes = isPassing(checkpoint);
     if (!passes) milestones += 1;
-    // A passing one is never completed: as the newest, it stays because its task is incomplete.
+    // A passing checkpoint is never completed. If it is the newest, its task is incomplete, so it stays.
     const claims = passes ? [] : rules.map((rule) => rule(candidate)).filter((claim) => claim !== undefined);
     const noClaim = passes ? "a passing checkpoint that is no longer the newest" : "no rule keeps it";
     const objections = claims.length === 0 ? [noClaim] : [];
@@ -216,13 +220,13 @@ function judge(summaries: readonly CheckpointSummary[], policy: RetentionPolicy,
   });
 }
 
-/** The earlier of the clock and the checkpoint's time. Only one of them may be the reading of a clock that was ahead. */
+/** The earlier of the clock and the checkpoint's time, in case the clock was ahead at one of the two readings. */
 function earlierOf(nowMs: number, newest: CheckpointSummary | undefined): number {
   const newestMs = Date.parse(newest?.createdAt ?? "");
   return newestMs < nowMs ? newestMs : nowMs;
 }
 
-/** Applies what concerns the task as a whole: its newest checkpoint and its size. */
+/** Applies the rules for the whole task: its newest checkpoint and its size. */
 function settle(verdicts: readonly Verdict[], maxBytes = Number.POSITIVE_INFINITY): void {
   const [newest, ...older] = verdicts;
   if (newest === undefined) return;
@@ -243,7 +247,7 @@ function settle(verdicts: readonly Verdict[], maxBytes = Number.POSITIVE_INFINIT
     bytes -= verdict.checkpoint.sizeBytes;
   }
   if (incomplete || unfinishedStays()) return;
-  // Nothing depends on the newest one any more, so the rules decide about it too.
+  // No other checkpoint depends on the newest one any more, so the rules apply to it, too.
   if (newest.stays && bytes > maxBytes) newest.objections.push(tooMany);
   newest.stays = newest.objections.length === 0;
 }
@@ -279,7 +283,7 @@ function keepRules(policy: RetentionPolicy, untilMs: number): KeepRule[] {
   return rules.length > 0 ? rules : [() => "no keep rule: everything is kept"];
 }
 
-/** Sees the newest checkpoints first, so the first one of each bucket is its newest, by sequence. */
+/** Gets the newest checkpoints first, so the first one of each bucket is its newest, by sequence. */
 function newestOfEach(name: string, limit: number, bucketOf: (ms: number) => string): KeepRule {
   const seen = new Set<string>();
   return ({ createdAtMs }) => {
@@ -296,7 +300,7 @@ const MINUTE = 60 * SECOND;
 const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
 
-/** In the largest unit that divides it: `30 days`, `36 hours`, `1 minute`. */
+/** The duration in the largest unit that divides it: `30 days`, `36 hours`, `1 minute`. */
 function durationText(ms: number): string {
   if (ms % DAY === 0) return counted(ms / DAY, "day");
   if (ms % HOUR === 0) return counted(ms / HOUR, "hour");
@@ -305,7 +309,7 @@ function durationText(ms: number): string {
   return counted(ms, "millisecond");
 }
 
-/** In the largest unit that is at least 1, to two decimals: `10 MiB`, `1.5 KiB`, `999 bytes`. */
+/** The size in its largest unit, to two decimals: `10 MiB`, `1.5 KiB`, `999 bytes`. */
 function bytesText(bytes: number): string {
   for (const [unit, size] of BYTE_UNITS) if (bytes >= size) return `${Number((bytes / size).toFixed(2))} ${unit}`;
   return counted(bytes, "byte");
@@ -326,7 +330,7 @@ function totalBytes(verdicts: readonly Verdict[]): number {
   return verdicts.reduce((sum, { checkpoint }) => sum + checkpoint.sizeBytes, 0);
 }
 
-/** A copy without the parts that are `undefined`: JSON would drop them, and a plan read from a file must be the same. */
+/** A copy without parts that are `undefined`. JSON would drop them, and a plan must survive a file unchanged. */
 function givenParts(policy: RetentionPolicy): RetentionPolicy {
   const given = Object.fromEntries(Object.entries(policy).filter(([, value]) => value !== undefined));
   return policy.keepStages === undefined ? given : { ...given, keepStages: [...policy.keepStages] };

@@ -10,8 +10,8 @@ import type { Lease } from "./lease.js";
 
 export interface SaveOptions<Metadata extends object = object> {
   /**
-   * The checkpoint's id, unique in its task. Default: made by `createId`. Saving the same state under the same id
-   * again stores nothing and returns the stored checkpoint, so a save whose answer was lost can be retried.
+   * The checkpoint's id, unique in its task. Default: made by `createId`. Saving the same state under the same id again
+   * stores nothing and returns the stored checkpoint, so a save can be retried if its answer was lost.
    */
   readonly id?: string | undefined;
   readonly stage?: string | undefined;
@@ -19,18 +19,18 @@ export interface SaveOptions<Metadata extends object = object> {
   /** Default `running`; `failed` if `error` is given. */
   readonly status?: CheckpointStatus | undefined;
   /**
-   * The id of the checkpoint that this one continues, if that isn't the one before it. A save sets none by itself: the
-   * sequences already say what came before. `rewind` sets it.
+   * The id of the checkpoint that this one continues, if that isn't the previous one. `rewind` sets it; a save doesn't
+   * set it by itself.
    */
   readonly parentId?: string | undefined;
   /**
-   * An object of plain JSON; fields that are `undefined` are left out. Lists show it, so keep it small: at most 64 KiB. The
-   * key `waymark` is reserved.
+   * An object of plain JSON, at most 64 KiB; keep it small, since lists show it. Fields that are `undefined` are left
+   * out. The key `waymark` is reserved.
    */
   readonly metadata?: Metadata | undefined;
-  /** Why the task failed or paused: an Error, or any thrown value. */
+  /** The reason why the task failed or paused: an Error, or any thrown value. */
   readonly error?: unknown;
-  /** Save only if the newest checkpoint has this sequence now; 0 for none. */
+  /** Saves only if the newest checkpoint has this sequence; 0: only if the task has no checkpoint. */
   readonly expectedSequence?: number | undefined;
   /** The task's lease: once it is lost, nothing is stored, and the error is a LeaseLostError. */
   readonly lease?: Lease | undefined;
@@ -48,7 +48,7 @@ const SAVE_KEYS = keysOf<SaveOptions>({
   lease: true,
 });
 
-/** Lists show metadata, so it is no place for states. */
+/** Lists load metadata, so it must stay small. */
 const MAX_METADATA_BYTES = 64 * 1024;
 
 const PLAIN_METADATA = "SaveOptions.metadata must be an object of plain JSON: strings, numbers, booleans, null, arrays";
@@ -69,7 +69,7 @@ export function checkSaveOptions(options: SaveOptions): void {
   }
 }
 
-/** Anything may be given as metadata: whether it is an object is checked when it is copied. */
+/** The metadata may be of any type: `copyMetadata` checks it. */
 function hasNote(metadata: unknown): boolean {
   return typeof metadata === "object" && metadata !== null && Object.hasOwn(metadata, NOTE_KEY);
 }
@@ -77,7 +77,7 @@ function hasNote(metadata: unknown): boolean {
 /**
  * The fencing token of a task's lease.
  *
- * @throws {TypeError} It is no lease, or another task's.
+ * @throws {TypeError} It isn't a lease, or is another task's.
  */
 export function tokenOf(taskId: string, lease: Lease | undefined): number | undefined {
   if (lease === undefined) return undefined;
@@ -91,7 +91,7 @@ export function tokenOf(taskId: string, lease: Lease | undefined): number | unde
 /**
  * A copy of the metadata, so that later changes by the caller don't reach the storage.
  *
- * @throws {TypeError} It isn't an object of plain JSON; the message has the path to what isn't.
+ * @throws {TypeError} It isn't an object of plain JSON; the message has the path of the first value that isn't.
  * @throws {RangeError} It is larger than 64 KiB.
  */
 export function copyMetadata(metadata: object, redacted: RedactedPaths | undefined): JsonObject {

@@ -3,21 +3,21 @@ import type { StandardSchemaV1 } from "./standard-schema.js";
 
 /**
  * A manager's `schema`: any synchronous Standard Schema (Zod, Valibot, ArkType, …). The program works with `Output`;
- * `Input` is stored.
+ * the storage gets `Input`.
  *
  * @see https://standardschema.dev
  */
 export type StateSchema<Input = unknown, Output = Input> = StandardSchemaV1<Input, Output>;
 
-/** The state that loading returns: the schema's output. */
+/** The type of loaded states: the schema's output. */
 export type StateOf<Schema extends StateSchema> = StandardSchemaV1.InferOutput<Schema>;
 
-/** The state that saving takes: the output if the schema can encode (Zod), else the input, which is stored as it is. */
+/** The type of states to save: the output if the schema can encode (Zod), else the input, which is stored as it is. */
 export type SavedStateOf<Schema extends StateSchema> = Schema extends { safeEncode: (...args: never[]) => unknown }
   ? StandardSchemaV1.InferOutput<Schema>
   : StandardSchemaV1.InferInput<Schema>;
 
-/** A schema that can encode what it has decoded, so that a program saves the state that it has loaded. */
+/** A schema that can encode its output, so that a program can save a loaded state. */
 export type EncodingSchema<State> = StateSchema<unknown, State> & { safeEncode(...args: never[]): unknown };
 
 /** A Zod schema, recognised by its method: the core doesn't import Zod. */
@@ -44,9 +44,9 @@ export function encodeWithSchema(schema: StateSchema, state: unknown, what: stri
 }
 
 /**
- * The state of a stored form.
+ * Decodes a stored form.
  *
- * @throws {StateInvalidError} The schema refuses what is stored.
+ * @throws {StateInvalidError} The schema refuses the stored form.
  * @throws {TypeError} The schema works asynchronously.
  */
 export function decodeWithSchema<Schema extends StateSchema>(
@@ -60,7 +60,7 @@ export function decodeWithSchema<Schema extends StateSchema>(
 function accept<Schema extends StateSchema>(schema: Schema, value: unknown, what: string): StateOf<Schema> {
   const result = callSchema(what, () => schema["~standard"].validate(value));
   if (isThenable(result)) {
-    // Otherwise its rejection would be unhandled.
+    // Prevents an unhandled rejection.
     result.then(undefined, () => undefined);
     throw asynchronous(what);
   }
@@ -68,7 +68,7 @@ function accept<Schema extends StateSchema>(schema: Schema, value: unknown, what
   return result.value as StateOf<Schema>;
 }
 
-/** Also true for promises of other libraries and realms. */
+/** Whether it is a promise, also of other libraries and realms. */
 function isThenable<Result>(result: Result | PromiseLike<Result>): result is PromiseLike<Result> {
   return typeof result === "object" && result !== null && "then" in result && typeof result.then === "function";
 }

@@ -1,15 +1,15 @@
 import type { CheckpointQuery } from "../contract/adapter.js";
 import type { Checkpoint } from "../contract/checkpoint.js";
 
-/** Whether it holds for a checkpoint; `undefined` if that can't be said of this one. */
+/** Whether the predicate holds for a checkpoint; `undefined` if it can't tell. */
 export type Predicate<State> = (checkpoint: Checkpoint<State>) => boolean | undefined | Promise<boolean | undefined>;
 
 /**
- * The oldest of the query's checkpoints for which the predicate holds. It looks at both ends, then halves the range of
- * sequences between one for which it doesn't hold and one for which it does. A checkpoint without an answer gives way to
- * the next newer one; none is asked about twice.
+ * The oldest of the query's checkpoints for which the predicate holds. It tests the oldest and the newest, then halves
+ * the range between the newest known failure and the oldest known success. If a checkpoint has no answer, it takes the
+ * next newer one. It tests no checkpoint twice.
  *
- * @param read - The intact checkpoints that a query asks for.
+ * @param read - Reads the intact checkpoints of a query.
  */
 export async function firstWhere<State>(
   read: (query: CheckpointQuery) => AsyncIterable<Checkpoint<State>>,
@@ -29,13 +29,14 @@ export async function firstWhere<State>(
   const newest = await firstAnswer({ order: "newest", afterSequence: below });
   if (newest === undefined || !newest.holds) return undefined;
   let found = newest.checkpoint;
-  // Between the two, nothing has been asked yet.
+  // No checkpoint between the two has been tested yet.
   let above = found.sequence;
   while (above - below > 1) {
     const middle = below + Math.floor((above - below) / 2);
     const answer = await firstAnswer({ order: "oldest", afterSequence: middle - 1, beforeSequence: above });
     if (answer?.holds === false) below = answer.checkpoint.sequence;
-    // From the middle to its checkpoint, there is nothing else that gives an answer.
+    // `answer` is the first one from the middle on; if there is none, no checkpoint from the middle up to `above` gives
+    // one.
     else above = middle;
     if (answer?.holds) found = answer.checkpoint;
   }

@@ -1,5 +1,5 @@
-// Copied from @standard-schema/spec 1.1.0 (https://standardschema.dev), whose authors allow it: MIT License, copyright (c) 2024
-// Colin McDonnell. Without the parts that Waymark doesn't use.
+// Copied from @standard-schema/spec 1.1.0 (https://standardschema.dev), whose authors allow it: MIT License, copyright
+// (c) 2024 Colin McDonnell. Without the parts that Waymark doesn't use.
 
 /** A schema of any library that follows the Standard Schema interface. */
 export interface StandardSchemaV1<Input = unknown, Output = Input> {

@@ -3,9 +3,9 @@ import { inspect, types } from "node:util";
 import { encodeJson } from "../codec/json.js";
 
 /**
- * One difference between two states. Its path leads there from the state: names of properties and indexes; of a Map, the
- * key, or its JSON if it is no text, or how Node shows it where JSON has no place for it: `7n`. It is the path in the new
- * state; for a removed or moved part, in the old one.
+ * One difference between two states. Its path has names of properties, indexes, and keys of Maps. A key that is no text
+ * is shown as JSON, or as Node prints it if JSON can't store it: `7n`. The path is that in the new state; for a removed
+ * or moved part, that in the old state.
  */
 export type StateChange =
   | { readonly kind: "added"; readonly path: readonly (string | number)[]; readonly to: unknown }
@@ -20,7 +20,10 @@ export type StateChange =
 
 type Path = StateChange["path"];
 
-/** The changes from one state to another. Values of two kinds are different, and so are a property and its absence. */
+/**
+ * The changes from one state to another. Values of two kinds differ, as do a property that is `undefined` and a missing
+ * one.
+ */
 export function* changesOf(from: unknown, to: unknown, path: Path = []): Generator<StateChange, void, void> {
   if (Object.is(from, to)) return;
   const [old, current] = [partsOf(from), partsOf(to)];
@@ -30,7 +33,7 @@ export function* changesOf(from: unknown, to: unknown, path: Path = []): Generat
   } else if (textOf(from) !== textOf(to)) yield { kind: "changed", path, from, to };
 }
 
-/** The kind of a value, in a word: `Map`, `Null`, `String`. */
+/** The kind of a value: `Map`, `Null`, `String`. */
 function kindOf(value: unknown): string {
   return Object.prototype.toString.call(value).slice("[object ".length, -1);
 }
@@ -53,7 +56,7 @@ function* changesOfMembers(
   path: Path,
 ): Generator<StateChange, void, void> {
   const stepTo = (key: unknown) => [...path, typeof key === "string" ? key : keyText(key)];
-  // A key that is an object was read anew for each state, so keys match by their content.
+  // Keys match by content: each state has its own copies of keys that are objects.
   const [old, current] = [byIdentity(from), byIdentity(to)];
   for (const [identity, [key, value]] of old) {
     const now = current.get(identity);
@@ -75,7 +78,7 @@ function byIdentity(members: ReadonlyMap<unknown, unknown>): ReadonlyMap<string,
   return new Map([...members].map((member) => [identityOf(member[0]), member]));
 }
 
-/** Items match by their id; without one, by their content. An item in the place of a removed one counts as changed. */
+/** Items match by their id, or else by their content. A new item at the index of a removed one counts as a change. */
 function* changesOfItems(
   from: readonly unknown[],
   to: readonly unknown[],
@@ -96,7 +99,7 @@ function* changesOfItems(
   for (const at of added) yield { kind: "added", path: [...path, at], to: to[at] };
 }
 
-/** The places of the old items in the new list, in the old order. Equal items match in their order. */
+/** The index in the new list of each old item that is still there, in the old order. Equal items match in order. */
 function placesOf(from: readonly string[], to: readonly string[]): ReadonlyMap<number, number> {
   const shorter = Math.min(from.length, to.length);
   let start = 0;
@@ -119,13 +122,13 @@ function placesOf(from: readonly string[], to: readonly string[]): ReadonlyMap<n
   return places;
 }
 
-/** The longest part of the numbers that ascends. */
+/** The longest ascending subsequence of the numbers. */
 function ascending(numbers: Iterable<number>): ReadonlySet<number> {
   interface Link {
     readonly number: number;
     readonly before: Link | undefined;
   }
-  /** At n, the lowest end of any part of n + 1 numbers. */
+  /** `ends[n]` is the lowest last number of all ascending subsequences of n + 1 numbers. */
   const ends: Link[] = [];
   for (const number of numbers) {
     let length = ends.length;
@@ -146,18 +149,18 @@ function itemIdentity(item: unknown): string {
   return id === undefined ? identityOf(item) : `id ${identityOf(id)}`;
 }
 
-/** Equal for equal values of one kind. */
+/** A hash that is equal for equal values of one kind. */
 function identityOf(value: unknown): string {
   return hash("sha256", textOf(value), "base64");
 }
 
-/** Equal for equal values of one kind, too. */
+/** The whole value as a text, equal for equal values of one kind. */
 function textOf(value: unknown): string {
   const { encoding, text } = jsonOf(value);
   return `${encoding} ${text}`;
 }
 
-/** As it would be stored. */
+/** The value's stored form. */
 function jsonOf(value: unknown) {
   return encodeJson(value, Number.POSITIVE_INFINITY);
 }

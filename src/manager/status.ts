@@ -38,10 +38,10 @@ export class StatusChanger {
     checkKeys("CompleteOptions", options, keysOf<CompleteOptions>({ expectedSequence: true, lease: true }));
     const fencingToken = tokenOf(taskId, options.lease);
     const { id, sequence } = await this.#reader.newest(taskId);
-    // A save in between makes another checkpoint the newest; the caller knows nothing of that one.
+    // If a save comes in between, its checkpoint must not change: the caller doesn't know it.
     const { expectedSequence = sequence } = options;
     if (await this.#change(taskId, id, { status, error }, { expectedSequence, fencingToken })) return;
-    // It is gone. If the whole task is gone too, this throws.
+    // The checkpoint is gone. If the whole task is gone, this throws.
     const newest = await this.#reader.newest(taskId);
     throw new CheckpointConflictError(
       `Checkpoint ${id} was the newest of task ${JSON.stringify(taskId)}, but it was removed before its status could change. ` +

@@ -1,5 +1,5 @@
 /**
- * Runs when the process gets SIGINT, SIGTERM or SIGHUP.
+ * Called when the process gets SIGINT, SIGTERM or SIGHUP.
  *
  * @param isFinal - True if the signal ends the process once all callbacks have settled. False if the program listens to
  *   the signal itself and decides.
@@ -32,8 +32,8 @@ export function onTermination(callback: TerminationCallback): () => void {
 function end(signal: NodeJS.Signals): void {
   ending = true;
   const othersListen = process.listenerCount(signal) > cleanupListeners() + 1;
-  // From now on a second Ctrl-C has its default effect. Stop listening only after all listeners were called: signal-exit
-  // ends the process if it finds itself the last listener.
+  // From now on a second Ctrl-C has its default effect. Stop listening only after all listeners were called:
+  // signal-exit ends the process if it finds itself the last listener.
   queueMicrotask(stopListening);
   void Promise.allSettled([...callbacks].map(async (callback) => callback(signal, !othersListen))).then(() => {
     ending = false;

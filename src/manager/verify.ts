@@ -8,18 +8,18 @@ import { checkKeys, keysOf } from "../contract/keys.js";
 export interface VerifyOptions {
   /** Skips payloads, so damage that only their digest shows is not found. Default false. */
   readonly quick?: boolean | undefined;
-  /** Stops it at the next checkpoint; `verify` then throws the signal's reason. */
+  /** Stops at the next checkpoint; `verify` then throws the signal's reason. */
   readonly signal?: AbortSignal | undefined;
   /** Called after each checkpoint and each finding, with the counts so far. */
   readonly onProgress?: ((soFar: VerifyProgress) => void) | undefined;
 }
 
-/** How much was checked. */
+/** The counts of a verification. */
 export interface VerifyProgress {
   readonly tasks: number;
   /** Damaged ones included. */
   readonly checkpoints: number;
-  /** The sum of their payloads, in bytes, as far as their sizes can be read. */
+  /** The sum of their payloads' readable sizes, in bytes. */
   readonly bytes: number;
   readonly findings: number;
 }
@@ -31,7 +31,7 @@ export interface VerifyResult extends Omit<VerifyProgress, "findings"> {
 }
 
 /**
- * Checks everything in a storage and changes nothing. Only the findings take memory.
+ * Checks everything in a storage and changes nothing. Only the findings are kept in memory.
  *
  * @param closing - Aborted when the manager closes.
  */
@@ -59,7 +59,7 @@ export async function verifyStorage(
   return { ...counts, findings };
 }
 
-/** Aborted as soon as one of them is, and with its reason. */
+/** A signal that aborts as soon as one of the two does, with its reason. */
 export function eitherOf(closing: AbortSignal, signal: AbortSignal | undefined): AbortSignal {
   return signal === undefined ? closing : AbortSignal.any([closing, signal]);
 }
@@ -75,7 +75,7 @@ async function* everyRecord(
     if (taskId === undefined) {
       if (isCorrupt(task)) yield corruptFinding(task);
     } else if (taskId !== last) {
-      // A task's CorruptRecord comes before the task, and alone if the task has nothing intact: look at each task once.
+      // A task's CorruptRecord comes before the task, or without it if nothing is intact. Check each task once.
       last = taskId;
       const query = { taskId, order: "oldest" } as const;
       const records: AsyncIterable<StoredCheckpoint | CheckpointSummary | CorruptRecord> = quick

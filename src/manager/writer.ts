@@ -19,10 +19,10 @@ import type { ResolvedOptions } from "./options.js";
 import { checkSaveOptions, copyMetadata, type SaveOptions, tokenOf } from "./save-options.js";
 import { decodeWithSchema, encodeWithSchema } from "./schema.js";
 
-/** The end of the year 9999. Later times have another ISO 8601 form, which sorts differently. */
+/** The end of the year 9999. Later times have another ISO 8601 form, which doesn't sort by time. */
 const LAST_MS = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
 
-/** Saves may follow each other for so long without a turn of the event loop. */
+/** The longest time of saves without a turn of the event loop. */
 const YIELD_MS = 20;
 
 const REDACTED_REFUSED = "Nothing was saved: the schema refuses the state as it is once it is redacted";
@@ -30,7 +30,7 @@ const REDACTED_REFUSED = "Nothing was saved: the schema refuses the state as it 
 /** Turns states into drafts and appends them, in call order. */
 export class CheckpointWriter {
   readonly #options: ResolvedOptions;
-  /** The appends of each task that has one whose draft isn't ready, in call order. */
+  /** The waiting appends of each task, in call order. */
   readonly #queues = new Map<string, Set<Turn>>();
   readonly #droppedKeys: DroppedKeys;
   #yieldedMs = performance.now();
@@ -51,14 +51,14 @@ export class CheckpointWriter {
     return this.#appendEncoded(draft, encoded, options, {}, canRetry ? stateDigest(encoded) : undefined);
   }
 
-  /** A state as it is stored, and a digest that is equal for two states that would be stored alike. */
+  /** Encodes a state for storing, with a digest that is equal for equal stored states. */
   encode(taskId: string, state: unknown): EncodedSnapshot {
     const encoded = this.#encoded(taskId, state);
     const sha256 = digestOf(encoded.text);
     return { encoded: { ...encoded, sha256 }, digest: `${encoded.encoding} ${sha256}` };
   }
 
-  /** The same digest of a stored checkpoint; `undefined` if it can't be read, or has a state of another version. */
+  /** The same digest for a stored checkpoint; `undefined` if it can't be read, or its state has another version. */
   async digestOf(taskId: string, id: string): Promise<string | undefined> {
     const { storage, transforms, stateVersion } = this.#options;
     const stored = await storage.get(taskId, id);
@@ -66,18 +66,18 @@ export class CheckpointWriter {
     if (stored.stateVersion !== stateVersion) return undefined;
     try {
       const { encoding, text } = await openText(stored.payload, { transforms, context: stored });
-      // Without transforms, the payload's digest is the text's, and was checked.
+      // Without transforms, the payload's digest is that of the text, and has been checked.
       return stored.payload.encoding === encoding
         ? `${encoding} ${stored.payload.sha256}`
         : stateDigest({ encoding, text });
     } catch (error) {
-      // Its damage, or a key that isn't there: then it isn't known to have that state.
+      // The checkpoint is damaged, or its key is missing, so its state is unknown.
       if (error instanceof CheckpointError) return undefined;
       throw error;
     }
   }
 
-  /** Appends a passing checkpoint of what {@link encode} gave, in place of the passing one with the id `replaces`. */
+  /** Appends a passing checkpoint of an encoded state, instead of the passing one with the id `replaces`. */
   async appendPassing(
     taskId: string,
     { encoded }: EncodedSnapshot,
@@ -90,7 +90,7 @@ export class CheckpointWriter {
     return this.#appendEncoded(draft, encoded, options, { replaces });
   }
 
-  /** Encodes a state as the text that a run's checkpoint holds. @throws The errors of `save`. */
+  /** Encodes a state as text for a run's checkpoint. @throws The errors of `save`. */
   stateText(taskId: string, state: unknown): string {
     const encoded = this.#encoded(taskId, state);
     const { schema } = this.#options;
@@ -100,14 +100,17 @@ export class CheckpointWriter {
     return encoded.text;
   }
 
-  /** A run's checkpoint without its payload. Appended again after a failure, it is stored once. */
+  /** A run's checkpoint without its payload. If it is appended again after a failure, it is stored once. */
   draftOfRun(taskId: string, options: SaveOptions, passing: { replaces: string | undefined } | undefined): RunDraft {
     checkSaveOptions(options);
     const draft = this.#draft(taskId, options);
     return { ...draft, metadata: runMetadata(passing, draft.metadata) };
   }
 
-  /** @param replaces - The id of the passing checkpoint that goes with it. @param isRepeated - It may be stored already. */
+  /**
+   * @param replaces - The id of the passing checkpoint to replace. @param isRepeated - True if it may be stored
+   *   already.
+   */
   async appendOfRun(
     draft: RunDraft,
     encoded: EncodedState,
@@ -119,7 +122,7 @@ export class CheckpointWriter {
   }
 
   /**
-   * Appends a checkpoint that has the state of another one, after the appends of its task that were called before.
+   * Appends a copy of a checkpoint, after the earlier appends of its task.
    *
    * @param draft - Made by {@link draftCopy}.
    */
@@ -132,7 +135,7 @@ export class CheckpointWriter {
     return this.#inOrder(taskId, draft, (whole) => this.#append(whole, options, { sharesWith }));
   }
 
-  /** A draft that has the state of a stored checkpoint. The state is neither decoded nor migrated. */
+  /** A draft with the state of a stored checkpoint, which is neither decoded nor migrated. */
   async draftCopy(source: StoredCheckpoint, taskId: string, options: SaveOptions): Promise<CheckpointDraft> {
     const { transforms } = this.#options;
     const draft = { ...this.#draft(taskId, options), stateVersion: source.stateVersion };
@@ -158,7 +161,7 @@ export class CheckpointWriter {
     const payload = makePayloadOf(encoded, {
       transforms,
       context: draft,
-      // A redacted state must still load.
+      // Refuses the save if the schema would refuse the redacted state on load.
       onRedacted: schema && ((stored) => decodeWithSchema(schema, stored, REDACTED_REFUSED)),
     });
     const append = (made: MadePayload) => this.#append({ ...draft, ...made }, options, appendOptions, digest);
@@ -181,10 +184,10 @@ export class CheckpointWriter {
     );
   }
 
-  /** Holds no payload while it waits: a program may have thousands of saves under way. */
+  /** Takes the summary only, so that payloads can be freed: a program may have thousands of saves under way. */
   async #saved(summary: CheckpointSummary, stored: Promise<number>, options: SaveOptions): Promise<CheckpointSummary> {
     const saved = { ...summary, sequence: await stored };
-    // A storage may save without giving way to timers and sockets: leases must renew themselves, and signals must come through.
+    // A storage may save without a turn of the event loop. This lets leases renew themselves and signals arrive.
     if (performance.now() - this.#yieldedMs >= YIELD_MS) {
       await nextTurn();
       this.#yieldedMs = performance.now();
@@ -213,14 +216,14 @@ export class CheckpointWriter {
   }
 
   /**
-   * The summary of an append that may have met its own id. After a retry of the caller's, it is what was stored the first
-   * time. An id that `createId` made twice is a conflict: a new save must not end as an old checkpoint.
+   * The summary of a save whose id may have existed already. If the caller retried a save, returns the stored
+   * checkpoint. If `createId` made the id twice, throws a conflict, since the new save would be lost.
    */
   async #asStored(saved: CheckpointSummary, options: SaveOptions): Promise<CheckpointSummary> {
     const { taskId, id, sequence } = saved;
     const query = { taskId, order: "oldest", afterSequence: sequence - 1, limit: 1 } as const;
     for await (const stored of this.#options.storage.list(query)) {
-      // It was removed or damaged meanwhile.
+      // The checkpoint was removed or damaged meanwhile.
       if (isCorrupt(stored) || stored.id !== id) break;
       if (options.id !== undefined) return stored;
       if (stored.createdAt === saved.createdAt && stored.status === saved.status) break;
@@ -262,8 +265,8 @@ export class CheckpointWriter {
   }
 
   /**
-   * Gives the adapter the drafts in call order, also if a later one is ready first. The adapter gets drafts as soon as
-   * it is their turn, so that it may store them together.
+   * Appends drafts in call order, also if a later one is ready first. The adapter gets each draft as soon as it is its
+   * turn, without waiting for earlier ones to be stored, so that it can store several together.
    */
   #inOrder<Made, Result>(
     taskId: string,
@@ -298,9 +301,9 @@ export interface EncodedSnapshot {
 /** A checkpoint that {@link CheckpointWriter.draftOfRun} has begun. */
 export type RunDraft = Omit<CheckpointDraft, keyof MadePayload>;
 
-/** An append that waits for its draft, and for those before it. */
+/** An append that waits for its draft and for earlier appends. */
 interface Turn {
-  /** Once its draft is ready. */
+  /** Set once the draft is ready. */
   call?: () => void;
 }
 
