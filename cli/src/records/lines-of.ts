@@ -9,7 +9,7 @@ const BYTE_ORDER_MARK = "\ufeff";
  *
  * - Only line feeds end a line, because JSON may contain other line separators. Text after the last one is a line too.
  * - A carriage return before a line feed is dropped, and so is a byte order mark at the start: editors and mail add
- * them.
+ *   them.
  *
  * @throws {Error} A line is too long, or isn't UTF-8. The message is the end of a sentence.
  */
