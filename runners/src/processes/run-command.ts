@@ -40,8 +40,8 @@ const DRAIN_WAIT_MS = 50;
  * Runs a command in its own process group, and passes its output on while it runs. Resolves when the whole group has
  * ended. Unix only.
  *
- * If this process dies, even by SIGKILL, a watchdog ends the group: by SIGTERM, and after `killGraceMs` by SIGKILL. So no
- * process of the command stays behind, unless it left its group (`setsid`).
+ * If this process dies, even by SIGKILL, a watchdog ends the group: by SIGTERM, and after `killGraceMs` by SIGKILL.
+ * So no process of the command stays behind, unless it left its group (`setsid`).
  *
  * When the command ends, the processes that it left in its group (a server started with `&`) are ended too. They would
  * disturb the next run of the command.

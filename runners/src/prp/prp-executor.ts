@@ -96,8 +96,8 @@ const DEFAULT_MAX_OUTPUT_BYTES = 64 * 1024;
 const MAX_TIMEOUT_MS = 2 ** 31 - 1;
 
 /**
- * Executes PRPs: runs a coder, then the validation gates level by level. If gates fail, the coder fixes the work, and the
- * gates run again. Each point is a checkpoint (`pre-execution`, `coder-response`, `validation-gate-N`, `complete`,
+ * Executes PRPs: runs a coder, then the validation gates level by level. If gates fail, the coder fixes the work, and
+ * the gates run again. Each point is a checkpoint (`pre-execution`, `coder-response`, `validation-gate-N`, `complete`,
  * `failed`). After a kill, execute the PRP again: it resumes from the newest checkpoint.
  *
  * Saved responses are reused and passed gates are skipped, once their checkpoints are on disk. If this process dies, a

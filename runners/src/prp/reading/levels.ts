@@ -39,8 +39,8 @@ export function levelsIn(sections: readonly Section[]): Level[] {
 }
 
 /**
- * Returns the numbered headings that are the levels: those of the highest depth that has code below. If one of them with
- * code has a name, only those with a name count.
+ * Returns the numbered headings that are the levels: those of the highest depth that has code below. If one of them
+ * with code has a name, only those with a name count.
  */
 function numberedHeadings(items: readonly OutlineItem[]): ReadonlySet<OutlineItem> {
   const numbered = items.flatMap((item, index) => {
