@@ -178,7 +178,7 @@ export class BlockPrinter {
 
 const CUT = "…";
 
-/** Returns the beginning of a text that is wider than `width` columns. */
+/** Cuts a text to at most `width` columns. */
 function cut(text: string, width: number): string {
   if (stringWidth(text) <= width) return text;
   if (isAscii(text)) return text.slice(0, width - 1) + CUT;

@@ -113,7 +113,7 @@ async function* otherTasks({ storage, damage }: Place, query: TaskQuery): AsyncG
     if (isCorrupt(task)) await damage.add(task);
     else if (!task.taskId.startsWith(THREADS_PREFIX)) yield task;
     else if (query.order === "taskId" && query.after === undefined) {
-      // Streams them: there may be thousands.
+      // Skips the tasks of threads: there may be thousands.
       yield* otherTasks({ storage, damage }, { ...query, after: PAST_THREADS });
       return;
     }

@@ -117,7 +117,7 @@ class Rewriting {
   #rewrite(node: SyntaxNode, isChecked: boolean): void {
     // The shell's own rules apply to pipes in substitutions, whose status is mostly unused.
     if (node.type === "Word" || node.type === "Assignment" || node.type === "HereDoc") return;
-    // Of nodes that begin at the same place, the outer one opens first and closes last.
+    // If nodes begin at the same place, the outer one opens first and closes last.
     const [before, after] = this.#wrapping(node, isChecked);
     this.#edit(node.pos, before);
     const isPassedOn = isChecked && passesItsFailureOn(node);
