@@ -22,7 +22,7 @@ async function checkpointsIn(folder: string): Promise<(SeenCheckpoint | CorruptR
   const damaged: CorruptRecord[] = [];
   const onInvalidFile = ({ path, reason }: { readonly path: string; readonly reason: string }) =>
     void damaged.push({ corrupt: true, location: path, reason });
-  // The repository never throws: it reports failures to its logger.
+  // `listCheckpoints` never throws: it reports failures to its logger.
   const failures: unknown[] = [];
   const error = (details: object) => void failures.push("error" in details ? details.error : details);
   const logger = { debug() {}, info() {}, warn() {}, error };
