@@ -1,20 +1,20 @@
 import { lstat, stat } from "node:fs/promises";
 
 /**
- * Refuses a file that another user may have put there for us to find: a configuration is a program, or names the storage
- * that is written to. It must belong to this user or to root; under sudo, the user who called it counts, too. Windows has
- * no user ids, so there every file is taken.
+ * Refuses a file that another user may have planted: a configuration is a program, or names the storage to write to.
+ * The file must belong to this user or to root; under sudo, the user who called it also counts. Windows has no user
+ * ids, so every file is accepted there.
  *
- * @throws {Error} It belongs to somebody else.
+ * @throws {Error} The file belongs to somebody else.
  */
 export async function assertOurs(path: string): Promise<void> {
   const self = process.geteuid?.();
   if (self === undefined) return;
   const caller = process.env["SUDO_UID"];
   const ours = new Set([0, self]);
-  // Anybody else can set the variable without sudo.
+  // Only root's variable counts: anybody else can set it without sudo.
   if (self === 0 && caller !== undefined && /^\d+$/.test(caller)) ours.add(Number(caller));
-  // A stranger's link could lead to any program of ours.
+  // Checks the link too: another user's link could lead to any of our programs.
   for (const { uid } of [await lstat(path), await stat(path)]) {
     if (ours.has(uid)) continue;
     throw new Error(

@@ -4,8 +4,8 @@ import { checkKeys, keysOf } from "../src/contract/keys.js";
 import { type CheckpointManagerOptions, resolveOptions } from "../src/manager/options.js";
 
 /**
- * A project's settings for its checkpoints. Its program takes them with `openManager`; the `waymark` command takes `storage`,
- * `retention`, `transforms` and `redact`, and shows states in their stored form.
+ * A project's settings for its checkpoints. The program uses them through `openManager`. The `waymark` command uses
+ * `storage`, `retention`, `transforms` and `redact`, and shows states in their stored form.
  */
 export interface WaymarkConfig
   extends Pick<
@@ -13,15 +13,15 @@ export interface WaymarkConfig
     "schema" | "stateVersion" | "migrations" | "retention" | "transforms" | "redact"
   > {
   /**
-   * A storage URL for `openStorage`, whose relative path begins at the folder of the configuration's file; or any adapter. All
-   * managers of the process share that adapter, and the first `close` closes it.
+   * A storage URL for `openStorage`, or any adapter. A relative path in the URL starts from the folder of the
+   * configuration's file. All managers of the process share the adapter, and the first `close` closes it.
    */
   readonly storage?: string | StorageAdapter | undefined;
 }
 
 /**
- * Checks a configuration and returns it with its own type. `waymark.config.js`, `.mjs` or, where Node strips types, `.ts`
- * exports it as default.
+ * Checks a configuration and returns it with its own type. Export the result as default from `waymark.config.js` or
+ * `.mjs`, or from `.ts` if Node strips types.
  *
  * @example
  * ```ts
@@ -42,18 +42,18 @@ export function defineConfig<const Config extends WaymarkConfig>(config: Config 
   return config;
 }
 
-/** Makes a misspelled setting a compile error. */
+/** Turns a misspelled setting into a compile error. */
 type OnlyKeysOf<Config> = Readonly<Record<Exclude<keyof Config, keyof WaymarkConfig>, never>>;
 
 /**
  * Refuses a value that is not a configuration.
  *
- * @param what - Where it comes from, for the message: `/project/waymark.config.json`.
+ * @param what - Names the configuration in the message: `/project/waymark.config.json`.
  * @throws {TypeError | RangeError} A setting is misspelled or out of range; the message names it.
  */
 export function checkConfig(what: string, config: unknown): asserts config is WaymarkConfig {
   checkKeys(what, config, CONFIG_KEYS);
-  // Each setting is checked below, whatever its type is.
+  // Each setting is checked below, so its type doesn't matter here.
   const { storage, ...others } = config as WaymarkConfig;
   const isAdapter = typeof storage === "object" && storage !== null && typeof storage.append === "function";
   if (storage !== undefined && typeof storage !== "string" && !isAdapter) {

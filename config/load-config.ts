@@ -10,26 +10,27 @@ import { checkConfig, type WaymarkConfig } from "./config.js";
 import { assertOurs } from "./config-owner.js";
 
 export interface LoadConfigOptions {
-  /** The folder where the search begins. Default: the current one. */
+  /** The folder where the search begins. Default: the current folder. */
   readonly cwd?: string | undefined;
-  /** The configuration's file, instead of a search; relative to `cwd`. */
+  /** The configuration's file, relative to `cwd`. With it, nothing is searched. */
   readonly file?: string | undefined;
 }
 
-/** A project's configuration, and where it stands. */
+/** A project's configuration with its location. */
 export interface LoadedConfig extends WaymarkConfig {
-  /** Its whole path. */
+  /** The absolute path of the file. */
   readonly file: string;
-  /** The folder that its relative paths begin at. */
+  /** The folder that relative paths in the configuration start from. */
   readonly folder: string;
 }
 
 /**
- * The configuration of the folder, or of the nearest folder above that has one: `waymark.config.js`, `.mjs`, `.ts` or
- * `.json`, or `"waymark"` in a package.json. One that is found must belong to this user or to root. `undefined` if
- * there is none.
+ * Loads the configuration of the folder, or of the nearest folder above that has one: `waymark.config.js`, `.mjs`,
+ * `.ts` or `.json`, or `"waymark"` in a package.json. A configuration that the search finds must belong to this user or
+ * to root. If there is none, returns `undefined`.
  *
- * @throws {TypeError} It can't be loaded, it is wrong, or it belongs to somebody else; the message names the file.
+ * @throws {TypeError} The configuration can't be loaded, is wrong, or belongs to somebody else; the message names the
+ *   file.
  */
 export async function loadConfig(options: LoadConfigOptions = {}): Promise<LoadedConfig | undefined> {
   checkKeys("LoadConfigOptions", options, keysOf<LoadConfigOptions>({ cwd: true, file: true }));
@@ -49,20 +50,21 @@ export async function loadConfig(options: LoadConfigOptions = {}): Promise<Loade
 const TYPES = [".js", ".mjs", ".ts", ".json"];
 const NAMES = [...TYPES.map((type) => `waymark.config${type}`), "package.json"];
 
-/** Says where a search without a result has looked. */
+/** Names the places of a search without a result. */
 export function searchedPlaces(cwd = process.cwd()): string {
   return `neither ${resolve(cwd)} nor a folder above it has a ${NAMES.slice(0, -1).join(", ")}, or a package.json with "waymark"`;
 }
 
-/** The folder and all above it. */
+/** Returns the folder and all folders above it. */
 function foldersFrom(folder: string): string[] {
   const above = dirname(folder);
   return above === folder ? [folder] : [folder, ...foldersFrom(above)];
 }
 
 /**
- * @param isFound - Whether a search found it: then it must be ours, and a package.json may have no configuration.
- * @throws {TypeError} It can't be used; the message names it.
+ * @param isFound - Whether a search found the file. Then its owner is checked, and a package.json may lack a
+ *   configuration.
+ * @throws {TypeError} The configuration can't be used; the message names the file.
  */
 async function load(path: string, { isFound }: { readonly isFound: boolean }): Promise<LoadedConfig | undefined> {
   try {
@@ -76,7 +78,10 @@ async function load(path: string, { isFound }: { readonly isFound: boolean }): P
   }
 }
 
-/** Its value, which may be anything. A configuration that is a program runs only once it is known to be ours. */
+/**
+ * Reads the configuration, which may be any value. A configuration that is a program runs only after its owner was
+ * checked.
+ */
 async function read(path: string, isFound: boolean): Promise<unknown> {
   const type = extname(path);
   if (!existsSync(path)) throw new Error("there is no such file.");
@@ -90,7 +95,7 @@ async function read(path: string, isFound: boolean): Promise<unknown> {
   const config = basename(path) === "package.json" ? valueIn(json, "waymark") : json;
   if (config === undefined && isFound) return undefined;
   if (config === undefined) throw new Error('it has no "waymark".');
-  // JSON was read, and nothing of it was used.
+  // The owner is checked before any of the JSON is used.
   if (isFound) await assertOurs(path);
   return config;
 }
@@ -101,7 +106,7 @@ async function importDefault(path: string): Promise<unknown> {
   throw new Error("it has no default export; write `export default defineConfig({ … })`.");
 }
 
-/** Node strips the types itself, or a loader of the user's own does. */
+/** Node strips the types itself, or the user's loader does. */
 async function importTypeScript(path: string): Promise<unknown> {
   try {
     return await importDefault(path);
@@ -113,9 +118,10 @@ async function importTypeScript(path: string): Promise<unknown> {
 }
 
 /**
- * Refuses an ES module that Node would take for CommonJS. Node's own answer is a warning, and depends on its version.
+ * Refuses an ES module that Node would take for CommonJS. Node's own reaction is a warning, and differs between
+ * versions.
  *
- * @throws {Error} It says how to rename the file.
+ * @throws {Error} The message says how to rename the file.
  */
 async function assertParses(path: string): Promise<void> {
   const manifest = foldersFrom(dirname(path))

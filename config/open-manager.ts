@@ -6,17 +6,20 @@ import type { CheckpointManagerOptions } from "../src/manager/options.js";
 import type { EncodingSchema, StateSchema } from "../src/manager/schema.js";
 import { type LoadConfigOptions, type LoadedConfig, loadConfig, searchedPlaces } from "./load-config.js";
 
-/** Where the configuration is, and settings that take precedence over it. */
+/** Where to find the configuration, and settings that override it. */
 export interface OpenManagerOptions<Schema extends StateSchema = StateSchema>
   extends LoadConfigOptions,
     Pick<CheckpointManagerOptions<Schema>, "schema" | "stateVersion" | "migrations" | "logger"> {
-  /** A storage URL, whose relative path begins at `cwd`, or an adapter. With it, no configuration is needed. */
+  /**
+   * A storage URL or an adapter. A relative path in the URL starts from `cwd`. With this option, no configuration is
+   * needed.
+   */
   readonly storage?: string | StorageAdapter | undefined;
 }
 
 /**
- * A manager as the project's configuration says: on the storage that the `waymark` command opens in the same project, with
- * the configuration's schema, retention, transforms and redaction. `close` closes the storage too.
+ * Opens a manager with the project's configuration: its schema, retention, transforms and redaction. The storage is the
+ * one that the `waymark` command opens in the same project. `close` closes the storage too.
  *
  * @example
  * ```ts
@@ -26,8 +29,8 @@ export interface OpenManagerOptions<Schema extends StateSchema = StateSchema>
  * await manager.save("build-42", { phase: 2 });
  * ```
  *
- * @throws {TypeError | RangeError} There is no configuration, it can't be used, or it names no storage.
- * @throws {UnsupportedOperationError} No storage of that scheme is known.
+ * @throws {TypeError | RangeError} The configuration is missing, can't be used, or names no storage.
+ * @throws {UnsupportedOperationError} The storage URL has an unknown scheme.
  */
 export async function openManager<State = unknown>(
   options?: OpenManagerOptions<EncodingSchema<State>>,

@@ -5,8 +5,9 @@ import { ifThere, kindOfName } from "./storage-place.js";
 import type { Store } from "./store.js";
 
 /**
- * The bytes that a storage takes on the disk: its files as the file system keeps them, or its tables with their indexes.
- * `undefined` if that can't be asked, and for another system's checkpoints, which have other files beside them.
+ * The bytes that a storage takes on the disk: its files as the file system keeps them, or its tables with their
+ * indexes. `undefined` if the size can't be read, or if another system saved the checkpoints: its folder also holds
+ * other files.
  */
 export async function bytesOnDisk({ place, owner }: Pick<Store, "place" | "owner">): Promise<number | undefined> {
   if (place === undefined || owner !== undefined) return undefined;
@@ -15,13 +16,13 @@ export async function bytesOnDisk({ place, owner }: Pick<Store, "place" | "owner
   let bytes = 0;
   for (const path of paths) {
     const found = await ifThere(stat(path));
-    // Some file systems count no blocks.
+    // Some file systems report no blocks.
     if (found !== undefined) bytes += found.blocks > 0 ? found.blocks * 512 : found.size;
   }
   return bytes;
 }
 
-/** The files of records. Others may be beside them: a project's folder may be the storage. */
+/** The files of records. A project's folder may be the storage, so other files may be beside them. */
 async function recordFiles({ scheme, path }: FileLocation): Promise<readonly string[]> {
   const files: string[] = [];
   for (const entry of (await ifThere(readdir(path, { withFileTypes: true }))) ?? []) {
@@ -33,7 +34,7 @@ async function recordFiles({ scheme, path }: FileLocation): Promise<readonly str
   return files;
 }
 
-/** Other programs may have tables in the schema. */
+/** The tables of Waymark. Other programs may have tables in the same schema. */
 const TABLES = ["tasks", "checkpoints", "pieces", "leases", "quarantine"];
 
 async function bytesOfTables({ url, schema = "waymark" }: ServerLocation): Promise<number | undefined> {
@@ -48,7 +49,7 @@ async function bytesOfTables({ url, schema = "waymark" }: ServerLocation): Promi
     const bytes = rows[0]?.bytes ?? undefined;
     return bytes === undefined ? undefined : Number(bytes);
   } catch {
-    // It isn't needed: the checkpoints were read.
+    // The size is optional: the checkpoints were read without it.
     return undefined;
   } finally {
     await client.end().catch(() => undefined);

@@ -13,8 +13,8 @@ import { readableSummaries } from "./read-stored.js";
 import type { QuerySession } from "./store.js";
 
 /**
- * The id of the task that a word on the command line names: the id, or its beginning if no other task begins so. A thread
- * of LangGraph is named by its own id; its task is that of the graph itself.
+ * Returns the id of the task that a word on the command line names: by the whole id, or by a beginning that no other
+ * task shares. A LangGraph thread is named by its own id; its task is that of the graph itself.
  *
  * @throws {CommandError} There is no such task.
  */
@@ -28,8 +28,8 @@ export async function requireTask(session: QuerySession, word: string): Promise<
 }
 
 /**
- * The same for a command that changes something, and takes no beginning: another task may begin so than the one that was
- * meant, which is gone already.
+ * Like {@link requireTask}, for commands that change something: it takes only the whole id. If the meant task was
+ * already removed, a beginning could match another one.
  *
  * @throws {CommandError} There is no such task.
  */
@@ -45,9 +45,9 @@ async function taskNamed({ manager }: QuerySession, word: string): Promise<strin
   return (await manager.has(thread)) ? thread : undefined;
 }
 
-/** Up to four of them. */
+/** Returns at most four tasks. */
 function tasksBeginningWith({ storage }: QuerySession, prefix: string): Promise<readonly TaskSummary[]> {
-  // Other tasks' damage doesn't matter here.
+  // Damage of other tasks doesn't matter here.
   const damage = { add: async () => undefined };
   return firstOf(findTasks({ storage, damage }, { prefix, order: "taskId", limit: 4 }), 4);
 }
@@ -77,11 +77,11 @@ export async function sayNothingTo(
 }
 
 /**
- * The checkpoint that a word on the command line names: an id or its beginning, `@7` for sequence 7, or `@latest` for the newest readable
- * one.
+ * Returns the checkpoint that a word on the command line names: an id or its beginning, `@7` for sequence 7, or
+ * `@latest` for the newest readable one.
  *
  * @throws {CommandError} There is no such checkpoint.
- * @throws {DamagedCheckpointError} It can't be read.
+ * @throws {DamagedCheckpointError} The checkpoint can't be read.
  */
 export async function findCheckpoint(session: QuerySession, taskId: string, word: string): Promise<CheckpointSummary> {
   const found = await storedAs(session, taskId, word, findByPrefix);
@@ -90,7 +90,7 @@ export async function findCheckpoint(session: QuerySession, taskId: string, word
 }
 
 /**
- * The same, but it also returns a damaged checkpoint, and takes no beginning of an id.
+ * Like {@link findCheckpoint}, but it also returns a damaged checkpoint, and takes only whole ids.
  *
  * @throws {CommandError} There is no such checkpoint.
  */
@@ -110,7 +110,7 @@ async function storedAs(
 ): Promise<CheckpointSummary | CorruptRecord> {
   // An id may look like @7, so ids come first.
   const byId = word === "" ? undefined : await session.storage.get(taskId, word);
-  // A record that lost its id could be any checkpoint. It counts only if nothing else matches.
+  // A record that lost its id could be any checkpoint, so it counts only if nothing else matches.
   const isMeant = byId !== undefined && (!isCorrupt(byId) || byId.id === word);
   const find = /^@(\d{1,15}|latest)$/.test(word) ? findByPosition : findOther;
   const found = isMeant ? byId : ((await find(session, taskId, word)) ?? byId);
@@ -122,10 +122,10 @@ async function storedAs(
 }
 
 /**
- * The checkpoint that a word on the command line names, if it is intact with its payload.
+ * Returns the checkpoint that a word on the command line names, after checking its payload.
  *
  * @throws {CommandError} There is no such checkpoint.
- * @throws {DamagedCheckpointError} It can't be read.
+ * @throws {DamagedCheckpointError} The checkpoint or its payload can't be read.
  */
 export async function findWhole(session: QuerySession, taskId: string, word: string): Promise<CheckpointSummary> {
   const { id, sequence } = await findCheckpoint(session, taskId, word);
@@ -140,7 +140,7 @@ export async function findWhole(session: QuerySession, taskId: string, word: str
 }
 
 /**
- * The newest checkpoint of a task whose state can be read, and its state.
+ * Returns the newest checkpoint of a task whose state can be read, with its state.
  *
  * @throws {CheckpointCorruptError} No state can be read.
  */
@@ -153,7 +153,7 @@ export async function readLatest<State>(
     try {
       return { checkpoint, state: await read(checkpoint) };
     } catch (error) {
-      // Any other error would also fail the next one.
+      // Any other error would also fail the next checkpoint.
       if (!(error instanceof DamagedCheckpointError)) throw error;
       await session.damage.add(error.record);
     }
@@ -167,7 +167,7 @@ export function titleOf({ sequence, id, label, stage }: CheckpointSummary): stri
   return printable(`@${sequence} ${id}${at === undefined ? "" : ` (${at})`}`);
 }
 
-/** The only checkpoint whose id begins so. @throws {CommandError} There are several. */
+/** Returns the only checkpoint whose id begins so. @throws {CommandError} Several ids begin so. */
 async function findByPrefix({ storage }: QuerySession, taskId: string, prefix: string) {
   if (prefix === "") return undefined;
   const found: CheckpointSummary[] = [];
@@ -191,7 +191,7 @@ async function findByPosition(session: QuerySession, taskId: string, word: strin
   let unnumbered: CorruptRecord | undefined;
   for await (const found of session.storage.list(query)) {
     if (found.sequence === sequence) return found;
-    // It lost its sequence, so it may be this one.
+    // The record lost its sequence, so it may be the one that is wanted.
     if (isCorrupt(found)) unnumbered = found;
   }
   return unnumbered;

@@ -10,7 +10,7 @@ import { printable } from "./printable.js";
 import { shellCommand } from "./shell-command.js";
 import { openStore, type QuerySession, type StorePurpose } from "./store.js";
 
-/** Where a command reads and writes: the process has all three. */
+/** The streams that a command reads and writes. The process has all three. */
 export interface Streams {
   readonly stdin: NodeJS.ReadableStream & { readonly isTTY?: boolean | undefined };
   readonly stdout: OutputStream;
@@ -31,20 +31,20 @@ export type Program = Command<[], GlobalOptions>;
 export interface CommandFile {
   /** For `waymark --help`: a whole line to try. At most 44 columns. */
   readonly example: string;
-  /** It is used once: `waymark --help` only names it, to fit a screen. */
+  /** Set-up commands are used once, so `waymark --help` only names them. */
   readonly isSetUp?: true;
-  /** It opens no storage of `--storage`. */
+  /** The command doesn't open the storage of `--storage`. */
   readonly noStorage?: true;
   /** Adds the command to the program: its arguments, its options and its action. */
   register(program: Program, cli: Cli): void;
 }
 
-/** The storage and the streams that a command works with while it runs. */
+/** The storage and the streams of a running command. */
 export interface Session extends QuerySession {
   readonly stdin: Streams["stdin"];
   readonly output: Output;
   readonly errors: Output;
-  /** A command on the same storage, to copy. */
+  /** Text of a command on the same storage, for the user to copy. */
   readonly commandText: (command: string, args: readonly string[], options?: readonly string[]) => string;
 }
 
@@ -74,38 +74,38 @@ export class Cli {
     this.#globals = globals;
   }
 
-  /** The configuration of `--config`, or the project's. It is looked for when it is first needed. */
+  /** The configuration of `--config`, or the project's. It is loaded when it is first needed. */
   config(): Promise<ProjectConfig> {
     this.#config ??= projectConfig(this.#globals().config);
     return this.#config;
   }
 
-  /** @param message - May have any characters. */
+  /** @param message - May contain any characters. */
   async warn(message: string): Promise<void> {
     await this.errors.line(`${this.errors.colors.yellow("warning:")} ${printable(message)}`);
   }
 
   /**
-   * From now on Ctrl-C, SIGTERM and SIGHUP abort this signal, so that the work stops cleanly. They end the process once
-   * the command has said what it did.
+   * From now on Ctrl-C, SIGTERM and SIGHUP abort this signal, so that the work stops cleanly. The signal ends the
+   * process after the command has reported what it did.
    *
-   * @param lastWords - Called at a second one, which ends the process without waiting for the work.
+   * @param lastWords - Called at a second signal, which ends the process without waiting for the work.
    */
   interruptible(lastWords?: () => Promise<void>): AbortSignal {
     this.#interruption = new Interruption(lastWords);
     return this.#interruption.signal;
   }
 
-  /** Everything is printed. If a signal came, it ends the process now. */
+  /** Call once everything is printed. If a signal came, this ends the process. */
   async end(): Promise<void> {
     await this.#interruption?.end();
   }
 
   /**
-   * Opens the storage, does the work, and closes the storage even if the work fails. The exit code says whether the work
-   * met damage.
+   * Opens the storage, does the work, and closes the storage even if the work fails. If the work met damage, the exit
+   * code shows it.
    *
-   * @param url - The storage, where the command has an option of its own for it.
+   * @param url - The storage, if the command has its own option for it.
    */
   async withStore(
     work: (session: Session) => Promise<void>,
@@ -114,7 +114,7 @@ export class Cli {
   ): Promise<void> {
     const damage = new Damage((warning) => this.warn(warning));
     const { storage, config } = this.#globals();
-    // A wrong one is an error even if nothing of it is needed.
+    // A wrong configuration is an error even if nothing in it is needed.
     if (config !== undefined) await this.config();
     const named = url ?? storage;
     const store = await openStore(named, () => this.config(), purpose, damage);
@@ -124,7 +124,7 @@ export class Cli {
     if (owner) await this.errors.line(printable(`${where} has ${owner.what}. ${owner.how}`));
     try {
       const { stdin, output, errors } = this;
-      // The URL of a server may hold a password; its name doesn't.
+      // The URL of a server may contain a password; the name doesn't.
       const shown = place?.scheme === "postgres" && named !== undefined ? name : named;
       const commandText: Session["commandText"] = (command, args, options = []) =>
         shellCommand(command, args, options, { storage: shown, config });

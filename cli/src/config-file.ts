@@ -3,18 +3,19 @@ import { resolve } from "node:path";
 import { loadConfig, type WaymarkConfig } from "waymark/config";
 import { CommandError, ExitCode } from "./exit-code.js";
 
-/** A project's configuration, and the folder that its relative paths start from. */
+/** A project's configuration, with the folder that its relative paths start from. */
 export interface ProjectConfig extends WaymarkConfig {
-  /** Its file; `undefined` if there is none. */
+  /** The path of the configuration file; `undefined` if there is none. */
   readonly file?: string;
   readonly folder: string;
 }
 
 /**
- * The configuration of `--config`. Without one, that of the current folder, or of the nearest folder above that has one.
+ * Loads the configuration of `--config`. Without the option, it takes the configuration of the current folder, or of
+ * the nearest folder above that has one.
  *
- * @throws {CommandError} `--config` names nothing.
- * @throws {TypeError} The configuration can't be loaded, it is wrong, or it belongs to somebody else.
+ * @throws {CommandError} `--config` names a file that doesn't exist.
+ * @throws {TypeError} The configuration can't be loaded, is wrong, or belongs to somebody else.
  */
 export async function projectConfig(named: string | undefined): Promise<ProjectConfig> {
   if (named !== undefined && !existsSync(named)) {
@@ -24,8 +25,8 @@ export async function projectConfig(named: string | undefined): Promise<ProjectC
 }
 
 /**
- * A warning that a system's checkpoints don't use the project's transforms, because systems write their own formats.
- * `undefined` if the project has no transforms.
+ * Returns a warning that a system's checkpoints don't use the project's transforms, because systems write their own
+ * formats. If the project has no transforms, it returns `undefined`.
  *
  * @param command - `waymark prp run`
  */

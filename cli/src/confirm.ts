@@ -5,7 +5,7 @@ import { printable } from "./printable.js";
 /**
  * Asks before a change. Only yes means yes.
  *
- * @param isAgreed - `--yes` was given, so it doesn't ask.
+ * @param isAgreed - `--yes` was given, so no question is asked.
  * @throws {CommandError} The answer is no, or there is no terminal to ask on.
  */
 export async function confirm(
@@ -26,7 +26,7 @@ export async function confirm(
   throw new CommandError(ExitCode.declined, "Nothing was changed.");
 }
 
-/** The answer; empty if the input ends. */
+/** Returns the answer; empty if the input ends. */
 async function answerTo(prompt: string): Promise<string> {
   const { createInterface } = await import("node:readline/promises");
   const terminal = createInterface({ input: process.stdin, output: process.stderr });

@@ -12,12 +12,15 @@ export interface DamageSink {
   add(record: DamagedRecord): Promise<void>;
 }
 
-/** A key that tells a damaged record from others. A list and a read may name its place differently. */
+/**
+ * A key that identifies a damaged record. It uses the location only without a sequence, since a list and a read may
+ * name locations differently.
+ */
 export function keyOf({ taskId, id, sequence, location }: DamagedRecord): string {
   return sequence === undefined ? location : JSON.stringify([taskId, sequence, id]);
 }
 
-/** The one checkpoint that was asked for can't be read. A caller that skips it adds its record to the damage. */
+/** The requested checkpoint can't be read. A caller that skips it adds its record to the damage. */
 export class DamagedCheckpointError extends CheckpointCorruptError {
   readonly record: DamagedRecord;
 
@@ -28,14 +31,14 @@ export class DamagedCheckpointError extends CheckpointCorruptError {
   }
 }
 
-/** The damage that a command met. It warns of the first few, and the exit code shows that there was some. */
+/** The damage that a command met. It warns of the first few records, and the exit code shows that there was damage. */
 export class Damage implements DamageSink {
   readonly #print: (warning: string) => Promise<void>;
   /** Each record counts once. */
   readonly #known = new Set<string>();
   #count = 0;
 
-  /** @param print - Prints a warning, which may have any characters. */
+  /** @param print - Prints a warning, which may contain any characters. */
   constructor(print: (warning: string) => Promise<void>) {
     this.#print = print;
   }
@@ -53,13 +56,16 @@ export class Damage implements DamageSink {
     await this.warn(`skipped a damaged record at ${record.location}: ${record.reason}`);
   }
 
-  /** @param advice - {@link damageAdvice}. Given once, for all damage. */
+  /** @param advice - The text of {@link damageAdvice}. It is printed once, for all damage. */
   async end(advice: string): Promise<void> {
     if (this.#count > SHOWN) await this.warn(`${this.#count - SHOWN} more can't be read`);
     if (this.#count > 0) await this.warn(`Damaged records were left untouched. ${advice}`);
   }
 
-  /** The error that ended the command, with the advice if it is about damage and {@link end} doesn't give it. */
+  /**
+   * Returns the error that ended the command. If it is about damage and {@link end} gives no advice, the advice is
+   * added.
+   */
   withAdvice(error: unknown, advice: string): unknown {
     if (!(error instanceof DamagedCheckpointError) || this.#count > 0) return error;
     return new CommandError(ExitCode.damaged, `${error.message} ${advice}`, { cause: error });

@@ -3,7 +3,7 @@ import type { Output } from "./output.js";
 import { plainJson } from "./plain-json.js";
 import { jsonText, printable } from "./printable.js";
 
-/** Shows events as lines, each written at once: for logs, pipes and programs. */
+/** Shows events as lines, for logs, pipes and programs. Each line is written at once. */
 export class EventLines<Event> {
   readonly #output: Output;
   readonly #textOf: (event: Event) => string | undefined;
@@ -22,7 +22,7 @@ export class EventLines<Event> {
     this.#written = this.#written
       .then(() => this.#output.line(printable(text)))
       .then(() => this.#output.flush())
-      // The reader is gone, or the disk is full. The run continues, and the last flush reports it.
+      // The reader is gone, or the disk is full. The run continues; the last flush reports the failure.
       .catch(() => undefined);
   }
 
@@ -31,7 +31,7 @@ export class EventLines<Event> {
   }
 }
 
-/** The text on --json in `--help`. */
+/** The help text of --json. */
 export const JSON_HELP = `
 With --json, each line of standard output is an event, such as
   {"type":"output","stream":"stdout",…}
@@ -41,8 +41,8 @@ The status is completed, failed, paused, killed or error. The README of
 waymark-cli describes every event.`;
 
 /**
- * Events as lines of JSON, for programs. A run's log entries are events too: the text, and its details, which may have
- * a `type` of their own.
+ * Writes events as lines of JSON, for programs. A log entry of a run is an event too, with its text and its details.
+ * The details may have a `type` of their own.
  */
 export class JsonEvents extends EventLines<object> {
   readonly logger: Logger;

@@ -1,7 +1,7 @@
-/** How the command ended. The codes are stable, and documented in `waymark --help` and cli/README.md. */
+/** The exit codes of the command. They are stable, and documented in `waymark --help` and cli/README.md. */
 export const ExitCode = {
   done: 0,
-  /** The storage failed, or anything else that is not in this list. For verify and repair: there is damage. */
+  /** The storage failed, or another error happened that is not in this list. For verify and repair: there is damage. */
   failed: 1,
   /** A wrong argument, option, variable or configuration. */
   usage: 2,
@@ -9,9 +9,12 @@ export const ExitCode = {
   notFound: 3,
   /** The answer to the question was no, or there was no terminal to ask on. */
   declined: 4,
-  /** Stored or imported data is damaged or incomplete. The command did the rest. */
+  /** Stored or imported data is damaged or incomplete. The command did the rest of its work. */
   damaged: 5,
-  /** The storage has something else than expected: a plan is outdated, an id is taken, a copy differs; or somebody runs the task. */
+  /**
+   * The storage isn't as expected: a plan is outdated, an id is taken, or a copy differs. Or another process runs the
+   * task.
+   */
   conflict: 6,
 } as const;
 

@@ -15,7 +15,7 @@ export function printFindings({ output }: Session, findings: readonly StorageFin
   ]);
 }
 
-/** One line per step: the action on the finding, done or planned, and its place now. */
+/** One line per step: the action (done or planned), the finding, and the place where the record is now. */
 export function printSteps({ output }: Session, steps: readonly RepairStep[], isPlan: boolean): Promise<void> {
   const { yellow, green } = output.colors;
   const actionCell = ({ action }: RepairStep) => {

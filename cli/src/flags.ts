@@ -2,9 +2,9 @@ import { CheckpointError } from "waymark";
 import { CommandError, exitCodeOf } from "./exit-code.js";
 
 /**
- * Calls the SDK, whose errors say what to do next, and adds the flags of the command that do it.
+ * Calls the SDK. The SDK's errors say what to do next; this adds the flags of the command that do it.
  *
- * @param flags - By the error's code.
+ * @param flags - The flags for each error code.
  */
 export async function namingFlags<Result>(
   flags: Readonly<Record<string, string>>,
@@ -16,7 +16,7 @@ export async function namingFlags<Result>(
     const code = error instanceof Error && "code" in error ? String(error.code) : "";
     const added = Object.hasOwn(flags, code) ? flags[code] : undefined;
     if (added === undefined || !(error instanceof Error)) throw error;
-    // The same call may succeed later: no flag is missing.
+    // If the same call may succeed later, no flag is missing.
     if (error instanceof CheckpointError && error.retryable) throw error;
     throw new CommandError(exitCodeOf(error), `${error.message.replace(/\.$/, "")} (${added}).`, { cause: error });
   }

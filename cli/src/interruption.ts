@@ -2,15 +2,15 @@ import { setTimeout as delay } from "node:timers/promises";
 
 const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 
-/** Far longer than a signal takes to arrive. Nothing else keeps the process alive until then. */
+/** Far longer than a signal takes to arrive. This timer alone keeps the process alive until then. */
 const MAX_ARRIVAL_MS = 2_000;
 
-/** npm sends its child the Ctrl-C that the terminal has sent it already. A person takes longer to press it again. */
+/** The terminal sends a Ctrl-C to npm's child, and npm sends it again. A person takes longer to press it twice. */
 const SAME_PRESS_MS = 100;
 
 /**
- * Lets work stop cleanly at the first Ctrl-C, SIGTERM or SIGHUP and report how far it came. A second one ends the process
- * without waiting for the work.
+ * Lets work stop cleanly at the first Ctrl-C, SIGTERM or SIGHUP, and report its progress. A second signal ends the
+ * process without waiting for the work.
  */
 export class Interruption {
   readonly #stop = new AbortController();
@@ -19,7 +19,7 @@ export class Interruption {
   #by: NodeJS.Signals | undefined;
   #atMs = 0;
 
-  /** @param lastWords - Called at the second one. */
+  /** @param lastWords - Called at the second signal. */
   constructor(lastWords?: () => Promise<void>) {
     this.#lastWords = lastWords;
     for (const signal of SIGNALS) process.on(signal, this.#listener);
@@ -30,7 +30,7 @@ export class Interruption {
     return this.#stop.signal;
   }
 
-  /** Stops listening. If a signal came, it then ends the process, with the usual exit code. */
+  /** Stops listening. If a signal came, it then ends the process with the signal's usual exit code. */
   async end(): Promise<void> {
     this.#stopListening();
     if (this.#by === undefined) return;
@@ -48,10 +48,10 @@ export class Interruption {
       this.#atMs = performance.now();
       this.#stop.abort();
     } else if (signal !== this.#by || performance.now() - this.#atMs > SAME_PRESS_MS) {
-      // Only after all listeners were called: signal-exit ends the process if it finds itself the last listener.
+      // Stop only after all listeners were called: signal-exit ends the process if its listener is the last one.
       queueMicrotask(() => this.#stopListening());
       const kill = () => process.kill(process.pid, signal);
-      // A terminal that can't be written to changes nothing.
+      // If the terminal can't be written to, the process ends all the same.
       void Promise.resolve(this.#lastWords?.()).then(kill, kill);
     }
   }

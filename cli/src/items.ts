@@ -2,16 +2,16 @@ import { Option } from "@commander-js/extra-typings";
 import type { Output } from "./output.js";
 import { jsonText } from "./printable.js";
 
-/** Prints items one by one, so that any number of them takes constant memory. */
+/** Prints items one by one, so that memory stays constant for any number of items. */
 export interface ItemPrinter<Item> {
   add(item: Item): Promise<void>;
   end(): Promise<void>;
 }
 
 /**
- * Prints the items of a query as they come. It stops if the reader of the output is gone.
+ * Prints the items of a query as they come. If the reader of the output is gone, it stops.
  *
- * @returns How many there were.
+ * @returns The number of items.
  */
 export async function printItems<Item>(
   output: Output,
@@ -38,7 +38,7 @@ export function ndjsonOption(item: string) {
   return new Option("--ndjson", `for programs: JSON, one ${item} per line, without an array`).conflicts("json");
 }
 
-/** The printer for programs, if the options ask for it; `undefined` if people read the output. */
+/** Returns the printer for programs if the options ask for it; otherwise `undefined`, for output that people read. */
 export function jsonPrinter(
   output: Output,
   { json, ndjson }: { readonly json?: true | undefined; readonly ndjson?: true | undefined },
@@ -54,7 +54,7 @@ export class JsonArrayPrinter implements ItemPrinter<unknown> {
   readonly #close: string;
   #isFirst = true;
 
-  /** @param open - The text before the first item: the array may be a part of an object. */
+  /** @param open - The text before the first item. It differs if the array is part of an object. */
   constructor(output: Output, open = "[", close = "]") {
     this.#output = output;
     this.#open = open;
@@ -67,7 +67,7 @@ export class JsonArrayPrinter implements ItemPrinter<unknown> {
     this.#isFirst = false;
   }
 
-  /** @param close - Default: that of the constructor. Numbers that stand behind the items are known only now. */
+  /** @param close - Default: the text given to the constructor. Pass it here if it contains totals of the items. */
   async end(close = this.#close): Promise<void> {
     await this.#output.line(this.#isFirst ? this.#open + close : close);
   }

@@ -2,13 +2,13 @@ import { DecryptionFailedError, KeyUnavailableError, UnsupportedFormatError } fr
 import type { ProjectConfig } from "./config-file.js";
 import { CommandError, exitCodeOf } from "./exit-code.js";
 
-/** Whether the error says that the configuration has no transform, or no key, for an intact state. */
+/** Whether the error says that the state is intact, but the configuration lacks its transform or its key. */
 export function isKeyMissing(error: unknown): error is Error {
   if (error instanceof DecryptionFailedError || error instanceof KeyUnavailableError) return true;
   return error instanceof UnsupportedFormatError && error.message.includes("no transform named");
 }
 
-/** The error with the place where the command takes keys from, if a key is missing; any other error as it is. */
+/** If a key is missing, adds the place where the command takes keys from. Other errors are returned unchanged. */
 export async function withKeyAdvice(error: unknown, config: () => Promise<ProjectConfig>): Promise<unknown> {
   if (!isKeyMissing(error)) return error;
   const { file } = await config();

@@ -7,13 +7,13 @@ import type { FoundTask } from "./langgraph/find-tasks.js";
 import type { QuerySession } from "./store.js";
 import { agoText, timeText } from "./words.js";
 
-/** A task, and who runs it; or, of a running one, who ran it last without a word at the end. */
+/** A task with its runner. A running task whose runner ended without releasing its lease has that last runner. */
 export interface RunTask extends FoundTask {
   readonly lease?: HeldLease;
   readonly lapsed?: LapsedLease;
 }
 
-/** A task that somebody runs, and that has no checkpoint yet. */
+/** A task that is being run and has no checkpoint yet. */
 export interface StartingTask extends Pick<FoundTask, "taskId"> {
   readonly count: 0;
   readonly lease: HeldLease;
@@ -23,8 +23,8 @@ export interface StartingTask extends Pick<FoundTask, "taskId"> {
 const PAGE = 64;
 
 /**
- * Reads the leases of a storage. If a lease can't be read (it is damaged, or the role has no right to), a warning says so
- * once, and the task counts as nobody's.
+ * Reads the leases of a storage. A lease can't be read if it is damaged or the role lacks the right. Then one warning
+ * is printed, and the task counts as not being run.
  */
 export class LeaseReader {
   readonly #session: QuerySession;
@@ -34,17 +34,17 @@ export class LeaseReader {
     this.#session = session;
   }
 
-  /** The lease that somebody holds now. */
+  /** Returns the lease that is held now. */
   current(taskId: string): Promise<HeldLease | undefined> {
     return this.#read(async (leases) => leases.current(taskId));
   }
 
-  /** The last lease, if it ended without being released. */
+  /** Returns the last lease if it ended without being released. */
   lapsed(taskId: string): Promise<LapsedLease | undefined> {
     return this.#read(async (leases) => leases.lapsed(taskId));
   }
 
-  /** The tasks with those who run them; after `limit` of them no more. */
+  /** Yields the tasks with their runners, at most `limit` of them. */
   async *of(tasks: AsyncIterable<FoundTask>, limit = Number.POSITIVE_INFINITY): AsyncGenerator<RunTask, void, void> {
     let page: FoundTask[] = [];
     let seen = 0;
@@ -61,11 +61,11 @@ export class LeaseReader {
   }
 
   /**
-   * The tasks that somebody runs and that have no checkpoint yet, by id.
+   * Returns the tasks that are being run and have no checkpoint yet, by id.
    *
    * @param prefix - The beginning of their ids.
-   * @param known - Tasks that have one.
-   * @param limit - At most so many.
+   * @param known - Tasks that have a checkpoint.
+   * @param limit - The most tasks to return.
    */
   async starting(
     prefix: string | undefined,
@@ -83,7 +83,7 @@ export class LeaseReader {
     return starting.sort((a, b) => (a.taskId < b.taskId ? -1 : 1)).slice(0, limit);
   }
 
-  /** The same for the one that a word on the command line names. */
+  /** Like {@link starting}, for the task that a word on the command line names. */
   async startingNamed(word: string): Promise<StartingTask | undefined> {
     for (const taskId of [word, checkpointsTask({ threadId: word, namespace: "" })]) {
       const lease = await this.current(taskId);
@@ -117,8 +117,8 @@ export class LeaseReader {
 }
 
 /**
- * Makes a change to a task's course under its lease, so that nobody runs the task meanwhile. The end of the command releases
- * it. A storage without leases makes the change as it is.
+ * Changes a task under its lease, so that nobody runs the task meanwhile. The end of the command releases the lease. A
+ * storage without leases makes the change without one.
  *
  * @param isForced - `--force` was given: the change is made even if somebody runs the task.
  * @throws {CommandError} Somebody runs the task; nothing was changed.
@@ -146,7 +146,7 @@ export async function underLease<Result>(
   return change({ lease });
 }
 
-/** `build-box, process 3417`; a holder that its program chose stays as it is. */
+/** `build-box, process 3417`. If a program chose its own holder text, that is shown unchanged. */
 export function holderText(holder: string): string {
   const its = processOf(holder);
   return its === undefined ? holder : `${its.host}, process ${its.pid}`;

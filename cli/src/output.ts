@@ -3,7 +3,7 @@ import { CommandError, ExitCode } from "./exit-code.js";
 
 type Colors = ReturnType<typeof pc.createColors>;
 
-/** A stream of the process, or one that stands in for it. */
+/** A stream of the process, or a replacement for one. */
 export type OutputStream = NodeJS.WritableStream & {
   readonly isTTY?: boolean | undefined;
   readonly columns?: number | undefined;
@@ -11,17 +11,17 @@ export type OutputStream = NodeJS.WritableStream & {
 };
 
 export interface OutputOptions {
-  /** For messages: `standard output`. */
+  /** The name for messages: `standard output`. */
   readonly name: string;
-  /** Gathers this many characters before it writes them; 0 writes each line at once. */
+  /** Writes once this many characters are gathered; 0 writes each line at once. */
   readonly flushAt: number;
   /** Whether text that can't be written is an error. */
   readonly mustArrive: boolean;
 }
 
 /**
- * Standard output or standard error. It may gather text and write larger pieces, as fast as the reader takes them. A
- * reader that is gone (`| head`) is no error: later text is dropped, and `isClosed` says so.
+ * Standard output or standard error. It may gather text and write larger pieces, as fast as the reader takes them. If
+ * the reader is gone (`| head`), that is no error: later text is dropped, and `isClosed` is true.
  */
 export class Output {
   readonly #stream: OutputStream;
@@ -45,17 +45,17 @@ export class Output {
     return this.#stream.isTTY === true;
   }
 
-  /** How many columns a table may have. Unlimited if this is not a terminal. */
+  /** How many columns a table may have. Unlimited if the output is not a terminal. */
   get columns(): number {
     return this.isTerminal ? Math.max(this.#stream.columns || 80, 40) : Number.POSITIVE_INFINITY;
   }
 
-  /** How many rows the terminal has. Unlimited if this is not one. */
+  /** How many rows the terminal has. Unlimited if the output is not a terminal. */
   get rows(): number {
     return this.isTerminal ? this.#stream.rows || 24 : Number.POSITIVE_INFINITY;
   }
 
-  /** Whether the reader is gone. Then a loop that only prints can stop. */
+  /** Whether the reader is gone. A loop that only prints can then stop. */
   get isClosed(): boolean {
     return this.#isClosed;
   }
@@ -65,7 +65,7 @@ export class Output {
     if (this.#pending.length >= this.#options.flushAt) await this.flush();
   }
 
-  /** @throws {CommandError} Writing failed, and not because the reader is gone. */
+  /** @throws {CommandError} Writing failed for another reason than a reader that is gone. */
   async flush(): Promise<void> {
     const text = this.#pending;
     this.#pending = "";
@@ -80,7 +80,7 @@ export class Output {
   }
 }
 
-/** https://no-color.org and https://force-color.org; otherwise only terminals get colours. */
+/** Follows https://no-color.org and https://force-color.org; otherwise only terminals get colours. */
 function wantsColor(stream: OutputStream): boolean {
   const { NO_COLOR, FORCE_COLOR, TERM } = process.env;
   if (NO_COLOR) return false;

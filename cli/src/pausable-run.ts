@@ -4,22 +4,22 @@ import { CommandError, ExitCode } from "./exit-code.js";
 import { printable } from "./printable.js";
 import { resumeLine } from "./shell-command.js";
 
-/** A run of a feature or of a PRP. It saves its progress, and `--resume` continues it. */
+/** A run of a feature or a PRP. The run saves its progress, and `--resume` continues it. */
 export interface PausableRun<Result> {
   /**
-   * Shows it while it runs; {@link JsonEvents} is all that goes to standard output. A live view shows other lines
-   * itself: they would tear it otherwise.
+   * Shows the run. {@link JsonEvents} writes all of standard output. A live view prints other lines itself, since they
+   * would tear it otherwise.
    */
   readonly view?: { end(): Promise<void>; readonly live?: { say(line: string): void } | undefined } | undefined;
   /** @param signal - Pauses the run, which then rejects with the signal's reason. */
   work(signal: AbortSignal): Promise<Result>;
-  /** Says how it ended, if no signal ended it. */
+  /** Reports the result, if no signal ended the run. */
   report(result: Result): Promise<void>;
 }
 
 /**
- * Does a run, and says how it ended. Ctrl-C, SIGTERM and SIGHUP pause it; then the command line that continues it is shown,
- * and the signal ends the process.
+ * Does a run and reports its result. Ctrl-C, SIGTERM and SIGHUP pause the run. Then the command line that continues it
+ * is printed, and the signal ends the process.
  */
 export async function runPausably<Result extends { readonly success: boolean }>(
   cli: Cli,
@@ -32,7 +32,7 @@ export async function runPausably<Result extends { readonly success: boolean }>(
     await view?.end();
   };
   const stopped = async (what: string): Promise<void> => {
-    // The terminal has written ^C.
+    // The terminal has printed ^C on this line.
     if (cli.errors.isTerminal) await cli.errors.line();
     await cli.errors.line(printable(`${what} Continue with: ${resume}`));
   };
@@ -67,12 +67,12 @@ export async function runPausably<Result extends { readonly success: boolean }>(
 
 const PAUSING = "Pausing, once its commands have ended. Ctrl-C again ends it at once.";
 
-/** The last line of JSON. */
+/** The last line of `--json`. */
 interface Ended {
   readonly status: "completed" | "failed" | "paused" | "killed" | "error";
   readonly result?: object;
   readonly error?: { readonly code?: unknown; readonly message: string };
-  /** The command line that continues it. */
+  /** The command line that continues the run. */
   readonly resume?: string;
 }
 

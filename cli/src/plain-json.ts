@@ -1,12 +1,14 @@
 import { types } from "node:util";
 
-/** A value that JSON carries as it is. */
+/** A value that JSON can represent unchanged. */
 export type PlainJson = null | boolean | number | string | PlainJson[] | { [key: string]: PlainJson };
 
 /**
- * A state as plain JSON: a date becomes its ISO text, a map an object (or pairs, if a key is not a string), a set an
- * array, a bigint its digits, an error its parts, bytes base64. Other values become their text (`NaN`, `/a+/g`), and
- * `undefined` becomes null.
+ * Returns a state as plain JSON:
+ *
+ * - A date becomes its ISO text, a bigint its digits, an error its parts, and bytes become base64.
+ * - A map becomes an object (or pairs, if a key is not a string), and a set becomes an array.
+ * - `undefined` becomes null. Other values become their text (`NaN`, `/a+/g`).
  */
 export function plainJson(value: unknown): PlainJson {
   switch (typeof value) {
@@ -24,7 +26,7 @@ export function plainJson(value: unknown): PlainJson {
   }
 }
 
-/** The kind of a value, in a word: `Map`, `null`, `string`. */
+/** Returns the kind of a value in a word: `Map`, `null`, `string`. */
 export function kindOf(value: unknown): string {
   if (value === null || typeof value !== "object") return value === null ? "null" : typeof value;
   return Object.prototype.toString.call(value).slice("[object ".length, -1);
@@ -65,7 +67,7 @@ function errorJson(error: Error): PlainJson {
   ]);
 }
 
-/** Keeps every key as data, `__proto__` too. */
+/** Keeps every key as data, including `__proto__`. */
 function fromEntries(entries: readonly (readonly [string, unknown])[]): PlainJson {
   return Object.fromEntries(entries.map(([key, item]) => [key, plainJson(item)]));
 }

@@ -4,7 +4,7 @@ import { COMMANDS } from "./commands/index.js";
 import { printable } from "./printable.js";
 import { version } from "./version.js";
 
-/** The whole command, and the Cli that its subcommands use. */
+/** Returns the whole command, and the Cli that its subcommands share. */
 export function makeProgram(
   { stdout, stderr }: Pick<Streams, "stdout" | "stderr">,
   makeCli: (program: Program) => Cli,
@@ -41,7 +41,7 @@ export function makeProgram(
   return { command: program, cli };
 }
 
-/** Commander's own knows one level of commands. */
+/** Commander's own help command supports only one level of commands. */
 function addHelpCommand(program: Program): void {
   program
     .command("help")
@@ -57,7 +57,7 @@ function addHelpCommand(program: Program): void {
     });
 }
 
-/** One line per command, with an example, on one screen; one for all that set up. */
+/** Lists the commands on one screen, each in a line with an example. Set-up commands share one line. */
 function overview(rows: readonly string[]): string {
   return `${[
     "Usage: waymark <command> [options]     (waymark <command> --help says more)",
@@ -67,7 +67,7 @@ function overview(rows: readonly string[]): string {
   ].join("\n")}\n`;
 }
 
-/** Commander's error, which may have several lines, on one line that says what to do next. */
+/** Prints commander's error, which may have several lines, on one line that says what to do next. */
 const oneLine: NonNullable<OutputConfiguration["outputError"]> = (text, write) => {
   const message = text
     .replace(/^error: /, "")

@@ -1,17 +1,17 @@
 /** Shows how far long work has come. */
 export interface Progress {
-  /** This many more are done. */
+  /** Adds this many finished items. */
   advance(count?: number): void;
-  /** This many are done in all. */
+  /** Sets the number of finished items. */
   reach(done: number): void;
   stop(): void;
 }
 
 /**
- * A bar on standard error if that is a terminal, else nothing.
+ * Shows a bar on standard error if that is a terminal, else nothing.
  *
  * @param verb - The name of the work: `copying`.
- * @param countTotal - How much there is to do. Called only if there is a bar.
+ * @param countTotal - Returns the amount of work. It is called only if there is a bar.
  */
 export async function showProgress(verb: string, countTotal: () => number | Promise<number>): Promise<Progress> {
   return process.stderr.isTTY ? startBar(verb, await countTotal()) : { advance() {}, reach() {}, stop() {} };
@@ -26,7 +26,7 @@ async function startBar(verb: string, total: number): Promise<Progress> {
     barIncompleteChar: "-",
     barsize: 24,
     clearOnComplete: true,
-    // Leave the cursor and Ctrl-C as they are.
+    // Leaves the cursor and Ctrl-C as they are.
     hideCursor: null,
     linewrap: null,
     gracefulExit: false,

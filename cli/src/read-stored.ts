@@ -3,7 +3,7 @@ import { type CheckpointQuery, isCorrupt } from "waymark/adapter";
 import { DamagedCheckpointError } from "./damage.js";
 import { managerOf, type QuerySession } from "./store.js";
 
-/** The summaries that the query finds, without the damaged ones, which it reports. */
+/** Yields the readable summaries that the query finds. Damaged ones are reported. */
 export async function* readableSummaries(
   { storage, damage }: Pick<QuerySession, "storage" | "damage">,
   query: CheckpointQuery,
@@ -15,16 +15,16 @@ export async function* readableSummaries(
 }
 
 /**
- * A checkpoint's state in its stored form: transforms are undone, but no schema and no migration is applied.
+ * Reads a checkpoint's state in its stored form: transforms are undone, but no schema and no migration is applied.
  *
- * @throws {DamagedCheckpointError} It can't be read.
- * @throws {CheckpointError} It is intact, and the configuration doesn't open it.
+ * @throws {DamagedCheckpointError} The checkpoint can't be read.
+ * @throws {CheckpointError} The checkpoint is intact, but the configuration can't open it.
  */
 export async function readStored(...args: Parameters<typeof readCheckpoint>): Promise<unknown> {
   return (await readCheckpoint(...args)).state;
 }
 
-/** The same, with the record of its run. */
+/** Like {@link readStored}, with the record of the checkpoint's run. */
 export async function readCheckpoint(
   { storage, config, damage }: Pick<QuerySession, "storage" | "config" | "damage">,
   {
@@ -36,7 +36,7 @@ export async function readCheckpoint(
     readonly sequence?: number;
   },
 ): Promise<Checkpoint> {
-  // With the stored version, so no migration is needed.
+  // With the stored version, no migration is needed.
   const manager = managerOf(storage, await config(), damage, { stateVersion });
   let damaged: CorruptRecord | undefined;
   manager.on("corrupt", (record) => {

@@ -4,7 +4,10 @@ import { isKeyMissing } from "./key-advice.js";
 import { readCheckpoint } from "./read-stored.js";
 import type { QuerySession } from "./store.js";
 
-/** The record of the run that has saved a checkpoint. `undefined`: no run, or the configuration doesn't open it. */
+/**
+ * Returns the record of the run that saved a checkpoint; `undefined` if there was no run or the configuration can't
+ * open it.
+ */
 export async function readRun(session: QuerySession, checkpoint: CheckpointSummary): Promise<RunRecord | undefined> {
   if (!isOfRun(checkpoint)) return undefined;
   try {
@@ -20,7 +23,7 @@ export function runText({ attempt, pass, version }: RunRecord): string {
   return `attempt ${attempt}, pass ${pass}${version === undefined ? "" : `, version ${version}`}`;
 }
 
-/** `model 2 · 3.1 s · from storage`: an earlier attempt recorded it. */
+/** `model 2 · 3.1 s · from storage`. `from storage`: an earlier attempt recorded the step. */
 export function stepLine(step: StepRecord, { attempt }: RunRecord): string {
   const isKept = step.runAttempt < attempt && step.status !== "saved";
   return `${stepName(step)}${isKept ? " · from storage" : ""}`;

@@ -17,7 +17,7 @@ export async function run(args: readonly string[], streams: Streams): Promise<Ex
     await command.parseAsync(args, { from: "user" });
     await cli.output.flush();
   } catch (error) {
-    // Output printed before the error is part of the answer. If flushing fails too, the first error counts.
+    // Text printed before the error is part of the answer. If flushing fails too, the first error counts.
     await cli.output.flush().catch(() => undefined);
     cli.exitCode = await report(error, cli, command.opts().verbose === true);
   }
@@ -27,7 +27,7 @@ export async function run(args: readonly string[], streams: Streams): Promise<Ex
 }
 
 async function report(error: unknown, { errors }: Cli, isVerbose: boolean): Promise<ExitCode> {
-  // Commander has printed its own errors.
+  // Commander has already printed its errors.
   if (error instanceof CommanderError) return error.exitCode === 0 ? ExitCode.done : ExitCode.usage;
   const origin = error instanceof CommandError ? error.cause : error;
   const code = origin instanceof CheckpointError ? ` [${origin.code}]` : "";
@@ -36,18 +36,18 @@ async function report(error: unknown, { errors }: Cli, isVerbose: boolean): Prom
   return exitCodeOf(error);
 }
 
-/** Why the configuration's own function returned no key. The error itself can't say it, and nothing else shows it. */
+/** Says why the configuration's own function returned no key. The error itself doesn't, and nothing else shows it. */
 function reasonOf(error: unknown): string {
   if (!(error instanceof KeyUnavailableError) || error.cause === undefined) return "";
   return `: ${printable(messageOf(error.cause))}`;
 }
 
-/** On one line, also if the error lists several things on lines of their own. */
+/** Returns the message on one line, even if the error lists several things on separate lines. */
 function messageOf(error: unknown): string {
   return (error instanceof Error ? error.message : String(error)).replace(/\n {2}/g, " ");
 }
 
-/** The stack, and each cause with its own stack. */
+/** Returns the stack of the error and of each cause. */
 function causesOf(error: unknown): string[] {
   const lines: string[] = [];
   const seen = new Set<unknown>();

@@ -2,10 +2,11 @@ import type { GlobalOptions } from "./cli.js";
 import { printable } from "./printable.js";
 
 /**
- * A command to copy: `waymark diff 'two words' @3 @4`. It works in bash, zsh and other POSIX shells, and is safe to print.
+ * Returns a command to copy: `waymark diff 'two words' @3 @4`. It works in bash, zsh and other POSIX shells, and is
+ * safe to print.
  *
- * @param options - Without those that every command has.
- * @param globals - Those that every command has, as they were given.
+ * @param options - The command's own options.
+ * @param globals - The options that every command has, as they were given.
  */
 export function shellCommand(
   command: string,
@@ -19,9 +20,9 @@ export function shellCommand(
 }
 
 /**
- * The command line that continues what another one began.
+ * Returns the command line that continues the work of another one.
  *
- * @param args - The words of the other one, without `waymark`.
+ * @param args - The words of the other command, without `waymark`.
  */
 export function resumeLine(args: readonly string[]): string {
   const words = args.filter((word) => word !== "--resume" && word !== "--restart");
@@ -33,6 +34,6 @@ export function resumeLine(args: readonly string[]): string {
 function quoted(word: string): string {
   if (/^[\w.,:+/@%=-]+$/.test(word)) return word;
   if (printable(word) === word) return `'${word.replaceAll("'", "'\\''")}'`;
-  // bash and zsh read the escapes of unsafe characters: \n, \u001b.
+  // In these quotes, bash and zsh read the escapes of unsafe characters: \n, \u001b.
   return `$'${printable(word.replace(/[\\']/g, "\\$&"))}'`;
 }

@@ -7,8 +7,8 @@ import { ReadOnlyStorage } from "./other-systems/read-only-storage.js";
 import { managerOf, type QuerySession } from "./store.js";
 
 /**
- * A manager that sees a task's states as the command shows them: without a schema and migrations, and those of a thread
- * with the values of all channels. Nothing can be changed through it.
+ * Returns a manager that sees a task's states as the command shows them: without a schema and migrations. States of a
+ * thread have the values of all channels. The manager is read-only.
  */
 export async function shownStates(session: QuerySession, taskId: string): Promise<CheckpointManager> {
   const storage = new ShownStates(session, await wholeIn(session, taskId));
@@ -25,7 +25,7 @@ class ShownStates extends ReadOnlyStorage {
     this.#isShown = isShown;
   }
 
-  /** @throws {DamagedCheckpointError} It can't be read. */
+  /** @throws {DamagedCheckpointError} The checkpoint can't be read. */
   override get = async (taskId: string, id: string) => {
     const found = await this.#session.storage.get(taskId, id);
     if (found === undefined) return undefined;
@@ -48,7 +48,7 @@ class ShownStates extends ReadOnlyStorage {
     }
   }
 
-  /** As if it had been saved without transforms, in the first version of its state. */
+  /** Returns the checkpoint as if it had been saved without transforms, in the first version of its state. */
   async #shown(summary: CheckpointSummary): Promise<StoredCheckpoint> {
     const context = { ...summary, stateVersion: 1 };
     const state = await readState(this.#session, summary);

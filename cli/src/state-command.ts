@@ -2,20 +2,20 @@ import { once } from "node:events";
 import type { CheckpointSummary } from "waymark";
 import { CommandError, ExitCode } from "./exit-code.js";
 
-/** A command's verdict on a state. */
+/** The verdict of a command about a state. */
 export type Verdict = "good" | "bad" | "skip";
 
-/** As for `git bisect run`. */
+/** The exit code for "skip", as for `git bisect run`. */
 const SKIP = 125;
-/** The shell's exit codes for a command that couldn't be run. They say nothing about the state. */
+/** The shell's exit codes if a command couldn't be run. They say nothing about the state. */
 const NOT_RUN = [126, 127];
 
 /**
  * Runs a command in the shell with a state on its standard input. Its output goes to standard error, because standard
  * output is for the answer.
  *
- * @param showCommand - Prints the same state, for the message.
- * @throws {CommandError} It couldn't be run, or was killed, so there is no verdict.
+ * @param showCommand - A command that prints the same state, for the message.
+ * @throws {CommandError} The command couldn't be run, or was killed, so there is no verdict.
  */
 export async function judge(
   command: string,
@@ -47,7 +47,7 @@ export async function judge(
   );
 }
 
-/** Environment variables can't contain it. */
+/** Environment variables can't contain NUL. */
 function withoutNul(text: string): string {
   return text.replaceAll("\0", "");
 }

@@ -5,8 +5,8 @@ import type { PlainJson } from "./plain-json.js";
 export type PathStep = string | number;
 
 /**
- * The steps of `messages[3].role`. A leading `$`, as in errors of the SDK, is allowed. A key that is not a plain word
- * needs brackets and quotes: `files["a b.txt"]`.
+ * Parses a path such as `messages[3].role`. A leading `$`, as in errors of the SDK, is allowed. A key that is not a
+ * plain word needs brackets and quotes: `files["a b.txt"]`.
  *
  * @throws {CommandError} The text isn't a path.
  */
@@ -23,7 +23,7 @@ export function parsePath(text: string): PathStep[] {
   return steps;
 }
 
-/** The path as text that `parsePath` reads; empty for the state itself. */
+/** Returns the path as text that `parsePath` reads; empty for the state itself. */
 export function formatPath(steps: readonly PathStep[]): string {
   return steps
     .map((step) => {
@@ -35,9 +35,9 @@ export function formatPath(steps: readonly PathStep[]): string {
 }
 
 /**
- * The part of a state at the path.
+ * Returns the part of a state at the path.
  *
- * @throws {CommandError} Nothing is there. The message says how far the path leads, and what it finds.
+ * @throws {CommandError} Nothing is there. The message says where the path breaks off, and what is there instead.
  */
 export function partAt(state: PlainJson, steps: readonly PathStep[]): PlainJson {
   let part = state;

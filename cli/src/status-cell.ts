@@ -4,7 +4,7 @@ import type { Output } from "./output.js";
 import type { ListedTask } from "./queries/tasks.js";
 import type { Cell } from "./table.js";
 
-/** The status of a task or a thread; `died` if its runner is known to have died. */
+/** Shows the status of a task or a thread; `died` if its runner is known to have died. */
 export function taskStatusCell(task: ListedTask, colors: Output["colors"]): Cell {
   if (!("newest" in task)) return statusCell("running", colors);
   const { newest, thread, lapsed } = task;
@@ -12,7 +12,7 @@ export function taskStatusCell(task: ListedTask, colors: Output["colors"]): Cell
   return statusCell(status, colors, status === "running" && lapsed?.hasDied ? "died" : "alive");
 }
 
-/** A status in its colour; `died` if its run is under way by its status, and isn't alive any more. */
+/** Shows a status in its colour, or `died` if the runner died. */
 export function statusCell(
   status: CheckpointStatus | "unknown",
   { green, red, yellow, cyan, dim }: Output["colors"],

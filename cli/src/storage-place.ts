@@ -4,23 +4,23 @@ import { StorageError } from "waymark";
 import { type FileLocation, type OpenStorageOptions, type ServerLocation, storageLocation } from "waymark/adapters";
 import { CommandError, ExitCode } from "./exit-code.js";
 
-/** Where a storage URL leads, and what is there already. */
+/** Where a storage URL points, and what exists there. */
 export type StoragePlace = FilePlace | ServerPlace;
 
 /** A folder or a file. */
 export interface FilePlace extends FileLocation {
-  /** False where nothing is: the first save would make a storage there. */
+  /** False if nothing exists there; the first save would create a storage. */
   readonly isThere: boolean;
   /**
-   * The kind of storage that has left checkpoints there: the URL's own if there are several. `text` is a text file, which
-   * is no storage. `undefined` if neither is seen.
+   * The kind of storage whose checkpoints are there. If there are several, it is the URL's own kind. `text` is a text
+   * file, which is no storage. `undefined` if none of these is found.
    */
   readonly holds: FileScheme | "text" | undefined;
-  /** Names the other thing that is there, if it holds no storage: `a database of another program`. */
+  /** If there is no storage, names what is there instead: `a database of another program`. */
   readonly other?: string;
 }
 
-/** A database of a server. Nobody has asked it yet. */
+/** A database of a server. It hasn't been contacted yet. */
 export interface ServerPlace extends ServerLocation {
   readonly isThere: true;
   readonly holds: "postgres";
@@ -28,18 +28,19 @@ export interface ServerPlace extends ServerLocation {
 
 type FileScheme = FileLocation["scheme"];
 
-/** Whether two URLs lead to one storage. */
+/** Whether two URLs point to the same storage. */
 export function isSamePlace(one: StoragePlace, other: StoragePlace): boolean {
   if (one.scheme === "postgres") return other.scheme === "postgres" && one.name === other.name;
   return one.scheme === other.scheme && one.path === other.path;
 }
 
 /**
- * Looks where a storage URL leads, and opens nothing. A storage of another kind sees no checkpoint in what is there, so a
- * wrong scheme looks like an empty storage. The names of files tell the kinds apart, and how a database begins.
+ * Looks at the place of a storage URL, and opens nothing. A storage of another kind doesn't see the checkpoints there,
+ * so a wrong scheme would look like an empty storage. The kinds differ in the names of their files, and in how a
+ * database begins.
  *
- * @throws {CommandError} It is the memory of a process.
- * @throws {StorageError} The file or folder there can't be read.
+ * @throws {CommandError} The URL names memory, which belongs to one process.
+ * @throws {StorageError} The file or folder can't be read.
  * @throws The errors of {@link storageLocation}.
  */
 export async function storagePlace(url: string, options: OpenStorageOptions = {}): Promise<StoragePlace> {
@@ -66,7 +67,7 @@ export async function storagePlace(url: string, options: OpenStorageOptions = {}
   }
 }
 
-/** Looks until it meets the wanted kind. */
+/** Searches until it finds the wanted kind. */
 async function kindsBelow(root: string, wanted: FileScheme) {
   const kinds = new Set<FileScheme>();
   let other: string | undefined;
@@ -84,13 +85,13 @@ async function kindsBelow(root: string, wanted: FileScheme) {
   return { kinds, other };
 }
 
-/** The kind of storage that writes files of that name into a task's folder. */
+/** Returns the kind of storage that writes files with this name into a task's folder. */
 export function kindOfName(name: string): "files" | "tasks" | undefined {
   if (name === "checkpoints.json") return "tasks";
   return /^\d{12,15}(-.+\.json|\.removed)$/.test(name) ? "files" : undefined;
 }
 
-/** Reads as much as a database's header, and tells the kind by its beginning and the application id `WYMK`. */
+/** Reads a database's header. Its beginning and the application id `WYMK` tell the kind. */
 async function kindOf(path: string): Promise<Pick<FilePlace, "holds" | "other">> {
   const file = await open(path);
   try {
@@ -98,18 +99,19 @@ async function kindOf(path: string): Promise<Pick<FilePlace, "holds" | "other">>
     const start = buffer.toString("latin1", 0, bytesRead);
     if (start.startsWith("SQLite format 3\0")) {
       if (start.slice(68, 72) === "WYMK") return { holds: "sqlite" };
-      // One that is being made has its first page before its tables.
+      // A new database has its first page before its tables.
       const isNew = (await file.stat()).size <= 4096;
       return { holds: undefined, ...(!isNew && { other: "a database without tables of Waymark" }) };
     }
-    // Only line breaks, tabs and the like, while a database's header has zeros, even a damaged one.
+    // Text has only control characters such as line breaks and tabs. A database's header has zeros, even if it is
+    // damaged.
     return { holds: /^[\s -\xff]+$/.test(start) ? "text" : undefined };
   } finally {
     await file.close();
   }
 }
 
-/** `undefined` if no such file is there. */
+/** Returns `undefined` if the file doesn't exist. */
 export async function ifThere<Result>(asked: Promise<Result>): Promise<Result | undefined> {
   try {
     return await asked;

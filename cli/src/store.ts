@@ -7,24 +7,24 @@ import { CommandError, ExitCode } from "./exit-code.js";
 import { type OtherSystem, otherSystemsAt } from "./other-systems/index.js";
 import { type FilePlace, type StoragePlace, storagePlace } from "./storage-place.js";
 
-/** The open storage of a command, and how it was found. */
+/** The open storage of a command, with its origin. */
 export interface Store {
   readonly storage: StorageAdapter;
-  /** For what needs no state: it has neither transforms nor a retention policy. */
+  /** For work that needs no state. It has neither transforms nor a retention policy. */
   readonly manager: CheckpointManager;
-  /** For what reads or writes states: as the configuration says. */
+  /** For work that reads or writes states. It follows the configuration. */
   readonly configured: () => Promise<CheckpointManager>;
-  /** For messages: its URL, with the whole path, and without a password. */
+  /** For messages: the URL with the whole path, without a password. */
   readonly name: string;
-  /** Where it is; `undefined` if the configuration has its own adapter. */
+  /** The storage's place; `undefined` if the configuration has its own adapter. */
   readonly place?: StoragePlace;
-  /** Whose checkpoints these are, where another system of ours has saved them. */
+  /** If another system of this package saved the checkpoints, that system. */
   readonly owner?: OtherSystem;
-  /** Looks for the configuration, unless that was done before. */
+  /** Loads the configuration at the first call. */
   readonly config: () => Promise<ProjectConfig>;
 }
 
-/** The storage that a query reads, and where it reports records that can't be read. */
+/** The storage that a query reads, and the receiver of unreadable records. */
 export interface QuerySession extends Store {
   readonly damage: Damage;
 }
@@ -35,8 +35,9 @@ export type StorePurpose = "read" | "write";
 /**
  * Opens the storage of `--storage`, else of the variable WAYMARK_STORAGE, else of the project's configuration.
  *
- * @param config - Called when something of it is needed.
- * @throws {CommandError} None of them names a storage; or it doesn't exist and the command reads; or it is of another kind.
+ * @param config - Called if something of the configuration is needed.
+ * @throws {CommandError} None of them names a storage. Or the command reads and the storage doesn't exist. Or it is of
+ *   another kind.
  */
 export async function openStore(
   flag: string | undefined,
@@ -56,7 +57,7 @@ export async function openStore(
 /**
  * Opens the storage of a URL for writing.
  *
- * @throws {CommandError} There is a storage of another kind.
+ * @throws {CommandError} The place has a storage of another kind.
  */
 export async function openTarget(
   url: string,
@@ -70,10 +71,10 @@ export async function openTarget(
   return { place, name: nameOf(place), storage: openStorage(url) };
 }
 
-/** The parts of the configuration that a manager takes. */
+/** The parts of the configuration that a manager uses. */
 type ManagerConfig = Pick<ProjectConfig, "transforms" | "retention" | "redact">;
 
-/** A manager on the storage. The caller closes the storage, and listens for damage. */
+/** Returns a manager on the storage. The caller closes the storage, and listens for damage. */
 export function managerOf(
   storage: StorageAdapter,
   { transforms, retention, redact }: ManagerConfig,
@@ -84,7 +85,7 @@ export function managerOf(
   return new CheckpointManager({ storage, transforms, retention, redact, ownsStorage: false, logger, ...options });
 }
 
-/** @param configuration - Asked for only if neither the flag nor the variable names a storage. */
+/** @param configuration - Called only if neither the flag nor the variable names a storage. */
 export async function chooseStorage(
   flag: string | undefined,
   configuration: () => Promise<ProjectConfig>,
@@ -106,7 +107,7 @@ async function openUrl(url: string, relativeTo: string, purpose: StorePurpose) {
   const place = await storagePlace(url, { relativeTo });
   const name = nameOf(place);
   if (place.scheme === "postgres") return { name, place, storage: await openServer(url, name, purpose) };
-  // To an adapter, nothing there looks like an empty storage. A backup of it would be empty too.
+  // To an adapter, a missing storage looks like an empty one. A backup of it would be empty too.
   if (!place.isThere && purpose === "read") {
     throw new CommandError(
       ExitCode.notFound,
@@ -126,7 +127,7 @@ async function openUrl(url: string, relativeTo: string, purpose: StorePurpose) {
   return { name, place, owner, storage: await owner.open() };
 }
 
-/** A database or a schema without tables looks empty, too. */
+/** Opens a server's database. Without this check, a database or schema without tables would look empty too. */
 async function openServer(url: string, name: string, purpose: StorePurpose): Promise<StorageAdapter> {
   const storage = openStorage(url);
   if (purpose === "write" || !(storage instanceof PostgresAdapter) || (await storage.hasTables())) return storage;
@@ -170,7 +171,7 @@ function notAStorage({ path }: FilePlace, { what, how }: OtherSystem, url: strin
   );
 }
 
-/** Prints the SDK's warnings, except those about corrupt records: they are events too, and counted there. */
+/** Prints the SDK's warnings, except those about corrupt records: events report these too, and `damage` counts them. */
 function warningsOf(damage: Damage): Logger {
   const warn = (details: object, message: string) => {
     if (!("corrupt" in details)) void damage.warn(message);

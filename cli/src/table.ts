@@ -5,9 +5,9 @@ import { printable } from "./printable.js";
 export interface Column<Row> {
   readonly head: string;
   readonly cell: (row: Row) => Cell | string;
-  /** Numbers are aligned right. */
+  /** Set for numbers. */
   readonly align?: "right";
-  /** Shrinks if the terminal is too narrow. */
+  /** The column shrinks if the terminal is too narrow. */
   readonly flexible?: true;
 }
 
@@ -17,33 +17,35 @@ export interface Cell {
   readonly color?: (text: string) => string;
 }
 
-/** So many rows fit a screen. */
+/** How many rows fit a screen. */
 export const SCREEN_ROWS = 20;
 
 const PAGE_ROWS = 200;
 const GAP = 2;
-/** Below so many columns of a terminal, cut cells say too little. */
+/** On a terminal with fewer columns, cut cells would say too little. */
 const NARROW = 60;
 const NARROWEST = 8;
 const WIDEST = 1000;
 /**
- * A table of any length in constant memory. It lays out rows page by page, so a later page may be wider than an earlier
- * one. A row is one line, and no cell has more than 1,000 columns. On a terminal flexible columns shrink. If that isn't
- * enough or the terminal is narrow, a row becomes a block: a line for each of its cells, whole, for the terminal to wrap.
+ * Prints a table of any length in constant memory. It lays out rows page by page, so a later page may be wider than an
+ * earlier one. A row is one line, and a cell has at most 1,000 columns.
+ *
+ * On a terminal, flexible columns shrink. If that isn't enough or the terminal is narrow, a row becomes a block: each
+ * cell has its own line, in full, which the terminal wraps.
  */
 export class TablePrinter<Row> implements ItemPrinter<Row> {
   readonly #output: Output;
   readonly #columns: readonly Column<Row>[];
   readonly #most: number;
   readonly #widths: number[];
-  /** The widths of the cells alone, without the heads. */
+  /** The widths of the cells, without the heads. */
   readonly #cellWidths: number[];
   #page: (readonly Cell[])[] = [];
   #added = 0;
   #isFirst = true;
   #isOfBlocks = false;
 
-  /** @param most - How many rows a terminal gets, and a line that counts the others. Elsewhere the table is whole. */
+  /** @param most - How many rows a terminal shows; one more line counts the others. Other outputs get all rows. */
   constructor(output: Output, columns: readonly Column<Row>[], most = Number.POSITIVE_INFINITY) {
     this.#output = output;
     this.#columns = columns;
@@ -107,7 +109,7 @@ export class TablePrinter<Row> implements ItemPrinter<Row> {
     }
   }
 
-  /** The widest flexible column shrinks first, then the heads of numbers. `undefined` if that isn't enough. */
+  /** Shrinks the widest flexible column first, then the heads of numbers. Returns `undefined` if that isn't enough. */
   #fittingWidths(): readonly number[] | undefined {
     const widths = [...this.#widths];
     const { columns } = this.#output;
@@ -147,7 +149,7 @@ export async function printTable<Row>(
   await printItems(output, rows, new TablePrinter(output, columns));
 }
 
-/** One thing: a line for each of its parts, whole. A terminal wraps it. */
+/** Prints one thing: each of its parts has its own line, in full, which the terminal wraps. */
 export class BlockPrinter {
   readonly #output: Output;
   readonly #lines: { readonly head: string; readonly cell: Cell }[] = [];
@@ -156,7 +158,7 @@ export class BlockPrinter {
     this.#output = output;
   }
 
-  /** An empty cell is left out. */
+  /** Adds a part. An empty cell is left out. */
   add(head: string, cell: Cell | string): void {
     const shown = asPrintable(cell);
     if (shown.text !== "") this.#lines.push({ head, cell: shown });
@@ -176,7 +178,7 @@ export class BlockPrinter {
 
 const CUT = "…";
 
-/** The beginning of a text that is wider than so many columns. */
+/** Cuts a text to at most `width` columns. */
 function cut(text: string, width: number): string {
   if (stringWidth(text) <= width) return text;
   if (isAscii(text)) return text.slice(0, width - 1) + CUT;
@@ -191,7 +193,7 @@ function cut(text: string, width: number): string {
   return shown + CUT;
 }
 
-/** Both are made for the first text that needs them: that takes longer than to print a table. */
+/** Both are created for the first text that needs them: creating them takes longer than printing a table. */
 let segmenter: Intl.Segmenter | undefined;
 let displayWidth = (text: string): number => text.length;
 
@@ -199,7 +201,7 @@ async function loadDisplayWidth(): Promise<void> {
   displayWidth = (await import("string-width")).default;
 }
 
-/** Most text is ASCII: each character takes one column. */
+/** Returns how many columns a text takes. Most text is ASCII: one column per character. */
 function stringWidth(text: string): number {
   return isAscii(text) || text === CUT ? text.length : displayWidth(text);
 }

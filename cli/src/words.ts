@@ -11,7 +11,7 @@ export function bytesText(bytes: number): string {
   return `${bytes} B`;
 }
 
-/** `3 hours ago`. A time ahead of the clock becomes `in 3 hours`; an invalid date stays as it is. */
+/** `3 hours ago`. A future time becomes `in 3 hours`; an invalid date stays unchanged. */
 export function agoText(isoDate: string, nowMs: number): string {
   const ageMs = nowMs - Date.parse(isoDate);
   if (Number.isNaN(ageMs)) return isoDate;
@@ -31,7 +31,7 @@ export function timeText(isoDate: string): string {
   return isoDate.replace(/^(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(\.\d+)?Z$/, "$1 $2");
 }
 
-/** A whole number from `min`. */
+/** Parses a whole number of at least `min`. */
 export function countArgument(min: number): (text: string) => number {
   return (text) => {
     const count = Number(text);
@@ -40,7 +40,7 @@ export function countArgument(min: number): (text: string) => number {
   };
 }
 
-/** `30d`, `12h`, `90m`, `45s`, `500ms` in milliseconds. */
+/** Parses `30d`, `12h`, `90m`, `45s`, `500ms` into milliseconds. */
 export function durationArgument(text: string): number {
   const [, count, unit = ""] = /^(\d+)(ms|s|m|h|d|w)$/.exec(text) ?? [];
   const ms = Number(count) * (DURATION_UNITS[unit] ?? Number.NaN);
@@ -48,7 +48,7 @@ export function durationArgument(text: string): number {
   throw new InvalidArgumentError("It must be a duration: 30d, 12h, 90m, 45s or 500ms.");
 }
 
-/** `10MiB`, `500KB`, `4096` in bytes. */
+/** Parses `10MiB`, `500KB`, `4096` into bytes. */
 export function sizeArgument(text: string): number {
   const [, count, unit = ""] = /^(\d+) *(|b|[kmgt]b|[kmgt]ib|[kmgt])$/i.exec(text) ?? [];
   const bytes = Number(count) * (SIZE_UNITS[unit.toLowerCase()] ?? Number.NaN);

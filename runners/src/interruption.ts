@@ -2,18 +2,18 @@ import { setTimeout as delay } from "node:timers/promises";
 import { onTermination } from "waymark/kit";
 
 export interface InterruptionOptions {
-  /** Ends the work too. */
+  /** The caller's signal. It ends the work too. */
   readonly signal: AbortSignal | undefined;
-  /** The reason with which the work's signal aborts on SIGINT, SIGTERM or SIGHUP. */
+  /** Makes the reason of the work's signal after SIGINT, SIGTERM or SIGHUP. */
   readonly reason: (signal: NodeJS.Signals) => Error;
 }
 
-/** Far longer than a signal takes to arrive. If something holds it back, the caller gets the rejection. */
+/** Far longer than a signal takes to arrive. If something blocks it, the caller gets the rejection. */
 const MAX_ARRIVAL_MS = 2_000;
 
 /**
- * Does work that ends on SIGINT, SIGTERM, SIGHUP and on a signal of the caller's: each aborts the signal that the work is
- * given. After one of the first three this process ends as it would have, once the work has settled.
+ * Runs work that can be ended by SIGINT, SIGTERM, SIGHUP or the caller's signal: each aborts the signal passed to the
+ * work. After one of the three process signals, this process ends as usual, once the work has settled.
  */
 export async function interruptibly<Result>(
   work: (signal: AbortSignal) => Promise<Result>,
@@ -30,8 +30,8 @@ export async function interruptibly<Result>(
   try {
     return await running;
   } catch (error) {
-    // The signal is raised again and takes some turns of the event loop to arrive. Waits, so that this process ends by
-    // it before its program can handle the rejection.
+    // The signal is raised again, but arrives only after some turns of the event loop. This delay lets the process end
+    // before its program can handle the rejection.
     if (isFinal) await delay(MAX_ARRIVAL_MS);
     throw error;
   } finally {

@@ -7,25 +7,28 @@ import { assertFresh, checkMaxAge, DEFAULT_MAX_AGE_MS } from "./staleness.js";
 import { FeatureCheckpoints } from "./storage.js";
 
 export interface CheckpointRepositoryOptions {
-  /** Where the checkpoints are, if other programs use `<baseDir>/.sdp/checkpoints`, the default. */
+  /** The folder of the checkpoints. Set it if other programs use the default, `<baseDir>/.sdp/checkpoints`. */
   readonly checkpointDir?: string | undefined;
-  /** The age from which on a checkpoint is stale, in milliseconds since its last update; `Infinity` for never. Default 7 days. */
+  /**
+   * The maximum age of a checkpoint, in milliseconds since its last update. An older one is stale; `Infinity`: never.
+   * Default 7 days.
+   */
   readonly maxAgeMs?: number | undefined;
-  /** Milliseconds since 1970. Default `Date.now`. */
+  /** Returns milliseconds since 1970. Default `Date.now`. */
   readonly clock?: (() => number) | undefined;
 }
 
 export interface LoadOptions {
-  /** Default: the repository's. */
+  /** Default: that of the repository. */
   readonly maxAgeMs?: number | undefined;
   /** Accepts a stale checkpoint. Default false. */
   readonly force?: boolean | undefined;
 }
 
 /**
- * The checkpoints of features, one file each: `<baseDir>/.sdp/checkpoints/<feature>.json`, in the schema of the oneshot
- * spec. Every save is atomic and survives a killed process and a power cut; any number of processes may use one folder.
- * It reads the files of the spec's own program, and that program reads its files.
+ * Stores the checkpoints of features, one file each: `<baseDir>/.sdp/checkpoints/<feature>.json`, in the schema of the
+ * oneshot spec. Every save is atomic and survives a killed process and a power cut. Any number of processes may use one
+ * folder. The repository and the spec's own program read each other's files.
  *
  * @example
  * ```ts
@@ -46,14 +49,14 @@ export interface LoadOptions {
  * ```
  */
 export class CheckpointRepository {
-  /** Absolute. */
+  /** The absolute path. */
   readonly checkpointDir: string;
   readonly #checkpoints: FeatureCheckpoints;
   readonly #maxAgeMs: number;
   readonly #clock: () => number;
 
   /**
-   * @param baseDir - The project's folder. The first save makes what is missing in it. Default: the current folder.
+   * @param baseDir - The project's folder. The first save creates missing folders in it. Default: the current folder.
    * @throws {TypeError | RangeError} An option is misspelled or out of range; the message names it.
    */
   constructor(baseDir = ".", options: CheckpointRepositoryOptions = {}) {
@@ -70,12 +73,12 @@ export class CheckpointRepository {
   }
 
   /**
-   * Saves the feature's checkpoint in place of the one before. The caller sets its times. Resolves once it is on disk. Of
-   * several saves at once, the last one wins as a whole.
+   * Saves the feature's checkpoint and replaces the one before. The caller sets its times. Resolves once the checkpoint
+   * is on disk. If several saves run at once, the last one wins as a whole.
    *
-   * @throws {StateInvalidError} It doesn't fit the schema; nothing was saved.
-   * @throws {CheckpointCorruptError} The file that is there can't be read; it was left untouched. `delete` it first.
-   * @throws {UnsupportedFormatError} Another program wrote the file that is there; it was left untouched. Use another
+   * @throws {StateInvalidError} The checkpoint doesn't fit the schema; nothing was saved.
+   * @throws {CheckpointCorruptError} The existing file can't be read; it was left untouched. `delete` it first.
+   * @throws {UnsupportedFormatError} Another program wrote the existing file; it was left untouched. Use another
    *   `checkpointDir`.
    * @throws {StorageError} The disk failed; earlier checkpoints are intact.
    */
@@ -91,12 +94,12 @@ export class CheckpointRepository {
   }
 
   /**
-   * The feature's checkpoint.
+   * Returns the feature's checkpoint.
    *
-   * @throws {CheckpointNotFoundError} There is none.
-   * @throws {CheckpointStaleError} Its last update is longer ago (or further ahead) than `maxAgeMs`, without `force`.
+   * @throws {CheckpointNotFoundError} There is no checkpoint.
+   * @throws {CheckpointStaleError} Without `force`: the last update is longer ago (or further ahead) than `maxAgeMs`.
    * @throws {CheckpointCorruptError} The file can't be read; the message names it, and it was left untouched.
-   * @throws {UnsupportedFormatError} Another program wrote it: it is JSON without `feature_id`.
+   * @throws {UnsupportedFormatError} Another program wrote the file: it is JSON without `feature_id`.
    */
   async load(featureId: string, options: LoadOptions = {}): Promise<OneshotCheckpoint> {
     checkFeatureId("A featureId", featureId);
@@ -116,21 +119,23 @@ export class CheckpointRepository {
   }
 
   /**
-   * Removes the feature's checkpoint, damaged or not. If there is none, that is no error.
+   * Removes the feature's checkpoint, damaged or not. If there is none, does nothing.
    *
-   * @throws {UnsupportedFormatError} Another program wrote the file of that name; it was left untouched.
+   * @throws {UnsupportedFormatError} Another program wrote the file with that name; it was left untouched.
    */
   async delete(featureId: string): Promise<void> {
     checkFeatureId("A featureId", featureId);
     await this.#checkpoints.remove(featureId);
   }
 
-  /** The features that have a file, by id. It may be damaged, or another program's: `load` says so. */
+  /**
+   * Returns the features that have a file, by id. If a file is damaged or another program's, only `load` reports it.
+   */
   async list(): Promise<string[]> {
     return this.#checkpoints.features();
   }
 
-  /** Whether the feature has a file. It may be damaged, or another program's: `load` says so. */
+  /** Whether the feature has a file. If the file is damaged or another program's, only `load` reports it. */
   async exists(featureId: string): Promise<boolean> {
     checkFeatureId("A featureId", featureId);
     return this.#checkpoints.has(featureId);

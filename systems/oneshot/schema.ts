@@ -3,29 +3,29 @@ import { CHECKPOINT_STATUSES, type CheckpointStatus } from "../../src/contract/c
 import { isoDate } from "../iso-date.js";
 import { z } from "../zod.js";
 
-/** The status of a feature's run, in the spec's words. */
+/** The status of a feature's run, in the terms of the spec. */
 export type OneshotStatus = CheckpointStatus;
 
 /**
- * The data that a run needs beyond the spec's schema, under one key that other programs ignore. A checkpoint without
- * it, from another program, can be resumed too.
+ * The data that a run needs beyond the spec's schema. It is stored under one key, which other programs ignore. A
+ * checkpoint of another program lacks it, and can still be resumed.
  */
 export const OneshotRunStateSchema = z.object({
-  /** The plan's file, relative to the base folder; absent if the plan came as an object. */
+  /** The plan's file, relative to the base folder. Absent if the plan was passed as an object. */
   plan: z.string().optional(),
-  /** The folder of its workstreams, and the command of each, if the plan came as these two. */
+  /** The folder of the workstreams and the command for each, if the plan consisted of these two. */
   workstreams: z.string().optional(),
   command: z.string().optional(),
 });
 
 export type OneshotRunState = output<typeof OneshotRunStateSchema>;
 
-/** The file `.sdp/checkpoints/<feature>.json`, as the spec describes it. */
+/** The file `.sdp/checkpoints/<feature>.json`, as in the spec. */
 export const OneshotFileSchema = z.object({
   feature_id: z.string().min(1),
   agent_id: z.string(),
   status: z.enum(CHECKPOINT_STATUSES),
-  /** Go writes null for a list that was never added to. */
+  /** Go writes null for a list without additions. */
   completed_ws: z.array(z.string()).nullable(),
   current_ws: z.string(),
   start_time: isoDate,
@@ -74,12 +74,15 @@ export const OneshotCheckpointSchema = z.codec(
 /** The state of a feature's run: the spec's `Checkpoint`. */
 export interface OneshotCheckpoint {
   readonly featureId: string;
-  /** The agent that works on it. */
+  /** The agent that works on the feature. */
   readonly agentId: string;
   readonly status: OneshotStatus;
-  /** The workstreams that are done, in the order in which they ended. A resumed run reads only this. */
+  /** The completed workstreams, in the order in which they ended. A resumed run reads only this. */
   readonly completedWs: readonly string[];
-  /** The running workstream that is first in the plan. If none runs, the first failed or stopped one; `""` if all are done. */
+  /**
+   * The running workstream that is first in the plan. If none runs, the first failed or stopped one. `""` if all are
+   * done.
+   */
   readonly currentWs: string;
   readonly startTime: Date;
   readonly lastUpdate: Date;
@@ -87,7 +90,7 @@ export interface OneshotCheckpoint {
   readonly waymark?: OneshotRunState | undefined;
 }
 
-/** As JSON has it: absence, and no `undefined`. */
+/** Omits undefined values, as JSON does. */
 function withoutUndefined({ plan, workstreams, command }: OneshotRunState): OneshotRunState {
   return {
     ...(plan === undefined ? undefined : { plan }),

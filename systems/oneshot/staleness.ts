@@ -6,13 +6,13 @@ const MINUTE = 60 * SECOND;
 const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
 
-/** A week: a run that stopped on a Friday can be resumed on Monday. */
+/** A week, so that a run that stopped on a Friday can be resumed on Monday. */
 export const DEFAULT_MAX_AGE_MS = 7 * DAY;
 
-/** Clocks differ by a whole time zone at most, if one is set wrong. */
+/** If a clock is set to a wrong time zone, clocks differ by at most a day. */
 const MOST_SKEW_MS = DAY;
 
-/** @throws {TypeError | RangeError} It is not a number of milliseconds from 0. Infinity is one. */
+/** @throws {TypeError | RangeError} The value is not a number of milliseconds from 0. Infinity is allowed. */
 export function checkMaxAge(what: string, maxAgeMs: number | undefined): void {
   if (maxAgeMs === undefined) return;
   if (typeof maxAgeMs !== "number") throw new TypeError(`${what} must be a number of milliseconds.`);
@@ -20,8 +20,8 @@ export function checkMaxAge(what: string, maxAgeMs: number | undefined): void {
 }
 
 /**
- * @throws {CheckpointStaleError} Its last update is longer ago than `maxAgeMs`. Or it is further ahead than that and than
- *   clocks differ, so its age is unknown.
+ * @throws {CheckpointStaleError} The last update is longer ago than `maxAgeMs`. Or it lies further ahead than both
+ *   `maxAgeMs` and the difference of clocks, so its age is unknown.
  */
 export function assertFresh({ featureId, lastUpdate }: OneshotCheckpoint, maxAgeMs: number, nowMs: number): void {
   const ageMs = nowMs - lastUpdate.getTime();
@@ -39,7 +39,7 @@ export function assertFresh({ featureId, lastUpdate }: OneshotCheckpoint, maxAge
   );
 }
 
-/** In the largest unit that fits: `3.5 days`. */
+/** Shows an age in the largest unit that fits: `3.5 days`. */
 export function describeAge(ms: number): string {
   const [size, unit] = UNITS.find(([unitMs]) => ms >= unitMs) ?? [1, "ms"];
   const count = Math.floor((ms / size) * 10) / 10;

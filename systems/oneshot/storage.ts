@@ -18,41 +18,41 @@ const EXTENSION = ".json";
 /** A hidden folder beside the checkpoints. */
 const LOCK_NAME = ".lock";
 
-/** A feature's checkpoint as it was read. */
+/** A feature's checkpoint as it is stored. */
 export interface StoredFeature {
   readonly state: OneshotCheckpoint;
-  /** A hash of the file's content: it changes with every change. */
+  /** A hash of the file's content, which changes with every change. */
   readonly revision: string;
 }
 
-/** A write happens only if the file still has this revision; `undefined` for no file. */
+/** A write happens only if the file still has this revision. `undefined`: only if there is no file. */
 export interface WriteCondition {
   readonly revision: string | undefined;
 }
 
-/** A damaged file and its new name. */
+/** A damaged file with its new name. */
 export interface SetAside {
   readonly path: string;
   readonly movedTo: string;
-  /** The damage, in words. */
+  /** Describes the damage. */
   readonly reason: string;
 }
 
 /**
  * The features' checkpoints below a base folder, one file each, in the spec's format. The spec has no keys for the
- * run's own data and for a checksum of all the rest: a `waymark` key holds them.
+ * run's own data and for a checksum of the rest, so both are under a `waymark` key.
  *
  * ```
  * { "feature_id": "F01", …, "last_update": "…", "waymark": { …, "sha256": "…" } }
  * ```
  *
- * A file without a checksum comes from another program or a person's editor. It counts as it is. JSON without a
- * `feature_id` is another program's file of another kind: it is never written, moved or removed.
+ * A file without a checksum comes from another program or a person's editor, and is accepted unchecked. JSON without a
+ * `feature_id` belongs to another program: it is never written, moved or removed.
  */
 export class FeatureCheckpoints {
-  /** `<base>/.sdp/checkpoints`, or the caller's folder; absolute. */
+  /** The absolute path of `<base>/.sdp/checkpoints`, or of the caller's folder. */
   readonly folder: string;
-  /** Where the features' run locks are. */
+  /** The folder of the features' run locks. */
   readonly lockFolder: string;
 
   /** @param folder - Default: `<base>/.sdp/checkpoints`. */
@@ -63,18 +63,18 @@ export class FeatureCheckpoints {
 
   /**
    * @throws {CheckpointCorruptError} The file can't be read; the message names it.
-   * @throws {UnsupportedFormatError} Another program wrote it.
+   * @throws {UnsupportedFormatError} Another program wrote the file.
    */
   async find(featureId: string): Promise<StoredFeature | undefined> {
     return this.#reading(`read feature ${JSON.stringify(featureId)}`, () => this.#read(featureId));
   }
 
   /**
-   * Saves a feature's checkpoint in place of the one before. The state is read at once.
+   * Saves a feature's checkpoint and replaces the one before. The state is read at once.
    *
    * @returns The file's new revision.
-   * @throws {CheckpointCorruptError} The file there can't be read; it was left untouched.
-   * @throws {UnsupportedFormatError} Another program wrote it; it was left untouched.
+   * @throws {CheckpointCorruptError} The existing file can't be read; it was left untouched.
+   * @throws {UnsupportedFormatError} Another program wrote the existing file; it was left untouched.
    * @throws {CheckpointConflictError} The condition doesn't hold; nothing was saved.
    */
   async save(checkpoint: OneshotCheckpoint, condition?: WriteCondition): Promise<string> {
@@ -92,13 +92,13 @@ export class FeatureCheckpoints {
   }
 
   /**
-   * Removes a feature's file; without a condition, a damaged one too.
+   * Removes a feature's file. Without a condition, it also removes a damaged one.
    *
    * @throws {CheckpointConflictError} The condition doesn't hold; nothing was removed.
-   * @throws {UnsupportedFormatError} Another program wrote it; it was left untouched.
+   * @throws {UnsupportedFormatError} Another program wrote the file; it was left untouched.
    */
   async remove(featureId: string, condition?: WriteCondition): Promise<void> {
-    // Where nothing is, nothing is made, not even a lock.
+    // If there is no file, nothing is created, not even a lock.
     if (!(await this.has(featureId))) return assertExpected(featureId, undefined, condition);
     await this.#locked(featureId, "remove", async (lock) => {
       if (condition === undefined) this.#damageOf(featureId);
@@ -108,9 +108,9 @@ export class FeatureCheckpoints {
   }
 
   /**
-   * Renames a feature's file if it can't be read, so that the feature can be started anew.
+   * If a feature's file can't be read, renames it, so that the feature can start again.
    *
-   * @throws {UnsupportedFormatError} Another program wrote it; it was left untouched.
+   * @throws {UnsupportedFormatError} Another program wrote the file; it was left untouched.
    */
   async setAside(featureId: string): Promise<SetAside | undefined> {
     return this.#locked(featureId, "set aside", async (lock) => {
@@ -118,21 +118,21 @@ export class FeatureCheckpoints {
       const reason = this.#damageOf(featureId);
       if (reason === undefined) return undefined;
       const movedTo = `${path}.damaged-${new Date().toISOString().replace(/[:.]/g, "-")}`;
-      // Not by a rename: if the lock was stolen meanwhile, that could take a new file away.
+      // Links instead of renaming: if the lock was stolen meanwhile, a rename could move a new file away.
       linkSync(path, movedTo);
       await lock.remove(path);
       return { path, movedTo, reason };
     });
   }
 
-  /** Whether there is a file of a feature's name, damaged or not. */
+  /** Whether the feature has a file, damaged or not. */
   async has(featureId: string): Promise<boolean> {
     return this.#reading(`look for feature ${JSON.stringify(featureId)}`, () =>
       this.#names().includes(`${nameOf(featureId)}${EXTENSION}`),
     );
   }
 
-  /** The features that have a file, damaged or not, by id. */
+  /** Returns the features that have a file, damaged or not, by id. */
   async features(): Promise<string[]> {
     return this.#reading("list the features", () =>
       this.#names()
@@ -158,7 +158,7 @@ export class FeatureCheckpoints {
     }
   }
 
-  /** The feature of a file whose name is a hash, because its id is too long for a name. */
+  /** Returns the feature of a file whose name is a hash, because the id is too long for a name. */
   #ownerOf(name: string): string | undefined {
     try {
       const owner = readJsonObject(join(this.folder, name))?.["feature_id"];
@@ -170,9 +170,9 @@ export class FeatureCheckpoints {
   }
 
   /**
-   * The damage of a feature's file, in words; `undefined` if it can be read, or isn't there.
+   * Describes the damage of a feature's file. If the file is readable or missing, returns `undefined`.
    *
-   * @throws {UnsupportedFormatError} Another program wrote it.
+   * @throws {UnsupportedFormatError} Another program wrote the file.
    */
   #damageOf(featureId: string): string | undefined {
     try {
@@ -201,7 +201,7 @@ export class FeatureCheckpoints {
 
   /**
    * @throws {UnreadableError}
-   * @throws {UnsupportedFormatError} Another program wrote it.
+   * @throws {UnsupportedFormatError} Another program wrote the file.
    */
   #parse(featureId: string): StoredFeature | undefined {
     const file = this.#jsonOf(featureId);
@@ -257,7 +257,7 @@ export class FeatureCheckpoints {
   }
 }
 
-/** A file's content without its checksum. */
+/** Returns a file's content without its checksum. */
 function contentOf(fields: object, run: object = {}): object {
   return Object.keys(run).length === 0 ? fields : { ...fields, waymark: run };
 }

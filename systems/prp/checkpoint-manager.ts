@@ -10,23 +10,27 @@ import { type PrpCheckpoints, SessionCheckpoints } from "./storage.js";
 export interface CheckpointConfig {
   /**
    * How many checkpoints a task keeps, from 1. Default 5. While an executor runs a command, there is one more, which
-   * says how far the command has come.
+   * holds the command's progress.
    */
   maxCheckpoints: number;
-  /** Whether checkpoints are saved at all. Default true. */
+  /** Whether checkpoints are saved. Default true. */
   enabled: boolean;
-  /** Whether each save removes what is beyond `maxCheckpoints`, the oldest first. Default true. */
+  /** Whether each save removes the oldest checkpoints beyond `maxCheckpoints`. Default true. */
   autoCleanup: boolean;
 }
 
-/** The session that an executor writes to; `undefined` if checkpoints are not enabled. The manager's users have its methods. */
+/**
+ * Returns the session that an executor writes to; `undefined` if checkpoints are not enabled. Not a method, so that
+ * users of the manager don't see it.
+ */
 export let enabledCheckpoints: (manager: PrpCheckpointManager) => SessionCheckpoints | undefined;
 
 const DEFAULTS: CheckpointConfig = { maxCheckpoints: 5, enabled: true, autoCleanup: true };
 
 /**
- * Checkpoints of a session's PRPs, one file per task: `{sessionPath}/artifacts/{taskId}/checkpoints.json`. Every save
- * is atomic and survives a killed process and a power cut. Files of the spec's own program are read and extended.
+ * Stores the checkpoints of a session's PRPs, one file per task: `{sessionPath}/artifacts/{taskId}/checkpoints.json`.
+ * Every save is atomic and survives a killed process and a power cut. It also reads and extends files of the spec's own
+ * program.
  *
  * @example
  * ```ts
@@ -51,9 +55,9 @@ export class PrpCheckpointManager {
   #isClosed = false;
 
   /**
-   * @param sessionPath - The session's folder; made by the first save.
-   * @param config - Replaces defaults: 5 checkpoints, enabled, cleaned up automatically.
-   * @param options.logger - Default: warnings and errors are process warnings.
+   * @param sessionPath - The session's folder. The first save creates it.
+   * @param config - Overrides the defaults: 5 checkpoints, enabled, automatic cleanup.
+   * @param options.logger - Default: warnings and errors become process warnings.
    * @throws {TypeError | RangeError} A part is misspelled or out of range; the message names it.
    */
   constructor(
@@ -78,10 +82,10 @@ export class PrpCheckpointManager {
    * Saves a checkpoint. Resolves once it is on disk.
    *
    * @param taskId - Any non-empty string of at most 512 UTF-16 units.
-   * @param error - The error that the checkpoint is about, if there is one; its message, code and stack are kept.
+   * @param error - The error that the checkpoint is about, if any. Its message, code and stack are kept.
    * @returns The checkpoint's id, `{taskId}_{timestamp}_{stage}_{unique end}`; `''` if checkpoints are not enabled.
    * @throws {TypeError | RangeError} The task's name or the label is no well-formed string; nothing was saved.
-   * @throws {StateInvalidError} The state is not of the schema; nothing was saved.
+   * @throws {StateInvalidError} The state doesn't fit the schema; nothing was saved.
    * @throws {StorageError} The disk failed; earlier checkpoints are intact.
    */
   async saveCheckpoint(taskId: string, label: string, state: CheckpointExecutionState, error?: Error): Promise<string> {
@@ -92,25 +96,25 @@ export class PrpCheckpointManager {
   }
 
   /**
-   * The checkpoint of that id. Changes nothing; two calls give two independent values.
+   * Returns the checkpoint with that id, and changes nothing. Each call returns an independent value.
    *
-   * @throws {CheckpointNotFoundError} There is none.
-   * @throws {CheckpointCorruptError} It can't be read.
+   * @throws {CheckpointNotFoundError} There is no such checkpoint.
+   * @throws {CheckpointCorruptError} The checkpoint can't be read.
    */
   async restoreCheckpoint(checkpointId: string): Promise<CheckpointData> {
     const taskId = taskOf(checkpointId);
     try {
       return dataOf(await this.#checkpoints.restore(taskId, checkpointId));
     } catch (error) {
-      // The core's message advises a method that this class doesn't have.
+      // The core's message names a method that this class lacks.
       throw error instanceof CheckpointNotFoundError ? notFound(checkpointId, taskId) : error;
     }
   }
 
   /**
-   * The task's newest checkpoint, or null.
+   * Returns the task's newest checkpoint, or null.
    *
-   * @throws {CheckpointCorruptError} There are checkpoints, and none of them can be read.
+   * @throws {CheckpointCorruptError} There are checkpoints, but none of them can be read.
    */
   async getLatestCheckpoint(taskId: string): Promise<CheckpointData | null> {
     const latest = await this.#checkpoints.latest(taskId);
@@ -118,9 +122,9 @@ export class PrpCheckpointManager {
   }
 
   /**
-   * The task's checkpoints, in the order in which they were saved.
+   * Returns the task's checkpoints, in the order in which they were saved.
    *
-   * @throws {CheckpointCorruptError} There are checkpoints, and none of them can be read.
+   * @throws {CheckpointCorruptError} There are checkpoints, but none of them can be read.
    */
   async listCheckpoints(taskId: string): Promise<CheckpointData[]> {
     const found: CheckpointData[] = [];
@@ -132,20 +136,20 @@ export class PrpCheckpointManager {
   /**
    * Removes the task's oldest checkpoints.
    *
-   * @param retain - How many stay, from 0; with 0 the task is removed. Default: `maxCheckpoints`.
-   * @throws {CheckpointCorruptError} The task's file can't be read; it was left as it is.
+   * @param retain - How many are kept, from 0. With 0, the task is removed. Default: `maxCheckpoints`.
+   * @throws {CheckpointCorruptError} The task's file can't be read; it was left untouched.
    */
   async cleanup(taskId: string, retain?: number): Promise<void> {
     checkInteger("retain", retain, 0);
-    // Also before the task is removed: a file that can't be read is refused here.
+    // Runs even if the task is removed afterwards, because this call refuses an unreadable file.
     await this.#checkpoints.prune(taskId, { keepLast: (retain ?? this.#config.maxCheckpoints) || 1 });
     if (retain === 0) await this.#checkpoints.removeTask(taskId);
   }
 
   /**
-   * Removes one checkpoint; the others stay whole.
+   * Removes one checkpoint; the others stay intact.
    *
-   * @throws {CheckpointNotFoundError} There is none of that id.
+   * @throws {CheckpointNotFoundError} There is no checkpoint with that id.
    */
   async deleteCheckpoint(checkpointId: string): Promise<void> {
     const taskId = taskOf(checkpointId);
@@ -157,7 +161,7 @@ export class PrpCheckpointManager {
     return this.#checkpoints.has(taskId);
   }
 
-  /** Waits for the calls under way. Idempotent; every later call is a ClosedError. */
+  /** Waits for calls in progress. Idempotent. Every later call throws a ClosedError. */
   async close(): Promise<void> {
     this.#isClosed = true;
     await this.#session.close();

@@ -2,13 +2,13 @@ import type { output } from "zod";
 import { isoDate } from "../iso-date.js";
 import { z } from "../zod.js";
 
-/** The stage of a gate: of its level, and of its place among the gates of that level from the second on. */
+/** The stage of a gate. It contains the gate's level and, from the second gate of a level on, its place among them. */
 export type GateStage = `validation-gate-${string}`;
 
-/** A point of a PRP's execution. The spec's own program reads the gates 1 to 4 alone. */
+/** A point of a PRP's execution. The spec's own program only reads the gates 1 to 4. */
 export type PrpStage = "pre-execution" | "coder-response" | GateStage | "complete" | "failed";
 
-/** The stages that {@link PrpStage} names, for a regular expression. */
+/** Matches the stages of {@link PrpStage}, as part of a regular expression. */
 export const PRP_STAGE_PATTERN =
   "(?:pre-execution|coder-response|validation-gate-\\d+(?:\\.\\d+)?(?:-\\d+)?|complete|failed)";
 const PRP_STAGE = new RegExp(`^${PRP_STAGE_PATTERN}$`);
@@ -19,16 +19,16 @@ export const PrpStageSchema = z.custom<PrpStage>(
   "It is no stage of a PRP's execution: pre-execution, coder-response, validation-gate-<level>, complete or failed",
 );
 
-/** How one gate went. */
+/** The result of one gate. */
 export const ValidationGateResultSchema = z.object({
   level: z.number(),
   description: z.string(),
   success: z.boolean(),
-  /** The command that was run; null if there is nothing to run. */
+  /** The command that was run; null if there is none. */
   command: z.string().nullable(),
   stdout: z.string(),
   stderr: z.string(),
-  /** Null if it was skipped, timed out, or was ended by a signal. */
+  /** Null if the gate was skipped, timed out, or was ended by a signal. */
   exitCode: z.number().nullable(),
   skipped: z.boolean(),
 });
@@ -43,51 +43,51 @@ export const CoderResultSchema = z.object({
 
 export type CoderResult = output<typeof CoderResultSchema>;
 
-/** Who works: the coder, or a gate. */
+/** The worker: the coder, or a gate. */
 const WorkSchema = z.object({
   kind: z.enum(["coder", "gate"]),
   /** The gate's level. */
   level: z.number().optional(),
 });
 
-/** How far a command had come before its end. For people: a resumed run starts the command again. */
+/** The progress of a command before its end. It is for people: a resumed run starts the command again. */
 export const WorkProgressSchema = WorkSchema.extend({
-  /** How long it had run, in milliseconds. */
+  /** How long the command had run, in milliseconds. */
   ranMs: z.number().int().min(0),
-  /** How much it had written, on stdout and stderr. */
+  /** How many bytes the command had written on stdout and stderr. */
   bytes: z.number().int().min(0),
-  /** When it last wrote something; absent if it never has. */
+  /** When the command last wrote something; absent if it never did. */
   lastOutputAt: isoDate.optional(),
-  /** Its output so far, each stream bounded by `maxOutputBytes`. */
+  /** The command's output so far, with each stream bounded by `maxOutputBytes`. */
   stdout: z.string(),
   stderr: z.string(),
 });
 
 export type WorkProgress = output<typeof WorkProgressSchema>;
 
-/** The data that the executor needs beyond the spec's state, under one key. Other programs' states lack it. */
+/** The data that the executor needs beyond the spec's state, under one key. States of other programs lack it. */
 export const PrpRunStateSchema = z.object({
-  /** SHA-256 of the PRP's text: a resumed run says where it has changed. */
+  /** The SHA-256 of the PRP's text. A resumed run uses it to report changes. */
   prpDigest: z.string().optional(),
-  /** The work that started once this checkpoint was on disk; absent if the run stopped here. */
+  /** The work that started once this checkpoint was on disk. Absent if the run stopped here. */
   work: WorkSchema.optional(),
-  /** In a checkpoint that was saved while a command ran, or when it was ended before its time. */
+  /** Present if the checkpoint was saved while a command ran, or when a command was ended early. */
   progress: WorkProgressSchema.optional(),
-  /** The files that the coder said it made, in all its responses. */
+  /** The files that the coder said it made, from all its responses. */
   artifacts: z.array(z.string()).optional(),
 });
 
-/** Where a PRP's execution stands. */
+/** The position of a PRP's execution. */
 export const CheckpointExecutionStateSchema = z.object({
-  /** The PRP's file; empty if the PRP came as an object. */
+  /** The PRP's file; empty if the PRP was passed as an object. */
   prpPath: z.string(),
   stage: PrpStageSchema,
-  /** All the coder wrote, bounded, or its reply as JSON. */
+  /** The coder's whole output, bounded, or its reply as JSON. */
   coderResponse: z.string().optional(),
   coderResult: CoderResultSchema.optional(),
-  /** The gates that have run on the current response. */
+  /** The results of the gates that ran on the current response. */
   validationResults: z.array(ValidationGateResultSchema),
-  /** How often the coder was asked to fix what a gate found; absent before the first time. */
+  /** How often the coder was asked to fix a failed gate; absent before the first time. */
   fixAttempt: z.number().int().min(0).optional(),
   /** When this state was captured. */
   timestamp: isoDate,
@@ -104,7 +104,7 @@ export const CheckpointDataSchema = z.object({
   label: z.string(),
   state: CheckpointExecutionStateSchema,
   createdAt: isoDate,
-  /** The error, if the checkpoint is about one. */
+  /** The error that the checkpoint is about, if any. */
   error: z.object({ message: z.string(), code: z.string().optional(), stack: z.string().optional() }).optional(),
 });
 

@@ -7,10 +7,10 @@ import { isBeingRun } from "../run-lock.js";
 import type { CheckpointExecutionState, PrpStage, WorkProgress } from "./schema.js";
 import { SessionCheckpoints } from "./storage.js";
 
-/** Where a task of a session stands, by its newest checkpoint. */
+/** The position of a task of a session, from its newest checkpoint. */
 export interface PrpTaskStatus {
   readonly taskId: string;
-  /** The PRP's file; empty if the PRP came as an object. */
+  /** The PRP's file; empty if the PRP was passed as an object. */
   readonly prpPath: string;
   readonly stage: PrpStage;
   readonly status: CheckpointStatus;
@@ -22,40 +22,40 @@ export interface PrpTaskStatus {
   /** How many checkpoints the task has. */
   readonly checkpoints: number;
   /**
-   * Whether the execution that is under way by its status is still alive. With `died` it ended in the middle, and
-   * executing the PRP again goes on. Absent with another status, and for another program's checkpoints. Only this
-   * machine's executions are seen.
+   * If the status says that an execution is under way: whether it is still alive. With `died`, it ended in the middle,
+   * and executing the PRP again continues it. Absent for other statuses, and for checkpoints of other programs. Only
+   * executions on this machine are detected.
    */
   readonly runner?: "alive" | "died";
-  /** How often the coder was asked to fix what a gate had found. */
+  /** How often the coder was asked to fix a failed gate. */
   readonly fixAttempts: number;
-  /** Why it failed, or paused. */
+  /** Why the task failed or paused. */
   readonly error?: CheckpointFailure;
-  /** How far the coder or the gate had come that was running, or was ended before its time. */
+  /** The progress of a coder or gate that was running, or was ended early. */
   readonly progress?: WorkProgress;
 }
 
-/** A part of a session that can't be read. */
+/** An unreadable part of a session. */
 export interface DamagedCheckpoint {
-  /** Where it is. */
+  /** The place of the damage. */
   readonly location: string;
   readonly reason: string;
-  /** Absent if that isn't known. */
+  /** Absent if the task isn't known. */
   readonly taskId?: string;
 }
 
-/** Where a session stands. */
+/** The position of a session's tasks. */
 export interface PrpSessionStatus {
   /** The most recent first. */
   readonly tasks: readonly PrpTaskStatus[];
-  /** The checkpoints that can't be read. The task is in `tasks` too if an older checkpoint of it can be read. */
+  /** The checkpoints that can't be read. If an older checkpoint of the task can be read, the task is in `tasks` too. */
   readonly damaged: readonly DamagedCheckpoint[];
 }
 
 /**
- * Where each task of a session stands. Changes nothing; may be called while tasks are executed.
+ * Returns the position of each task of a session. Changes nothing, and may be called while tasks are executed.
  *
- * @param sessionPath - The session's folder. It need not exist: then there are no tasks.
+ * @param sessionPath - The session's folder. If it doesn't exist, there are no tasks.
  * @throws {StorageError} A folder or a file can't be read.
  *
  * @example
@@ -81,7 +81,7 @@ export async function prpStatus(sessionPath: string): Promise<PrpSessionStatus> 
         const status = await statusOfTask(session, taskId, count);
         if (status !== undefined) tasks.push(status);
       } catch (error) {
-        // Damage has been reported already. A state that the schema refuses isn't damage, but it can't be shown either.
+        // Damage was already reported. A state that the schema refuses isn't damage, but can't be shown either.
         if (error instanceof StateInvalidError || error instanceof UnsupportedFormatError) {
           damaged.set(`task ${taskId}`, { taskId, location: resolve(sessionPath), reason: error.message });
         } else if (!(error instanceof CheckpointCorruptError)) throw error;
@@ -93,10 +93,10 @@ export async function prpStatus(sessionPath: string): Promise<PrpSessionStatus> 
   }
 }
 
-/** Everything is in the result. */
+/** Nothing is logged, since the result contains everything. */
 const SILENT = { debug() {}, info() {}, warn() {}, error() {} };
 
-/** `undefined` if the task was removed in the meantime. */
+/** Returns `undefined` if the task was removed meanwhile. */
 async function statusOfTask(
   session: SessionCheckpoints,
   taskId: string,
@@ -107,7 +107,7 @@ async function statusOfTask(
     if (newest === undefined) return undefined;
     if (newest.status !== "running" || newest.state.waymark === undefined) return taskStatus(newest, count);
     const runner = isBeingRun(session.lockPath(taskId)) ? "alive" : "died";
-    // It may have ended well since its checkpoint was read: then there is another one.
+    // The execution may have ended normally since its checkpoint was read. Then there is a newer checkpoint.
     if (runner === "died" && (await session.checkpoints.latest(taskId))?.id !== newest.id) continue;
     return { ...taskStatus(newest, count), runner };
   }
@@ -135,7 +135,7 @@ function damagedOf({ location, reason, taskId }: CorruptRecord): DamagedCheckpoi
   return { location, reason, ...(taskId === undefined ? undefined : { taskId }) };
 }
 
-/** The same record is reported when tasks are listed and when one is read. */
+/** Identifies a record: it is reported both when tasks are listed and when it is read. */
 function keyOf({ location, id, sequence }: CorruptRecord): string {
   return JSON.stringify([location, id, sequence]);
 }

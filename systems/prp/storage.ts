@@ -10,8 +10,8 @@ import { createCheckpointId } from "./checkpoint-id.js";
 import { type CheckpointExecutionState, CheckpointExecutionStateSchema } from "./schema.js";
 
 /**
- * A state as the file has it: plain JSON, as the spec's own program writes it. With what JSON has no word for (an
- * `undefined`) the core would store the whole state in its tagged form, which that program can't read.
+ * A state as it is in the file: plain JSON, as the spec's own program writes it. If a state had a value that JSON lacks
+ * (an `undefined`), the core would store all of it in its tagged form, which that program can't read.
  */
 const StoredStateSchema = z.codec(
   z.custom<input<typeof CheckpointExecutionStateSchema>>(),
@@ -22,12 +22,12 @@ const StoredStateSchema = z.codec(
   },
 );
 
-/** A session's checkpoints, as the core keeps them. */
+/** The checkpoints of a session, as a manager of the core. */
 export type PrpCheckpoints = CheckpointManager<CheckpointExecutionState>;
 
 export interface PrpCheckpointsOptions {
   readonly sessionPath: string;
-  /** How many are kept per task. Default: all. */
+  /** How many checkpoints are kept per task. Default: all. */
   readonly keepLast?: number | undefined;
   readonly logger?: Logger | undefined;
 }
@@ -60,7 +60,10 @@ export class SessionCheckpoints {
     this.#logger = safeLogger(logger ?? warningLogger);
   }
 
-  /** Saves a state as the task's newest checkpoint, and removes what it replaces and what is beyond `keepLast`. */
+  /**
+   * Saves a state as the task's newest checkpoint. Then removes the checkpoint that it replaces, and those beyond
+   * `keepLast`.
+   */
   async append(
     taskId: string,
     label: string,
@@ -71,7 +74,7 @@ export class SessionCheckpoints {
     const options = { stage, label, status: status ?? statusOf(stage), error, expectedSequence };
     const saved = await this.checkpoints.save(taskId, state, options);
     try {
-      // Removes the replaced checkpoint first: counted in `keepLast`, it would push out another one.
+      // Removes the replaced checkpoint first. Otherwise it would count in `keepLast` and push out another one.
       if (replaces !== undefined) await this.checkpoints.remove(taskId, replaces);
       const keepLast = isPassing ? undefined : this.#keepLast;
       if (keepLast !== undefined) await this.checkpoints.prune(taskId, { keepLast });
@@ -82,23 +85,23 @@ export class SessionCheckpoints {
     return saved;
   }
 
-  /** Where the lock of a task is. */
+  /** Returns the path of a task's lock. */
   lockPath(taskId: string): string {
     return runLockPath(this.#sessionPath, taskId);
   }
 
-  /** Renames the task's file if it is so damaged that it can't be written. */
+  /** If the task's file is so damaged that it can't be written, renames it. */
   async setAside(taskId: string): Promise<SetAside | undefined> {
     return this.#storage.setAside(taskId);
   }
 
-  /** Waits for the calls under way. Idempotent. */
+  /** Waits for calls in progress. Idempotent. */
   async close(): Promise<void> {
     await this.checkpoints.close();
   }
 }
 
-/** The core's status for a checkpoint's stage. */
+/** Returns the core's status for a checkpoint's stage. */
 export function statusOf(stage: CheckpointExecutionState["stage"]): CheckpointStatus {
   if (stage === "complete") return "completed";
   return stage === "failed" ? "failed" : "running";
@@ -106,12 +109,12 @@ export function statusOf(stage: CheckpointExecutionState["stage"]): CheckpointSt
 
 export interface AppendOptions {
   readonly error?: unknown;
-  /** Default: the stage's. */
+  /** Default: the status of the stage. */
   readonly status?: CheckpointStatus | undefined;
   readonly expectedSequence?: number | undefined;
-  /** The checkpoint whose place it takes. */
+  /** The checkpoint that this one replaces. */
   readonly replaces?: string | undefined;
-  /** It will be replaced itself, so it pushes out no other. */
+  /** This checkpoint will be replaced itself, so it pushes out no other. */
   readonly isPassing?: boolean;
 }
 

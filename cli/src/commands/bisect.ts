@@ -41,7 +41,6 @@ export const bisect: CommandFile = {
   },
 };
 
-/** The result of the search. */
 interface Found {
   readonly firstBad: CheckpointSummary;
   /** Null if the oldest checkpoint already fails. */
@@ -59,7 +58,7 @@ async function print({ output, commandText }: Session, taskId: string, { firstBa
   await output.line(`See: ${see}`);
 }
 
-/** Where to search. Without `good` or `bad`, from the oldest or to the newest. */
+/** Where to search. Default: from the oldest to the newest. */
 interface Ends {
   readonly good: CheckpointSummary | undefined;
   readonly bad: CheckpointSummary | undefined;
@@ -108,7 +107,7 @@ function unexpected({ sequence }: CheckpointSummary, expected: "good" | "bad", a
 }
 
 /**
- * The two as they are stored, if there is nothing between them.
+ * Returns the two stored checkpoints if no checkpoint lies between them.
  *
  * @throws {CommandError} The checkpoints between them were skipped, so one of those may be the first bad one.
  */

@@ -43,7 +43,7 @@ export const complete: CommandFile = {
               options.yes === true,
             );
           }
-          // Only the checkpoint of the question: a save meanwhile reopens the task.
+          // Completes only the checkpoint that the question showed: a newer one means that the task goes on.
           await underLease(session, taskId, options.force === true, (under) =>
             manager.complete(taskId, { expectedSequence, ...under }),
           );

@@ -66,7 +66,7 @@ async function copyAll(
   const result: CopyResult = { records: 0, identical: 0, copied: 0, extra: 0, unreadable: 0 };
   // Each checkpoint counts twice: it is copied and compared.
   const progress = await showProgress("copying", async () => 2 * (await countRecords(storage, prefix)));
-  // Each record once: listing, copying and comparing meet the same damage.
+  // Counts each record once: listing, copying and comparing meet the same damage.
   const unreadable = new Set<string>();
   const from: DamageSink = {
     add: (record) => {

@@ -42,9 +42,9 @@ export const deleteCommand: CommandFile = {
   },
 };
 
-/** The checkpoints that would be removed. Damaged ones count: this is the only command that removes them. */
+/** The checkpoints to remove. Damaged ones count: no other command removes them. */
 interface Doomed {
-  /** For the question. */
+  /** Names them in the question. */
   readonly what: string;
   readonly damaged: number;
   readonly remove: (under: Pick<SaveOptions, "lease">) => Promise<number>;
@@ -78,7 +78,7 @@ async function oneOf(session: Session, taskId: string, word: string): Promise<Do
   refuseThread(taskId, "Without an ID, the whole thread is removed; WaymarkSaver.prune removes old checkpoints.");
   const { storage, manager } = session;
   const found = await findStored(session, taskId, word);
-  // Damage may have destroyed the id; then the word was its sequence.
+  // If damage destroyed the id, the word was the sequence.
   const id = found.id ?? word;
   const stored = isCorrupt(found) ? found : await storage.get(taskId, id);
   const damage = stored && (isCorrupt(stored) ? stored.reason : findDamage(stored));

@@ -42,7 +42,7 @@ export const diff: CommandFile = {
 
 /** The most columns of a value on a terminal. */
 const VALUE_COLUMNS = 240;
-/** In longer texts, only the words that changed are shown. */
+/** Longer texts show only the words that changed. */
 const LONG_TEXT = 80;
 const CONTEXT_WORDS = 4;
 const CONTEXT_CHARACTERS = 24;
@@ -57,7 +57,7 @@ async function print({ output }: Session, { from, to, changes }: StateDiff): Pro
   if (changes.length === 0) await output.line("The states are equal.");
 }
 
-/** A change with its values as they are stored: with tags for those that JSON has no place for. */
+/** Returns a change with its values as they are stored. Values that JSON lacks have tags. */
 async function jsonOf(change: StateChange, context: CheckpointSummary): Promise<object> {
   const stored = async (value: unknown): Promise<unknown> => {
     const made = await makePayload(value, { context, maxBytes: Number.MAX_SAFE_INTEGER });
@@ -88,7 +88,7 @@ function lineOf(change: StateChange, { colors, isTerminal }: Output): string {
   }
 }
 
-/** As JSON, with its kind if JSON has none for it: `NaN`, `Map {"a":1}`. */
+/** Returns the value as JSON. If JSON lacks its kind, the kind comes first: `NaN`, `Map {"a":1}`. */
 function valueText(value: unknown): string {
   const kind = kindOf(value);
   if (kind === "undefined" || kind === "number") return Object.is(value, -0) ? "-0" : String(value);
@@ -101,7 +101,10 @@ function isLong(value: unknown): value is string {
   return typeof value === "string" && value.length > LONG_TEXT;
 }
 
-/** The words that differ in two long texts, with some around them; the characters if there are hardly any spaces. */
+/**
+ * Returns the words that differ in two long texts, with some words around them. Texts with hardly any spaces are
+ * compared by character.
+ */
 function changedWords(from: string, to: string): [from: string, to: string] {
   const isProse = ![from, to].some((text) => /\S{60}/.test(text));
   const wordsOf = (text: string) => (isProse ? text.split(/(?<=\s)/) : [...text]);

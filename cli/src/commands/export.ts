@@ -51,7 +51,7 @@ export const exportCommand: CommandFile = {
   },
 };
 
-/** Writes header, records and trailer. It ends early if the reader is gone. */
+/** Writes header, records and trailer. If the reader is gone, it stops early. */
 async function writeExport(
   { storage, damage, output }: Session,
   tasks: Iterable<string> | AsyncIterable<string>,

@@ -23,7 +23,9 @@ import { stats } from "./stats.js";
 import { tasks } from "./tasks.js";
 import { verify } from "./verify.js";
 
-/** Every command, in the order of `waymark --help`. A new one is a file beside this one and its name in this list. */
+/**
+ * Every command, in the order of `waymark --help`. To add one, put a file beside this one and its name in this list.
+ */
 export const COMMANDS: readonly CommandFile[] = [
   tasks,
   list,

@@ -91,7 +91,7 @@ function endOf(step: TimedStep): number {
 
 const BAR_WIDTH = 30;
 
-/** A part of the time of all steps. */
+/** Draws a step as its part of the time of all steps. */
 function barOf(from: number, to: number): string {
   const start = Math.min(Math.floor(from * BAR_WIDTH), BAR_WIDTH - 1);
   const length = Math.max(1, Math.round(to * BAR_WIDTH) - start);

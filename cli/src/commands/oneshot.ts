@@ -21,7 +21,7 @@ export const oneshot: CommandFile = {
       .summary("run a feature's plan")
       .description("Runs a plan's workstreams. After Ctrl-C, a failure or a kill, --resume goes on.")
       .usage("[run] <feature> [options]")
-      // One more subcommand would be one more name that a feature can't have.
+      // A `help` subcommand would take its name from features.
       .helpCommand(false);
     const run = registerRun(command, cli);
     command
@@ -42,10 +42,10 @@ export const oneshot: CommandFile = {
       .action(async ({ json = false, dir }) =>
         (await import("../oneshot/features.js")).printFeatures(cli, { json, dir }),
       );
-    // Mostly `run` is left out, so its argument is completed here too, and its options are in the help of `waymark oneshot`.
+    // Users mostly omit `run`, so its argument is completed here too, and `waymark oneshot --help` shows its options.
     command.argument("[feature]");
     command.configureHelp({
-      // Without --help, which was just used: the whole fits a screen.
+      // Omits --help, which the user has just used, so that the help fits a screen.
       visibleOptions: () =>
         run
           .createHelp()
@@ -107,7 +107,7 @@ function registerRun(oneshot: Command<[], Record<never, never>, GlobalOptions>, 
               force: options.force,
               signal,
               onEvent: (event) => view.show(event),
-              // Its log entries come before the run begins, so they don't break its list.
+              // The logger's entries come before the run begins, so they don't break the list.
               logger: view instanceof JsonEvents ? view.logger : cli.logger,
             }),
           ),
@@ -116,7 +116,7 @@ function registerRun(oneshot: Command<[], Record<never, never>, GlobalOptions>, 
     });
 }
 
-/** Says what a plan would run, and in which order. The feature is needed only if no plan is named. */
+/** Prints the workstreams of a plan in their order. If no plan is named, the feature is needed. */
 async function check(cli: Cli, plan: WorkstreamFolder | string | undefined, feature = ""): Promise<void> {
   const { loadPlan } = await import("waymark-runners/oneshot");
   const { file, folder, workstreams } = await namingFlags(FLAGS, () =>
@@ -137,7 +137,7 @@ async function check(cli: Cli, plan: WorkstreamFolder | string | undefined, feat
   if (command !== undefined) await line(`Each runs: ${command}`);
 }
 
-/** As one job runs them: each time the first that waits for nothing. */
+/** The order in which a single job runs them: always the first workstream that waits for nothing. */
 function inOrder(workstreams: readonly CheckedWorkstream[]): CheckedWorkstream[] {
   const done = new Set(workstreams.filter(({ isCompleted }) => isCompleted).map(({ id }) => id));
   const order: CheckedWorkstream[] = [];

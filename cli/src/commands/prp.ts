@@ -100,7 +100,7 @@ function registerRun(command: PrpCommand, cli: Cli): void {
                 taskId,
                 section,
                 restart: options.restart,
-                // Without one of the two flags, unfinished work is not continued.
+                // Without either flag, unfinished work is not continued.
                 resume: options.restart ? undefined : options.resume === true,
               });
             }),
@@ -117,7 +117,7 @@ async function report({ output }: Cli, session: string, result: ExecutionResult)
   if (resumedFrom?.stage === "complete") {
     const { prpStatus } = await import("waymark/prp");
     const { tasks } = await prpStatus(session);
-    // A gate that changed or was added has run since, and is a newer checkpoint.
+    // If a changed or added gate has run since, the task's newest checkpoint is another one.
     const finished = tasks.find(({ checkpointId }) => checkpointId === resumedFrom.id);
     if (finished !== undefined) {
       const when = agoText(finished.savedAt.toISOString(), Date.now());

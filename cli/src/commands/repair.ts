@@ -42,7 +42,7 @@ export const repair: CommandFile = {
             const isLeft = ({ action, finding }: RepairStep) => action === "left" && finding.kind === "damaged";
             if (result.steps.some(isLeft)) cli.exitCode = ExitCode.failed;
           };
-          // Not before the first change: until then Ctrl-C ends the command at once.
+          // Not set before the first change: until then Ctrl-C ends the command at once.
           if (isPlanOnly) await show(plan);
           else await repairAll(session, how, changes.length, cli.interruptible(), show);
         }),
@@ -50,12 +50,12 @@ export const repair: CommandFile = {
   },
 };
 
-/** The steps of a repair before it was stopped. */
+/** The completed steps of a repair that was stopped. */
 interface StoppedRepair extends Pick<RepairResult, "dryRun" | "steps"> {
   readonly stopped: true;
 }
 
-/** Repairs, and shows what was done even if it fails midway. */
+/** Repairs the storage. If the repair fails midway, it still shows the completed steps. */
 async function repairAll(
   { manager }: Session,
   how: RepairOptions,

@@ -50,6 +50,6 @@ function placeOf(task: IncompleteTask): string {
   if (!("newest" in task)) return "";
   const { label, stage, sequence } = task.newest;
   if (label === undefined) return stage ?? `@${sequence}`;
-  // A thread's label is its step. Its stage (`loop`) says only how it came about.
+  // The label of a thread is its step. Its stage (`loop`) only says how LangGraph made the checkpoint.
   return stage === undefined || stage === label || task.thread ? label : `${label} (${stage})`;
 }

@@ -13,7 +13,7 @@ import { statusCell } from "../status-cell.js";
 import { BlockPrinter } from "../table.js";
 import { agoText, bytesText, secondsText, timeText } from "../words.js";
 
-/** The last steps of a pass; `waymark list --timeline` has all. */
+/** How many steps of a pass are shown: the last ones. `waymark list --timeline` shows all. */
 const SHOWN_STEPS = 20;
 
 export const show: CommandFile = {
@@ -44,7 +44,7 @@ export const show: CommandFile = {
   },
 };
 
-/** @throws {Error} The configuration doesn't open the state. */
+/** @throws {Error} The configuration can't open the state. */
 function jsonOf(details: CheckpointDetails | StartingTask): object {
   if ("count" in details) return details;
   const { checkpoint, state, keyMissing, run } = details;
@@ -89,7 +89,7 @@ function runByText({ holder, remainingMs }: HeldLease): string {
   return `${holderText(holder)}, for ${secondsText(remainingMs)} unless the lease is renewed`;
 }
 
-/** A state's outline, in a few words; without the key, only its size. */
+/** Returns the outline of a state in a few words. If the key is missing, it returns only the size. */
 function stateText({ checkpoint, state, thread }: CheckpointDetails): string {
   const size = bytesText(checkpoint.sizeBytes);
   if (state === undefined) return `${size} that this configuration doesn't open; --state says why`;

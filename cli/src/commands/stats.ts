@@ -40,7 +40,7 @@ export const stats: CommandFile = {
   },
 };
 
-/** A row for each stage of each task. Adds the tasks to `total`. */
+/** Yields a row for each stage of each task, and adds each task to `total`. */
 async function* rowsOf(
   tasks: AsyncIterable<TaskStats>,
   total: { tasks: number; checkpoints: number; bytes: number },

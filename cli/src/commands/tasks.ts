@@ -46,14 +46,14 @@ export const tasks: CommandFile = {
   },
 };
 
-/** @param description - Without the status at its end: `only those that are`. */
+/** @param description - The text before the list of statuses: `only those that are`. */
 export function statusOption(description: string) {
   return new Option("--status <status>", description)
     .choices(["running", "paused", "completed", "failed"] as const)
     .conflicts("incomplete");
 }
 
-/** The statuses that are asked for; `undefined` for all. */
+/** The requested statuses; `undefined` for all. */
 export function statusesOf(asked: {
   readonly status?: CheckpointStatus | undefined;
   readonly incomplete?: true | undefined;
@@ -88,7 +88,7 @@ function newestText(task: ListedTask): string {
   ].join(", ");
 }
 
-/** `mail, research ×40`: LangGraph gives each call of a subgraph a namespace of its own, `research:<uuid>`. */
+/** `mail, research ×40`. LangGraph gives each call of a subgraph its own namespace, `research:<uuid>`. */
 function subgraphsText(namespaces: readonly string[]): string {
   const calls = new Map<string, number>();
   for (const namespace of namespaces) {

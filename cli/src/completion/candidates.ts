@@ -9,7 +9,7 @@ const STORAGES = ["files:", "tasks:", "sqlite:", "postgres://"];
 const PLAIN = /^[\w.@:/+-]+$/;
 
 /**
- * The candidates for the last word. A failure gives no candidates: this runs at a keystroke.
+ * Returns the candidates for the last word. A failure gives no candidates, since this runs at a keystroke.
  *
  * @param words - The words after `waymark`, up to the cursor; the last one may be empty or incomplete.
  */
@@ -33,7 +33,7 @@ interface Reading {
   readonly openOption: Option | undefined;
   readonly storage: string | undefined;
   readonly config: string | undefined;
-  /** Only names of commands come after `help`. */
+  /** After `help`, only names of commands are completed. */
   readonly asksForHelp: boolean;
 }
 
@@ -53,7 +53,7 @@ function read(program: CommandUnknownOpts, words: readonly string[]): Reading {
       openOption = undefined;
     } else if (word.startsWith("-")) {
       const [name = word, value] = word.split("=", 2);
-      // As the help has them: a command may show those of its default subcommand.
+      // Takes the options that the help shows: a command may show those of its default subcommand.
       const options = [...command.createHelp().visibleOptions(command), ...program.options];
       const option = options.find(({ long, short }) => name === long || name === short);
       if (value === undefined) openOption = option?.required || option?.optional ? option : undefined;

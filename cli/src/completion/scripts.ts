@@ -2,10 +2,11 @@
 export const SHELLS = ["bash", "zsh", "fish"] as const;
 
 /**
- * Each calls `waymark __complete` with the words up to the cursor. Without candidates, the shell completes file names.
+ * The script of each shell. It calls `waymark __complete` with the words up to the cursor. If there are no candidates,
+ * the shell completes file names.
  */
 export const COMPLETION_SCRIPTS: Readonly<Record<(typeof SHELLS)[number], string>> = {
-  // For bash, a word also ends at : and =, and may begin at @. It replaces only the last such piece, which is $2.
+  // bash also ends words at : and =, and begins them at @. It replaces only the last such piece, which is $2.
   bash: `_waymark() {
   local line=\${COMP_LINE:0:COMP_POINT} words
   local current=\${line##*[[:space:]]}
@@ -24,7 +25,7 @@ complete -o default -F _waymark waymark`,
   compadd -- \${candidates:#*:}
 }
 compdef _waymark waymark`,
-  // -f keeps file names away, where there are candidates.
+  // -f: if there are candidates, no file names are offered.
   fish: `function __waymark_complete
   set -l words (commandline -opc) (commandline -ct)
   set -g __waymark_candidates (waymark __complete -- $words[2..-1] 2>/dev/null)

@@ -8,7 +8,7 @@ import { taskIds } from "../records/whole-records.js";
 import type { QuerySession } from "../store.js";
 import { describeCheckpoint } from "./thread-state.js";
 
-/** A task; or a thread of LangGraph, as the task of the graph itself, with the checkpoints of its subgraphs counted. */
+/** A task, or a LangGraph thread as the task of its graph. A thread's checkpoints include those of its subgraphs. */
 export interface FoundTask extends TaskSummary {
   readonly thread?: FoundThread;
 }
@@ -16,11 +16,13 @@ export interface FoundTask extends TaskSummary {
 interface FoundThread {
   readonly id: string;
   readonly namespaces: readonly ThreadNamespace[];
-  /** Its questions before it goes on. Only {@link describedTasks} sets them; `undefined` if they can't be read. */
+  /**
+   * The questions that the thread waits for. Only {@link describedTasks} sets them; `undefined` if they can't be read.
+   */
   readonly interrupts?: readonly unknown[] | undefined;
 }
 
-/** The graph itself, whose namespace is empty, or a subgraph. */
+/** A namespace of a thread. The graph itself has the empty one; each subgraph has its own. */
 interface ThreadNamespace {
   readonly namespace: string;
   readonly taskId: string;
@@ -32,19 +34,19 @@ interface Place {
   readonly damage: DamageSink;
 }
 
-/** The name by which the command shows and takes it. */
+/** The name that the command shows and accepts. */
 export function nameOf({ taskId, thread }: Pick<FoundTask, "taskId" | "thread">): string {
   return thread?.id ?? wholeThread(taskId)?.id ?? taskId;
 }
 
-/** The thread, if the task is that of its graph itself; and the beginning of the ids of all its tasks. */
+/** If the task is that of a thread's graph, returns the thread's id and the prefix of the ids of all its tasks. */
 export function wholeThread(taskId: string): { readonly id: string; readonly prefix: string } | undefined {
   const thread = threadOf(taskId);
   const prefix = threadPrefixOf(taskId);
   return thread?.namespace === "" && prefix !== undefined ? { id: thread.threadId, prefix } : undefined;
 }
 
-/** The task; if it is that of a thread's graph, all tasks of the thread. */
+/** Yields the task. If it is that of a thread's graph, yields all tasks of the thread. */
 export async function* tasksOf({ storage, damage }: Place, taskId: string): AsyncGenerator<string, void, void> {
   const thread = wholeThread(taskId);
   if (thread === undefined) yield taskId;
@@ -52,10 +54,10 @@ export async function* tasksOf({ storage, damage }: Place, taskId: string): Asyn
 }
 
 /**
- * The tasks of a thread need each other: a checkpoint has values from others.
+ * Refuses the tasks of a thread. They need each other: a checkpoint takes values from others.
  *
  * @param advice - A sentence that tells the user what to do instead.
- * @throws {CommandError} It is a thread, or a part of one.
+ * @throws {CommandError} The task is a thread, or part of one.
  */
 export function refuseThread(taskId: string, advice: string): void {
   if (threadPrefixOf(taskId) === undefined) return;
@@ -64,10 +66,10 @@ export function refuseThread(taskId: string, advice: string): void {
 }
 
 /**
- * The tasks that the query finds, each thread as one. Damage is reported.
+ * Yields the tasks that the query finds, each thread as one. Damage is reported.
  *
- * @param query - Its statuses filter other tasks only: a thread's status is in its writes. If there are threads, more
- *   tasks than its limit may come.
+ * @param query - Its statuses filter only tasks outside threads: a thread's status is in its writes. If there are
+ *   threads, the result may exceed the limit.
  */
 export async function* findTasks(
   place: Place,
@@ -79,13 +81,13 @@ export async function* findTasks(
   }
   const { prefix, order, status } = query;
   const others = await firstOf(otherTasks(place, query), limit);
-  // They come in the order of their ids, whatever their status is.
+  // Threads come by id and with any status. So `limit` applies here only without another order or a status.
   const isInOrder = order === "taskId" && status === undefined;
   const threads = await firstOf(threadsIn(place, prefix), isInOrder ? limit : undefined);
   yield* [...others, ...threads].sort(compareTasks(order));
 }
 
-/** The same, with each thread's status, and what it asks. */
+/** Like {@link findTasks}, with the status and the questions of each thread. */
 export async function* describedTasks(
   session: QuerySession,
   query: Omit<TaskQuery, "after">,
@@ -103,7 +105,7 @@ async function hasThreads({ storage }: Place): Promise<boolean> {
   return false;
 }
 
-/** Comes after every task of threads. */
+/** Sorts after every task of threads. */
 const PAST_THREADS = `${THREADS_PREFIX}\u{10ffff}`;
 
 async function* otherTasks({ storage, damage }: Place, query: TaskQuery): AsyncGenerator<FoundTask, void, void> {
@@ -111,7 +113,7 @@ async function* otherTasks({ storage, damage }: Place, query: TaskQuery): AsyncG
     if (isCorrupt(task)) await damage.add(task);
     else if (!task.taskId.startsWith(THREADS_PREFIX)) yield task;
     else if (query.order === "taskId" && query.after === undefined) {
-      // There may be thousands.
+      // Skips the tasks of threads: there may be thousands.
       yield* otherTasks({ storage, damage }, { ...query, after: PAST_THREADS });
       return;
     }
@@ -128,7 +130,7 @@ async function* threadsIn({ storage, damage }: Place, prefix = ""): AsyncGenerat
     }
     const { taskId, newest } = task;
     const thread = threadOf(taskId, newest.metadata);
-    // The tasks of a thread's checkpoints stand together; after them come those of its writes.
+    // The checkpoint tasks of a thread are adjacent; its tasks of writes come after them.
     if (thread?.threadId !== found[0]?.thread.threadId) {
       yield* asThread(found);
       found = [];
@@ -139,7 +141,7 @@ async function* threadsIn({ storage, damage }: Place, prefix = ""): AsyncGenerat
   yield* asThread(found);
 }
 
-/** A task of a thread's checkpoints. */
+/** A task with checkpoints of a thread. */
 interface FoundNamespace {
   readonly thread: Thread;
   readonly task: TaskSummary;
@@ -147,7 +149,7 @@ interface FoundNamespace {
 
 function asThread(found: readonly FoundNamespace[]): readonly FoundTask[] {
   const [first] = found;
-  // Without the graph's own checkpoints it is no thread: they are what a run still wrote to a deleted one.
+  // Without checkpoints of the graph itself, this is no thread: a run wrote them after the thread was deleted.
   if (first?.thread.namespace !== "") return found.map(({ task }) => task);
   const namespaces = found.map(({ thread: { namespace }, task: { taskId, count } }) => ({ namespace, taskId, count }));
   const count = namespaces.reduce((sum, its) => sum + its.count, 0);

@@ -7,7 +7,7 @@ import { underLease } from "../leases.js";
 import { jsonText, printable } from "../printable.js";
 import { counted } from "../words.js";
 
-/** Begins a thread with the history of another one, up to one of its checkpoints. */
+/** Starts a thread with the history of another one, up to one of its checkpoints. */
 export async function forkThread(
   session: Session,
   source: CheckpointSummary,

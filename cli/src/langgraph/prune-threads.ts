@@ -41,7 +41,7 @@ export interface PruneThreadsFlags {
   readonly json?: true | undefined;
 }
 
-/** A thread that would go. */
+/** A thread to remove. */
 interface PlannedThread extends FoundThread {
   readonly bytes: number;
 }
@@ -49,7 +49,9 @@ interface PlannedThread extends FoundThread {
 const FORMAT = "waymark-langgraph-prune-plan";
 const SHOWN_KEPT = 5;
 
-/** Shows the threads that would go, asks, and removes them; with `--dry-run` or `--plan-out` it only shows or writes them. */
+/**
+ * Shows the threads to remove, asks, and removes them. With `--dry-run` or `--plan-out`, it only shows or writes them.
+ */
 export async function pruneThreads(session: Session, flags: PruneThreadsFlags): Promise<void> {
   const { output } = session;
   const plan = planOf(session, flags);
@@ -76,15 +78,15 @@ export async function pruneThreads(session: Session, flags: PruneThreadsFlags): 
   const names = kept.slice(0, SHOWN_KEPT).map((id) => JSON.stringify(id));
   const more = kept.length > names.length ? ` and ${kept.length - names.length} more` : "";
   const what = `${counted(kept.length, "thread")} kept, because somebody wrote there meanwhile or holds the lease: ${names.join(", ")}${more}`;
-  // Somebody agreed to exactly that plan. A policy doesn't claim them any more.
+  // The user agreed to exactly that plan, so kept threads are an error. Under a policy they are only a warning.
   if (flags.planIn !== undefined) throw new CommandError(ExitCode.conflict, `The plan is outdated: ${what}.`);
   await session.damage.warn(what);
 }
 
-/** The threads that would go. They are looked for once to show them, and again to remove them. */
+/** The threads to remove. They are searched twice: to show them, and to remove them. */
 type ThreadPlan = () => AsyncIterable<PlannedThread>;
 
-/** @throws {CommandError} The options don't say which threads. */
+/** @throws {CommandError} The options don't select any threads. */
 function planOf(session: Session, flags: PruneThreadsFlags): ThreadPlan {
   const { idle, status, prefix, planIn, planOut } = flags;
   if (planIn !== undefined) {
@@ -108,7 +110,7 @@ async function* plannedThreads(session: Session, query: ThreadQuery): AsyncGener
     damaged: (record) => session.damage.add(record),
     readWrites: async (record) => {
       try {
-        // A record that the saver has stored; its seal has been checked.
+        // The saver stored this record, and its seal was checked.
         return (await readStored(session, record)) as MarkedWritesRecord;
       } catch (error) {
         if (!(error instanceof DamagedCheckpointError)) throw error;
@@ -122,7 +124,7 @@ async function* plannedThreads(session: Session, query: ThreadQuery): AsyncGener
   }
 }
 
-/** The threads of a file. Only its end shows that it is as it was written. */
+/** Yields the threads of a file. Only the end of the file shows that it is unchanged. */
 async function* threadsInFile(path: string): AsyncGenerator<PlannedThread, void, void> {
   const lines = readCheckedLines(createReadStream(path), FORMAT);
   for (let at = 0; ; ) {
@@ -134,12 +136,12 @@ async function* threadsInFile(path: string): AsyncGenerator<PlannedThread, void,
     }
     if (next.done) return;
     at = next.value.line;
-    // The line's checksum has shown that it is as it was written.
+    // The checksum shows that the line is unchanged.
     yield next.value.value as PlannedThread;
   }
 }
 
-/** The sums of what goes. */
+/** The totals of the threads to remove. */
 class Total {
   threads = 0;
   checkpoints = 0;
@@ -157,13 +159,13 @@ class Total {
   }
 }
 
-/** The shown threads, as fingerprints: the tasks of many threads might take more memory than there is. */
+/** Keeps a fingerprint for each shown thread: the tasks of many threads may not fit in memory. */
 class Shown extends Total {
   /** Fingerprints by thread id. */
   readonly shown = new Map<string, string>();
 }
 
-/** Another text once somebody has written to the thread. */
+/** Changes when somebody writes to the thread. */
 function fingerprintOf({ tasks }: FoundThread): string {
   return hash("sha256", JSON.stringify(tasks.map(({ taskId, newestSequence }) => [taskId, newestSequence])), "base64");
 }
@@ -174,7 +176,7 @@ async function show(session: Session, plan: ThreadPlan, flags: PruneThreadsFlags
   const { planOut, dryRun, json, force = false, allRows = false } = flags;
   const total = new Shown();
   const file = planOut === undefined ? undefined : await PlanFile.create(planOut, force, FORMAT);
-  // For programs it is either the plan or, without an option that shows it alone, the result.
+  // Programs get the plan only if an option asks for it alone; otherwise they get the result.
   const isShown = !json || dryRun || file !== undefined;
   const view: ItemPrinter<ThreadRow> = json
     ? new JsonArrayPrinter(output, '{"threads":[', "]}")
@@ -196,7 +198,7 @@ async function show(session: Session, plan: ThreadPlan, flags: PruneThreadsFlags
   return total;
 }
 
-/** A thread as it is shown. */
+/** The columns of a thread. */
 type ThreadRow = Pick<PlannedThread, "id" | "status" | "stage" | "writtenAt" | "checkpoints" | "bytes">;
 
 function columnsOf(colors: Output["colors"]): readonly Column<ThreadRow>[] {
@@ -211,7 +213,7 @@ function columnsOf(colors: Output["colors"]): readonly Column<ThreadRow>[] {
   ];
 }
 
-/** Removes what was shown, and nothing that has changed since. */
+/** Removes the shown threads, except those that have changed since. */
 async function apply(
   { storage }: Session,
   plan: ThreadPlan,

@@ -2,9 +2,9 @@ import type { CheckpointSummary } from "waymark";
 import { CHANNELS, type MarkedWritesRecord, readableValue } from "waymark/langgraph/records";
 import { jsonText } from "../printable.js";
 
-/** The status, error and questions that the writes on top of a checkpoint give its thread; they may give no status. */
+/** The status, error and questions that a checkpoint's writes give its thread. The writes may give no status. */
 export interface Standing extends Partial<Pick<CheckpointSummary, "status" | "error">> {
-  /** The thread's questions before it goes on. */
+  /** The questions that the thread waits for. */
   readonly interrupts: readonly unknown[];
 }
 
@@ -13,13 +13,13 @@ export function standingOf(records: readonly MarkedWritesRecord[]): Standing {
   const asked = new Map<string, readonly unknown[]>();
   const failed = new Map<string, NonNullable<Standing["error"]>>();
   for (const { taskId, writes } of records) {
-    // An answer: the run that takes it asks again what it doesn't answer.
+    // An answer clears the questions: the run that takes it repeats those that it doesn't answer.
     if (writes.every(({ channel }) => channel === CHANNELS.resume)) asked.clear();
     asked.delete(taskId);
     failed.delete(taskId);
     if (writes.some(({ index }) => index >= 0)) continue;
     for (const write of writes) {
-      // No question or error has marks.
+      // Questions and errors never have marks.
       if ("marks" in write) continue;
       const { channel, value } = write;
       const content = readableValue(value);
@@ -34,7 +34,7 @@ export function standingOf(records: readonly MarkedWritesRecord[]): Standing {
   return asked.size > 0 ? { status: "paused", interrupts } : { interrupts };
 }
 
-/** `"Send it?" and "To whom?"`; `undefined` if it asks nothing. */
+/** `"Send it?" and "To whom?"`; `undefined` if there are no questions. */
 export function questionsText(interrupts: readonly unknown[] = []): string | undefined {
   return interrupts.length === 0 ? undefined : interrupts.map((question) => jsonText(question)).join(" and ");
 }

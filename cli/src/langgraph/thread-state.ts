@@ -21,18 +21,18 @@ import { standingOf } from "./standing.js";
 
 type Reading = Pick<QuerySession, "storage" | "config" | "damage">;
 
-/** A thread's checkpoint as LangGraph gives it, with values as they are stored: messages are LangChain's JSON. */
+/** A thread's checkpoint as LangGraph gives it. Values are in their stored form: messages are LangChain's JSON. */
 interface ThreadState {
-  /** The values of all channels, also those that an older checkpoint has. */
+  /** The values of all channels, including those that an older checkpoint stores. */
   readonly values: Readonly<Record<string, unknown>>;
   readonly pendingWrites: readonly { readonly taskId: string; readonly channel: string; readonly value: unknown }[];
 }
 
 /**
- * A checkpoint's state: of a thread's, {@link ThreadState}; of any other, what was saved.
+ * Reads the state of a checkpoint: {@link ThreadState} for a thread's, otherwise the saved state.
  *
- * @throws {DamagedCheckpointError} It can't be read, or a value of it is lost.
- * @throws {CheckpointError} It is intact, and the configuration doesn't open it.
+ * @throws {DamagedCheckpointError} The state can't be read, or one of its values is lost.
+ * @throws {CheckpointError} The state is intact, but the configuration can't open it.
  */
 export async function readState(session: Reading, checkpoint: CheckpointSummary): Promise<unknown> {
   const state = await readStored(session, checkpoint);
@@ -78,11 +78,11 @@ async function threadState(
 /** A thread's checkpoint with LangGraph's metadata in place of the record's own. */
 export interface DescribedCheckpoint {
   readonly checkpoint: CheckpointSummary;
-  /** The thread's questions before it goes on from here. `undefined`: they can't be read. */
+  /** The questions that the thread waits for at this checkpoint; `undefined` if they can't be read. */
   readonly interrupts: readonly unknown[] | undefined;
 }
 
-/** A checkpoint's status for people: its writes tell a thread's status, and they may be unreadable. */
+/** Returns the status that people see. A thread's status is in its writes, which may be unreadable. */
 export function shownStatus(
   { status }: CheckpointSummary,
   interrupts: DescribedCheckpoint["interrupts"],
@@ -90,7 +90,10 @@ export function shownStatus(
   return interrupts === undefined && status === "running" ? "unknown" : status;
 }
 
-/** The checkpoint with LangGraph's metadata, step and status; any other task's as it is. Reports damage. */
+/**
+ * Adds LangGraph's metadata, step and status to a thread's checkpoint. Other checkpoints stay as they are. Damage is
+ * reported.
+ */
 export async function describeCheckpoint(
   session: Reading,
   checkpoint: CheckpointSummary,
@@ -107,31 +110,31 @@ export async function describeCheckpoint(
     return { checkpoint: { ...rest, ...described, ...standing }, interrupts };
   } catch (error) {
     if (error instanceof DamagedCheckpointError) await session.damage.add(error.record);
-    // Without the key, only the summary is known.
+    // If the key is missing, only the summary is known.
     else if (!isKeyMissing(error)) throw error;
     return { checkpoint: rest, interrupts: undefined };
   }
 }
 
-/** The values that a checkpoint has itself; none if it is gone. */
+/** Returns the values that the checkpoint itself stores. If it is gone, there are none. */
 async function valuesIn(
   session: Reading,
   { taskId, stateVersion }: CheckpointSummary,
   id: string,
 ): Promise<ReadonlyMap<string, StoredValue>> {
   if ((await session.storage.get(taskId, id)) === undefined) return new Map();
-  // References are to checkpoints of the same version alone.
+  // A reference always points to a checkpoint of the same version.
   const state = await readStored(session, { taskId, id, stateVersion });
   return new Map(isCheckpointState(state) ? Object.entries(state.values) : []);
 }
 
-/** The records of the writes on top of a checkpoint, in their order. Damaged ones are reported. */
+/** Returns the writes of a checkpoint, in their order. Damaged records are reported. */
 async function readWrites(session: Reading, thread: Thread, id: string): Promise<MarkedWritesRecord[]> {
   const records: MarkedWritesRecord[] = [];
   const query = { taskId: writesTask(thread, id), order: "oldest", stage: WRITES_STAGE } as const;
   for await (const summary of readableSummaries(session, query)) {
     try {
-      // A record that the saver has stored; its seal has been checked.
+      // The saver stored this record, and its seal was checked.
       records.push((await readStored(session, summary)) as MarkedWritesRecord);
     } catch (error) {
       if (!(error instanceof DamagedCheckpointError)) throw error;
@@ -156,7 +159,7 @@ function lostValue(
   return new DamagedCheckpointError(`Checkpoint @${sequence} of task ${JSON.stringify(taskId)}`, found);
 }
 
-/** The finding for a checkpoint that needs another one which is gone. */
+/** The finding for a checkpoint that needs a removed one. */
 export function lostValueFinding(taskId: string, id: string, channel: string, holder: string) {
   return {
     location: `checkpoint ${id} of task ${JSON.stringify(taskId)}`,
@@ -164,7 +167,7 @@ export function lostValueFinding(taskId: string, id: string, channel: string, ho
   };
 }
 
-/** A task of that name may be another program's. */
+/** Another program may use a task of that name, so the state is checked. */
 function isCheckpointState(state: unknown): state is CheckpointState {
   return isObject(state) && isObject(state["values"]) && isObject(state["metadata"]);
 }

@@ -7,8 +7,8 @@ import { lostValueFinding } from "./thread-state.js";
 type Place = Pick<QuerySession, "storage">;
 
 /**
- * Tells which of a task's checkpoints have all their values. In a thread, pruning may leave others too, since kept
- * checkpoints have values from them; its saver doesn't show them either.
+ * Returns a function that tells whether a checkpoint of the task has all its values. Pruning may leave incomplete ones
+ * in a thread, because kept checkpoints take values from them. The saver doesn't show incomplete ones either.
  */
 export async function wholeIn(place: Place, taskId: string): Promise<(checkpoint: CheckpointSummary) => boolean> {
   if (threadOf(taskId) === undefined) return () => true;
@@ -16,10 +16,10 @@ export async function wholeIn(place: Place, taskId: string): Promise<(checkpoint
   return (checkpoint) => isWhole(checkpoint, all);
 }
 
-/** Finds threads whose newest checkpoint has a value from one that is gone. No check of single records finds them. */
+/** Finds threads whose newest checkpoint needs a value from a removed one. Checks of single records can't find them. */
 export async function* lostValues(place: Place): AsyncGenerator<StorageFinding, void, void> {
   for await (const task of place.storage.tasks({ prefix: THREADS_PREFIX, order: "taskId" })) {
-    // The check of single records has reported damage.
+    // The check of single records has already reported damage.
     if (isCorrupt(task) || threadOf(task.taskId) === undefined) continue;
     const { taskId, newest } = task;
     const all = await summariesIn(place, taskId);
@@ -31,11 +31,11 @@ export async function* lostValues(place: Place): AsyncGenerator<StorageFinding, 
   }
 }
 
-/** The task's checkpoints, by id. */
+/** Returns the task's checkpoints by id. */
 async function summariesIn({ storage }: Place, taskId: string): Promise<KnownSummaries> {
   const all = new Map<string, Pick<CheckpointSummary, "parentId" | "metadata">>();
   for await (const record of storage.list({ taskId, order: "newest" })) {
-    // A damaged one is there.
+    // A damaged checkpoint still counts as present.
     if (record.id !== undefined) all.set(record.id, isCorrupt(record) ? {} : record);
   }
   return all;

@@ -8,23 +8,23 @@ import { statusCell } from "../status-cell.js";
 import { BlockPrinter, printTable } from "../table.js";
 import { agoText, timeText } from "../words.js";
 
-/** A feature under way: success removes its checkpoint. */
+/** A feature with a checkpoint. A successful run removes the checkpoint. */
 interface Feature extends OneshotCheckpoint {
-  /** Whether the run that is under way by its status is still alive. Absent if that isn't known. */
+  /** If the status is `running`: whether the run is still alive. Absent if that isn't known. */
   readonly runner?: "alive" | "died";
 }
 
-/** The subcommands of `waymark oneshot`. A feature of such a name is run by `waymark oneshot run <feature>`. */
+/** The subcommands of `waymark oneshot`. A feature with such a name needs `waymark oneshot run <feature>`. */
 const SUBCOMMANDS = ["list", "run", "status"];
 
-/** The options of a command that shows features. */
+/** The options of the commands that show features. */
 interface Shown {
   readonly json: boolean;
-  /** The checkpoints' folder. */
+  /** The folder of the checkpoints. */
   readonly dir: string | undefined;
 }
 
-/** Prints what the checkpoints of all features say, in a row each. */
+/** Prints the checkpoints of all features, one row each. */
 export async function printFeatures(cli: Cli, { json, dir }: Shown): Promise<void> {
   const repository = new CheckpointRepository(".", { checkpointDir: dir });
   const checkpoints: Feature[] = [];
@@ -38,7 +38,7 @@ export async function printFeatures(cli: Cli, { json, dir }: Shown): Promise<voi
         foreign.push(error.message);
         continue;
       }
-      // Another user's file is no reason to hide the others either.
+      // If one file belongs to another user or is damaged, the other features are still shown.
       if (!(error instanceof CheckpointCorruptError || error instanceof StorageError)) throw error;
       damaged.push({ feature, reason: error.message });
       cli.exitCode = exitCodeOf(error);
@@ -59,7 +59,7 @@ export async function printFeatures(cli: Cli, { json, dir }: Shown): Promise<voi
   cli.exitCode = ExitCode.notFound;
 }
 
-/** Prints what one feature's checkpoint says. */
+/** Prints the checkpoint of one feature. */
 export async function printFeature(cli: Cli, featureId: string, { json, dir }: Shown): Promise<void> {
   const repository = new CheckpointRepository(".", { checkpointDir: dir });
   if (!(await repository.exists(featureId))) {
@@ -78,12 +78,12 @@ export async function printFeature(cli: Cli, featureId: string, { json, dir }: S
 
 async function load(repository: CheckpointRepository, featureId: string): Promise<Feature> {
   const checkpoint = await repository.load(featureId, { force: true });
-  // Other programs that write these files don't take our lock.
+  // Other programs write these files without taking Waymark's lock.
   if (checkpoint.status !== "running" || checkpoint.waymark === undefined) return checkpoint;
   try {
     return { ...checkpoint, runner: repository.isBeingRun(featureId) ? "alive" : "died" };
   } catch (error) {
-    // It can't be told, as in another user's folder: the checkpoint can be shown all the same.
+    // In another user's folder the lock may be unreadable. The checkpoint can still be shown.
     if (error instanceof StorageError) return checkpoint;
     throw error;
   }

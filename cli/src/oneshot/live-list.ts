@@ -7,7 +7,7 @@ import { secondsText } from "../words.js";
 
 type Wrapper = Parameters<ListrTask<object>["task"]>[1];
 
-/** The end of a row. */
+/** How a workstream ended. */
 type End = { readonly state: "done" } | { readonly state: "failed" | "skipped"; readonly why: string };
 
 /** Shows a run as a list that changes in place: one row per workstream, in the plan's order. */
@@ -49,7 +49,7 @@ export class LiveList {
     }
   }
 
-  /** Shows a line about the whole run below the list, until the list ends. */
+  /** Shows a line about the whole run below the list, as long as the list is shown. */
   say(line: string): void {
     this.#note = printable(line);
     if (this.#footer) this.#footer.output = this.#note;
@@ -69,7 +69,7 @@ export class LiveList {
       return row.task;
     });
     const ended = Promise.all([...this.#rows.values()].map((row) => row.finished));
-    // The output of a task without a title stands below the list.
+    // The output of a task without a title is shown below the list.
     const footer: ListrTask<object> = {
       task: async (_context, wrapper) => {
         this.#footer = wrapper;
@@ -80,7 +80,7 @@ export class LiveList {
     const list = new Listr<object>([...tasks, footer], {
       concurrent: true,
       exitOnError: false,
-      // The run handles Ctrl-C: it saves first.
+      // The run handles Ctrl-C itself: it saves first.
       registerSignalListeners: false,
       renderer: "default",
       rendererOptions: { showErrorMessage: false },
@@ -106,7 +106,7 @@ class Row {
   #isEnded = false;
 
   constructor({ id, command, file }: ListedWorkstream) {
-    // Workstreams with files share one command.
+    // Workstreams with files share one command, so the file identifies the row.
     this.#title = printable(`${id}  ${file === undefined ? command : relative(process.cwd(), file)}`);
     this.finished = new Promise((resolve) => {
       this.#finish = resolve;
@@ -115,9 +115,9 @@ class Row {
       title: this.#title,
       task: async (_context, wrapper) => {
         this.#wrapper = wrapper;
-        // All rows start at once, which keeps the plan's order. A waiting one must not look like a running one.
+        // All rows start at once, to keep the plan's order. So a row that waits is set to look so.
         if (!this.#isStarted && !this.#isEnded) wrapper.task.state$ = ListrTaskState.WAITING;
-        // The workstream may end before the list shows it.
+        // A workstream may end before the list shows it.
         wrapper.title = this.#title;
         if (this.#lastLine !== "") wrapper.output = this.#lastLine;
         const end = await this.finished;
@@ -132,7 +132,7 @@ class Row {
     if (this.#wrapper) this.#wrapper.task.state$ = ListrTaskState.STARTED;
   }
 
-  /** The last line of its output. */
+  /** Shows the last line of the workstream's output. */
   say(line: string): void {
     this.#lastLine = printable(line);
     if (this.#wrapper) this.#wrapper.output = this.#lastLine;

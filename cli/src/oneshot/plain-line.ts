@@ -1,7 +1,7 @@
 import type { OneshotEvent } from "waymark-runners/oneshot";
 import { counted, secondsText } from "../words.js";
 
-/** The line that tells of an event; `undefined` for none. */
+/** Returns the line that describes an event; `undefined` if the event has none. */
 export function plainLine(event: OneshotEvent): string | undefined {
   switch (event.type) {
     case "runStarted": {

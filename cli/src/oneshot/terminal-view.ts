@@ -4,10 +4,13 @@ import type { Output } from "../output.js";
 import { LiveList } from "./live-list.js";
 import { plainLine } from "./plain-line.js";
 
-/** Rows that a list leaves to the command line and to what comes after it. */
+/** Rows left free for the command line and later output. */
 const SPARE_ROWS = 2;
 
-/** A run on a terminal: a list that changes in place, or lines where the plan has more workstreams than the screen rows. */
+/**
+ * Shows a run on a terminal as a list that changes in place. If the plan has more workstreams than the screen has rows,
+ * it shows lines instead.
+ */
 export class TerminalView {
   readonly #output: Output;
   #view: LiveList | EventLines<OneshotEvent> | undefined;
@@ -16,7 +19,7 @@ export class TerminalView {
     this.#output = output;
   }
 
-  /** The list, if that is what is shown. */
+  /** The list; `undefined` if lines are shown. */
   get live(): LiveList | undefined {
     return this.#view instanceof LiveList ? this.#view : undefined;
   }

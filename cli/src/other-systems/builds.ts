@@ -8,9 +8,9 @@ import { ReadOnlyStorage, type SeenCheckpoint } from "./read-only-storage.js";
 const ROWS =
   "SELECT id, build_id, timestamp, tasks, current_phase, metadata FROM checkpoints ORDER BY timestamp, rowid";
 
-/** A database of waymark/builds. */
+/** Returns the database of waymark/builds at the path. */
 export async function buildsAt(path: string): Promise<OtherSystem | undefined> {
-  // Checkpoints that a killed program has saved may be in the log alone.
+  // Checkpoints of a killed program may be only in the log.
   if (!(await isBuilds(path)) && !(await isBuilds(`${path}-wal`))) return undefined;
   const how = "Its createBuildCheckpoints works on it.";
   const what = "a database of waymark/builds";
@@ -24,7 +24,7 @@ export async function buildsAt(path: string): Promise<OtherSystem | undefined> {
 
 async function checkpointsIn(path: string): Promise<(SeenCheckpoint | CorruptRecord)[]> {
   const { default: Database } = await import("better-sqlite3");
-  // SQLite makes files beside a database that it opens, so it gets a copy.
+  // SQLite creates files beside a database that it opens, so it gets a copy.
   const folder = await mkdtemp(join(tmpdir(), "waymark-"));
   try {
     const copy = join(folder, "builds.db");
@@ -49,7 +49,7 @@ function checkpointOf(path: string, row: unknown): SeenCheckpoint | CorruptRecor
     return {
       taskId,
       id: known,
-      // SQLite writes it in UTC, and leaves the T and the Z out.
+      // SQLite writes UTC times without the T and the Z.
       createdAt: new Date(`${timestamp}`.replace(/^([\d-]+) ([\d:.]+)$/, "$1T$2Z")).toISOString(),
       stage: `phase-${currentPhase}`,
       status: "running",
@@ -73,7 +73,7 @@ function textOf(value: unknown): string {
   return value === null || value === undefined ? "" : String(value);
 }
 
-/** By the definitions of tables, which stand at a database's beginning as they were written. */
+/** Recognizes the database by its table definitions, which are stored as text at the beginning of the file. */
 async function isBuilds(path: string): Promise<boolean> {
   const file = await open(path).catch(() => undefined);
   try {

@@ -4,21 +4,21 @@ import { oneshotAt } from "./oneshot.js";
 import { phasesAt } from "./phase-checkpoints.js";
 import { prpAt } from "./prp.js";
 
-/** Checkpoints in a format of their own, and how to get at them. */
+/** A system with its own checkpoint format. */
 export interface OtherSystem {
-  /** The URL of its own checkpoints alone. */
+  /** The URL of this system's own checkpoints. */
   readonly url: string;
-  /** Names the checkpoints that are there: `checkpoints of waymark oneshot`. */
+  /** Names the checkpoints: `checkpoints of waymark oneshot`. */
   readonly what: string;
-  /** The command or the function that works on it. */
+  /** Names the command or the function that works on them. */
   readonly how: string;
-  /** Its checkpoints as they are now. They can be read, and not changed. */
+  /** Opens the current checkpoints, read-only. */
   open(): Promise<StorageAdapter>;
 }
 
 /**
- * The systems of ours that have left checkpoints at a path where no storage has. Without them, a look by the wrong means
- * would find nothing and say so.
+ * Returns the systems of this package that have checkpoints at a path without a storage. Without this, a command with
+ * the wrong URL would report an empty storage.
  */
 export async function otherSystemsAt(path: string): Promise<readonly OtherSystem[]> {
   const found = await Promise.all([buildsAt, oneshotAt, phasesAt, prpAt].map((look) => look(path)));

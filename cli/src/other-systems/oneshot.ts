@@ -4,7 +4,7 @@ import type { OtherSystem } from "./index.js";
 import { ReadOnlyStorage, type SeenCheckpoint } from "./read-only-storage.js";
 import { systemFolder } from "./system-folder.js";
 
-/** The features of `waymark oneshot`, each with the one checkpoint that it has. */
+/** Returns the features of `waymark oneshot`. Each one has a single checkpoint. */
 export async function oneshotAt(path: string): Promise<OtherSystem | undefined> {
   const folder = await systemFolder(path, ".sdp");
   if (folder === undefined) return undefined;
@@ -30,7 +30,7 @@ async function featuresOf(project: string): Promise<(SeenCheckpoint | CorruptRec
       const stage = currentWs === "" ? undefined : { stage: currentWs };
       found.push({ taskId, id: taskId, createdAt: lastUpdate.toISOString(), ...stage, status, state });
     } catch (cause) {
-      // Another program's file is no record of ours.
+      // Skips files that another program wrote.
       if (cause instanceof UnsupportedFormatError) continue;
       const reason = cause instanceof Error ? cause.message : String(cause);
       found.push({ corrupt: true, location: join(repository.checkpointDir, `${taskId}.json`), reason, taskId, cause });

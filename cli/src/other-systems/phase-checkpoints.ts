@@ -3,7 +3,7 @@ import type { OtherSystem } from "./index.js";
 import { ReadOnlyStorage, type SeenCheckpoint } from "./read-only-storage.js";
 import { systemFolder } from "./system-folder.js";
 
-/** The checkpoints of waymark/phase-checkpoints; each session is a task. */
+/** Returns the checkpoints of waymark/phase-checkpoints. Each session is a task. */
 export async function phasesAt(path: string): Promise<OtherSystem | undefined> {
   const folder = await systemFolder(path, ".pai");
   if (folder === undefined) return undefined;
@@ -22,7 +22,7 @@ async function checkpointsIn(folder: string): Promise<(SeenCheckpoint | CorruptR
   const damaged: CorruptRecord[] = [];
   const onInvalidFile = ({ path, reason }: { readonly path: string; readonly reason: string }) =>
     void damaged.push({ corrupt: true, location: path, reason });
-  // It never throws: its logger is told why it gives nothing.
+  // `listCheckpoints` never throws: it reports failures to its logger.
   const failures: unknown[] = [];
   const error = (details: object) => void failures.push("error" in details ? details.error : details);
   const logger = { debug() {}, info() {}, warn() {}, error };

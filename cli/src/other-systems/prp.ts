@@ -4,7 +4,10 @@ import type { OtherSystem } from "./index.js";
 import { ReadOnlyStorage } from "./read-only-storage.js";
 import { namesIn } from "./system-folder.js";
 
-/** A session of `waymark prp`. Its artifacts are a storage, so its checkpoints are in our own format. */
+/**
+ * Returns a session of `waymark prp`. Its artifacts folder is a storage, so its checkpoints are in Waymark's own
+ * format.
+ */
 export async function prpAt(path: string): Promise<OtherSystem | undefined> {
   const artifacts = join(path, "artifacts");
   for (const task of await namesIn(artifacts)) {

@@ -8,13 +8,13 @@ import {
   type TaskQuery,
 } from "waymark/adapter";
 
-/** A checkpoint that another system has saved, as a manager would have. */
+/** A checkpoint of another system, in the form that a manager would save. */
 export interface SeenCheckpoint
   extends Pick<CheckpointSummary, "taskId" | "id" | "createdAt" | "stage" | "label" | "status"> {
   readonly state: unknown;
 }
 
-/** A storage that can be looked at. Every change is refused with the advice. */
+/** A storage that can only be read. It refuses every change with the advice. */
 export class ReadOnlyStorage implements StorageAdapter {
   readonly name: string;
   readonly capabilities = { durable: false, multiProcess: false } as const;
@@ -33,7 +33,7 @@ export class ReadOnlyStorage implements StorageAdapter {
     this.maintenance = { verify, repair: () => this.#refuse() };
   }
 
-  /** A storage of the checkpoints that were seen, the oldest first, under their own ids and times. */
+  /** Creates a storage from checkpoints, the oldest first. They keep their ids and times. */
   static async of(seen: readonly (SeenCheckpoint | CorruptRecord)[], advice: string): Promise<ReadOnlyStorage> {
     const { MemoryAdapter } = await import("waymark/adapters/memory");
     const memory = new MemoryAdapter();

@@ -1,7 +1,10 @@
 import { readdir } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 
-/** The folder `.sdp/checkpoints`, named by any of its parts, if it has checkpoints. */
+/**
+ * Returns the folder `<name>/checkpoints` (`.sdp/checkpoints`) if it has checkpoints. `path` is that folder, the one
+ * above it, or the project's.
+ */
 export async function systemFolder(path: string, name: string): Promise<string | undefined> {
   const folders = [join(path, name, "checkpoints")];
   if (basename(path) === name) folders.push(join(path, "checkpoints"));
@@ -12,7 +15,7 @@ export async function systemFolder(path: string, name: string): Promise<string |
   return undefined;
 }
 
-/** Nothing for what isn't there, or is no folder. */
+/** Returns the names in a folder. If the path doesn't exist or is no folder, the result is empty. */
 export async function namesIn(folder: string): Promise<readonly string[]> {
   return readdir(folder).catch(() => []);
 }

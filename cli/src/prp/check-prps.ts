@@ -9,14 +9,14 @@ import { jsonText } from "../printable.js";
 import { briefText, type CheckedPrp, counting, detailedText, NO_PRPS, totalsText, warningsIn } from "./check-text.js";
 import { prpsBelow } from "./find-prps.js";
 
-/** How a PRP is read. */
+/** The options for reading a PRP. */
 export interface ReadingOptions {
   readonly section?: string | undefined;
 }
 
 const WIDTH = 80;
 
-/** Says what each PRP would run: those that are named in full, those of a folder in a line each. */
+/** Prints what each PRP would run. A PRP named by its file is shown in full, the PRPs of a folder in a line each. */
 export async function checkPrps(
   cli: Cli,
   paths: readonly string[],
@@ -25,7 +25,7 @@ export async function checkPrps(
   const { output } = cli;
   const width = Math.min(output.columns, WIDTH);
   const array = new JsonArrayPrinter(output, '{"prps":[');
-  // The PRPs themselves aren't kept: a folder may have thousands.
+  // Keeps only totals: a folder may have thousands of PRPs.
   let totals = NO_PRPS;
   const show = async (prp: CheckedPrp, textOf: typeof briefText): Promise<void> => {
     totals = counting(totals, prp);
@@ -56,9 +56,10 @@ export async function checkPrps(
 }
 
 /**
- * Shows the warnings about a PRP that is about to be run: on standard error, or as events.
+ * Shows the warnings about a PRP before it is run: on standard error, or as events. If the PRP can't be run, nothing is
+ * shown, because running it says why.
  *
- * @throws {PrpError} It can't be read. If it can't be run, nothing is shown: running it says why.
+ * @throws {PrpError} The PRP can't be read.
  */
 export async function warnOfPrp(
   cli: Cli,
@@ -94,7 +95,7 @@ function jsonOf({ path, check, problems, code }: CheckedPrp): object {
   return check ?? { path: resolve(path), gates: [], problems, code };
 }
 
-/** False also for what isn't there: reading it says so. */
+/** Returns false also for a missing path; reading it reports that. */
 async function isFolder(path: string): Promise<boolean> {
   return stat(path).then(
     (found) => found.isDirectory(),

@@ -3,33 +3,33 @@ import { printable } from "../printable.js";
 import { counted } from "../words.js";
 import { wrapped } from "./wrapped-text.js";
 
-/** A PRP that was looked at. */
+/** A PRP that was checked. */
 export interface CheckedPrp {
-  /** As the user names it. */
+  /** The path as the user gave it. */
   readonly path: string;
-  /** Absent if it can't be read as a PRP. */
+  /** Absent if the file can't be read as a PRP. */
   readonly check?: PrpCheck;
-  /** Why it can't be run; empty if it can. */
+  /** The reasons why the PRP can't be run; empty if it can. */
   readonly problems: readonly string[];
-  /** The code of the error, if it can't be read as a PRP. */
+  /** The error code, if the file can't be read as a PRP. */
   readonly code?: string;
 }
 
-/** PRPs in numbers. */
+/** Totals of checked PRPs. */
 export interface CheckTotals {
   readonly prps: number;
-  /** How many could be read. */
+  /** How many PRPs could be read. */
   readonly read: number;
   readonly gates: number;
   readonly skipped: number;
   readonly warnings: number;
-  /** How many can't be run, those that can't be read among them. */
+  /** How many PRPs can't be run, including those that can't be read. */
   readonly refused: number;
 }
 
 export const NO_PRPS: CheckTotals = { prps: 0, read: 0, gates: 0, skipped: 0, warnings: 0, refused: 0 };
 
-/** The numbers of these and one more. */
+/** Returns the totals with one more PRP. */
 export function counting(totals: CheckTotals, { check, problems }: CheckedPrp): CheckTotals {
   const gates = check?.gates ?? [];
   return {
@@ -42,7 +42,7 @@ export function counting(totals: CheckTotals, { check, problems }: CheckedPrp): 
   };
 }
 
-/** A PRP with each of its gates, and then whether it can be run. */
+/** Describes a PRP: each of its gates, then whether it can be run. */
 export function detailedText(prp: CheckedPrp, width: number): string[] {
   const { path, check } = prp;
   if (check === undefined) return briefText(prp, width);
@@ -60,13 +60,13 @@ function verdictText(prp: CheckedPrp, width: number): string[] {
   const { check, problems } = prp;
   if (problems.length === 0) return paragraph(`It can be run: ${gatesText(counting(NO_PRPS, prp))}.`, "", width);
   const errors = (check?.gates ?? []).flatMap(({ findings }) => findings.filter(({ kind }) => kind === "error"));
-  // Those of a gate stand below it.
+  // If there are problems of gates, they are shown below the gates.
   if (errors.length === problems.length)
     return paragraph(`It can't be run: ${counted(errors.length, "error")}.`, "", width);
   return ["It can't be run:", ...problems.flatMap((problem) => paragraph(problem, "  ", width))];
 }
 
-/** A PRP in a line; one that can't be run with its problems. */
+/** Describes a PRP in a line. If it can't be run, its problems follow. */
 export function briefText(prp: CheckedPrp, width: number): string[] {
   const { path, problems } = prp;
   if (problems.length === 0) return paragraph(`${path}: ${gatesText(counting(NO_PRPS, prp))}`, "", width);
@@ -107,7 +107,7 @@ function leftText({ line, language, why }: GateCheck["left"][number]): string {
   return `not run, line ${line}: a block ${language === "" ? "without a language" : `of ${language}`} (${why})`;
 }
 
-/** Each statement whole, with the line that it begins on. */
+/** Shows each statement in full, with the number of its first line. */
 function statementsText(statements: GateCheck["statements"], width: number): string[] {
   const numberWidth = Math.max(0, ...statements.map(({ line }) => String(line ?? "").length));
   const more = " ".repeat(numberWidth === 0 ? 2 : numberWidth + 4);
@@ -119,7 +119,7 @@ function statementsText(statements: GateCheck["statements"], width: number): str
   );
 }
 
-/** The warnings about a gate, for a person who is about to run it. */
+/** Returns the warnings about a gate for a person who is about to run it. */
 export function warningsIn({ level, skipped, findings, left }: GateCheck): GateWarning[] {
   const found = findings.filter(({ kind }) => kind === "warning").map(({ line, message }) => ({ line, text: message }));
   const shells = left
@@ -140,7 +140,7 @@ export interface GateWarning {
   readonly text: string;
 }
 
-/** An error may list its parts on lines of their own. */
+/** Formats an error, which may list its parts on several lines. */
 function paragraph(text: string, indent: string, width: number): string[] {
   const lines = text
     .split("\n")

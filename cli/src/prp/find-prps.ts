@@ -1,14 +1,17 @@
 import { readdir, readFile } from "node:fs/promises";
 import { basename, dirname, join, relative, resolve } from "node:path";
 
-/** A file that a folder holds. */
+/** A file in a folder. */
 export interface FoundPrp {
   readonly path: string;
-  /** False if only its gates can show that it is a PRP. */
+  /** False if only the file's gates can show that it is a PRP. */
   readonly isCertain: boolean;
 }
 
-/** The Markdown and JSON below a folder that looks like a PRP, in order. Hidden folders and node_modules are left out. */
+/**
+ * Yields the Markdown and JSON files below a folder that look like PRPs, in order. Hidden folders and node_modules are
+ * left out.
+ */
 export async function* prpsBelow(folder: string): AsyncGenerator<FoundPrp> {
   const above = dirname(resolve(folder));
   for await (const path of filesBelow(folder)) {
@@ -26,7 +29,7 @@ async function* filesBelow(folder: string): AsyncGenerator<string> {
   }
 }
 
-/** `undefined` if nothing makes it look like one. */
+/** Returns `undefined` if the file doesn't look like a PRP. */
 function looksLikePrp(path: string, text: string): boolean | undefined {
   if (/\.json$/i.test(path)) return text.includes('"validationGates"') || undefined;
   const top = text.slice(0, TOP);
@@ -37,7 +40,7 @@ function looksLikePrp(path: string, text: string): boolean | undefined {
   return NAME.test(path) ? false : undefined;
 }
 
-/** How many characters count as a text's top. */
+/** How many characters at the start of a text are searched. */
 const TOP = 2_000;
 const PRP_ID = /^[^\p{L}\n]*PRP[\s_-]*ID[\s*_`]*[:：]/imu;
 const GATES = /^(?:#{1,6} .*|\*\*.*)\bvalidation (?:loops?|gates?)\b/im;

@@ -1,13 +1,13 @@
 import stringWidth from "string-width";
 
-/** How the lines of a text begin. */
+/** How lines are indented. */
 export interface Indent {
   readonly first: string;
-  /** The indent of every line but the first. */
+  /** The indent of all lines after the first. */
   readonly more: string;
 }
 
-/** The text in lines of at most `width` columns, broken at blanks; a word that is too long is broken too. */
+/** Breaks the text at blanks into lines of at most `width` columns. A word that is too long is broken too. */
 export function wrapped(text: string, { first, more }: Indent, width: number): string[] {
   const lines: string[] = [];
   let line = first;
@@ -18,7 +18,7 @@ export function wrapped(text: string, { first, more }: Indent, width: number): s
     isEmpty = true;
   };
   for (const [, blanks = "", word = ""] of text.matchAll(/(\s*)(\S+)/g)) {
-    // The text's own indentation stays; blanks where a line breaks don't.
+    // Keeps the text's own indentation, but drops blanks at line breaks.
     if (!isEmpty && stringWidth(line + blanks + word) > width) next();
     else line += blanks;
     for (const character of word) {

@@ -6,14 +6,14 @@ import { LineFile } from "../records/line-file.js";
 
 const FORMAT = "waymark-prune-plan";
 
-/** A line of the file has one of them: the beginning of a plan, or what it keeps or removes. */
+/** A line of the file: the beginning of a plan, or a checkpoint that it keeps or removes. */
 interface PlanLine {
   readonly plan?: Pick<RetentionPlan, "taskId" | "policy" | "plannedAt">;
   readonly keep?: PlannedCheckpoint;
   readonly remove?: PlannedCheckpoint;
 }
 
-/** A new file of plans, for {@link readPlanFile}: a line for each task, then a line for each of its checkpoints. */
+/** Writes a file of plans for {@link readPlanFile}: a line for each task, then a line for each of its checkpoints. */
 export class PlanFile {
   readonly #file: LineFile;
   readonly #lines: CheckedLinesWriter;
@@ -23,7 +23,7 @@ export class PlanFile {
     this.#lines = new CheckedLinesWriter((text) => file.line(text));
   }
 
-  /** @throws {CommandError} It can't be written, or there is a file and `replace` is false. */
+  /** @throws {CommandError} The file can't be written, or it exists and `replace` is false. */
   static async create(path: string, replace: boolean, format = FORMAT): Promise<PlanFile> {
     const file = await LineFile.create(path, { replace, failure: (...failed) => notWritten(path, ...failed) });
     const plans = new PlanFile(file);
@@ -41,7 +41,7 @@ export class PlanFile {
     await this.#lines.record(line);
   }
 
-  /** Completes the file. Without it, the plans are refused. */
+  /** Completes the file. Without this call, {@link readPlanFile} refuses it. */
   async end(): Promise<void> {
     await this.#lines.trailer({});
     await this.#file.end();
@@ -53,11 +53,12 @@ export class PlanFile {
 }
 
 /**
- * The plans of a file, one at a time. Only its end shows that it is as it was written: read it once before anything is
- * removed. Somebody agreed to those plans, and changed ones could remove checkpoints that any policy keeps.
+ * Yields the plans of a file, one at a time. Only the end of the file shows that it is unchanged, so read it once
+ * before anything is removed. A user agreed to those plans; changed ones could remove checkpoints that any policy
+ * keeps.
  *
  * @param standing - Says how much was done so far, for errors.
- * @throws {CommandError} There is no such file, or it isn't as it was written.
+ * @throws {CommandError} The file doesn't exist, or was changed.
  */
 export async function* readPlanFile(
   path: string,
@@ -68,7 +69,7 @@ export async function* readPlanFile(
   try {
     for await (const { value, line } of readCheckedLines(createReadStream(path), FORMAT)) {
       at = line;
-      // The line's checksum has shown that it is as it was written.
+      // The checksum shows that the line is unchanged.
       const { plan, keep, remove } = value as PlanLine;
       if (plan !== undefined) {
         if (current !== undefined) yield current;
@@ -89,7 +90,7 @@ export async function* readPlanFile(
 
 /**
  * @param at - The last line that could be read.
- * @param command - The one that wrote it.
+ * @param command - The command that wrote the file.
  * @param standing - Says how much was done so far.
  */
 export function unreadablePlan(
@@ -111,7 +112,7 @@ export function unreadablePlan(
   );
 }
 
-/** A plan while its lines are read. */
+/** A plan whose lines are still being read. */
 interface GrowingPlan extends RetentionPlan {
   readonly keep: PlannedCheckpoint[];
   readonly remove: PlannedCheckpoint[];

@@ -4,7 +4,7 @@ import type { Output } from "../output.js";
 import { type Column, TablePrinter } from "../table.js";
 import { bytesText, counted } from "../words.js";
 
-/** On a terminal, a long plan is its first and its last rows. */
+/** On a terminal, a long plan shows only this many of its first and of its last rows. */
 const SHOWN_ROWS = 10;
 
 interface PlanRow extends PlannedCheckpoint {
@@ -12,11 +12,11 @@ interface PlanRow extends PlannedCheckpoint {
   readonly taskId: string;
 }
 
-/** Plans as a table, a row for each checkpoint. Only one page of it takes memory. */
+/** Prints plans as a table with a row for each checkpoint. It keeps only one page in memory. */
 export class PlanTable implements ItemPrinter<RetentionPlan> {
   readonly #table: ShortTable<PlanRow>;
 
-  /** @param allRows - Shows the whole of a long plan on a terminal. Elsewhere it is always whole. */
+  /** @param allRows - Shows all rows of a long plan on a terminal. Other outputs always get all rows. */
   constructor(output: Output, allRows: boolean) {
     const { green, red } = output.colors;
     const columns: readonly Column<PlanRow>[] = [
@@ -41,16 +41,19 @@ export class PlanTable implements ItemPrinter<RetentionPlan> {
   }
 }
 
-/** A table that shows only its first and its last rows on a terminal. */
+/** A table that shows only its first and last rows on a terminal. */
 export class ShortTable<Row> implements ItemPrinter<Row> {
   readonly #output: Output;
   readonly #table: TablePrinter<Row>;
   readonly #isShort: boolean;
   #rows = 0;
-  /** The last rows so far, if the table is short: one more than are shown, since a line says that others are hidden. */
+  /**
+   * The last rows so far, if the table is short. It holds one more than are shown, since a line takes its place to say
+   * that others are hidden.
+   */
   readonly #last: Row[] = [];
 
-  /** @param allRows - Shows the whole table on a terminal. Elsewhere it is always whole. */
+  /** @param allRows - Shows all rows on a terminal. Other outputs always get all rows. */
   constructor(output: Output, columns: readonly Column<Row>[], allRows: boolean) {
     this.#output = output;
     this.#isShort = output.isTerminal && !allRows;

@@ -46,7 +46,7 @@ interface PolicyFlags {
   readonly timeZone?: string | undefined;
 }
 
-/** Shows the plans, asks, and applies them; with `--dry-run` or `--plan-out` it only shows or writes them. */
+/** Shows the plans, asks, and applies them. With `--dry-run` or `--plan-out`, it only shows or writes them. */
 export async function pruneStorage(session: Session, taskId: string | undefined, flags: PruneFlags): Promise<void> {
   const { output } = session;
   const { planOut, json } = flags;
@@ -89,7 +89,7 @@ function throwFailures(failures: PruneAllResult["failures"], removing: number): 
   );
 }
 
-/** How much the removal of so many bytes of states frees on the disk, as far as that is known before. */
+/** Says how much disk space a removal of `removeBytes` frees, as far as that is known in advance. */
 export async function freedLines(session: Session, removeBytes: number): Promise<readonly string[]> {
   const bytes = await bytesOnDisk(session);
   if (bytes === undefined) return [];
@@ -112,7 +112,7 @@ async function show({ output }: Session, plans: Plans, flags: PruneFlags): Promi
   const { planOut, dryRun, json, force = false, allRows = false } = flags;
   const total = new PlanTotal();
   const file = planOut === undefined ? undefined : await PlanFile.create(planOut, force);
-  // For programs it is either the plans or, without an option that shows them alone, the result.
+  // Programs get the plans only if an option asks for them alone; otherwise they get the result.
   const isShown = !json || dryRun || file !== undefined;
   const view = json ? new JsonArrayPrinter(output, '{"plans":[', "]}") : new PlanTable(output, allRows);
   try {
@@ -130,7 +130,7 @@ async function show({ output }: Session, plans: Plans, flags: PruneFlags): Promi
   return total;
 }
 
-/** The rules and limits of the flags; undefined without any. */
+/** Returns the rules and limits of the flags; `undefined` if there are none. */
 function policyOf(flags: PolicyFlags): RetentionPolicy | undefined {
   const policy: RetentionPolicy = {
     keepLast: flags.keepLast,
@@ -150,7 +150,7 @@ function countsDays({ keepHourly, keepDaily, keepWeekly, keepMonthly }: Retentio
   return [keepHourly, keepDaily, keepWeekly, keepMonthly].some((count) => count !== undefined);
 }
 
-/** @throws {CommandError} The arguments don't say which plans. */
+/** @throws {CommandError} The arguments don't select any plans. */
 async function plansOf(session: Session, taskId: string | undefined, flags: PruneFlags): Promise<Plans> {
   const given = policyOf(flags);
   const all = flags.all === true;
@@ -170,7 +170,7 @@ async function plansOf(session: Session, taskId: string | undefined, flags: Prun
       "Pass one task, or --all for every task: waymark prune build-42 --keep-last 10.",
     );
   }
-  // Days are those of the project, even if its policy isn't used.
+  // The project's time zone counts days even if its policy isn't used.
   const isConfigured = given === undefined || (countsDays(given) && flags.timeZone === undefined);
   const retention = isConfigured ? (await session.config()).retention : undefined;
   const policy = given ?? retention;
@@ -190,10 +190,10 @@ async function plansOf(session: Session, taskId: string | undefined, flags: Prun
   return new PolicyPlans(session, { ...policy, timeZone }, task);
 }
 
-/** The sums of what plans would keep and remove. */
+/** Totals of what plans keep and remove. */
 class PlanTotal {
   tasks = 0;
-  /** How many tasks lose something. */
+  /** How many tasks lose a checkpoint. */
   removing = 0;
   readonly #count = { keep: 0, remove: 0 };
   readonly #bytes = { keep: 0, remove: 0 };
@@ -218,7 +218,7 @@ class PlanTotal {
 }
 
 /**
- * If a task can't be pruned, the others are all the same.
+ * Applies the plans. If a task can't be pruned, the others still are.
  *
  * @throws {CommandError} A plan is outdated; the message says what was removed before it.
  */

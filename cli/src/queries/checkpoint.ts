@@ -12,11 +12,11 @@ import type { QuerySession } from "../store.js";
 export interface CheckpointQuery {
   /** The task, as a word on the command line names it. */
   readonly task: string;
-  /** An id or its beginning, `@7` or `@latest`. Default: the newest that can be read. */
+  /** An id or its beginning, `@7` or `@latest`. Default: the newest readable checkpoint. */
   readonly id?: string | undefined;
 }
 
-/** A checkpoint's state, as plain JSON. */
+/** The state of a checkpoint, as plain JSON. */
 export interface ShownState {
   readonly checkpoint: CheckpointSummary;
   readonly state: PlainJson;
@@ -24,24 +24,27 @@ export interface ShownState {
 
 /** A checkpoint with its state, its run and its runner. */
 export interface CheckpointDetails extends DescribedCheckpoint {
-  /** The thread of LangGraph that it belongs to. */
+  /** The LangGraph thread of the checkpoint. */
   readonly thread: Thread | undefined;
   readonly state: PlainJson | undefined;
-  /** Why there is no state: the configuration doesn't open it. */
+  /** Why there is no state: the configuration can't open it. */
   readonly keyMissing?: Error;
   readonly run: RunRecord | undefined;
-  /** The lease that somebody holds now. */
+  /** The lease that is held now. */
   readonly lease: HeldLease | undefined;
   /** The last lease of a running checkpoint, if it ended without being released. */
   readonly lapsed: LapsedLease | undefined;
 }
 
-/** @throws {CheckpointError} The configuration doesn't open the state. */
+/** @throws {CheckpointError} The configuration can't open the state. */
 export function readShownState(session: QuerySession, query: CheckpointQuery): Promise<ShownState> {
   return readOne(session, query, async (checkpoint) => plainJson(await readState(session, checkpoint)));
 }
 
-/** A task that somebody runs, and that has no checkpoint yet, if no checkpoint is named. */
+/**
+ * Reads a checkpoint's details. If no checkpoint is named and the task has none yet but is being run, returns that
+ * task.
+ */
 export async function readDetails(
   session: QuerySession,
   query: CheckpointQuery,

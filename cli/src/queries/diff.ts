@@ -11,18 +11,18 @@ export interface DiffQuery {
   readonly task: string;
   /** Default: the checkpoint before `to`. */
   readonly from?: string | undefined;
-  /** Default: the newest that can be read. */
+  /** Default: the newest readable checkpoint. */
   readonly to?: string | undefined;
 }
 
-/** Two checkpoints of a task, and the changes from the state of one to that of the other. */
+/** Two checkpoints of a task, and the changes from one state to the other. */
 export interface StateDiff {
   readonly from: CheckpointSummary;
   readonly to: CheckpointSummary;
   readonly changes: readonly StateChange[];
 }
 
-/** @throws {CommandError} There is no such checkpoint, or none before the oldest. */
+/** @throws {CommandError} The checkpoint doesn't exist, or there is none before the oldest. */
 export async function diffStates(session: QuerySession, query: DiffQuery): Promise<StateDiff> {
   const taskId = await requireTask(session, query.task);
   const to = await findCheckpoint(session, taskId, query.to ?? "@latest");
@@ -31,7 +31,7 @@ export async function diffStates(session: QuerySession, query: DiffQuery): Promi
   return { from, to, changes };
 }
 
-/** @throws {CommandError} It is the oldest. */
+/** @throws {CommandError} The checkpoint is the oldest. */
 async function before(session: QuerySession, { taskId, sequence }: CheckpointSummary): Promise<CheckpointSummary> {
   const isWhole = await wholeIn(session, taskId);
   for await (const found of session.storage.list({ taskId, order: "newest", beforeSequence: sequence })) {

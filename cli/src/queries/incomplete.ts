@@ -7,10 +7,10 @@ import { type ListedTask, listTasks, type TasksQuery } from "./tasks.js";
 /** The statuses of a task or checkpoint that is not completed. */
 export const INCOMPLETE: readonly CheckpointStatus[] = ["running", "paused", "failed"];
 
-/** A task that isn't completed, and why it isn't. */
+/** A task that isn't completed, with the reason. */
 export type IncompleteTask = ListedTask & { readonly why: string };
 
-/** The incomplete tasks, the most recent first. */
+/** Yields the incomplete tasks, the most recent first. */
 export async function* listIncomplete(
   session: QuerySession,
   query: Pick<TasksQuery, "prefix" | "limit">,

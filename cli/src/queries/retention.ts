@@ -7,19 +7,19 @@ import { taskIds } from "../records/whole-records.js";
 import type { QuerySession } from "../store.js";
 import { counted } from "../words.js";
 
-/** Plans, one at a time, because those of many tasks take more memory than there may be. */
+/** Yields plans one at a time, because the plans of many tasks may not fit in memory. */
 export interface Plans {
-  /** All of them, to look at. */
+  /** Yields all plans, to look at. */
   shown(): AsyncIterable<RetentionPlan>;
   /**
-   * The same ones again, after all were shown. Those that remove nothing may be left out.
+   * Yields the same plans again after all were shown. Plans that remove nothing may be left out.
    *
    * @param standing - Says how much was done so far, for errors.
    */
   agreed(standing: () => string): AsyncIterable<RetentionPlan>;
 }
 
-/** The part of a shown plan that is kept: enough to make the plan again, and to recognize it. */
+/** The part of a shown plan that is remembered: enough to make the plan again and to recognize it. */
 interface Shown {
   readonly taskId: string;
   readonly newestSequence: number;
@@ -27,8 +27,8 @@ interface Shown {
 }
 
 /**
- * The plans of a policy. Each is made twice: to be shown, and from the same checkpoints at the same time, to be applied.
- * In between, only a few words of each plan are kept.
+ * The plans of a policy. Each plan is made twice, from the same checkpoints and at the same time: to be shown and to be
+ * applied. In between, only a few words of each plan are kept.
  */
 export class PolicyPlans implements Plans {
   readonly #session: Pick<QuerySession, "storage" | "damage">;
@@ -37,7 +37,7 @@ export class PolicyPlans implements Plans {
   readonly #nowMs = Date.now();
   readonly #shown: Shown[] = [];
 
-  /** @param taskId - The only task; `undefined` for every task. */
+  /** @param taskId - The only task to plan for; `undefined` for every task. */
   constructor(session: Pick<QuerySession, "storage" | "damage">, policy: RetentionPolicy, taskId: string | undefined) {
     this.#session = session;
     this.#policy = policy;
@@ -71,7 +71,8 @@ export class PolicyPlans implements Plans {
   async *agreed(): AsyncGenerator<RetentionPlan, void, void> {
     for (const { taskId, newestSequence, kept } of this.#shown) {
       const plan = await this.#planOf(taskId, newestSequence + 1);
-      // Checkpoints that it removes may be gone by now. With the same ones kept, it removes none that wasn't shown.
+      // Some checkpoints that the plan removes may be gone by now. If it keeps the same ones, it removes only shown
+      // ones.
       if (keptIn(plan) !== kept) {
         throw new PlanOutdatedError(
           `The plan for task ${JSON.stringify(taskId)} is outdated: other checkpoints would stay than were shown. ` +
@@ -88,7 +89,7 @@ export class PolicyPlans implements Plans {
   }
 }
 
-/** The same text for two plans of a task if they keep the same checkpoints: a sequence is never given twice. */
+/** Returns the same text for two plans of a task if they keep the same checkpoints: no sequence is used twice. */
 function keptIn({ keep }: RetentionPlan): string {
   return hash("sha256", keep.map(({ checkpoint }) => checkpoint.sequence).join(), "base64");
 }

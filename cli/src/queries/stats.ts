@@ -2,9 +2,9 @@ import { findTasks, nameOf, tasksOf } from "../langgraph/find-tasks.js";
 import { readableSummaries } from "../read-stored.js";
 import type { QuerySession } from "../store.js";
 
-/** The checkpoints of a task, or of all of a thread's tasks, and the bytes of their states. */
+/** The number of checkpoints of a task, or of all tasks of a thread, and the bytes of their states. */
 export interface TaskStats {
-  /** The task's id; a thread's own. */
+  /** The id of the task, or of the thread. */
   readonly taskId: string;
   readonly checkpoints: number;
   readonly bytes: number;
@@ -19,7 +19,7 @@ export interface StageStats {
   readonly bytes: number;
 }
 
-/** The counts of each task, by id. */
+/** Yields the counts of each task, by id. */
 export async function* countTasks(
   session: QuerySession,
   { prefix }: { readonly prefix?: string | undefined },
@@ -31,7 +31,7 @@ export async function* countTasks(
   }
 }
 
-/** A thread's writes count too. */
+/** Counts the writes of a thread too. */
 async function stagesOf(session: QuerySession, taskId: string): Promise<StageStats[]> {
   const stages = new Map<string | undefined, { checkpoints: number; bytes: number }>();
   for await (const id of tasksOf(session, taskId)) {

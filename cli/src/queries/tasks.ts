@@ -3,12 +3,12 @@ import { describedTasks, type FoundTask } from "../langgraph/find-tasks.js";
 import { LeaseReader, type RunTask, type StartingTask } from "../leases.js";
 import type { QuerySession } from "../store.js";
 
-/** A task with its newest checkpoint and its runner; or one that somebody runs and that has no checkpoint yet. */
+/** A task with its newest checkpoint and its runner, or a task that is being run and has no checkpoint yet. */
 export type ListedTask = RunTask | StartingTask;
 
 export interface TasksQuery {
   readonly order: "taskId" | "recent";
-  /** The beginning of the tasks' ids. */
+  /** The beginning of the task ids. */
   readonly prefix?: string | undefined;
   /** The status of the newest checkpoint. */
   readonly status?: readonly CheckpointStatus[] | undefined;
@@ -17,7 +17,7 @@ export interface TasksQuery {
   readonly limit?: number | undefined;
 }
 
-/** The tasks of a storage, each thread of LangGraph as one. Those without a checkpoint come last. */
+/** Yields the tasks of a storage, each LangGraph thread as one. Tasks without a checkpoint come last. */
 export async function* listTasks(
   session: QuerySession,
   { order, prefix, status, stage, limit = Number.POSITIVE_INFINITY }: TasksQuery,

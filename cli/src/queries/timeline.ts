@@ -8,13 +8,13 @@ import type { QuerySession } from "../store.js";
 export interface TimedStep {
   readonly pass: number;
   readonly startedAt: string;
-  /** `undefined` while it isn't finished. */
+  /** `undefined` if the step isn't finished. */
   readonly durationMs: number | undefined;
-  /** Its name, attempts and duration, for people. */
+  /** The step's name, attempts and duration, for people. */
   readonly step: string;
 }
 
-/** All steps that a task's checkpoints know of, in the order of their beginnings. */
+/** Returns all steps in a task's checkpoints, ordered by when they began. */
 export async function readTimeline(
   session: QuerySession,
   { task }: { readonly task: string },
@@ -25,7 +25,7 @@ export async function readTimeline(
     const run = await readRun(session, checkpoint);
     if (run === undefined) continue;
     for (const step of run.steps) {
-      // Later checkpoints of a pass repeat its steps.
+      // Later checkpoints of a pass contain its earlier steps again.
       const { name, occurrence, startedAt } = step;
       found.set(JSON.stringify([run.generation, run.pass, name, occurrence, startedAt]), { step, run });
     }

@@ -4,7 +4,7 @@ import { type CheckedLine, parseLine, renderLine } from "./record-line.js";
 
 const VERSION = 1;
 
-/** Writes records between a header and a trailer, each line with its checksum, for {@link readCheckedLines}. */
+/** Writes records between a header and a trailer for {@link readCheckedLines}. Each line has its checksum. */
 export class CheckedLinesWriter {
   readonly #write: (text: string) => Promise<void>;
   readonly #lines = createHash("sha256");
@@ -28,7 +28,9 @@ export class CheckedLinesWriter {
     await this.#line("record", value);
   }
 
-  /** With the checksum over those of all lines before it: it shows that none was removed, added or moved. */
+  /**
+   * Writes the trailer. Its checksum covers those of all lines before, so that a removed, added or moved line is found.
+   */
   async trailer(more: object): Promise<void> {
     await this.#line("trailer", { records: this.#records, ...more, lines: this.#lines.copy().digest("hex") });
   }
@@ -40,18 +42,18 @@ export class CheckedLinesWriter {
   }
 }
 
-/** The value of a record, and its line. */
+/** A record's value and its line. */
 export interface FoundRecord {
   readonly value: unknown;
-  /** From 1. */
+  /** The line number, from 1. */
   readonly line: number;
   /** The size of the line. */
   readonly bytes: number;
 }
 
-/** A line isn't as it was written. The message is the end of a sentence. */
+/** A line was changed or damaged. The message is the end of a sentence. */
 export class DamagedLineError extends Error {
-  /** From 1. */
+  /** The line number, from 1. */
   readonly line: number;
 
   constructor(line: number, cause: unknown) {
@@ -61,11 +63,11 @@ export class DamagedLineError extends Error {
 }
 
 /**
- * The records that a {@link CheckedLinesWriter} wrote, one at a time. It checks each line, and at the end the trailer. So
- * it yields records before it knows that all are there.
+ * Yields the records that a {@link CheckedLinesWriter} wrote, one at a time. It checks each line, and the trailer at
+ * the end. So it yields records before it knows that all are there.
  *
  * @throws {DamagedLineError} A line is damaged, or the trailer is missing.
- * @throws The error of the chunks, as it is, if reading them failed: the content may be fine.
+ * @throws The unchanged error of the chunks, if reading them failed: the content may be fine.
  */
 export async function* readCheckedLines(
   chunks: AsyncIterable<Uint8Array>,
@@ -83,7 +85,7 @@ export async function* readCheckedLines(
   }
 }
 
-/** Checks lines: header, records, trailer, nothing more. Its errors are ends of sentences. */
+/** Checks that the lines are a header, records, a trailer, and nothing more. Its errors are ends of sentences. */
 class LinesCheck {
   line = 0;
   readonly #format: string;

@@ -6,17 +6,17 @@ import { newestSequence, RecordPlacer, relationOf } from "./place-record.js";
 import { isWhole } from "./stored-record.js";
 import { wholeRecords } from "./whole-records.js";
 
-/** The counts of a copy, after it was compared with its source. */
+/** The counts of a copy after the comparison with its source. */
 export interface CopyResult {
-  /** Records of the source. */
+  /** How many records the source has. */
   records: number;
-  /** Those that are the same in the target. */
+  /** How many records are the same in the target. */
   identical: number;
-  /** Those that this run wrote. */
+  /** How many records this run wrote. */
   copied: number;
-  /** Records of the target that the source doesn't have. */
+  /** How many records of the target are not in the source. */
   extra: number;
-  /** Records of the source that can't be read, so they weren't copied. */
+  /** How many records of the source can't be read, and so weren't copied. */
   unreadable: number;
 }
 
@@ -28,7 +28,7 @@ export interface Difference {
   readonly reason: "it is missing" | "another checkpoint has its sequence" | "its status differs";
 }
 
-/** The source and the target of a copy, and what it reports to. */
+/** The source and the target of a copy, and the receivers of its reports. */
 export interface CopyJob {
   readonly from: StorageAdapter;
   readonly to: StorageAdapter;
@@ -39,8 +39,8 @@ export interface CopyJob {
 }
 
 /**
- * Copies the task's records that are newer than the target's, then compares all of them. It also copies a status that
- * changed in the source since an earlier copy.
+ * Copies the task's records that are newer than the target's, then compares all of them. If a status changed in the
+ * source since an earlier copy, it copies the status too.
  */
 export async function copyTask(job: CopyJob, taskId: string, result: CopyResult): Promise<void> {
   const before = await newestSequence(job.to, taskId);
@@ -52,11 +52,11 @@ export async function copyTask(job: CopyJob, taskId: string, result: CopyResult)
     last = record.sequence;
     job.progress.advance();
   }
-  // Records saved from now on are left to the next copy.
+  // The next copy takes records that are saved from now on.
   await compareTask(job, taskId, last, result);
 }
 
-/** Both storages return a task's records by sequence, so one walk through both is enough. */
+/** Compares a task's records in one pass: both storages return them by sequence. */
 async function compareTask(job: CopyJob, taskId: string, last: number, result: CopyResult): Promise<void> {
   const query = { taskId, order: "oldest", beforeSequence: last + 1 } as const;
   const copies = wholeRecords(job.to, query, job.damage.to);
@@ -86,7 +86,7 @@ async function differenceOf(
   const relation = relationOf(record, copy);
   if (relation === "same") return undefined;
   if (relation === "different") return "another checkpoint has its sequence";
-  // A completed checkpoint stays completed, so the copy's status can't be set back.
+  // A completed checkpoint stays completed, so the copy's status can't be changed back.
   if (copy.status === "completed" && record.status !== "completed") return "its status differs";
   const { taskId, id, status, error } = record;
   await to.setStatus(taskId, id, { status, ...(error && { error }) });

@@ -2,20 +2,23 @@ import { type FileHandle, open } from "node:fs/promises";
 
 const FLUSH_AT = 256 * 1024;
 
-/** How a new file is made. */
+/** How to create a file. */
 export interface LineFileOptions {
-  /** Whether it may replace a file. */
+  /** Whether an existing file may be replaced. */
   readonly replace?: boolean;
   /**
-   * The error for a call that failed.
+   * Makes the error for a failed call.
    *
-   * @param code - The code of the failure: `ENOSPC`; `EEXIST` if there is a file.
-   * @param isMade - Whether the file was made, so that it is incomplete now.
+   * @param code - The code of the failure: `ENOSPC`; `EEXIST` if the file exists.
+   * @param isMade - Whether the file was created, so that it is incomplete now.
    */
   readonly failure: (code: string, isMade: boolean, cause: unknown) => Error;
 }
 
-/** A new file of lines, for its owner alone. A missing trailer shows that it is incomplete, so it needs no temporary name. */
+/**
+ * A new file of lines that only its owner may read. It needs no temporary name, because a missing trailer shows that it
+ * is incomplete.
+ */
 export class LineFile {
   readonly #file: FileHandle;
   readonly #failure: LineFileOptions["failure"];

@@ -1,13 +1,15 @@
-/** No line of an export is longer. A JavaScript string can have twice as many characters. */
+/** The longest line of an export. A JavaScript string can have twice as many characters. */
 const MAX_LINE_BYTES = 256 * 1024 * 1024;
 const LINE_FEED = 10;
 const CARRIAGE_RETURN = 13;
 const BYTE_ORDER_MARK = "\ufeff";
 
 /**
- * The lines of a stream of bytes. Only the current line takes memory. Only line feeds end a line, because JSON may
- * contain other line separators. Text after the last line feed is a line, too. A carriage return before a line feed and
- * a byte order mark at the start are dropped: editors and mail add them.
+ * Yields the lines of a stream of bytes, with only the current line in memory.
+ *
+ * - Only line feeds end a line, because JSON may contain other line separators. Text after the last one is a line too.
+ * - A carriage return before a line feed is dropped, and so is a byte order mark at the start: editors and mail add
+ *   them.
  *
  * @throws {Error} A line is too long, or isn't UTF-8. The message is the end of a sentence.
  */

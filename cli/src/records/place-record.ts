@@ -2,12 +2,12 @@ import { CheckpointConflictError, type StorageAdapter } from "waymark";
 import { type StoredCheckpoint, seal } from "waymark/adapter";
 import { draftOf, isWhole } from "./stored-record.js";
 
-/** The result of placing a record. `otherStatus`: it was there, with another status or error. */
+/** The result of placing a record. `otherStatus`: the record existed, with another status or error. */
 export type Placement = "added" | "present" | "otherStatus";
 
 /**
- * Stores records as they are: same ids, sequences, statuses and seals. It skips records that are there already, so work
- * that was killed can be repeated from the start. Records must come task by task, in ascending sequences.
+ * Stores records unchanged, with the same ids, sequences, statuses and seals. It skips existing records, so killed work
+ * can be repeated from the start. Records must come task by task, in ascending sequences.
  */
 export class RecordPlacer {
   readonly #storage: StorageAdapter;
@@ -18,7 +18,7 @@ export class RecordPlacer {
     this.#storage = storage;
   }
 
-  /** @throws {CheckpointConflictError} Another checkpoint has its sequence or its id. */
+  /** @throws {CheckpointConflictError} Another checkpoint has the record's sequence or its id. */
   async place(record: StoredCheckpoint): Promise<Placement> {
     const { taskId, sequence } = record;
     if (taskId !== this.#taskId) {
@@ -43,7 +43,10 @@ export class RecordPlacer {
   }
 }
 
-/** The checkpoint that `fork` took the state from: stored there, it takes no space of its own. */
+/**
+ * Returns the checkpoint whose state `fork` reused. If that is stored in the target too, the record takes no extra
+ * space.
+ */
 function originOf({ metadata }: StoredCheckpoint): { readonly taskId: string; readonly id: string } | undefined {
   const origin = metadata?.["forkedFrom"];
   if (typeof origin !== "object" || origin === null || !("taskId" in origin && "id" in origin)) return undefined;
@@ -51,7 +54,7 @@ function originOf({ metadata }: StoredCheckpoint): { readonly taskId: string; re
   return typeof taskId === "string" && typeof id === "string" ? { taskId, id } : undefined;
 }
 
-/** The sequence of a task's newest checkpoint, damaged or not; 0 for none. */
+/** Returns the sequence of a task's newest checkpoint, damaged or not; 0 if there is none. */
 export async function newestSequence(storage: StorageAdapter, taskId: string): Promise<number> {
   let newest = 0;
   for await (const { sequence = 0 } of storage.list({ taskId, order: "newest", limit: 1 })) {
@@ -60,9 +63,7 @@ export async function newestSequence(storage: StorageAdapter, taskId: string): P
   return newest;
 }
 
-/**
- * How two intact records are related. Their seals cover everything in a record.
- */
+/** Compares two intact records by their seals, which cover everything in a record. */
 export function relationOf(a: StoredCheckpoint, b: StoredCheckpoint): "same" | "otherStatus" | "different" {
   if (a.seal === b.seal) return "same";
   const { error: _error, ...rest } = b;

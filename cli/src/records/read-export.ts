@@ -3,13 +3,13 @@ import { CommandError, ExitCode } from "../exit-code.js";
 import { DamagedLineError, readCheckedLines } from "./checked-lines.js";
 import { recordFrom } from "./stored-record.js";
 
-/** The format of an export, in its header. */
+/** The format name in the header of an export. */
 export const EXPORT_FORMAT = "waymark-export";
 
-/** A record of an export, and its line. */
+/** A record of an export and its line. */
 export interface ExportedRecord {
   readonly record: StoredCheckpoint;
-  /** From 1. */
+  /** The line number, from 1. */
   readonly line: number;
   /** The size of the line. */
   readonly bytes: number;
@@ -17,15 +17,15 @@ export interface ExportedRecord {
 
 /** The options of {@link readExport}. */
 export interface ReadExportOptions {
-  /** The source, for messages: a path, or `standard input`. */
+  /** Names the source in messages: a path, or `standard input`. */
   readonly from: string;
   /** Says how much was done so far, for errors: `Nothing was imported.` */
   readonly standing: () => string;
 }
 
 /**
- * The records of an export, one at a time. It checks each record, and at the end the trailer. So it yields records before
- * it knows that the export is complete.
+ * Yields the records of an export, one at a time. It checks each record, and the trailer at the end. So it yields
+ * records before it knows that the export is complete.
  *
  * @throws {CommandError} A line is damaged, or the trailer is missing; the message names the line.
  */

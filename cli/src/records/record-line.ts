@@ -3,7 +3,7 @@ import { jsonText } from "../printable.js";
 
 const KINDS = ["header", "record", "trailer"] as const;
 
-/** A line whose checksum was checked. */
+/** A line with a verified checksum. */
 export interface CheckedLine {
   readonly kind: (typeof KINDS)[number];
   readonly sha256: string;
@@ -27,7 +27,7 @@ export function renderLine(
 }
 
 /**
- * Reads a line of {@link renderLine}.
+ * Reads a line written by {@link renderLine}.
  *
  * @throws {Error} The line is malformed. The message is the end of a sentence.
  */

@@ -8,17 +8,17 @@ import {
   summaryOf,
 } from "waymark/adapter";
 
-/** Whether the record could be read and is intact. */
+/** Whether the record is readable and intact. */
 export function isWhole(record: StoredCheckpoint | CorruptRecord): record is StoredCheckpoint {
   return !isCorrupt(record) && findDamage(record) === undefined;
 }
 
-/** The draft that makes the same record in another storage, appended under the same sequence. */
+/** Returns the draft that makes the same record in another storage, if it is appended under the same sequence. */
 export function draftOf({ sequence: _sequence, seal: _seal, ...draft }: StoredCheckpoint): CheckpointDraft {
   return draft;
 }
 
-/** A record as JSON. Bytes become base64. */
+/** Returns a record as JSON. Bytes become base64. */
 export function recordJson(record: StoredCheckpoint): object {
   const { encoding, sha256, body } = record.payload;
   const content = typeof body === "string" ? { body } : { base64: Buffer.from(body).toString("base64") };
@@ -26,7 +26,7 @@ export function recordJson(record: StoredCheckpoint): object {
 }
 
 /**
- * The record that {@link recordJson} made. It checks each part, because storages don't validate what they are given.
+ * Returns the record that {@link recordJson} encoded. It checks each part, because storages don't validate drafts.
  *
  * @throws {Error} The value isn't a record, or isn't intact. The message is the end of a sentence.
  */
@@ -49,7 +49,7 @@ function bodyFrom({ body, base64 }: JsonObject): string | Uint8Array {
   return new Uint8Array(Buffer.from(base64, "base64"));
 }
 
-/** Checks that a storage can hold its texts: none is too long, and all are Unicode. */
+/** Checks that a storage can hold the record's texts: they must be Unicode and not too long. */
 function textDamageIn(record: StoredCheckpoint): string | undefined {
   for (const [field, most] of TEXTS) {
     const text = record[field];
@@ -70,17 +70,17 @@ const TEXTS = [
   ["parentId", Number.POSITIVE_INFINITY],
 ] as const;
 
-/** Checks what the seal doesn't cover: that a body is one that Waymark writes. */
+/** Checks the part that the seal doesn't cover: the body must be one that Waymark writes. */
 function damageInBody({ sizeBytes, payload: { body } }: StoredCheckpoint): string | undefined {
   const bytes = typeof body === "string" ? Buffer.byteLength(body) : body.byteLength;
   if (bytes !== sizeBytes) return `its payload has ${bytes} bytes, not ${sizeBytes}`;
-  // A storage may embed the text as JSON.
+  // The body must be canonical JSON, since a storage may embed it as JSON.
   return typeof body === "string" && JSON.stringify(JSON.parse(body)) !== body
     ? "its state is not JSON as Waymark writes it"
     : undefined;
 }
 
-/** An object that JSON.parse made. */
+/** Whether JSON.parse returned an object. */
 function isObject(value: unknown): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -2,7 +2,7 @@ import { CheckpointError, type StorageAdapter } from "waymark";
 import { type CheckpointQuery, findDamage, isCorrupt, type StoredCheckpoint } from "waymark/adapter";
 import type { DamageSink } from "../damage.js";
 
-/** The intact records that the query finds, one at a time. Damaged ones are reported to `damage`. */
+/** Yields the intact records that the query finds. Damaged ones are reported to `damage`. */
 export async function* wholeRecords(
   storage: StorageAdapter,
   query: CheckpointQuery,
@@ -19,7 +19,7 @@ export async function* wholeRecords(
   }
 }
 
-/** The ids of a storage's tasks. Records that can't be read are reported to `damage`. */
+/** Yields the ids of a storage's tasks. Unreadable records are reported to `damage`. */
 export async function* taskIds(
   storage: StorageAdapter,
   prefix: string | undefined,
@@ -31,13 +31,13 @@ export async function* taskIds(
   }
 }
 
-/** How many checkpoints there are, for a progress bar; those that could be counted, if the storage fails. */
+/** Counts the checkpoints for a progress bar. If the storage fails, returns the number counted so far. */
 export async function countRecords(storage: StorageAdapter, prefix?: string): Promise<number> {
   let count = 0;
   try {
     for await (const task of storage.tasks({ order: "taskId", prefix })) if (!isCorrupt(task)) count += task.count;
   } catch (error) {
-    // The command itself reports it.
+    // The command itself reports the error.
     if (!(error instanceof CheckpointError)) throw error;
   }
   return count;

@@ -2,7 +2,7 @@
  * The stable codes of every {@link OneshotError}. Messages may change; codes do not.
  *
  * - `PLAN_UNREADABLE`: the plan's file doesn't exist, or can't be read.
- * - `PLAN_INVALID`: the plan has a wrong form, an id twice, an unknown id or a cycle. See `issues`.
+ * - `PLAN_INVALID`: the plan has a wrong form, a duplicate id, an unknown id or a cycle. See `issues`.
  * - `INTERRUPTED`: SIGINT, SIGTERM or SIGHUP came during a feature's run; it is paused.
  */
 export type OneshotErrorCode = "PLAN_UNREADABLE" | "PLAN_INVALID" | "INTERRUPTED";
@@ -11,7 +11,7 @@ export type OneshotErrorCode = "PLAN_UNREADABLE" | "PLAN_INVALID" | "INTERRUPTED
 export class OneshotError extends Error {
   override readonly name = "OneshotError";
   readonly code: OneshotErrorCode;
-  /** All that is wrong with a plan: `workstreams[2].command: is missing`. Empty for other errors. */
+  /** Every issue of a plan: `workstreams[2].command: is missing`. Empty for other errors. */
   readonly issues: readonly string[];
 
   constructor(
@@ -25,7 +25,7 @@ export class OneshotError extends Error {
   }
 }
 
-/** `PLAN_INVALID`, with each issue on a line of the message. */
+/** Makes a `PLAN_INVALID` error with each issue on a line of the message. */
 export function invalidPlan(what: string, issues: readonly string[], cause?: unknown): OneshotError {
   const message = `${what} is not valid; nothing was run.\n${issues.map((issue) => `  ${issue}`).join("\n")}`;
   return new OneshotError("PLAN_INVALID", message, { issues, cause });

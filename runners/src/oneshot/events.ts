@@ -1,45 +1,45 @@
 import type { Logger } from "waymark";
 import { safeLogger } from "waymark/kit";
 
-/** A workstream as a list shows it when a run begins. */
+/** A workstream in the list at the beginning of a run. */
 export interface ListedWorkstream {
   readonly id: string;
   readonly command: string;
   readonly dependsOn: readonly string[];
-  /** The absolute path of the Markdown file that describes it, if one does. */
+  /** The absolute path of the Markdown file that describes it, if there is one. */
   readonly file?: string;
-  /** An earlier run has completed it, or its file says so: this run skips it. */
+  /** An earlier run completed the workstream, or its file says so. This run skips it. */
   readonly completed: boolean;
 }
 
 /** Why and how a workstream failed. */
 export interface WorkstreamFailure {
   readonly workstream: string;
-  /** Null if it couldn't be started, or a signal ended it. */
+  /** Null if the command couldn't be started, or a signal ended it. */
   readonly exitCode: number | null;
-  /** The signal that ended it, if one did. */
+  /** The signal that ended the command, if any. */
   readonly signal: NodeJS.Signals | null;
-  /** In short: `exited with 3`. */
+  /** A short text: `exited with 3`. */
   readonly reason: string;
-  /** The last lines of its output, stdout and stderr together; see `tailLines`. */
+  /** The last lines of the output, stdout and stderr together; see `tailLines`. */
   readonly outputTail: readonly string[];
   readonly durationMs: number;
 }
 
 /**
  * The events of a run, in order. A workstream's `workstreamStarted` is followed by its `output`, and by exactly one of
- * `workstreamFinished`, `workstreamFailed` and `workstreamStopped`. If it couldn't be started, there is only the
- * failure. The checkpoint on disk already has what an event reports.
+ * `workstreamFinished`, `workstreamFailed` and `workstreamStopped`. If the workstream couldn't be started, only
+ * `workstreamFailed` comes. An event comes after its change is in the checkpoint on disk.
  */
 export type OneshotEvent =
   | {
       readonly type: "runStarted";
       readonly feature: string;
       readonly agentId: string;
-      /** It continues from a checkpoint. */
+      /** The run continues from a checkpoint. */
       readonly resumed: boolean;
       readonly jobs: number;
-      /** The plan's file, relative to the base folder; absent if it came as an object. */
+      /** The plan's file, relative to the base folder. Absent if the plan was passed as an object. */
       readonly plan?: string;
       /** In the plan's order. */
       readonly workstreams: readonly ListedWorkstream[];
@@ -49,12 +49,12 @@ export type OneshotEvent =
       readonly type: "output";
       readonly workstream: string;
       readonly stream: "stdout" | "stderr";
-      /** Without its line break. A line of more than 64 Ki characters comes in pieces. */
+      /** The line without its line break. A line of more than 64 Ki characters comes in pieces. */
       readonly line: string;
     }
   | { readonly type: "workstreamFinished"; readonly workstream: string; readonly durationMs: number }
   | ({ readonly type: "workstreamFailed" } & WorkstreamFailure)
-  /** It was ended before it was done, because the run was paused or can't go on. A resumed run starts it again. */
+  /** The workstream was ended early, because the run was paused or can't go on. A resumed run starts it again. */
   | { readonly type: "workstreamStopped"; readonly workstream: string; readonly durationMs: number }
   | {
       readonly type: "runEnded";
@@ -66,7 +66,7 @@ export type OneshotEvent =
 
 export type OneshotListener = (event: OneshotEvent) => void;
 
-/** The listener, wrapped so that it fails no run if it throws or rejects. */
+/** Wraps the listener, so that the run goes on if the listener throws or rejects. */
 export function safeListener(listener: OneshotListener | undefined, logger: Logger): OneshotListener {
   let hasThrown = false;
   const report = (error: unknown, { type }: OneshotEvent) => {
@@ -75,7 +75,7 @@ export function safeListener(listener: OneshotListener | undefined, logger: Logg
   };
   return (event) => {
     try {
-      // Nobody waits for an asynchronous listener, but its rejection must be handled.
+      // Nothing waits for an asynchronous listener, but its rejection must be handled.
       const returned: unknown = listener?.(event);
       if (returned instanceof Promise) returned.catch((error: unknown) => report(error, event));
     } catch (error) {

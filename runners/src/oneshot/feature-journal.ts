@@ -3,7 +3,7 @@ import type { FeatureCheckpoints } from "waymark/kit";
 import type { OneshotCheckpoint, OneshotRunState, OneshotStatus } from "waymark/oneshot";
 import type { CheckedWorkstream } from "./plan.js";
 
-/** Where a run begins. */
+/** The start of a run. */
 export interface JournalStart {
   readonly featureId: string;
   readonly agentId: string;
@@ -11,21 +11,24 @@ export interface JournalStart {
   readonly completed: readonly string[];
   /** In the plan's order. */
   readonly workstreams: readonly CheckedWorkstream[];
-  /** Where the plan is. */
+  /** The plan's origin. */
   readonly plan: OneshotRunState;
-  /** The revision of the checkpoint that this run continues; `undefined` for none. */
+  /** The revision of the checkpoint that this run continues; `undefined` if there is none. */
   readonly revision: string | undefined;
 }
 
 /**
- * The journal of one run of a feature. Each entry is written only on top of the one before it: if somebody else writes,
- * the run stops before it does anything more.
+ * The journal of one run of a feature. It writes an entry only if the entry before it is still the newest. If somebody
+ * else writes, the run stops before it does anything more.
  */
 export class FeatureJournal {
   readonly #checkpoints: FeatureCheckpoints;
   readonly #start: JournalStart;
   readonly #clock: () => number;
-  /** Completed by runs. This is what the file has: an author may take back his own word. */
+  /**
+   * Completed by runs, and so stored in the checkpoint. Completions by authors aren't stored, since an author may undo
+   * them.
+   */
   readonly #completed: Set<string>;
   readonly #byAuthors: ReadonlySet<string>;
   readonly #running = new Set<string>();
@@ -45,13 +48,13 @@ export class FeatureJournal {
     this.#revision = start.revision;
   }
 
-  /** First those that their authors have completed, then the others in the order in which they were completed. */
+  /** First the workstreams that their authors completed, then the others in the order of their completion. */
   get completed(): string[] {
     const byAuthors = [...this.#byAuthors].filter((id) => !this.#completed.has(id));
     return [...byAuthors, ...[...this.#completed].filter((id) => this.#isPlanned(id))];
   }
 
-  /** Workstreams that an earlier run has completed and the plan no longer has. They stay recorded for its return. */
+  /** Workstreams that an earlier run completed and the plan no longer has. They stay recorded in case they return. */
   get unplanned(): string[] {
     return [...this.#completed].filter((id) => !this.#isPlanned(id));
   }
@@ -81,8 +84,8 @@ export class FeatureJournal {
   }
 
   /**
-   * Resolves once all marks made up to now are on disk. Marks made while an entry is being written go into the next
-   * entry. After a save that failed, nothing more is written.
+   * Resolves once all marks made so far are on disk. Marks made while an entry is being written go into the next entry.
+   * After a failed save, nothing more is written.
    */
   save(): Promise<void> {
     this.#next ??= this.#last.then(() => {
@@ -99,7 +102,7 @@ export class FeatureJournal {
     await this.save();
   }
 
-  /** Everything is completed: removes the file. */
+  /** Removes the file once everything is completed. */
   async complete(): Promise<void> {
     await this.#last;
     await this.#checkpoints.remove(this.#start.featureId, { revision: this.#revision });

@@ -9,27 +9,27 @@ import type { CheckedWorkstream } from "./plan.js";
 
 export interface RunSettings {
   readonly jobs: number;
-  /** Where the commands run. */
+  /** The folder where the commands run. */
   readonly cwd: string;
   readonly killGraceMs: number;
   readonly tailLines: number;
 }
 
 export interface RunContext {
-  /** Ends what runs. */
+  /** Ends the running commands. */
   readonly signal: AbortSignal;
-  /** For the watchdogs of the run's commands. */
+  /** The file descriptor for the watchdogs of the run's commands. */
   readonly watched: number | undefined;
   readonly tell: OneshotListener;
 }
 
-/** One run of a feature: starts what may start, and saves each step before it takes the next. */
+/** One run of a feature. It starts every workstream that may start, and saves each step before the next one. */
 export class FeatureRun {
   readonly #workstreams: readonly CheckedWorkstream[];
   readonly #journal: FeatureJournal;
   readonly #settings: RunSettings;
   readonly #context: RunContext;
-  /** The caller's signal, or our own once the run can't go on. */
+  /** Aborts with the caller's signal, or once the run can't go on. */
   readonly #ending: AbortSignal;
   readonly #breakdown = new AbortController();
   readonly #begun = new Set<string>();
@@ -46,18 +46,18 @@ export class FeatureRun {
     this.#settings = settings;
     this.#context = context;
     this.#ending = AbortSignal.any([context.signal, this.#breakdown.signal]);
-    // Each running workstream listens to it. Node would warn of a leak from the eleventh on.
+    // Each running workstream adds a listener. From the eleventh on, Node would warn of a leak.
     setMaxListeners(0, this.#ending);
   }
 
-  /** In the order in which they failed. */
+  /** The failures, in the order in which they happened. */
   get failures(): readonly WorkstreamFailure[] {
     return this.#failures;
   }
 
   /**
-   * Runs all that is not completed, in the plan's order, side by side as far as `jobs` allows. Once one has failed, no
-   * other is started, and those that run come to their end. Resolves when nothing runs any more.
+   * Runs all workstreams that are not completed, in the plan's order, up to `jobs` at a time. Once one has failed, no
+   * other is started, and the running ones finish. Resolves when none runs any more.
    *
    * @throws {CheckpointConflictError | StorageError} A checkpoint could not be saved; running workstreams were ended.
    */
@@ -77,7 +77,7 @@ export class FeatureRun {
     if (this.#breakdown.signal.aborted) throw this.#breakdown.signal.reason;
   }
 
-  /** The first in the plan that may start now. */
+  /** Returns the first workstream of the plan that may start now. */
   #next(running: number): CheckedWorkstream | undefined {
     if (running >= this.#settings.jobs || this.#ending.aborted || this.#failures.length > 0) return undefined;
     return this.#workstreams.find(
@@ -127,7 +127,7 @@ export class FeatureRun {
           killGraceMs,
           holds: this.#context.watched,
           signal: this.#ending,
-          // The listener gets its lines; only the tail is kept.
+          // The listener gets the lines, so only the tail is kept.
           output: new CommandOutput(0),
           stdout: this.#linesOf(id, "stdout", tail),
           stderr: this.#linesOf(id, "stderr", tail),

@@ -8,39 +8,41 @@ import type { OneshotPlan, WorkstreamFolder } from "./plan.js";
 
 export interface OneshotOptions {
   /**
-   * The plan, or the path of its file (YAML or JSON). Default: with `resume`, the one that the run before used; else
+   * The plan, or the path of its file (YAML or JSON). Default: with `resume`, the plan of the previous run; otherwise
    * `<baseDir>/.sdp/plans/<feature>.yaml`, `.yml` or `.json`.
    */
   readonly plan?: OneshotPlan | WorkstreamFolder | string | undefined;
-  /** The project's folder: checkpoints are in its `.sdp/checkpoints`. Default: the current folder. */
+  /** The project's folder. Checkpoints are in its `.sdp/checkpoints`. Default: the current folder. */
   readonly baseDir?: string | undefined;
-  /** Where the checkpoints are, if other programs use `<baseDir>/.sdp/checkpoints`, the default. */
+  /** The folder of the checkpoints. Set it if other programs use the default, `<baseDir>/.sdp/checkpoints`. */
   readonly checkpointDir?: string | undefined;
-  /** Where the commands run. Default: `baseDir`. */
+  /** The folder where the commands run. Default: `baseDir`. */
   readonly cwd?: string | undefined;
-  /** How many workstreams may run side by side, from 1. Default 1. */
+  /** How many workstreams may run at a time, from 1. Default 1. */
   readonly jobs?: number | undefined;
-  /** Continues from the feature's checkpoint: runs what is not completed there. Default false. */
+  /** Continues from the feature's checkpoint: runs the workstreams that it doesn't list as completed. Default false. */
   readonly resume?: boolean | undefined;
-  /** Starts anew without regard to the feature's checkpoint. A damaged one is set aside. Default false. */
+  /** Starts from the beginning and ignores the feature's checkpoint. A damaged one is set aside. Default false. */
   readonly restart?: boolean | undefined;
-  /** With `resume`: the greatest age of a checkpoint, in milliseconds since its last update. Default 7 days. */
+  /** With `resume`: the maximum age of a checkpoint, in milliseconds since its last update. Default 7 days. */
   readonly maxAgeMs?: number | undefined;
   /** With `resume`: accepts a stale checkpoint. Default false. */
   readonly force?: boolean | undefined;
-  /** The agent that works on the feature, for the checkpoint. Default: the agent of the run before, or a random id. */
+  /**
+   * The agent that works on the feature, for the checkpoint. Default: the agent of the previous run, or a random id.
+   */
   readonly agentId?: string | undefined;
-  /** How long a process group has between SIGTERM and SIGKILL, in milliseconds. Default 5,000. */
+  /** The time between SIGTERM and SIGKILL for a process group, in milliseconds. Default 5,000. */
   readonly killGraceMs?: number | undefined;
-  /** How many last lines of output a workstream's failure holds, from 0. Default 20. */
+  /** How many of its last output lines a workstream's failure keeps, from 0. Default 20. */
   readonly tailLines?: number | undefined;
-  /** Pauses the run: ends what runs, saves `paused`, and rejects with the signal's reason. */
+  /** Pauses the run: ends the running commands, saves `paused`, and rejects with the signal's reason. */
   readonly signal?: AbortSignal | undefined;
-  /** Called for each event of the run. If it throws, the error is logged and changes nothing. */
+  /** Called for each event of the run. If it throws, the error is logged and the run goes on. */
   readonly onEvent?: OneshotListener | undefined;
-  /** Default: warnings and errors are process warnings. */
+  /** Default: warnings and errors become process warnings. */
   readonly logger?: Logger | undefined;
-  /** Milliseconds since 1970. Default `Date.now`. */
+  /** Returns milliseconds since 1970. Default `Date.now`. */
   readonly clock?: (() => number) | undefined;
 }
 
@@ -140,5 +142,5 @@ const OPTION_KEYS = [
   "clock",
 ] satisfies (keyof OneshotOptions)[];
 
-/** The longest time that a timer takes. */
+/** The longest time that timers accept. */
 const MAX_TIMEOUT_MS = 2 ** 31 - 1;

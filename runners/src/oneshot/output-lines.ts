@@ -1,11 +1,11 @@
 import { StringDecoder } from "node:string_decoder";
 import type { OutputSink } from "../processes/command-output.js";
 
-/** A longer line comes in pieces, so that memory stays bounded. */
+/** Longer lines come in pieces, so that memory stays bounded. */
 const MAX_LINE_LENGTH = 64 * 1024;
 const MAX_TAIL_LINE_LENGTH = 2_000;
 
-/** Splits one stream of a command into lines, as they come. */
+/** Splits one stream of a command into lines as they arrive. */
 export class OutputLines implements OutputSink {
   readonly #decoder = new StringDecoder("utf8");
   readonly #tell: (line: string) => void;

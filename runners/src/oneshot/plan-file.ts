@@ -8,17 +8,17 @@ import { invalidPlan, OneshotError } from "./errors.js";
 import { type CheckedWorkstream, checkPlan, type OneshotPlan, type WorkstreamFolder } from "./plan.js";
 import { readWorkstreams } from "./workstream-folder.js";
 
-/** A plan, ready to be run. */
+/** A plan that is ready to run. */
 export interface LoadedPlan {
-  /** In the plan's order; those of a folder by their ids. */
+  /** In the plan's order. Workstreams of a folder are ordered by id. */
   readonly workstreams: readonly CheckedWorkstream[];
-  /** Its file, relative to the base folder; absent if the plan came as an object. */
+  /** The plan's file, relative to the base folder. Absent if the plan was passed as an object. */
   readonly file?: string;
-  /** The folder of its workstreams, if it came as an object with one. */
+  /** The folder of the workstreams, if the plan was passed as an object that names one. */
   readonly folder?: WorkstreamFolder;
 }
 
-/** Where a plan may come from. */
+/** The possible sources of a plan. */
 export interface PlanSource {
   readonly featureId: string;
   /** The project's folder, absolute. */
@@ -34,7 +34,7 @@ const EXTENSIONS = [".yaml", ".yml", ".json"];
 /**
  * Finds, reads and checks a plan.
  *
- * @throws {OneshotError} `PLAN_UNREADABLE`, or `PLAN_INVALID` with everything that is wrong.
+ * @throws {OneshotError} `PLAN_UNREADABLE`, or `PLAN_INVALID` with all issues.
  */
 export async function loadPlan(source: PlanSource): Promise<LoadedPlan> {
   const { featureId, baseDir, recorded } = source;
@@ -46,7 +46,10 @@ export async function loadPlan(source: PlanSource): Promise<LoadedPlan> {
   return { workstreams, ...(isFolder(form) ? { folder: form } : undefined) };
 }
 
-/** Whether a folder's command names neither `$WS` nor `$WS_FILE`. In double quotes, a shell has replaced them by nothing. */
+/**
+ * Whether a folder's command contains neither `$WS` nor `$WS_FILE`. If it was written in double quotes, the user's
+ * shell replaced both by nothing.
+ */
 export function namesNoWorkstream({ workstreams }: LoadedPlan): boolean {
   return workstreams.some(({ file, command }) => file !== undefined && !command.includes("WS"));
 }
@@ -66,7 +69,7 @@ function isFolder(form: PlanForm): form is WorkstreamFolder {
 }
 
 /**
- * Reads a plan from YAML, or from JSON if the file's name ends so.
+ * Reads a plan from YAML, or from JSON if the file's name ends in `.json`.
  *
  * @throws {OneshotError} `PLAN_INVALID`.
  */
@@ -83,7 +86,7 @@ export function parsePlan(source: string, path: string): PlanForm {
       const issue = `it has multiple documents${place}, as Markdown with front matter has, and a plan is one. ${FOLDER_ADVICE}`;
       throw invalidPlan(`The plan ${path}`, [issue], cause);
     }
-    // Behind an empty line, the YAML library shows the place once more.
+    // After an empty line, the YAML library repeats the place.
     const [what = ""] = reasonOf(cause).split(":\n\n");
     throw invalidPlan(`The plan ${path}`, [what.replaceAll("\n", " ")], cause);
   }

@@ -1,48 +1,51 @@
 import { isRecord } from "waymark/kit";
 import { z } from "zod";
 
-/** One piece of a feature's work. */
+/** A piece of a feature's work. */
 export interface Workstream {
-  /** Unique in its plan. */
+  /** Unique in the plan. */
   readonly id: string;
-  /** A command line for `sh`; it ends at the first command that fails. */
+  /** A command line for `sh`. It ends at the first command that fails. */
   readonly command: string;
-  /** The ids of the workstreams that have to be completed before it starts. Default: none. */
+  /** The ids of the workstreams that must be completed before this one starts. Default: none. */
   readonly dependsOn?: readonly string[] | undefined;
 }
 
-/** The workstreams of a feature's run. A file may write `depends_on` for `dependsOn`. */
+/** The workstreams of a feature's run. A plan file may write `depends_on` instead of `dependsOn`. */
 export interface OneshotPlan {
   readonly workstreams: readonly Workstream[];
 }
 
 /**
- * A plan whose workstreams are Markdown files: those in the folder (and the folders in it) whose front matter has a
- * `ws_id` and this `feature`. Its `depends_on` are their dependencies, and `status: completed` says that one is done.
+ * A plan whose workstreams are Markdown files. It takes the files in the folder (and in its subfolders) whose front
+ * matter has a `ws_id` and this `feature`. `depends_on` lists a file's dependencies, and `status: completed` says that
+ * it is done.
  */
 export interface WorkstreamFolder {
   /** The folder, relative to the base folder. */
   readonly workstreams: string;
-  /** The command line of each, for `sh`. `$WS` is the workstream's id, `$WS_FILE` its file's absolute path. */
+  /**
+   * The command line of each workstream, for `sh`. `$WS` is the workstream's id, `$WS_FILE` its file's absolute path.
+   */
   readonly command: string;
 }
 
-/** A workstream of a plan that has been checked. */
+/** A workstream of a checked plan. */
 export interface CheckedWorkstream extends Workstream {
   readonly dependsOn: readonly string[];
-  /** The absolute path of the Markdown file that describes it, if one does. */
+  /** The absolute path of the Markdown file that describes it, if there is one. */
   readonly file?: string;
-  /** That file says that it is done: it is not run. */
+  /** The file says that the workstream is done, so it isn't run. */
   readonly isCompleted?: boolean;
 }
 
-/** The workstreams of a plan, or the folder where they are, or what is wrong with it. */
+/** The workstreams of a plan, the folder that holds them, or the issues of the plan. */
 export type PlanCheck =
   | { readonly workstreams: readonly CheckedWorkstream[] }
   | { readonly folder: WorkstreamFolder }
   | { readonly issues: readonly string[] };
 
-/** Checks a plan: the form first, then how the workstreams depend on each other. */
+/** Checks a plan: first its form, then the dependencies. */
 export function checkPlan(plan: unknown): PlanCheck {
   if (isRecord(plan) && typeof plan["workstreams"] === "string") return checkFolder(plan);
   const { success, data, error } = planSchema.safeParse(plan);
@@ -116,9 +119,10 @@ function unknownIds(workstreams: readonly CheckedWorkstream[]): string[] {
   );
 }
 
-/** The ids of one cycle, the first one again at its end; empty if there is none. */
+/** Returns the ids of one cycle, with the first one repeated at the end. Empty if there is no cycle. */
 export function findCycle(workstreams: readonly CheckedWorkstream[]): string[] {
-  // Take away what waits for nothing that is left. A cycle is what stays.
+  // Repeatedly removes the workstreams that don't depend on a remaining one. Only cycles, and what depends on them,
+  // stay.
   const left = new Map(workstreams.map((workstream) => [workstream.id, workstream]));
   for (let size = -1; size !== left.size; ) {
     size = left.size;
@@ -133,7 +137,7 @@ export function findCycle(workstreams: readonly CheckedWorkstream[]): string[] {
   return next === undefined ? [] : [...path.slice(path.indexOf(next)), next];
 }
 
-/** `workstreams[2].command`; `the plan` for the whole. */
+/** `workstreams[2].command`; `the plan` for the whole plan. */
 function nameOf(path: readonly PropertyKey[]): string {
   const name = path.map((key) => (typeof key === "number" ? `[${key}]` : `.${String(key)}`)).join("");
   return name.slice(1) || "the plan";

@@ -21,34 +21,37 @@ import { FeatureRun } from "./feature-run.js";
 import { type OneshotOptions, resolveOptions, type Settings } from "./oneshot-options.js";
 import { type LoadedPlan, loadPlan, namesNoWorkstream } from "./plan-file.js";
 
-/** How a run ended that was not paused. */
+/** The result of a run that was not paused. */
 export interface OneshotResult {
-  /** All is completed, and the checkpoint is removed. Else the checkpoint says `failed`, and `resume` continues. */
+  /**
+   * True: all workstreams are completed, and the checkpoint is removed. False: the checkpoint says `failed`, and
+   * `resume` continues.
+   */
   readonly success: boolean;
-  /** In the order in which they were completed, by earlier runs too. */
+  /** In the order of their completion, including those that earlier runs completed. */
   readonly completed: readonly string[];
   /** In the order in which they failed. */
   readonly failed: readonly WorkstreamFailure[];
-  /** The workstreams that were not started because of that, in the plan's order. */
+  /** The workstreams that were not started because of the failures, in the plan's order. */
   readonly notStarted: readonly string[];
-  /** It resumed from a checkpoint. */
+  /** The run resumed from a checkpoint. */
   readonly resumed: boolean;
 }
 
 /**
- * Runs a feature's workstreams in the plan's order, each once those that it depends on are completed. Keeps the
- * progress in `.sdp/checkpoints/<feature>.json`, which is written before a workstream starts and after each. When all
- * is completed, the file is removed.
+ * Runs a feature's workstreams in the plan's order. A workstream starts once its dependencies are completed. The
+ * progress is saved in `.sdp/checkpoints/<feature>.json` before and after each workstream. When all are completed, the
+ * file is removed.
  *
- * Completed workstreams aren't run again: `resume` skips those that the checkpoint has as completed. If this process
- * dies, watchdogs end the workstreams that run; the next run waits for that, so none runs twice at a time. (On one
- * machine: a run on another one isn't seen.)
+ * Completed workstreams aren't run again: `resume` skips those that the checkpoint lists as completed. If this process
+ * dies, watchdogs end the running workstreams. The next run waits for that, so none runs twice at a time. (Only on one
+ * machine: runs on another machine aren't detected.)
  *
- * If one fails, no other is started; those that run come to their end, since their work counts, and then `failed` is
- * saved. SIGINT, SIGTERM and SIGHUP end what runs, save `paused`, and then end this process as they would have.
+ * If a workstream fails, no other is started. The running ones finish, since their work counts, and then `failed` is
+ * saved. SIGINT, SIGTERM and SIGHUP end the running workstreams, save `paused`, and then end this process as usual.
  *
- * Each command runs under `sh` in a process group of its own without stdin; processes that it leaves in its group are
- * ended with it. Unix only.
+ * Each command runs under `sh` in its own process group, without stdin. When it ends, the processes that it left in its
+ * group are ended too. Unix only.
  *
  * @example
  * ```ts
@@ -66,17 +69,17 @@ export interface OneshotResult {
  * ```
  *
  * @param feature - Any non-empty string of at most 512 UTF-16 units.
- * @returns Also if a workstream failed: then `success` is false, and `failed` says why.
+ * @returns The result, even if a workstream failed: then `success` is false, and `failed` says why.
  * @throws {OneshotError} The plan can't be read or is invalid (nothing was run); or `INTERRUPTED`, if this process
  *   listens to the signal itself.
- * @throws {CheckpointConflictError} The feature has a checkpoint, and neither `resume` nor `restart` is given; or it is
- *   being run already (then the error is `retryable`), and that run is untouched; or somebody else has changed the
- *   checkpoint, and what ran was ended.
+ * @throws {CheckpointConflictError} The feature has a checkpoint, and neither `resume` nor `restart` is given. Or the
+ *   feature is already being run: that run continues, and the error is `retryable`. Or somebody else changed the
+ *   checkpoint: the running workstreams were ended.
  * @throws {CheckpointNotFoundError} `resume`, and there is no checkpoint.
- * @throws {CheckpointStaleError} `resume`, and the checkpoint is older than `maxAgeMs`; `force` takes it all the same.
- * @throws {CheckpointCorruptError} The checkpoint can't be read; it was left untouched. `restart` gives it another name,
- *   `<feature>.json.damaged-<time>`, and says so to the logger.
- * @throws {UnsupportedFormatError} Another program wrote the file of that name. It is left untouched, with `restart` too:
+ * @throws {CheckpointStaleError} `resume`, and the checkpoint is older than `maxAgeMs`; `force` accepts it.
+ * @throws {CheckpointCorruptError} The checkpoint can't be read; it was left untouched. `restart` renames it to
+ *   `<feature>.json.damaged-<time>`, and logs it.
+ * @throws {UnsupportedFormatError} Another program wrote the file of that name. Even `restart` leaves it untouched:
  *   use another `checkpointDir`.
  * @throws {StorageError} A checkpoint could not be saved; running workstreams were ended.
  * @throws {TypeError | RangeError} An option is misspelled or out of range; the message names it.
@@ -112,14 +115,14 @@ interface RunParts {
   readonly lock: RunLock;
 }
 
-/** The feature's checkpoint, if this run may take its place. */
+/** Returns the feature's checkpoint, if this run may replace it. */
 async function findStart(
   feature: string,
   checkpoints: FeatureCheckpoints,
   { resume, restart, maxAgeMs, clock, lockPath }: Settings & { readonly lockPath: string },
 ): Promise<StoredFeature | undefined> {
   const found = await checkpoints.find(feature).catch((error: unknown) => {
-    // It is set aside once the run begins.
+    // The damaged file is set aside once the run begins.
     if (restart && error instanceof CheckpointCorruptError) return undefined;
     throw error;
   });
@@ -159,7 +162,7 @@ async function run(parts: RunParts, signal: AbortSignal): Promise<OneshotResult>
     clock,
   );
   if (settings.restart && found === undefined) await setDamagedAside(parts);
-  // From now on the feature is this run's: of two that come at once, one gets here.
+  // From now on this run owns the feature: of two that start at once, only one gets here.
   await journal.save();
   await lock.claim(() => safeLogger(logger).info({ feature }, waitText(feature)));
   if (journal.unplanned.length > 0)
@@ -187,7 +190,9 @@ async function run(parts: RunParts, signal: AbortSignal): Promise<OneshotResult>
   };
 
   const work = new FeatureRun(workstreams, journal, settings, { signal, watched: lock.watched, tell });
-  /** Never rejects: the entry before it is as good to resume from, and the caller waits for why the run ended. */
+  /**
+   * Never rejects: the entry before is as good to resume from, and the caller waits for the reason why the run ended.
+   */
   const close = async (status: "paused" | "failed") => {
     try {
       await journal.close(status);
@@ -219,7 +224,7 @@ async function run(parts: RunParts, signal: AbortSignal): Promise<OneshotResult>
   };
 }
 
-/** Nothing is written over what can't be read: it gets another name. */
+/** Renames an unreadable checkpoint instead of overwriting it. */
 async function setDamagedAside({ feature, checkpoints, settings }: RunParts): Promise<void> {
   const aside = await checkpoints.setAside(feature);
   if (aside === undefined) return;

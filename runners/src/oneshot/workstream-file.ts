@@ -1,32 +1,32 @@
 import { isRecord, reasonOf } from "waymark/kit";
 import { parse } from "yaml";
 
-/** The front matter of a workstream's file. Nothing is inferred from its name or its folder. */
+/** The front matter of a workstream's file. Nothing is inferred from the file's name or folder. */
 export interface WorkstreamFile {
-  /** As messages show it. */
+  /** The file's name in messages. */
   readonly name: string;
-  /** Absolute. */
+  /** The absolute path. */
   readonly path: string;
-  /** Its `ws_id`. */
+  /** The `ws_id`. */
   readonly id: string;
   readonly feature: string | undefined;
-  /** `""` for none. */
+  /** `""` if there is none. */
   readonly status: string;
   readonly dependsOn: readonly string[];
 }
 
-/** A file that names a `ws_id`, in front matter that can't be read. */
+/** A file with a `ws_id` whose front matter can't be parsed. */
 export interface UnreadableWorkstreamFile {
   readonly name: string;
   readonly reason: string;
-  /** The front matter as it is. */
+  /** The front matter as it is written. */
   readonly text: string;
 }
 
 const FRONT_MATTER = /^---[ \t]*\r?\n(?:([\s\S]*?)\r?\n)?(?:---|\.\.\.)[ \t]*(?:\r?\n|$)/;
 
 /**
- * Reads a workstream from a Markdown file. `undefined` if it is none: it has no front matter, or no `ws_id` in it.
+ * Reads a workstream from a Markdown file. If the file has no front matter, or no `ws_id` in it, returns `undefined`.
  *
  * @param text - Without a byte order mark.
  */
@@ -58,7 +58,7 @@ const ID = /^\P{Cc}*[^\p{Cc}\s]\P{Cc}*$/u;
 /** The words that authors write for "nothing". */
 const NONE = /^(?:|none|null|~|-|n\/a)$/i;
 
-/** The ids in a list, or in a text such as `00-001-01, 00-001-02`. `undefined` for anything else. */
+/** Returns the ids in a list, or in a text such as `00-001-01, 00-001-02`; `undefined` for anything else. */
 function idsOf(value: unknown): readonly string[] | undefined {
   const items: readonly unknown[] = Array.isArray(value) ? value : String(value ?? "").split(",");
   if (isRecord(value) || !items.every((item) => typeof item === "string")) return undefined;

@@ -6,15 +6,15 @@ import { type CheckedWorkstream, findCycle, type WorkstreamFolder } from "./plan
 import { parseWorkstreamFile, type UnreadableWorkstreamFile, type WorkstreamFile } from "./workstream-file.js";
 
 const COMPLETED = "completed";
-/** A workstream with one of these is still to be done. Any other status is the author's to explain. */
+/** The statuses of a workstream that is still to be done. The author has to explain any other status. */
 const OPEN = ["", "backlog", "todo", "ready", "pending", "active", "in_progress", "in-progress", "failed"];
 const BY_NUMBER = new Intl.Collator("en", { numeric: true });
 
 /**
- * The workstreams of a feature, from the front matter of the Markdown files in a folder and the folders in it, ordered by
- * id. Reads alone: the files are their authors'.
+ * Reads the workstreams of a feature from the front matter of the Markdown files in a folder and its subfolders,
+ * ordered by id. It never changes the files.
  *
- * @throws {OneshotError} `PLAN_UNREADABLE`, or `PLAN_INVALID` with everything that is wrong.
+ * @throws {OneshotError} `PLAN_UNREADABLE`, or `PLAN_INVALID` with all issues.
  */
 export async function readWorkstreams(
   featureId: string,
@@ -47,7 +47,7 @@ export async function readWorkstreams(
   const workstreams = own.map(({ id, path, status, dependsOn }) => ({
     id,
     command: plan.command,
-    // Each other one is completed, or this is no valid plan.
+    // Dependencies outside the feature are completed, since others were refused above.
     dependsOn: dependsOn.filter((other) => ids.has(other)),
     file: path,
     isCompleted: status === COMPLETED,
@@ -67,7 +67,7 @@ async function readFiles(folder: string, baseDir: string) {
       .map(({ parentPath, name }) => join(parentPath, name))
       .sort();
     for (const path of paths) {
-      // It leaves a byte order mark out.
+      // TextDecoder drops a byte order mark.
       const text = new TextDecoder().decode(await readFile(path));
       const file = parseWorkstreamFile(text, { path, name: relative(baseDir, path) });
       if (file !== undefined) "id" in file ? files.push(file) : unreadable.push(file);
@@ -102,7 +102,7 @@ function statusIssue({ name, status }: WorkstreamFile): string {
   );
 }
 
-/** One that another feature's workstream has to complete first. */
+/** Reports a dependency that another feature's workstream must complete first. */
 function missingIssue({ name, id }: WorkstreamFile, other: string, found: readonly WorkstreamFile[]): string[] {
   const which = `${name}: ${JSON.stringify(id)} depends on ${JSON.stringify(other)}`;
   if (found.length === 0) return [`${which}, which no file has as its ws_id`];

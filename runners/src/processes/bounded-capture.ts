@@ -1,6 +1,6 @@
 /**
- * Keeps what a process writes, up to a bound: its beginning and its end, because errors are at either. Between them the
- * text says how much was cut. Memory stays below twice the bound.
+ * Keeps the output of a process, up to a bound: its beginning and its end, because errors are in either. Between them,
+ * the text says how much was cut. Memory stays below twice the bound.
  */
 export class BoundedCapture {
   readonly #headBytes: number;
@@ -13,7 +13,7 @@ export class BoundedCapture {
 
   /**
    * @param maxBytes - How many bytes are kept, from 0.
-   * @param headBytes - How many of them from the beginning. Default: half.
+   * @param headBytes - How many of them are kept from the beginning. Default: half.
    */
   constructor(maxBytes: number, headBytes = Math.floor(maxBytes / 2)) {
     this.#headBytes = headBytes;
@@ -34,7 +34,7 @@ export class BoundedCapture {
     if (this.#tailLength > 2 * this.#tailBytes) this.#trimTail();
   }
 
-  /** The output so far, as UTF-8. A character that is cut in two, or has only begun, is left out. */
+  /** The output so far, as UTF-8. An incomplete character is left out. */
   text(): string {
     this.#trimTail();
     const head = Buffer.concat(this.#head);
@@ -51,13 +51,16 @@ export class BoundedCapture {
   #trimTail(): void {
     if (this.#tailLength <= this.#tailBytes) return;
     const all = Buffer.concat(this.#tail);
-    // A copy: a view would keep all of it in memory.
+    // Copies the bytes: a view would keep the whole buffer in memory.
     this.#tail = [Buffer.from(all.subarray(all.length - this.#tailBytes))];
     this.#tailLength = this.#tailBytes;
   }
 }
 
-/** The text if it has at most `maxBytes` bytes as UTF-8, else its two ends and how much was cut between them. */
+/**
+ * Returns the text if it has at most `maxBytes` bytes as UTF-8. Otherwise returns its two ends, and between them how
+ * much was cut.
+ */
 export function boundText(text: string, maxBytes: number): string {
   if (Buffer.byteLength(text) <= maxBytes) return text;
   const capture = new BoundedCapture(maxBytes);
@@ -65,14 +68,14 @@ export function boundText(text: string, maxBytes: number): string {
   return capture.text();
 }
 
-/** Where the first whole character begins. */
+/** Returns where the first whole character begins. */
 function firstBoundary(bytes: Buffer): number {
   let at = 0;
   while (at < Math.min(3, bytes.length) && isContinuation(bytes.readUInt8(at))) at += 1;
   return at;
 }
 
-/** Where the last character begins if it isn't whole, else the length. */
+/** Returns where the last character begins if it is incomplete; otherwise the length. */
 function lastBoundary(bytes: Buffer): number {
   for (let back = 1; back <= Math.min(3, bytes.length); back++) {
     const byte = bytes.readUInt8(bytes.length - back);

@@ -1,8 +1,8 @@
 import { BoundedCapture } from "./bounded-capture.js";
 
-/** Shows one stream of one command: bytes as they come, which may end within a character. */
+/** Shows one stream of a command. A chunk may end within a character. */
 export interface OutputSink {
-  /** @returns A promise if the writer has to wait until the terminal has caught up. */
+  /** @returns A promise if the writer must wait until the terminal has caught up. */
   write(chunk: Buffer): Promise<void> | undefined;
   end(): void;
 }
@@ -11,16 +11,16 @@ export interface OutputSink {
 export class CommandOutput {
   readonly stdout: BoundedCapture;
   readonly stderr: BoundedCapture;
-  /** The end of stdout, for those who look for an answer there. */
+  /** The end of stdout, where callers look for an answer. */
   readonly stdoutEnd: BoundedCapture;
   readonly startedMs = performance.now();
-  /** On both streams, kept or not. */
+  /** The bytes of both streams, whether kept or not. */
   bytes = 0;
   lastAt: Date | undefined;
 
   /**
    * @param maxBytes - How much of stdout and of stderr is kept.
-   * @param endBytes - How much of the end of stdout is kept besides. Default: 0.
+   * @param endBytes - How much of the end of stdout is kept in addition. Default: 0.
    */
   constructor(maxBytes: number, endBytes = 0) {
     this.stdout = new BoundedCapture(maxBytes);

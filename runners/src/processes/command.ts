@@ -8,40 +8,40 @@ import { type Readable, Writable } from "node:stream";
 import { types } from "node:util";
 import { WATCHDOG, WATCHDOG_POLL_MS } from "./watchdog.js";
 
-/** A command line, and the shell that runs it. */
+/** A command line and the shell that runs it. */
 export interface CommandLine {
   readonly command: string;
   /** Default `sh`. */
   readonly shell?: "sh" | "bash" | "zsh" | undefined;
-  /** Whether the first failing line ends and fails the command. Default false. */
+  /** Whether the command ends and fails at its first failing line. Default false. */
   readonly strict?: boolean | undefined;
   /**
-   * Names a statement of the command by its number, so that a failure or a time-out can say which one ran. The command
-   * writes the number and a line break to file descriptor 9 when the statement begins.
+   * Returns the name of a statement of the command, so that a failure or a time-out can tell which one ran. At the
+   * beginning of each statement, the command writes the statement's number and a line break to file descriptor 9.
    */
   readonly nameStatement?: ((index: number) => string | undefined) | undefined;
-  /** Where it runs. Default: the current folder. */
+  /** The folder where the command runs. Default: the current folder. */
   readonly cwd?: string | undefined;
-  /** Variables besides those of this process. */
+  /** Variables in addition to those of this process. */
   readonly env?: Readonly<Record<string, string>> | undefined;
-  /** The text that it reads on stdin. Default: none. */
+  /** The text that the command reads on stdin. Default: none. */
   readonly input?: string | undefined;
 }
 
 export interface WatchOptions {
-  /** How long the command's process group has between SIGTERM and SIGKILL, in milliseconds. Default 5,000. */
+  /** The time between SIGTERM and SIGKILL for the command's process group, in milliseconds. Default 5,000. */
   readonly killGraceMs?: number | undefined;
-  /** A file descriptor that stays open until nothing of the group is left, even if this process is killed. */
+  /** A file descriptor that stays open until the whole group has ended, even if this process is killed. */
   readonly holds?: number | undefined;
 }
 
-/** How a process ended: one of the two is set. */
+/** How a process ended. One of the two is set. */
 export interface ProcessEnd {
   readonly exitCode: number | null;
   readonly signal: NodeJS.Signals | null;
 }
 
-/** A command that could not be started: its folder or its shell is missing, or there are too many processes. */
+/** The command could not be started: its folder or its shell is missing, or there are too many processes. */
 export class ProcessStartError extends Error {
   override readonly name = "ProcessStartError";
   readonly reason: string;
@@ -52,17 +52,18 @@ export class ProcessStartError extends Error {
   }
 }
 
-/** A command that runs in a process group of its own. If this process dies, a watchdog ends the group. */
+/** A command that runs in its own process group. If this process dies, a watchdog ends the group. */
 export interface Command {
-  /** Read it, and `stderr`, to the end: a full pipe stops the command. */
+  /** Read this and `stderr` to the end: a full pipe blocks the command. */
   readonly stdout: Readable;
   readonly stderr: Readable;
   /** Resolves when the command itself has ended. Processes that it started may still run. */
   readonly ended: Promise<ProcessEnd>;
-  /** The statement that began last, as `nameStatement` names it. */
+  /** Returns the name that `nameStatement` gives to the statement that began last. */
   lastStatement(): Promise<string | undefined>;
   /**
-   * Ends the whole group, or the processes left in it if the command has ended by itself. Resolves when none is left.
+   * Ends the whole group. If the command has already ended, ends the processes that it left in the group. Resolves when
+   * none is left.
    *
    * @returns Whether there was anything to end.
    */
@@ -70,12 +71,12 @@ export interface Command {
 }
 
 /**
- * Starts a command in a process group of its own, under a watchdog: a small shell that ends the whole group when this
- * process dies, by SIGKILL too. {@link runCommand} also collects the output and waits for the end. Unix only.
+ * Starts a command in its own process group, under a watchdog. The watchdog is a small shell that ends the whole group
+ * if this process dies, even by SIGKILL. {@link runCommand} also collects the output and waits for the end. Unix only.
  *
  * The caller listens to both streams in the same turn, and calls `end` once the command is no longer needed.
  *
- * @throws {ProcessStartError} The command can't be started, and nothing of it runs.
+ * @throws {ProcessStartError} The command can't be started, and no part of it runs.
  */
 export async function startCommand(line: CommandLine, options: WatchOptions = {}): Promise<Command> {
   const { cwd = process.cwd(), env, shell = "sh", input, nameStatement } = line;
@@ -90,14 +91,14 @@ export async function startCommand(line: CommandLine, options: WatchOptions = {}
   try {
     const watchdog = spawn("/bin/sh", ["-c", WATCHDOG, "waymark-watchdog", tries], {
       cwd: "/",
-      // A session of its own: signals to this process or to the command's group don't reach it.
+      // Own session: signals to this process or to the command's group don't reach the watchdog.
       detached: true,
       stdio: ["pipe", holds ?? "ignore", "ignore"],
     });
     started.push(watchdog);
     const child = spawn(shell, ["-c", WAIT, "waymark", ...argumentsOf(line)], {
       cwd,
-      // A group of its own, which can be ended as a whole. Ctrl-C in the terminal doesn't reach it.
+      // Own group, so that it can be ended as a whole. Ctrl-C in the terminal doesn't reach it.
       detached: true,
       env: { ...process.env, ...env, PATH: pathFrom(cwd) },
       stdio: [file?.fd ?? "ignore", "pipe", "pipe", "pipe", ...atStatementFd(numbers)],
@@ -109,13 +110,13 @@ export async function startCommand(line: CommandLine, options: WatchOptions = {}
     const { stdout, stderr } = child;
     const go = child.stdio[3];
     if (!lifeline || !stdout || !stderr || !(go instanceof Writable)) throw new Error("it has no pipes");
-    for (const pipe of [lifeline, go]) pipe.on("error", () => {}); // Who reads it has ended: `watched` and `ended` tell.
+    for (const pipe of [lifeline, go]) pipe.on("error", () => {}); // `watched` and `ended` show that a reader has ended.
     await file?.close();
     lifeline.write(`${group}\n`);
-    // From here to the first listener nothing may wait: Node throws away the output of a process that ends unread.
+    // Nothing may wait between here and the first listener: if a process ends unread, Node discards its output.
     go.end("go\n");
     const isGone = watched.then(({ exitCode }) => {
-      // Somebody has killed the watchdog. Nobody would end the group with this process, so it ends now.
+      // The watchdog was killed, so it can't end the group if this process dies. The group is ended now.
       if (exitCode === null) killGroup(group);
     });
     return {
@@ -133,7 +134,7 @@ export async function startCommand(line: CommandLine, options: WatchOptions = {}
       },
     };
   } catch (cause) {
-    // Without its line the shell ends, and so does a watchdog that has no group.
+    // A closed pipe ends the waiting shell, and a watchdog without a group.
     for (const pipe of started.flatMap(({ stdio }) => stdio ?? [])) pipe?.destroy();
     await numbers?.close();
     const isMissing = types.isNativeError(cause) && "code" in cause && cause.code === "ENOENT";
@@ -143,17 +144,20 @@ export async function startCommand(line: CommandLine, options: WatchOptions = {}
   }
 }
 
-/** The shell waits for a line before it becomes the command: by then the watchdog knows its group. */
+/** The shell waits for a line before it becomes the command. By then the watchdog knows the group. */
 const WAIT = 'IFS= read -r line <&3 || exit; exec 3<&-; exec "$@"';
 
 function argumentsOf({ shell = "sh", command, strict = false }: CommandLine): string[] {
   return [shell, ...(strict ? ["-e"] : []), "-c", command];
 }
 
-/** Where a command writes the number of each statement that begins. Commands use the descriptors up to 8 themselves, if any. */
+/**
+ * The descriptor for the number of each statement that begins. If commands use descriptors themselves, they use those
+ * up to 8.
+ */
 export const STATEMENT_FD = 9;
 
-/** The last line of a file of short lines. */
+/** Returns the last line of a file of short lines. */
 async function lastLineOf(file: FileHandle): Promise<string> {
   const { size } = await file.stat();
   const end = Buffer.alloc(Math.min(size, 32));
@@ -161,7 +165,7 @@ async function lastLineOf(file: FileHandle): Promise<string> {
   return end.toString("latin1").trimEnd().split("\n").at(-1) ?? "";
 }
 
-/** Leaves the descriptors before {@link STATEMENT_FD} empty, and puts the file there. */
+/** Puts the file at {@link STATEMENT_FD} and ignores the descriptors before it. */
 function atStatementFd(file: FileHandle | undefined): ("ignore" | number)[] {
   return file === undefined ? [] : [...Array.from({ length: STATEMENT_FD - 4 }, () => "ignore" as const), file.fd];
 }
@@ -186,7 +190,7 @@ function killGroup(group: number): void {
   }
 }
 
-/** As in npm's scripts, the project's own programs come first. */
+/** As in npm scripts, the project's own programs come first. */
 function pathFrom(cwd: string): string {
   const folders: string[] = [];
   for (let folder = resolve(cwd); ; folder = dirname(folder)) {
@@ -197,8 +201,8 @@ function pathFrom(cwd: string): string {
 }
 
 /**
- * The text as an open file without a name. A file and not a pipe: a command that doesn't read it breaks nothing, and
- * /dev/stdin can be opened, which Node's pipes (sockets) refuse.
+ * Returns the text as an open file without a name. It isn't a pipe, because a command that doesn't read a file breaks
+ * nothing. Also, /dev/stdin can be opened for a file, but not for Node's pipes, which are sockets.
  */
 async function inputFile(text: string): Promise<FileHandle> {
   return unnamedFile("input", "r", text);

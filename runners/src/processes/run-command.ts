@@ -4,49 +4,49 @@ import { type Command, type CommandLine, type ProcessEnd, startCommand, type Wat
 import { CommandOutput, type OutputSink } from "./command-output.js";
 
 export interface RunOptions extends WatchOptions {
-  /** After how many milliseconds the whole process group is ended. Default: never. */
+  /** The time after which the whole process group is ended, in milliseconds. Default: never. */
   readonly timeoutMs?: number | undefined;
   /** Ends the whole process group when it aborts. */
   readonly signal?: AbortSignal | undefined;
-  /** Keeps the output, within bounds. Default: 64 KiB of each stream. */
+  /** Keeps the output within bounds. Default: 64 KiB of each stream. */
   readonly output?: CommandOutput | undefined;
-  /** Where the output is shown while the command runs. Default: nowhere. */
+  /** Shows the output while the command runs. Default: nowhere. */
   readonly stdout?: OutputSink | undefined;
   readonly stderr?: OutputSink | undefined;
 }
 
 export interface CommandResult {
-  /** Null if a signal, the timeout or an abort ended it. */
+  /** Null if a signal, the timeout or an abort ended the command. */
   readonly exitCode: number | null;
-  /** The signal that ended it, if one did. */
+  /** The signal that ended the command, if any. */
   readonly signal: NodeJS.Signals | null;
-  /** Bounded; says what was cut. */
+  /** Bounded. The text says how much was cut. */
   readonly stdout: string;
   /** See {@link CommandOutput}. */
   readonly stdoutEnd: string;
   readonly stderr: string;
   readonly timedOut: boolean;
-  /** `signal` aborted before it had ended, or while it was ended for its timeout: its outcome means nothing. */
+  /** `signal` aborted before the command had ended, or while its timeout was ending it. The outcome means nothing. */
   readonly aborted: boolean;
 }
 
 const DEFAULT_OUTPUT_BYTES = 64 * 1024;
 
-/** How long its output may stay open once its group is gone. Only a process that has left the group holds it then. */
+/** How long the output may stay open after its group is gone. Only a process that left the group can hold it then. */
 const DRAIN_WAITS = 20;
 const DRAIN_WAIT_MS = 50;
 
 /**
- * Runs a command in a process group of its own, passes its output on while it runs, and resolves when nothing of the
- * group is left. Unix only.
+ * Runs a command in its own process group, and passes its output on while it runs. Resolves when the whole group has
+ * ended. Unix only.
  *
- * If this process dies, by SIGKILL too, a watchdog ends the group: SIGTERM, and after `killGraceMs` SIGKILL. So nothing of
- * the command goes on as an orphan, unless it left its group (`setsid`).
+ * If this process dies, even by SIGKILL, a watchdog ends the group: by SIGTERM, and after `killGraceMs` by SIGKILL.
+ * So no process of the command stays behind, unless it left its group (`setsid`).
  *
- * Processes that the command leaves in its group (a server started with `&`) are ended with it, or the next run of the
- * command would meet them.
+ * When the command ends, the processes that it left in its group (a server started with `&`) are ended too. They would
+ * disturb the next run of the command.
  *
- * The last lines of `stderr`, in brackets, say what is worth knowing besides the exit code.
+ * The last lines of `stderr`, in brackets, add facts that the exit code doesn't show.
  *
  * @example
  * ```ts
@@ -55,8 +55,8 @@ const DRAIN_WAIT_MS = 50;
  * const { exitCode, stdout } = await runCommand({ command: "npm test" }, { timeoutMs: 600_000 });
  * ```
  *
- * @returns Also if the command failed: its exit code tells.
- * @throws {ProcessStartError} The command can't be started, and nothing of it runs.
+ * @returns The result, even if the command failed: see its exit code.
+ * @throws {ProcessStartError} The command can't be started, and no part of it runs.
  */
 export async function runCommand(line: CommandLine, options: RunOptions = {}): Promise<CommandResult> {
   const { output = new CommandOutput(DEFAULT_OUTPUT_BYTES), timeoutMs, signal } = options;
@@ -97,11 +97,11 @@ export async function runCommand(line: CommandLine, options: RunOptions = {}): P
 
 interface CommandEnd {
   readonly end: ProcessEnd;
-  /** The reason why we ended it. */
+  /** Why the caller's options ended the command. */
   readonly endedBy: "timeout" | "abort" | undefined;
 }
 
-/** Waits until the command has ended: by itself, or because we ended it. */
+/** Waits until the command has ended by itself, by timeout or by abort. */
 async function endOf(command: Command, { timeoutMs, signal }: RunOptions): Promise<CommandEnd> {
   let endedBy: CommandEnd["endedBy"];
   const stop = (why: "timeout" | "abort") => {
@@ -118,7 +118,7 @@ async function endOf(command: Command, { timeoutMs, signal }: RunOptions): Promi
   return { end, endedBy };
 }
 
-/** One stream of a command, on its way to the terminal and to what is kept. */
+/** Passes one stream of a command to the terminal and to the kept output. */
 class Pump {
   readonly #stream: Readable;
   readonly #sink: OutputSink | undefined;
@@ -143,15 +143,15 @@ class Pump {
     });
   }
 
-  /** From now on nothing waits for the terminal: the rest is no more than a pipe holds. */
+  /** Stops waiting for the terminal: the rest is no more than a pipe holds. */
   hurry(): void {
     this.#isHurried = true;
     this.#stream.resume();
   }
 
-  /** Waits for the rest of the stream. Returns whether somebody still held it open. */
+  /** Waits for the rest of the stream. Returns whether a process still held it open. */
   async close(): Promise<boolean> {
-    // Several short waits: if this process was held up itself, it reads between them what has come long ago.
+    // Waits several times briefly: if this process was held up, it reads data between the waits that arrived long ago.
     for (let waits = 0; waits < DRAIN_WAITS && !this.#stream.closed; waits++) {
       await Promise.race([this.#closed, delay(DRAIN_WAIT_MS)]);
     }
@@ -160,7 +160,7 @@ class Pump {
     return isOpen;
   }
 
-  /** Adds a line of ours. */
+  /** Adds a line that isn't the command's own. */
   note(text: string): void {
     void this.#push(Buffer.from(`${this.#lastByte === NEWLINE ? "" : "\n"}[waymark: ${text}]\n`));
   }

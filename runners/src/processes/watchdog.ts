@@ -1,16 +1,17 @@
-/** How often the watchdog looks whether the group is gone. Its argument is how often it looks before SIGKILL. */
+/** How often the watchdog checks whether the group is gone. Its argument is the number of checks before SIGKILL. */
 export const WATCHDOG_POLL_MS = 20;
 
 /**
- * A shell script that reads a pipe until it ends, and then ends a process group: SIGTERM, after a grace SIGKILL. The
- * pipe ends when the process that started it closes it or dies, however it dies; the pipe's first line is the group.
+ * A shell script that reads a pipe to its end, and then ends a process group: by SIGTERM, and after a grace period by
+ * SIGKILL. The pipe ends when the process that started the script closes it or dies, however it dies. The pipe's first
+ * line is the group.
  *
- * A second line says that the command has ended by itself: processes that it left get 200 ms to end by themselves too.
- * The exit code is 0 if nothing had to be ended. Processes that outlive SIGKILL (in a hanging system call, or another
- * user's) are left after ten seconds.
+ * A second line says that the command has ended by itself. Then the processes that it left also get 200 ms to end by
+ * themselves. The exit code is 0 if nothing had to be ended. Processes that outlive SIGKILL (in a hanging system call,
+ * or another user's) are left after ten seconds.
  *
- * Ended processes that nobody has collected don't count: in a container without an init they stay for ever. Only Linux's
- * /proc tells them apart. `kill` gets no `--`: dash takes it for a number.
+ * Ended processes that nobody has collected don't count: in a container without an init they stay for ever. Only
+ * Linux's /proc shows them. `kill` gets no `--`, because dash takes it for a number.
  */
 export const WATCHDOG = String.raw`
 PATH="$PATH:/usr/bin:/bin"

@@ -8,14 +8,14 @@ import type { LeftBlock } from "./reading/commands.js";
 
 /** The gates that a PRP would run, and the warnings about them. */
 export interface PrpCheck {
-  /** Absolute. */
+  /** The absolute path. */
   readonly path: string;
   readonly taskId: string;
-  /** The heading of the section that holds the gates; absent if the PRP is JSON. */
+  /** The heading of the section with the gates; absent if the PRP is JSON. */
   readonly section?: string;
   /** In the order in which they run. */
   readonly gates: readonly GateCheck[];
-  /** Why the PRP can't be executed, each with its line; empty if it can. */
+  /** Why the PRP can't be executed: each reason with its line. Empty if it can. */
   readonly problems: readonly string[];
 }
 
@@ -23,17 +23,17 @@ export interface PrpCheck {
 export interface GateCheck {
   readonly level: number;
   readonly description: string;
-  /** Its checkpoint's stage. */
+  /** The stage of the gate's checkpoint. */
   readonly stage: GateStage;
   readonly shell: GateShell;
-  /** The line of its heading, from 1; absent if the PRP is JSON. */
+  /** The line of the heading, from 1; absent if the PRP is JSON. */
   readonly line?: number;
-  /** Each of them must succeed. Empty if the gate is no valid shell. */
+  /** Each statement must succeed. Empty if the gate is no valid shell. */
   readonly statements: readonly { readonly text: string; readonly line?: number }[];
-  /** Why it isn't run. */
+  /** The reason why the gate isn't run. */
   readonly skipped?: string;
   readonly findings: readonly GateFinding[];
-  /** The code blocks of its level that aren't run. */
+  /** The code blocks of the level that aren't run. */
   readonly left: readonly LeftBlock[];
 }
 
@@ -42,15 +42,15 @@ export interface CheckPrpOptions {
   readonly taskId?: string | undefined;
   /** As for `execute`. */
   readonly section?: string | undefined;
-  /** A PRP without an id is named by its path from here. Default: the current folder. */
+  /** A PRP without an id is named by its path relative to this folder. Default: the current folder. */
   readonly sessionPath?: string | undefined;
 }
 
 /**
- * Says what executing a PRP would run. Runs nothing and writes nothing.
+ * Describes what executing a PRP would run. Runs nothing and writes nothing.
  *
- * @param path - Its file: Markdown, or a `PrpDocument` as JSON.
- * @throws {PrpError} `PRP_UNREADABLE`; or `PRP_INVALID`: no section holds its gates, several could, or it is no
+ * @param path - The PRP's file: Markdown, or a `PrpDocument` as JSON.
+ * @throws {PrpError} `PRP_UNREADABLE`; or `PRP_INVALID`: no section holds the gates, several could, or the JSON is no
  *   `PrpDocument`.
  */
 export async function checkPrp(path: string, options: CheckPrpOptions = {}): Promise<PrpCheck> {

@@ -2,24 +2,24 @@ import { stripVTControlCharacters } from "node:util";
 import { type CoderResult, CoderResultSchema } from "waymark/prp";
 import { z } from "zod";
 
-/** A coder's answer when it is done. */
+/** A coder's final answer. */
 export interface CoderReply extends CoderResult {
-  /** Files it made or changed. */
+  /** Files that the coder made or changed. */
   readonly artifacts: readonly string[];
 }
 
 const files = z.array(z.string()).optional();
 const ReplySchema = CoderResultSchema.extend({ artifacts: files, files });
 
-/** How much of an unusable answer is quoted. */
+/** How many characters of an unusable answer are quoted. */
 const QUOTED = 300;
 
 /**
- * Finds the JSON result in what a coder has written: the last line, or a fenced block at the end, or all of it. If
- * there is none, the result is an error that quotes what came instead.
+ * Finds the JSON result in a coder's text: in the last line, in a fenced block at the end, or as the whole text. If
+ * there is none, the result is an error that quotes the text.
  */
 export function parseCoderReply(response: string): CoderReply {
-  // Agents colour their output. JSON itself has no control characters.
+  // Agents colour their output, and JSON itself has no control characters.
   const text = stripVTControlCharacters(response).trim();
   if (text === "") return failed("The coder wrote nothing, so there is no JSON result.");
   const lastLine = text.slice(text.lastIndexOf("\n") + 1);
@@ -31,7 +31,7 @@ export function parseCoderReply(response: string): CoderReply {
   return failed(`The coder's output doesn't end in a JSON result like {"result": "success", "message": "…"}: ${end}`);
 }
 
-/** The reply of a coder that is a function: text as above, or the result as an object. */
+/** Reads the reply of a coder that is a function: text as above, or the result as an object. */
 export function toCoderReply(returned: unknown): CoderReply {
   if (typeof returned === "string") return parseCoderReply(returned);
   const checked = ReplySchema.safeParse(returned);
@@ -44,7 +44,7 @@ function readReply(json: string): CoderReply | undefined {
     const checked = ReplySchema.safeParse(JSON.parse(json));
     return checked.success ? replyOf(checked.data) : undefined;
   } catch {
-    // Not JSON: the next candidate may be.
+    // This text isn't JSON, but the next candidate may be.
     return undefined;
   }
 }
@@ -53,7 +53,7 @@ function replyOf({ result, message, artifacts, files: named }: z.output<typeof R
   return { result, message, artifacts: artifacts ?? named ?? [] };
 }
 
-/** Line by line: a Markdown parser takes minutes for a megabyte of log. */
+/** Searches line by line: a Markdown parser takes minutes for a megabyte of log. */
 function lastFencedBlock(text: string): string | undefined {
   const lines = text.split("\n");
   const fence = /^\s*(`{3,}|~{3,})$/.exec(lines.pop() ?? "")?.[1];

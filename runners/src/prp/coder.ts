@@ -6,45 +6,45 @@ import { type CoderReply, parseCoderReply, toCoderReply } from "./coder-reply.js
 /** The request to a coder. */
 export interface CoderRequest {
   readonly taskId: string;
-  /** All it needs to know, and how to answer. */
+  /** The whole task, and how to answer. */
   readonly prompt: string;
-  /** The PRP's file, absolute; empty if the PRP came as an object. */
+  /** The absolute path of the PRP's file. Empty if the PRP was passed as an object. */
   readonly prpPath: string;
-  /** Where the work is done. */
+  /** The folder of the work. */
   readonly cwd: string;
-  /** 0 at first, then the number of the fix attempt. */
+  /** 0 for the first request, then the number of the fix attempt. */
   readonly fixAttempt: number;
-  /** The failed gates to fix; none at first. */
+  /** The failed gates to fix. Empty for the first request. */
   readonly failedGates: readonly ValidationGateResult[];
-  /** Aborts when the run is ended, and at `coderTimeoutMs`. */
+  /** Aborts when the run is ended, and after `coderTimeoutMs`. */
   readonly signal: AbortSignal;
 }
 
-/** The answer of a coder that is a function: the result, or text that ends in it as JSON. */
+/** The answer of a coder that is a function: the result, or text that ends in the result as JSON. */
 export type CoderAnswer =
   | string
   | {
       readonly result: "success" | "error" | "issue";
       readonly message: string;
-      /** Files it made or changed. */
+      /** Files that the coder made or changed. */
       readonly artifacts?: readonly string[] | undefined;
     };
 
 /**
- * Who does the work: a function, or a command line for `sh` that reads the prompt on stdin and ends its stdout with
- * one line of JSON, `{"result": "success" | "error" | "issue", "message": "…", "artifacts"?: […]}`.
+ * The coder does the work. It is a function, or a command line for `sh`. The command reads the prompt on stdin and ends
+ * its stdout with one line of JSON, `{"result": "success" | "error" | "issue", "message": "…", "artifacts"?: […]}`.
  */
 export type Coder = string | ((request: CoderRequest) => CoderAnswer | Promise<CoderAnswer>);
 
-/** How many bytes at the end of a command's stdout are searched for its result, however little of it is kept. */
+/** How many bytes at the end of a command's stdout are searched for its result, even if fewer are kept. */
 export const REPLY_BYTES = 1024 * 1024;
 
-/** A coder's turn is over. */
+/** The result of a coder's turn. */
 export interface CoderOutcome {
-  /** Its output, bounded. */
+  /** The coder's output, bounded. */
   readonly response: string;
   readonly reply: CoderReply;
-  /** The error that it threw, if it did. */
+  /** The error that the coder threw, if any. */
   readonly error?: unknown;
 }
 
@@ -57,7 +57,7 @@ export interface FunctionCoderOptions {
 /**
  * Calls a coder that is a function.
  *
- * @returns Its outcome; `undefined` if the request's signal aborted first.
+ * @returns The outcome; `undefined` if the request's signal aborted first.
  */
 export async function callCoder(
   coder: Exclude<Coder, string>,
@@ -66,11 +66,11 @@ export async function callCoder(
 ): Promise<CoderOutcome | undefined> {
   const timeout = timeoutMs === undefined ? undefined : AbortSignal.timeout(timeoutMs);
   const signal = timeout === undefined ? request.signal : AbortSignal.any([request.signal, timeout]);
-  // Never rejects: an abandoned coder causes no unhandled rejection.
+  // Never rejects, so an abandoned coder causes no unhandled rejection.
   const answered = answerOf(coder, { ...request, signal });
   const late = await Promise.race([answered, aborted(signal)]);
   if (late !== undefined) return late;
-  // A coder that heeds the signal gets time to end; a result that comes by then still counts.
+  // A coder that heeds the signal gets time to end. If a successful result comes by then, it still counts.
   const patience = new AbortController();
   const last = await Promise.race([answered, delay(graceMs, undefined, { signal: patience.signal })]);
   patience.abort();

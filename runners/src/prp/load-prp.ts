@@ -12,50 +12,52 @@ import { describeDocument } from "./prompts.js";
 import { type CheckedDocument, checkDocument, type PrpDocument } from "./prp-document.js";
 import type { LeftBlock } from "./reading/commands.js";
 
-/** A gate, ready to be run or skipped. */
+/** A gate that is ready to be run or skipped. */
 export interface LoadedGate {
   readonly level: number;
   readonly description: string;
   readonly command: string | null;
   readonly shell: GateShell;
-  /** Its checkpoint's stage: `validation-gate-1`, and `validation-gate-1-2` for the second gate of level 1. */
+  /**
+   * The stage of the gate's checkpoint: `validation-gate-1`, and `validation-gate-1-2` for the second gate of level 1.
+   */
   readonly stage: GateStage;
-  /** Why it isn't run. */
+  /** The reason why the gate isn't run. */
   readonly skipped?: string;
-  /** The line of its heading, from 1; absent if the PRP isn't Markdown. */
+  /** The line of the heading, from 1; absent if the PRP isn't Markdown. */
   readonly line?: number;
-  /** The line of the PRP, from 1, for each line of the command; empty if the PRP isn't Markdown. */
+  /** For each line of the command, its line in the PRP, from 1. Empty if the PRP isn't Markdown. */
   readonly lines: readonly number[];
-  /** The code blocks of its level that aren't run. */
+  /** The code blocks of the level that aren't run. */
   readonly left: readonly LeftBlock[];
 }
 
-/** A PRP, ready to be executed. */
+/** A PRP that is ready to be executed. */
 export interface LoadedPrp {
   readonly taskId: string;
-  /** Other ids that a session may have been begun under: then it goes on under it. */
+  /** Other ids under which a session may have begun this PRP. If one is found, it is continued. */
   readonly otherIds: readonly string[];
-  /** The id to take if `taskId`, which its title names, is another PRP's in the session. */
+  /** The id to use if `taskId`, which comes from the title, belongs to another PRP of the session. */
   readonly pathId?: string;
-  /** Absolute; empty if the PRP came as an object. */
+  /** The absolute path; empty if the PRP was passed as an object. */
   readonly path: string;
-  /** The heading of the section that holds the gates; absent if the PRP isn't Markdown. */
+  /** The heading of the section with the gates; absent if the PRP isn't Markdown. */
   readonly section?: string;
   /** The part of the prompt about the work itself. */
   readonly body: string;
   /** In the order of their levels. */
   readonly gates: readonly LoadedGate[];
-  /** SHA-256 of the text. */
+  /** The SHA-256 of the text. */
   readonly digest: string;
 }
 
-/** How a PRP is read. */
+/** The options for reading a PRP. */
 export interface LoadOptions {
-  /** Wins over the document's own id. */
+  /** Overrides the document's own id. */
   readonly taskId?: string | undefined;
-  /** The heading of the section with the gates, where its own words don't say so. */
+  /** The heading of the section with the gates, if its own words don't identify it. */
   readonly section?: string | undefined;
-  /** A PRP without an id is called by its path from here. */
+  /** A PRP without an id is named by its path relative to this folder. */
   readonly sessionPath: string;
 }
 
@@ -77,7 +79,7 @@ export async function loadPrp(prp: PrpDocument | string, options: LoadOptions): 
   );
 }
 
-/** Why these gates can't show that the work is done; empty if they can. */
+/** Returns why these gates can't show that the work is done; empty if they can. */
 export function problemsOf(gates: readonly LoadedGate[]): string[] {
   if (gates.length === 0) return ["It has no validation gate."];
   if (gates.every(({ skipped }) => skipped !== undefined)) {
@@ -93,7 +95,7 @@ export function problemsOf(gates: readonly LoadedGate[]): string[] {
   );
 }
 
-/** Reads a PRP without looking at what its gates run. @throws {PrpError} */
+/** Reads a PRP without checking the commands of its gates. @throws {PrpError} */
 export async function readPrp(prp: PrpDocument | string, options: LoadOptions): Promise<LoadedPrp> {
   if (typeof prp !== "string") return loadedDocument(checkDocument(prp, "The PRP"), "", options);
   const path = resolve(prp);
@@ -177,7 +179,7 @@ function parseJson(text: string, path: string): unknown {
 async function textOf(path: string): Promise<string> {
   try {
     const text = await readFile(path, "utf8");
-    // The Markdown parser skips a BOM, which shifts its offsets by one; to a shell "\r" is a character.
+    // The Markdown parser skips a BOM, which shifts its offsets by one. A shell takes "\r" for a character.
     return text.replace(/^\ufeff/, "").replaceAll("\r\n", "\n");
   } catch (cause) {
     const isFolder = cause instanceof Error && "code" in cause && cause.code === "EISDIR";

@@ -2,14 +2,14 @@ import type { CheckpointExecutionState, CoderResult, PrpStage, ValidationGateRes
 import type { CoderOutcome } from "./coder.js";
 import type { LoadedGate } from "./load-prp.js";
 
-/** How far the work on a PRP has come: all that a checkpoint must hold to resume from it. */
+/** The progress of a PRP: everything that a checkpoint needs to resume. */
 export interface Position {
   readonly stage: PrpStage;
   readonly coderResponse?: string | undefined;
   readonly coderResult?: CoderResult | undefined;
-  /** The gates' results for the last usable response. */
+  /** The results of the gates for the last usable response. */
   readonly validationResults: readonly ValidationGateResult[];
-  /** How many fix attempts this round has seen. A new round begins when a failed PRP is executed again. */
+  /** The number of fix attempts in this round. A new round begins when a failed PRP is executed again. */
   readonly fixAttempt: number;
   readonly artifacts: readonly string[];
 }
@@ -18,15 +18,15 @@ export const START: Position = { stage: "pre-execution", validationResults: [], 
 
 /** The next step of an execution. */
 export type Step =
-  /** The coder works: on the PRP (attempt 0), or on the failures that the gates found. */
+  /** The coder works: on the PRP (attempt 0), or on failures of gates. */
   | { readonly kind: "coder"; readonly fixAttempt: number; readonly failedGates: readonly ValidationGateResult[] }
   | { readonly kind: "gate"; readonly gate: RunnableGate }
   /** Nothing is left to run, or the work can't go on. */
   | { readonly kind: "finish"; readonly position: Position; readonly error?: string }
-  /** It is finished. */
+  /** The work is already finished. */
   | { readonly kind: "return" };
 
-/** The step that comes after `position`. Gates are in the order of their levels. */
+/** Returns the step after `position`. Gates are in the order of their levels. */
 export function nextStep(position: Position, gates: readonly LoadedGate[], maxFixAttempts: number): Step {
   const { stage, coderResult, validationResults, fixAttempt } = position;
   if (stage === "complete" || stage === "failed") return { kind: "return" };
@@ -41,7 +41,10 @@ export function nextStep(position: Position, gates: readonly LoadedGate[], maxFi
   return { kind: "finish", position: { ...position, stage: "failed" }, error };
 }
 
-/** The position after the coder's outcome. An unusable response leaves the results of the one before it. */
+/**
+ * Returns the position after the coder's outcome. If the response is unusable, the results for the one before it are
+ * kept.
+ */
 export function afterCoder(position: Position, fixAttempt: number, { response, reply }: CoderOutcome): Position {
   const { result, message, artifacts } = reply;
   return {
@@ -54,7 +57,7 @@ export function afterCoder(position: Position, fixAttempt: number, { response, r
   };
 }
 
-/** The position after a gate's result. */
+/** Returns the position after a gate's result. */
 export function afterGate(
   position: Position,
   gate: LoadedGate,
@@ -66,13 +69,14 @@ export function afterGate(
 }
 
 /**
- * Where the work stands by a checkpoint's state. After `failed` a new round of fix attempts begins: with the gate that
- * failed if there is a usable response (what passed on it is not run again), else with the coder.
+ * Returns the position that a checkpoint's state describes. After `failed`, a new round of fix attempts begins. If
+ * there is a usable response, it begins with the failed gate, and passed gates are skipped. Otherwise it begins with
+ * the coder.
  *
- * The PRP may have changed since. A result counts as long as its gate is the same: a gate that changed or was added is
- * run, also after `complete`, and the result of one that was removed is dropped.
+ * The PRP may have changed since. A result counts as long as its gate is the same. A changed or added gate is run, even
+ * after `complete`. The result of a removed gate is dropped.
  *
- * @param isForeign - Another program wrote it, which writes no `failed` after a coder's error.
+ * @param isForeign - Another program wrote the checkpoint. It doesn't write `failed` after a coder's error.
  */
 export function positionOf(
   state: CheckpointExecutionState,
@@ -86,14 +90,14 @@ export function positionOf(
   const isReopened = !isForeign && state.stage === "complete" && missingGate(gates, validationResults) !== undefined;
   const stage = isReopened ? lastStage(validationResults, gates) : state.stage;
   const position = { stage, coderResponse, coderResult, validationResults, fixAttempt, artifacts };
-  // A response without a verdict is still one.
+  // A response without a verdict is usable.
   const usable = coderResult === undefined ? coderResponse !== undefined : coderResult.result === "success";
   if (stage === "failed" || (isForeign && stage === "coder-response" && !usable))
     return reopened(position, gates, usable);
   return position;
 }
 
-/** The results whose gate has changed since, or was removed. */
+/** Returns the results whose gate was changed or removed. */
 export function outdatedResults(
   { validationResults }: CheckpointExecutionState,
   gates: readonly LoadedGate[],
@@ -102,7 +106,7 @@ export function outdatedResults(
   return validationResults.filter((result) => !current.has(result));
 }
 
-/** The results, and one for each gate that is skipped. */
+/** Returns the results, with one added for each skipped gate. */
 function withSkipped(results: readonly ValidationGateResult[], gates: readonly LoadedGate[]): ValidationGateResult[] {
   const known = resultsByGate(results, gates);
   const missing = gates.filter((gate) => gate.skipped !== undefined && !known.has(gate));
@@ -116,7 +120,7 @@ function nextGate(position: Position, gates: readonly LoadedGate[]): Step {
   return { kind: "finish", position: { ...position, stage: "complete", validationResults } };
 }
 
-/** The first gate that has to be run, and has no result. */
+/** Returns the first gate that must be run and has no result. */
 function missingGate(gates: readonly LoadedGate[], results: readonly ValidationGateResult[]): RunnableGate | undefined {
   const known = resultsByGate(results, gates);
   return gates.find(
@@ -127,8 +131,8 @@ function missingGate(gates: readonly LoadedGate[], results: readonly ValidationG
 type RunnableGate = LoadedGate & { readonly command: string };
 
 /**
- * The gates as they are now that have results. White space at the ends of lines changes nothing. Gates that are the same,
- * of one level and with one command, have the results in their order.
+ * Maps the current gates to their results. White space at the ends of lines doesn't matter. Gates with the same level
+ * and command get their results in order.
  */
 function resultsByGate(
   results: readonly ValidationGateResult[],
@@ -150,7 +154,7 @@ function trimmed(command: string | null): string | undefined {
   return command?.replace(/\s+$/gm, "").trim();
 }
 
-/** The stage of the last gate that has run. */
+/** Returns the stage of the last gate that has run. */
 function lastStage(results: readonly ValidationGateResult[], gates: readonly LoadedGate[]): PrpStage {
   const last = results.findLast(({ skipped }) => !skipped);
   const found = [...resultsByGate(results, gates)].find(([, result]) => result === last);

@@ -3,7 +3,7 @@ import { StringDecoder } from "node:string_decoder";
 import type { Logger } from "waymark";
 import type { OutputSink } from "../processes/command-output.js";
 
-/** Where output comes from. */
+/** The origin of output. */
 export interface OutputSource {
   readonly taskId: string;
   readonly kind: "coder" | "gate";
@@ -13,7 +13,7 @@ export interface OutputSource {
 }
 
 /**
- * Where the output of gates and coders goes while they run: two streams, or a function that gets whole characters.
+ * Receives the output of gates and coders while they run: two streams, or a function that gets whole characters.
  * Streams are only written to, never ended.
  */
 export type PrpOutput =
@@ -38,7 +38,7 @@ class FunctionSink implements OutputSink {
       try {
         output(text, source);
       } catch (error) {
-        // A failing display must not fail the gate. Its output is kept anyway.
+        // A failing display must not fail the gate. The output is still kept.
         failed = true;
         logger.error({ error, ...source }, "The output function threw; the rest of this output is not passed on");
       }
@@ -61,7 +61,7 @@ class StreamSink implements OutputSink {
 
   constructor(stream: Writable, logger: Logger) {
     this.#stream = stream;
-    // Without a listener, a reader that goes away (`… | head`) would end the run with EPIPE.
+    // If a reader goes away (`… | head`), a missing listener would let EPIPE end the run.
     this.#onError = (error) => {
       this.#broken = true;
       logger.warn({ error }, "The output can't be shown any more; it is still kept in the checkpoint");

@@ -6,35 +6,35 @@ import { type OutlineItem, outlineOf, plain } from "./reading/outline.js";
 import { idsIn, type TextIds, withoutFrontMatter } from "./reading/prp-id.js";
 import { chooseSection, type Section } from "./reading/validation-section.js";
 
-/** A PRP's id and gates, as its Markdown names them. */
+/** The id and gates that a PRP's Markdown names. */
 export interface ParsedPrp {
   readonly ids: TextIds;
-  /** The heading of the section that holds the gates. */
+  /** The heading of the section with the gates. */
   readonly section: string;
   readonly gates: readonly ParsedGate[];
 }
 
-/** A level of the validation section, in the order of the numbers. */
+/** A level of the validation section. Levels are in the order of their numbers. */
 export interface ParsedGate {
   readonly level: number;
   readonly description: string;
-  /** Null if the level names nothing to run. */
+  /** Null if the level has no command. */
   readonly command: string | null;
   readonly shell: GateShell;
-  /** The line of its heading, from 1. */
+  /** The line of the heading, from 1. */
   readonly line: number;
-  /** The line of the Markdown, from 1, for each line of the command. */
+  /** For each line of the command, its line in the Markdown, from 1. */
   readonly lines: readonly number[];
-  /** Its code blocks that aren't run. */
+  /** The code blocks that aren't run. */
   readonly left: readonly LeftBlock[];
 }
 
 /**
- * Reads a PRP's id and its gates: the levels of the section whose heading says validation, with what their blocks of
- * shell commands say to run. It goes by the structure of the text and by numbers, not by English words.
+ * Reads a PRP's id and its gates. The gates are the levels of the section whose heading says validation, with the
+ * commands of their shell blocks. The reader relies on the text's structure and on numbers, not on English words.
  *
  * @param path - For messages.
- * @param name - The heading of the section with the gates, if its own words don't say so.
+ * @param name - The heading of the section with the gates, if its own words don't identify it.
  * @throws {PrpError} `PRP_INVALID`: no section holds the gates, or several could.
  */
 export function parsePrp(markdown: string, path: string, name?: string): ParsedPrp {
@@ -51,7 +51,7 @@ export function parsePrp(markdown: string, path: string, name?: string): ParsedP
 }
 
 const MAX_LENGTH = 1024 * 1024;
-/** Deeply nested quotes and lists take ever longer to parse, and walking them recurses. */
+/** Refuses deeply nested quotes and lists: parsing them takes ever longer, and walking them recurses. */
 const NESTED = /^[ \t]*(?:(?:>[ \t]?|(?:[-*+]|\d{1,9}[.)])[ \t]+)[ \t]*){50}[^-*_\s]/m;
 
 function sectionsOf(items: readonly OutlineItem[], path: string, name: string | undefined): [name: string, Section[]] {

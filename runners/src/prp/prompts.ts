@@ -21,7 +21,7 @@ ${REPLY}
 `;
 }
 
-/** The coder's prompt after a gate has failed. */
+/** The coder's prompt after a gate failed. */
 export function fixPrompt(
   prp: LoadedPrp,
   failed: readonly ValidationGateResult[],
@@ -42,7 +42,7 @@ ${REPLY}
 `;
 }
 
-/** A PRP document as Markdown: its parts under headings, without those it doesn't have. */
+/** Returns a PRP document as Markdown, with a heading for each part that it has. */
 export function describeDocument(prp: CheckedDocument): string {
   const { title, objective, context, implementationSteps, successCriteria, references, validationGates } = prp;
   const gates = validationGates.map(
@@ -72,7 +72,7 @@ Errors:
 ${indented(stderr)}`;
 }
 
-/** An indented block can hold any text, fences too. */
+/** Indents the text: an indented block can contain any text, even fences. */
 function indented(text: string): string {
   return text
     .trimEnd()

@@ -11,20 +11,23 @@ const LevelSchema = z
     return { number: found?.number ?? 0, title: found?.rest ?? level };
   });
 
-/** Strict: a misspelled `manual` would run what a person is to check. */
+/** Strict, because a misspelled `manual` would run a gate that a person should check. */
 export const PrpGateSchema = z
   .strictObject({
-    /** Gates run in the order of their levels, those of one level as they come: a number, or a text that begins with one. */
+    /**
+     * Gates run in the order of their levels; gates of one level keep their order. A level is a number, or a text that
+     * begins with one.
+     */
     level: LevelSchema,
     description: z.string().optional(),
-    /** Null, blank, or nothing but comments if a person checks. */
+    /** If a person checks the gate: null, blank, or only comments. */
     command: z
       .string()
       .refine((command) => !command.includes("\0"), "A command can't hold a NUL character")
       .nullable(),
-    /** A gate that a person checks: it is skipped. Default false. */
+    /** A person checks this gate, so it is skipped. Default false. */
     manual: z.boolean().optional(),
-    /** The shell that runs the command. Default `bash`. Under `sh` the last command of a pipe decides alone. */
+    /** The shell that runs the command. Default `bash`. Under `sh`, only the last command of a pipe decides. */
     shell: z.enum(["bash", "zsh", "sh"]).optional(),
   })
   .transform(({ level, description, ...rest }) => ({
@@ -39,7 +42,7 @@ export type PrpGate = z.output<typeof PrpGateSchema>;
 export const PrpDocumentSchema = z.object({
   taskId: z.string().min(1),
   title: z.string().optional(),
-  /** The coder's prompt. Default: made of the parts below. */
+  /** The coder's prompt. Default: built from the parts below. */
   prompt: z.string().optional(),
   objective: z.string().optional(),
   context: z.string().optional(),
@@ -52,12 +55,12 @@ export const PrpDocumentSchema = z.object({
   validationGates: z.array(PrpGateSchema).readonly(),
 });
 
-/** A Product Requirement Prompt: a coder's task, and the gates that its work has to pass. */
+/** A Product Requirement Prompt: a coder's task, and the gates that the work must pass. */
 export type PrpDocument = z.input<typeof PrpDocumentSchema>;
-/** A document that has been checked. */
+/** A checked document. */
 export type CheckedDocument = z.output<typeof PrpDocumentSchema>;
 
-/** @throws {PrpError} `PRP_INVALID`, with everything that is wrong. */
+/** @throws {PrpError} `PRP_INVALID`, with all issues. */
 export function checkDocument(prp: unknown, what: string): CheckedDocument {
   const checked = PrpDocumentSchema.safeParse(prp);
   if (checked.success) return checked.data;

@@ -23,46 +23,53 @@ import { type ExecutionResult, PrpRun, type RunSettings } from "./prp-run.js";
 import { RunJournal } from "./run-journal.js";
 
 export interface PrpExecutorOptions {
-  /** Who does the work: a function, or a shell command such as a coding agent's. See {@link Coder}. */
+  /** Does the work: a function, or a shell command such as a coding agent's. See {@link Coder}. */
   readonly coder: Coder;
-  /** How often the coder may try to fix what the gates find, each round. Default 2. */
+  /** How often the coder may try to fix failed gates in each round. Default 2. */
   readonly maxFixAttempts?: number | undefined;
   /** How long a gate may take, in milliseconds. Default 120,000. */
   readonly gateTimeoutMs?: number | undefined;
   /** How long the coder may take, in milliseconds. Default: no limit. */
   readonly coderTimeoutMs?: number | undefined;
-  /** How long a process group has between SIGTERM and SIGKILL, in milliseconds. Default 5,000. */
+  /** The time between SIGTERM and SIGKILL for a process group, in milliseconds. Default 5,000. */
   readonly killGraceMs?: number | undefined;
-  /** How much of each gate's stdout, of its stderr, and of a response is kept, in bytes. Default 65,536. */
+  /** How many bytes are kept of each gate's stdout, of its stderr, and of a response. Default 65,536. */
   readonly maxOutputBytes?: number | undefined;
   /**
-   * While a command runs, its new output is saved at this interval, in milliseconds: after a kill the newest checkpoint
-   * says how far it was. Default 30,000; 0 or Infinity: never. A coder that is a function has nothing to save.
+   * While a command runs, its new output is saved at this interval, in milliseconds. After a kill, the newest
+   * checkpoint shows how far the command was. Default 30,000; 0 or Infinity: never. A coder that is a function has no
+   * output to save.
    */
   readonly autoSaveIntervalMs?: number | undefined;
-  /** Where the coder and the gates run. Default: the session's folder. */
+  /** The folder where the coder and the gates run. Default: the session's folder. */
   readonly cwd?: string | undefined;
-  /** Replaces defaults of {@link CheckpointConfig}; or a manager, which stays open after `close`. */
+  /** Overrides defaults of {@link CheckpointConfig}. Or a manager, which `close` leaves open. */
   readonly checkpoints?: Partial<CheckpointConfig> | PrpCheckpointManager | undefined;
-  /** Where the output of the coder and the gates is shown while they run. Default: this process's stdout and stderr. */
+  /** Shows the output of the coder and the gates while they run. Default: this process's stdout and stderr. */
   readonly output?: PrpOutput | undefined;
   /**
-   * The details of some entries have a `type`: `resumed`, `stepStarted`, `stepEnded`. Default: warnings and errors are
-   * process warnings.
+   * The details of some entries have a `type`: `resumed`, `stepStarted`, `stepEnded`. Default: warnings and errors
+   * become process warnings.
    */
   readonly logger?: Logger | undefined;
 }
 
 export interface ExecuteOptions {
-  /** Pauses the execution: ends the running command, and `execute` rejects with the reason. Execute again to resume. */
+  /**
+   * Pauses the execution: ends the running command, and `execute` rejects with the signal's reason. Execute again to
+   * resume.
+   */
   readonly signal?: AbortSignal | undefined;
-  /** Begins anew, whatever the checkpoints say; a file of them that can't be written is set aside. Default false. */
+  /**
+   * Starts from the beginning and ignores the checkpoints. If their file can't be written, it is set aside. Default
+   * false.
+   */
   readonly restart?: boolean | undefined;
-  /** With true, there must be a checkpoint; with false, no unfinished work. Default: resumes if there is a checkpoint. */
+  /** True: a checkpoint must exist. False: no unfinished work may exist. Default: resumes if there is a checkpoint. */
   readonly resume?: boolean | undefined;
-  /** The task's name. Default: the PRP's own id, or else its path from the session's folder. */
+  /** The task's name. Default: the PRP's own id, or else its path relative to the session's folder. */
   readonly taskId?: string | undefined;
-  /** The heading of the section that holds the gates, where none says validation, or several do. */
+  /** The heading of the section with the gates. Needed if no heading says validation, or several do. */
   readonly section?: string | undefined;
 }
 
@@ -85,24 +92,24 @@ const DEFAULT_GATE_TIMEOUT_MS = 120_000;
 const DEFAULT_KILL_GRACE_MS = 5_000;
 const DEFAULT_AUTO_SAVE_INTERVAL_MS = 30_000;
 const DEFAULT_MAX_OUTPUT_BYTES = 64 * 1024;
-/** Timers take no more. */
+/** The longest time that timers accept. */
 const MAX_TIMEOUT_MS = 2 ** 31 - 1;
 
 /**
- * Executes PRPs: runs a coder, then the validation gates level by level; lets the coder fix what they find, and runs
- * them again. Each point is a checkpoint (`pre-execution`, `coder-response`, `validation-gate-N`, `complete`,
- * `failed`). After a kill, execute the PRP again: it resumes from the newest one.
+ * Executes PRPs: runs a coder, then the validation gates level by level. If gates fail, the coder fixes the work, and
+ * the gates run again. Each point is a checkpoint (`pre-execution`, `coder-response`, `validation-gate-N`, `complete`,
+ * `failed`). After a kill, execute the PRP again: it resumes from the newest checkpoint.
  *
- * Saved work isn't done again: once a response's checkpoint is on disk, no later `execute` calls the coder for it or
- * runs a gate again that has passed on it. If this process dies, a watchdog ends the coder or gate that runs.
+ * Saved responses are reused and passed gates are skipped, once their checkpoints are on disk. If this process dies, a
+ * watchdog ends the running coder or gate.
  *
- * Any number of tasks of one session may be executed at once, by several executors and processes; a task that is being
- * executed is refused (on one machine: an execution on another one isn't seen). They share `cwd`: give each its own if
- * their coders would get into each other's way.
+ * Several executors and processes may execute any number of tasks of one session at once. A task that is already being
+ * executed is refused. (Only on one machine: executions on another machine aren't detected.) All tasks share `cwd`. If
+ * their coders would disturb each other, give each task its own.
  *
- * Gates run in the order of their levels, each in a process group of its own without stdin. Processes that a command
- * leaves in its group are ended with it. A gate's first failing command fails it. Unix only. Node's pipes are sockets,
- * so `>&2` works and `>/dev/stderr` doesn't.
+ * Gates run in the order of their levels, each in its own process group, without stdin. When a command ends, the
+ * processes that it left in its group are ended too. A gate fails at its first failing command. Unix only. Node's pipes
+ * are sockets, so `>&2` works and `>/dev/stderr` doesn't.
  *
  * @example
  * ```ts
@@ -120,7 +127,7 @@ export class PrpExecutor {
   readonly #ownsCheckpoints: boolean;
 
   /**
-   * @param sessionPath - The session's folder; the first execution with checkpoints makes it.
+   * @param sessionPath - The session's folder. The first execution with checkpoints creates it.
    * @throws {TypeError | RangeError} An option is missing, misspelled or out of range; the message names it.
    * @throws {UnsupportedOperationError} On Windows, which has no process groups.
    */
@@ -142,27 +149,29 @@ export class PrpExecutor {
   /**
    * Executes a PRP, or resumes it from its newest checkpoint:
    *
-   * - `complete`: nothing runs; the result is given again.
-   * - `failed`: a new round of fix attempts begins with the gate that failed, or with the coder if there is no usable
-   *   response.
-   * - anything else: the work goes on where it stopped. A coder whose response wasn't acknowledged is called again.
+   * - `complete`: nothing runs, and the result is returned again.
+   * - `failed`: a new round of fix attempts begins. It begins with the failed gate, or with the coder if there is no
+   *   usable response.
+   * - Any other stage: the work continues where it stopped. If a coder's response wasn't acknowledged, the coder is
+   *   called again.
    *
-   * SIGINT, SIGTERM and SIGHUP end what runs, save the task as paused, and then end this process as they would have.
+   * SIGINT, SIGTERM and SIGHUP end the running command, save the task as paused, and then end this process as usual.
    *
-   * The PRP may change meanwhile: a gate that is still the same isn't run again once it has passed; a gate that changed or
-   * was added is run.
+   * The PRP may change between executions. A passed gate isn't run again as long as it is the same. A changed or added
+   * gate is run.
    *
    * @param prp - The document, or the path of its file: Markdown, or the document as JSON.
-   * @returns Also if a gate or the coder failed: then `success` is false, and `error` says why.
-   * @throws {PrpError} The PRP can't be read or is invalid, or a gate is no valid shell or has a placeholder: the coder was
-   *   not asked. Or a gate or the coder can't be started (`PROCESS_NOT_STARTED`): the work up to it is saved as paused.
-   * @throws {CheckpointConflictError} The task is being executed already; that execution is untouched, and the error is
+   * @returns The result, even if a gate or the coder failed: then `success` is false, and `error` says why.
+   * @throws {PrpError} The PRP can't be read or is invalid, or a gate is no valid shell or has a placeholder: the coder
+   *   was not called. Or a gate or the coder can't be started (`PROCESS_NOT_STARTED`): the work so far is saved as
+   *   paused.
+   * @throws {CheckpointConflictError} The task is already being executed; that execution continues, and the error is
    *   `retryable`. Or there is unfinished work, and `resume` is false.
    * @throws {CheckpointNotFoundError} `resume` is true, and there is no checkpoint.
-   * @throws {CheckpointCorruptError} The task's checkpoints can't be read, or written; they were left untouched.
-   *   `restart` gives their file another name, `checkpoints.json.damaged-<digest>`, and logs it.
-   * @throws {StorageError} A checkpoint could not be saved: the work up to the one before it is safe. Or the session's
-   *   folder or the task's lock can't be made: nothing was run.
+   * @throws {CheckpointCorruptError} The task's checkpoints can't be read or written; they were left untouched.
+   *   `restart` renames their file to `checkpoints.json.damaged-<digest>`, and logs it.
+   * @throws {StorageError} A checkpoint could not be saved: the work up to the checkpoint before is safe. Or the
+   *   session's folder or the task's lock can't be created: nothing was run.
    * @throws The signal's reason, once it aborts.
    */
   async execute(prp: PrpDocument | string, options: ExecuteOptions = {}): Promise<ExecutionResult> {
@@ -194,7 +203,7 @@ export class PrpExecutor {
     }
   }
 
-  /** Closes the checkpoints, unless they were given as a manager. Idempotent. */
+  /** Closes the checkpoints, unless they were passed as a manager. Idempotent. */
   async close(): Promise<void> {
     if (this.#ownsCheckpoints) await this.#checkpoints.close();
   }
@@ -205,8 +214,8 @@ export class PrpExecutor {
 }
 
 /**
- * The PRP under the id that its session was begun under, also by an older rule. An id that its title names may be another
- * PRP's of the session: then its path is its id.
+ * Returns the PRP under the id with which the session began it, which an older rule may have given. If the id from the
+ * title belongs to another PRP of the session, the PRP's path becomes its id.
  */
 async function underItsTask(session: SessionCheckpoints | undefined, prp: LoadedPrp): Promise<LoadedPrp> {
   if (session === undefined) return prp;
@@ -220,7 +229,7 @@ async function underItsTask(session: SessionCheckpoints | undefined, prp: Loaded
   const begunBy = await pathOf(prp.taskId);
   if (begunBy === prp.path) return prp;
   for (const taskId of prp.otherIds) if ((await pathOf(taskId)) === prp.path) return { ...prp, taskId };
-  // A PRP that was moved is still the same.
+  // If the other file is gone, this PRP was moved and is the same one.
   const isAnothers = prp.pathId !== undefined && begunBy !== undefined && existsSync(begunBy);
   return isAnothers ? { ...prp, taskId: prp.pathId } : prp;
 }

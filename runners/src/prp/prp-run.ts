@@ -31,24 +31,24 @@ export interface RunSettings {
   readonly coderTimeoutMs: number | undefined;
   readonly killGraceMs: number;
   readonly maxOutputBytes: number;
-  /** 0: never. */
+  /** 0 means never. */
   readonly autoSaveIntervalMs: number;
   readonly cwd: string;
   readonly output: PrpOutput | undefined;
   readonly logger: Logger;
 }
 
-/** How an execution ended. */
+/** The result of an execution. */
 export interface ExecutionResult {
-  /** Every gate passed, or was skipped. */
+  /** Every gate passed or was skipped. */
   readonly success: boolean;
-  /** The gates' results for the last usable response. */
+  /** The results of the gates for the last usable response. */
   readonly validationResults: ValidationGateResult[];
   /** Files that the coder says it made or changed. */
   readonly artifacts: string[];
-  /** Why it failed. */
+  /** Why the execution failed. */
   readonly error?: string;
-  /** How often the coder was asked to fix what a gate had found. */
+  /** How often the coder was asked to fix a failed gate. */
   readonly fixAttempts: number;
   /** The checkpoint that the execution resumed from. */
   readonly resumedFrom?: { readonly id: string; readonly stage: PrpStage };
@@ -57,19 +57,19 @@ export interface ExecutionResult {
 type CoderStep = Extract<Step, { kind: "coder" }>;
 type GateStep = Extract<Step, { kind: "gate" }>;
 
-/** Where the work stands after a step. */
+/** The position after a step. */
 interface Done {
   readonly position: Position;
   readonly error?: unknown;
 }
 
-/** One execution of one PRP: it works from position to position, and saves each before it goes on. */
+/** One execution of a PRP. It works from position to position, and saves each one before it goes on. */
 export class PrpRun {
   readonly #prp: LoadedPrp;
   readonly #settings: RunSettings;
   readonly #journal: RunJournal;
   readonly #signal: AbortSignal;
-  /** How far a command had come that was ended to pause the run. */
+  /** The progress of a command that was ended to pause the run. */
   #cutShort: { readonly progress: WorkProgress; readonly text: string } | undefined;
 
   constructor(prp: LoadedPrp, settings: RunSettings, journal: RunJournal, signal: AbortSignal) {
@@ -96,7 +96,7 @@ export class PrpRun {
     return { ...(await this.#work(position, position.stage === state.stage ? "saved" : "reopened")), resumedFrom };
   }
 
-  /** A PRP may change while it runs: agents tick its boxes, and people mend its gates. */
+  /** A PRP may change while it runs: agents tick its boxes, and people fix its gates. */
   #noteChanges(state: CheckpointExecutionState): void {
     const gates = outdatedResults(state, this.#prp.gates).map(
       ({ level, description }) => `level ${level} (${description})`,
@@ -141,7 +141,7 @@ export class PrpRun {
     }
   }
 
-  /** Saves the position, and then works on the step. */
+  /** Saves the position, then works on the step. */
   async #workOn(step: CoderStep | GateStep, position: Position, label: string): Promise<Done> {
     if (this.#signal.aborted) return this.#pause(position);
     await this.#journal.save(position, { label, work: workOf(step) });
@@ -157,13 +157,13 @@ export class PrpRun {
     try {
       await this.#journal.save(position, { label, status: "paused", progress });
     } catch (error) {
-      // The entry before it is as good to resume from. The caller waits for the reason why the run ended.
+      // The entry before is as good to resume from. The caller waits for the reason why the run ended.
       this.#log("error", { error }, "The paused run could not be marked as such");
     }
     throw this.#signal.reason;
   }
 
-  /** `undefined` if the run was paused before the gate had ended. */
+  /** Returns `undefined` if the run was paused before the gate had ended. */
   async #runGate(step: GateStep, position: Position): Promise<Done | undefined> {
     const { level, description, command, shell, lines } = step.gate;
     const { script, statements } = gateScript(command, shell);
@@ -193,7 +193,7 @@ export class PrpRun {
     return { position: afterGate(position, step.gate, result, this.#prp.gates) };
   }
 
-  /** `undefined` if the run was paused before the coder had answered. */
+  /** Returns `undefined` if the run was paused before the coder had answered. */
   async #runCoder(step: CoderStep, position: Position): Promise<Done | undefined> {
     const { coder, coderTimeoutMs: timeoutMs, killGraceMs: graceMs, maxOutputBytes, cwd } = this.#settings;
     let outcome: CoderOutcome | undefined;
@@ -203,7 +203,7 @@ export class PrpRun {
       outcome = ran.aborted ? undefined : coderOutcomeOf(ran);
     } else {
       const answered = await callCoder(coder, this.#requestFor(step), { timeoutMs, graceMs });
-      // A command's response is bounded as it comes.
+      // The response of a command is already bounded while it arrives.
       outcome = answered && { ...answered, response: boundText(answered.response, maxOutputBytes) };
     }
     if (outcome === undefined) return undefined;
@@ -213,7 +213,7 @@ export class PrpRun {
     return { position: afterCoder(position, step.fixAttempt, outcome), error };
   }
 
-  /** Runs a command, and saves how far it has come until it has ended. */
+  /** Runs a command, and saves its progress until it has ended. */
   async #run(
     line: CommandLine,
     step: CoderStep | GateStep,
@@ -252,7 +252,7 @@ export class PrpRun {
       return ran;
     } catch (cause) {
       if (!(cause instanceof ProcessStartError)) throw cause;
-      // A coder can't mend the machine: the work up to here is saved, and waits for somebody who can.
+      // A coder can't fix the machine, so the work so far is saved until a person fixes it.
       await this.#journal.save(position, { label: `Paused: ${labelOf(position)}`, status: "paused", error: cause });
       const what = step.kind === "gate" ? `Gate ${step.gate.level}` : "The coder";
       throw new PrpError(
@@ -262,7 +262,7 @@ export class PrpRun {
         { cause },
       );
     } finally {
-      // The next save follows on the one under way.
+      // The next save must follow the one under way.
       await stopSaving();
     }
   }

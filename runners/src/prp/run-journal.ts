@@ -13,43 +13,44 @@ import type { Position } from "./next-step.js";
 import type { Work } from "./work-progress.js";
 
 export interface OpenOptions {
-  /** Begin anew, whatever the newest checkpoint says. */
+  /** Starts from the beginning and ignores the newest checkpoint. */
   readonly restart: boolean;
-  /** With true there must be a checkpoint; with false there must be no unfinished work. */
+  /** True: a checkpoint must exist. False: no unfinished work may exist. */
   readonly resume: boolean | undefined;
-  /** With `restart`: the task's file is so damaged that it got another name. */
+  /** Called with `restart` if the task's file is so damaged that it was renamed. */
   readonly onSetAside: (aside: SetAside) => void;
-  /** Commands of a killed run are still being ended. */
+  /** Called while commands of a killed run are still being ended. */
   readonly onWait: () => void;
 }
 
-/** How a position is saved. */
+/** The options for saving a position. */
 export interface EntryOptions {
   readonly label: string;
   /** The work that starts once this entry is on disk. */
   readonly work?: Work | undefined;
-  /** How far the work has come that is under way, or was ended before its time. */
+  /** The progress of work that is under way, or was ended early. */
   readonly progress?: WorkProgress | undefined;
-  /** The next entry takes its place, so it pushes out no other checkpoint. Default false. */
+  /** The next entry replaces this one, so it pushes out no other checkpoint. Default false. */
   readonly isPassing?: boolean;
   readonly error?: unknown;
-  /** Default: the stage's. */
+  /** Default: the status of the stage. */
   readonly status?: CheckpointStatus;
 }
 
 /**
- * The journal of one execution of a PRP, under the task's lock. Each entry is written only on top of the one before it:
- * if somebody else writes, this execution stops before it does anything more. Without a session nothing is written.
+ * The journal of one execution of a PRP, under the task's lock. It writes an entry only if the entry before it is still
+ * the newest. If somebody else writes, this execution stops before it does anything more. Without a session, nothing is
+ * written.
  */
 export class RunJournal {
-  /** The newest checkpoint when the execution began. */
+  /** The newest checkpoint at the beginning of the execution. */
   readonly newest: Checkpoint<CheckpointExecutionState> | undefined;
   readonly #session: SessionCheckpoints | undefined;
   readonly #prp: LoadedPrp;
   readonly #lock: RunLock | undefined;
   readonly #onWait: () => void;
   #sequence: number | undefined;
-  /** The entry that the next one takes the place of. */
+  /** The entry that the next one replaces. */
   #passing: string | undefined;
 
   private constructor(
@@ -91,15 +92,15 @@ export class RunJournal {
     }
   }
 
-  /** For the watchdogs of this execution's commands. */
+  /** The file descriptor for the watchdogs of this execution's commands. */
   get watched(): number | undefined {
     return this.#lock?.watched;
   }
 
   /**
-   * Resolves once the entry is on disk, the first one also when nothing of a killed run is left.
+   * Resolves once the entry is on disk. The first entry also waits until the commands of a killed run have ended.
    *
-   * @throws {CheckpointConflictError} Somebody else has written meanwhile; nothing was saved.
+   * @throws {CheckpointConflictError} Somebody else wrote meanwhile; nothing was saved.
    */
   async save(
     position: Position,
@@ -132,7 +133,7 @@ export class RunJournal {
     if (this.watched === undefined) await this.#lock?.claim(this.#onWait);
   }
 
-  /** The execution is over, whatever came of it. */
+  /** Call when the execution is over, whatever its result. */
   close(): void {
     this.#lock?.release();
   }
@@ -165,9 +166,9 @@ function assertMayBegin(taskId: string, newest: RunJournal["newest"], resume: bo
 }
 
 interface Newest {
-  /** The newest that can be read. */
+  /** The newest readable checkpoint. */
   readonly newest: RunJournal["newest"];
-  /** The sequence that the first entry is written on top of: 0 for none, `undefined` if the newest is damaged. */
+  /** The sequence that the first entry follows: 0 if there is none, `undefined` if the newest is damaged. */
   readonly sequence: number | undefined;
 }
 

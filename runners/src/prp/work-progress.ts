@@ -1,7 +1,7 @@
 import type { WorkProgress } from "waymark/prp";
 import type { CommandOutput } from "../processes/command-output.js";
 
-/** Who works: the coder, or a gate. */
+/** The worker: the coder, or a gate. */
 export type Work = Pick<WorkProgress, "kind" | "level">;
 
 export function progressOf(work: Work, output: CommandOutput): WorkProgress {
@@ -16,18 +16,18 @@ export function progressOf(work: Work, output: CommandOutput): WorkProgress {
 }
 
 export interface SavingOptions {
-  /** 0: never. */
+  /** 0 means never. */
   readonly intervalMs: number;
   readonly save: () => Promise<void>;
-  /** Called when a save failed; the next interval tries again. */
+  /** Called when a save failed. The next interval tries again. */
   readonly failed: (error: unknown) => void;
 }
 
 /**
- * Saves at intervals what a command has written, if there is something new. Never two saves at once; the timer never
- * keeps the process alive.
+ * Saves a command's output at intervals, if there is new output. Never two saves at once. The timer doesn't keep the
+ * process alive.
  *
- * @returns Ends it: resolves when nothing is being saved, and nothing will be.
+ * @returns A function that stops saving. It resolves when no save is under way any more.
  */
 export function saveProgress(output: CommandOutput, { intervalMs, save, failed }: SavingOptions): () => Promise<void> {
   if (intervalMs === 0) return async () => {};
@@ -52,7 +52,7 @@ export function saveProgress(output: CommandOutput, { intervalMs, save, failed }
   };
 }
 
-/** Who, how much, how long: `the coder so far: 12 KB in 3 min`. */
+/** Says who works, with the amount and the time: `the coder so far: 12 KB in 3 min`. */
 export function progressText({ kind, level, bytes, ranMs }: WorkProgress, fixAttempt = 0): string {
   const who = kind === "gate" ? `gate ${level}` : fixAttempt === 0 ? "the coder" : `fix attempt ${fixAttempt}`;
   return `${who} so far: ${bytesText(bytes)} in ${durationText(ranMs)}`;

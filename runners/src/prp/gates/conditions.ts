@@ -1,13 +1,13 @@
 import type { AndOr, Command, SyntaxNode } from "unbash";
 
 /**
- * How many commands at the beginning of an `&&` list ask whether there is something to do. If one of them is false,
- * nothing has failed:
+ * Returns how many commands at the beginning of an `&&` list decide whether there is something to do. If one of them is
+ * false, nothing has failed:
  *
- * - the tests of a list that ends with a command that prepares: `[ -d out ] && rm -r out`;
- * - all before a last `exit`, `break`, `continue` or `return`: `curl -sf "$url" && break`.
+ * - Tests count if the list ends with a command that prepares: `[ -d out ] && rm -r out`.
+ * - All commands before a last `exit`, `break`, `continue` or `return` count: `curl -sf "$url" && break`.
  *
- * Other lists are checks, and the number is 0: `test -f report.txt && echo present` fails where there is no report.
+ * Other lists are checks, and the number is 0: `test -f report.txt && echo present` fails if there is no report.
  */
 export function conditionLength({ commands, operators }: AndOr): number {
   const last = commands.at(-1);
@@ -20,7 +20,7 @@ export function conditionLength({ commands, operators }: AndOr): number {
 
 const CONTROL_FLOW = new Set(["exit", "break", "continue", "return"]);
 
-/** Whether the node, or the group that it is, ends with a command that leaves what surrounds it. */
+/** Whether the node ends with a command that leaves the surrounding code. For a group, its last command counts. */
 function isControlFlow(node: SyntaxNode): boolean {
   if (node.type === "BraceGroup" || node.type === "Subshell") {
     const last = node.body.commands.at(-1);
@@ -49,12 +49,12 @@ export function isTest(node: SyntaxNode): boolean {
   return name === "test" || name === "[" || (name === "command" && /^-[vV]$/.test(first));
 }
 
-/** The words of a simple command, unquoted. A word that isn't known before the command runs stays as it is written. */
+/** Returns the words of a simple command, unquoted. If a word is only known at run time, it stays as it is written. */
 export function wordsOf({ name, args }: Command): string[] {
   return [name, ...args].flatMap((word) => (word === undefined ? [] : [word.type === "Word" ? word.value : word.text]));
 }
 
-/** The simple command that a node is. */
+/** Returns the node if it is a simple command. */
 export function commandIn(node: SyntaxNode | undefined): Command | undefined {
   return node?.type === "Command" ? node : undefined;
 }

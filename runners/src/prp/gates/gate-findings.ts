@@ -1,7 +1,7 @@
 import { GateSyntaxError } from "./gate-script.js";
 import { hazardsIn, placeholderIn, UNFILLED } from "./hazards.js";
 
-/** Something that a person should know about a gate before it runs. */
+/** A fact about a gate that a person should know before it runs. */
 export interface GateFinding {
   /** `error`: the gate can't be run. */
   readonly kind: "error" | "warning";
@@ -10,7 +10,7 @@ export interface GateFinding {
   readonly message: string;
 }
 
-/** A gate's command, and why it isn't run. */
+/** A gate's command. A skipped gate has the reason. */
 interface GateText {
   readonly command: string | null;
   readonly skipped?: string | undefined;
@@ -18,7 +18,7 @@ interface GateText {
   readonly lines: readonly number[];
 }
 
-/** The findings about one gate, in the order of their lines. A gate that is skipped isn't looked at. */
+/** Returns the findings about one gate, in the order of their lines. A skipped gate isn't checked. */
 export function findingsIn({ command, skipped, lines }: GateText): GateFinding[] {
   if (command === null || skipped !== undefined) return [];
   const found = (kind: GateFinding["kind"], line: number, message: string): GateFinding => {

@@ -5,28 +5,30 @@ import { conditionLength, isSearch } from "./conditions.js";
 /** A shell that runs gates. */
 export type GateShell = "bash" | "zsh" | "sh";
 
-/** A gate's command, made so that it fails where a reader of it sees a failure. */
+/** A gate's command, rewritten so that it fails where a reader sees a failure. */
 export interface GateScript {
-  /** The text that the shell runs. It writes the number of each statement that begins to {@link STATEMENT_FD}. */
+  /** The text for the shell. It writes the number of each statement that begins to {@link STATEMENT_FD}. */
   readonly script: string;
   readonly statements: readonly GateStatement[];
 }
 
-/** One of the statements that must succeed, each by itself. */
+/** A statement of the gate. Each statement must succeed. */
 export interface GateStatement {
   readonly text: string;
-  /** In the gate's command, from 0. */
+  /** The line in the gate's command, from 0. */
   readonly line: number;
 }
 
 /**
- * Makes the script of a gate's command. Run under `-e`, it ends with the first statement that fails:
+ * Makes the script of a gate's command. Run under `-e`, the script ends at the first statement that fails:
  *
- * - A statement's status is checked after it, since `-e` lets `a && b` and `! a` through. Groups, `( … )` and `{ … }`, are
- *   checked inside, too, as is the body of a `for`. In `if`, `while`, `||` and functions the shell's own rules hold.
- * - In a pipe the last command decides, and every other one that fails, except by SIGPIPE: its reader had enough. `pipefail`
- *   knows no such exception. A `sh` has no way to see the others. In a negated pipe, a search before the last command may
- *   find nothing: `! grep -r TODO src | grep -v test` asks that nothing is left.
+ * - The script checks the status of each statement, since `-e` ignores failures of `a && b` and `! a`. It also checks
+ *   statements inside of groups, `( … )` and `{ … }`, and in the body of a `for`. In `if`, `while`, `||` and functions
+ *   the shell's own rules apply.
+ * - A pipe fails if any of its commands fails. If a command other than the last one ends by SIGPIPE, that is no
+ *   failure: its reader had enough. `pipefail` lacks this exception. `sh` can only check the last command. In a negated
+ *   pipe, a search before the last command may find nothing: `! grep -r TODO src | grep -v test` asks that nothing is
+ *   left.
  * - A condition (see `conditionLength`) may be false.
  *
  * @throws {GateSyntaxError} The command is no valid shell.
@@ -44,10 +46,10 @@ export function statementsOf(command: string): GateStatement[] {
   return commands.map(({ pos, end }) => ({ text: command.slice(pos, end), line: lineAt(command, pos) }));
 }
 
-/** A command that no shell understands. */
+/** The command is no valid shell. */
 export class GateSyntaxError extends Error {
   override readonly name = "GateSyntaxError";
-  /** In the gate's command, from 0. */
+  /** The line in the gate's command, from 0. */
   readonly line: number;
 
   constructor(message: string, line: number) {
@@ -56,7 +58,7 @@ export class GateSyntaxError extends Error {
   }
 }
 
-/** @throws {GateSyntaxError} */
+/** @throws {GateSyntaxError} The command is no valid shell. */
 export function parseCommand(command: string): ParsedScript {
   const parsed = parse(command);
   const [error] = parsed.errors ?? [];
@@ -64,18 +66,18 @@ export function parseCommand(command: string): ParsedScript {
   throw new GateSyntaxError(error.message, lineAt(command, error.pos));
 }
 
-/** The line of a position in the text, from 0. */
+/** Returns the line of a position in the text, from 0. */
 export function lineAt(text: string, position: number): number {
   return text.slice(0, position).split("\n").length - 1;
 }
 
-/** `exit` without a number ends the script with the status that was looked at. */
+/** `exit` without a number ends the script with the checked status. */
 const CHECK = "case $? in 0);;*)exit;;esac";
 
 /**
- * Where the gate has set `pipefail`, it is off while a pipe runs: it would end the gate before the statuses are judged. The
- * judge's arguments are the statuses of the pipe's commands, after `!` if the pipe is negated. Both stand on the script's
- * first line, so that lines keep their numbers.
+ * If the gate has set `pipefail`, it is switched off while a pipe runs: it would end the gate before the statuses are
+ * judged. The judge's arguments are the statuses of the pipe's commands, after `!` if the pipe is negated. Both
+ * functions stand on the script's first line, so that line numbers stay the same.
  */
 const PIPE_JUDGE =
   // zsh has no SHELLOPTS.
@@ -85,7 +87,7 @@ const PIPE_JUDGE =
   "while [ $# -gt 1 ];do case $1 in 0|141);;*)return $1;;esac;shift;done;" +
   "case $__waymark_not,$1 in 1,0)return 1;;1,*)return 0;;*)return $1;;esac;};";
 
-/** Rewrites a command in place, so that its lines keep their numbers. */
+/** Rewrites a command in place, so that line numbers stay the same. */
 class Rewriting {
   readonly #command: string;
   readonly #shell: GateShell;
@@ -96,7 +98,7 @@ class Rewriting {
     this.#shell = shell;
   }
 
-  /** A statement of the gate itself. */
+  /** Rewrites a top-level statement of the gate. */
   statement(statement: Statement, index: number): void {
     this.#edit(statement.pos, `echo ${index} >&${STATEMENT_FD};`);
     this.#rewrite(statement, true);
@@ -111,11 +113,11 @@ class Rewriting {
     return script + this.#command.slice(from);
   }
 
-  /** @param isChecked - A failure of the node is a failure of the gate. */
+  /** @param isChecked - Whether a failure of the node is a failure of the gate. */
   #rewrite(node: SyntaxNode, isChecked: boolean): void {
-    // A substitution's pipes are judged as the shell does: its status is mostly unused.
+    // The shell's own rules apply to pipes in substitutions, whose status is mostly unused.
     if (node.type === "Word" || node.type === "Assignment" || node.type === "HereDoc") return;
-    // Nodes that begin at one place open from outside to inside, and close from inside to outside.
+    // If nodes begin at the same place, the outer one opens first and closes last.
     const [before, after] = this.#wrapping(node, isChecked);
     this.#edit(node.pos, before);
     const isPassedOn = isChecked && passesItsFailureOn(node);
@@ -146,7 +148,7 @@ class Rewriting {
   }
 }
 
-/** Whether a failure of a part is a failure of the whole, so that the part's own statements are checked too. */
+/** Whether the node fails if a part of it fails. Then the part's own statements are checked too. */
 function passesItsFailureOn(node: SyntaxNode): boolean {
   if (node.type === "Statement") return node.background !== true;
   if (node.type === "AndOr")
@@ -164,7 +166,7 @@ const PASSING_ON: ReadonlySet<SyntaxNode["type"]> = new Set([
   "ArithmeticFor",
 ]);
 
-/** Whether the pipe's status is turned over. */
+/** Whether the pipe's status is inverted. */
 function isNegated({ prefixes }: Pipeline): boolean {
   return prefixes.filter(({ type }) => type === "Negation").length % 2 === 1;
 }

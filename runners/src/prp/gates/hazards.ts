@@ -2,17 +2,17 @@ import { type Command, forEachChild, type Statement, type SyntaxNode } from "unb
 import { commandIn, conditionLength, isSearch, isTest, wordsOf } from "./conditions.js";
 import { lineAt, parseCommand } from "./gate-script.js";
 
-/** Something about a gate that a person should know before it runs. */
+/** A fact about a gate that a person should know before it runs. */
 export interface Hazard {
   /** `error`: the gate can't be run. */
   readonly kind: "error" | "warning";
-  /** In the gate's command, from 0. */
+  /** The line in the gate's command, from 0. */
   readonly line: number;
   readonly message: string;
 }
 
 /**
- * Looks at a gate's command before it is run.
+ * Checks a gate's command before it is run.
  *
  * @throws {GateSyntaxError} The command is no valid shell.
  */
@@ -49,22 +49,25 @@ export const UNFILLED = "is a placeholder that nobody has filled in";
 
 const PLACEHOLDER = /<[A-Za-z][\w.-]*(?:[ |/-][\w.-]+)*>|\{\{\s*[\w. -]+\s*\}\}/g;
 
-/** The placeholder of a line that is no valid shell, often because of it: `gh repo view <owner>`. */
+/** Returns the placeholder in a line that is no valid shell. It is often the cause: `gh repo view <owner>`. */
 export function placeholderIn(line: string): string | undefined {
   return line.match(PLACEHOLDER)?.[0];
 }
 
-/** Double quotes may hold a placeholder, `"Bearer <TOKEN>"` or `"<your-key>"`, or just text, `"<div>"`. */
+/** Double quotes may contain a placeholder, `"Bearer <TOKEN>"` or `"<your-key>"`, or other text, `"<div>"`. */
 const QUOTED_PLACEHOLDER = /^<(?:[A-Z][A-Z0-9_-]{2,}|[Yy]our\b.*)>$/;
 
-/** `<owner>`, `path/to/file`, `{{name}}`, `[the command]`. Not what a quoted template says, nor two redirections. */
+/**
+ * Finds `<owner>`, `path/to/file`, `{{name}}`, `[the command]`, but neither text of quoted templates nor two
+ * redirections.
+ */
 function placeholdersIn(command: string, parsed: SyntaxNode): (readonly [offset: number, text: string])[] {
   const found: (readonly [number, string])[] = [];
   const isIn = (places: typeof literal, at: number): boolean => places.some(([from, to]) => at >= from && at < to);
   const literal: (readonly [from: number, to: number])[] = [];
   const doubleQuoted: typeof literal = [];
   walk(parsed, (node) => {
-    // A search looks for what is written in it.
+    // A search may look for such a text.
     if (["SingleQuoted", "AnsiCQuoted", "HereDoc"].includes(node.type) || isSearch(node))
       literal.push([node.pos, node.end]);
     if (node.type === "DoubleQuoted") doubleQuoted.push([node.pos, node.end]);
@@ -133,17 +136,17 @@ function warningsFor(statement: Statement, text: string, comment: string, isLast
   return warnings;
 }
 
-/** `Expected: no output`, `should return nothing`; not a "no" that stands elsewhere in a comment. */
+/** Matches `Expected: no output`, `should return nothing`, but not a "no" elsewhere in a comment. */
 const NOTHING_EXPECTED =
   /\b(?:expect(?:ed|s)?|should|must)\b[\s:]*(?:to )?(?:be|return|find|print|show|output|see|have)?[\s:]*(?:no (?:output|match|result|hit|line)|nothing|zero|0(?![.\d])|none|empty)|(?:预期|期待).{0,6}(?:没有|为空|なし)/i;
-/** `exit 1`, `should fail`, `non-zero exit`. */
+/** Matches `exit 1`, `should fail`, `non-zero exit`. */
 const FAILURE_EXPECTED =
   /\b(?:exits?(?: code| status)?(?: with| is)?(?: code)?\s*[:=]?\s*[1-9]\b|non-?zero\b|(?:should|must|will|expect(?:ed)?:?(?: to)?) fail)(?! (?:if|when|unless|on)\b)/i;
-/** Reads the status of the command before it, and doesn't just check that it has succeeded. */
+/** Matches reading the status of the command before, except for a check that it has succeeded. */
 const READS_STATUS = /\$\?(?!["']?\s*(?:(?:-eq|-gt|==?|-ne|!=)\s*["']?0))/;
 const STOPS_EARLY = /\|\s*(?:head\b|grep\s+-\w*q|sed\s+\S*q)/;
 
-/** Whether a command that prints, or a fallback that succeeds, decides about a statement. */
+/** Whether a statement's result comes from a command that prints, or from a fallback that succeeds. */
 function alwaysSucceeds(node: SyntaxNode): boolean {
   if (node.type !== "AndOr") return PRINTING.has(commandIn(node)?.name?.value ?? "");
   if (node.operators.at(-1) === "&&") return node.commands.every(alwaysSucceeds);
@@ -154,7 +157,7 @@ function alwaysSucceeds(node: SyntaxNode): boolean {
 const PRINTING = new Set(["echo", "printf"]);
 const FALLBACKS = new Set([...PRINTING, "true", ":"]);
 
-/** Whether a command only lists, and succeeds whatever there is. */
+/** Whether a command only lists, and succeeds for any result. */
 function listsOnly([name = "", ...args]: readonly string[]): boolean {
   if (name === "gofmt" || name === "goimports") return args.some((arg) => /^-\w*l/.test(arg));
   if (name === "find") return true;
@@ -162,7 +165,7 @@ function listsOnly([name = "", ...args]: readonly string[]): boolean {
   return name === "git" && (isDiff || args[0] === "status" || args[0] === "ls-files");
 }
 
-/** Those whose programs make an error of their own of a pipe that nobody reads. */
+/** Returns the interpreter if it raises an error of its own when nobody reads its pipe. */
 function interpreterOf(node: SyntaxNode): "Python" | "Node" | undefined {
   const command = commandIn(node);
   const name = command === undefined ? "" : (wordsOf(command)[0] ?? "");
@@ -170,7 +173,7 @@ function interpreterOf(node: SyntaxNode): "Python" | "Node" | undefined {
   return /^(?:node|npm|npx|pnpm|yarn|bun|tsx|vitest|jest)$/.test(name) ? "Node" : undefined;
 }
 
-/** The command that decides about a statement. */
+/** Returns the command whose status is the statement's. */
 function lastCommand(node: SyntaxNode): Command | undefined {
   if (node.type === "AndOr" || node.type === "Pipeline") {
     const last = node.commands.at(-1);
@@ -187,7 +190,7 @@ function runsForEver(words: readonly string[]): boolean {
   return FOREVER.test(words.join(" ")) && !words.some((word) => /^(?:--detach|-d|--help|--version)$/.test(word));
 }
 
-/** How a command changes the machine, or what others see. */
+/** Describes how a command changes the machine, or state that others see. */
 function changeOf(words: readonly string[]): string | undefined {
   const line = (words[0] === "sudo" ? words.slice(1) : words).join(" ");
   if (words[0] === "sudo") return `sudo ${words[1] ?? ""}`.trim();
@@ -209,7 +212,10 @@ const CHANGES: readonly (readonly [RegExp, string])[] = [
   [/^(?:dropdb|mkfs\S*|dd|shutdown|reboot)\b/, "data may be destroyed"],
 ];
 
-/** The comments on a statement's line and above it, and those below it that say what is expected, or come last. */
+/**
+ * Returns the comments about a statement: those on its line and above it, and those below it that state an expectation.
+ * After the last statement, all comments below count.
+ */
 function commentAbout(
   command: string,
   { pos, end }: Statement,
@@ -227,7 +233,7 @@ function commentAbout(
     .join("\n");
 }
 
-/** How a comment begins that is about the command above it. */
+/** Matches the beginning of a comment about the command above it. */
 const EXPECTATION = /^\s*#\s*(?:[-=]*>|→|expect|预期|期待)/i;
 
 function walk(node: SyntaxNode, visit: (node: SyntaxNode) => void): void {

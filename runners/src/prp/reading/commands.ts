@@ -3,12 +3,12 @@ import type { GateShell } from "../gates/gate-script.js";
 import { numberIn } from "./levels.js";
 import { type CodeBlock, type OutlineItem, plain } from "./outline.js";
 
-/** The command that a level's code blocks give. */
+/** The command in a level's code blocks. */
 export interface LevelCommand {
-  /** One for each line of the command, with its line in the Markdown, from 1. */
+  /** An entry for each line of the command, with its line in the Markdown, from 1. */
   readonly lines: readonly CommandLineOf[];
   readonly shell: GateShell;
-  /** Blocks that aren't run: of other languages, or about what to do after a failure. */
+  /** Blocks that aren't run: those of other languages, or about what to do after a failure. */
   readonly left: readonly LeftBlock[];
 }
 
@@ -23,7 +23,7 @@ export interface LeftBlock {
   readonly why: "other language" | "other shell" | "output" | "after a failure";
 }
 
-/** The shell for each language that names one. Blocks for sh run under bash, which sees more failures. */
+/** The shell for each language that names one. Blocks for sh run under bash, which detects more failures. */
 const SHELLS: Readonly<Record<string, GateShell>> = {
   bash: "bash",
   sh: "bash",
@@ -38,7 +38,7 @@ const SHELLS: Readonly<Record<string, GateShell>> = {
 const SESSIONS = new Set(["console", "terminal", "shell-session", "shellsession"]);
 const OTHER_SHELLS = new Set(["fish", "powershell", "pwsh", "ps1", "cmd", "bat", "batch", "nu", "csh", "tcsh"]);
 
-/** The command of a level's items; its own heading may be the first of them. */
+/** Returns the command of a level's items. The level's own heading may be the first item. */
 export function commandOf(items: readonly OutlineItem[]): LevelCommand {
   const lines: CommandLineOf[] = [];
   const left: LeftBlock[] = [];
@@ -63,11 +63,11 @@ export function commandOf(items: readonly OutlineItem[]): LevelCommand {
   return { lines: runs ? lines : [], shell, left };
 }
 
-/** "If it fails", "Rollback", "Troubleshooting": at the beginning, since a test may be of a rollback. */
+/** Matches "If it fails", "Rollback", "Troubleshooting" at the beginning only, since a test may be about a rollback. */
 const AFTER_FAILURE =
   /^(?:(?:if|when|on|upon|wenn|falls|bei|si|se|en cas|em caso|en caso|при|если)\b.{0,60}(?:fail|error|broke|wrong|fehl|schlag|echou|falla|falha|erro|echec|ошиб|сбо)|(?:如果|若|当).{0,20}(?:失败|失敗|出错|错误)|失败|失敗|실패|roll-?\s?back|troubleshoot|fehlerbehebung|depannage|solu(?:cion|cao) de problemas|устранени|откат|回滚|故障|ロールバック|トラブル)/u;
 
-/** A level is none of them, whatever it is called. */
+/** A level is never about a failure, whatever its name is. */
 function isAfterFailure(text: string): boolean {
   return AFTER_FAILURE.test(plain(text).replace(/^[^\p{L}]+/u, "")) && numberIn(text)?.isNamed !== true;
 }
@@ -82,7 +82,9 @@ function whyNotRun({ language, text }: CodeBlock, before: string, hasCommand: bo
   return !hasCommand && !OUTPUT.test(plain(before)) && isCommand(text) ? undefined : "output";
 }
 
-/** Whether a block that names no language reads like a command: each statement begins with a word as programs have them. */
+/**
+ * Whether a block without a language reads like a command: each statement begins with a word that may name a program.
+ */
 function isCommand(text: string): boolean {
   const { commands, errors } = parse(withoutPrompts(text));
   if (errors !== undefined || commands.length === 0) return false;
@@ -96,7 +98,7 @@ function withoutPrompts(text: string): string {
   return text.replace(/^(?:\$|%|❯)[ \t]+/gm, "");
 }
 
-/** The lines to run. In a session these are the lines behind its prompts; the others were printed. */
+/** Returns the lines to run. In a session, these are the lines after its prompts; the others are output. */
 function linesOf({ text, line, language }: CodeBlock): CommandLineOf[] {
   const all = text.split("\n").map((each, index) => ({ text: each, line: line + index }));
   const [first = ""] = all.map((each) => each.text).filter((each) => /^\s*[^\s#]/.test(each));

@@ -6,7 +6,7 @@ import type { Section } from "./validation-section.js";
 export interface Level {
   readonly number: number;
   readonly title: string;
-  /** The line of its heading in the Markdown, from 1. */
+  /** The line of the heading in the Markdown, from 1. */
   readonly line: number;
   readonly items: readonly OutlineItem[];
 }
@@ -14,21 +14,21 @@ export interface Level {
 /** The number at the beginning of a heading. */
 export interface NumberedText {
   readonly number: number;
-  /** A word stands before it: `Level 1`, `级别 1`. */
+  /** A word precedes the number: `Level 1`, `级别 1`. */
   readonly isNamed: boolean;
-  /** The text after it. */
+  /** The text after the number. */
   readonly rest: string;
 }
 
 const NUMBERED = /^[^\p{L}\p{N}]*(?:(\p{L}+)[\s.:#-]*)?(\d+(?:\.\d+)?)(?![\p{N}%])\p{Lo}?[\s.:：、)\]*_–—-]*(.*)$/su;
 
-/** `undefined` if no number stands at the beginning, or behind the first word. */
+/** Returns `undefined` unless the text, or the text after its first word, begins with a number. */
 export function numberIn(text: string): NumberedText | undefined {
   const [, word, number, rest = ""] = NUMBERED.exec(text) ?? [];
   return number === undefined ? undefined : { number: Number(number), isNamed: word !== undefined, rest: rest.trim() };
 }
 
-/** The levels of the sections that hold the gates, in the order of their numbers. */
+/** Returns the levels of the sections with the gates, in the order of their numbers. */
 export function levelsIn(sections: readonly Section[]): Level[] {
   const levels: Level[] = [];
   for (const section of sections) {
@@ -38,7 +38,10 @@ export function levelsIn(sections: readonly Section[]): Level[] {
   return levels.toSorted((a, b) => a.number - b.number);
 }
 
-/** The numbered headings that are the levels: of those with code below, the highest; with a name if any of them has one. */
+/**
+ * Returns the numbered headings that are the levels: those of the highest depth that has code below. If one of them
+ * with code has a name, only those with a name count.
+ */
 function numberedHeadings(items: readonly OutlineItem[]): ReadonlySet<OutlineItem> {
   const numbered = items.flatMap((item, index) => {
     const number = item.kind === "heading" ? numberIn(item.text) : undefined;
@@ -52,7 +55,7 @@ function numberedHeadings(items: readonly OutlineItem[]): ReadonlySet<OutlineIte
   return new Set((named.some((each) => each.hasCode) ? named : highest).map(({ item }) => item));
 }
 
-/** A part without a number that has commands is a gate too: of the level before it, or of the first one. */
+/** An unnumbered part with commands is a gate too. It belongs to the level before it, or to the first one. */
 function byNumbers(section: Section, numbered: ReadonlySet<OutlineItem>): Level[] {
   const levels: Level[] = [];
   for (const part of partsOf(section, numbered)) {
@@ -64,7 +67,10 @@ function byNumbers(section: Section, numbered: ReadonlySet<OutlineItem>): Level[
   return levels.map((level) => (level.number < 0 ? { ...level, number: first } : level));
 }
 
-/** The parts of a section without numbers, counted on; or the levels that the comments of its code name. */
+/**
+ * Returns the unnumbered parts of a section, with continued numbers. If comments of the code name levels, returns
+ * those.
+ */
 function inOrder(section: Section, counted: number): Level[] {
   const parts = partsOf(section, headingsAboveCode(section.items)).filter(({ items }) => hasCode(items));
   const gates = parts.length === 1 ? parts : parts.filter((part) => !isAboutFailure(part));
@@ -73,7 +79,9 @@ function inOrder(section: Section, counted: number): Level[] {
   return only !== undefined && levels.length === 1 ? byComments(only) : levels;
 }
 
-/** The section in parts, each with its heading: they begin at these headings and at every other one that is as high. */
+/**
+ * Splits the section at the given headings, and at every other heading of the same depth. Each part has its heading.
+ */
 function partsOf({ heading, items }: Section, starts: ReadonlySet<OutlineItem>): Section[] {
   const depth = Math.max(...[...starts].map((item) => (item.kind === "heading" ? item.depth : 0)));
   const isStart = (item: OutlineItem): item is Heading =>
@@ -86,7 +94,7 @@ function partsOf({ heading, items }: Section, starts: ReadonlySet<OutlineItem>):
   ];
 }
 
-/** The headings with code right below them, but only those of the highest depth: deeper ones belong to them. */
+/** Returns the headings directly above code, but only those of the highest depth. Deeper ones belong to them. */
 function headingsAboveCode(items: readonly OutlineItem[]): ReadonlySet<OutlineItem> {
   const above = items.filter((item, index): item is Heading => {
     const next = items.slice(index + 1).find(({ kind }) => kind !== "prose");
@@ -118,7 +126,10 @@ function isAboutFailure({ heading, items }: Section): boolean {
   return lines.length === 0 && left.every(({ why }) => why === "after a failure");
 }
 
-/** The levels that comments of the code name, from its first line on; the level itself if they name none. */
+/**
+ * Returns the levels that comments of the code name, from its first line on. If they name none, returns the level
+ * itself.
+ */
 function byComments(level: Level): Level[] {
   const pieces = level.items.flatMap((item) => (item.kind === "code" ? cutAtLevels(item) : [{ item }]));
   const names = pieces.flatMap(({ name }) => name ?? []);
@@ -139,7 +150,7 @@ interface Piece {
   readonly name?: NumberedText & { readonly word: string; readonly line: number };
 }
 
-/** A block of code, cut before the comments that name a level: `# Level 1: style`, not `# Python 3 is needed`. */
+/** Splits a block of code before the comments that name a level: `# Level 1: style`, not `# Python 3 is needed`. */
 function cutAtLevels(code: CodeBlock): Piece[] {
   const pieces: { lines: string[]; line: number; name?: Piece["name"] }[] = [];
   for (const [index, text] of code.text.split("\n").entries()) {

@@ -1,25 +1,25 @@
 import { fromMarkdown } from "mdast-util-from-markdown";
 import { toString as textOf } from "mdast-util-to-string";
 
-/** A Markdown text as a reader skims it: its headings, the code below them, and the text between. Quotes are left out. */
+/** An item of a Markdown text's outline: a heading, code below it, or text between. Quotes are left out. */
 export type OutlineItem = Heading | CodeBlock | Prose;
 
-/** A heading, or what people write for one. */
+/** A heading, or text that people write in place of one. */
 export interface Heading {
   readonly kind: "heading";
-  /** 1 to 6; {@link BOLD_DEPTH} for a line that begins in bold, {@link LIST_DEPTH} for the item of a list. */
+  /** 1 to 6; {@link BOLD_DEPTH} for a line that begins in bold, {@link LIST_DEPTH} for a list item. */
   readonly depth: number;
   readonly text: string;
-  /** Its line in the Markdown, from 1. */
+  /** The line in the Markdown, from 1. */
   readonly line: number;
 }
 
 export interface CodeBlock {
   readonly kind: "code";
-  /** In lower case; empty if the fence names none. */
+  /** In lower case. Empty if the fence names no language. */
   readonly language: string;
   readonly text: string;
-  /** The line of the code's first line, from 1. */
+  /** The line where the code begins, from 1. */
   readonly line: number;
 }
 
@@ -32,7 +32,7 @@ export interface Prose {
 export const BOLD_DEPTH = 7;
 export const LIST_DEPTH = 8;
 
-/** The outline of a Markdown text, in its order. */
+/** Returns the outline of a Markdown text, in its order. */
 export function outlineOf(markdown: string): OutlineItem[] {
   return fromMarkdown(markdown).children.flatMap((block) => itemsOf(block, markdown));
 }
@@ -45,7 +45,7 @@ function itemsOf(block: Block, markdown: string): OutlineItem[] {
     case "heading":
       return [{ kind: "heading", depth: block.depth, text: textOf(block), line }];
     case "code":
-      // Four blanks make a code block too, but mostly by accident: only fenced ones count.
+      // Four blanks also make a code block, but mostly by accident. So only fenced blocks count.
       if (!/^[`~]/.test(markdown.slice(block.position?.start.offset))) return [];
       return [{ kind: "code", language: (block.lang ?? "").toLowerCase(), text: block.value, line: line + 1 }];
     case "paragraph": {
@@ -67,14 +67,14 @@ function itemsOf(block: Block, markdown: string): OutlineItem[] {
   }
 }
 
-/** A heading of one line, and what follows it in the same paragraph. */
+/** Returns a one-line heading, and the rest of its paragraph. */
 function headed(depth: number, text: string, line: number): OutlineItem[] {
   const [first = "", ...rest] = text.split("\n");
   const heading: Heading = { kind: "heading", depth, text: first, line };
   return rest.length === 0 ? [heading] : [heading, { kind: "prose", text: rest.join("\n"), line: line + 1 }];
 }
 
-/** The items under the heading at `index`: all up to the next heading of its depth or above. */
+/** Returns the items under the heading at `index`, up to the next heading of the same or a higher level. */
 export function sectionAt(items: readonly OutlineItem[], index: number): readonly OutlineItem[] {
   const heading = items[index];
   if (heading?.kind !== "heading") return [];
@@ -83,7 +83,7 @@ export function sectionAt(items: readonly OutlineItem[], index: number): readonl
   return end === -1 ? after : after.slice(0, end);
 }
 
-/** In lower case, without accents and without a colon at the end. */
+/** Returns the text in lower case, without accents and without a colon at the end. */
 export function plain(text: string): string {
   const base = text.normalize("NFKD").replace(/\p{M}/gu, "").normalize("NFC");
   return base

@@ -1,17 +1,17 @@
 import { parse } from "yaml";
 import type { OutlineItem } from "./outline.js";
 
-/** How many items of the outline count as its top. */
+/** How many items of the outline count as the top. */
 const TOP = 20;
 const ID = /^[^\p{L}]*prp[\s_-]*id[\s*_`]*[:：][\s*_`]*([^\s*`][^*`|]*?)[\s*_`]*$/iu;
 /** A work item's number: `P1.M2.T1.S1`. */
 const WORK_ITEM = /\bP\d+(?:\.[MTS]\d+)+\b/;
 
-/** The task's ids by the PRP's own text. */
+/** The task ids in the PRP's own text. */
 export interface TextIds {
-  /** By its front matter, or a line `PRP ID: …` near the top. */
+  /** From the front matter, or from a line `PRP ID: …` near the top. */
   readonly own?: string | undefined;
-  /** The work item that its title names; another PRP may be about the same one. */
+  /** The work item in the title. Another PRP may have the same one. */
   readonly workItem?: string | undefined;
 }
 
@@ -25,10 +25,13 @@ export function idsIn(items: readonly OutlineItem[], frontMatter: string | undef
   };
 }
 
-/** The text without its front matter; the front matter's lines are empty, so that the others keep their numbers. */
+/**
+ * Returns the text without its front matter. The front matter's lines are kept empty, so that line numbers stay the
+ * same.
+ */
 export function withoutFrontMatter(markdown: string): { readonly text: string; readonly frontMatter?: string } {
   const [whole, frontMatter] = /^---[ \t]*\n([\s\S]*?\n)?(?:---|\.\.\.)[ \t]*(?:\n|$)/.exec(markdown) ?? [];
-  // A divider as the first line begins none: a field, or a comment, stands right below.
+  // A divider as the first line doesn't begin front matter: it needs a field or a comment directly below.
   if (whole === undefined || frontMatter === undefined || !/^(?:#.*\n)*["']?[\w -]+["']?[ \t]*:/.test(frontMatter))
     return { text: markdown };
   return { text: "\n".repeat(whole.split("\n").length - 1) + markdown.slice(whole.length), frontMatter };
@@ -44,7 +47,7 @@ function fieldsOf(frontMatter: string): [string, unknown][] {
     const value: unknown = parse(frontMatter);
     return typeof value === "object" && value !== null ? Object.entries(value) : [];
   } catch {
-    // Many a front matter is no YAML: then it names no id.
+    // Front matter that isn't YAML has no id.
     return [];
   }
 }

@@ -2,31 +2,34 @@ import { commandOf } from "./commands.js";
 import { numberIn } from "./levels.js";
 import { BOLD_DEPTH, type Heading, type OutlineItem, plain, sectionAt } from "./outline.js";
 
-/** A part of a PRP: its heading and what stands below it. */
+/** A part of a PRP: a heading and the items below it. */
 export interface Section {
   readonly heading: Heading;
   readonly items: readonly OutlineItem[];
 }
 
-/** The sections that hold a PRP's gates, or could. */
+/** The sections that hold a PRP's gates, or might. */
 export interface SectionChoice {
-  /** All have the same heading if the choice is clear. A PRP may repeat its section for each part of the work. */
+  /** If the choice is clear, all have the same heading: a PRP may repeat the section for each part of the work. */
   readonly chosen: readonly Section[];
-  /** Those with commands, if none is chosen. */
+  /** If none is chosen: the sections with commands. */
   readonly others: readonly Section[];
 }
 
-/** The noun "validation" in the languages that PRPs are written in, without accents: "Verify the setup" names a step, no section. */
+/**
+ * The noun "validation" in the languages of PRPs, without accents. Verbs don't count: "Verify the setup" names a step,
+ * not a section.
+ */
 const VALIDATION =
   /\b[vw]alid(?:ati|ac|az|as|ier|er)|\bverifi(?:cati|cac|caz|kat|kas|zier)|\buberpruf|\bdogrulama|验证|驗證|校验|検証|검증|유효성|валидаци|проверк|перевірк|التحقق|सत्यापन|xac (?:thuc|minh)|kiem (?:tra|thu)/;
-/** The names that PRPs give the section, beside "validation". */
+/** Other words in the section's name. */
 const LOOP = /\b(?:loops?|gates?)\b|循环|循環|ループ|루프|цикл|schleife|bucle|ciclo|boucle/;
 
 /**
- * The sections that hold a PRP's gates: those whose heading says validation and that have code. "Validation Loop" comes
- * before other names, a section with commands before one without, and one with named levels before one without.
+ * Chooses the sections that hold a PRP's gates: those with code whose heading says validation. "Validation Loop"
+ * precedes other names. A section with commands precedes one without, and one with named levels precedes one without.
  *
- * @param name - The heading that the caller has chosen, whatever it says.
+ * @param name - The heading that the caller chose. It needn't say validation.
  */
 export function chooseSection(items: readonly OutlineItem[], name: string | undefined): SectionChoice {
   const fits =
@@ -39,7 +42,7 @@ export function chooseSection(items: readonly OutlineItem[], name: string | unde
   return { chosen, others: chosen.length > 0 ? [] : outermost(items, (section) => isOther(section, items)) };
 }
 
-/** The sections with code that fit, without those inside another one. */
+/** Returns the matching sections with code, except those inside another one. */
 function outermost(items: readonly OutlineItem[], fits: (section: Section) => boolean): Section[] {
   const sections: Section[] = [];
   for (let index = 0; index < items.length; index++) {
@@ -53,19 +56,19 @@ function outermost(items: readonly OutlineItem[], fits: (section: Section) => bo
   return sections;
 }
 
-/** The heading that is the name; those that contain it if none is. */
+/** Accepts the headings that equal the name. If there are none, accepts those that contain it. */
 function fitsName(items: readonly OutlineItem[], name: string): (section: Section) => boolean {
   const isNamed = items.some((item) => item.kind === "heading" && plain(item.text) === name);
   return ({ heading }) => (isNamed ? plain(heading.text) === name : plain(heading.text).includes(name));
 }
 
-/** Whether a heading names the section, and not one of its levels ("Level 4: …") nor the step of a list ("3. …"). */
+/** Whether a heading names the section. A level ("Level 4: …") and a step of a list ("3. …") don't. */
 function saysValidation({ text, depth }: Pick<Heading, "text" | "depth">): boolean {
   const number = numberIn(text);
   return VALIDATION.test(plain(text)) && (number === undefined || (depth < BOLD_DEPTH && !number.isNamed));
 }
 
-/** Whether a heading is the title of a whole text whose parts are no levels: "PRP: email validation". */
+/** Whether a heading is the title of a whole text whose parts are not levels: "PRP: email validation". */
 function isWholeText(title: Heading, below: readonly OutlineItem[], items: readonly OutlineItem[]): boolean {
   if (title.depth > 1 || headingsIn(items).filter(({ depth }) => depth === 1).length > 1) return false;
   const parts = headingsIn(below);
@@ -73,7 +76,7 @@ function isWholeText(title: Heading, below: readonly OutlineItem[], items: reado
   return parts.some(({ depth, text }) => depth === highest && numberIn(text) === undefined);
 }
 
-/** The headings, without bold lines and the items of lists. */
+/** Returns the headings, without bold lines and list items. */
 function headingsIn(items: readonly OutlineItem[]): Heading[] {
   return items.filter((item) => item.kind === "heading").filter(({ depth }) => depth < BOLD_DEPTH);
 }
