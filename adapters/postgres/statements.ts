@@ -312,7 +312,7 @@ export function statementsOn(schema: string) {
     acrossTasks: {
       appendMany: appendMany("", ""),
       appendManyReplacing: appendMany("", "", true),
-      /** `appendMany` for rows of which some have a lease's token. */
+      /** `appendMany` for rows where some have a lease's token. */
       appendManyUnderLeases: appendMany(...fences),
       appendManyReplacingUnderLeases: appendMany(...fences, true),
       leasesHeld: `

