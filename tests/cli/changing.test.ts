@@ -437,7 +437,7 @@ describe("waymark copy", () => {
     expect(stderr).toMatch(
       /warning: checkpoint .* \(@1\) of task "task-1" differs: another checkpoint has its sequence\n/,
     );
-    expect(stderr).toMatch(/\nwaymark: 2 checkpoints can't be copied .*Delete those tasks there.*\n$/);
+    expect(stderr).toMatch(/\nwaymark: 2 checkpoints can't be copied, .*Delete those tasks there.*\n$/);
   });
 
   it("refuses to copy a storage to itself", async () => {
@@ -526,7 +526,7 @@ describe("waymark export --out", () => {
     expect([again.code, again.stderr]).toEqual([2, expect.stringContaining("a.ndjson exists")]);
     expect(readFileSync(join(cwd, "a.ndjson"), "utf8")).toBe(before);
     expect((await run("export", "--out", "no/such/folder.ndjson")).stderr).toMatch(
-      /^waymark: no\/such\/folder.ndjson can't be made \(ENOENT\).*\n$/,
+      /^waymark: no\/such\/folder.ndjson can't be created \(ENOENT\).*\n$/,
     );
   });
 });

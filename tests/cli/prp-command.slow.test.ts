@@ -126,7 +126,7 @@ describe("waymark prp", () => {
     const refused = await run("--resume");
     expect(refused.code).toBe(5);
     expect(refused.stderr).toMatch(
-      /Restore it from a backup, or repair the storage \(--restart sets what can't be read aside and begins anew\)\. \[CHECKPOINT_CORRUPT\]\n$/,
+      /Restore it from a backup, or repair the storage \(--restart sets the unreadable file aside and begins anew\)\. \[CHECKPOINT_CORRUPT\]\n$/,
     );
     expect(readdirSync(folder).filter((name) => name !== ".lock")).toEqual(["checkpoints.json"]);
 

@@ -195,8 +195,7 @@ export class PrpExecutor {
     try {
       return await interruptibly((ending) => new PrpRun(loaded, this.#settings, journal, ending).execute(restart), {
         signal,
-        reason: (name) =>
-          new PrpError("INTERRUPTED", `${name} came while ${loaded.taskId} was executed; it is paused.`),
+        reason: (name) => new PrpError("INTERRUPTED", `${name} paused the execution of PRP ${loaded.taskId}.`),
       });
     } finally {
       journal.close();
