@@ -195,7 +195,7 @@ describe("waymark prp", () => {
       "nothing to resume",
       ["run", "PRP.md", "--coder", "true", "--resume"],
       3,
-      /nothing to resume: .* Start it \(without --resume\)\. \[CHECKPOINT_NOT_FOUND\]\n$/,
+      /can't be resumed: .* Start it instead \(without --resume\)\. \[CHECKPOINT_NOT_FOUND\]\n$/,
     ],
     [
       "--resume with --restart",
