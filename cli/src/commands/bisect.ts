@@ -19,7 +19,7 @@ export const bisect: CommandFile = {
       .summary("when it began to fail")
       .description(
         "Finds the first checkpoint whose state makes a command fail. The command gets the state as JSON on stdin. " +
-          "The search is binary, as git bisect's: it assumes that states are good up to some checkpoint and bad from there on, " +
+          "Like git bisect, it searches by halves. It assumes that states are good up to some checkpoint and bad from there on, " +
           "and tries both ends first. The command exits with 0 for good, 125 to skip a checkpoint, 1 to 124 for bad. " +
           "WAYMARK_SEQUENCE and WAYMARK_CHECKPOINT name the checkpoint.",
       )

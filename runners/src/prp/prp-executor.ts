@@ -213,8 +213,8 @@ export class PrpExecutor {
 }
 
 /**
- * Returns the PRP under the id with which the session began it, which an older rule may have given. If the id from the
- * title belongs to another PRP of the session, the PRP's path becomes its id.
+ * Returns the PRP under the id that its session knows, which may come from an older rule. If the id from the title
+ * belongs to another PRP of the session, the PRP's path becomes its id.
  */
 async function underItsTask(session: SessionCheckpoints | undefined, prp: LoadedPrp): Promise<LoadedPrp> {
   if (session === undefined) return prp;

@@ -142,7 +142,7 @@ const NOTHING_EXPECTED =
 /** Matches `exit 1`, `should fail`, `non-zero exit`. */
 const FAILURE_EXPECTED =
   /\b(?:exits?(?: code| status)?(?: with| is)?(?: code)?\s*[:=]?\s*[1-9]\b|non-?zero\b|(?:should|must|will|expect(?:ed)?:?(?: to)?) fail)(?! (?:if|when|unless|on)\b)/i;
-/** Matches reading the status of the command before, except for a check that it has succeeded. */
+/** Matches a use of `$?`, except a check whether it is 0. */
 const READS_STATUS = /\$\?(?!["']?\s*(?:(?:-eq|-gt|==?|-ne|!=)\s*["']?0))/;
 const STOPS_EARLY = /\|\s*(?:head\b|grep\s+-\w*q|sed\s+\S*q)/;
 
