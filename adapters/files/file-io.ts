@@ -256,7 +256,7 @@ export function isFolder(path: string): boolean {
   const stats = statsOf(path);
   if (stats === undefined || stats.isDirectory()) return stats !== undefined;
   throw new StorageError(
-    `${path} is ${stats.isSymbolicLink() ? "a symbolic link, and links inside the store are not followed" : "not a folder"}. ` +
+    `${path} is ${stats.isSymbolicLink() ? "a symbolic link, and Waymark follows none inside the store" : "not a folder"}. ` +
       "It was left untouched; move it away.",
   );
 }
@@ -295,7 +295,7 @@ function openToRead(path: string): number | undefined {
   try {
     return unlessAbsent(() => openSync(path, READ_FLAGS));
   } catch (error) {
-    if (codeOf(error) === "ELOOP") throw new UnreadableError("it is a symbolic link, which is not followed");
+    if (codeOf(error) === "ELOOP") throw new UnreadableError("it is a symbolic link, which Waymark doesn't follow");
     if (codeOf(error) === "ENXIO") throw new UnreadableError("it is not a file");
     throw error;
   }

@@ -58,6 +58,6 @@ function leaseFileIn(folder: string): LeaseFile | undefined {
 function leaseFileOf(text: string): LeaseFile {
   const { taskId, ...fields }: Readonly<Partial<Record<"taskId" | keyof LeaseRecord, unknown>>> = parseObject(text);
   const lease = parseLease(fields);
-  if (lease === undefined) throw new UnreadableError(`${LEASE_NAME} holds no lease`);
+  if (lease === undefined) throw new UnreadableError(`${LEASE_NAME} doesn't hold a lease`);
   return { lease, taskId: typeof taskId === "string" ? taskId : undefined };
 }

@@ -320,9 +320,9 @@ function steal(lockFolder: string, thief: string): void {
 
 function heldByOthers(lockFolder: string, claims: readonly string[], timeoutMs: number): StorageError {
   const holders = claims.map((claim) => claim.replace(/\+.*/, "")).join(" and ");
-  const advice = "Nothing was changed. Try again; the lock of a program that has ended frees itself in seconds.";
+  const advice = "Nothing was changed. Try again; if a program has ended, its lock becomes free within seconds.";
   return new StorageError(
-    `Could not lock ${dirname(lockFolder)}: ${holders} held ${lockFolder} for the ${timeoutMs} ms that were waited. ${advice}`,
+    `Could not lock ${dirname(lockFolder)}: ${holders} held ${lockFolder} for all ${timeoutMs} ms of lockTimeoutMs. ${advice}`,
     { retryable: true },
   );
 }

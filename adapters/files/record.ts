@@ -80,7 +80,7 @@ export function textOfValue(value: JsonValue): string {
     return JSON.stringify(value);
   } catch (error) {
     if (!isStackOverflow(error)) throw error;
-    throw new UnreadableError("its state nests deeper than any that is saved", { cause: error });
+    throw new UnreadableError("its state is nested too deeply to read", { cause: error });
   }
 }
 
@@ -111,8 +111,8 @@ export function assertOwner(taskId: string, folder: string, location: string): v
   const name = basename(folder);
   if (taskId === name || nameOf(taskId) === name) return;
   throw new StorageError(
-    `${location} belongs to task ${JSON.stringify(taskId)}, whose folder this isn't. Nothing was changed. ` +
-      "If another task's name differs in case alone, this disk takes their folders for one: rename a task. " +
+    `${location} belongs to task ${JSON.stringify(taskId)}, but lies in another task's folder. Nothing was changed. ` +
+      "If two task ids differ only in case, this disk gives them the same folder: rename one. " +
       "Otherwise the file was copied there: move it away.",
   );
 }
@@ -184,7 +184,7 @@ export function passingFrom(task: LoadedTask, id: string | undefined): readonly 
  */
 export function sequenceOfStored(stored: StoredCheckpoint, draft: CheckpointDraft): number {
   const damage = findDamage(stored);
-  if (damage !== undefined) throw new UnreadableError(`checkpoint ${draft.id} exists, and ${damage}`);
+  if (damage !== undefined) throw new UnreadableError(`it has checkpoint ${draft.id}, but ${damage}`);
   return matchRetry(stored, draft);
 }
 
@@ -199,7 +199,7 @@ export function parseHead(
   const { bodyIs, stateBytes } = fields;
   const summary = parseSummary(fields);
   if (typeof summary === "string") throw new UnreadableError(summary);
-  if (bodyIs !== undefined && bodyIs !== "base64") throw new UnreadableError("its body is in no known form");
+  if (bodyIs !== undefined && bodyIs !== "base64") throw new UnreadableError("its body has an unknown form");
   const broken = brokenSeal(summary);
   if (broken !== undefined) throw new UnreadableError(broken);
   return {
@@ -219,9 +219,9 @@ export function parseObject(source: string): JsonObject {
     // JSON.parse returns a JsonValue, by its definition.
     value = JSON.parse(source.replace(/^\uFEFF/, "")) as JsonValue;
   } catch (error) {
-    throw new UnreadableError("it is not JSON, or cut short", { cause: error });
+    throw new UnreadableError("it is cut short or isn't JSON", { cause: error });
   }
-  if (!isJsonObject(value)) throw new UnreadableError("it is no JSON object");
+  if (!isJsonObject(value)) throw new UnreadableError("it isn't a JSON object");
   return value;
 }
 

@@ -167,15 +167,15 @@ export class PostgresConnection implements Statements {
         // Listen at once: the server's last message may follow right after the one that says it is ready.
         client?.on("error", broke);
         if (client) resolve(client);
-        else reject(error ?? new Error("The pool gave no connection."));
+        else reject(error ?? new Error("The pool returned no connection."));
       });
     });
   }
 
   #unknown(cause: unknown): StorageError {
     return new StorageError(
-      `The connection to ${this.#options.place} broke while the change was committed, so it was stored as a whole or not ` +
-        "at all. What was saved before is intact. Look at what is stored now, then decide.",
+      `The connection to ${this.#options.place} broke during the commit, so the change was stored as a whole or not ` +
+        "at all. Earlier checkpoints are intact. Read the task again, then decide.",
       { cause, retryable: true },
     );
   }

@@ -273,7 +273,7 @@ export class PostgresAdapter implements StorageAdapter {
     if (!this.#mayMigrate) {
       const has = presence === "none" ? "has no tables" : "has the tables of an older version";
       throw new StorageError(
-        `${this.#place} ${has}, and \`migrate\` is false. Nothing was stored. Apply what \`waymark postgres ddl\` prints.`,
+        `${this.#place} ${has}, and \`migrate\` is false. Nothing was stored. Apply the output of \`waymark postgres ddl\`.`,
       );
     }
     await migrate(this.#connection, this.#schema, this.#place);

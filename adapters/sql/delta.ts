@@ -59,7 +59,7 @@ export function withDeltas(base: Buffer, deltas: readonly StoredDelta[], mostByt
     if (baseLength !== length) throw new RangeError(MISFIT);
     length = textLength;
   }
-  if (length > mostBytes) throw new RangeError(`it has ${length} bytes instead of ${mostBytes}`);
+  if (length > mostBytes) throw new RangeError(`it has ${length} bytes, more than ${mostBytes}`);
   if (deltas.length === 0) return base;
   const text = Buffer.allocUnsafe(length);
   let missing: readonly Span[] = [{ at: 0, from: 0, length }];

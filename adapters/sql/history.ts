@@ -226,7 +226,7 @@ export function textAt(number: number, pieces: readonly Piece[], sizeBytes: numb
     };
   } catch (cause) {
     if (cause instanceof BrokenHistoryError) throw cause;
-    throw new BrokenHistoryError(`a piece that its payload is made of is damaged: ${messageOf(cause)}`, { cause });
+    throw new BrokenHistoryError(`a piece of its payload is damaged: ${messageOf(cause)}`, { cause });
   }
 }
 
@@ -269,7 +269,7 @@ function sizeOf(deltas: readonly StoredDelta[]): number {
   return deltas.reduce((sum, { bytes }) => sum + bytes.length, 0);
 }
 
-const MISSING = "a piece that its payload is made of is missing";
+const MISSING = "a piece of its payload is missing";
 
 /** The deltas of a bundle. */
 function unfolded({ number, form, body }: Piece, sizeBytes: number): readonly Piece[] {

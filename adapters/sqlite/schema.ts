@@ -90,8 +90,8 @@ function versionOf(database: SqliteConnection, path: string): number {
   if (application === 0 && version === 0 && names.size === 0) return 0;
   if (application !== APPLICATION_ID) {
     throw new UnsupportedFormatError(
-      `The database ${path} belongs to another program: it has the application_id ${String(application)}, where Waymark's have ` +
-        `${APPLICATION_ID}, the user_version ${version}, and ${names.size} tables and indexes named waymark_…. ` +
+      `The database ${path} belongs to another program: its application_id is ${String(application)}, not Waymark's ` +
+        `${APPLICATION_ID} (user_version ${version}, ${names.size} tables and indexes named waymark_…). ` +
         "It was left untouched; choose another path.",
     );
   }
@@ -106,7 +106,7 @@ function versionOf(database: SqliteConnection, path: string): number {
   throw new CheckpointCorruptError(
     `The database ${path} isn't as Waymark makes it: its schema version is ${version}, and ` +
       `${different === undefined ? "its tables are whole" : `${different} is missing or changed`}. ` +
-      "It was left untouched. Copy the file and its -wal, then put back a backup.",
+      "It was left untouched. Copy the file and its -wal, then restore a backup.",
   );
 }
 
