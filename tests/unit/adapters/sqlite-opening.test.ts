@@ -117,10 +117,10 @@ describe("a failing disk or folder", () => {
     const folder = await tempFolder();
     writeFileSync(join(folder, "file"), "");
     const adapter = openAdapter({ path: join(folder, "file", "checkpoints.db") });
-    await expect(listed(adapter)).rejects.toThrow(/can't be opened.*Check that its folder is a folder/);
+    await expect(listed(adapter)).rejects.toThrow(/can't be opened.*Check that its parent is a folder/);
     await expect(adapter.append(draft("t", "c1"))).rejects.toThrow(StorageError);
     await expect(adapter.append(draft("t", "c1"))).rejects.toThrow(
-      /can't be opened.*Check that its folder is a folder/,
+      /can't be opened.*Check that its parent is a folder/,
     );
   });
 

@@ -87,7 +87,7 @@ describe("the calls of an adapter", () => {
     };
     await expect(calls.inTurn("build-42", async () => thrower())).rejects.toMatchObject({
       code: "STORAGE_FAILED",
-      message: expect.stringMatching(/^The test adapter failed at "build-42": fetch failed\. .* intact/),
+      message: expect.stringMatching(/^The test adapter failed in a call for "build-42": fetch failed\. .* intact/),
       retryable: false,
       cause,
     });
