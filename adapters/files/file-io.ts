@@ -41,7 +41,7 @@ export class UnreadableError extends Error {
 }
 
 /**
- * Writes a file and resolves once its content is on the disk. Its name is only after {@link syncFolder}.
+ * Writes a file and resolves once its content is on the disk. Its name is on the disk only after {@link syncFolder}.
  *
  * @param options.isEmptyFile - An empty file exists there. Default: nothing exists there, not even a link.
  */
@@ -64,7 +64,7 @@ export async function writeDurably(
 
 /** Resolves once the folder's names are on the disk: a rename is atomic, but without this a power cut can undo it. */
 export async function syncFolder(path: string): Promise<void> {
-  // Windows opens no folder for this; NTFS writes names to its journal itself.
+  // Windows can't sync a folder; NTFS writes names to its own journal.
   if (process.platform === "win32") return;
   await withOpenFile(() => openFolder(path), fsyncFile);
 }

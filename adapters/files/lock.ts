@@ -24,7 +24,7 @@ const RENEWAL_MS = 1_500;
 /** A claim that wasn't renewed for so long is stale. */
 const STALE_MS = 5_000;
 const LONGEST_PAUSE_MS = 20;
-/** Far more than the thefts or removals of the folder that happen in a row by accident. */
+/** Far more thefts or removals of the folder than happen in a row by accident. */
 const MAX_ATTEMPTS = 20;
 const HOST = nameOf(hostname() || "unknown");
 /** Names this process or worker thread. Each of its claims has this name and a number that is never used again. */
@@ -119,7 +119,7 @@ export class FolderLock {
 
   /**
    * {@link FolderLock.write} for a holder's last write, which also frees the lock. It renames the claim itself: making
-   * and removing one more file would take a disk longer than the save.
+   * and removing another file would take longer than the rest of the save.
    *
    * @throws {LockLostError} Nothing was stored.
    */

@@ -24,19 +24,19 @@ export interface LoadedTask extends TaskPosition {
   /** The number of checkpoints, damaged ones included. */
   readonly count: number;
   find(id: string): RecordSource | undefined;
-  /** An unreadable checkpoint whose id isn't known, so that it may be any. */
+  /** An unreadable checkpoint whose id isn't known: it may be the wanted one. */
   findDamaged?(): RecordSource | undefined;
   /** The checkpoints in the query's range and order, after the skipped ones. */
   select(query: Omit<CheckpointQuery, "taskId">): Iterable<RecordSource>;
 
-  // Writes. Each is durable once it resolves, and must be the last call under its lock.
+  // The writes. Each is durable once it resolves, and must be the last call under its lock.
   /** @param replaced - Removed once the record is stored. */
   append(record: StoredCheckpoint, lock: FolderLock, replaced: readonly RecordSource[]): Promise<void>;
   replace(entry: RecordSource, record: StoredCheckpoint, lock: FolderLock): Promise<void>;
   /**
    * Keeps the numbering, unless `doomed` is "all".
    *
-   * @param doomed - May come from another loading of the same task.
+   * @param doomed - May come from an earlier load of the same task.
    * @returns How many were removed.
    */
   remove(doomed: readonly RecordSource[] | "all", lock: FolderLock): Promise<number>;
@@ -158,8 +158,8 @@ export function readEntry<Item>(
 }
 
 /**
- * The passing checkpoint of that id, and those that it should have replaced but a kill left. Each names the one that it
- * replaced.
+ * The passing checkpoint of that id, and the ones before it that a kill left although it replaced them. Each names the
+ * one that it replaced.
  */
 export function passingFrom(task: LoadedTask, id: string | undefined): readonly RecordSource[] {
   const found: RecordSource[] = [];
@@ -245,7 +245,7 @@ export function* readEntries<Item>(
         isFirst = false;
         yield item;
       } else if (isFirst && !gone.has(entry.location)) {
-        // Load again only once for each: the name of a dangling link stays.
+        // Load again only once for each file: a dangling link's name stays in the folder.
         gone.add(entry.location);
         isOutdated = true;
         break;

@@ -66,7 +66,7 @@ const LONGEST_PAUSE_MS = 1000;
  */
 const BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL idle_in_transaction_session_timeout = '10s'";
 
-/** A pool of connections. If it is safe, calls are tried again after passing failures, with growing pauses. */
+/** A pool of connections. If it is safe, calls are tried again after temporary failures, with growing pauses. */
 export class PostgresConnection implements Statements {
   readonly #options: PostgresConnectionOptions;
   #pool: PostgresPool | undefined;

@@ -91,7 +91,8 @@ export class PostgresWriter {
         placed = await this.#histories.place(taskId, payload, true);
         continue;
       }
-      // Read the position first: another process that appends the same draft may store it in between.
+      // Read the position before the checkpoint. In the other order, the same draft would look like a conflict if
+      // another process stored it in between.
       const [[last, newest] = [0, 0]] = await this.#connection.rows(this.#sql.position, taskId);
       const existing = await this.#reader.get(taskId, draft.id);
       if (existing !== undefined) {

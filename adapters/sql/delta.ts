@@ -10,7 +10,7 @@ interface Edit {
 
 /** The length of a match, in bytes, that marks a common place of two texts. Shorter matches are coincidences. */
 const ANCHOR = 32;
-/** The length of a match, in bytes, after which two texts surely go on alike. */
+/** The length of a match, in bytes, that surely isn't a coincidence. */
 const SURELY = 512;
 /** How many anchors are searched for in a window before a wider one is used. */
 const TRIES = 16;
@@ -231,7 +231,7 @@ function editsBetween(base: Buffer, text: Buffer, most: number): readonly Edit[]
 }
 
 /**
- * The offsets at which a base and a text that begin differently go on alike: `skip` in the base, `insert` in the text.
+ * The place from which a base and a text are alike again: the offset `skip` in the base, `insert` in the text.
  */
 interface Meeting {
   readonly skip: number;

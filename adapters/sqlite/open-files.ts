@@ -78,7 +78,7 @@ export class OpenFiles {
       if (!isSafe && isNamed)
         throw new LogInUseError("the database's log is gone from its path and can't be copied into the database yet");
       close();
-      // SQLite would take the old log for that of the database that has the name now.
+      // SQLite would mistake the old log for the log of the database that has the name now.
       if (isSafe && !isNamed && named !== undefined) rmSync(this.#logPath, { force: true });
     }
   }

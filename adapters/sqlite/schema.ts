@@ -52,7 +52,6 @@ const SCHEMA: Readonly<Record<string, string>> = {
     form INTEGER NOT NULL, -- 0: alone, 1: whole, deflated, 2: a delta, 3: a bundle of deltas, with the number of the last, 4: whole
     body ANY NOT NULL -- alone: TEXT is JSON, a BLOB is what the encoding says
   ) STRICT`,
-  // No column types, so that a damaged value stays as it is. For a task's row, the reason says what the row held.
   waymark_leases: `CREATE TABLE waymark_leases (
     task_id TEXT NOT NULL PRIMARY KEY,
     holder TEXT NOT NULL,
@@ -60,6 +59,7 @@ const SCHEMA: Readonly<Record<string, string>> = {
     renewed_at_ms INTEGER NOT NULL, -- by the machine's monotonic clock, as the next one
     expires_at_ms INTEGER NOT NULL
   ) STRICT, WITHOUT ROWID`,
+  // The columns have no types, so that a damaged value stays as it is. A damaged row of waymark_tasks is in `reason`.
   waymark_quarantine: `CREATE TABLE waymark_quarantine (
     quarantined_at TEXT NOT NULL, reason TEXT NOT NULL, task_id,
     number, sequence, id, created_at, stage, label, parent_id, metadata, status, error, state_version, size_bytes,

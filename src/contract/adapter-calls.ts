@@ -46,7 +46,7 @@ export interface AdapterCallsOptions {
 export class AdapterCalls {
   readonly #adapter: string;
   readonly #isRetryable: AdapterCallsOptions["isRetryable"];
-  /** Under each name with calls under way: the end of the last one. */
+  /** For each name with calls under way, a promise that resolves when the last of them ends. */
   readonly #last = new Map<string, Promise<void>>();
   readonly #underWay = new Set<Promise<void>>();
   #closing: Promise<void> | undefined;

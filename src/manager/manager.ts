@@ -75,7 +75,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
   constructor(options: CheckpointManagerOptions<StateSchema<Saved, State>>);
   constructor(options: CheckpointManagerOptions) {
     this.#options = resolveOptions(options);
-    // Each run under way listens.
+    // Each run under way adds a listener.
     setMaxListeners(0, this.#closing.signal);
     const { logger, transforms } = this.#options;
     if (transforms.length > 0) {

@@ -22,7 +22,7 @@ import { decodeWithSchema, encodeWithSchema } from "./schema.js";
 /** The end of the year 9999. Later times have another ISO 8601 form, which doesn't sort by time. */
 const LAST_MS = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
 
-/** The longest time of saves without a turn of the event loop. */
+/** How long saves may go on without a turn of the event loop. */
 const YIELD_MS = 20;
 
 const REDACTED_REFUSED = "Nothing was saved: the schema refuses the redacted state";

@@ -240,7 +240,7 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
     if (atMostOnce) {
       const noted = journal.note({ ...begun, status: "started" }, undefined);
       await journal.stored();
-      // The step won't start now.
+      // The run stops, so the step won't start.
       if (signal.aborted) journal.forget((each) => each === noted);
       signal.throwIfAborted();
     }
