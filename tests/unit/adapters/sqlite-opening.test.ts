@@ -22,7 +22,7 @@ describe("a database that we must not write to", () => {
   });
 
   it.each([
-    ["PRAGMA application_id = 42", /application_id 42/],
+    ["PRAGMA application_id = 42", /application_id is 42/],
     ["PRAGMA user_version = 3", /user_version 3/],
     ["CREATE TABLE waymark_checkpoints (id TEXT)", /1 tables and indexes named waymark_/],
   ])("is refused if another program made it: %s", async (sql, message) => {

@@ -233,7 +233,7 @@ describe("encrypt", () => {
 
 describe("the options of encrypt", () => {
   it.each<[string, object, RegExp]>([
-    ["no keys", { keys: {}, current: "k1" }, /current must be the id of one of the keys: there is none/],
+    ["no keys", { keys: {}, current: "k1" }, /current must be the id of one of the keys \(there are none\)/],
     ["keys that are none", { keys: KEY, current: "k1" }, /keys must be a plain object/],
     ["keys in a Map", { keys: new Map([["k1", KEY]]), current: "k1" }, /under each id: \{ "2026-11": key \}/],
     ["keys in an array", { keys: [KEY], current: "0" }, /keys must be a plain object/],
@@ -248,8 +248,8 @@ describe("the options of encrypt", () => {
       { keys: { k1: Promise.resolve(KEY) }, current: "k1" },
       /or a function that returns them/,
     ],
-    ["a current key that isn't there", { keys: { k1: KEY }, current: "k2" }, /one of the keys: k1/],
-    ["a current key from Object", { keys: { k1: KEY }, current: "toString" }, /one of the keys: k1/],
+    ["a current key that isn't there", { keys: { k1: KEY }, current: "k2" }, /one of the keys \(k1\)/],
+    ["a current key from Object", { keys: { k1: KEY }, current: "toString" }, /one of the keys \(k1\)/],
     ["a misspelled one", { keys: { k1: KEY }, current: "k1", require: true }, /has no "require"/],
     ["text for a key", { keys: { k1: "abcdefgh" }, current: "k1" }, /"k1" must be 32 bytes.*keyFromPassphrase/],
     [

@@ -102,7 +102,7 @@ describe("a key from a function", () => {
 
   it.each<[string, unknown, RegExp]>([
     ["too few bytes", new Uint8Array(16), /returned 16 bytes; AES-256 needs 32/],
-    ["text", "abcdefgh", /gave something of type string/],
+    ["text", "abcdefgh", /returned something of type string/],
     ["nothing", undefined, /returned something of type undefined/],
   ])("that gives %s is a KeyUnavailableError that isn't retryable", async (_what, given, message) => {
     const transform = encrypt({ keys: { kms: () => given as Uint8Array }, current: "kms" });

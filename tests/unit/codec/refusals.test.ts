@@ -212,7 +212,7 @@ describe("a refused value", () => {
     expect(refusalOf({ p: proxy })).toMatchObject({ path: "$.p", cause });
   });
 
-  it("is nesting beyond a thousand levels, and nothing less", () => {
+  it("is nested more than a thousand levels deep, and never less", () => {
     const nested = (levels: number) => {
       let value: unknown[] = [];
       for (let i = 1; i < levels; i++) value = [value];
@@ -228,7 +228,7 @@ describe("a refused value", () => {
     expect(refusalOf(nested(100_000)).path).toBe(error.path);
   });
 
-  it("is no rich value within the allowed depth, whatever it holds", () => {
+  it("is never a rich value within the allowed depth, whatever it holds", () => {
     let map = new Map<string, unknown>([
       ["x", undefined],
       ["y", -0],

@@ -277,7 +277,7 @@ describe("a lease in time", () => {
     ["remove", (manager, lease, id) => manager.remove("t", id, { lease })],
     ["removeTask", (manager, lease) => manager.removeTask("t", { lease })],
     ["autoSave", (manager, lease) => manager.autoSave("t", () => 3, { lease }).flush()],
-  ])("aborts its signal at once, when the storage refuses %s as under a lost lease", async (call, write) => {
+  ])("aborts its signal at once when the storage refuses %s because the lease is lost", async (call, write) => {
     const storage = mockedStorage();
     const manager = new CheckpointManager({ storage });
     await manager.save("source", 1, { id: "c1" });

@@ -95,7 +95,7 @@ describe.each(Object.keys(stores) as (keyof typeof stores)[])("a link that was p
   });
 });
 
-it("a system's lock is no link either", async () => {
+it("a link in the place of a system's lock is refused too", async () => {
   const folder = await tempFolder();
   const { elsewhere, held } = await otherFolder();
   const before = held();

@@ -65,7 +65,7 @@ describe("a bundle", () => {
     }
   });
 
-  it("whose numbers are those of no bundle is damage", () => {
+  it("with numbers that no bundle can have is damage", () => {
     const { texts, pieces } = bundled("one");
     const other = pieces.map((piece) =>
       piece.form === FORM.bundle ? { ...piece, body: deflateRawSync("\x01") } : piece,
