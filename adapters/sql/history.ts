@@ -144,7 +144,7 @@ function packed(bytes: Buffer): Buffer {
   return brotliCompressSync(bytes, brotliFor(bytes));
 }
 
-/** A window of the text's size, and its memory. */
+/** Brotli's options: a window as large as the text, which limits the memory. */
 function brotliFor({ length }: Buffer): BrotliOptions {
   const window = Math.min(Math.ceil(Math.log2(length)), constants.BROTLI_MAX_WINDOW_BITS);
   const { BROTLI_PARAM_QUALITY, BROTLI_PARAM_LGWIN, BROTLI_PARAM_SIZE_HINT } = constants;
