@@ -53,7 +53,8 @@ const NO_TEXT = Buffer.alloc(0);
  * Stores payloads as pieces of their task's history. A piece's number is its checkpoint's sequence. A piece outlives
  * its checkpoint while others build on it. The task's row names the last text by the SHA-256 of the text and a part of
  * the SHA-256 of its checkpoint's id. So an append sees in the same statement whether another process has added a text.
- * The id is needed because the same text may come back, built on larger ones than this process knows.
+ * The id is needed because another process may store the same text again, as a delta on a text that this one doesn't
+ * know.
  */
 export class PostgresHistories {
   readonly #connection: PostgresConnection;
@@ -95,7 +96,7 @@ export class PostgresHistories {
     return text !== undefined && isFoldDue(text);
   }
 
-  /** Makes one bundle of the deltas after the last one. */
+  /** Makes one bundle of the deltas after the last bundle. */
   async fold(taskId: string): Promise<void> {
     const fold = async (run: Statements) => {
       await run.rows(this.#sql.lock, taskId);
