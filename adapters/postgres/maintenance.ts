@@ -16,7 +16,7 @@ interface OpenTables {
   readonly sql: PostgresStatements;
 }
 
-/** Runs `work` with the tables. Resolves to `undefined` if there are none. */
+/** Runs `work` with the tables. Resolves to `undefined` if there are no tables. */
 type Call = <Result>(work: (tables: OpenTables) => Promise<Result>) => Promise<Result | undefined>;
 
 /** The tables for SqlMaintenance. Each change runs in a transaction, under the task's lock. */
@@ -49,7 +49,7 @@ export function maintainedTables(place: string, histories: PostgresHistories, ca
     },
 
     checkpoints(taskId, quick) {
-      // Remembered texts may be damaged on the server by now.
+      // The texts must be read again, since a remembered text may be damaged on the server by now.
       histories.forget(taskId);
       return entriesInPages<CheckpointSummary | StoredCheckpoint>(
         { taskId, order: "oldest" },

@@ -46,7 +46,7 @@ export { postgresDdl } from "./schema.js";
 export type PostgresAdapterOptions = PostgresTablesOptions &
   (
     | {
-        /** pg's `Pool`, or one that works like it. It stays open when the adapter is closed. */
+        /** pg's `Pool`, or a pool that works like it. It stays open when the adapter is closed. */
         readonly pool: PostgresPool;
         readonly url?: undefined;
       }
@@ -60,7 +60,7 @@ export type PostgresAdapterOptions = PostgresTablesOptions &
       }
   );
 
-/** The options for a pool and a URL alike. */
+/** The options that apply with a pool and with a URL. */
 export interface PostgresTablesOptions {
   /** The schema of the tables. Default `waymark`. */
   readonly schema?: string | undefined;
@@ -75,8 +75,8 @@ export interface PostgresTablesOptions {
    */
   readonly prepare?: boolean | undefined;
   /**
-   * How long a call is tried again if that is safe, in milliseconds: after a broken connection, a failover, a deadlock
-   * or "too many clients". Default 10,000.
+   * How long a call is repeated after a temporary failure if that is safe, in milliseconds. Such failures are a broken
+   * connection, a failover, a deadlock, or "too many clients". Default 10,000.
    */
   readonly retryForMs?: number | undefined;
 }
@@ -94,12 +94,12 @@ export interface PostgresTablesOptions {
  * const manager = new CheckpointManager({ storage: new PostgresAdapter({ url }) });
  * ```
  *
- * A state of 1 KB or more is stored as its changes since the task's last one, so a long history takes little more than
- * its last state. Encrypted and gzip'd payloads can't be compared, and are stored whole. Up to 32 MB of last states are
- * kept in memory for comparing.
+ * A state of 1 KB or more is stored as its changes since the task's last state. So if states change little, a long
+ * history takes little more space than its last state. Encrypted and gzip'd payloads can't be compared, and are stored
+ * whole. Up to 32 MB of last states are kept in memory, to compare new states with them.
  *
  * Saves of several tasks that come at the same moment share a statement and a commit, each with its own outcome. Saves
- * that aren't awaited queue in memory: await each save of a loop, or some at a time.
+ * that aren't awaited wait in memory. So in a loop, await each save, or a few at a time.
  *
  * The adapter's own pool has up to 10 connections. Each statement runs by itself or in a transaction, so a pooler in
  * transaction mode works.
@@ -121,7 +121,7 @@ export class PostgresAdapter implements StorageAdapter {
   readonly #place: string;
   readonly #connection: PostgresConnection;
   readonly #tables: Tables;
-  /** The last unfinished append of each task. An instance's appends to a task run one after another. */
+  /** The last unfinished append of each task. The next append to the task waits for it. */
   readonly #appends = new Map<string, Promise<unknown>>();
   readonly #underWay = new Set<Promise<unknown>>();
   #looking: Promise<Presence> | undefined;
@@ -137,7 +137,7 @@ export class PostgresAdapter implements StorageAdapter {
     this.#mayMigrate = migrate;
     this.#place = `PostgreSQL${url === undefined ? "" : hostIn(url)}, schema ${quoted(schema)}`;
     const place = this.#place;
-    // checkOptions made sure that there is a pool or a URL.
+    // `checkOptions` has made sure that there is a pool or a URL.
     const source = pool ?? (() => newPool(url ?? ""));
     this.#connection = new PostgresConnection({ pool: source, prepare, retryForMs, place });
     const sql = statementsOn(schema);
@@ -150,7 +150,8 @@ export class PostgresAdapter implements StorageAdapter {
   }
 
   append(draft: CheckpointDraft, condition: AppendCondition = {}, options: AppendOptions = {}): Promise<number> {
-    // Copy before the first await: the caller may change its arguments as soon as it has its promise.
+    // The arguments are copied before the first `await`, because the caller may change them as soon as it has its
+    // promise.
     const copy = copyRecord(draft);
     const own = this.#underWay.size < FEW ? copy : compacted(copy);
     const given = { draft: own, condition: { ...condition }, options: { ...options } };
@@ -174,7 +175,8 @@ export class PostgresAdapter implements StorageAdapter {
   }
 
   read(query: CheckpointQuery): AsyncGenerator<StoredCheckpoint | CorruptRecord, void, void> {
-    // Most reads that begin with the newest want only one checkpoint. Rows that a filter drops come without payloads.
+    // Most reads that begin with the newest checkpoint need only that one, so the first page is small. With a filter it
+    // may be larger, since rows that don't match come without payloads.
     const isOne = query.order === "newest";
     const isFiltered = query.stage !== undefined || query.status !== undefined;
     return inPages(query, isOne ? (isFiltered ? 64 : 1) : PAGE_ROWS, (rest, rows) =>
@@ -234,7 +236,7 @@ export class PostgresAdapter implements StorageAdapter {
 
   async #append(append: Append): Promise<number> {
     if (!(await this.#looked())) {
-      // A refused append makes no tables.
+      // These checks come first, because a refused append must not make tables.
       const { draft, condition, options } = append;
       checkLease(draft.taskId, NO_LEASE, condition);
       nextSequence(draft.taskId, { newestSequence: 0, lastSequence: 0 }, condition, options);
@@ -313,12 +315,12 @@ interface Tables {
 
 function ignore(): void {}
 
-/** If more calls than these are unfinished, their texts wait as bytes. */
+/** If more calls than this are unfinished, the texts of further calls wait as bytes. */
 const FEW = 256;
 
 /**
- * The same draft, with its text as UTF-8 outside of V8's heap. The heap is limited, and one emoji doubles a text's size
- * there.
+ * The draft with its text as UTF-8 bytes outside of V8's heap. The heap is limited, and a single emoji doubles a text's
+ * size there.
  */
 function compacted(draft: CheckpointDraft): CheckpointDraft {
   const { encoding, sha256, body } = draft.payload;
@@ -343,7 +345,7 @@ const OPTIONS = keysOf<PostgresAdapterOptions>({
   retryForMs: true,
 });
 
-/** Checks the options. No message repeats the URL, since it may hold a password. */
+/** Checks the options. No message repeats the URL, since it may contain a password. */
 function checkOptions(options: PostgresAdapterOptions): void {
   checkKeys("PostgresAdapterOptions", options, OPTIONS);
   const { pool, url, migrate, prepare, retryForMs } = options;
@@ -355,7 +357,7 @@ function checkOptions(options: PostgresAdapterOptions): void {
   }
   const schema = schemaOf(options);
   if (pool !== undefined && typeof pool?.query !== "function") {
-    throw new TypeError("PostgresAdapterOptions.pool must be pg's Pool, or one that works like it.");
+    throw new TypeError("PostgresAdapterOptions.pool must be pg's Pool, or a pool that works like it.");
   }
   if (typeof schema !== "string" || schema === "" || Buffer.byteLength(schema) > 63 || schema.includes("\0")) {
     throw new TypeError("PostgresAdapterOptions.schema must be a name of at most 63 bytes.");
@@ -365,12 +367,15 @@ function checkOptions(options: PostgresAdapterOptions): void {
   checkInteger("PostgresAdapterOptions.retryForMs", retryForMs, 0, MAX_DELAY_MS);
 }
 
-/** The schema of the option, or of the URL. */
+/** The schema that the option or the URL names. */
 function schemaOf({ schema, url }: PostgresAdapterOptions): string {
   return schema ?? (url === undefined ? undefined : new URL(url).searchParams.get("schema")) ?? "waymark";
 }
 
-/** The host for messages. A socket's folder may be a parameter. If the URL names no host, pg finds it elsewhere. */
+/**
+ * The host, for messages. For a socket, it is the folder in the parameter `host`. If the URL names no host, the message
+ * doesn't either, since pg finds it elsewhere.
+ */
 function hostIn(url: string): string {
   const { host, searchParams } = new URL(url);
   const named = host || searchParams.get("host");

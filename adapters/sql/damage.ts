@@ -12,7 +12,7 @@ import { CheckpointCorruptError } from "../../src/contract/errors.js";
 import type { DamagedFinding } from "../../src/contract/findings.js";
 import { damagedRow, numberOr0, type SqlRow } from "./rows.js";
 
-/** Returns the checkpoint to be changed. @throws {CheckpointCorruptError} The row can't be read. */
+/** Returns the checkpoint, which is to be changed. @throws {CheckpointCorruptError} Its row can't be read. */
 export function readable<Found extends SealedSummary>(found: Found | CorruptRecord): Found {
   if (!isCorrupt(found)) return found;
   const task = JSON.stringify(found.taskId);
@@ -27,7 +27,7 @@ export function readable<Found extends SealedSummary>(found: Found | CorruptReco
  * Answers an append whose id the task already has.
  *
  * @throws {CheckpointCorruptError} The stored checkpoint is damaged.
- * @throws {CheckpointConflictError} The stored checkpoint is another one.
+ * @throws {CheckpointConflictError} The stored checkpoint differs from the draft.
  */
 export function sequenceOfStored(found: StoredCheckpoint | CorruptRecord, draft: CheckpointDraft): number {
   const stored = readable(found);
@@ -36,7 +36,7 @@ export function sequenceOfStored(found: StoredCheckpoint | CorruptRecord, draft:
   return matchRetry(stored, draft);
 }
 
-/** Checks a summary's seal, since no caller above can. */
+/** Checks a summary's seal. This is the last place that has the seal, since lists return summaries without it. */
 export function checkedSummary(
   found: SealedSummary | CorruptRecord,
   locate: () => string,
@@ -46,7 +46,10 @@ export function checkedSummary(
   return broken === undefined ? summaryOf(found) : damagedRow(locate(), found, broken);
 }
 
-/** The finding of verification for a row; `undefined` if the row is intact. The reader has checked a summary's seal. */
+/**
+ * The finding of verification for a row; `undefined` if the row is intact. For a summary, the reader has already
+ * checked the seal.
+ */
 export function findingOf(
   found: CheckpointSummary | StoredCheckpoint | CorruptRecord,
   locate: () => string,
@@ -63,7 +66,7 @@ function damaged({ corrupt: _corrupt, cause: _cause, ...found }: CorruptRecord):
 }
 
 /**
- * Says how a task's row differs from the task's checkpoints; `undefined` if it doesn't.
+ * Says how a task's row differs from the task's checkpoints. Returns `undefined` if it doesn't differ.
  *
  * @param row - The last sequence, then four values from the row (the count; the newest checkpoint's sequence, time and
  *   status), then the same four from the checkpoints.
@@ -78,7 +81,8 @@ export function damageInTaskRow(row: SqlRow): string | undefined {
 }
 
 /**
- * The values, without the id, for a task's row that agrees with its checkpoints. `row`: see {@link damageInTaskRow}.
+ * The values, without the id, for a task's row that agrees with its checkpoints. @param row - As for
+ * {@link damageInTaskRow}.
  */
 export function taskRowOf([last, , , , , count, sequence, ...newest]: SqlRow): SqlRow {
   const lastSequence = Math.max(Number.isSafeInteger(last) ? numberOr0(last) : 0, numberOr0(sequence));

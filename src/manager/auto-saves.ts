@@ -15,7 +15,7 @@ export interface AutoSavesHost {
   readonly reader: CheckpointReader;
   readonly writer: CheckpointWriter;
   hasRun(taskId: string): boolean;
-  /** Emits events for a stored save, also while the manager is closing, when the last save comes. */
+  /** Emits events for a stored save. While the manager is closing it still does, for each auto-save's last save. */
   noted(appended: Promise<CheckpointSummary>, lease: Lease | undefined): Promise<CheckpointSummary>;
 }
 

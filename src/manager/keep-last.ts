@@ -13,20 +13,21 @@ export interface KeepLastHost {
   remove(taskId: string, ids: readonly string[]): Promise<unknown>;
 }
 
-/** The most checkpoints to remember, except for the task that was saved last. 100,000 take 15 MB. */
+/** The most checkpoints to remember, in 15 MB. The task that was saved last is remembered even beyond this limit. */
 const MAX_REMEMBERED = 100_000;
 
 /**
- * Applies the policy `{ keepLast }` after each save, and removes the same checkpoints as a plan. A plan reads the
- * header of each checkpoint that stays; this class remembers them, so a save costs the same for any `keepLast`.
+ * Applies the policy `{ keepLast }` after each save. It removes the same checkpoints as a retention plan. But a plan
+ * reads the header of each checkpoint that stays. This class remembers these headers instead, so a save costs the same
+ * for any `keepLast`.
  *
- * The memory may be outdated, since other processes save and remove, too. So before it removes anything, it checks that
- * the newest checkpoint to remove has the remembered number of newer ones. If so, all newer ones are there, since
- * sequences only grow. If not, it makes a plan.
+ * The memory may be outdated, since other processes save and remove, too. So before it removes anything, it asks the
+ * storage how many checkpoints are newer than the newest one to remove. If the number is as remembered, all of them are
+ * still there, since sequences only grow. If not, it makes a plan.
  */
 export class KeepLast {
   readonly #host: KeepLastHost;
-  /** In the order of their last saves. */
+  /** The tasks in the order of their last saves. */
   readonly #tasks = new Map<string, SavedTask>();
   #remembered = 0;
 
@@ -34,7 +35,7 @@ export class KeepLast {
     this.#host = host;
   }
 
-  /** Handles one save of a task at a time. Saves that come meanwhile are handled together. */
+  /** Handles one save of a task at a time. Saves that come while another save is handled are then handled together. */
   afterSave(saved: CheckpointSummary): Promise<void> {
     const { taskId } = saved;
     const task = this.#tasks.get(taskId) ?? { saved: [], turn: Promise.resolve(), known: undefined };
@@ -50,11 +51,11 @@ export class KeepLast {
     const saved = task.saved.splice(0).sort((a, b) => a.sequence - b.sequence);
     if (saved.length === 0) return;
     const { known } = task;
-    // Forget the task first: if a call fails, the memory is unreliable.
+    // The task is forgotten first, because the memory is unreliable if a call below fails.
     this.#remember(task, undefined);
     const isDone = known !== undefined && (await this.#learn(known, saved)) && (await this.#remove(taskId, known));
     const now = isDone ? known : new KnownTask(await this.#host.applyPlan(taskId));
-    // The task may have been dropped from the memory meanwhile.
+    // During the calls above, the task may have been dropped from the memory.
     if (this.#tasks.get(taskId) === task) this.#remember(task, now);
     for (const [oldestId, oldest] of this.#tasks) {
       if (this.#remembered <= MAX_REMEMBERED || oldest === task) break;
@@ -68,7 +69,10 @@ export class KeepLast {
     task.known = known;
   }
 
-  /** Adds these saves, and those of other managers in between. False if the task's numbering has restarted. */
+  /**
+   * Adds the saves of `saved`, and the saves of other managers between them. Returns false if the task's numbering has
+   * restarted.
+   */
   async #learn(known: KnownTask, saved: readonly CheckpointSummary[]): Promise<boolean> {
     for (const summary of saved) {
       const { taskId, id, sequence } = summary;
@@ -83,7 +87,10 @@ export class KeepLast {
     return true;
   }
 
-  /** Removes the checkpoints that go. False, and nothing is removed, if the storage doesn't match the memory. */
+  /**
+   * Removes the checkpoints that the policy doesn't keep. If the storage doesn't match the memory, it removes nothing
+   * and returns false.
+   */
   async #remove(taskId: string, known: KnownTask): Promise<boolean> {
     const query = { taskId, order: "newest", beforeSequence: known.newestSequence + 1 } as const;
     const [passing, ...others] = known.overtaken;
@@ -91,7 +98,7 @@ export class KeepLast {
     const ids: string[] = [];
     if (passing !== undefined) {
       for await (const record of this.#host.list({ ...query, skip: known.newerThan(passing), limit: 1 })) {
-        // It may have been completed meanwhile, which makes it a milestone.
+        // The checkpoint may have been completed since it was saved, which makes it a milestone.
         if (!isCorrupt(record) && record.id === passing.id && isPassing(record)) ids.push(record.id);
       }
       if (ids.length === 0) return false;
@@ -113,9 +120,9 @@ export class KeepLast {
 }
 
 interface SavedTask {
-  /** Saves that no turn has handled yet. */
+  /** Saves that aren't handled yet. */
   saved: CheckpointSummary[];
-  /** Ends once the earlier saves are handled. */
+  /** Resolves once the earlier saves are handled. */
   turn: Promise<void>;
   known: KnownTask | undefined;
 }
@@ -133,12 +140,12 @@ class KnownTask {
   #newestSequence = 0;
   /** The newest readable record. */
   #newest: Known | undefined;
-  /** Passing checkpoints that are no longer the newest. */
+  /** Passing checkpoints that have newer checkpoints, and so must be removed. */
   #overtaken: Known[] = [];
 
   constructor(newestFirst: readonly Listed[]) {
     for (const record of newestFirst.toReversed()) this.add(record);
-    // The plan has kept these.
+    // The plan has kept the passing checkpoints among these records.
     this.#overtaken = [];
   }
 
@@ -185,7 +192,7 @@ class KnownTask {
     return { first: undefined, count };
   }
 
-  /** @param first - Forgotten with all older records. */
+  /** @param first - The newest record to forget. All older records are forgotten too. */
   forget(passing: Known | undefined, first: Known | undefined): void {
     if (first !== undefined) {
       const gone = this.#records.splice(0, this.#records.indexOf(first) + 1);

@@ -33,11 +33,11 @@ export interface RekeyResult {
   readonly rewritten: number;
   /** Not visited yet. */
   readonly left: number;
-  /** Already had the current key and transforms; unchanged. */
+  /** Unchanged, because they already had the current key and transforms. */
   readonly current: number;
-  /** Couldn't be rewritten: no configured key decrypts them, or the storage refused. Unchanged. */
+  /** Unchanged, because no configured key decrypts them, or the storage refused the new payload. */
   readonly refused: number;
-  /** Can't be read. Unchanged; each was reported as a `corrupt` event. */
+  /** Unchanged, because they can't be read. Each was reported by a `corrupt` event. */
   readonly damaged: number;
   /** The first 100 checkpoints that couldn't be rewritten, with the reasons. */
   readonly refusals: readonly {
@@ -71,7 +71,7 @@ export async function rekeyStorage(host: RekeyHost, options: RekeyOptions): Prom
   if (storage.replacePayload === undefined) {
     throw new UnsupportedOperationError(
       `The ${storage.name} adapter can't replace payloads, so nothing was rekeyed. New saves use the current key; ` +
-        "to rewrite old ones, copy them to a storage that can.",
+        "to rewrite old checkpoints, copy them to a storage that can replace payloads.",
     );
   }
   const rekey = new Rekey(host, storage.replacePayload.bind(storage), await countCheckpoints(storage, prefix));
@@ -82,13 +82,13 @@ export async function rekeyStorage(host: RekeyHost, options: RekeyOptions): Prom
       rekey.reportDamage(task);
       continue;
     }
-    // Checkpoints saved from now on are current already. Visiting them, too, might never end.
+    // Checkpoints saved from now on are current already. If they were visited too, the rekey might never end.
     const beforeSequence = task.newest.sequence + 1;
     for await (const record of storage.read({ taskId: task.taskId, order: "oldest", beforeSequence })) {
       if (signal?.aborted || closing.aborted) return rekey.result;
       await rekey.look(record);
       onProgress?.(rekey.progress);
-      // Reading and replacing may be synchronous inside; this lets other work run.
+      // Reading and replacing may be synchronous inside, so this lets other work run in between.
       await nextTurn();
     }
   }
@@ -104,7 +104,7 @@ class Rekey {
   readonly #host: RekeyHost;
   readonly #replacePayload: ReplacePayload;
   readonly #refusals: RekeyResult["refusals"][number][] = [];
-  /** The places of damage: a list of tasks and the task itself may report the same record. */
+  /** The places of damage. They are kept because the list of tasks and the task itself may report the same record. */
   readonly #damagedPlaces = new Set<string>();
   readonly #counts = { done: 0, rewritten: 0, current: 0, refused: 0, damaged: 0 };
   readonly #total: number;
@@ -127,7 +127,7 @@ class Rekey {
 
   async look(record: StoredCheckpoint | CorruptRecord): Promise<void> {
     let now: StoredCheckpoint | CorruptRecord | undefined = record;
-    // If another process rewrites the record between reading and replacing, try it again.
+    // If another process rewrote the record after it was read, it is read and tried again.
     while (now !== undefined && !isCorrupt(now) && now.sequence === record.sequence) {
       const outcome = await this.#rewrite(now);
       if (outcome !== undefined && outcome !== "damaged") this.#counts[outcome] += 1;
@@ -145,7 +145,9 @@ class Rekey {
     this.#host.onCorrupt(record);
   }
 
-  /** Rewrites the record if needed. `undefined` if it no longer has the payload that was read. */
+  /**
+   * Rewrites the record if needed. Returns `undefined` if the stored record no longer has the payload that was read.
+   */
   async #rewrite(record: StoredCheckpoint): Promise<Outcome | undefined> {
     let renew: (() => Promise<MadePayload>) | undefined;
     try {
@@ -157,7 +159,7 @@ class Rekey {
         this.reportDamage(corruptRecord(record, error.reason, error));
         return "damaged";
       }
-      // A key that can't be fetched isn't the record's fault: stop the rekey.
+      // If a key can't be fetched, the record isn't at fault, and the rekey stops.
       if (error instanceof CheckpointError && !(error instanceof KeyUnavailableError))
         return this.#refuse(record, error);
       throw error;
@@ -168,7 +170,7 @@ class Rekey {
       const isReplaced = await this.#replacePayload(record.taskId, record.id, payload, record.payload.sha256);
       return isReplaced ? "rewritten" : undefined;
     } catch (error) {
-      // These errors concern this record alone. Any other, such as a missing current key, concerns all.
+      // These errors concern this record alone. Any other error, such as a missing current key, concerns all records.
       if (error instanceof PayloadTooLargeError || error instanceof CheckpointCorruptError)
         return this.#refuse(record, error);
       throw error;
