@@ -59,7 +59,7 @@ export class ThreadWriter {
       } catch (error) {
         if (!(error instanceof CheckpointConflictError)) throw error;
         const now = await reader.end(taskId);
-        // The id is taken.
+        // The thread hasn't changed, so the conflict is that the id is taken.
         if (now.sequence === end.sequence) throw error;
         if (isBound) throw overtaken(taskId, parentId, error);
         end = now;
@@ -89,7 +89,7 @@ export class ThreadWriter {
 
 interface Appended {
   readonly id: string;
-  /** Empty if there is none. */
+  /** Empty if the checkpoint has no parent. */
   readonly parentId: string;
   readonly stage: string;
   readonly status: CheckpointStatus;
