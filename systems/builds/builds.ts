@@ -283,7 +283,7 @@ export class Builds {
     try {
       return work();
     } catch (error) {
-      // The next call opens the database again.
+      // If the connection has become read-only, it is closed, and the next call opens the database again.
       if (isReadOnly(error)) this.#file.close();
       throw explain(error, this.#path, this.#busyTimeoutMs);
     }

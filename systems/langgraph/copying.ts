@@ -121,7 +121,7 @@ async function* olderBeside(
   }
 }
 
-/** The writes on top of these checkpoints, and the subgraphs that were called from them. */
+/** The tasks of the writes on top of these checkpoints, and of the subgraphs that were called from them. */
 async function* writesOf(
   storage: StorageAdapter,
   threadId: string,

@@ -154,7 +154,7 @@ export class WaymarkSaver extends BaseCheckpointSaver {
     const known = this.#reader.known.get(taskId, parentId);
     const isOwn = (channel: string, parent: KnownCheckpoint | undefined) =>
       Object.hasOwn(newVersions, channel) ||
-      // No other record has the values of a copy or of an older graph.
+      // If this is a copy, or the parent is of an older graph, no other record has the value.
       ((parentId !== "" || metadata.source === "fork") &&
         Object.hasOwn(rest.channel_versions, channel) &&
         this.#holderOf(channel, rest.channel_versions[channel], parent) === undefined);

@@ -34,7 +34,8 @@ export class ThreadWriter {
   ): Promise<ThreadEnd> {
     const { reader, exclusive } = this.#options;
     const taskId = checkpointsTask(thread);
-    // An update or a copy builds on a checkpoint that was just read, which may not be the newest that a run has read.
+    // A run continues from the end that it has read. An update or a copy builds on a checkpoint that was just read, so
+    // it takes the thread's end as it is now.
     const goesOn = stage === "input" || stage === "loop";
     const mustBeThere = parentId !== "" && thread.namespace === "";
     const isBound = goesOn && exclusive && (read !== undefined || mustBeThere);

@@ -9,7 +9,8 @@ const STORAGES = ["files:", "tasks:", "sqlite:", "postgres://"];
 const PLAIN = /^[\w.@:/+-]+$/;
 
 /**
- * Returns the candidates for the last word. A failure gives no candidates, since this runs at a keystroke.
+ * Returns the candidates for the last word. If it fails, there are none: this runs at a keystroke, where an error
+ * message would disturb.
  *
  * @param words - The words after `waymark`, up to the cursor; the last one may be empty or incomplete.
  */
@@ -53,7 +54,7 @@ function read(program: CommandUnknownOpts, words: readonly string[]): Reading {
       openOption = undefined;
     } else if (word.startsWith("-")) {
       const [name = word, value] = word.split("=", 2);
-      // Takes the options that the help shows: a command may show those of its default subcommand.
+      // Takes the options that the help shows, because a command may show the options of its default subcommand.
       const options = [...command.createHelp().visibleOptions(command), ...program.options];
       const option = options.find(({ long, short }) => name === long || name === short);
       if (value === undefined) openOption = option?.required || option?.optional ? option : undefined;

@@ -78,7 +78,8 @@ export async function pruneThreads(session: Session, flags: PruneThreadsFlags): 
   const names = kept.slice(0, SHOWN_KEPT).map((id) => JSON.stringify(id));
   const more = kept.length > names.length ? ` and ${kept.length - names.length} more` : "";
   const what = `${counted(kept.length, "thread")} kept, because somebody wrote there meanwhile or holds the lease: ${names.join(", ")}${more}`;
-  // The user agreed to exactly that plan, so kept threads are an error. Under a policy they are only a warning.
+  // The user agreed to remove exactly the plan's threads, so it is an error if some were kept. With --idle or --status,
+  // it is only a warning.
   if (flags.planIn !== undefined) throw new CommandError(ExitCode.conflict, `The plan is outdated: ${what}.`);
   await session.damage.warn(what);
 }
@@ -124,7 +125,7 @@ async function* plannedThreads(session: Session, query: ThreadQuery): AsyncGener
   }
 }
 
-/** Yields the threads of a file. Only the end of the file shows that it is unchanged. */
+/** Yields the threads of a plan file. Only the end of the file shows that the file is unchanged. */
 async function* threadsInFile(path: string): AsyncGenerator<PlannedThread, void, void> {
   const lines = readCheckedLines(createReadStream(path), FORMAT);
   for (let at = 0; ; ) {
@@ -176,7 +177,8 @@ async function show(session: Session, plan: ThreadPlan, flags: PruneThreadsFlags
   const { planOut, dryRun, json, force = false, allRows = false } = flags;
   const total = new Shown();
   const file = planOut === undefined ? undefined : await PlanFile.create(planOut, force, FORMAT);
-  // Programs get the plan only if an option asks for it alone; otherwise they get the result.
+  // With --json, the plan is printed only if nothing is removed (--dry-run, --plan-out); otherwise the result is
+  // printed.
   const isShown = !json || dryRun || file !== undefined;
   const view: ItemPrinter<ThreadRow> = json
     ? new JsonArrayPrinter(output, '{"threads":[', "]}")

@@ -8,9 +8,9 @@ import { ReadOnlyStorage, type SeenCheckpoint } from "./read-only-storage.js";
 const ROWS =
   "SELECT id, build_id, timestamp, tasks, current_phase, metadata FROM checkpoints ORDER BY timestamp, rowid";
 
-/** Returns the database of waymark/builds at the path. */
+/** Returns the database of waymark/builds at the path, if there is one. */
 export async function buildsAt(path: string): Promise<OtherSystem | undefined> {
-  // Checkpoints of a killed program may be only in the log.
+  // Checkpoints of a killed program may be only in SQLite's log.
   if (!(await isBuilds(path)) && !(await isBuilds(`${path}-wal`))) return undefined;
   const how = "Its createBuildCheckpoints works on it.";
   const what = "a database of waymark/builds";

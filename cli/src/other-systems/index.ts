@@ -17,8 +17,8 @@ export interface OtherSystem {
 }
 
 /**
- * Returns the systems of this package that have checkpoints at a path without a storage. Without this, a command with
- * the wrong URL would report an empty storage.
+ * If a path has no storage, returns the systems of this package that have checkpoints there. Without this, a command
+ * with the wrong URL would report an empty storage.
  */
 export async function otherSystemsAt(path: string): Promise<readonly OtherSystem[]> {
   const found = await Promise.all([buildsAt, oneshotAt, phasesAt, prpAt].map((look) => look(path)));

@@ -2,8 +2,8 @@ import { readdir } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 
 /**
- * Returns the folder `<name>/checkpoints` (`.sdp/checkpoints`) if it has checkpoints. `path` is that folder, the one
- * above it, or the project's.
+ * Returns the folder `<name>/checkpoints` (`.sdp/checkpoints`) if it has checkpoints. `path` may be that folder, the
+ * folder above it, or the project's folder.
  */
 export async function systemFolder(path: string, name: string): Promise<string | undefined> {
   const folders = [join(path, name, "checkpoints")];

@@ -112,7 +112,8 @@ async function show({ output }: Session, plans: Plans, flags: PruneFlags): Promi
   const { planOut, dryRun, json, force = false, allRows = false } = flags;
   const total = new PlanTotal();
   const file = planOut === undefined ? undefined : await PlanFile.create(planOut, force);
-  // Programs get the plans only if an option asks for them alone; otherwise they get the result.
+  // With --json, the plans are printed only if nothing is removed (--dry-run, --plan-out); otherwise the result is
+  // printed.
   const isShown = !json || dryRun || file !== undefined;
   const view = json ? new JsonArrayPrinter(output, '{"plans":[', "]}") : new PlanTable(output, allRows);
   try {
@@ -170,7 +171,7 @@ async function plansOf(session: Session, taskId: string | undefined, flags: Prun
       "Pass one task, or --all for every task: waymark prune build-42 --keep-last 10.",
     );
   }
-  // The project's time zone counts days even if its policy isn't used.
+  // Days are counted in the project's time zone, even if the project's policy isn't used.
   const isConfigured = given === undefined || (countsDays(given) && flags.timeZone === undefined);
   const retention = isConfigured ? (await session.config()).retention : undefined;
   const policy = given ?? retention;

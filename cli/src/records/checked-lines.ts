@@ -67,7 +67,7 @@ export class DamagedLineError extends Error {
  * the end. So it yields records before it knows that all are there.
  *
  * @throws {DamagedLineError} A line is damaged, or the trailer is missing.
- * @throws The unchanged error of the chunks, if reading them failed: the content may be fine.
+ * @throws If the chunks can't be read, their own error, unchanged: the content may be fine.
  */
 export async function* readCheckedLines(
   chunks: AsyncIterable<Uint8Array>,

@@ -32,15 +32,15 @@ export interface Difference {
 export interface CopyJob {
   readonly from: StorageAdapter;
   readonly to: StorageAdapter;
-  /** Collect damaged records of the source and of the target. */
+  /** Receive the damaged records of the source and of the target. */
   readonly damage: { readonly from: DamageSink; readonly to: DamageSink };
   readonly progress: Progress;
   readonly onDifference: (difference: Difference) => Promise<void>;
 }
 
 /**
- * Copies the task's records that are newer than the target's, then compares all of them. If a status changed in the
- * source since an earlier copy, it copies the status too.
+ * Copies the task's records that are newer than the target's newest one, then compares all records. If a status changed
+ * in the source since an earlier copy, it copies the status too.
  */
 export async function copyTask(job: CopyJob, taskId: string, result: CopyResult): Promise<void> {
   const before = await newestSequence(job.to, taskId);
@@ -52,7 +52,7 @@ export async function copyTask(job: CopyJob, taskId: string, result: CopyResult)
     last = record.sequence;
     job.progress.advance();
   }
-  // The next copy takes records that are saved from now on.
+  // Records that are saved from now on are left to the next copy.
   await compareTask(job, taskId, last, result);
 }
 
