@@ -30,7 +30,7 @@ export const langgraph: CommandFile = {
       .option("--plan-out <file>", "write the plan to a file, remove nothing")
       .option("--force", "let --plan-out replace a file")
       .option("--all-rows", "show the whole of a long plan on a terminal")
-      .option("--plan-in <file>", "remove that plan's threads; exit with 6 if a thread has changed, which stays")
+      .option("--plan-in <file>", "remove that plan's threads; a changed thread stays, and the exit code is 6")
       .option("--yes", "don't ask")
       .option("--json", "for programs: the threads, or what was removed")
       .action((options) =>

@@ -12,14 +12,18 @@ export const prune: CommandFile = {
       .argument("[task]")
       .option("--all", "every task")
       .option("--keep-last <n>", "keep the newest n", countArgument(1))
-      .option("--keep-within <age>", "keep all of the last 30d, 12h", durationArgument)
-      .option("--keep-hourly <n>", "keep the newest of each of n hours; or daily, …", countArgument(1))
+      .option("--keep-within <age>", "keep all that are newer than this: 30d, 12h", durationArgument)
+      .option(
+        "--keep-hourly <n>",
+        "keep the newest of each of the last n hours that have a checkpoint (also --keep-daily, …)",
+        countArgument(1),
+      )
       .addOption(new Option("--keep-daily <n>").argParser(countArgument(1)).hideHelp())
       .addOption(new Option("--keep-weekly <n>").argParser(countArgument(1)).hideHelp())
       .addOption(new Option("--keep-monthly <n>").argParser(countArgument(1)).hideHelp())
-      .option("--time-zone <name>", "in which hours and days are counted: Europe/Berlin")
+      .option("--time-zone <name>", "count hours and days in this time zone: Europe/Berlin")
       .option("--keep-stage <stage...>", "keep all of these stages")
-      .option("--max-age <age>", "remove all that are older, whatever keeps them", durationArgument)
+      .option("--max-age <age>", "remove all that are older, even if a rule keeps them", durationArgument)
       .option("--max-bytes <size>", "remove until the task fits: 10MiB", sizeArgument)
       .option("--dry-run", "show the plan, remove nothing")
       .option("--plan-out <file>", "write the plan to a file, remove nothing")
