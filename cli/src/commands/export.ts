@@ -1,12 +1,10 @@
 import { requireTask, sayNothingTo } from "../checkpoints.js";
 import type { CommandFile, Session } from "../cli.js";
-import { CommandError, ExitCode } from "../exit-code.js";
 import { tasksOf } from "../langgraph/find-tasks.js";
 import { showProgress } from "../progress.js";
 import { CheckedLinesWriter } from "../records/checked-lines.js";
 import { LineFile } from "../records/line-file.js";
-import { EXPORT_FORMAT } from "../records/read-export.js";
-import { recordJson } from "../records/stored-record.js";
+import { EXPORT_FORMAT, recordJson } from "../records/stored-record.js";
 import { countRecords, taskIds, wholeRecords } from "../records/whole-records.js";
 import { counted } from "../words.js";
 
@@ -36,8 +34,7 @@ export const exportCommand: CommandFile = {
             if (records === 0 && !output.isClosed) await sayNothingTo("export", session, options.prefix);
             return;
           }
-          const { out } = options;
-          const file = await LineFile.create(out, { failure: (...failed) => notExported(out, ...failed) });
+          const file = await LineFile.create(options.out, "Nothing was exported.");
           try {
             const { records, tasks: written } = await writeExport(session, chosen, (text) => file.line(text));
             await file.end();
@@ -76,21 +73,4 @@ async function writeExport(
   }
   await lines.trailer({ tasks: written, damaged: damage.count });
   return { records: lines.records, tasks: written };
-}
-
-function notExported(path: string, code: string, isMade: boolean, cause: unknown): CommandError {
-  if (isMade) {
-    return new CommandError(
-      ExitCode.failed,
-      `Could not write to ${path}: ${code}. The export is incomplete and has no trailer; remove it, free some space, and run it again.`,
-      { cause },
-    );
-  }
-  const what =
-    code === "EEXIST"
-      ? `${path} exists, and an export is never written over anything`
-      : `${path} can't be made (${code})`;
-  return new CommandError(ExitCode.usage, `${what}. Nothing was exported; name another file, or move that one away.`, {
-    cause,
-  });
 }

@@ -27,10 +27,7 @@ export const langgraph: CommandFile = {
       )
       .option("--prefix <text>", "only threads whose id begins with this")
       .option("--dry-run", "show the threads, remove nothing")
-      .option("--plan-out <file>", "write the plan to a file, remove nothing")
-      .option("--force", "let --plan-out replace a file")
       .option("--all-rows", "show the whole of a long plan on a terminal")
-      .option("--plan-in <file>", "remove exactly those threads; one that has changed stays, with code 6")
       .option("--yes", "don't ask")
       .option("--json", "for programs: the threads, or what was removed")
       .action((options) =>
