@@ -29,19 +29,17 @@ export const exportCommand: CommandFile = {
             for await (const id of tasksOf(session, await requireTask(session, task))) named.add(id);
           }
           const chosen = tasks.length > 0 ? named : taskIds(storage, options.prefix, damage);
-          if (options.out === undefined) {
-            const { records } = await writeExport(session, chosen, (text) => output.line(text));
-            if (records === 0 && !output.isClosed) await sayNothingTo("export", session, options.prefix);
-            return;
-          }
-          const file = await LineFile.create(options.out, "Nothing was exported.");
+          const { out } = options;
+          const file = out === undefined ? undefined : await LineFile.create(out, "Nothing was exported.");
           try {
-            const { records, tasks: written } = await writeExport(session, chosen, (text) => file.line(text));
-            await file.end();
-            await output.line(`Exported ${counted(records, "checkpoint")} of ${counted(written, "task")}.`);
-            if (records === 0) await sayNothingTo("export", session, options.prefix);
+            const written = await writeExport(session, chosen, (text) => (file ?? output).line(text));
+            await file?.end();
+            const { records } = written;
+            if (file)
+              await output.line(`Exported ${counted(records, "checkpoint")} of ${counted(written.tasks, "task")}.`);
+            if (records === 0 && !output.isClosed) await sayNothingTo("export", session, options.prefix);
           } finally {
-            await file.close();
+            await file?.close();
           }
         }),
       );

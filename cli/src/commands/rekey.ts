@@ -31,10 +31,9 @@ export const rekey: CommandFile = {
 };
 
 const SHOWN = 5;
-const PLAIN_LINE_EVERY_MS = 10_000;
 
 async function run(session: Session, prefix: string | undefined, signal: AbortSignal): Promise<RekeyResult> {
-  const { storage, config, errors } = session;
+  const { storage, config } = session;
   const { transforms = [] } = await config();
   if (transforms.length === 0) {
     throw new CommandError(
@@ -44,18 +43,8 @@ async function run(session: Session, prefix: string | undefined, signal: AbortSi
   }
   const manager = await session.configured();
   const bar = await showProgress("rekeying", () => countRecords(storage, prefix));
-  let saidMs = performance.now();
-  const onProgress = ({ done, total, left }: Omit<RekeyResult, "refusals">): void => {
-    bar.reach(done);
-    if (errors.isTerminal || performance.now() - saidMs < PLAIN_LINE_EVERY_MS) return;
-    saidMs = performance.now();
-    void errors.line(`rekeying: ${done} of ${total}, ${left} left`);
-  };
-  try {
-    return await manager.rekey({ prefix, signal, onProgress });
-  } finally {
-    bar.stop();
-  }
+  const onProgress = ({ done }: { readonly done: number }) => bar.reach(done);
+  return manager.rekey({ prefix, signal, onProgress }).finally(() => bar.stop());
 }
 
 async function report({ output, damage }: Session, result: RekeyResult): Promise<void> {

@@ -1,5 +1,5 @@
 import { hash } from "node:crypto";
-import { CheckpointError, type CheckpointStatus } from "waymark";
+import { CheckpointError } from "waymark";
 import {
   bytesOf,
   type FoundThread,
@@ -10,6 +10,7 @@ import {
   threadBatches,
 } from "waymark/langgraph/records";
 import type { Session } from "../cli.js";
+import type { LanggraphPruneFlags } from "../commands/langgraph.js";
 import { confirm } from "../confirm.js";
 import { DamagedCheckpointError } from "../damage.js";
 import { CommandError, ExitCode } from "../exit-code.js";
@@ -24,17 +25,6 @@ import { statusCell } from "../status-cell.js";
 import type { Column } from "../table.js";
 import { agoText, bytesText, counted } from "../words.js";
 
-/** The options of `waymark langgraph prune`. */
-export interface PruneThreadsFlags {
-  readonly idle?: number | undefined;
-  readonly status?: CheckpointStatus | undefined;
-  readonly prefix?: string | undefined;
-  readonly dryRun?: true | undefined;
-  readonly allRows?: true | undefined;
-  readonly yes?: true | undefined;
-  readonly json?: true | undefined;
-}
-
 /** A thread to remove. */
 interface PlannedThread extends FoundThread {
   readonly bytes: number;
@@ -43,7 +33,7 @@ interface PlannedThread extends FoundThread {
 const SHOWN_KEPT = 5;
 
 /** Shows the threads to remove, asks, and removes them. With `--dry-run`, it only shows them. */
-export async function pruneThreads(session: Session, flags: PruneThreadsFlags): Promise<void> {
+export async function pruneThreads(session: Session, flags: LanggraphPruneFlags): Promise<void> {
   const { output } = session;
   const plan = planOf(session, flags);
   const total = await show(session, plan, flags);
@@ -74,7 +64,7 @@ export async function pruneThreads(session: Session, flags: PruneThreadsFlags): 
 type ThreadPlan = () => AsyncIterable<PlannedThread>;
 
 /** @throws {CommandError} The options don't select any threads. */
-function planOf(session: Session, flags: PruneThreadsFlags): ThreadPlan {
+function planOf(session: Session, flags: LanggraphPruneFlags): ThreadPlan {
   const { idle, status, prefix } = flags;
   if (idle === undefined && status === undefined) {
     throw new CommandError(ExitCode.usage, "Say which threads: --idle 30d, or --status completed, or both.");
@@ -133,7 +123,7 @@ function fingerprintOf({ tasks }: FoundThread): string {
 }
 
 /** Prints the threads. */
-async function show(session: Session, plan: ThreadPlan, flags: PruneThreadsFlags): Promise<Shown> {
+async function show(session: Session, plan: ThreadPlan, flags: LanggraphPruneFlags): Promise<Shown> {
   const { output } = session;
   const { dryRun, json, allRows = false } = flags;
   const total = new Shown();
