@@ -34,8 +34,8 @@ export interface CopyJob {
   /** The beginning of the task ids. */
   readonly prefix?: string | undefined;
   readonly damage: DamageSink;
-  /** Called after each compared record, with how many there are so far. */
-  readonly onProgress?: (compared: number) => void;
+  /** Called with the work that is done. Each record counts twice: it is copied and compared. */
+  readonly onProgress?: (done: number) => void;
   readonly onDifference: (difference: Difference) => Promise<void>;
 }
 
@@ -50,7 +50,14 @@ export async function copyTasks(job: CopyJob): Promise<CopyResult> {
       return job.damage.add(record);
     },
   };
-  for await (const taskId of taskIds(job.from, job.prefix, source)) await copyTask({ ...job, source }, taskId, result);
+  for await (const taskId of taskIds(job.from, job.prefix, source)) {
+    let done = 2 * result.records;
+    const advance = () => {
+      done += 1;
+      job.onProgress?.(done);
+    };
+    await copyTask({ ...job, source, advance }, taskId, result);
+  }
   result.unreadable = unreadable.size;
   result.records += unreadable.size;
   return result;
@@ -59,6 +66,8 @@ export async function copyTasks(job: CopyJob): Promise<CopyResult> {
 interface TaskJob extends CopyJob {
   /** Collects damaged records of the source. */
   readonly source: DamageSink;
+  /** Call after each record. */
+  readonly advance: () => void;
 }
 
 /**
@@ -73,6 +82,7 @@ async function copyTask(job: TaskJob, taskId: string, result: CopyResult): Promi
   for await (const record of wholeRecords(job.from, added, job.source)) {
     if ((await placer.place(record)) === "added") result.copied += 1;
     last = record.sequence;
+    job.advance();
   }
   // The next copy takes records that are saved from now on.
   await compareTask(job, taskId, last, result);
@@ -94,7 +104,7 @@ async function compareTask(job: TaskJob, taskId: string, last: number, result: C
     if (reason === undefined) result.identical += 1;
     else await job.onDifference({ taskId, id: record.id, sequence: record.sequence, reason });
     if (itsCopy !== undefined) copy = await copies.next();
-    job.onProgress?.(result.records);
+    job.advance();
   }
   for (; !copy.done; copy = await copies.next()) result.extra += 1;
 }

@@ -30,14 +30,14 @@ export const copy: CommandFile = {
           if (source && isSamePlace(place, source)) {
             throw new CommandError(ExitCode.usage, `${to} is the storage to copy from. Name another one with --to.`);
           }
-          const progress = await showProgress("copying", () => countRecords(storage, prefix));
+          const progress = await showProgress("copying", async () => 2 * (await countRecords(storage, prefix)));
           let differences = 0;
           const onDifference = async ({ taskId, id, sequence, reason }: Difference): Promise<void> => {
             differences += 1;
             if (differences > SHOWN) return;
             await damage.warn(`checkpoint ${id} (@${sequence}) of task ${JSON.stringify(taskId)} differs: ${reason}`);
           };
-          const onProgress = (compared: number) => progress.reach(compared);
+          const onProgress = (done: number) => progress.reach(done);
           const job = { from: storage, to: target, prefix, damage, onProgress, onDifference };
           const result = await copyTasks(job).finally(async () => {
             progress.stop();
