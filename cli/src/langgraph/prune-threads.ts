@@ -3,7 +3,6 @@ import { CheckpointError } from "waymark";
 import {
   bytesOf,
   type FoundThread,
-  type MarkedWritesRecord,
   removeThread,
   type ThreadQuery,
   type ThreadsPlace,
@@ -12,7 +11,6 @@ import {
 import type { Session } from "../cli.js";
 import type { LanggraphPruneFlags } from "../commands/langgraph.js";
 import { confirm } from "../confirm.js";
-import { DamagedCheckpointError } from "../damage.js";
 import { CommandError, ExitCode } from "../exit-code.js";
 import { type ItemPrinter, JsonArrayPrinter } from "../items.js";
 import type { Output } from "../output.js";
@@ -20,10 +18,10 @@ import { jsonText } from "../printable.js";
 import { showProgress } from "../progress.js";
 import { ShortTable } from "../prune/plan-table.js";
 import { freedLines } from "../prune/prune-storage.js";
-import { readStored } from "../read-stored.js";
 import { statusCell } from "../status-cell.js";
 import type { Column } from "../table.js";
 import { agoText, bytesText, counted } from "../words.js";
+import { readWritesRecord } from "./thread-state.js";
 
 /** A thread to remove. */
 interface PlannedThread extends FoundThread {
@@ -36,7 +34,8 @@ const SHOWN_KEPT = 5;
 export async function pruneThreads(session: Session, flags: LanggraphPruneFlags): Promise<void> {
   const { output } = session;
   const plan = planOf(session, flags);
-  const total = await show(session, plan, flags);
+  const shown: Fingerprints = new Map();
+  const total = await show(session, plan, flags, shown);
   if (!flags.json) {
     await output.line(output.colors.bold(`${total.text()} would go.`));
     if (total.threads > 0) for (const line of await freedLines(session, total.bytes)) await output.line(line);
@@ -47,7 +46,7 @@ export async function pruneThreads(session: Session, flags: LanggraphPruneFlags)
     await output.flush();
     await confirm(session, `Remove ${total.text()} from ${session.name}?`, flags.yes === true);
   }
-  const { removed, kept } = await apply(session, plan, total);
+  const { removed, kept } = await apply(session, plan, shown);
   if (flags.json) {
     const { threads, checkpoints, bytes } = removed;
     await output.line(jsonText({ threads, checkpoints, bytes, kept }));
@@ -77,16 +76,7 @@ async function* plannedThreads(session: Session, query: ThreadQuery): AsyncGener
   const place: ThreadsPlace = {
     storage: session.storage,
     damaged: (record) => session.damage.add(record),
-    readWrites: async (record) => {
-      try {
-        // The saver stored this record, and its seal was checked.
-        return (await readStored(session, record)) as MarkedWritesRecord;
-      } catch (error) {
-        if (!(error instanceof DamagedCheckpointError)) throw error;
-        await session.damage.add(error.record);
-        return undefined;
-      }
-    },
+    readWrites: (record) => readWritesRecord(session, record),
   };
   for await (const batch of threadBatches(place, query)) {
     for (const thread of batch) yield { ...thread, bytes: await bytesOf(place, thread) };
@@ -111,11 +101,8 @@ class Total {
   }
 }
 
-/** Keeps a fingerprint for each shown thread: the tasks of many threads may not fit in memory. */
-class Shown extends Total {
-  /** Fingerprints by thread id. */
-  readonly shown = new Map<string, string>();
-}
+/** Fingerprints of threads by id: the tasks of many threads may not fit in memory. */
+type Fingerprints = Map<string, string>;
 
 /** Changes when somebody writes to the thread. */
 function fingerprintOf({ tasks }: FoundThread): string {
@@ -123,10 +110,14 @@ function fingerprintOf({ tasks }: FoundThread): string {
 }
 
 /** Prints the threads. */
-async function show(session: Session, plan: ThreadPlan, flags: LanggraphPruneFlags): Promise<Shown> {
-  const { output } = session;
+async function show(
+  { output }: Session,
+  plan: ThreadPlan,
+  flags: LanggraphPruneFlags,
+  shown: Fingerprints,
+): Promise<Total> {
   const { dryRun, json, allRows = false } = flags;
-  const total = new Shown();
+  const total = new Total();
   // Programs get the plan only if an option asks for it alone; otherwise they get the result.
   const isShown = !json || dryRun;
   const view: ItemPrinter<ThreadRow> = json
@@ -137,7 +128,7 @@ async function show(session: Session, plan: ThreadPlan, flags: LanggraphPruneFla
     total.add(thread);
     const { id, status, stage, writtenAt, checkpoints, bytes } = thread;
     if (isShown) await view.add({ id, status, stage, writtenAt, checkpoints, bytes });
-    total.shown.set(id, fingerprintOf(thread));
+    shown.set(id, fingerprintOf(thread));
   }
   if (isShown) await view.end();
   return total;
@@ -162,11 +153,10 @@ function columnsOf(colors: Output["colors"]): readonly Column<ThreadRow>[] {
 async function apply(
   { storage }: Session,
   plan: ThreadPlan,
-  { threads, shown }: Shown,
+  left: Fingerprints,
 ): Promise<{ readonly removed: Total; readonly kept: readonly string[] }> {
   const removed = new Total();
-  const left = new Map(shown);
-  const progress = await showProgress("pruning", () => threads);
+  const progress = await showProgress("pruning", () => left.size);
   try {
     for await (const thread of plan()) {
       if (left.get(thread.id) !== fingerprintOf(thread) || !(await removeThread(storage, thread))) continue;
