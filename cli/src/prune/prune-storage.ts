@@ -1,4 +1,4 @@
-import type { PruneAllResult, RetentionPlan, RetentionPolicy } from "waymark";
+import type { PruneAllResult, RetentionPolicy } from "waymark";
 import { applyPlans } from "../actions/prune.js";
 import { bytesOnDisk } from "../bytes-on-disk.js";
 import { requireTaskToChange } from "../checkpoints.js";
@@ -44,9 +44,7 @@ export async function pruneStorage(session: Session, taskId: string | undefined,
   const { removed, removedBytes, failures } = await applied;
   const failed = failures.map(({ taskId, error }) => ({ taskId, code: error.code, message: error.message }));
   if (json) await output.line(jsonText({ tasks: total.tasks, removed, removedBytes, failed }));
-  else if (total.removing > 0) {
-    await output.line(`Removed ${sizeText(removed, removedBytes)}.`);
-  }
+  else if (total.removing > 0) await output.line(`Removed ${sizeText(removed, removedBytes)}.`);
   throwFailures(failures, total.removing);
 }
 
@@ -84,7 +82,7 @@ export async function freedLines(session: Session, removeBytes: number): Promise
 /** Prints the plans, and writes the file of `--plan-out`. */
 async function show({ output }: Session, plans: Plans, flags: PruneFlags): Promise<typeof NO_PLANS> {
   const { planOut, dryRun, json, force = false, allRows = false } = flags;
-  let total = NO_PLANS;
+  const total = { ...NO_PLANS };
   const file = planOut === undefined ? undefined : await PlanFile.create(planOut, force);
   // Programs get the plans only if an option asks for them alone; otherwise they get the result.
   const isShown = !json || dryRun || file !== undefined;
@@ -92,7 +90,12 @@ async function show({ output }: Session, plans: Plans, flags: PruneFlags): Promi
   try {
     for await (const plan of plans.shown()) {
       if (output.isClosed && dryRun && file === undefined) break;
-      total = adding(total, plan);
+      total.tasks += 1;
+      if (plan.remove.length > 0) total.removing += 1;
+      for (const part of ["keep", "remove"] as const) {
+        total[part] += plan[part].length;
+        total[`${part}Bytes`] += plan[`${part}Bytes`];
+      }
       await file?.add(plan);
       if (isShown) await view.add(plan);
     }
@@ -166,17 +169,6 @@ async function plansOf(session: Session, taskId: string | undefined, flags: Prun
 
 /** The tasks of plans, how many of them lose a checkpoint, and the checkpoints that stay and go. */
 const NO_PLANS = { tasks: 0, removing: 0, keep: 0, keepBytes: 0, remove: 0, removeBytes: 0 };
-
-function adding(total: typeof NO_PLANS, { keep, remove, keepBytes, removeBytes }: RetentionPlan): typeof NO_PLANS {
-  return {
-    tasks: total.tasks + 1,
-    removing: total.removing + (remove.length > 0 ? 1 : 0),
-    keep: total.keep + keep.length,
-    keepBytes: total.keepBytes + keepBytes,
-    remove: total.remove + remove.length,
-    removeBytes: total.removeBytes + removeBytes,
-  };
-}
 
 /** `12 checkpoints (1.5 MiB)` */
 function sizeText(count: number, bytes: number): string {
