@@ -31,7 +31,6 @@ export async function candidatesFor(program: CommandUnknownOpts, words: readonly
     } else {
       const subcommand = positionals > 0 ? undefined : subcommandsOf(command).find((its) => its.name() === word);
       if (subcommand === undefined) positionals += 1;
-      // After `help`, the commands are completed that could stand there.
       else if (word !== "help") command = subcommand;
     }
   }
@@ -39,6 +38,7 @@ export async function candidatesFor(program: CommandUnknownOpts, words: readonly
     if (openOption !== undefined) return valuesOf(openOption);
     if (current.startsWith("-")) return optionsOf(command, program).flatMap(({ long }) => long ?? []);
     const subcommands = positionals > 0 ? [] : subcommandsOf(command).map((its) => its.name());
+    if (words[0] === "help") return subcommands;
     return subcommands.concat(await argumentCandidates(command, positionals, given, current));
   };
   return [...new Set(await all())].filter((candidate) => candidate.startsWith(current) && PLAIN.test(candidate));
