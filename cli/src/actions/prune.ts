@@ -9,11 +9,7 @@ import { counted } from "../words.js";
  *
  * @throws {CommandError} A plan is outdated; the message says what was removed before it.
  */
-export async function applyPlans(
-  { manager }: Pick<QuerySession, "manager">,
-  plans: Plans,
-  onTask: () => void = () => undefined,
-): Promise<PruneAllResult> {
+export async function applyPlans({ manager }: QuerySession, plans: Plans, onTask: () => void): Promise<PruneAllResult> {
   const total = { tasks: 0, removed: 0, removedBytes: 0 };
   const failures: { taskId: string; error: CheckpointError }[] = [];
   const before = () =>

@@ -67,6 +67,10 @@ async function argumentCandidates(
   const argument = all[position] ?? all.findLast(({ variadic }) => variadic);
   const name = argument?.name() ?? "";
   if (name === "task") return taskCandidates(given, current).catch(() => []);
+  if (name === "feature") {
+    const { CheckpointRepository } = await import("waymark/oneshot");
+    return new CheckpointRepository().list().catch(() => []);
+  }
   return argument?.argChoices ?? (["id", "a", "b"].includes(name) ? ["@latest"] : []);
 }
 

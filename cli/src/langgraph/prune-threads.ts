@@ -34,7 +34,8 @@ const SHOWN_KEPT = 5;
 export async function pruneThreads(session: Session, flags: LanggraphPruneFlags): Promise<void> {
   const { output } = session;
   const plan = planOf(session, flags);
-  const shown: Fingerprints = new Map();
+  // Fingerprints by thread id: the tasks of many threads may not fit in memory.
+  const shown = new Map<string, string>();
   const total = await show(session, plan, flags, shown);
   if (!flags.json) {
     await output.line(output.colors.bold(`${total.text()} would go.`));
@@ -101,9 +102,6 @@ class Total {
   }
 }
 
-/** Fingerprints of threads by id: the tasks of many threads may not fit in memory. */
-type Fingerprints = Map<string, string>;
-
 /** Changes when somebody writes to the thread. */
 function fingerprintOf({ tasks }: FoundThread): string {
   return hash("sha256", JSON.stringify(tasks.map(({ taskId, newestSequence }) => [taskId, newestSequence])), "base64");
@@ -114,7 +112,7 @@ async function show(
   { output }: Session,
   plan: ThreadPlan,
   flags: LanggraphPruneFlags,
-  shown: Fingerprints,
+  shown: Map<string, string>,
 ): Promise<Total> {
   const { dryRun, json, allRows = false } = flags;
   const total = new Total();
@@ -153,7 +151,7 @@ function columnsOf(colors: Output["colors"]): readonly Column<ThreadRow>[] {
 async function apply(
   { storage }: Session,
   plan: ThreadPlan,
-  left: Fingerprints,
+  left: Map<string, string>,
 ): Promise<{ readonly removed: Total; readonly kept: readonly string[] }> {
   const removed = new Total();
   const progress = await showProgress("pruning", () => left.size);
