@@ -1,10 +1,8 @@
 import { basename } from "node:path";
-import { type CheckpointQuery, type CorruptRecord, matchRetry, type TaskPosition } from "../../src/contract/adapter.js";
+import type { CheckpointQuery, CorruptRecord, TaskPosition } from "../../src/contract/adapter.js";
 import {
   brokenSeal,
-  type CheckpointDraft,
   type CheckpointSummary,
-  findDamage,
   type JsonObject,
   type JsonValue,
   type Payload,
@@ -174,18 +172,6 @@ export function passingFrom(task: LoadedTask, id: string | undefined): readonly 
     next = replacedBy(head);
   }
   return found;
-}
-
-/**
- * Answers an append whose id the task already has.
- *
- * @throws {UnreadableError} The stored checkpoint is damaged.
- * @throws {CheckpointConflictError} The stored checkpoint is another one.
- */
-export function sequenceOfStored(stored: StoredCheckpoint, draft: CheckpointDraft): number {
-  const damage = findDamage(stored);
-  if (damage !== undefined) throw new UnreadableError(`checkpoint ${draft.id} exists, and ${damage}`);
-  return matchRetry(stored, draft);
 }
 
 /**

@@ -7,6 +7,7 @@ import {
   type CorruptRecord,
   isCorrupt,
   matchesQuery,
+  matchRetry,
   nextSequence,
   requireNewest,
   type StorageAdapter,
@@ -28,6 +29,7 @@ import {
 } from "../../src/contract/checkpoint.js";
 import { CheckpointCorruptError, ClosedError, codeOf } from "../../src/contract/errors.js";
 import type { StorageMaintenance } from "../../src/contract/findings.js";
+import { requireIntact } from "../../src/contract/header-index.js";
 import { checkKeys, keysOf } from "../../src/contract/keys.js";
 import { type LeaseStore, leaseStore } from "../../src/contract/leases.js";
 import { storageFailure } from "./failure.js";
@@ -45,15 +47,7 @@ import { checkLeaseIn, leaseIn, leasesBelow, updateLease } from "./leases.js";
 import { type FolderLock, withLock } from "./lock.js";
 import { repairFolders, verifyFolders } from "./maintenance.js";
 import { nameOf } from "./names.js";
-import {
-  attempt,
-  type LoadedTask,
-  passingFrom,
-  type RecordSource,
-  readEntries,
-  readEntry,
-  sequenceOfStored,
-} from "./record.js";
+import { attempt, type LoadedTask, passingFrom, type RecordSource, readEntries, readEntry } from "./record.js";
 import { scanTasks } from "./task-scan.js";
 
 /** The options of every adapter on files. */
@@ -137,7 +131,7 @@ export abstract class FolderStore implements StorageAdapter {
       const task = this.#ownTask(folder, lock);
       const stored = task.find(id)?.checkpoint();
       if (stored) {
-        const same = sequenceOfStored(stored, copy);
+        const same = matchRetry(requireIntact(stored), copy);
         // The process that stored it may have died before syncing it, or before removing the checkpoints that it
         // replaced.
         const left = replaces === id ? [] : passingFrom(task, replaces);

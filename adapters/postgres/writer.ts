@@ -3,6 +3,7 @@ import {
   type AppendOptions,
   type ExpectedTask,
   isCorrupt,
+  matchRetry,
   nextSequence,
   requireNewest,
   requireUnchangedTasks,
@@ -18,8 +19,8 @@ import {
   withStatus,
 } from "../../src/contract/checkpoint.js";
 import { StorageError } from "../../src/contract/errors.js";
+import { requireIntact } from "../../src/contract/header-index.js";
 import { isPassing } from "../../src/contract/passing.js";
-import { readable, sequenceOfStored } from "../sql/damage.js";
 import { FORM, WHOLE_FORMS } from "../sql/history.js";
 import { columnsOf, HIGHEST, jsonOf } from "../sql/rows.js";
 import { idDigestOf, toColumn } from "./columns.js";
@@ -95,7 +96,7 @@ export class PostgresWriter {
       const [[last, newest] = [0, 0]] = await this.#connection.rows(this.#sql.position, taskId);
       const existing = await this.#reader.get(taskId, draft.id);
       if (existing !== undefined) {
-        const same = sequenceOfStored(existing, draft);
+        const same = matchRetry(requireIntact(existing), draft);
         // If the connection broke at the commit, a synchronous standby may not have the checkpoint yet. This
         // statement's commit waits for the standby.
         await this.#connection.rows(this.#sql.lock, taskId);
@@ -309,7 +310,7 @@ export class PostgresWriter {
       await this.#leases.check(run, taskId, condition);
       if (!(await this.#lock(run, taskId))) return false;
       const found = await this.#reader.sealed(run, taskId, id);
-      return found !== undefined && change(readable(found), run);
+      return found !== undefined && change(requireIntact(found), run);
     });
   }
 
