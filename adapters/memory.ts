@@ -63,7 +63,6 @@ export class MemoryAdapter implements StorageAdapter {
     },
   });
   readonly #tasks = new Map<string, StoredTask>();
-  /** Leases outlive their tasks. */
   readonly #leases = new Map<string, LeaseRecord>();
   #closed = false;
 
@@ -171,7 +170,6 @@ export class MemoryAdapter implements StorageAdapter {
     return this.#tasks.get(taskId);
   }
 
-  /** Stores a record under its id. A changed record keeps its place. */
   #put(task: StoredTask, record: StoredCheckpoint): void {
     task.records.set(record.id, record);
     if (record.sequence >= positionOf(task).newestSequence) task.newest = record;

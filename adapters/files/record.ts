@@ -42,7 +42,6 @@ export interface LoadedTask extends TaskPosition {
 
 /** A stored checkpoint. It is read when it is asked for. */
 export interface RecordSource {
-  /** A path, or a path and a line. */
   readonly location: string;
   /** The fields that are known even if it can't be read. */
   readonly known: { readonly id?: string; readonly sequence?: number };
@@ -87,12 +86,10 @@ export function formOfBody({ body }: Payload): RecordHead["bodyIs"] {
   return typeof body === "string" ? undefined : "base64";
 }
 
-/** The size of {@link textOfBody} in bytes. */
 export function embeddedSize({ bodyIs, sizeBytes }: RecordHead): number {
   return bodyIs === "base64" ? 2 + 4 * Math.ceil(sizeBytes / 3) : sizeBytes;
 }
 
-/** Makes a checkpoint from its head and the text of its body. */
 export function storedCheckpoint(head: RecordHead, bodyText: string): StoredCheckpoint {
   const { encoding, sha256 } = head.payload;
   const body = head.bodyIs === "base64" ? new Uint8Array(Buffer.from(bodyText.slice(1, -1), "base64")) : bodyText;
@@ -130,7 +127,6 @@ function compareTexts(a: string, b: string): number {
   return a === b ? 0 : a < b ? -1 : 1;
 }
 
-/** Describes an unreadable entry. Throws other errors. */
 export function corruptOrThrow(
   { location, known }: RecordSource,
   error: unknown,
@@ -240,7 +236,6 @@ export function* readEntries<Item>(
   }
 }
 
-/** Returns an UnreadableError instead of throwing it. */
 export function attempt<Result>(parse: () => Result): Result | UnreadableError {
   try {
     return parse();

@@ -220,7 +220,6 @@ export class PostgresAdapter extends SqlAdapter<Tables> {
   }
 }
 
-/** The objects that work with the tables. */
 interface Tables {
   readonly connection: PostgresConnection;
   readonly sql: ReturnType<typeof statementsOn>;
@@ -282,7 +281,6 @@ function checkOptions(options: PostgresAdapterOptions): void {
   checkInteger("PostgresAdapterOptions.retryForMs", retryForMs, 0, MAX_DELAY_MS);
 }
 
-/** The schema of the option, or of the URL. */
 function schemaOf({ schema, url }: PostgresAdapterOptions): string {
   return schema ?? (url === undefined ? undefined : new URL(url).searchParams.get("schema")) ?? "waymark";
 }

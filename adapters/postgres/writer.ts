@@ -40,7 +40,6 @@ export interface Append {
   readonly replaced?: Pick<SealedSummary, "sequence" | "seal"> | undefined;
 }
 
-/** The most tasks whose passing checkpoint is remembered. */
 const MOST_PASSING = 1000;
 
 /** Changes the tables. Each call is all or nothing, and checks its condition in the same step. */
@@ -125,7 +124,6 @@ export class PostgresWriter {
     return found && !isCorrupt(found) && isPassing(found) ? found : undefined;
   }
 
-  /** Whether {@link append} must first make a bundle. */
   isFoldDue({ draft }: Append): boolean {
     return this.#histories.isFoldDue(draft.taskId);
   }
@@ -298,7 +296,6 @@ export class PostgresWriter {
     });
   }
 
-  /** Returns false if there is no such checkpoint. */
   #change(
     taskId: string,
     id: string,
@@ -341,7 +338,6 @@ function damagedTask(taskId: string): StorageError {
   );
 }
 
-/** The values of the statement `append`, without its condition. */
 function valuesOf(draft: CheckpointDraft, placed: PayloadForm): readonly unknown[] {
   const { columns, before, after } = describedBy(draft);
   const described = [idDigestOf(draft.id), ...columns, before, after];
@@ -361,7 +357,6 @@ function bytesIn({ body }: Pick<Payload, "body">): Buffer {
   return typeof body === "string" ? Buffer.from(body) : Buffer.from(body.buffer, body.byteOffset, body.byteLength);
 }
 
-/** The value of the column is_text. */
 function isText({ body }: Payload): boolean {
   return typeof body === "string";
 }

@@ -1,13 +1,5 @@
 import { type CorruptRecord, isCorrupt } from "../../src/contract/adapter.js";
-import {
-  brokenSeal,
-  type CheckpointSummary,
-  findDamage,
-  type SealedSummary,
-  type StoredCheckpoint,
-  summaryOf,
-} from "../../src/contract/checkpoint.js";
-import type { DamagedFinding } from "../../src/contract/findings.js";
+import { brokenSeal, type CheckpointSummary, type SealedSummary, summaryOf } from "../../src/contract/checkpoint.js";
 import { damagedRow, numberOr0, type SqlRow } from "./rows.js";
 
 /** Checks a summary's seal, since no caller above can. */
@@ -18,22 +10,6 @@ export function checkedSummary(
   if (isCorrupt(found)) return found;
   const broken = brokenSeal(found);
   return broken === undefined ? summaryOf(found) : damagedRow(locate(), found, broken);
-}
-
-/** The finding of verification for a row; `undefined` if the row is intact. The reader has checked a summary's seal. */
-export function findingOf(
-  found: CheckpointSummary | StoredCheckpoint | CorruptRecord,
-  locate: () => string,
-): DamagedFinding | undefined {
-  if (isCorrupt(found)) return damaged(found);
-  const reason = "payload" in found ? findDamage(found) : undefined;
-  return reason === undefined
-    ? undefined
-    : { ...damaged(damagedRow(locate(), found, reason)), createdAt: found.createdAt };
-}
-
-function damaged({ corrupt: _corrupt, cause: _cause, ...found }: CorruptRecord): DamagedFinding {
-  return { kind: "damaged", ...found };
 }
 
 /**

@@ -76,7 +76,6 @@ export interface TaskFound {
   readonly newest: CheckpointSummary | CorruptRecord;
 }
 
-/** Reports that the newest checkpoint is missing. */
 export function missingNewest(location: string, taskId: string, sequence: number): CorruptRecord {
   return damagedRow(location, { taskId, sequence }, "its task has it as the newest, and it isn't there");
 }

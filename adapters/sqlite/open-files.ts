@@ -27,7 +27,6 @@ export class OpenFiles {
     this.#log = hasLog ? unlessAbsent(() => statSync(this.#logPath)) : undefined;
   }
 
-  /** Whether the database's name still belongs to this file. */
   get isNamed(): boolean {
     return isSame(
       this.database,
@@ -35,7 +34,6 @@ export class OpenFiles {
     );
   }
 
-  /** Whether the log's name still belongs to this log. */
   get isLogNamed(): boolean {
     return (
       this.#log === undefined ||
@@ -111,7 +109,6 @@ function copiesLog(connection: SqliteConnection): boolean {
   return isBusy === 0 && frames === copied;
 }
 
-/** Whether the log has nothing left to copy. */
 function isCopied(connection: SqliteConnection): boolean {
   const [version] = connection.one("SELECT sqlite_version()") ?? [];
   const [major = 0, minor = 0] = String(version).split(".").map(Number);

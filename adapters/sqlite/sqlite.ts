@@ -186,7 +186,6 @@ export class SqliteAdapter extends SqlAdapter<OpenedStore> {
   }
 }
 
-/** The objects that work with an open database of ours. */
 type OpenedStore = ReturnType<typeof storeIn>;
 
 function storeIn(database: SqliteConnection, path: string) {

@@ -231,7 +231,6 @@ export class Encoder implements Writing {
     return stored === undefined ? { [TAG]: row.tag } : { [TAG]: row.tag, value: stored };
   }
 
-  /** Whether a plain object with these keys would be decoded as a tag. */
   #looksTagged(keys: readonly string[]): boolean {
     if (this.#isPlain) return false;
     return keys.includes(TAG) || (this.#foreign !== undefined && keys.includes(this.#foreign.key));
@@ -310,7 +309,6 @@ export function tooLarge(owner: ValueOwner | undefined, maxBytes: number, where?
 const PLAIN_ADVICE =
   "This format is plain JSON, which would lose or change it: leave it out, or save it as a string, a number or an array.";
 
-/** Names the value that plain JSON would lose or change. */
 function lossOf(tag: string, value: unknown): string {
   if (tag === "undefined") return tag;
   if (tag === "number") return Object.is(value, -0) ? "-0" : String(value);
@@ -335,7 +333,6 @@ function isLongAndBare(items: readonly unknown[]): boolean {
   return inspect(items, { maxArrayLength: 0, depth: 0, customInspect: false }) === `[ ... ${items.length} more items ]`;
 }
 
-/** Whether it is a number that JSON can store. */
 function isPlainNumber(value: unknown): boolean {
   return typeof value === "number" && Number.isFinite(value) && !Object.is(value, -0);
 }

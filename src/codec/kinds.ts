@@ -73,7 +73,6 @@ export function adviceFor(value: object, advice: string = ADVICE): string {
   return advice;
 }
 
-/** `Object.getPrototypeOf`, typed. */
 export function prototypeOf(value: object): object | null {
   const prototype: unknown = Object.getPrototypeOf(value);
   return typeof prototype === "object" || typeof prototype === "function" ? prototype : null;

@@ -41,7 +41,6 @@ export interface RunHead extends Pick<RunRecord, "generation" | "attempt" | "pas
 
 /** A step without its result. */
 export interface StepHead extends Omit<StepRecord, "result" | "error"> {
-  /** The digest of the step's input. */
   readonly input?: string;
   /** The step has `atMostOnce`. */
   readonly isOnce?: true;
@@ -116,7 +115,6 @@ export function decodeRunBody(text: string, owner: PayloadOwner): { readonly sta
   }
 }
 
-/** A run's record from `JSON.parse`. */
 interface ParsedRun extends RunHead {
   readonly input?: unknown;
   readonly begin?: unknown;

@@ -22,14 +22,12 @@ const MAX_TASKS = 10_000;
  */
 export class KeepLast {
   readonly #host: KeepLastHost;
-  /** In the order of their last saves. */
   readonly #tasks = new Map<string, { turn: Promise<void>; known: Known | undefined }>();
 
   constructor(host: KeepLastHost) {
     this.#host = host;
   }
 
-  /** Handles one save of a task at a time. */
   afterSave(saved: CheckpointSummary): Promise<void> {
     const { taskId } = saved;
     const task = this.#tasks.get(taskId) ?? { turn: Promise.resolve(), known: undefined };
@@ -80,7 +78,6 @@ export class KeepLast {
 interface Known {
   readonly newest: number;
   readonly milestones: number;
-  /** The id of the newest checkpoint, if it is passing. */
   readonly passing: string | undefined;
 }
 

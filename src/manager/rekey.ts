@@ -60,7 +60,6 @@ export interface RekeyHost {
 
 const MAX_REFUSALS = 100;
 
-/** Rewrites the payloads that the manager's transforms would store differently now. */
 export async function rekeyStorage(host: RekeyHost, options: RekeyOptions): Promise<RekeyResult> {
   checkOptions(options);
   const { storage, transforms, closing } = host;
@@ -99,7 +98,6 @@ export async function rekeyStorage(host: RekeyHost, options: RekeyOptions): Prom
 type ReplacePayload = NonNullable<StorageAdapter["replacePayload"]>;
 type Outcome = "rewritten" | "current" | "refused" | "damaged";
 
-/** One rekey and its counts so far. */
 class Rekey {
   readonly #host: RekeyHost;
   readonly #replacePayload: ReplacePayload;

@@ -180,12 +180,9 @@ const POLICY_KEYS = keysOf<RetentionPolicy>({
   maxBytes: true,
 });
 
-/** A checkpoint during planning. */
 interface Verdict {
   readonly checkpoint: CheckpointSummary;
-  /** Why it would stay. */
   readonly claims: string[];
-  /** Why it would go. */
   readonly objections: string[];
   stays: boolean;
 }
@@ -195,7 +192,6 @@ type KeepRule = (candidate: Candidate) => string | undefined;
 
 interface Candidate {
   readonly checkpoint: CheckpointSummary;
-  /** The number of newer milestones. */
   readonly newer: number;
   /** NaN if `createdAt` is invalid; every comparison with NaN is false. */
   readonly createdAtMs: number;
@@ -258,7 +254,6 @@ function inRemovalOrder(newestFirst: readonly Verdict[]): Verdict[] {
   return [...oldestFirst.filter(isCompleted), ...oldestFirst.filter((verdict) => !isCompleted(verdict))];
 }
 
-/** @param untilMs - The time that `keepWithinMs` counts back from. */
 function keepRules(policy: RetentionPolicy, untilMs: number): KeepRule[] {
   const { keepLast, keepWithinMs, keepStages } = policy;
   const rules: KeepRule[] = [];

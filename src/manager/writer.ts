@@ -30,7 +30,6 @@ const REDACTED_REFUSED = "Nothing was saved: the schema refuses the state as it 
 /** Turns states into drafts and appends them, in call order. */
 export class CheckpointWriter {
   readonly #options: ResolvedOptions;
-  /** The waiting appends of each task, in call order. */
   readonly #queues = new Map<string, Set<Turn>>();
   readonly #droppedKeys: DroppedKeys;
   #yieldedMs = performance.now();
@@ -303,7 +302,6 @@ export type RunDraft = Omit<CheckpointDraft, keyof MadePayload>;
 
 /** An append that waits for its draft and for earlier appends. */
 interface Turn {
-  /** Set once the draft is ready. */
   call?: () => void;
 }
 

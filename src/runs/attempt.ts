@@ -63,7 +63,6 @@ export class Attempt {
     this.#journal = new RunJournal(taskId, journalHost, lease, found.standing, (error) => stop.stop(error));
   }
 
-  /** @throws The error that ended the attempt. */
   async run(): Promise<unknown> {
     const { events } = this.#host;
     const taskId = this.#taskId;
@@ -79,7 +78,6 @@ export class Attempt {
     }
   }
 
-  /** @throws What the function or a save throws. */
   async #passes(): Promise<unknown> {
     for (;;) {
       const pass = this.#pass();

@@ -29,7 +29,6 @@ export interface Standing extends Omit<RunBody, "head" | "result"> {
   readonly passingId: string | undefined;
 }
 
-/** The fields of a run's checkpoint besides its steps. */
 interface Saving extends RunSaveOptions, Pick<SaveOptions, "status" | "error"> {
   readonly isPassing?: boolean;
   readonly isPassOver?: boolean;
@@ -77,7 +76,6 @@ export class RunJournal {
     return this.#at.head;
   }
 
-  /** The state at this pass's beginning, as text. */
   get begin(): string | undefined {
     return this.#at.begin ?? this.#at.state;
   }
@@ -86,7 +84,6 @@ export class RunJournal {
     return this.#at.input;
   }
 
-  /** The number of steps in this pass, and the bytes of their results. */
   get size(): { readonly steps: number; readonly bytes: number } {
     return { steps: this.#steps.size, bytes: this.#steps.bytes };
   }
@@ -268,7 +265,6 @@ export class RunJournal {
   }
 }
 
-/** A label with the first three steps. */
 function labelOf(steps: readonly string[]): string | undefined {
   if (steps.length === 0) return undefined;
   const more = steps.length > 3 ? ` and ${steps.length - 3} more` : "";

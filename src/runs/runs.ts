@@ -18,7 +18,6 @@ export interface RunsHost extends AttemptHost {
   hasAutoSave(taskId: string): boolean;
 }
 
-/** How often a run asks for a lease that another runner has. */
 const CLAIM_EVERY_MS = 100;
 
 /** The runs of one manager: at most one per task. */
@@ -44,7 +43,6 @@ export class Runs {
     );
   }
 
-  /** See `CheckpointManager.run`. */
   async run(taskId: string, fn: AnyFunction, options: RunOptions): Promise<unknown> {
     checkTaskId(taskId);
     if (typeof fn !== "function") throw new TypeError("manager.run needs a task id and a function.");

@@ -13,7 +13,6 @@ export interface StandingHost {
   readonly reader: Pick<CheckpointReader, "newestText" | "textById" | "newestWhere" | "migrated">;
   readonly stateVersion: number;
   readonly values: StepValues;
-  /** `initialState`, as text. */
   initialState(): string | undefined;
 }
 
@@ -56,7 +55,6 @@ export async function standingOf(host: StandingHost, options: RunOptions): Promi
 
 type Place = Pick<Standing, "sequence"> & Partial<Pick<Standing, "passingId" | "stage" | "state">>;
 
-/** A new run. */
 function begun(host: StandingHost, options: RunOptions, place: Place): Found {
   const { version, input } = options;
   const standing: Standing = {
@@ -121,7 +119,6 @@ function stateTextOf(host: StandingHost, { encoding, text, summary }: Checkpoint
   return textOfStored(host, summary, decodeJson(encoding, text, summary));
 }
 
-/** A state's text in the current version. */
 function currentText(host: StandingHost, summary: CheckpointText["summary"], text: string): string {
   if (summary.stateVersion === host.stateVersion) return text;
   return textOfStored(host, summary, decodeJson("json-tagged", text, summary));
