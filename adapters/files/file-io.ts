@@ -187,11 +187,7 @@ export function makeFolder(path: string): void {
   }
 }
 
-/**
- * Reads the whole file; `undefined` if it doesn't exist.
- *
- * @throws {UnreadableError} It isn't a file.
- */
+/** Reads the whole file; `undefined` if it doesn't exist. @throws {UnreadableError} It isn't a file. */
 export function readStored(path: string): Buffer | undefined {
   return reading(path, (file, size) => {
     const bytes = Buffer.allocUnsafe(size);

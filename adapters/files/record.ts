@@ -170,11 +170,7 @@ export function passingFrom(task: LoadedTask, id: string | undefined): readonly 
   return found;
 }
 
-/**
- * Parses a head from a file's fields. Checks each field's type, and the seal.
- *
- * @throws {UnreadableError}
- */
+/** Parses a head from a file's fields. Checks each field's type, and the seal. @throws {UnreadableError} */
 export function parseHead(
   fields: StoredFields & { readonly bodyIs?: JsonValue | undefined; readonly stateBytes?: JsonValue | undefined },
 ): RecordHead {

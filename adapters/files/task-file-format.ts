@@ -133,11 +133,7 @@ export class RecordLine implements RecordSource {
   }
 }
 
-/**
- * Reads as much of a task's file as can be read.
- *
- * @throws {UnsupportedFormatError} The file has another version.
- */
+/** Reads as much of a task's file as can be read. @throws {UnsupportedFormatError} The file has another version. */
 export function parseTaskFile(bytes: Buffer, path: string, adopt: AdoptRecord | undefined): TaskFileContent {
   const content = parseContent(bytes, path, adopt);
   return { ...content, lines: inOrder(content.lines) };
