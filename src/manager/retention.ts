@@ -290,17 +290,16 @@ function newestOfEach(name: string, limit: number, bucketOf: (ms: number) => str
   };
 }
 
-const SECOND = 1000;
-const MINUTE = 60 * SECOND;
-const HOUR = 60 * MINUTE;
-const DAY = 24 * HOUR;
+const TIME_UNITS = [
+  ["day", 24 * 60 * 60 * 1000],
+  ["hour", 60 * 60 * 1000],
+  ["minute", 60 * 1000],
+  ["second", 1000],
+] as const;
 
 /** The duration in the largest unit that divides it: `30 days`, `36 hours`, `1 minute`. */
 function durationText(ms: number): string {
-  if (ms % DAY === 0) return counted(ms / DAY, "day");
-  if (ms % HOUR === 0) return counted(ms / HOUR, "hour");
-  if (ms % MINUTE === 0) return counted(ms / MINUTE, "minute");
-  if (ms % SECOND === 0) return counted(ms / SECOND, "second");
+  for (const [unit, size] of TIME_UNITS) if (ms % size === 0) return counted(ms / size, unit);
   return counted(ms, "millisecond");
 }
 
