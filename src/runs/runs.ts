@@ -7,7 +7,7 @@ import type { AttemptHost } from "./journal.js";
 import { enclosing, isEnclosed, within } from "./nesting.js";
 import type { RunOptions } from "./run.js";
 import { checkRunOptions } from "./run-options.js";
-import { type Found, type StandingHost, standingOf } from "./standing.js";
+import { type Found, standingOf } from "./standing.js";
 import { StepValues } from "./step-values.js";
 import { StopSignal } from "./stop-signal.js";
 
@@ -78,16 +78,7 @@ export class Runs {
   }
 
   #find(taskId: string, options: RunOptions): Promise<Found> {
-    const { reader, writer, options: manager } = this.#host;
-    const { initialState } = options;
-    const host: StandingHost = {
-      taskId,
-      reader,
-      stateVersion: manager.stateVersion,
-      values: new StepValues(taskId, manager),
-      initialState: () => (initialState === undefined ? undefined : writer.stateText(taskId, initialState)),
-    };
-    return standingOf(host, options);
+    return standingOf({ ...this.#host, taskId, values: new StepValues(taskId, this.#host.options) }, options);
   }
 
   async #underLease(taskId: string, fn: AnyFunction, options: RunOptions, stop: StopSignal): Promise<unknown> {
