@@ -40,8 +40,11 @@ export interface DatabaseFileOptions<Store> {
 
 /** How long a read may take to notice that the database was removed or replaced. Each call checks the log. */
 const LOOK_AGAIN_MS = 100;
-/** The size at which SQLite copies the log into the database: 1,000 pages of 4 KiB. */
-const LOG_BYTES = 1000 * 4096;
+/**
+ * The size to which the log shrinks. SQLite copies the log into the database from 1,000 pages on, each of 4,096 bytes and
+ * 24 of a header. A smaller limit would cut the log each time, and the next saves would have to extend it again.
+ */
+const LOG_BYTES = 1100 * (4096 + 24);
 /** How often a change is tried while the database is replaced. */
 const MOST_CHANGES = 3;
 
