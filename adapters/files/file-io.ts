@@ -41,7 +41,7 @@ export class UnreadableError extends Error {
 }
 
 /**
- * Writes a file and resolves once its content is on the disk. Its name is only after {@link syncFolder}.
+ * Writes a file and resolves once its content is on the disk. Its name is on the disk only after {@link syncFolder}.
  *
  * @param options.isEmptyFile - An empty file exists there. Default: nothing exists there, not even a link.
  */
@@ -64,7 +64,7 @@ export async function writeDurably(
 
 /** Resolves once the folder's names are on the disk: a rename is atomic, but without this a power cut can undo it. */
 export async function syncFolder(path: string): Promise<void> {
-  // Windows opens no folder for this; NTFS writes names to its journal itself.
+  // Windows can't sync a folder; NTFS writes names to its own journal.
   if (process.platform === "win32") return;
   await withOpenFile(() => openFolder(path), fsyncFile);
 }
@@ -250,7 +250,7 @@ export function isFolder(path: string): boolean {
   const stats = statsOf(path);
   if (stats === undefined || stats.isDirectory()) return stats !== undefined;
   throw new StorageError(
-    `${path} is ${stats.isSymbolicLink() ? "a symbolic link, and links inside the store are not followed" : "not a folder"}. ` +
+    `${path} is ${stats.isSymbolicLink() ? "a symbolic link, and Waymark follows none inside the store" : "not a folder"}. ` +
       "It was left untouched; move it away.",
   );
 }
@@ -287,7 +287,7 @@ function openToRead(path: string): number | undefined {
   try {
     return unlessAbsent(() => openSync(path, READ_FLAGS));
   } catch (error) {
-    if (codeOf(error) === "ELOOP") throw new UnreadableError("it is a symbolic link, which is not followed");
+    if (codeOf(error) === "ELOOP") throw new UnreadableError("it is a symbolic link, which Waymark doesn't follow");
     if (codeOf(error) === "ENXIO") throw new UnreadableError("it is not a file");
     throw error;
   }

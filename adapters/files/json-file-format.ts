@@ -230,7 +230,7 @@ function checked<Found extends { readonly head: RecordHead }>(
   const { taskId, id, sequence } = found.head;
   assertOwner(taskId, folder, location);
   if (name === checkpointFileName(sequence, id)) return found;
-  throw new UnreadableError(`it holds checkpoint ${id} (sequence ${sequence}), which its name doesn't say`);
+  throw new UnreadableError(`it holds checkpoint ${id} (sequence ${sequence}), but its name says another`);
 }
 
 /**
@@ -242,7 +242,7 @@ function parseHeadLine(bytes: Buffer): { readonly head: RecordHead; readonly end
   // On Windows, Git may check text out with CR LF. That changes neither head nor state.
   const lineEnd = bytes[end - 1] === CARRIAGE_RETURN ? "\r\n" : "\n";
   const line = decodeText(bytes.subarray(0, end + 1));
-  if (!line.endsWith(`,${lineEnd}`)) throw new UnreadableError("its first line holds no head");
+  if (!line.endsWith(`,${lineEnd}`)) throw new UnreadableError("its first line isn't a header");
   const fields = parseObject(`${line.slice(0, -lineEnd.length - 1)}}`);
   return { head: parseHead(fields), end, lineEnd };
 }

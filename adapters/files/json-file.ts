@@ -121,7 +121,7 @@ class JsonFolder implements LoadedTask {
     return name === undefined ? undefined : this.#file(name);
   }
 
-  /** Takes range, order and `skip` from names alone, so that no file is opened in vain. */
+  /** Applies range, order and `skip` to the names alone, so that no file is opened in vain. */
   *select(query: Omit<CheckpointQuery, "taskId">): Generator<CheckpointFile, void, void> {
     const { order, skip = 0, beforeSequence = Number.POSITIVE_INFINITY, afterSequence = 0 } = query;
     const names = this.#names;

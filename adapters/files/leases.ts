@@ -18,7 +18,7 @@ export async function* leasesBelow(root: string): AsyncGenerator<TimedLease & { 
   for (const [index, { path, taskId }] of taskFolders(root).entries()) {
     const file = attempt(() => leaseFileIn(path));
     if (file !== undefined && !(file instanceof UnreadableError)) {
-      // The folder's name doesn't tell a long id.
+      // The name of a long id's folder is a hash, so the file has the id.
       const itsTask = taskId ?? file.taskId;
       if (itsTask !== undefined) yield { taskId: itsTask, lease: file.lease, nowMs: monotonicMs() };
     }
@@ -54,6 +54,6 @@ function leaseFileIn(folder: string): LeaseFile | undefined {
 function leaseFileOf(text: string): LeaseFile {
   const { taskId, ...fields }: Readonly<Partial<Record<"taskId" | keyof LeaseRecord, unknown>>> = parseObject(text);
   const lease = parseLease(fields);
-  if (lease === undefined) throw new UnreadableError(`${LEASE_NAME} holds no lease`);
+  if (lease === undefined) throw new UnreadableError(`${LEASE_NAME} doesn't hold a lease`);
   return { lease, taskId: typeof taskId === "string" ? taskId : undefined };
 }

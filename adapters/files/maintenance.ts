@@ -74,9 +74,9 @@ export async function* repairFolders(
 }
 
 const ADVICE = {
-  damaged: "There are no bytes that could be moved: look at the path, and move it away by hand.",
-  leftover: "Its writer may still live; a later repair removes it.",
-  merged: "Both are intact, and reads give both. To have one alone, remove the other one by its id.",
+  damaged: "It has no bytes that repair could move: look at the path, and move it away by hand.",
+  leftover: "Its writer may still be running; a later repair removes it.",
+  merged: "Both are intact, and reads return both. To keep only one, remove the other by its id.",
   refused: "It isn't damaged: run the program that wrote it, or move it to where it belongs.",
 } as const;
 
@@ -109,7 +109,7 @@ function* examine({ path, taskId }: TaskFolder, load: LoadTask, quick: boolean):
   if ("kind" in abandoned) return yield { finding: { ...abandoned, location: path, ...known } };
   for (const location of abandoned) {
     const modifiedAt = statsOf(location)?.mtime.toISOString();
-    const reason = "a write that was killed left it behind";
+    const reason = "a killed write left it behind";
     if (modifiedAt) yield { finding: { kind: "leftover", location, reason, ...known, modifiedAt } };
   }
 }
@@ -135,7 +135,7 @@ function wrongIn(record: RecordHead | StoredCheckpoint): Wrong | undefined {
 
 function mergedWith({ sequence }: RecordHead | StoredCheckpoint, last: RecordSource["known"]): Wrong | undefined {
   if (last.sequence !== sequence) return undefined;
-  return { kind: "merged", reason: `${last.id} has sequence ${sequence}, too` };
+  return { kind: "merged", reason: `${last.id} has sequence ${sequence} too` };
 }
 
 function isWhole(record: RecordHead | StoredCheckpoint): record is StoredCheckpoint {

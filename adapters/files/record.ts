@@ -22,19 +22,19 @@ export interface LoadedTask extends TaskPosition {
   /** The number of checkpoints, damaged ones included. */
   readonly count: number;
   find(id: string): RecordSource | undefined;
-  /** An unreadable checkpoint whose id isn't known, so that it may be any. */
+  /** An unreadable checkpoint whose id isn't known: it may be the wanted one. */
   findDamaged?(): RecordSource | undefined;
   /** The checkpoints in the query's range and order, after the skipped ones. */
   select(query: Omit<CheckpointQuery, "taskId">): Iterable<RecordSource>;
 
-  // Writes. Each is durable once it resolves, and must be the last call under its lock.
+  // The writes. Each is durable once it resolves, and must be the last call under its lock.
   /** @param replaced - Removed once the record is stored. */
   append(record: StoredCheckpoint, lock: FolderLock, replaced: readonly RecordSource[]): Promise<void>;
   replace(entry: RecordSource, record: StoredCheckpoint, lock: FolderLock): Promise<void>;
   /**
    * Keeps the numbering, unless `doomed` is "all".
    *
-   * @param doomed - May come from another loading of the same task.
+   * @param doomed - May come from an earlier load of the same task.
    * @returns How many were removed.
    */
   remove(doomed: readonly RecordSource[] | "all", lock: FolderLock): Promise<number>;
@@ -77,7 +77,7 @@ export function textOfValue(value: JsonValue): string {
     return JSON.stringify(value);
   } catch (error) {
     if (!isStackOverflow(error)) throw error;
-    throw new UnreadableError("its state nests deeper than any that is saved", { cause: error });
+    throw new UnreadableError("its state is nested too deeply to read", { cause: error });
   }
 }
 
@@ -106,8 +106,8 @@ export function assertOwner(taskId: string, folder: string, location: string): v
   const name = basename(folder);
   if (taskId === name || nameOf(taskId) === name) return;
   throw new StorageError(
-    `${location} belongs to task ${JSON.stringify(taskId)}, whose folder this isn't. Nothing was changed. ` +
-      "If another task's name differs in case alone, this disk takes their folders for one: rename a task. " +
+    `${location} belongs to task ${JSON.stringify(taskId)}, but lies in another task's folder. Nothing was changed. ` +
+      "If two task ids differ only in case, this disk gives them the same folder: rename one. " +
       "Otherwise the file was copied there: move it away.",
   );
 }
@@ -152,8 +152,8 @@ export function readEntry<Item>(
 }
 
 /**
- * The passing checkpoint of that id, and those that it should have replaced but a kill left. Each names the one that it
- * replaced.
+ * The passing checkpoint of that id, and the ones before it that a kill left although it replaced them. Each names the
+ * one that it replaced.
  */
 export function passingFrom(task: LoadedTask, id: string | undefined): readonly RecordSource[] {
   const found: RecordSource[] = [];
@@ -177,7 +177,7 @@ export function parseHead(
   const { bodyIs, stateBytes } = fields;
   const summary = parseSummary(fields);
   if (typeof summary === "string") throw new UnreadableError(summary);
-  if (bodyIs !== undefined && bodyIs !== "base64") throw new UnreadableError("its body is in no known form");
+  if (bodyIs !== undefined && bodyIs !== "base64") throw new UnreadableError("its body has an unknown form");
   const broken = brokenSeal(summary);
   if (broken !== undefined) throw new UnreadableError(broken);
   return {
@@ -197,9 +197,9 @@ export function parseObject(source: string): JsonObject {
     // JSON.parse returns a JsonValue, by its definition.
     value = JSON.parse(source.replace(/^\uFEFF/, "")) as JsonValue;
   } catch (error) {
-    throw new UnreadableError("it is not JSON, or cut short", { cause: error });
+    throw new UnreadableError("it is cut short or isn't JSON", { cause: error });
   }
-  if (!isJsonObject(value)) throw new UnreadableError("it is no JSON object");
+  if (!isJsonObject(value)) throw new UnreadableError("it isn't a JSON object");
   return value;
 }
 
@@ -223,7 +223,7 @@ export function* readEntries<Item>(
         isFirst = false;
         yield item;
       } else if (isFirst && !gone.has(entry.location)) {
-        // Load again only once for each: the name of a dangling link stays.
+        // Load again only once for each file: a dangling link's name stays in the folder.
         gone.add(entry.location);
         isOutdated = true;
         break;

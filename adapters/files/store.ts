@@ -366,7 +366,9 @@ export abstract class FolderStore implements StorageAdapter {
   #fail(error: unknown, doing: string, path: string, isRead = false): never {
     if (!(error instanceof UnreadableError)) throw storageFailure(error, { doing, path, isRead });
     const intact = "It was left untouched, and nothing was changed: move it away, or repair the storage.";
-    throw new CheckpointCorruptError(`Could not ${doing}: at ${path} ${error.message}. ${intact}`, { cause: error });
+    throw new CheckpointCorruptError(`Could not ${doing}: ${path} is damaged: ${error.message}. ${intact}`, {
+      cause: error,
+    });
   }
 }
 

@@ -299,7 +299,7 @@ function linesOf(bytes: Buffer, from: number, path: string): { lines: RecordLine
 
 function headOf(fields: JsonObject): RecordHead {
   const { waymark, taskId, id, label, createdAt, error } = fields as CommonFields;
-  if (!isJsonObject(waymark)) throw new UnreadableError("its waymark key holds no object");
+  if (!isJsonObject(waymark)) throw new UnreadableError("its waymark key doesn't hold an object");
   return parseHead({ ...waymark, taskId, id, label, createdAt, error });
 }
 
@@ -316,7 +316,7 @@ function parseRecord(
   adopt: AdoptRecord | undefined,
   isOurs: boolean,
 ): ForeignRecord | { readonly head: RecordHead; readonly bytes: Buffer } {
-  if (!isJsonObject(value)) throw new UnreadableError("it is no object");
+  if (!isJsonObject(value)) throw new UnreadableError("it isn't an object");
   const { state, ...fields } = value as { state?: JsonValue } & JsonObject;
   if (state === undefined) throw new UnreadableError("it has no state");
   const body = textOfValue(state);
@@ -329,7 +329,7 @@ function parseRecord(
 function foreignDraft(fields: JsonObject, body: string, adopted: ReturnType<AdoptRecord> = {}): CheckpointDraft {
   const { taskId, id, label, createdAt, error } = fields as CommonFields;
   const date = new Date(typeof createdAt === "string" ? createdAt : Number.NaN);
-  if (Number.isNaN(date.getTime())) throw new UnreadableError("its createdAt is no date");
+  if (Number.isNaN(date.getTime())) throw new UnreadableError("its createdAt isn't a date");
   const { stage, status = error === undefined ? "running" : "failed" } = adopted;
   const described = { taskId, id, label, createdAt: date.toISOString(), error, stage, status };
   const sizeBytes = Buffer.byteLength(body);

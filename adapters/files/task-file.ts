@@ -198,7 +198,7 @@ class TaskFile implements LoadedTask {
     const { refusal } = this;
     if (refusal === undefined) return;
     throw new CheckpointCorruptError(
-      `${this.path} can't be written: ${refusal}. It was left untouched; what is readable of it can still be read. ` +
+      `${this.path} can't be written: ${refusal}. It was left untouched, and its intact checkpoints can still be read. ` +
         "Restore it from a backup, or repair the storage.",
     );
   }

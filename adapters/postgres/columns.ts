@@ -14,7 +14,7 @@ export function fromColumn(stored: string): string {
   return stored.replaceAll("\x01\x01", "\0").replaceAll("\x01\x02", "\x01");
 }
 
-/** The SHA-256 by which an id is found. The id itself may be longer than a key. */
+/** The SHA-256 by which an id is found. The id itself may be too long for an index. */
 export function idDigestOf(id: string): Buffer {
   return hash("sha256", id, "buffer");
 }

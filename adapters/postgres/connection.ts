@@ -64,7 +64,7 @@ const LONGEST_PAUSE_MS = 1000;
  */
 const BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL idle_in_transaction_session_timeout = '10s'";
 
-/** A pool of connections. If it is safe, calls are tried again after passing failures, with growing pauses. */
+/** A pool of connections. If it is safe, calls are tried again after temporary failures, with growing pauses. */
 export class PostgresConnection implements Statements {
   readonly #options: PostgresConnectionOptions;
   #pool: PostgresPool | undefined;
@@ -164,15 +164,15 @@ export class PostgresConnection implements Statements {
         // Listen at once: the server's last message may follow right after the one that says it is ready.
         client?.on("error", broke);
         if (client) resolve(client);
-        else reject(error ?? new Error("The pool gave no connection."));
+        else reject(error ?? new Error("The pool returned no connection."));
       });
     });
   }
 
   #unknown(cause: unknown): StorageError {
     return new StorageError(
-      `The connection to ${this.#options.place} broke while the change was committed, so it was stored as a whole or not ` +
-        "at all. What was saved before is intact. Look at what is stored now, then decide.",
+      `The connection to ${this.#options.place} broke during the commit, so the change was stored as a whole or not ` +
+        "at all. Earlier checkpoints are intact. Read the task again, then decide.",
       { cause, retryable: true },
     );
   }

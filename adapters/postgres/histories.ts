@@ -51,7 +51,8 @@ const NO_TEXT = Buffer.alloc(0);
  * Stores payloads as pieces of their task's history. A piece's number is its checkpoint's sequence. A piece outlives
  * its checkpoint while others build on it. The task's row names the last text by the SHA-256 of the text and a part of
  * the SHA-256 of its checkpoint's id. So an append sees in the same statement whether another process has added a text.
- * The id is needed because the same text may come back, built on larger ones than this process knows.
+ * The id is needed because another process may store the same text again, as a delta on a text that this one doesn't
+ * know.
  */
 export class PostgresHistories {
   readonly #connection: PostgresConnection;

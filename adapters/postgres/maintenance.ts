@@ -35,7 +35,7 @@ export function maintainedTables(place: string, histories: PostgresHistories, ca
   return {
     place,
     names: { tasks: "tasks", quarantine: "quarantine" },
-    advice: "Repair doesn't write to a damaged database. Copy the server's data; then put back a backup.",
+    advice: "Repair doesn't write to a damaged database. Copy the server's data, then restore a backup.",
 
     async *taskIds() {
       for (let after = ""; ; ) {

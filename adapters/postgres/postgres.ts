@@ -149,7 +149,7 @@ export class PostgresAdapter extends SqlAdapter<Tables> {
   }
 
   override read(query: CheckpointQuery): AsyncGenerator<StoredCheckpoint | CorruptRecord, void, void> {
-    // Most reads of the newest want only one checkpoint. Rows that a filter drops come without their payloads.
+    // Most reads that begin with the newest want only one checkpoint. Rows that a filter drops come without payloads.
     const isOne = query.order === "newest";
     const isFiltered = query.stage !== undefined || query.status !== undefined;
     return inPages(query, isOne ? (isFiltered ? 64 : 1) : PAGE_ROWS, (rest, rows) =>
@@ -206,7 +206,7 @@ export class PostgresAdapter extends SqlAdapter<Tables> {
     if (!this.#mayMigrate) {
       const has = presence === "none" ? "has no tables" : "has the tables of an older version";
       throw new StorageError(
-        `${this.#place} ${has}, and \`migrate\` is false. Nothing was stored. Apply what \`waymark postgres ddl\` prints.`,
+        `${this.#place} ${has}, and \`migrate\` is false. Nothing was stored. Apply the output of \`waymark postgres ddl\`.`,
       );
     }
     await migrate(this.#connection, this.#schema, this.#place);

@@ -91,7 +91,8 @@ export class PostgresWriter {
         placed = await this.#histories.place(taskId, payload, true);
         continue;
       }
-      // Read the position first: another process that appends the same draft may store it in between.
+      // Read the position before the checkpoint. In the other order, the same draft would look like a conflict if
+      // another process stored it in between.
       const [[last, newest] = [0, 0]] = await this.#connection.rows(this.#sql.position, taskId);
       const existing = await this.#reader.get(taskId, draft.id);
       if (existing !== undefined) {
@@ -109,8 +110,8 @@ export class PostgresWriter {
       wasTaken = outcome === "taken";
     }
     throw new StorageError(
-      `Task ${JSON.stringify(taskId)} was changed by others again and again for ${this.#retryForMs} ms. Nothing was stored, ` +
-        "and what is there is intact.",
+      `Other writers kept changing task ${JSON.stringify(taskId)} for ${this.#retryForMs} ms. Nothing was stored, and its ` +
+        "checkpoints are intact. Try again.",
       { retryable: true },
     );
   }
@@ -334,7 +335,7 @@ export class PostgresWriter {
 function damagedTask(taskId: string): StorageError {
   return new StorageError(
     `The row of task ${JSON.stringify(taskId)} is damaged: it doesn't count all of the task's checkpoints. Nothing was ` +
-      "changed, and what is there is intact. `waymark repair` makes the row again.",
+      "changed, and the checkpoints are intact. Run `waymark repair` to rebuild the row.",
   );
 }
 

@@ -20,11 +20,11 @@ export function checkedSummary(
  */
 export function damageInTaskRow(row: SqlRow): string | undefined {
   const [last, said, actual] = [row[0], row.slice(1, 5), row.slice(5)];
-  if (said[0] === null) return actual[0] === 0 ? undefined : "its row, which has its numbering, is gone";
+  if (said[0] === null) return actual[0] === 0 ? undefined : "its row, which holds its numbering, is missing";
   const isNumbered = Number.isSafeInteger(last) && numberOr0(last) >= numberOr0(actual[1]);
   if (isNumbered && said.every((value, column) => value === actual[column])) return undefined;
   const told = ([count, ...rest]: readonly unknown[]) => `${String(count)} checkpoints, the newest ${rest.join(", ")}`;
-  return `it says ${told(said)}, the last sequence ${String(last)}; it has ${told(actual)}`;
+  return `its row says ${told(said)}, the last sequence ${String(last)}; there are ${told(actual)}`;
 }
 
 /**

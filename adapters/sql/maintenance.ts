@@ -64,7 +64,7 @@ export class SqlMaintenance implements StorageMaintenance {
       if (!("finding" in item)) continue;
       const { finding, move } = item;
       if (finding.kind === "refused") {
-        yield { action: "left", finding, advice: "It isn't damaged: its reason says what to do." };
+        yield { action: "left", finding, advice: "It isn't damaged. The finding's reason says what to do." };
       } else if (move === undefined) yield { action: "left", finding, advice };
       else if (dryRun || (await move())) {
         yield { action: "quarantined", finding, to: `${place}, table ${names.quarantine}` };

@@ -77,7 +77,7 @@ export interface TaskFound {
 }
 
 export function missingNewest(location: string, taskId: string, sequence: number): CorruptRecord {
-  return damagedRow(location, { taskId, sequence }, "its task has it as the newest, and it isn't there");
+  return damagedRow(location, { taskId, sequence }, "its task's row names it as the newest, but it is missing");
 }
 
 /**

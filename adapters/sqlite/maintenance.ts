@@ -51,8 +51,8 @@ export function maintainedTables({ path, read, write }: StoreAccess): Maintained
     place: path,
     names: { tasks: "waymark_tasks", quarantine: "waymark_quarantine" },
     advice:
-      "Repair doesn't write to a malformed database. Copy the file and its -wal; then put back a backup, or save what can " +
-      "be read: sqlite3 FILE .recover | sqlite3 recovered.db",
+      "Repair doesn't write to a malformed database. First copy the file and its -wal. Then restore a backup, or recover " +
+      "the readable rows: sqlite3 FILE .recover | sqlite3 recovered.db",
 
     integrity: async (quick) =>
       (await read(({ database, histories }) => {

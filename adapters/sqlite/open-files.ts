@@ -56,7 +56,7 @@ export class OpenFiles {
     } else if (isTheirs) {
       close();
       throw this.#failure(
-        "Another process has begun a new log. Saves of either since then may be lost; older checkpoints are intact. " +
+        "Another process has begun a new log. Saves that either process made since then may be lost; older checkpoints are intact. " +
           "Run `waymark verify`, and look at the newest checkpoints. The next call opens the database anew.",
       );
     } else if (this.#log === undefined) {
@@ -64,9 +64,10 @@ export class OpenFiles {
     } else {
       const isSafe = copiesLog(connection);
       const { isNamed } = this;
-      if (!isSafe && isNamed) throw new LogInUseError("its log has gone, and can't be copied into it yet");
+      if (!isSafe && isNamed)
+        throw new LogInUseError("the database's log is gone from its path and can't be copied into the database yet");
       close();
-      // SQLite would take the old log for that of the database that has the name now.
+      // SQLite would mistake the old log for the log of the database that has the name now.
       if (isSafe && !isNamed && named !== undefined) rmSync(this.#logPath, { force: true });
     }
   }

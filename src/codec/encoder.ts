@@ -143,7 +143,7 @@ export class Encoder implements Writing {
       case "bigint":
         return this.#tagged("BigInt", value);
       case "function":
-        return this.refuse("a function", "Leave it out, or save the name it can be found by.");
+        return this.refuse("a function", "Leave it out, or save its name.");
       case "symbol":
         return this.refuse("a symbol", "Save a string in its place.");
     }
@@ -153,8 +153,8 @@ export class Encoder implements Writing {
     if (this.#ancestors.includes(value)) this.#refuseCycle(value);
     if (this.#levels >= MAX_NESTING) {
       this.refuse(
-        `nested more than ${MAX_NESTING} levels deep (a Map, a Set and an Error count for ${LEVELS_OF_A_TAG})`,
-        "Save a long chain as an array.",
+        `nested more than ${MAX_NESTING} levels deep (a Map, a Set or an Error counts as ${LEVELS_OF_A_TAG})`,
+        "Save a long linked list as an array.",
       );
     }
     // A revoked Proxy throws here, before the path is extended, so the error names the Proxy.
@@ -238,8 +238,8 @@ export class Encoder implements Writing {
           ? typeof key === "symbol" && isEnumerable(value, key)
           : !keys.includes(String(key)) || typeof key === "symbol",
       );
-      const what = typeof hidden === "symbol" ? "a property under a symbol" : "a non-enumerable property";
-      if (hidden !== undefined) this.refuse(what, "Save it under a plain key, or leave it out.", hidden);
+      const what = typeof hidden === "symbol" ? "a property with a symbol as its key" : "a non-enumerable property";
+      if (hidden !== undefined) this.refuse(what, "Save it as an ordinary property, or leave it out.", hidden);
     }
     return keys;
   }
@@ -257,14 +257,14 @@ export class Encoder implements Writing {
 
   #refuseCycle(value: object): never {
     const to = formatPath(this.#steps.slice(0, this.#ancestors.indexOf(value)));
-    return this.refuse(`a cycle: it is ${shortPath(to)} again`, "Save an id in its place.");
+    return this.refuse(`a cycle: it is the same object as ${shortPath(to)}`, "Save an id in its place.");
   }
 
   /** The error for something that a getter, a Proxy's trap or the engine threw. */
   #failure(cause: unknown): Error {
     if (cause instanceof RangeError && cause.message === "Invalid string length") return this.#tooLarge();
-    const reason = cause instanceof Error ? cause.message : "it threw something that is no Error";
-    return this.#refusal(`not readable (${reason})`, "The cause says why.", this.#steps, { cause });
+    const reason = cause instanceof Error ? cause.message : "something other than an Error was thrown";
+    return this.#refusal(`not readable (${reason})`, "The error's cause says why.", this.#steps, { cause });
   }
 
   #refusal(what: string, advice: string, steps: readonly PathStep[], options?: { readonly cause: unknown }): Error {
@@ -303,7 +303,7 @@ const PLAIN_ADVICE =
 function lossOf(tag: string, value: unknown): string {
   if (tag === "undefined") return tag;
   if (tag === "number") return Object.is(value, -0) ? "-0" : String(value);
-  if (tag === "hole") return "an empty place of an array";
+  if (tag === "hole") return "an empty slot of an array";
   if (tag === "NullObject") return "an object without a prototype";
   return /^[AEIO]/.test(tag) ? `an ${tag}` : `a ${tag}`;
 }

@@ -60,12 +60,12 @@ export function describeInstance(value: object, isStorable: boolean): string {
 }
 
 const ADVICE =
-  "Save plain data in its place, or give a schema with a codec for the class (`z.codec`): a state's to the manager, a step's to the step.";
+  "Save plain data in its place, or use a schema with a codec for the class (`z.codec`). A state's schema belongs to the manager, a step's to the step.";
 
 /** Advice for the caller about a refused object. @param advice - The advice for an instance of a class. */
 export function adviceFor(value: object, advice: string = ADVICE): string {
   if (types.isPromise(value)) return "Await it first.";
-  if (types.isProxy(value)) return "Save what it wraps.";
+  if (types.isProxy(value)) return "Save the object that it wraps.";
   return advice;
 }
 

@@ -141,7 +141,8 @@ export function openText(payload: Payload, options: OpenPayloadOptions): Payload
   const layers = layersOf(payload, names, options);
   if (layers.length > 0)
     return restored(base, storedBytes(payload, layers, context), layers, contextOf(context, encoding));
-  if (typeof body !== "string") throw damagedPayload(context, `its payload is ${encoding}, yet bytes, not text`);
+  if (typeof body !== "string")
+    throw damagedPayload(context, `its encoding is ${encoding}, but its payload is bytes, not text`);
   return { encoding: base, text: body };
 }
 
@@ -279,7 +280,7 @@ async function restored(
   try {
     return { encoding: base, text: new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(body) };
   } catch (cause) {
-    throw damagedPayload(context, "its payload is not UTF-8 text under its transforms", cause);
+    throw damagedPayload(context, "its payload isn't UTF-8 text once its transforms are undone", cause);
   }
 }
 
@@ -298,7 +299,10 @@ function contextOf({ taskId, id, stage, parentId, stateVersion }: PayloadOwner, 
 function storedBytes({ encoding, body }: Payload, layers: readonly Transform[], owner: PayloadOwner): Uint8Array {
   const isText = typeof body === "string";
   if (isText !== (layers.length === 0)) {
-    throw damagedPayload(owner, `its payload is ${encoding}, yet ${isText ? "text, not bytes" : "bytes, not text"}`);
+    throw damagedPayload(
+      owner,
+      `its encoding is ${encoding}, but its payload is ${isText ? "text, not bytes" : "bytes, not text"}`,
+    );
   }
   return isText ? UTF8.encode(body) : body;
 }

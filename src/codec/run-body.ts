@@ -111,7 +111,7 @@ export function decodeRunBody(text: string, owner: PayloadOwner): { readonly sta
     };
     return { state: decoder.value(state), run: decoded };
   } catch (cause) {
-    throw isStackOverflow(cause) ? damagedPayload(owner, "its text nests too deep to be walked through", cause) : cause;
+    throw isStackOverflow(cause) ? damagedPayload(owner, "its text is nested too deeply to read", cause) : cause;
   }
 }
 
@@ -138,7 +138,7 @@ function bodyOf(text: string, owner: PayloadOwner): { readonly state: unknown; r
     const { state, run } = body;
     if (isParsedRun(run)) return { state, run };
   }
-  throw damagedPayload(owner, "its text holds no run");
+  throw damagedPayload(owner, "its text doesn't hold a run");
 }
 
 const RUN = { id: "string", generation: "string", attempt: "number", pass: "number", isPassOver: "boolean" };

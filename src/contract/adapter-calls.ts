@@ -48,7 +48,7 @@ export interface AdapterCallsOptions {
 export class AdapterCalls {
   readonly #adapter: string;
   readonly #options: AdapterCallsOptions;
-  /** Under each name with calls under way: the end of the last one. */
+  /** For each name with calls under way, a promise that resolves when the last of them ends. */
   readonly #last = new Map<string, Promise<void>>();
   readonly #underWay = new Set<Promise<void>>();
   #closing: Promise<void> | undefined;
@@ -83,7 +83,7 @@ export class AdapterCalls {
    */
   inTurn<Result>(name: string, work: () => Promise<Result>): Promise<Result> {
     const before = this.#last.get(name) ?? Promise.resolve();
-    const call = this.#begin(`${this.#adapter} failed at ${JSON.stringify(name)}`, () => before.then(work));
+    const call = this.#begin(`${this.#adapter} failed in a call for ${JSON.stringify(name)}`, () => before.then(work));
     const ended = call.then(ignore, ignore);
     // After `close`, the call is refused at once and takes no turn.
     if (this.#closing !== undefined) return call;
@@ -131,9 +131,9 @@ export class AdapterCalls {
     const retryable = isLostConnection(cause) || isRetryable?.(cause) === true;
     const next = retryable
       ? "Try again; a save under the same id is stored once."
-      : "Look at the cause; the same call would probably fail again.";
+      : "Look at the error's cause: the same call would probably fail again.";
     throw new StorageError(
-      `${failed}: ${isError(cause) ? cause.message : String(cause)}. What it has acknowledged is intact. ${next}`,
+      `${failed}: ${isError(cause) ? cause.message : String(cause)}. Checkpoints that it acknowledged are intact. ${next}`,
       { cause, retryable },
     );
   }

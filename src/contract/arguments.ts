@@ -55,12 +55,12 @@ export function checkSignal(what: string, value: unknown): void {
 
 export function checkStatus(status: CheckpointStatus): void {
   if (CHECKPOINT_STATUSES.includes(status)) return;
-  throw new TypeError(`A status is one of ${CHECKPOINT_STATUSES.join(", ")}, not ${JSON.stringify(status)}.`);
+  throw new TypeError(`A status must be one of ${CHECKPOINT_STATUSES.join(", ")}, not ${JSON.stringify(status)}.`);
 }
 
 export function checkWord(what: string, word: string | undefined, words: readonly string[]): void {
   if (word === undefined || words.includes(word)) return;
-  throw new TypeError(`${what} is one of ${words.join(", ")}, not ${JSON.stringify(word)}.`);
+  throw new TypeError(`${what} must be one of ${words.join(", ")}, not ${JSON.stringify(word)}.`);
 }
 
 function typeName(value: unknown): string {

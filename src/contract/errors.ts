@@ -137,7 +137,7 @@ export class LeaseHeldError extends CodedError {
 
   constructor(taskId: string, { holder, remainingMs }: { readonly holder: string; readonly remainingMs: number }) {
     super(
-      `Task ${JSON.stringify(taskId)} is run by ${JSON.stringify(holder)}, whose lease lasts ${remainingMs} ms unless it is ` +
+      `Task ${JSON.stringify(taskId)} is being run by ${JSON.stringify(holder)}. That lease expires in ${remainingMs} ms unless it is ` +
         "renewed. Nothing was changed; try again then, or leave the task to its holder.",
       { retryable: true },
     );
@@ -195,8 +195,8 @@ export class StepInterruptedError extends CodedError {
 
   constructor(taskId: string, step: string) {
     super(
-      `Step ${JSON.stringify(step)} of task ${JSON.stringify(taskId)} was started once and interrupted, so nobody knows whether it ` +
-        "did its work. It runs at most once, so it was not started again: look at what it was to change, then decide.",
+      `Step ${JSON.stringify(step)} of task ${JSON.stringify(taskId)} was interrupted in an earlier attempt, so it may have done its ` +
+        "work or not. It runs at most once, so it was not started again: check whether its effects are there, then decide.",
     );
     this.taskId = taskId;
     this.step = step;

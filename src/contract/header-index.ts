@@ -64,7 +64,7 @@ export function readHeader(stored: JsonValue, place: HeaderPlace): SealedSummary
   try {
     if (typeof stored === "string") value = JSON.parse(stored);
   } catch (cause) {
-    return { corrupt: true, reason: "its header is cut short, or no JSON", cause, ...place };
+    return { corrupt: true, reason: "its header is cut short or isn't JSON", cause, ...place };
   }
   const fields = isJsonObject(value) ? value : {};
   const damaged = (reason: string): CorruptRecord => ({ corrupt: true, reason, ...knownIn(fields), ...place });

@@ -177,7 +177,7 @@ export function checkLease(
       : "it has expired, or was released";
   throw new LeaseLostError(
     `The lease of task ${JSON.stringify(taskId)} under token ${fencingToken} is lost: ${why}. Nothing was changed; stop this ` +
-      "run, and claim the task anew.",
+      "run, and claim the task again.",
     { taskId },
   );
 }

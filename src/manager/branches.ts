@@ -33,7 +33,7 @@ export class Branches {
       if (!(cause instanceof CheckpointConflictError)) throw cause;
       throw new CheckpointConflictError(
         `Task ${JSON.stringify(newTaskId)} has checkpoints already, so it can't begin as a fork. ` +
-          "Nothing was stored; name a task that has none.",
+          "Nothing was stored; choose a task id that has none.",
         { cause },
       );
     }

@@ -102,7 +102,7 @@ export class Pruner {
     if (why !== undefined) {
       throw new PlanOutdatedError(
         `The retention plan of ${plan.plannedAt} for task ${JSON.stringify(plan.taskId)} is outdated: ${why}. ` +
-          "Nothing of the task was removed; make a new plan.",
+          "Nothing was removed; make a new plan.",
       );
     }
     const remove = plan.remove.filter(({ checkpoint }) => now.has(checkpoint.id));
@@ -175,14 +175,15 @@ export class Pruner {
     const ids = keep.map(({ checkpoint }) => checkpoint.id);
     if (ids.length === 0 || (await this.#reader.hasIntact(taskId, ids))) return;
     throw new CheckpointCorruptError(
-      `Nothing of task ${JSON.stringify(taskId)} was removed: none of the ${ids.length} checkpoints to keep can be read. ` +
+      `No checkpoint of task ${JSON.stringify(taskId)} was removed: none of the ${ids.length} checkpoints to keep can be read. ` +
         "Save a new one first, or remove the damaged ones.",
     );
   }
 
   #policy(policy: RetentionPolicy | undefined): RetentionPolicy {
     const used = policy ?? this.#options.retention;
-    if (used === undefined) throw new TypeError("There is no retention policy: pass one, or give the manager one.");
+    if (used === undefined)
+      throw new TypeError("There is no retention policy. Pass one, or set the manager's `retention`.");
     checkRetentionPolicy(used);
     return used;
   }
@@ -201,5 +202,5 @@ function checkPlan(plan: RetentionPlan): void {
     const isListed = ({ checkpoint }: PlannedCheckpoint) => typeof checkpoint?.id === "string";
     if (plan.keep.every(isListed) && plan.remove.every(isListed)) return;
   }
-  throw new TypeError("applyPlan takes a plan that planRetention made.");
+  throw new TypeError("applyPlan needs a plan made by planRetention.");
 }

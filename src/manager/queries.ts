@@ -91,7 +91,7 @@ export function resolveRemovalPrefix(query: { readonly prefix: string }): string
   checkKeys("The query of removeTasks", query, ["prefix"]);
   const { prefix } = query;
   if (prefix === undefined || prefix === "") {
-    throw new TypeError("removeTasks needs a prefix that isn't empty. Nothing was removed.");
+    throw new TypeError("removeTasks needs a non-empty prefix. Nothing was removed.");
   }
   checkText("The prefix of removeTasks", prefix);
   return prefix;
@@ -105,7 +105,7 @@ function checkedFilter(filter: LatestFilter): Pick<CheckpointQuery, "stage" | "s
 function statuses(status: ListQuery["status"]): readonly CheckpointStatus[] | undefined {
   if (status === undefined) return undefined;
   if (typeof status !== "string" && !Array.isArray(status)) {
-    throw new TypeError("The status of a query is one status, or an array of them.");
+    throw new TypeError("The status of a query must be one status, or an array of them.");
   }
   const list: readonly CheckpointStatus[] = typeof status === "string" ? [status] : status;
   for (const one of list) checkStatus(one);

@@ -175,7 +175,7 @@ export class CheckpointReader<State = unknown> {
       this.#onCorrupt(record);
       throw new CheckpointCorruptError(
         `The newest checkpoint of task ${JSON.stringify(taskId)} can't be read: ${record.reason} (${record.location}). ` +
-          "It was left untouched and nothing was changed; save again, then change the status.",
+          "It was left untouched, and nothing was changed. Save again, then change the status.",
         { cause: record.cause },
       );
     }
@@ -271,7 +271,7 @@ export class CheckpointReader<State = unknown> {
   /** Decodes a stored form of the current version. @param owner - Its checkpoint, for messages. */
   decoded(owner: Named, current: unknown): State {
     const { schema } = this.#options;
-    const refused = `${titleOf(owner)} was left untouched, but the schema refuses its state`;
+    const refused = `${titleOf(owner)} is intact, but the schema refuses its state`;
     // A run that saved no state has no state to decode.
     const isPlain = schema === undefined || current === undefined;
     // The schema has checked the type; without a schema, the program promises it.
@@ -292,14 +292,14 @@ export class CheckpointReader<State = unknown> {
       const migration = migrations[version];
       if (migration === undefined) {
         throw new UnsupportedFormatError(
-          `${what} holds a state of version ${record.stateVersion}, and there is no migration from ${version} to ${version + 1}. ` +
+          `${what} holds a state of version ${record.stateVersion}, and there is no migration from version ${version} to ${version + 1}. ` +
             "It was left untouched; add the migration.",
         );
       }
       state = migrate(
         migration,
         state,
-        `${what} was left untouched, but the migration from ${version} to ${version + 1} failed`,
+        `${what} is intact, but the migration from version ${version} to ${version + 1} failed`,
       );
     }
     return state;
@@ -371,7 +371,7 @@ export function notFound(taskId: string, id?: string): CheckpointNotFoundError {
 function corruptOrThrow(record: StoredCheckpoint, error: unknown): CorruptRecord {
   if (error instanceof CheckpointCorruptError) return corruptRecord(record, error.reason, error);
   // A schema or a migration overflowed the stack.
-  if (isStackOverflow(error)) return corruptRecord(record, "its state nests too deep to be walked through", error);
+  if (isStackOverflow(error)) return corruptRecord(record, "its state is nested too deeply to read", error);
   throw error;
 }
 

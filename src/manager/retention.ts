@@ -25,7 +25,7 @@ export interface RetentionPolicy {
    * checkpoint's time, whichever is earlier. So a single wrong reading of the clock, ahead of time, removes nothing.
    */
   readonly keepWithinMs?: number | undefined;
-  /** Claims the newest checkpoint of each hour, for this many most recent hours that have one; from 1. */
+  /** Claims the newest checkpoint of each hour, for this many of the latest hours that have one; from 1. */
   readonly keepHourly?: number | undefined;
   /** Like `keepHourly`, for days. */
   readonly keepDaily?: number | undefined;

@@ -78,10 +78,10 @@ function hasNote(metadata: unknown): boolean {
 export function tokenOf(taskId: string, lease: Lease | undefined): number | undefined {
   if (lease === undefined) return undefined;
   if (typeof lease !== "object" || lease === null || !Number.isSafeInteger(lease.token)) {
-    throw new TypeError("lease must be what manager.lease() gave.");
+    throw new TypeError("SaveOptions.lease must be a lease from manager.lease().");
   }
   if (lease.taskId === taskId) return lease.token;
-  throw new TypeError(`The lease is of task ${JSON.stringify(lease.taskId)}, not of ${JSON.stringify(taskId)}.`);
+  throw new TypeError(`The lease is for task ${JSON.stringify(lease.taskId)}, not for ${JSON.stringify(taskId)}.`);
 }
 
 /**

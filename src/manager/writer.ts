@@ -22,10 +22,10 @@ import { decodeWithSchema, encodeWithSchema } from "./schema.js";
 /** The end of the year 9999. Later times have another ISO 8601 form, which doesn't sort by time. */
 const LAST_MS = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
 
-/** The longest time of saves without a turn of the event loop. */
+/** How long saves may go on without a turn of the event loop. */
 const YIELD_MS = 20;
 
-const REDACTED_REFUSED = "Nothing was saved: the schema refuses the state as it is once it is redacted";
+const REDACTED_REFUSED = "Nothing was saved: the schema refuses the redacted state";
 
 /** Turns states into drafts and appends them, in call order. */
 export class CheckpointWriter {
@@ -217,7 +217,7 @@ export class CheckpointWriter {
       if (options.id !== undefined) return stored;
       if (stored.createdAt === saved.createdAt && stored.status === saved.status) break;
       throw new CheckpointConflictError(
-        `createId made ${JSON.stringify(id)}, the id of a checkpoint that task ${JSON.stringify(taskId)} has since ${stored.createdAt}. ` +
+        `createId returned ${JSON.stringify(id)}, but task ${JSON.stringify(taskId)} has a checkpoint with that id, saved at ${stored.createdAt}. ` +
           "Nothing was saved; ids must be unique in their task.",
       );
     }
@@ -232,7 +232,7 @@ export class CheckpointWriter {
     if (!(Math.abs(nowMs) <= LAST_MS))
       throw new RangeError(`The clock returned ${nowMs}, which is not a time before the year 10000.`);
     const id = options.id ?? createId({ taskId, stage, nowMs });
-    if (options.id === undefined) checkId("The id that createId made", id);
+    if (options.id === undefined) checkId("The id from createId", id);
     return {
       taskId,
       id,

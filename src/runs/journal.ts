@@ -202,7 +202,7 @@ export class RunJournal {
   #tooLarge(what: string, why: string): PayloadTooLargeError {
     return new PayloadTooLargeError(
       `${what} of the run of task ${JSON.stringify(this.#taskId)} can't be recorded: ${why}, so the run's record would have more than ` +
-        `${this.#host.options.maxPayloadBytes} bytes. Earlier records are kept. Keep less in it (a path, an id), end passes with run.next more ` +
+        `${this.#host.options.maxPayloadBytes} bytes. Earlier records are kept. Store less in it (a path, an id), end passes with run.next more ` +
         "often, or raise maxPayloadBytes.",
     );
   }

@@ -45,12 +45,12 @@ export function checkStepOptions(name: string, options: StepOptions): void {
   checkInteger("StepOptions.timeoutMs", timeoutMs, 0, MAX_DELAY_MS);
   checkBoolean("StepOptions.atMostOnce", atMostOnce);
   if (schema !== undefined && typeof schema["~standard"]?.validate !== "function") {
-    throw new TypeError("StepOptions.schema must be a Standard Schema: Zod 3.24 or newer, Valibot, ArkType.");
+    throw new TypeError("StepOptions.schema must be a Standard Schema: Zod 3.24 or newer, Valibot or ArkType.");
   }
   if (retry === undefined) return;
   checkKeys("StepOptions.retry", retry, RETRY_KEYS);
   const { times, backoffMs, factor, maxMs, if: condition } = retry;
-  if (times === undefined) throw new TypeError("StepOptions.retry needs `times`: how often the step is tried again.");
+  if (times === undefined) throw new TypeError("StepOptions.retry needs `times`: how often to try the step again.");
   checkInteger("StepOptions.retry.times", times, 0);
   checkInteger("StepOptions.retry.backoffMs", backoffMs, 0, MAX_DELAY_MS);
   checkInteger("StepOptions.retry.maxMs", maxMs, 0, MAX_DELAY_MS);

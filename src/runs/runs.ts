@@ -39,7 +39,7 @@ export class Runs {
     const taskId = enclosing(this);
     if (taskId === undefined || !this.has(taskId)) return;
     throw new TypeError(
-      `${what} was called within the run of task ${JSON.stringify(taskId)} and would wait for that run. Call it once manager.run has ` +
+      `${what} was called inside the run of task ${JSON.stringify(taskId)}, so it would wait for itself. Call it once manager.run has ` +
         "resolved. To stop the run from outside, abort the `signal` that manager.run takes.",
     );
   }
@@ -50,7 +50,7 @@ export class Runs {
     checkRunOptions(taskId, options);
     if (isEnclosed(this, taskId)) {
       throw new TypeError(
-        `manager.run was called for task ${JSON.stringify(taskId)} within that task's own run. Give the inner run an id of its own.`,
+        `manager.run was called for task ${JSON.stringify(taskId)} inside that task's own run. Give the inner run a task id of its own.`,
       );
     }
     if (this.#host.hasAutoSave(taskId)) {

@@ -132,7 +132,7 @@ function assertInput({ taskId, values }: StandingHost, { input }: RunOptions, re
   const other = recorded === undefined ? "without an input" : "with another input";
   throw new RunMismatchError(
     taskId,
-    `The run of task ${JSON.stringify(taskId)} began ${other}. Nothing was run or changed. Leave the input out to keep to the ` +
+    `The run of task ${JSON.stringify(taskId)} began ${other}. Nothing was run or changed. Leave the input out to keep the ` +
       "recorded one, pass `restart: true` to start over, or use another task id for another input.",
   );
 }

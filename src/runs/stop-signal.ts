@@ -28,7 +28,7 @@ export class StopSignal {
     this.#unsubscribe = pauseOnSignal
       ? onTermination((name, isFinal) => {
           this.isFinal = isFinal && outer === undefined;
-          this.#pause(`the process got ${name}`);
+          this.#pause(`the process received ${name}`);
           return ended;
         })
       : () => undefined;
