@@ -1,6 +1,6 @@
 // @ts-check
 // Waymark beside its peers: `npm run bench:peers`. With `--write`, the table goes to docs/performance.md and the plot to
-// docs/history.svg. Needs a build.
+// docs/pictures/peers.svg. Needs a build.
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
@@ -165,7 +165,7 @@ function report() {
   console.log(`\n${lines.join("\n")}`);
   if (!options.write) return;
   writeFileSync(
-    join(root, "docs/history.svg"),
+    join(root, "docs/pictures/peers.svg"),
     plotOf(new Map([...histories].filter(([name]) => !name.includes("bare")))),
   );
   const page = join(root, "docs/performance.md");

@@ -45,7 +45,7 @@ export async function forkTask(
   const taskId = await requireTaskToChange(session, task);
   refuseThread(newTask, "Give the new task another name.");
   const thread = wholeThread(taskId);
-  if (thread === undefined) refuseThread(taskId, "Name the thread, to fork it as a whole.");
+  if (thread === undefined) refuseThread(taskId, "To fork the thread, name it.");
   const source = await findWhole(session, taskId, id);
   if (thread !== undefined) return forkThread(session, source, thread.id, newTask, { force });
   const manager = await session.configured();
@@ -62,7 +62,7 @@ async function forkThread(
 ): Promise<ThreadBranch> {
   const taskId = checkpointsTask({ threadId: newThread, namespace: "" });
   if (await session.manager.has(newThread)) {
-    const what = `Task ${JSON.stringify(newThread)} has checkpoints already: a thread of that name couldn't be told from it`;
+    const what = `Task ${JSON.stringify(newThread)} has checkpoints already, and a thread can't have the same name`;
     throw new CommandError(ExitCode.conflict, `${what}. Nothing was stored; name another thread.`);
   }
   const { transforms } = await session.config();
@@ -99,7 +99,7 @@ export async function rewindTask(
  */
 export async function newestToComplete(session: QuerySession, task: string): Promise<CheckpointSummary> {
   const taskId = await requireTaskToChange(session, task);
-  refuseThread(taskId, "Its graph completes it, or waymark delete removes it.");
+  refuseThread(taskId, "A graph completes its thread itself; waymark delete removes a thread.");
   const what = `The newest checkpoint of task ${JSON.stringify(taskId)}`;
   for await (const newest of session.storage.list({ taskId, order: "newest", limit: 1 })) {
     if (isCorrupt(newest)) throw new DamagedCheckpointError(what, newest, "Nothing was changed.");
@@ -141,7 +141,7 @@ export async function findRemoval(session: QuerySession, task: string, id?: stri
 async function wholeTask(session: QuerySession, taskId: string): Promise<Removal> {
   const { storage, manager } = session;
   const thread = wholeThread(taskId);
-  if (thread === undefined) refuseThread(taskId, "Name the thread, to remove it as a whole.");
+  if (thread === undefined) refuseThread(taskId, "To remove the whole thread, name it.");
   let count = 0;
   let bytes = 0;
   let damaged = 0;
@@ -182,8 +182,8 @@ async function oneOf(session: QuerySession, taskId: string, word: string): Promi
       if (!isCorrupt(found)) return 0;
       throw new CommandError(
         ExitCode.damaged,
-        `Checkpoint ${word} of task ${JSON.stringify(taskId)} can't be identified, so it can not be removed alone: ` +
-          `${found.reason} (${found.location}). It was left untouched. "waymark repair" moves it away, or remove the whole task.`,
+        `Checkpoint ${word} of task ${JSON.stringify(taskId)} can't be identified, so it can't be removed alone: ` +
+          `${found.reason} (${found.location}). It was left untouched. "waymark repair" moves it to quarantine; without an ID, "waymark delete" removes the whole task.`,
         { cause: found.cause },
       );
     },

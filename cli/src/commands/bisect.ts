@@ -13,15 +13,15 @@ export const bisect: CommandFile = {
       .command("bisect")
       .summary("when it began to fail")
       .description(
-        "Finds the first checkpoint whose state, as JSON on its stdin, makes a command fail, by binary search. " +
-          "As git bisect does, it assumes that states are good up to some checkpoint and bad from there on; " +
-          "it tries both ends first. The command exits with 0 for good, 125 to skip one, 1 to 124 for bad. " +
+        "Finds the first checkpoint whose state makes a command fail. The command gets the state as JSON on stdin. " +
+          "Like git bisect, it searches by halves. It assumes that states are good up to some checkpoint and bad from there on, " +
+          "and tries both ends first. The command exits with 0 for good, 125 to skip a checkpoint, 1 to 124 for bad. " +
           "WAYMARK_SEQUENCE and WAYMARK_CHECKPOINT name the checkpoint.",
       )
       .argument("<task>")
       .requiredOption("--command <cmd>", "run in the shell")
-      .option("--good <id>", "begin here: an id or @7; default: the oldest")
-      .option("--bad <id>", "end here; default: the newest")
+      .option("--good <id>", "a good checkpoint, an id or @7; default: the oldest")
+      .option("--bad <id>", "a bad checkpoint; default: the newest")
       .option("--json", "for programs: the checkpoint found, and the last good one or null")
       .action((task, { command, good, bad, json }) =>
         cli.withStore(async (session) => {

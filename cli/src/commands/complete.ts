@@ -10,7 +10,7 @@ export const complete: CommandFile = {
     program
       .command("complete")
       .summary("mark a task as done")
-      .description("Marks a task's newest checkpoint as completed, so it is no longer offered for resuming.")
+      .description("Marks a task's newest checkpoint as completed, so that waymark resume no longer lists the task.")
       .argument("<task>")
       .option("--yes", "don't ask")
       .option("--force", "change it even while somebody runs it")

@@ -11,8 +11,8 @@ export const deleteCommand: CommandFile = {
       .command("delete")
       .summary("remove checkpoints")
       .description(
-        "Removes a task with all its checkpoints, or one of them, damaged or not: ID is an id, @7 or @latest. " +
-          "A thread of LangGraph goes as a whole. It can't be undone.",
+        "Removes a task with all its checkpoints, or one checkpoint, damaged or not. ID is an id, @7 or @latest. " +
+          "A thread of LangGraph is only removed as a whole. This can't be undone.",
       )
       .argument("<task>")
       .argument("[id]")

@@ -15,8 +15,8 @@ export const exportCommand: CommandFile = {
       .command("export")
       .summary("checkpoints as NDJSON")
       .description(
-        "Writes whole checkpoints as lines of JSON, each with its checksum, and a trailer that shows that all are " +
-          "there. Default: every task, to standard output.",
+        "Writes each checkpoint as a line of JSON with its checksum, then a trailer that shows that no line is missing. " +
+          "Default: every task, to standard output.",
       )
       .argument("[task...]")
       .option("--prefix <text>", "only tasks whose id begins with this")

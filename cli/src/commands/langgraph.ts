@@ -24,11 +24,11 @@ function pruneOn(command: Command<[], Record<never, never>, GlobalOptions>) {
   return command
     .command("prune")
     .description(
-      "Removes whole threads that nobody has written to for a time, with their subgraphs and pending writes. It shows them, " +
-        "asks, and removes each only as it was shown: one that somebody writes to meanwhile, or runs under its lease, stays.",
+      "Removes whole threads that nobody has written to for a time, with their subgraphs and pending writes. It shows the " +
+        "threads and asks first. A thread stays if somebody writes to it meanwhile, or runs it under its lease.",
     )
     .option("--idle <age>", "threads without a write for 30d, 12h", durationArgument)
-    .addOption(statusOption("only threads that are"))
+    .addOption(statusOption("only threads of this status"))
     .option("--prefix <text>", "only threads whose id begins with this")
     .option("--dry-run", "show the threads, remove nothing")
     .option("--all-rows", "show the whole of a long plan on a terminal")

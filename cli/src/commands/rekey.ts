@@ -13,8 +13,8 @@ export const rekey: CommandFile = {
       .command("rekey")
       .summary("under the current key")
       .description(
-        "Rewrites checkpoints that aren't stored as the configured transforms would store them now: under an old key, " +
-          "or not encrypted. Programs may go on saving. After Ctrl-C or a kill, run it again: it continues from there.",
+        "Rewrites checkpoints that the configured transforms would store in another way today: those under an old key, " +
+          "or unencrypted ones. Programs may go on saving. After Ctrl-C or a kill, run it again: it continues from there.",
       )
       .option("--prefix <text>", "only tasks whose id begins with this")
       .option("--json", "for programs: the counts, and what no key opens")
@@ -31,7 +31,10 @@ export const rekey: CommandFile = {
           else await report(session, result);
           const { refused } = result;
           if (refused === 0 || signal.aborted) return;
-          throw new CommandError(ExitCode.failed, `${counted(refused, "checkpoint")} not rewritten, ${NOT_REWRITTEN}`);
+          throw new CommandError(
+            ExitCode.failed,
+            `${counted(refused, "checkpoint")} were not rewritten, ${NOT_REWRITTEN}`,
+          );
         });
       });
   },
@@ -41,8 +44,8 @@ const SHOWN = 5;
 const NO_KEY =
   "No transforms are configured, so there is no key. Set transforms: [encrypt({ keys, current })] in waymark.config.js.";
 const NOT_REWRITTEN =
-  "for the reasons above. Keep the old keys: if one is missing, add it to `keys`; if records are damaged, run waymark " +
-  "repair; then run this again.";
+  "for the reasons above. Keep the old keys. If a key is missing, add it to `keys`. If records are damaged, run waymark " +
+  "repair. Then run this again.";
 
 async function report({ output, damage }: Session, result: RekeyResult): Promise<void> {
   const { rewritten, current, left, refused, refusals } = result;

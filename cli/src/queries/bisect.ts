@@ -35,7 +35,7 @@ export async function bisectTask(session: QuerySession, { task, judge, ...query 
   if (good !== undefined && bad !== undefined && good.sequence >= bad.sequence) {
     throw new CommandError(
       ExitCode.usage,
-      "There is nothing between good and bad: bisect needs two checkpoints or more, the good one before the bad one.",
+      "There is nothing between good and bad: bisect needs a good checkpoint and a later bad one.",
     );
   }
   let lastGood: CheckpointSummary | undefined;
@@ -54,9 +54,13 @@ export async function bisectTask(session: QuerySession, { task, judge, ...query 
   if (firstBad === undefined) {
     throw lastGood === undefined
       ? new CommandError(ExitCode.failed, "No checkpoint could be judged. Name others with --good and --bad.")
-      : unexpected(lastGood, "bad", "No state fails, or the order isn't good to bad; name a bad one with --bad.");
+      : unexpected(
+          lastGood,
+          "bad",
+          "Either no state fails, or bad states come before good ones. Name a bad checkpoint with --bad.",
+        );
   }
-  if (firstBad.id === good?.id) throw unexpected(firstBad, "good", "Name an older one with --good.");
+  if (firstBad.id === good?.id) throw unexpected(firstBad, "good", "Name an older good checkpoint with --good.");
   lastGood ??= good;
   const between = skipped
     .map(({ sequence }) => sequence)
@@ -65,7 +69,7 @@ export async function bisectTask(session: QuerySession, { task, judge, ...query 
     throw new CommandError(
       ExitCode.failed,
       `The first bad one is among the ${counted(between.length + 1, "checkpoint")} from @${Math.min(...between)} to @${firstBad.sequence}: ` +
-        "all before the last of them were skipped.",
+        "the command skipped all but the last of them.",
     );
   }
   return { firstBad: await asStored(session, firstBad), lastGood: lastGood ? await asStored(session, lastGood) : null };

@@ -131,7 +131,7 @@ function parseLine(text: string): { readonly kind: string; readonly sha256: stri
 function checkHeader({ format, version }: Readonly<Record<string, unknown>>, expected: string): void {
   if (format !== expected) throw new Error(`it is not the header of a ${expected}`);
   if (version === VERSION) return;
-  throw new Error(`it has the version ${String(version)}, and this program knows version ${VERSION}`);
+  throw new Error(`it has the version ${String(version)}, but this program only reads version ${VERSION}`);
 }
 
 function checkTrailer(found: Readonly<Record<string, unknown>>, records: number, lines: string): void {

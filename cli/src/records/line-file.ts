@@ -30,7 +30,7 @@ export class LineFile {
     } catch (cause) {
       const code = codeOf(cause);
       if (code !== "EEXIST") {
-        throw new CommandError(ExitCode.failed, `${path} can't be made (${code}). ${standing}`, { cause });
+        throw new CommandError(ExitCode.failed, `${path} can't be created (${code}). ${standing}`, { cause });
       }
       const what = `${path} is there already, and was left as it is`;
       const advice = `Name another file${replace === undefined ? "" : ", or replace it with --force"}.`;
