@@ -52,13 +52,9 @@ export async function bisectTask(session: QuerySession, { task, judge, ...query 
     { afterSequence: good && good.sequence - 1, beforeSequence: bad && bad.sequence + 1 },
   );
   if (firstBad === undefined) {
-    throw lastGood === undefined
-      ? new CommandError(ExitCode.failed, "No checkpoint could be judged. Name others with --good and --bad.")
-      : unexpected(
-          lastGood,
-          "bad",
-          "Either no state fails, or bad states come before good ones. Name a bad checkpoint with --bad.",
-        );
+    const advice = "Either no state fails, or bad states come before good ones. Name a bad checkpoint with --bad.";
+    if (lastGood !== undefined) throw unexpected(lastGood, "bad", advice);
+    throw new CommandError(ExitCode.failed, "No checkpoint could be judged. Name others with --good and --bad.");
   }
   if (firstBad.id === good?.id) throw unexpected(firstBad, "good", "Name an older good checkpoint with --good.");
   lastGood ??= good;
