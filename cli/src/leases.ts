@@ -128,7 +128,7 @@ export class LeaseReader {
 export async function underLease<Result>(
   { manager, storage }: QuerySession,
   taskId: string,
-  isForced: boolean,
+  isForced: boolean | undefined,
   change: (options: { readonly lease?: Lease }) => Promise<Result>,
 ): Promise<Result> {
   if (isForced || storage.leases === undefined) return change({});

@@ -64,10 +64,8 @@ export interface TagRow {
   read(stored: unknown, reading: Reading): unknown;
 }
 
-/** The numbers that JSON can't store. */
 const NUMBERS = new Map([Number.NaN, Infinity, -Infinity].map((value) => [String(value), value])).set("-0", -0);
 
-/** One row per type. */
 const ROWS: readonly TagRow[] = [
   // Primitives.
   row(
@@ -326,7 +324,6 @@ function record(stored: unknown, keys?: readonly string[]): JsonRecord {
   return stored;
 }
 
-/** Whether it is a JSON object. */
 export function isRecord(json: unknown): json is JsonRecord {
   return typeof json === "object" && json !== null && !Array.isArray(json);
 }

@@ -194,7 +194,6 @@ function heldIn({ lease, nowMs }: TimedLease): HeldLease | undefined {
   return { holder, token, remainingMs: expiresAtMs - nowMs };
 }
 
-/** A released lease expires at the moment of its last change. */
 function isReleased({ renewedAtMs, expiresAtMs }: LeaseRecord): boolean {
   return expiresAtMs === renewedAtMs;
 }

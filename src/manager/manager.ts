@@ -601,7 +601,6 @@ export class CheckpointManager<State = unknown, Saved = State> {
   }
 }
 
-/** @throws {TypeError} An option is misspelled, or the lease is another task's. */
 function removalCondition(taskId: string, options: Pick<SaveOptions, "lease">): AppendCondition {
   checkKeys("RemoveOptions", options, keysOf<Pick<SaveOptions, "lease">>({ lease: true }));
   return { fencingToken: tokenOf(taskId, options.lease) };

@@ -42,7 +42,6 @@ export class StopSignal {
     this.#controller.abort(reason);
   }
 
-  /** Stops when `signal` aborts, with its reason. */
   follow(signal: AbortSignal): void {
     this.#on(signal, (reason) => this.stop(reason));
   }

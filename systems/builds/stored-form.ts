@@ -88,7 +88,7 @@ export function stateDraftOf(state: BuildState, encoding: Encoding): StateDraft 
 
 const PARTS = ["buildId", "tasks", "currentPhase", "metadata"] satisfies (keyof BuildProgress)[];
 /**
- * The keys that a loaded checkpoint has besides. A caller may pass a loaded checkpoint to a save, so these keys cause
+ * The other keys of a loaded checkpoint. A caller may pass a loaded checkpoint to a save, so these keys cause
  * no warning.
  */
 const GIVEN_BY_SAVES = ["id", "timestamp"];

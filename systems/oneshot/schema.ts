@@ -25,7 +25,7 @@ export const OneshotFileSchema = z.object({
   feature_id: z.string().min(1),
   agent_id: z.string(),
   status: z.enum(CHECKPOINT_STATUSES),
-  /** Null if nothing was completed: the spec's Go program writes an empty list so. */
+  /** Null if nothing was completed, because the spec's Go program writes null for an empty list. */
   completed_ws: z.array(z.string()).nullable(),
   current_ws: z.string(),
   start_time: isoDate,
