@@ -23,11 +23,7 @@ function optionsOn(program: Program) {
     .option("--all", "every task")
     .option("--keep-last <n>", "keep the newest n", countArgument(1))
     .option("--keep-within <age>", "keep all that are newer than this: 30d, 12h", durationArgument)
-    .option(
-      "--keep-hourly <n>",
-      "keep the newest of each of the last n hours that have a checkpoint (also --keep-daily, …)",
-      countArgument(1),
-    )
+    .option("--keep-hourly <n>", "keep the newest of each hour, up to n (also daily, …)", countArgument(1))
     .addOption(new Option("--keep-daily <n>").argParser(countArgument(1)).hideHelp())
     .addOption(new Option("--keep-weekly <n>").argParser(countArgument(1)).hideHelp())
     .addOption(new Option("--keep-monthly <n>").argParser(countArgument(1)).hideHelp())

@@ -49,7 +49,7 @@ function subcommandsOf(command: CommandUnknownOpts): CommandUnknownOpts[] {
   return command.createHelp().visibleCommands(command);
 }
 
-/** Returns the options that the help shows: a command may show those of its default subcommand. */
+/** Returns the options that the help shows, because a command may show the options of its default subcommand. */
 function optionsOf(command: CommandUnknownOpts, program: CommandUnknownOpts): Option[] {
   return [command, program].flatMap((its) => its.createHelp().visibleOptions(its));
 }

@@ -168,7 +168,7 @@ async function plansOf(session: Session, taskId: string | undefined, flags: Prun
   return new PolicyPlans(session, { ...policy, timeZone }, task);
 }
 
-/** The tasks of plans, how many of them lose a checkpoint, and the checkpoints that stay and go. */
+/** Counts the tasks of plans, the tasks that lose a checkpoint, and the checkpoints that stay and go. */
 const NO_PLANS = { tasks: 0, removing: 0, keep: 0, keepBytes: 0, remove: 0, removeBytes: 0 };
 
 /** `12 checkpoints (1.5 MiB)` */
