@@ -10,7 +10,6 @@ export interface FailedCall {
   readonly isRead?: boolean;
 }
 
-/** Advice for a person, by the error's code. */
 const ADVICE: Readonly<Record<string, string>> = {
   ENOSPC: "The disk is full: free some space, then try again.",
   EDQUOT: "The disk quota is used up: free some space, then try again.",

@@ -133,7 +133,6 @@ export async function makeFolders(path: string): Promise<void> {
   for (const above of makingFolders(path)) await syncFolder(above).catch(unlessDenied);
 }
 
-/** {@link makeFolders}, synchronously. */
 export function makeFoldersSync(path: string): void {
   for (const above of makingFolders(path)) {
     try {
@@ -175,7 +174,6 @@ export function assertCanBeMade(path: string): void {
     accessSync(path, stats.isDirectory() ? constants.W_OK | constants.X_OK : constants.W_OK);
 }
 
-/** Checks the folder, or the nearest existing one above it. */
 function assertWritable(folder: string): void {
   if (unlessAbsent(() => statSync(folder)) === undefined) assertWritable(dirname(folder));
   else accessSync(folder, constants.W_OK | constants.X_OK);
@@ -200,11 +198,7 @@ export function makeFolder(path: string): void {
   }
 }
 
-/**
- * Reads the whole file; `undefined` if it doesn't exist.
- *
- * @throws {UnreadableError} It isn't a file.
- */
+/** Reads the whole file; `undefined` if it doesn't exist. @throws {UnreadableError} It isn't a file. */
 export function readStored(path: string): Buffer | undefined {
   return reading(path, (file, size) => {
     const bytes = Buffer.allocUnsafe(size);
@@ -272,12 +266,10 @@ export function isFolder(path: string): boolean {
   );
 }
 
-/** The names in a folder; empty if it doesn't exist. */
 export function namesIn(folder: string): string[] {
   return unlessAbsent(() => readdirSync(folder)) ?? [];
 }
 
-/** Returns `undefined` if the system answers ENOENT. */
 export function unlessAbsent<Result>(call: () => Result): Result | undefined {
   try {
     return call();

@@ -49,7 +49,6 @@ export function checkpointFileName(sequence: number, id: string): string {
   return `${String(sequence).padStart(SEQUENCE_DIGITS, "0")}-${nameOf(id)}${EXTENSION}`;
 }
 
-/** Whether a checkpoint's file may have this name. */
 export function isCheckpointFileName(name: string): boolean {
   return CHECKPOINT_FILE.test(name);
 }
@@ -66,7 +65,6 @@ export function isTombstoneName(name: string): boolean {
   return TOMBSTONE.test(name);
 }
 
-/** The sequence in the name of a checkpoint file or a tombstone. */
 export function sequenceOfFile(name: string): number {
   return Number.parseInt(name, 10);
 }
@@ -94,7 +92,6 @@ export class CheckpointFile implements RecordSource {
     return sequenceOfFile(this.name);
   }
 
-  /** The id in the file's name, as `nameOf` wrote it. */
   get idName(): string {
     return this.name.slice(this.name.indexOf("-") + 1, -EXTENSION.length);
   }
@@ -142,7 +139,6 @@ export function renderCheckpoint(record: StoredCheckpoint, isPretty: boolean): B
   return Buffer.from(`${JSON.stringify(fields).slice(0, -1)},\n${STATE_KEY}${text}}\n`);
 }
 
-/** The JSON over many lines, or unchanged if that isn't possible. */
 function prettyText(json: string): string {
   try {
     return JSON.stringify(JSON.parse(json), undefined, 2);
@@ -155,7 +151,6 @@ function prettyText(json: string): string {
 
 interface Content {
   readonly head: RecordHead;
-  /** The state's text as it was saved. */
   readonly state: string;
 }
 
@@ -207,7 +202,6 @@ interface FirstLine {
   readonly stateEnd: number;
 }
 
-/** Reads the first line, and checks it against its seal and the file's name and size. */
 function parseFirstLine(bytes: Buffer, size: number, file: CheckpointFile): FirstLine {
   if (size === 0) throw new UnreadableError("it is empty");
   const [, version] = /^\{"waymark":(\d+)[,}]/.exec(bytes.toString("latin1", 0, 40)) ?? [];
@@ -222,7 +216,6 @@ function parseFirstLine(bytes: Buffer, size: number, file: CheckpointFile): Firs
   return { head, stateAt, stateEnd };
 }
 
-/** Checks a head against its file's version, folder and name. @throws {UnreadableError | CheckpointError} */
 function checked<Found extends { readonly head: RecordHead }>(
   parse: () => Found,
   version: string,

@@ -10,12 +10,10 @@ import { taskFolders } from "./task-scan.js";
 /** The lease's file in a task's folder. It stays when the task is removed, so that tokens only grow. */
 const LEASE_NAME = ".lease.json";
 
-/** The lease in a task's folder. @throws {UnreadableError} It is damaged. */
 export function leaseIn(folder: string): TimedLease {
   return { lease: leaseFileIn(folder)?.lease, nowMs: monotonicMs() };
 }
 
-/** The readable leases in all tasks' folders below a root folder. */
 export async function* leasesBelow(root: string): AsyncGenerator<TimedLease & { readonly taskId: string }, void, void> {
   for (const [index, { path, taskId }] of taskFolders(root).entries()) {
     const file = attempt(() => leaseFileIn(path));
@@ -39,12 +37,10 @@ export async function updateLease(
   if (lease) await lock.writeLast(join(folder, LEASE_NAME), Buffer.from(`${JSON.stringify({ taskId, ...lease })}\n`));
 }
 
-/** @throws {LeaseLostError} See `checkLease`. */
 export function checkLeaseIn(folder: string, taskId: string, condition: AppendCondition | undefined): void {
   if (condition?.fencingToken !== undefined) checkLease(taskId, leaseIn(folder), condition);
 }
 
-/** The content of a lease's file. */
 interface LeaseFile {
   readonly lease: LeaseRecord;
   readonly taskId: string | undefined;

@@ -157,7 +157,6 @@ export class FolderLock {
     if (!existsSync(this.#claim)) throw new LockLostError(dirname(this.#claim));
   }
 
-  /** Frees the lock. Idempotent. */
   release(): void {
     clearInterval(this.#renewal);
     if (this.#isHeld) removeClaim(this.#claim);
@@ -197,7 +196,6 @@ export class FolderLock {
     }
   }
 
-  /** A path that is never used again. */
   #newPath(): string {
     return join(dirname(this.#claim), OWN_FILES, String(count++));
   }
@@ -261,7 +259,6 @@ export function abandonedIn(folder: string): string[] {
   return [...files.map((name) => join(LOCK_NAME, name)), ...thefts].map((name) => join(folder, name)).filter(isStale);
 }
 
-/** For each lock, a promise that resolves when its last call ends. */
 const turns = new Map<string, Promise<void>>();
 
 /** Runs the calls of one key one after another, in call order. */
@@ -308,7 +305,6 @@ function isStale(claim: string): boolean {
   return stats !== undefined && (isDead(basename(claim)) || Math.abs(Date.now() - stats.mtimeMs) > STALE_MS);
 }
 
-/** Whether the claim's process ran on this machine and has ended. */
 function isDead(claim: string): boolean {
   const [pid, host] = claim.replace(/\+.*/, "").split("@");
   return host === HOST && processHasEnded(Number(pid));

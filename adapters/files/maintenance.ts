@@ -12,14 +12,12 @@ import { type LoadTask, type TaskFolder, taskFolders } from "./task-scan.js";
 /** Runs a write in a task's folder, under its lock. If the lock was stolen, runs it again from the beginning. */
 type WriteFolder = (folder: string, work: (lock: FolderLock) => Promise<void>) => Promise<void>;
 
-/** The result of examining one thing in a task's folder. */
 interface Examined {
   readonly checked?: CheckedRecord;
   readonly finding?: StorageFinding | undefined;
   readonly entry?: RecordSource;
 }
 
-/** Checks everything below a root folder, task by task. */
 export async function* verifyFolders(
   root: string,
   load: LoadTask,
@@ -123,7 +121,6 @@ function* examine({ path, taskId }: TaskFolder, load: LoadTask, quick: boolean):
 
 type Wrong = { readonly kind: "damaged" | "refused" | "merged"; readonly reason: string; readonly createdAt?: string };
 
-/** The result of `ask`, or the reason why it failed. */
 function resultOrReason<Result>(ask: () => Result): Result | Wrong {
   try {
     return ask();

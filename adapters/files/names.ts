@@ -5,7 +5,6 @@ import { hash } from "node:crypto";
  * and an extension must fit, too.
  */
 const MAX_ESCAPED_LENGTH = 180;
-/** The length of the readable beginning of a hashed name. */
 const PREFIX_LENGTH = 100;
 
 const PLAIN = /^[A-Za-z0-9_-](?:[A-Za-z0-9._-]*[A-Za-z0-9_-])?$/;

@@ -1,10 +1,8 @@
 import { basename } from "node:path";
-import { type CheckpointQuery, type CorruptRecord, matchRetry, type TaskPosition } from "../../src/contract/adapter.js";
+import type { CheckpointQuery, CorruptRecord, TaskPosition } from "../../src/contract/adapter.js";
 import {
   brokenSeal,
-  type CheckpointDraft,
   type CheckpointSummary,
-  findDamage,
   type JsonObject,
   type JsonValue,
   type Payload,
@@ -44,7 +42,6 @@ export interface LoadedTask extends TaskPosition {
 
 /** A stored checkpoint. It is read when it is asked for. */
 export interface RecordSource {
-  /** A path, or a path and a line. */
   readonly location: string;
   /** The fields that are known even if the checkpoint can't be read. */
   readonly known: { readonly id?: string; readonly sequence?: number };
@@ -91,12 +88,10 @@ export function formOfBody({ body }: Payload): RecordHead["bodyIs"] {
   return typeof body === "string" ? undefined : "base64";
 }
 
-/** The size of {@link textOfBody} in bytes. */
 export function embeddedSize({ bodyIs, sizeBytes }: RecordHead): number {
   return bodyIs === "base64" ? 2 + 4 * Math.ceil(sizeBytes / 3) : sizeBytes;
 }
 
-/** Makes a checkpoint from its head and the text of its body. */
 export function storedCheckpoint(head: RecordHead, bodyText: string): StoredCheckpoint {
   const { encoding, sha256 } = head.payload;
   const body = head.bodyIs === "base64" ? new Uint8Array(Buffer.from(bodyText.slice(1, -1), "base64")) : bodyText;
@@ -134,7 +129,6 @@ function compareTexts(a: string, b: string): number {
   return a === b ? 0 : a < b ? -1 : 1;
 }
 
-/** If the error says that the entry is unreadable, returns a CorruptRecord for the entry. Rethrows any other error. */
 export function corruptOrThrow(
   { location, known }: RecordSource,
   error: unknown,
@@ -181,23 +175,7 @@ export function passingFrom(task: LoadedTask, id: string | undefined): readonly 
   return found;
 }
 
-/**
- * Answers an append whose id the task already has.
- *
- * @throws {UnreadableError} The stored checkpoint is damaged.
- * @throws {CheckpointConflictError} The stored checkpoint differs from the draft.
- */
-export function sequenceOfStored(stored: StoredCheckpoint, draft: CheckpointDraft): number {
-  const damage = findDamage(stored);
-  if (damage !== undefined) throw new UnreadableError(`it has checkpoint ${draft.id}, but ${damage}`);
-  return matchRetry(stored, draft);
-}
-
-/**
- * Parses a head from a file's fields. Checks each field's type, and the seal.
- *
- * @throws {UnreadableError}
- */
+/** Parses a head from a file's fields. Checks each field's type, and the seal. @throws {UnreadableError} */
 export function parseHead(
   fields: StoredFields & { readonly bodyIs?: JsonValue | undefined; readonly stateBytes?: JsonValue | undefined },
 ): RecordHead {
@@ -259,7 +237,6 @@ export function* readEntries<Item>(
   }
 }
 
-/** Returns an UnreadableError instead of throwing it. */
 export function attempt<Result>(parse: () => Result): Result | UnreadableError {
   try {
     return parse();

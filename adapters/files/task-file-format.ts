@@ -43,7 +43,6 @@ import {
  * after the other records, and the next write gives it the `waymark` key.
  */
 const FORMAT_VERSION = "1.0";
-/** The file's name in its task's folder. */
 export const TASK_FILE_NAME = "checkpoints.json";
 const FIRST_LINE_END = '"checkpoints":[';
 const LAST_LINE = "]}";
@@ -115,7 +114,6 @@ export class RecordLine implements RecordSource {
     return head;
   }
 
-  /** Takes the state's text without parsing it. */
   checkpoint(): StoredCheckpoint {
     return storedCheckpoint(this.head(), decodeText(this.line.subarray(this.#stateAt + STATE_KEY.length, -1)));
   }
@@ -141,11 +139,7 @@ export class RecordLine implements RecordSource {
   }
 }
 
-/**
- * Reads as much of a task's file as can be read.
- *
- * @throws {UnsupportedFormatError} The file has another version.
- */
+/** Reads as much of a task's file as can be read. @throws {UnsupportedFormatError} The file has another version. */
 export function parseTaskFile(bytes: Buffer, path: string, adopt: AdoptRecord | undefined): TaskFileContent {
   const content = parseContent(bytes, path, adopt);
   return { ...content, lines: inOrder(content.lines) };
@@ -195,7 +189,6 @@ export function renderRecord(record: StoredCheckpoint, former: JsonObject = {}):
   return Buffer.from(`${fields.slice(0, -1)}${STATE_KEY}${textOfBody(payload)}}`);
 }
 
-/** A task's file as its bytes. */
 export function renderTaskFile(
   lines: readonly Buffer[],
   {
@@ -245,7 +238,6 @@ function checkedHeader({ checkpoints: _records, ...fields }: JsonObject, path: s
   return { fields: {}, lastSequence: 0, damage, isRefused: true };
 }
 
-/** @throws {UnreadableError} */
 function parseNumbering(waymark: JsonValue | undefined): { readonly taskId: string; readonly lastSequence: number } {
   if (!isJsonObject(waymark)) throw new UnreadableError("its numbering is missing");
   const { taskId, lastSequence, seal } = waymark as Partial<Record<"taskId" | "lastSequence" | "seal", JsonValue>>;
@@ -295,14 +287,12 @@ function parseDocument(
   return { ...header, lines: [...damaged, ...ours] };
 }
 
-/** The readable records of a file whose beginning is damaged. */
 function salvage(bytes: Buffer, path: string): TaskFileContent {
   const damage = bytes.length === 0 ? "it is empty" : "its first line is damaged, or it is not a checkpoint file";
   const lines = linesOf(bytes, 0, path).lines.filter((line) => !(line.headOrReason() instanceof UnreadableError));
   return { lines, lastSequence: 0, damage, isRefused: true, fields: {} };
 }
 
-/** The lines that hold records, and whether the file's last line is there. */
 function linesOf(bytes: Buffer, from: number, path: string): { lines: RecordLine[]; isWhole: boolean } {
   const lines: RecordLine[] = [];
   for (let [start, number] = [from, from === 0 ? 1 : 2]; start < bytes.length; number++) {
@@ -319,14 +309,12 @@ function linesOf(bytes: Buffer, from: number, path: string): { lines: RecordLine
   return { lines, isWhole: false };
 }
 
-/** @throws {UnreadableError} */
 function headOf(fields: JsonObject): RecordHead {
   const { waymark, taskId, id, label, createdAt, error } = fields as CommonFields;
   if (!isJsonObject(waymark)) throw new UnreadableError("its waymark key doesn't hold an object");
   return parseHead({ ...waymark, taskId, id, label, createdAt, error });
 }
 
-/** The fields that every program writes, and the field that Waymark adds. */
 type CommonFields = Partial<Record<"taskId" | "id" | "label" | "createdAt" | "error" | "waymark", JsonValue>>;
 
 /** A record that another program wrote, or from which it removed Waymark's fields. */
@@ -335,7 +323,6 @@ interface ForeignRecord {
   readonly fields: JsonObject;
 }
 
-/** @throws {UnreadableError} */
 function parseRecord(
   value: JsonValue,
   adopt: AdoptRecord | undefined,
@@ -351,7 +338,6 @@ function parseRecord(
   return { head, bytes: renderRecord(storedCheckpoint(head, body), fields) };
 }
 
-/** @throws {UnreadableError} */
 function foreignDraft(fields: JsonObject, body: string, adopted: ReturnType<AdoptRecord> = {}): CheckpointDraft {
   const { taskId, id, label, createdAt, error } = fields as CommonFields;
   const date = new Date(typeof createdAt === "string" ? createdAt : Number.NaN);

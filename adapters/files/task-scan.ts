@@ -36,7 +36,6 @@ export function taskFolders(root: string): TaskFolder[] {
   });
 }
 
-/** Yields the tasks below a root folder that match a query. It doesn't read folders that the query doesn't need. */
 export async function* scanTasks(
   root: string,
   query: TaskQuery,

@@ -9,7 +9,6 @@ export function toColumn(text: string): string {
   return text.replaceAll("\x01", "\x01\x02").replaceAll("\0", "\x01\x01");
 }
 
-/** Restores the text of a column. */
 export function fromColumn(stored: string): string {
   if (!stored.includes("\x01")) return stored;
   return stored.replaceAll("\x01\x01", "\0").replaceAll("\x01\x02", "\x01");
@@ -23,7 +22,6 @@ export function idDigestOf(id: string): Buffer {
 /** The number of bytes of an id's digest that the column `last_text` contains, after the digest of the text. */
 export const LAST_TEXT_ID_BYTES = 8;
 
-/** The value of the column `last_text` if this checkpoint's text is the last one. */
 export function lastTextName(sha256: string, id: string): Buffer {
   return Buffer.concat([Buffer.from(sha256, "hex"), idDigestOf(id).subarray(0, LAST_TEXT_ID_BYTES)]);
 }

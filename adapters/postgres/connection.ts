@@ -43,7 +43,6 @@ export interface PostgresPool {
 
 /** Runs statements, each by itself or all within a transaction. */
 export interface Statements {
-  /** Runs a statement, and returns its rows. */
   rows(text: string, ...values: readonly unknown[]): Promise<readonly SqlRow[]>;
   /** Runs a statement, and returns how many rows it changed. */
   change(text: string, ...values: readonly unknown[]): Promise<number>;
@@ -54,7 +53,6 @@ export interface PostgresConnectionOptions {
   readonly pool: PostgresPool | (() => PostgresPool);
   readonly prepare: boolean;
   readonly retryForMs: number;
-  /** The tables' place, for messages. */
   readonly place: string;
 }
 
@@ -112,7 +110,6 @@ export class PostgresConnection implements Statements {
     return this.#untilDone(() => this.#transaction(work, twice));
   }
 
-  /** Calls `attempt` until it succeeds, or its failure isn't temporary, or the time is over. */
   async #untilDone<Result>(attempt: () => Promise<Result>): Promise<Result> {
     const deadline = performance.now() + this.#options.retryForMs;
     for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(pauseMs * 2, LONGEST_PAUSE_MS)) {
@@ -248,7 +245,6 @@ function rowsOf({ rows }: PostgresResult): readonly SqlRow[] {
     .map((row: readonly unknown[]) => row.map((value) => (typeof value === "string" ? fromColumn(value) : value)));
 }
 
-/** The part of the package pg that the adapter uses. */
 interface Pg {
   readonly Pool: new (options: object) => PostgresPool;
   readonly Client: new (
@@ -259,7 +255,6 @@ interface Pg {
   };
 }
 
-/** Loads pg, an optional peer dependency, and makes a pool. */
 export function newPool(url: string): PostgresPool {
   // The cast is needed, since only pg's own declarations could prove this type.
   const pg = ownRequire()("pg") as Pg;

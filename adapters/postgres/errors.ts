@@ -40,17 +40,14 @@ export function isUnreachable(error: unknown): boolean {
   return UNREACHABLE.includes(codeOf(error));
 }
 
-/** Whether a row with the same key already exists. */
 export function isTaken(error: unknown): boolean {
   return codeOf(error) === "23505";
 }
 
-/** Whether the role lacks the right for the call. */
 export function isDenied(error: unknown): boolean {
   return codeOf(error) === "42501";
 }
 
-/** Whether a table or column is missing. */
 export function isMissing(error: unknown): boolean {
   return ["42P01", "3F000", "42703"].includes(codeOf(error));
 }

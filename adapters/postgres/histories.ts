@@ -31,13 +31,11 @@ export interface PayloadForm {
    * Empty: the task must have none. `undefined`: any text is right.
    */
   readonly after?: Buffer;
-  /** The text to remember once the payload is stored. */
   readonly text?: HistoryText;
   /** The number of the whole text on which a delta builds. `undefined` for a whole text. */
   readonly first?: number;
 }
 
-/** The last text of a task. */
 interface TaskText extends RememberedText {
   /** The value of the column `last_text`. */
   readonly name: Buffer;
@@ -59,7 +57,6 @@ const NO_TEXT = Buffer.alloc(0);
 export class PostgresHistories {
   readonly #connection: PostgresConnection;
   readonly #sql: PostgresStatements;
-  /** The remembered last texts, by task. */
   readonly #remembered = new Remembered<string, TaskText>();
 
   constructor(connection: PostgresConnection, sql: PostgresStatements) {
@@ -82,7 +79,6 @@ export class PostgresHistories {
     return before || isLoaded ? whole : { ...whole, after: NO_TEXT };
   }
 
-  /** Remembers that the payload was stored with this sequence. */
   stored({ taskId, id, payload: { sha256 } }: CheckpointDraft, { text, first }: PayloadForm, sequence: number): void {
     const before = this.#remembered.get(taskId);
     const name = lastTextName(sha256, id);
@@ -96,7 +92,6 @@ export class PostgresHistories {
     return text !== undefined && isFoldDue(text);
   }
 
-  /** Makes one bundle of the deltas after the last bundle. */
   async fold(taskId: string): Promise<void> {
     const fold = async (run: Statements) => {
       await run.rows(this.#sql.lock, taskId);
@@ -140,12 +135,10 @@ export class PostgresHistories {
     return true;
   }
 
-  /** Drops the remembered text of the task, so that the next save reads it again. */
   forget(taskId: string): void {
     this.#remembered.delete(taskId);
   }
 
-  /** The remembered text of the task, which needn't be read. */
   knownOf(taskId: string): RememberedText | undefined {
     return this.#remembered.get(taskId);
   }

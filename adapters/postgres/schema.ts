@@ -7,7 +7,6 @@ const NOTE = "Waymark's checkpoints, version ";
 /** The letters `WYMK` as a number, which no other program should lock. */
 const ADVISORY_LOCK = 0x57594d4b;
 
-/** Quotes a name for a statement. */
 export function quoted(schema: string): string {
   return `"${schema.replaceAll('"', '""')}"`;
 }

@@ -3,7 +3,6 @@ import { COLUMNS } from "../sql/rows.js";
 import { LAST_TEXT_ID_BYTES } from "./columns.js";
 import { quoted } from "./schema.js";
 
-/** The columns whose values come from a draft, in the order of the values. */
 export const DRAFT_COLUMNS = COLUMNS.slice(1, -1);
 const NUMBERED: readonly string[] = ["state_version", "size_bytes"];
 /** The highest safe integer, and the highest sequence of a task. */
@@ -225,7 +224,6 @@ export function statementsOn(schema: string) {
       SELECT t.last_text, ${piecesOf(LAST_PIECE)},
         (SELECT c.size_bytes FROM ${checkpoints} c WHERE c.task_id = $1 AND c.sequence = ${LAST_PIECE})
       FROM ${tasks} t WHERE t.task_id = $1 AND t.last_text IS NOT NULL`,
-    /** The deltas after the last bundle. */
     deltas: `
       SELECT number, form, body FROM ${pieces} WHERE task_id = $1
         AND number > (SELECT max(number) FROM ${pieces} WHERE task_id = $1 AND form NOT IN (${DELTA_FORMS.join()})) ORDER BY number`,
@@ -323,11 +321,9 @@ export function statementsOn(schema: string) {
       WHERE c.task_id = $1 AND c.sequence = $2`,
     quarantineTask: `INSERT INTO ${quarantine} (task_id, quarantined_at, reason) VALUES ($1, $2, $3)`,
 
-    /** Statements across tasks. */
     acrossTasks: {
       appendMany: appendMany("", ""),
       appendManyReplacing: appendMany("", "", true),
-      /** `appendMany`, if some of the rows have a lease's token. */
       appendManyUnderLeases: appendMany(...fences),
       appendManyReplacingUnderLeases: appendMany(...fences, true),
       leasesHeld: `

@@ -3,6 +3,7 @@ import {
   type AppendOptions,
   type ExpectedTask,
   isCorrupt,
+  matchRetry,
   nextSequence,
   requireNewest,
   requireUnchangedTasks,
@@ -18,8 +19,8 @@ import {
   withStatus,
 } from "../../src/contract/checkpoint.js";
 import { StorageError } from "../../src/contract/errors.js";
+import { requireIntact } from "../../src/contract/header-index.js";
 import { isPassing } from "../../src/contract/passing.js";
-import { readable, sequenceOfStored } from "../sql/damage.js";
 import { FORM, WHOLE_FORMS } from "../sql/history.js";
 import { columnsOf, HIGHEST, jsonOf } from "../sql/rows.js";
 import { idDigestOf, toColumn } from "./columns.js";
@@ -39,7 +40,6 @@ export interface Append {
   readonly replaced?: Pick<SealedSummary, "sequence" | "seal"> | undefined;
 }
 
-/** The most tasks whose passing checkpoint is remembered. */
 const MOST_PASSING = 1000;
 
 /** Changes the tables. Each call is all or nothing, and checks its condition in the same step. */
@@ -100,9 +100,9 @@ export class PostgresWriter {
       const [[last, newest] = [0, 0]] = await this.#connection.rows(this.#sql.position, taskId);
       const existing = await this.#reader.get(taskId, draft.id);
       if (existing !== undefined) {
-        const same = sequenceOfStored(existing, draft);
-        // If the connection broke at the commit, a synchronous standby may not have the checkpoint yet. The commit of
-        // this statement waits for the standby.
+        const same = matchRetry(requireIntact(existing), draft);
+        // If the connection broke at the commit, a synchronous standby may not have the checkpoint yet. This
+        // statement's commit waits for the standby.
         await this.#connection.rows(this.#sql.lock, taskId);
         return same;
       }
@@ -131,7 +131,6 @@ export class PostgresWriter {
     return found && !isCorrupt(found) && isPassing(found) ? found : undefined;
   }
 
-  /** Whether {@link append} must first make a bundle. */
   isFoldDue({ draft }: Append): boolean {
     return this.#histories.isFoldDue(draft.taskId);
   }
@@ -304,7 +303,6 @@ export class PostgresWriter {
     });
   }
 
-  /** Returns false if there is no such checkpoint. */
   #change(
     taskId: string,
     id: string,
@@ -316,7 +314,7 @@ export class PostgresWriter {
       await this.#leases.check(run, taskId, condition);
       if (!(await this.#lock(run, taskId))) return false;
       const found = await this.#reader.sealed(run, taskId, id);
-      return found !== undefined && change(readable(found), run);
+      return found !== undefined && change(requireIntact(found), run);
     });
   }
 
@@ -348,7 +346,6 @@ function damagedTask(taskId: string): StorageError {
   );
 }
 
-/** The values of the statement `append`, without its condition. */
 function valuesOf(draft: CheckpointDraft, placed: PayloadForm): readonly unknown[] {
   const { columns, before, after } = describedBy(draft);
   const described = [idDigestOf(draft.id), ...columns, before, after];
@@ -368,7 +365,6 @@ function bytesIn({ body }: Pick<Payload, "body">): Buffer {
   return typeof body === "string" ? Buffer.from(body) : Buffer.from(body.buffer, body.byteOffset, body.byteLength);
 }
 
-/** The value of the column is_text. */
 function isText({ body }: Payload): boolean {
   return typeof body === "string";
 }

@@ -1,42 +1,8 @@
-import { type CorruptRecord, isCorrupt, matchRetry } from "../../src/contract/adapter.js";
-import {
-  brokenSeal,
-  type CheckpointDraft,
-  type CheckpointSummary,
-  findDamage,
-  type SealedSummary,
-  type StoredCheckpoint,
-  summaryOf,
-} from "../../src/contract/checkpoint.js";
-import { CheckpointCorruptError } from "../../src/contract/errors.js";
-import type { DamagedFinding } from "../../src/contract/findings.js";
+import { type CorruptRecord, isCorrupt } from "../../src/contract/adapter.js";
+import { brokenSeal, type CheckpointSummary, type SealedSummary, summaryOf } from "../../src/contract/checkpoint.js";
 import { damagedRow, numberOr0, type SqlRow } from "./rows.js";
 
-/** Returns the checkpoint, which is to be changed. @throws {CheckpointCorruptError} Its row can't be read. */
-export function readable<Found extends SealedSummary>(found: Found | CorruptRecord): Found {
-  if (!isCorrupt(found)) return found;
-  const task = JSON.stringify(found.taskId);
-  throw new CheckpointCorruptError(
-    `Checkpoint ${found.id ?? "?"} of task ${task} can't be read: ${found.reason} (${found.location}). ` +
-      "Nothing was changed, and it was left untouched.",
-    { cause: found.cause },
-  );
-}
-
-/**
- * Answers an append whose id the task already has.
- *
- * @throws {CheckpointCorruptError} The stored checkpoint is damaged.
- * @throws {CheckpointConflictError} The stored checkpoint differs from the draft.
- */
-export function sequenceOfStored(found: StoredCheckpoint | CorruptRecord, draft: CheckpointDraft): number {
-  const stored = readable(found);
-  const damage = findDamage(stored);
-  if (damage !== undefined) readable(damagedRow(`sequence ${stored.sequence}`, stored, damage));
-  return matchRetry(stored, draft);
-}
-
-/** Checks a summary's seal. This is the last place that has the seal, since lists return summaries without it. */
+/** Checks a summary's seal, since no caller above can. */
 export function checkedSummary(
   found: SealedSummary | CorruptRecord,
   locate: () => string,
@@ -44,25 +10,6 @@ export function checkedSummary(
   if (isCorrupt(found)) return found;
   const broken = brokenSeal(found);
   return broken === undefined ? summaryOf(found) : damagedRow(locate(), found, broken);
-}
-
-/**
- * The finding of verification for a row; `undefined` if the row is intact. For a summary, the reader has already
- * checked the seal.
- */
-export function findingOf(
-  found: CheckpointSummary | StoredCheckpoint | CorruptRecord,
-  locate: () => string,
-): DamagedFinding | undefined {
-  if (isCorrupt(found)) return damaged(found);
-  const reason = "payload" in found ? findDamage(found) : undefined;
-  return reason === undefined
-    ? undefined
-    : { ...damaged(damagedRow(locate(), found, reason)), createdAt: found.createdAt };
-}
-
-function damaged({ corrupt: _corrupt, cause: _cause, ...found }: CorruptRecord): DamagedFinding {
-  return { kind: "damaged", ...found };
 }
 
 /**

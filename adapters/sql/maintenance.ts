@@ -12,13 +12,13 @@ import type {
   StorageRepair,
   StorageVerification,
 } from "../../src/contract/findings.js";
-import { damageInTaskRow, findingOf } from "./damage.js";
+import { findingOf } from "../../src/contract/header-index.js";
+import { damageInTaskRow } from "./damage.js";
 import type { PageRow } from "./pages.js";
 import type { SqlRow } from "./rows.js";
 
 /** Gives maintenance access to a database's tables. If there are no tables, the methods find nothing. */
 export interface MaintainedTables {
-  /** The tables' place, for messages. */
   readonly place: string;
   readonly names: { readonly tasks: string; readonly quarantine: string };
   /** Advice for a database that is damaged as a whole. */
@@ -29,7 +29,6 @@ export interface MaintainedTables {
   /** The task's checkpoints, the oldest first; with `quick`, without payloads. */
   checkpoints(taskId: string, quick: boolean): AsyncIterable<PageRow<CheckpointSummary | StoredCheckpoint>>;
   locate(taskId: string, key: unknown): string;
-  /** Reads a task's row, with the values for `damageInTaskRow`. */
   taskRow(taskId: string): Promise<SqlRow | undefined>;
   /**
    * Moves a damaged row into quarantine, in one transaction. Returns false if another process has moved or removed it

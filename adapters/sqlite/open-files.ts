@@ -27,26 +27,15 @@ export class OpenFiles {
     // If the path is a link, SQLite puts the log beside the link's target.
     this.#logPath = `${realpathSync(path)}-wal`;
     this.database = statSync(path);
-    this.#log = hasLog ? unlessAbsent(() => statSync(this.#logPath)) : undefined;
+    this.#log = hasLog ? statsAt(this.#logPath) : undefined;
   }
 
-  /** Whether the path still belongs to the database file that is open. */
   get isNamed(): boolean {
-    return isSame(
-      this.database,
-      unlessAbsent(() => statSync(this.#path)),
-    );
+    return isSame(this.database, statsAt(this.#path));
   }
 
-  /** Whether the log's path still belongs to the log that is open. */
   get isLogNamed(): boolean {
-    return (
-      this.#log === undefined ||
-      isSame(
-        this.#log,
-        unlessAbsent(() => statSync(this.#logPath)),
-      )
-    );
+    return this.#log === undefined || isSame(this.#log, statsAt(this.#logPath));
   }
 
   /**
@@ -66,7 +55,7 @@ export class OpenFiles {
    * @throws {LogInUseError} The content can't be copied yet. The connection stays open.
    */
   leave(connection: SqliteConnection, close: () => void): void {
-    const named = unlessAbsent(() => statSync(this.#logPath));
+    const named = statsAt(this.#logPath);
     const isTheirs = this.#log !== undefined && named !== undefined && named.size > 0 && !isSame(this.#log, named);
     if (isTheirs && (!this.isNamed || isCopied(connection))) {
       this.#keepingLog(close);
@@ -118,13 +107,16 @@ function copiesLog(connection: SqliteConnection): boolean {
   return isBusy === 0 && frames === copied;
 }
 
-/** Whether the log has nothing left to copy. */
 function isCopied(connection: SqliteConnection): boolean {
   const [version] = connection.one("SELECT sqlite_version()") ?? [];
   const [major = 0, minor = 0] = String(version).split(".").map(Number);
   if (major === COUNTS_SINCE[0] && minor < COUNTS_SINCE[1]) return false;
   const [, frames, copied] = connection.one("PRAGMA wal_checkpoint(NOOP)") ?? [];
   return frames === copied;
+}
+
+function statsAt(path: string): Stats | undefined {
+  return unlessAbsent(() => statSync(path));
 }
 
 function isSame(one: Stats | undefined, other: Stats | undefined): boolean {

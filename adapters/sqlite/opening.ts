@@ -35,7 +35,6 @@ export interface DatabaseFileOptions<Store> {
   readonly isPresent: (database: SqliteConnection, path: string) => boolean;
   /** Makes the tables in one transaction; concurrent calls wait for each other. */
   readonly migrate: (database: SqliteConnection, path: string) => void;
-  /** Makes the objects that work with the tables. */
   readonly store: (database: SqliteConnection, path: string) => Store;
 }
 
@@ -140,7 +139,6 @@ export class DatabaseFile<Store> {
     return this.#open.files.isNamed;
   }
 
-  /** If `isLeft`, closes this process's connections to the file. */
   #leaveIf(isLeft: boolean): void {
     if (!isLeft || this.#open === undefined) return;
     const { files, database } = this.#open;

@@ -3,6 +3,7 @@ import { CommandError, ExitCode } from "./exit-code.js";
 
 const SHOWN = 5;
 const REMEMBERED = 1000;
+const ADVICE = '"waymark verify" lists all damage, and "waymark repair" moves it away.';
 
 /** The known fields of a record that can't be read. */
 export type DamagedRecord = Pick<CorruptRecord, "location" | "reason" | "taskId" | "id" | "sequence">;
@@ -13,8 +14,8 @@ export interface DamageSink {
 }
 
 /**
- * A key that identifies a damaged record. It uses the location only without a sequence, since a list and a read may
- * name locations differently.
+ * A key that identifies a damaged record. If the sequence is known, the location isn't used, since a list and a read
+ * may name it differently.
  */
 export function keyOf({ taskId, id, sequence, location }: DamagedRecord): string {
   return sequence === undefined ? location : JSON.stringify([taskId, sequence, id]);
@@ -34,7 +35,7 @@ export class DamagedCheckpointError extends CheckpointCorruptError {
 /** The damage that a command met. It warns of the first few records, and the exit code shows that there was damage. */
 export class Damage implements DamageSink {
   readonly #print: (warning: string) => Promise<void>;
-  /** Each record counts once. */
+  /** The keys of the records so far, because each record counts once. */
   readonly #known = new Set<string>();
   #count = 0;
 
@@ -56,27 +57,22 @@ export class Damage implements DamageSink {
     await this.warn(`skipped a damaged record at ${record.location}: ${record.reason}`);
   }
 
-  /** @param advice - The text of {@link damageAdvice}. It is printed once, for all damage. */
-  async end(advice: string): Promise<void> {
+  /** Prints the advice once, for all damage. */
+  async end(): Promise<void> {
     if (this.#count > SHOWN) await this.warn(`${this.#count - SHOWN} more can't be read`);
-    if (this.#count > 0) await this.warn(`Damaged records were left untouched. ${advice}`);
+    if (this.#count > 0) await this.warn(`Damaged records were left untouched. ${ADVICE}`);
   }
 
   /**
-   * Returns the error that ended the command. If it is about damage and {@link end} gives no advice, the advice is
-   * added.
+   * Returns the error that ended the command. If the error is about damage and {@link end} won't print the advice, the
+   * advice is added to the error.
    */
-  withAdvice(error: unknown, advice: string): unknown {
+  withAdvice(error: unknown): unknown {
     if (!(error instanceof DamagedCheckpointError) || this.#count > 0) return error;
-    return new CommandError(ExitCode.damaged, `${error.message} ${advice}`, { cause: error });
+    return new CommandError(ExitCode.damaged, `${error.message} ${ADVICE}`, { cause: error });
   }
 
   async warn(message: string): Promise<void> {
     await this.#print(message);
   }
-}
-
-/** @param canRepair - False for another system's checkpoints: the command only looks at them. */
-export function damageAdvice(canRepair: boolean): string {
-  return `"waymark verify" lists all damage${canRepair ? ', and "waymark repair" moves it away' : ""}.`;
 }

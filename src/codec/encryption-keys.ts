@@ -4,7 +4,6 @@ import { KeyUnavailableError } from "../contract/errors.js";
 import { checkKeys, keysOf } from "../contract/keys.js";
 import { isKeyId } from "./envelope.js";
 
-/** AES-256. */
 const KEY_BYTES = 32;
 
 /**

@@ -86,7 +86,6 @@ export function makePayload(value: unknown, options: MakePayloadOptions): MadePa
   return makePayloadOf(encodeJson(value, maxBytes, context, redacted), options);
 }
 
-/** {@link makePayload} for an encoded state. */
 export function makePayloadOf(state: EncodedState, options: MakePayloadOptions): MadePayload | Promise<MadePayload> {
   const { encoding, text, isRedacted, sha256 } = state;
   if (isRedacted) options.onRedacted?.(decodeJson(encoding, text, options.context));
@@ -134,7 +133,6 @@ export function openPayload(payload: Payload, options: OpenPayloadOptions): Open
   return opened instanceof Promise ? opened.then((text) => decoded(text, context)) : decoded(opened, context);
 }
 
-/** {@link openPayload}, without decoding the text. */
 export function openText(payload: Payload, options: OpenPayloadOptions): PayloadText | Promise<PayloadText> {
   const { encoding, body } = payload;
   const { context } = options;

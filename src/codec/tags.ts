@@ -70,10 +70,8 @@ export interface TagRow {
   read(stored: unknown, reading: Reading): unknown;
 }
 
-/** The numbers that JSON can't store. */
 const NUMBERS = new Map([Number.NaN, Infinity, -Infinity].map((value) => [String(value), value])).set("-0", -0);
 
-/** One row per type. */
 const ROWS: readonly TagRow[] = [
   // Primitives.
   row(
@@ -336,7 +334,6 @@ function record(stored: unknown, keys?: readonly string[]): JsonRecord {
   return stored;
 }
 
-/** Whether `json` is an object, and not an array. */
 export function isRecord(json: unknown): json is JsonRecord {
   return typeof json === "object" && json !== null && !Array.isArray(json);
 }

@@ -9,6 +9,8 @@ export interface AdapterCallsOptions {
    * (`ECONNRESET`) always count as retryable, also in an error's `cause`.
    */
   readonly isRetryable?: ((error: unknown) => boolean) | undefined;
+  /** Makes the error that a failed call throws. Default: a StorageError with the backend's error as its cause. */
+  readonly explain?: ((error: unknown) => unknown) | undefined;
 }
 
 /**
@@ -45,15 +47,20 @@ export interface AdapterCallsOptions {
  */
 export class AdapterCalls {
   readonly #adapter: string;
-  readonly #isRetryable: AdapterCallsOptions["isRetryable"];
+  readonly #options: AdapterCallsOptions;
   /** For each name with calls under way, a promise that resolves when the last of them ends. */
   readonly #last = new Map<string, Promise<void>>();
   readonly #underWay = new Set<Promise<void>>();
   #closing: Promise<void> | undefined;
 
-  constructor({ name, isRetryable }: AdapterCallsOptions) {
-    this.#adapter = `The ${name} adapter`;
-    this.#isRetryable = isRetryable;
+  constructor(options: AdapterCallsOptions) {
+    this.#adapter = `The ${options.name} adapter`;
+    this.#options = options;
+  }
+
+  /** How many calls haven't ended. */
+  get underWay(): number {
+    return this.#underWay.size;
   }
 
   /**
@@ -118,8 +125,10 @@ export class AdapterCalls {
 
   /** Wraps every error but a CheckpointError. Clients throw TypeErrors for lost connections too (`fetch failed`). */
   #fail(failed: string, cause: unknown): never {
+    const { explain, isRetryable } = this.#options;
     if (cause instanceof CheckpointError) throw cause;
-    const retryable = isLostConnection(cause) || this.#isRetryable?.(cause) === true;
+    if (explain !== undefined) throw explain(cause);
+    const retryable = isLostConnection(cause) || isRetryable?.(cause) === true;
     const next = retryable
       ? "Try again; a save under the same id is stored once."
       : "Look at the error's cause: the same call would probably fail again.";

@@ -197,7 +197,6 @@ function heldIn({ lease, nowMs }: TimedLease): HeldLease | undefined {
   return { holder, token, remainingMs: expiresAtMs - nowMs };
 }
 
-/** A release sets the time of expiry to the time of the last change. */
 function isReleased({ renewedAtMs, expiresAtMs }: LeaseRecord): boolean {
   return expiresAtMs === renewedAtMs;
 }

@@ -97,7 +97,6 @@ function wholeNumberFrom(least: number): FieldKind<number> {
   return { read, isNot: `isn't a whole number from ${least}` };
 }
 
-/** Reads the known keys of a failure. */
 function failureIn(stored: unknown): CheckpointFailure | undefined {
   if (!isJsonObject(stored)) return undefined;
   const failure: Partial<Changing<CheckpointFailure>> = {};

@@ -20,7 +20,6 @@ export class Branches {
     this.#writer = writer;
   }
 
-  /** @throws {CheckpointNotFoundError | CheckpointCorruptError | CheckpointConflictError} */
   async fork(taskId: string, id: string, newTaskId: string, options: ForkOptions): Promise<CheckpointSummary> {
     checkTaskId(newTaskId);
     checkKeys("ForkOptions", options, keysOf<ForkOptions>({ label: true, metadata: true, lease: true }));
@@ -40,7 +39,6 @@ export class Branches {
     }
   }
 
-  /** @throws {CheckpointNotFoundError | CheckpointCorruptError | CheckpointConflictError} */
   async rewind(taskId: string, id: string, options: RewindOptions): Promise<CheckpointSummary> {
     const keys = keysOf<RewindOptions>({ label: true, metadata: true, expectedSequence: true, lease: true });
     checkKeys("RewindOptions", options, keys);

@@ -1,7 +1,6 @@
 import type { Logger } from "./logger.js";
 import { decodeWithSchema, type StateSchema } from "./schema.js";
 
-/** The most paths in a warning. */
 const SHOWN = 10;
 
 /**

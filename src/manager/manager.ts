@@ -607,7 +607,6 @@ export class CheckpointManager<State = unknown, Saved = State> {
   }
 }
 
-/** @throws {TypeError} An option is misspelled, or the lease is for another task. */
 function removalCondition(taskId: string, options: Pick<SaveOptions, "lease">): AppendCondition {
   checkKeys("RemoveOptions", options, keysOf<Pick<SaveOptions, "lease">>({ lease: true }));
   return { fencingToken: tokenOf(taskId, options.lease) };

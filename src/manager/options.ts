@@ -83,7 +83,6 @@ const MANAGER_KEYS = keysOf<CheckpointManagerOptions>({
   logger: true,
 });
 
-/** @throws {TypeError | RangeError} An option is misspelled, missing or out of range; the message names it. */
 export function resolveOptions(options: CheckpointManagerOptions): ResolvedOptions {
   checkKeys("CheckpointManagerOptions", options, MANAGER_KEYS);
   if (typeof options.storage?.append !== "function") {

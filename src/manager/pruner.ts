@@ -40,7 +40,6 @@ export class Pruner {
   readonly #options: ResolvedOptions;
   readonly #reader: CheckpointReader;
   readonly #events: EventHub;
-  /** Set if the manager's policy is `keepLast` alone. */
   readonly #keepLast: KeepLast | undefined;
 
   constructor(options: ResolvedOptions, reader: CheckpointReader, events: EventHub) {
@@ -95,10 +94,6 @@ export class Pruner {
     return planRetention(taskId, summaries, used, this.#options.clock());
   }
 
-  /**
-   * @throws {PlanOutdatedError} A checkpoint that the plan keeps is gone, or one that it removes has another status
-   *   now.
-   */
   async applyPlan(plan: RetentionPlan): Promise<PruneResult> {
     checkPlan(plan);
     const now = new Map<string, CheckpointStatus>();

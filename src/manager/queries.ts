@@ -49,14 +49,12 @@ const TASKS_KEYS = keysOf<TasksQuery>({ prefix: true, status: true, order: true,
 const INCOMPLETE_KEYS = keysOf<IncompleteQuery>({ prefix: true, limit: true });
 const INCOMPLETE: readonly CheckpointStatus[] = ["running", "paused", "failed"];
 
-/** @throws {TypeError | RangeError} A part is misspelled or out of range. */
 export function resolveLatestFilter(taskId: string, filter: LatestFilter): CheckpointQuery {
   checkTaskId(taskId);
   checkKeys("LatestFilter", filter, LATEST_KEYS);
   return { taskId, order: "newest", ...checkedFilter(filter) };
 }
 
-/** @throws {TypeError | RangeError} A part is misspelled or out of range. */
 export function resolveListQuery(taskId: string, query: ListQuery): CheckpointQuery {
   checkTaskId(taskId);
   checkKeys("ListQuery", query, LIST_KEYS);
@@ -68,13 +66,11 @@ export function resolveListQuery(taskId: string, query: ListQuery): CheckpointQu
   return { taskId, order, beforeSequence, afterSequence, limit, ...checkedFilter(query) };
 }
 
-/** @throws {TypeError | RangeError} A part is misspelled or out of range. */
 export function resolveSearchRange(taskId: string, range: SearchRange): CheckpointQuery {
   checkKeys("The query of firstWhere", range, SEARCH_KEYS);
   return resolveListQuery(taskId, range);
 }
 
-/** @throws {TypeError | RangeError} A part is misspelled or out of range. */
 export function resolveTasksQuery(query: TasksQuery): TaskQuery {
   checkKeys("TasksQuery", query, TASKS_KEYS);
   checkWord("TasksQuery.order", query.order, ["taskId", "recent"]);
@@ -86,13 +82,11 @@ export function resolveTasksQuery(query: TasksQuery): TaskQuery {
   return { prefix, order, after, limit, status: statuses(query.status) };
 }
 
-/** @throws {TypeError | RangeError} A part is misspelled or out of range. */
 export function resolveIncompleteQuery(query: IncompleteQuery): TaskQuery {
   checkKeys("IncompleteQuery", query, INCOMPLETE_KEYS);
   return resolveTasksQuery({ ...query, order: "recent", status: INCOMPLETE });
 }
 
-/** @throws {TypeError} The prefix is missing or empty, or another part is misspelled. */
 export function resolveRemovalPrefix(query: { readonly prefix: string }): string {
   checkKeys("The query of removeTasks", query, ["prefix"]);
   const { prefix } = query;

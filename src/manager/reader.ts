@@ -42,7 +42,6 @@ export class CheckpointReader<State = unknown> {
     this.#onCorrupt = onCorrupt;
   }
 
-  /** The query's first intact checkpoint. */
   async first(query: CheckpointQuery): Promise<Checkpoint<State> | undefined> {
     const damage = new Damage();
     for await (const record of this.#options.storage.read(query)) {
@@ -56,7 +55,6 @@ export class CheckpointReader<State = unknown> {
     return undefined;
   }
 
-  /** The query's intact checkpoints, one at a time. */
   async *all(query: CheckpointQuery): AsyncGenerator<Checkpoint<State>, void, void> {
     const { limit = Number.POSITIVE_INFINITY } = query;
     const bound = query.order === "newest" ? "beforeSequence" : "afterSequence";
@@ -81,11 +79,7 @@ export class CheckpointReader<State = unknown> {
     if (given === 0 && damage.found) await this.#requireIntact(query.taskId, damage);
   }
 
-  /**
-   * The checkpoint with this id.
-   *
-   * @throws {CheckpointNotFoundError | CheckpointCorruptError}
-   */
+  /** The checkpoint of that id. @throws {CheckpointNotFoundError | CheckpointCorruptError} */
   async byId(taskId: string, id: string): Promise<Checkpoint<State>> {
     return this.use(taskId, id, (record) => this.#checkpoint(record));
   }
@@ -155,7 +149,6 @@ export class CheckpointReader<State = unknown> {
     }));
   }
 
-  /** The summaries of the query's checkpoints. */
   async list(query: CheckpointQuery): Promise<CheckpointSummary[]> {
     const found: CheckpointSummary[] = [];
     await this.eachRecord(query, (record) => {
@@ -219,7 +212,6 @@ export class CheckpointReader<State = unknown> {
     return false;
   }
 
-  /** Whether the task has any stored record, damaged or not. */
   async has(taskId: string): Promise<boolean> {
     checkTaskId(taskId);
     for await (const _record of this.#options.storage.list({ taskId, order: "newest", limit: 1 })) return true;
@@ -298,7 +290,6 @@ export class CheckpointReader<State = unknown> {
     return (isPlain ? current : decodeWithSchema(schema, current, refused)) as State;
   }
 
-  /** Migrates a stored form to the current version. */
   migrated(record: Named & Pick<CheckpointSummary, "stateVersion">, stored: unknown): unknown {
     const { stateVersion, migrations } = this.#options;
     const what = titleOf(record);
@@ -346,7 +337,6 @@ function ifIntact<Result extends object>(
   }
 }
 
-/** The part of a checkpoint that messages need. */
 type Named = Pick<CheckpointSummary, "id" | "taskId">;
 
 function migrate(migration: (stored: unknown) => unknown, state: unknown, what: string): unknown {
@@ -397,9 +387,20 @@ function corruptOrThrow(record: StoredCheckpoint, error: unknown): CorruptRecord
   throw error;
 }
 
-/** The CorruptRecord for a readable but damaged record. */
 export function corruptRecord(record: StoredCheckpoint, reason: string, cause?: unknown): CorruptRecord {
   const { taskId, id, sequence } = record;
-  const location = `checkpoint ${id} (sequence ${sequence}) of task ${JSON.stringify(taskId)}`;
-  return { corrupt: true, location, reason, taskId, id, sequence, ...(cause === undefined ? undefined : { cause }) };
+  return {
+    corrupt: true,
+    location: placeOf(record),
+    reason,
+    taskId,
+    id,
+    sequence,
+    ...(cause === undefined ? undefined : { cause }),
+  };
+}
+
+/** The place of a record for messages, if its adapter doesn't tell one. */
+export function placeOf({ id, sequence, taskId }: CheckpointSummary): string {
+  return `checkpoint ${id} (sequence ${sequence}) of task ${JSON.stringify(taskId)}`;
 }

@@ -19,7 +19,6 @@ export interface RedactOptions {
 const DEFAULT_CENSOR = "[redacted]";
 const FORMS =
   "state.apiKey, state.users[*].token, metadata.*.password, step.model.token, input.token, result.token, label, error, error.message";
-/** The parts of a checkpoint that a path may lead into. */
 const VALUES: readonly string[] = ["state", "metadata", "step", "input", "result"];
 const ERROR_FIELDS = ["message", "name", "code", "stack"] as const;
 /** A path may lead to the `cause` of a step's error, though a checkpoint's error has none. */
@@ -30,7 +29,6 @@ const STEP = /\.(\*|[^\s.[\]"'*]+)|\[(\*|\d+|"(?:[^"\\]|\\.)*")\]/y;
 export class Redaction {
   readonly state: RedactedPaths | undefined;
   readonly metadata: RedactedPaths | undefined;
-  /** The secrets in a run's own values. */
   readonly ofRun: { readonly input: RedactedPaths | undefined; readonly result: RedactedPaths | undefined };
   /** Paths that begin with a step's name and lead into its result. */
   readonly #steps: readonly PathPattern[];
@@ -40,7 +38,6 @@ export class Redaction {
   readonly #isLabel: boolean;
   readonly #censor: string;
 
-  /** @throws {TypeError} A path can't match anything, or an option is misspelled. */
   constructor(options: RedactOptions) {
     checkKeys("RedactOptions", options, keysOf<RedactOptions>({ paths: true, censor: true }));
     const { paths, censor = DEFAULT_CENSOR } = options;
@@ -61,12 +58,10 @@ export class Redaction {
     this.#isLabel = parsed.some(({ root }) => root === "label");
   }
 
-  /** The secrets in a step's result. */
   result(step: string): RedactedPaths | undefined {
     return redactedPaths(this.#patternsOf(step), this.#censor);
   }
 
-  /** The secrets in a value that a step threw. */
   thrown(step: string): RedactedPaths | undefined {
     return redactedPaths([...this.#errorSteps, ...this.#patternsOf(step)], this.#censor);
   }

@@ -180,12 +180,9 @@ const POLICY_KEYS = keysOf<RetentionPolicy>({
   maxBytes: true,
 });
 
-/** A checkpoint while the plan is made. */
 interface Verdict {
   readonly checkpoint: CheckpointSummary;
-  /** Why it would stay. */
   readonly claims: string[];
-  /** Why it would go. */
   readonly objections: string[];
   stays: boolean;
 }
@@ -195,7 +192,6 @@ type KeepRule = (candidate: Candidate) => string | undefined;
 
 interface Candidate {
   readonly checkpoint: CheckpointSummary;
-  /** The number of newer milestones. */
   readonly newer: number;
   /** NaN if `createdAt` is invalid; every comparison with NaN is false. */
   readonly createdAtMs: number;
@@ -262,7 +258,6 @@ function inRemovalOrder(newestFirst: readonly Verdict[]): Verdict[] {
   return [...oldestFirst.filter(isCompleted), ...oldestFirst.filter((verdict) => !isCompleted(verdict))];
 }
 
-/** @param untilMs - The time from which `keepWithinMs` is counted back. */
 function keepRules(policy: RetentionPolicy, untilMs: number): KeepRule[] {
   const { keepLast, keepWithinMs, keepStages } = policy;
   const rules: KeepRule[] = [];
@@ -299,17 +294,16 @@ function newestOfEach(name: string, limit: number, bucketOf: (ms: number) => str
   };
 }
 
-const SECOND = 1000;
-const MINUTE = 60 * SECOND;
-const HOUR = 60 * MINUTE;
-const DAY = 24 * HOUR;
+const TIME_UNITS = [
+  ["day", 24 * 60 * 60 * 1000],
+  ["hour", 60 * 60 * 1000],
+  ["minute", 60 * 1000],
+  ["second", 1000],
+] as const;
 
 /** The duration in the largest unit that divides it: `30 days`, `36 hours`, `1 minute`. */
 function durationText(ms: number): string {
-  if (ms % DAY === 0) return counted(ms / DAY, "day");
-  if (ms % HOUR === 0) return counted(ms / HOUR, "hour");
-  if (ms % MINUTE === 0) return counted(ms / MINUTE, "minute");
-  if (ms % SECOND === 0) return counted(ms / SECOND, "second");
+  for (const [unit, size] of TIME_UNITS) if (ms % size === 0) return counted(ms / size, unit);
   return counted(ms, "millisecond");
 }
 

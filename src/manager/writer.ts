@@ -2,7 +2,7 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import { decodeJson, type EncodedState, encodeJson } from "../codec/json.js";
 import { digestOf, type MadePayload, makePayloadOf, openText, payloadFor } from "../codec/payload.js";
 import type { PayloadOwner } from "../codec/transforms.js";
-import { type AppendCondition, type AppendOptions, isCorrupt, matchRetry } from "../contract/adapter.js";
+import { type AppendOptions, isCorrupt, matchRetry } from "../contract/adapter.js";
 import { checkId, checkTaskId } from "../contract/arguments.js";
 import {
   brokenSeal,
@@ -30,7 +30,6 @@ const REDACTED_REFUSED = "Nothing was saved: the schema refuses the redacted sta
 /** Turns states into drafts and appends them, in call order. */
 export class CheckpointWriter {
   readonly #options: ResolvedOptions;
-  /** The waiting appends of each task, in call order. */
   readonly #queues = new Map<string, Set<Turn>>();
   readonly #droppedKeys: DroppedKeys;
   #yieldedMs = performance.now();
@@ -152,8 +151,9 @@ export class CheckpointWriter {
   }
 
   #encoded(taskId: string, state: unknown, owner?: PayloadOwner): EncodedState {
-    const { maxPayloadBytes, redaction } = this.#options;
-    const stored = this.#stored(state);
+    const { maxPayloadBytes, redaction, schema } = this.#options;
+    const refused = "Nothing was saved: the schema refuses the state";
+    const stored = schema === undefined ? state : encodeWithSchema(schema, state, refused);
     const encoded = encodeJson(stored, maxPayloadBytes, owner, redaction?.state);
     this.#droppedKeys.look(taskId, state, stored);
     return encoded;
@@ -186,11 +186,10 @@ export class CheckpointWriter {
   ): Promise<CheckpointSummary> {
     const { expectedSequence, lease } = options;
     const condition = { expectedSequence, fencingToken: tokenOf(draft.taskId, lease) };
-    return this.#saved(
-      summaryOf({ ...draft, sequence: 0 }),
-      this.#store(draft, condition, appendOptions, digest),
-      options,
-    );
+    const stored = this.#options.storage.append(draft, condition, appendOptions);
+    const sequence =
+      digest === undefined ? stored : stored.catch((error) => this.#sequenceOfRetry(draft, digest, error));
+    return this.#saved(summaryOf({ ...draft, sequence: 0 }), sequence, options);
   }
 
   /**
@@ -205,16 +204,6 @@ export class CheckpointWriter {
       this.#yieldedMs = performance.now();
     }
     return this.#options.createsIds || options.id !== undefined ? this.#asStored(saved, options) : saved;
-  }
-
-  #store(
-    draft: CheckpointDraft,
-    condition: AppendCondition,
-    options: AppendOptions,
-    digest: string | undefined,
-  ): Promise<number> {
-    const stored = this.#options.storage.append(draft, condition, options);
-    return digest === undefined ? stored : stored.catch((error) => this.#sequenceOfRetry(draft, digest, error));
   }
 
   async #sequenceOfRetry(draft: CheckpointDraft, digest: string, error: unknown): Promise<number> {
@@ -272,12 +261,6 @@ export class CheckpointWriter {
     };
   }
 
-  #stored(state: unknown): unknown {
-    const { schema } = this.#options;
-    if (schema === undefined) return state;
-    return encodeWithSchema(schema, state, "Nothing was saved: the schema refuses the state");
-  }
-
   /**
    * Appends drafts in call order, also if a later draft is ready first. Each draft goes to the adapter as soon as all
    * earlier ones went there. It doesn't wait until they are stored, so that the adapter can store several together.
@@ -317,7 +300,6 @@ export type RunDraft = Omit<CheckpointDraft, keyof MadePayload>;
 
 /** An append that waits for its draft and for earlier appends. */
 interface Turn {
-  /** Set once the draft is ready. */
   call?: () => void;
 }
 

@@ -46,12 +46,10 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
   readonly #number: number;
   /** For each name of a step and each stage of a save, how often it was used in this pass. */
   readonly #occurrences = new Map<string, number>();
-  /** The names of the steps under way. */
   readonly #names = new Set<string>();
   readonly #underWay = new Set<Promise<unknown>>();
   readonly #thrown = new ThrownErrors();
   readonly #failures: { readonly error: unknown; readonly promise: StepPromise<unknown> }[] = [];
-  /** The value that `next` returned. */
   #next: NextPass | undefined;
   #isOver = false;
   #hasWarned = false;
@@ -222,7 +220,6 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
     return values.result(title, recorded.value ?? "null", options.schema);
   }
 
-  /** Runs the step, records its end, and returns the recorded result. */
   async #run(
     step: NamedStep,
     fn: (call: StepCall) => unknown,
@@ -392,7 +389,6 @@ class StepPromise<Result> extends Promise<Result> {
   }
 }
 
-/** A step and its title, for messages and events. */
 interface NamedStep {
   readonly name: string;
   readonly occurrence: number;

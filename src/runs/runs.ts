@@ -2,11 +2,12 @@ import { setTimeout as pause } from "node:timers/promises";
 import { checkTaskId } from "../contract/arguments.js";
 import { LeaseHeldError } from "../contract/errors.js";
 import type { Lease } from "../manager/lease.js";
-import { type AnyFunction, Attempt, type AttemptHost } from "./attempt.js";
+import { type AnyFunction, Attempt } from "./attempt.js";
+import type { AttemptHost } from "./journal.js";
 import { enclosing, isEnclosed, within } from "./nesting.js";
 import type { RunOptions } from "./run.js";
 import { checkRunOptions } from "./run-options.js";
-import { type Found, type StandingHost, standingOf } from "./standing.js";
+import { type Found, standingOf } from "./standing.js";
 import { StepValues } from "./step-values.js";
 import { StopSignal } from "./stop-signal.js";
 
@@ -18,7 +19,6 @@ export interface RunsHost extends AttemptHost {
   hasAutoSave(taskId: string): boolean;
 }
 
-/** How often a run asks for a lease that another runner has. */
 const CLAIM_EVERY_MS = 100;
 
 /** The runs of one manager: at most one per task. */
@@ -44,7 +44,6 @@ export class Runs {
     );
   }
 
-  /** See `CheckpointManager.run`. */
   async run(taskId: string, fn: AnyFunction, options: RunOptions): Promise<unknown> {
     checkTaskId(taskId);
     if (typeof fn !== "function") throw new TypeError("manager.run needs a task id and a function.");
@@ -82,16 +81,7 @@ export class Runs {
   }
 
   #find(taskId: string, options: RunOptions): Promise<Found> {
-    const { reader, writer, options: manager } = this.#host;
-    const { initialState } = options;
-    const host: StandingHost = {
-      taskId,
-      reader,
-      stateVersion: manager.stateVersion,
-      values: new StepValues(taskId, manager),
-      initialState: () => (initialState === undefined ? undefined : writer.stateText(taskId, initialState)),
-    };
-    return standingOf(host, options);
+    return standingOf({ ...this.#host, taskId, values: new StepValues(taskId, this.#host.options) }, options);
   }
 
   async #underLease(taskId: string, fn: AnyFunction, options: RunOptions, stop: StopSignal): Promise<unknown> {

@@ -30,12 +30,10 @@ export class StepEntries {
     return this.#join().bytes;
   }
 
-  /** The texts of all steps, with commas between them. */
   get text(): string {
     return this.#join().text;
   }
 
-  /** The texts of all steps without their results, with commas between them. */
   get textOfHeads(): string {
     return this.all()
       .map(({ head }) => textOfStep(head, undefined))

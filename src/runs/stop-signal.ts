@@ -42,7 +42,6 @@ export class StopSignal {
     this.#controller.abort(reason);
   }
 
-  /** When `signal` aborts, stops the run with the same reason. */
   follow(signal: AbortSignal): void {
     this.#on(signal, (reason) => this.stop(reason));
   }

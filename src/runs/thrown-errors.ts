@@ -4,7 +4,6 @@ import type { Entry } from "./step-entries.js";
 /** The errors of recorded steps that the run's function received. */
 export class ThrownErrors {
   readonly #entries = new Map<unknown, Entry>();
-  /** The steps that failed since the last step began. */
   #last: Entry[] = [];
 
   add(error: unknown, entry: Entry): void {

@@ -1,4 +1,3 @@
-import type { RunRecord, StepRecord } from "waymark";
 import { requireTask } from "../checkpoints.js";
 import { readableSummaries } from "../read-stored.js";
 import { readRun, stepName } from "../run-steps.js";
@@ -20,20 +19,16 @@ export async function readTimeline(
   { task }: { readonly task: string },
 ): Promise<readonly TimedStep[]> {
   const taskId = await requireTask(session, task);
-  const found = new Map<string, { readonly step: StepRecord; readonly run: RunRecord }>();
+  const found = new Map<string, TimedStep>();
   for await (const checkpoint of readableSummaries(session, { taskId, order: "oldest" })) {
     const run = await readRun(session, checkpoint);
     if (run === undefined) continue;
     for (const step of run.steps) {
       // Later checkpoints of a pass contain its earlier steps again.
-      const { name, occurrence, startedAt } = step;
-      found.set(JSON.stringify([run.generation, run.pass, name, occurrence, startedAt]), { step, run });
+      const { name, occurrence, startedAt, durationMs } = step;
+      const timed = { pass: run.pass, startedAt, durationMs, step: stepName(step) };
+      found.set(JSON.stringify([run.generation, run.pass, name, occurrence, startedAt]), timed);
     }
   }
-  return [...found.values()]
-    .map(({ step, run: { pass } }) => {
-      const { startedAt, durationMs } = step;
-      return { pass, startedAt, durationMs, step: stepName(step) };
-    })
-    .sort((a, b) => Date.parse(a.startedAt) - Date.parse(b.startedAt));
+  return [...found.values()].sort((a, b) => Date.parse(a.startedAt) - Date.parse(b.startedAt));
 }
