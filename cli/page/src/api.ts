@@ -85,9 +85,12 @@ export class ConnectionLostError extends Error {
   override readonly name = "ConnectionLostError";
 
   constructor(cause: unknown) {
-    super('The server of this page doesn\'t answer. If "waymark ui" was stopped, start it again and open its new address.', {
-      cause,
-    });
+    super(
+      'The server of this page doesn\'t answer. If "waymark ui" was stopped, start it again and open its new address.',
+      {
+        cause,
+      },
+    );
   }
 }
 

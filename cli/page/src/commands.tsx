@@ -33,7 +33,15 @@ export function CommandList({ commands, actions = {} }: CommandListProps) {
   );
 }
 
-export function CopyButton({ text, label, word = "Copy" }: { readonly text: string; readonly label: string; readonly word?: string }) {
+export function CopyButton({
+  text,
+  label,
+  word = "Copy",
+}: {
+  readonly text: string;
+  readonly label: string;
+  readonly word?: string;
+}) {
   const copy = useCopy();
   return (
     <button type="button" aria-label={label} title={label} onClick={() => copy(text)}>

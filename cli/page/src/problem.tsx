@@ -53,7 +53,13 @@ function OneError({ error: { name, code, message, stack } }: { readonly error: O
 }
 
 /** Records that can't be read. */
-export function Damage({ damage, total = damage.length }: { readonly damage: readonly DamageInfo[]; readonly total?: number }) {
+export function Damage({
+  damage,
+  total = damage.length,
+}: {
+  readonly damage: readonly DamageInfo[];
+  readonly total?: number;
+}) {
   if (total === 0) return null;
   return (
     <details class="problem damaged">

@@ -27,7 +27,7 @@ export function useQuery<Name extends keyof Queries>(
   latest.current = request;
   const key = JSON.stringify(request);
 
-  // biome-ignore lint/correctness/useExhaustiveDependencies: the key stands for the request, the round for a reload.
+  // The key stands for the request, the round for a reload.
   useEffect(() => {
     const stopped = new AbortController();
     setState((before) => ({ ...before, isLoading: true }));
@@ -63,7 +63,7 @@ export function useWatch<Name extends "watch-tasks" | "watch-task">(
   latest.current = { request, onMessage };
   const key = JSON.stringify(request);
 
-  // biome-ignore lint/correctness/useExhaustiveDependencies: the key stands for the request.
+  // The key stands for the request.
   useEffect(() => {
     const stopped = new AbortController();
     const { signal } = stopped;

@@ -60,7 +60,7 @@ export function useTaskList({ prefix, status, order }: TasksFilter): TaskList {
   const [, redraw] = useReducer((count: number) => count + 1, 0);
   const shown = useRef(new Reading());
   /** The reading that takes the place of the shown one when its first page has come. */
-  const coming = useRef<Reading>();
+  const coming = useRef<Reading | undefined>(undefined);
   const statuses = status.join();
 
   const ask = useCallback(
@@ -95,7 +95,7 @@ export function useTaskList({ prefix, status, order }: TasksFilter): TaskList {
       }
       redraw(undefined);
     },
-    // biome-ignore lint/correctness/useExhaustiveDependencies: `statuses` stands for `status`.
+    // In the list of dependencies, `statuses` stands for `status`.
     [api, prefix, statuses, order],
   );
 

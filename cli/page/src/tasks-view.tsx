@@ -4,10 +4,10 @@ import { useKeys } from "./keys.js";
 import { Damage, Problem, Warnings } from "./problem.js";
 import { useNow, useQuery, useWatch } from "./queries.js";
 import { formatRoute, STATUSES, type TasksFilter } from "./route.js";
-import { leaseText, shownStatus, StatusMark } from "./status.js";
+import { leaseText, StatusMark, shownStatus } from "./status.js";
 import { pictured, StoredText } from "./stored-text.js";
 import { useTaskList } from "./task-list.js";
-import { agoText, bytesText, countText, counted, timeText } from "./words.js";
+import { agoText, bytesText, counted, countText, timeText } from "./words.js";
 
 interface TasksViewProps {
   readonly filter: TasksFilter;
@@ -25,7 +25,7 @@ export function TasksView({ filter, go }: TasksViewProps) {
   const list = useTaskList(filter);
   const counts = useQuery("counts", {});
   const prefixField = useRef<HTMLInputElement>(null);
-  const scroller = useRef<HTMLDivElement>(null);
+  const scroller = useRef<HTMLElement>(null);
   const [selected, setSelected] = useState(() => left.get(filterKey)?.selected ?? 0);
   const [first, setFirst] = useState(0);
   const [height, setHeight] = useState(600);
@@ -52,7 +52,11 @@ export function TasksView({ filter, go }: TasksViewProps) {
   );
   useWatch(
     "watch-tasks",
-    { visible, ...(filter.prefix === "" ? {} : { prefix: filter.prefix }), ...(filter.status.length === 0 ? {} : { status: filter.status }) },
+    {
+      visible,
+      ...(filter.prefix === "" ? {} : { prefix: filter.prefix }),
+      ...(filter.status.length === 0 ? {} : { status: filter.status }),
+    },
     (message) => {
       if (message.kind !== "change") return;
       const isMoved = list.update(message.tasks, message.gone);
@@ -72,7 +76,7 @@ export function TasksView({ filter, go }: TasksViewProps) {
   const isThere = list.length > 0;
   useLayoutEffect(() => {
     if (isThere && scroller.current) scroller.current.scrollTop = left.get(filterKey)?.scrollTop ?? 0;
-    // biome-ignore lint/correctness/useExhaustiveDependencies: once, when the rows have come.
+    // Once, when the rows have come.
   }, [isThere]);
   const remember = useRef({ selected, filterKey });
   remember.current = { selected, filterKey };
@@ -190,17 +194,13 @@ export function TasksView({ filter, go }: TasksViewProps) {
       </search>
       {list.error && <Problem title="The tasks can't be read" error={list.error} />}
       <Warnings warnings={list.warnings} />
-      <Damage
-        damage={counts.answer?.damage ?? list.damage}
-        total={counts.answer?.damaged ?? list.damage.length}
-      />
+      <Damage damage={counts.answer?.damage ?? list.damage} total={counts.answer?.damaged ?? list.damage.length} />
       <div class="card task-list" aria-busy={list.isLoading}>
-        <div
+        <section
           ref={scroller}
           class="task-rows"
           // biome-ignore lint/a11y/noNoninteractiveTabindex: a part that scrolls is reached by the keyboard.
           tabIndex={0}
-          role="group"
           aria-label="Tasks; j and k choose one, Enter opens it"
           onScroll={({ currentTarget: { scrollTop } }) => {
             scrolledTo.current = scrollTop;
@@ -257,7 +257,7 @@ export function TasksView({ filter, go }: TasksViewProps) {
                 : "Nothing is saved here yet. The first save shows up by itself."}
             </p>
           )}
-        </div>
+        </section>
         {chosen && <Peek task={chosen} nowMs={nowMs} />}
       </div>
     </>
@@ -287,19 +287,16 @@ function Row({ task, index, isSelected, nowMs, onSelect, onOpen }: RowProps) {
   const place = newest?.label ?? newest?.stage ?? "";
   const reason = reasonOf(task, nowMs);
   return (
-    // biome-ignore lint/a11y/useKeyWithClickEvents: the keys of the list are registered for the whole view.
     <tr
       class="row link"
       aria-rowindex={index + 2}
-      aria-selected={isSelected}
+      aria-current={isSelected ? "true" : undefined}
       onClick={(event) => {
         onSelect(index);
         if (!(event.target instanceof HTMLAnchorElement) && getSelection()?.isCollapsed !== false) onOpen(task);
       }}
     >
-      <td>
-        {damage.length > 0 ? <StatusMark status="damaged" /> : <StatusMark status={shownStatus(task)} />}
-      </td>
+      <td>{damage.length > 0 ? <StatusMark status="damaged" /> : <StatusMark status={shownStatus(task)} />}</td>
       <td>
         <a class="task-name one-line" href={formatRoute({ view: "task", taskId })} tabIndex={-1} title={pictured(name)}>
           <StoredText text={name} />
@@ -315,7 +312,10 @@ function Row({ task, index, isSelected, nowMs, onSelect, onOpen }: RowProps) {
         </span>
       </td>
       <td class="runner">
-        <span class={`one-line ${runner?.state === "died" || runner?.state === "expired" ? "status failed" : "soft"}`} title={pictured(reason)}>
+        <span
+          class={`one-line ${runner?.state === "died" || runner?.state === "expired" ? "status failed" : "soft"}`}
+          title={pictured(reason)}
+        >
           <StoredText text={reason} />
         </span>
       </td>
@@ -328,7 +328,7 @@ function Row({ task, index, isSelected, nowMs, onSelect, onOpen }: RowProps) {
 function Gap({ rows, rowHeight }: { readonly rows: number; readonly rowHeight: number }) {
   if (rows <= 0) return null;
   return (
-    <tr class="gap" aria-hidden="true">
+    <tr class="gap">
       <td colSpan={6} style={{ height: `${rows * rowHeight}px` }} />
     </tr>
   );
@@ -439,7 +439,7 @@ function useRowHeight(): number {
 function useSettled(ids: readonly string[]): readonly string[] {
   const [settled, setSettled] = useState(ids);
   const key = JSON.stringify(ids);
-  // biome-ignore lint/correctness/useExhaustiveDependencies: the key stands for the ids.
+  // The key stands for the ids.
   useEffect(() => {
     const timer = setTimeout(() => setSettled(ids), 300);
     return () => clearTimeout(timer);

@@ -53,7 +53,11 @@ export function openNode(value: Typed): OpenNode | undefined {
       return { kind: value[0], children: value[1].map(([key, child]) => ({ key, value: child })), more: value[2] };
     case "array":
     case "set":
-      return { kind: value[0], children: value[1].map((child, index) => ({ key: index, value: child })), more: value[2] };
+      return {
+        kind: value[0],
+        children: value[1].map((child, index) => ({ key: index, value: child })),
+        more: value[2],
+      };
     default:
       return undefined;
   }
@@ -98,7 +102,12 @@ export function leafOf(value: Typed): Leaf {
     case "url":
       return { text: value[1], look: "word", kind: "URL", left: 0 };
     case "bytes":
-      return { text: hexOf(value[3]), look: "number", kind: `${value[1]}, ${value[2].toLocaleString("en-US")} bytes`, left: 0 };
+      return {
+        text: hexOf(value[3]),
+        look: "number",
+        kind: `${value[1]}, ${value[2].toLocaleString("en-US")} bytes`,
+        left: 0,
+      };
     default:
       return { text: summaryText(value), look: "word", left: 0 };
   }

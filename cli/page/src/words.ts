@@ -34,9 +34,20 @@ export function durationText(ms: number): string {
   if (ms < SECOND) return `${Math.round(ms)} ms`;
   if (ms < MINUTE) return `${Number((ms / SECOND).toFixed(1))} s`;
   const [[big, bigMs], [small, smallMs]] =
-    ms < HOUR ? ([["min", MINUTE], ["s", SECOND]] as const)
-    : ms < DAY ? ([["h", HOUR], ["min", MINUTE]] as const)
-    : ([["d", DAY], ["h", HOUR]] as const);
+    ms < HOUR
+      ? ([
+          ["min", MINUTE],
+          ["s", SECOND],
+        ] as const)
+      : ms < DAY
+        ? ([
+            ["h", HOUR],
+            ["min", MINUTE],
+          ] as const)
+        : ([
+            ["d", DAY],
+            ["h", HOUR],
+          ] as const);
   const rest = Math.floor((ms % bigMs) / smallMs);
   return `${Math.floor(ms / bigMs)} ${big}${rest === 0 ? "" : ` ${rest} ${small}`}`;
 }
