@@ -37,9 +37,6 @@ export function CheckpointList({
             Checkpoint
           </th>
           <th scope="col">What</th>
-          <th scope="col" class="status-cell">
-            Status
-          </th>
           <th scope="col" class="number when">
             Saved
           </th>
@@ -82,18 +79,19 @@ export function CheckpointList({
                     <StoredText text={stage} />
                   </div>
                 )}
-                {kind === "passing" && <div class="small soft">passing: the next save takes its place</div>}
                 {error !== undefined && (
-                  <div class="small failed verdict-text">
+                  <div class="small verdict-text">
                     <StoredText text={error} />
                   </div>
                 )}
-                <div class="small soft narrow-only">
-                  <StatusMark status={status} /> · {agoText(createdAt, nowMs)} · {bytesText(sizeBytes)}
+                <div class="small soft">
+                  <StatusMark status={status} />
+                  {kind === "passing" && " · passing: the next save takes its place"}
+                  <span class="narrow-only">
+                    {" "}
+                    · {agoText(createdAt, nowMs)} · {bytesText(sizeBytes)}
+                  </span>
                 </div>
-              </td>
-              <td class="status-cell">
-                <StatusMark status={status} />
               </td>
               <td class="number when soft" title={`${timeText(createdAt)} UTC`}>
                 {agoText(createdAt, nowMs)}

@@ -34,9 +34,13 @@ function OneError({ error: { name, code, message, stack } }: { readonly error: O
   return (
     <>
       <p>
-        <code>
-          <StoredText text={code ?? name} />
-        </code>{" "}
+        {(code ?? name) !== "" && (
+          <>
+            <code>
+              <StoredText text={code ?? name} />
+            </code>{" "}
+          </>
+        )}
         <StoredText text={message} hasLines />
       </p>
       {stack !== undefined && (

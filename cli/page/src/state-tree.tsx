@@ -281,12 +281,10 @@ function Item({ row, isSelected, isFound, isText, onPress }: ItemProps) {
         </span>
         {more === undefined ? (
           <>
-            {key !== undefined && (
-              <span class="key">
-                <StoredText text={typeof key === "string" ? key : typedText(key)} />
-                {typeof key === "string" || typeof key === "number" ? ":" : " ⇒"}
-              </span>
-            )}
+            <span class="key">
+              <StoredText text={key === undefined ? "$" : typeof key === "string" ? key : typedText(key)} />
+              {key === undefined || typeof key === "string" || typeof key === "number" ? ":" : " ⇒"}
+            </span>
             <Value row={row} isWhole={isText} />
           </>
         ) : (
@@ -297,10 +295,12 @@ function Item({ row, isSelected, isFound, isText, onPress }: ItemProps) {
   );
 }
 
-function Value({ row: { value, hasChildren, isOpen }, isWhole }: { readonly row: TreeRow; readonly isWhole: boolean }) {
+function Value({ row: { value }, isWhole }: { readonly row: TreeRow; readonly isWhole: boolean }) {
   if (sizeOf(value) !== undefined) {
     return (
-      <span class="value soft">{isOpen && hasChildren ? kindOf(value) : <StoredText text={summaryText(value)} />}</span>
+      <span class="value soft">
+        <StoredText text={summaryText(value)} />
+      </span>
     );
   }
   const { text, look, kind, left } = leafOf(value);
@@ -308,15 +308,13 @@ function Value({ row: { value, hasChildren, isOpen }, isWhole }: { readonly row:
   const shown = isCut ? text.slice(0, LONG) : text;
   const hidden = text.length - shown.length + left;
   return (
-    <>
-      <span class={`value value-${look}`}>
-        {look === "text" && '"'}
-        <StoredText text={shown} hasLines={isWhole} />
-        {look === "text" && hidden === 0 && '"'}
-      </span>
+    <span class={`value value-${look}`}>
+      {look === "text" && '"'}
+      <StoredText text={shown} hasLines={isWhole} />
+      {look === "text" && hidden === 0 && '"'}
       {kind !== undefined && <span class="kind">{kind}</span>}
       {hidden > 0 && <span class="kind">… {countText(hidden)} more: press to see all</span>}
-    </>
+    </span>
   );
 }
 
@@ -360,10 +358,6 @@ function isOpenable({ value, hasChildren, more }: TreeRow): boolean {
 
 function nameOf({ path, more }: TreeRow): string {
   return more === undefined ? pathKey(path) : `${pathKey(path)}+`;
-}
-
-function kindOf(value: Typed): string {
-  return { object: "", array: "", map: "Map", set: "Set", error: "Error" }[sizeOf(value)?.kind ?? "object"];
 }
 
 /** Texts are copied as they are. */

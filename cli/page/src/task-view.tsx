@@ -203,7 +203,7 @@ export function TaskView({ taskId, go }: TaskViewProps) {
         </div>
       </dl>
       {task.error !== undefined && (
-        <Problem title="It failed" error={{ name: "Error", message: task.error, causes: [] }}>
+        <Problem title="It failed" error={{ name: "", message: task.error, causes: [] }}>
           {newest && (
             <p>
               <a href={formatRoute({ view: "checkpoint", taskId, id: newest.id })}>
@@ -225,38 +225,23 @@ export function TaskView({ taskId, go }: TaskViewProps) {
       )}
       <Warnings warnings={answer.warnings} />
       <Damage damage={answer.damage} />
+      <section class="card" aria-busy={timeline.isLoading}>
+        <header>
+          <h2>Timeline</h2>
+        </header>
+        {timeline.error && (
+          <div class="body">
+            <Problem title="The timeline can't be read" error={timeline.error} />
+          </div>
+        )}
+        {timeline.answer?.keyMissing && (
+          <div class="body">
+            <Problem title="Some steps can't be opened" error={timeline.answer.keyMissing} />
+          </div>
+        )}
+        {timeline.answer && <Waterfall taskId={taskId} timeline={timeline.answer} />}
+      </section>
       <div class="columns">
-        <div class="column">
-          <section class="card" aria-busy={timeline.isLoading}>
-            <header>
-              <h2>Timeline</h2>
-            </header>
-            {timeline.error && (
-              <div class="body">
-                <Problem title="The timeline can't be read" error={timeline.error} />
-              </div>
-            )}
-            {timeline.answer?.keyMissing && (
-              <div class="body">
-                <Problem title="Some steps can't be opened" error={timeline.answer.keyMissing} />
-              </div>
-            )}
-            {timeline.answer && <Waterfall taskId={taskId} timeline={timeline.answer} />}
-          </section>
-          {timeline.answer && timeline.answer.saves.length > 1 && (
-            <section class="card">
-              <header>
-                <h2>Saves</h2>
-              </header>
-              <div class="body">
-                <Plots
-                  saves={timeline.answer.saves}
-                  onOpen={(sequence) => open(checkpoints.find((checkpoint) => checkpoint.sequence === sequence))}
-                />
-              </div>
-            </section>
-          )}
-        </div>
         <div class="column">
           <section class="card">
             <header>
@@ -284,6 +269,21 @@ export function TaskView({ taskId, go }: TaskViewProps) {
               </p>
             )}
           </section>
+        </div>
+        <div class="column">
+          {timeline.answer && timeline.answer.saves.length > 1 && (
+            <section class="card">
+              <header>
+                <h2>Saves</h2>
+              </header>
+              <div class="body">
+                <Plots
+                  saves={timeline.answer.saves}
+                  onOpen={(sequence) => open(checkpoints.find((checkpoint) => checkpoint.sequence === sequence))}
+                />
+              </div>
+            </section>
+          )}
           <section class="card">
             <header>
               <h2>What can be done</h2>

@@ -277,9 +277,7 @@ function Row({ task, index, isSelected, nowMs, onSelect, onOpen }: RowProps) {
   if (task === undefined) {
     return (
       <tr class="row" aria-rowindex={index + 2}>
-        <td colSpan={6} class="soft">
-          …
-        </td>
+        <td class="soft">…</td>
       </tr>
     );
   }
@@ -313,7 +311,7 @@ function Row({ task, index, isSelected, nowMs, onSelect, onOpen }: RowProps) {
       </td>
       <td class="runner">
         <span
-          class={`one-line ${runner?.state === "died" || runner?.state === "expired" ? "status failed" : "soft"}`}
+          class={`one-line ${runner?.state === "died" || runner?.state === "expired" ? "lost-runner" : "soft"}`}
           title={pictured(reason)}
         >
           <StoredText text={reason} />
@@ -329,7 +327,7 @@ function Gap({ rows, rowHeight }: { readonly rows: number; readonly rowHeight: n
   if (rows <= 0) return null;
   return (
     <tr class="gap">
-      <td colSpan={6} style={{ height: `${rows * rowHeight}px` }} />
+      <td style={{ height: `${rows * rowHeight}px` }} />
     </tr>
   );
 }

@@ -22,6 +22,11 @@ export function Waterfall({ taskId, timeline }: { readonly taskId: string; reado
   );
   return (
     <>
+      <p class="small soft waterfall-when">
+        From {timeText(new Date(scale.startMs).toISOString()).slice(0, 19)} UTC,{" "}
+        {durationText(scale.endMs - scale.startMs)}
+        {scale.folds.length > 0 && "; long pauses are folded"}
+      </p>
       {rows.length < all.length && (
         <p class="empty">
           <button type="button" onClick={() => setIsWhole(true)}>
@@ -145,19 +150,17 @@ function Folds({ scale }: { readonly scale: TimeScale }) {
 }
 
 function Axis({ scale: { startMs, endMs, folds } }: { readonly scale: TimeScale }) {
-  const day = (ms: number) => timeText(new Date(ms).toISOString()).slice(0, 19);
   return (
     <div class="axis" aria-hidden="true">
-      <span>{day(startMs)}</span>
-      {folds.length < 4 &&
-        folds.map(({ left, width, ms }) =>
-          left > 0.3 && left < 0.7 ? (
-            <span key={left} class="fold-text" style={{ left: percent(left + width / 2) }}>
-              {durationText(ms)}
-            </span>
-          ) : null,
-        )}
-      <span>+{durationText(endMs - startMs)}</span>
+      <span>0</span>
+      {folds.map(({ left, width, ms }) =>
+        left > 0.1 && left < 0.85 && folds.length < 4 ? (
+          <span key={left} class="fold-text" style={{ left: percent(left + width / 2) }}>
+            {durationText(ms)}
+          </span>
+        ) : null,
+      )}
+      <span class="end">{durationText(endMs - startMs)}</span>
     </div>
   );
 }
