@@ -108,9 +108,10 @@ export async function timelineOf(session: QuerySession, taskId: string, newest?:
     steps: [...steps.values()].sort((a, b) => byStart(a.step, b.step)),
     attempts: [...attempts.values()]
       .sort((a, b) => byStart(a, b) || a.attempt - b.attempt)
-      .map(({ own, ...attempt }) => {
+      .map((attempt) => {
+        const { own, ...rest } = attempt;
         const checkpoint = own.at(-1);
-        return { ...attempt, checkpoint, end: endOf(checkpoint, checkpoints, attempt.attempt === last?.attempt) };
+        return { ...rest, checkpoint, end: endOf(checkpoint, checkpoints, attempt === last) };
       }),
     checkpoints,
     keyMissing,

@@ -488,16 +488,16 @@ export type Change = {
 
 /** As `RetentionPolicy` in the library. */
 export interface Policy {
-  readonly keepLast?: number;
-  readonly keepWithinMs?: number;
-  readonly keepHourly?: number;
-  readonly keepDaily?: number;
-  readonly keepWeekly?: number;
-  readonly keepMonthly?: number;
-  readonly keepStages?: readonly string[];
-  readonly timeZone?: string;
-  readonly maxAgeMs?: number;
-  readonly maxBytes?: number;
+  readonly keepLast?: number | undefined;
+  readonly keepWithinMs?: number | undefined;
+  readonly keepHourly?: number | undefined;
+  readonly keepDaily?: number | undefined;
+  readonly keepWeekly?: number | undefined;
+  readonly keepMonthly?: number | undefined;
+  readonly keepStages?: readonly string[] | undefined;
+  readonly timeZone?: string | undefined;
+  readonly maxAgeMs?: number | undefined;
+  readonly maxBytes?: number | undefined;
 }
 
 export interface RetentionRequest {
