@@ -245,6 +245,8 @@ export interface CheckpointRow {
   readonly label?: string;
   /** Missing: the checkpoint before it. Otherwise the one that it continues, which may be gone: draw a branch. */
   readonly parentId?: string;
+  /** The checkpoint of another task that this task began with, by `fork`. */
+  readonly forkedFrom?: { readonly taskId: string; readonly id: string };
   readonly sizeBytes: number;
   readonly stateVersion: number;
   /** `passing`: an auto-save or a step, which the next one replaces. */
@@ -486,16 +488,16 @@ export type Change = {
 
 /** As `RetentionPolicy` in the library. */
 export interface Policy {
-  readonly keepLast?: number;
-  readonly keepWithinMs?: number;
-  readonly keepHourly?: number;
-  readonly keepDaily?: number;
-  readonly keepWeekly?: number;
-  readonly keepMonthly?: number;
-  readonly keepStages?: readonly string[];
-  readonly timeZone?: string;
-  readonly maxAgeMs?: number;
-  readonly maxBytes?: number;
+  readonly keepLast?: number | undefined;
+  readonly keepWithinMs?: number | undefined;
+  readonly keepHourly?: number | undefined;
+  readonly keepDaily?: number | undefined;
+  readonly keepWeekly?: number | undefined;
+  readonly keepMonthly?: number | undefined;
+  readonly keepStages?: readonly string[] | undefined;
+  readonly timeZone?: string | undefined;
+  readonly maxAgeMs?: number | undefined;
+  readonly maxBytes?: number | undefined;
 }
 
 export interface RetentionRequest {
@@ -515,8 +517,8 @@ export interface RetentionAnswer {
   readonly tasks: readonly (PlanCounts & { readonly taskId: string; readonly name: string })[];
   /** With `taskId`: every checkpoint, newest first. */
   readonly checkpoints?: readonly PlannedRow[];
-  /** What is left out: the number of LangGraph threads, which `waymark langgraph prune` prunes. */
-  readonly threads: number;
+  /** For people: that LangGraph's threads are left out, for example. */
+  readonly warnings: readonly string[];
   readonly damage: readonly DamageInfo[];
   readonly commands: readonly Command[];
 }
