@@ -47,7 +47,7 @@ export function CheckpointList({
       </thead>
       <tbody>
         {checkpoints.map((checkpoint, index) => {
-          const { id, sequence, stage, label, status, createdAt, sizeBytes, kind, error } = checkpoint;
+          const { id, sequence, stage, label, status, createdAt, sizeBytes, kind, error, forkedFrom } = checkpoint;
           const branch = branches[index];
           return (
             <tr
@@ -77,6 +77,14 @@ export function CheckpointList({
                 {stage !== undefined && (
                   <div class={label === undefined ? "" : "small soft"}>
                     <StoredText text={stage} />
+                  </div>
+                )}
+                {forkedFrom && (
+                  <div class="small soft">
+                    forked from{" "}
+                    <a href={formatRoute({ view: "checkpoint", ...forkedFrom })}>
+                      <StoredText text={forkedFrom.taskId} />
+                    </a>
                   </div>
                 )}
                 {error !== undefined && (

@@ -42,7 +42,7 @@ export function CheckpointView({ taskId, id, go }: CheckpointViewProps) {
   if (error) return <Problem title="The checkpoint can't be shown" error={error} />;
   if (answer === undefined) return <p class="empty">Reading …</p>;
   const { checkpoint, before, after, run } = answer;
-  const { sequence, status, stage, label, createdAt, sizeBytes, kind, parentId, stateVersion } = checkpoint;
+  const { sequence, status, stage, label, createdAt, sizeBytes, kind, parentId, forkedFrom, stateVersion } = checkpoint;
   return (
     <>
       <div class="heading" aria-busy={isLoading}>
@@ -92,6 +92,16 @@ export function CheckpointView({ taskId, id, go }: CheckpointViewProps) {
             <dd>
               <a class="mono" href={formatRoute({ view: "checkpoint", taskId, id: parentId })}>
                 <StoredText text={parentId} />
+              </a>
+            </dd>
+          </div>
+        )}
+        {forkedFrom && (
+          <div>
+            <dt>Forked from</dt>
+            <dd>
+              <a href={formatRoute({ view: "checkpoint", ...forkedFrom })}>
+                <StoredText text={forkedFrom.taskId} />
               </a>
             </dd>
           </div>

@@ -3,7 +3,7 @@ import type { PlanCounts, PlannedRow, Policy, RetentionAnswer } from "../../src/
 import { CommandList } from "./commands.js";
 import { usePage } from "./page.js";
 import { isPolicy, RULES, type Rule, valuesOf, withRule } from "./policy-rules.js";
-import { Damage, Problem } from "./problem.js";
+import { Damage, Problem, Warnings } from "./problem.js";
 import { useNow, useQuery } from "./queries.js";
 import { Question } from "./question.js";
 import { formatRoute } from "./route.js";
@@ -32,7 +32,12 @@ export function RetentionView({ taskId }: RetentionViewProps) {
     document.title = taskId === undefined ? "Retention · Waymark" : `Retention of ${pictured(taskId)} · Waymark`;
   }, [taskId]);
 
-  const prune = (plan: RetentionAnswer) =>
+  const prune = (plan: RetentionAnswer) => {
+    // The slider has moved since: the question would be about another plan than the one that is wanted.
+    if (asked !== policy || isLoading) {
+      say("The plan is being made. Try again.");
+      return;
+    }
     ask((close) => (
       <Question
         title="Remove what the plan removes?"
@@ -54,6 +59,7 @@ export function RetentionView({ taskId }: RetentionViewProps) {
         </p>
       </Question>
     ));
+  };
 
   return (
     <>
@@ -81,15 +87,11 @@ export function RetentionView({ taskId }: RetentionViewProps) {
             <div class="body">
               {error && <Problem title="The plan can't be made" error={error} />}
               {answer && <Total total={answer.total} />}
-              {answer && answer.threads > 0 && (
-                <p class="small soft">
-                  {counted(answer.threads, "thread")} of LangGraph left out: “waymark langgraph prune” prunes them.
-                </p>
-              )}
             </div>
             {answer?.checkpoints && taskId !== undefined && <Planned taskId={taskId} rows={answer.checkpoints} />}
             {answer && taskId === undefined && <Tasks answer={answer} />}
           </section>
+          {answer && <Warnings warnings={answer.warnings} />}
           {answer && <Damage damage={answer.damage} />}
         </div>
         <div class="column">

@@ -95,7 +95,7 @@ function cutAt(text: string, mark: string): [string, string] {
   return at === -1 ? [text, ""] : [text.slice(0, at), text.slice(at + mark.length)];
 }
 
-// encodeURIComponent refuses lone surrogates, which ids may have. So each UTF-16 unit is escaped for itself.
+// encodeURIComponent refuses lone surrogates, which ids of damaged records may have. So each UTF-16 unit is escaped.
 function encoded(text: string): string {
   return text.replace(/[^\w.-]/g, (unit) => `~${unit.charCodeAt(0).toString(16).padStart(4, "0")}`);
 }

@@ -42,10 +42,11 @@ class Reading {
   warnings: readonly string[] = [];
   error: ErrorInfo | undefined;
 
-  get length(): number {
+  /** @param expected - How many tasks there are by an earlier count. */
+  length(expected: number): number {
     if (this.total !== undefined) return this.total;
     // There is more: the next page's room shows it, and asks for it.
-    return this.rows.size === 0 ? 0 : Math.max(...this.asked) * PAGE + 2 * PAGE;
+    return this.rows.size === 0 ? 0 : Math.max(expected, Math.max(...this.asked) * PAGE + 2 * PAGE);
   }
 
   put(index: number, task: TaskRow): void {
@@ -54,8 +55,12 @@ class Reading {
   }
 }
 
-/** Reads tasks page by page as they come into view. */
-export function useTaskList({ prefix, status, order }: TasksFilter): TaskList {
+/**
+ * Reads tasks page by page as they come into view.
+ *
+ * @param expected - How many tasks the list has by an earlier count, until the server knows it.
+ */
+export function useTaskList({ prefix, status, order }: TasksFilter, expected: number): TaskList {
   const { api } = usePage();
   const [, redraw] = useReducer((count: number) => count + 1, 0);
   const shown = useRef(new Reading());
@@ -118,11 +123,15 @@ export function useTaskList({ prefix, status, order }: TasksFilter): TaskList {
       if (coming.current !== undefined) return;
       const reading = shown.current;
       if (reading.view === undefined) return;
-      for (let page = Math.floor(first / PAGE); page * PAGE <= last && page * PAGE < reading.length; page += 1) {
+      for (
+        let page = Math.floor(first / PAGE);
+        page * PAGE <= last && page * PAGE < reading.length(expected);
+        page += 1
+      ) {
         void ask(reading, page);
       }
     },
-    [ask],
+    [ask, expected],
   );
 
   const update = useCallback(
@@ -142,10 +151,10 @@ export function useTaskList({ prefix, status, order }: TasksFilter): TaskList {
     [order],
   );
 
-  const { rows, length, total, damage, warnings, error, moved } = shown.current;
+  const { rows, total, damage, warnings, error, moved } = shown.current;
   return {
     at: (index) => rows.get(index),
-    length,
+    length: shown.current.length(expected),
     total,
     damage,
     warnings,

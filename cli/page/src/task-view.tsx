@@ -207,7 +207,7 @@ export function TaskView({ taskId, go }: TaskViewProps) {
           {newest && (
             <p>
               <a href={formatRoute({ view: "checkpoint", taskId, id: newest.id })}>
-                The checkpoint has the whole error.
+                See the checkpoint that it failed at
               </a>
             </p>
           )}

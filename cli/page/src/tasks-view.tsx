@@ -22,8 +22,9 @@ const left = new Map<string, { readonly selected: number; readonly scrollTop: nu
 
 export function TasksView({ filter, go }: TasksViewProps) {
   const filterKey = formatRoute({ view: "tasks", filter });
-  const list = useTaskList(filter);
   const counts = useQuery("counts", {});
+  const isFiltered = filter.prefix !== "" || filter.status.length > 0;
+  const list = useTaskList(filter, isFiltered ? 0 : (counts.answer?.tasks ?? 0));
   const prefixField = useRef<HTMLInputElement>(null);
   const scroller = useRef<HTMLElement>(null);
   const [selected, setSelected] = useState(() => left.get(filterKey)?.selected ?? 0);
@@ -127,7 +128,6 @@ export function TasksView({ filter, go }: TasksViewProps) {
     { keys: ["r"], what: "read the list anew", run: showNewest },
   ]);
 
-  const isFiltered = filter.prefix !== "" || filter.status.length > 0;
   const known = list.total ?? (isFiltered ? undefined : counts.answer?.tasks);
   return (
     <>
