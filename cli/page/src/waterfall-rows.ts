@@ -26,14 +26,29 @@ export type WaterfallRow =
 export function waterfallRows({ steps, attempts, marks, now }: TimelineAnswer): WaterfallRow[] {
   const nowMs = Date.parse(now);
   const rows = [
-    ...steps.map((step, index) => stepRow(step, index, attempts, nowMs)),
+    ...steps
+      // A milestone that still exists has a mark of its own.
+      .filter((step) => step.status !== "saved" || !marks.some((mark) => isOf(mark, step)))
+      .map((step, index) => stepRow(step, index, attempts, nowMs)),
     ...attempts.flatMap(attemptRows),
     ...marks.flatMap(markRows),
-  ].sort((a, b) => a.atMs - b.atMs || RANK[a.kind] - RANK[b.kind]);
+  ].sort((a, b) => a.atMs - b.atMs || rankOf(a) - rankOf(b));
   return withPasses(rows);
 }
 
-const RANK = { pass: 0, step: 1, event: 2 } as const;
+/** Whether a mark is the checkpoint that a `run.save` made. */
+function isOf({ kind, stage = "", at }: TimelineMark, { name, startedAt }: TimelineStep): boolean {
+  return kind === "milestone" && stage === name && Math.abs(Date.parse(at) - Date.parse(startedAt)) < SAME_SAVE_MS;
+}
+
+/** Between the two times that are noted of one save. */
+const SAME_SAVE_MS = 1000;
+
+/** At the same moment: an attempt begins and a milestone is there before the next step, and an end comes last. */
+function rankOf(row: WaterfallRow): number {
+  if (row.kind !== "event") return 1;
+  return row.tone === "running" || row.tone === "saved" ? 0 : 2;
+}
 
 function stepRow(step: TimelineStep, index: number, attempts: readonly TimelineAttempt[], nowMs: number): WaterfallRow {
   const key = `step ${index}`;

@@ -144,6 +144,23 @@ describe("the rows of a waterfall", () => {
     expect(rows).toMatchObject([{ isOpen: true, endMs: Date.parse(at(100)) }]);
   });
 
+  it("show a milestone once, before the step after it", () => {
+    const mark = { kind: "milestone" as const, at: at(5), id: "c1", sequence: 3, stage: "built" };
+    const steps = [
+      step("build", 0),
+      step("built", 5, { status: "saved" }),
+      step("test", 5),
+      step("gone", 9, { status: "saved" }),
+    ];
+    const rows = waterfallRows(timeline({ steps, marks: [mark] }));
+    expect(rows.map((row) => (row.kind === "step" ? row.step.name : row.title))).toEqual([
+      "build",
+      "Saved @3",
+      "test",
+      "saved gone",
+    ]);
+  });
+
   it("head each pass, if there are several", () => {
     const steps = [step("model", 0), step("tool", 1), step("model", 2, { pass: 2 })];
     const rows = waterfallRows(timeline({ steps }));

@@ -24,6 +24,7 @@ const root = join(import.meta.dirname, "..", "..", "..");
 const RELEASE = join(root, "tests", "fixtures", "release-until-killed.mjs");
 /** Set it to a folder, and the test draws the pictures of docs/ui.md. */
 const PICTURES = process.env["WAYMARK_PICTURES"];
+const PICTURED = ["tasks", "task", "checkpoint", "retention"];
 
 let browser: Browser;
 
@@ -76,7 +77,7 @@ describe.skipIf(CHROMIUM === undefined)("the page (skipped without Chromium: Deb
       const { url } = await startUi(place, ["--write"]);
       const findings: string[] = [];
       for (const width of [360, 1280, 2560]) {
-        const { page, go, problems } = await openPage(browser, url, { width, height: 900 });
+        const { page, go, problems } = await openPage(browser, url, { width, height: 760 });
         for (const [name, fragment, ready] of await viewsOf(place)) {
           await go(fragment);
           await page.getByText(ready).first().waitFor();
@@ -255,6 +256,7 @@ describe.skipIf(CHROMIUM === undefined)("the page (skipped without Chromium: Deb
     for (let index = 0; index < names.length; index += 1) {
       await go("#/tasks?order=taskId");
       await page.getByText(`${names.length} tasks`).waitFor();
+      await page.keyboard.press("Home");
       for (let count = 0; count < index; count += 1) await page.keyboard.press("j");
       const [wanted = ""] = [...names].sort().slice(index);
       await page.locator(".peek").getByText(wanted.slice(0, 4)).first().waitFor();
@@ -375,7 +377,9 @@ async function manyTasks(count: number): Promise<Place> {
 }
 
 async function draw(page: Page, name: string, colorScheme: "light" | "dark"): Promise<void> {
-  if (PICTURES === undefined) return;
+  if (PICTURES === undefined || !PICTURED.includes(name)) return;
   await mkdir(PICTURES, { recursive: true });
+  // The folder of a test is of no interest.
+  await page.evaluate("document.querySelector('.storage').textContent = 'sqlite:.waymark/checkpoints.db'");
   await page.screenshot({ path: join(PICTURES, `ui-${name}-${colorScheme}.png`) });
 }
