@@ -95,10 +95,15 @@ export async function timelineOf(session: QuerySession, taskId: string, newest?:
       // Later checkpoints of a pass contain its earlier steps again.
       const { name, occurrence, startedAt, durationMs, runAttempt } = step;
       const key = JSON.stringify([generation, pass, name, occurrence, startedAt]);
-      steps.set(key, { step, run: { generation, attempt, pass }, checkpoint });
+      const known = steps.get(key);
+      // A rewind repeats the record of an older attempt.
+      if (known === undefined || known.run.attempt <= attempt) {
+        steps.set(key, { step, run: { generation, attempt, pass }, checkpoint });
+      }
       seenIn(runAttempt, startedAt);
       seenIn(runAttempt, later(startedAt, durationMs));
     }
+    if (checkpoint.parentId !== undefined) continue;
     last = seenIn(attempt, checkpoint.createdAt);
     last.own.push(checkpoint);
   }
@@ -137,9 +142,9 @@ function endOf(
   if (checkpoint.status !== "running") return checkpoint.status;
   if (isLast) return "open";
   const next = all[all.indexOf(checkpoint) + 1];
-  // A passing checkpoint in between may have said that the run was paused.
-  const isReplaced = next !== undefined && isPassing(next) && replacedBy(next) !== undefined;
-  return isReplaced ? "interrupted" : "killed";
+  // A checkpoint that said "paused" is replaced by the next one. Only a passing one tells that it replaced none.
+  const isFirst = next !== undefined && isPassing(next) && replacedBy(next) === undefined;
+  return isFirst ? "killed" : "interrupted";
 }
 
 /** The record of a checkpoint's run. An error if the configuration can't open it. */

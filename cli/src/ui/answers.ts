@@ -81,7 +81,7 @@ export async function answerCounts(session: PageSession): Promise<CountsAnswer> 
     byStatus[newest.status] += 1;
   }
   let held = 0;
-  for await (const _lease of (await session.storage.leases?.held()) ?? []) held += 1;
+  for await (const _lease of session.storage.leases?.held() ?? []) held += 1;
   return { tasks, checkpoints, byStatus, held, damage: session.damage.records, damaged: session.damage.total };
 }
 

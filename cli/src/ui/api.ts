@@ -136,7 +136,7 @@ export interface TasksAnswer {
 }
 
 export interface TaskRow {
-  /** For queries. Any text of at most 512 UTF-16 units, lone surrogates and control characters included. */
+  /** For queries. Any well-formed text of at most 512 UTF-16 units, control characters included. */
   readonly taskId: string;
   /** What people call it: the id, or the id of its LangGraph thread. */
   readonly name: string;
