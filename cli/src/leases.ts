@@ -110,7 +110,7 @@ export class LeaseReader {
       const { message } = error;
       if (this.#said.has(message)) return undefined;
       this.#said.add(message);
-      await damage.warn(`who runs it can't be said: ${message}`);
+      await damage.warn(`leases can't be read: ${message}`);
       return undefined;
     }
   }

@@ -43,7 +43,7 @@ export async function judge(
   const end = typeof code === "number" ? `ended with ${code}` : `was ended by ${String(signal)}`;
   throw new CommandError(
     ExitCode.failed,
-    `The command ${end} at @${checkpoint.sequence}, which is no verdict: 0 is good, 125 skips, any other up to 125 is bad. Try it by hand: ${showCommand} | ${command}`,
+    `The command ${end} at @${checkpoint.sequence}, which is no verdict: 0 means good, 125 skips the checkpoint, 1 to 124 mean bad. Try it by hand: ${showCommand} | ${command}`,
   );
 }
 

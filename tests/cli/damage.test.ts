@@ -166,7 +166,9 @@ describe("waymark delete", () => {
     expect((await run("show", "t", "@3", "--state")).stdout).toBe("3\n");
     const refused = await run("delete", "t", "@2", "--yes");
     expect([refused.code, refused.stdout]).toEqual([5, ""]);
-    expect(refused.stderr).toMatch(/@2 .* not be removed alone: .*checkpoints\.json \(line 3\).*remove the whole task/);
+    expect(refused.stderr).toMatch(
+      /@2 .* can't be removed alone: .*checkpoints\.json \(line 3\).*removes the whole task/,
+    );
     expect((await run("delete", "t", "@3", "--yes")).stdout).toBe("Removed 1 checkpoint.\n");
   });
 });
@@ -217,8 +219,8 @@ it("a damaged lease hides no task, only its runner", async () => {
   writeFileSync(join(place.cwd, "store", "a", ".lease.json"), "{");
   const tasks = await place.run("tasks");
   expect(tasks.stdout).toMatch(/^a +1 [\s\S]*^b +1 /m);
-  expect(tasks.stderr).toMatch(/^warning: who runs it can't be said: .*lease/);
+  expect(tasks.stderr).toMatch(/^warning: leases can't be read: .*lease/);
   const shown = await place.run("show", "a");
   expect(shown.stdout).toMatch(/^checkpoint /m);
-  expect(shown.stderr).toMatch(/^warning: who runs it can't be said: /);
+  expect(shown.stderr).toMatch(/^warning: leases can't be read: /);
 });

@@ -50,7 +50,7 @@ describe("a missing storage", () => {
     mkdirSync(join(cwd, "empty"));
     const inFolder = (folder: string, ...args: string[]) => waymark({ ...place, cwd: join(cwd, folder) }, args);
     expect((await inFolder("empty", "tasks", "--storage", "files:.")).stderr).toBe(
-      `No such task in ${wholeUrl(cwd, "files:empty")}.\n`,
+      `No task of ${wholeUrl(cwd, "files:empty")} matches.\n`,
     );
     const { stderr } = await inFolder("store", "tasks", "--storage", "tasks:.");
     expect(stderr).toContain(`${join(cwd, "store")} has a files storage. Write files:. instead. Nothing`);
@@ -63,14 +63,14 @@ describe("a missing storage", () => {
     mkdirSync(join(cwd, "empty"));
     await manager.close();
     const empty = wholeUrl(cwd, "files:empty");
-    expect(await run("tasks")).toMatchObject({ code: 0, stderr: `No such task in ${empty}.\n` });
+    expect(await run("tasks")).toMatchObject({ code: 0, stderr: `No task of ${empty} matches.\n` });
     expect(await run("copy", "--to", "files:to")).toMatchObject({
       code: 0,
       stderr: `There is no checkpoint to copy in ${empty}.\n`,
     });
     expect(await run("export", "--prefix", "x")).toMatchObject({
       code: 0,
-      stderr: `There is no checkpoint to export in ${empty}, of tasks that begin with "x".\n`,
+      stderr: `There is no checkpoint to export in ${empty} for tasks that begin with "x".\n`,
     });
   });
 });

@@ -18,15 +18,15 @@ export const bisect: CommandFile = {
       .command("bisect")
       .summary("when it began to fail")
       .description(
-        "Finds the first checkpoint whose state, as JSON on its stdin, makes a command fail, by binary search. " +
-          "As git bisect does, it assumes that states are good up to some checkpoint and bad from there on; " +
-          "it tries both ends first. The command exits with 0 for good, 125 to skip one, 1 to 124 for bad. " +
+        "Finds the first checkpoint whose state makes a command fail. The command gets the state as JSON on stdin. " +
+          "Like git bisect, it searches by halves. It assumes that states are good up to some checkpoint and bad from there on, " +
+          "and tries both ends first. The command exits with 0 for good, 125 to skip a checkpoint, 1 to 124 for bad. " +
           "WAYMARK_SEQUENCE and WAYMARK_CHECKPOINT name the checkpoint.",
       )
       .argument("<task>")
       .requiredOption("--command <cmd>", "run in the shell")
-      .option("--good <id>", "begin here: an id or @7; default: the oldest")
-      .option("--bad <id>", "end here; default: the newest")
+      .option("--good <id>", "a good checkpoint, an id or @7; default: the oldest")
+      .option("--bad <id>", "a bad checkpoint; default: the newest")
       .option("--json", "for programs: the checkpoint found, and the last good one or null")
       .action((task, options) =>
         cli.withStore(async (session) => {
@@ -68,7 +68,7 @@ async function search(session: Session, taskId: string, command: string, { good,
   if (good !== undefined && bad !== undefined && good.sequence >= bad.sequence) {
     throw new CommandError(
       ExitCode.usage,
-      "There is nothing between good and bad: bisect needs two checkpoints or more, the good one before the bad one.",
+      "There is nothing between good and bad: bisect needs a good checkpoint and a later bad one.",
     );
   }
   const afterSequence = good && good.sequence - 1;
@@ -87,9 +87,13 @@ async function search(session: Session, taskId: string, command: string, { good,
   if (firstBad === undefined) {
     throw lastGood === undefined
       ? new CommandError(ExitCode.failed, "No checkpoint could be judged. Name others with --good and --bad.")
-      : unexpected(lastGood, "bad", "No state fails, or the order isn't good to bad; name a bad one with --bad.");
+      : unexpected(
+          lastGood,
+          "bad",
+          "Either no state fails, or bad states come before good ones. Name a bad checkpoint with --bad.",
+        );
   }
-  if (firstBad.id === good?.id) throw unexpected(firstBad, "good", "Name an older one with --good.");
+  if (firstBad.id === good?.id) throw unexpected(firstBad, "good", "Name an older good checkpoint with --good.");
   return between(session, lastGood ?? good, firstBad);
 }
 
@@ -129,6 +133,6 @@ async function between(session: Session, good: CheckpointSummary | undefined, ba
   throw new CommandError(
     ExitCode.failed,
     `The first bad one is among the ${counted(skipped.length + 1, "checkpoint")} from @${first.sequence} to @${sequence}: ` +
-      "all before the last of them were skipped.",
+      "the command skipped all but the last of them.",
   );
 }

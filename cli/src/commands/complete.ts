@@ -13,7 +13,7 @@ export const complete: CommandFile = {
     program
       .command("complete")
       .summary("mark a task as done")
-      .description("Marks a task's newest checkpoint as completed, so it is no longer offered for resuming.")
+      .description("Marks a task's newest checkpoint as completed, so that waymark resume no longer lists the task.")
       .argument("<task>")
       .option("--yes", "don't ask")
       .option("--force", "change it even while somebody runs it")
@@ -21,7 +21,7 @@ export const complete: CommandFile = {
         cli.withStore(async (session) => {
           const { output, manager, storage } = session;
           const taskId = await requireTaskToChange(session, task);
-          refuseThread(taskId, "Its graph completes it, or waymark delete removes it.");
+          refuseThread(taskId, "A graph completes its thread itself; waymark delete removes a thread.");
           const quoted = JSON.stringify(taskId);
           let expectedSequence: number | undefined;
           for await (const newest of storage.list({ taskId, order: "newest", limit: 1 })) {

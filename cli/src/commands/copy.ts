@@ -49,7 +49,7 @@ export const copy: CommandFile = {
           if (refused === 0) return;
           throw new CommandError(
             ExitCode.conflict,
-            `${counted(refused, "checkpoint")} can't be copied to what ${to} has already. Delete those tasks there, or copy to an empty storage.`,
+            `${counted(refused, "checkpoint")} can't be copied, because they conflict with checkpoints in ${to}. Delete those tasks there, or copy to an empty storage.`,
           );
         }),
       );

@@ -17,8 +17,8 @@ export const deleteCommand: CommandFile = {
       .command("delete")
       .summary("remove checkpoints")
       .description(
-        "Removes a task with all its checkpoints, or one of them, damaged or not: ID is an id, @7 or @latest. " +
-          "A thread of LangGraph goes as a whole. It can't be undone.",
+        "Removes a task with all its checkpoints, or one checkpoint, damaged or not. ID is an id, @7 or @latest. " +
+          "A thread of LangGraph is only removed as a whole. This can't be undone.",
       )
       .argument("<task>")
       .argument("[id]")
@@ -53,7 +53,7 @@ interface Doomed {
 async function wholeTask(session: Session, taskId: string): Promise<Doomed> {
   const { storage, manager } = session;
   const thread = wholeThread(taskId);
-  if (thread === undefined) refuseThread(taskId, "Name the thread, to remove it as a whole.");
+  if (thread === undefined) refuseThread(taskId, "To remove the whole thread, name it.");
   let count = 0;
   let bytes = 0;
   let damaged = 0;
@@ -89,8 +89,8 @@ async function oneOf(session: Session, taskId: string, word: string): Promise<Do
     if (!isCorrupt(found)) return 0;
     throw new CommandError(
       ExitCode.damaged,
-      `Checkpoint ${word} of task ${JSON.stringify(taskId)} can't be identified, so it can not be removed alone: ` +
-        `${found.reason} (${found.location}). It was left untouched. "waymark repair" moves it away, or remove the whole task.`,
+      `Checkpoint ${word} of task ${JSON.stringify(taskId)} can't be identified, so it can't be removed alone: ` +
+        `${found.reason} (${found.location}). It was left untouched. "waymark repair" moves it to quarantine; without an ID, "waymark delete" removes the whole task.`,
       { cause: found.cause },
     );
   };

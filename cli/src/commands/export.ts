@@ -17,8 +17,8 @@ export const exportCommand: CommandFile = {
       .command("export")
       .summary("checkpoints as NDJSON")
       .description(
-        "Writes whole checkpoints as lines of JSON, each with its checksum, and a trailer that shows that all are " +
-          "there. Default: every task, to standard output.",
+        "Writes each checkpoint as a line of JSON with its checksum, then a trailer that shows that no line is missing. " +
+          "Default: every task, to standard output.",
       )
       .argument("[task...]")
       .option("--prefix <text>", "only tasks whose id begins with this")
@@ -87,10 +87,8 @@ function notExported(path: string, code: string, isMade: boolean, cause: unknown
     );
   }
   const what =
-    code === "EEXIST"
-      ? `${path} exists, and an export is never written over anything`
-      : `${path} can't be made (${code})`;
-  return new CommandError(ExitCode.usage, `${what}. Nothing was exported; name another file, or move that one away.`, {
+    code === "EEXIST" ? `${path} exists, and an export never replaces a file` : `${path} can't be created (${code})`;
+  return new CommandError(ExitCode.usage, `${what}. Nothing was exported; name another file.`, {
     cause,
   });
 }

@@ -11,9 +11,9 @@ export const fork: CommandFile = {
       .command("fork")
       .summary("a new task, old state")
       .description(
-        "Begins a new task with the state of a checkpoint, its stage, label and metadata. ID is an id, @7 or @latest. " +
-          "The new task must have no checkpoint yet. From a thread of LangGraph it begins a new thread, with the " +
-          "history up to that checkpoint; from the newest one, with its questions too.",
+        "Begins a new task with a checkpoint's state, stage, label and metadata. ID is an id, @7 or @latest. " +
+          "The new task must have no checkpoint yet. For a thread of LangGraph, it begins a new thread with the " +
+          "history up to that checkpoint. A fork of the newest checkpoint has its open questions, too.",
       )
       .argument("<task>")
       .argument("<id>")
@@ -25,7 +25,7 @@ export const fork: CommandFile = {
           const taskId = await requireTaskToChange(session, task);
           refuseThread(newTask, "Give the new task another name.");
           const isThread = wholeThread(taskId) !== undefined;
-          if (!isThread) refuseThread(taskId, "Name the thread, to fork it as a whole.");
+          if (!isThread) refuseThread(taskId, "To fork the thread, name it.");
           const source = await findWhole(session, taskId, id);
           if (isThread) {
             const { forkThread } = await import("../langgraph/fork-thread.js");

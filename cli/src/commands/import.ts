@@ -16,8 +16,8 @@ export const importCommand: CommandFile = {
       .command("import")
       .summary("read what export wrote")
       .description(
-        "Stores the checkpoints of an export, with their ids, sequences and statuses. It checks a whole file before it " +
-          "stores anything; standard input it checks line by line. Safe to repeat: checkpoints that are there stay.",
+        "Stores the checkpoints of an export, with their ids, sequences and statuses. A file is checked as a whole before " +
+          "anything is stored; standard input is checked line by line. Safe to repeat: stored checkpoints are left as they are.",
       )
       .argument("[file]", "default, and -: standard input")
       .option("--json", "for programs: how many were added, how many were there")

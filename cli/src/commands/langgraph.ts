@@ -13,12 +13,12 @@ export const langgraph: CommandFile = {
     command
       .command("prune")
       .description(
-        "Removes whole threads that nobody has written to for a time, with their subgraphs and pending writes. It shows them, " +
-          "asks, and removes each only as it was shown: one that somebody writes to meanwhile, or runs under its lease, stays.",
+        "Removes whole threads that nobody has written to for a time, with their subgraphs and pending writes. It shows the " +
+          "threads and asks first. A thread stays if somebody writes to it meanwhile, or runs it under its lease.",
       )
       .option("--idle <age>", "threads without a write for 30d, 12h", durationArgument)
       .addOption(
-        new Option("--status <status>", "only threads that are").choices([
+        new Option("--status <status>", "only threads of this status").choices([
           "running",
           "paused",
           "completed",
@@ -30,7 +30,7 @@ export const langgraph: CommandFile = {
       .option("--plan-out <file>", "write the plan to a file, remove nothing")
       .option("--force", "let --plan-out replace a file")
       .option("--all-rows", "show the whole of a long plan on a terminal")
-      .option("--plan-in <file>", "remove exactly those threads; one that has changed stays, with code 6")
+      .option("--plan-in <file>", "remove that plan's threads; exit with 6 if a thread has changed, which stays")
       .option("--yes", "don't ask")
       .option("--json", "for programs: the threads, or what was removed")
       .action((options) =>

@@ -13,8 +13,8 @@ export const rekey: CommandFile = {
       .command("rekey")
       .summary("under the current key")
       .description(
-        "Rewrites checkpoints that aren't stored as the configured transforms would store them now: under an old key, " +
-          "or not encrypted. Programs may go on saving. After Ctrl-C or a kill, run it again: it continues from there.",
+        "Rewrites checkpoints that the configured transforms would store in another way today: those under an old key, " +
+          "or unencrypted ones. Programs may go on saving. After Ctrl-C or a kill, run it again: it continues from there.",
       )
       .option("--prefix <text>", "only tasks whose id begins with this")
       .option("--json", "for programs: the counts, and what no key opens")
@@ -73,7 +73,7 @@ function plain({ taskId, id, sequence, error }: RekeyResult["refusals"][number])
 function refused({ refused: count }: RekeyResult): CommandError {
   return new CommandError(
     ExitCode.failed,
-    `${counted(count, "checkpoint")} not rewritten, for the reasons above. Keep the old keys: if one is missing, add it to ` +
-      "`keys`; if records are damaged, run waymark repair; then run this again.",
+    `${counted(count, "checkpoint")} were not rewritten, for the reasons above. Keep the old keys. If a key is missing, add it to ` +
+      "`keys`. If records are damaged, run waymark repair. Then run this again.",
   );
 }

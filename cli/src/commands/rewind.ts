@@ -11,8 +11,8 @@ export const rewind: CommandFile = {
       .command("rewind")
       .summary("go on from an old state")
       .description(
-        "Goes back to a checkpoint: saves a new one that has its state, stage, label and metadata, so that the task goes " +
-          "on from there. ID is an id or @7. Nothing is removed. Stop a program that runs the task without a lease first, or it saves over it.",
+        "Goes back to a checkpoint: saves a new one with its state, stage, label and metadata, from which the task goes " +
+          "on. ID is an id or @7. Nothing is removed. If a program runs the task without a lease, stop it first: its next save would follow the rewind.",
       )
       .argument("<task>")
       .argument("<id>")

@@ -17,7 +17,7 @@ export async function forkThread(
   const from = threadOf(source.taskId, source.metadata)?.threadId ?? "";
   const taskId = checkpointsTask({ threadId: newThread, namespace: "" });
   if (await session.manager.has(newThread)) {
-    const what = `Task ${JSON.stringify(newThread)} has checkpoints already: a thread of that name couldn't be told from it`;
+    const what = `Task ${JSON.stringify(newThread)} has checkpoints already, and a thread can't have the same name`;
     throw new CommandError(ExitCode.conflict, `${what}. Nothing was stored; name another thread.`);
   }
   const { transforms } = await session.config();

@@ -100,10 +100,10 @@ export async function freedLines(session: Session, removeBytes: number): Promise
   }
   return [
     `These are bytes of whole states. The storage takes ${all} on the disk: it stores`,
-    "what changed between them, so what a removal frees isn't known before.",
+    "only changes. So it isn't known beforehand how much a removal frees.",
     scheme === "sqlite"
-      ? "Later saves use that space; the file shrinks only by VACUUM."
-      : "Later saves use that space, once the server has vacuumed the tables.",
+      ? "Later saves use the freed space; only VACUUM makes the file smaller."
+      : "Later saves use the freed space, once the server has vacuumed the tables.",
   ];
 }
 
@@ -184,7 +184,7 @@ async function plansOf(session: Session, taskId: string | undefined, flags: Prun
   if (task !== undefined)
     refuseThread(
       task,
-      "WaymarkSaver.prune prunes it; waymark delete removes it, and waymark langgraph prune idle ones.",
+      "To prune a thread, call WaymarkSaver.prune; to remove it, use waymark delete, or waymark langgraph prune if it is idle.",
     );
   const { timeZone = retention?.timeZone } = flags;
   return new PolicyPlans(session, { ...policy, timeZone }, task);

@@ -120,7 +120,7 @@ class LinesCheck {
     const { format, version } = fieldsOf(value);
     if (format !== this.#format) throw new Error(`it is not the header of a ${this.#format}`);
     if (version !== VERSION) {
-      throw new Error(`it has the version ${String(version)}, and this program knows version ${VERSION}`);
+      throw new Error(`it has the version ${String(version)}, but this program only reads version ${VERSION}`);
     }
   }
 
