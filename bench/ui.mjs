@@ -12,6 +12,7 @@ import { openStorage } from "waymark/adapters";
 import { bundled } from "../tests/support/bundled.mjs";
 import { medians } from "./compare.mjs";
 import { printHeading, printRow } from "./report.mjs";
+import { benchPage } from "./ui-page.mjs";
 
 const TASKS = 100_000;
 const AT_ONCE = 1_000;
@@ -77,6 +78,7 @@ async function benchOn(name, url) {
     const start = performance.now();
     await page.ask("counts", {});
     printRow({ what: "counts: all tasks by status", measuredMs: performance.now() - start });
+    await benchPage(page.address);
     console.log(`The server takes ${page.megabytes()} MB.`);
   } finally {
     await page.close();
@@ -107,6 +109,7 @@ async function openPage(url) {
   const { origin, hash } = new URL(line);
   const headers = { Authorization: `Bearer ${new URLSearchParams(hash.slice(1)).get("token")}` };
   return {
+    address: String(line),
     /**
      * @param {string} name
      * @param {object} request
