@@ -11,10 +11,15 @@ export interface Loaded<Answer> {
   readonly reload: () => void;
 }
 
-/** Asks a query, and again whenever the request changes. A request that is no longer wanted is aborted. */
+/**
+ * Asks a query, and again whenever the request changes. A request that is no longer wanted is aborted.
+ *
+ * @param isWanted - False: it isn't asked yet.
+ */
 export function useQuery<Name extends keyof Queries>(
   name: Name,
   request: Queries[Name]["request"],
+  isWanted = true,
 ): Loaded<Queries[Name]["answer"]> {
   const { api } = usePage();
   const [state, setState] = useState<Omit<Loaded<Queries[Name]["answer"]>, "reload">>({
@@ -29,6 +34,7 @@ export function useQuery<Name extends keyof Queries>(
 
   // The key stands for the request, the round for a reload.
   useEffect(() => {
+    if (!isWanted) return;
     const stopped = new AbortController();
     setState((before) => ({ ...before, isLoading: true }));
     void (async () => {
@@ -41,7 +47,7 @@ export function useQuery<Name extends keyof Queries>(
       }
     })();
     return () => stopped.abort();
-  }, [api, name, key, round]);
+  }, [api, name, key, round, isWanted]);
 
   const reload = useCallback(() => setRound((count) => count + 1), []);
   return { ...state, reload };

@@ -17,6 +17,8 @@ export interface TaskList {
   readonly damage: readonly DamageInfo[];
   readonly warnings: readonly string[];
   readonly error: ErrorInfo | undefined;
+  /** The first page has come once. */
+  readonly isRead: boolean;
   /** The first page is under way. */
   readonly isLoading: boolean;
   /** Tasks that have come or moved since the list was read. */
@@ -159,6 +161,7 @@ export function useTaskList({ prefix, status, order }: TasksFilter, expected: nu
     damage,
     warnings,
     error,
+    isRead: shown.current.view !== undefined,
     isLoading: coming.current !== undefined,
     changed: moved.size,
     need,

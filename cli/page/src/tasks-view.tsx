@@ -22,7 +22,9 @@ const left = new Map<string, { readonly selected: number; readonly scrollTop: nu
 
 export function TasksView({ filter, go }: TasksViewProps) {
   const filterKey = formatRoute({ view: "tasks", filter });
-  const counts = useQuery("counts", {});
+  const [isRead, setIsRead] = useState(false);
+  // Counting reads all tasks. The first ones are on the screen before.
+  const counts = useQuery("counts", {}, isRead);
   const isFiltered = filter.prefix !== "" || filter.status.length > 0;
   const list = useTaskList(filter, isFiltered ? 0 : (counts.answer?.tasks ?? 0));
   const prefixField = useRef<HTMLInputElement>(null);
@@ -43,6 +45,10 @@ export function TasksView({ filter, go }: TasksViewProps) {
   const to = Math.min(list.length, first + Math.ceil(height / rowHeight) + SPARE);
   const rows: (TaskRow | undefined)[] = [];
   for (let index = from; index < to; index += 1) rows.push(list.at(index));
+
+  useEffect(() => {
+    if (list.isRead) setIsRead(true);
+  }, [list.isRead]);
 
   const { need } = list;
   useEffect(() => need(from, to), [need, from, to, list.length]);

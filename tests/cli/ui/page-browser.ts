@@ -1,8 +1,8 @@
 import type { ChildProcess } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, readFileSync } from "node:fs";
-import { createRequire } from "node:module";
+import { existsSync } from "node:fs";
 import { createInterface } from "node:readline";
+import axe from "axe-core";
 import { type Browser, chromium, type Page } from "playwright-core";
 import { onTestFinished } from "vitest";
 import { type Place, start } from "../waymark.js";
@@ -14,8 +14,6 @@ export const CHROMIUM = [
   "/usr/bin/chromium-browser",
   "/usr/bin/google-chrome",
 ].find((path) => path !== undefined && existsSync(path));
-
-const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
 export function launch(): Promise<Browser> {
   if (CHROMIUM === undefined) throw new Error("There is no Chromium.");
@@ -88,7 +86,7 @@ export async function openPage(browser: Browser, url: string, options: PageOptio
 /** What axe finds on the page as it is now. */
 export async function axeFindings(page: Page): Promise<string[]> {
   // As a call of the debugger, which the page's own policy doesn't stop.
-  await page.evaluate(`${AXE};0`);
+  await page.evaluate(`${axe.source};0`);
   const found: unknown = await page.evaluate(
     "axe.run().then(({ violations }) => violations.map(({ id, nodes }) => id + ': ' + nodes.map(({ html }) => html).join(' | ')))",
   );
