@@ -83,7 +83,9 @@ function Frame({ api, session }: AppProps & { readonly session: Session }) {
   }, [place]);
 
   const up = () => {
-    if (route.view !== "tasks") go(formatRoute(parentOf(route)));
+    // Two presses in a row go up twice, even if the first one isn't drawn yet.
+    const here = parseRoute(location.hash);
+    if (here.view !== "tasks") go(formatRoute(parentOf(here)));
   };
   useKeys("Everywhere", [
     { keys: ["Escape", "Backspace"], what: "one level up", run: up },

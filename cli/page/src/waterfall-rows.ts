@@ -94,7 +94,7 @@ function attemptRows(its: TimelineAttempt, index: number): WaterfallRow[] {
 /** Completed, failed and paused runs have a mark of their own. */
 const ENDS: Partial<Record<TimelineAttempt["end"], { readonly text: string; readonly tone: "failed" | "paused" }>> = {
   killed: { text: "was killed", tone: "failed" },
-  interrupted: { text: "was interrupted", tone: "paused" },
+  interrupted: { text: "was interrupted: killed or paused", tone: "paused" },
 };
 
 function markRows(mark: TimelineMark): WaterfallRow[] {

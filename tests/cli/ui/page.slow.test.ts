@@ -103,7 +103,7 @@ describe.skipIf(CHROMIUM === undefined)("the page (skipped without Chromium: Deb
       const { page, problems } = await openPage(browser, (await startUi(place)).url);
       await page.getByRole("link", { name: "release-4.2", exact: true }).first().click();
       await page.getByText("GET /health answered 503 instead of 200").first().waitFor();
-      await page.getByText("Attempt 1 was killed").waitFor();
+      await page.getByText("Attempt 1 was interrupted").waitFor();
       await page.getByRole("row", { name: /deploy to staging.*ran · attempt 2/s }).waitFor();
       await page.getByRole("row", { name: /unit tests.*2 tries.*from storage · attempt 1/s }).waitFor();
       await page.getByRole("link", { name: "See the checkpoint that it failed at" }).click();
@@ -357,7 +357,7 @@ async function viewsOf(place: Place): Promise<readonly (readonly [string, string
   const [, before, earlier] = await manager.list("nightly-import");
   return [
     ["tasks", "#/tasks", "nightly-import"],
-    ["task", "#/task/release-4.2", "Attempt 1 was killed"],
+    ["task", "#/task/release-4.2", "Attempt 1 was interrupted"],
     ["history", "#/task/nightly-import", "batch 16"],
     ["checkpoint", `#/task/release-4.2/checkpoint/${failed?.id}`, "GET /health answered 503 instead of 200"],
     ["diff", `#/task/nightly-import/diff/${earlier?.id}/${before?.id}`, "batch"],
