@@ -55,14 +55,16 @@ const MOST_QUARANTINED = 200;
 
 export async function answerSession(session: PageSession, canWrite: boolean): Promise<Session> {
   const { storage, name, owner } = session;
-  const { file, retention } = await session.config();
+  const config = await session.config().catch(errorInfo);
+  const { file, retention } = "folder" in config ? config : {};
+  const configError = "folder" in config ? undefined : config;
   const reason = owner && `These are ${owner.what}. ${owner.how}`;
   return {
     name,
     kind: storage.name,
     version: version(),
     canWrite: canWrite && owner === undefined,
-    ...given({ readOnlyReason: reason, configFile: file, retention }),
+    ...given({ readOnlyReason: reason, configFile: file, configError, retention }),
     hasLeases: storage.leases !== undefined,
     now: nowText(),
     statuses: CHECKPOINT_STATUSES,

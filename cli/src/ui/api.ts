@@ -94,6 +94,8 @@ export interface Session {
   readonly statuses: readonly Status[];
   /** The configuration's file, if there is one. */
   readonly configFile?: string;
+  /** Why the configuration can't be used: states with a transform can't be opened then. */
+  readonly configError?: ErrorInfo;
   /** The configuration's retention policy. */
   readonly retention?: Policy;
   readonly commands: readonly Command[];

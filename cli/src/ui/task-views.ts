@@ -5,8 +5,9 @@ import type { PageSession } from "./page-session.js";
 import { taskRow } from "./rows.js";
 
 const MOST_VIEWS = 4;
-/** A list is read in these parts, since the first page of a whole one takes long. */
-const PARTS = [1_000, 10_000, Number.POSITIVE_INFINITY];
+/** If a list goes on after this many tasks, it is read to its end. */
+const MOST_IN_PART = 10_000;
+const PART_GROWTH = 10;
 
 /** The lists of tasks that pages are being read of. The oldest one is forgotten. */
 export class TaskViews {
@@ -40,7 +41,8 @@ class TaskView {
   readonly #request: TasksRequest;
   readonly #rows: TaskRow[] = [];
   readonly #ids = new Set<string>();
-  #part = 0;
+  /** A list is read in parts, since the first page of a whole one takes long. */
+  #limit: number;
   #tasks: AsyncGenerator<ListedTask, void, void>;
   /** How many tasks this part has given. */
   #count = 0;
@@ -50,6 +52,7 @@ class TaskView {
   constructor(request: TasksRequest, session: PageSession) {
     this.#request = request;
     this.#session = session;
+    this.#limit = request.offset + request.limit + 1;
     this.#tasks = this.#read();
   }
 
@@ -77,25 +80,22 @@ class TaskView {
 
   async #readTo(count: number): Promise<void> {
     while (this.#rows.length < count && !this.#isWhole) {
-      const next = await this.#tasks.next();
-      if (next.done) {
+      const read = await this.#tasks.next();
+      if (read.done) {
         this.#isWhole = this.#count < this.#limit;
         if (this.#isWhole) return;
-        this.#part += 1;
+        const next = this.#limit * PART_GROWTH;
+        this.#limit = next > MOST_IN_PART ? Number.POSITIVE_INFINITY : next;
         this.#tasks = this.#read();
         continue;
       }
       this.#count += 1;
-      const { taskId } = next.value;
+      const { taskId } = read.value;
       if (this.#ids.has(taskId)) continue;
       this.#ids.add(taskId);
       const damage = this.#session.damage.records.filter((record) => record.taskId === taskId);
-      this.#rows.push(taskRow(next.value, Date.now(), damage));
+      this.#rows.push(taskRow(read.value, Date.now(), damage));
     }
-  }
-
-  get #limit(): number {
-    return PARTS[this.#part] ?? Number.POSITIVE_INFINITY;
   }
 
   #read(): AsyncGenerator<ListedTask, void, void> {

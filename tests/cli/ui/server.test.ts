@@ -1,7 +1,9 @@
 // What `waymark ui` lets in, and what it changes.
+import { once } from "node:events";
 import { request as httpRequest } from "node:http";
-import { expect, it } from "vitest";
-import { newPlace, waymark } from "../waymark.js";
+import { createInterface } from "node:readline";
+import { expect, it, onTestFinished } from "vitest";
+import { newPlace, start, waymark } from "../waymark.js";
 import { type Served, served } from "./served.js";
 
 async function pageOfOne(options: Parameters<typeof served>[1] = {}) {
@@ -145,6 +147,24 @@ it("changes no task that somebody runs, unless forced", async () => {
   await page.ask("complete", { ...request, force: true });
   expect((await manager.latest("build-1"))?.status).toBe("completed");
   await manager.close();
+});
+
+it("prints the URL, serves until Ctrl-C, and ends at once though a page watches", async () => {
+  const { cwd } = await pageOfOne();
+  const args = ["ui", "--no-open", "--storage", "sqlite:checkpoints.db"];
+  const child = start({ cwd }, args, { stdio: ["ignore", "pipe", "pipe"] });
+  onTestFinished(() => void child.kill("SIGKILL"));
+  const [line] = await once(createInterface(child.stdout!), "line");
+  const { origin, hash } = new URL(line);
+  const watch = await fetch(`${origin}/api/watch-tasks`, {
+    method: "POST",
+    headers: { Authorization: `Bearer ${new URLSearchParams(hash.slice(1)).get("token")}` },
+    body: JSON.stringify({ visible: [] }),
+  });
+  expect(watch.headers.get("content-type")).toContain("text/event-stream");
+  await watch.body!.getReader().read();
+  child.kill("SIGINT");
+  expect(await once(child, "close")).toEqual([null, "SIGINT"]);
 });
 
 it("says which port is taken", async () => {
