@@ -2,10 +2,8 @@ import {
   type AppendCondition,
   type AppendOptions,
   type CheckpointQuery,
-  compareTasks,
   type ExpectedTask,
-  matchesQuery,
-  matchesTaskId,
+  isCorrupt,
   matchRetry,
   nextSequence,
   requireNewest,
@@ -29,6 +27,7 @@ import {
   withStatus,
 } from "../src/contract/checkpoint.js";
 import { ClosedError } from "../src/contract/errors.js";
+import { selectHeaders, selectTasks } from "../src/contract/header-index.js";
 import {
   checkLease,
   type LeaseRecord,
@@ -64,7 +63,6 @@ export class MemoryAdapter implements StorageAdapter {
     },
   });
   readonly #tasks = new Map<string, StoredTask>();
-  /** Leases outlive their tasks. */
   readonly #leases = new Map<string, LeaseRecord>();
   #closed = false;
 
@@ -97,15 +95,10 @@ export class MemoryAdapter implements StorageAdapter {
 
   async *tasks(query: TaskQuery): AsyncIterable<TaskSummary> {
     this.#assertOpen();
-    const found: TaskSummary[] = [];
-    for (const [taskId, { records, newest }] of this.#tasks) {
-      const isAskedFor = newest && matchesTaskId(taskId, query) && (query.status?.includes(newest.status) ?? true);
-      if (isAskedFor) found.push({ taskId, count: records.size, newest });
-    }
-    found.sort(compareTasks(query.order));
-    for (const task of found.slice(0, query.limit)) {
-      yield { ...task, newest: structuredClone(summaryOf(task.newest)) };
-    }
+    const tasks = [...this.#tasks].flatMap(([taskId, { records, newest }]) =>
+      newest ? { taskId, count: records.size, headers: [newest] } : [],
+    );
+    for (const task of selectTasks(tasks, query)) if (!isCorrupt(task)) yield structuredClone(task);
   }
 
   async setStatus(taskId: string, id: string, change: StatusChange, condition?: AppendCondition): Promise<boolean> {
@@ -177,19 +170,14 @@ export class MemoryAdapter implements StorageAdapter {
     return this.#tasks.get(taskId);
   }
 
-  /** Stores a record under its id. A changed record keeps its place. */
   #put(task: StoredTask, record: StoredCheckpoint): void {
     task.records.set(record.id, record);
     if (record.sequence >= positionOf(task).newestSequence) task.newest = record;
   }
 
-  /** Copies the found records, so that later writes don't disturb an iteration. */
   #select(query: CheckpointQuery): readonly StoredCheckpoint[] {
-    const { skip = 0, limit = Number.POSITIVE_INFINITY } = query;
-    const records = this.#task(query.taskId)?.records.values() ?? [];
-    const found = Array.from(records).filter((record) => matchesQuery(record, query));
-    if (query.order === "newest") found.reverse();
-    return found.slice(skip, skip + limit);
+    const found = [...selectHeaders<StoredCheckpoint>(this.#task(query.taskId)?.records.values() ?? [], query)];
+    return found.filter((record): record is StoredCheckpoint => !isCorrupt(record));
   }
 
   #assertOpen(): void {

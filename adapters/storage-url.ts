@@ -63,13 +63,13 @@ const FORMS = "files:DIR, tasks:DIR, sqlite:FILE, postgres://USER@HOST/DATABASE 
 
 function memoryLocation(path: string): MemoryLocation {
   if (path === "") return { scheme: "memory" };
-  throw new TypeError("memory: takes no path, because each storage of it is new and empty. Write memory: alone.");
+  throw new TypeError("memory: takes no path, because each such storage is new and empty. Write memory: alone.");
 }
 
 function serverLocation(text: string): ServerLocation {
   if (!URL.canParse(text) || !text.includes("://")) {
     throw new TypeError(
-      "A PostgreSQL URL is like postgres://USER:PASSWORD@HOST:5432/DATABASE?schema=waymark, with special characters " +
+      "A PostgreSQL URL must be like postgres://USER:PASSWORD@HOST:5432/DATABASE?schema=waymark, with special characters " +
         `percent-encoded. Write ${FORMS}.`,
     );
   }
@@ -82,20 +82,20 @@ function serverLocation(text: string): ServerLocation {
 }
 
 function parse(url: string): { readonly scheme: string; readonly path: string } {
-  if (typeof url !== "string") throw new TypeError(`A storage URL is a string: ${FORMS}.`);
+  if (typeof url !== "string") throw new TypeError(`A storage URL must be a string: ${FORMS}.`);
   // One letter before a colon is a Windows drive.
   const found = /^([a-z][a-z0-9+.-]+):(.*)$/is.exec(url);
   if (found?.[1] === undefined || found[2] === undefined) {
     // The part before an @ may be a password.
     throw new TypeError(
-      `${JSON.stringify(url.replace(/[^/]*@/, "…@"))} is no storage URL: there is no scheme in it. Write ${FORMS}.`,
+      `${JSON.stringify(url.replace(/[^/]*@/, "…@"))} isn't a storage URL: it has no scheme. Write ${FORMS}.`,
     );
   }
   return { scheme: found[1].toLowerCase(), path: found[2] };
 }
 
 function absolute(path: string, url: string, folder: string): string {
-  if (path === "") throw new TypeError(`The storage URL ${JSON.stringify(url)} names no path. Write ${FORMS}.`);
+  if (path === "") throw new TypeError(`The storage URL ${JSON.stringify(url)} has no path. Write ${FORMS}.`);
   // `sqlite://data/x.db` could mean data/x.db as well as /x.db on a host named data.
   if (/^\/\/[^/]/.test(path)) {
     const plain = url.replace("://", ":");

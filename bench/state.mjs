@@ -1,4 +1,5 @@
 // @ts-check
+import { createHash } from "node:crypto";
 
 /**
  * An agent's state in the middle of its work, about 9 KB as JSON: a conversation, a plan, the files it touched.
@@ -49,4 +50,20 @@ function message(index) {
       `each other's values. I'd pass it to the constructor instead and keep the old function as a thin wrapper until ` +
       `its ${index + 2} callers have moved. That is a change in "handler-${index}.ts" and in its test; nothing else reads it.\n`,
   };
+}
+
+/**
+ * Conversations of 16 messages, about 9 KB as JSON. Each has another message in one place than the one before it.
+ *
+ * @param {number} count
+ */
+export function conversations(count) {
+  let number = 0;
+  const word = () => createHash("sha256").update(`${number++}`).digest("hex");
+  const next = () => ({ role: "assistant", content: Array.from({ length: 8 }, word).join(" ") });
+  let messages = Array.from({ length: 16 }, next);
+  return Array.from({ length: count }, (_, turn) => {
+    messages = messages.with(turn % messages.length, next());
+    return { turn, messages };
+  });
 }

@@ -133,7 +133,7 @@ async function assertParses(path: string): Promise<void> {
     compileFunction(code, ["exports", "require", "module", "__filename", "__dirname"]);
   } catch (cause) {
     throw new Error(
-      `it isn't CommonJS, as ${manifest} says without "type": "module". If it has \`import\` or \`export\`, rename it to ` +
+      `${manifest} has no "type": "module", so Node reads it as CommonJS, and it isn't. If it has \`import\` or \`export\`, rename it to ` +
         `${basename(path, ".js")}.mjs.`,
       { cause },
     );

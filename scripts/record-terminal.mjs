@@ -1,6 +1,6 @@
 // @ts-check
-// Makes docs/waymark.svg, the recording in the README: `npm run record`. Each command really runs, in a terminal of
-// `script` (util-linux). Only the typing and the pauses are made up. Needs a build.
+// Makes docs/pictures/recording.svg, the recording in the README: `npm run record`. Each command really runs, in a
+// terminal of `script` (util-linux). Only the typing and the pauses are made up. Needs a build.
 import { spawnSync } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -39,13 +39,43 @@ for (let step = latest?.state.step ?? 0; step < steps.length; step++) {
 await manager.complete("build");
 await manager.close();
 `;
-const SECONDS = { perKey: 0.04, beforeEnter: 0.3, toRead: 2.5 };
+/** `start` is above 0: svg-term puts an empty frame at 0. */
+const SECONDS = { start: 1, perKey: 0.04, beforeEnter: 0.3, toRead: 2.5 };
+const PROMPT = "\x1b[2J\x1b[H\x1b[32m$\x1b[0m ";
+/** The dark palette of docs/pictures, as a terminal's colors. */
+const THEME = {
+  0: [21, 27, 35],
+  1: [248, 81, 73],
+  2: [63, 185, 80],
+  3: [210, 153, 34],
+  4: [68, 147, 248],
+  5: [171, 125, 248],
+  6: [57, 197, 207],
+  7: [240, 246, 252],
+  8: [145, 152, 161],
+  9: [248, 81, 73],
+  10: [63, 185, 80],
+  11: [210, 153, 34],
+  12: [68, 147, 248],
+  13: [171, 125, 248],
+  14: [57, 197, 207],
+  15: [240, 246, 252],
+  background: [21, 27, 35],
+  bold: [240, 246, 252],
+  cursor: [145, 152, 161],
+  text: [240, 246, 252],
+  fontSize: 1.67,
+  lineHeight: 1.3,
+  fontFamily: "ui-monospace, 'SF Mono', Menlo, Consolas, 'DejaVu Sans Mono', monospace",
+};
+const AT_REST = "@media (prefers-reduced-motion: reduce){g{animation:none!important}}";
 
 const root = join(import.meta.dirname, "..");
 const folder = mkdtempSync(join(tmpdir(), "waymark-record-"));
 try {
   await fill();
-  writeFileSync(join(root, "docs", "waymark.svg"), render(record(), { window: true }));
+  const svg = render(record(), { window: true, from: SECONDS.start * 1000, theme: THEME });
+  writeFileSync(join(root, "docs", "pictures", "recording.svg"), svg.replace("</style>", `${AT_REST}</style>`));
 } finally {
   rmSync(folder, { recursive: true, force: true });
 }
@@ -78,13 +108,20 @@ async function fill() {
   writeFileSync(join(folder, "build.mjs"), BUILD(pathToFileURL(join(root, "dist")).href));
 }
 
-/** The session as an asciicast of version 2. */
+/**
+ * The session as an asciicast of version 2. The first command's output is there from the first frame on: wherever the
+ * picture doesn't move, that frame is all of it.
+ */
 function record() {
   const lines = [JSON.stringify({ version: 2, width: COLUMNS, height: ROWS })];
-  let at = 0.5;
+  let at = SECONDS.start;
   const show = (/** @type {string} */ text) => lines.push(JSON.stringify([at, "o", text]));
-  for (const command of COMMANDS) {
-    show("\x1b[2J\x1b[H\x1b[32m$\x1b[0m ");
+  const [first = "", ...others] = COMMANDS;
+  const output = run(first).map(({ text }) => text);
+  show(`${PROMPT}${first}\r\n${output.join("")}`);
+  at += SECONDS.toRead;
+  for (const command of others) {
+    show(PROMPT);
     for (const key of command) {
       at += SECONDS.perKey;
       show(key);
@@ -111,7 +148,8 @@ function run(command) {
   const line = `stty cols ${COLUMNS} rows ${ROWS}; ${command.replace(/^waymark/, waymark)}`;
   const { stdout, stderr, error } = spawnSync("script", ["-qefc", line, "/dev/null"], {
     cwd: folder,
-    env: { ...process.env, TERM: "xterm", WAYMARK_STORAGE: "sqlite:checkpoints.db" },
+    // bash would say "Killed" in a long line with the process's id.
+    env: { ...process.env, SHELL: "/bin/sh", TERM: "xterm", WAYMARK_STORAGE: "sqlite:checkpoints.db" },
     encoding: "utf8",
     stdio: ["ignore", "pipe", "pipe"],
   });

@@ -38,7 +38,7 @@ export function parseJsonObject(bytes: Uint8Array): Record<string, unknown> {
   try {
     value = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes));
   } catch (cause) {
-    throw new UnreadableError("it is not JSON, or cut short", { cause });
+    throw new UnreadableError("it is cut short or isn't JSON", { cause });
   }
   if (!isRecord(value)) throw new NotAnObjectError("it is not a JSON object");
   return value;

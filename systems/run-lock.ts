@@ -25,7 +25,7 @@ export function runLockPath(folder: string, taskId: string): string {
  */
 export function isBeingRun(path: string): boolean {
   try {
-    // Only a pipe that somebody reads can be opened so.
+    // Opening for writing without waiting fails unless somebody reads the pipe.
     closeSync(openSync(path, O_WRONLY | O_NONBLOCK));
     return true;
   } catch (error) {
@@ -77,10 +77,10 @@ export class RunLock {
         if (isBeingRun(path)) continue;
         const reader = openedPipe(path);
         if (reader !== undefined) return new RunLock(path, reader);
-        // Removed in between: that is no wait, however often it happens.
+        // It was removed in between, which doesn't count as a wait.
         waits -= 1;
       } catch (error) {
-        // Who held it may have removed it in between.
+        // The holder may have removed it in between.
         failure = error;
       }
     }
@@ -123,7 +123,7 @@ export class RunLock {
     closeSync(this.#reader);
   }
 
-  /** Whether somebody holds the pipe open for writing: then nothing can be read yet, else it is at its end. */
+  /** Whether somebody holds the pipe open for writing. If so, a read finds nothing yet; otherwise it finds the end. */
   #isWatched(): boolean {
     try {
       return readSync(this.#reader, Buffer.alloc(1)) > 0;
@@ -134,7 +134,7 @@ export class RunLock {
   }
 }
 
-/** For reading. `undefined` if it isn't there. */
+/** Opens the pipe for reading; `undefined` if there is none. */
 function openedPipe(path: string): number | undefined {
   try {
     return openSync(path, O_RDONLY | O_NONBLOCK);

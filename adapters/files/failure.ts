@@ -10,16 +10,15 @@ export interface FailedCall {
   readonly isRead?: boolean;
 }
 
-/** Advice for a person, by the error's code. */
 const ADVICE: Readonly<Record<string, string>> = {
   ENOSPC: "The disk is full: free some space, then try again.",
   EDQUOT: "The disk quota is used up: free some space, then try again.",
   EACCES: "Check who owns it and its permissions.",
   EPERM: "Check who owns it and its permissions.",
   EROFS: "The file system is read-only: mount it writable, or choose another path.",
-  ENOTDIR: "Something on the way to it is a file where a folder is needed: move that away, or choose another path.",
+  ENOTDIR: "A part of the path is a file where a folder is needed: move that file away, or choose another path.",
   EISDIR: "A folder stands where a file belongs: move it away.",
-  ELOOP: "A symbolic link stands in its place, and links inside the store are not followed: remove it.",
+  ELOOP: "It is a symbolic link, and Waymark follows none inside the store: remove it.",
   ENAMETOOLONG: "The path is too long for this file system: choose a shorter root folder.",
   EMFILE: "This process has too many files open: close some, or raise the limit, then try again.",
   ENFILE: "This machine has too many files open: close some, then try again.",
@@ -37,11 +36,11 @@ export function storageFailure(error: unknown, call: FailedCall): unknown {
   const { code } = error;
   const path = "path" in error && typeof error.path === "string" ? error.path : call.path;
   const intact = call.isRead
-    ? "Reading has changed nothing: what was saved is as it was."
-    : "Nothing of it was acknowledged; what was saved before is intact.";
+    ? "Reading changes nothing, so saved checkpoints are intact."
+    : "This call was not acknowledged; earlier checkpoints are intact.";
   return new StorageError(
     `Could not ${call.doing}: ${code} at ${path}. ${intact} ` +
-      `${ADVICE[code] ?? "Look at the cause, then try again."}`,
+      `${ADVICE[code] ?? "Look at the error's cause, then try again."}`,
     { cause: error, retryable: RETRYABLE.has(code) },
   );
 }

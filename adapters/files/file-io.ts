@@ -41,7 +41,7 @@ export class UnreadableError extends Error {
 }
 
 /**
- * Writes a file and resolves once its content is on the disk. Its name is only after {@link syncFolder}.
+ * Writes a file and resolves once its content is on the disk. Its name is on the disk only after {@link syncFolder}.
  *
  * @param options.isEmptyFile - An empty file exists there. Default: nothing exists there, not even a link.
  */
@@ -64,7 +64,7 @@ export async function writeDurably(
 
 /** Resolves once the folder's names are on the disk: a rename is atomic, but without this a power cut can undo it. */
 export async function syncFolder(path: string): Promise<void> {
-  // Windows opens no folder for this; NTFS writes names to its journal itself.
+  // Windows can't sync a folder; NTFS writes names to its own journal.
   if (process.platform === "win32") return;
   await withOpenFile(() => openFolder(path), fsyncFile);
 }
@@ -124,7 +124,6 @@ export async function makeFolders(path: string): Promise<void> {
   for (const above of makingFolders(path)) await syncFolder(above).catch(unlessDenied);
 }
 
-/** {@link makeFolders}, synchronously. */
 export function makeFoldersSync(path: string): void {
   for (const above of makingFolders(path)) {
     try {
@@ -164,7 +163,6 @@ export function assertCanBeMade(path: string): void {
     accessSync(path, stats.isDirectory() ? constants.W_OK | constants.X_OK : constants.W_OK);
 }
 
-/** Checks the folder, or the nearest existing one above it. */
 function assertWritable(folder: string): void {
   if (unlessAbsent(() => statSync(folder)) === undefined) assertWritable(dirname(folder));
   else accessSync(folder, constants.W_OK | constants.X_OK);
@@ -189,11 +187,7 @@ export function makeFolder(path: string): void {
   }
 }
 
-/**
- * Reads the whole file; `undefined` if it doesn't exist.
- *
- * @throws {UnreadableError} It isn't a file.
- */
+/** Reads the whole file; `undefined` if it doesn't exist. @throws {UnreadableError} It isn't a file. */
 export function readStored(path: string): Buffer | undefined {
   return reading(path, (file, size) => {
     const bytes = Buffer.allocUnsafe(size);
@@ -256,17 +250,15 @@ export function isFolder(path: string): boolean {
   const stats = statsOf(path);
   if (stats === undefined || stats.isDirectory()) return stats !== undefined;
   throw new StorageError(
-    `${path} is ${stats.isSymbolicLink() ? "a symbolic link, and links inside the store are not followed" : "not a folder"}. ` +
+    `${path} is ${stats.isSymbolicLink() ? "a symbolic link, and Waymark follows none inside the store" : "not a folder"}. ` +
       "It was left untouched; move it away.",
   );
 }
 
-/** The names in a folder; empty if it doesn't exist. */
 export function namesIn(folder: string): string[] {
   return unlessAbsent(() => readdirSync(folder)) ?? [];
 }
 
-/** Returns `undefined` if the system answers ENOENT. */
 export function unlessAbsent<Result>(call: () => Result): Result | undefined {
   try {
     return call();
@@ -295,7 +287,7 @@ function openToRead(path: string): number | undefined {
   try {
     return unlessAbsent(() => openSync(path, READ_FLAGS));
   } catch (error) {
-    if (codeOf(error) === "ELOOP") throw new UnreadableError("it is a symbolic link, which is not followed");
+    if (codeOf(error) === "ELOOP") throw new UnreadableError("it is a symbolic link, which Waymark doesn't follow");
     if (codeOf(error) === "ENXIO") throw new UnreadableError("it is not a file");
     throw error;
   }

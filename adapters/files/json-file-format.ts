@@ -46,7 +46,6 @@ export function checkpointFileName(sequence: number, id: string): string {
   return `${String(sequence).padStart(SEQUENCE_DIGITS, "0")}-${nameOf(id)}${EXTENSION}`;
 }
 
-/** Whether a checkpoint's file may have that name. */
 export function isCheckpointFileName(name: string): boolean {
   return CHECKPOINT_FILE.test(name);
 }
@@ -63,7 +62,6 @@ export function isTombstoneName(name: string): boolean {
   return TOMBSTONE.test(name);
 }
 
-/** The sequence in the name of a checkpoint file or a tombstone. */
 export function sequenceOfFile(name: string): number {
   return Number.parseInt(name, 10);
 }
@@ -91,7 +89,6 @@ export class CheckpointFile implements RecordSource {
     return sequenceOfFile(this.name);
   }
 
-  /** The id, as `nameOf` writes it. */
   get idName(): string {
     return this.name.slice(this.name.indexOf("-") + 1, -EXTENSION.length);
   }
@@ -139,7 +136,6 @@ export function renderCheckpoint(record: StoredCheckpoint, isPretty: boolean): B
   return Buffer.from(`${JSON.stringify(fields).slice(0, -1)},\n${STATE_KEY}${text}}\n`);
 }
 
-/** The same JSON over many lines. */
 function prettyText(json: string): string {
   try {
     return JSON.stringify(JSON.parse(json), undefined, 2);
@@ -152,7 +148,6 @@ function prettyText(json: string): string {
 
 interface Content {
   readonly head: RecordHead;
-  /** The state's text as it was saved. */
   readonly state: string;
 }
 
@@ -203,7 +198,6 @@ interface FirstLine {
   readonly stateEnd: number;
 }
 
-/** Checks the head against its seal, its file's name and its file's size. */
 function parseFirstLine(bytes: Buffer, size: number, file: CheckpointFile): FirstLine {
   if (size === 0) throw new UnreadableError("it is empty");
   const [, version] = /^\{"waymark":(\d+)[,}]/.exec(bytes.toString("latin1", 0, 40)) ?? [];
@@ -218,7 +212,6 @@ function parseFirstLine(bytes: Buffer, size: number, file: CheckpointFile): Firs
   return { head, stateAt, stateEnd };
 }
 
-/** Checks a head against its file's version, folder and name. @throws {UnreadableError | CheckpointError} */
 function checked<Found extends { readonly head: RecordHead }>(
   parse: () => Found,
   version: string,
@@ -237,7 +230,7 @@ function checked<Found extends { readonly head: RecordHead }>(
   const { taskId, id, sequence } = found.head;
   assertOwner(taskId, folder, location);
   if (name === checkpointFileName(sequence, id)) return found;
-  throw new UnreadableError(`it holds checkpoint ${id} (sequence ${sequence}), which its name doesn't say`);
+  throw new UnreadableError(`it holds checkpoint ${id} (sequence ${sequence}), but its name says another`);
 }
 
 /**
@@ -249,7 +242,7 @@ function parseHeadLine(bytes: Buffer): { readonly head: RecordHead; readonly end
   // On Windows, Git may check text out with CR LF. That changes neither head nor state.
   const lineEnd = bytes[end - 1] === CARRIAGE_RETURN ? "\r\n" : "\n";
   const line = decodeText(bytes.subarray(0, end + 1));
-  if (!line.endsWith(`,${lineEnd}`)) throw new UnreadableError("its first line holds no head");
+  if (!line.endsWith(`,${lineEnd}`)) throw new UnreadableError("its first line isn't a header");
   const fields = parseObject(`${line.slice(0, -lineEnd.length - 1)}}`);
   return { head: parseHead(fields), end, lineEnd };
 }

@@ -2,6 +2,7 @@ import { statSync } from "node:fs";
 import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
 import type { CheckpointQuery } from "../../src/contract/adapter.js";
+import { checkBoolean } from "../../src/contract/arguments.js";
 import type { StoredCheckpoint } from "../../src/contract/checkpoint.js";
 import { CheckpointError } from "../../src/contract/errors.js";
 import { namesIn, SLICE, syncFolder, UnreadableError } from "./file-io.js";
@@ -47,7 +48,7 @@ export class JsonFileAdapter extends FolderStore {
   constructor(options: JsonFileAdapterOptions) {
     super("json-file", options, ["pretty"]);
     const { pretty = false } = options;
-    if (typeof pretty !== "boolean") throw new TypeError("pretty of the json-file adapter must be true or false.");
+    checkBoolean("JsonFileAdapterOptions.pretty", pretty);
     this.#isPretty = pretty;
   }
 
@@ -67,7 +68,6 @@ export class JsonFileAdapter extends FolderStore {
  */
 const known = new Map<string, JsonFolder>();
 
-/** @throws {LockLostError} */
 function loadFolder(path: string, lock: FolderLock | undefined): JsonFolder {
   const { inode, modified } = statsOfFolder(path);
   const former = known.get(inode);
@@ -85,7 +85,6 @@ function loadFolder(path: string, lock: FolderLock | undefined): JsonFolder {
 /** A task's folder with one file per checkpoint, and the cached names of these files. */
 class JsonFolder implements LoadedTask {
   readonly path: string;
-  /** How the holder of the lock writes states. */
   isPretty = false;
   /** The folder's modification time when the cached names were right; `undefined` if they may be out of date. */
   modified: bigint | undefined;
@@ -122,7 +121,7 @@ class JsonFolder implements LoadedTask {
     return name === undefined ? undefined : this.#file(name);
   }
 
-  /** Takes range, order and `skip` from names alone, so that no file is opened in vain. */
+  /** Applies range, order and `skip` to the names alone, so that no file is opened in vain. */
   *select(query: Omit<CheckpointQuery, "taskId">): Generator<CheckpointFile, void, void> {
     const { order, skip = 0, beforeSequence = Number.POSITIVE_INFINITY, afterSequence = 0 } = query;
     const names = this.#names;
@@ -191,7 +190,6 @@ class JsonFolder implements LoadedTask {
     for (const { idName } of replaced) this.#byId?.delete(idName);
   }
 
-  /** How many files have a sequence up to this one. */
   #countUpTo(sequence: number): number {
     let [low, high] = [0, this.#names.length];
     while (low < high) {
@@ -231,7 +229,6 @@ function createdAtOf(file: CheckpointFile): string {
   }
 }
 
-/** A folder's inode, which is the same under any path, and its modification time in nanoseconds. */
 function statsOfFolder(path: string): { readonly inode: string; readonly modified: bigint | undefined } {
   const stats = statSync(path, { bigint: true, throwIfNoEntry: false });
   return { inode: `${stats?.dev} ${stats?.ino}`, modified: stats?.mtimeNs };

@@ -10,17 +10,15 @@ import { taskFolders } from "./task-scan.js";
 /** The lease's file in a task's folder. It stays when the task is removed, so that tokens only grow. */
 const LEASE_NAME = ".lease.json";
 
-/** The lease in a task's folder. @throws {UnreadableError} It is damaged. */
 export function leaseIn(folder: string): TimedLease {
   return { lease: leaseFileIn(folder)?.lease, nowMs: monotonicMs() };
 }
 
-/** The readable leases in all tasks' folders below a root folder. */
 export async function* leasesBelow(root: string): AsyncGenerator<TimedLease & { readonly taskId: string }, void, void> {
   for (const [index, { path, taskId }] of taskFolders(root).entries()) {
     const file = attempt(() => leaseFileIn(path));
     if (file !== undefined && !(file instanceof UnreadableError)) {
-      // The folder's name doesn't tell a long id.
+      // The name of a long id's folder is a hash, so the file has the id.
       const itsTask = taskId ?? file.taskId;
       if (itsTask !== undefined) yield { taskId: itsTask, lease: file.lease, nowMs: monotonicMs() };
     }
@@ -39,12 +37,10 @@ export async function updateLease(
   if (lease) await lock.writeLast(join(folder, LEASE_NAME), Buffer.from(`${JSON.stringify({ taskId, ...lease })}\n`));
 }
 
-/** @throws {LeaseLostError} See `checkLease`. */
 export function checkLeaseIn(folder: string, taskId: string, condition: AppendCondition | undefined): void {
   if (condition?.fencingToken !== undefined) checkLease(taskId, leaseIn(folder), condition);
 }
 
-/** The content of a lease's file. */
 interface LeaseFile {
   readonly lease: LeaseRecord;
   readonly taskId: string | undefined;
@@ -58,6 +54,6 @@ function leaseFileIn(folder: string): LeaseFile | undefined {
 function leaseFileOf(text: string): LeaseFile {
   const { taskId, ...fields }: Readonly<Partial<Record<"taskId" | keyof LeaseRecord, unknown>>> = parseObject(text);
   const lease = parseLease(fields);
-  if (lease === undefined) throw new UnreadableError(`${LEASE_NAME} holds no lease`);
+  if (lease === undefined) throw new UnreadableError(`${LEASE_NAME} doesn't hold a lease`);
   return { lease, taskId: typeof taskId === "string" ? taskId : undefined };
 }

@@ -24,7 +24,7 @@ const RENEWAL_MS = 1_500;
 /** A claim that wasn't renewed for so long is stale. */
 const STALE_MS = 5_000;
 const LONGEST_PAUSE_MS = 20;
-/** Far more than the thefts or removals of the folder that happen in a row by accident. */
+/** Far more thefts or removals of the folder than happen in a row by accident. */
 const MAX_ATTEMPTS = 20;
 const HOST = nameOf(hostname() || "unknown");
 /** Names this process or worker thread. Each of its claims has this name and a number that is never used again. */
@@ -119,7 +119,7 @@ export class FolderLock {
 
   /**
    * {@link FolderLock.write} for a holder's last write, which also frees the lock. It renames the claim itself: making
-   * and removing one more file would take a disk longer than the save.
+   * and removing another file would take longer than the rest of the save.
    *
    * @throws {LockLostError} Nothing was stored.
    */
@@ -152,7 +152,6 @@ export class FolderLock {
     if (!existsSync(this.#claim)) throw new LockLostError(dirname(this.#claim));
   }
 
-  /** Frees the lock. Idempotent. */
   release(): void {
     clearInterval(this.#renewal);
     if (this.#isHeld) removeClaim(this.#claim);
@@ -191,7 +190,6 @@ export class FolderLock {
     }
   }
 
-  /** A path that is never used again. */
   #newPath(): string {
     return join(dirname(this.#claim), OWN_FILES, String(count++));
   }
@@ -254,7 +252,6 @@ export function abandonedIn(folder: string): string[] {
   return [...files.map((name) => join(LOCK_NAME, name)), ...thefts].map((name) => join(folder, name)).filter(isStale);
 }
 
-/** For each lock, a promise that resolves when its last call ends. */
 const turns = new Map<string, Promise<void>>();
 
 /** Runs the calls of one key one after another, in call order. */
@@ -300,7 +297,6 @@ function isStale(claim: string): boolean {
   return stats !== undefined && (isDead(basename(claim)) || Math.abs(Date.now() - stats.mtimeMs) > STALE_MS);
 }
 
-/** Whether the claim's process ran on this machine and has ended. */
 function isDead(claim: string): boolean {
   const [pid, host] = claim.replace(/\+.*/, "").split("@");
   return host === HOST && processHasEnded(Number(pid));
@@ -320,9 +316,9 @@ function steal(lockFolder: string, thief: string): void {
 
 function heldByOthers(lockFolder: string, claims: readonly string[], timeoutMs: number): StorageError {
   const holders = claims.map((claim) => claim.replace(/\+.*/, "")).join(" and ");
-  const advice = "Nothing was changed. Try again; the lock of a program that has ended frees itself in seconds.";
+  const advice = "Nothing was changed. Try again; if a program has ended, its lock becomes free within seconds.";
   return new StorageError(
-    `Could not lock ${dirname(lockFolder)}: ${holders} held ${lockFolder} for the ${timeoutMs} ms that were waited. ${advice}`,
+    `Could not lock ${dirname(lockFolder)}: ${holders} held ${lockFolder} for all ${timeoutMs} ms of lockTimeoutMs. ${advice}`,
     { retryable: true },
   );
 }

@@ -12,14 +12,12 @@ import { type LoadTask, type TaskFolder, taskFolders } from "./task-scan.js";
 /** Runs a write in a task's folder, under its lock. If the lock was stolen, runs it again from the beginning. */
 type WriteFolder = (folder: string, work: (lock: FolderLock) => Promise<void>) => Promise<void>;
 
-/** The result of examining one thing in a task's folder. */
 interface Examined {
   readonly checked?: CheckedRecord;
   readonly finding?: StorageFinding | undefined;
   readonly entry?: RecordSource;
 }
 
-/** Yields all problems below a root folder, task by task. */
 export async function* verifyFolders(
   root: string,
   load: LoadTask,
@@ -76,9 +74,9 @@ export async function* repairFolders(
 }
 
 const ADVICE = {
-  damaged: "There are no bytes that could be moved: look at the path, and move it away by hand.",
-  leftover: "Its writer may still live; a later repair removes it.",
-  merged: "Both are intact, and reads give both. To have one alone, remove the other one by its id.",
+  damaged: "It has no bytes that repair could move: look at the path, and move it away by hand.",
+  leftover: "Its writer may still be running; a later repair removes it.",
+  merged: "Both are intact, and reads return both. To keep only one, remove the other by its id.",
   refused: "It isn't damaged: run the program that wrote it, or move it to where it belongs.",
 } as const;
 
@@ -111,14 +109,13 @@ function* examine({ path, taskId }: TaskFolder, load: LoadTask, quick: boolean):
   if ("kind" in abandoned) return yield { finding: { ...abandoned, location: path, ...known } };
   for (const location of abandoned) {
     const modifiedAt = statsOf(location)?.mtime.toISOString();
-    const reason = "a write that was killed left it behind";
+    const reason = "a killed write left it behind";
     if (modifiedAt) yield { finding: { kind: "leftover", location, reason, ...known, modifiedAt } };
   }
 }
 
 type Wrong = { readonly kind: "damaged" | "refused" | "merged"; readonly reason: string; readonly createdAt?: string };
 
-/** The result of `ask`, or why there is none. */
 function resultOrReason<Result>(ask: () => Result): Result | Wrong {
   try {
     return ask();
@@ -138,7 +135,7 @@ function wrongIn(record: RecordHead | StoredCheckpoint): Wrong | undefined {
 
 function mergedWith({ sequence }: RecordHead | StoredCheckpoint, last: RecordSource["known"]): Wrong | undefined {
   if (last.sequence !== sequence) return undefined;
-  return { kind: "merged", reason: `${last.id} has sequence ${sequence}, too` };
+  return { kind: "merged", reason: `${last.id} has sequence ${sequence} too` };
 }
 
 function isWhole(record: RecordHead | StoredCheckpoint): record is StoredCheckpoint {

@@ -2,7 +2,6 @@ import { hash } from "node:crypto";
 
 /** Longer escaped names are cut and hashed. File systems take 255 bytes; a sequence and an extension are added. */
 const MAX_ESCAPED_LENGTH = 180;
-/** The length of the readable beginning of a hashed name. */
 const PREFIX_LENGTH = 100;
 
 const PLAIN = /^[A-Za-z0-9_-](?:[A-Za-z0-9._-]*[A-Za-z0-9_-])?$/;

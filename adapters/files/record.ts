@@ -1,10 +1,8 @@
 import { basename } from "node:path";
-import { type CheckpointQuery, type CorruptRecord, matchRetry, type TaskPosition } from "../../src/contract/adapter.js";
+import type { CheckpointQuery, CorruptRecord, TaskPosition } from "../../src/contract/adapter.js";
 import {
   brokenSeal,
-  type CheckpointDraft,
   type CheckpointSummary,
-  findDamage,
   type JsonObject,
   type JsonValue,
   type Payload,
@@ -24,19 +22,19 @@ export interface LoadedTask extends TaskPosition {
   /** The number of checkpoints, damaged ones included. */
   readonly count: number;
   find(id: string): RecordSource | undefined;
-  /** An unreadable checkpoint whose id isn't known, so that it may be any. */
+  /** An unreadable checkpoint whose id isn't known: it may be the wanted one. */
   findDamaged?(): RecordSource | undefined;
   /** The checkpoints in the query's range and order, after the skipped ones. */
   select(query: Omit<CheckpointQuery, "taskId">): Iterable<RecordSource>;
 
-  // Writes. Each is durable once it resolves, and must be the last call under its lock.
+  // The writes. Each is durable once it resolves, and must be the last call under its lock.
   /** @param replaced - Removed once the record is stored. */
   append(record: StoredCheckpoint, lock: FolderLock, replaced: readonly RecordSource[]): Promise<void>;
   replace(entry: RecordSource, record: StoredCheckpoint, lock: FolderLock): Promise<void>;
   /**
    * Keeps the numbering, unless `doomed` is "all".
    *
-   * @param doomed - May come from another loading of the same task.
+   * @param doomed - May come from an earlier load of the same task.
    * @returns How many were removed.
    */
   remove(doomed: readonly RecordSource[] | "all", lock: FolderLock): Promise<number>;
@@ -44,7 +42,6 @@ export interface LoadedTask extends TaskPosition {
 
 /** A stored checkpoint. It is read when it is asked for. */
 export interface RecordSource {
-  /** A path, or a path and a line. */
   readonly location: string;
   /** The fields that are known even if it can't be read. */
   readonly known: { readonly id?: string; readonly sequence?: number };
@@ -80,7 +77,7 @@ export function textOfValue(value: JsonValue): string {
     return JSON.stringify(value);
   } catch (error) {
     if (!isStackOverflow(error)) throw error;
-    throw new UnreadableError("its state nests deeper than any that is saved", { cause: error });
+    throw new UnreadableError("its state is nested too deeply to read", { cause: error });
   }
 }
 
@@ -89,12 +86,10 @@ export function formOfBody({ body }: Payload): RecordHead["bodyIs"] {
   return typeof body === "string" ? undefined : "base64";
 }
 
-/** The size of {@link textOfBody} in bytes. */
 export function embeddedSize({ bodyIs, sizeBytes }: RecordHead): number {
   return bodyIs === "base64" ? 2 + 4 * Math.ceil(sizeBytes / 3) : sizeBytes;
 }
 
-/** Makes a checkpoint from its head and the text of its body. */
 export function storedCheckpoint(head: RecordHead, bodyText: string): StoredCheckpoint {
   const { encoding, sha256 } = head.payload;
   const body = head.bodyIs === "base64" ? new Uint8Array(Buffer.from(bodyText.slice(1, -1), "base64")) : bodyText;
@@ -111,8 +106,8 @@ export function assertOwner(taskId: string, folder: string, location: string): v
   const name = basename(folder);
   if (taskId === name || nameOf(taskId) === name) return;
   throw new StorageError(
-    `${location} belongs to task ${JSON.stringify(taskId)}, whose folder this isn't. Nothing was changed. ` +
-      "If another task's name differs in case alone, this disk takes their folders for one: rename a task. " +
+    `${location} belongs to task ${JSON.stringify(taskId)}, but lies in another task's folder. Nothing was changed. ` +
+      "If two task ids differ only in case, this disk gives them the same folder: rename one. " +
       "Otherwise the file was copied there: move it away.",
   );
 }
@@ -132,7 +127,6 @@ function compareTexts(a: string, b: string): number {
   return a === b ? 0 : a < b ? -1 : 1;
 }
 
-/** Describes an unreadable entry. Throws other errors. */
 export function corruptOrThrow(
   { location, known }: RecordSource,
   error: unknown,
@@ -158,8 +152,8 @@ export function readEntry<Item>(
 }
 
 /**
- * The passing checkpoint of that id, and those that it should have replaced but a kill left. Each names the one that it
- * replaced.
+ * The passing checkpoint of that id, and the ones before it that a kill left although it replaced them. Each names the
+ * one that it replaced.
  */
 export function passingFrom(task: LoadedTask, id: string | undefined): readonly RecordSource[] {
   const found: RecordSource[] = [];
@@ -176,30 +170,14 @@ export function passingFrom(task: LoadedTask, id: string | undefined): readonly 
   return found;
 }
 
-/**
- * Answers an append whose id the task already has.
- *
- * @throws {UnreadableError} The stored checkpoint is damaged.
- * @throws {CheckpointConflictError} The stored checkpoint is another one.
- */
-export function sequenceOfStored(stored: StoredCheckpoint, draft: CheckpointDraft): number {
-  const damage = findDamage(stored);
-  if (damage !== undefined) throw new UnreadableError(`checkpoint ${draft.id} exists, and ${damage}`);
-  return matchRetry(stored, draft);
-}
-
-/**
- * Parses a head from a file's fields. Checks each field's type, and the seal.
- *
- * @throws {UnreadableError}
- */
+/** Parses a head from a file's fields. Checks each field's type, and the seal. @throws {UnreadableError} */
 export function parseHead(
   fields: StoredFields & { readonly bodyIs?: JsonValue | undefined; readonly stateBytes?: JsonValue | undefined },
 ): RecordHead {
   const { bodyIs, stateBytes } = fields;
   const summary = parseSummary(fields);
   if (typeof summary === "string") throw new UnreadableError(summary);
-  if (bodyIs !== undefined && bodyIs !== "base64") throw new UnreadableError("its body is in no known form");
+  if (bodyIs !== undefined && bodyIs !== "base64") throw new UnreadableError("its body has an unknown form");
   const broken = brokenSeal(summary);
   if (broken !== undefined) throw new UnreadableError(broken);
   return {
@@ -219,9 +197,9 @@ export function parseObject(source: string): JsonObject {
     // JSON.parse returns a JsonValue, by its definition.
     value = JSON.parse(source.replace(/^\uFEFF/, "")) as JsonValue;
   } catch (error) {
-    throw new UnreadableError("it is not JSON, or cut short", { cause: error });
+    throw new UnreadableError("it is cut short or isn't JSON", { cause: error });
   }
-  if (!isJsonObject(value)) throw new UnreadableError("it is no JSON object");
+  if (!isJsonObject(value)) throw new UnreadableError("it isn't a JSON object");
   return value;
 }
 
@@ -245,7 +223,7 @@ export function* readEntries<Item>(
         isFirst = false;
         yield item;
       } else if (isFirst && !gone.has(entry.location)) {
-        // Load again only once for each: the name of a dangling link stays.
+        // Load again only once for each file: a dangling link's name stays in the folder.
         gone.add(entry.location);
         isOutdated = true;
         break;
@@ -254,7 +232,6 @@ export function* readEntries<Item>(
   }
 }
 
-/** Returns an UnreadableError instead of throwing it. */
 export function attempt<Result>(parse: () => Result): Result | UnreadableError {
   try {
     return parse();

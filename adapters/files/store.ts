@@ -7,11 +7,13 @@ import {
   type CorruptRecord,
   isCorrupt,
   matchesQuery,
+  matchRetry,
   nextSequence,
   requireNewest,
   type StorageAdapter,
   type TaskQuery,
 } from "../../src/contract/adapter.js";
+import { AdapterCalls } from "../../src/contract/adapter-calls.js";
 import {
   type CheckpointDraft,
   type CheckpointSummary,
@@ -26,8 +28,9 @@ import {
   withPayload,
   withStatus,
 } from "../../src/contract/checkpoint.js";
-import { CheckpointCorruptError, ClosedError, codeOf } from "../../src/contract/errors.js";
+import { CheckpointCorruptError, codeOf } from "../../src/contract/errors.js";
 import type { StorageMaintenance } from "../../src/contract/findings.js";
+import { requireIntact } from "../../src/contract/header-index.js";
 import { checkKeys, keysOf } from "../../src/contract/keys.js";
 import { type LeaseStore, leaseStore } from "../../src/contract/leases.js";
 import { storageFailure } from "./failure.js";
@@ -45,15 +48,7 @@ import { checkLeaseIn, leaseIn, leasesBelow, updateLease } from "./leases.js";
 import { type FolderLock, withLock } from "./lock.js";
 import { repairFolders, verifyFolders } from "./maintenance.js";
 import { nameOf } from "./names.js";
-import {
-  attempt,
-  type LoadedTask,
-  passingFrom,
-  type RecordSource,
-  readEntries,
-  readEntry,
-  sequenceOfStored,
-} from "./record.js";
+import { attempt, type LoadedTask, passingFrom, type RecordSource, readEntries, readEntry } from "./record.js";
 import { scanTasks } from "./task-scan.js";
 
 /** The options of every adapter on files. */
@@ -82,7 +77,7 @@ export abstract class FolderStore implements StorageAdapter {
   };
   readonly leases: LeaseStore = leaseStore(
     {
-      read: async (taskId) => this.#reading(taskId, "read the lease of", () => leaseIn(this.folderOf(taskId))),
+      read: (taskId) => this.#reading(taskId, "read the lease of", () => leaseIn(this.folderOf(taskId))),
       all: () => this.#iterate(leasesBelow(this.#root)),
       update: (taskId, change) => {
         const folder = this.folderOf(taskId);
@@ -97,13 +92,11 @@ export abstract class FolderStore implements StorageAdapter {
     this.write(folder, "repair a task", work, () => undefined);
   readonly #root: string;
   readonly #lockTimeoutMs: number;
-  readonly #underWay = new Set<Promise<unknown>>();
-  /** Folders whose names are known to be on the disk. */
+  readonly #calls: AdapterCalls;
   readonly #known = new Set<string>();
   /** Tasks whose folders were checked to be their own. */
   readonly #owned = new WeakSet<LoadedTask>();
   #hasLooked = false;
-  #closed = false;
 
   /** @throws {TypeError | RangeError} A wrong option. */
   /** @param ownKeys - The keys of the subclass's own options. */
@@ -118,6 +111,8 @@ export abstract class FolderStore implements StorageAdapter {
       throw new RangeError(`lockTimeoutMs must be a number of milliseconds from 0; it is ${String(lockTimeoutMs)}.`);
     }
     this.name = name;
+    // Each call explains its errors itself.
+    this.#calls = new AdapterCalls({ name, explain: (error) => error });
     this.#root = resolve(path);
     this.#lockTimeoutMs = lockTimeoutMs;
   }
@@ -137,7 +132,7 @@ export abstract class FolderStore implements StorageAdapter {
       const task = this.#ownTask(folder, lock);
       const stored = task.find(id)?.checkpoint();
       if (stored) {
-        const same = sequenceOfStored(stored, copy);
+        const same = matchRetry(requireIntact(stored), copy);
         // The process that stored it may have died before syncing it, or before removing the checkpoints that it
         // replaced.
         const left = replaces === id ? [] : passingFrom(task, replaces);
@@ -152,7 +147,7 @@ export abstract class FolderStore implements StorageAdapter {
     });
   }
 
-  async get(taskId: string, id: string): Promise<StoredCheckpoint | CorruptRecord | undefined> {
+  get(taskId: string, id: string): Promise<StoredCheckpoint | CorruptRecord | undefined> {
     return this.#reading(taskId, "read", () => {
       const task = this.#existingTask(taskId);
       // A damaged record's id may be damaged too, so any damaged record may be the wanted one.
@@ -220,9 +215,8 @@ export abstract class FolderStore implements StorageAdapter {
     });
   }
 
-  async close(): Promise<void> {
-    this.#closed = true;
-    while (this.#underWay.size > 0) await Promise.allSettled(this.#underWay);
+  close(): Promise<void> {
+    return this.#calls.close();
   }
 
   /**
@@ -231,28 +225,29 @@ export abstract class FolderStore implements StorageAdapter {
    * @param doing - What is being done, for a message: `save to task "t"`.
    * @param absent - Gives the answer if there is no such folder. Without it, the folder is made.
    */
-  protected async write<Result>(
+  protected write<Result>(
     folder: string,
     doing: string,
     work: (lock: FolderLock) => Promise<Result>,
     absent?: () => Result,
   ): Promise<Result> {
-    this.#assertOpen();
     const makeFolder = (): Promise<void> => this.#makeTaskFolder(folder);
-    try {
-      this.#lookOnce();
-      isFolder(folder);
-      const options = {
-        timeoutMs: this.#lockTimeoutMs,
-        makeFolder: absent ? undefined : makeFolder,
-        // A process may have made the folder and died before syncing its name.
-        begin: this.#known.has(folder) ? undefined : makeFolder,
-      };
-      return await this.#track(withLock(folder, options, work));
-    } catch (error) {
-      if (absent && codeOf(error) === "ENOENT" && statsOf(folder) === undefined) return absent();
-      return this.#fail(error, doing, folder);
-    }
+    return this.#calls.run(async () => {
+      try {
+        this.#lookOnce();
+        isFolder(folder);
+        const options = {
+          timeoutMs: this.#lockTimeoutMs,
+          makeFolder: absent ? undefined : makeFolder,
+          // A process may have made the folder and died before syncing its name.
+          begin: this.#known.has(folder) ? undefined : makeFolder,
+        };
+        return await withLock(folder, options, work);
+      } catch (error) {
+        if (absent && codeOf(error) === "ENOENT" && statsOf(folder) === undefined) return absent();
+        return this.#fail(error, doing, folder);
+      }
+    });
   }
 
   /** @throws {StorageError} The folder's newest readable checkpoint belongs to another task. */
@@ -290,17 +285,17 @@ export abstract class FolderStore implements StorageAdapter {
     });
   }
 
-  #reading<Result>(taskId: string, verb: string, read: () => Result): Result {
-    this.#assertOpen();
-    try {
-      this.#lookOnce();
-      return read();
-    } catch (error) {
-      return this.#fail(error, `${verb} ${named(taskId)}`, this.folderOf(taskId), true);
-    }
+  #reading<Result>(taskId: string, verb: string, read: () => Result): Promise<Result> {
+    return this.#calls.run(async () => {
+      try {
+        this.#lookOnce();
+        return read();
+      } catch (error) {
+        return this.#fail(error, `${verb} ${named(taskId)}`, this.folderOf(taskId), true);
+      }
+    });
   }
 
-  /** @throws {StorageError} A link or a file is in the folder's place. */
   #existingTask(taskId: string): LoadedTask | undefined {
     const folder = this.folderOf(taskId);
     return isFolder(folder) ? this.load(folder) : undefined;
@@ -335,9 +330,10 @@ export abstract class FolderStore implements StorageAdapter {
   async *#iterate<Item>(items: AsyncGenerator<Item, void, void>, taskId?: string): AsyncGenerator<Item, void, void> {
     try {
       for (;;) {
-        this.#assertOpen();
-        this.#lookOnce();
-        const next = await this.#track(items.next());
+        const next = await this.#calls.run(() => {
+          this.#lookOnce();
+          return items.next();
+        });
         if (next.done) return;
         yield next.value;
       }
@@ -367,21 +363,12 @@ export abstract class FolderStore implements StorageAdapter {
     this.#hasLooked = true;
   }
 
-  #assertOpen(): void {
-    if (this.#closed) throw new ClosedError(`The ${this.name} adapter`);
-  }
-
-  #track<Result>(call: Promise<Result>): Promise<Result> {
-    this.#underWay.add(call);
-    const ended = (): void => void this.#underWay.delete(call);
-    call.then(ended, ended);
-    return call;
-  }
-
   #fail(error: unknown, doing: string, path: string, isRead = false): never {
     if (!(error instanceof UnreadableError)) throw storageFailure(error, { doing, path, isRead });
     const intact = "It was left untouched, and nothing was changed: move it away, or repair the storage.";
-    throw new CheckpointCorruptError(`Could not ${doing}: at ${path} ${error.message}. ${intact}`, { cause: error });
+    throw new CheckpointCorruptError(`Could not ${doing}: ${path} is damaged: ${error.message}. ${intact}`, {
+      cause: error,
+    });
   }
 }
 

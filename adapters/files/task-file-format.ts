@@ -42,7 +42,6 @@ import {
  * numbered after the others, and the next write brings it into our form.
  */
 const FORMAT_VERSION = "1.0";
-/** The file's name in its task's folder. */
 export const TASK_FILE_NAME = "checkpoints.json";
 const FIRST_LINE_END = '"checkpoints":[';
 const LAST_LINE = "]}";
@@ -109,7 +108,6 @@ export class RecordLine implements RecordSource {
     return head;
   }
 
-  /** Takes the state's text without parsing it. */
   checkpoint(): StoredCheckpoint {
     return storedCheckpoint(this.head(), decodeText(this.line.subarray(this.#stateAt + STATE_KEY.length, -1)));
   }
@@ -135,11 +133,7 @@ export class RecordLine implements RecordSource {
   }
 }
 
-/**
- * Reads as much of a task's file as can be read.
- *
- * @throws {UnsupportedFormatError} The file has another version.
- */
+/** Reads as much of a task's file as can be read. @throws {UnsupportedFormatError} The file has another version. */
 export function parseTaskFile(bytes: Buffer, path: string, adopt: AdoptRecord | undefined): TaskFileContent {
   const content = parseContent(bytes, path, adopt);
   return { ...content, lines: inOrder(content.lines) };
@@ -183,7 +177,6 @@ export function renderRecord(record: StoredCheckpoint, former: JsonObject = {}):
   return Buffer.from(`${fields.slice(0, -1)}${STATE_KEY}${textOfBody(payload)}}`);
 }
 
-/** A task's file as its bytes. */
 export function renderTaskFile(
   lines: readonly Buffer[],
   {
@@ -233,7 +226,6 @@ function checkedHeader({ checkpoints: _records, ...fields }: JsonObject, path: s
   return { fields: {}, lastSequence: 0, damage, isRefused: true };
 }
 
-/** @throws {UnreadableError} */
 function parseNumbering(waymark: JsonValue | undefined): { readonly taskId: string; readonly lastSequence: number } {
   if (!isJsonObject(waymark)) throw new UnreadableError("its numbering is missing");
   const { taskId, lastSequence, seal } = waymark as Partial<Record<"taskId" | "lastSequence" | "seal", JsonValue>>;
@@ -283,14 +275,12 @@ function parseDocument(
   return { ...header, lines: [...damaged, ...ours] };
 }
 
-/** The readable records of a file whose beginning is damaged. */
 function salvage(bytes: Buffer, path: string): TaskFileContent {
   const damage = bytes.length === 0 ? "it is empty" : "its first line is damaged, or it is not a checkpoint file";
   const lines = linesOf(bytes, 0, path).lines.filter((line) => !(line.headOrReason() instanceof UnreadableError));
   return { lines, lastSequence: 0, damage, isRefused: true, fields: {} };
 }
 
-/** The lines that hold records, and whether the file's last line is there. */
 function linesOf(bytes: Buffer, from: number, path: string): { lines: RecordLine[]; isWhole: boolean } {
   const lines: RecordLine[] = [];
   for (let [start, number] = [from, from === 0 ? 1 : 2]; start < bytes.length; number++) {
@@ -307,14 +297,12 @@ function linesOf(bytes: Buffer, from: number, path: string): { lines: RecordLine
   return { lines, isWhole: false };
 }
 
-/** @throws {UnreadableError} */
 function headOf(fields: JsonObject): RecordHead {
   const { waymark, taskId, id, label, createdAt, error } = fields as CommonFields;
-  if (!isJsonObject(waymark)) throw new UnreadableError("its waymark key holds no object");
+  if (!isJsonObject(waymark)) throw new UnreadableError("its waymark key doesn't hold an object");
   return parseHead({ ...waymark, taskId, id, label, createdAt, error });
 }
 
-/** The fields that every program writes, and those that we add. */
 type CommonFields = Partial<Record<"taskId" | "id" | "label" | "createdAt" | "error" | "waymark", JsonValue>>;
 
 /** A record that another program wrote, or from which it removed our fields. */
@@ -323,13 +311,12 @@ interface ForeignRecord {
   readonly fields: JsonObject;
 }
 
-/** @throws {UnreadableError} */
 function parseRecord(
   value: JsonValue,
   adopt: AdoptRecord | undefined,
   isOurs: boolean,
 ): ForeignRecord | { readonly head: RecordHead; readonly bytes: Buffer } {
-  if (!isJsonObject(value)) throw new UnreadableError("it is no object");
+  if (!isJsonObject(value)) throw new UnreadableError("it isn't an object");
   const { state, ...fields } = value as { state?: JsonValue } & JsonObject;
   if (state === undefined) throw new UnreadableError("it has no state");
   const body = textOfValue(state);
@@ -339,11 +326,10 @@ function parseRecord(
   return { head, bytes: renderRecord(storedCheckpoint(head, body), fields) };
 }
 
-/** @throws {UnreadableError} */
 function foreignDraft(fields: JsonObject, body: string, adopted: ReturnType<AdoptRecord> = {}): CheckpointDraft {
   const { taskId, id, label, createdAt, error } = fields as CommonFields;
   const date = new Date(typeof createdAt === "string" ? createdAt : Number.NaN);
-  if (Number.isNaN(date.getTime())) throw new UnreadableError("its createdAt is no date");
+  if (Number.isNaN(date.getTime())) throw new UnreadableError("its createdAt isn't a date");
   const { stage, status = error === undefined ? "running" : "failed" } = adopted;
   const described = { taskId, id, label, createdAt: date.toISOString(), error, stage, status };
   const sizeBytes = Buffer.byteLength(body);

@@ -86,7 +86,6 @@ export class TaskFileAdapter extends FolderStore {
     return this.write(folder, `set aside task ${JSON.stringify(taskId)}`, work, () => undefined);
   }
 
-  /** @throws {UnsupportedFormatError} Its file has another version. */
   protected override load(folder: string): TaskFile {
     const path = join(folder, TASK_FILE_NAME);
     const empty: TaskFileContent = { lines: [], fields: {}, lastSequence: 0 };
@@ -100,7 +99,6 @@ export class TaskFileAdapter extends FolderStore {
   }
 }
 
-/** A task's checkpoints at the time its file was read. */
 class TaskFile implements LoadedTask {
   readonly path: string;
   /** Why the file must not be written. */
@@ -186,7 +184,6 @@ class TaskFile implements LoadedTask {
     return removed;
   }
 
-  /** The file's task, if the file tells it. */
   get #taskId(): string | undefined {
     const { taskId, lines } = this.#content;
     return taskId ?? lines.find(({ known }) => known.sequence !== undefined)?.head().taskId;
@@ -197,12 +194,11 @@ class TaskFile implements LoadedTask {
     return Math.max(this.#content.lastSequence, newest?.known.sequence ?? 0);
   }
 
-  /** @throws {CheckpointCorruptError} The file's own fields can't be read. */
   #assertWritable(): void {
     const { refusal } = this;
     if (refusal === undefined) return;
     throw new CheckpointCorruptError(
-      `${this.path} can't be written: ${refusal}. It was left untouched; what is readable of it can still be read. ` +
+      `${this.path} can't be written: ${refusal}. It was left untouched, and its intact checkpoints can still be read. ` +
         "Restore it from a backup, or repair the storage.",
     );
   }

@@ -36,7 +36,6 @@ export function taskFolders(root: string): TaskFolder[] {
   });
 }
 
-/** Yields the tasks below a root folder that a query asks for. Reads only the folders that it must. */
 export async function* scanTasks(
   root: string,
   query: TaskQuery,

@@ -9,13 +9,12 @@ export function toColumn(text: string): string {
   return text.replaceAll("\x01", "\x01\x02").replaceAll("\0", "\x01\x01");
 }
 
-/** Restores the text of a column. */
 export function fromColumn(stored: string): string {
   if (!stored.includes("\x01")) return stored;
   return stored.replaceAll("\x01\x01", "\0").replaceAll("\x01\x02", "\x01");
 }
 
-/** The SHA-256 by which an id is found. The id itself may be longer than a key. */
+/** The SHA-256 by which an id is found. The id itself may be too long for an index. */
 export function idDigestOf(id: string): Buffer {
   return hash("sha256", id, "buffer");
 }
@@ -23,7 +22,6 @@ export function idDigestOf(id: string): Buffer {
 /** How many bytes of that digest stand in the column `last_text`, after the digest of the text. */
 export const LAST_TEXT_ID_BYTES = 8;
 
-/** The value of the column `last_text` for a checkpoint's text. */
 export function lastTextName(sha256: string, id: string): Buffer {
   return Buffer.concat([Buffer.from(sha256, "hex"), idDigestOf(id).subarray(0, LAST_TEXT_ID_BYTES)]);
 }

@@ -43,7 +43,6 @@ export interface PostgresPool {
 
 /** Runs statements: each by itself, or within a transaction. */
 export interface Statements {
-  /** Runs a statement, and returns its rows. */
   rows(text: string, ...values: readonly unknown[]): Promise<readonly SqlRow[]>;
   /** Runs a statement, and returns how many rows it changed. */
   change(text: string, ...values: readonly unknown[]): Promise<number>;
@@ -54,7 +53,6 @@ export interface PostgresConnectionOptions {
   readonly pool: PostgresPool | (() => PostgresPool);
   readonly prepare: boolean;
   readonly retryForMs: number;
-  /** The tables' place, for messages. */
   readonly place: string;
 }
 
@@ -66,7 +64,7 @@ const LONGEST_PAUSE_MS = 1000;
  */
 const BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL idle_in_transaction_session_timeout = '10s'";
 
-/** A pool of connections. If it is safe, calls are tried again after passing failures, with growing pauses. */
+/** A pool of connections. If it is safe, calls are tried again after temporary failures, with growing pauses. */
 export class PostgresConnection implements Statements {
   readonly #options: PostgresConnectionOptions;
   #pool: PostgresPool | undefined;
@@ -109,7 +107,6 @@ export class PostgresConnection implements Statements {
     return this.#untilDone(() => this.#transaction(work, twice));
   }
 
-  /** Tries again while the failure may pass and time is left. */
   async #untilDone<Result>(attempt: () => Promise<Result>): Promise<Result> {
     const deadline = performance.now() + this.#options.retryForMs;
     for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(pauseMs * 2, LONGEST_PAUSE_MS)) {
@@ -167,15 +164,15 @@ export class PostgresConnection implements Statements {
         // Listen at once: the server's last message may follow right after the one that says it is ready.
         client?.on("error", broke);
         if (client) resolve(client);
-        else reject(error ?? new Error("The pool gave no connection."));
+        else reject(error ?? new Error("The pool returned no connection."));
       });
     });
   }
 
   #unknown(cause: unknown): StorageError {
     return new StorageError(
-      `The connection to ${this.#options.place} broke while the change was committed, so it was stored as a whole or not ` +
-        "at all. What was saved before is intact. Look at what is stored now, then decide.",
+      `The connection to ${this.#options.place} broke during the commit, so the change was stored as a whole or not ` +
+        "at all. Earlier checkpoints are intact. Read the task again, then decide.",
       { cause, retryable: true },
     );
   }
@@ -242,7 +239,6 @@ function rowsOf({ rows }: PostgresResult): readonly SqlRow[] {
     .map((row: readonly unknown[]) => row.map((value) => (typeof value === "string" ? fromColumn(value) : value)));
 }
 
-/** The part of the package pg that the adapter uses. */
 interface Pg {
   readonly Pool: new (options: object) => PostgresPool;
   readonly Client: new (
@@ -253,7 +249,6 @@ interface Pg {
   };
 }
 
-/** Loads pg, an optional peer dependency, and makes a pool. */
 export function newPool(url: string): PostgresPool {
   // Only the package's own declarations could prove this type.
   const pg = ownRequire()("pg") as Pg;

@@ -37,17 +37,14 @@ export function isUnreachable(error: unknown): boolean {
   return UNREACHABLE.includes(codeOf(error));
 }
 
-/** Whether a row with that key already exists. */
 export function isTaken(error: unknown): boolean {
   return codeOf(error) === "23505";
 }
 
-/** Whether the role lacks the right to do that. */
 export function isDenied(error: unknown): boolean {
   return codeOf(error) === "42501";
 }
 
-/** Whether a table or column is missing. */
 export function isMissing(error: unknown): boolean {
   return ["42P01", "3F000", "42703"].includes(codeOf(error));
 }
@@ -61,7 +58,7 @@ export function explain(error: unknown, place: string): unknown {
   if (!isError(error) || error instanceof CheckpointError) return error;
   const code = codeOf(error);
   const reason = error.message.trim();
-  const intact = "This call changed nothing, and what was saved before is intact.";
+  const intact = "This call changed nothing, and earlier checkpoints are intact.";
   const failure = (message: string, retryable = false) => new StorageError(message, { cause: error, retryable });
 
   if (code === "MODULE_NOT_FOUND" || code === "ERR_MODULE_NOT_FOUND") {
@@ -76,9 +73,9 @@ export function explain(error: unknown, place: string): unknown {
     );
   }
   if (mayPass(error)) {
-    const what = isLost(error) ? "can't be reached, or the connection broke" : "refused the call for the moment";
+    const what = isLost(error) ? "can't be reached, or the connection broke" : "refused the call for now";
     return failure(
-      `${place} ${what}: ${reason}${code === "" ? "" : ` (${code})`}. What was saved before is intact. ` +
+      `${place} ${what}: ${reason}${code === "" ? "" : ` (${code})`}. Earlier checkpoints are intact. ` +
         "Check the address if it is new. Otherwise try again; a save under the same id is stored once.",
       true,
     );
@@ -93,7 +90,7 @@ export function explain(error: unknown, place: string): unknown {
     );
   }
   if (["55P03", "57014"].includes(code)) {
-    return failure(`${place} gave up the call: ${reason} (${code}). ${intact} Try again.`, true);
+    return failure(`${place} cancelled the call: ${reason} (${code}). ${intact} Try again.`, true);
   }
   if (NO_SPACE.includes(code)) {
     return failure(
@@ -108,13 +105,13 @@ export function explain(error: unknown, place: string): unknown {
   }
   if (["26000", "42P05"].includes(code)) {
     return failure(
-      `${place}: ${reason} (${code}). ${intact} A pooler in transaction mode may not know prepared statements: turn \`prepare\` off.`,
+      `${place}: ${reason} (${code}). ${intact} A pooler in transaction mode may not know prepared statements: set \`prepare: false\`.`,
     );
   }
   if (code === "XX001" || code === "XX002") {
     return new CheckpointCorruptError(
-      `${place} is damaged: ${reason} (${code}). Nothing was changed. Copy the server's data before anything else; then ` +
-        "look into its log, and put back a backup.",
+      `${place} is damaged: ${reason} (${code}). Nothing was changed. First copy the server's data. Then ` +
+        "read its log, and restore a backup.",
       { cause: error },
     );
   }

@@ -1,6 +1,5 @@
 import type { Append, PostgresWriter } from "./writer.js";
 
-/** An append, and the caller that waits for it. */
 interface Waiting extends Append {
   readonly resolve: (sequence: number) => void;
   readonly reject: (error: unknown) => void;
@@ -61,7 +60,6 @@ export class GroupCommit {
     return this.#waiting.splice(0, end === -1 ? this.#waiting.length : end);
   }
 
-  /** Resolves once the lane is free. */
   async #store(batch: readonly Waiting[]): Promise<void> {
     const [first, ...others] = batch;
     if (first !== undefined && others.length === 0) return this.#storeAlone(first);

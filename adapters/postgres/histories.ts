@@ -31,13 +31,11 @@ export interface PayloadForm {
    * any.
    */
   readonly after?: Buffer;
-  /** The text to remember once the payload is stored. */
   readonly text?: HistoryText;
   /** The number of the whole text on which a delta builds. Undefined for a whole text, which has its own number. */
   readonly first?: number;
 }
 
-/** The last text of a task. */
 interface TaskText extends RememberedText {
   /** The value of the column `last_text`. */
   readonly name: Buffer;
@@ -53,12 +51,12 @@ const NO_TEXT = Buffer.alloc(0);
  * Stores payloads as pieces of their task's history. A piece's number is its checkpoint's sequence. A piece outlives
  * its checkpoint while others build on it. The task's row names the last text by the SHA-256 of the text and a part of
  * the SHA-256 of its checkpoint's id. So an append sees in the same statement whether another process has added a text.
- * The id is needed because the same text may come back, built on larger ones than this process knows.
+ * The id is needed because another process may store the same text again, as a delta on a text that this one doesn't
+ * know.
  */
 export class PostgresHistories {
   readonly #connection: PostgresConnection;
   readonly #sql: PostgresStatements;
-  /** Keyed by task. */
   readonly #remembered = new Remembered<string, TaskText>();
 
   constructor(connection: PostgresConnection, sql: PostgresStatements) {
@@ -81,7 +79,6 @@ export class PostgresHistories {
     return before || isLoaded ? whole : { ...whole, after: NO_TEXT };
   }
 
-  /** Remembers that the payload was stored under that sequence. */
   stored({ taskId, id, payload: { sha256 } }: CheckpointDraft, { text, first }: PayloadForm, sequence: number): void {
     const before = this.#remembered.get(taskId);
     const name = lastTextName(sha256, id);
@@ -95,7 +92,6 @@ export class PostgresHistories {
     return text !== undefined && isFoldDue(text);
   }
 
-  /** Makes one bundle of the deltas after the last one. */
   async fold(taskId: string): Promise<void> {
     const fold = async (run: Statements) => {
       await run.rows(this.#sql.lock, taskId);
@@ -139,12 +135,10 @@ export class PostgresHistories {
     return true;
   }
 
-  /** Drops the task's last text, so that the next save reads it again. */
   forget(taskId: string): void {
     this.#remembered.delete(taskId);
   }
 
-  /** The remembered text, which needn't be read. */
   knownOf(taskId: string): RememberedText | undefined {
     return this.#remembered.get(taskId);
   }

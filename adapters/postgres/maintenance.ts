@@ -1,5 +1,6 @@
 import type { CheckpointSummary, StoredCheckpoint } from "../../src/contract/checkpoint.js";
-import { damageInTaskRow, findingOf, taskRowOf } from "../sql/damage.js";
+import { findingOf } from "../../src/contract/header-index.js";
+import { damageInTaskRow, taskRowOf } from "../sql/damage.js";
 import type { MaintainedTables } from "../sql/maintenance.js";
 import { entriesInPages, PAGE_ROWS } from "../sql/pages.js";
 import type { SqlRow } from "../sql/rows.js";
@@ -9,14 +10,12 @@ import type { PostgresHistories } from "./histories.js";
 import { locationOf, PAGE_BYTES, type PostgresReader } from "./reader.js";
 import type { PostgresStatements } from "./statements.js";
 
-/** The objects that work with the tables. */
 interface OpenTables {
   readonly connection: PostgresConnection;
   readonly reader: PostgresReader;
   readonly sql: PostgresStatements;
 }
 
-/** Runs `work` with the tables. Resolves to `undefined` if there are none. */
 type Call = <Result>(work: (tables: OpenTables) => Promise<Result>) => Promise<Result | undefined>;
 
 /** The tables for SqlMaintenance. Each change runs in a transaction, under the task's lock. */
@@ -36,7 +35,7 @@ export function maintainedTables(place: string, histories: PostgresHistories, ca
   return {
     place,
     names: { tasks: "tasks", quarantine: "quarantine" },
-    advice: "Repair doesn't write to a damaged database. Copy the server's data; then put back a backup.",
+    advice: "Repair doesn't write to a damaged database. Copy the server's data, then restore a backup.",
 
     async *taskIds() {
       for (let after = ""; ; ) {

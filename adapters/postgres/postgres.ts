@@ -3,31 +3,19 @@ import {
   type AppendOptions,
   type CheckpointQuery,
   type CorruptRecord,
-  type ExpectedTask,
   nextSequence,
-  requireNewest,
-  requireUnchangedTasks,
-  type StorageAdapter,
-  type TaskQuery,
 } from "../../src/contract/adapter.js";
+import { AdapterCalls } from "../../src/contract/adapter-calls.js";
 import { checkBoolean, checkInteger, MAX_DELAY_MS } from "../../src/contract/arguments.js";
-import {
-  type CheckpointDraft,
-  type CheckpointSummary,
-  copyPayload,
-  copyRecord,
-  type Payload,
-  type StatusChange,
-  type StoredCheckpoint,
-  type TaskSummary,
-} from "../../src/contract/checkpoint.js";
-import { ClosedError, StorageError } from "../../src/contract/errors.js";
+import { type CheckpointDraft, copyRecord, type StoredCheckpoint } from "../../src/contract/checkpoint.js";
+import { StorageError } from "../../src/contract/errors.js";
 import type { StorageMaintenance } from "../../src/contract/findings.js";
 import { checkKeys, keysOf } from "../../src/contract/keys.js";
 import { checkLease, type LeaseStore, NO_LEASE } from "../../src/contract/leases.js";
 import { utf8Of } from "../../src/contract/utf8.js";
+import { SqlAdapter } from "../sql/adapter.js";
 import { SqlMaintenance } from "../sql/maintenance.js";
-import { inPages, PAGE_ROWS, tasksInPages } from "../sql/pages.js";
+import { inPages, PAGE_ROWS } from "../sql/pages.js";
 import { newPool, PostgresConnection, type PostgresPool } from "./connection.js";
 import { explain, isMissing } from "./errors.js";
 import { GroupCommit } from "./group-commit.js";
@@ -104,16 +92,15 @@ export interface PostgresTablesOptions {
  * The adapter's own pool has up to 10 connections. Each statement runs by itself or in a transaction, so a pooler in
  * transaction mode works.
  */
-export class PostgresAdapter implements StorageAdapter {
-  readonly name = "postgres";
-  readonly capabilities = { durable: true, multiProcess: true } as const;
-  readonly maintenance: StorageMaintenance;
-  readonly leases: LeaseStore = {
-    claim: (...args) => this.#call(async () => (await this.#madeTables()).leases.claim(...args)),
-    renew: async (...args) => (await this.#read(({ leases }) => leases.renew(...args))) ?? false,
-    release: (...args) => this.#read(({ leases }) => leases.release(...args)),
-    current: (taskId) => this.#read(({ leases }) => leases.current(taskId)),
-    lapsed: (taskId) => this.#read(({ leases }) => leases.lapsed(taskId)),
+export class PostgresAdapter extends SqlAdapter<Tables> {
+  override readonly name = "postgres";
+  override readonly maintenance: StorageMaintenance;
+  override readonly leases: LeaseStore = {
+    claim: (...args) => this.#calls.run(async () => (await this.#madeTables()).leases.claim(...args)),
+    renew: async (...args) => (await this.reading(({ leases }) => leases.renew(...args))) ?? false,
+    release: (...args) => this.reading(({ leases }) => leases.release(...args)),
+    current: (taskId) => this.reading(({ leases }) => leases.current(taskId)),
+    lapsed: (taskId) => this.reading(({ leases }) => leases.lapsed(taskId)),
     held: () => this.#held(),
   };
   readonly #schema: string;
@@ -121,15 +108,13 @@ export class PostgresAdapter implements StorageAdapter {
   readonly #place: string;
   readonly #connection: PostgresConnection;
   readonly #tables: Tables;
-  /** The last unfinished append of each task. An instance's appends to a task run one after another. */
-  readonly #appends = new Map<string, Promise<unknown>>();
-  readonly #underWay = new Set<Promise<unknown>>();
+  readonly #calls: AdapterCalls;
   #looking: Promise<Presence> | undefined;
   #presence: Presence = "none";
-  #closing: Promise<void> | undefined;
 
   /** @throws {TypeError | RangeError} An option is missing, misspelled or out of range; the message names it. */
   constructor(options: PostgresAdapterOptions) {
+    super();
     checkOptions(options);
     const { pool, url, migrate = true, prepare = false, retryForMs = 10_000 } = options;
     const schema = schemaOf(options);
@@ -137,6 +122,7 @@ export class PostgresAdapter implements StorageAdapter {
     this.#mayMigrate = migrate;
     this.#place = `PostgreSQL${url === undefined ? "" : hostIn(url)}, schema ${quoted(schema)}`;
     const place = this.#place;
+    this.#calls = new AdapterCalls({ name: "postgres", explain: (error) => this.#explained(error) });
     // checkOptions made sure that there is a pool or a URL.
     const source = pool ?? (() => newPool(url ?? ""));
     this.#connection = new PostgresConnection({ pool: source, prepare, retryForMs, place });
@@ -146,90 +132,38 @@ export class PostgresAdapter implements StorageAdapter {
     const leases = new PostgresLeases(this.#connection, sql);
     const writer = new PostgresWriter(this.#connection, sql, { reader, histories, leases }, { retryForMs });
     this.#tables = { connection: this.#connection, sql, reader, leases, writer, groupCommit: new GroupCommit(writer) };
-    this.maintenance = new SqlMaintenance(maintainedTables(place, histories, (work) => this.#read(work)));
+    this.maintenance = new SqlMaintenance(maintainedTables(place, histories, (work) => this.reading(work)));
   }
 
-  append(draft: CheckpointDraft, condition: AppendCondition = {}, options: AppendOptions = {}): Promise<number> {
+  override append(
+    draft: CheckpointDraft,
+    condition: AppendCondition = {},
+    options: AppendOptions = {},
+  ): Promise<number> {
     // Copy before the first await: the caller may change its arguments as soon as it has its promise.
     const copy = copyRecord(draft);
-    const own = this.#underWay.size < FEW ? copy : compacted(copy);
+    const own = this.#calls.underWay < FEW ? copy : compacted(copy);
     const given = { draft: own, condition: { ...condition }, options: { ...options } };
     // Unfinished calls capture only `given`, so `draft` can be freed.
-    const { taskId } = draft;
-    const before = this.#appends.get(taskId);
-    const appended = this.#call(async () => {
-      await before;
-      return this.#append(given);
-    });
-    const settled = appended.then(ignore, ignore);
-    this.#appends.set(taskId, settled);
-    void settled.then(() => {
-      if (this.#appends.get(taskId) === settled) this.#appends.delete(taskId);
-    });
-    return appended;
+    return this.#calls.inTurn(draft.taskId, () => this.#append(given));
   }
 
-  async get(taskId: string, id: string): Promise<StoredCheckpoint | CorruptRecord | undefined> {
-    return this.#read(({ reader }) => reader.get(taskId, id));
-  }
-
-  read(query: CheckpointQuery): AsyncGenerator<StoredCheckpoint | CorruptRecord, void, void> {
-    // Most reads of the newest want only one checkpoint. Rows that a filter drops come without their payloads.
+  override read(query: CheckpointQuery): AsyncGenerator<StoredCheckpoint | CorruptRecord, void, void> {
+    // Most reads that begin with the newest want only one checkpoint. Rows that a filter drops come without payloads.
     const isOne = query.order === "newest";
     const isFiltered = query.stage !== undefined || query.status !== undefined;
     return inPages(query, isOne ? (isFiltered ? 64 : 1) : PAGE_ROWS, (rest, rows) =>
-      this.#read(({ reader }) => reader.checkpoints(rest, rows, isOne && rest === query ? 1 : PAGE_BYTES)),
+      this.reading(({ reader }) => reader.checkpoints(rest, rows, isOne && rest === query ? 1 : PAGE_BYTES)),
     );
-  }
-
-  list(query: CheckpointQuery): AsyncGenerator<CheckpointSummary | CorruptRecord, void, void> {
-    return inPages(query, PAGE_ROWS, (rest, rows) => this.#read(({ reader }) => reader.summaries(rest, rows)));
-  }
-
-  async *tasks(query: TaskQuery): AsyncGenerator<TaskSummary | CorruptRecord, void, void> {
-    this.#assertOpen();
-    yield* tasksInPages(query, {
-      ids: async (...part) => (await this.#read(({ reader }) => reader.taskIds(...part))) ?? [],
-      tasks: async (ids) => (await this.#read(({ reader }) => reader.tasks(ids))) ?? [],
-      summaries: (...part) => this.#read(({ reader }) => reader.summaries(...part)),
-    });
-  }
-
-  async setStatus(taskId: string, id: string, change: StatusChange, condition?: AppendCondition): Promise<boolean> {
-    const [copy, asked] = [structuredClone(change), { ...condition }];
-    return (await this.#read(({ writer }) => writer.setStatus(taskId, id, copy, asked))) ?? false;
-  }
-
-  async replacePayload(taskId: string, id: string, payload: Payload, expectedSha256: string): Promise<boolean> {
-    const copy = copyPayload(payload);
-    return (await this.#read(({ writer }) => writer.replacePayload(taskId, id, copy, expectedSha256))) ?? false;
-  }
-
-  async remove(taskId: string, ids: readonly string[] | "all", condition?: AppendCondition): Promise<number> {
-    const [copy, asked] = [typeof ids === "string" ? ids : [...ids], { ...condition }];
-    const removed = await this.#read(({ writer }) => writer.remove(taskId, copy, asked));
-    if (removed === undefined) {
-      checkLease(taskId, NO_LEASE, asked);
-      requireNewest(taskId, 0, asked);
-    }
-    return removed ?? 0;
-  }
-
-  async removePrefix(prefix: string, expected?: readonly ExpectedTask[]): Promise<number> {
-    const asked = expected?.map((task) => ({ ...task }));
-    const removed = await this.#read(({ writer }) => writer.removePrefix(prefix, asked));
-    if (removed === undefined) requireUnchangedTasks(prefix, [], asked);
-    return removed ?? 0;
   }
 
   /** Whether the schema has Waymark's tables. Without them there are no checkpoints, and the first save makes them. */
   hasTables(): Promise<boolean> {
-    return this.#call(async () => (await this.#looked()) !== "none");
+    return this.#calls.run(async () => (await this.#looked()) !== "none");
   }
 
-  close(): Promise<void> {
-    this.#closing ??= Promise.allSettled(this.#underWay).then(() => this.#connection.close());
-    return this.#closing;
+  override close(): Promise<void> {
+    return this.#calls.close(() => this.#connection.close());
   }
 
   async #append(append: Append): Promise<number> {
@@ -244,16 +178,15 @@ export class PostgresAdapter implements StorageAdapter {
   }
 
   async *#held() {
-    yield* (await this.#read(({ leases }) => leases.held())) ?? [];
+    yield* (await this.reading(({ leases }) => leases.held())) ?? [];
   }
 
-  /** Runs `work` with the tables, if there are any. */
-  #read<Result>(work: (tables: Tables) => Promise<Result>): Promise<Result | undefined> {
-    return this.#call(() => this.#ifPresent(work));
+  protected override reading<Result>(work: (tables: Tables) => Result | Promise<Result>): Promise<Result | undefined> {
+    return this.#calls.run(async () => ((await this.#looked()) === "none" ? undefined : work(this.#tables)));
   }
 
-  async #ifPresent<Result>(work: (tables: Tables) => Promise<Result>): Promise<Result | undefined> {
-    return (await this.#looked()) === "none" ? undefined : work(this.#tables);
+  protected override changing<Result>(work: (tables: Tables) => Result | Promise<Result>): Promise<Result | undefined> {
+    return this.reading(work);
   }
 
   /** Whether the tables exist. Once they do, this isn't checked again. */
@@ -273,7 +206,7 @@ export class PostgresAdapter implements StorageAdapter {
     if (!this.#mayMigrate) {
       const has = presence === "none" ? "has no tables" : "has the tables of an older version";
       throw new StorageError(
-        `${this.#place} ${has}, and \`migrate\` is false. Nothing was stored. Apply what \`waymark postgres ddl\` prints.`,
+        `${this.#place} ${has}, and \`migrate\` is false. Nothing was stored. Apply the output of \`waymark postgres ddl\`.`,
       );
     }
     await migrate(this.#connection, this.#schema, this.#place);
@@ -281,27 +214,12 @@ export class PostgresAdapter implements StorageAdapter {
     return this.#tables;
   }
 
-  async #call<Result>(call: () => Promise<Result>): Promise<Result> {
-    this.#assertOpen();
-    const called = call();
-    const settled = called.then(ignore, ignore);
-    this.#underWay.add(settled);
-    try {
-      return await called;
-    } catch (error) {
-      if (isMissing(error)) this.#presence = "none";
-      throw explain(error, this.#place);
-    } finally {
-      this.#underWay.delete(settled);
-    }
-  }
-
-  #assertOpen(): void {
-    if (this.#closing !== undefined) throw new ClosedError("The postgres adapter");
+  #explained(error: unknown): unknown {
+    if (isMissing(error)) this.#presence = "none";
+    return explain(error, this.#place);
   }
 }
 
-/** The objects that work with the tables. */
 interface Tables {
   readonly connection: PostgresConnection;
   readonly sql: ReturnType<typeof statementsOn>;
@@ -310,8 +228,6 @@ interface Tables {
   readonly writer: PostgresWriter;
   readonly groupCommit: GroupCommit;
 }
-
-function ignore(): void {}
 
 /** If more calls than these are unfinished, their texts wait as bytes. */
 const FEW = 256;
@@ -365,7 +281,6 @@ function checkOptions(options: PostgresAdapterOptions): void {
   checkInteger("PostgresAdapterOptions.retryForMs", retryForMs, 0, MAX_DELAY_MS);
 }
 
-/** The schema of the option, or of the URL. */
 function schemaOf({ schema, url }: PostgresAdapterOptions): string {
   return schema ?? (url === undefined ? undefined : new URL(url).searchParams.get("schema")) ?? "waymark";
 }

@@ -31,7 +31,6 @@ export class PostgresReader {
   readonly #histories: PostgresHistories;
   readonly #place: string;
 
-  /** @param place - The tables' place, for messages. */
   constructor(connection: PostgresConnection, sql: PostgresStatements, histories: PostgresHistories, place: string) {
     this.#connection = connection;
     this.#sql = sql;
@@ -44,7 +43,6 @@ export class PostgresReader {
     return row && this.#wholeOf(taskId, row);
   }
 
-  /** The checkpoint with that sequence. */
   async at(run: Statements, taskId: string, sequence: unknown): Promise<StoredCheckpoint | CorruptRecord | undefined> {
     const [row] = await run.rows(this.#sql.wholeAt, taskId, sequence);
     return row && this.#wholeOf(taskId, row);
@@ -88,7 +86,6 @@ export class PostgresReader {
     return { entries, next: found.length < rows && weight < bytes ? undefined : lastOf(found) };
   }
 
-  /** The ids of tasks that the query asks for, by the tasks' rows. */
   async taskIds(query: TaskQuery, limit: number, skip: number): Promise<readonly string[]> {
     const { order, status = CHECKPOINT_STATUSES, prefix = "" } = query;
     const { idsByTaskId, idsByRecency, idsByRecencyInRange } = this.#sql.acrossTasks;
@@ -161,7 +158,6 @@ export class PostgresReader {
   }
 }
 
-/** A query's task, and the first and last sequence that it asks for. */
 function rangeOf({ taskId, beforeSequence, afterSequence = 0 }: CheckpointQuery): readonly unknown[] {
   const last = beforeSequence === undefined ? Number.MAX_SAFE_INTEGER : beforeSequence - 1;
   return [taskId, afterSequence + 1, last];
@@ -178,7 +174,6 @@ function bodyOf(bytes: Buffer, isText: boolean): string | Uint8Array {
   return isText ? bytes.toString() : new Uint8Array(bytes);
 }
 
-/** The place of a checkpoint's row, for messages. */
 export function locationOf(place: string, taskId: string, sequence: unknown): string {
   return `${place}, table checkpoints, task ${JSON.stringify(taskId)}, sequence ${String(sequence)}`;
 }

@@ -7,7 +7,6 @@ const NOTE = "Waymark's checkpoints, version ";
 /** `WYMK`: a number that no other program should lock. */
 const ADVISORY_LOCK = 0x57594d4b;
 
-/** Quotes a name for a statement. */
 export function quoted(schema: string): string {
   return `"${schema.replaceAll('"', '""')}"`;
 }
@@ -163,7 +162,7 @@ export async function migrate(connection: PostgresConnection, schema: string, pl
     );
     if (encoding !== "UTF8") {
       throw new StorageError(
-        `The database of ${place} has the encoding ${String(encoding)}. Nothing was made; choose a database with UTF8.`,
+        `The database of ${place} has the encoding ${String(encoding)}. Nothing was created; choose a database with UTF8.`,
       );
     }
     // A role that may not make schemas can use one that an administrator has made.

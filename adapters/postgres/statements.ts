@@ -3,7 +3,6 @@ import { COLUMNS } from "../sql/rows.js";
 import { LAST_TEXT_ID_BYTES } from "./columns.js";
 import { quoted } from "./schema.js";
 
-/** The columns whose values come from a draft, in the order of the values. */
 export const DRAFT_COLUMNS = COLUMNS.slice(1, -1);
 const NUMBERED: readonly string[] = ["state_version", "size_bytes"];
 /** The highest safe integer, and the highest sequence of a task. */
@@ -63,13 +62,14 @@ export function statementsOn(schema: string) {
   const lease = `
     SELECT holder, token, ceil(extract(epoch FROM expires_at - clock_timestamp()) * 1000) FROM ${leases} WHERE task_id = $1`;
   /**
-   * The whole append. First it updates the task's row, for which it waits and which it then sees as committed, or
-   * inserts a new row. Then it inserts the piece, if the form is one, and the checkpoint. Only the task's row is read
-   * again after the wait. Any other change meanwhile leads to no row or a taken key, and the caller looks again.
+   * The whole append. First it updates the task's row, or inserts a new one. If another transaction has locked the row,
+   * it waits, and then sees the row as that transaction left it. Then it inserts the checkpoint, and the piece if the
+   * form is one. It sees no other change made during the wait: such a change leads to no row or a taken key, and the
+   * caller looks again.
    *
-   * $21: the form. $22: the last text that the task must have, `''` for none, NULL for any. $23 and $24, if it replaces
-   * a checkpoint: that one's sequence and seal. The task's row is locked first, as by every statement that changes a
-   * checkpoint.
+   * $21: the form. $22: the last text that the task must have, `''` for none, NULL for any. $23 and $24: the sequence
+   * and seal of the checkpoint to replace, if there is one. Then the task's row is locked first, as by every statement
+   * that changes a checkpoint.
    */
   const append = (fence: string, isFenced: string, isReplacing = false) => {
     const ownText = lastTextOf("$16", "$4::bytea");
@@ -218,7 +218,6 @@ export function statementsOn(schema: string) {
       SELECT t.last_text, ${piecesOf(LAST_PIECE)},
         (SELECT c.size_bytes FROM ${checkpoints} c WHERE c.task_id = $1 AND c.sequence = ${LAST_PIECE})
       FROM ${tasks} t WHERE t.task_id = $1 AND t.last_text IS NOT NULL`,
-    /** The deltas after the last bundle. */
     deltas: `
       SELECT number, form, body FROM ${pieces} WHERE task_id = $1
         AND number > (SELECT max(number) FROM ${pieces} WHERE task_id = $1 AND form NOT IN (${DELTA_FORMS.join()})) ORDER BY number`,
@@ -308,11 +307,9 @@ export function statementsOn(schema: string) {
       WHERE c.task_id = $1 AND c.sequence = $2`,
     quarantineTask: `INSERT INTO ${quarantine} (task_id, quarantined_at, reason) VALUES ($1, $2, $3)`,
 
-    /** Statements across tasks. */
     acrossTasks: {
       appendMany: appendMany("", ""),
       appendManyReplacing: appendMany("", "", true),
-      /** `appendMany` for rows where some have a lease's token. */
       appendManyUnderLeases: appendMany(...fences),
       appendManyReplacingUnderLeases: appendMany(...fences, true),
       leasesHeld: `

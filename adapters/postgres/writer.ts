@@ -3,6 +3,7 @@ import {
   type AppendOptions,
   type ExpectedTask,
   isCorrupt,
+  matchRetry,
   nextSequence,
   requireNewest,
   requireUnchangedTasks,
@@ -18,8 +19,8 @@ import {
   withStatus,
 } from "../../src/contract/checkpoint.js";
 import { StorageError } from "../../src/contract/errors.js";
+import { requireIntact } from "../../src/contract/header-index.js";
 import { isPassing } from "../../src/contract/passing.js";
-import { readable, sequenceOfStored } from "../sql/damage.js";
 import { FORM, WHOLE_FORMS } from "../sql/history.js";
 import { columnsOf, HIGHEST, jsonOf } from "../sql/rows.js";
 import { idDigestOf, toColumn } from "./columns.js";
@@ -39,7 +40,6 @@ export interface Append {
   readonly replaced?: Pick<SealedSummary, "sequence" | "seal"> | undefined;
 }
 
-/** The most tasks whose passing checkpoint is remembered. */
 const MOST_PASSING = 1000;
 
 /** Changes the tables. Each call is all or nothing, and checks its condition in the same step. */
@@ -91,11 +91,12 @@ export class PostgresWriter {
         placed = await this.#histories.place(taskId, payload, true);
         continue;
       }
-      // Read the position first: another process that appends the same draft may store it in between.
+      // Read the position before the checkpoint. In the other order, the same draft would look like a conflict if
+      // another process stored it in between.
       const [[last, newest] = [0, 0]] = await this.#connection.rows(this.#sql.position, taskId);
       const existing = await this.#reader.get(taskId, draft.id);
       if (existing !== undefined) {
-        const same = sequenceOfStored(existing, draft);
+        const same = matchRetry(requireIntact(existing), draft);
         // If the connection broke at the commit, a synchronous standby may not have the checkpoint yet. This
         // statement's commit waits for the standby.
         await this.#connection.rows(this.#sql.lock, taskId);
@@ -109,8 +110,8 @@ export class PostgresWriter {
       wasTaken = outcome === "taken";
     }
     throw new StorageError(
-      `Task ${JSON.stringify(taskId)} was changed by others again and again for ${this.#retryForMs} ms. Nothing was stored, ` +
-        "and what is there is intact.",
+      `Other writers kept changing task ${JSON.stringify(taskId)} for ${this.#retryForMs} ms. Nothing was stored, and its ` +
+        "checkpoints are intact. Try again.",
       { retryable: true },
     );
   }
@@ -124,7 +125,6 @@ export class PostgresWriter {
     return found && !isCorrupt(found) && isPassing(found) ? found : undefined;
   }
 
-  /** Whether {@link append} must first make a bundle. */
   isFoldDue({ draft }: Append): boolean {
     return this.#histories.isFoldDue(draft.taskId);
   }
@@ -297,7 +297,6 @@ export class PostgresWriter {
     });
   }
 
-  /** Returns false if there is no such checkpoint. */
   #change(
     taskId: string,
     id: string,
@@ -309,7 +308,7 @@ export class PostgresWriter {
       await this.#leases.check(run, taskId, condition);
       if (!(await this.#lock(run, taskId))) return false;
       const found = await this.#reader.sealed(run, taskId, id);
-      return found !== undefined && change(readable(found), run);
+      return found !== undefined && change(requireIntact(found), run);
     });
   }
 
@@ -336,11 +335,10 @@ export class PostgresWriter {
 function damagedTask(taskId: string): StorageError {
   return new StorageError(
     `The row of task ${JSON.stringify(taskId)} is damaged: it doesn't count all of the task's checkpoints. Nothing was ` +
-      "changed, and what is there is intact. `waymark repair` makes the row again.",
+      "changed, and the checkpoints are intact. Run `waymark repair` to rebuild the row.",
   );
 }
 
-/** The values of the statement `append`, without its condition. */
 function valuesOf(draft: CheckpointDraft, placed: PayloadForm): readonly unknown[] {
   const { columns, before, after } = describedBy(draft);
   const described = [idDigestOf(draft.id), ...columns, before, after];
@@ -360,7 +358,6 @@ function bytesIn({ body }: Pick<Payload, "body">): Buffer {
   return typeof body === "string" ? Buffer.from(body) : Buffer.from(body.buffer, body.byteOffset, body.byteLength);
 }
 
-/** The value of the column is_text. */
 function isText({ body }: Payload): boolean {
   return typeof body === "string";
 }

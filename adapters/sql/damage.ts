@@ -1,40 +1,6 @@
-import { type CorruptRecord, isCorrupt, matchRetry } from "../../src/contract/adapter.js";
-import {
-  brokenSeal,
-  type CheckpointDraft,
-  type CheckpointSummary,
-  findDamage,
-  type SealedSummary,
-  type StoredCheckpoint,
-  summaryOf,
-} from "../../src/contract/checkpoint.js";
-import { CheckpointCorruptError } from "../../src/contract/errors.js";
-import type { DamagedFinding } from "../../src/contract/findings.js";
+import { type CorruptRecord, isCorrupt } from "../../src/contract/adapter.js";
+import { brokenSeal, type CheckpointSummary, type SealedSummary, summaryOf } from "../../src/contract/checkpoint.js";
 import { damagedRow, numberOr0, type SqlRow } from "./rows.js";
-
-/** Returns the checkpoint to be changed. @throws {CheckpointCorruptError} The row can't be read. */
-export function readable<Found extends SealedSummary>(found: Found | CorruptRecord): Found {
-  if (!isCorrupt(found)) return found;
-  const task = JSON.stringify(found.taskId);
-  throw new CheckpointCorruptError(
-    `Checkpoint ${found.id ?? "?"} of task ${task} can't be read: ${found.reason} (${found.location}). ` +
-      "Nothing was changed, and it was left untouched.",
-    { cause: found.cause },
-  );
-}
-
-/**
- * Answers an append whose id the task already has.
- *
- * @throws {CheckpointCorruptError} The stored checkpoint is damaged.
- * @throws {CheckpointConflictError} The stored checkpoint is another one.
- */
-export function sequenceOfStored(found: StoredCheckpoint | CorruptRecord, draft: CheckpointDraft): number {
-  const stored = readable(found);
-  const damage = findDamage(stored);
-  if (damage !== undefined) readable(damagedRow(`sequence ${stored.sequence}`, stored, damage));
-  return matchRetry(stored, draft);
-}
 
 /** Checks a summary's seal, since no caller above can. */
 export function checkedSummary(
@@ -46,22 +12,6 @@ export function checkedSummary(
   return broken === undefined ? summaryOf(found) : damagedRow(locate(), found, broken);
 }
 
-/** The finding of verification for a row; `undefined` if the row is intact. The reader has checked a summary's seal. */
-export function findingOf(
-  found: CheckpointSummary | StoredCheckpoint | CorruptRecord,
-  locate: () => string,
-): DamagedFinding | undefined {
-  if (isCorrupt(found)) return damaged(found);
-  const reason = "payload" in found ? findDamage(found) : undefined;
-  return reason === undefined
-    ? undefined
-    : { ...damaged(damagedRow(locate(), found, reason)), createdAt: found.createdAt };
-}
-
-function damaged({ corrupt: _corrupt, cause: _cause, ...found }: CorruptRecord): DamagedFinding {
-  return { kind: "damaged", ...found };
-}
-
 /**
  * Says how a task's row differs from the task's checkpoints; `undefined` if it doesn't.
  *
@@ -70,11 +20,11 @@ function damaged({ corrupt: _corrupt, cause: _cause, ...found }: CorruptRecord):
  */
 export function damageInTaskRow(row: SqlRow): string | undefined {
   const [last, said, actual] = [row[0], row.slice(1, 5), row.slice(5)];
-  if (said[0] === null) return actual[0] === 0 ? undefined : "its row, which has its numbering, is gone";
+  if (said[0] === null) return actual[0] === 0 ? undefined : "its row, which holds its numbering, is missing";
   const isNumbered = Number.isSafeInteger(last) && numberOr0(last) >= numberOr0(actual[1]);
   if (isNumbered && said.every((value, column) => value === actual[column])) return undefined;
   const told = ([count, ...rest]: readonly unknown[]) => `${String(count)} checkpoints, the newest ${rest.join(", ")}`;
-  return `it says ${told(said)}, the last sequence ${String(last)}; it has ${told(actual)}`;
+  return `its row says ${told(said)}, the last sequence ${String(last)}; there are ${told(actual)}`;
 }
 
 /**

@@ -10,7 +10,7 @@ interface Edit {
 
 /** The length of a match, in bytes, that marks a common place of two texts. Shorter matches are coincidences. */
 const ANCHOR = 32;
-/** The length of a match, in bytes, after which two texts surely go on alike. */
+/** The length of a match, in bytes, that surely isn't a coincidence. */
 const SURELY = 512;
 /** How many anchors are searched for in a window before a wider one is used. */
 const TRIES = 16;
@@ -59,7 +59,7 @@ export function withDeltas(base: Buffer, deltas: readonly StoredDelta[], mostByt
     if (baseLength !== length) throw new RangeError(MISFIT);
     length = textLength;
   }
-  if (length > mostBytes) throw new RangeError(`it has ${length} bytes instead of ${mostBytes}`);
+  if (length > mostBytes) throw new RangeError(`it has ${length} bytes, more than ${mostBytes}`);
   if (deltas.length === 0) return base;
   const text = Buffer.allocUnsafe(length);
   let missing: readonly Span[] = [{ at: 0, from: 0, length }];
@@ -231,7 +231,7 @@ function editsBetween(base: Buffer, text: Buffer, most: number): readonly Edit[]
 }
 
 /**
- * The offsets at which a base and a text that begin differently go on alike: `skip` in the base, `insert` in the text.
+ * The place from which a base and a text are alike again: the offset `skip` in the base, `insert` in the text.
  */
 interface Meeting {
   readonly skip: number;

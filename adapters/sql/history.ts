@@ -144,7 +144,7 @@ function packed(bytes: Buffer): Buffer {
   return brotliCompressSync(bytes, brotliFor(bytes));
 }
 
-/** A window of the text's size, and its memory. */
+/** Brotli's options: a window as large as the text, which limits the memory. */
 function brotliFor({ length }: Buffer): BrotliOptions {
   const window = Math.min(Math.ceil(Math.log2(length)), constants.BROTLI_MAX_WINDOW_BITS);
   const { BROTLI_PARAM_QUALITY, BROTLI_PARAM_LGWIN, BROTLI_PARAM_SIZE_HINT } = constants;
@@ -226,7 +226,7 @@ export function textAt(number: number, pieces: readonly Piece[], sizeBytes: numb
     };
   } catch (cause) {
     if (cause instanceof BrokenHistoryError) throw cause;
-    throw new BrokenHistoryError(`a piece that its payload is made of is damaged: ${messageOf(cause)}`, { cause });
+    throw new BrokenHistoryError(`a piece of its payload is damaged: ${messageOf(cause)}`, { cause });
   }
 }
 
@@ -269,7 +269,7 @@ function sizeOf(deltas: readonly StoredDelta[]): number {
   return deltas.reduce((sum, { bytes }) => sum + bytes.length, 0);
 }
 
-const MISSING = "a piece that its payload is made of is missing";
+const MISSING = "a piece of its payload is missing";
 
 /** The deltas of a bundle. */
 function unfolded({ number, form, body }: Piece, sizeBytes: number): readonly Piece[] {

@@ -12,13 +12,13 @@ import type {
   StorageRepair,
   StorageVerification,
 } from "../../src/contract/findings.js";
-import { damageInTaskRow, findingOf } from "./damage.js";
+import { findingOf } from "../../src/contract/header-index.js";
+import { damageInTaskRow } from "./damage.js";
 import type { PageRow } from "./pages.js";
 import type { SqlRow } from "./rows.js";
 
 /** Gives maintenance access to a database's tables. If there are none, there is nothing to find. */
 export interface MaintainedTables {
-  /** The tables' place, for messages. */
   readonly place: string;
   readonly names: { readonly tasks: string; readonly quarantine: string };
   /** Advice for a database that is damaged as a whole. */
@@ -29,7 +29,6 @@ export interface MaintainedTables {
   /** The task's checkpoints, the oldest first; with `quick`, without payloads. */
   checkpoints(taskId: string, quick: boolean): AsyncIterable<PageRow<CheckpointSummary | StoredCheckpoint>>;
   locate(taskId: string, key: unknown): string;
-  /** A task's row, for `damageInTaskRow`. */
   taskRow(taskId: string): Promise<SqlRow | undefined>;
   /**
    * Moves a damaged row into quarantine, in one transaction. False if another process has moved or removed it since.
@@ -65,7 +64,7 @@ export class SqlMaintenance implements StorageMaintenance {
       if (!("finding" in item)) continue;
       const { finding, move } = item;
       if (finding.kind === "refused") {
-        yield { action: "left", finding, advice: "It isn't damaged: its reason says what to do." };
+        yield { action: "left", finding, advice: "It isn't damaged. The finding's reason says what to do." };
       } else if (move === undefined) yield { action: "left", finding, advice };
       else if (dryRun || (await move())) {
         yield { action: "quarantined", finding, to: `${place}, table ${names.quarantine}` };

@@ -76,9 +76,8 @@ export interface TaskFound {
   readonly newest: CheckpointSummary | CorruptRecord;
 }
 
-/** Reports that the newest checkpoint is missing. */
 export function missingNewest(location: string, taskId: string, sequence: number): CorruptRecord {
-  return damagedRow(location, { taskId, sequence }, "its task has it as the newest, and it isn't there");
+  return damagedRow(location, { taskId, sequence }, "its task's row names it as the newest, but it is missing");
 }
 
 /**
@@ -100,7 +99,8 @@ export async function* tasksInPages(
   const isById = query.order === "taskId";
   let rest = query;
   let passed = 0;
-  for (let wanted = query.limit ?? Number.POSITIVE_INFINITY; wanted > 0; ) {
+  let wanted = query.limit ?? Number.POSITIVE_INFINITY;
+  do {
     // By recency, all wanted ids are read at once: a task saved between two pages would change its place.
     const asked = isById ? Math.min(wanted, PAGE_ROWS) : wanted;
     const ids = await read.ids(rest, asked, isById ? 0 : passed);
@@ -117,7 +117,7 @@ export async function* tasksInPages(
     if (ids.length < asked) return;
     passed += ids.length;
     if (isById) rest = { ...query, after: ids.at(-1) };
-  }
+  } while (wanted > 0);
 }
 
 /** Yields a task's damaged newest checkpoints, then returns its newest intact one. */

@@ -10,7 +10,6 @@ import { parseSummary } from "../../src/contract/parse-summary.js";
 /** One row, its values in the order of the statement's columns. */
 export type SqlRow = readonly unknown[];
 
-/** The fields of a draft that have columns, beside `task_id`. */
 const DRAFT_FIELDS = SUMMARY_FIELDS.filter((field) => field !== "taskId" && field !== "sequence");
 
 /** A checkpoint's columns beside `task_id`, in the order of {@link sealedSummaryOf} and {@link columnsOf}. */
@@ -73,7 +72,6 @@ export function numberOr0(value: unknown): number {
   return typeof value === "number" ? value : 0;
 }
 
-/** The text for a JSON column. */
 export function jsonOf(value: object | undefined): string | undefined {
   return value && JSON.stringify(value);
 }

@@ -64,13 +64,11 @@ export class SqliteConnection {
     return this.#statement(sql, false).run(...values).changes;
   }
 
-  /** The first row. */
   one(sql: string, ...values: readonly unknown[]): SqlRow | undefined {
     const row = this.#statement(sql, true).get(...values);
     return isRow(row) ? row : undefined;
   }
 
-  /** Every row. */
   all(sql: string, ...values: readonly unknown[]): readonly SqlRow[] {
     const rows = this.#statement(sql, true).all(...values);
     return rows.filter(isRow);
@@ -81,12 +79,10 @@ export class SqliteConnection {
     for (const row of this.#statement(sql, true).iterate(...values)) if (isRow(row)) yield row;
   }
 
-  /** A setting's value. */
   pragma(name: string): unknown {
     return this.database.pragma(name, { simple: true });
   }
 
-  /** Prepares each statement once, at its first use. */
   #statement(sql: string, givesRows: boolean): SqliteStatement {
     let statement = this.#statements.get(sql);
     if (statement === undefined) {
@@ -102,7 +98,6 @@ function isRow(value: unknown): value is SqlRow {
   return Array.isArray(value);
 }
 
-/** Loads better-sqlite3, an optional peer dependency. */
 export function loadDriver(): SqliteDriver {
   // Only the package's own declarations could prove this type.
   return ownRequire()("better-sqlite3") as SqliteDriver;

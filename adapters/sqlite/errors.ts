@@ -21,7 +21,7 @@ export function explain(error: unknown, path: string, busyTimeoutMs: number): un
   const code = codeOf(error);
   if (!isError(error) || error instanceof CheckpointError) return error;
   const reason = error.message;
-  const intact = "This call changed nothing, and what was saved before is intact.";
+  const intact = "This call changed nothing, and earlier checkpoints are intact.";
   const failure = (message: string, retryable = false) => new StorageError(message, { cause: error, retryable });
 
   if (code === "ERR_DLOPEN_FAILED" || code === "MODULE_NOT_FOUND" || reason.includes("bindings file")) {
@@ -29,7 +29,7 @@ export function explain(error: unknown, path: string, busyTimeoutMs: number): un
     return failure(
       `better-sqlite3 can't be loaded in Node ${version} on ${platform} ${arch}: ${reason.split("\n", 1)[0]} Nothing was ` +
         "read or written. If it isn't installed, run `npm install better-sqlite3`. If it is, its native build is missing " +
-        "or of another Node: run `npm rebuild better-sqlite3`, with install scripts allowed.",
+        "or was made for another Node: run `npm rebuild better-sqlite3`, with install scripts allowed.",
     );
   }
   if (code === "" || code.startsWith("ERR_")) return error;
@@ -37,15 +37,15 @@ export function explain(error: unknown, path: string, busyTimeoutMs: number): un
   if (isDamaged(error) || code.startsWith("SQLITE_CONSTRAINT") || code === "SQLITE_NOTADB") {
     const what = code === "SQLITE_NOTADB" ? "is not an SQLite database, or its header is damaged" : "is damaged";
     return new CheckpointCorruptError(
-      `The database ${path} ${what}: ${reason}. Nothing was changed. Copy the file and its -wal before anything else. ` +
-        "Then put back a backup, or save what can be read: sqlite3 FILE .recover | sqlite3 recovered.db",
+      `The database ${path} ${what}: ${reason}. Nothing was changed. First copy the file and its -wal. ` +
+        "Then restore a backup, or recover the readable rows: sqlite3 FILE .recover | sqlite3 recovered.db",
       { cause: error },
     );
   }
   if (isBusy(error)) {
     return failure(
-      `The database is locked by another process: ${path} (waited for ${busyTimeoutMs} ms). ${intact} ` +
-        "Try again, or find who holds a transaction open; `busyTimeoutMs` says how long to wait.",
+      `The database ${path} was locked by another process for all ${busyTimeoutMs} ms of busyTimeoutMs. ${intact} ` +
+        "Try again, or find the process that keeps a transaction open. `busyTimeoutMs` sets how long to wait.",
       true,
     );
   }
@@ -56,7 +56,7 @@ export function explain(error: unknown, path: string, busyTimeoutMs: number): un
   const isReadOnly = code.startsWith("SQLITE_READONLY") || code === "EROFS";
   if (isReadOnly || code.startsWith("SQLITE_CANTOPEN") || !code.startsWith("SQLITE_")) {
     const what = isReadOnly ? "is read-only" : "can't be opened";
-    const advice = "Check that its folder is a folder, and that the folder and its files are writable.";
+    const advice = "Check that its parent is a folder, and that the folder and its files are writable.";
     return failure(`The database ${path} ${what}: ${reason}. ${intact} ${advice}`);
   }
   return failure(`SQLite failed on ${path}: ${reason} (${code}). ${intact}`);

@@ -51,8 +51,8 @@ interface NumberedText extends HistoryText {
 }
 
 /**
- * A text and its checkpoint. The id is needed because the same text may come back under its number, built on larger
- * ones.
+ * A text and its checkpoint. The id is needed because another process may store the same text again under the same
+ * number, as a delta on another text.
  */
 type NamedText = RememberedText & Pick<CheckpointSummary, "id">;
 
@@ -77,8 +77,8 @@ export class SqliteHistories {
   }
 
   /**
-   * Chooses the history of a new payload: that of the checkpoint that it follows, or the newest one, which may come
-   * from other forks of the same state, or a new one.
+   * Chooses a place for a new payload: in the history of the checkpoint that it follows, in the newest history (whose
+   * checkpoints may be other forks of the same state), or in a new history.
    *
    * @param near - The number of the checkpoint that it follows.
    */

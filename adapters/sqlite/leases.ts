@@ -34,7 +34,6 @@ export function leasesAfter(
     .map(([taskId, ...row]) => ({ taskId: String(taskId), lease: leaseOf(row), nowMs }));
 }
 
-/** Stores the result of `change` on a task's lease, in one transaction. */
 export function updateLease(
   database: SqliteConnection,
   taskId: string,
@@ -46,7 +45,6 @@ export function updateLease(
   });
 }
 
-/** @throws {LeaseLostError} See `checkLease`. */
 export function checkLeaseIn(database: SqliteConnection, taskId: string, condition: AppendCondition | undefined): void {
   if (condition?.fencingToken !== undefined) checkLease(taskId, leaseIn(database, taskId), condition);
 }

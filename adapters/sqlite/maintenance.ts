@@ -1,5 +1,6 @@
 import type { CheckpointSummary, StoredCheckpoint } from "../../src/contract/checkpoint.js";
-import { damageInTaskRow, findingOf, taskRowOf } from "../sql/damage.js";
+import { findingOf } from "../../src/contract/header-index.js";
+import { damageInTaskRow, taskRowOf } from "../sql/damage.js";
 import { BUNDLE_FORMS } from "../sql/history.js";
 import type { MaintainedTables } from "../sql/maintenance.js";
 import { entriesInPages, PAGE_ROWS } from "../sql/pages.js";
@@ -50,8 +51,8 @@ export function maintainedTables({ path, read, write }: StoreAccess): Maintained
     place: path,
     names: { tasks: "waymark_tasks", quarantine: "waymark_quarantine" },
     advice:
-      "Repair doesn't write to a malformed database. Copy the file and its -wal; then put back a backup, or save what can " +
-      "be read: sqlite3 FILE .recover | sqlite3 recovered.db",
+      "Repair doesn't write to a malformed database. First copy the file and its -wal. Then restore a backup, or recover " +
+      "the readable rows: sqlite3 FILE .recover | sqlite3 recovered.db",
 
     integrity: async (quick) =>
       (await read(({ database, histories }) => {
@@ -76,7 +77,6 @@ export function maintainedTables({ path, read, write }: StoreAccess): Maintained
   };
 }
 
-/** The damage that SQLite's own check reports. */
 function integrity(database: SqliteConnection, quick: boolean): readonly string[] {
   const rows = database.all(`PRAGMA ${quick ? "quick_check" : "integrity_check"}`);
   return rows.map(([message]) => String(message)).filter((message) => message !== "ok");
@@ -96,7 +96,6 @@ function taskRow(database: SqliteConnection, taskId: string): SqlRow {
   return database.one(TASK_ROW, taskId) ?? [];
 }
 
-/** Makes the task's row agree with its checkpoints. */
 function rewriteTaskRow(database: SqliteConnection, taskId: string): boolean {
   const row = taskRow(database, taskId);
   const reason = damageInTaskRow(row);

@@ -24,26 +24,15 @@ export class OpenFiles {
     // If the path is a link, SQLite puts the log beside the link's target.
     this.#logPath = `${realpathSync(path)}-wal`;
     this.database = statSync(path);
-    this.#log = hasLog ? unlessAbsent(() => statSync(this.#logPath)) : undefined;
+    this.#log = hasLog ? statsAt(this.#logPath) : undefined;
   }
 
-  /** Whether the database's name still belongs to this file. */
   get isNamed(): boolean {
-    return isSame(
-      this.database,
-      unlessAbsent(() => statSync(this.#path)),
-    );
+    return isSame(this.database, statsAt(this.#path));
   }
 
-  /** Whether the log's name still belongs to this log. */
   get isLogNamed(): boolean {
-    return (
-      this.#log === undefined ||
-      isSame(
-        this.#log,
-        unlessAbsent(() => statSync(this.#logPath)),
-      )
-    );
+    return this.#log === undefined || isSame(this.#log, statsAt(this.#logPath));
   }
 
   /** Whether the database is that file. In one process, SQLite's connections to a file share their view of its log. */
@@ -60,14 +49,14 @@ export class OpenFiles {
    * @throws {LogInUseError} The content can't be copied yet. The connection stays open.
    */
   leave(connection: SqliteConnection, close: () => void): void {
-    const named = unlessAbsent(() => statSync(this.#logPath));
+    const named = statsAt(this.#logPath);
     const isTheirs = this.#log !== undefined && named !== undefined && named.size > 0 && !isSame(this.#log, named);
     if (isTheirs && (!this.isNamed || isCopied(connection))) {
       this.#keepingLog(close);
     } else if (isTheirs) {
       close();
       throw this.#failure(
-        "Another process has begun a new log. Saves of either since then may be lost; older checkpoints are intact. " +
+        "Another process has begun a new log. Saves that either process made since then may be lost; older checkpoints are intact. " +
           "Run `waymark verify`, and look at the newest checkpoints. The next call opens the database anew.",
       );
     } else if (this.#log === undefined) {
@@ -75,9 +64,10 @@ export class OpenFiles {
     } else {
       const isSafe = copiesLog(connection);
       const { isNamed } = this;
-      if (!isSafe && isNamed) throw new LogInUseError("its log has gone, and can't be copied into it yet");
+      if (!isSafe && isNamed)
+        throw new LogInUseError("the database's log is gone from its path and can't be copied into the database yet");
       close();
-      // SQLite would take the old log for that of the database that has the name now.
+      // SQLite would mistake the old log for the log of the database that has the name now.
       if (isSafe && !isNamed && named !== undefined) rmSync(this.#logPath, { force: true });
     }
   }
@@ -111,13 +101,16 @@ function copiesLog(connection: SqliteConnection): boolean {
   return isBusy === 0 && frames === copied;
 }
 
-/** Whether the log has nothing left to copy. */
 function isCopied(connection: SqliteConnection): boolean {
   const [version] = connection.one("SELECT sqlite_version()") ?? [];
   const [major = 0, minor = 0] = String(version).split(".").map(Number);
   if (major === COUNTS_SINCE[0] && minor < COUNTS_SINCE[1]) return false;
   const [, frames, copied] = connection.one("PRAGMA wal_checkpoint(NOOP)") ?? [];
   return frames === copied;
+}
+
+function statsAt(path: string): Stats | undefined {
+  return unlessAbsent(() => statSync(path));
 }
 
 function isSame(one: Stats | undefined, other: Stats | undefined): boolean {

@@ -35,14 +35,16 @@ export interface DatabaseFileOptions<Store> {
   readonly isPresent: (database: SqliteConnection, path: string) => boolean;
   /** Makes the tables in one transaction; concurrent calls wait for each other. */
   readonly migrate: (database: SqliteConnection, path: string) => void;
-  /** Makes the objects that work with the tables. */
   readonly store: (database: SqliteConnection, path: string) => Store;
 }
 
 /** How long a read may take to notice that the database was removed or replaced. Each call checks the log. */
 const LOOK_AGAIN_MS = 100;
-/** The size at which SQLite copies the log into the database: 1,000 pages of 4 KiB. */
-const LOG_BYTES = 1000 * 4096;
+/**
+ * The size to which the log shrinks. SQLite copies the log into the database from 1,000 pages on, each of 4,096 bytes and
+ * 24 of a header. A smaller limit would cut the log each time, and the next saves would have to extend it again.
+ */
+const LOG_BYTES = 1100 * (4096 + 24);
 /** How often a change is tried while the database is replaced. */
 const MOST_CHANGES = 3;
 
@@ -103,7 +105,7 @@ export class DatabaseFile<Store> {
     }
     throw new StorageError(
       `The database ${this.#options.path} was removed or replaced at each of ${MOST_CHANGES} attempts to change it. ` +
-        "Find out who does that, then try again.",
+        "Find the program that does that, then try again.",
       { retryable: true },
     );
   }
@@ -117,7 +119,7 @@ export class DatabaseFile<Store> {
   #notSafeYet(cause: unknown): StorageError {
     return new StorageError(
       `The log of the database ${this.#options.path} was removed or replaced, and another process uses it, so it can't be ` +
-        "copied into the database yet. The change is made, and is lost if the processes end now. The next call tries again.",
+        "copied into the database yet. The change was made, but it is lost if both processes end now. The next call tries again.",
       { cause, retryable: true },
     );
   }
@@ -132,7 +134,6 @@ export class DatabaseFile<Store> {
     return this.#open.files.isNamed;
   }
 
-  /** If `isLeft`, closes this process's connections to the file. */
   #leaveIf(isLeft: boolean): void {
     if (!isLeft || this.#open === undefined) return;
     const { files, database } = this.#open;
@@ -262,7 +263,7 @@ export function checkDatabaseOptions(
   { path, busyTimeoutMs, database }: { path: string; busyTimeoutMs?: number | undefined; database?: unknown },
 ): void {
   if (typeof path !== "string" || path === "" || path === ":memory:" || path.includes("\0")) {
-    throw new TypeError(`${what}.path must be the path of a file; for tests, take a temporary one.`);
+    throw new TypeError(`${what}.path must be the path of a file; for tests, use a temporary one.`);
   }
   checkInteger(`${what}.busyTimeoutMs`, busyTimeoutMs, 0, MAX_DELAY_MS);
   checkFunction(`${what}.database, better-sqlite3's Database or a class like it,`, database);

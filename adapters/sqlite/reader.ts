@@ -33,7 +33,6 @@ const CHECKPOINTS = inOrder(
   `SELECT ${COLUMNS}, p.form, p.body FROM waymark_checkpoints c LEFT JOIN waymark_payloads p ON p.number = c.number AND p.form <= 0`,
 );
 const SUMMARY_AT = `SELECT ${COLUMNS} FROM waymark_checkpoints c WHERE c.task_id = ? AND c.number = ?`;
-/** Reads a payload that is stored alone. */
 const BODY = "SELECT form, body FROM waymark_payloads WHERE number = ? AND form <= 0";
 const IN_TASKS = "newest_status IN (?, ?, ?, ?) AND task_id >= ? AND task_id < ?";
 const TASK_IDS = {
@@ -77,7 +76,6 @@ export class SqliteReader {
     return row && this.#wholeOf(taskId, row);
   }
 
-  /** At most `size` summaries that the query asks for. */
   summaries(query: CheckpointQuery, size: number): Page<CheckpointSummary> {
     const rows = this.#database.all(SUMMARIES[query.order], ...valuesOf(query, size));
     const entries = rows.map((row) => ({ key: row[0], found: this.#summaryOf(query.taskId, row) }));
@@ -98,7 +96,6 @@ export class SqliteReader {
     }
   }
 
-  /** The ids of tasks that the query asks for, by the tasks' rows. */
   taskIds(query: TaskQuery, limit: number, skip: number): readonly string[] {
     const { order, status = CHECKPOINT_STATUSES } = query;
     // The statement has four places. An unused one is NULL, which equals nothing.
@@ -109,7 +106,6 @@ export class SqliteReader {
     return rows.map(([taskId]) => String(taskId));
   }
 
-  /** The tasks among these ids that have checkpoints. */
   tasks(taskIds: readonly string[]): readonly TaskFound[] {
     return taskIds.flatMap((taskId) => {
       const [count, sequence, ...row] = this.#database.one(TASK, taskId) ?? [];
@@ -196,7 +192,6 @@ function valuesOf(query: CheckpointQuery, size: number): readonly unknown[] {
   return [taskId, beforeSequence, afterSequence, size, skip];
 }
 
-/** Damaged records are always reported. */
 function isAskedFor(found: CheckpointSummary | CorruptRecord, query: CheckpointQuery): boolean {
   return isCorrupt(found) || matchesQuery(found, query);
 }

@@ -29,7 +29,6 @@ export function hexOf(column: unknown): unknown {
     : column;
 }
 
-/** The place of a checkpoint's row, for messages. */
 export function locationOf(path: string, number: unknown): string {
   return `${path}, table waymark_checkpoints, number ${String(number)}`;
 }

@@ -52,7 +52,6 @@ const SCHEMA: Readonly<Record<string, string>> = {
     form INTEGER NOT NULL, -- 0: alone, 1: whole, deflated, 2: a delta, 3: a bundle of deltas, with the number of the last, 4: whole
     body ANY NOT NULL -- alone: TEXT is JSON, a BLOB is what the encoding says
   ) STRICT`,
-  // No column types, so that a damaged value stays as it is. For a task's row, the reason says what the row held.
   waymark_leases: `CREATE TABLE waymark_leases (
     task_id TEXT NOT NULL PRIMARY KEY,
     holder TEXT NOT NULL,
@@ -60,6 +59,7 @@ const SCHEMA: Readonly<Record<string, string>> = {
     renewed_at_ms INTEGER NOT NULL, -- by the machine's monotonic clock, as the next one
     expires_at_ms INTEGER NOT NULL
   ) STRICT, WITHOUT ROWID`,
+  // The columns have no types, so that a damaged value stays as it is. A damaged row of waymark_tasks is in `reason`.
   waymark_quarantine: `CREATE TABLE waymark_quarantine (
     quarantined_at TEXT NOT NULL, reason TEXT NOT NULL, task_id,
     number, sequence, id, created_at, stage, label, parent_id, metadata, status, error, state_version, size_bytes,
@@ -90,8 +90,8 @@ function versionOf(database: SqliteConnection, path: string): number {
   if (application === 0 && version === 0 && names.size === 0) return 0;
   if (application !== APPLICATION_ID) {
     throw new UnsupportedFormatError(
-      `The database ${path} belongs to another program: it has the application_id ${String(application)}, where Waymark's have ` +
-        `${APPLICATION_ID}, the user_version ${version}, and ${names.size} tables and indexes named waymark_…. ` +
+      `The database ${path} belongs to another program: its application_id is ${String(application)}, not Waymark's ` +
+        `${APPLICATION_ID} (user_version ${version}, ${names.size} tables and indexes named waymark_…). ` +
         "It was left untouched; choose another path.",
     );
   }
@@ -106,7 +106,7 @@ function versionOf(database: SqliteConnection, path: string): number {
   throw new CheckpointCorruptError(
     `The database ${path} isn't as Waymark makes it: its schema version is ${version}, and ` +
       `${different === undefined ? "its tables are whole" : `${different} is missing or changed`}. ` +
-      "It was left untouched. Copy the file and its -wal, then put back a backup.",
+      "It was left untouched. Copy the file and its -wal, then restore a backup.",
   );
 }
 

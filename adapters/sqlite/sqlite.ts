@@ -4,29 +4,17 @@ import {
   type AppendOptions,
   type CheckpointQuery,
   type CorruptRecord,
-  type ExpectedTask,
   nextSequence,
-  requireNewest,
-  requireUnchangedTasks,
-  type StorageAdapter,
-  type TaskQuery,
 } from "../../src/contract/adapter.js";
 import { checkWord } from "../../src/contract/arguments.js";
-import {
-  type CheckpointDraft,
-  type CheckpointSummary,
-  copyPayload,
-  type Payload,
-  type StatusChange,
-  type StoredCheckpoint,
-  type TaskSummary,
-} from "../../src/contract/checkpoint.js";
+import type { CheckpointDraft, StoredCheckpoint } from "../../src/contract/checkpoint.js";
 import { ClosedError } from "../../src/contract/errors.js";
 import type { StorageMaintenance } from "../../src/contract/findings.js";
 import { checkKeys, keysOf } from "../../src/contract/keys.js";
 import { checkLease, type LeaseStore, leaseStore, NO_LEASE } from "../../src/contract/leases.js";
+import { SqlAdapter } from "../sql/adapter.js";
 import { SqlMaintenance } from "../sql/maintenance.js";
-import { inPages, PAGE_ROWS, tasksInPages } from "../sql/pages.js";
+import { inPages, PAGE_ROWS } from "../sql/pages.js";
 import type { SqliteConnection, SqliteDriver } from "./connection.js";
 import { explain, isReadOnly } from "./errors.js";
 import { SqliteHistories } from "./histories.js";
@@ -82,13 +70,12 @@ const LOCK_SLICE_MS = 3;
  * If the database's folder can't be written, as on a mounted snapshot, checkpoints are read from a copy in the
  * temporary folder.
  */
-export class SqliteAdapter implements StorageAdapter {
-  readonly name = "sqlite";
-  readonly capabilities = { durable: true, multiProcess: true } as const;
-  readonly maintenance: StorageMaintenance;
-  readonly leases: LeaseStore = leaseStore(
+export class SqliteAdapter extends SqlAdapter<OpenedStore> {
+  override readonly name = "sqlite";
+  override readonly maintenance: StorageMaintenance;
+  override readonly leases: LeaseStore = leaseStore(
     {
-      read: async (taskId) => (await this.#read(({ database }) => leaseIn(database, taskId))) ?? NO_LEASE,
+      read: async (taskId) => (await this.reading(({ database }) => leaseIn(database, taskId))) ?? NO_LEASE,
       all: () => this.#allLeases(),
       update: (taskId, change) =>
         this.#call(() => this.#write(() => updateLease(this.#file.orNew().database, taskId, change))),
@@ -103,6 +90,7 @@ export class SqliteAdapter implements StorageAdapter {
 
   /** @throws {TypeError | RangeError} An option is missing, misspelled or out of range; the message names it. */
   constructor(options: SqliteAdapterOptions) {
+    super();
     checkOptions(options);
     const { path, durability = "full", busyTimeoutMs = DEFAULT_BUSY_TIMEOUT_MS, database } = options;
     this.#path = resolve(path);
@@ -110,69 +98,26 @@ export class SqliteAdapter implements StorageAdapter {
     const place = { path: this.#path, durability, lockWaitMs: LOCK_SLICE_MS, driver: database };
     this.#file = new DatabaseFile({ ...place, isPresent: isWaymarkDatabase, migrate, store: storeIn });
     this.#queue = new WriteQueue(busyTimeoutMs, (appends) => this.#file.change(() => this.#append(appends)));
-    const access = { path: this.#path, read: this.#read.bind(this), write: this.#change.bind(this) };
+    const access = { path: this.#path, read: this.reading.bind(this), write: this.changing.bind(this) };
     this.maintenance = new SqlMaintenance(maintainedTables(access));
   }
 
-  append(draft: CheckpointDraft, condition: AppendCondition = {}, options: AppendOptions = {}): Promise<number> {
+  override append(
+    draft: CheckpointDraft,
+    condition: AppendCondition = {},
+    options: AppendOptions = {},
+  ): Promise<number> {
     if (this.#closing !== undefined) return Promise.reject(new ClosedError("The sqlite adapter"));
     return this.#explained(this.#queue.append({ draft, condition, options }));
   }
 
-  get(taskId: string, id: string): Promise<StoredCheckpoint | CorruptRecord | undefined> {
-    return this.#read(({ reader }) => reader.get(taskId, id));
-  }
-
-  read(query: CheckpointQuery): AsyncGenerator<StoredCheckpoint | CorruptRecord, void, void> {
-    // Most reads of the newest want only one checkpoint.
+  override read(query: CheckpointQuery): AsyncGenerator<StoredCheckpoint | CorruptRecord, void, void> {
+    // Most reads that begin with the newest want only one checkpoint.
     const rows = query.order === "newest" ? 1 : PAGE_ROWS;
-    return inPages(query, rows, (rest, size) => this.#read(({ reader }) => reader.checkpoints(rest, size)));
+    return inPages(query, rows, (rest, size) => this.reading(({ reader }) => reader.checkpoints(rest, size)));
   }
 
-  list(query: CheckpointQuery): AsyncGenerator<CheckpointSummary | CorruptRecord, void, void> {
-    return inPages(query, PAGE_ROWS, (rest, rows) => this.#read(({ reader }) => reader.summaries(rest, rows)));
-  }
-
-  async *tasks(query: TaskQuery): AsyncGenerator<TaskSummary | CorruptRecord, void, void> {
-    this.#assertOpen();
-    yield* tasksInPages(query, {
-      ids: async (...part) => (await this.#read(({ reader }) => reader.taskIds(...part))) ?? [],
-      tasks: async (ids) => (await this.#read(({ reader }) => reader.tasks(ids))) ?? [],
-      summaries: (...part) => this.#read(({ reader }) => reader.summaries(...part)),
-    });
-  }
-
-  async setStatus(taskId: string, id: string, change: StatusChange, condition?: AppendCondition): Promise<boolean> {
-    // The caller may change its arguments as soon as it has its promise.
-    const [copy, asked] = [structuredClone(change), { ...condition }];
-    const changed = await this.#change(({ writer }) => writer.setStatus(taskId, id, copy, asked));
-    if (changed === undefined) checkLease(taskId, NO_LEASE, asked);
-    return changed ?? false;
-  }
-
-  async replacePayload(taskId: string, id: string, payload: Payload, expectedSha256: string): Promise<boolean> {
-    const copy = copyPayload(payload);
-    return (await this.#change(({ writer }) => writer.replacePayload(taskId, id, copy, expectedSha256))) ?? false;
-  }
-
-  async remove(taskId: string, ids: readonly string[] | "all", condition?: AppendCondition): Promise<number> {
-    const [copy, asked] = [typeof ids === "string" ? ids : [...ids], { ...condition }];
-    const removed = await this.#change(({ writer }) => writer.remove(taskId, copy, asked));
-    if (removed === undefined) {
-      checkLease(taskId, NO_LEASE, asked);
-      requireNewest(taskId, 0, asked);
-    }
-    return removed ?? 0;
-  }
-
-  async removePrefix(prefix: string, expected?: readonly ExpectedTask[]): Promise<number> {
-    const asked = expected?.map((task) => ({ ...task }));
-    const removed = await this.#change(({ writer }) => writer.removePrefix(prefix, asked));
-    if (removed === undefined) requireUnchangedTasks(prefix, [], asked);
-    return removed ?? 0;
-  }
-
-  close(): Promise<void> {
+  override close(): Promise<void> {
     this.#queue.flush();
     this.#closing ??= this.#queue.idle.then(() => this.#file.close());
     return this.#closing;
@@ -191,7 +136,7 @@ export class SqliteAdapter implements StorageAdapter {
 
   async *#allLeases() {
     for (let after = ""; ; ) {
-      const page = (await this.#read(({ database }) => leasesAfter(database, after, PAGE_ROWS))) ?? [];
+      const page = (await this.reading(({ database }) => leasesAfter(database, after, PAGE_ROWS))) ?? [];
       yield* page;
       const last = page.at(-1);
       if (last === undefined) return;
@@ -199,13 +144,16 @@ export class SqliteAdapter implements StorageAdapter {
     }
   }
 
-  /** Runs `work` with the store, if there is one. */
-  #read<Result>(work: (store: OpenedStore) => Result): Promise<Result | undefined> {
+  protected override reading<Result>(
+    work: (store: OpenedStore) => Result | Promise<Result>,
+  ): Promise<Result | undefined> {
     return this.#call(() => this.#queue.read(() => this.#ifPresent(work)));
   }
 
-  /** Runs work that changes the store, synchronously unless another process has locked the database. */
-  #change<Result>(work: (store: OpenedStore) => Result): Promise<Result | undefined> {
+  /** Synchronous unless another process has locked the database. */
+  protected override changing<Result>(
+    work: (store: OpenedStore) => Result | Promise<Result>,
+  ): Promise<Result | undefined> {
     return this.#call(() => this.#write(() => this.#ifPresent(work)));
   }
 
@@ -218,12 +166,12 @@ export class SqliteAdapter implements StorageAdapter {
     return store && work(store);
   }
 
-  async #call<Result>(call: () => Promise<Result>): Promise<Result> {
+  async #call<Result>(call: () => Promise<Result | Promise<Result>>): Promise<Result> {
     this.#assertOpen();
     return this.#explained(call());
   }
 
-  async #explained<Result>(called: Promise<Result>): Promise<Result> {
+  async #explained<Result>(called: Promise<Result | Promise<Result>>): Promise<Result> {
     try {
       return await called;
     } catch (error) {
@@ -238,7 +186,6 @@ export class SqliteAdapter implements StorageAdapter {
   }
 }
 
-/** The objects that work with an open database of ours. */
 type OpenedStore = ReturnType<typeof storeIn>;
 
 function storeIn(database: SqliteConnection, path: string) {

@@ -3,6 +3,7 @@ import {
   type AppendOptions,
   type ExpectedTask,
   isCorrupt,
+  matchRetry,
   nextSequence,
   requireNewest,
   requireUnchangedTasks,
@@ -17,8 +18,8 @@ import {
   withStatus,
 } from "../../src/contract/checkpoint.js";
 import { CheckpointError } from "../../src/contract/errors.js";
+import { requireIntact } from "../../src/contract/header-index.js";
 import { isPassing } from "../../src/contract/passing.js";
-import { readable, sequenceOfStored } from "../sql/damage.js";
 import { isCompared } from "../sql/history.js";
 import { columnsOf, HIGHEST, jsonOf, numberOr0, type SqlRow } from "../sql/rows.js";
 import type { SqliteConnection } from "./connection.js";
@@ -191,7 +192,7 @@ export class SqliteWriter {
     const { taskId, id, createdAt, status, payload } = draft;
     const [taken, last, newest, near] = this.#database.one(POSITION, taskId, id, taskId, taskId, taskId) ?? [];
     const existing = typeof taken === "number" ? this.#reader.at(taskId, taken) : undefined;
-    if (existing) return sequenceOfStored(existing, draft);
+    if (existing) return matchRetry(requireIntact(existing), draft);
     checkLeaseIn(this.#database, taskId, condition);
     const newestSequence = numberOr0(newest);
     const position = { newestSequence, lastSequence: Math.max(numberOr0(last), newestSequence) };
@@ -248,6 +249,6 @@ export class SqliteWriter {
   }
 
   #sealed(taskId: string, row: SqlRow): SealedSummary {
-    return readable(sealedSummaryOf(taskId, row, this.#path));
+    return requireIntact(sealedSummaryOf(taskId, row, this.#path));
   }
 }

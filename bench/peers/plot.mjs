@@ -4,93 +4,143 @@ import { time } from "../report.mjs";
 import { TURNS } from "./histories.mjs";
 import { size } from "./table.mjs";
 
-const PANEL = { width: 300, height: 260, top: 56, gap: 290, left: 74 };
-const WIDTH = 2 * (PANEL.width + PANEL.gap) + 40;
-const HEIGHT = PANEL.top + PANEL.height + 44;
-const LABEL_HEIGHT = 15;
-/** The colors differ in lightness too, and can be told apart on white and on black. */
-const COLORS = ["#0f9d76", "#2f81f7", "#8957e5", "#d1242f", "#bf8700", "#bc4c9b", "#6e7781", "#9a6700"];
+const WIDTH = 720;
+const HEIGHT = 620;
+const PANEL = { left: 78, width: 340, height: 210 };
+const LABEL_HEIGHT = 18;
+/** Waymark's lines are thick. Names of the palette that all pictures of docs/pictures share. */
+const OUR_COLORS = ["violet", "green", "blue"];
+const THEIR_COLORS = ["amber", "red", "orange", "pink", "soft"];
+const STYLE = `<style>
+svg {
+  --paper: #ffffff; --panel: #f6f8fa; --rule: #d1d9e0; --ink: #1f2328; --soft: #59636e;
+  --green: #1a7f37; --blue: #0969da; --violet: #8250df; --red: #cf222e; --orange: #bc4c00; --amber: #9a6700; --pink: #bf3989;
+}
+@media (prefers-color-scheme: dark) {
+  svg {
+    --paper: #0d1117; --panel: #151b23; --rule: #3d444d; --ink: #f0f6fc; --soft: #9198a1;
+    --green: #3fb950; --blue: #4493f8; --violet: #ab7df8; --red: #f85149; --orange: #db6d28; --amber: #d29922; --pink: #db61a2;
+  }
+}
+text { font: 13px system-ui, -apple-system, "Segoe UI", sans-serif; fill: var(--ink); }
+.title { font-size: 15px; font-weight: 600; } .bold { font-weight: 600; } .soft { fill: var(--soft); }
+.mid { text-anchor: middle; } .end { text-anchor: end; }
+.paper { fill: var(--paper); } .rule { fill: none; stroke: var(--rule); } .line { fill: none; stroke-width: 1.5; } .ours { stroke-width: 3; }
+</style>`;
 
 /** @typedef {import("./histories.mjs").Point} Point */
+/** @typedef {{ readonly title: string, readonly measure: (point: Point) => number, readonly format: (value: number) => string }} Panel */
+
+/** @type {readonly Panel[]} */
+const PANELS = [
+  { title: "On the disk", measure: (point) => point.bytes, format: size },
+  { title: "One save", measure: (point) => point.saveMs, format: time },
+];
 
 /**
- * Bytes and save times against turns, side by side. The colors follow the reader's scheme, light or dark.
+ * Bytes and save times against turns. The colors follow the reader's scheme, light or dark.
  *
  * @param {ReadonlyMap<string, readonly Point[]>} histories
  */
 export function plotOf(histories) {
-  const panels = [
-    panel(histories, { title: "On the disk", left: PANEL.left, measure: (point) => point.bytes, format: size }),
-    panel(histories, {
-      title: "One save",
-      left: PANEL.left + PANEL.width + PANEL.gap,
-      measure: (point) => point.saveMs,
-      format: time,
-    }),
-  ];
-  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${HEIGHT}" font-family="system-ui, sans-serif" font-size="12" role="img">
-<title>What a history of ${TURNS} turns takes on the disk, and how long a save takes, in Waymark and its peers</title>
-<style>
-.paper { fill: #ffffff } text { fill: #1f2328 } .grid { stroke: #d1d9e0 } .line { fill: none; stroke-width: 1.5 } .ours { stroke-width: 3 } .bold { font-weight: 600 }
-@media (prefers-color-scheme: dark) { .paper { fill: #0d1117 } text { fill: #e6edf3 } .grid { stroke: #3d444d } }
-</style>
-<rect class="paper" width="${WIDTH}" height="${HEIGHT}"/>
-<text class="bold" x="14" y="22" font-size="14">An agent's state grows by 500 bytes at each turn, and is saved at each turn</text>
-${panels.join("\n")}
+  const turns = TURNS.toLocaleString("en");
+  const ends = PANELS.map(({ title, measure, format }) => {
+    const values = [...histories].map(([name, points]) => `${name} ${format(measure(lastOf(points)))}`);
+    return `${title}: ${values.join(", ")}.`;
+  });
+  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${HEIGHT}" width="${WIDTH}" height="${HEIGHT}" role="img">
+<title>What a history of ${turns} turns takes on the disk, and how long a save takes, in Waymark and its peers</title>
+<desc>After ${turns} turns. ${ends.join(" ")}</desc>
+${STYLE}
+<rect class="paper" width="${WIDTH}" height="${HEIGHT}" rx="6"/>
+<text class="title" x="16" y="28">An agent's state grows by 500 bytes at each turn, and is saved at each turn</text>
+${PANELS.map((panel, index) => panelOf(histories, panel, 76 + index * 286)).join("\n")}
 </svg>
 `;
 }
 
 /**
  * @param {ReadonlyMap<string, readonly Point[]>} histories
- * @param {{ title: string, left: number, measure: (point: Point) => number, format: (value: number) => string }} options
+ * @param {Panel} panel
+ * @param {number} ceiling - The y of its highest value.
  */
-function panel(histories, { title, left, measure, format }) {
+function panelOf(histories, { title, measure, format }, ceiling) {
+  const { left, width, height } = PANEL;
   const highest = Math.max(...[...histories.values()].flat().map(measure));
   const step = niceStep(highest / 4);
   const top = Math.ceil(highest / step) * step;
-  const bottom = PANEL.top + PANEL.height;
-  const x = (/** @type {number} */ turn) => round(left + (turn / TURNS) * PANEL.width);
-  const y = (/** @type {number} */ value) => round(bottom - (value / top) * PANEL.height);
+  const [right, floor] = [left + width, ceiling + height];
+  const x = (/** @type {number} */ turn) => round(left + (turn / TURNS) * width);
+  const y = (/** @type {number} */ value) => round(floor - (value / top) * height);
 
   const grid = Array.from({ length: Math.round(top / step) + 1 }, (_, index) => index * step).map(
     (value) =>
-      `<path class="grid" d="M${left} ${y(value)}h${PANEL.width}"/><text x="${left - 6}" y="${y(value) + 4}" text-anchor="end">${value === 0 ? "0" : format(value)}</text>`,
+      `<path class="rule" d="M${left} ${y(value)}h${width}"/><text class="end" x="${left - 8}" y="${y(value) + 4}">${value === 0 ? "0" : format(value).replace(/\.0+ /, " ")}</text>`,
   );
   const ticks = [0, TURNS / 2, TURNS].map(
-    (turn) => `<text x="${x(turn)}" y="${bottom + 18}" text-anchor="middle">${turn}</text>`,
+    (turn) =>
+      `<text class="mid" x="${x(turn)}" y="${floor + 20}">${turn.toLocaleString("en")}${turn === TURNS ? " turns" : ""}</text>`,
   );
-  const lines = [...histories].map(([name, points], index) => {
+  const colors = colorsOf([...histories.keys()]);
+  const lines = [...histories].map(([name, points]) => {
     const path = points.map((point) => `${x(point.turn)} ${y(measure(point))}`).join("L");
-    return `<path class="line${isOurs(name) ? " ours" : ""}" stroke="${COLORS[index % COLORS.length]}" d="M${path}"/>`;
+    return `<path class="line${isOurs(name) ? " ours" : ""}" stroke="${colors.get(name)}" d="M${path}"/>`;
   });
-  const ends = [...histories].map(([name, points], index) => {
-    const value = measure(points.at(-1) ?? { turn: 0, bytes: 0, saveMs: 0 });
-    return { name, value, color: COLORS[index % COLORS.length], height: y(value) };
+  const ends = [...histories].map(([name, points]) => {
+    const value = measure(lastOf(points));
+    return { name, value, wanted: y(value) };
   });
-  const labels = apart(ends).map(
-    ({ name, value, color, height }) =>
-      `<path stroke="${color}" stroke-width="${isOurs(name) ? 3 : 1.5}" d="M${left + PANEL.width + 5} ${height}h9"/><text${isOurs(name) ? ' class="bold"' : ""} x="${left + PANEL.width + 18}" y="${height + 4}">${name}, ${format(value)}</text>`,
+  const labels = apart(ends, ceiling, floor).map(
+    ({ name, value, wanted, height: at }) =>
+      `<path class="line" stroke="${colors.get(name)}" d="M${right + 3} ${wanted}L${right + 20} ${at}h8"/><text${isOurs(name) ? ' class="bold"' : ""} x="${right + 34}" y="${round(at + 4)}">${name}, ${format(value)}</text>`,
   );
-  const heading = `<text class="bold" x="${left}" y="${PANEL.top - 12}">${title}</text>`;
-  const axis = `<text x="${left + PANEL.width / 2}" y="${bottom + 36}" text-anchor="middle">turns</text>`;
-  return [heading, ...grid, ...ticks, axis, ...lines, ...labels].join("\n");
+  const heading = `<text class="bold" x="${left}" y="${ceiling - 16}">${title}</text>`;
+  return [heading, ...grid, ...ticks, ...lines, ...labels].join("\n");
 }
 
 /**
- * Labels in the order of their values, moved apart so that each can be read.
+ * Labels from the top down, each as near to its wanted height as the others allow. Labels that would overlap become a
+ * group around the middle of their wanted heights.
  *
- * @template {{ height: number }} Label
+ * @template {{ wanted: number }} Label
  * @param {readonly Label[]} labels
+ * @param {number} ceiling
+ * @param {number} floor
  */
-function apart(labels) {
-  const sorted = labels.toSorted((a, b) => b.height - a.height);
-  let lowest = PANEL.top + PANEL.height;
-  return sorted.map((label) => {
-    const height = Math.min(label.height, lowest);
-    lowest = height - LABEL_HEIGHT;
-    return { ...label, height };
-  });
+function apart(labels, ceiling, floor) {
+  const topOf = (/** @type {readonly Label[]} */ group) => {
+    const middle = group.reduce((sum, { wanted }) => sum + wanted, 0) / group.length;
+    const height = (group.length - 1) * LABEL_HEIGHT;
+    return Math.max(ceiling, Math.min(middle - height / 2, floor - height));
+  };
+  /** @type {Label[][]} */
+  const groups = [];
+  for (const label of labels.toSorted((a, b) => a.wanted - b.wanted)) {
+    let group = [label];
+    for (let above = groups.at(-1); above !== undefined; above = groups.at(-1)) {
+      if (topOf(above) + above.length * LABEL_HEIGHT <= topOf(group)) break;
+      group = [...above, ...group];
+      groups.pop();
+    }
+    groups.push(group);
+  }
+  return groups.flatMap((group) =>
+    group.map((label, index) => ({ ...label, height: round(topOf(group) + index * LABEL_HEIGHT) })),
+  );
+}
+
+/** @param {readonly string[]} names */
+function colorsOf(names) {
+  const ours = names.filter(isOurs);
+  const theirs = names.filter((name) => !isOurs(name));
+  const colored = (/** @type {readonly string[]} */ group, /** @type {readonly string[]} */ colors) =>
+    group.map((name, index) => /** @type {const} */ ([name, `var(--${colors[index % colors.length]})`]));
+  return new Map([...colored(ours, OUR_COLORS), ...colored(theirs, THEIR_COLORS)]);
+}
+
+/** @param {readonly Point[]} points */
+function lastOf(points) {
+  return points.at(-1) ?? { turn: 0, bytes: 0, saveMs: 0 };
 }
 
 /** @param {string} name */

@@ -1,13 +1,13 @@
 // @ts-check
 // Waymark beside its peers: `npm run bench:peers`. With `--write`, the table goes to docs/performance.md and the plot to
-// docs/history.svg. Needs a build.
+// docs/pictures/peers.svg. Needs a build.
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { medians } from "../compare.mjs";
 import { runNode } from "../importing.mjs";
 import { machine } from "../report.mjs";
-import { agentState } from "../state.mjs";
+import { agentState, conversations } from "../state.mjs";
 import { growHistories, TURNS } from "./histories.mjs";
 import { installedBytes, installPackages, versionOf } from "./installed.mjs";
 import { plotOf } from "./plot.mjs";
@@ -98,6 +98,15 @@ async function benchSaves(stores) {
     return () => store.save(nextTask(turn++), stateAt(turn));
   });
   rows.push({ what: "durable save, 9 KB", cells: times(await medians(save, { rounds: 300, warmup: 300 })) });
+  const talks = conversations(600);
+  const replace = contestants(stores, (store) => {
+    let turn = 0;
+    return () => store.save("conversation", talks[turn++] ?? {});
+  });
+  rows.push({
+    what: "one of 16 messages new",
+    cells: times(await medians(replace, { rounds: 300, warmup: 300 })),
+  });
   const atOnce = contestants(
     stores,
     ({ save, saveAtOnce = (tasks, state) => Promise.all(tasks.map((task) => save(task, state))) }) => {
@@ -156,7 +165,7 @@ function report() {
   console.log(`\n${lines.join("\n")}`);
   if (!options.write) return;
   writeFileSync(
-    join(root, "docs/history.svg"),
+    join(root, "docs/pictures/peers.svg"),
     plotOf(new Map([...histories].filter(([name]) => !name.includes("bare")))),
   );
   const page = join(root, "docs/performance.md");

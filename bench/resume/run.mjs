@@ -1,6 +1,6 @@
 // @ts-check
 // One program on Waymark and on its peers, killed at every boundary and in every step, then changed: `npm run bench:resume`.
-// With `--write`, the table goes to docs/runs.md and docs/performance.md. Needs a build.
+// With `--write`, the table goes to docs/runs.md. Needs a build.
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
@@ -54,14 +54,12 @@ const table = tableOf(
 const report = `${table}\n\n${new Date().toISOString().slice(0, 10)}, ${machine().replaceAll("\n", ", ")}; ${versions.join(", ")}.\n`;
 console.log(`\n${report}`);
 if (options.write) {
-  for (const page of ["docs/runs.md", "docs/performance.md"]) {
-    const path = join(root, page);
-    const text = readFileSync(path, "utf8");
-    writeFileSync(
-      path,
-      text.replace(TABLE, () => report),
-    );
-  }
+  const path = join(root, "docs/runs.md");
+  const text = readFileSync(path, "utf8");
+  writeFileSync(
+    path,
+    text.replace(TABLE, () => report),
+  );
 }
 
 /** @param {import("./peers.mjs").Peer} peer @returns {Promise<Record<string, string>>} */

@@ -62,7 +62,7 @@ async function noSuchTask(session: QuerySession, word: string, alike: readonly T
   }
   const what = `Task ${JSON.stringify(word)} has no checkpoint in ${session.name}.`;
   const names = [...alike.slice(0, 3).map(nameOf), ...(alike.length > 3 ? ["…"] : [])];
-  const hint = names.length > 0 ? `These begin so: ${names.join(", ")}.` : '"waymark tasks" lists the tasks.';
+  const hint = names.length > 0 ? `Ids that begin with it: ${names.join(", ")}.` : '"waymark tasks" lists the tasks.';
   return new CommandError(ExitCode.notFound, `${what} ${hint}`);
 }
 
@@ -72,7 +72,7 @@ export async function sayNothingTo(
   { errors, name }: Pick<Session, "errors" | "name">,
   prefix: string | undefined,
 ): Promise<void> {
-  const which = prefix === undefined ? "" : `, of tasks that begin with ${JSON.stringify(prefix)}`;
+  const which = prefix === undefined ? "" : ` for tasks that begin with ${JSON.stringify(prefix)}`;
   await errors.line(printable(`There is no checkpoint to ${verb} in ${name}${which}.`));
 }
 

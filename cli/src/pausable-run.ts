@@ -39,8 +39,8 @@ export async function runPausably<Result extends { readonly success: boolean }>(
   const signal = cli.interruptible(async () => {
     await ended({ status: "killed", resume });
     await stopped(
-      "Ended at once: commands that don't end by themselves are killed in 5 s. What was running is not saved, and its next " +
-        "run does all of it again.",
+      "Ended at once: commands that don't end by themselves are killed in 5 s. Their work is not saved, and the next " +
+        "run repeats it.",
     );
   });
   const pausing = (): void => {
@@ -65,7 +65,7 @@ export async function runPausably<Result extends { readonly success: boolean }>(
   if (json === undefined) await report(result);
 }
 
-const PAUSING = "Pausing, once its commands have ended. Ctrl-C again ends it at once.";
+const PAUSING = "Pausing: waiting until the commands have ended. Press Ctrl-C again to end at once.";
 
 /** The last line of `--json`. */
 interface Ended {

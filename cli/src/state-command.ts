@@ -30,7 +30,8 @@ export async function judge(
     env: {
       ...process.env,
       WAYMARK_SEQUENCE: String(checkpoint.sequence),
-      WAYMARK_CHECKPOINT: withoutNul(checkpoint.id),
+      // Environment variables can't contain NUL.
+      WAYMARK_CHECKPOINT: checkpoint.id.replaceAll("\0", ""),
     },
   });
   // A command may decide without reading the whole state.
@@ -43,11 +44,6 @@ export async function judge(
   const end = typeof code === "number" ? `ended with ${code}` : `was ended by ${String(signal)}`;
   throw new CommandError(
     ExitCode.failed,
-    `The command ${end} at @${checkpoint.sequence}, which is no verdict: 0 is good, 125 skips, any other up to 125 is bad. Try it by hand: ${showCommand} | ${command}`,
+    `The command ${end} at @${checkpoint.sequence}, which is no verdict: 0 means good, 125 skips the checkpoint, 1 to 124 mean bad. Try it by hand: ${showCommand} | ${command}`,
   );
-}
-
-/** Environment variables can't contain NUL. */
-function withoutNul(text: string): string {
-  return text.replaceAll("\0", "");
 }

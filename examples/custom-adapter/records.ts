@@ -37,7 +37,7 @@ export interface IndexEntry {
  */
 const MARK = "waymark-1 ";
 
-/** Which key holds what, as which text, and what counts as unreadable. Knows nothing of the contract. */
+/** The keys, the text of each value, and the check whether it can be read. Knows nothing of the contract. */
 export class Records {
   readonly #storage: KeyValueStorage;
 

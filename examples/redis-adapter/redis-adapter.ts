@@ -165,7 +165,7 @@ export class RedisAdapter implements StorageAdapter {
   }
 }
 
-/** A damaged lease hinders no write that needs none. */
+/** A damaged lease doesn't hinder writes without a token. */
 function checkFence(seen: Seen, condition: AppendCondition | undefined): void {
   if (condition?.fencingToken !== undefined) checkLease(seen.taskId, seen.lease(), condition);
 }

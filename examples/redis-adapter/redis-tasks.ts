@@ -87,7 +87,7 @@ export class RedisTasks {
       const [id = "", sequence, header = ""] = found.slice(index * 3, index * 3 + 3);
       return this.#header(header, { taskId, id, sequence: Number(sequence) });
     });
-    // One that is damaged isn't enough: the newest readable one may be any.
+    // If the newest is damaged, the newest readable one may be anywhere in the list.
     return last === 0 && headers.some(isCorrupt) ? this.list(taskId) : { taskId, count: Number(count), headers };
   }
 

@@ -61,7 +61,7 @@ export class Decoder implements Reading {
     const { [TAG]: tag, value, ...others } = json;
     if (typeof tag !== "string" || Object.keys(others).length > 0) throw this.#malformed(tag);
     const row = TAGS.get(tag);
-    if (row === undefined) return this.unsupported(`a value tagged ${JSON.stringify(tag)}, which is unknown here`);
+    if (row === undefined) return this.unsupported(`a value with the unknown tag ${JSON.stringify(tag)}`);
     try {
       return row.read(value, this);
     } catch (error) {

@@ -40,12 +40,8 @@ export interface EncoderOptions {
  */
 export class Encoder implements Writing {
   readonly #maxBytes: number;
-  readonly #owner: ValueOwner | undefined;
+  readonly #options: EncoderOptions;
   readonly #redacted: RedactedPaths | undefined;
-  readonly #isPlain: boolean;
-  readonly #leavesOutHidden: boolean;
-  readonly #foreign: ForeignClasses | undefined;
-  readonly #subject: string | undefined;
   #leavesOutUndefined: boolean;
   /** Whether {@link encode} wrote a tag. */
   hasTags = false;
@@ -61,16 +57,11 @@ export class Encoder implements Writing {
   #thrown: Error | undefined;
 
   constructor(options: EncoderOptions) {
-    const { maxBytes, owner, redacted, foreign, subject } = options;
-    const { isPlain = false, leavesOutUndefined = false, leavesOutHidden = false } = options;
+    const { maxBytes, redacted, leavesOutUndefined = false } = options;
+    this.#options = options;
     this.#maxBytes = Math.min(maxBytes, constants.MAX_STRING_LENGTH);
-    this.#owner = owner;
     this.#redacted = redacted;
-    this.#isPlain = isPlain;
     this.#leavesOutUndefined = leavesOutUndefined;
-    this.#leavesOutHidden = leavesOutHidden;
-    this.#foreign = foreign;
-    this.#subject = subject;
   }
 
   encode(value: unknown): string {
@@ -152,7 +143,7 @@ export class Encoder implements Writing {
       case "bigint":
         return this.#tagged("BigInt", value);
       case "function":
-        return this.refuse("a function", "Leave it out, or save the name it can be found by.");
+        return this.refuse("a function", "Leave it out, or save its name.");
       case "symbol":
         return this.refuse("a symbol", "Save a string in its place.");
     }
@@ -162,8 +153,8 @@ export class Encoder implements Writing {
     if (this.#ancestors.includes(value)) this.#refuseCycle(value);
     if (this.#levels >= MAX_NESTING) {
       this.refuse(
-        `nested more than ${MAX_NESTING} levels deep (a Map, a Set and an Error count for ${LEVELS_OF_A_TAG})`,
-        "Save a long chain as an array.",
+        `nested more than ${MAX_NESTING} levels deep (a Map, a Set or an Error counts as ${LEVELS_OF_A_TAG})`,
+        "Save a long linked list as an array.",
       );
     }
     // A revoked Proxy throws here, before the path is extended, so the error names the Proxy.
@@ -214,7 +205,7 @@ export class Encoder implements Writing {
       return this.#looksTagged(keys) ? this.#tagged(kind, value) : this.members(value, keys);
     }
     const isTag = kind !== undefined && TAGS.has(kind);
-    const foreign = isTag ? undefined : this.#foreign?.write(value, this);
+    const foreign = isTag ? undefined : this.#options.foreign?.write(value, this);
     if (foreign !== undefined) return foreign;
     this.#levels += LEVELS_OF_A_TAG - 1;
     const json = this.#tagged(isTag ? kind : errorKindOf(value) && "Error", value);
@@ -225,22 +216,21 @@ export class Encoder implements Writing {
   #tagged(tag: string | undefined, value: unknown): JsonRecord {
     const row = tag === undefined ? undefined : TAGS.get(tag);
     if (row === undefined) return this.#refuseInstance(value, false);
-    if (this.#isPlain) this.refuse(lossOf(row.tag, value), PLAIN_ADVICE);
+    if (this.#options.isPlain) this.refuse(lossOf(row.tag, value), PLAIN_ADVICE);
     this.hasTags = true;
     const stored = row.write(value, this);
     return stored === undefined ? { [TAG]: row.tag } : { [TAG]: row.tag, value: stored };
   }
 
-  /** Whether a plain object with these keys would be decoded as a tag. */
   #looksTagged(keys: readonly string[]): boolean {
-    if (this.#isPlain) return false;
-    return keys.includes(TAG) || (this.#foreign !== undefined && keys.includes(this.#foreign.key));
+    const { isPlain, foreign } = this.#options;
+    return !isPlain && (keys.includes(TAG) || (foreign !== undefined && keys.includes(foreign.key)));
   }
 
   /** An object's keys. Refuses the object if it has other properties that would be lost. */
   #keysOf(value: object): readonly string[] {
     const keys = Object.keys(value);
-    const leavesOut = this.#leavesOutHidden;
+    const leavesOut = this.#options.leavesOutHidden;
     const names = leavesOut ? keys : Object.getOwnPropertyNames(value);
     if (names.length !== keys.length || Object.getOwnPropertySymbols(value).length > 0) {
       const hidden = Reflect.ownKeys(value).find((key) =>
@@ -248,8 +238,8 @@ export class Encoder implements Writing {
           ? typeof key === "symbol" && isEnumerable(value, key)
           : !keys.includes(String(key)) || typeof key === "symbol",
       );
-      const what = typeof hidden === "symbol" ? "a property under a symbol" : "a non-enumerable property";
-      if (hidden !== undefined) this.refuse(what, "Save it under a plain key, or leave it out.", hidden);
+      const what = typeof hidden === "symbol" ? "a property with a symbol as its key" : "a non-enumerable property";
+      if (hidden !== undefined) this.refuse(what, "Save it as an ordinary property, or leave it out.", hidden);
     }
     return keys;
   }
@@ -262,25 +252,25 @@ export class Encoder implements Writing {
 
   #refuseInstance(value: unknown, isStorable: boolean): never {
     const instance: object = Object(value);
-    return this.refuse(describeInstance(instance, isStorable), adviceFor(instance, this.#foreign?.advice));
+    return this.refuse(describeInstance(instance, isStorable), adviceFor(instance, this.#options.foreign?.advice));
   }
 
   #refuseCycle(value: object): never {
     const to = formatPath(this.#steps.slice(0, this.#ancestors.indexOf(value)));
-    return this.refuse(`a cycle: it is ${shortPath(to)} again`, "Save an id in its place.");
+    return this.refuse(`a cycle: it is the same object as ${shortPath(to)}`, "Save an id in its place.");
   }
 
   /** The error for something that a getter, a Proxy's trap or the engine threw. */
   #failure(cause: unknown): Error {
     if (cause instanceof RangeError && cause.message === "Invalid string length") return this.#tooLarge();
-    const reason = cause instanceof Error ? cause.message : "it threw something that is no Error";
-    return this.#refusal(`not readable (${reason})`, "The cause says why.", this.#steps, { cause });
+    const reason = cause instanceof Error ? cause.message : "something other than an Error was thrown";
+    return this.#refusal(`not readable (${reason})`, "The error's cause says why.", this.#steps, { cause });
   }
 
   #refusal(what: string, advice: string, steps: readonly PathStep[], options?: { readonly cause: unknown }): Error {
     const path = formatPath(steps);
     this.#thrown = new StateNotSerializableError(
-      `${this.#subject ?? subjectOf(this.#owner)} can't be saved: ${shortPath(path)} is ${what}. Nothing was stored. ${advice}`,
+      `${this.#options.subject ?? subjectOf(this.#options.owner)} can't be saved: ${shortPath(path)} is ${what}. Nothing was stored. ${advice}`,
       path,
       options,
     );
@@ -290,7 +280,7 @@ export class Encoder implements Writing {
   #tooLarge(): Error {
     const path = formatPath(this.#steps);
     const where = path === "$" ? undefined : `the limit was passed at ${shortPath(path)}`;
-    this.#thrown = tooLarge(this.#owner, this.#maxBytes, where);
+    this.#thrown = tooLarge(this.#options.owner, this.#maxBytes, where);
     return this.#thrown;
   }
 }
@@ -310,11 +300,10 @@ export function tooLarge(owner: ValueOwner | undefined, maxBytes: number, where?
 const PLAIN_ADVICE =
   "This format is plain JSON, which would lose or change it: leave it out, or save it as a string, a number or an array.";
 
-/** Names the value that plain JSON would lose or change. */
 function lossOf(tag: string, value: unknown): string {
   if (tag === "undefined") return tag;
   if (tag === "number") return Object.is(value, -0) ? "-0" : String(value);
-  if (tag === "hole") return "an empty place of an array";
+  if (tag === "hole") return "an empty slot of an array";
   if (tag === "NullObject") return "an object without a prototype";
   return /^[AEIO]/.test(tag) ? `an ${tag}` : `a ${tag}`;
 }
@@ -335,7 +324,6 @@ function isLongAndBare(items: readonly unknown[]): boolean {
   return inspect(items, { maxArrayLength: 0, depth: 0, customInspect: false }) === `[ ... ${items.length} more items ]`;
 }
 
-/** Whether it is a number that JSON can store. */
 function isPlainNumber(value: unknown): boolean {
   return typeof value === "number" && Number.isFinite(value) && !Object.is(value, -0);
 }

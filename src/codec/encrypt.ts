@@ -60,7 +60,7 @@ export function encrypt(options: EncryptOptions): Transform {
   const ids = [...ring.keys()].join(", ");
   const writing = ring.get(current);
   if (writing === undefined) {
-    throw new TypeError(`EncryptOptions.current must be the id of one of the keys: ${ids || "there is none"}.`);
+    throw new TypeError(`EncryptOptions.current must be the id of one of the keys (${ids || "there are none"}).`);
   }
   const transform: Transform = {
     name: "encrypt",
@@ -68,21 +68,20 @@ export function encrypt(options: EncryptOptions): Transform {
     async decode(body, context) {
       const envelope = parseEnvelope(body);
       if (envelope === undefined) {
-        const why =
-          "its payload is intact, but this version of Waymark can't take it apart: a newer version encrypted it.";
+        const why = "its payload is intact, but a newer version of Waymark encrypted it. Load it with that version.";
         throw failure(context, undefined, why);
       }
       const key = ring.get(envelope.keyId);
       const id = JSON.stringify(envelope.keyId);
       if (key === undefined) {
-        const why = `it is encrypted with the key ${id}, and configured are ${ids}. Add that key to the \`keys\` of encrypt().`;
+        const why = `it is encrypted with the key ${id}, which isn't configured (configured: ${ids}). Add that key to the \`keys\` of encrypt().`;
         throw failure(context, envelope.keyId, why);
       }
       const text = openEnvelope(envelope, await key(), context);
       if (text !== undefined) return text;
       const why =
-        `the configured key ${id} doesn't open it. Either it was saved with another key, or the record was changed, or ` +
-        "belongs to another checkpoint. Configure the right key, or restore the record from a backup.";
+        `the configured key ${id} can't decrypt it. Either it was saved with another key, or the record was changed, or ` +
+        "copied from another checkpoint. Configure the right key, or restore the record from a backup.";
       throw failure(context, envelope.keyId, why);
     },
     isCurrent: (body) => parseEnvelope(body)?.keyId === current,
@@ -98,7 +97,7 @@ function failure(context: TransformContext, keyId: string | undefined, why: stri
 function refusePlain(context: TransformContext): never {
   const encoding = shortPath(JSON.stringify(context.encoding));
   const why =
-    `its encoding is ${encoding}, which isn't encrypted, and requireEncrypted is set. ` +
+    `it isn't encrypted (its encoding is ${encoding}), and requireEncrypted is set. ` +
     "If you saved it before you used encryption, run rekey without requireEncrypted first.";
   throw failure(context, undefined, why);
 }

@@ -4,7 +4,6 @@ import { KeyUnavailableError } from "../contract/errors.js";
 import { checkKeys, keysOf } from "../contract/keys.js";
 import { isKeyId } from "./envelope.js";
 
-/** AES-256. */
 const KEY_BYTES = 32;
 
 /**
@@ -49,13 +48,15 @@ export function keyFromPassphrase(passphrase: string, options: PassphraseOptions
   const normalized = passphrase.normalize("NFKC");
   if ([...normalized.trim()].length < MIN_PASSPHRASE) {
     throw new RangeError(
-      `A passphrase must have at least ${MIN_PASSPHRASE} characters; white space before and after them doesn't count.`,
+      `A passphrase must have at least ${MIN_PASSPHRASE} characters, not counting white space at its ends.`,
     );
   }
   checkKeys("PassphraseOptions", options, keysOf<PassphraseOptions>({ salt: true, cost: true }));
   const { salt, cost = MIN_COST } = options;
   if (typeof salt !== "string" && !(salt instanceof Uint8Array)) {
-    throw new TypeError("PassphraseOptions.salt must be text or bytes, random and kept: openssl rand -hex 16.");
+    throw new TypeError(
+      "PassphraseOptions.salt must be text or bytes. Make a random one once, and keep it: openssl rand -hex 16.",
+    );
   }
   const saltBytes = Buffer.from(salt);
   if (saltBytes.byteLength < MIN_SALT) {
@@ -89,7 +90,7 @@ function derive(passphrase: string, salt: Uint8Array, cost: number): Promise<Uin
 export function keyGetter(id: string, key: EncryptionKey): () => Promise<KeyObject> {
   if (!isKeyId(id)) {
     throw new TypeError(
-      `${idText(id)} can't be a key's id: an id must be 1 to 128 printable ASCII characters, no spaces.`,
+      `${idText(id)} can't be a key's id: an id must be 1 to 128 printable ASCII characters, without spaces.`,
     );
   }
   if (typeof key !== "function") {
@@ -109,12 +110,12 @@ export function keyGetter(id: string, key: EncryptionKey): () => Promise<KeyObje
 function keyObject(id: string, key: unknown): KeyObject {
   if (!(key instanceof Uint8Array)) {
     throw new TypeError(
-      `The key ${idText(id)} must be ${KEY_BYTES} bytes (a Uint8Array), or a function that gives them. From a passphrase: keyFromPassphrase(…); ` +
+      `The key ${idText(id)} must be ${KEY_BYTES} bytes (a Uint8Array), or a function that returns them. From a passphrase: keyFromPassphrase(…); ` +
         'from hexadecimal text: Buffer.from(text, "hex").',
     );
   }
   if (key.byteLength !== KEY_BYTES) {
-    throw new RangeError(`The key ${idText(id)} has ${key.byteLength} bytes; AES-256 takes ${KEY_BYTES}.`);
+    throw new RangeError(`The key ${idText(id)} has ${key.byteLength} bytes; AES-256 needs ${KEY_BYTES}.`);
   }
   return createSecretKey(key);
 }
@@ -132,7 +133,7 @@ async function fetchKey(id: string, source: () => unknown): Promise<KeyObject> {
     bytes = await source();
   } catch (cause) {
     throw new KeyUnavailableError(
-      `The key ${id} could not be fetched: the function that gives it failed. Nothing was stored, and what is stored was left untouched; try again.`,
+      `The key ${id} could not be fetched: its function failed. Nothing was stored, and stored data was left untouched; try again.`,
       id,
       { cause, retryable: true },
     );
@@ -140,8 +141,8 @@ async function fetchKey(id: string, source: () => unknown): Promise<KeyObject> {
   if (bytes instanceof Uint8Array && bytes.byteLength === KEY_BYTES) return createSecretKey(bytes);
   const what = bytes instanceof Uint8Array ? `${bytes.byteLength} bytes` : `something of type ${typeof bytes}`;
   throw new KeyUnavailableError(
-    `The function that gives the key ${id} gave ${what}; AES-256 takes ${KEY_BYTES} bytes (a Uint8Array). ` +
-      "Nothing was stored, and what is stored was left untouched.",
+    `The function for the key ${id} returned ${what}; AES-256 needs ${KEY_BYTES} bytes (a Uint8Array). ` +
+      "Nothing was stored, and stored data was left untouched.",
     id,
   );
 }

@@ -49,7 +49,7 @@ export function gzip(
         if (isError(cause) && "code" in cause && cause.code === "ERR_BUFFER_TOO_LARGE") {
           throw tooLarge(context, "loaded", "It was left untouched; raise maxBytes to load it.");
         }
-        throw damagedPayload(context, "its payload is no complete gzip data", cause);
+        throw damagedPayload(context, "its gzip data is incomplete or damaged", cause);
       }
     },
   };

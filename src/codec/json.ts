@@ -90,6 +90,6 @@ export function decodeJson(encoding: JsonEncoding, text: string, owner?: ValueOw
     return encoding === "json" ? json : new Decoder(owner).value(json);
   } catch (cause) {
     if (cause instanceof SyntaxError) throw damagedPayload(owner, "its text is not JSON", cause);
-    throw isStackOverflow(cause) ? damagedPayload(owner, "its text nests too deep to be walked through", cause) : cause;
+    throw isStackOverflow(cause) ? damagedPayload(owner, "its text is nested too deeply to read", cause) : cause;
   }
 }

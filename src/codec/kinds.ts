@@ -60,20 +60,15 @@ export function describeInstance(value: object, isStorable: boolean): string {
 }
 
 const ADVICE =
-  "Save plain data in its place, or give a schema with a codec for the class (`z.codec`): a state's to the manager, a step's to the step.";
+  "Save plain data in its place, or use a schema with a codec for the class (`z.codec`). A state's schema belongs to the manager, a step's to the step.";
 
-/**
- * Advice for the caller about a refused object.
- *
- * @param advice - The advice for an instance of a class.
- */
+/** Advice for the caller about a refused object. @param advice - The advice for an instance of a class. */
 export function adviceFor(value: object, advice: string = ADVICE): string {
   if (types.isPromise(value)) return "Await it first.";
-  if (types.isProxy(value)) return "Save what it wraps.";
+  if (types.isProxy(value)) return "Save the object that it wraps.";
   return advice;
 }
 
-/** `Object.getPrototypeOf`, typed. */
 export function prototypeOf(value: object): object | null {
   const prototype: unknown = Object.getPrototypeOf(value);
   return typeof prototype === "object" || typeof prototype === "function" ? prototype : null;

@@ -86,7 +86,6 @@ export function makePayload(value: unknown, options: MakePayloadOptions): MadePa
   return makePayloadOf(encodeJson(value, maxBytes, context, redacted), options);
 }
 
-/** {@link makePayload} for an encoded state. */
 export function makePayloadOf(state: EncodedState, options: MakePayloadOptions): MadePayload | Promise<MadePayload> {
   const { encoding, text, isRedacted, sha256 } = state;
   if (isRedacted) options.onRedacted?.(decodeJson(encoding, text, options.context));
@@ -134,7 +133,6 @@ export function openPayload(payload: Payload, options: OpenPayloadOptions): Open
   return opened instanceof Promise ? opened.then((text) => decoded(text, context)) : decoded(opened, context);
 }
 
-/** {@link openPayload}, without decoding the text. */
 export function openText(payload: Payload, options: OpenPayloadOptions): PayloadText | Promise<PayloadText> {
   const { encoding, body } = payload;
   const { context } = options;
@@ -143,7 +141,8 @@ export function openText(payload: Payload, options: OpenPayloadOptions): Payload
   const layers = layersOf(payload, names, options);
   if (layers.length > 0)
     return restored(base, storedBytes(payload, layers, context), layers, contextOf(context, encoding));
-  if (typeof body !== "string") throw damagedPayload(context, `its payload is ${encoding}, yet bytes, not text`);
+  if (typeof body !== "string")
+    throw damagedPayload(context, `its encoding is ${encoding}, but its payload is bytes, not text`);
   return { encoding: base, text: body };
 }
 
@@ -281,7 +280,7 @@ async function restored(
   try {
     return { encoding: base, text: new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(body) };
   } catch (cause) {
-    throw damagedPayload(context, "its payload is not UTF-8 text under its transforms", cause);
+    throw damagedPayload(context, "its payload isn't UTF-8 text once its transforms are undone", cause);
   }
 }
 
@@ -300,7 +299,10 @@ function contextOf({ taskId, id, stage, parentId, stateVersion }: PayloadOwner, 
 function storedBytes({ encoding, body }: Payload, layers: readonly Transform[], owner: PayloadOwner): Uint8Array {
   const isText = typeof body === "string";
   if (isText !== (layers.length === 0)) {
-    throw damagedPayload(owner, `its payload is ${encoding}, yet ${isText ? "text, not bytes" : "bytes, not text"}`);
+    throw damagedPayload(
+      owner,
+      `its encoding is ${encoding}, but its payload is ${isText ? "text, not bytes" : "bytes, not text"}`,
+    );
   }
   return isText ? UTF8.encode(body) : body;
 }

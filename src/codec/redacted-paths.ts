@@ -15,12 +15,10 @@ export class RedactedPaths {
     this.censor = censor;
   }
 
-  /** Whether the value at these steps is a secret. */
   covers(steps: readonly PathStep[]): boolean {
     return this.#patterns.some((pattern) => pattern.length === steps.length && matches(pattern, steps));
   }
 
-  /** Whether an item of the value at these steps is a secret. */
   coversItemsOf(steps: readonly PathStep[]): boolean {
     return this.#patterns.some((pattern) => pattern.length === steps.length + 1 && matches(pattern, steps));
   }
@@ -42,7 +40,6 @@ export function withoutMessage(stack: string | undefined, message: string, censo
   return lines.join("\n");
 }
 
-/** Whether the steps match the pattern's beginning. */
 function matches(pattern: PathPattern, steps: readonly PathStep[]): boolean {
   return steps.every((step, index) => {
     const name = textOfStep(step);

@@ -41,7 +41,6 @@ export interface RunHead extends Pick<RunRecord, "generation" | "attempt" | "pas
 
 /** A step without its result. */
 export interface StepHead extends Omit<StepRecord, "result" | "error"> {
-  /** The digest of the step's input. */
   readonly input?: string;
   /** The step has `atMostOnce`. */
   readonly isOnce?: true;
@@ -112,11 +111,10 @@ export function decodeRunBody(text: string, owner: PayloadOwner): { readonly sta
     };
     return { state: decoder.value(state), run: decoded };
   } catch (cause) {
-    throw isStackOverflow(cause) ? damagedPayload(owner, "its text nests too deep to be walked through", cause) : cause;
+    throw isStackOverflow(cause) ? damagedPayload(owner, "its text is nested too deeply to read", cause) : cause;
   }
 }
 
-/** A run's record from `JSON.parse`. */
 interface ParsedRun extends RunHead {
   readonly input?: unknown;
   readonly begin?: unknown;
@@ -140,34 +138,23 @@ function bodyOf(text: string, owner: PayloadOwner): { readonly state: unknown; r
     const { state, run } = body;
     if (isParsedRun(run)) return { state, run };
   }
-  throw damagedPayload(owner, "its text holds no run");
+  throw damagedPayload(owner, "its text doesn't hold a run");
 }
 
-function isParsedRun(run: unknown): run is ParsedRun {
-  if (!isRecord(run)) return false;
-  const { id, generation, attempt, pass, isPassOver, steps } = run;
-  return (
-    typeof id === "string" &&
-    typeof generation === "string" &&
-    typeof attempt === "number" &&
-    typeof pass === "number" &&
-    typeof isPassOver === "boolean" &&
-    Array.isArray(steps) &&
-    steps.every(isParsedStep)
-  );
-}
-
+const RUN = { id: "string", generation: "string", attempt: "number", pass: "number", isPassOver: "boolean" };
+const STEP = { name: "string", occurrence: "number", startedAt: "string" };
 const STATUSES: readonly unknown[] = ["started", "completed", "failed", "saved"] satisfies StepRecord["status"][];
 
+function isParsedRun(run: unknown): run is ParsedRun {
+  return has(run, RUN) && Array.isArray(run["steps"]) && run["steps"].every(isParsedStep);
+}
+
 function isParsedStep(step: unknown): step is ParsedStep {
-  if (!isRecord(step)) return false;
-  const { name, occurrence, status, startedAt } = step;
-  return (
-    typeof name === "string" &&
-    typeof occurrence === "number" &&
-    STATUSES.includes(status) &&
-    typeof startedAt === "string"
-  );
+  return has(step, STEP) && STATUSES.includes(step["status"]);
+}
+
+function has(value: unknown, types: Readonly<Record<string, string>>): value is Record<string, unknown> {
+  return isRecord(value) && Object.entries(types).every(([key, type]) => typeof value[key] === type);
 }
 
 function textOf(value: unknown): string | undefined {

@@ -64,10 +64,8 @@ export interface TagRow {
   read(stored: unknown, reading: Reading): unknown;
 }
 
-/** The numbers that JSON can't store. */
 const NUMBERS = new Map([Number.NaN, Infinity, -Infinity].map((value) => [String(value), value])).set("-0", -0);
 
-/** One row per type. */
 const ROWS: readonly TagRow[] = [
   // Primitives.
   row(
@@ -247,7 +245,8 @@ function writeError(error: object, writing: Writing): unknown {
   const kind = errorKindOf(error) ?? writing.refuseInstance(error);
   const enumerable = Object.keys(error);
   const symbol = Object.getOwnPropertySymbols(error).find((key) => isEnumerable(error, key));
-  if (symbol !== undefined) writing.refuse("a property under a symbol", "Save it under a plain key.", symbol);
+  if (symbol !== undefined)
+    writing.refuse("a property with a symbol as its key", "Save it as an ordinary property.", symbol);
   // A caller's class may have its name on its prototype, which isn't restored. A DOMException has name and message
   // there.
   const inherited: JsonRecord = kind === "DOMException" ? {} : { name: kind, message: "" };
@@ -269,8 +268,7 @@ function writeError(error: object, writing: Writing): unknown {
 function readError(stored: unknown, reading: Reading): unknown {
   const { class: kind, props = {}, ...named } = record(stored, ["class", "props", ...ERROR_PROPERTIES]);
   const make = BUILT_IN_ERRORS.get(text(kind));
-  if (make === undefined)
-    return reading.unsupported(`an error of class ${JSON.stringify(kind)}, which is unknown here`);
+  if (make === undefined) return reading.unsupported(`an error of the unknown class ${JSON.stringify(kind)}`);
   const { name, message, ...others } = reading.members(named);
   const isDomException = kind === "DOMException";
   const error = isDomException ? new DOMException(text(message), text(name)) : make();
@@ -326,7 +324,6 @@ function record(stored: unknown, keys?: readonly string[]): JsonRecord {
   return stored;
 }
 
-/** Whether it is a JSON object. */
 export function isRecord(json: unknown): json is JsonRecord {
   return typeof json === "object" && json !== null && !Array.isArray(json);
 }
@@ -344,5 +341,5 @@ function check(holds: boolean): void {
 }
 
 function malformed(): never {
-  throw new TypeError("It is not what this tag holds.");
+  throw new TypeError("A value with this tag can't have this form.");
 }

@@ -83,7 +83,6 @@ export function damagedPayload(owner: ValueOwner | undefined, reason: string, ca
 /** For messages: a value's checkpoint, or a subject in words. */
 export type ValueOwner = PayloadOwner | string;
 
-/** The subject of a message about a value: its owner, or "the state" if that is unknown. */
 export function subjectOf(owner: ValueOwner | undefined): string {
   if (typeof owner === "string") return owner;
   return owner === undefined ? "The state" : titleOf(owner);

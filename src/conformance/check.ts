@@ -30,7 +30,7 @@ export function sameAsAppended(
   same(summary, summaryOf(expected), `${name}, with each field unchanged and absent ones absent`);
   same(payload.encoding, expected.payload.encoding, `${name}: its encoding`);
   same(payload.sha256, expected.payload.sha256, `${name}: its digest`);
-  holds(sameBody(payload.body, expected.payload.body), `${name}with the same body, to the byte and as the same type`);
+  holds(sameBody(payload.body, expected.payload.body), `${name}, with the same body, to the byte and as the same type`);
   same(sealed, seal(record), `${how} MUST give a record whose seal holds: seal the record on append and on setStatus`);
 }
 
@@ -87,11 +87,11 @@ export async function refused(code: CheckpointErrorCode, call: Promise<unknown>,
     // Checks the code, not the class: if two copies of the package are loaded, their classes differ.
     const found = codeOf(error);
     if (found === code) return;
-    const message = `${obligation}: an error with the code ${code}, but it threw ${show(error)}`;
+    const message = `${obligation}: expected an error with the code ${code}, but it threw ${show(error)}`;
     throw new AssertionError({ message, actual: found, expected: code, operator: "refused" });
   }
   throw new AssertionError({
-    message: `${obligation}: an error with the code ${code}, but it resolved to ${show(answer)}`,
+    message: `${obligation}: expected an error with the code ${code}, but it resolved to ${show(answer)}`,
     actual: undefined,
     expected: code,
     operator: "refused",

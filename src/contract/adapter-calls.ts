@@ -9,6 +9,8 @@ export interface AdapterCallsOptions {
    * are known already, also in an error's `cause`.
    */
   readonly isRetryable?: ((error: unknown) => boolean) | undefined;
+  /** Makes the error that a failed call throws. Default: a StorageError with the backend's error as its cause. */
+  readonly explain?: ((error: unknown) => unknown) | undefined;
 }
 
 /**
@@ -45,15 +47,20 @@ export interface AdapterCallsOptions {
  */
 export class AdapterCalls {
   readonly #adapter: string;
-  readonly #isRetryable: AdapterCallsOptions["isRetryable"];
-  /** Under each name with calls under way: the end of the last one. */
+  readonly #options: AdapterCallsOptions;
+  /** For each name with calls under way, a promise that resolves when the last of them ends. */
   readonly #last = new Map<string, Promise<void>>();
   readonly #underWay = new Set<Promise<void>>();
   #closing: Promise<void> | undefined;
 
-  constructor({ name, isRetryable }: AdapterCallsOptions) {
-    this.#adapter = `The ${name} adapter`;
-    this.#isRetryable = isRetryable;
+  constructor(options: AdapterCallsOptions) {
+    this.#adapter = `The ${options.name} adapter`;
+    this.#options = options;
+  }
+
+  /** How many calls haven't ended. */
+  get underWay(): number {
+    return this.#underWay.size;
   }
 
   /**
@@ -76,7 +83,7 @@ export class AdapterCalls {
    */
   inTurn<Result>(name: string, work: () => Promise<Result>): Promise<Result> {
     const before = this.#last.get(name) ?? Promise.resolve();
-    const call = this.#begin(`${this.#adapter} failed at ${JSON.stringify(name)}`, () => before.then(work));
+    const call = this.#begin(`${this.#adapter} failed in a call for ${JSON.stringify(name)}`, () => before.then(work));
     const ended = call.then(ignore, ignore);
     // After `close`, the call is refused at once and takes no turn.
     if (this.#closing !== undefined) return call;
@@ -118,13 +125,15 @@ export class AdapterCalls {
 
   /** Wraps every error but a CheckpointError. Clients throw TypeErrors for lost connections too (`fetch failed`). */
   #fail(failed: string, cause: unknown): never {
+    const { explain, isRetryable } = this.#options;
     if (cause instanceof CheckpointError) throw cause;
-    const retryable = isLostConnection(cause) || this.#isRetryable?.(cause) === true;
+    if (explain !== undefined) throw explain(cause);
+    const retryable = isLostConnection(cause) || isRetryable?.(cause) === true;
     const next = retryable
       ? "Try again; a save under the same id is stored once."
-      : "Look at the cause; the same call would probably fail again.";
+      : "Look at the error's cause: the same call would probably fail again.";
     throw new StorageError(
-      `${failed}: ${isError(cause) ? cause.message : String(cause)}. What it has acknowledged is intact. ${next}`,
+      `${failed}: ${isError(cause) ? cause.message : String(cause)}. Checkpoints that it acknowledged are intact. ${next}`,
       { cause, retryable },
     );
   }

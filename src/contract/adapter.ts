@@ -267,15 +267,15 @@ export function nextSequence(
   requireNewest(taskId, position.newestSequence, condition);
   if (sequence === undefined && position.lastSequence >= Number.MAX_SAFE_INTEGER) {
     throw new StorageError(
-      `Task ${JSON.stringify(taskId)} has no sequence left: its last one is ${position.lastSequence}, the highest there is. ` +
-        "Nothing was stored, and what is there is intact. Check the storage with verify(), and save under another task.",
+      `Task ${JSON.stringify(taskId)} has no sequence left: its last one, ${position.lastSequence}, is the highest possible. ` +
+        "Nothing was stored, and its checkpoints are intact. Check the storage with verify(), and save under another task.",
     );
   }
   if (sequence === undefined) return position.lastSequence + 1;
   if (sequence > position.lastSequence) return sequence;
   throw new CheckpointConflictError(
-    `Sequence ${sequence} of task ${JSON.stringify(taskId)} is not free: the task has given sequences up to ${position.lastSequence}. ` +
-      "Nothing was stored.",
+    `Sequence ${sequence} of task ${JSON.stringify(taskId)} is taken: the task has used sequences up to ${position.lastSequence}. ` +
+      "Nothing was stored; take a higher one.",
   );
 }
 
@@ -289,7 +289,7 @@ export function requireNewest(taskId: string, newestSequence: number, condition:
   if (expectedSequence === undefined || expectedSequence === newestSequence) return;
   throw new CheckpointConflictError(
     `The newest checkpoint of task ${JSON.stringify(taskId)} is ${newestSequence || "none"}, not ${expectedSequence || "none"} as expected. ` +
-      "Nothing was changed; read the newest checkpoint and decide again.",
+      "Nothing was changed; read the newest checkpoint, then decide.",
   );
 }
 
@@ -315,8 +315,8 @@ export function requireUnchangedTasks(
   const different = changed ?? gone;
   if (different === undefined) return;
   throw new CheckpointConflictError(
-    `Task ${JSON.stringify(different)}, of those that begin with ${JSON.stringify(prefix)}, has changed since it was looked at. ` +
-      "Nothing was removed; look at the tasks again.",
+    `Task ${JSON.stringify(different)}, one of those with the prefix ${JSON.stringify(prefix)}, has changed since it was listed. ` +
+      "Nothing was removed; list the tasks again.",
   );
 }
 
@@ -333,7 +333,7 @@ export function matchRetry(existing: Omit<SealedSummary, "seal">, draft: Checkpo
   const isSameState = existing.payload.sha256 === draft.payload.sha256;
   if (isSameState && different === undefined) return existing.sequence;
   throw new CheckpointConflictError(
-    `${titleOf(draft)} exists with another ${isSameState ? different : "state"}. ` +
+    `${titleOf(draft)} exists already, with another ${isSameState ? different : "state"}. ` +
       "Nothing was stored; use another id.",
   );
 }

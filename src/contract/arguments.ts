@@ -38,34 +38,29 @@ export function checkInteger(what: string, value: number | undefined, min: numbe
   throw new RangeError(`${what} must be a whole number from ${min}${upTo}; it is ${value}.`);
 }
 
-/** @throws {TypeError} Given, and neither true nor false. */
 export function checkBoolean(what: string, value: unknown): void {
   if (value === undefined || typeof value === "boolean") return;
   throw new TypeError(`${what} must be true or false, not ${typeName(value)}.`);
 }
 
-/** @throws {TypeError} Given, and not a function. */
 export function checkFunction(what: string, value: unknown): void {
   if (value === undefined || typeof value === "function") return;
   throw new TypeError(`${what} must be a function, not ${typeName(value)}.`);
 }
 
-/** @throws {TypeError} Given, and not a signal. */
 export function checkSignal(what: string, value: unknown): void {
   if (value === undefined || value instanceof AbortSignal) return;
   throw new TypeError(`${what} must be an AbortSignal, not ${typeName(value)}.`);
 }
 
-/** @throws {TypeError} Not one of the statuses. */
 export function checkStatus(status: CheckpointStatus): void {
   if (CHECKPOINT_STATUSES.includes(status)) return;
-  throw new TypeError(`A status is one of ${CHECKPOINT_STATUSES.join(", ")}, not ${JSON.stringify(status)}.`);
+  throw new TypeError(`A status must be one of ${CHECKPOINT_STATUSES.join(", ")}, not ${JSON.stringify(status)}.`);
 }
 
-/** @throws {TypeError} Given, and not one of the words. */
 export function checkWord(what: string, word: string | undefined, words: readonly string[]): void {
   if (word === undefined || words.includes(word)) return;
-  throw new TypeError(`${what} is one of ${words.join(", ")}, not ${JSON.stringify(word)}.`);
+  throw new TypeError(`${what} must be one of ${words.join(", ")}, not ${JSON.stringify(word)}.`);
 }
 
 function typeName(value: unknown): string {

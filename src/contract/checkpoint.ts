@@ -160,8 +160,8 @@ export function seal(record: Omit<SealedSummary, "seal">): string {
   } catch (cause) {
     if (!isStackOverflow(cause)) throw cause;
     throw new CheckpointCorruptError(
-      `The metadata of checkpoint ${record.id} nests deeper than any that is saved. It was left untouched.`,
-      { cause },
+      `The metadata of checkpoint ${record.id} is nested too deeply to read. It was left untouched.`,
+      { cause, reason: "its metadata is nested too deeply to read" },
     );
   }
 }
@@ -214,14 +214,16 @@ export function brokenSeal(record: SealedSummary): string | undefined {
   try {
     return seal(record) === record.seal ? undefined : "its seal doesn't match its content";
   } catch (error) {
-    if (error instanceof CheckpointCorruptError) return error.message;
+    if (error instanceof CheckpointCorruptError) return error.reason;
     throw error;
   }
 }
 
 function requireSeal(record: SealedSummary, unchanged: string): void {
   if (brokenSeal(record) === undefined) return;
-  throw new CheckpointCorruptError(`${titleOf(record)} fails its seal. ${unchanged}, and it was left untouched.`);
+  throw new CheckpointCorruptError(
+    `${titleOf(record)} doesn't match its seal: it was damaged or changed. ${unchanged}, and it was left untouched.`,
+  );
 }
 
 /**
@@ -300,7 +302,7 @@ export function copyPayload({ encoding, body, sha256 }: Payload): Payload {
 export function failureOf(error: unknown): CheckpointFailure {
   if (!isError(error)) return { message: typeof error === "string" ? error.toWellFormed() : describe(error) };
   const texts = FAILURE_FIELDS.map((field) => [field, textAt(error, field)]).filter(([, text]) => text !== undefined);
-  return { message: `an error without a text as its message (${describe(error)})`, ...Object.fromEntries(texts) };
+  return { message: `an error whose message isn't text (${describe(error)})`, ...Object.fromEntries(texts) };
 }
 
 /**

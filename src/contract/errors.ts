@@ -66,29 +66,38 @@ function isInstance(type: typeof CheckpointError, value: unknown): boolean {
   return type.code === undefined || ("code" in value && value.code === type.code);
 }
 
+/** The base of the classes below, each with a code of its own. */
+abstract class CodedError extends CheckpointError {
+  static override readonly code: CheckpointErrorCode;
+
+  constructor(message: string, options: CheckpointErrorOptions = {}) {
+    super(new.target.code, message, options);
+  }
+}
+
 /** The task has no such checkpoint. */
-export class CheckpointNotFoundError extends CheckpointError {
+export class CheckpointNotFoundError extends CodedError {
   static override readonly code = "CHECKPOINT_NOT_FOUND";
   override readonly name = "CheckpointNotFoundError";
   readonly taskId: string;
   readonly id: string | undefined;
 
   constructor(message: string, where: { taskId: string; id?: string | undefined }) {
-    super("CHECKPOINT_NOT_FOUND", message);
+    super(message);
     this.taskId = where.taskId;
     this.id = where.id;
   }
 }
 
 /** A stored checkpoint fails its checksum, is cut short, or cannot be parsed; it was left untouched. */
-export class CheckpointCorruptError extends CheckpointError {
+export class CheckpointCorruptError extends CodedError {
   static override readonly code = "CHECKPOINT_CORRUPT";
   override readonly name = "CheckpointCorruptError";
   /** The damage, as the end of a sentence without its subject; the message is the whole sentence. */
   readonly reason: string;
 
   constructor(message: string, options: CheckpointErrorOptions & { readonly reason?: string } = {}) {
-    super("CHECKPOINT_CORRUPT", message, options);
+    super(message, options);
     this.reason = options.reason ?? message;
   }
 }
@@ -97,24 +106,20 @@ export class CheckpointCorruptError extends CheckpointError {
  * Another writer changed the task first, or the id is taken; nothing was stored. Read the newest checkpoint, then
  * decide.
  */
-export class CheckpointConflictError extends CheckpointError {
+export class CheckpointConflictError extends CodedError {
   static override readonly code = "CHECKPOINT_CONFLICT";
   override readonly name = "CheckpointConflictError";
-
-  constructor(message: string, options: CheckpointErrorOptions = {}) {
-    super("CHECKPOINT_CONFLICT", message, options);
-  }
 }
 
 /** The checkpoint is older than the caller accepts, so resuming from it may be wrong; it was left untouched. */
-export class CheckpointStaleError extends CheckpointError {
+export class CheckpointStaleError extends CodedError {
   static override readonly code = "CHECKPOINT_STALE";
   override readonly name = "CheckpointStaleError";
   /** The checkpoint's age in milliseconds. */
   readonly ageMs: number;
 
   constructor(message: string, ageMs: number) {
-    super("CHECKPOINT_STALE", message);
+    super(message);
     this.ageMs = ageMs;
   }
 }
@@ -122,7 +127,7 @@ export class CheckpointStaleError extends CheckpointError {
 /**
  * Another runner holds the task's lease; nothing was changed. Wait until it expires, or leave the task to its holder.
  */
-export class LeaseHeldError extends CheckpointError {
+export class LeaseHeldError extends CodedError {
   static override readonly code = "LEASE_HELD";
   override readonly name = "LeaseHeldError";
   readonly taskId: string;
@@ -132,8 +137,7 @@ export class LeaseHeldError extends CheckpointError {
 
   constructor(taskId: string, { holder, remainingMs }: { readonly holder: string; readonly remainingMs: number }) {
     super(
-      "LEASE_HELD",
-      `Task ${JSON.stringify(taskId)} is run by ${JSON.stringify(holder)}, whose lease lasts ${remainingMs} ms unless it is ` +
+      `Task ${JSON.stringify(taskId)} is being run by ${JSON.stringify(holder)}. That lease expires in ${remainingMs} ms unless it is ` +
         "renewed. Nothing was changed; try again then, or leave the task to its holder.",
       { retryable: true },
     );
@@ -144,38 +148,37 @@ export class LeaseHeldError extends CheckpointError {
 }
 
 /** The write's lease has expired, was released, or belongs to another holder now; nothing was changed. */
-export class LeaseLostError extends CheckpointError {
+export class LeaseLostError extends CodedError {
   static override readonly code = "LEASE_LOST";
   override readonly name = "LeaseLostError";
   readonly taskId: string;
 
   constructor(message: string, { taskId, ...options }: CheckpointErrorOptions & { readonly taskId: string }) {
-    super("LEASE_LOST", message, options);
+    super(message, options);
     this.taskId = taskId;
   }
 }
 
 /** The stored run began with another version or input than this call has; nothing was run or changed. */
-export class RunMismatchError extends CheckpointError {
+export class RunMismatchError extends CodedError {
   static override readonly code = "RUN_MISMATCH";
   override readonly name = "RunMismatchError";
   readonly taskId: string;
 
   constructor(taskId: string, message: string) {
-    super("RUN_MISMATCH", message);
+    super(message);
     this.taskId = taskId;
   }
 }
 
 /** A signal stopped the run, which is recorded as `paused`. Run it again to go on. `cause` is the signal's reason. */
-export class RunPausedError extends CheckpointError {
+export class RunPausedError extends CodedError {
   static override readonly code = "RUN_PAUSED";
   override readonly name = "RunPausedError";
   readonly taskId: string;
 
   constructor(taskId: string, why: string, options: { readonly cause?: unknown } = {}) {
     super(
-      "RUN_PAUSED",
       `The run of task ${JSON.stringify(taskId)} was paused: ${why}. Finished steps are kept; run it again to go on.`,
       { ...options, retryable: true },
     );
@@ -184,7 +187,7 @@ export class RunPausedError extends CheckpointError {
 }
 
 /** A step with `atMostOnce` was started earlier, and whether it ended is unknown; it was not started again. */
-export class StepInterruptedError extends CheckpointError {
+export class StepInterruptedError extends CodedError {
   static override readonly code = "STEP_INTERRUPTED";
   override readonly name = "StepInterruptedError";
   readonly taskId: string;
@@ -192,9 +195,8 @@ export class StepInterruptedError extends CheckpointError {
 
   constructor(taskId: string, step: string) {
     super(
-      "STEP_INTERRUPTED",
-      `Step ${JSON.stringify(step)} of task ${JSON.stringify(taskId)} was started once and interrupted, so nobody knows whether it ` +
-        "did its work. It runs at most once, so it was not started again: look at what it was to change, then decide.",
+      `Step ${JSON.stringify(step)} of task ${JSON.stringify(taskId)} was interrupted in an earlier attempt, so it may have done its ` +
+        "work or not. It runs at most once, so it was not started again: check whether its effects are there, then decide.",
     );
     this.taskId = taskId;
     this.step = step;
@@ -202,93 +204,73 @@ export class StepInterruptedError extends CheckpointError {
 }
 
 /** The task has changed since the retention plan was made; nothing was removed. Make a new plan. */
-export class PlanOutdatedError extends CheckpointError {
+export class PlanOutdatedError extends CodedError {
   static override readonly code = "PLAN_OUTDATED";
   override readonly name = "PlanOutdatedError";
-
-  constructor(message: string) {
-    super("PLAN_OUTDATED", message);
-  }
 }
 
 /** The schema refuses the state. On save nothing was stored; on load the stored checkpoint was left untouched. */
-export class StateInvalidError extends CheckpointError {
+export class StateInvalidError extends CodedError {
   static override readonly code = "STATE_INVALID";
   override readonly name = "StateInvalidError";
   /** The schema's issues, each with a JSON path into the state; `$` is the state itself. */
   readonly issues: readonly { readonly message: string; readonly path: string }[];
 
   constructor(message: string, issues: StateInvalidError["issues"], options: CheckpointErrorOptions = {}) {
-    super("STATE_INVALID", message, options);
+    super(message, options);
     this.issues = issues;
   }
 }
 
 /** The state contains a value that can't be stored without loss; nothing was stored. */
-export class StateNotSerializableError extends CheckpointError {
+export class StateNotSerializableError extends CodedError {
   static override readonly code = "STATE_NOT_SERIALIZABLE";
   override readonly name = "StateNotSerializableError";
   /** The JSON path of that value: `$.messages[3].onDone`. */
   readonly path: string;
 
   constructor(message: string, path: string, options: CheckpointErrorOptions = {}) {
-    super("STATE_NOT_SERIALIZABLE", message, options);
+    super(message, options);
     this.path = path;
   }
 }
 
 /** The encoded state is larger than `maxPayloadBytes`, or than V8's longest text (some 512 MB). Nothing was stored. */
-export class PayloadTooLargeError extends CheckpointError {
+export class PayloadTooLargeError extends CodedError {
   static override readonly code = "PAYLOAD_TOO_LARGE";
   override readonly name = "PayloadTooLargeError";
-
-  constructor(message: string) {
-    super("PAYLOAD_TOO_LARGE", message);
-  }
 }
 
 /** The backend failed: the disk, the database, a lock. Checkpoints that were acknowledged before are intact. */
-export class StorageError extends CheckpointError {
+export class StorageError extends CodedError {
   static override readonly code = "STORAGE_FAILED";
   override readonly name = "StorageError";
-
-  constructor(message: string, options: CheckpointErrorOptions = {}) {
-    super("STORAGE_FAILED", message, options);
-  }
 }
 
 /** The data was written by a newer version, an unknown transform or another program; it was left untouched. */
-export class UnsupportedFormatError extends CheckpointError {
+export class UnsupportedFormatError extends CodedError {
   static override readonly code = "UNSUPPORTED_FORMAT";
   override readonly name = "UnsupportedFormatError";
-
-  constructor(message: string, options: CheckpointErrorOptions = {}) {
-    super("UNSUPPORTED_FORMAT", message, options);
-  }
 }
 
 /** The storage doesn't support this operation. */
-export class UnsupportedOperationError extends CheckpointError {
+export class UnsupportedOperationError extends CodedError {
   static override readonly code = "UNSUPPORTED_OPERATION";
   override readonly name = "UnsupportedOperationError";
-
-  constructor(message: string) {
-    super("UNSUPPORTED_OPERATION", message);
-  }
 }
 
 /**
  * An intact payload can't be decrypted; it was left untouched. Either its key isn't configured, or another key was used
  * to save it, or somebody changed the record and recomputed its seal, or it isn't encrypted although that is required.
  */
-export class DecryptionFailedError extends CheckpointError {
+export class DecryptionFailedError extends CodedError {
   static override readonly code = "DECRYPTION_FAILED";
   override readonly name = "DecryptionFailedError";
   /** The id (never the bytes) of the key that the payload names; `undefined` if it names none. */
   readonly keyId: string | undefined;
 
   constructor(message: string, keyId: string | undefined) {
-    super("DECRYPTION_FAILED", message);
+    super(message);
     this.keyId = keyId;
   }
 }
@@ -296,24 +278,24 @@ export class DecryptionFailedError extends CheckpointError {
 /**
  * The function that fetches a key failed or returned no key. Nothing was stored, and stored data was left untouched.
  */
-export class KeyUnavailableError extends CheckpointError {
+export class KeyUnavailableError extends CodedError {
   static override readonly code = "KEY_UNAVAILABLE";
   override readonly name = "KeyUnavailableError";
   readonly keyId: string;
 
   constructor(message: string, keyId: string, options: CheckpointErrorOptions = {}) {
-    super("KEY_UNAVAILABLE", message, options);
+    super(message, options);
     this.keyId = keyId;
   }
 }
 
 /** The manager or the adapter was closed before the call. */
-export class ClosedError extends CheckpointError {
+export class ClosedError extends CodedError {
   static override readonly code = "CLOSED";
   override readonly name = "ClosedError";
 
   constructor(what: string) {
-    super("CLOSED", `${what} is closed. Everything it acknowledged is stored; open a new one to continue.`);
+    super(`${what} is closed. Everything it acknowledged is stored; open a new one to continue.`);
   }
 }
 

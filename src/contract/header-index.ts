@@ -20,6 +20,7 @@ import {
   type TaskSummary,
 } from "./checkpoint.js";
 import { CheckpointCorruptError } from "./errors.js";
+import type { DamagedFinding } from "./findings.js";
 import { isJsonObject, parseSummary } from "./parse-summary.js";
 
 /**
@@ -63,7 +64,7 @@ export function readHeader(stored: JsonValue, place: HeaderPlace): SealedSummary
   try {
     if (typeof stored === "string") value = JSON.parse(stored);
   } catch (cause) {
-    return { corrupt: true, reason: "its header is cut short, or no JSON", cause, ...place };
+    return { corrupt: true, reason: "its header is cut short or isn't JSON", cause, ...place };
   }
   const fields = isJsonObject(value) ? value : {};
   const damaged = (reason: string): CorruptRecord => ({ corrupt: true, reason, ...knownIn(fields), ...place });
@@ -159,6 +160,21 @@ export function requireIntact<Record extends SealedSummary | StoredCheckpoint>(f
   );
 }
 
+/** The finding of verification for a record; `undefined` if it is intact. A summary's seal was checked already. */
+export function findingOf(
+  found: CheckpointSummary | StoredCheckpoint | CorruptRecord,
+  locate: () => string,
+): DamagedFinding | undefined {
+  if (isCorrupt(found)) {
+    const { corrupt: _corrupt, cause: _cause, ...known } = found;
+    return { kind: "damaged", ...known };
+  }
+  const reason = "payload" in found ? findDamage(found) : undefined;
+  if (reason === undefined) return undefined;
+  const { taskId, id, sequence, createdAt } = found;
+  return { kind: "damaged", location: locate(), reason, taskId, id, sequence, createdAt };
+}
+
 function damageOf(found: SealedSummary | StoredCheckpoint | CorruptRecord): string | undefined {
   if (isCorrupt(found)) return `${found.reason} (${found.location})`;
   return isWhole(found) ? findDamage(found) : brokenSeal(found);
@@ -173,7 +189,6 @@ function newestOf({ taskId, count, headers }: IndexedTask) {
   return { taskId, count, damaged, newest: undefined };
 }
 
-/** The id and sequence of a damaged header, if they can be read. */
 function knownIn({ id, sequence }: JsonObject): { readonly id?: string; readonly sequence?: number } {
   return {
     ...(typeof id === "string" ? { id } : undefined),

@@ -177,7 +177,7 @@ export function checkLease(
       : "it has expired, or was released";
   throw new LeaseLostError(
     `The lease of task ${JSON.stringify(taskId)} under token ${fencingToken} is lost: ${why}. Nothing was changed; stop this ` +
-      "run, and claim the task anew.",
+      "run, and claim the task again.",
     { taskId },
   );
 }
@@ -194,7 +194,6 @@ function heldIn({ lease, nowMs }: TimedLease): HeldLease | undefined {
   return { holder, token, remainingMs: expiresAtMs - nowMs };
 }
 
-/** A released lease expires at the moment of its last change. */
 function isReleased({ renewedAtMs, expiresAtMs }: LeaseRecord): boolean {
   return expiresAtMs === renewedAtMs;
 }

@@ -20,7 +20,7 @@ interface FieldKind<Value> {
   readonly isOptional?: boolean;
 }
 
-const TEXT: FieldKind<string> = { read: textIn, isNot: "is no text" };
+const TEXT: FieldKind<string> = { read: textIn, isNot: "isn't text" };
 const TEXT_OR_NONE = { ...TEXT, isOptional: true };
 
 type SummaryField = keyof CheckpointSummary;
@@ -33,9 +33,13 @@ const KINDS: { readonly [Field in SummaryField]: FieldKind<NonNullable<Checkpoin
   stage: TEXT_OR_NONE,
   label: TEXT_OR_NONE,
   parentId: TEXT_OR_NONE,
-  metadata: { read: (stored) => (isJsonObject(stored) ? stored : undefined), isNot: "is no object", isOptional: true },
-  status: { read: (stored) => CHECKPOINT_STATUSES.find((known) => known === stored), isNot: "is not known" },
-  error: { read: failureIn, isNot: "is no object of texts", isOptional: true },
+  metadata: {
+    read: (stored) => (isJsonObject(stored) ? stored : undefined),
+    isNot: "isn't an object",
+    isOptional: true,
+  },
+  status: { read: (stored) => CHECKPOINT_STATUSES.find((known) => known === stored), isNot: "is unknown" },
+  error: { read: failureIn, isNot: "isn't an object of texts", isOptional: true },
   stateVersion: wholeNumberFrom(1),
   sizeBytes: wholeNumberFrom(0),
 };
@@ -44,7 +48,7 @@ const KINDS: { readonly [Field in SummaryField]: FieldKind<NonNullable<Checkpoin
  * Reads a summary from stored fields and checks the type of each field, since stored data may be damaged. For adapters.
  * It doesn't check the seal: see `findDamage`.
  *
- * @returns The summary, or the damage as the end of a sentence: `its id is no text`.
+ * @returns The summary, or the damage as the end of a sentence: `its id isn't text`.
  */
 export function parseSummary(fields: StoredFields): SealedSummary | string {
   const summary: Partial<Changing<CheckpointSummary>> = {};
@@ -88,10 +92,9 @@ function textIn(stored: unknown): string | undefined {
 function wholeNumberFrom(least: number): FieldKind<number> {
   const read = (stored: unknown) =>
     typeof stored === "number" && Number.isSafeInteger(stored) && stored >= least ? stored : undefined;
-  return { read, isNot: `is no whole number from ${least}` };
+  return { read, isNot: `isn't a whole number from ${least}` };
 }
 
-/** Reads the known keys of a failure. */
 function failureIn(stored: unknown): CheckpointFailure | undefined {
   if (!isJsonObject(stored)) return undefined;
   const failure: Partial<Changing<CheckpointFailure>> = {};

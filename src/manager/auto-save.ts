@@ -1,11 +1,14 @@
 import { checkId, checkInteger, checkText, MAX_DELAY_MS } from "../contract/arguments.js";
-import type { CheckpointStatus, CheckpointSummary } from "../contract/checkpoint.js";
+import type { CheckpointSummary } from "../contract/checkpoint.js";
 import { ClosedError } from "../contract/errors.js";
 import { checkKeys, keysOf } from "../contract/keys.js";
 import { isOfRun, isPassing } from "../contract/passing.js";
+import type { EventHub } from "./events.js";
 import type { Lease } from "./lease.js";
+import type { Logger } from "./logger.js";
+import type { CheckpointReader } from "./reader.js";
 import { onTermination } from "./termination.js";
-import type { EncodedSnapshot } from "./writer.js";
+import type { CheckpointWriter } from "./writer.js";
 
 export interface AutoSaveOptions {
   /** How often the state is checked, in milliseconds. Default 30,000. */
@@ -27,22 +30,14 @@ export interface AutoSaveOptions {
   readonly lease?: Lease | undefined;
 }
 
-/** The parts of its manager that an auto-save uses. */
-export interface AutoSaveHost<State> {
-  /** The task's newest readable checkpoint. */
-  newest(): Promise<CheckpointSummary | undefined>;
-  newestPassing(): Promise<CheckpointSummary | undefined>;
-  /** The digest of a stored checkpoint's state; `undefined` if it can't be read. */
-  digestOf(id: string): Promise<string | undefined>;
-  encode(state: State): EncodedSnapshot;
-  /** @param replaces - The id of the passing checkpoint that the new one replaces. */
-  save(
-    snapshot: EncodedSnapshot,
-    options: { stage: string | undefined; label: string; status: CheckpointStatus; lease: Lease | undefined },
-    replaces: string | undefined,
-  ): Promise<CheckpointSummary>;
-  failed(error: unknown): void;
-  stopped(): void;
+/** The parts of the manager that auto-saves use. */
+export interface AutoSaveHost {
+  readonly events: EventHub;
+  readonly logger: Logger;
+  readonly reader: CheckpointReader;
+  readonly writer: CheckpointWriter;
+  /** Emits events for a stored save, also while the manager is closing, when the last save comes. */
+  noted(appended: Promise<CheckpointSummary>, lease: Lease | undefined): Promise<CheckpointSummary>;
 }
 
 const AUTO_SAVE_KEYS = keysOf<AutoSaveOptions>({
@@ -59,19 +54,19 @@ const DEFAULT_INTERVAL_MS = 30_000;
  * its timer never keeps the process alive. Made by `CheckpointManager.autoSave`.
  */
 export class AutoSave<State> {
-  readonly #host: AutoSaveHost<State>;
+  readonly #host: AutoSaveHost;
+  readonly #taskId: string;
+  readonly #stopped: () => void;
   readonly #getState: () => State | undefined;
   readonly #options: AutoSaveOptions;
   readonly #timer: NodeJS.Timeout;
   readonly #unsubscribe: () => void;
   /** The task's newest checkpoint at the last check, and the digest of its state if readable. */
   #newest: { readonly id: string; readonly stage: string | undefined; readonly digest: string | undefined } | undefined;
-  /** The task's passing checkpoint, which the next save replaces. */
   #passingId: string | undefined;
   #hasLooked = false;
   #inProgress: Promise<unknown> | undefined;
   #stopping: Promise<void> | undefined;
-  /** `paused` after a signal. */
   #status: "running" | "paused" = "running";
   /** The save under way after a signal. Never rejects. */
   #pausing: Promise<void> | undefined;
@@ -79,7 +74,13 @@ export class AutoSave<State> {
   #isPauseDue = false;
 
   /** @internal */
-  constructor(host: AutoSaveHost<State>, getState: () => State | undefined, options: AutoSaveOptions) {
+  constructor(
+    host: AutoSaveHost,
+    taskId: string,
+    getState: () => State | undefined,
+    options: AutoSaveOptions,
+    stopped: () => void,
+  ) {
     checkKeys("AutoSaveOptions", options, AUTO_SAVE_KEYS);
     checkInteger("intervalMs", options.intervalMs, 1, MAX_DELAY_MS);
     if (typeof getState !== "function") throw new TypeError("autoSave needs a function that returns the state.");
@@ -87,6 +88,8 @@ export class AutoSave<State> {
     if (options.label !== undefined) checkText("A label", options.label);
     const { intervalMs = DEFAULT_INTERVAL_MS } = options;
     this.#host = host;
+    this.#taskId = taskId;
+    this.#stopped = stopped;
     this.#getState = getState;
     this.#options = options;
     this.#timer = setInterval(() => this.#tick(), intervalMs).unref();
@@ -134,7 +137,7 @@ export class AutoSave<State> {
       // If a signal came meanwhile, the storage must stay open for its save.
       await this.#pausing;
       this.#unsubscribe();
-      this.#host.stopped();
+      this.#stopped();
     }
   }
 
@@ -186,22 +189,26 @@ export class AutoSave<State> {
   }
 
   async #save(): Promise<void> {
+    const { events, logger, noted, writer } = this.#host;
+    const taskId = this.#taskId;
     try {
       if (await this.#isCompleted()) return;
       // No await between here and the append: otherwise another call could save a newer state first.
       const state = this.#getState();
       if (state === undefined) return;
-      const snapshot = this.#host.encode(state);
+      const snapshot = writer.encode(taskId, state);
       if (!this.#isPauseDue && snapshot.digest === this.#newest?.digest) return;
       const { stage: given, label = "Auto-save", lease } = this.#options;
       const stage = typeof given === "function" ? given() : (given ?? this.#newest?.stage);
       const status = this.#status;
-      const { id } = await this.#host.save(snapshot, { stage, label, status, lease }, this.#passingId);
+      const saving = writer.appendPassing(taskId, snapshot, { stage, label, status, lease }, this.#passingId);
+      const { id } = await noted(saving, lease);
       this.#newest = { id, stage, digest: snapshot.digest };
       this.#passingId = id;
       if (status === "paused") this.#isPauseDue = false;
     } catch (error) {
-      this.#host.failed(error);
+      logger.error({ taskId, error }, `Auto-save of task ${JSON.stringify(taskId)} failed`);
+      events.emit("autoSaveFailed", { taskId, error });
       throw error;
     }
   }
@@ -210,25 +217,25 @@ export class AutoSave<State> {
    * Reads the task's newest checkpoint: another call or process may have saved, rewound, removed or completed the task.
    */
   async #isCompleted(): Promise<boolean> {
-    const newest = await this.#host.newest();
+    const { reader, writer } = this.#host;
+    const newest = await reader.newestWhere(this.#taskId);
     if (newest?.status === "completed") return true;
     if (newest !== undefined && isOfRun(newest)) throw runSavesItself(newest.taskId);
     if (newest === undefined) this.#newest = undefined;
     else if (newest.id !== this.#newest?.id) {
       const { id, stage } = newest;
-      this.#newest = { id, stage, digest: await this.#host.digestOf(id) };
+      this.#newest = { id, stage, digest: await writer.digestOf(this.#taskId, id) };
     }
     if (newest !== undefined && isPassing(newest)) this.#passingId = newest.id;
     else if (!this.#hasLooked) {
       // An earlier process may have left a passing checkpoint.
-      this.#passingId = (await this.#host.newestPassing())?.id;
+      this.#passingId = (await reader.newestWhere(this.#taskId, isPassing))?.id;
     }
     this.#hasLooked = true;
     return false;
   }
 }
 
-/** The error for an auto-save of a task that has a run. */
 export function runSavesItself(taskId: string): TypeError {
   return new TypeError(
     `Task ${JSON.stringify(taskId)} has a run, which saves after each step: an auto-save would replace its record. Nothing was saved.`,

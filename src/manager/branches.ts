@@ -20,7 +20,6 @@ export class Branches {
     this.#writer = writer;
   }
 
-  /** @throws {CheckpointNotFoundError | CheckpointCorruptError | CheckpointConflictError} */
   async fork(taskId: string, id: string, newTaskId: string, options: ForkOptions): Promise<CheckpointSummary> {
     checkTaskId(newTaskId);
     checkKeys("ForkOptions", options, keysOf<ForkOptions>({ label: true, metadata: true, lease: true }));
@@ -34,13 +33,12 @@ export class Branches {
       if (!(cause instanceof CheckpointConflictError)) throw cause;
       throw new CheckpointConflictError(
         `Task ${JSON.stringify(newTaskId)} has checkpoints already, so it can't begin as a fork. ` +
-          "Nothing was stored; name a task that has none.",
+          "Nothing was stored; choose a task id that has none.",
         { cause },
       );
     }
   }
 
-  /** @throws {CheckpointNotFoundError | CheckpointCorruptError | CheckpointConflictError} */
   async rewind(taskId: string, id: string, options: RewindOptions): Promise<CheckpointSummary> {
     const keys = keysOf<RewindOptions>({ label: true, metadata: true, expectedSequence: true, lease: true });
     checkKeys("RewindOptions", options, keys);

@@ -1,7 +1,6 @@
 import type { Logger } from "./logger.js";
 import { decodeWithSchema, type StateSchema } from "./schema.js";
 
-/** The most paths in a warning. */
 const SHOWN = 10;
 
 /**
@@ -45,7 +44,7 @@ export class DroppedKeys {
     const more = paths.size > dropped.length ? ` and ${paths.size - dropped.length} more` : "";
     this.#logger.warn(
       { taskId, keys: dropped },
-      `The schema drops keys of a saved state, so loading gives it without them: ${dropped.join(", ")}${more}. ` +
+      `The schema drops keys of a saved state, so they are missing when it is loaded: ${dropped.join(", ")}${more}. ` +
         "Add them to the schema, or let it keep or refuse unknown keys",
     );
   }

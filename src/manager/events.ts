@@ -93,7 +93,6 @@ export class EventHub {
     };
   }
 
-  /** Whether anybody listens. */
   has(event: keyof CheckpointEvents): boolean {
     return this.#listeners[event].size > 0;
   }

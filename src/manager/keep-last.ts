@@ -1,6 +1,6 @@
 import { type CheckpointQuery, type CorruptRecord, isCorrupt } from "../contract/adapter.js";
 import type { CheckpointSummary } from "../contract/checkpoint.js";
-import { isPassing } from "../contract/passing.js";
+import { isPassing, replacedBy } from "../contract/passing.js";
 
 type Listed = CheckpointSummary | CorruptRecord;
 
@@ -13,185 +13,79 @@ export interface KeepLastHost {
   remove(taskId: string, ids: readonly string[]): Promise<unknown>;
 }
 
-/** The most checkpoints to remember, except for the task that was saved last. 100,000 take 15 MB. */
-const MAX_REMEMBERED = 100_000;
+const MAX_TASKS = 10_000;
 
 /**
  * Applies the policy `{ keepLast }` after each save, and removes the same checkpoints as a plan. A plan reads the
- * header of each checkpoint that stays; this class remembers them, so a save costs the same for any `keepLast`.
- *
- * The memory may be outdated, since other processes save and remove, too. So before it removes anything, it checks that
- * the newest checkpoint to remove has the remembered number of newer ones. If so, all newer ones are there, since
- * sequences only grow. If not, it makes a plan.
+ * header of each checkpoint that stays. This class remembers only how many there are, and reads those to remove. If
+ * their number isn't the expected one, another process has changed the task, and a plan is made.
  */
 export class KeepLast {
   readonly #host: KeepLastHost;
-  /** In the order of their last saves. */
-  readonly #tasks = new Map<string, SavedTask>();
-  #remembered = 0;
+  readonly #tasks = new Map<string, { turn: Promise<void>; known: Known | undefined }>();
 
   constructor(host: KeepLastHost) {
     this.#host = host;
   }
 
-  /** Handles one save of a task at a time. Saves that come meanwhile are handled together. */
   afterSave(saved: CheckpointSummary): Promise<void> {
     const { taskId } = saved;
-    const task = this.#tasks.get(taskId) ?? { saved: [], turn: Promise.resolve(), known: undefined };
+    const task = this.#tasks.get(taskId) ?? { turn: Promise.resolve(), known: undefined };
     this.#tasks.delete(taskId);
     this.#tasks.set(taskId, task);
-    task.saved.push(saved);
-    const turn = task.turn.then(() => this.#take(taskId, task));
+    const [oldest] = this.#tasks.keys();
+    if (oldest !== undefined && this.#tasks.size > MAX_TASKS) this.#tasks.delete(oldest);
+    const turn = task.turn.then(async () => {
+      const { known } = task;
+      // If a call fails, the memory is unreliable.
+      task.known = undefined;
+      const now = known && (await this.#applied(known, saved));
+      task.known = now ?? knownOf(await this.#host.applyPlan(taskId));
+    });
     task.turn = turn.catch(() => undefined);
     return turn;
   }
 
-  async #take(taskId: string, task: SavedTask): Promise<void> {
-    const saved = task.saved.splice(0).sort((a, b) => a.sequence - b.sequence);
-    if (saved.length === 0) return;
-    const { known } = task;
-    // Forget the task first: if a call fails, the memory is unreliable.
-    this.#remember(task, undefined);
-    const isDone = known !== undefined && (await this.#learn(known, saved)) && (await this.#remove(taskId, known));
-    const now = isDone ? known : new KnownTask(await this.#host.applyPlan(taskId));
-    // The task may have been dropped from the memory meanwhile.
-    if (this.#tasks.get(taskId) === task) this.#remember(task, now);
-    for (const [oldestId, oldest] of this.#tasks) {
-      if (this.#remembered <= MAX_REMEMBERED || oldest === task) break;
-      this.#remember(oldest, undefined);
-      this.#tasks.delete(oldestId);
+  /** Applies the policy. `undefined`, and nothing is removed, if the storage doesn't match the memory. */
+  async #applied(known: Known, saved: CheckpointSummary): Promise<Known | undefined> {
+    const { taskId, id, sequence } = saved;
+    if (sequence <= known.newest) {
+      // A plan has seen it, or it is a retried save, or the task's numbering has restarted.
+      for await (const record of this.#host.list({ taskId, order: "newest", limit: 1 })) {
+        return record.sequence === known.newest ? known : undefined;
+      }
     }
-  }
-
-  #remember(task: SavedTask, known: KnownTask | undefined): void {
-    this.#remembered += (known?.size ?? 0) - (task.known?.size ?? 0);
-    task.known = known;
-  }
-
-  /** Adds these saves, and those of other managers in between. False if the task's numbering has restarted. */
-  async #learn(known: KnownTask, saved: readonly CheckpointSummary[]): Promise<boolean> {
-    for (const summary of saved) {
-      const { taskId, id, sequence } = summary;
-      const { newestSequence } = known;
-      // A retried save returns the checkpoint of the first save.
-      if (sequence <= newestSequence && !known.has(id)) return false;
-      if (sequence <= newestSequence) continue;
-      const between = { taskId, order: "oldest", afterSequence: newestSequence, beforeSequence: sequence } as const;
-      if (sequence > newestSequence + 1) for await (const record of this.#host.list(between)) known.add(record);
-      known.add(summary);
-    }
-    return true;
-  }
-
-  /** Removes the checkpoints that go. False, and nothing is removed, if the storage doesn't match the memory. */
-  async #remove(taskId: string, known: KnownTask): Promise<boolean> {
-    const query = { taskId, order: "newest", beforeSequence: known.newestSequence + 1 } as const;
-    const [passing, ...others] = known.overtaken;
-    if (others.length > 0) return false;
+    const isNewPassing = isPassing(saved);
+    if (sequence !== known.newest + 1 || (isNewPassing && known.passing !== replacedBy(saved))) return undefined;
+    const found = known.milestones + (isNewPassing ? 0 : 1);
+    const milestones = Math.min(found, this.#host.keepLast);
+    const now = { newest: sequence, milestones, passing: isNewPassing ? id : undefined };
+    // A milestone may have replaced the passing checkpoint before it.
+    if (found === milestones && (isNewPassing || known.passing === undefined)) return now;
     const ids: string[] = [];
-    if (passing !== undefined) {
-      for await (const record of this.#host.list({ ...query, skip: known.newerThan(passing), limit: 1 })) {
-        // It may have been completed meanwhile, which makes it a milestone.
-        if (!isCorrupt(record) && record.id === passing.id && isPassing(record)) ids.push(record.id);
-      }
-      if (ids.length === 0) return false;
+    const skip = milestones + (isNewPassing ? 1 : 0);
+    for await (const record of this.#host.list({ taskId, order: "newest", beforeSequence: sequence + 1, skip })) {
+      if (isCorrupt(record) || isPassing(record)) return undefined;
+      ids.push(record.id);
     }
-    const { first, count } = known.beyond(this.#host.keepLast);
-    if (first !== undefined) {
-      let isThere = false;
-      for await (const record of this.#host.list({ ...query, skip: known.newerThan(first), limit: count })) {
-        isThere ||= record.id === first.id;
-        if (!isThere) return false;
-        if (!isCorrupt(record)) ids.push(record.id);
-      }
-      if (!isThere) return false;
-    }
+    if (ids.length !== found - milestones) return undefined;
     if (ids.length > 0) await this.#host.remove(taskId, ids);
-    known.forget(passing, first);
-    return true;
+    return now;
   }
 }
 
-interface SavedTask {
-  /** Saves that no turn has handled yet. */
-  saved: CheckpointSummary[];
-  /** Ends once the earlier saves are handled. */
-  turn: Promise<void>;
-  known: KnownTask | undefined;
-}
-
+/** A task whose records can all be read, and are milestones but for the newest. */
 interface Known {
-  readonly id: string | undefined;
-  readonly kind: "milestone" | "passing" | "damaged";
+  readonly newest: number;
+  readonly milestones: number;
+  readonly passing: string | undefined;
 }
 
-/** All of a task's checkpoints from the newest down to the oldest that stays. */
-class KnownTask {
-  /** Oldest first. */
-  #records: Known[] = [];
-  #milestones = 0;
-  #newestSequence = 0;
-  /** The newest readable record. */
-  #newest: Known | undefined;
-  /** Passing checkpoints that are no longer the newest. */
-  #overtaken: Known[] = [];
-
-  constructor(newestFirst: readonly Listed[]) {
-    for (const record of newestFirst.toReversed()) this.add(record);
-    // The plan has kept these.
-    this.#overtaken = [];
+function knownOf(newestFirst: readonly Listed[]): Known | undefined {
+  const [newest, ...others] = newestFirst;
+  if (newest === undefined || isCorrupt(newest) || others.some((record) => isCorrupt(record) || isPassing(record))) {
+    return undefined;
   }
-
-  get size(): number {
-    return this.#records.length;
-  }
-
-  get newestSequence(): number {
-    return this.#newestSequence;
-  }
-
-  get overtaken(): readonly Known[] {
-    return this.#overtaken;
-  }
-
-  has(id: string): boolean {
-    return this.#records.some((record) => record.id === id);
-  }
-
-  add(record: Listed): void {
-    const kind = isCorrupt(record) ? "damaged" : isPassing(record) ? "passing" : "milestone";
-    const added = { id: record.id, kind } as const;
-    if (kind === "milestone") this.#milestones += 1;
-    if (kind !== "damaged") {
-      if (this.#newest?.kind === "passing") this.#overtaken.push(this.#newest);
-      this.#newest = added;
-    }
-    this.#records.push(added);
-    this.#newestSequence = Math.max(this.#newestSequence, record.sequence ?? 0);
-  }
-
-  newerThan(record: Known): number {
-    return this.#records.length - 1 - this.#records.lastIndexOf(record);
-  }
-
-  /** The newest milestone beyond `keepLast`, and the number of readable records to remove with it. */
-  beyond(keepLast: number): { readonly first: Known | undefined; readonly count: number } {
-    let [left, count] = [this.#milestones - keepLast, 0];
-    for (const record of left > 0 ? this.#records : []) {
-      if (record.kind !== "damaged") count += 1;
-      if (record.kind === "milestone") left -= 1;
-      if (left === 0) return { first: record, count };
-    }
-    return { first: undefined, count };
-  }
-
-  /** @param first - Forgotten with all older records. */
-  forget(passing: Known | undefined, first: Known | undefined): void {
-    if (first !== undefined) {
-      const gone = this.#records.splice(0, this.#records.indexOf(first) + 1);
-      this.#milestones -= gone.filter(({ kind }) => kind === "milestone").length;
-    }
-    if (passing !== undefined) this.#records = this.#records.filter((record) => record !== passing);
-    this.#overtaken = [];
-  }
+  const passing = isPassing(newest) ? newest.id : undefined;
+  return { newest: newest.sequence, milestones: newestFirst.length - (passing === undefined ? 0 : 1), passing };
 }

@@ -84,7 +84,6 @@ export async function claimLease(storage: StorageAdapter, taskId: string, option
   return new TaskLease(leases, { ...claimed, askedAtMs: answeredAtMs });
 }
 
-/** @throws {UnsupportedOperationError} The storage has no leases. */
 export async function leaseInfo(storage: StorageAdapter, taskId: string): Promise<LeaseInfo | undefined> {
   const held = await leasesOf(storage).current(taskId);
   if (held === undefined) return undefined;
@@ -97,7 +96,6 @@ function leasesOf({ leases, name }: StorageAdapter): LeaseStore {
   throw new UnsupportedOperationError(`The ${name} storage has no leases. Nothing was changed.`);
 }
 
-/** How long after one renewal the next one is due. */
 function renewalMs(ttlMs: number): number {
   return ttlMs / 3;
 }

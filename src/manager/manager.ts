@@ -75,14 +75,14 @@ export class CheckpointManager<State = unknown, Saved = State> {
   constructor(options: CheckpointManagerOptions<StateSchema<Saved, State>>);
   constructor(options: CheckpointManagerOptions) {
     this.#options = resolveOptions(options);
-    // Each run under way listens.
+    // Each run under way adds a listener.
     setMaxListeners(0, this.#closing.signal);
     const { logger, transforms } = this.#options;
     if (transforms.length > 0) {
       const names = transforms.map(({ name }) => name);
       logger.info(
         { transforms: names },
-        "Transformed states are stored whole: a storage can't see what changed in them",
+        "With transforms, each state is stored whole: the storage can't see which parts have changed",
       );
     }
     const events = new EventHub(logger);
@@ -247,7 +247,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
   ): Promise<Checkpoint<State> | undefined> {
     this.#assertOpen();
     const range = resolveSearchRange(taskId, query);
-    if (typeof predicate !== "function") throw new TypeError("firstWhere needs a function that looks at a checkpoint.");
+    if (typeof predicate !== "function") throw new TypeError("firstWhere needs a function that takes a checkpoint.");
     return firstWhere((part) => this.#reader.all(part), range, predicate);
   }
 
@@ -601,7 +601,6 @@ export class CheckpointManager<State = unknown, Saved = State> {
   }
 }
 
-/** @throws {TypeError} An option is misspelled, or the lease is another task's. */
 function removalCondition(taskId: string, options: Pick<SaveOptions, "lease">): AppendCondition {
   checkKeys("RemoveOptions", options, keysOf<Pick<SaveOptions, "lease">>({ lease: true }));
   return { fencingToken: tokenOf(taskId, options.lease) };

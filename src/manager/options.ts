@@ -83,14 +83,13 @@ const MANAGER_KEYS = keysOf<CheckpointManagerOptions>({
   logger: true,
 });
 
-/** @throws {TypeError | RangeError} An option is misspelled, missing or out of range; the message names it. */
 export function resolveOptions(options: CheckpointManagerOptions): ResolvedOptions {
   checkKeys("CheckpointManagerOptions", options, MANAGER_KEYS);
   if (typeof options.storage?.append !== "function") {
     throw new TypeError(`options.storage must be a StorageAdapter. ${howToOpen(options.storage)}`);
   }
   if (options.schema !== undefined && typeof options.schema?.["~standard"]?.validate !== "function") {
-    throw new TypeError("options.schema must be a Standard Schema: Zod 3.24 or newer, Valibot, ArkType.");
+    throw new TypeError("options.schema must be a Standard Schema: Zod 3.24 or newer, Valibot or ArkType.");
   }
   checkFunction("options.createId", options.createId);
   checkFunction("options.clock", options.clock);
@@ -98,7 +97,7 @@ export function resolveOptions(options: CheckpointManagerOptions): ResolvedOptio
   checkMigrations(options.migrations);
   checkBoolean("options.ownsStorage", options.ownsStorage);
   if (options.transforms !== undefined && !Array.isArray(options.transforms)) {
-    throw new TypeError("options.transforms must be an array: [gzip()].");
+    throw new TypeError("options.transforms must be an array, such as [gzip()].");
   }
   checkInteger("stateVersion", options.stateVersion, 1);
   checkInteger("maxPayloadBytes", options.maxPayloadBytes, 1);
@@ -125,9 +124,9 @@ function howToOpen(storage: unknown): string {
   if (types.isPromise(storage)) return "It is a promise: await it first.";
   // The text isn't shown: a server's URL may contain a password.
   if (typeof storage === "string") {
-    return 'It is a text. openManager({ storage }) of "waymark/config" takes a storage URL and gives a manager.';
+    return 'It is a string. openManager({ storage }) of "waymark/config" takes a storage URL and returns a manager.';
   }
-  return "For example new SqliteAdapter(…).";
+  return "Pass, for example, new SqliteAdapter(…).";
 }
 
 /**
@@ -146,11 +145,11 @@ export function checkLogger(what: string, logger: Logger | undefined): void {
 function checkMigrations(migrations: CheckpointManagerOptions["migrations"]): void {
   if (migrations === undefined) return;
   if (typeof migrations !== "object" || migrations === null || Array.isArray(migrations)) {
-    throw new TypeError("options.migrations must be an object: { 1: (stored) => … }.");
+    throw new TypeError("options.migrations must be an object, such as { 1: (stored) => … }.");
   }
   for (const [version, migration] of Object.entries(migrations)) {
     if (!/^[1-9]\d*$/.test(version)) {
-      throw new TypeError(`The keys of options.migrations are whole numbers from 1, not "${version}".`);
+      throw new TypeError(`The keys of options.migrations must be whole numbers from 1, not "${version}".`);
     }
     checkFunction(`options.migrations[${version}]`, migration);
   }

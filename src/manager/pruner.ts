@@ -38,7 +38,6 @@ export class Pruner {
   readonly #options: ResolvedOptions;
   readonly #reader: CheckpointReader;
   readonly #events: EventHub;
-  /** Set if the manager's policy is `keepLast` alone. */
   readonly #keepLast: KeepLast | undefined;
 
   constructor(options: ResolvedOptions, reader: CheckpointReader, events: EventHub) {
@@ -93,7 +92,6 @@ export class Pruner {
     return planRetention(taskId, summaries, used, this.#options.clock());
   }
 
-  /** @throws {PlanOutdatedError} A checkpoint to keep is gone, or one to remove has another status now. */
   async applyPlan(plan: RetentionPlan): Promise<PruneResult> {
     checkPlan(plan);
     const now = new Map<string, CheckpointStatus>();
@@ -104,7 +102,7 @@ export class Pruner {
     if (why !== undefined) {
       throw new PlanOutdatedError(
         `The retention plan of ${plan.plannedAt} for task ${JSON.stringify(plan.taskId)} is outdated: ${why}. ` +
-          "Nothing of the task was removed; make a new plan.",
+          "Nothing was removed; make a new plan.",
       );
     }
     const remove = plan.remove.filter(({ checkpoint }) => now.has(checkpoint.id));
@@ -177,14 +175,15 @@ export class Pruner {
     const ids = keep.map(({ checkpoint }) => checkpoint.id);
     if (ids.length === 0 || (await this.#reader.hasIntact(taskId, ids))) return;
     throw new CheckpointCorruptError(
-      `Nothing of task ${JSON.stringify(taskId)} was removed: none of the ${ids.length} checkpoints to keep can be read. ` +
+      `No checkpoint of task ${JSON.stringify(taskId)} was removed: none of the ${ids.length} checkpoints to keep can be read. ` +
         "Save a new one first, or remove the damaged ones.",
     );
   }
 
   #policy(policy: RetentionPolicy | undefined): RetentionPolicy {
     const used = policy ?? this.#options.retention;
-    if (used === undefined) throw new TypeError("There is no retention policy: pass one, or give the manager one.");
+    if (used === undefined)
+      throw new TypeError("There is no retention policy. Pass one, or set the manager's `retention`.");
     checkRetentionPolicy(used);
     return used;
   }
@@ -203,5 +202,5 @@ function checkPlan(plan: RetentionPlan): void {
     const isListed = ({ checkpoint }: PlannedCheckpoint) => typeof checkpoint?.id === "string";
     if (plan.keep.every(isListed) && plan.remove.every(isListed)) return;
   }
-  throw new TypeError("applyPlan takes a plan that planRetention made.");
+  throw new TypeError("applyPlan needs a plan made by planRetention.");
 }

@@ -49,14 +49,12 @@ const TASKS_KEYS = keysOf<TasksQuery>({ prefix: true, status: true, order: true,
 const INCOMPLETE_KEYS = keysOf<IncompleteQuery>({ prefix: true, limit: true });
 const INCOMPLETE: readonly CheckpointStatus[] = ["running", "paused", "failed"];
 
-/** @throws {TypeError | RangeError} A part is misspelled or out of range. */
 export function resolveLatestFilter(taskId: string, filter: LatestFilter): CheckpointQuery {
   checkTaskId(taskId);
   checkKeys("LatestFilter", filter, LATEST_KEYS);
   return { taskId, order: "newest", ...checkedFilter(filter) };
 }
 
-/** @throws {TypeError | RangeError} A part is misspelled or out of range. */
 export function resolveListQuery(taskId: string, query: ListQuery): CheckpointQuery {
   checkTaskId(taskId);
   checkKeys("ListQuery", query, LIST_KEYS);
@@ -68,13 +66,11 @@ export function resolveListQuery(taskId: string, query: ListQuery): CheckpointQu
   return { taskId, order, beforeSequence, afterSequence, limit, ...checkedFilter(query) };
 }
 
-/** @throws {TypeError | RangeError} A part is misspelled or out of range. */
 export function resolveSearchRange(taskId: string, range: SearchRange): CheckpointQuery {
   checkKeys("The query of firstWhere", range, SEARCH_KEYS);
   return resolveListQuery(taskId, range);
 }
 
-/** @throws {TypeError | RangeError} A part is misspelled or out of range. */
 export function resolveTasksQuery(query: TasksQuery): TaskQuery {
   checkKeys("TasksQuery", query, TASKS_KEYS);
   checkWord("TasksQuery.order", query.order, ["taskId", "recent"]);
@@ -86,18 +82,16 @@ export function resolveTasksQuery(query: TasksQuery): TaskQuery {
   return { prefix, order, after, limit, status: statuses(query.status) };
 }
 
-/** @throws {TypeError | RangeError} A part is misspelled or out of range. */
 export function resolveIncompleteQuery(query: IncompleteQuery): TaskQuery {
   checkKeys("IncompleteQuery", query, INCOMPLETE_KEYS);
   return resolveTasksQuery({ ...query, order: "recent", status: INCOMPLETE });
 }
 
-/** @throws {TypeError} The prefix is missing or empty, or another part is misspelled. */
 export function resolveRemovalPrefix(query: { readonly prefix: string }): string {
   checkKeys("The query of removeTasks", query, ["prefix"]);
   const { prefix } = query;
   if (prefix === undefined || prefix === "") {
-    throw new TypeError("removeTasks needs a prefix that isn't empty. Nothing was removed.");
+    throw new TypeError("removeTasks needs a non-empty prefix. Nothing was removed.");
   }
   checkText("The prefix of removeTasks", prefix);
   return prefix;
@@ -111,7 +105,7 @@ function checkedFilter(filter: LatestFilter): Pick<CheckpointQuery, "stage" | "s
 function statuses(status: ListQuery["status"]): readonly CheckpointStatus[] | undefined {
   if (status === undefined) return undefined;
   if (typeof status !== "string" && !Array.isArray(status)) {
-    throw new TypeError("The status of a query is one status, or an array of them.");
+    throw new TypeError("The status of a query must be one status, or an array of them.");
   }
   const list: readonly CheckpointStatus[] = typeof status === "string" ? [status] : status;
   for (const one of list) checkStatus(one);

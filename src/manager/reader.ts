@@ -42,7 +42,6 @@ export class CheckpointReader<State = unknown> {
     this.#onCorrupt = onCorrupt;
   }
 
-  /** The query's first intact checkpoint. */
   async first(query: CheckpointQuery): Promise<Checkpoint<State> | undefined> {
     const damage = new Damage();
     for await (const record of this.#options.storage.read(query)) {
@@ -56,7 +55,6 @@ export class CheckpointReader<State = unknown> {
     return undefined;
   }
 
-  /** The query's intact checkpoints, one at a time. */
   async *all(query: CheckpointQuery): AsyncGenerator<Checkpoint<State>, void, void> {
     const { limit = Number.POSITIVE_INFINITY } = query;
     const bound = query.order === "newest" ? "beforeSequence" : "afterSequence";
@@ -81,11 +79,7 @@ export class CheckpointReader<State = unknown> {
     if (given === 0 && damage.found) await this.#requireIntact(query.taskId, damage);
   }
 
-  /**
-   * The checkpoint of that id.
-   *
-   * @throws {CheckpointNotFoundError | CheckpointCorruptError}
-   */
+  /** The checkpoint of that id. @throws {CheckpointNotFoundError | CheckpointCorruptError} */
   async byId(taskId: string, id: string): Promise<Checkpoint<State>> {
     return this.use(taskId, id, (record) => this.#checkpoint(record));
   }
@@ -152,7 +146,6 @@ export class CheckpointReader<State = unknown> {
     }));
   }
 
-  /** The summaries of the query's checkpoints. */
   async list(query: CheckpointQuery): Promise<CheckpointSummary[]> {
     const found: CheckpointSummary[] = [];
     await this.eachRecord(query, (record) => {
@@ -182,7 +175,7 @@ export class CheckpointReader<State = unknown> {
       this.#onCorrupt(record);
       throw new CheckpointCorruptError(
         `The newest checkpoint of task ${JSON.stringify(taskId)} can't be read: ${record.reason} (${record.location}). ` +
-          "It was left untouched and nothing was changed; save again, then change the status.",
+          "It was left untouched, and nothing was changed. Save again, then change the status.",
         { cause: record.cause },
       );
     }
@@ -212,7 +205,6 @@ export class CheckpointReader<State = unknown> {
     return false;
   }
 
-  /** Whether the task has any stored record, damaged or not. */
   async has(taskId: string): Promise<boolean> {
     checkTaskId(taskId);
     for await (const _record of this.#options.storage.list({ taskId, order: "newest", limit: 1 })) return true;
@@ -279,14 +271,13 @@ export class CheckpointReader<State = unknown> {
   /** Decodes a stored form of the current version. @param owner - Its checkpoint, for messages. */
   decoded(owner: Named, current: unknown): State {
     const { schema } = this.#options;
-    const refused = `${titleOf(owner)} was left untouched, but the schema refuses its state`;
+    const refused = `${titleOf(owner)} is intact, but the schema refuses its state`;
     // A run that saved no state has no state to decode.
     const isPlain = schema === undefined || current === undefined;
     // The schema has checked the type; without a schema, the program promises it.
     return (isPlain ? current : decodeWithSchema(schema, current, refused)) as State;
   }
 
-  /** Migrates a stored form to the current version. */
   migrated(record: Named & Pick<CheckpointSummary, "stateVersion">, stored: unknown): unknown {
     const { stateVersion, migrations } = this.#options;
     const what = titleOf(record);
@@ -301,14 +292,14 @@ export class CheckpointReader<State = unknown> {
       const migration = migrations[version];
       if (migration === undefined) {
         throw new UnsupportedFormatError(
-          `${what} holds a state of version ${record.stateVersion}, and there is no migration from ${version} to ${version + 1}. ` +
+          `${what} holds a state of version ${record.stateVersion}, and there is no migration from version ${version} to ${version + 1}. ` +
             "It was left untouched; add the migration.",
         );
       }
       state = migrate(
         migration,
         state,
-        `${what} was left untouched, but the migration from ${version} to ${version + 1} failed`,
+        `${what} is intact, but the migration from version ${version} to ${version + 1} failed`,
       );
     }
     return state;
@@ -334,7 +325,6 @@ function ifIntact<Result extends object>(
   }
 }
 
-/** The part of a checkpoint that messages need. */
 type Named = Pick<CheckpointSummary, "id" | "taskId">;
 
 function migrate(migration: (stored: unknown) => unknown, state: unknown, what: string): unknown {
@@ -381,13 +371,24 @@ export function notFound(taskId: string, id?: string): CheckpointNotFoundError {
 function corruptOrThrow(record: StoredCheckpoint, error: unknown): CorruptRecord {
   if (error instanceof CheckpointCorruptError) return corruptRecord(record, error.reason, error);
   // A schema or a migration overflowed the stack.
-  if (isStackOverflow(error)) return corruptRecord(record, "its state nests too deep to be walked through", error);
+  if (isStackOverflow(error)) return corruptRecord(record, "its state is nested too deeply to read", error);
   throw error;
 }
 
-/** The CorruptRecord for a readable but damaged record. */
 export function corruptRecord(record: StoredCheckpoint, reason: string, cause?: unknown): CorruptRecord {
   const { taskId, id, sequence } = record;
-  const location = `checkpoint ${id} (sequence ${sequence}) of task ${JSON.stringify(taskId)}`;
-  return { corrupt: true, location, reason, taskId, id, sequence, ...(cause === undefined ? undefined : { cause }) };
+  return {
+    corrupt: true,
+    location: placeOf(record),
+    reason,
+    taskId,
+    id,
+    sequence,
+    ...(cause === undefined ? undefined : { cause }),
+  };
+}
+
+/** The place of a record for messages, if its adapter doesn't tell one. */
+export function placeOf({ id, sequence, taskId }: CheckpointSummary): string {
+  return `checkpoint ${id} (sequence ${sequence}) of task ${JSON.stringify(taskId)}`;
 }

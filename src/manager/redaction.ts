@@ -19,7 +19,6 @@ export interface RedactOptions {
 const DEFAULT_CENSOR = "[redacted]";
 const FORMS =
   "state.apiKey, state.users[*].token, metadata.*.password, step.model.token, input.token, result.token, label, error, error.message";
-/** The parts of a checkpoint that a path may lead into. */
 const VALUES: readonly string[] = ["state", "metadata", "step", "input", "result"];
 const ERROR_FIELDS = ["message", "name", "code", "stack"] as const;
 /** A path may lead to the `cause` of a step's error, though a checkpoint's error has none. */
@@ -30,7 +29,6 @@ const STEP = /\.(\*|[^\s.[\]"'*]+)|\[(\*|\d+|"(?:[^"\\]|\\.)*")\]/y;
 export class Redaction {
   readonly state: RedactedPaths | undefined;
   readonly metadata: RedactedPaths | undefined;
-  /** The secrets in a run's own values. */
   readonly ofRun: { readonly input: RedactedPaths | undefined; readonly result: RedactedPaths | undefined };
   /** Paths that begin with a step's name and lead into its result. */
   readonly #steps: readonly PathPattern[];
@@ -40,11 +38,10 @@ export class Redaction {
   readonly #isLabel: boolean;
   readonly #censor: string;
 
-  /** @throws {TypeError} A path can't match anything, or an option is misspelled. */
   constructor(options: RedactOptions) {
     checkKeys("RedactOptions", options, keysOf<RedactOptions>({ paths: true, censor: true }));
     const { paths, censor = DEFAULT_CENSOR } = options;
-    if (!Array.isArray(paths)) throw new TypeError(`RedactOptions.paths must be an array of paths: ${FORMS}.`);
+    if (!Array.isArray(paths)) throw new TypeError(`RedactOptions.paths must be an array of paths, such as ${FORMS}.`);
     checkText("RedactOptions.censor", censor);
     const parsed = paths.map(parsePath);
     const patternsUnder = (root: string) =>
@@ -61,12 +58,10 @@ export class Redaction {
     this.#isLabel = parsed.some(({ root }) => root === "label");
   }
 
-  /** The secrets in a step's result. */
   result(step: string): RedactedPaths | undefined {
     return redactedPaths(this.#patternsOf(step), this.#censor);
   }
 
-  /** The secrets in a value that a step threw. */
   thrown(step: string): RedactedPaths | undefined {
     return redactedPaths([...this.#errorSteps, ...this.#patternsOf(step)], this.#censor);
   }
@@ -101,18 +96,18 @@ function redactedPaths(patterns: readonly PathPattern[], censor: string): Redact
 }
 
 function parsePath(path: unknown): { readonly root: string; readonly steps: PathPattern } {
-  if (typeof path !== "string") throw new TypeError(`A path to redact must be text: ${FORMS}.`);
+  if (typeof path !== "string") throw new TypeError(`A path to redact must be text, such as ${FORMS}.`);
   const [root = ""] = /^\w+/.exec(path) ?? [];
   const steps: (string | typeof ANY_STEP)[] = [];
   let at = root.length;
   while (at < path.length) {
     STEP.lastIndex = at;
     const found = STEP.exec(path);
-    if (found === null) throw misspelled(path, `at ${JSON.stringify(path.slice(at))}`);
+    if (found === null) throw misspelled(path, `it is misspelled at ${JSON.stringify(path.slice(at))}`);
     steps.push(stepOf(found[1] ?? found[2] ?? "", path));
     at = STEP.lastIndex;
   }
-  if (!leadsSomewhere(root, steps)) throw misspelled(path, "it leads to nothing that can be redacted");
+  if (!leadsSomewhere(root, steps)) throw misspelled(path, "nothing there can be redacted");
   return { root, steps };
 }
 
@@ -130,12 +125,12 @@ function stepOf(text: string, path: string): string | typeof ANY_STEP {
   try {
     return String(JSON.parse(text));
   } catch {
-    throw misspelled(path, `at ${text}`);
+    throw misspelled(path, `it is misspelled at ${text}`);
   }
 }
 
 function misspelled(path: string, where: string): TypeError {
   return new TypeError(
-    `${JSON.stringify(path)} is no path to redact: ${where}. Paths are such as ${FORMS}; an error has ${ERROR_FIELDS.join(", ")}.`,
+    `${JSON.stringify(path)} isn't a path to redact: ${where}. Write paths like ${FORMS}. The fields of an error are ${ERROR_FIELDS.join(", ")}.`,
   );
 }

@@ -1,5 +1,5 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { type MadePayload, openToRenew } from "../codec/payload.js";
+import { openToRenew } from "../codec/payload.js";
 import type { Transform } from "../codec/transforms.js";
 import { type CorruptRecord, isCorrupt, type StorageAdapter } from "../contract/adapter.js";
 import { checkFunction, checkSignal, checkText } from "../contract/arguments.js";
@@ -7,8 +7,9 @@ import { brokenSeal, type StoredCheckpoint } from "../contract/checkpoint.js";
 import {
   CheckpointCorruptError,
   CheckpointError,
+  ClosedError,
   KeyUnavailableError,
-  PayloadTooLargeError,
+  StorageError,
   UnsupportedOperationError,
 } from "../contract/errors.js";
 import { checkKeys, keysOf } from "../contract/keys.js";
@@ -58,9 +59,10 @@ export interface RekeyHost {
   readonly onCorrupt: (record: CorruptRecord) => void;
 }
 
+type Refusal = RekeyResult["refusals"][number];
+
 const MAX_REFUSALS = 100;
 
-/** Rewrites the payloads that the manager's transforms would store differently now. */
 export async function rekeyStorage(host: RekeyHost, options: RekeyOptions): Promise<RekeyResult> {
   checkOptions(options);
   const { storage, transforms, closing } = host;
@@ -74,111 +76,82 @@ export async function rekeyStorage(host: RekeyHost, options: RekeyOptions): Prom
         "to rewrite old ones, copy them to a storage that can.",
     );
   }
-  const rekey = new Rekey(host, storage.replacePayload.bind(storage), await countCheckpoints(storage, prefix));
-  onProgress?.(rekey.progress);
+  const counted = await countCheckpoints(storage, prefix);
+  const counts = { done: 0, rewritten: 0, current: 0, refused: 0, damaged: 0 };
+  const refusals: Refusal[] = [];
+  const progress = () => {
+    // Saves during the rekey add to the total.
+    const total = Math.max(counted, counts.done);
+    return { ...counts, total, left: total - counts.done };
+  };
+  /** The places of damage: a list of tasks and the task itself may report the same record. */
+  const damagedPlaces = new Set<string>();
+  const reportDamage = (record: CorruptRecord) => {
+    if (damagedPlaces.has(record.location)) return;
+    damagedPlaces.add(record.location);
+    counts.damaged += 1;
+    host.onCorrupt(record);
+  };
+  onProgress?.(progress());
   for await (const task of storage.tasks({ order: "taskId", prefix })) {
-    if (signal?.aborted || closing.aborted) return rekey.result;
+    if (signal?.aborted || closing.aborted) return { ...progress(), refusals };
     if (isCorrupt(task)) {
-      rekey.reportDamage(task);
+      reportDamage(task);
       continue;
     }
     // Checkpoints saved from now on are current already. Visiting them, too, might never end.
     const beforeSequence = task.newest.sequence + 1;
     for await (const record of storage.read({ taskId: task.taskId, order: "oldest", beforeSequence })) {
-      if (signal?.aborted || closing.aborted) return rekey.result;
-      await rekey.look(record);
-      onProgress?.(rekey.progress);
+      if (signal?.aborted || closing.aborted) return { ...progress(), refusals };
+      const outcome = await rewritten(storage, transforms, record);
+      if (typeof outcome === "string") counts[outcome] += 1;
+      else if (outcome !== undefined && isCorrupt(outcome)) reportDamage(outcome);
+      else if (outcome !== undefined) {
+        counts.refused += 1;
+        if (refusals.length < MAX_REFUSALS) refusals.push(outcome);
+      }
+      counts.done += 1;
+      onProgress?.(progress());
       // Reading and replacing may be synchronous inside; this lets other work run.
       await nextTurn();
     }
   }
   // Checkpoints that were removed during the rekey don't count as left.
-  return { ...rekey.result, total: rekey.result.done, left: 0 };
+  return { ...progress(), refusals, total: counts.done, left: 0 };
 }
 
-type ReplacePayload = NonNullable<StorageAdapter["replacePayload"]>;
-type Outcome = "rewritten" | "current" | "refused" | "damaged";
-
-/** One rekey and its counts so far. */
-class Rekey {
-  readonly #host: RekeyHost;
-  readonly #replacePayload: ReplacePayload;
-  readonly #refusals: RekeyResult["refusals"][number][] = [];
-  /** The places of damage: a list of tasks and the task itself may report the same record. */
-  readonly #damagedPlaces = new Set<string>();
-  readonly #counts = { done: 0, rewritten: 0, current: 0, refused: 0, damaged: 0 };
-  readonly #total: number;
-
-  constructor(host: RekeyHost, replacePayload: ReplacePayload, total: number) {
-    this.#host = host;
-    this.#replacePayload = replacePayload;
-    this.#total = total;
-  }
-
-  get progress(): Omit<RekeyResult, "refusals"> {
-    // Saves during the rekey add to the total.
-    const total = Math.max(this.#total, this.#counts.done);
-    return { ...this.#counts, total, left: total - this.#counts.done };
-  }
-
-  get result(): RekeyResult {
-    return { ...this.progress, refusals: [...this.#refusals] };
-  }
-
-  async look(record: StoredCheckpoint | CorruptRecord): Promise<void> {
-    let now: StoredCheckpoint | CorruptRecord | undefined = record;
-    // If another process rewrites the record between reading and replacing, try it again.
-    while (now !== undefined && !isCorrupt(now) && now.sequence === record.sequence) {
-      const outcome = await this.#rewrite(now);
-      if (outcome !== undefined && outcome !== "damaged") this.#counts[outcome] += 1;
-      if (outcome !== undefined) break;
-      now = await this.#host.storage.get(now.taskId, now.id);
-    }
-    if (now !== undefined && isCorrupt(now)) this.reportDamage(now);
-    this.#counts.done += 1;
-  }
-
-  reportDamage(record: CorruptRecord): void {
-    if (this.#damagedPlaces.has(record.location)) return;
-    this.#damagedPlaces.add(record.location);
-    this.#counts.damaged += 1;
-    this.#host.onCorrupt(record);
-  }
-
-  /** Rewrites the record if needed. `undefined` if it no longer has the payload that was read. */
-  async #rewrite(record: StoredCheckpoint): Promise<Outcome | undefined> {
-    let renew: (() => Promise<MadePayload>) | undefined;
+/**
+ * Rewrites a record if needed. `undefined` if it was removed meanwhile.
+ *
+ * @returns A Refusal if this record can't be rewritten. Errors that concern all records are thrown.
+ */
+async function rewritten(
+  storage: StorageAdapter,
+  transforms: readonly Transform[],
+  record: StoredCheckpoint | CorruptRecord,
+): Promise<"rewritten" | "current" | Refusal | CorruptRecord | undefined> {
+  let now: StoredCheckpoint | CorruptRecord | undefined = record;
+  // If another process rewrites the record between reading and replacing, try it again.
+  while (now !== undefined && !isCorrupt(now) && now.sequence === record.sequence) {
+    const { taskId, id, sequence, payload } = now;
+    let isRead = false;
     try {
-      const broken = brokenSeal(record);
-      if (broken !== undefined) throw new CheckpointCorruptError(broken);
-      renew = await openToRenew(record.payload, { transforms: this.#host.transforms, context: record });
+      const broken = brokenSeal(now);
+      if (broken !== undefined) return corruptRecord(now, broken);
+      const renew = await openToRenew(payload, { transforms, context: now });
+      isRead = true;
+      if (renew === undefined) return "current";
+      const made = await renew();
+      if (await storage.replacePayload?.(taskId, id, made.payload, payload.sha256)) return "rewritten";
     } catch (error) {
-      if (error instanceof CheckpointCorruptError) {
-        this.reportDamage(corruptRecord(record, error.reason, error));
-        return "damaged";
-      }
-      // A key that can't be fetched isn't the record's fault: stop the rekey.
-      if (error instanceof CheckpointError && !(error instanceof KeyUnavailableError))
-        return this.#refuse(record, error);
-      throw error;
+      if (error instanceof CheckpointCorruptError && !isRead) return corruptRecord(now, error.reason, error);
+      const concernsAll = error instanceof KeyUnavailableError || error instanceof StorageError;
+      if (error instanceof ClosedError || concernsAll || !(error instanceof CheckpointError)) throw error;
+      return { taskId, id, sequence, error };
     }
-    if (renew === undefined) return "current";
-    try {
-      const { payload } = await renew();
-      const isReplaced = await this.#replacePayload(record.taskId, record.id, payload, record.payload.sha256);
-      return isReplaced ? "rewritten" : undefined;
-    } catch (error) {
-      // These errors concern this record alone. Any other, such as a missing current key, concerns all.
-      if (error instanceof PayloadTooLargeError || error instanceof CheckpointCorruptError)
-        return this.#refuse(record, error);
-      throw error;
-    }
+    now = await storage.get(taskId, id);
   }
-
-  #refuse({ taskId, id, sequence }: StoredCheckpoint, error: CheckpointError): "refused" {
-    if (this.#refusals.length < MAX_REFUSALS) this.#refusals.push({ taskId, id, sequence, error });
-    return "refused";
-  }
+  return now !== undefined && isCorrupt(now) ? now : undefined;
 }
 
 async function countCheckpoints(storage: StorageAdapter, prefix: string | undefined): Promise<number> {

@@ -84,7 +84,6 @@ async function newestOf(storage: StorageAdapter, taskId: string): Promise<Repair
   return { taskId, newest: undefined };
 }
 
-/** @throws {TypeError | RangeError} An option is misspelled, of a wrong kind, or out of range. */
 function checked(options: RepairOptions): RepairOptions {
   const known = keysOf<RepairOptions>({ leftoversOlderThanMs: true, dryRun: true, signal: true, onProgress: true });
   checkKeys("RepairOptions", options, known);

@@ -25,7 +25,7 @@ export interface RetentionPolicy {
    * checkpoint's time, whichever is earlier. So a single wrong reading of the clock, ahead of time, removes nothing.
    */
   readonly keepWithinMs?: number | undefined;
-  /** Claims the newest checkpoint of each hour, for this many most recent hours that have one; from 1. */
+  /** Claims the newest checkpoint of each hour, for this many of the latest hours that have one; from 1. */
   readonly keepHourly?: number | undefined;
   /** Like `keepHourly`, for days. */
   readonly keepDaily?: number | undefined;
@@ -180,12 +180,9 @@ const POLICY_KEYS = keysOf<RetentionPolicy>({
   maxBytes: true,
 });
 
-/** A checkpoint during planning. */
 interface Verdict {
   readonly checkpoint: CheckpointSummary;
-  /** Why it would stay. */
   readonly claims: string[];
-  /** Why it would go. */
   readonly objections: string[];
   stays: boolean;
 }
@@ -195,7 +192,6 @@ type KeepRule = (candidate: Candidate) => string | undefined;
 
 interface Candidate {
   readonly checkpoint: CheckpointSummary;
-  /** The number of newer milestones. */
   readonly newer: number;
   /** NaN if `createdAt` is invalid; every comparison with NaN is false. */
   readonly createdAtMs: number;
@@ -258,7 +254,6 @@ function inRemovalOrder(newestFirst: readonly Verdict[]): Verdict[] {
   return [...oldestFirst.filter(isCompleted), ...oldestFirst.filter((verdict) => !isCompleted(verdict))];
 }
 
-/** @param untilMs - The time that `keepWithinMs` counts back from. */
 function keepRules(policy: RetentionPolicy, untilMs: number): KeepRule[] {
   const { keepLast, keepWithinMs, keepStages } = policy;
   const rules: KeepRule[] = [];
@@ -295,17 +290,16 @@ function newestOfEach(name: string, limit: number, bucketOf: (ms: number) => str
   };
 }
 
-const SECOND = 1000;
-const MINUTE = 60 * SECOND;
-const HOUR = 60 * MINUTE;
-const DAY = 24 * HOUR;
+const TIME_UNITS = [
+  ["day", 24 * 60 * 60 * 1000],
+  ["hour", 60 * 60 * 1000],
+  ["minute", 60 * 1000],
+  ["second", 1000],
+] as const;
 
 /** The duration in the largest unit that divides it: `30 days`, `36 hours`, `1 minute`. */
 function durationText(ms: number): string {
-  if (ms % DAY === 0) return counted(ms / DAY, "day");
-  if (ms % HOUR === 0) return counted(ms / HOUR, "hour");
-  if (ms % MINUTE === 0) return counted(ms / MINUTE, "minute");
-  if (ms % SECOND === 0) return counted(ms / SECOND, "second");
+  for (const [unit, size] of TIME_UNITS) if (ms % size === 0) return counted(ms / size, unit);
   return counted(ms, "millisecond");
 }
 

@@ -74,18 +74,14 @@ function hasNote(metadata: unknown): boolean {
   return typeof metadata === "object" && metadata !== null && Object.hasOwn(metadata, NOTE_KEY);
 }
 
-/**
- * The fencing token of a task's lease.
- *
- * @throws {TypeError} It isn't a lease, or is another task's.
- */
+/** The fencing token of a task's lease. @throws {TypeError} It isn't a lease, or is another task's. */
 export function tokenOf(taskId: string, lease: Lease | undefined): number | undefined {
   if (lease === undefined) return undefined;
   if (typeof lease !== "object" || lease === null || !Number.isSafeInteger(lease.token)) {
-    throw new TypeError("lease must be what manager.lease() gave.");
+    throw new TypeError("SaveOptions.lease must be a lease from manager.lease().");
   }
   if (lease.taskId === taskId) return lease.token;
-  throw new TypeError(`The lease is of task ${JSON.stringify(lease.taskId)}, not of ${JSON.stringify(taskId)}.`);
+  throw new TypeError(`The lease is for task ${JSON.stringify(lease.taskId)}, not for ${JSON.stringify(taskId)}.`);
 }
 
 /**

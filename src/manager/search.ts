@@ -35,8 +35,7 @@ export async function firstWhere<State>(
     const middle = below + Math.floor((above - below) / 2);
     const answer = await firstAnswer({ order: "oldest", afterSequence: middle - 1, beforeSequence: above });
     if (answer?.holds === false) below = answer.checkpoint.sequence;
-    // `answer` is the first one from the middle on; if there is none, no checkpoint from the middle up to `above` gives
-    // one.
+    // The predicate holds for the first checkpoint with an answer, or none from the middle up to `above` has an answer.
     else above = middle;
     if (answer?.holds) found = answer.checkpoint;
   }

@@ -3,7 +3,7 @@ import { inspect, types } from "node:util";
 import { encodeJson } from "../codec/json.js";
 
 /**
- * One difference between two states. Its path has names of properties, indexes, and keys of Maps. A key that is no text
+ * One difference between two states. Its path has names of properties, indexes, and keys of Maps. A key that isn't text
  * is shown as JSON, or as Node prints it if JSON can't store it: `7n`. The path is that in the new state; for a removed
  * or moved part, that in the old state.
  */

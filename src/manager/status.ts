@@ -21,7 +21,6 @@ export class StatusChanger {
     this.#reader = reader;
   }
 
-  /** @throws {CheckpointNotFoundError | CheckpointConflictError} */
   async set(taskId: string, id: string, status: CheckpointStatus, options: SetStatusOptions): Promise<void> {
     checkTaskId(taskId);
     checkId("A checkpoint id", id);
@@ -32,7 +31,6 @@ export class StatusChanger {
     if (!isFound) throw notFound(taskId, id);
   }
 
-  /** @throws {CheckpointNotFoundError | CheckpointConflictError} */
   async setNewest(taskId: string, status: CheckpointStatus, error: unknown, options: CompleteOptions): Promise<void> {
     checkTaskId(taskId);
     checkKeys("CompleteOptions", options, keysOf<CompleteOptions>({ expectedSequence: true, lease: true }));
@@ -49,7 +47,6 @@ export class StatusChanger {
     );
   }
 
-  /** False if there is no such checkpoint. */
   #change(
     taskId: string,
     id: string,

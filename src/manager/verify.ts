@@ -1,8 +1,10 @@
 import { type CorruptRecord, isCorrupt, type StorageAdapter } from "../contract/adapter.js";
 import { checkBoolean, checkFunction, checkSignal } from "../contract/arguments.js";
-import { type CheckpointSummary, findDamage, type StoredCheckpoint } from "../contract/checkpoint.js";
+import type { CheckpointSummary, StoredCheckpoint } from "../contract/checkpoint.js";
 import type { CheckedRecord, StorageFinding } from "../contract/findings.js";
+import { findingOf } from "../contract/header-index.js";
 import { checkKeys, keysOf } from "../contract/keys.js";
+import { placeOf } from "./reader.js";
 
 /** The options of `verify`. */
 export interface VerifyOptions {
@@ -59,7 +61,6 @@ export async function verifyStorage(
   return { ...counts, findings };
 }
 
-/** A signal that aborts as soon as one of the two does, with its reason. */
 export function eitherOf(closing: AbortSignal, signal: AbortSignal | undefined): AbortSignal {
   return signal === undefined ? closing : AbortSignal.any([closing, signal]);
 }
@@ -73,7 +74,8 @@ async function* everyRecord(
   for await (const task of storage.tasks({ order: "taskId" })) {
     const { taskId } = task;
     if (taskId === undefined) {
-      if (isCorrupt(task)) yield corruptFinding(task);
+      const finding = isCorrupt(task) ? findingOf(task, () => task.location) : undefined;
+      if (finding) yield finding;
     } else if (taskId !== last) {
       // A task's CorruptRecord comes before the task, or without it if nothing is intact. Check each task once.
       last = taskId;
@@ -83,27 +85,13 @@ async function* everyRecord(
         : storage.read(query);
       for await (const record of records) {
         yield { kind: "checked", taskId, sizeBytes: isCorrupt(record) ? 0 : record.sizeBytes };
-        const finding = findingOf(record);
+        const finding = findingOf(record, () => (isCorrupt(record) ? record.location : placeOf(record)));
         if (finding) yield finding;
       }
     }
   }
 }
 
-function findingOf(record: StoredCheckpoint | CheckpointSummary | CorruptRecord): StorageFinding | undefined {
-  if (isCorrupt(record)) return corruptFinding(record);
-  const reason = "payload" in record ? findDamage(record) : undefined;
-  if (reason === undefined) return undefined;
-  const { taskId, id, sequence, createdAt } = record;
-  const location = `checkpoint ${id} (sequence ${sequence}) of task ${JSON.stringify(taskId)}`;
-  return { kind: "damaged", location, reason, taskId, id, sequence, createdAt };
-}
-
-function corruptFinding({ corrupt: _corrupt, cause: _cause, ...found }: CorruptRecord): StorageFinding {
-  return { kind: "damaged", ...found };
-}
-
-/** @throws {TypeError} An option is misspelled, or of a wrong kind. */
 function checked(options: VerifyOptions): VerifyOptions {
   checkKeys("VerifyOptions", options, keysOf<VerifyOptions>({ quick: true, signal: true, onProgress: true }));
   const { quick, onProgress, signal } = options;

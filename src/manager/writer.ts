@@ -2,7 +2,7 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import { decodeJson, type EncodedState, encodeJson } from "../codec/json.js";
 import { digestOf, type MadePayload, makePayloadOf, openText, payloadFor } from "../codec/payload.js";
 import type { PayloadOwner } from "../codec/transforms.js";
-import { type AppendCondition, type AppendOptions, isCorrupt, matchRetry } from "../contract/adapter.js";
+import { type AppendOptions, isCorrupt, matchRetry } from "../contract/adapter.js";
 import { checkId, checkTaskId } from "../contract/arguments.js";
 import {
   brokenSeal,
@@ -22,15 +22,14 @@ import { decodeWithSchema, encodeWithSchema } from "./schema.js";
 /** The end of the year 9999. Later times have another ISO 8601 form, which doesn't sort by time. */
 const LAST_MS = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
 
-/** The longest time of saves without a turn of the event loop. */
+/** How long saves may go on without a turn of the event loop. */
 const YIELD_MS = 20;
 
-const REDACTED_REFUSED = "Nothing was saved: the schema refuses the state as it is once it is redacted";
+const REDACTED_REFUSED = "Nothing was saved: the schema refuses the redacted state";
 
 /** Turns states into drafts and appends them, in call order. */
 export class CheckpointWriter {
   readonly #options: ResolvedOptions;
-  /** The waiting appends of each task, in call order. */
   readonly #queues = new Map<string, Set<Turn>>();
   readonly #droppedKeys: DroppedKeys;
   #yieldedMs = performance.now();
@@ -143,8 +142,9 @@ export class CheckpointWriter {
   }
 
   #encoded(taskId: string, state: unknown, owner?: PayloadOwner): EncodedState {
-    const { maxPayloadBytes, redaction } = this.#options;
-    const stored = this.#stored(state);
+    const { maxPayloadBytes, redaction, schema } = this.#options;
+    const refused = "Nothing was saved: the schema refuses the state";
+    const stored = schema === undefined ? state : encodeWithSchema(schema, state, refused);
     const encoded = encodeJson(stored, maxPayloadBytes, owner, redaction?.state);
     this.#droppedKeys.look(taskId, state, stored);
     return encoded;
@@ -177,11 +177,10 @@ export class CheckpointWriter {
   ): Promise<CheckpointSummary> {
     const { expectedSequence, lease } = options;
     const condition = { expectedSequence, fencingToken: tokenOf(draft.taskId, lease) };
-    return this.#saved(
-      summaryOf({ ...draft, sequence: 0 }),
-      this.#store(draft, condition, appendOptions, digest),
-      options,
-    );
+    const stored = this.#options.storage.append(draft, condition, appendOptions);
+    const sequence =
+      digest === undefined ? stored : stored.catch((error) => this.#sequenceOfRetry(draft, digest, error));
+    return this.#saved(summaryOf({ ...draft, sequence: 0 }), sequence, options);
   }
 
   /** Takes the summary only, so that payloads can be freed: a program may have thousands of saves under way. */
@@ -193,16 +192,6 @@ export class CheckpointWriter {
       this.#yieldedMs = performance.now();
     }
     return this.#options.createsIds || options.id !== undefined ? this.#asStored(saved, options) : saved;
-  }
-
-  #store(
-    draft: CheckpointDraft,
-    condition: AppendCondition,
-    options: AppendOptions,
-    digest: string | undefined,
-  ): Promise<number> {
-    const stored = this.#options.storage.append(draft, condition, options);
-    return digest === undefined ? stored : stored.catch((error) => this.#sequenceOfRetry(draft, digest, error));
   }
 
   async #sequenceOfRetry(draft: CheckpointDraft, digest: string, error: unknown): Promise<number> {
@@ -228,7 +217,7 @@ export class CheckpointWriter {
       if (options.id !== undefined) return stored;
       if (stored.createdAt === saved.createdAt && stored.status === saved.status) break;
       throw new CheckpointConflictError(
-        `createId made ${JSON.stringify(id)}, the id of a checkpoint that task ${JSON.stringify(taskId)} has since ${stored.createdAt}. ` +
+        `createId returned ${JSON.stringify(id)}, but task ${JSON.stringify(taskId)} has a checkpoint with that id, saved at ${stored.createdAt}. ` +
           "Nothing was saved; ids must be unique in their task.",
       );
     }
@@ -243,7 +232,7 @@ export class CheckpointWriter {
     if (!(Math.abs(nowMs) <= LAST_MS))
       throw new RangeError(`The clock returned ${nowMs}, which is not a time before the year 10000.`);
     const id = options.id ?? createId({ taskId, stage, nowMs });
-    if (options.id === undefined) checkId("The id that createId made", id);
+    if (options.id === undefined) checkId("The id from createId", id);
     return {
       taskId,
       id,
@@ -256,12 +245,6 @@ export class CheckpointWriter {
       ...(failure && { error: redaction?.failure(failure) ?? failure }),
       stateVersion,
     };
-  }
-
-  #stored(state: unknown): unknown {
-    const { schema } = this.#options;
-    if (schema === undefined) return state;
-    return encodeWithSchema(schema, state, "Nothing was saved: the schema refuses the state");
   }
 
   /**
@@ -303,7 +286,6 @@ export type RunDraft = Omit<CheckpointDraft, keyof MadePayload>;
 
 /** An append that waits for its draft and for earlier appends. */
 interface Turn {
-  /** Set once the draft is ready. */
   call?: () => void;
 }
 

@@ -1,25 +1,11 @@
 import { decodeJson } from "../codec/json.js";
-import type { CheckpointSummary } from "../contract/checkpoint.js";
 import { RunPausedError } from "../contract/errors.js";
-import type { EventHub } from "../manager/events.js";
 import type { Lease } from "../manager/lease.js";
-import type { ResolvedOptions } from "../manager/options.js";
-import type { CheckpointReader } from "../manager/reader.js";
-import type { CheckpointWriter } from "../manager/writer.js";
-import { RunJournal, type Standing } from "./journal.js";
+import { type AttemptHost, RunJournal, type Standing } from "./journal.js";
 import { Pass } from "./pass.js";
 import type { NextPass } from "./run.js";
 import { StepValues } from "./step-values.js";
 import type { StopSignal } from "./stop-signal.js";
-
-/** The parts of a manager that an attempt uses. */
-export interface AttemptHost {
-  readonly options: ResolvedOptions;
-  readonly events: EventHub;
-  readonly reader: CheckpointReader;
-  readonly writer: CheckpointWriter;
-  noted(appended: Promise<CheckpointSummary>, lease: Lease): Promise<CheckpointSummary>;
-}
 
 /** A run's function. The types of `CheckpointManager.run` ensure that it takes this run and the schema's state. */
 export type AnyFunction = (run: never) => unknown;
@@ -51,19 +37,15 @@ export class Attempt {
       readonly found: { readonly isNew: boolean; readonly standing: Standing };
     },
   ) {
-    const { writer, options, noted } = host;
-    const { maxPayloadBytes } = options;
     this.#host = host;
     this.#taskId = taskId;
     this.#fn = fn;
     this.#stop = stop;
     this.#isNew = found.isNew;
-    this.#values = new StepValues(taskId, options);
-    const journalHost = { writer, maxPayloadBytes, noted };
-    this.#journal = new RunJournal(taskId, journalHost, lease, found.standing, (error) => stop.stop(error));
+    this.#values = new StepValues(taskId, host.options);
+    this.#journal = new RunJournal(taskId, host, lease, found.standing, (error) => stop.stop(error));
   }
 
-  /** @throws The error that ended the attempt. */
   async run(): Promise<unknown> {
     const { events } = this.#host;
     const taskId = this.#taskId;
@@ -79,7 +61,6 @@ export class Attempt {
     }
   }
 
-  /** @throws What the function or a save throws. */
   async #passes(): Promise<unknown> {
     for (;;) {
       const pass = this.#pass();

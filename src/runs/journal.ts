@@ -3,17 +3,22 @@ import { type RunBody, type RunHead, runText, type StepHead } from "../codec/run
 import type { CheckpointSummary } from "../contract/checkpoint.js";
 import { CheckpointError, PayloadTooLargeError } from "../contract/errors.js";
 import { stepText, stepTitle } from "../contract/run-record.js";
+import type { EventHub } from "../manager/events.js";
 import type { Lease } from "../manager/lease.js";
+import type { ResolvedOptions } from "../manager/options.js";
+import type { CheckpointReader } from "../manager/reader.js";
 import type { SaveOptions } from "../manager/save-options.js";
 import type { CheckpointWriter } from "../manager/writer.js";
 import type { RunSaveOptions } from "./run.js";
 import { type Entry, StepEntries } from "./step-entries.js";
 import { bytesOfText, UNDEFINED } from "./step-values.js";
 
-/** The parts of a manager that a journal uses. */
-export interface JournalHost {
-  readonly writer: Pick<CheckpointWriter, "draftOfRun" | "appendOfRun">;
-  readonly maxPayloadBytes: number;
+/** The parts of a manager that an attempt of a run uses. */
+export interface AttemptHost {
+  readonly options: ResolvedOptions;
+  readonly events: EventHub;
+  readonly reader: CheckpointReader;
+  readonly writer: CheckpointWriter;
   /** Emits `saved` for a stored save; ends the lease if the save was refused for it. */
   noted(appended: Promise<CheckpointSummary>, lease: Lease): Promise<CheckpointSummary>;
 }
@@ -29,7 +34,6 @@ export interface Standing extends Omit<RunBody, "head" | "result"> {
   readonly passingId: string | undefined;
 }
 
-/** The fields of a run's checkpoint besides its steps. */
 interface Saving extends RunSaveOptions, Pick<SaveOptions, "status" | "error"> {
   readonly isPassing?: boolean;
   readonly isPassOver?: boolean;
@@ -45,7 +49,7 @@ const HEAD_BYTES = 256;
 /** The record of a run. Saves it one at a time; each save has everything noted before it. */
 export class RunJournal {
   readonly #taskId: string;
-  readonly #host: JournalHost;
+  readonly #host: AttemptHost;
   readonly #lease: Lease;
   readonly #failed: (error: unknown) => void;
   readonly #at: { -readonly [Key in keyof Omit<Standing, "steps">]: Standing[Key] };
@@ -59,7 +63,7 @@ export class RunJournal {
   /** @param failed - Called once a save has failed for good. Nothing more is stored then. */
   constructor(
     taskId: string,
-    host: JournalHost,
+    host: AttemptHost,
     lease: Lease,
     { steps, ...standing }: Standing,
     failed: (error: unknown) => void,
@@ -77,7 +81,6 @@ export class RunJournal {
     return this.#at.head;
   }
 
-  /** The state at this pass's beginning, as text. */
   get begin(): string | undefined {
     return this.#at.begin ?? this.#at.state;
   }
@@ -86,7 +89,6 @@ export class RunJournal {
     return this.#at.input;
   }
 
-  /** The number of steps in this pass, and the bytes of their results. */
   get size(): { readonly steps: number; readonly bytes: number } {
     return { steps: this.#steps.size, bytes: this.#steps.bytes };
   }
@@ -112,7 +114,7 @@ export class RunJournal {
    */
   note(head: StepHead, value: string | undefined): Entry {
     const bytes = this.#otherBytes + this.#steps.bytes + HEAD_BYTES + bytesOfText(value);
-    if (bytes > this.#host.maxPayloadBytes) {
+    if (bytes > this.#host.options.maxPayloadBytes) {
       const title = stepTitle(head.name, head.occurrence);
       throw this.#tooLarge(`Step ${JSON.stringify(title)}`, `its result has ${bytesOfText(value)} bytes`);
     }
@@ -193,14 +195,14 @@ export class RunJournal {
 
   #assertFits(state: string, others: number): void {
     const bytes = bytesOfText(state);
-    if (HEAD_BYTES + bytes + bytesOfText(this.#at.input) + others <= this.#host.maxPayloadBytes) return;
+    if (HEAD_BYTES + bytes + bytesOfText(this.#at.input) + others <= this.#host.options.maxPayloadBytes) return;
     throw this.#tooLarge("The state", `it has ${bytes} bytes`);
   }
 
   #tooLarge(what: string, why: string): PayloadTooLargeError {
     return new PayloadTooLargeError(
       `${what} of the run of task ${JSON.stringify(this.#taskId)} can't be recorded: ${why}, so the run's record would have more than ` +
-        `${this.#host.maxPayloadBytes} bytes. Earlier records are kept. Keep less in it (a path, an id), end passes with run.next more ` +
+        `${this.#host.options.maxPayloadBytes} bytes. Earlier records are kept. Store less in it (a path, an id), end passes with run.next more ` +
         "often, or raise maxPayloadBytes.",
     );
   }
@@ -244,7 +246,7 @@ export class RunJournal {
 
   /** Repeats a save that may still succeed, as long as the lease lasts. Otherwise a resume would run the step again. */
   async #append(
-    draft: ReturnType<JournalHost["writer"]["draftOfRun"]>,
+    draft: ReturnType<CheckpointWriter["draftOfRun"]>,
     encoded: ReturnType<typeof runText>,
     replaces: string | undefined,
   ): Promise<CheckpointSummary> {
@@ -268,7 +270,6 @@ export class RunJournal {
   }
 }
 
-/** A label with the first three steps. */
 function labelOf(steps: readonly string[]): string | undefined {
   if (steps.length === 0) return undefined;
   const more = steps.length > 3 ? ` and ${steps.length - 3} more` : "";

@@ -4,7 +4,6 @@ import { AsyncLocalStorage } from "node:async_hooks";
 interface Call {
   readonly of: object;
   readonly name: string;
-  /** Aborts when the call must stop. */
   readonly signal: AbortSignal;
   readonly outer: Call | undefined;
 }
@@ -19,14 +18,12 @@ export function within<Result>(of: object, name: string, signal: AbortSignal, ca
   return CALLS.run({ of, name, signal, outer: CALLS.getStore() }, call);
 }
 
-/** Whether the current code runs within a call of `of` with that name. */
 export function isEnclosed(of: object, name: string): boolean {
   let call = CALLS.getStore();
   while (call !== undefined && !(call.of === of && call.name === name)) call = call.outer;
   return call !== undefined;
 }
 
-/** The signal of the innermost call around the current code. */
 export function enclosingSignal(): AbortSignal | undefined {
   return CALLS.getStore()?.signal;
 }

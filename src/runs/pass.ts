@@ -43,12 +43,10 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
   readonly #number: number;
   /** How often each step name, and each stage of a save, was used in this pass. */
   readonly #occurrences = new Map<string, number>();
-  /** The names of the steps under way. */
   readonly #names = new Set<string>();
   readonly #underWay = new Set<Promise<unknown>>();
   readonly #thrown = new ThrownErrors();
   readonly #failures: { readonly error: unknown; readonly promise: StepPromise<unknown> }[] = [];
-  /** The value that `next` returned. */
   #next: NextPass | undefined;
   #isOver = false;
   #hasWarned = false;
@@ -143,7 +141,7 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
     if (missed !== undefined) throw missed.error;
     if (returned === this.#next) return this.#next;
     if (this.#next !== undefined || returned instanceof NextPass) {
-      throw new TypeError("A run's function must return the value of this pass's run.next: `return run.next(state)`.");
+      throw new TypeError("A run's function that calls run.next must return its value: `return run.next(state)`.");
     }
     return undefined;
   }
@@ -185,8 +183,8 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
     this.signal.throwIfAborted();
     if (this.#names.has(name)) {
       throw new TypeError(
-        `A step named ${JSON.stringify(name)} is under way in this pass, so a resume couldn't tell the two apart. Put what differs ` +
-          `into the name: run.step(\`${name} \${item.id}\`, …).`,
+        `A step named ${JSON.stringify(name)} is already under way in this pass, and a resume couldn't tell the two apart. Make their ` +
+          `names differ: run.step(\`${name} \${item.id}\`, …).`,
       );
     }
     this.#names.add(name);
@@ -218,7 +216,6 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
     return values.result(title, recorded.value ?? "null", options.schema);
   }
 
-  /** Runs the step, records its end, and returns the recorded result. */
   async #run(
     step: NamedStep,
     fn: (call: StepCall) => unknown,
@@ -240,7 +237,7 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
     if (atMostOnce) {
       const noted = journal.note({ ...begun, status: "started" }, undefined);
       await journal.stored();
-      // The step won't start now.
+      // The run stops, so the step won't start.
       if (signal.aborted) journal.forget((each) => each === noted);
       signal.throwIfAborted();
     }
@@ -324,7 +321,7 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
     this.#hasWarned = true;
     logger.warn(
       { taskId: this.taskId, steps, bytes },
-      `A pass of the run of task ${JSON.stringify(this.taskId)} has ${steps} steps with ${bytes} bytes of results. Each further step saves them again. End the pass from time to ` +
+      `A pass of the run of task ${JSON.stringify(this.taskId)} has ${steps} steps with ${bytes} bytes of results. Each further step saves all of them again. End the pass from time to ` +
         "time with `return run.next(state)`: it keeps the state and forgets the results",
     );
   }
@@ -343,7 +340,7 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
     const step = enclosing(this);
     if (step === undefined) return;
     throw new TypeError(
-      `${what} was called within the step ${JSON.stringify(step)}: call it after the step, or start a separate run there ` +
+      `${what} was called inside step ${JSON.stringify(step)}: call it after the step, or start a separate run there ` +
         "with manager.run.",
     );
   }
@@ -383,7 +380,6 @@ class StepPromise<Result> extends Promise<Result> {
   }
 }
 
-/** A step and its title, for messages and events. */
 interface NamedStep {
   readonly name: string;
   readonly occurrence: number;

@@ -2,11 +2,12 @@ import { setTimeout as pause } from "node:timers/promises";
 import { checkTaskId } from "../contract/arguments.js";
 import { LeaseHeldError } from "../contract/errors.js";
 import type { Lease } from "../manager/lease.js";
-import { type AnyFunction, Attempt, type AttemptHost } from "./attempt.js";
+import { type AnyFunction, Attempt } from "./attempt.js";
+import type { AttemptHost } from "./journal.js";
 import { enclosing, isEnclosed, within } from "./nesting.js";
 import type { RunOptions } from "./run.js";
 import { checkRunOptions } from "./run-options.js";
-import { type Found, type StandingHost, standingOf } from "./standing.js";
+import { type Found, standingOf } from "./standing.js";
 import { StepValues } from "./step-values.js";
 import { StopSignal } from "./stop-signal.js";
 
@@ -18,7 +19,6 @@ export interface RunsHost extends AttemptHost {
   hasAutoSave(taskId: string): boolean;
 }
 
-/** How often a run asks for a lease that another runner has. */
 const CLAIM_EVERY_MS = 100;
 
 /** The runs of one manager: at most one per task. */
@@ -39,19 +39,18 @@ export class Runs {
     const taskId = enclosing(this);
     if (taskId === undefined || !this.has(taskId)) return;
     throw new TypeError(
-      `${what} was called within the run of task ${JSON.stringify(taskId)} and would wait for that run. Call it once manager.run has ` +
+      `${what} was called inside the run of task ${JSON.stringify(taskId)}, so it would wait for itself. Call it once manager.run has ` +
         "resolved. To stop the run from outside, abort the `signal` that manager.run takes.",
     );
   }
 
-  /** See `CheckpointManager.run`. */
   async run(taskId: string, fn: AnyFunction, options: RunOptions): Promise<unknown> {
     checkTaskId(taskId);
     if (typeof fn !== "function") throw new TypeError("manager.run needs a task id and a function.");
     checkRunOptions(taskId, options);
     if (isEnclosed(this, taskId)) {
       throw new TypeError(
-        `manager.run was called for task ${JSON.stringify(taskId)} within that task's own run. Give the inner run an id of its own.`,
+        `manager.run was called for task ${JSON.stringify(taskId)} inside that task's own run. Give the inner run a task id of its own.`,
       );
     }
     if (this.#host.hasAutoSave(taskId)) {
@@ -79,16 +78,7 @@ export class Runs {
   }
 
   #find(taskId: string, options: RunOptions): Promise<Found> {
-    const { reader, writer, options: manager } = this.#host;
-    const { initialState } = options;
-    const host: StandingHost = {
-      taskId,
-      reader,
-      stateVersion: manager.stateVersion,
-      values: new StepValues(taskId, manager),
-      initialState: () => (initialState === undefined ? undefined : writer.stateText(taskId, initialState)),
-    };
-    return standingOf(host, options);
+    return standingOf({ ...this.#host, taskId, values: new StepValues(taskId, this.#host.options) }, options);
   }
 
   async #underLease(taskId: string, fn: AnyFunction, options: RunOptions, stop: StopSignal): Promise<unknown> {

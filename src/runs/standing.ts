@@ -2,19 +2,15 @@ import { decodeJson, encodeJson } from "../codec/json.js";
 import { parseRunBody, type RunBody } from "../codec/run-body.js";
 import { RunMismatchError } from "../contract/errors.js";
 import { isOfRun, isPassing } from "../contract/passing.js";
-import type { CheckpointReader, CheckpointText } from "../manager/reader.js";
-import type { Standing } from "./journal.js";
+import type { CheckpointText } from "../manager/reader.js";
+import type { AttemptHost, Standing } from "./journal.js";
 import type { RunOptions } from "./run.js";
 import { canonicalText, type StepValues } from "./step-values.js";
 
-/** The parts of a manager that a run's standing is read from. */
-export interface StandingHost {
+/** A task, and the parts of a manager that its run's standing is read from. */
+export interface StandingHost extends Pick<AttemptHost, "options" | "reader" | "writer"> {
   readonly taskId: string;
-  readonly reader: Pick<CheckpointReader, "newestText" | "textById" | "newestWhere" | "migrated">;
-  readonly stateVersion: number;
   readonly values: StepValues;
-  /** `initialState`, as text. */
-  initialState(): string | undefined;
 }
 
 /** Where the task stands: its run is completed, or continues from `standing`. */
@@ -56,9 +52,9 @@ export async function standingOf(host: StandingHost, options: RunOptions): Promi
 
 type Place = Pick<Standing, "sequence"> & Partial<Pick<Standing, "passingId" | "stage" | "state">>;
 
-/** A new run. */
 function begun(host: StandingHost, options: RunOptions, place: Place): Found {
-  const { version, input } = options;
+  const { version, input, initialState } = options;
+  const initial = () => (initialState === undefined ? undefined : host.writer.stateText(host.taskId, initialState));
   const standing: Standing = {
     head: { generation: "", attempt: 1, pass: 1, ...(version === undefined ? undefined : { version }) },
     input: input === undefined ? undefined : host.values.textOf("input", input),
@@ -66,7 +62,7 @@ function begun(host: StandingHost, options: RunOptions, place: Place): Found {
     passingId: undefined,
     stage: undefined,
     ...place,
-    state: place.state ?? host.initialState(),
+    state: place.state ?? initial(),
   };
   return { isCompleted: false, isNew: true, standing };
 }
@@ -121,9 +117,8 @@ function stateTextOf(host: StandingHost, { encoding, text, summary }: Checkpoint
   return textOfStored(host, summary, decodeJson(encoding, text, summary));
 }
 
-/** A state's text in the current version. */
 function currentText(host: StandingHost, summary: CheckpointText["summary"], text: string): string {
-  if (summary.stateVersion === host.stateVersion) return text;
+  if (summary.stateVersion === host.options.stateVersion) return text;
   return textOfStored(host, summary, decodeJson("json-tagged", text, summary));
 }
 
@@ -137,7 +132,7 @@ function assertInput({ taskId, values }: StandingHost, { input }: RunOptions, re
   const other = recorded === undefined ? "without an input" : "with another input";
   throw new RunMismatchError(
     taskId,
-    `The run of task ${JSON.stringify(taskId)} began ${other}. Nothing was run or changed. Leave the input out to keep to the ` +
+    `The run of task ${JSON.stringify(taskId)} began ${other}. Nothing was run or changed. Leave the input out to keep the ` +
       "recorded one, pass `restart: true` to start over, or use another task id for another input.",
   );
 }

@@ -53,7 +53,6 @@ function pauseMs(retry: StepRetry, attempt: number): number {
   return Math.min(backoffMs * factor ** (attempt - 1), maxMs);
 }
 
-/** A signal that aborts when another one aborts, or after a time. */
 class TimedSignal {
   readonly #controller = new AbortController();
   readonly #outer: AbortSignal;

@@ -27,12 +27,10 @@ export class StepEntries {
     return this.#join().bytes;
   }
 
-  /** The texts of all steps, with commas between them. */
   get text(): string {
     return this.#join().text;
   }
 
-  /** The same without results. */
   get textOfHeads(): string {
     return this.all()
       .map(({ head }) => textOfStep(head, undefined))

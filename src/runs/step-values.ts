@@ -21,7 +21,6 @@ export class StepValues {
     this.#options = options;
   }
 
-  /** @throws {StateNotSerializableError | PayloadTooLargeError | StateInvalidError} Each names the step. */
   textOfResult(name: string, title: string, result: unknown, schema: StateSchema | undefined): string {
     const subject = `The result of ${this.#nameOf(title)}`;
     const stored =
@@ -29,7 +28,6 @@ export class StepValues {
     return this.#encoded(stored, subject, this.#options.redaction?.result(name));
   }
 
-  /** @throws {StateInvalidError} The schema refuses the stored result; the error names the step. */
   result(title: string, text: string, schema: StateSchema | undefined): unknown {
     const subject = `The result of ${this.#nameOf(title)}`;
     const stored = decodeJson("json-tagged", text, subject);
@@ -61,12 +59,10 @@ export class StepValues {
     return hashOf(canonicalText(this.#encoded(input, `The input of ${this.#nameOf(title)}`, undefined)));
   }
 
-  /** The text of the run's own input or result. */
   textOf(what: "input" | "result", value: unknown): string {
     return this.#encoded(value, this.#subjectOf(what), this.#options.redaction?.ofRun[what]);
   }
 
-  /** The value of a text from {@link textOf}. */
   valueOf(what: "input" | "result", text: string): unknown {
     return decodeJson("json-tagged", text, this.#subjectOf(what));
   }
@@ -93,15 +89,12 @@ export function canonicalText(text: string): string {
   });
 }
 
-/** The first half of a SHA-256, in hex. */
 export function hashOf(text: string): string {
   return hash("sha256", text, "hex").slice(0, 32);
 }
 
-/** The text of `undefined`. */
 export const UNDEFINED = '{"$waymark":"undefined"}';
 
-/** The number of bytes that a text takes when stored. */
 export function bytesOfText(text: string | undefined): number {
   return text === undefined ? 0 : Buffer.byteLength(text);
 }

@@ -28,7 +28,7 @@ export class StopSignal {
     this.#unsubscribe = pauseOnSignal
       ? onTermination((name, isFinal) => {
           this.isFinal = isFinal && outer === undefined;
-          this.#pause(`the process got ${name}`);
+          this.#pause(`the process received ${name}`);
           return ended;
         })
       : () => undefined;
@@ -42,7 +42,6 @@ export class StopSignal {
     this.#controller.abort(reason);
   }
 
-  /** Stops when `signal` aborts, with its reason. */
   follow(signal: AbortSignal): void {
     this.#on(signal, (reason) => this.stop(reason));
   }

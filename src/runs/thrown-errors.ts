@@ -4,7 +4,6 @@ import type { Entry } from "./step-entries.js";
 /** The errors of recorded steps that the run's function received. */
 export class ThrownErrors {
   readonly #entries = new Map<unknown, Entry>();
-  /** The steps that failed since the last step began. */
   #last: Entry[] = [];
 
   add(error: unknown, entry: Entry): void {
@@ -17,9 +16,9 @@ export class ThrownErrors {
   }
 
   /**
-   * The failed steps to try again after this error has ended the run. If the error contains errors of steps, these
-   * steps, and all that failed after the first of them. If it contains none, the function threw an error of its own for
-   * the steps that failed since it last began a step: then these. Never steps with `atMostOnce`.
+   * The failed steps to try again after this error has ended the run: the first step whose error it contains, and all
+   * that failed later. If it contains no step's error, the function threw an error of its own; then they begin with the
+   * first step that failed since it last began one. Steps with `atMostOnce` are never tried again.
    */
   toRetryAfter(thrown: unknown, entries: readonly Entry[]): ReadonlySet<Entry> {
     const parts = partsOf(thrown).flatMap((part) => this.#entries.get(part) ?? []);

@@ -202,7 +202,7 @@ export class Builds {
     const keys = keysWithoutColumn(given).filter((key) => !this.#unstored.has(key));
     if (keys.length === 0) return;
     for (const key of keys) this.#unstored.add(key);
-    this.#logger.warn({ keys }, `A checkpoint has ${keys.join(", ")}. No column has that name, so it is left out`);
+    this.#logger.warn({ keys }, `Checkpoint fields without a column aren't stored: ${keys.join(", ")}`);
   }
 
   /** The stored checkpoint. Logs an error if old ones could not be removed. */
@@ -220,7 +220,7 @@ export class Builds {
     for (const record of damage) {
       const { location, reason, cause } = record;
       if (this.#onCorrupt === undefined) {
-        this.#logger.warn({ record, error: cause }, `${location} was stepped over, and left as it is: ${reason}`);
+        this.#logger.warn({ record, error: cause }, `${location} was skipped and left untouched: ${reason}`);
       } else {
         this.#tell(this.#onCorrupt, record);
       }

@@ -37,7 +37,7 @@ export function checkpointOf(row: readonly unknown[], path: string): Checkpoint 
   if (typeof currentPhase !== "number") return wrong("current_phase");
   const tasks = parse(tasksJson);
   if (!Array.isArray(tasks)) return wrong("tasks", tasks instanceof Error ? tasks : undefined);
-  // The spec's program stores nothing for empty metadata, and reads nothing as {}.
+  // The spec's program stores empty metadata as NULL or '', and reads both as {}.
   const metadata = metadataJson === null || metadataJson === "" ? {} : (parse(metadataJson) ?? {});
   if (!isObject(metadata)) return wrong("metadata", metadata instanceof Error ? metadata : undefined);
   return { id, buildId, timestamp, tasks, currentPhase, metadata };

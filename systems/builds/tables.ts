@@ -69,14 +69,14 @@ function buildTablesIn(connection: SqliteConnection, path: string): readonly str
     const missing = COLUMNS[table]?.filter((column) => !columns.includes(column)) ?? [];
     if (type === "table" && withoutRowid === 0 && missing.length === 0) return table;
     throw new UnsupportedFormatError(
-      `The database ${path} has a ${String(type)} named ${table} that is not one of builds` +
+      `The database ${path} has a ${String(type)} named ${table} that isn't one of waymark/builds` +
         `${missing.length > 0 ? `: it has no column ${missing.join(", ")}` : ""}. It was left untouched; choose another path.`,
     );
   });
   const application = Number(connection.pragma("application_id"));
   if (found.length > 0 || application === 0 || application === APPLICATION_ID) return found;
   throw new UnsupportedFormatError(
-    `The database ${path} belongs to another program: it has the application_id ${application}, and no tables of builds. ` +
+    `The database ${path} belongs to another program: it has the application_id ${application}, and no tables of waymark/builds. ` +
       "It was left untouched; choose another path.",
   );
 }

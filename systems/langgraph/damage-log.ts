@@ -46,7 +46,7 @@ export class DamageLog {
     const reading = this.#reading.getStore();
     if (reading === undefined) return;
     const { warnings } = reading;
-    reading.consequence = `; an older checkpoint of thread ${JSON.stringify(threadId)} is taken`;
+    reading.consequence = `; thread ${JSON.stringify(threadId)} goes on from an older checkpoint`;
     // The manager reported no damage, so the checkpoint lacks one that was removed.
     if (warnings.size === 0) warnings.set("", [{ error }, error.message]);
   }

@@ -81,7 +81,7 @@ export class KnownCheckpoints {
     if (ofTask.size === 0) this.#byTask.delete(taskId);
   }
 
-  /** Forgets a thread's checkpoints, but keeps where the thread ended: a run of the deleted thread is refused by it. */
+  /** Forgets a thread's checkpoints, but keeps where the thread ended, so that a run of the deleted thread is refused. */
   clear(taskPrefix: string): void {
     for (const [taskId, checkpoints] of [...this.#byTask]) {
       if (!taskId.startsWith(taskPrefix)) continue;

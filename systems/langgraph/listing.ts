@@ -29,7 +29,7 @@ export async function* listed(
   /** The summaries of threads that use a DeltaChannel. */
   const summaries = new Map<Thread, KnownSummaries>();
   let last: Thread | undefined;
-  // The records that the previous checkpoint, of the thread `last`, was read from: the next one mostly needs the same.
+  // The records that the previous checkpoint (of thread `last`) was made of. The next one mostly needs the same.
   const near = new Map<string, SavedCheckpoint>();
   let wanted = limit;
   if (wanted <= 0) return;

@@ -100,7 +100,7 @@ export interface WritesRecord {
 /** A value that a node has written to a channel. */
 export interface StoredWrite {
   readonly channel: string;
-  /** Negative for LangGraph's own channels, of which a task's last write counts. */
+  /** Negative for LangGraph's own channels, where only a task's last write counts. */
   readonly index: number;
   readonly value: StoredValue;
 }

@@ -67,7 +67,7 @@ function jsonOf(value: SerializedValue): string | undefined {
   return "text" in value ? `{"${value.isTagged ? "tagged" : "json"}":${value.text}}` : undefined;
 }
 
-/** Like `join`, which would copy texts of megabytes: the whole text is put together once, when it is encoded. */
+/** Like `join`, but copies no megabytes: the whole text is put together once, when it is encoded. */
 function listOf(parts: readonly string[]): string {
   return parts.length === 0 ? "" : parts.reduce((list, part) => `${list},${part}`);
 }

@@ -269,8 +269,8 @@ function revisionOf(content: object): string {
 /** @throws {CheckpointConflictError} */
 function assertExpected(featureId: string, revision: string | undefined, condition: WriteCondition | undefined): void {
   if (condition === undefined || condition.revision === revision) return;
-  const found = revision === undefined ? "is gone" : "is another one than this program read";
+  const found = revision === undefined ? "is gone" : "has changed since this program read it";
   throw new CheckpointConflictError(
-    `The checkpoint of feature ${JSON.stringify(featureId)} ${found}: another program changed it. Nothing was changed.`,
+    `The checkpoint of feature ${JSON.stringify(featureId)} ${found}: another program wrote or removed it. Nothing was changed. Read it again.`,
   );
 }

@@ -27,7 +27,7 @@ it("stats doesn't confuse the bytes of a long history's states with those of its
 
   const dryRun = await run("prune", "agent", "--keep-last", "1", "--dry-run");
   expect(dryRun.stdout).toMatch(
-    /^149 checkpoints \(.* MiB\) would go, .*\nThese are bytes of whole states\. The storage takes [\d.]+ KiB on the disk: it stores\nwhat changed between them, so what a removal frees isn't known before\.\nLater saves use that space; the file shrinks only by VACUUM\.\n$/m,
+    /^149 checkpoints \(.* MiB\) would go, .*\nThese are bytes of whole states\. The storage takes [\d.]+ KiB on the disk: it stores\nonly changes\. So it isn't known beforehand how much a removal frees\.\nLater saves use the freed space; only VACUUM makes the file smaller\.\n$/m,
   );
   const none = await run("prune", "agent", "--keep-last", "500", "--dry-run");
   expect(none.stdout).toMatch(/0 checkpoints .* would go, 150 checkpoints .* stay\.\n$/);

@@ -186,8 +186,8 @@ it("tells how to rename an ES module that package.json calls CommonJS, without a
   const { code, stderr } = await waymark({ cwd }, ["tasks"]);
   expect([code, stderr]).toEqual([
     2,
-    `waymark: The configuration in ${join(cwd, "waymark.config.js")} can't be used: it isn't CommonJS, as ${join(cwd, "package.json")} ` +
-      'says without "type": "module". If it has `import` or `export`, rename it to waymark.config.mjs.\n',
+    `waymark: The configuration in ${join(cwd, "waymark.config.js")} can't be used: ${join(cwd, "package.json")} has no "type": "module", ` +
+      "so Node reads it as CommonJS, and it isn't. If it has `import` or `export`, rename it to waymark.config.mjs.\n",
   ]);
 });
 

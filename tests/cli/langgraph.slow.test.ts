@@ -272,7 +272,7 @@ describe("a thread, by the beginning of its id,", () => {
     const { run, json } = await placeWithThread();
     const { code, stdout, stderr } = await run("rewind", "support-42", "@1");
     expect([code, stdout]).toEqual([2, ""]);
-    expect(stderr).toMatch(/ of a thread of LangGraph.* call updateState with it\. Nothing was changed\.\n$/);
+    expect(stderr).toMatch(/ belongs to a thread of LangGraph.* call updateState with it\. Nothing was changed\.\n$/);
     const into = await run("fork", "build-42", "@1", "langgraph/new/c/");
     expect([into.code, into.stderr]).toEqual([2, expect.stringContaining("Give the new task another name.")]);
     expect(await json("tasks")).toHaveLength(3);
@@ -289,7 +289,7 @@ describe("a thread, by the beginning of its id,", () => {
       expect(await run(...args), args.join(" ")).toMatchObject({
         code: 2,
         stderr: expect.stringMatching(
-          /of a thread of LangGraph, whose checkpoints need each other\. .* Nothing was changed\.\n$/,
+          /belongs to a thread of LangGraph, whose checkpoints need each other\. .* Nothing was changed\.\n$/,
         ),
       });
     }
@@ -318,10 +318,10 @@ describe("an encrypted thread", () => {
     expect([table.code, table.stderr]).toEqual([0, ""]);
     expect(table.stdout).toMatch(/^support-42 +6 +unknown +LangGraph, loop, with mail +3 hours ago$/m);
     expect((await run("list", "supp", "--limit", "1")).stdout).toMatch(/^ +3 .* unknown +loop /m);
-    expect((await run("resume")).stdout).toMatch(/^support-42 .* unknown +what it waits for can't be read$/m);
+    expect((await run("resume")).stdout).toMatch(/^support-42 .* unknown +its question can't be read$/m);
     const { stdout } = await run("show", "supp");
     expect(stdout).toMatch(/^status +unknown$/m);
-    expect(stdout).toContain("that this configuration doesn't open");
+    expect(stdout).toContain("not readable with this configuration");
 
     writeFileSync(join(cwd, "waymark.config.mjs"), config("k2"));
     expect((await json("show", "supp")).state.values.plan).toBe("answer the customer");

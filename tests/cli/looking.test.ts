@@ -49,7 +49,7 @@ it("a task may be named by the beginning of its id, if no other one begins so, a
   expect((await run("show", "done", "--state")).stdout).toBe('"done"\n');
   expect(await run("show", "build")).toMatchObject({
     code: 3,
-    stderr: expect.stringContaining("These begin so: build-42, build-43."),
+    stderr: expect.stringContaining("Ids that begin with it: build-42, build-43."),
   });
   expect((await run("show", "bild-42")).stderr).toMatch(
     /Task "bild-42" has no checkpoint in .*\. "waymark tasks" lists the tasks\.\n$/,
@@ -67,7 +67,7 @@ it("a task may be named by the beginning of its id, if no other one begins so, a
     expect(await run(...args), args.join(" ")).toMatchObject({
       code: 3,
       stdout: "",
-      stderr: expect.stringMatching(/Task "done-" has no checkpoint in .*\. These begin so: done-1\.\n$/),
+      stderr: expect.stringMatching(/Task "done-" has no checkpoint in .*\. Ids that begin with it: done-1\.\n$/),
     });
   }
   const [first] = await manager.list("done-1");
@@ -166,7 +166,7 @@ describe("waymark tasks", () => {
   it("says that there is nothing", async () => {
     const { run } = await placeWithTasks();
     const { code, stdout, stderr } = await run("tasks", "--prefix", "nobody");
-    expect([code, stdout, stderr]).toEqual([0, "", expect.stringMatching(/^No such task in .*\n$/)]);
+    expect([code, stdout, stderr]).toEqual([0, "", expect.stringMatching(/^No task of .* matches\.\n$/)]);
   });
 });
 
@@ -268,7 +268,7 @@ describe("waymark show of an encrypted state", () => {
 
     const shown = await run();
     expect([shown.code, shown.stderr]).toEqual([0, ""]);
-    expect(shown.stdout).toMatch(/Half way.*that this configuration doesn't open; --state says why/s);
+    expect(shown.stdout).toMatch(/Half way.*not readable with this configuration; --state says why/s);
     expect((await run("@1")).stdout).toBe(shown.stdout);
 
     const state = await run("--state");

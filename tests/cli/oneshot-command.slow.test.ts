@@ -335,11 +335,11 @@ describe("waymark oneshot", () => {
         {
           type: "ended",
           status: "error",
-          error: { code: "CHECKPOINT_NOT_FOUND", message: expect.stringContaining("nothing to resume") },
+          error: { code: "CHECKPOINT_NOT_FOUND", message: expect.stringContaining("can't be resumed") },
         },
       ],
     ]);
-    expect(stderr).toContain("nothing to resume");
+    expect(stderr).toContain("can't be resumed");
   });
 
   it("says what failed, with its last lines, and continues with --resume once it is fixed", async () => {
@@ -418,7 +418,7 @@ describe("waymark oneshot", () => {
     );
     const { code, stdout, stderr } = await oneshot("F01", "--resume");
     expect(stderr).toMatch(
-      /^warning: .*"F01" has "a ", "00-009-01" as completed, which the plan doesn't have: not counted.*\n$/,
+      /^warning: .*"F01" names completed workstreams that the plan doesn't have: "a ", "00-009-01"\. They aren't counted.*\n$/,
     );
     expect(stdout).toContain("F01: resumed, 0 of 2 workstreams completed\n");
     expect([code, stdout]).toEqual([1, expect.stringContaining("\nCompleted: 1 of 2 workstreams; failed: 1. Fix it")]);
@@ -486,13 +486,13 @@ describe("waymark oneshot", () => {
       "a plan that isn't there",
       ["F01", "--plan", "none.yaml"],
       3,
-      /^waymark: The plan none\.yaml can't be read: ENOENT: no such file or directory\. Nothing was run; mend that, or name another file \(--plan, --workstreams\)\.\n$/,
+      /^waymark: The plan none\.yaml can't be read: ENOENT: no such file or directory\. Nothing was run; fix that, or name another file \(--plan, --workstreams\)\.\n$/,
     ],
     [
       "a plan that is a folder",
       ["F01", "--plan", ".sdp"],
       3,
-      /^waymark: The plan \.sdp can't be read: EISDIR: illegal operation on a directory\. Nothing was run; mend that, or name another file \(--plan, --workstreams\)\.\n$/,
+      /^waymark: The plan \.sdp can't be read: EISDIR: illegal operation on a directory\. Nothing was run; fix that, or name another file \(--plan, --workstreams\)\.\n$/,
     ],
     [
       "a feature without a plan",
@@ -504,7 +504,7 @@ describe("waymark oneshot", () => {
       "nothing to resume",
       ["F02", "--resume"],
       3,
-      /nothing to resume: .* Either it was completed, or never started: then start it \(without --resume\)\. \[CHECKPOINT_NOT_FOUND\]\n$/,
+      /can't be resumed: .* It was completed, or never started\. Start it instead \(without --resume\)\. \[CHECKPOINT_NOT_FOUND\]\n$/,
     ],
     ["--resume with --restart", ["F01", "--resume", "--restart"], 2, /--resume.* cannot be used with .*--restart/],
     ["an invalid number of jobs", ["F01", "--jobs", "0"], 2, /whole number from 1/],

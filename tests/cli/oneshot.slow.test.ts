@@ -101,7 +101,7 @@ describe("waymark oneshot", () => {
     for await (const line of lines) if (/waiting|stopping/.test(line)) child.kill("SIGINT");
     expect(await ended).toEqual([null, "SIGINT"]);
     expect(stderr()).toMatch(
-      /^Pausing, once its commands have ended\. Ctrl-C again ends it at once\.\nEnded at once: commands that don't end.* What was running is not saved.* Continue with: waymark oneshot F01 --resume\n$/,
+      /^Pausing: waiting until the commands have ended\. Press Ctrl-C again to end at once\.\nEnded at once: commands that don't end.* Their work is not saved.* Continue with: waymark oneshot F01 --resume\n$/,
     );
     expect(saved()).toMatchObject({ status: "running", current_ws: "a" });
   });

@@ -56,7 +56,7 @@ describe("waymark on PostgreSQL", () => {
   it("names the storage without user and password", async () => {
     const { run, schema } = await store();
     const { stderr } = await run("tasks", "--prefix", "nothing");
-    expect(stderr).toMatch(/^No such task in postgres:\/\/[\d.:]+\/postgres\?schema=/);
+    expect(stderr).toMatch(/^No task of postgres:\/\/[\d.:]+\/postgres\?schema=/);
     expect(stderr).toContain(schema);
   });
 

@@ -25,7 +25,7 @@ Level 1: Style (line 7, bash)
   12  if true; then
         echo a
       fi
-  warning, line 10: rm -r: its effect stays when the gate is over
+  warning, line 10: rm -r: its effect outlasts the gate
 
 Level 1.5: A look at it (line 17)
   skipped: it has no command: a person checks it
@@ -211,7 +211,7 @@ describe("waymark prp run", () => {
     expect([code, stderr.split("\n").slice(0, 3)]).toEqual([
       0,
       [
-        "warning: Level 1, line 10: rm -r: its effect stays when the gate is over",
+        "warning: Level 1, line 10: rm -r: its effect outlasts the gate",
         "warning: Level 2, line 14: it is skipped: it has python alone, which no shell runs",
         "warning: Level 3, line 27: a block of powershell isn't run",
       ],
@@ -225,7 +225,7 @@ describe("waymark prp run", () => {
     const { code, stdout, stderr } = await waymark({ cwd }, ["prp", "run", "PRP.md", "--coder", coder, "--json"]);
     expect([code, stderr]).toEqual([0, ""]);
     const events = eventsIn(stdout);
-    const text = "rm -r: its effect stays when the gate is over";
+    const text = "rm -r: its effect outlasts the gate";
     expect(events[0]).toEqual({ type: "warning", taskId: "P1.M1", level: 1, line: 10, text });
     expect(events.filter(({ type }) => type === "warning").map(({ level }) => level)).toEqual([1, 2, 3]);
     expect(events.findLastIndex(({ type }) => type === "warning")).toBe(2);

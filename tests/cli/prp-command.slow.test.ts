@@ -126,7 +126,7 @@ describe("waymark prp", () => {
     const refused = await run("--resume");
     expect(refused.code).toBe(5);
     expect(refused.stderr).toMatch(
-      /Restore it from a backup, or repair the storage \(--restart sets what can't be read aside and begins anew\)\. \[CHECKPOINT_CORRUPT\]\n$/,
+      /Restore it from a backup, or repair the storage \(--restart sets the unreadable file aside and begins anew\)\. \[CHECKPOINT_CORRUPT\]\n$/,
     );
     expect(readdirSync(folder).filter((name) => name !== ".lock")).toEqual(["checkpoints.json"]);
 
@@ -195,7 +195,7 @@ describe("waymark prp", () => {
       "nothing to resume",
       ["run", "PRP.md", "--coder", "true", "--resume"],
       3,
-      /nothing to resume: .* Start it \(without --resume\)\. \[CHECKPOINT_NOT_FOUND\]\n$/,
+      /can't be resumed: .* Start it instead \(without --resume\)\. \[CHECKPOINT_NOT_FOUND\]\n$/,
     ],
     [
       "--resume with --restart",

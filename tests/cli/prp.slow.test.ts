@@ -34,7 +34,7 @@ describe("waymark prp", () => {
     const said: string[] = [];
     expect(await interrupted("SIGINT", said)).toEqual([null, "SIGINT"]);
     expect(said.join("")).toMatch(
-      /^Pausing, once its commands have ended\. Ctrl-C again ends it at once\.\nEnded at once: commands that don't end.* What was running is not saved.* Continue with: waymark prp run .*\n$/,
+      /^Pausing: waiting until the commands have ended\. Press Ctrl-C again to end at once\.\nEnded at once: commands that don't end.* Their work is not saved.* Continue with: waymark prp run .*\n$/,
     );
     expect((await status()).stdout).toMatch(/P1\.M1 +died/);
   });

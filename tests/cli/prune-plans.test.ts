@@ -57,7 +57,7 @@ describe("the plans of a policy", () => {
     expect((await agreed.next()).value).toEqual(shown[0]);
     await expect(agreed.next()).rejects.toMatchObject({
       code: "PLAN_OUTDATED",
-      message: expect.stringContaining('task "b" is outdated: other checkpoints would stay than were shown'),
+      message: expect.stringContaining('task "b" is outdated: its checkpoints have changed since it was shown'),
     });
   });
 });

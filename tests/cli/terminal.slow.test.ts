@@ -232,7 +232,7 @@ describe.skipIf(!hasScript)("on a terminal (skipped without `script` of util-lin
     });
     expect(code).toBe(130);
     expect(screen).toMatch(
-      /\nEnded at once: commands that don't end.* What was running is not saved.* F01 --plan plan\.json --resume\n/,
+      /\nEnded at once: commands that don't end.* Their work is not saved.* F01 --plan plan\.json --resume\n/,
     );
     expect(screen.lastIndexOf("\u001b[?25h")).toBeGreaterThan(screen.lastIndexOf("\u001b[?25l"));
   });
@@ -245,7 +245,7 @@ describe.skipIf(!hasScript)("on a terminal (skipped without `script` of util-lin
     const { code, screen } = await onTerminal(place, "oneshot F01 --plan plan.json", {
       answer: [/› waiting/, "\u0003"],
       next: [
-        /a {2}mkfifo[^✔↓]*\n[^\n]*Pausing, once its commands have ended\. Ctrl-C again ends it at once\./,
+        /a {2}mkfifo[^✔↓]*\n[^\n]*Pausing: waiting until the commands have ended\. Press Ctrl-C again to end at once\./,
         async () => {
           await writeFile(join(place.cwd, "go"), "");
           return "";

@@ -43,6 +43,21 @@ describe("a missing storage", () => {
     expect((await run("copy", "--to", "files:backup")).code).toBe(3);
   });
 
+  it.each([
+    ["files:.", "waymark oneshot list"],
+    ["files:.sdp", "waymark oneshot list"],
+    ["tasks:.sdp/checkpoints", "waymark oneshot list"],
+    ["files:.pai/checkpoints", "listCheckpoints"],
+  ])("names what reads a system's own format at %s", async (url, named) => {
+    const { cwd, run, manager } = await newPlace(url);
+    await manager.close();
+    for (const folder of [".sdp", ".pai"]) {
+      mkdirSync(join(cwd, folder, "checkpoints"), { recursive: true });
+      writeFileSync(join(cwd, folder, "checkpoints", "F01.json"), "{}");
+    }
+    expect(await run("tasks")).toMatchObject({ code: 3, stdout: "", stderr: expect.stringContaining(named) });
+  });
+
   it("is named by its real path if its URL has dots", async () => {
     const { cwd, place, manager } = await newPlace("files:store");
     await manager.save("t", 1);
@@ -50,7 +65,7 @@ describe("a missing storage", () => {
     mkdirSync(join(cwd, "empty"));
     const inFolder = (folder: string, ...args: string[]) => waymark({ ...place, cwd: join(cwd, folder) }, args);
     expect((await inFolder("empty", "tasks", "--storage", "files:.")).stderr).toBe(
-      `No such task in ${wholeUrl(cwd, "files:empty")}.\n`,
+      `No task of ${wholeUrl(cwd, "files:empty")} matches.\n`,
     );
     const { stderr } = await inFolder("store", "tasks", "--storage", "tasks:.");
     expect(stderr).toContain(`${join(cwd, "store")} has a files storage. Write files:. instead. Nothing`);
@@ -63,14 +78,14 @@ describe("a missing storage", () => {
     mkdirSync(join(cwd, "empty"));
     await manager.close();
     const empty = wholeUrl(cwd, "files:empty");
-    expect(await run("tasks")).toMatchObject({ code: 0, stderr: `No such task in ${empty}.\n` });
+    expect(await run("tasks")).toMatchObject({ code: 0, stderr: `No task of ${empty} matches.\n` });
     expect(await run("copy", "--to", "files:to")).toMatchObject({
       code: 0,
       stderr: `There is no checkpoint to copy in ${empty}.\n`,
     });
     expect(await run("export", "--prefix", "x")).toMatchObject({
       code: 0,
-      stderr: `There is no checkpoint to export in ${empty}, of tasks that begin with "x".\n`,
+      stderr: `There is no checkpoint to export in ${empty} for tasks that begin with "x".\n`,
     });
   });
 });

@@ -88,7 +88,7 @@ async function judge(site: CrashSite, { name, call, error }: Fault, { folder, ru
   if (first?.code !== undefined) {
     const { code, message = "", retryable } = first;
     if (code !== "STORAGE_FAILED") wrong.push(`it is ${code}: ${message}`);
-    if (!/what was saved before is intact/i.test(message)) wrong.push(`it doesn't say what is intact: ${message}`);
+    if (!/earlier checkpoints are intact/i.test(message)) wrong.push(`it doesn't say what is intact: ${message}`);
     // SQLite reports this error only for writes.
     const isTold = !site.kind.startsWith("sqlite") || /^(pwrite64|mkdir|link)$/.test(call.name);
     if (error === "ENOSPC" && isTold && (!retryable || !/disk is full|no space left/i.test(message))) {

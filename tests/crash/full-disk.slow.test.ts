@@ -44,7 +44,8 @@ describe.skipIf(unshare === undefined)(`a full disk${skipped}`, () => {
       const [report] = await reportsOn("postgres");
       expectIntact(report!);
       const { errors, saved, acknowledged } = report!;
-      for (const { message } of errors) expect(message).toMatch(/has no space.*\(53100\).*saved before is intact/);
+      for (const { message } of errors)
+        expect(message).toMatch(/has no space.*\(53100\).*earlier checkpoints are intact/);
       const kept = saved.length + acknowledged.length;
       process.stdout.write(`postgres: full tablespace, ${errors.length} saves refused, ${kept} acknowledged, 0 lost\n`);
     },

@@ -74,7 +74,7 @@ describe("a package imports its own files, and the entries of packages that it d
     ["examples/migration", false, "examples/migration/src/a.ts", "waymark/kit"],
     [".", false, "src/a.ts", "waymark"],
     [".", false, "systems/prp/a.ts", "../../runners/src/prp/coder.js"],
-  ])("and this check finds in %s", (folder, kit, file, specifier) => {
+  ])("and the check finds a forbidden import in %s", (folder, kit, file, specifier) => {
     expect(strayImports(folder, kit, file, `import { x } from "${specifier}";`)).toEqual([specifier]);
   });
 });

@@ -32,7 +32,7 @@ it("adapters import the contract alone, and the suite what an adapter's author h
   expect(out).toEqual([]);
 });
 
-it("no files of src and adapters import each other in a circle, by types neither", () => {
+it("no files of src and adapters import each other in a circle, not even by types", () => {
   const left = new Map(imports);
   for (let before = -1; before !== left.size; ) {
     before = left.size;

@@ -21,7 +21,7 @@ export const list: CommandFile = {
       .option("--incomplete", "only those that aren't completed")
       .addOption(statusOption("only those that are"))
       .option("--stage <stage>", "only those of this stage")
-      .option("--limit <n>", "at most n; without it a terminal gets 20", countArgument(1))
+      .option("--limit <n>", "at most n; default: 20 on a terminal, else all", countArgument(1))
       .option("--oldest", "the oldest first")
       .addOption(
         new Option("--timeline", "the steps of its runs instead, each as a bar").conflicts([

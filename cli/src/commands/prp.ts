@@ -36,10 +36,10 @@ const SECTION = "the heading above the gates, if it doesn't say validation";
 function registerCheck(command: PrpCommand, cli: Cli): void {
   command
     .command("check")
-    .summary("what PRPs would run, and what to know before")
+    .summary("what PRPs would run, with warnings")
     .description(
-      "Says what PRPs would run, and runs nothing: each gate with its statements, why one is skipped, and warnings with " +
-        "their lines. For a folder, sums up the PRPs in it and below; hidden folders and node_modules are left out. " +
+      "Says what PRPs would run, and runs nothing. Shows each gate with its statements or why it is skipped, and warnings with " +
+        "their lines. For a folder, it sums up the PRPs in it and below, without hidden folders and node_modules. " +
         "The exit code is 1 if a PRP can't be run.",
     )
     .argument("<prp...>", "Markdown or JSON; or folders")
@@ -56,8 +56,8 @@ function registerRun(command: PrpCommand, cli: Cli): void {
     .command("run")
     .summary("run a PRP, or resume it")
     .description(
-      "Runs a PRP: the coder, then the validation gates, and fixes what they find. Each point is a checkpoint in the " +
-        "session's folder: after Ctrl-C, a failure or a kill, --resume goes on, and asks the coder for nothing twice. " +
+      "Runs a PRP: the coder, then the validation gates; if a gate fails, the coder fixes it. Checkpoints are saved in the " +
+        "session's folder. After Ctrl-C, a failure or a kill, --resume goes on and reuses the coder's saved replies. " +
         "Coder and gates run in the current folder, and their output is shown as it comes. First it shows the warnings of " +
         "waymark prp check; a PRP that can't be run is refused before the coder is asked.",
     )
@@ -130,7 +130,7 @@ async function report({ output }: Cli, session: string, result: ExecutionResult)
 
 const FLAGS = {
   CHECKPOINT_CONFLICT: "--resume, --restart",
-  CHECKPOINT_CORRUPT: "--restart sets what can't be read aside and begins anew",
+  CHECKPOINT_CORRUPT: "--restart sets the unreadable file aside and begins anew",
   CHECKPOINT_NOT_FOUND: "without --resume",
 };
 

@@ -16,7 +16,7 @@ export const resume: CommandFile = {
       .summary("what isn't done yet")
       .description("The incomplete tasks, the most recent first: at which stage each stopped, when, and why.")
       .option("--prefix <text>", "only tasks whose id begins with this")
-      .option("--limit <n>", "at most n; without it a terminal gets 20", countArgument(1))
+      .option("--limit <n>", "at most n; default: 20 on a terminal, else all", countArgument(1))
       .addOption(jsonOption("task"))
       .addOption(ndjsonOption("task"))
       .action((options) =>

@@ -92,7 +92,7 @@ function runByText({ holder, remainingMs }: HeldLease): string {
 /** Returns the outline of a state in a few words. If the key is missing, it returns only the size. */
 function stateText({ checkpoint, state, thread }: CheckpointDetails): string {
   const size = bytesText(checkpoint.sizeBytes);
-  if (state === undefined) return `${size} that this configuration doesn't open; --state says why`;
+  if (state === undefined) return `${size}, not readable with this configuration; --state says why`;
   return `${outline(state, thread === undefined ? undefined : outline)}, ${size}; --state prints it`;
 }
 

@@ -12,8 +12,8 @@ export const stats: CommandFile = {
       .command("stats")
       .summary("counts and bytes")
       .description(
-        "How many checkpoints there are and how many bytes their states have, by task and stage; and how many bytes the " +
-          "storage takes on the disk. A database stores what changed between states, so it may take far fewer.",
+        "Counts checkpoints and the bytes of their states, by task and stage, and the bytes that the " +
+          "storage takes on the disk. A database stores only the changes between states, so it may take far fewer.",
       )
       .option("--prefix <text>", "only tasks whose id begins with this")
       .addOption(jsonOption("task"))

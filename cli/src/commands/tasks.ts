@@ -20,15 +20,15 @@ export const tasks: CommandFile = {
       .command("tasks")
       .summary("the tasks there are")
       .description(
-        "The tasks that have checkpoints, by id, each with its newest one; after them the leased ones that have none yet. " +
-          "A thread of LangGraph is one task: with its status, its subgraphs, and what it asks before it goes on.",
+        "The tasks by id, each with its newest checkpoint, then leased tasks that have no checkpoint yet. " +
+          "A thread of LangGraph is one task, with its status, its subgraphs, and the question that it waits with.",
       )
       .option("--incomplete", "only tasks whose newest checkpoint isn't completed")
       .addOption(statusOption("only tasks whose newest checkpoint is"))
       .option("--stage <stage>", "only tasks whose newest checkpoint is of this stage")
       .option("--prefix <text>", "only tasks whose id begins with this")
       .option("--recent", "the most recent first")
-      .option("--limit <n>", "at most n; without it a terminal gets 20", countArgument(1))
+      .option("--limit <n>", "at most n; default: 20 on a terminal, else all", countArgument(1))
       .addOption(jsonOption("task"))
       .addOption(ndjsonOption("task"))
       .action((options) =>
@@ -40,7 +40,7 @@ export const tasks: CommandFile = {
           const json = jsonPrinter(output, options);
           const table = new TablePrinter(output, columnsOf(output.colors), limit ?? SCREEN_ROWS);
           const count = await printItems(output, found, json ?? table);
-          if (count === 0 && !json) await errors.line(printable(`No such task in ${name}.`));
+          if (count === 0 && !json) await errors.line(printable(`No task of ${name} matches.`));
         }),
       );
   },

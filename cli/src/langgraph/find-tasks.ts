@@ -61,7 +61,7 @@ export async function* tasksOf({ storage, damage }: Place, taskId: string): Asyn
  */
 export function refuseThread(taskId: string, advice: string): void {
   if (threadPrefixOf(taskId) === undefined) return;
-  const what = `Task ${JSON.stringify(taskId)} is of a thread of LangGraph, whose checkpoints need each other`;
+  const what = `Task ${JSON.stringify(taskId)} belongs to a thread of LangGraph, whose checkpoints need each other`;
   throw new CommandError(ExitCode.usage, `${what}. ${advice} Nothing was changed.`);
 }
 

@@ -31,8 +31,8 @@ function whyStopped({ newest: { status, error }, thread, lease, lapsed }: RunTas
   if (error !== undefined) return error.message;
   const questions = questionsText(thread?.interrupts);
   if (questions !== undefined) return `asks ${questions}`;
-  if (thread !== undefined && thread.interrupts === undefined) return "what it waits for can't be read";
+  if (thread !== undefined && thread.interrupts === undefined) return "its question can't be read";
   if (lapsed !== undefined) return lapsedText(lapsed, nowMs);
-  if (status === "running") return "no lease: it may be running, or has ended";
+  if (status === "running") return "no lease: it may be running or may have ended";
   return status === "paused" ? "paused" : "failed, without an error";
 }

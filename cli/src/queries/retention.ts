@@ -75,8 +75,8 @@ export class PolicyPlans implements Plans {
       // ones.
       if (keptIn(plan) !== kept) {
         throw new PlanOutdatedError(
-          `The plan for task ${JSON.stringify(taskId)} is outdated: other checkpoints would stay than were shown. ` +
-            "Nothing of the task was removed; run it again.",
+          `The plan for task ${JSON.stringify(taskId)} is outdated: its checkpoints have changed since it was shown. ` +
+            "Nothing of the task was removed; prune it again.",
         );
       }
       yield plan;

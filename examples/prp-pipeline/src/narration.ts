@@ -18,7 +18,7 @@ export function introduce(): void {
   fact("the PRP", `${shown(PRP)}: a program that adds up work logs gets a report`);
   fact(
     "the coder",
-    "a script that stands in for an agent, really edits the program and ticks boxes in the run's copy of the PRP; any agent's command line can take its place",
+    "a script in the place of an agent. It edits the program and ticks boxes in the run's copy of the PRP. Any agent's command line can replace it.",
   );
   fact("the gates", "type check, unit tests, the program run, an end-to-end check");
 }

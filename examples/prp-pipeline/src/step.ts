@@ -42,7 +42,7 @@ function isPaused({ label }: CheckpointData): boolean {
   return label.startsWith("Paused: ");
 }
 
-/** Whether it only records an event of the run, so that the time before it was no work. */
+/** Whether the checkpoint only records an event of the run. Then the time before it was no work. */
 export function isEvent(checkpoint: CheckpointData): boolean {
   return isResumed(checkpoint) || isPaused(checkpoint);
 }

@@ -55,7 +55,7 @@ export function judge(outcome: Outcome): string[] {
     ],
     [gateHasEnded !== true, "Gate 4 did not end with run 1."],
     [boxes.ticked === 0, "No box of the PRP was ticked when run 1 was killed."],
-    [!boxes.isAllThatChanged, "More than the boxes of the PRP has changed, or the repository's PRP has."],
+    [!boxes.isAllThatChanged, "The run changed more of its PRP than the boxes, or it changed the repository's PRP."],
     [second.exitCode !== 0, `Run 2 failed (exit code ${second.exitCode}): ${second.stderr.trim()}`],
     [resumed?.state.stage !== "validation-gate-3", "Run 2 did not resume from gate 3."],
     [!isDeepStrictEqual(starts, EXPECTED), `The runs started something else: ${JSON.stringify(starts)}.`],

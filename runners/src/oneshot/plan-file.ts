@@ -83,7 +83,7 @@ export function parsePlan(source: string, path: string): PlanForm {
   } catch (cause) {
     if (cause instanceof Error && "code" in cause && cause.code === "MULTIPLE_DOCS") {
       const [place = ""] = / at line \d+, column \d+/.exec(cause.message) ?? [];
-      const issue = `it has multiple documents${place}, as Markdown with front matter has, and a plan is one. ${FOLDER_ADVICE}`;
+      const issue = `it has more than one YAML document${place}; a plan is one document, and Markdown isn't read here. ${FOLDER_ADVICE}`;
       throw invalidPlan(`The plan ${path}`, [issue], cause);
     }
     // After an empty line, the YAML library repeats the place.
@@ -118,7 +118,7 @@ async function readPlan(path: string): Promise<string> {
   try {
     return new TextDecoder("utf-8", { fatal: true }).decode(await readFile(path));
   } catch (cause) {
-    const message = `The plan ${path} can't be read: ${reasonOf(cause)}. Nothing was run; mend that, or name another file.`;
+    const message = `The plan ${path} can't be read: ${reasonOf(cause)}. Nothing was run; fix that, or name another file.`;
     throw new OneshotError("PLAN_UNREADABLE", message, { cause });
   }
 }

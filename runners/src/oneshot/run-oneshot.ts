@@ -99,7 +99,7 @@ export async function runOneshot(feature: string, options: OneshotOptions = {}):
   try {
     return await interruptibly((ending) => run({ feature, settings, checkpoints, found, plan, lock }, ending), {
       signal,
-      reason: (name) => new OneshotError("INTERRUPTED", `${name} came while ${feature} was run; it is paused.`),
+      reason: (name) => new OneshotError("INTERRUPTED", `${name} paused the run of feature ${feature}.`),
     });
   } finally {
     lock.release();
@@ -130,8 +130,8 @@ async function findStart(
   if (found === undefined) {
     if (!resume) return undefined;
     throw new CheckpointNotFoundError(
-      `Feature ${JSON.stringify(feature)} has nothing to resume: there is no checkpoint of it in ${checkpoints.folder}. ` +
-        "Either it was completed, or never started: then start it.",
+      `Feature ${JSON.stringify(feature)} can't be resumed: it has no checkpoint in ${checkpoints.folder}. ` +
+        "It was completed, or never started. Start it instead.",
       { taskId: feature },
     );
   }
@@ -169,7 +169,7 @@ async function run(parts: RunParts, signal: AbortSignal): Promise<OneshotResult>
     safeLogger(logger).warn({ unplanned: journal.unplanned }, unplannedText(feature, journal));
   if (namesNoWorkstream(plan)) {
     const message =
-      "The command names neither $WS nor $WS_FILE, so it is the same for each workstream. Quote it singly";
+      "The command names neither $WS nor $WS_FILE, so it is the same for each workstream. Put it in single quotes, or the shell replaces them";
     safeLogger(logger).warn({ command: plan.workstreams[0]?.command }, message);
   }
   tell({
@@ -242,8 +242,8 @@ function waitText(feature: string): string {
 function unplannedText(feature: string, { unplanned }: FeatureJournal): string {
   const ids = unplanned.map((id) => JSON.stringify(id)).join(", ");
   return (
-    `The checkpoint of feature ${JSON.stringify(feature)} has ${ids} as completed, which the plan doesn't have: not counted. ` +
-    "If that is a misspelling, the right one is run again."
+    `The checkpoint of feature ${JSON.stringify(feature)} names completed workstreams that the plan doesn't have: ${ids}. They aren't counted. ` +
+    "If an id was misspelled, its workstream runs again."
   );
 }
 

@@ -23,7 +23,7 @@ export async function readWorkstreams(
 ): Promise<readonly CheckedWorkstream[]> {
   const folder = resolve(baseDir, plan.workstreams);
   if (featureId === "")
-    throw invalidPlan(`The plan in ${folder}`, ["without a feature, it has no workstreams: name one"]);
+    throw invalidPlan(`The plan in ${folder}`, ["a feature says which workstreams to run: name one"]);
   const what = `The plan of feature ${JSON.stringify(featureId)} in ${folder}`;
   const { files, unreadable } = await readFiles(folder, baseDir);
   const own = files.filter(({ feature }) => feature === featureId).sort((a, b) => BY_NUMBER.compare(a.id, b.id));

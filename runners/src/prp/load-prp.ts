@@ -74,7 +74,7 @@ export async function loadPrp(prp: PrpDocument | string, options: LoadOptions): 
   const what = loaded.path === "" ? `PRP ${JSON.stringify(loaded.taskId)}` : `PRP ${loaded.path}`;
   throw new PrpError(
     "PRP_INVALID",
-    `${what} can't be executed. Nothing was run; mend this, and execute it again:\n` +
+    `${what} can't be executed. Nothing was run; fix this, and execute it again:\n` +
       problems.map((problem) => `  ${problem}`).join("\n"),
   );
 }

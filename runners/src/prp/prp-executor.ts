@@ -195,8 +195,7 @@ export class PrpExecutor {
     try {
       return await interruptibly((ending) => new PrpRun(loaded, this.#settings, journal, ending).execute(restart), {
         signal,
-        reason: (name) =>
-          new PrpError("INTERRUPTED", `${name} came while ${loaded.taskId} was executed; it is paused.`),
+        reason: (name) => new PrpError("INTERRUPTED", `${name} paused the execution of PRP ${loaded.taskId}.`),
       });
     } finally {
       journal.close();
@@ -214,8 +213,8 @@ export class PrpExecutor {
 }
 
 /**
- * Returns the PRP under the id with which the session began it, which an older rule may have given. If the id from the
- * title belongs to another PRP of the session, the PRP's path becomes its id.
+ * Returns the PRP under the id that its session knows, which may come from an older rule. If the id from the title
+ * belongs to another PRP of the session, the PRP's path becomes its id.
  */
 async function underItsTask(session: SessionCheckpoints | undefined, prp: LoadedPrp): Promise<LoadedPrp> {
   if (session === undefined) return prp;

@@ -109,7 +109,7 @@ export class PrpRun {
       this.#log(
         "info",
         { type: "textChanged" },
-        "Its text has changed since the last run; its gates that passed are the same",
+        "Its text has changed since the last run; the gates that passed have not",
       );
     }
   }
@@ -236,7 +236,7 @@ export class PrpRun {
         return this.#journal.save(position, { label, work, progress, isPassing: true });
       },
       failed: (error) =>
-        this.#log("error", { error }, "How far it has come could not be saved; it will be tried again"),
+        this.#log("error", { error }, "Its progress could not be saved; the next save is tried as planned"),
     });
     try {
       const ran = await runCommand(line, {
@@ -258,7 +258,7 @@ export class PrpRun {
       throw new PrpError(
         "PROCESS_NOT_STARTED",
         `${what} of PRP ${this.#prp.taskId} could not be started: ${cause.reason}. The work done before is saved; ` +
-          "mend this and execute the PRP again to go on.",
+          "fix this, then execute the PRP again to go on.",
         { cause },
       );
     } finally {

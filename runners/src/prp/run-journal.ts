@@ -151,7 +151,7 @@ function assertMayBegin(taskId: string, newest: RunJournal["newest"], resume: bo
   const task = `Task ${JSON.stringify(taskId)}`;
   if (resume === true && newest === undefined) {
     throw new CheckpointNotFoundError(
-      `${task} has nothing to resume: there is no checkpoint of it in this session. Start it.`,
+      `${task} can't be resumed: it has no checkpoint in this session. Start it instead.`,
       { taskId },
     );
   }

@@ -22,7 +22,7 @@ export const appendConditionCases: readonly ConformanceCase[] = [
       adapter = await store.carryOn(adapter);
 
       await expectStored(adapter, stored);
-      same(await adapter.get("t", "late"), undefined, "get MUST find nothing of a refused append");
+      same(await adapter.get("t", "late"), undefined, "get MUST return undefined for a refused append's id");
       same(await idsOf(adapter.list({ taskId: "new", order: "newest" })), [], "a refused append MUST store nothing");
       same(await adapter.append(draft("new", "late")), 1, "a task whose appends were all refused MUST begin at 1");
     },
@@ -114,7 +114,7 @@ export const appendConditionCases: readonly ConformanceCase[] = [
   },
   {
     name: "append.shares-with",
-    promise: "stores the same with a hint to share another checkpoint's payload, whatever happens to that checkpoint",
+    promise: "stores a payload unchanged if `sharesWith` names another checkpoint, whatever happens to that one",
     replayed: true,
     async run(store) {
       let adapter = await store.open();
@@ -143,7 +143,8 @@ export const appendConditionCases: readonly ConformanceCase[] = [
       adapter = await store.carryOn(adapter);
 
       const expectWhole = async () => {
-        for (const one of stored) sameAsAppended(await adapter.get(one.taskId, one.id), one, "get, under the hint,");
+        for (const one of stored)
+          sameAsAppended(await adapter.get(one.taskId, one.id), one, "get, after an append with `sharesWith`,");
       };
       await expectWhole();
       await adapter.remove("source", "all");

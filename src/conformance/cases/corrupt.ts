@@ -83,13 +83,18 @@ export const corruptCases: readonly ConformanceCase[] = [
         const { adapter } = await damagedTask(store, { taskId: part, count: 2, damaged, part });
         for (const id of damaged) {
           const found = await adapter.get(part, id);
-          holds(isReported(found), `get MUST report the damaged ${id}, and gave ${show(found)}`);
+          holds(isReported(found), `get MUST report the damaged ${id}; it gave ${show(found)}`);
         }
         const read = await collect(adapter.read({ taskId: part, order: "newest" }));
         same(read.map(isReported), [true, true], "read MUST report each checkpoint that can't be read");
         const listed = await collect(adapter.list({ taskId: part, order: "newest" }));
         same(listed.length, 2, "list MUST report each checkpoint that can't be read");
-        if (part === "summary") same(listed.map(isCorrupt), [true, true], "list MUST report what it can't read");
+        if (part === "summary")
+          same(
+            listed.map(isCorrupt),
+            [true, true],
+            "list MUST give a CorruptRecord for each summary that can't be read",
+          );
 
         const tasks = await collect(adapter.tasks({ order: "taskId", prefix: part }));
         const own = tasks.filter((task) => isCorrupt(task) || task.taskId === part);
@@ -143,7 +148,7 @@ export const corruptCases: readonly ConformanceCase[] = [
           await refused("CHECKPOINT_CORRUPT", adapter.append(again), obligation);
         }
         const found = await adapter.get(part, "c1");
-        holds(isReported(found), `get MUST still report the damaged c1 after appends, and gave ${show(found)}`);
+        holds(isReported(found), `get MUST still report the damaged c1 after appends; it gave ${show(found)}`);
         same(
           (await collect(adapter.list({ taskId: part, order: "newest" }))).length,
           2,
@@ -163,12 +168,12 @@ export const corruptCases: readonly ConformanceCase[] = [
         const changed = await adapter.setStatus(part, "c2", { status: "paused" }).catch(codeOf);
         holds(
           changed === true || changed === "CHECKPOINT_CORRUPT",
-          `setStatus of a damaged checkpoint MUST be CHECKPOINT_CORRUPT, or leave it damaged; it was ${show(changed)}`,
+          `setStatus of a damaged checkpoint MUST be refused as CHECKPOINT_CORRUPT, or leave it damaged; its answer was ${show(changed)}`,
         );
         const found = await adapter.get(part, "c2");
         holds(
           isReported(found),
-          `get MUST still report the damaged checkpoint after setStatus, and gave ${show(found)}`,
+          `get MUST still report the damaged checkpoint after setStatus; it gave ${show(found)}`,
         );
         for (const one of all.filter(({ id }) => id !== "c2")) {
           sameAsAppended(await adapter.get(part, one.id), one, "get, after setStatus of a damaged one,");
@@ -196,7 +201,7 @@ export const corruptCases: readonly ConformanceCase[] = [
   },
   {
     name: "corrupt.shares-with",
-    promise: "stores an intact checkpoint with a hint to share a damaged one's payload",
+    promise: "stores an intact checkpoint even if `sharesWith` names a damaged one",
     needs: "durable",
     async run(store) {
       const body = JSON.stringify({ messages: Array.from({ length: 200 }, (_, n) => `message ${n} of many`) });
@@ -211,7 +216,8 @@ export const corruptCases: readonly ConformanceCase[] = [
           shared.push({ ...one, sequence });
         }
         adapter = await store.reopen(adapter);
-        for (const one of shared) sameAsAppended(await adapter.get(one.taskId, one.id), one, "get, under the hint,");
+        for (const one of shared)
+          sameAsAppended(await adapter.get(one.taskId, one.id), one, "get, after an append with `sharesWith`,");
         await adapter.close();
       }
     },
@@ -245,7 +251,7 @@ async function expectReported(
   for (const one of all) {
     const found = await adapter.get(taskId, one.id);
     if (one.id !== damaged) sameAsAppended(found, one, `get, with ${damaged} damaged,`);
-    else holds(isReported(found), `get MUST report the damaged ${damaged}, and gave ${show(found)}`);
+    else holds(isReported(found), `get MUST report the damaged ${damaged}; it gave ${show(found)}`);
   }
   for (const order of ["oldest", "newest"] as const) {
     const ordered = order === "oldest" ? all : all.toReversed();

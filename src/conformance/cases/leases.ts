@@ -16,7 +16,7 @@ const SHORT_MS = 200;
 export const leaseCases: readonly ConformanceCase[] = [
   {
     name: "leases.one-holder",
-    promise: "gives a task to one holder at a time, and says who has it",
+    promise: "gives a task to one holder at a time, and says who holds it",
     about: "leases",
     async run(store) {
       const adapter = await store.open();
@@ -148,7 +148,7 @@ export const leaseCases: readonly ConformanceCase[] = [
       const adapter = await store.open();
       const leases = leasesOf(adapter);
       const { token } = await claimed(adapter, "t", LONG_MS);
-      same(await leases.renew("t", token, 2 * LONG_MS), true, "renew MUST be true while the lease is held");
+      same(await leases.renew("t", token, 2 * LONG_MS), true, "renew MUST return true while the lease is held");
       holds(((await leases.current("t"))?.remainingMs ?? 0) > LONG_MS, "a renewed lease MUST last from the renewal on");
       same(await leases.renew("t", token, SHORT_MS), true, "a renewal MAY shorten the lease");
       await untilFree(leases, "t");
@@ -166,14 +166,14 @@ export const leaseCases: readonly ConformanceCase[] = [
   },
   {
     name: "leases.lapsed",
-    promise: "tells who had a lease that expired, and nothing about a released one",
+    promise: "says who held a lease that expired, and says nothing about a released one",
     about: "leases",
     replayed: true,
     async run(store) {
       let adapter = await store.open();
       same(await leasesOf(adapter).lapsed("t"), undefined, "a task MUST have no lapsed lease before a claim");
       const { token } = await claimed(adapter, "t");
-      same(await leasesOf(adapter).lapsed("t"), undefined, "a lease that is held has not lapsed");
+      same(await leasesOf(adapter).lapsed("t"), undefined, "lapsed MUST NOT name a held lease");
       await leasesOf(adapter).renew("t", token, SHORT_MS);
       await untilFree(leasesOf(adapter), "t");
       adapter = await store.carryOn(adapter);
@@ -182,14 +182,14 @@ export const leaseCases: readonly ConformanceCase[] = [
       same([lapsed?.holder, lapsed?.token], ["holder", token], "lapsed MUST say who had the task last");
       holds(
         (lapsed?.endedMs ?? -1) >= 0 && (lapsed?.endedMs ?? 0) < LONG_MS,
-        `lapsed MUST say since when: ${show(lapsed)}`,
+        `lapsed MUST say how long ago the lease ended: ${show(lapsed)}`,
       );
       await leases.release("t", token);
-      same(await leases.lapsed("t"), undefined, "an expired lease MUST count as released once it is released");
+      same(await leases.lapsed("t"), undefined, "lapsed MUST NOT name an expired lease once it is released");
       const next = await claimed(adapter, "t");
       same(await leases.lapsed("t"), undefined, "after a claim, lapsed MUST NOT name the last holder");
       await leases.release("t", next.token);
-      same(await leases.lapsed("t"), undefined, "a released lease has not lapsed");
+      same(await leases.lapsed("t"), undefined, "lapsed MUST NOT name a released lease");
     },
   },
   {
@@ -204,7 +204,7 @@ export const leaseCases: readonly ConformanceCase[] = [
         for await (const lease of leasesOf(adapter).held()) found.push(lease);
         return found.toSorted((a, b) => (a.taskId < b.taskId ? -1 : 1));
       };
-      same(await held(), [], "without a claim there is nothing to list");
+      same(await held(), [], "held MUST list nothing before a claim");
       const long = "x".repeat(512);
       const names = ["expired", "released", "saved", "a/../b", long].toSorted();
       await adapter.append(draft("saved", "c1"));
@@ -271,7 +271,7 @@ export const leaseCases: readonly ConformanceCase[] = [
       same(
         await idsOf(here.list({ taskId: "t", order: "oldest" })),
         ["before", "after"],
-        "nothing that it writes MUST be stored",
+        "a write under the old token MUST store nothing",
       );
     },
   },

@@ -29,14 +29,18 @@ export const lifecycleCases: readonly ConformanceCase[] = [
     async run(store) {
       const before = footprint(store.location);
       const adapter = await store.open();
-      same(await adapter.get("t", "c1"), undefined, "get of an empty store gives nothing");
-      same(await idsOf(adapter.list({ taskId: "t", order: "newest" })), [], "list of an empty store gives nothing");
-      same(await idsOf(adapter.read({ taskId: "t", order: "newest" })), [], "read of an empty store gives nothing");
-      same(await collect(adapter.tasks({ order: "taskId" })), [], "tasks of an empty store gives nothing");
-      same(await collect(adapter.tasks({ order: "recent" })), [], "tasks of an empty store gives nothing");
-      same(await adapter.setStatus("t", "c1", { status: "paused" }), false, "there is no checkpoint to change");
-      same(await adapter.remove("t", ["c1"]), 0, "there is nothing to remove");
-      same(await adapter.remove("t", "all"), 0, "there is nothing to remove");
+      same(await adapter.get("t", "c1"), undefined, "get of an empty store MUST return undefined");
+      same(await idsOf(adapter.list({ taskId: "t", order: "newest" })), [], "list of an empty store MUST give nothing");
+      same(await idsOf(adapter.read({ taskId: "t", order: "newest" })), [], "read of an empty store MUST give nothing");
+      same(await collect(adapter.tasks({ order: "taskId" })), [], "tasks of an empty store MUST give nothing");
+      same(await collect(adapter.tasks({ order: "recent" })), [], "tasks of an empty store MUST give nothing");
+      same(
+        await adapter.setStatus("t", "c1", { status: "paused" }),
+        false,
+        "setStatus MUST return false if there is no such checkpoint",
+      );
+      same(await adapter.remove("t", ["c1"]), 0, "remove MUST return 0 if there is nothing to remove");
+      same(await adapter.remove("t", "all"), 0, "remove MUST return 0 if there is nothing to remove");
       same(footprint(store.location), before, "opening is lazy: nothing MUST be created before the first write");
       await adapter.append(draft("t", "c1"));
       same(await idsOf(adapter.list({ taskId: "t", order: "newest" })), ["c1"], "the first write MUST work after that");

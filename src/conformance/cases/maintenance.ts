@@ -35,7 +35,7 @@ export const maintenanceCases: readonly ConformanceCase[] = [
   },
   {
     name: "verify.quiet",
-    promise: "finds nothing if nothing is damaged, even while others write, and changes nothing",
+    promise: "finds nothing and changes nothing if nothing is damaged, even while others write",
     about: "maintenance",
     async run(store) {
       const adapter = await store.open();
@@ -196,8 +196,7 @@ async function repaired(adapter: StorageAdapter, dryRun = false, signal?: AbortS
 }
 
 function maintenanceOf({ maintenance }: StorageAdapter): StorageMaintenance {
-  if (maintenance === undefined)
-    throw new Error("The harness says that the adapter has `maintenance`, but it has none.");
+  if (maintenance === undefined) throw new Error("The harness offers `maintenance`, but the adapter doesn't have it.");
   return maintenance;
 }
 

@@ -161,7 +161,11 @@ export const processCases: readonly ConformanceCase[] = [
         const sum = counts.reduce((total, count) => total + count, 0);
         same(sum, 1, "concurrent removals MUST count each checkpoint once");
         for (const one of everyone) {
-          same(await one.get("t", id), undefined, "a removed checkpoint MUST stay removed: a change creates none");
+          same(
+            await one.get("t", id),
+            undefined,
+            "a removed checkpoint MUST stay removed: setStatus MUST NOT create one",
+          );
         }
       }
       const listed = await collect(here.list({ taskId: "t", order: "oldest" }));

@@ -86,7 +86,7 @@ export const removeCases: readonly ConformanceCase[] = [
         2 * gone.length,
         "removePrefix MUST return how many checkpoints it removed",
       );
-      same(await adapter.removePrefix?.("ten/"), 0, "removePrefix of what is gone removes nothing");
+      same(await adapter.removePrefix?.("ten/"), 0, "removePrefix MUST return 0 if no task has the prefix");
       adapter = await store.carryOn(adapter);
       await expectStored(adapter, left);
       same(await adapter.append(draft("ten/a", "c9")), 1, "removePrefix MUST end the numbering: 1 comes next");
@@ -114,7 +114,11 @@ export const removeCases: readonly ConformanceCase[] = [
       const taskIds = (await collect(adapter.tasks({ order: "taskId" }))).map(({ taskId }) => taskId);
       same(taskIds, ["t/a", "t/b", "u"], "a refused removePrefix MUST remove nothing");
       same(await adapter.removePrefix?.("t/", [b, a]), 3, "removePrefix MUST remove tasks that are as expected");
-      same(await adapter.removePrefix?.("t/", []), 0, "no tasks are as expected where none is expected");
+      same(
+        await adapter.removePrefix?.("t/", []),
+        0,
+        "removePrefix MUST accept an empty expectation if no task has the prefix",
+      );
     },
   },
   {
@@ -130,8 +134,8 @@ export const removeCases: readonly ConformanceCase[] = [
         names.map((taskId) => draft(taskId, "c1")),
       );
       same(await adapter.remove("task", "all"), 3, "remove MUST return how many checkpoints it removed");
-      same(await adapter.remove("task", "all"), 0, "remove of a task that is gone removes nothing");
-      same(await adapter.remove("nowhere", "all"), 0, "remove of a task that never existed removes nothing");
+      same(await adapter.remove("task", "all"), 0, "remove of a removed task MUST return 0");
+      same(await adapter.remove("nowhere", "all"), 0, "remove of an unknown task MUST return 0");
       adapter = await store.carryOn(adapter);
 
       await expectStored(adapter, neighbours);
@@ -158,7 +162,11 @@ export const removeCases: readonly ConformanceCase[] = [
     async run(store) {
       const adapter = await store.open();
       await appendAll(adapter, [draft("t", "c1"), draft("t", "all"), draft("t", "c3")]);
-      same(await adapter.remove("t", ["all"]), 1, 'an id "all" is an id: one checkpoint is removed');
+      same(
+        await adapter.remove("t", ["all"]),
+        1,
+        'remove of ["all"] MUST remove only the checkpoint with the id "all"',
+      );
       same(await idsOf(adapter.list({ taskId: "t", order: "oldest" })), ["c1", "c3"], "the others MUST stay");
     },
   },
@@ -202,7 +210,11 @@ export const removeCases: readonly ConformanceCase[] = [
         ];
         const [, removed] = await Promise.all((round % 2 === 0 ? calls : calls.toReversed()).map((call) => call()));
         same(removed, 1, "remove MUST return how many checkpoints it removed");
-        same(await adapter.get("t", id), undefined, "a removed checkpoint MUST stay removed: a change creates none");
+        same(
+          await adapter.get("t", id),
+          undefined,
+          "a removed checkpoint MUST stay removed: setStatus MUST NOT create one",
+        );
       }
       same(await idsOf(adapter.list({ taskId: "t", order: "oldest" })), [], "a removed checkpoint MUST stay removed");
     },

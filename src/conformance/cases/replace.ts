@@ -169,7 +169,12 @@ export const replaceCases: readonly ConformanceCase[] = [
       const adapter = await store.open();
       const [one] = await appendAll(adapter, drafts("t", 1));
       await adapter.close();
-      if (one) await refused("CLOSED", replace(adapter, one, replaced(one, "1").payload), "it MUST be refused");
+      if (one)
+        await refused(
+          "CLOSED",
+          replace(adapter, one, replaced(one, "1").payload),
+          "replacePayload after close MUST be refused",
+        );
     },
   },
   {
@@ -185,7 +190,7 @@ export const replaceCases: readonly ConformanceCase[] = [
       const outcome = await replace(adapter, one, replaced(one, "1").payload).catch(codeOf);
       same(outcome, "CHECKPOINT_CORRUPT", "replacePayload of a damaged checkpoint MUST be refused as corrupt");
       const found = await adapter.get("t", "c1");
-      holds(isReported(found), `get MUST still report the damaged checkpoint, and gave ${show(found)}`);
+      holds(isReported(found), `get MUST still report the damaged checkpoint; it gave ${show(found)}`);
     },
   },
   {
@@ -266,7 +271,7 @@ function replaced(one: Appended, body: string | Uint8Array): Appended {
 }
 
 async function replace(adapter: StorageAdapter, one: Appended, payload: Payload): Promise<boolean> {
-  holds(adapter.replacePayload !== undefined, "the harness says that the adapter has replacePayload");
+  holds(adapter.replacePayload !== undefined, "an adapter whose harness offers replacePayload MUST have it");
   return adapter.replacePayload(one.taskId, one.id, payload, one.payload.sha256);
 }
 

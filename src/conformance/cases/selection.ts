@@ -20,7 +20,11 @@ export function selectionCases(operation: "list" | "read"): readonly Conformance
         const all = await populate(adapter);
         adapter = await store.carryOn(adapter);
         for (const query of filterQueries()) {
-          same(await idsOf(select(adapter, query)), expectedIds(all, query), `${operation}(${show(query)}) MUST fit`);
+          same(
+            await idsOf(select(adapter, query)),
+            expectedIds(all, query),
+            `${operation}(${show(query)}) MUST give the checkpoints that match`,
+          );
         }
       },
     },
@@ -33,7 +37,11 @@ export function selectionCases(operation: "list" | "read"): readonly Conformance
         const all = await populate(adapter);
         adapter = await store.carryOn(adapter);
         for (const query of skipQueries()) {
-          same(await idsOf(select(adapter, query)), expectedIds(all, query), `${operation}(${show(query)}) MUST fit`);
+          same(
+            await idsOf(select(adapter, query)),
+            expectedIds(all, query),
+            `${operation}(${show(query)}) MUST give the checkpoints that match`,
+          );
         }
         for (const order of ["newest", "oldest"] as const) {
           const pages: string[] = [];
@@ -77,7 +85,11 @@ export function selectionCases(operation: "list" | "read"): readonly Conformance
             { taskId: "t", order, stage: "rare" },
             { taskId: "t", order, stage: "rare", limit: 2 },
           ]) {
-            same(await idsOf(select(adapter, query)), expectedIds(all, query), `${operation}(${show(query)}) MUST fit`);
+            same(
+              await idsOf(select(adapter, query)),
+              expectedIds(all, query),
+              `${operation}(${show(query)}) MUST give the checkpoints that match`,
+            );
           }
         }
       },
@@ -95,8 +107,16 @@ export function selectionCases(operation: "list" | "read"): readonly Conformance
           draft("TASK", "d"),
         ]);
         adapter = await store.carryOn(adapter);
-        same(await idsOf(select(adapter, { taskId: "nowhere", order: "newest" })), [], "an unknown task has nothing");
-        same(await idsOf(select(adapter, { taskId: "tas", order: "newest" })), [], "an unknown task has nothing");
+        same(
+          await idsOf(select(adapter, { taskId: "nowhere", order: "newest" })),
+          [],
+          "an unknown task MUST have no checkpoints",
+        );
+        same(
+          await idsOf(select(adapter, { taskId: "tas", order: "newest" })),
+          [],
+          "an unknown task MUST have no checkpoints",
+        );
         for (const [taskId, id] of Object.entries({ task: "a", "task-2": "b", "task/sub": "c", TASK: "d" })) {
           same(
             await idsOf(select(adapter, { taskId, order: "newest" })),

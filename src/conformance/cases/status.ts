@@ -90,7 +90,7 @@ export const statusCases: readonly ConformanceCase[] = [
           await refused(
             "CHECKPOINT_CONFLICT",
             adapter.setStatus("t", one.id, { status, error: { message: "late" } }),
-            `a checkpoint MUST never leave completed, for ${status} neither`,
+            `a checkpoint MUST never leave completed, not even for ${status}`,
           );
         }
         const how = "get, after a change of a completed checkpoint was refused,";

@@ -99,7 +99,7 @@ export const tasksCases: readonly ConformanceCase[] = [
       adapter = await store.carryOn(adapter);
       for (const query of taskQueries()) {
         const expected = expectedTasks(all, query).map(({ taskId }) => taskId);
-        same(await taskIds(adapter, query), expected, `tasks(${show(query)}) MUST fit`);
+        same(await taskIds(adapter, query), expected, `tasks(${show(query)}) MUST give the tasks that match`);
       }
     },
   },
@@ -140,7 +140,7 @@ export const tasksCases: readonly ConformanceCase[] = [
       for (const order of ["taskId", "recent"] as const) {
         for (const query of [{ order }, { order, limit: 290 }, { order, status: ["completed" as const] }]) {
           const expected = expectedTasks(all, query).map(({ taskId }) => taskId);
-          same(await taskIds(adapter, query), expected, `tasks(${show(query)}) MUST fit`);
+          same(await taskIds(adapter, query), expected, `tasks(${show(query)}) MUST give the tasks that match`);
         }
       }
     },

@@ -119,7 +119,11 @@ describe("an invalid plan is refused by field", () => {
   it.each([
     ["a key twice", "workstreams:\n- id: a\n  id: b\n  command: x\n", /^Map keys must be unique at line 3, column 3$/],
     ["an open quote", "workstreams:\n- id: 'a\n", /^Missing closing 'quote at line 3, column 1$/],
-    ["two documents", `${YAML}---\na: 1\n`, /^it has multiple documents at line 10, column 1, .*--workstreams/],
+    [
+      "two documents",
+      `${YAML}---\na: 1\n`,
+      /^it has more than one YAML document at line 10, column 1; .*--workstreams/,
+    ],
     ["an unknown alias", "workstreams: *a", /^Unresolved alias/],
   ])("with its line, if the YAML has %s", (_what, source, expected) => {
     expect(issuesOf(source)).toEqual([expect.stringMatching(expected)]);

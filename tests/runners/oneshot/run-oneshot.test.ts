@@ -373,7 +373,7 @@ describe("AC5: resume", () => {
 
     await expect(project.run(chain("a"), { resume: true })).rejects.toMatchObject({
       code: "CHECKPOINT_NOT_FOUND",
-      message: expect.stringContaining("nothing to resume"),
+      message: expect.stringContaining("can't be resumed"),
     });
     await expect(project.files()).rejects.toMatchObject({ code: "ENOENT" });
   });

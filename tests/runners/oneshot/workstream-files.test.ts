@@ -264,7 +264,9 @@ describe("a plan of workstream files is refused, by file, where", () => {
 
   it("no feature is named, as by a check of a plan file alone", async () => {
     const { project, plan } = await projectWith({ "a.md": { ws_id: "a" } });
-    await expect(loadPlan({ featureId: "", baseDir: project.path, plan })).rejects.toThrow("without a feature");
+    await expect(loadPlan({ featureId: "", baseDir: project.path, plan })).rejects.toThrow(
+      "a feature says which workstreams to run",
+    );
   });
 
   it("there is no folder", async () => {

@@ -182,7 +182,7 @@ describe("saving how far a command has come", () => {
     await rename(folder, join(session.path, "moved"));
     await writeFile(folder, "in the way");
     await tell("two");
-    await saved.until(/^(error: .*How far it has come could not be saved)/m);
+    await saved.until(/^(error: .*Its progress could not be saved)/m);
     await rename(folder, join(session.path, "in-the-way"));
     await rename(join(session.path, "moved"), folder);
     await saved.until(/^The coder so far: (8) bytes/m);

@@ -40,7 +40,7 @@ describe("a row that can't be read", () => {
 
     expect(getLatestCheckpoint("b")?.id).toBe("c1");
     expect(lines).toMatchObject([
-      { level: "warn", message: expect.stringMatching(/id "c2" was stepped over, and left as it is: its tasks/) },
+      { level: "warn", message: expect.stringMatching(/id "c2" was skipped and left untouched: its tasks/) },
     ]);
   });
 

@@ -188,7 +188,7 @@ describe("a failing disk or folder", () => {
     const reader = await openBuilds({ path, database: ReadOnly });
     expect(reader.getLatestCheckpoint("b")?.id).toBe("c1");
     expect(() => reader.saveCheckpoint(checkpoint("c2"))).toThrow(StorageError);
-    expect(() => reader.saveCheckpoint(checkpoint("c2"))).toThrow(/is read-only.*what was saved before is intact/);
+    expect(() => reader.saveCheckpoint(checkpoint("c2"))).toThrow(/is read-only.*earlier checkpoints are intact/);
   });
 
   it("is named if the disk is full, and earlier saves are intact", async () => {

@@ -160,7 +160,7 @@ describe("a saved value", () => {
     saveCheckpoint({ ...checkpoint("c2"), files: ["a.ts"] } as NewCheckpoint);
     expect(getLatestCheckpoint("b")).not.toHaveProperty("files");
     expect(lines).toMatchObject([
-      { level: "warn", message: "A checkpoint has files, metdata. No column has that name, so it is left out" },
+      { level: "warn", message: "Checkpoint fields without a column aren't stored: files, metdata" },
     ]);
   });
 

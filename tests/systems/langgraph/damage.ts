@@ -139,7 +139,10 @@ export function registerDamage(kind: StorageKind): void {
       await damage(place, '"kept":{"json"', "state");
       const saver = saverOn(place);
       expect((await saver.getTuple(threadOf("t")))?.checkpoint.id).toBe(ids.at(-1));
-      const warning = { level: "warn", message: expect.stringContaining('an older checkpoint of thread "t" is taken') };
+      const warning = {
+        level: "warn",
+        message: expect.stringContaining('thread "t" goes on from an older checkpoint'),
+      };
       expect(saver.logged).toEqual([expect.objectContaining(warning)]);
       for (const id of ids.slice(0, -1)) {
         const config = threadOf("t", { checkpoint_id: id });

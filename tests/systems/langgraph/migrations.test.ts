@@ -170,7 +170,7 @@ describe.each(["memory", "sqlite"] as const)("on %s", (kind) => {
   });
 
   const refusals: [string, NonNullable<WaymarkSaverOptions["migrations"]>, string][] = [
-    ["is missing", {}, "no migration from 1 to 2. It was left untouched; add the migration"],
+    ["is missing", {}, "no migration from version 1 to 2. It was left untouched; add the migration"],
     [
       "throws",
       {

@@ -183,10 +183,10 @@ describe("invalid files", () => {
     expect((await listCheckpoints(options)).map((checkpoint) => checkpoint.id)).toEqual([id]);
     expect(invalid.map(({ path, reason }) => [path.slice(options.checkpointsDir.length + 1), reason]).sort()).toEqual([
       ["ckpt-array.json", "it is not a JSON object"],
-      ["ckpt-cut.json", "it is not JSON, or cut short"],
-      ["ckpt-empty.json", "it is not JSON, or cut short"],
+      ["ckpt-cut.json", "it is cut short or isn't JSON"],
+      ["ckpt-empty.json", "it is cut short or isn't JSON"],
       ["ckpt-folder.json", "it is a folder"],
-      ["ckpt-latin1.json", "it is not JSON, or cut short"],
+      ["ckpt-latin1.json", "it is cut short or isn't JSON"],
       ["ckpt-link.json", "it is a symbolic link, and links are not followed"],
       ["ckpt-phase-9.json", expect.stringContaining("phaseNumber")],
     ]);
@@ -229,7 +229,7 @@ describe("a folder that can't be used", () => {
       );
       expect(await cleanupCheckpoints(30, here)).toEqual({ deleted: 0, ok: false, error: message });
       const created = await createCheckpoint("build", 4, "t", CRITERIA, {}, here);
-      expect(created).toEqual({ ok: false, error: expect.stringMatching(/ENOTDIR at .*Something on the way/) });
+      expect(created).toEqual({ ok: false, error: expect.stringMatching(/ENOTDIR at .*A part of the path/) });
       expect(await completeCheckpoint("x", here)).toMatchObject({ ok: false });
     }
   });

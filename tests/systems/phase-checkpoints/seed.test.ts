@@ -51,8 +51,8 @@ describe("seed.json", () => {
   });
 
   it.each([
-    ["cut short", SEED.slice(0, 40), "not JSON, or cut short"],
-    ["empty", "", "not JSON, or cut short"],
+    ["cut short", SEED.slice(0, 40), "cut short or isn't JSON"],
+    ["empty", "", "cut short or isn't JSON"],
     ["a list", "[]", "not a JSON object"],
     ["without an object as state", '{"state":"ready"}', "its state is not an object"],
   ])("is left as it is and reported if it is %s; the checkpoint is safe", async (_what, content, reason) => {

@@ -44,7 +44,7 @@ describe("openStorage", () => {
   });
 
   it("doesn't show the password of a URL without a scheme", () => {
-    expect(() => openStorage("//app:secret@host/db")).toThrow(/"\/\/…@host\/db" is no storage URL/);
+    expect(() => openStorage("//app:secret@host/db")).toThrow(/"\/\/…@host\/db" isn't a storage URL/);
   });
 
   it("doesn't show the password of an unknown URL", async () => {
@@ -67,7 +67,7 @@ describe("openStorage", () => {
   it.each(["postgres:db", "postgres://user:sec ret@host name/db"])("refuses %s, and doesn't show it", (url) => {
     const opening = () => openStorage(url);
     expect(opening).toThrow(TypeError);
-    expect(opening).toThrow(/A PostgreSQL URL is like/);
+    expect(opening).toThrow(/A PostgreSQL URL must be like/);
     expect(opening).not.toThrow(/sec ret/);
   });
 

@@ -130,15 +130,15 @@ describe("a changed row that still makes sense", () => {
 
 describe("a row that makes no sense", () => {
   it.each([
-    ["metadata = '{'", "its metadata is no object"],
-    ["metadata = '[1]'", "its metadata is no object"],
-    ["error = '{\"message\": 1}'", "its error is no object of texts"],
-    ["error = 'x'", "its error is no object of texts"],
-    ["error = '[]'", "its error is no object of texts"],
-    ['error = \'{"message": "m", "code": 2}\'', "its error is no object of texts"],
-    ["status = 'done'", "its status is not known"],
-    ["state_version = 0", "its stateVersion is no whole number from 1"],
-    ["size_bytes = -1", "its sizeBytes is no whole number from 0"],
+    ["metadata = '{'", "its metadata isn't an object"],
+    ["metadata = '[1]'", "its metadata isn't an object"],
+    ["error = '{\"message\": 1}'", "its error isn't an object of texts"],
+    ["error = 'x'", "its error isn't an object of texts"],
+    ["error = '[]'", "its error isn't an object of texts"],
+    ['error = \'{"message": "m", "code": 2}\'', "its error isn't an object of texts"],
+    ["status = 'done'", "its status is unknown"],
+    ["state_version = 0", "its stateVersion isn't a whole number from 1"],
+    ["size_bytes = -1", "its sizeBytes isn't a whole number from 0"],
   ])("is reported whatever the filter says, and its neighbours are given: %s", async (change, reason) => {
     const path = await closedStore(3);
     alter(path, `UPDATE waymark_checkpoints SET ${change} WHERE task_id = 't' AND sequence = 2`);

@@ -67,9 +67,9 @@ describe("a damaged row", () => {
 
 describe("a task's row", () => {
   it.each([
-    ["DELETE FROM waymark_tasks", /its row, which has its numbering, is gone/],
-    ["UPDATE waymark_tasks SET count = 5", /it says 5 checkpoints.*it has 3/],
-    ["DELETE FROM waymark_checkpoints WHERE sequence = 2", /it says 3 checkpoints.*it has 2/],
+    ["DELETE FROM waymark_tasks", /its row, which holds its numbering, is missing/],
+    ["UPDATE waymark_tasks SET count = 5", /its row says 5 checkpoints.*there are 3/],
+    ["DELETE FROM waymark_checkpoints WHERE sequence = 2", /its row says 3 checkpoints.*there are 2/],
     ["UPDATE waymark_tasks SET newest_sequence = 2", /the newest 2,.*the newest 3,/],
     ["UPDATE waymark_tasks SET last_sequence = 2", /the last sequence 2;/],
     [`UPDATE waymark_tasks SET last_sequence = ${Number.MAX_SAFE_INTEGER} + 1`, /the last sequence 9007199254740992;/],
@@ -107,7 +107,7 @@ describe("a task's row", () => {
     const { manager, other, found } = await populated();
     await manager.save("u", {}, { stage: "i1" });
     other.exec("UPDATE waymark_tasks SET task_id = CAST(x'f1' AS TEXT) WHERE task_id = 'u'");
-    expect((await found()).at(-1)).toMatch(/an id that is no text|its row/);
+    expect((await found()).at(-1)).toMatch(/its id isn't text|its row/);
   });
 });
 

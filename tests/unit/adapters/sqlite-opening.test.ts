@@ -22,7 +22,7 @@ describe("a database that we must not write to", () => {
   });
 
   it.each([
-    ["PRAGMA application_id = 42", /application_id 42/],
+    ["PRAGMA application_id = 42", /application_id is 42/],
     ["PRAGMA user_version = 3", /user_version 3/],
     ["CREATE TABLE waymark_checkpoints (id TEXT)", /1 tables and indexes named waymark_/],
   ])("is refused if another program made it: %s", async (sql, message) => {
@@ -117,10 +117,10 @@ describe("a failing disk or folder", () => {
     const folder = await tempFolder();
     writeFileSync(join(folder, "file"), "");
     const adapter = openAdapter({ path: join(folder, "file", "checkpoints.db") });
-    await expect(listed(adapter)).rejects.toThrow(/can't be opened.*Check that its folder is a folder/);
+    await expect(listed(adapter)).rejects.toThrow(/can't be opened.*Check that its parent is a folder/);
     await expect(adapter.append(draft("t", "c1"))).rejects.toThrow(StorageError);
     await expect(adapter.append(draft("t", "c1"))).rejects.toThrow(
-      /can't be opened.*Check that its folder is a folder/,
+      /can't be opened.*Check that its parent is a folder/,
     );
   });
 

@@ -162,7 +162,7 @@ describe("encrypt", () => {
     const fresh = await rotated.encode(text, context);
     expect(rotated.isCurrent?.(fresh)).toBe(true);
     await expect(encrypting().decode(fresh, context)).rejects.toThrow(
-      'it is encrypted with the key "k2", and configured are k1. Add that key',
+      `it is encrypted with the key "k2", which isn't configured (configured: k1). Add that key`,
     );
   });
 
@@ -176,7 +176,7 @@ describe("encrypt", () => {
     const sealed = await encrypting().encode(text, context);
     const planted = Buffer.concat([Buffer.from([1, id.length]), Buffer.from(id, "latin1"), sealed.subarray(4)]);
     const opening = encrypting().decode(planted, context);
-    await expect(opening).rejects.toThrow(/this version of Waymark can.t take it apart/);
+    await expect(opening).rejects.toThrow(/is intact, but a newer version of Waymark encrypted it/);
     await expect(opening).rejects.toMatchObject({ code: "DECRYPTION_FAILED", keyId: undefined });
   });
 
@@ -195,7 +195,7 @@ describe("encrypt", () => {
     const transforms = [encrypting({ keys: { k1: OTHER } })];
     const opening = openPayload(payload, { transforms, context: owner });
     await expect(opening).rejects.toThrow(
-      /^Checkpoint c1 of task "t" .* key "k1" doesn't open it.*another key.*or the record was changed/,
+      /^Checkpoint c1 of task "t" .* key "k1" can't decrypt it.*another key.*or the record was changed/,
     );
     await expect(opening).rejects.toMatchObject({ code: "DECRYPTION_FAILED", keyId: "k1", retryable: false });
     const damaged = { ...payload, body: Buffer.from(payload.body).fill(0, 20) };
@@ -213,7 +213,7 @@ describe("encrypt", () => {
     for (const payload of [plain, packed, long]) {
       expect(() => openPayload(payload, strict)).toThrow(/^.{0,700}$/);
       expect(() => openPayload(payload, strict)).toThrow(DecryptionFailedError);
-      expect(() => openPayload(payload, strict)).toThrow(/which isn't encrypted, and requireEncrypted is set/);
+      expect(() => openPayload(payload, strict)).toThrow(/it isn't encrypted \(.*\), and requireEncrypted is set/);
     }
     const sealed = await payloadOf({ n: 1 }, ...strict.transforms);
     expect((await openPayload(sealed, strict)).state).toEqual({ n: 1 });
@@ -233,7 +233,7 @@ describe("encrypt", () => {
 
 describe("the options of encrypt", () => {
   it.each<[string, object, RegExp]>([
-    ["no keys", { keys: {}, current: "k1" }, /current must be the id of one of the keys: there is none/],
+    ["no keys", { keys: {}, current: "k1" }, /current must be the id of one of the keys \(there are none\)/],
     ["keys that are none", { keys: KEY, current: "k1" }, /keys must be a plain object/],
     ["keys in a Map", { keys: new Map([["k1", KEY]]), current: "k1" }, /under each id: \{ "2026-11": key \}/],
     ["keys in an array", { keys: [KEY], current: "0" }, /keys must be a plain object/],
@@ -246,16 +246,16 @@ describe("the options of encrypt", () => {
     [
       "a key that is still to come",
       { keys: { k1: Promise.resolve(KEY) }, current: "k1" },
-      /or a function that gives them/,
+      /or a function that returns them/,
     ],
-    ["a current key that isn't there", { keys: { k1: KEY }, current: "k2" }, /one of the keys: k1/],
-    ["a current key from Object", { keys: { k1: KEY }, current: "toString" }, /one of the keys: k1/],
+    ["a current key that isn't there", { keys: { k1: KEY }, current: "k2" }, /one of the keys \(k1\)/],
+    ["a current key from Object", { keys: { k1: KEY }, current: "toString" }, /one of the keys \(k1\)/],
     ["a misspelled one", { keys: { k1: KEY }, current: "k1", require: true }, /has no "require"/],
     ["text for a key", { keys: { k1: "abcdefgh" }, current: "k1" }, /"k1" must be 32 bytes.*keyFromPassphrase/],
     [
       "a key that is too short",
       { keys: { k1: KEY.subarray(16) }, current: "k1" },
-      /"k1" has 16 bytes; AES-256 takes 32/,
+      /"k1" has 16 bytes; AES-256 needs 32/,
     ],
     ["an id with a space", { keys: { "k 1": KEY }, current: "k 1" }, /"k 1" can.t be a key.s id/],
     ["no boolean", { keys: { k1: KEY }, current: "k1", requireEncrypted: 1 }, /must be true or false/],

@@ -37,7 +37,7 @@ describe("a key from a passphrase", () => {
 
   it.each<[string, unknown, object, RegExp]>([
     ["too short", "swordfish", { salt: SALT }, /at least 15 characters/],
-    ["blank", " ".repeat(40), { salt: SALT }, /at least 15 characters; white space before and after/],
+    ["blank", " ".repeat(40), { salt: SALT }, /at least 15 characters, not counting white space/],
     ["padded with spaces", `swordfish${"\u00a0".repeat(40)}`, { salt: SALT }, /at least 15 characters/],
     ["empty", "", { salt: SALT }, /at least 15 characters/],
     ["no text", 42, { salt: SALT }, /passphrase must be a string, not number/],
@@ -101,9 +101,9 @@ describe("a key from a function", () => {
   });
 
   it.each<[string, unknown, RegExp]>([
-    ["too few bytes", new Uint8Array(16), /gave 16 bytes; AES-256 takes 32/],
-    ["text", "abcdefgh", /gave something of type string/],
-    ["nothing", undefined, /gave something of type undefined/],
+    ["too few bytes", new Uint8Array(16), /returned 16 bytes; AES-256 needs 32/],
+    ["text", "abcdefgh", /returned something of type string/],
+    ["nothing", undefined, /returned something of type undefined/],
   ])("that gives %s is a KeyUnavailableError that isn't retryable", async (_what, given, message) => {
     const transform = encrypt({ keys: { kms: () => given as Uint8Array }, current: "kms" });
     const encoding = transform.encode(text, context);

@@ -240,7 +240,7 @@ describe("a payload for another checkpoint", () => {
     await expect(copying({}, gzip())).rejects.toThrow(/no transform named "xor"/);
     await expect(copying({ sha256: "0" }, gzip(), xor())).rejects.toThrow(CheckpointCorruptError);
     await expect(copying({ encoding: "cbor" }, gzip(), xor())).rejects.toThrow(UnsupportedFormatError);
-    await expect(copying({ encoding: "json" })).rejects.toThrow(/yet bytes, not text/);
+    await expect(copying({ encoding: "json" })).rejects.toThrow(/but its payload is bytes, not text/);
   });
 });
 

@@ -23,7 +23,7 @@ it.each([
   [{ at: new Date(Number.NaN) }, "$.at", "a Date"],
   [{ list: [1, undefined] }, "$.list[1]", "undefined"],
   [undefined, "$", "undefined"],
-  [{ list: new Array(2) }, "$.list[0]", "an empty place of an array"],
+  [{ list: new Array(2) }, "$.list[0]", "an empty slot of an array"],
   [{ n: Number.NaN }, "$.n", "NaN"],
   [{ n: Number.NEGATIVE_INFINITY }, "$.n", "-Infinity"],
   [{ n: -0 }, "$.n", "-0"],

@@ -35,7 +35,7 @@ const culprits: [what: string, value: unknown, path: string, message: RegExp][] 
   ["a function", { messages: [1, 2, 3, { onDone() {} }] }, "$.messages[3].onDone", /is a function/],
   ["an object with toJSON", { at: { toJSON: () => "x" } }, "$.at.toJSON", /is a function/],
   ["a symbol", { a: Symbol("s") }, "$.a", /is a symbol/],
-  ["a property under a symbol", { a: { [Symbol("tag")]: 1 } }, "$.a[Symbol(tag)]", /under a symbol/],
+  ["a property with a symbol as its key", { a: { [Symbol("tag")]: 1 } }, "$.a[Symbol(tag)]", /a symbol as its key/],
   ["a symbol at the top", Symbol.iterator, "$", /\$ is a symbol/],
   ["a class instance", { s: [new Session()] }, "$.s[0]", /an instance of class Session\..*codec/],
   ["an instance of a class without a name", [new (class {})()], "$[0]", /class \(anonymous\)/],
@@ -56,7 +56,7 @@ const culprits: [what: string, value: unknown, path: string, message: RegExp][] 
   ["URLSearchParams", new URLSearchParams("a=1"), "$", /class URLSearchParams/],
   ["a generator", { *[Symbol.iterator]() {} }[Symbol.iterator](), "$", /a prototype of its own/],
   ["an array whose prototype was replaced", [Object.setPrototypeOf([1], Object.prototype)], "$[0]", /class Object/],
-  ["an object with a fake toStringTag", { m: looksLikeMap }, "$.m[Symbol(Symbol.toStringTag)]", /under a symbol/],
+  ["an object with a fake toStringTag", { m: looksLikeMap }, "$.m[Symbol(Symbol.toStringTag)]", /a symbol as its key/],
   ["an object that only pretends to be a Date", { d: Object.create(Date.prototype) }, "$.d", /pretends to be .* Date/],
   ["an object that only pretends to be an error", { d: Object.create(TypeError.prototype) }, "$.d", /pretends/],
   ["an object that only pretends to be a URL", { d: Object.create(URL.prototype) }, "$.d", /not readable/],
@@ -77,7 +77,12 @@ const culprits: [what: string, value: unknown, path: string, message: RegExp][] 
   ],
   ["an extra property of a long array", [Object.assign(Array(5000).fill(1), { note: 1 })], "$[0].note", /of an Array/],
   ["a match of a regular expression", { m: /b/.exec("abc") }, "$.m.index", /an extra property/],
-  ["a property under a symbol of an array", [Object.assign([], { [Symbol("x")]: 1 })], "$[0][Symbol(x)]", /an extra/],
+  [
+    "a property of an array with a symbol as its key",
+    [Object.assign([], { [Symbol("x")]: 1 })],
+    "$[0][Symbol(x)]",
+    /an extra/,
+  ],
   ["an extra property of a Map", [Object.assign(new Map(), { note: 1 })], "$[0].note", /an extra property .* Map/],
   ["an extra property of a Set", [Object.assign(new Set(), { note: 1 })], "$[0].note", /an extra property .* Set/],
   ["an extra property of a Date", [Object.assign(new Date(), { note: 1 })], "$[0].note", /an extra property .* Date/],
@@ -99,7 +104,7 @@ const culprits: [what: string, value: unknown, path: string, message: RegExp][] 
   ["an extra property of a large Buffer", [Object.assign(Buffer.alloc(5000), { note: 1 })], "$[0].note", /Buffer/],
   ["an extra property of an ArrayBuffer", [Object.assign(new ArrayBuffer(1), { note: 1 })], "$[0].note", /ArrayBuffer/],
   [
-    "a property of an error under a symbol",
+    "a property of an error with a symbol as its key",
     { e: Object.assign(new Error("x"), { [Symbol("k")]: 1 }) },
     "$.e[Symbol(k)]",
     /symbol/,
@@ -152,7 +157,7 @@ describe("a refused value", () => {
     parent["children"] = [{ parent }];
     const error = refusalOf({ root: parent });
     expect(error.path).toBe("$.root.children[0].parent");
-    expect(error.message).toContain("is a cycle: it is $.root again");
+    expect(error.message).toContain("is a cycle: it is the same object as $.root");
   });
 
   it("is a cycle through a Map, a Set or an error", () => {
@@ -163,7 +168,7 @@ describe("a refused value", () => {
     error.cause = error;
     expect(refusalOf([error])).toMatchObject({
       path: "$[0].cause",
-      message: expect.stringContaining("it is $[0] again"),
+      message: expect.stringContaining("it is the same object as $[0]"),
     });
   });
 
@@ -207,7 +212,7 @@ describe("a refused value", () => {
     expect(refusalOf({ p: proxy })).toMatchObject({ path: "$.p", cause });
   });
 
-  it("is nesting beyond a thousand levels, and nothing less", () => {
+  it("is nested more than a thousand levels deep, and never less", () => {
     const nested = (levels: number) => {
       let value: unknown[] = [];
       for (let i = 1; i < levels; i++) value = [value];
@@ -223,7 +228,7 @@ describe("a refused value", () => {
     expect(refusalOf(nested(100_000)).path).toBe(error.path);
   });
 
-  it("is no rich value within the allowed depth, whatever it holds", () => {
+  it("is never a rich value within the allowed depth, whatever it holds", () => {
     let map = new Map<string, unknown>([
       ["x", undefined],
       ["y", -0],

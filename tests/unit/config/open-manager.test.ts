@@ -80,7 +80,7 @@ describe("openManager", () => {
     expect((await manager.latest("t"))?.state.at).toEqual(new Date(0));
   });
 
-  it("needs no configuration where it gets a storage", async () => {
+  it("needs no configuration if it gets a storage", async () => {
     const storage = new MemoryAdapter();
     await using manager = await openManager({ cwd: await tempFolder(), storage });
     await manager.save("t", 1);
@@ -88,7 +88,7 @@ describe("openManager", () => {
     expect(await same.has("t")).toBe(true);
   });
 
-  it("says where it looked, and what to write, where there is no configuration", async () => {
+  it("says where it looked, and what to write, if there is no configuration", async () => {
     const cwd = await tempFolder();
     const opening = openManager({ cwd });
     await expect(opening).rejects.toThrow(TypeError);
@@ -137,7 +137,7 @@ describe("loadConfig", () => {
     expect(await loadConfig({ cwd: below })).toMatchObject({ storage: "files:store", folder });
   });
 
-  it("is undefined where there is none", async () => {
+  it("is undefined if there is none", async () => {
     expect(await loadConfig({ cwd: await tempFolder() })).toBeUndefined();
   });
 

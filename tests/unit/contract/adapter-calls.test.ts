@@ -37,7 +37,7 @@ describe("the calls of an adapter", () => {
     await call;
   });
 
-  it("are all carried out before a close releases what they need, those that wait for their turn too", async () => {
+  it("all end before a close releases what they need, queued ones included", async () => {
     const calls = new AdapterCalls({ name: "test" });
     const slow = deferred();
     const events: string[] = [];
@@ -79,7 +79,7 @@ describe("the calls of an adapter", () => {
     expect(releases).toBe(1);
   });
 
-  it("reject with a StorageError that names place and cause where the backend fails", async () => {
+  it("reject with a StorageError that names place and cause if the backend fails", async () => {
     const calls = new AdapterCalls({ name: "test" });
     const cause = new TypeError("fetch failed");
     const thrower = (): never => {
@@ -87,7 +87,7 @@ describe("the calls of an adapter", () => {
     };
     await expect(calls.inTurn("build-42", async () => thrower())).rejects.toMatchObject({
       code: "STORAGE_FAILED",
-      message: expect.stringMatching(/^The test adapter failed at "build-42": fetch failed\. .* intact/),
+      message: expect.stringMatching(/^The test adapter failed in a call for "build-42": fetch failed\. .* intact/),
       retryable: false,
       cause,
     });

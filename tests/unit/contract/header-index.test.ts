@@ -98,7 +98,7 @@ describe("selectTasks", () => {
     [{ after: "a" }, ["b 2 2", "damaged lost"]],
     [{ limit: 1 }, ["damaged a", "a 3 3"]],
     [{ status: ["paused"] }, ["damaged a", "damaged lost"]],
-  ])("gives for %j each task by its newest readable checkpoint, after what is damaged: %j", (query, expected) => {
+  ])("gives for %j each task by its newest readable checkpoint, after its damaged ones: %j", (query, expected) => {
     expect(select(query)).toEqual(expected);
   });
 

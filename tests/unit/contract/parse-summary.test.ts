@@ -28,19 +28,19 @@ describe("parseSummary", () => {
   });
 
   it.each([
-    [{ taskId: 1 }, "its taskId is no text"],
-    [{ id: undefined }, "its id is no text"],
-    [{ createdAt: null }, "its createdAt is no text"],
-    [{ label: 5 }, "its label is no text"],
-    [{ sha256: new Uint8Array(1) }, "its sha256 is no text"],
-    [{ sequence: 0 }, "its sequence is no whole number from 1"],
-    [{ sequence: "3" }, "its sequence is no whole number from 1"],
-    [{ sequence: 2 ** 53 }, "its sequence is no whole number from 1"],
-    [{ sizeBytes: -1 }, "its sizeBytes is no whole number from 0"],
-    [{ status: "done" }, "its status is not known"],
-    [{ metadata: [] }, "its metadata is no object"],
-    [{ error: { message: "m", code: 2 } }, "its error is no object of texts"],
-    [{ error: {} }, "its error is no object of texts"],
+    [{ taskId: 1 }, "its taskId isn't text"],
+    [{ id: undefined }, "its id isn't text"],
+    [{ createdAt: null }, "its createdAt isn't text"],
+    [{ label: 5 }, "its label isn't text"],
+    [{ sha256: new Uint8Array(1) }, "its sha256 isn't text"],
+    [{ sequence: 0 }, "its sequence isn't a whole number from 1"],
+    [{ sequence: "3" }, "its sequence isn't a whole number from 1"],
+    [{ sequence: 2 ** 53 }, "its sequence isn't a whole number from 1"],
+    [{ sizeBytes: -1 }, "its sizeBytes isn't a whole number from 0"],
+    [{ status: "done" }, "its status is unknown"],
+    [{ metadata: [] }, "its metadata isn't an object"],
+    [{ error: { message: "m", code: 2 } }, "its error isn't an object of texts"],
+    [{ error: {} }, "its error isn't an object of texts"],
   ])("says what is wrong with %j", (changed, reason) => {
     expect(parseSummary({ ...WHOLE, ...changed })).toBe(reason);
   });

@@ -263,7 +263,7 @@ describe("auto-save", () => {
     expect(await sequencesOf(manager)).toEqual([[3]]);
   });
 
-  it("pushes out no milestone, however many auto-saves there are", async () => {
+  it("removes no milestone, however many auto-saves there are", async () => {
     const manager = new CheckpointManager({ storage: new MemoryAdapter(), retention: { keepLast: 2 } });
     const state = { n: 0 };
     const autoSave = manager.autoSave("t", () => state);

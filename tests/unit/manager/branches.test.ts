@@ -147,7 +147,7 @@ describe("fork", () => {
     for (const taken of ["u", "t"]) {
       await expect(manager.fork("t", first.id, taken)).rejects.toMatchObject({
         code: "CHECKPOINT_CONFLICT",
-        message: expect.stringMatching(/^Task "[ut]" has checkpoints already.* Nothing was stored; name a task/),
+        message: expect.stringMatching(/^Task "[ut]" has checkpoints already.* Nothing was stored; choose a task id/),
       });
     }
     expect(await manager.list("u")).toHaveLength(1);
@@ -158,7 +158,7 @@ describe("fork", () => {
   it("is stored under the new task's lease alone", async () => {
     const { manager, first } = await taskOfTwo(new MemoryAdapter());
     const [lease, other] = [await manager.lease("u"), await manager.lease("t")];
-    await expect(manager.fork("t", first.id, "u", { lease: other })).rejects.toThrow(/lease is of task "t"/);
+    await expect(manager.fork("t", first.id, "u", { lease: other })).rejects.toThrow(/lease is for task "t"/);
     await lease.release();
     await expect(manager.fork("t", first.id, "u", { lease })).rejects.toMatchObject({ code: "LEASE_LOST" });
     await using next = await manager.lease("u");

@@ -34,7 +34,7 @@ describe("a task without an intact checkpoint", () => {
     const before = contents();
     const corrupt = {
       code: "CHECKPOINT_CORRUPT",
-      message: expect.stringContaining(`3 can't be read (the first at ${newest}: its status is not known)`),
+      message: expect.stringContaining(`3 can't be read (the first at ${newest}: its status is unknown)`),
     };
     await expect(manager.latest("t")).rejects.toMatchObject(corrupt);
     await expect(manager.list("t")).rejects.toMatchObject(corrupt);
@@ -99,6 +99,6 @@ it("a state whose migration is missing is refused, and says which", async () => 
   const manager = new CheckpointManager({ storage, stateVersion: 3, migrations: { 1: (state) => state } });
   await expect(manager.latest("t")).rejects.toMatchObject({
     code: "UNSUPPORTED_FORMAT",
-    message: expect.stringContaining("there is no migration from 2 to 3"),
+    message: expect.stringContaining("there is no migration from version 2 to 3"),
   });
 });

@@ -119,9 +119,9 @@ describe("a lease", () => {
   it("belongs to one task, and nothing else is accepted as a lease", async () => {
     const manager = new CheckpointManager({ storage: new MemoryAdapter() });
     const lease = await manager.lease("t");
-    await expect(manager.save("u", 1, { lease })).rejects.toThrow('The lease is of task "t", not of "u"');
+    await expect(manager.save("u", 1, { lease })).rejects.toThrow('The lease is for task "t", not for "u"');
     await expect(manager.save("t", 1, { lease: { token: 1 } as never })).rejects.toThrow(TypeError);
-    await expect(manager.save("t", 1, { lease: 5 as never })).rejects.toThrow("what manager.lease() gave");
+    await expect(manager.save("t", 1, { lease: 5 as never })).rejects.toThrow("a lease from manager.lease()");
     await expect(manager.lease("t", { ttl: 5 } as object)).rejects.toThrow('has no "ttl"');
     await expect(manager.lease("t", { ttlMs: 99 })).rejects.toThrow(RangeError);
     await expect(manager.lease("t", { ttlMs: 2 ** 31 })).rejects.toThrow(RangeError);
@@ -277,7 +277,7 @@ describe("a lease in time", () => {
     ["remove", (manager, lease, id) => manager.remove("t", id, { lease })],
     ["removeTask", (manager, lease) => manager.removeTask("t", { lease })],
     ["autoSave", (manager, lease) => manager.autoSave("t", () => 3, { lease }).flush()],
-  ])("aborts its signal at once, when the storage refuses %s as under a lost lease", async (call, write) => {
+  ])("aborts its signal at once when the storage refuses %s because the lease is lost", async (call, write) => {
     const storage = mockedStorage();
     const manager = new CheckpointManager({ storage });
     await manager.save("source", 1, { id: "c1" });

@@ -199,7 +199,7 @@ describe("save", () => {
     expect(await manager.has("t")).toBe(false);
   });
 
-  it("refuses an id that createId made empty", async () => {
+  it("refuses an empty id from createId", async () => {
     await expect(managerInMemory({ createId: () => "" }).save("t", {})).rejects.toThrow("createId");
   });
 });
@@ -503,7 +503,11 @@ describe("close", () => {
 
 describe("a value from outside", () => {
   it.each<[string, unknown, string]>([
-    ["whose message is an object", Object.assign(new Error("x"), { message: { code: 500 } }), "without a text"],
+    [
+      "whose message is an object",
+      Object.assign(new Error("x"), { message: { code: 500 } }),
+      "whose message isn't text",
+    ],
     ["whose name is a symbol", Object.assign(new Error("kept"), { name: Symbol("s") }), "kept"],
     ["whose stack is a number", Object.assign(new Error("kept"), { stack: 7 }), "kept"],
     [
@@ -557,7 +561,7 @@ describe("a value from outside", () => {
     await manager.save("t", 1, { stage: "plan", label: "first" });
     await expect(manager.save("t", 1, { stage: "plan", label: "first" })).rejects.toMatchObject({
       code: "CHECKPOINT_CONFLICT",
-      message: expect.stringContaining("createId made"),
+      message: expect.stringContaining("createId returned"),
     });
     await expect(manager.save("t", 1, { stage: "plan", label: "again" })).rejects.toMatchObject({
       code: "CHECKPOINT_CONFLICT",
@@ -627,7 +631,7 @@ describe("a value from outside", () => {
   it("is refused by name if it isn't a plan, a status, an option or a time", async () => {
     const manager = managerInMemory();
     for (const plan of [null, {}, [], { taskId: "t", keep: [1], remove: [] }]) {
-      await expect(manager.applyPlan(plan as never)).rejects.toThrow(/plan that planRetention made/);
+      await expect(manager.applyPlan(plan as never)).rejects.toThrow(/plan made by planRetention/);
     }
     await expect(manager.list("t", { status: 5 as never })).rejects.toThrow(/status/);
     const { id } = await manager.save("t", 1);

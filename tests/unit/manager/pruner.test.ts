@@ -130,7 +130,7 @@ describe("prune", () => {
       { ...plan, keep: [...plan.keep, part] },
       { ...plan, remove: [...plan.remove, part] },
     ]) {
-      await expect(manager.applyPlan(wrong as typeof plan)).rejects.toThrow("takes a plan that planRetention made");
+      await expect(manager.applyPlan(wrong as typeof plan)).rejects.toThrow("needs a plan made by planRetention");
     }
     expect(await sequencesOf(manager)).toEqual([3, 2, 1]);
   });

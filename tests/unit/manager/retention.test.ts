@@ -408,7 +408,7 @@ describe("a task's standing", () => {
     expect(reasons(remove)).toEqual({ 2: ["no rule keeps it"], 1: ["over 15 bytes in all"] });
   });
 
-  it("the newest of records that are all completed stays only as long as its stage is wanted", () => {
+  it("the newest of several completed checkpoints stays only as long as a rule keeps it", () => {
     const { keep } = plan(task({ stage: "a", status: "completed" }, { stage: "b", status: "completed" }), {
       keepStages: ["a"],
     });
@@ -452,7 +452,7 @@ describe("a plan", () => {
     expect(() => plan([...task({}), { ...foreign!, taskId: "u" }], { keepLast: 1 })).toThrow(/task "u", not "t"/);
   });
 
-  it.each([Number.NaN, Number.POSITIVE_INFINITY, 8.64e15 + 1])("refuses %d as the time it is", (nowMs) => {
+  it.each([Number.NaN, Number.POSITIVE_INFINITY, 8.64e15 + 1])("refuses %d as the current time", (nowMs) => {
     expect(() => planRetention("t", [], { keepLast: 1 }, nowMs)).toThrow(RangeError);
   });
 

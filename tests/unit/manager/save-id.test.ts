@@ -40,7 +40,7 @@ describe.each(Object.entries(TRANSFORMS))("save with an id, %s", (_name, transfo
     const first = await manager.save("t", { n: 1 }, options);
     await expect(manager.save("t", state, { ...options, ...change })).rejects.toMatchObject({
       code: "CHECKPOINT_CONFLICT",
-      message: expect.stringMatching(new RegExp(`exists with another ${field}.*Nothing was stored`)),
+      message: expect.stringMatching(new RegExp(`exists already, with another ${field}.*Nothing was stored`)),
     });
     expect(await manager.list("t")).toEqual([first]);
     expect((await manager.latest("t"))?.state).toEqual({ n: 1 });

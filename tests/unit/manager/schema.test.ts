@@ -49,7 +49,7 @@ describe("a schema", () => {
     const strict = managerWith(z.object({ n: z.string() }), storage);
     const loading = strict.latest("t");
     await expect(loading).rejects.toMatchObject({ code: "STATE_INVALID", issues: [{ path: "$.n" }] });
-    await expect(loading).rejects.toThrow("left untouched");
+    await expect(loading).rejects.toThrow("is intact");
     expect((await old.latest("t"))?.state).toEqual({ n: 1 });
   });
 
@@ -110,7 +110,7 @@ describe("a state's version", () => {
     const storage = new MemoryAdapter();
     await new CheckpointManager({ storage }).save("t", { names: [] });
     await expect(versioned(storage, 2).latest("t")).rejects.toMatchObject({ code: "UNSUPPORTED_FORMAT" });
-    await expect(versioned(storage, 2).latest("t")).rejects.toThrow("from 1 to 2");
+    await expect(versioned(storage, 2).latest("t")).rejects.toThrow("from version 1 to 2");
   });
 
   it("whose migration throws is refused by name, with the cause", async () => {
@@ -123,7 +123,7 @@ describe("a state's version", () => {
       },
     });
     await expect(manager.latest("t")).rejects.toMatchObject({ code: "UNSUPPORTED_FORMAT", cause });
-    await expect(manager.latest("t")).rejects.toThrow("from 1 to 2 failed: no such field");
+    await expect(manager.latest("t")).rejects.toThrow("from version 1 to 2 failed: no such field");
   });
 
   it("newer than the program's is refused, not skipped", async () => {

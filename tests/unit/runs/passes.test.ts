@@ -139,7 +139,7 @@ it("a state that can't be saved is refused by the call of run.next", async () =>
 
 it("the value of run.next must be returned, and no call may follow it", async () => {
   const { manager } = managerOn();
-  await expect(manager.run("a", (run) => void run.next(1))).rejects.toThrow(/must return the value of/);
+  await expect(manager.run("a", (run) => void run.next(1))).rejects.toThrow(/must return its value/);
   await expect(manager.run("b", (run) => [run.next(1), run.next(2)][1])).rejects.toThrow(/after its pass was over/);
   const after = manager.run("c", async (run) => {
     run.next(1);
@@ -151,7 +151,7 @@ it("the value of run.next must be returned, and no call may follow it", async ()
     former ??= run.next(1);
     return former as NextPass;
   });
-  await expect(kept).rejects.toThrow(/must return the value of this pass/);
+  await expect(kept).rejects.toThrow(/must return its value/);
 });
 
 it("run.next and run.save are refused beside a step and within one", async () => {
@@ -167,7 +167,7 @@ it("run.next and run.save are refused beside a step and within one", async () =>
     });
     await expect(beside).rejects.toThrow(/while a step is under way \("a"\)/);
     const within = manager.run(`within ${call}`, (run) => run.step("a", async () => void (await run[call](1))));
-    await expect(within).rejects.toThrow(/within the step "a"/);
+    await expect(within).rejects.toThrow(/inside step "a"/);
   }
 });
 

@@ -47,19 +47,19 @@ it("consecutive steps of one name are distinguished by their order", async () =>
 it("overlapping steps of one name are an error, even on a resume", async () => {
   const { manager } = managerOn();
   const pair = (run: Run) => Promise.all([run.step("tool", () => 1), run.step("tool", () => 2)]);
-  await expect(manager.run("t", pair)).rejects.toThrow(/A step named "tool" is under way/);
+  await expect(manager.run("t", pair)).rejects.toThrow(/A step named "tool" is already under way/);
   expect((await manager.latest("t"))?.run?.steps).toMatchObject([{ name: "tool", status: "completed" }]);
-  await expect(manager.run("t", pair)).rejects.toThrow(/A step named "tool" is under way/);
+  await expect(manager.run("t", pair)).rejects.toThrow(/A step named "tool" is already under way/);
 });
 
 it("a step within a step is an error, unless it belongs to a run of its own", async () => {
   const { manager } = managerOn();
   const nested = manager.run("t", (run) => run.step("outer", () => run.step("inner", () => 1)));
-  await expect(nested).rejects.toThrow(/within the step "outer"/);
+  await expect(nested).rejects.toThrow(/inside step "outer"/);
   const child = (run: Run) =>
     run.step("child", () =>
       manager.run("child", async (inner) => {
-        await expect(run.step("parent's", () => 1)).rejects.toThrow(/within the step "child"/);
+        await expect(run.step("parent's", () => 1)).rejects.toThrow(/inside step "child"/);
         return inner.step("inner", () => 1);
       }),
     );
@@ -234,7 +234,7 @@ it("a step of an inner run can't call the outer run's step", async () => {
       manager.run("inner", (inner) => inner.step("a", () => outer.step("b", () => expect.unreachable()))),
     ),
   );
-  await expect(nested).rejects.toThrow(/within the step "inner"/);
+  await expect(nested).rejects.toThrow(/inside step "inner"/);
 });
 
 it("a step's timeout leaves no timer behind", async () => {

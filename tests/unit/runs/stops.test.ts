@@ -232,7 +232,7 @@ it("a step's timeout pauses the run within the step", async () => {
 it("a run of a task within the same task's run is refused", async () => {
   const { manager } = managerOn();
   const nested = manager.run("t", () => manager.run("t", () => 1, { waitForLease: 60_000 }));
-  await expect(nested).rejects.toThrow(/within that task's own run/);
+  await expect(nested).rejects.toThrow(/inside that task's own run/);
 });
 
 it("an aborted signal keeps a run from beginning", async () => {
@@ -360,7 +360,7 @@ it("close within a run is refused, instead of waiting for itself", async () => {
     await run.step("a", () => 1);
     await manager.close();
   });
-  await expect(closing).rejects.toThrow(/close was called within the run of task "t"/);
+  await expect(closing).rejects.toThrow(/close was called inside the run of task "t"/);
   await expect(manager.run("u", (run) => run.step("b", () => manager.close()))).rejects.toThrow(TypeError);
   expect((await manager.latest("t"))?.status).toBe("failed");
 });

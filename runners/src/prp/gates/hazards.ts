@@ -40,7 +40,7 @@ export function hazardsIn(command: string): Hazard[] {
   walk(parsed, (node) => {
     const simple = commandIn(node);
     const what = simple && changeOf(wordsOf(simple));
-    if (what !== undefined) add("warning", node.pos, `${what}: its effect stays when the gate is over`);
+    if (what !== undefined) add("warning", node.pos, `${what}: its effect outlasts the gate`);
   });
   return hazards.sort((a, b) => a.line - b.line);
 }
@@ -124,7 +124,7 @@ function warningsFor(statement: Statement, text: string, comment: string, isLast
   const writer =
     command.type === "Pipeline" ? command.commands.slice(0, -1).map(interpreterOf).find(Boolean) : undefined;
   if (writer !== undefined && STOPS_EARLY.test(text)) {
-    warnings.push(`a program of ${writer} whose reader stops early may exit with 1, and the gate fails then`);
+    warnings.push(`if the reader stops early, the ${writer} program may exit with 1, and the gate fails`);
   }
   if (background !== true && !isLast && last !== undefined && runsForEver(wordsOf(last))) {
     warnings.push(
@@ -142,7 +142,7 @@ const NOTHING_EXPECTED =
 /** Matches `exit 1`, `should fail`, `non-zero exit`. */
 const FAILURE_EXPECTED =
   /\b(?:exits?(?: code| status)?(?: with| is)?(?: code)?\s*[:=]?\s*[1-9]\b|non-?zero\b|(?:should|must|will|expect(?:ed)?:?(?: to)?) fail)(?! (?:if|when|unless|on)\b)/i;
-/** Matches reading the status of the command before, except for a check that it has succeeded. */
+/** Matches a use of `$?`, except a check whether it is 0. */
 const READS_STATUS = /\$\?(?!["']?\s*(?:(?:-eq|-gt|==?|-ne|!=)\s*["']?0))/;
 const STOPS_EARLY = /\|\s*(?:head\b|grep\s+-\w*q|sed\s+\S*q)/;
 

@@ -74,7 +74,7 @@ describe("a warning", () => {
     ["python3 list.py | head -5", /Python/],
     ["npm run dev\ncurl -f localhost:3000", /what follows never runs/],
     ["uvicorn main:app --reload", /times out/],
-    ["rm -rf build", /^rm -r: its effect stays/],
+    ["rm -rf build", /^rm -r: its effect outlasts/],
     ["git push origin main", /git push/],
     ["docker system prune -f", /docker prune/],
     ["sudo apt-get install jq", /sudo/],

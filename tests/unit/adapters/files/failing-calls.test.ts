@@ -42,7 +42,7 @@ describe.each(Object.entries(stores))("%s, if a call of the file system fails", 
       const where = `call ${failing}, ${names[failing - 1]}`;
       if (outcome !== undefined) {
         expect(outcome, where).toBeInstanceOf(StorageError);
-        expect((outcome as Error).message, where).toContain("what was saved before is intact");
+        expect((outcome as Error).message, where).toContain("earlier checkpoints are intact");
       }
       const stored = await collect(open().read(OLDEST));
       expect(

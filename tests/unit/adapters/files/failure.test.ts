@@ -10,7 +10,7 @@ describe("storageFailure", () => {
     expect(failure).toBeInstanceOf(StorageError);
     expect(failure).toMatchObject({ code: "STORAGE_FAILED", retryable: true, cause });
     expect((failure as Error).message).toBe(
-      'Could not save to task "t": ENOSPC at /store/t/x. Nothing of it was acknowledged; what was saved before is intact. ' +
+      'Could not save to task "t": ENOSPC at /store/t/x. This call was not acknowledged; earlier checkpoints are intact. ' +
         "The disk is full: free some space, then try again.",
     );
   });
@@ -18,8 +18,8 @@ describe("storageFailure", () => {
   it("says that a failed read has changed nothing", () => {
     const failure = storageFailure(systemError("ENOTDIR"), { doing: "read tasks", path: "/store", isRead: true });
     expect((failure as Error).message).toBe(
-      "Could not read tasks: ENOTDIR at /store. Reading has changed nothing: what was saved is as it was. " +
-        "Something on the way to it is a file where a folder is needed: move that away, or choose another path.",
+      "Could not read tasks: ENOTDIR at /store. Reading changes nothing, so saved checkpoints are intact. " +
+        "A part of the path is a file where a folder is needed: move that file away, or choose another path.",
     );
   });
 
@@ -31,7 +31,7 @@ describe("storageFailure", () => {
 
   it("says to look at the cause if it has no better advice", () => {
     const failure = storageFailure(systemError("ESTALE"), { doing: "read tasks", path: "/store" });
-    expect((failure as Error).message).toContain("Look at the cause");
+    expect((failure as Error).message).toContain("Look at the error's cause");
     expect(failure).toMatchObject({ retryable: true });
   });
 

@@ -185,15 +185,15 @@ describe("a damaged file", () => {
     ["a file cut short in its state", (text: string) => text.slice(0, -5), "it was cut short or changed"],
     ["a file with more at its end", (text: string) => `${text}x`, "it was cut short or changed"],
     ["another kind of file", () => "not a checkpoint\n", "it doesn't begin like a checkpoint file"],
-    ["a head that is no JSON", () => '{"waymark":1,"taskId":,\n"state":{}}\n', "it is not JSON, or cut short"],
-    ["a head without its end", () => '{"waymark":1}\n', "its first line holds no head"],
+    ["a head that is no JSON", () => '{"waymark":1,"taskId":,\n"state":{}}\n', "it is cut short or isn't JSON"],
+    ["a head without its end", () => '{"waymark":1}\n', "its first line isn't a header"],
     ["a changed status", (text: string) => text.replace("running", "paused"), "its seal doesn't match"],
-    ["an unknown status", (text: string) => text.replace("running", "sitting"), "its status is not known"],
+    ["an unknown status", (text: string) => text.replace("running", "sitting"), "its status is unknown"],
     ["a changed id", (text: string) => text.replace('"id":"a2"', '"id":"a9"'), "its seal doesn't match"],
     [
       "a sequence of text",
       (text: string) => text.replace('"sequence":2', '"sequence":"2"'),
-      "its sequence is no whole",
+      "its sequence isn't a whole",
     ],
     ["bytes that are no text", (text: string) => Buffer.from(text.replace("t", "\xff"), "latin1"), "it is not UTF-8"],
   ])("is reported in lists and reads: %s", async (_what, damage, reason) => {
@@ -225,7 +225,11 @@ describe("a damaged file", () => {
     cpSync(join(root, "t", "000000000001-a1.json"), join(root, "t", "000000000009-a1.json"));
     cpSync(join(root, "t", "000000000001-a1.json"), join(root, "t", "000000000008-zz.json"));
     const [nine, eight, one] = await collect(adapter.list(NEWEST));
-    expect(nine).toMatchObject({ corrupt: true, sequence: 9, reason: expect.stringContaining("its name doesn't say") });
+    expect(nine).toMatchObject({
+      corrupt: true,
+      sequence: 9,
+      reason: expect.stringContaining("its name says another"),
+    });
     expect(eight).toMatchObject({ corrupt: true, id: "zz" });
     expect(one).toMatchObject({ id: "a1", sequence: 1 });
   });
@@ -248,7 +252,7 @@ describe("a damaged file", () => {
       expect(found).toMatchObject([
         { id: "pipe", reason: "it is not a file" },
         { id: "folder", reason: "it is not a file" },
-        { id: "link", reason: "it is a symbolic link, which is not followed" },
+        { id: "link", reason: "it is a symbolic link, which Waymark doesn't follow" },
         { id: "a1" },
       ]);
     }
@@ -343,7 +347,7 @@ describe("another task's folder", () => {
       () => other.setStatus("Task", "a1", { status: "paused" }),
       () => other.remove("Task", "all"),
     ]) {
-      await expect(call()).rejects.toThrow(/belongs to task "task", whose folder this isn't/);
+      await expect(call()).rejects.toThrow(/belongs to task "task", but lies in another task's folder/);
     }
     expect(filesIn(join(root, "Task"))).toEqual(["000000000001-a1.json", "000000000002.removed"]);
     expect(await collect(other.tasks({ order: "taskId" }))).toMatchObject([{ corrupt: true, taskId: "Task" }]);
@@ -393,8 +397,8 @@ describe("the adapter", () => {
     const file = join(await tempFolder(), "file");
     writeFileSync(file, "");
     const adapter = new JsonFileAdapter({ path: join(file, "store") });
-    const write = "Nothing of it was acknowledged; what was saved before is intact.";
-    const read = "Reading has changed nothing: what was saved is as it was.";
+    const write = "This call was not acknowledged; earlier checkpoints are intact.";
+    const read = "Reading changes nothing, so saved checkpoints are intact.";
     for (const [call, intact] of [
       [() => adapter.append(draft("t", "a1")), write],
       [() => adapter.get("t", "a1"), read],

@@ -106,7 +106,7 @@ describe("FolderLock", () => {
     await acquire();
     const error = await acquire(5).catch((thrown: unknown) => thrown);
     expect(error).toMatchObject({ code: "STORAGE_FAILED", retryable: true });
-    expect((error as Error).message).toContain(`${process.pid}@${hostname()} held ${path} for the 5 ms`);
+    expect((error as Error).message).toContain(`${process.pid}@${hostname()} held ${path} for all 5 ms`);
     expect((error as Error).message).toContain("Nothing was changed. Try again");
   });
 

@@ -74,8 +74,8 @@ describe.each(KINDS)("two merged branches of a repository, in a %s store", (kind
     const found = await collect(adapter.maintenance.verify({ quick: false }));
     const findings = found.filter((item) => item.kind !== "checked");
     expect(findings).toMatchObject([
-      { kind: "merged", taskId: "t", id: "a-late", sequence: 2, reason: "z-early has sequence 2, too" },
-      { kind: "merged", taskId: "t", id: "later", sequence: 3, reason: "even has sequence 3, too" },
+      { kind: "merged", taskId: "t", id: "a-late", sequence: 2, reason: "z-early has sequence 2 too" },
+      { kind: "merged", taskId: "t", id: "later", sequence: 3, reason: "even has sequence 3 too" },
     ]);
     const steps = await collect(adapter.maintenance.repair({ dryRun: false, leftoversOlderThanMs: 0 }));
     expect(steps.map(({ action }) => action)).toEqual(["left", "left"]);

@@ -10,7 +10,7 @@ const stores = { "json-file": newJsonStore, "task-file": newTaskStore };
 const NEWEST = { taskId: "t", order: "newest" } as const;
 const refused = (path: string) => ({
   code: "STORAGE_FAILED",
-  message: expect.stringContaining(`${path} is a symbolic link, and links inside the store are not followed`),
+  message: expect.stringContaining(`${path} is a symbolic link, and Waymark follows none inside the store`),
 });
 
 /** Another program's folder, with files that have our names, and its content. */
@@ -90,12 +90,12 @@ describe.each(Object.keys(stores) as (keyof typeof stores)[])("a link that was p
     await adapter.append(draft("t", "a1"));
     symlinkSync(elsewhere, join(root, "t", ".lease.json"));
     const claiming = adapter.leases.claim("t", "us", 1_000);
-    await expect(claiming).rejects.toThrow("it is a symbolic link, which is not followed");
+    await expect(claiming).rejects.toThrow("it is a symbolic link, which Waymark doesn't follow");
     expect(readFileSync(elsewhere, "utf8")).toContain("them");
   });
 });
 
-it("a system's lock is no link either", async () => {
+it("a link in the place of a system's lock is refused too", async () => {
   const folder = await tempFolder();
   const { elsewhere, held } = await otherFolder();
   const before = held();

@@ -120,7 +120,7 @@ describe.each(Object.entries(stores))("%s in many processes", (kind, make) => {
   });
 
   it.each([["all"], [["first"]]])(
-    "refuses the removal of %j by a stopped process that expected another",
+    "refuses the removal of %j by a stopped process that expected another newest checkpoint",
     async (ids) => {
       const { adapter, asleep } = await stolenFrom("remove", ["t", ids, { expectedSequence: 1 }]);
       expect(await asleep.resume()).toMatchObject({ code: "CHECKPOINT_CONFLICT" });
@@ -144,7 +144,7 @@ describe.each(Object.entries(stores))("%s in many processes", (kind, make) => {
     const asleep = await startParked(kind, root, "append", late());
     const error = await adapter.append(draft("t", "next")).catch((thrown: unknown) => thrown);
     expect(error).toMatchObject({ code: "STORAGE_FAILED", retryable: true });
-    expect((error as Error).message).toMatch(/\d+@\S+ held .* for the 20 ms/);
+    expect((error as Error).message).toMatch(/\d+@\S+ held .* for all 20 ms/);
     expect(await asleep.resume()).toEqual({ value: 2 });
   });
 });

@@ -393,12 +393,12 @@ describe("another program's file", () => {
     expect((await collect(adapter.list(NEWEST))).filter((record) => "corrupt" in record)).toHaveLength(6);
     const reasons = (await collect(adapter.list(OLDEST))).flatMap((r) => ("corrupt" in r ? [r.reason] : []));
     expect(reasons).toEqual([
-      "it is no object",
+      "it isn't an object",
       "it has no state",
-      "its createdAt is no date",
-      "its id is no text",
-      "its error is no object of texts",
-      "its error is no object of texts",
+      "its createdAt isn't a date",
+      "its id isn't text",
+      "its error isn't an object of texts",
+      "its error isn't an object of texts",
     ]);
     expect(await adapter.append(draft("t", "a1"))).toBe(2);
     // Unreadable records come first, unchanged; then the adopted ones.
@@ -460,7 +460,7 @@ describe("another task's file", () => {
       () => adapter.remove("T", ["a1"]),
       () => adapter.remove("T", "all"),
     ]) {
-      await expect(call()).rejects.toThrow("whose folder this isn't");
+      await expect(call()).rejects.toThrow("but lies in another task's folder");
     }
     const tasks = await collect(adapter.tasks({ order: "taskId" }));
     expect(tasks.map((task) => ("corrupt" in task ? `!${task.taskId}` : task.taskId))).toEqual(["!T", "!T", "!T", "t"]);
@@ -481,7 +481,7 @@ describe("another task's file", () => {
     mkdirSync(join(root, "u"));
     symlinkSync(path, join(root, "u", "checkpoints.json"));
     expect(await collect(adapter.list({ ...NEWEST, taskId: "u" }))).toMatchObject([
-      { corrupt: true, reason: "it is a symbolic link, which is not followed" },
+      { corrupt: true, reason: "it is a symbolic link, which Waymark doesn't follow" },
     ]);
     await expect(adapter.append(draft("u", "b1"))).rejects.toBeInstanceOf(CheckpointCorruptError);
     expect(await adapter.remove("u", "all")).toBe(1);

@@ -74,8 +74,8 @@ describe("a connection", () => {
 
   it.each([
     ["XX000", "tuple concurrently updated", "STORAGE_FAILED", /PostgreSQL failed on/],
-    ["26000", 'prepared statement "waymark_1" does not exist', "STORAGE_FAILED", /turn `prepare` off/],
-    ["42P05", 'prepared statement "waymark_1" already exists', "STORAGE_FAILED", /turn `prepare` off/],
+    ["26000", 'prepared statement "waymark_1" does not exist', "STORAGE_FAILED", /set `prepare: false`/],
+    ["42P05", 'prepared statement "waymark_1" already exists', "STORAGE_FAILED", /set `prepare: false`/],
     ["XX001", "invalid page in block 0", "CHECKPOINT_CORRUPT", /is damaged/],
     [
       "",

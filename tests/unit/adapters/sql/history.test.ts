@@ -50,7 +50,7 @@ describe("a piece that inflates to more than the record says", () => {
 
   it("counts as damage if the text itself is longer", () => {
     const { pieces, texts } = bundled("one");
-    expect(() => textAt(2, pieces, texts[1]!.length - 1)).toThrow(/is damaged: it has 40003 bytes instead of 40002/);
+    expect(() => textAt(2, pieces, texts[1]!.length - 1)).toThrow(/is damaged: it has 40003 bytes, more than 40002/);
     expect(textAt(2, pieces, texts[1]!.length).text.equals(texts[1]!)).toBe(true);
   });
 });
@@ -65,7 +65,7 @@ describe("a bundle", () => {
     }
   });
 
-  it("whose numbers are those of no bundle is damage", () => {
+  it("with numbers that no bundle can have is damage", () => {
     const { texts, pieces } = bundled("one");
     const other = pieces.map((piece) =>
       piece.form === FORM.bundle ? { ...piece, body: deflateRawSync("\x01") } : piece,

@@ -1,0 +1,103 @@
+import {
+  type AppendCondition,
+  type AppendOptions,
+  type CheckpointQuery,
+  type CorruptRecord,
+  type ExpectedTask,
+  requireNewest,
+  requireUnchangedTasks,
+  type StorageAdapter,
+  type TaskQuery,
+} from "../../src/contract/adapter.js";
+import {
+  type CheckpointDraft,
+  type CheckpointSummary,
+  copyPayload,
+  type Payload,
+  type StatusChange,
+  type StoredCheckpoint,
+  type TaskSummary,
+} from "../../src/contract/checkpoint.js";
+import type { StorageMaintenance } from "../../src/contract/findings.js";
+import { checkLease, type LeaseStore, NO_LEASE } from "../../src/contract/leases.js";
+import { inPages, PAGE_ROWS, type Page, type TaskFound, tasksInPages } from "./pages.js";
+
+type Maybe<Result> = Result | Promise<Result>;
+
+/** The objects that work with a database's tables. */
+export interface SqlStore {
+  readonly reader: {
+    get(taskId: string, id: string): Maybe<StoredCheckpoint | CorruptRecord | undefined>;
+    summaries(query: CheckpointQuery, rows: number): Maybe<Page<CheckpointSummary>>;
+    taskIds(query: TaskQuery, limit: number, skip: number): Maybe<readonly string[]>;
+    tasks(taskIds: readonly string[]): Maybe<readonly TaskFound[]>;
+  };
+  readonly writer: {
+    setStatus(taskId: string, id: string, change: StatusChange, condition?: AppendCondition): Maybe<boolean>;
+    replacePayload(taskId: string, id: string, payload: Payload, expectedSha256: string): Maybe<boolean>;
+    remove(taskId: string, ids: readonly string[] | "all", condition?: AppendCondition): Maybe<number>;
+    removePrefix(prefix: string, expected?: readonly ExpectedTask[]): Maybe<number>;
+  };
+}
+
+/** The base of the adapters on SQL. Copies arguments at once, since a caller may change them while its call waits. */
+export abstract class SqlAdapter<Store extends SqlStore> implements StorageAdapter {
+  abstract readonly name: string;
+  readonly capabilities = { durable: true, multiProcess: true } as const;
+  abstract readonly maintenance: StorageMaintenance;
+  abstract readonly leases: LeaseStore;
+
+  abstract append(draft: CheckpointDraft, condition?: AppendCondition, options?: AppendOptions): Promise<number>;
+  abstract read(query: CheckpointQuery): AsyncGenerator<StoredCheckpoint | CorruptRecord, void, void>;
+  abstract close(): Promise<void>;
+
+  /** Runs `work` with the store. Resolves to `undefined` if there is none. */
+  protected abstract reading<Result>(work: (store: Store) => Maybe<Result>): Promise<Result | undefined>;
+  /** {@link reading} for work that changes the store. */
+  protected abstract changing<Result>(work: (store: Store) => Maybe<Result>): Promise<Result | undefined>;
+
+  get(taskId: string, id: string): Promise<StoredCheckpoint | CorruptRecord | undefined> {
+    return this.reading(({ reader }) => reader.get(taskId, id));
+  }
+
+  list(query: CheckpointQuery): AsyncGenerator<CheckpointSummary | CorruptRecord, void, void> {
+    return inPages(query, PAGE_ROWS, (rest, rows) => this.reading(({ reader }) => reader.summaries(rest, rows)));
+  }
+
+  tasks(query: TaskQuery): AsyncGenerator<TaskSummary | CorruptRecord, void, void> {
+    return tasksInPages(query, {
+      ids: async (...part) => (await this.reading(({ reader }) => reader.taskIds(...part))) ?? [],
+      tasks: async (ids) => (await this.reading(({ reader }) => reader.tasks(ids))) ?? [],
+      summaries: (...part) => this.reading(({ reader }) => reader.summaries(...part)),
+    });
+  }
+
+  async setStatus(taskId: string, id: string, change: StatusChange, condition?: AppendCondition): Promise<boolean> {
+    const [copy, asked] = [structuredClone(change), { ...condition }];
+    const changed = await this.changing(({ writer }) => writer.setStatus(taskId, id, copy, asked));
+    if (changed === undefined) checkLease(taskId, NO_LEASE, asked);
+    return changed ?? false;
+  }
+
+  async replacePayload(taskId: string, id: string, payload: Payload, expectedSha256: string): Promise<boolean> {
+    const copy = copyPayload(payload);
+    return (await this.changing(({ writer }) => writer.replacePayload(taskId, id, copy, expectedSha256))) ?? false;
+  }
+
+  async remove(taskId: string, ids: readonly string[] | "all", condition?: AppendCondition): Promise<number> {
+    const [copy, asked] = [typeof ids === "string" ? ids : [...ids], { ...condition }];
+    const removed = await this.changing(({ writer }) => writer.remove(taskId, copy, asked));
+    if (removed === undefined) {
+      checkLease(taskId, NO_LEASE, asked);
+      requireNewest(taskId, 0, asked);
+    }
+    return removed ?? 0;
+  }
+
+  async removePrefix(prefix: string, expected?: readonly ExpectedTask[]): Promise<number> {
+    const asked = expected?.map((task) => ({ ...task }));
+    const removed = await this.changing(({ writer }) => writer.removePrefix(prefix, asked));
+    if (removed === undefined) requireUnchangedTasks(prefix, [], asked);
+    return removed ?? 0;
+  }
+}
