@@ -6,11 +6,10 @@ import type { Store } from "./store.js";
 
 /**
  * The bytes that a storage takes on the disk: its files as the file system keeps them, or its tables with their
- * indexes. `undefined` if the size can't be read, or if another system saved the checkpoints: its folder also holds
- * other files.
+ * indexes. `undefined` if the size can't be read.
  */
-export async function bytesOnDisk({ place, owner }: Pick<Store, "place" | "owner">): Promise<number | undefined> {
-  if (place === undefined || owner !== undefined) return undefined;
+export async function bytesOnDisk({ place }: Pick<Store, "place">): Promise<number | undefined> {
+  if (place === undefined) return undefined;
   if (place.scheme === "postgres") return bytesOfTables(place);
   const paths = place.scheme === "sqlite" ? [place.path, `${place.path}-wal`] : await recordFiles(place);
   let bytes = 0;

@@ -1,7 +1,7 @@
 import type { Command } from "@commander-js/extra-typings";
 import type { Logger } from "waymark";
 import { type ProjectConfig, projectConfig } from "./config-file.js";
-import { Damage, damageAdvice } from "./damage.js";
+import { Damage } from "./damage.js";
 import { ExitCode } from "./exit-code.js";
 import { Interruption } from "./interruption.js";
 import { withKeyAdvice } from "./key-advice.js";
@@ -118,10 +118,7 @@ export class Cli {
     if (config !== undefined) await this.config();
     const named = url ?? storage;
     const store = await openStore(named, () => this.config(), purpose, damage);
-    const { owner, place, name } = store;
-    const advice = damageAdvice(owner === undefined);
-    const where = place && "path" in place ? place.path : name;
-    if (owner) await this.errors.line(printable(`${where} has ${owner.what}. ${owner.how}`));
+    const { place, name } = store;
     try {
       const { stdin, output, errors } = this;
       // The URL of a server may contain a password; the name doesn't.
@@ -130,9 +127,9 @@ export class Cli {
         shellCommand(command, args, options, { storage: shown, config });
       await work({ ...store, damage, stdin, output, errors, commandText });
     } catch (error) {
-      throw damage.withAdvice(await withKeyAdvice(error, store.config), advice);
+      throw damage.withAdvice(await withKeyAdvice(error, store.config));
     } finally {
-      await damage.end(advice);
+      await damage.end();
       await store.manager.close();
       await store.storage.close();
     }

@@ -3,6 +3,7 @@ import { CommandError, ExitCode } from "./exit-code.js";
 
 const SHOWN = 5;
 const REMEMBERED = 1000;
+const ADVICE = '"waymark verify" lists all damage, and "waymark repair" moves it away.';
 
 /** The known fields of a record that can't be read. */
 export type DamagedRecord = Pick<CorruptRecord, "location" | "reason" | "taskId" | "id" | "sequence">;
@@ -56,27 +57,22 @@ export class Damage implements DamageSink {
     await this.warn(`skipped a damaged record at ${record.location}: ${record.reason}`);
   }
 
-  /** @param advice - The text of {@link damageAdvice}. It is printed once, for all damage. */
-  async end(advice: string): Promise<void> {
+  /** Prints the advice once, for all damage. */
+  async end(): Promise<void> {
     if (this.#count > SHOWN) await this.warn(`${this.#count - SHOWN} more can't be read`);
-    if (this.#count > 0) await this.warn(`Damaged records were left untouched. ${advice}`);
+    if (this.#count > 0) await this.warn(`Damaged records were left untouched. ${ADVICE}`);
   }
 
   /**
    * Returns the error that ended the command. If it is about damage and {@link end} gives no advice, the advice is
    * added.
    */
-  withAdvice(error: unknown, advice: string): unknown {
+  withAdvice(error: unknown): unknown {
     if (!(error instanceof DamagedCheckpointError) || this.#count > 0) return error;
-    return new CommandError(ExitCode.damaged, `${error.message} ${advice}`, { cause: error });
+    return new CommandError(ExitCode.damaged, `${error.message} ${ADVICE}`, { cause: error });
   }
 
   async warn(message: string): Promise<void> {
     await this.#print(message);
   }
-}
-
-/** @param canRepair - False for another system's checkpoints: the command only looks at them. */
-export function damageAdvice(canRepair: boolean): string {
-  return `"waymark verify" lists all damage${canRepair ? ', and "waymark repair" moves it away' : ""}.`;
 }

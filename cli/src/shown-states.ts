@@ -1,9 +1,20 @@
-import type { CheckpointManager, CheckpointSummary } from "waymark";
-import { type CheckpointQuery, isCorrupt, makePayload, type StoredCheckpoint, sealDraft } from "waymark/adapter";
+import {
+  type CheckpointManager,
+  type CheckpointSummary,
+  type StorageAdapter,
+  UnsupportedOperationError,
+} from "waymark";
+import {
+  type CheckpointQuery,
+  isCorrupt,
+  makePayload,
+  type StoredCheckpoint,
+  sealDraft,
+  type TaskQuery,
+} from "waymark/adapter";
 import { DamagedCheckpointError } from "./damage.js";
 import { readState } from "./langgraph/thread-state.js";
 import { wholeIn } from "./langgraph/whole-checkpoints.js";
-import { ReadOnlyStorage } from "./other-systems/read-only-storage.js";
 import { managerOf, type QuerySession } from "./store.js";
 
 /**
@@ -15,26 +26,27 @@ export async function shownStates(session: QuerySession, taskId: string): Promis
   return managerOf(storage, {}, session.damage);
 }
 
-class ShownStates extends ReadOnlyStorage {
+class ShownStates implements StorageAdapter {
+  readonly name = "shown states";
+  readonly capabilities = { durable: false, multiProcess: false } as const;
   readonly #session: QuerySession;
   readonly #isShown: (checkpoint: CheckpointSummary) => boolean;
 
   constructor(session: QuerySession, isShown: (checkpoint: CheckpointSummary) => boolean) {
-    super(session.storage, "This is how states are shown.");
     this.#session = session;
     this.#isShown = isShown;
   }
 
   /** @throws {DamagedCheckpointError} The checkpoint can't be read. */
-  override get = async (taskId: string, id: string) => {
+  async get(taskId: string, id: string) {
     const found = await this.#session.storage.get(taskId, id);
     if (found === undefined) return undefined;
     if (isCorrupt(found)) throw new DamagedCheckpointError(`Checkpoint ${id} of task ${JSON.stringify(taskId)}`, found);
     return this.#shown(found);
-  };
+  }
 
   /** Damage is reported to the session. */
-  override async *read(query: CheckpointQuery) {
+  async *read(query: CheckpointQuery) {
     for await (const found of this.#session.storage.list(query)) {
       if (isCorrupt(found)) await this.#session.damage.add(found);
       else if (this.#isShown(found)) {
@@ -48,6 +60,13 @@ class ShownStates extends ReadOnlyStorage {
     }
   }
 
+  list = (query: CheckpointQuery) => this.#session.storage.list(query);
+  tasks = (query: TaskQuery) => this.#session.storage.tasks(query);
+  append = refuse;
+  setStatus = refuse;
+  remove = refuse;
+  close = async () => undefined;
+
   /** Returns the checkpoint as if it had been saved without transforms, in the first version of its state. */
   async #shown(summary: CheckpointSummary): Promise<StoredCheckpoint> {
     const context = { ...summary, stateVersion: 1 };
@@ -55,4 +74,8 @@ class ShownStates extends ReadOnlyStorage {
     const made = await makePayload(state, { context, maxBytes: Number.MAX_SAFE_INTEGER });
     return sealDraft({ ...context, ...made }, summary.sequence);
   }
+}
+
+async function refuse(): Promise<never> {
+  throw new UnsupportedOperationError("States as they are shown can't be changed. Nothing was changed.");
 }

@@ -30,7 +30,8 @@ export async function judge(
     env: {
       ...process.env,
       WAYMARK_SEQUENCE: String(checkpoint.sequence),
-      WAYMARK_CHECKPOINT: withoutNul(checkpoint.id),
+      // Environment variables can't contain NUL.
+      WAYMARK_CHECKPOINT: checkpoint.id.replaceAll("\0", ""),
     },
   });
   // A command may decide without reading the whole state.
@@ -45,9 +46,4 @@ export async function judge(
     ExitCode.failed,
     `The command ${end} at @${checkpoint.sequence}, which is no verdict: 0 means good, 125 skips the checkpoint, 1 to 124 mean bad. Try it by hand: ${showCommand} | ${command}`,
   );
-}
-
-/** Environment variables can't contain NUL. */
-function withoutNul(text: string): string {
-  return text.replaceAll("\0", "");
 }

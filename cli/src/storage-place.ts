@@ -1,5 +1,5 @@
 import { open, readdir, stat } from "node:fs/promises";
-import { dirname, join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { StorageError } from "waymark";
 import { type FileLocation, type OpenStorageOptions, type ServerLocation, storageLocation } from "waymark/adapters";
 import { CommandError, ExitCode } from "./exit-code.js";
@@ -70,8 +70,10 @@ export async function storagePlace(url: string, options: OpenStorageOptions = {}
 /** Searches until it finds the wanted kind. */
 async function kindsBelow(root: string, wanted: FileScheme) {
   const kinds = new Set<FileScheme>();
-  let other: string | undefined;
-  for (const entry of await readdir(root, { withFileTypes: true })) {
+  const entries = await readdir(root, { withFileTypes: true });
+  const names = [basename(root), basename(dirname(root)), ...entries.map(({ name }) => name)];
+  let other: string | undefined = SYSTEM_FOLDERS.find(([name]) => names.includes(name))?.[1];
+  for (const entry of entries) {
     const { name } = entry;
     if (name.startsWith(".")) continue;
     const inside = entry.isDirectory() ? ((await ifThere(readdir(join(root, name)))) ?? []) : [name];
@@ -84,6 +86,12 @@ async function kindsBelow(root: string, wanted: FileScheme) {
   }
   return { kinds, other };
 }
+
+/** Systems with formats of their own, by their folder. */
+const SYSTEM_FOLDERS = [
+  [".sdp", 'a folder of waymark oneshot: "waymark oneshot list" shows its features'],
+  [".pai", "a folder of waymark/phase-checkpoints: its listCheckpoints reads them"],
+] as const;
 
 /** Returns the kind of storage that writes files with this name into a task's folder. */
 export function kindOfName(name: string): "files" | "tasks" | undefined {

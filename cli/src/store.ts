@@ -4,7 +4,6 @@ import { PostgresAdapter } from "waymark/adapters/postgres";
 import type { ProjectConfig } from "./config-file.js";
 import type { Damage } from "./damage.js";
 import { CommandError, ExitCode } from "./exit-code.js";
-import { type OtherSystem, otherSystemsAt } from "./other-systems/index.js";
 import { type FilePlace, type StoragePlace, storagePlace } from "./storage-place.js";
 
 /** The open storage of a command, with its origin. */
@@ -18,8 +17,6 @@ export interface Store {
   readonly name: string;
   /** The storage's place; `undefined` if the configuration has its own adapter. */
   readonly place?: StoragePlace;
-  /** If another system of this package saved the checkpoints, that system. */
-  readonly owner?: OtherSystem;
   /** Loads the configuration at the first call. */
   readonly config: () => Promise<ProjectConfig>;
 }
@@ -63,11 +60,7 @@ export async function openTarget(
   url: string,
 ): Promise<{ readonly storage: StorageAdapter; readonly place: StoragePlace; readonly name: string }> {
   const place = await storagePlace(url);
-  if (place.scheme !== "postgres") {
-    assertKind(place, url);
-    const owner = await ownerOf(place);
-    if (owner !== undefined) throw notAStorage(place, owner, url);
-  }
+  if (place.scheme !== "postgres") assertKind(place, url);
   return { place, name: nameOf(place), storage: openStorage(url) };
 }
 
@@ -90,7 +83,7 @@ export async function chooseStorage(
   flag: string | undefined,
   configuration: () => Promise<ProjectConfig>,
   purpose: StorePurpose,
-): Promise<Pick<Store, "storage" | "name" | "place" | "owner">> {
+): Promise<Pick<Store, "storage" | "name" | "place">> {
   // An empty variable counts as unset.
   const url = flag ?? (process.env["WAYMARK_STORAGE"] || undefined);
   if (url !== undefined) return openUrl(url, process.cwd(), purpose);
@@ -115,16 +108,13 @@ async function openUrl(url: string, relativeTo: string, purpose: StorePurpose) {
     );
   }
   assertKind(place, url);
-  const owner = await ownerOf(place);
-  if (owner === undefined && place.holds === undefined && place.other !== undefined && purpose === "read") {
+  if (place.holds === undefined && place.other !== undefined && purpose === "read") {
     throw new CommandError(
       ExitCode.notFound,
       `There are no checkpoints at ${url}: ${place.path} is ${place.other}. Check --storage, WAYMARK_STORAGE or the configuration. Nothing was changed.`,
     );
   }
-  if (owner === undefined) return { name, place, storage: openStorage(url, { relativeTo }) };
-  if (purpose === "write") throw notAStorage(place, owner, url);
-  return { name, place, owner, storage: await owner.open() };
+  return { name, place, storage: openStorage(url, { relativeTo }) };
 }
 
 /** Opens a server's database. Without this check, a database or schema without tables would look empty too. */
@@ -142,13 +132,6 @@ function nameOf(place: StoragePlace): string {
   return place.scheme === "postgres" ? place.name : `${place.scheme}:${place.path}`;
 }
 
-async function ownerOf({ holds, isThere, path }: FilePlace): Promise<OtherSystem | undefined> {
-  const [owner, ...others] = holds === undefined && isThere ? await otherSystemsAt(path) : [];
-  if (owner === undefined || others.length === 0) return owner;
-  const each = [owner, ...others].map(({ what, url }) => `${what} (--storage ${url})`).join(", ");
-  throw new CommandError(ExitCode.usage, `${path} has ${each}. Name one of them. Nothing was read or changed.`);
-}
-
 function assertKind({ scheme, path, holds }: FilePlace, url: string): void {
   if (holds === undefined || holds === scheme) return;
   if (holds === "text") {
@@ -161,13 +144,6 @@ function assertKind({ scheme, path, holds }: FilePlace, url: string): void {
   throw new CommandError(
     ExitCode.usage,
     `${url} is not a ${scheme} storage: ${path} has a ${holds} storage. Write ${right} instead. Nothing was read or changed.`,
-  );
-}
-
-function notAStorage({ path }: FilePlace, { what, how }: OtherSystem, url: string): CommandError {
-  return new CommandError(
-    ExitCode.usage,
-    `${url} is no storage of a manager: ${path} has ${what}. ${how} Nothing was read or changed.`,
   );
 }
 

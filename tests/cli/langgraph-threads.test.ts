@@ -1,5 +1,5 @@
 // The command on idle threads of LangGraph, and copies of threads.
-import { readFileSync, writeFileSync } from "node:fs";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Command } from "@langchain/langgraph";
 import { emptyCheckpoint } from "@langchain/langgraph-checkpoint";
@@ -81,33 +81,6 @@ describe("waymark langgraph prune", () => {
     expect(await idsOf()).toEqual(["branched", "new", "waits"]);
   });
 
-  it("applies the plan of a file, but keeps a thread that has changed since, with code 6", async () => {
-    const { prune, idsOf, saver, cwd } = await placeWithThreads();
-    expect((await prune("--idle", "30d", "--plan-out", "plan.json")).stdout).toContain(
-      "--plan-in plan.json applies it",
-    );
-    expect((await prune("--idle", "30d", "--plan-out", "plan.json")).code).toBe(6);
-    const resume = await answers(saver, "waits");
-    await agentOn(saver).invoke(new Command({ resume }), thread("waits"));
-
-    const applied = await prune("--plan-in", "plan.json", "--yes");
-    expect(applied.code).toBe(6);
-    expect(applied.stdout).toContain("Removed 2 threads");
-    expect(applied.stderr).toContain(
-      '1 thread kept, because somebody wrote there meanwhile or holds the lease: "waits"',
-    );
-    expect(await idsOf()).toEqual(["new", "waits"]);
-
-    const text = readFileSync(join(cwd, "plan.json"), "utf8");
-    writeFileSync(join(cwd, "plan.json"), text.replace("branched", "brunched"));
-    const damaged = await prune("--plan-in", "plan.json", "--yes");
-    expect([damaged.code, damaged.stderr]).toEqual([
-      5,
-      expect.stringContaining('plan.json is not as "waymark langgraph prune --plan-out" wrote it: line 2'),
-    ]);
-    expect((await prune("--plan-in", "none.json", "--yes")).code).toBe(3);
-  });
-
   it("keeps a thread that somebody runs under its lease", async () => {
     const { prune, idsOf, saver } = await placeWithThreads();
     await using _lease = await saver.lease("waits");
@@ -116,14 +89,11 @@ describe("waymark langgraph prune", () => {
     expect(await idsOf()).toEqual(["new", "waits"]);
   });
 
-  it.each(["--dry-run", "--plan-in plan.json --idle 1d", "--idle soon", "--status asleep"])(
-    "refuses %s as wrong usage",
-    async (args) => {
-      const { run, manager } = await newPlace(URL);
-      await manager.save("build-42", "a state");
-      expect((await run("langgraph", "prune", ...args.split(" "))).code).toBe(2);
-    },
-  );
+  it.each(["--dry-run", "--idle soon", "--status asleep"])("refuses %s as wrong usage", async (args) => {
+    const { run, manager } = await newPlace(URL);
+    await manager.save("build-42", "a state");
+    expect((await run("langgraph", "prune", ...args.split(" "))).code).toBe(2);
+  });
 });
 
 describe("waymark prune --all", () => {

@@ -43,6 +43,21 @@ describe("a missing storage", () => {
     expect((await run("copy", "--to", "files:backup")).code).toBe(3);
   });
 
+  it.each([
+    ["files:.", "waymark oneshot list"],
+    ["files:.sdp", "waymark oneshot list"],
+    ["tasks:.sdp/checkpoints", "waymark oneshot list"],
+    ["files:.pai/checkpoints", "listCheckpoints"],
+  ])("names what reads a system's own format at %s", async (url, named) => {
+    const { cwd, run, manager } = await newPlace(url);
+    await manager.close();
+    for (const folder of [".sdp", ".pai"]) {
+      mkdirSync(join(cwd, folder, "checkpoints"), { recursive: true });
+      writeFileSync(join(cwd, folder, "checkpoints", "F01.json"), "{}");
+    }
+    expect(await run("tasks")).toMatchObject({ code: 3, stdout: "", stderr: expect.stringContaining(named) });
+  });
+
   it("is named by its real path if its URL has dots", async () => {
     const { cwd, place, manager } = await newPlace("files:store");
     await manager.save("t", 1);

@@ -8,7 +8,7 @@ import { JsonFileAdapter } from "../../adapters/files/json-file.js";
 import { TaskFileAdapter } from "../../adapters/files/task-file.js";
 import { CommandError } from "../../cli/src/exit-code.js";
 import { readPlanFile } from "../../cli/src/prune/plan-file.js";
-import { readExport } from "../../cli/src/records/read-export.js";
+import { readExport } from "../../cli/src/records/stored-record.js";
 import { checkConfig } from "../../config/config.js";
 import { OneshotError } from "../../runners/src/oneshot/errors.js";
 import { parsePlan } from "../../runners/src/oneshot/plan-file.js";
@@ -108,7 +108,7 @@ export const DECODERS = {
         yield bytes.subarray(0, 100);
         yield bytes.subarray(100);
       })();
-      for await (const { record } of readExport(chunks, { from: "it", standing: () => "" })) seals.push(record.seal);
+      for await (const { item } of readExport(chunks, { from: "it", standing: () => "" })) seals.push(item.seal);
       return JSON.stringify(seals);
     },
     expected: [CommandError],

@@ -121,7 +121,7 @@ function Frame({ api, session }: AppProps & { readonly session: Session }) {
           </span>
           <span
             class={`mode${session.canWrite ? " writes" : ""}`}
-            title={session.readOnlyReason ?? MODE_TITLES[String(session.canWrite)]}
+            title={MODE_TITLES[String(session.canWrite)]}
           >
             {session.canWrite ? "may change" : "read only"}
           </span>

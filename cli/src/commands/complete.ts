@@ -1,10 +1,7 @@
-import { isCorrupt } from "waymark/adapter";
-import { requireTaskToChange, titleOf } from "../checkpoints.js";
+import { completeTask, newestToComplete } from "../actions/change-task.js";
+import { titleOf } from "../checkpoints.js";
 import type { CommandFile } from "../cli.js";
 import { confirm } from "../confirm.js";
-import { DamagedCheckpointError } from "../damage.js";
-import { refuseThread } from "../langgraph/find-tasks.js";
-import { underLease } from "../leases.js";
 import { printable } from "../printable.js";
 
 export const complete: CommandFile = {
@@ -17,37 +14,16 @@ export const complete: CommandFile = {
       .argument("<task>")
       .option("--yes", "don't ask")
       .option("--force", "change it even while somebody runs it")
-      .action((task, options) =>
+      .action((task, { yes, force }) =>
         cli.withStore(async (session) => {
-          const { output, manager, storage } = session;
-          const taskId = await requireTaskToChange(session, task);
-          refuseThread(taskId, "A graph completes its thread itself; waymark delete removes a thread.");
-          const quoted = JSON.stringify(taskId);
-          let expectedSequence: number | undefined;
-          for await (const newest of storage.list({ taskId, order: "newest", limit: 1 })) {
-            if (isCorrupt(newest)) {
-              throw new DamagedCheckpointError(
-                `The newest checkpoint of task ${quoted}`,
-                newest,
-                "Nothing was changed.",
-              );
-            }
-            if (newest.status === "completed") {
-              await output.line(printable(`Task ${quoted} is completed already.`));
-              return;
-            }
-            expectedSequence = newest.sequence;
-            await confirm(
-              session,
-              `Task ${quoted} is ${newest.status} at ${titleOf(newest)}. Mark it as completed?`,
-              options.yes === true,
-            );
-          }
-          // Completes only the checkpoint that the question showed: a newer one means that the task goes on.
-          await underLease(session, taskId, options.force === true, (under) =>
-            manager.complete(taskId, { expectedSequence, ...under }),
-          );
-          await output.line(printable(`Task ${quoted} is completed.`));
+          const { output } = session;
+          const newest = await newestToComplete(session, task);
+          const what = `Task ${JSON.stringify(newest.taskId)}`;
+          if (newest.status === "completed") return output.line(printable(`${what} is completed already.`));
+          const question = `${what} is ${newest.status} at ${titleOf(newest)}. Mark it as completed?`;
+          await confirm(session, question, yes === true);
+          await completeTask(session, newest, { force });
+          await output.line(printable(`${what} is completed.`));
         }),
       );
   },

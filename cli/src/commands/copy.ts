@@ -1,12 +1,10 @@
-import type { StorageAdapter } from "waymark";
+import { copyTasks, type Difference } from "../actions/copy.js";
 import { sayNothingTo } from "../checkpoints.js";
-import type { CommandFile, Session } from "../cli.js";
-import { type DamageSink, keyOf } from "../damage.js";
+import type { CommandFile } from "../cli.js";
 import { CommandError, ExitCode } from "../exit-code.js";
 import { jsonText } from "../printable.js";
 import { showProgress } from "../progress.js";
-import { type CopyResult, copyTask, type Difference } from "../records/copy-task.js";
-import { countRecords, taskIds } from "../records/whole-records.js";
+import { countRecords } from "../records/whole-records.js";
 import { isSamePlace } from "../storage-place.js";
 import { openTarget } from "../store.js";
 import { counted } from "../words.js";
@@ -26,12 +24,26 @@ export const copy: CommandFile = {
       .option("--json", "for programs: the counts")
       .action((options) =>
         cli.withStore(async (session) => {
-          const { output, place: source } = session;
+          const { output, errors, storage, damage, place: source } = session;
+          const { prefix } = options;
           const { storage: target, place, name: to } = await openTarget(options.to);
           if (source && isSamePlace(place, source)) {
             throw new CommandError(ExitCode.usage, `${to} is the storage to copy from. Name another one with --to.`);
           }
-          const result = await copyAll(session, target, options.prefix);
+          const progress = await showProgress("copying", async () => 2 * (await countRecords(storage, prefix)));
+          let differences = 0;
+          const onDifference = async ({ taskId, id, sequence, reason }: Difference): Promise<void> => {
+            differences += 1;
+            if (differences > SHOWN) return;
+            await damage.warn(`checkpoint ${id} (@${sequence}) of task ${JSON.stringify(taskId)} differs: ${reason}`);
+          };
+          const onProgress = (done: number) => progress.reach(done);
+          const job = { from: storage, to: target, prefix, damage, onProgress, onDifference };
+          const result = await copyTasks(job).finally(async () => {
+            progress.stop();
+            await target.close();
+          });
+          if (differences > SHOWN) await errors.line(`and ${differences - SHOWN} more`);
           const { records, identical, copied, extra, unreadable } = result;
           if (options.json) await output.line(jsonText(result));
           else {
@@ -43,7 +55,7 @@ export const copy: CommandFile = {
                 : `; ${unreadable} can't be read, and ${unreadable === 1 ? "was" : "were"} not copied`;
             await output.line(output.colors.bold(`${identical} of ${records} identical${lost}`));
           }
-          if (records === 0) await sayNothingTo("copy", session, options.prefix);
+          if (records === 0) await sayNothingTo("copy", session, prefix);
           const refused = records - identical - unreadable;
           // Damaged records were reported, and the exit code shows them.
           if (refused === 0) return;
@@ -57,44 +69,3 @@ export const copy: CommandFile = {
 };
 
 const SHOWN = 5;
-
-async function copyAll(
-  { storage, damage, errors }: Session,
-  target: StorageAdapter,
-  prefix: string | undefined,
-): Promise<CopyResult> {
-  const result: CopyResult = { records: 0, identical: 0, copied: 0, extra: 0, unreadable: 0 };
-  // Each checkpoint counts twice: it is copied and compared.
-  const progress = await showProgress("copying", async () => 2 * (await countRecords(storage, prefix)));
-  // Counts each record once: listing, copying and comparing meet the same damage.
-  const unreadable = new Set<string>();
-  const from: DamageSink = {
-    add: (record) => {
-      unreadable.add(keyOf(record));
-      return damage.add(record);
-    },
-  };
-  let differences = 0;
-  const onDifference = async ({ taskId, id, sequence, reason }: Difference): Promise<void> => {
-    differences += 1;
-    if (differences > SHOWN) return;
-    await damage.warn(`checkpoint ${id} (@${sequence}) of task ${JSON.stringify(taskId)} differs: ${reason}`);
-  };
-  try {
-    for await (const taskId of taskIds(storage, prefix, from)) {
-      await copyTask(
-        { from: storage, to: target, damage: { from, to: damage }, progress, onDifference },
-        taskId,
-        result,
-      );
-      progress.reach(2 * result.records);
-    }
-  } finally {
-    progress.stop();
-    await target.close();
-  }
-  result.unreadable = unreadable.size;
-  result.records += unreadable.size;
-  if (differences > SHOWN) await errors.line(`and ${differences - SHOWN} more`);
-  return result;
-}

@@ -1,12 +1,10 @@
 import { requireTask, sayNothingTo } from "../checkpoints.js";
 import type { CommandFile, Session } from "../cli.js";
-import { CommandError, ExitCode } from "../exit-code.js";
 import { tasksOf } from "../langgraph/find-tasks.js";
 import { showProgress } from "../progress.js";
 import { CheckedLinesWriter } from "../records/checked-lines.js";
 import { LineFile } from "../records/line-file.js";
-import { EXPORT_FORMAT } from "../records/read-export.js";
-import { recordJson } from "../records/stored-record.js";
+import { EXPORT_FORMAT, recordJson } from "../records/stored-record.js";
 import { countRecords, taskIds, wholeRecords } from "../records/whole-records.js";
 import { counted } from "../words.js";
 
@@ -31,20 +29,17 @@ export const exportCommand: CommandFile = {
             for await (const id of tasksOf(session, await requireTask(session, task))) named.add(id);
           }
           const chosen = tasks.length > 0 ? named : taskIds(storage, options.prefix, damage);
-          if (options.out === undefined) {
-            const { records } = await writeExport(session, chosen, (text) => output.line(text));
-            if (records === 0 && !output.isClosed) await sayNothingTo("export", session, options.prefix);
-            return;
-          }
           const { out } = options;
-          const file = await LineFile.create(out, { failure: (...failed) => notExported(out, ...failed) });
+          const file = out === undefined ? undefined : await LineFile.create(out, "Nothing was exported.");
           try {
-            const { records, tasks: written } = await writeExport(session, chosen, (text) => file.line(text));
-            await file.end();
-            await output.line(`Exported ${counted(records, "checkpoint")} of ${counted(written, "task")}.`);
-            if (records === 0) await sayNothingTo("export", session, options.prefix);
+            const written = await writeExport(session, chosen, (text) => (file ?? output).line(text));
+            await file?.end();
+            const { records } = written;
+            if (file)
+              await output.line(`Exported ${counted(records, "checkpoint")} of ${counted(written.tasks, "task")}.`);
+            if (records === 0 && !output.isClosed) await sayNothingTo("export", session, options.prefix);
           } finally {
-            await file.close();
+            await file?.close();
           }
         }),
       );
@@ -76,19 +71,4 @@ async function writeExport(
   }
   await lines.trailer({ tasks: written, damaged: damage.count });
   return { records: lines.records, tasks: written };
-}
-
-function notExported(path: string, code: string, isMade: boolean, cause: unknown): CommandError {
-  if (isMade) {
-    return new CommandError(
-      ExitCode.failed,
-      `Could not write to ${path}: ${code}. The export is incomplete and has no trailer; remove it, free some space, and run it again.`,
-      { cause },
-    );
-  }
-  const what =
-    code === "EEXIST" ? `${path} exists, and an export never replaces a file` : `${path} can't be created (${code})`;
-  return new CommandError(ExitCode.usage, `${what}. Nothing was exported; name another file.`, {
-    cause,
-  });
 }

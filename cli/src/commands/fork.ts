@@ -1,8 +1,8 @@
-import { findWhole, requireTaskToChange, titleOf } from "../checkpoints.js";
+import { forkTask } from "../actions/change-task.js";
+import { titleOf } from "../checkpoints.js";
 import type { CommandFile } from "../cli.js";
-import { refuseThread, wholeThread } from "../langgraph/find-tasks.js";
-import { underLease } from "../leases.js";
 import { jsonText, printable } from "../printable.js";
+import { counted } from "../words.js";
 
 export const fork: CommandFile = {
   example: "waymark fork build-42 @3 build-43",
@@ -20,28 +20,21 @@ export const fork: CommandFile = {
       .argument("<new-task>")
       .option("--force", "begin it even while somebody runs the new task")
       .option("--json", "for programs: the new task's first checkpoint")
-      .action((task, id, newTask, options) =>
+      .action((task, id, newTask, { force, json }) =>
         cli.withStore(async (session) => {
-          const taskId = await requireTaskToChange(session, task);
-          refuseThread(newTask, "Give the new task another name.");
-          const isThread = wholeThread(taskId) !== undefined;
-          if (!isThread) refuseThread(taskId, "To fork the thread, name it.");
-          const source = await findWhole(session, taskId, id);
-          if (isThread) {
-            const { forkThread } = await import("../langgraph/fork-thread.js");
-            await forkThread(session, source, newTask, options);
-            return;
+          const forked = await forkTask(session, { task, id, newTask }, { force });
+          const { output } = session;
+          const { source } = forked;
+          const begins = `${JSON.stringify(newTask)} begins at`;
+          if ("saved" in forked) {
+            const { saved } = forked;
+            const text = `Task ${begins} ${titleOf(saved)} with the state of @${source.sequence} of task ${JSON.stringify(source.taskId)}.`;
+            return output.line(json ? jsonText(saved) : printable(text));
           }
-          const manager = await session.configured();
-          const saved = await underLease(session, newTask, options.force === true, (under) =>
-            manager.fork(taskId, source.id, newTask, under),
-          );
-          const line = options.json
-            ? jsonText(saved)
-            : printable(
-                `Task ${JSON.stringify(newTask)} begins at ${titleOf(saved)} with the state of @${source.sequence} of task ${JSON.stringify(taskId)}.`,
-              );
-          await session.output.line(line);
+          const { taskId, from, checkpoints } = forked;
+          if (json) return output.line(jsonText({ taskId, thread: newTask, checkpoint: source.id, checkpoints }));
+          const at = `${titleOf(source)} of thread ${JSON.stringify(from)}`;
+          await output.line(printable(`Thread ${begins} ${at}, with ${counted(checkpoints, "checkpoint")}.`));
         }),
       );
   },

@@ -6,7 +6,7 @@ import { CommandError, ExitCode } from "../exit-code.js";
 import { jsonText } from "../printable.js";
 import { showProgress } from "../progress.js";
 import { type Placement, RecordPlacer } from "../records/place-record.js";
-import { readExport } from "../records/read-export.js";
+import { readExport } from "../records/stored-record.js";
 import { counted } from "../words.js";
 
 export const importCommand: CommandFile = {
@@ -41,7 +41,7 @@ async function importStandardInput(session: Session): Promise<Counts> {
   if (session.stdin.isTTY) {
     throw new CommandError(ExitCode.usage, "Name a file, or pipe an export in: waymark import backup.ndjson.");
   }
-  return importFrom(session, bytesOf(session.stdin), "standard input", () => undefined);
+  return importFrom(session, bytesOf(session.stdin), "standard input");
 }
 
 async function* bytesOf(stdin: Session["stdin"]): AsyncGenerator<Uint8Array, void, void> {
@@ -61,12 +61,13 @@ async function importFile(session: Session, path: string): Promise<Counts> {
       : `Nothing was imported; to import the ${counted(records, "checkpoint")} before it: waymark import - < ${path}`;
   const progress = await showProgress("importing", () => 2 * size);
   try {
-    for await (const { bytes } of readExport(read(), { from: path, standing })) {
+    const checked = read();
+    for await (const _record of readExport(checked, { from: path, standing })) {
       records += 1;
-      progress.advance(bytes);
+      progress.reach(checked.bytesRead);
     }
-    progress.reach(size);
-    return await importFrom(session, read(), path, (bytes) => progress.advance(bytes));
+    const imported = read();
+    return await importFrom(session, imported, path, () => progress.reach(size + imported.bytesRead));
   } finally {
     progress.stop();
   }
@@ -76,7 +77,7 @@ async function importFrom(
   { storage }: Session,
   chunks: AsyncIterable<Uint8Array>,
   from: string,
-  onBytes: (bytes: number) => void,
+  onRecord: () => void = () => undefined,
 ): Promise<Counts> {
   const counts: Counts = { added: 0, present: 0, otherStatus: 0 };
   const placer = new RecordPlacer(storage);
@@ -86,7 +87,7 @@ async function importFrom(
       ? "Nothing was imported."
       : `The lines before it are imported: ${added} added, ${present + otherStatus} there already.`;
   };
-  for await (const { record, line, bytes } of readExport(chunks, { from, standing })) {
+  for await (const { item: record, line } of readExport(chunks, { from, standing })) {
     try {
       counts[await placer.place(record)] += 1;
     } catch (cause) {
@@ -97,7 +98,7 @@ async function importFrom(
         { cause },
       );
     }
-    onBytes(bytes);
+    onRecord();
   }
   return counts;
 }

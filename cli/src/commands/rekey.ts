@@ -19,45 +19,34 @@ export const rekey: CommandFile = {
       )
       .option("--prefix <text>", "only tasks whose id begins with this")
       .option("--json", "for programs: the counts, and what no key opens")
-      .action(async (options) => {
+      .action(async ({ prefix, json }) => {
         const signal = cli.interruptible();
         await cli.withStore(async (session) => {
-          const result = await run(session, options.prefix, signal);
-          if (options.json) await session.output.line(jsonText({ ...result, refusals: result.refusals.map(plain) }));
+          const { transforms = [] } = await session.config();
+          if (transforms.length === 0) throw new CommandError(ExitCode.usage, NO_KEY);
+          const manager = await session.configured();
+          const bar = await showProgress("rekeying", () => countRecords(session.storage, prefix));
+          const onProgress = ({ done }: { readonly done: number }) => bar.reach(done);
+          const result = await manager.rekey({ prefix, signal, onProgress }).finally(() => bar.stop());
+          if (json) await session.output.line(jsonText({ ...result, refusals: result.refusals.map(plain) }));
           else await report(session, result);
-          if (result.refused > 0 && !signal.aborted) throw refused(result);
+          const { refused } = result;
+          if (refused === 0 || signal.aborted) return;
+          throw new CommandError(
+            ExitCode.failed,
+            `${counted(refused, "checkpoint")} were not rewritten, ${NOT_REWRITTEN}`,
+          );
         });
       });
   },
 };
 
 const SHOWN = 5;
-const PLAIN_LINE_EVERY_MS = 10_000;
-
-async function run(session: Session, prefix: string | undefined, signal: AbortSignal): Promise<RekeyResult> {
-  const { storage, config, errors } = session;
-  const { transforms = [] } = await config();
-  if (transforms.length === 0) {
-    throw new CommandError(
-      ExitCode.usage,
-      "No transforms are configured, so there is no key. Set transforms: [encrypt({ keys, current })] in waymark.config.js.",
-    );
-  }
-  const manager = await session.configured();
-  const bar = await showProgress("rekeying", () => countRecords(storage, prefix));
-  let saidMs = performance.now();
-  const onProgress = ({ done, total, left }: Omit<RekeyResult, "refusals">): void => {
-    bar.reach(done);
-    if (errors.isTerminal || performance.now() - saidMs < PLAIN_LINE_EVERY_MS) return;
-    saidMs = performance.now();
-    void errors.line(`rekeying: ${done} of ${total}, ${left} left`);
-  };
-  try {
-    return await manager.rekey({ prefix, signal, onProgress });
-  } finally {
-    bar.stop();
-  }
-}
+const NO_KEY =
+  "No transforms are configured, so there is no key. Set transforms: [encrypt({ keys, current })] in waymark.config.js.";
+const NOT_REWRITTEN =
+  "for the reasons above. Keep the old keys. If a key is missing, add it to `keys`. If records are damaged, run waymark " +
+  "repair. Then run this again.";
 
 async function report({ output, damage }: Session, result: RekeyResult): Promise<void> {
   const { rewritten, current, left, refused, refusals } = result;
@@ -69,12 +58,4 @@ async function report({ output, damage }: Session, result: RekeyResult): Promise
 
 function plain({ taskId, id, sequence, error }: RekeyResult["refusals"][number]): object {
   return { taskId, id, sequence, code: error.code, message: error.message };
-}
-
-function refused({ refused: count }: RekeyResult): CommandError {
-  return new CommandError(
-    ExitCode.failed,
-    `${counted(count, "checkpoint")} were not rewritten, for the reasons above. Keep the old keys. If a key is missing, add it to ` +
-      "`keys`. If records are damaged, run waymark repair. Then run this again.",
-  );
 }

@@ -1,5 +1,6 @@
-import type { RepairOptions, RepairResult } from "waymark";
+import type { RepairResult } from "waymark";
 import type { RepairStep } from "waymark/adapter";
+import { repairStorage, type StoppedRepair } from "../actions/repair.js";
 import type { CommandFile, Session } from "../cli.js";
 import { confirm } from "../confirm.js";
 import { ExitCode } from "../exit-code.js";
@@ -43,44 +44,18 @@ export const repair: CommandFile = {
             if (result.steps.some(isLeft)) cli.exitCode = ExitCode.failed;
           };
           // Not set before the first change: until then Ctrl-C ends the command at once.
-          if (isPlanOnly) await show(plan);
-          else await repairAll(session, how, changes.length, cli.interruptible(), show);
+          if (isPlanOnly) return show(plan);
+          const signal = cli.interruptible();
+          const progress = await showProgress("repairing", () => changes.length);
+          const onProgress = ({ action }: RepairStep) => action !== "left" && progress.advance();
+          const repaired = await repairStorage(session, { ...how, signal, onProgress });
+          progress.stop();
+          await show(repaired.result);
+          if ("reason" in repaired && repaired.reason !== signal.reason) throw repaired.reason;
         }),
       );
   },
 };
-
-/** The completed steps of a repair that was stopped. */
-interface StoppedRepair extends Pick<RepairResult, "dryRun" | "steps"> {
-  readonly stopped: true;
-}
-
-/** Repairs the storage. If the repair fails midway, it still shows the completed steps. */
-async function repairAll(
-  { manager }: Session,
-  how: RepairOptions,
-  total: number,
-  signal: AbortSignal,
-  show: (result: RepairResult | StoppedRepair) => Promise<void>,
-): Promise<void> {
-  const progress = await showProgress("repairing", () => total);
-  const steps: RepairStep[] = [];
-  const onProgress = (step: RepairStep): void => {
-    steps.push(step);
-    if (step.action !== "left") progress.advance();
-  };
-  let result: RepairResult;
-  try {
-    result = await manager.repair({ ...how, signal, onProgress });
-  } catch (error) {
-    progress.stop();
-    await show({ dryRun: false, steps, stopped: true });
-    if (error !== signal.reason) throw error;
-    return;
-  }
-  progress.stop();
-  await show(result);
-}
 
 async function print(session: Session, result: RepairResult | StoppedRepair, isDryRun: boolean): Promise<void> {
   const { output, name } = session;

@@ -1,7 +1,6 @@
-import { findWhole, requireTaskToChange, titleOf } from "../checkpoints.js";
+import { rewindTask } from "../actions/change-task.js";
+import { titleOf } from "../checkpoints.js";
 import type { CommandFile } from "../cli.js";
-import { refuseThread } from "../langgraph/find-tasks.js";
-import { underLease } from "../leases.js";
 import { jsonText, printable } from "../printable.js";
 
 export const rewind: CommandFile = {
@@ -18,21 +17,11 @@ export const rewind: CommandFile = {
       .argument("<id>")
       .option("--force", "change it even while somebody runs it")
       .option("--json", "for programs: the new checkpoint")
-      .action((task, id, options) =>
+      .action((task, id, { force, json }) =>
         cli.withStore(async (session) => {
-          const taskId = await requireTaskToChange(session, task);
-          refuseThread(taskId, "Invoke its graph with the config of that checkpoint, or call updateState with it.");
-          const source = await findWhole(session, taskId, id);
-          const manager = await session.configured();
-          const saved = await underLease(session, taskId, options.force === true, (under) =>
-            manager.rewind(taskId, source.id, under),
-          );
-          const line = options.json
-            ? jsonText(saved)
-            : printable(
-                `Task ${JSON.stringify(taskId)} goes on at ${titleOf(saved)} with the state of @${source.sequence}.`,
-              );
-          await session.output.line(line);
+          const { source, saved } = await rewindTask(session, { task, id }, { force });
+          const text = `Task ${JSON.stringify(saved.taskId)} goes on at ${titleOf(saved)} with the state of @${source.sequence}.`;
+          await session.output.line(json ? jsonText(saved) : printable(text));
         }),
       );
   },

@@ -34,8 +34,7 @@ export const verify: CommandFile = {
             const checked = `${counted(checkpoints, "checkpoint")} of ${counted(tasks, "task")} (${bytesText(bytes)}) in ${name}`;
             const verdict = findings.length === 0 ? "nothing is wrong" : counted(findings.length, "finding");
             await output.line(output.colors.bold(printable(`${checked}: ${verdict}.`)));
-            if (findings.length > 0 && session.owner === undefined)
-              await output.line('"waymark repair --dry-run" shows what a repair would do.');
+            if (findings.length > 0) await output.line('"waymark repair --dry-run" shows what a repair would do.');
           }
           if (findings.length > 0) cli.exitCode = ExitCode.failed;
         }),

@@ -1,75 +1,53 @@
 import { hash } from "node:crypto";
-import { createReadStream } from "node:fs";
-import { CheckpointError, type CheckpointStatus } from "waymark";
+import { CheckpointError } from "waymark";
 import {
   bytesOf,
   type FoundThread,
-  type MarkedWritesRecord,
   removeThread,
   type ThreadQuery,
   type ThreadsPlace,
   threadBatches,
 } from "waymark/langgraph/records";
 import type { Session } from "../cli.js";
+import type { LanggraphPruneFlags } from "../commands/langgraph.js";
 import { confirm } from "../confirm.js";
-import { DamagedCheckpointError } from "../damage.js";
 import { CommandError, ExitCode } from "../exit-code.js";
 import { type ItemPrinter, JsonArrayPrinter } from "../items.js";
 import type { Output } from "../output.js";
-import { jsonText, printable } from "../printable.js";
+import { jsonText } from "../printable.js";
 import { showProgress } from "../progress.js";
-import { PlanFile, unreadablePlan } from "../prune/plan-file.js";
 import { ShortTable } from "../prune/plan-table.js";
 import { freedLines } from "../prune/prune-storage.js";
-import { readStored } from "../read-stored.js";
-import { readCheckedLines } from "../records/checked-lines.js";
 import { statusCell } from "../status-cell.js";
 import type { Column } from "../table.js";
 import { agoText, bytesText, counted } from "../words.js";
-
-/** The options of `waymark langgraph prune`. */
-export interface PruneThreadsFlags {
-  readonly idle?: number | undefined;
-  readonly status?: CheckpointStatus | undefined;
-  readonly prefix?: string | undefined;
-  readonly dryRun?: true | undefined;
-  readonly planOut?: string | undefined;
-  readonly force?: true | undefined;
-  readonly allRows?: true | undefined;
-  readonly planIn?: string | undefined;
-  readonly yes?: true | undefined;
-  readonly json?: true | undefined;
-}
+import { readWritesRecord } from "./thread-state.js";
 
 /** A thread to remove. */
 interface PlannedThread extends FoundThread {
   readonly bytes: number;
 }
 
-const FORMAT = "waymark-langgraph-prune-plan";
 const SHOWN_KEPT = 5;
 
-/**
- * Shows the threads to remove, asks, and removes them. With `--dry-run` or `--plan-out`, it only shows or writes them.
- */
-export async function pruneThreads(session: Session, flags: PruneThreadsFlags): Promise<void> {
+/** Shows the threads to remove, asks, and removes them. With `--dry-run`, it only shows them. */
+export async function pruneThreads(session: Session, flags: LanggraphPruneFlags): Promise<void> {
   const { output } = session;
   const plan = planOf(session, flags);
-  const total = await show(session, plan, flags);
+  // Fingerprints by thread id: the tasks of many threads may not fit in memory.
+  const shown = new Map<string, string>();
+  const total = await show(session, plan, flags, shown);
   if (!flags.json) {
     await output.line(output.colors.bold(`${total.text()} would go.`));
     if (total.threads > 0) for (const line of await freedLines(session, total.bytes)) await output.line(line);
-    if (flags.planOut !== undefined) {
-      await output.line(printable(`The plan is in ${flags.planOut}; --plan-in ${flags.planOut} applies it.`));
-    }
   }
-  if (flags.dryRun === true || flags.planOut !== undefined) return;
+  if (flags.dryRun) return;
 
   if (total.threads > 0) {
     await output.flush();
     await confirm(session, `Remove ${total.text()} from ${session.name}?`, flags.yes === true);
   }
-  const { removed, kept } = await apply(session, plan, total);
+  const { removed, kept } = await apply(session, plan, shown);
   if (flags.json) {
     const { threads, checkpoints, bytes } = removed;
     await output.line(jsonText({ threads, checkpoints, bytes, kept }));
@@ -77,26 +55,17 @@ export async function pruneThreads(session: Session, flags: PruneThreadsFlags): 
   if (kept.length === 0) return;
   const names = kept.slice(0, SHOWN_KEPT).map((id) => JSON.stringify(id));
   const more = kept.length > names.length ? ` and ${kept.length - names.length} more` : "";
-  const what = `${counted(kept.length, "thread")} kept, because somebody wrote there meanwhile or holds the lease: ${names.join(", ")}${more}`;
-  // The user agreed to exactly that plan, so kept threads are an error. Under a policy they are only a warning.
-  if (flags.planIn !== undefined) throw new CommandError(ExitCode.conflict, `The plan is outdated: ${what}.`);
-  await session.damage.warn(what);
+  await session.damage.warn(
+    `${counted(kept.length, "thread")} kept, because somebody wrote there meanwhile or holds the lease: ${names.join(", ")}${more}`,
+  );
 }
 
 /** The threads to remove. They are searched twice: to show them, and to remove them. */
 type ThreadPlan = () => AsyncIterable<PlannedThread>;
 
 /** @throws {CommandError} The options don't select any threads. */
-function planOf(session: Session, flags: PruneThreadsFlags): ThreadPlan {
-  const { idle, status, prefix, planIn, planOut } = flags;
-  if (planIn !== undefined) {
-    if ((idle ?? status ?? prefix ?? planOut) !== undefined) {
-      const what =
-        "The plan of --plan-in has its own threads: pass no --idle, --status, --prefix and --plan-out with it.";
-      throw new CommandError(ExitCode.usage, what);
-    }
-    return () => threadsInFile(planIn);
-  }
+function planOf(session: Session, flags: LanggraphPruneFlags): ThreadPlan {
+  const { idle, status, prefix } = flags;
   if (idle === undefined && status === undefined) {
     throw new CommandError(ExitCode.usage, "Say which threads: --idle 30d, or --status completed, or both.");
   }
@@ -108,36 +77,10 @@ async function* plannedThreads(session: Session, query: ThreadQuery): AsyncGener
   const place: ThreadsPlace = {
     storage: session.storage,
     damaged: (record) => session.damage.add(record),
-    readWrites: async (record) => {
-      try {
-        // The saver stored this record, and its seal was checked.
-        return (await readStored(session, record)) as MarkedWritesRecord;
-      } catch (error) {
-        if (!(error instanceof DamagedCheckpointError)) throw error;
-        await session.damage.add(error.record);
-        return undefined;
-      }
-    },
+    readWrites: (record) => readWritesRecord(session, record),
   };
   for await (const batch of threadBatches(place, query)) {
     for (const thread of batch) yield { ...thread, bytes: await bytesOf(place, thread) };
-  }
-}
-
-/** Yields the threads of a file. Only the end of the file shows that it is unchanged. */
-async function* threadsInFile(path: string): AsyncGenerator<PlannedThread, void, void> {
-  const lines = readCheckedLines(createReadStream(path), FORMAT);
-  for (let at = 0; ; ) {
-    let next: Awaited<ReturnType<typeof lines.next>>;
-    try {
-      next = await lines.next();
-    } catch (cause) {
-      throw unreadablePlan(path, at, "waymark langgraph prune --plan-out", "Nothing more was removed.", cause);
-    }
-    if (next.done) return;
-    at = next.value.line;
-    // The checksum shows that the line is unchanged.
-    yield next.value.value as PlannedThread;
   }
 }
 
@@ -159,40 +102,31 @@ class Total {
   }
 }
 
-/** Keeps a fingerprint for each shown thread: the tasks of many threads may not fit in memory. */
-class Shown extends Total {
-  /** Fingerprints by thread id. */
-  readonly shown = new Map<string, string>();
-}
-
 /** Changes when somebody writes to the thread. */
 function fingerprintOf({ tasks }: FoundThread): string {
   return hash("sha256", JSON.stringify(tasks.map(({ taskId, newestSequence }) => [taskId, newestSequence])), "base64");
 }
 
-/** Prints the threads, and writes the file of `--plan-out`. */
-async function show(session: Session, plan: ThreadPlan, flags: PruneThreadsFlags): Promise<Shown> {
-  const { output } = session;
-  const { planOut, dryRun, json, force = false, allRows = false } = flags;
-  const total = new Shown();
-  const file = planOut === undefined ? undefined : await PlanFile.create(planOut, force, FORMAT);
+/** Prints the threads. */
+async function show(
+  { output }: Session,
+  plan: ThreadPlan,
+  flags: LanggraphPruneFlags,
+  shown: Map<string, string>,
+): Promise<Total> {
+  const { dryRun, json, allRows = false } = flags;
+  const total = new Total();
   // Programs get the plan only if an option asks for it alone; otherwise they get the result.
-  const isShown = !json || dryRun || file !== undefined;
+  const isShown = !json || dryRun;
   const view: ItemPrinter<ThreadRow> = json
     ? new JsonArrayPrinter(output, '{"threads":[', "]}")
     : new ShortTable(output, columnsOf(output.colors), allRows);
-  try {
-    for await (const thread of plan()) {
-      if (output.isClosed && dryRun && file === undefined) break;
-      total.add(thread);
-      await file?.line(thread);
-      const { id, status, stage, writtenAt, checkpoints, bytes } = thread;
-      if (isShown) await view.add({ id, status, stage, writtenAt, checkpoints, bytes });
-      total.shown.set(id, fingerprintOf(thread));
-    }
-    await file?.end();
-  } finally {
-    await file?.close();
+  for await (const thread of plan()) {
+    if (output.isClosed && dryRun) break;
+    total.add(thread);
+    const { id, status, stage, writtenAt, checkpoints, bytes } = thread;
+    if (isShown) await view.add({ id, status, stage, writtenAt, checkpoints, bytes });
+    shown.set(id, fingerprintOf(thread));
   }
   if (isShown) await view.end();
   return total;
@@ -217,11 +151,10 @@ function columnsOf(colors: Output["colors"]): readonly Column<ThreadRow>[] {
 async function apply(
   { storage }: Session,
   plan: ThreadPlan,
-  { threads, shown }: Shown,
+  left: Map<string, string>,
 ): Promise<{ readonly removed: Total; readonly kept: readonly string[] }> {
   const removed = new Total();
-  const left = new Map(shown);
-  const progress = await showProgress("pruning", () => threads);
+  const progress = await showProgress("pruning", () => left.size);
   try {
     for await (const thread of plan()) {
       if (left.get(thread.id) !== fingerprintOf(thread) || !(await removeThread(storage, thread))) continue;

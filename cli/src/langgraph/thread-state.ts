@@ -133,15 +133,25 @@ async function readWrites(session: Reading, thread: Thread, id: string): Promise
   const records: MarkedWritesRecord[] = [];
   const query = { taskId: writesTask(thread, id), order: "oldest", stage: WRITES_STAGE } as const;
   for await (const summary of readableSummaries(session, query)) {
-    try {
-      // The saver stored this record, and its seal was checked.
-      records.push((await readStored(session, summary)) as MarkedWritesRecord);
-    } catch (error) {
-      if (!(error instanceof DamagedCheckpointError)) throw error;
-      await session.damage.add(error.record);
-    }
+    const record = await readWritesRecord(session, summary);
+    if (record !== undefined) records.push(record);
   }
   return records;
+}
+
+/** Returns a record of writes. If it is damaged, reports that and returns `undefined`. */
+export async function readWritesRecord(
+  session: Reading,
+  record: Parameters<typeof readStored>[1],
+): Promise<MarkedWritesRecord | undefined> {
+  try {
+    // The saver stored this record, and its seal was checked.
+    return (await readStored(session, record)) as MarkedWritesRecord;
+  } catch (error) {
+    if (!(error instanceof DamagedCheckpointError)) throw error;
+    await session.damage.add(error.record);
+    return undefined;
+  }
 }
 
 function lostValue(

@@ -1,7 +1,7 @@
+import stringWidth from "string-width";
 import type { GateCheck, PrpCheck } from "waymark-runners/prp";
 import { printable } from "../printable.js";
 import { counted } from "../words.js";
-import { wrapped } from "./wrapped-text.js";
 
 /** A PRP that was checked. */
 export interface CheckedPrp {
@@ -149,4 +149,32 @@ function paragraph(text: string, indent: string, width: number): string[] {
   return lines.flatMap((line) =>
     wrapped(printable(line.replaceAll("\t", "  ")), { first: indent, more: `${indent}  ` }, width),
   );
+}
+
+/** Breaks the text at blanks into lines of at most `width` columns. A word that is too long is broken too. */
+function wrapped(
+  text: string,
+  { first, more }: { readonly first: string; readonly more: string },
+  width: number,
+): string[] {
+  const lines: string[] = [];
+  let line = first;
+  let isEmpty = true;
+  const next = (): void => {
+    lines.push(line.trimEnd());
+    line = more;
+    isEmpty = true;
+  };
+  for (const [, blanks = "", word = ""] of text.matchAll(/(\s*)(\S+)/g)) {
+    // Keeps the text's own indentation, but drops blanks at line breaks.
+    if (!isEmpty && stringWidth(line + blanks + word) > width) next();
+    else line += blanks;
+    for (const character of word) {
+      if (!isEmpty && stringWidth(line + character) > width) next();
+      line += character;
+      isEmpty = false;
+    }
+  }
+  if (!isEmpty) next();
+  return lines;
 }

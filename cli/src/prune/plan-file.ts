@@ -1,7 +1,6 @@
 import { createReadStream } from "node:fs";
 import type { PlannedCheckpoint, RetentionPlan } from "waymark";
-import { CommandError, ExitCode } from "../exit-code.js";
-import { CheckedLinesWriter, DamagedLineError, readCheckedLines } from "../records/checked-lines.js";
+import { CheckedLinesWriter, readCheckedLines } from "../records/checked-lines.js";
 import { LineFile } from "../records/line-file.js";
 
 const FORMAT = "waymark-prune-plan";
@@ -24,21 +23,16 @@ export class PlanFile {
   }
 
   /** @throws {CommandError} The file can't be written, or it exists and `replace` is false. */
-  static async create(path: string, replace: boolean, format = FORMAT): Promise<PlanFile> {
-    const file = await LineFile.create(path, { replace, failure: (...failed) => notWritten(path, ...failed) });
-    const plans = new PlanFile(file);
-    await plans.#lines.header(format, {});
+  static async create(path: string, replace: boolean): Promise<PlanFile> {
+    const plans = new PlanFile(await LineFile.create(path, "Nothing was removed.", replace));
+    await plans.#lines.header(FORMAT, {});
     return plans;
   }
 
   async add({ taskId, policy, plannedAt, keep, remove }: RetentionPlan): Promise<void> {
-    await this.line({ plan: { taskId, policy, plannedAt } } satisfies PlanLine);
-    for (const planned of keep) await this.line({ keep: planned } satisfies PlanLine);
-    for (const planned of remove) await this.line({ remove: planned } satisfies PlanLine);
-  }
-
-  async line(line: object): Promise<void> {
-    await this.#lines.record(line);
+    await this.#lines.record({ plan: { taskId, policy, plannedAt } } satisfies PlanLine);
+    for (const planned of keep) await this.#lines.record({ keep: planned } satisfies PlanLine);
+    for (const planned of remove) await this.#lines.record({ remove: planned } satisfies PlanLine);
   }
 
   /** Completes the file. Without this call, {@link readPlanFile} refuses it. */
@@ -64,52 +58,23 @@ export async function* readPlanFile(
   path: string,
   standing: () => string = () => "Nothing was removed.",
 ): AsyncGenerator<RetentionPlan, void, void> {
+  // The checksum shows that the line is unchanged.
+  const parse = (value: unknown) => value as PlanLine;
+  const lines = readCheckedLines(createReadStream(path), { format: FORMAT, parse, from: path, standing });
   let current: GrowingPlan | undefined;
-  let at = 0;
-  try {
-    for await (const { value, line } of readCheckedLines(createReadStream(path), FORMAT)) {
-      at = line;
-      // The checksum shows that the line is unchanged.
-      const { plan, keep, remove } = value as PlanLine;
-      if (plan !== undefined) {
-        if (current !== undefined) yield current;
-        current = { ...plan, keep: [], remove: [], keepBytes: 0, removeBytes: 0 };
-      } else if (current !== undefined && keep !== undefined) {
-        current.keep.push(keep);
-        current.keepBytes += keep.checkpoint.sizeBytes;
-      } else if (current !== undefined && remove !== undefined) {
-        current.remove.push(remove);
-        current.removeBytes += remove.checkpoint.sizeBytes;
-      } else throw new Error("its plan is missing");
+  for await (const { item } of lines) {
+    if (item.plan !== undefined) {
+      if (current !== undefined) yield current;
+      current = { ...item.plan, keep: [], remove: [], keepBytes: 0, removeBytes: 0 };
     }
-  } catch (cause) {
-    throw unreadablePlan(path, at, "waymark prune --plan-out", standing(), cause);
+    for (const part of ["keep", "remove"] as const) {
+      const planned = item[part];
+      if (current === undefined || planned === undefined) continue;
+      current[part].push(planned);
+      current[`${part}Bytes`] += planned.checkpoint.sizeBytes;
+    }
   }
   if (current !== undefined) yield current;
-}
-
-/**
- * @param at - The last line that could be read.
- * @param command - The command that wrote the file.
- * @param standing - Says how much was done so far.
- */
-export function unreadablePlan(
-  path: string,
-  at: number,
-  command: string,
-  standing: string,
-  cause: unknown,
-): CommandError {
-  const reason = cause instanceof Error ? cause.message : String(cause);
-  if (cause instanceof Error && "syscall" in cause) {
-    return new CommandError(ExitCode.notFound, `The plan ${path} can't be read: ${reason}. ${standing}`, { cause });
-  }
-  const line = cause instanceof DamagedLineError ? cause.line : at;
-  return new CommandError(
-    ExitCode.damaged,
-    `${path} is not as "${command}" wrote it: line ${line}, ${reason}. ${standing} Make the plan again.`,
-    { cause },
-  );
 }
 
 /** A plan whose lines are still being read. */
@@ -118,20 +83,4 @@ interface GrowingPlan extends RetentionPlan {
   readonly remove: PlannedCheckpoint[];
   keepBytes: number;
   removeBytes: number;
-}
-
-function notWritten(path: string, code: string, isMade: boolean, cause: unknown): CommandError {
-  if (code === "EEXIST") {
-    return new CommandError(
-      ExitCode.conflict,
-      `${path} is there already, and was left as it is. Name another file, or replace it with --force. Nothing was removed.`,
-      { cause },
-    );
-  }
-  const rest = isMade ? " It is incomplete: remove it." : "";
-  return new CommandError(
-    ExitCode.failed,
-    `The plan could not be written to ${path}: ${code}. Nothing was removed.${rest}`,
-    { cause },
-  );
 }

@@ -1,13 +1,9 @@
-import {
-  CheckpointError,
-  PlanOutdatedError,
-  type PruneAllResult,
-  type RetentionPlan,
-  type RetentionPolicy,
-} from "waymark";
+import type { PruneAllResult, RetentionPolicy } from "waymark";
+import { applyPlans } from "../actions/prune.js";
 import { bytesOnDisk } from "../bytes-on-disk.js";
 import { requireTaskToChange } from "../checkpoints.js";
 import type { Session } from "../cli.js";
+import type { PruneFlags } from "../commands/prune.js";
 import { confirm } from "../confirm.js";
 import { CommandError, ExitCode, exitCodeOf } from "../exit-code.js";
 import { JsonArrayPrinter } from "../items.js";
@@ -21,31 +17,6 @@ import { PlanTable } from "./plan-table.js";
 
 const SHOWN_FAILURES = 5;
 
-/** The options of `waymark prune`. */
-export interface PruneFlags extends PolicyFlags {
-  readonly all?: true | undefined;
-  readonly dryRun?: true | undefined;
-  readonly planOut?: string | undefined;
-  readonly force?: true | undefined;
-  readonly allRows?: true | undefined;
-  readonly planIn?: string | undefined;
-  readonly yes?: true | undefined;
-  readonly json?: true | undefined;
-}
-
-interface PolicyFlags {
-  readonly keepLast?: number | undefined;
-  readonly keepWithin?: number | undefined;
-  readonly keepHourly?: number | undefined;
-  readonly keepDaily?: number | undefined;
-  readonly keepWeekly?: number | undefined;
-  readonly keepMonthly?: number | undefined;
-  readonly keepStage?: readonly string[] | undefined;
-  readonly maxAge?: number | undefined;
-  readonly maxBytes?: number | undefined;
-  readonly timeZone?: string | undefined;
-}
-
 /** Shows the plans, asks, and applies them. With `--dry-run` or `--plan-out`, it only shows or writes them. */
 export async function pruneStorage(session: Session, taskId: string | undefined, flags: PruneFlags): Promise<void> {
   const { output } = session;
@@ -53,9 +24,10 @@ export async function pruneStorage(session: Session, taskId: string | undefined,
   const isPlanOnly = flags.dryRun === true || planOut !== undefined;
   const plans = await plansOf(session, taskId, flags);
   const total = await show(session, plans, flags);
+  const goes = sizeText(total.remove, total.removeBytes);
   if (!json) {
-    const summary = `${total.text("remove")} would go, ${total.text("keep")} stay.`;
-    await output.line(output.colors.bold(summary));
+    const stays = sizeText(total.keep, total.keepBytes);
+    await output.line(output.colors.bold(`${goes} would go, ${stays} stay.`));
     if (total.removing > 0) for (const line of await freedLines(session, total.removeBytes)) await output.line(line);
     if (planOut !== undefined) {
       await output.line(printable(`The plan is in ${planOut}; --plan-in ${planOut} applies it.`));
@@ -65,14 +37,14 @@ export async function pruneStorage(session: Session, taskId: string | undefined,
 
   if (total.removing > 0) {
     await output.flush();
-    await confirm(session, `Remove ${total.text("remove")} from ${session.name}?`, flags.yes === true);
+    await confirm(session, `Remove ${goes} from ${session.name}?`, flags.yes === true);
   }
-  const { removed, removedBytes, failures } = await apply(session, plans, total.removing);
+  const progress = await showProgress("pruning", () => total.removing);
+  const applied = applyPlans(session, plans, () => progress.advance()).finally(() => progress.stop());
+  const { removed, removedBytes, failures } = await applied;
   const failed = failures.map(({ taskId, error }) => ({ taskId, code: error.code, message: error.message }));
   if (json) await output.line(jsonText({ tasks: total.tasks, removed, removedBytes, failed }));
-  else if (total.removing > 0) {
-    await output.line(`Removed ${counted(removed, "checkpoint")} (${bytesText(removedBytes)}).`);
-  }
+  else if (total.removing > 0) await output.line(`Removed ${sizeText(removed, removedBytes)}.`);
   throwFailures(failures, total.removing);
 }
 
@@ -108,9 +80,9 @@ export async function freedLines(session: Session, removeBytes: number): Promise
 }
 
 /** Prints the plans, and writes the file of `--plan-out`. */
-async function show({ output }: Session, plans: Plans, flags: PruneFlags): Promise<PlanTotal> {
+async function show({ output }: Session, plans: Plans, flags: PruneFlags): Promise<typeof NO_PLANS> {
   const { planOut, dryRun, json, force = false, allRows = false } = flags;
-  const total = new PlanTotal();
+  const total = { ...NO_PLANS };
   const file = planOut === undefined ? undefined : await PlanFile.create(planOut, force);
   // Programs get the plans only if an option asks for them alone; otherwise they get the result.
   const isShown = !json || dryRun || file !== undefined;
@@ -118,7 +90,12 @@ async function show({ output }: Session, plans: Plans, flags: PruneFlags): Promi
   try {
     for await (const plan of plans.shown()) {
       if (output.isClosed && dryRun && file === undefined) break;
-      total.add(plan);
+      total.tasks += 1;
+      if (plan.remove.length > 0) total.removing += 1;
+      for (const part of ["keep", "remove"] as const) {
+        total[part] += plan[part].length;
+        total[`${part}Bytes`] += plan[`${part}Bytes`];
+      }
       await file?.add(plan);
       if (isShown) await view.add(plan);
     }
@@ -131,7 +108,7 @@ async function show({ output }: Session, plans: Plans, flags: PruneFlags): Promi
 }
 
 /** Returns the rules and limits of the flags; `undefined` if there are none. */
-function policyOf(flags: PolicyFlags): RetentionPolicy | undefined {
+function policyOf(flags: PruneFlags): RetentionPolicy | undefined {
   const policy: RetentionPolicy = {
     keepLast: flags.keepLast,
     keepWithinMs: flags.keepWithin,
@@ -190,65 +167,10 @@ async function plansOf(session: Session, taskId: string | undefined, flags: Prun
   return new PolicyPlans(session, { ...policy, timeZone }, task);
 }
 
-/** Totals of what plans keep and remove. */
-class PlanTotal {
-  tasks = 0;
-  /** How many tasks lose a checkpoint. */
-  removing = 0;
-  readonly #count = { keep: 0, remove: 0 };
-  readonly #bytes = { keep: 0, remove: 0 };
+/** The tasks of plans, how many of them lose a checkpoint, and the checkpoints that stay and go. */
+const NO_PLANS = { tasks: 0, removing: 0, keep: 0, keepBytes: 0, remove: 0, removeBytes: 0 };
 
-  add({ keep, remove, keepBytes, removeBytes }: RetentionPlan): void {
-    this.tasks += 1;
-    if (remove.length > 0) this.removing += 1;
-    this.#count.keep += keep.length;
-    this.#count.remove += remove.length;
-    this.#bytes.keep += keepBytes;
-    this.#bytes.remove += removeBytes;
-  }
-
-  get removeBytes(): number {
-    return this.#bytes.remove;
-  }
-
-  /** `12 checkpoints (1.5 MiB)` */
-  text(part: "keep" | "remove"): string {
-    return `${counted(this.#count[part], "checkpoint")} (${bytesText(this.#bytes[part])})`;
-  }
-}
-
-/**
- * Applies the plans. If a task can't be pruned, the others still are.
- *
- * @throws {CommandError} A plan is outdated; the message says what was removed before it.
- */
-async function apply({ manager }: Session, plans: Plans, removing: number): Promise<PruneAllResult> {
-  const total = { tasks: 0, removed: 0, removedBytes: 0 };
-  const failures: { taskId: string; error: CheckpointError }[] = [];
-  const before = () =>
-    total.tasks === 0
-      ? "Nothing was removed."
-      : `Removed before it: ${counted(total.removed, "checkpoint")} of ${counted(total.tasks, "task")}.`;
-  const progress = await showProgress("pruning", () => removing);
-  try {
-    for await (const plan of plans.agreed(before)) {
-      if (plan.remove.length === 0) continue;
-      try {
-        const { removed, removedBytes } = await manager.applyPlan(plan);
-        total.tasks += 1;
-        total.removed += removed;
-        total.removedBytes += removedBytes;
-      } catch (error) {
-        if (!(error instanceof CheckpointError) || error instanceof PlanOutdatedError) throw error;
-        failures.push({ taskId: plan.taskId, error });
-      }
-      progress.advance();
-    }
-  } catch (cause) {
-    if (!(cause instanceof PlanOutdatedError) || total.tasks === 0) throw cause;
-    throw new CommandError(ExitCode.conflict, `${cause.message} ${before()}`, { cause });
-  } finally {
-    progress.stop();
-  }
-  return { ...total, failures };
+/** `12 checkpoints (1.5 MiB)` */
+function sizeText(count: number, bytes: number): string {
+  return `${counted(count, "checkpoint")} (${bytesText(bytes)})`;
 }

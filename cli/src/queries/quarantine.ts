@@ -30,11 +30,8 @@ const REASON = ".reason.json";
  *
  * @param limit - The most records to return.
  */
-export async function listQuarantine(
-  { place, owner }: Pick<Store, "place" | "owner">,
-  limit: number,
-): Promise<Quarantine | undefined> {
-  if (place === undefined || owner !== undefined) return undefined;
+export async function listQuarantine({ place }: Pick<Store, "place">, limit: number): Promise<Quarantine | undefined> {
+  if (place === undefined) return undefined;
   if (place.scheme === "sqlite") return inDatabase(place.path, limit);
   if (place.scheme === "postgres") return onServer(place.url, place.schema ?? "waymark", limit);
   return inFolder(join(place.path, ".quarantine"), limit);

@@ -1,10 +1,14 @@
-import { createHash } from "node:crypto";
-import { linesOf } from "./lines-of.js";
-import { type CheckedLine, parseLine, renderLine } from "./record-line.js";
+import { createHash, hash } from "node:crypto";
+import { CommandError, ExitCode } from "../exit-code.js";
+import { jsonText } from "../printable.js";
 
 const VERSION = 1;
+const LINE = /^\{"sha256":"(?<sha256>[0-9a-f]{64})","(?<kind>header|record|trailer)":(?<json>.*)\}$/s;
 
-/** Writes records between a header and a trailer for {@link readCheckedLines}. Each line has its checksum. */
+/**
+ * Writes records between a header and a trailer, for {@link readCheckedLines}. Each line has the checksum of its JSON:
+ * `{"sha256":"9f86d0…","record":{"taskId":"build-42",…}}`.
+ */
 export class CheckedLinesWriter {
   readonly #write: (text: string) => Promise<void>;
   readonly #lines = createHash("sha256");
@@ -35,104 +39,104 @@ export class CheckedLinesWriter {
     await this.#line("trailer", { records: this.#records, ...more, lines: this.#lines.copy().digest("hex") });
   }
 
-  async #line(kind: CheckedLine["kind"], value: object): Promise<void> {
-    const { sha256, text } = renderLine(kind, value);
+  async #line(kind: string, value: object): Promise<void> {
+    const json = jsonText(value);
+    const sha256 = hash("sha256", json, "hex");
     this.#lines.update(sha256);
-    await this.#write(text);
+    await this.#write(`{"sha256":"${sha256}","${kind}":${json}}`);
   }
 }
 
-/** A record's value and its line. */
-export interface FoundRecord {
-  readonly value: unknown;
-  /** The line number, from 1. */
-  readonly line: number;
-  /** The size of the line. */
-  readonly bytes: number;
+export interface ReadLinesOptions<Item> {
+  readonly format: string;
+  /** Parses the value of a record. Its errors are ends of sentences. */
+  readonly parse: (value: unknown) => Item;
+  /** Names the source in messages: a path, or `standard input`. */
+  readonly from: string;
+  /** Says how much was done so far, for errors: `Nothing was imported.` */
+  readonly standing: () => string;
 }
 
-/** A line was changed or damaged. The message is the end of a sentence. */
-export class DamagedLineError extends Error {
-  /** The line number, from 1. */
-  readonly line: number;
-
-  constructor(line: number, cause: unknown) {
-    super(cause instanceof Error ? cause.message : String(cause), { cause });
-    this.line = line;
+/**
+ * Yields the records that a {@link CheckedLinesWriter} wrote, one at a time, with their line numbers from 1. It checks
+ * each line, and the trailer at the end. So it yields records before it knows that all are there.
+ *
+ * @throws {CommandError} The source can't be read, a line is damaged, or the trailer is missing.
+ */
+export async function* readCheckedLines<Item>(
+  chunks: AsyncIterable<Uint8Array>,
+  { format, parse, from, standing }: ReadLinesOptions<Item>,
+): AsyncGenerator<{ readonly item: Item; readonly line: number }, void, void> {
+  const lines = createHash("sha256");
+  let line = 0;
+  let records = 0;
+  let isEnded = false;
+  try {
+    for await (const text of linesOf(chunks)) {
+      if (isEnded) throw new Error("it comes after the trailer, which must be the last line");
+      const { kind, sha256, value } = parseLine(text);
+      if ((kind === "header") !== (line === 0)) {
+        throw new Error(line === 0 ? "the header is missing" : "it is a second header");
+      }
+      if (kind === "header") checkHeader(fieldsOf(value), format);
+      const found = kind === "record" ? { item: parse(value), line: line + 1 } : undefined;
+      if (found !== undefined) records += 1;
+      if (kind === "trailer") {
+        checkTrailer(fieldsOf(value), records, lines.copy().digest("hex"));
+        isEnded = true;
+      }
+      lines.update(sha256);
+      line += 1;
+      if (found !== undefined) yield found;
+    }
+    if (line === 0) throw new Error("it is empty, and the header is missing");
+    if (!isEnded) throw new Error("the trailer is missing, so it was cut short here");
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    if (!(cause instanceof Error && "syscall" in cause)) {
+      throw new CommandError(ExitCode.damaged, `${from}, line ${line + 1}: ${reason}. ${standing()}`, { cause });
+    }
+    const exitCode = "code" in cause && cause.code === "ENOENT" ? ExitCode.notFound : ExitCode.failed;
+    throw new CommandError(exitCode, `${from} can't be read: ${reason}. ${standing()}`, { cause });
   }
 }
 
 /**
- * Yields the records that a {@link CheckedLinesWriter} wrote, one at a time. It checks each line, and the trailer at
- * the end. So it yields records before it knows that all are there.
- *
- * @throws {DamagedLineError} A line is damaged, or the trailer is missing.
- * @throws The unchanged error of the chunks, if reading them failed: the content may be fine.
+ * Yields the lines of a stream, with only the current line in memory. Editors and mail add a byte order mark and
+ * carriage returns, which are dropped. Bytes that aren't UTF-8 are replaced, so that their line fails its checksum.
  */
-export async function* readCheckedLines(
-  chunks: AsyncIterable<Uint8Array>,
-  format: string,
-): AsyncGenerator<FoundRecord, void, void> {
-  const check = new LinesCheck(format);
-  try {
-    for await (const { text, bytes } of linesOf(chunks)) {
-      const { kind, value } = check.add(text);
-      if (kind === "record") yield { value, line: check.line, bytes };
+async function* linesOf(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<string, void, void> {
+  const decoder = new TextDecoder();
+  let parts: string[] = [];
+  const take = () => parts.join("").replace(/\r$/, "");
+  for await (const chunk of chunks) {
+    const [end = "", ...others] = decoder.decode(chunk, { stream: true }).split("\n");
+    parts.push(end);
+    for (const next of others) {
+      yield take();
+      parts = [next];
     }
-    check.end();
-  } catch (cause) {
-    throw cause instanceof Error && "syscall" in cause ? cause : new DamagedLineError(check.line + 1, cause);
   }
+  parts.push(decoder.decode());
+  if (take() !== "") yield take();
 }
 
-/** Checks that the lines are a header, records, a trailer, and nothing more. Its errors are ends of sentences. */
-class LinesCheck {
-  line = 0;
-  readonly #format: string;
-  readonly #lines = createHash("sha256");
-  #records = 0;
-  #isEnded = false;
+function parseLine(text: string): { readonly kind: string; readonly sha256: string; readonly value: unknown } {
+  const { sha256, kind, json } = LINE.exec(text)?.groups ?? {};
+  if (sha256 === undefined || kind === undefined || json === undefined) throw new Error("it is not a whole line");
+  if (hash("sha256", json, "hex") !== sha256) throw new Error("its checksum doesn't match its content");
+  return { kind, sha256, value: JSON.parse(json) };
+}
 
-  constructor(format: string) {
-    this.#format = format;
-  }
+function checkHeader({ format, version }: Readonly<Record<string, unknown>>, expected: string): void {
+  if (format !== expected) throw new Error(`it is not the header of a ${expected}`);
+  if (version === VERSION) return;
+  throw new Error(`it has the version ${String(version)}, but this program only reads version ${VERSION}`);
+}
 
-  add(text: string): CheckedLine {
-    if (this.#isEnded) throw new Error("it comes after the trailer, which must be the last line");
-    const found = parseLine(text);
-    if ((found.kind === "header") !== (this.line === 0)) {
-      throw new Error(`${this.line === 0 ? "the header is missing" : "it is a second header"}`);
-    }
-    if (found.kind === "header") this.#checkHeader(found.value);
-    else if (found.kind === "trailer") this.#checkTrailer(found.value);
-    else this.#records += 1;
-    this.#lines.update(found.sha256);
-    this.line += 1;
-    return found;
-  }
-
-  end(): void {
-    if (this.line === 0) throw new Error("it is empty, and the header is missing");
-    if (!this.#isEnded) throw new Error("the trailer is missing, so it was cut short here");
-  }
-
-  #checkHeader(value: unknown): void {
-    const { format, version } = fieldsOf(value);
-    if (format !== this.#format) throw new Error(`it is not the header of a ${this.#format}`);
-    if (version !== VERSION) {
-      throw new Error(`it has the version ${String(version)}, but this program only reads version ${VERSION}`);
-    }
-  }
-
-  #checkTrailer(value: unknown): void {
-    const { records, lines } = fieldsOf(value);
-    if (records !== this.#records || lines !== this.#lines.copy().digest("hex")) {
-      throw new Error(
-        `the trailer doesn't match the ${this.#records} records before it: lines were removed, added or moved`,
-      );
-    }
-    this.#isEnded = true;
-  }
+function checkTrailer(found: Readonly<Record<string, unknown>>, records: number, lines: string): void {
+  if (found["records"] === records && found["lines"] === lines) return;
+  throw new Error(`the trailer doesn't match the ${records} records before it: lines were removed, added or moved`);
 }
 
 function fieldsOf(value: unknown): Readonly<Record<string, unknown>> {

@@ -1,19 +1,7 @@
 import { type FileHandle, open } from "node:fs/promises";
+import { CommandError, ExitCode } from "../exit-code.js";
 
 const FLUSH_AT = 256 * 1024;
-
-/** How to create a file. */
-export interface LineFileOptions {
-  /** Whether an existing file may be replaced. */
-  readonly replace?: boolean;
-  /**
-   * Makes the error for a failed call.
-   *
-   * @param code - The code of the failure: `ENOSPC`; `EEXIST` if the file exists.
-   * @param isMade - Whether the file was created, so that it is incomplete now.
-   */
-  readonly failure: (code: string, isMade: boolean, cause: unknown) => Error;
-}
 
 /**
  * A new file of lines that only its owner may read. It needs no temporary name, because a missing trailer shows that it
@@ -21,20 +9,32 @@ export interface LineFileOptions {
  */
 export class LineFile {
   readonly #file: FileHandle;
-  readonly #failure: LineFileOptions["failure"];
+  readonly #path: string;
+  readonly #standing: string;
   #pending = "";
 
-  private constructor(file: FileHandle, failure: LineFileOptions["failure"]) {
+  private constructor(file: FileHandle, path: string, standing: string) {
     this.#file = file;
-    this.#failure = failure;
+    this.#path = path;
+    this.#standing = standing;
   }
 
-  /** @throws The error of `failure`: the file exists, or can't be created. */
-  static async create(path: string, { replace = false, failure }: LineFileOptions): Promise<LineFile> {
+  /**
+   * @param standing - For errors: `Nothing was removed.`
+   * @param replace - Whether `--force` lets an existing file be replaced; `undefined` if there is no such option.
+   * @throws {CommandError} The file exists, or can't be created.
+   */
+  static async create(path: string, standing: string, replace?: boolean): Promise<LineFile> {
     try {
-      return new LineFile(await open(path, replace ? "w" : "wx", 0o600), failure);
+      return new LineFile(await open(path, replace ? "w" : "wx", 0o600), path, standing);
     } catch (cause) {
-      throw failure(codeOf(cause), false, cause);
+      const code = codeOf(cause);
+      if (code !== "EEXIST") {
+        throw new CommandError(ExitCode.failed, `${path} can't be created (${code}). ${standing}`, { cause });
+      }
+      const what = `${path} is there already, and was left as it is`;
+      const advice = `Name another file${replace === undefined ? "" : ", or replace it with --force"}.`;
+      throw new CommandError(ExitCode.conflict, `${what}. ${advice} ${standing}`, { cause });
     }
   }
 
@@ -46,7 +46,7 @@ export class LineFile {
   /** Writes the remaining lines and flushes the file to disk. */
   async end(): Promise<void> {
     await this.#flush();
-    await this.#attempt(() => this.#file.sync());
+    await this.#file.sync();
   }
 
   async close(): Promise<void> {
@@ -56,14 +56,11 @@ export class LineFile {
   async #flush(): Promise<void> {
     const text = this.#pending;
     this.#pending = "";
-    await this.#attempt(() => this.#file.writeFile(text));
-  }
-
-  async #attempt(work: () => Promise<void>): Promise<void> {
     try {
-      await work();
+      await this.#file.writeFile(text);
     } catch (cause) {
-      throw this.#failure(codeOf(cause), true, cause);
+      const what = `Could not write to ${this.#path}: ${codeOf(cause)}. It is incomplete: remove it.`;
+      throw new CommandError(ExitCode.failed, `${what} ${this.#standing}`, { cause });
     }
   }
 }

@@ -7,6 +7,10 @@ import {
   type StoredCheckpoint,
   summaryOf,
 } from "waymark/adapter";
+import { type ReadLinesOptions, readCheckedLines } from "./checked-lines.js";
+
+/** The format name in the header of an export. */
+export const EXPORT_FORMAT = "waymark-export";
 
 /** Whether the record is readable and intact. */
 export function isWhole(record: StoredCheckpoint | CorruptRecord): record is StoredCheckpoint {
@@ -26,11 +30,23 @@ export function recordJson(record: StoredCheckpoint): object {
 }
 
 /**
+ * Yields the records of an export. See {@link readCheckedLines}.
+ *
+ * @throws {CommandError} A line is damaged, or the trailer is missing; the message names the line.
+ */
+export function readExport(
+  chunks: AsyncIterable<Uint8Array>,
+  source: Pick<ReadLinesOptions<unknown>, "from" | "standing">,
+) {
+  return readCheckedLines(chunks, { format: EXPORT_FORMAT, parse: recordFrom, ...source });
+}
+
+/**
  * Returns the record that {@link recordJson} encoded. It checks each part, because storages don't validate drafts.
  *
  * @throws {Error} The value isn't a record, or isn't intact. The message is the end of a sentence.
  */
-export function recordFrom(value: unknown): StoredCheckpoint {
+function recordFrom(value: unknown): StoredCheckpoint {
   if (!isObject(value)) throw new Error("its record is not an object");
   const { payload } = value;
   if (!isObject(payload)) throw new Error("its payload is no object");

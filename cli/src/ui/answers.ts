@@ -54,17 +54,16 @@ const MOST_PLANNED_TASKS = 500;
 const MOST_QUARANTINED = 200;
 
 export async function answerSession(session: PageSession, canWrite: boolean): Promise<Session> {
-  const { storage, name, owner } = session;
+  const { storage, name } = session;
   const config = await session.config().catch(errorInfo);
   const { file, retention } = "folder" in config ? config : {};
   const configError = "folder" in config ? undefined : config;
-  const reason = owner && `These are ${owner.what}. ${owner.how}`;
   return {
     name,
     kind: storage.name,
     version: version(),
-    canWrite: canWrite && owner === undefined,
-    ...given({ readOnlyReason: reason, configFile: file, configError, retention }),
+    canWrite,
+    ...given({ configFile: file, configError, retention }),
     hasLeases: storage.leases !== undefined,
     now: nowText(),
     statuses: CHECKPOINT_STATUSES,

@@ -85,8 +85,6 @@ export interface Session {
   readonly version: string;
   /** True with `--write`. */
   readonly canWrite: boolean;
-  /** Why nothing can be changed even with `--write`, for example: another program saved these checkpoints. */
-  readonly readOnlyReason?: string;
   /** False: the storage has no leases, so nobody knows who runs a task. */
   readonly hasLeases: boolean;
   /** The clock of the server, ISO 8601 in UTC. */

@@ -5,9 +5,8 @@ import type { PageSession } from "./page-session.js";
 
 const PLACEHOLDER = "NEW-TASK";
 
-/** The commands that the page offers to copy. Those that change something are left out if they would be refused. */
-export function commandsFor({ commandText, owner }: PageSession) {
-  const canChange = owner === undefined;
+/** The commands that the page offers to copy. Those that a thread of LangGraph refuses are left out. */
+export function commandsFor({ commandText }: PageSession) {
   const command = (
     action: Command["action"],
     name: string,
@@ -21,17 +20,17 @@ export function commandsFor({ commandText, owner }: PageSession) {
     ofStorage: (): readonly Command[] => [
       command("tasks", "tasks", []),
       command("verify", "verify", []),
-      ...(canChange ? [command("repair", "repair", [], ["--dry-run"])] : []),
+      command("repair", "repair", [], ["--dry-run"]),
     ],
 
     ofTask({ name, isThread, status, newest }: TaskRow): readonly Command[] {
-      const canComplete = canChange && !isThread && newest !== undefined && status !== "completed";
+      const canComplete = !isThread && newest !== undefined && status !== "completed";
       return [
         command("list", "list", [name]),
         command("show", "show", [name]),
         ...(canComplete ? [command("complete", "complete", [name])] : []),
-        ...(canChange ? [command("delete", "delete", [name])] : []),
-        ...(canChange && !isThread ? [command("prune", "prune", [name], ["--keep-last", "10", "--dry-run"])] : []),
+        command("delete", "delete", [name]),
+        ...(!isThread ? [command("prune", "prune", [name], ["--keep-last", "10", "--dry-run"])] : []),
       ];
     },
 
@@ -43,9 +42,9 @@ export function commandsFor({ commandText, owner }: PageSession) {
         command("show", "show", [name, at]),
         command("show-state", "show", [name, at], ["--state"]),
         ...(before === undefined ? [] : [command("diff", "diff", [name, `@${before}`, at])]),
-        ...(canChange ? [command("fork", "fork", [name, at, PLACEHOLDER])] : []),
-        ...(canChange && !isThread ? [command("rewind", "rewind", [name, at])] : []),
-        ...(canChange && !isThread ? [command("delete", "delete", [name, at])] : []),
+        command("fork", "fork", [name, at, PLACEHOLDER]),
+        ...(!isThread ? [command("rewind", "rewind", [name, at])] : []),
+        ...(!isThread ? [command("delete", "delete", [name, at])] : []),
       ];
     },
 
@@ -53,15 +52,12 @@ export function commandsFor({ commandText, owner }: PageSession) {
       command("diff", "diff", [nameOf({ taskId }), `@${from.sequence}`, `@${to.sequence}`]),
     ],
 
-    ofPolicy: (policy: Policy, taskId: string | undefined): readonly Command[] =>
-      canChange
-        ? [
-            command("prune", "prune", taskId === undefined ? [] : [taskId], [
-              ...(taskId ? [] : ["--all"]),
-              ...flagsOf(policy),
-            ]),
-          ]
-        : [],
+    ofPolicy: (policy: Policy, taskId: string | undefined): readonly Command[] => [
+      command("prune", "prune", taskId === undefined ? [] : [taskId], [
+        ...(taskId === undefined ? ["--all"] : []),
+        ...flagsOf(policy),
+      ]),
+    ],
   };
 }
 

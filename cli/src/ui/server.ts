@@ -21,7 +21,7 @@ import {
   answerTimeline,
 } from "./answers.js";
 import type { CountsAnswer, Failed, Queries } from "./api.js";
-import { complete, fork, prune, remove, repair, rewind } from "./changes.js";
+import { complete, fork, planRepair, prune, remove, repair, rewind } from "./changes.js";
 import { errorInfo, statusOf } from "./error-info.js";
 import { verifying, type Watching, watchTask, watchTasks } from "./live.js";
 import { type PageSession, pageSession } from "./page-session.js";
@@ -32,6 +32,8 @@ const HOST = "127.0.0.1";
 const MOST_BODY_BYTES = 1024 * 1024;
 const MOST_PLANS = 8;
 const TOKEN_BYTES = 32;
+const READ_ONLY =
+  "This page only shows the storage. Start it with waymark ui --write to change something. Nothing was changed.";
 /** Keeps an idle stream open, and shows the server that the page is gone. */
 const HEARTBEAT_MS = 15_000;
 
@@ -184,7 +186,7 @@ class Answers {
   async answer(context: Context, name: AnyQuery, body: string, signal: AbortSignal): Promise<Response> {
     const { session, canWrite } = this.#options;
     try {
-      if (CHANGES.has(name) && (!canWrite || session.owner !== undefined)) return readOnly(context, session);
+      if (CHANGES.has(name) && !canWrite) return refusal(context, 403, "READ_ONLY", READ_ONLY);
       const answer = this.#start(name, body, signal);
       if (!(Symbol.asyncIterator in answer)) return context.json(await answer);
       return streamed(context, answer);
@@ -229,7 +231,7 @@ class Answers {
         return answerStorage(session);
       case "repair-plan":
         parseRequest(name, body);
-        return repair(session, { dryRun: true, signal });
+        return planRepair(session, signal);
       case "fork":
         return fork(session, parseRequest(name, body));
       case "rewind":
@@ -242,7 +244,7 @@ class Answers {
         return this.#prune(session, parseRequest(name, body));
       case "repair":
         parseRequest(name, body);
-        return repair(session, { dryRun: false, signal });
+        return repair(session, signal);
       case "watch-tasks":
         return watchTasks(parseRequest(name, body), watching);
       case "watch-task":
@@ -296,14 +298,6 @@ function streamed(context: Context, messages: AsyncIterable<object>): Response {
       clearInterval(heartbeat);
     }
   });
-}
-
-function readOnly(context: Context, { owner }: Session): Response {
-  const message =
-    owner === undefined
-      ? "This page only shows the storage. Start it with waymark ui --write to change something. Nothing was changed."
-      : `These are ${owner.what}. ${owner.how} Nothing was changed.`;
-  return refusal(context, 403, "READ_ONLY", message);
 }
 
 function tooLarge(context: Context): Response {

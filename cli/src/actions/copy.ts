@@ -1,10 +1,9 @@
 import type { StorageAdapter } from "waymark";
 import type { StoredCheckpoint } from "waymark/adapter";
-import type { DamageSink } from "../damage.js";
-import type { Progress } from "../progress.js";
-import { newestSequence, RecordPlacer, relationOf } from "./place-record.js";
-import { isWhole } from "./stored-record.js";
-import { wholeRecords } from "./whole-records.js";
+import { type DamageSink, keyOf } from "../damage.js";
+import { newestSequence, RecordPlacer, relationOf } from "../records/place-record.js";
+import { isWhole } from "../records/stored-record.js";
+import { taskIds, wholeRecords } from "../records/whole-records.js";
 
 /** The counts of a copy after the comparison with its source. */
 export interface CopyResult {
@@ -32,36 +31,69 @@ export interface Difference {
 export interface CopyJob {
   readonly from: StorageAdapter;
   readonly to: StorageAdapter;
-  /** Collect damaged records of the source and of the target. */
-  readonly damage: { readonly from: DamageSink; readonly to: DamageSink };
-  readonly progress: Progress;
+  /** The beginning of the task ids. */
+  readonly prefix?: string | undefined;
+  readonly damage: DamageSink;
+  /** Called with the work that is done. Each record counts twice: it is copied and compared. */
+  readonly onProgress?: (done: number) => void;
   readonly onDifference: (difference: Difference) => Promise<void>;
+}
+
+/** Copies every task to another storage, and compares all records. */
+export async function copyTasks(job: CopyJob): Promise<CopyResult> {
+  const result: CopyResult = { records: 0, identical: 0, copied: 0, extra: 0, unreadable: 0 };
+  // Counts each record once: listing, copying and comparing meet the same damage.
+  const unreadable = new Set<string>();
+  const source: DamageSink = {
+    add: (record) => {
+      unreadable.add(keyOf(record));
+      return job.damage.add(record);
+    },
+  };
+  for await (const taskId of taskIds(job.from, job.prefix, source)) {
+    let done = 2 * result.records;
+    const advance = () => {
+      done += 1;
+      job.onProgress?.(done);
+    };
+    await copyTask({ ...job, source, advance }, taskId, result);
+  }
+  result.unreadable = unreadable.size;
+  result.records += unreadable.size;
+  return result;
+}
+
+interface TaskJob extends CopyJob {
+  /** Collects damaged records of the source. */
+  readonly source: DamageSink;
+  /** Call after each record. */
+  readonly advance: () => void;
 }
 
 /**
  * Copies the task's records that are newer than the target's, then compares all of them. If a status changed in the
  * source since an earlier copy, it copies the status too.
  */
-export async function copyTask(job: CopyJob, taskId: string, result: CopyResult): Promise<void> {
+async function copyTask(job: TaskJob, taskId: string, result: CopyResult): Promise<void> {
   const before = await newestSequence(job.to, taskId);
   const placer = new RecordPlacer(job.to);
   let last = before;
   const added = { taskId, order: "oldest", afterSequence: before } as const;
-  for await (const record of wholeRecords(job.from, added, job.damage.from)) {
+  for await (const record of wholeRecords(job.from, added, job.source)) {
     if ((await placer.place(record)) === "added") result.copied += 1;
     last = record.sequence;
-    job.progress.advance();
+    job.advance();
   }
   // The next copy takes records that are saved from now on.
   await compareTask(job, taskId, last, result);
 }
 
 /** Compares a task's records in one pass: both storages return them by sequence. */
-async function compareTask(job: CopyJob, taskId: string, last: number, result: CopyResult): Promise<void> {
+async function compareTask(job: TaskJob, taskId: string, last: number, result: CopyResult): Promise<void> {
   const query = { taskId, order: "oldest", beforeSequence: last + 1 } as const;
-  const copies = wholeRecords(job.to, query, job.damage.to);
+  const copies = wholeRecords(job.to, query, job.damage);
   let copy = await copies.next();
-  for await (const record of wholeRecords(job.from, query, job.damage.from)) {
+  for await (const record of wholeRecords(job.from, query, job.source)) {
     while (!copy.done && copy.value.sequence < record.sequence) {
       result.extra += 1;
       copy = await copies.next();
@@ -72,7 +104,7 @@ async function compareTask(job: CopyJob, taskId: string, last: number, result: C
     if (reason === undefined) result.identical += 1;
     else await job.onDifference({ taskId, id: record.id, sequence: record.sequence, reason });
     if (itsCopy !== undefined) copy = await copies.next();
-    job.progress.advance();
+    job.advance();
   }
   for (; !copy.done; copy = await copies.next()) result.extra += 1;
 }

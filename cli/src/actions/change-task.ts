@@ -1,0 +1,191 @@
+import type { CheckpointSummary } from "waymark";
+import { findDamage, isCorrupt } from "waymark/adapter";
+import { checkpointsTask, copyThread } from "waymark/langgraph/records";
+import { findStored, findWhole, requireTaskToChange, titleOf } from "../checkpoints.js";
+import { DamagedCheckpointError } from "../damage.js";
+import { CommandError, ExitCode } from "../exit-code.js";
+import { refuseThread, tasksOf, wholeThread } from "../langgraph/find-tasks.js";
+import { underLease } from "../leases.js";
+import { isWhole } from "../records/stored-record.js";
+import type { QuerySession } from "../store.js";
+import { bytesText, counted } from "../words.js";
+
+/** A change of a task claims the task's lease. */
+export interface ChangeOptions {
+  /** Makes the change even while somebody runs the task. */
+  readonly force?: boolean | undefined;
+}
+
+/** A checkpoint that has the state of an older one. */
+export interface Branch {
+  readonly source: CheckpointSummary;
+  readonly saved: CheckpointSummary;
+}
+
+/** A thread that has the history of another one up to a checkpoint. */
+export interface ThreadBranch {
+  readonly source: CheckpointSummary;
+  readonly taskId: string;
+  /** The id of the thread that `source` belongs to. */
+  readonly from: string;
+  /** How many checkpoints the new thread has. */
+  readonly checkpoints: number;
+}
+
+/**
+ * Begins a new task, or a new thread, at a checkpoint.
+ *
+ * @throws {CommandError} The checkpoint doesn't exist, or the new task can't be begun. Nothing was changed.
+ */
+export async function forkTask(
+  session: QuerySession,
+  { task, id, newTask }: { readonly task: string; readonly id: string; readonly newTask: string },
+  { force }: ChangeOptions = {},
+): Promise<Branch | ThreadBranch> {
+  const taskId = await requireTaskToChange(session, task);
+  refuseThread(newTask, "Give the new task another name.");
+  const thread = wholeThread(taskId);
+  if (thread === undefined) refuseThread(taskId, "To fork the thread, name it.");
+  const source = await findWhole(session, taskId, id);
+  if (thread !== undefined) return forkThread(session, source, thread.id, newTask, { force });
+  const manager = await session.configured();
+  const saved = await underLease(session, newTask, force, (under) => manager.fork(taskId, source.id, newTask, under));
+  return { source, saved };
+}
+
+async function forkThread(
+  session: QuerySession,
+  source: CheckpointSummary,
+  from: string,
+  newThread: string,
+  { force }: ChangeOptions,
+): Promise<ThreadBranch> {
+  const taskId = checkpointsTask({ threadId: newThread, namespace: "" });
+  if (await session.manager.has(newThread)) {
+    const what = `Task ${JSON.stringify(newThread)} has checkpoints already, and a thread can't have the same name`;
+    throw new CommandError(ExitCode.conflict, `${what}. Nothing was stored; name another thread.`);
+  }
+  const { transforms } = await session.config();
+  const { storage } = session;
+  const copy = () => copyThread({ storage, transforms }, from, newThread, source.id);
+  return { source, taskId, from, checkpoints: await underLease(session, taskId, force, copy) };
+}
+
+/**
+ * Saves a checkpoint that has the state of an older one.
+ *
+ * @throws {CommandError} The checkpoint doesn't exist, or the task is a thread. Nothing was changed.
+ */
+export async function rewindTask(
+  session: QuerySession,
+  { task, id }: { readonly task: string; readonly id: string },
+  { force }: ChangeOptions = {},
+): Promise<Branch> {
+  const taskId = await requireTaskToChange(session, task);
+  refuseThread(taskId, "Invoke its graph with the config of that checkpoint, or call updateState with it.");
+  const source = await findWhole(session, taskId, id);
+  const manager = await session.configured();
+  return {
+    source,
+    saved: await underLease(session, taskId, force, (under) => manager.rewind(taskId, source.id, under)),
+  };
+}
+
+/**
+ * Returns the newest checkpoint of a task, for {@link completeTask}.
+ *
+ * @throws {CommandError} There is no such task, or it is a thread.
+ * @throws {DamagedCheckpointError} The newest checkpoint can't be read.
+ */
+export async function newestToComplete(session: QuerySession, task: string): Promise<CheckpointSummary> {
+  const taskId = await requireTaskToChange(session, task);
+  refuseThread(taskId, "A graph completes its thread itself; waymark delete removes a thread.");
+  const what = `The newest checkpoint of task ${JSON.stringify(taskId)}`;
+  for await (const newest of session.storage.list({ taskId, order: "newest", limit: 1 })) {
+    if (isCorrupt(newest)) throw new DamagedCheckpointError(what, newest, "Nothing was changed.");
+    return newest;
+  }
+  throw new CommandError(ExitCode.notFound, `${what} was just removed. Nothing was changed.`);
+}
+
+/** Completes a task, if the given checkpoint is still its newest one: a newer one means that the task goes on. */
+export async function completeTask(
+  session: QuerySession,
+  { taskId, sequence }: CheckpointSummary,
+  { force }: ChangeOptions = {},
+): Promise<void> {
+  await underLease(session, taskId, force, (under) =>
+    session.manager.complete(taskId, { expectedSequence: sequence, ...under }),
+  );
+}
+
+/** Checkpoints to remove. Damaged ones count: no other command removes them. */
+export interface Removal {
+  /** Names them in a question. */
+  readonly what: string;
+  readonly damaged: number;
+  /** Removes them, and returns how many there were. */
+  readonly remove: (options?: ChangeOptions) => Promise<number>;
+}
+
+/**
+ * Finds the checkpoints of a task, or one of them, to be removed.
+ *
+ * @throws {CommandError} There is no such task or checkpoint, or it is only a part of a thread.
+ */
+export async function findRemoval(session: QuerySession, task: string, id?: string): Promise<Removal> {
+  const taskId = await requireTaskToChange(session, task);
+  return id === undefined ? wholeTask(session, taskId) : oneOf(session, taskId, id);
+}
+
+async function wholeTask(session: QuerySession, taskId: string): Promise<Removal> {
+  const { storage, manager } = session;
+  const thread = wholeThread(taskId);
+  if (thread === undefined) refuseThread(taskId, "To remove the whole thread, name it.");
+  let count = 0;
+  let bytes = 0;
+  let damaged = 0;
+  for await (const id of tasksOf(session, taskId)) {
+    for await (const record of storage.read({ taskId: id, order: "newest" })) {
+      count += 1;
+      if (!isCorrupt(record)) bytes += record.sizeBytes;
+      if (!isWhole(record)) damaged += 1;
+    }
+  }
+  const size = damaged === 0 ? bytesText(bytes) : `${bytesText(bytes)}; ${damaged} of them damaged`;
+  const name = thread === undefined ? `task ${JSON.stringify(taskId)}` : `thread ${JSON.stringify(thread.id)}`;
+  return {
+    what: `${name} with ${counted(count, thread === undefined ? "checkpoint" : "record")} (${size})`,
+    damaged,
+    remove: ({ force } = {}) =>
+      underLease(session, taskId, force, (under) =>
+        thread ? manager.removeTasks({ prefix: thread.prefix }) : manager.removeTask(taskId, under),
+      ),
+  };
+}
+
+async function oneOf(session: QuerySession, taskId: string, word: string): Promise<Removal> {
+  refuseThread(taskId, "Without an ID, the whole thread is removed; WaymarkSaver.prune removes old checkpoints.");
+  const { storage, manager } = session;
+  const found = await findStored(session, taskId, word);
+  // If damage destroyed the id, the word was the sequence.
+  const id = found.id ?? word;
+  const stored = isCorrupt(found) ? found : await storage.get(taskId, id);
+  const damage = stored && (isCorrupt(stored) ? stored.reason : findDamage(stored));
+  const title = isCorrupt(found) ? `${word} (${found.location})` : titleOf(found);
+  const checkpoint = damage === undefined ? `checkpoint ${title}` : `damaged checkpoint ${title}, ${damage},`;
+  return {
+    what: `${checkpoint} of task ${JSON.stringify(taskId)}`,
+    damaged: damage === undefined ? 0 : 1,
+    remove: async ({ force } = {}) => {
+      if (await underLease(session, taskId, force, (under) => manager.remove(taskId, id, under))) return 1;
+      if (!isCorrupt(found)) return 0;
+      throw new CommandError(
+        ExitCode.damaged,
+        `Checkpoint ${word} of task ${JSON.stringify(taskId)} can't be identified, so it can't be removed alone: ` +
+          `${found.reason} (${found.location}). It was left untouched. "waymark repair" moves it to quarantine; without an ID, "waymark delete" removes the whole task.`,
+        { cause: found.cause },
+      );
+    },
+  };
+}

@@ -1,0 +1,27 @@
+import type { RepairOptions, RepairResult } from "waymark";
+import type { RepairStep } from "waymark/adapter";
+import type { QuerySession } from "../store.js";
+
+/** The completed steps of a repair that was stopped. */
+export interface StoppedRepair extends Pick<RepairResult, "dryRun" | "steps"> {
+  readonly stopped: true;
+}
+
+/** A repair, with the reason if it stopped midway. */
+export type RepairOutcome =
+  | { readonly result: RepairResult }
+  | { readonly result: StoppedRepair; readonly reason: unknown };
+
+/** Repairs the storage. If the repair fails midway or its signal aborts, returns the completed steps. */
+export async function repairStorage({ manager }: QuerySession, options: RepairOptions): Promise<RepairOutcome> {
+  const steps: RepairStep[] = [];
+  const onProgress = (step: RepairStep): void => {
+    steps.push(step);
+    options.onProgress?.(step);
+  };
+  try {
+    return { result: await manager.repair({ ...options, onProgress }) };
+  } catch (reason) {
+    return { result: { dryRun: false, steps, stopped: true }, reason };
+  }
+}
