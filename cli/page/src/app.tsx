@@ -119,10 +119,7 @@ function Frame({ api, session }: AppProps & { readonly session: Session }) {
           <span class={`connection ${connection}`} role="status">
             <span>{CONNECTIONS[connection]}</span>
           </span>
-          <span
-            class={`mode${session.canWrite ? " writes" : ""}`}
-            title={MODE_TITLES[String(session.canWrite)]}
-          >
+          <span class={`mode${session.canWrite ? " writes" : ""}`} title={MODE_TITLES[String(session.canWrite)]}>
             {session.canWrite ? "may change" : "read only"}
           </span>
           <button
