@@ -119,8 +119,8 @@ export class LeaseReader {
 }
 
 /**
- * Changes a task under its lease, so that nobody runs the task meanwhile. The end of the command releases the lease. A
- * storage without leases makes the change without one.
+ * Changes a task under its lease, so that nobody runs the task meanwhile. The lease is released afterwards. A storage
+ * without leases makes the change without one.
  *
  * @param isForced - `--force` was given: the change is made even if somebody runs the task.
  * @throws {CommandError} Somebody runs the task; nothing was changed.
@@ -145,7 +145,11 @@ export async function underLease<Result>(
       { cause: error },
     );
   }
-  return change({ lease });
+  try {
+    return await change({ lease });
+  } finally {
+    await lease.release();
+  }
 }
 
 /** `build-box, process 3417`. If a program chose its own holder text, that is shown unchanged. */

@@ -8,6 +8,7 @@ import { counted } from "../words.js";
 
 export const rekey: CommandFile = {
   example: "waymark rekey",
+  isSetUp: true,
   register(program, cli) {
     program
       .command("rekey")
