@@ -1,0 +1,79 @@
+// @ts-check
+import { existsSync, readFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { defineConfig } from "vitepress";
+import { homePage } from "../../scripts/home-page.mjs";
+import { groups } from "../pages.mjs";
+import { modulesIn } from "../reference.mjs";
+
+const site = dirname(import.meta.dirname);
+const home = homePage();
+const { version } = JSON.parse(readFileSync(join(site, "../package.json"), "utf8"));
+
+export default defineConfig({
+  title: "Waymark",
+  description: "Checkpoints of long-running TypeScript programs, so that a killed run resumes where it stopped.",
+  lang: "en",
+  srcDir: ".pages",
+  // TypeDoc's pages are many; without this each holds the whole configuration.
+  metaChunk: true,
+  markdown: {
+    theme: { light: "github-light-high-contrast", dark: "github-dark-high-contrast" },
+    // GitHub's, so that a link's anchor is right in both places.
+    anchor: { slugify },
+    config: withoutEmptyHeaders,
+  },
+  themeConfig: {
+    search: { provider: "local", options: { detailedView: true } },
+    nav: [
+      { text: "Guides", link: "/getting-started", activeMatch: "^/(?!api/|all-pages)" },
+      { text: "Reference", link: "/api/", activeMatch: "^/api/" },
+      { text: "All pages", link: "/all-pages" },
+      { text: version, link: "/changelog" },
+    ],
+    sidebar: {
+      "/": groups.map(({ title, pages }) => ({
+        text: title,
+        items: pages.map((page) => ({ text: page.title, link: `/${page.path}` })),
+      })),
+      "/api/": [
+        { text: "Reference", link: "/api/" },
+        ...modulesOfReference().map(({ name, link }) => ({
+          text: name,
+          link: `/api/${link.replace(/index\.md$/, "")}`,
+        })),
+      ],
+    },
+    outline: { level: [2, 3] },
+    docFooter: { prev: "Before", next: "Next" },
+    ...(home !== undefined && { socialLinks: [{ icon: "github", link: home, ariaLabel: "The repository" }] }),
+  },
+});
+
+function modulesOfReference() {
+  const folder = join(site, ".api");
+  return existsSync(folder) ? modulesIn(folder) : [];
+}
+
+/**
+ * An empty cell in a table's head heads nothing: for a screen reader it is a cell like others.
+ *
+ * @param {import("vitepress").MarkdownRenderer} markdown
+ */
+function withoutEmptyHeaders({ core }) {
+  core.ruler.push("empty-headers", ({ tokens }) => {
+    tokens.forEach((token, index) => {
+      if (token.type !== "th_open" || tokens[index + 1]?.content !== "") return;
+      for (const cell of [token, tokens[index + 2]]) if (cell !== undefined) cell.tag = "td";
+    });
+  });
+}
+
+/** @param {string} heading */
+function slugify(heading) {
+  return heading
+    .trim()
+    .toLowerCase()
+    .replace(/[^\p{L}\p{N}\s_-]/gu, "")
+    .replace(/\s/g, "-");
+}

@@ -1,0 +1,60 @@
+// @ts-check
+import { posix } from "node:path";
+
+/**
+ * Changes a page's links from places in the repository to places on the site. A link to a file that is no page leads to the
+ * repository; if the repository's address is unknown, its text stays alone. Fenced code keeps its text.
+ *
+ * @param {string} markdown
+ * @param {object} where
+ * @param {string} where.source - The page's file, from the repository's root.
+ * @param {ReadonlyMap<string, string>} where.paths - The path of each page, without its ending, by its file.
+ * @param {string | undefined} where.home - The repository's address.
+ */
+export function withSiteLinks(markdown, { source, paths, home }) {
+  const own = paths.get(source) ?? "";
+  return outsideOfFences(markdown, (text) =>
+    text.replace(
+      /(!?)\[((?:\\.|[^\]\\])*)\]\((?![a-z]+:|#|\/)([^)\s#]+)(#[^)\s]*)?\)/g,
+      (_all, mark, words, link, anchor = "") => {
+        const file = posix.join(posix.dirname(source), link);
+        if (mark !== "") return `![${words}](${relativePath(own, pictureOf(file))})`;
+        const path = paths.get(file);
+        if (path !== undefined) return `[${words}](${relativePath(own, `${path}.md`)}${anchor})`;
+        return home === undefined ? words : `[${words}](${home}/blob/HEAD/${file}${anchor})`;
+      },
+    ),
+  );
+}
+
+/** The files of a page's pictures, from the repository's root. @param {string} markdown @param {string} source */
+export function picturesIn(markdown, source) {
+  return [...markdown.matchAll(/!\[[^\]]*\]\((?![a-z]+:)([^)\s]+)\)/g)].map(([, link = ""]) =>
+    posix.join(posix.dirname(source), link),
+  );
+}
+
+/** Where a picture of the repository is on the site. @param {string} file */
+export function pictureOf(file) {
+  return `pictures/${posix.basename(file)}`;
+}
+
+/** @param {string} from - A page's path. @param {string} to */
+function relativePath(from, to) {
+  const path = posix.relative(posix.dirname(from), to);
+  return path.startsWith(".") ? path : `./${path}`;
+}
+
+/**
+ * Changes the text outside of fenced blocks.
+ *
+ * @param {string} markdown
+ * @param {(text: string) => string} change
+ */
+function outsideOfFences(markdown, change) {
+  // A fence is closed by as many marks as opened it, or more.
+  return markdown
+    .split(/(^[ \t]*(`{3,}|~{3,})[^\n]*\n[\s\S]*?^[ \t]*\2[`~]*[ \t]*$)/m)
+    .map((part, index) => [change(part), part, ""][index % 3])
+    .join("");
+}
