@@ -10,10 +10,15 @@ const site = dirname(import.meta.dirname);
 const home = homePage();
 const { version } = JSON.parse(readFileSync(join(site, "../package.json"), "utf8"));
 
+/** A waymark: a post with two arms. */
+const ICON =
+  "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'><path fill='#7c68e8' d='M7 1h2v14H7zM9 2h4l2 2-2 2H9zM7 7H3L1 9l2 2h4z'/></svg>";
+
 export default defineConfig({
   title: "Waymark",
   description: "Checkpoints of long-running TypeScript programs, so that a killed run resumes where it stopped.",
   lang: "en",
+  head: [["link", { rel: "icon", href: `data:image/svg+xml,${encodeURIComponent(ICON)}` }]],
   srcDir: ".pages",
   // TypeDoc's pages are many; without this each holds the whole configuration.
   metaChunk: true,
