@@ -27,8 +27,7 @@ export {
  * | `postgres://USER:PASSWORD@HOST/DATABASE` | `PostgresAdapter`; `?schema=NAME` names another schema than `waymark` |
  * | `memory:` | `MemoryAdapter`, for tests: a new, empty one at each call |
  *
- * In the first three, a path follows the colon. The path isn't decoded. If it begins with `~/`, that is the home
- * folder.
+ * In the first three URLs, a path follows the colon. The path isn't decoded. At its beginning, `~/` is the home folder.
  *
  * @example
  * ```ts
@@ -38,8 +37,8 @@ export {
  * const manager = new CheckpointManager({ storage: openStorage("sqlite:.waymark/checkpoints.db") });
  * ```
  *
- * @throws {UnsupportedOperationError} No storage of that scheme is known.
- * @throws {TypeError} The URL doesn't have that form, or an option is misspelled.
+ * @throws {UnsupportedOperationError} The URL has an unknown scheme.
+ * @throws {TypeError} The URL doesn't have the form of its scheme, or an option is misspelled.
  */
 export function openStorage(url: string, options: OpenStorageOptions = {}): StorageAdapter {
   const location = storageLocation(url, options);

@@ -42,14 +42,14 @@ import { isPassing } from "../src/contract/passing.js";
 interface StoredTask {
   readonly records: Map<string, StoredCheckpoint>;
   newest: StoredCheckpoint | undefined;
-  /** The last sequence given. It outlives its checkpoint. */
+  /** The last sequence that was given. It is kept even if its checkpoint is removed. */
   lastSequence: number;
 }
 
 /**
  * Keeps checkpoints in the memory of this process, for tests. Closing the adapter drops them.
  *
- * Every method does its work before it waits for anything, so each call is atomic and takes effect in call order.
+ * Every method does its work before it waits for anything. So each call is atomic, and calls take effect in call order.
  */
 export class MemoryAdapter implements StorageAdapter {
   readonly name = "memory";
@@ -128,7 +128,7 @@ export class MemoryAdapter implements StorageAdapter {
       this.#tasks.delete(taskId);
       return task.records.size;
     }
-    // An emptied task keeps its numbering; only "all" ends it.
+    // If all ids are removed, the task keeps its numbering. Only "all" ends the numbering.
     const removed = ids.filter((id) => task.records.delete(id)).length;
     task.newest = [...task.records.values()].at(-1);
     return removed;

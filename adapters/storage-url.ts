@@ -5,7 +5,7 @@ import { checkKeys } from "../src/contract/keys.js";
 
 /** The options of functions that take a storage URL. */
 export interface OpenStorageOptions {
-  /** The folder from which a relative path in the URL starts. Default: the current one. */
+  /** The folder from which a relative path in the URL starts. Default: the current folder. */
   readonly relativeTo?: string | undefined;
 }
 
@@ -15,7 +15,7 @@ export type StorageScheme = "memory" | "files" | "tasks" | "sqlite" | "postgres"
 /** The place that a storage URL names: this process's memory, a path on this machine, or a server's tables. */
 export type StorageLocation = MemoryLocation | FileLocation | ServerLocation;
 
-/** The memory of the process that opens it. */
+/** The memory of the process that opens the storage. */
 export interface MemoryLocation {
   readonly scheme: "memory";
 }
@@ -30,7 +30,7 @@ export interface FileLocation {
 /** A schema of a server's database. */
 export interface ServerLocation {
   readonly scheme: "postgres";
-  /** The URL for the connection. It may hold a password. */
+  /** The URL for the connection. It may contain a password. */
   readonly url: string;
   readonly schema: string | undefined;
   /** The name for messages, without user and password. */
@@ -40,8 +40,8 @@ export interface ServerLocation {
 /**
  * Parses a storage URL. Doesn't check whether anything exists there.
  *
- * @throws {UnsupportedOperationError} No storage of that scheme is known.
- * @throws {TypeError} The URL doesn't have that form, or an option is misspelled.
+ * @throws {UnsupportedOperationError} The URL has an unknown scheme.
+ * @throws {TypeError} The URL doesn't have the form of its scheme, or an option is misspelled.
  */
 export function storageLocation(url: string, options: OpenStorageOptions = {}): StorageLocation {
   checkKeys("OpenStorageOptions", options, ["relativeTo"]);
@@ -50,7 +50,7 @@ export function storageLocation(url: string, options: OpenStorageOptions = {}): 
   if (word === "memory") return memoryLocation(path);
   const scheme = SCHEMES.find((known) => known === word);
   if (scheme === undefined) {
-    // Leave out the rest of the URL: it may hold a password.
+    // The message leaves out the rest of the URL, since it may contain a password.
     throw new UnsupportedOperationError(
       `No storage has the scheme "${word}". Write ${FORMS}. Nothing was read or written.`,
     );
@@ -83,12 +83,12 @@ function serverLocation(text: string): ServerLocation {
 
 function parse(url: string): { readonly scheme: string; readonly path: string } {
   if (typeof url !== "string") throw new TypeError(`A storage URL must be a string: ${FORMS}.`);
-  // One letter before a colon is a Windows drive.
+  // A scheme has at least two letters, because one letter before a colon is a Windows drive.
   const found = /^([a-z][a-z0-9+.-]+):(.*)$/is.exec(url);
   if (found?.[1] === undefined || found[2] === undefined) {
-    // The part before an @ may be a password.
+    // The part before an @ isn't shown, since it may be a password.
     throw new TypeError(
-      `${JSON.stringify(url.replace(/[^/]*@/, "…@"))} isn't a storage URL: it has no scheme. Write ${FORMS}.`,
+      `${JSON.stringify(url.replace(/[^/]*@/, "…@"))} isn't a storage URL, because it has no scheme. Write ${FORMS}.`,
     );
   }
   return { scheme: found[1].toLowerCase(), path: found[2] };

@@ -49,7 +49,7 @@ export async function benchAdapters(folder) {
 }
 
 /**
- * The cost of a save without a real storage: to the memory adapter, against JSON.stringify and SHA-256.
+ * The cost of a save apart from its storage: a save to the memory adapter, against JSON.stringify and SHA-256.
  *
  * @param {unknown} state
  */

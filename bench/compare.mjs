@@ -8,9 +8,9 @@ import { performance } from "node:perf_hooks";
  */
 
 /**
- * Measures contestants side by side: each round calls every one of them once, each time in another order. So what else
- * the machine is doing, and what the disk is still busy with, falls on all of them alike. (mitata measures one function
- * after the other, and has no way to take turns.)
+ * Measures contestants side by side: each round calls every contestant once, in another order each time. So other work
+ * of the machine, or earlier work of the disk, slows all contestants alike. (mitata measures one function after the
+ * other, and has no way to take turns.)
  *
  * @template {string} Name
  * @param {Record<Name, Contestant>} contestants
@@ -25,7 +25,7 @@ export async function medians(contestants, { rounds, warmup = Math.ceil(rounds /
       const contestant = entries[index]?.[1] ?? (() => undefined);
       const start = performance.now();
       const result = contestant();
-      // Awaits only promises: a turn of the microtask queue would be charged to a synchronous contestant.
+      // Awaits only promises, because a turn of the microtask queue would be charged to a synchronous contestant.
       if (result instanceof Promise) await result;
       const elapsed = performance.now() - start;
       if (round >= 0) samples[index]?.push(elapsed);

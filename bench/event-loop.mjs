@@ -10,7 +10,7 @@ import { messages } from "./text.mjs";
 const ROUNDS = 15;
 
 /**
- * How long other work waits at most while a state of 10 MB is saved, to JSON.stringify of that state.
+ * The longest time that other work waits while a state of 10 MB is saved, compared with JSON.stringify of that state.
  *
  * @param {string} folder
  */

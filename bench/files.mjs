@@ -11,8 +11,8 @@ const TASKS = 10;
 const LONG = 20_000;
 
 /**
- * Saving a JSON file against the least that makes a file durable: write, fsync, rename, fsync of the folder. Each side
- * has as many folders, which grow alike. Warm, as in a program that runs for hours.
+ * Saving a JSON file against the least that makes a file durable: write, fsync, rename, fsync of the folder. Both sides
+ * have the same number of folders, which grow alike. The code is warm, as in a program that runs for hours.
  *
  * @param {string} folder
  */
@@ -39,7 +39,7 @@ export async function benchFiles(folder) {
 }
 
 /**
- * The cost of a task's 20,000th save, and of `latest` then, against the first.
+ * The cost of a task's 20,000th save and of `latest` after it, against the first save.
  *
  * @param {string} folder
  * @param {object} state

@@ -40,8 +40,9 @@ export async function benchHistories(folder) {
 }
 
 /**
- * The same on PostgreSQL, by the growth of the tables and their indexes, in a store that has a task already. A VACUUM every 100
- * saves stands for the server's own, which comes every minute: an agent that takes 1,000 turns works for hours.
+ * The same sizes on PostgreSQL, measured as the growth of the tables and their indexes in a store that already has a
+ * task. The server vacuums every minute, and an agent needs hours for 1,000 turns. So a VACUUM every 100 saves stands
+ * for the server's own.
  *
  * @param {string} url
  * @param {{ query(sql: string, values?: unknown[]): Promise<{ rows: { bytes: string }[] }> }} pool
@@ -82,7 +83,7 @@ async function printSizes(measure) {
 /**
  * @param {StorageAdapter} storage
  * @param {() => Iterable<unknown>} states
- * @param {() => Promise<unknown>} [each100] - After every 100 saves.
+ * @param {() => Promise<unknown>} [each100] - Called after every 100 saves.
  * @returns {Promise<number>} The bytes of the last state.
  */
 async function saveAll(storage, states, each100) {

@@ -11,7 +11,7 @@ const TURNS = 50;
  * state.
  *
  * @param {string} name
- * @param {{ turn: number, bytes: number }} most - Theirs = 1.
+ * @param {{ turn: number, bytes: number }} most - The limits, as multiples of theirs.
  * @param {import("./langgraph.mjs").Sides} sides
  */
 export async function compareAgents(name, most, sides) {

@@ -140,7 +140,7 @@ async function compare(name, most, sides) {
 }
 
 /**
- * A thread whose `messages` grow by as many bytes at each put; with 0, a state of 100 bytes that changes.
+ * A thread whose `messages` grow by `growth` bytes at each put. With 0, its state has 100 bytes, which change.
  *
  * @param {Saver} saver
  * @param {number} growth

@@ -138,7 +138,8 @@ async function benchLatest(small, large) {
 /** @typedef {Awaited<ReturnType<typeof openPair>>} Pair */
 
 /**
- * A store of ours and a bare table beside it; each call takes the next task. A reader has saved none of the tasks.
+ * A store of ours and a bare table beside it; each call takes the next task. The manager that reads has saved none of
+ * the tasks.
  *
  * @param {pg.Pool} pool
  * @param {string} schema

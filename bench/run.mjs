@@ -15,6 +15,7 @@ import { benchPostgres } from "./postgres.mjs";
 import { printMachine } from "./report.mjs";
 import { benchRuns } from "./runs.mjs";
 import { benchSqlite } from "./sqlite.mjs";
+import { benchUi } from "./ui.mjs";
 
 const benchmarks = {
   importing: benchImporting,
@@ -27,6 +28,7 @@ const benchmarks = {
   runs: benchRuns,
   langgraph: benchLanggraph,
   "phase-checkpoints": benchPhaseCheckpoints,
+  ui: benchUi,
 };
 
 // On the project's own disk, because the system's folder for temporary files may be in memory, where fsync is free.

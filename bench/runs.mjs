@@ -13,7 +13,7 @@ const COMPARED = 50;
 const STEPS = 1000;
 
 /**
- * Steps of runs on SQLite, beside saves of the same states in a store of their own.
+ * Steps of runs on SQLite, compared with saves of the same states in another store.
  *
  * @param {string} folder
  */

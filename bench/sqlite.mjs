@@ -12,7 +12,7 @@ const SMALL = { tasks: 1, checkpointsPerTask: 10 };
 const LARGE = { tasks: 1000, checkpointsPerTask: 100 };
 const TASKS = 100_000;
 const ROUNDS = 500;
-/** Warm-up rounds, until V8 has compiled the hot code: a program that saves states runs for hours. */
+/** Warm-up rounds, until V8 has compiled the hot code, because a program that saves states runs for hours. */
 const WARMUP = 500;
 
 /**
@@ -198,7 +198,7 @@ async function openPair(folder, name, size) {
 
   let turn = 0;
   let sequence = size.checkpointsPerTask;
-  // 7,919 is prime to the number of tasks: each task comes once before any comes again, and neighbours don't follow
+  // 7,919 is prime to the number of tasks. So each task comes once before any comes again, and neighbours don't follow
   // each other.
   const nextTask = () => taskName((turn++ * 7919) % size.tasks);
   const insertMany = bare.transaction((/** @type {number} */ count) => {

@@ -53,7 +53,7 @@ function message(index) {
 }
 
 /**
- * Conversations of 16 messages, about 9 KB as JSON. Each has another message in one place than the one before it.
+ * Conversations of 16 messages, about 9 KB as JSON. Each differs from the one before it in one message.
  *
  * @param {number} count
  */

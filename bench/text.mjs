@@ -25,8 +25,8 @@ export function* messages(bytes) {
 }
 
 /**
- * Sorted by path, because file systems list in any order. Without links, which lead to this project's own READMEs:
- * those change.
+ * Sorted by path, because file systems list in any order. Links are left out, because they lead to this project's own
+ * READMEs, which change.
  */
 function readmes() {
   return readdirSync(INSTALLED, { recursive: true, withFileTypes: true })

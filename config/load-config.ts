@@ -12,7 +12,7 @@ import { assertOurs } from "./config-owner.js";
 export interface LoadConfigOptions {
   /** The folder where the search begins. Default: the current folder. */
   readonly cwd?: string | undefined;
-  /** The configuration's file, relative to `cwd`. With it, nothing is searched. */
+  /** The configuration's file, relative to `cwd`. If it is given, nothing is searched. */
   readonly file?: string | undefined;
 }
 

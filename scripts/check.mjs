@@ -5,7 +5,7 @@ import { runSteps } from "./steps.mjs";
 
 const disk = memoryDisk();
 if (disk !== undefined) process.env["TMPDIR"] ??= disk;
-// Every kill is tried. Of faults, power losses, damaged bytes and broken adapters, a tenth is tried, another one each
+// Every kill is tried. Of faults, power losses, damaged bytes and broken adapters, a tenth is tried: another tenth each
 // time.
 process.env["WAYMARK_CRASH_TENTH"] ??= String(Math.floor(Math.random() * 10));
 
@@ -46,6 +46,6 @@ await runSteps([
     { name: "the site: links, and axe in Chromium", command: "node site/check.mjs" },
     { name: "unused code and dependencies", command: "npm run unused" },
   ],
-  // By itself: it builds anew, and the others load the build.
+  // Runs by itself, because it builds anew and the other steps load the build.
   { name: "the packages: publint, attw, installed elsewhere", command: "npm run package" },
 ]);

@@ -6,7 +6,9 @@ import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 import { runSteps } from "./steps.mjs";
 
-/** The newest major with long-term support; raised by hand, so that a change of Node is a change of ours. */
+/**
+ * The newest major version of Node with long-term support. It is raised by hand, so that CI changes only with a commit.
+ */
 const NEWEST_LTS_MAJOR = 26;
 
 const root = join(import.meta.dirname, "..");
@@ -22,7 +24,7 @@ const ltsEnv = {
   npm_config_nodedir: lts,
 };
 
-/** The newest Node runs the tests of files, locks, databases and processes, which take most from Node. */
+/** The newest Node runs the tests of files, locks, databases and processes, which depend most on Node. */
 const ON_NEWEST = ["tests/conformance", "tests/unit", "tests/runners/processes", "tests/package"];
 
 installTools();
@@ -62,8 +64,9 @@ try {
 }
 
 /**
- * What some tests need, as Debian's packages: the crash tests strace, the completion tests zsh and fish, those of a standby
- * and a pooler PostgreSQL and PgBouncer, that of the adapter for Redis its server. Without them they are skipped, and say so.
+ * Installs the Debian packages that some tests need: strace for the crash tests, zsh and fish for the completion tests,
+ * PostgreSQL and PgBouncer for the tests of a standby and a pooler, Redis for the test of its adapter. If a package is
+ * missing, its tests are skipped and say so.
  */
 function installTools() {
   const succeeds = (/** @type {string[]} */ ...[command = "", ...args]) =>

@@ -1,7 +1,8 @@
 // @ts-check
-// `waymark list`, `export`, `import`, `copy` and `prune` over 20,000 checkpoints stay under 150 MB, from each kind of storage
-// and into each. Takes minutes; run after `npm run build`. Part of `npm run check`, where files: and tasks: have fewer, since a
-// disk takes milliseconds for each of their saves. `--full` gives all of them 100,000: best in memory, TMPDIR=/dev/shm.
+// `waymark list`, `export`, `import`, `copy` and `prune` over 20,000 checkpoints stay under 150 MB, from each
+// kind of storage and into each. Takes minutes; run after `npm run build`. Part of `npm run check`, where files: and
+// tasks: have fewer checkpoints, since a disk takes milliseconds for each of their saves. `--full` gives each storage
+// 100,000, which is best done in memory (TMPDIR=/dev/shm).
 import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import fs, { mkdtempSync, rmSync } from "node:fs";
@@ -15,7 +16,7 @@ const IN_FILES = isFull ? CHECKPOINTS : 5_000;
 const IN_TASKS = isFull ? CHECKPOINTS : 2_000;
 const PER_TASK_FILE = 100;
 const LIMIT_KB = 150_000;
-/** A plan holds all of one task. With 50,000 checkpoints in the largest task, it takes a kilobyte more for each. */
+/** A plan holds all checkpoints of one task. With `--full`, the largest task has 50,000, and each takes a kilobyte. */
 const PRUNE_LIMIT_KB = LIMIT_KB + (isFull ? 50_000 : 0);
 
 /** Memory is measured, not the disk, so files aren't synced. (SQLite syncs its own files itself.) */
@@ -47,7 +48,7 @@ try {
   rmSync(folder, { recursive: true, force: true });
 }
 
-/** Half of them in one task. */
+/** Half of the checkpoints are in one task. */
 async function fromSqlite() {
   const adapter = new SqliteAdapter({ path: join(folder, "from.db"), durability: "normal" });
   await fill("sqlite:from.db", adapter, CHECKPOINTS, (n) => (n % 2 === 0 ? 0 : n % 499));
@@ -62,7 +63,7 @@ async function fromSqlite() {
   run("sqlite:copy.db", ["prune", "--all", "--keep-last", "10", "--yes"]);
 }
 
-/** A tenth of them in one task, because each save lists its task's folder. */
+/** Only a tenth of the checkpoints are in one task, because each save lists its task's folder. */
 async function fromFiles() {
   const storage = openStorage("files:from-files", { relativeTo: folder });
   await fill("files:from-files", storage, IN_FILES, (n) => (n % 10 === 0 ? 0 : 1 + (n % 997)));
@@ -72,7 +73,7 @@ async function fromFiles() {
   run("files:from-files", ["copy", "--to", "files:copy-files"], identical(IN_FILES));
 }
 
-/** So few in each task that a file stays small, because each save writes all of it. */
+/** Each task has few checkpoints, so that its file stays small, because each save writes the whole file. */
 async function fromTasks() {
   const storage = openStorage("tasks:from-tasks", { relativeTo: folder });
   await fill("tasks:from-tasks", storage, IN_TASKS, (n) => Math.floor(n / PER_TASK_FILE));

@@ -1,8 +1,9 @@
 // @ts-check
-// npm run crash: every test of tests/crash in full, and the hostile strings; then how much each of them tried, and what
-// was lost.
-// `-- --every-call` kills at reads and locks as well, which takes some minutes more. With WAYMARK_CRASH_TENTH, which is 0 to 9,
-// every kill is tried, and that tenth of the faults, power losses and damaged bytes.
+// npm run crash: every test of tests/crash in full, and the hostile strings. Then it prints how much each
+// test tried, and what was lost.
+// `-- --every-call` kills at reads and locks as well, which takes some minutes more.
+// With WAYMARK_CRASH_TENTH, which is 0 to 9, every kill is tried, and that tenth of the faults, power losses and
+// damaged bytes.
 import { spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -39,7 +40,7 @@ try {
       WAYMARK_TESTS: "full",
       WAYMARK_CRASH_CALLS: process.argv.includes("--every-call") ? "every" : "",
       WAYMARK_CRASH_COUNTS: file,
-      // Some thousand processes load it, and one file loads faster than twenty.
+      // Some thousand processes load this program, and one file loads faster than twenty.
       WAYMARK_CRASH_PROGRAM: fileURLToPath(await bundled("tests/crash/program.mjs")),
     },
   });
@@ -80,7 +81,7 @@ function print(counts) {
   }
 }
 
-/** In the order of the first of each. @param {readonly Count[]} counts @param {"what" | "store"} by */
+/** The groups are in the order of their first counts. @param {readonly Count[]} counts @param {"what" | "store"} by */
 function grouped(counts, by) {
   /** @type {Map<string, Count[]>} */
   const groups = new Map();

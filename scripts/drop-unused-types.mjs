@@ -1,6 +1,6 @@
 // @ts-check
-// The last step of a build, run in the package's folder: removes the declarations that no entry of the package leads to.
-// They would be half of its files.
+// The last step of a build, run in the package's folder: removes the declarations that no entry of the
+// package leads to. Otherwise they would be half of its files.
 import { readdirSync, readFileSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
 

@@ -15,7 +15,7 @@ function originUrl() {
 }
 
 /**
- * Leaves out a user's name or password, which a remote may hold.
+ * The address of the repository's page, without the user's name or password that a remote may contain.
  *
  * @param {string} url - `https://host/owner/name.git`, or `git@host:owner/name.git`
  */

@@ -1,6 +1,6 @@
 // @ts-check
-// `prepack` of each package, run in its folder: builds it, and makes its manifest and README those that npm gets. `--undo`,
-// its `postpack`, puts the repository's own back.
+// `prepack` of each package, run in its folder: builds it, and writes the manifest and the README that npm
+// gets. `--undo`, its `postpack`, puts the repository's own back.
 import { execFileSync } from "node:child_process";
 import { copyFileSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join, posix, relative, sep } from "node:path";
@@ -9,7 +9,7 @@ import { homePage } from "./home-page.mjs";
 const root = join(import.meta.dirname, "..");
 const folder = process.cwd();
 const inRepository = relative(root, folder).split(sep).join("/");
-/** The repository's own files while the package is made. They are still there if that was interrupted. */
+/** The repository's own files while the package is made. If packing was interrupted, they are still there. */
 const kept = join(folder, ".packing");
 const FILES = ["package.json", "README.md"];
 
@@ -46,7 +46,7 @@ function build() {
 }
 
 /**
- * `waymark/kit` carries no promise, so packages ask for each other's very version.
+ * Returns the manifest to publish. `waymark/kit` carries no promise, so packages depend on each other's exact version.
  *
  * @param {any} manifest
  * @param {string | undefined} home
@@ -67,7 +67,8 @@ function published(manifest, home) {
 }
 
 /**
- * Links to the repository's files begin with its address. Without one they become text, and pictures go.
+ * Makes links to the repository's files begin with its address. Without an address, links become text, and pictures are
+ * left out.
  *
  * @param {string} text
  * @param {string | undefined} home

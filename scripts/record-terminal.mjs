@@ -39,7 +39,7 @@ for (let step = latest?.state.step ?? 0; step < steps.length; step++) {
 await manager.complete("build");
 await manager.close();
 `;
-/** `start` is above 0: svg-term puts an empty frame at 0. */
+/** `start` is above 0, because svg-term puts an empty frame at 0. */
 const SECONDS = { start: 1, perKey: 0.04, beforeEnter: 0.3, toRead: 2.5 };
 const PROMPT = "\x1b[2J\x1b[H\x1b[32m$\x1b[0m ";
 /** The dark palette of docs/pictures, as a terminal's colors. */
@@ -109,8 +109,8 @@ async function fill() {
 }
 
 /**
- * The session as an asciicast of version 2. The first command's output is there from the first frame on: wherever the
- * picture doesn't move, that frame is all of it.
+ * The session as an asciicast of version 2. The first command's output is there from the first frame on, because a
+ * picture that doesn't move shows only that frame.
  */
 function record() {
   const lines = [JSON.stringify({ version: 2, width: COLUMNS, height: ROWS })];
@@ -159,7 +159,7 @@ function run(command) {
 }
 
 /**
- * A list that changes in place is written frame by frame. Each frame begins by ending the one before.
+ * A list that changes in place is written frame by frame. Each frame begins by erasing the one before.
  *
  * @param {string} output
  */

@@ -26,7 +26,7 @@ const SAMPLES = 40;
 /** More than 1 KB: for larger states, the databases store only the changes. */
 const LONG = readFileSync(new URL("../README.md", import.meta.url), "utf8").slice(0, 1500);
 /**
- * How much more the last quarter of a soak may use than the second. Heap sizes vary by as much from one look to the
+ * How much more the last quarter of a soak may use than the second. Heap sizes vary by as much from one sample to the
  * next.
  */
 const HEAP_SLACK_BYTES = 2 * 1024 * 1024;
@@ -90,7 +90,7 @@ async function run({ name, times, open }) {
   report(name, saves, (performance.now() - startedMs) / 60_000, samples);
 }
 
-/** A server of its own, without syncs: what grows is the same. @returns {Promise<Soaked>} */
+/** A separate server, without syncs, because they don't change what grows. @returns {Promise<Soaked>} */
 async function openPostgres() {
   const { startPostgres } = await import(await bundled("examples/two-machines/src/postgres-server.ts"));
   const { url, stop } = await startPostgres(["-c", "fsync=off"]);

@@ -15,8 +15,8 @@ const COLOURS = /\u001B\[[0-9;]*m/g;
 /** @typedef {{ name: string, command: string, env?: NodeJS.ProcessEnv, cwd?: string }} Step */
 
 /**
- * Runs named commands one after another, those of a list side by side, and continues after a failure. Prints the
- * failures at the end, because only the end of a long log is kept; then the line that programs look for.
+ * Runs named commands one after another, and the commands of an inner list side by side. Continues after a failure. At
+ * the end it prints the failures, because only the end of a long log is kept, and then the line that programs look for.
  *
  * @param {readonly (Step | readonly Step[])[]} steps
  */

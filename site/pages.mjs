@@ -83,6 +83,7 @@ export const groups = [
         "Looks at checkpoints of any storage, and works on them.",
         "command",
       ),
+      page("docs/ui.md", "The page", "waymark ui shows the checkpoints of any storage in a browser."),
       page("docs/command-output.md", "Output for programs", "The shapes of each command's --json and --ndjson."),
     ],
   },

@@ -1,13 +1,14 @@
 import { closeSync, constants, openSync, readFileSync } from "node:fs";
 import { codeOf } from "../src/contract/errors.js";
 
-/** Why the content of a file can't be used. Callers add the path and what to do. */
+/** The reason why a file's content can't be used. Callers add the path and what to do. */
 export class UnreadableError extends Error {
   override readonly name: string = "UnreadableError";
 }
 
 /**
- * The file holds valid JSON, but no object. The programs that own it write only objects, so this isn't their damage.
+ * The file holds valid JSON, but no object. The programs that own such a file write only objects, so another program
+ * wrote this one.
  */
 export class NotAnObjectError extends UnreadableError {
   override readonly name = "NotAnObjectError";

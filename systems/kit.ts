@@ -1,5 +1,5 @@
-// `waymark/kit`: what waymark-runners needs of the SDK and users don't. It is not for users, and carries no promise: any
-// version may change it, so waymark-runners asks for the very version of waymark that it was built with.
+// `waymark/kit`: what waymark-runners needs of the SDK and users don't. It is not for users, and carries no promise:
+// any version may change it, so waymark-runners depends on the exact version of waymark that it was built with.
 export { reasonOf } from "../adapters/files/failure.js";
 export { nameOf } from "../adapters/files/names.js";
 export {

@@ -19,7 +19,7 @@ export interface LockedFiles {
  * Runs `work` under a lock that processes share. Within this process, calls run in call order. Creates the folder if it
  * is missing. If the lock is stolen before a write is committed, `work` runs again from the start.
  *
- * @throws {StorageError} Others held the lock all the time; retryable.
+ * @throws {StorageError} Other processes held the lock for all 15 s; retryable.
  */
 export function withLock<Result>(
   folder: string,

@@ -13,13 +13,13 @@ const POLL_MS = 20;
 /** Children of a killed run hold its pipe until they call `exec`, which takes some milliseconds. */
 const MAX_WAITS = 10;
 
-/** Where the lock of a task is: an absolute path. */
+/** The absolute path of a task's lock. */
 export function runLockPath(folder: string, taskId: string): string {
   return resolve(folder, `.running-${hash("sha256", taskId, "hex").slice(0, 32)}`);
 }
 
 /**
- * Whether a task is run, by this process or by another one of this machine.
+ * Whether a task is being run, by this process or by another process of this machine.
  *
  * @throws {StorageError} The lock can't be read.
  */
@@ -34,7 +34,10 @@ export function isBeingRun(path: string): boolean {
   }
 }
 
-/** The same, but a run that was just killed doesn't count, though its children still hold its pipe. */
+/**
+ * Like {@link isBeingRun}, but a run that was just killed doesn't count: if its children still hold its pipe, this
+ * waits for them.
+ */
 export async function isStillBeingRun(path: string): Promise<boolean> {
   for (let waits = 0; isBeingRun(path); waits++) {
     if (waits === MAX_WAITS) return true;
@@ -44,13 +47,13 @@ export async function isStillBeingRun(path: string): Promise<boolean> {
 }
 
 /**
- * A task's lock: a named pipe that its run holds open for reading. The kernel closes it with the process, however that
- * dies, so nothing goes stale and the next run takes over at once. The watchdogs of the run's commands hold it open for
- * writing, so the next run sees when nothing of a killed one is left.
+ * A task's lock: a named pipe that its run holds open for reading. However the process dies, the kernel closes the
+ * pipe. So the lock never goes stale, and the next run takes over at once. The watchdogs of the run's commands hold the
+ * pipe open for writing, so the next run sees when nothing of a killed run is left.
  *
- * Two runs that take it at the same moment both get it. The first checkpoint decides between them, because only one can
- * be saved on top of the newest: so read the newest before you take the lock. Unix only, and for one machine: a run on
- * another machine isn't seen.
+ * If two runs take the lock at the same moment, both get it. Their first checkpoints decide between them, because only
+ * one can be saved on top of the newest checkpoint. So read the newest checkpoint before you take the lock. The lock
+ * works only on Unix, and only among the runs of one machine.
  */
 export class RunLock {
   readonly #path: string;
@@ -64,7 +67,7 @@ export class RunLock {
 
   /**
    * @returns The lock; `undefined` if the task is being run.
-   * @throws {StorageError} It can't be made.
+   * @throws {StorageError} The lock can't be made.
    */
   static async take(path: string): Promise<RunLock | undefined> {
     let failure: unknown;
@@ -77,10 +80,10 @@ export class RunLock {
         if (isBeingRun(path)) continue;
         const reader = openedPipe(path);
         if (reader !== undefined) return new RunLock(path, reader);
-        // It was removed in between, which doesn't count as a wait.
+        // The pipe was removed in between, which doesn't count as a wait.
         waits -= 1;
       } catch (error) {
-        // The holder may have removed it in between.
+        // The holder may have removed the pipe in between.
         failure = error;
       }
     }
@@ -94,8 +97,8 @@ export class RunLock {
   }
 
   /**
-   * Makes the task this run's. Call it once the run's first checkpoint is saved, and before it starts a command: it
-   * waits until nothing of a killed run is left.
+   * Claims the task for this run, and waits until nothing of a killed run is left. Call it once the run's first
+   * checkpoint is saved, before the run starts a command.
    *
    * @param onWait - Called if there is something to wait for.
    */
@@ -112,11 +115,11 @@ export class RunLock {
   release(): void {
     if (this.#writer !== undefined) {
       try {
-        // Before it is closed: from now on the next run makes a pipe of its own. A lock that was not claimed may be
-        // another run's too, and stays.
+        // Removed before it is closed, so that the next run makes a new pipe. A pipe that was not claimed may be
+        // another run's too, so it stays.
         rmSync(this.#path, { force: true });
       } catch {
-        // Then it stays: nobody holds it, and the next run takes it.
+        // Then the pipe stays. Nobody holds it, so the next run takes it.
       }
       closeSync(this.#writer);
     }
@@ -144,7 +147,7 @@ function openedPipe(path: string): number | undefined {
   }
 }
 
-/** Node has no call for it. Another run may make it at the same moment. */
+/** Makes the pipe in the shell, because Node has no call for it. Another run may make the pipe at the same moment. */
 const MAKE_PIPE = 'PATH="$PATH:/usr/bin:/bin"; [ -p "$1" ] || mkfifo -m 600 "$1" || [ -p "$1" ]';
 
 function failed(path: string, cause: unknown): StorageError {
@@ -155,7 +158,10 @@ function failed(path: string, cause: unknown): StorageError {
   );
 }
 
-/** The message of the shell or `mkfifo`, without the path: `Read-only file system`. Node's own has the whole script. */
+/**
+ * The message of the shell or `mkfifo`, without the path: `Read-only file system`. Node's own message contains the
+ * whole script.
+ */
 function mkfifoReason(cause: unknown): string | undefined {
   if (!(isError(cause) && "stderr" in cause && typeof cause.stderr === "string")) return undefined;
   return cause.stderr.trim().replace(/^mkfifo: .*: /s, "");

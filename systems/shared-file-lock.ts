@@ -10,7 +10,7 @@ const LONGEST_PAUSE_MS = 100;
 
 /**
  * The lock of `proper-lockfile` on one file: a folder `<file>.lock` beside it, kept fresh while it is held. Other Node
- * programs respect it. It can't stop a holder that slept, so our own lock is taken inside it.
+ * programs respect it. This lock can't stop a holder that slept, so our own lock is taken inside it.
  */
 export class SharedFileLock {
   readonly #file: string;
@@ -29,12 +29,12 @@ export class SharedFileLock {
    * Waits until the lock is free or stale.
    *
    * @param file - An absolute path in a folder that exists. The file itself need not exist.
-   * @throws {StorageError} Another program held it for all of 15 s; retryable.
+   * @throws {StorageError} Another program held the lock for all 15 s; retryable.
    * @throws The system's ENOENT, if the folder doesn't exist.
    */
   static async acquire(file: string): Promise<SharedFileLock> {
-    // Loaded at the first write, because it listens to the process's signals; a program that only reads doesn't need
-    // that.
+    // proper-lockfile is loaded at the first write, because it listens to the process's signals. A program that only
+    // reads doesn't need that.
     const { lock } = (await import("proper-lockfile")).default;
     const deadlineMs = performance.now() + TIMEOUT_MS;
     for (let pauseMs = 2; ; pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS)) {
@@ -63,7 +63,7 @@ export class SharedFileLock {
   }
 
   async release(): Promise<void> {
-    // proper-lockfile would even remove another holder's lock.
+    // Without this check, proper-lockfile would even remove another holder's lock.
     if (this.#loss.error !== undefined || !this.#isOurs()) return;
     // If releasing fails, the written data is safe, and the lock becomes stale by itself.
     await this.#release().catch(() => undefined);
@@ -76,8 +76,8 @@ export class SharedFileLock {
 }
 
 /**
- * Identifies the lock's folder. An inode alone isn't enough, because the next folder may get it. `unknown` if the
- * system doesn't say.
+ * Identifies the lock's folder. An inode alone isn't enough, because the next folder may get the same inode. `unknown`
+ * if the system doesn't say.
  */
 function identityOf(file: string): string | undefined {
   try {

@@ -2,7 +2,10 @@ import type * as Zod from "zod";
 import { isError } from "../src/contract/errors.js";
 import { ownRequire } from "../src/contract/own-require.js";
 
-/** Required rather than imported: zod is an optional peer, and Node's error for a missing import doesn't say what to do. */
+/**
+ * zod is loaded with `require`, because it is an optional peer and Node's error for a missing import doesn't say what
+ * to do.
+ */
 export const { z } = loadZod();
 
 function loadZod(): typeof Zod {

@@ -64,7 +64,7 @@ interface Problem {
   readonly stops: Set<StopPlace>;
 }
 
-/** Collects the findings of all stops, and counts a problem that several stops show once. */
+/** Collects the findings of all stops. If several stops show the same problem, it counts once. */
 export class Findings {
   readonly #problems = new Map<string, Problem>();
   readonly #unstable = new Set<string>();

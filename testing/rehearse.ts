@@ -19,8 +19,8 @@ export interface RehearseOptions<Schema extends StateSchema = StateSchema, Input
   extends Pick<RunOptions<Input, Initial>, "input" | "initialState">,
     Pick<CheckpointManagerOptions<Schema>, "schema" | "redact" | "maxPayloadBytes"> {
   /**
-   * At how many places to stop the run: before and after every save (the default), or at this many of them, evenly
-   * spread.
+   * At how many places to stop the run. `every` (the default): before and after every save. A number: at this many of
+   * these places, evenly spread.
    */
   readonly kills?: "every" | number | undefined;
   /** Called before each run begins. It resets the world outside, such as a ledger to an empty one. */
@@ -28,8 +28,8 @@ export interface RehearseOptions<Schema extends StateSchema = StateSchema, Input
 }
 
 /**
- * A run's function, as for `manager.run`. If it has runs within it, it must use the rehearsal's `manager`, so that
- * those are stopped and resumed too.
+ * A run's function, as for `manager.run`. If it starts other runs, it must start them with the rehearsal's `manager`,
+ * so that they are stopped and resumed too.
  */
 export type RehearsedFunction<Result, Schema extends StateSchema, Input, Initial> = (
   run: Run<RunStateOf<StateOf<Schema>, Initial>, RunSavedOf<StateOf<Schema>, SavedStateOf<Schema>, Initial>, Input>,
@@ -44,10 +44,11 @@ const LONGEST_WAIT_MS = 1000;
 const SILENT: Logger = { debug() {}, info() {}, warn() {}, error() {} };
 
 /**
- * Runs a run's function in memory, then again for each place where a process may be killed. There the run is stopped, resumed by
- * another manager, and compared with the undisturbed run. In each resumed run, steps that run side by side begin and end in
- * another order. A run of n saves is run 2n times, so give its steps functions that are quick and give the same each time: a model
- * that answers from a list, a folder of its own. Pauses between a step's retries are left out.
+ * Runs a run's function in memory, then again for each place where a process may be killed. There the run is stopped,
+ * resumed by another manager, and compared with the undisturbed run. In each resumed run, steps that run side by side
+ * begin and end in another order. A run of n saves is run 2n times, so give its steps functions that are quick and
+ * return the same each time: a model that answers from a list, files in a folder of the rehearsal's own. Pauses between
+ * a step's retries are left out.
  *
  * @example
  * ```ts
@@ -60,7 +61,7 @@ const SILENT: Logger = { debug() {}, info() {}, warn() {}, error() {} };
  * if (problems.length > 0) throw new Error(text);
  * ```
  *
- * @throws What the undisturbed run throws, but for a StateNotSerializableError, which is a problem of the rehearsal.
+ * @throws The error of the undisturbed run, except a StateNotSerializableError: `problems` reports it.
  * @throws {TypeError | RangeError} An option is misspelled or out of range.
  */
 export async function rehearse<
@@ -190,7 +191,7 @@ class Theatre {
     return { end, saves, started, unused, results, interrupted, milestones: await milestonesIn(manager) };
   }
 
-  /** The same run, whose steps tell what they do. */
+  /** Returns the same run, but with steps that report what they do. */
   #watched(run: Run, watch: Watch): Run {
     const { taskId, state, input, attempt, signal } = run;
     const occurrences = new Map<string, number>();
@@ -264,7 +265,7 @@ interface Watch {
 function compare(findings: Findings, stop: StopPlace, undisturbed: Life, first: Life, last: Life): void {
   findings.addRanTwice([...last.started].filter((step) => last !== first && first.started.has(step)));
   if (last.interrupted.size > 0) {
-    // The function caught the StepInterruptedError and may go another way, so the rest isn't compared.
+    // The function may have caught the StepInterruptedError and gone another way, so the rest isn't compared.
     for (const step of last.interrupted) findings.addInterrupted(step, last.end.kind === "returned");
     return;
   }
@@ -349,7 +350,7 @@ function placeOf(draft: CheckpointDraft): string {
   return draft.stage === undefined ? "a milestone is saved" : `milestone ${draft.stage} is saved`;
 }
 
-/** A step's title; for a run within the rehearsed one, with its task. */
+/** A step's title. If the step belongs to a run within the rehearsed one, the title names that run's task. */
 function within(taskId: string, title: string): string {
   return taskId === TASK ? title : `${title} of ${taskId}`;
 }
@@ -358,7 +359,7 @@ function titleIn(pass: number, title: string): string {
   return pass === 1 ? title : `${title}, pass ${pass}`;
 }
 
-/** Waits for so many turns of the event loop. */
+/** Waits for this many turns of the event loop. */
 async function pass(turns: number): Promise<void> {
   for (let left = turns; left > 0; left--) await nextTurn();
 }

@@ -3,7 +3,7 @@ import type { StorageAdapter } from "../src/contract/adapter.js";
 import type { CheckpointDraft } from "../src/contract/checkpoint.js";
 import type { LeaseStore } from "../src/contract/leases.js";
 
-/** Where a rehearsal stops a run: before or after so many saves. */
+/** Where a rehearsal stops a run: before or after the save with this number, from 1. */
 export interface Stop {
   readonly save: number;
   readonly side: "before" | "after";

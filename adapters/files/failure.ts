@@ -1,12 +1,12 @@
 import { CheckpointError, isError, StorageError } from "../../src/contract/errors.js";
 
-/** A call that the file system failed. */
+/** A call of the adapter in which the file system failed. */
 export interface FailedCall {
-  /** What was being done, for a message: `save a checkpoint of task "build-42"`. */
+  /** The action, for a message that begins with "Could not": `save a checkpoint of task "build-42"`. */
   readonly doing: string;
-  /** The file or folder of the call, for errors that name none. */
+  /** The file or folder of the call, for errors that don't name one. */
   readonly path: string;
-  /** The call only reads, so nothing is half done. Default false. */
+  /** True if the call only reads, so that nothing can be half done. Default false. */
   readonly isRead?: boolean;
 }
 
@@ -17,19 +17,19 @@ const ADVICE: Readonly<Record<string, string>> = {
   EPERM: "Check who owns it and its permissions.",
   EROFS: "The file system is read-only: mount it writable, or choose another path.",
   ENOTDIR: "A part of the path is a file where a folder is needed: move that file away, or choose another path.",
-  EISDIR: "A folder stands where a file belongs: move it away.",
-  ELOOP: "It is a symbolic link, and Waymark follows none inside the store: remove it.",
+  EISDIR: "A folder is in the place of a file: move the folder away.",
+  ELOOP: "It is a symbolic link, which Waymark doesn't follow inside the store: remove it.",
   ENAMETOOLONG: "The path is too long for this file system: choose a shorter root folder.",
   EMFILE: "This process has too many files open: close some, or raise the limit, then try again.",
   ENFILE: "This machine has too many files open: close some, then try again.",
-  EIO: "The disk reports an error: check it before you go on.",
+  EIO: "The disk reports an error: check the disk before you go on.",
 };
 
 const RETRYABLE = new Set(["ENOSPC", "EDQUOT", "EMFILE", "ENFILE", "ENOMEM", "EAGAIN", "EBUSY", "ETIMEDOUT", "ESTALE"]);
 
 /**
  * Turns a file system's error into a StorageError that says what failed, where, what is intact and what to do. Returns
- * any other error (a typed one, a bug) as it is.
+ * any other error (a typed error, a bug) as it is.
  */
 export function storageFailure(error: unknown, call: FailedCall): unknown {
   if (error instanceof CheckpointError || !isSystemError(error)) return error;

@@ -20,21 +20,22 @@ import { dirname } from "node:path";
 import { promisify } from "node:util";
 import { codeOf, StorageError } from "../../src/contract/errors.js";
 
-// Only calls that wait for the disk are asynchronous. The others take microseconds, a tenth of a round trip to another
-// thread.
+// Only calls that wait for the disk are asynchronous. The others take microseconds, a tenth of the time that it would
+// take to hand them to another thread.
 const fsyncFile = promisify(fsync);
 
-// Don't follow a link out of the store, and don't block on a pipe. Windows has neither flag.
+// These flags don't follow a link out of the store, and don't block on a pipe. Windows has neither flag.
 const READ_FLAGS = constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0);
 const REWRITE_FLAGS = constants.O_RDWR | (constants.O_NOFOLLOW ?? 0);
-/** After so many synchronous calls, a loop lets timers, sockets and other tasks run. */
+/** After this many synchronous calls, a loop lets timers, sockets and other tasks run. */
 export const SLICE = 100;
 const START_BYTES = 4096;
 const LINE_FEED = 0x0a;
 const UTF8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
 /**
- * Says why stored data can't be read. It never leaves the adapter: a CorruptRecord or a typed error takes its place.
+ * Says why stored data can't be read. Callers of the adapter never see it, because the adapter turns it into a
+ * CorruptRecord or a typed error.
  */
 export class UnreadableError extends Error {
   override readonly name = "UnreadableError";
@@ -43,7 +44,8 @@ export class UnreadableError extends Error {
 /**
  * Writes a file and resolves once its content is on the disk. Its name is on the disk only after {@link syncFolder}.
  *
- * @param options.isEmptyFile - An empty file exists there. Default: nothing exists there, not even a link.
+ * @param options.isEmptyFile - True if an empty file exists at `path`. Default: nothing may exist there, not even a
+ *   link.
  */
 export async function writeDurably(
   path: string,
@@ -53,18 +55,20 @@ export async function writeDurably(
   await withOpenFile(
     () => openSync(path, isEmptyFile ? REWRITE_FLAGS : "wx", mode),
     (file) => {
-      // A write may be short. If the disk is full, the next one fails.
+      // A write may write only a part. If the disk is full, the next write fails.
       for (let done = 0; done < content.length; ) done += writeSync(file, content, done);
-      // A failed fsync is final: the system may have dropped the pages, so a second fsync would succeed without them.
-      // The caller deletes the file, and the next try writes another.
+      // A failed fsync isn't repeated. The system may have dropped the pages, and then a second fsync would succeed
+      // without them. The caller deletes the file, and the next try writes a new one.
       return fsyncFile(file);
     },
   );
 }
 
-/** Resolves once the folder's names are on the disk: a rename is atomic, but without this a power cut can undo it. */
+/**
+ * Resolves once the folder's names are on the disk. A rename is atomic, but without this call a power cut can undo it.
+ */
 export async function syncFolder(path: string): Promise<void> {
-  // Windows can't sync a folder; NTFS writes names to its own journal.
+  // Windows can't sync a folder. There NTFS writes names to its own journal.
   if (process.platform === "win32") return;
   await withOpenFile(() => openFolder(path), fsyncFile);
 }
@@ -84,14 +88,18 @@ function openFolder(path: string): number {
   return openSync(path, constants.O_RDONLY | constants.O_DIRECTORY);
 }
 
-/** Far below any limit of open files, and more than the four threads on which Node syncs. */
+/**
+ * The most files that are open at once for a sync. It is far below any system's limit, and more than the four threads
+ * on which Node syncs.
+ */
 const MAX_OPEN_FILES = 16;
 let openFiles = 0;
 const waiting: (() => void)[] = [];
 
 /**
- * Opens a file, and closes it after `use`. If {@link MAX_OPEN_FILES} are open, waits until one is closed: otherwise
- * many saves at once would use up the process's descriptors. All other files are open for one synchronous call.
+ * Opens a file, and closes it after `use`. If {@link MAX_OPEN_FILES} are open, waits until one is closed. Otherwise
+ * many saves at once would use up the process's file descriptors. (All other files are open only during one synchronous
+ * call.)
  */
 async function withOpenFile(open: () => number, use: (file: number) => Promise<void>): Promise<void> {
   if (openFiles < MAX_OPEN_FILES) openFiles += 1;
@@ -111,13 +119,14 @@ async function withOpenFile(open: () => number, use: (file: number) => Promise<v
 }
 
 /**
- * Makes a folder and the missing ones above it, with mode 0700, and resolves once its name is on the disk. Each
- * folder's name is synced before the next one is made. If a process dies in between, only the last folder's name may
- * not be on the disk, and the next call syncs it.
+ * Makes a folder and the missing folders above it, with mode 0700, and resolves once its name is on the disk. Each
+ * folder's name is synced before the next folder is made. So if a process dies in between, only the last folder's name
+ * may be missing on the disk, and the next call syncs it.
  *
- * Doesn't use mkdir's `recursive`: if a file system answers ENOENT to any new name, as /proc does, Node tries forever.
+ * Doesn't use mkdir's `recursive`, because Node then tries forever if a file system answers ENOENT to any new name, as
+ * /proc does.
  *
- * @param path - Absolute. Whatever exists there is left as it is, even a file.
+ * @param path - An absolute path. If something exists there, even a file, it is left as it is.
  * @throws The file system's error.
  */
 export async function makeFolders(path: string): Promise<void> {
@@ -134,7 +143,9 @@ export function makeFoldersSync(path: string): void {
   }
 }
 
-/** Makes the folders. After each, yields the one above it, which the caller must sync before the next one is made. */
+/**
+ * Makes the folders. After each, it yields the folder above it, and the caller must sync that one before it goes on.
+ */
 function* makingFolders(path: string): Generator<string, void, void> {
   const above = dirname(path);
   if (unlessAbsent(() => statSync(path)) === undefined) {
@@ -144,14 +155,14 @@ function* makingFolders(path: string): Generator<string, void, void> {
   yield above;
 }
 
-/** Ignores denied access: we have made nothing in a folder that we may not read. */
+/** Rethrows the error unless access was denied. If this process may not read a folder, it has made nothing there. */
 function unlessDenied(error: unknown): void {
   if (codeOf(error) !== "EACCES" && codeOf(error) !== "EPERM") throw error;
 }
 
 /**
- * Checks that a missing or empty folder or file could be made, but makes nothing. So the first read reports a store
- * that can't be made, instead of a save an hour later. A folder or file with content isn't checked, since it may be
+ * Checks that a missing or empty folder or file could be made, but makes nothing. So if a store can't be made, the
+ * first read reports it, and not a save an hour later. A folder or file with content isn't checked, since it may be
  * read-only.
  *
  * @throws The file system's error.
@@ -178,7 +189,7 @@ function isEmpty(path: string, stats: Stats): boolean {
   }
 }
 
-/** Makes one folder, with mode 0700. Leaves whatever exists there as it is, even a file. */
+/** Makes one folder, with mode 0700. If something exists there, even a file, it is left as it is. */
 export function makeFolder(path: string): void {
   try {
     mkdirSync(path, { mode: 0o700 });
@@ -205,9 +216,9 @@ const scratch = Buffer.allocUnsafe(START_BYTES);
 
 /**
  * Reads the beginning of a file, at least up to the end of its first line, and the file's size; `undefined` if it
- * doesn't exist. A line of usual length takes one read.
+ * doesn't exist. If the line has a usual length, one read is enough.
  *
- * @returns Bytes that are valid until the next call.
+ * @returns The bytes are valid until the next call.
  * @throws {UnreadableError} It isn't a file.
  */
 export function readFirstLine(path: string): { readonly bytes: Buffer; readonly size: number } | undefined {
@@ -233,16 +244,16 @@ export function decodeText(bytes: Uint8Array): string {
 }
 
 /**
- * The stats of the file, folder or link at that path; `undefined` if there is none. Doesn't use `throwIfNoEntry:
- * false`: newer versions of Node then hide ENOTDIR too, which means a wrong path.
+ * The stats of the file, folder or link at this path; `undefined` if there is none. Doesn't use
+ * `throwIfNoEntry: false`, because newer versions of Node then also hide ENOTDIR, which means that the path is wrong.
  */
 export function statsOf(path: string): Stats | undefined {
   return unlessAbsent(() => lstatSync(path));
 }
 
 /**
- * Whether there is a folder. Call it for each folder of the store: a link planted in its place would lead writes and
- * removals out of the store.
+ * Whether there is a folder at this path. Call it for each folder of the store, because a link planted in a folder's
+ * place would lead writes and removals out of the store.
  *
  * @throws {StorageError} A link or a file is in the folder's place.
  */
@@ -250,7 +261,7 @@ export function isFolder(path: string): boolean {
   const stats = statsOf(path);
   if (stats === undefined || stats.isDirectory()) return stats !== undefined;
   throw new StorageError(
-    `${path} is ${stats.isSymbolicLink() ? "a symbolic link, and Waymark follows none inside the store" : "not a folder"}. ` +
+    `${path} is ${stats.isSymbolicLink() ? "a symbolic link, which Waymark doesn't follow inside the store" : "not a folder"}. ` +
       "It was left untouched; move it away.",
   );
 }
@@ -274,7 +285,7 @@ function reading<Result>(path: string, read: (file: number, size: number) => Res
   try {
     const stats = fstatSync(file);
     if (!stats.isFile()) throw new UnreadableError("it is not a file");
-    // Waymark can't have written this: no text is so long.
+    // Waymark can't have written this file, because no text is so long.
     if (stats.size > bufferLimits.MAX_STRING_LENGTH)
       throw new UnreadableError(`it has ${stats.size} bytes, too many to read`);
     return read(file, stats.size);

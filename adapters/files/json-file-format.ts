@@ -18,7 +18,7 @@ import {
 } from "./record.js";
 
 /**
- * The file of one checkpoint. Line one is the head, line two the state; together they are one JSON document.
+ * The file of one checkpoint. Line one is the head, and line two is the state. Together they are one JSON document.
  *
  * ```
  * {"waymark":1,"taskId":"build-42","id":"a1","sequence":7,…,"sha256":"…","seal":"…",
@@ -27,8 +27,8 @@ import {
  *
  * With `pretty`, the state takes many lines, and the head's `stateBytes` counts their bytes.
  *
- * People commit these files, so editors, formatters and Git may change their layout, but no value. Such a file is read
- * whole, and the checkpoint's next change restores this form.
+ * People commit these files. So editors, formatters and Git may change a file's layout, but no value. A file with
+ * another layout is read whole, and the checkpoint's next change restores the layout above.
  */
 const FORMAT_VERSION = 1;
 const STATE_KEY = Buffer.from('"state":');
@@ -36,7 +36,10 @@ const LINE_FEED = 0x0a;
 const CARRIAGE_RETURN = 0x0d;
 const SEQUENCE_DIGITS = 12;
 const EXTENSION = ".json";
-/** A sequence of more than 12 digits has no leading zeros, so each sequence has one form. */
+/**
+ * The name of a checkpoint's file. A sequence of more than 12 digits has no leading zeros, so each sequence is written
+ * in one way only.
+ */
 const CHECKPOINT_FILE = /^(?:\d{12}|[1-9]\d{12,14})-.+\.json$/;
 const TOMBSTONE_EXTENSION = ".removed";
 const TOMBSTONE = /^\d{12,15}\.removed$/;
@@ -51,8 +54,8 @@ export function isCheckpointFileName(name: string): boolean {
 }
 
 /**
- * The name of a tombstone: an empty file that keeps the last sequence given, once its checkpoint is removed. It has no
- * content, so it can't be damaged.
+ * The name of a tombstone. It is an empty file that keeps the last sequence once the checkpoint with that sequence is
+ * removed. It has no content, so it can't be damaged.
  */
 export function tombstoneName(sequence: number): string {
   return `${String(sequence).padStart(SEQUENCE_DIGITS, "0")}${TOMBSTONE_EXTENSION}`;
@@ -73,7 +76,7 @@ export function compareFileNames(a: string, b: string): number {
   return a === b ? 0 : a < b ? -1 : 1;
 }
 
-/** A checkpoint's file. Each call reads it. */
+/** A checkpoint's file. Each call reads the file again. */
 export class CheckpointFile implements RecordSource {
   readonly folder: string;
   readonly name: string;
@@ -123,7 +126,7 @@ export class CheckpointFile implements RecordSource {
 /**
  * The content of a checkpoint's file.
  *
- * @param isPretty - Write the state over many lines. The head stays one line, for lists.
+ * @param isPretty - True to write the state over many lines. The head stays on one line, so that lists read only that.
  */
 export function renderCheckpoint(record: StoredCheckpoint, isPretty: boolean): Buffer {
   const { payload, seal } = record;
@@ -151,7 +154,7 @@ interface Content {
   readonly state: string;
 }
 
-/** Reads a file in its own form. Takes the state's text without parsing it. */
+/** Reads a file in Waymark's own layout. Takes the state's text without parsing it. */
 function parseLines(content: Buffer, file: CheckpointFile): Content {
   const { head, stateAt, stateEnd } = parseFirstLine(content, content.length, file);
   const isWhole =
@@ -166,7 +169,8 @@ function parseLines(content: Buffer, file: CheckpointFile): Content {
 /**
  * Reads a file that an editor, a formatter or Git rewrote with other white space, line ends or a byte order mark.
  *
- * @param reason - Why it can't be read in its own form. Thrown if it is no checkpoint in any layout.
+ * @param reason - The error of reading the file in Waymark's own layout. It is thrown if the file isn't a checkpoint in
+ *   any layout.
  */
 function parseFormatted(
   content: Buffer | undefined,
@@ -177,14 +181,14 @@ function parseFormatted(
   const document = attempt(() => parseObject(decodeText(content)));
   if (document instanceof UnreadableError) throw reason;
   const { waymark, state, ...fields } = document as { waymark?: JsonValue; state?: JsonValue } & JsonObject;
-  // A newer version may have no state.
+  // A file of a newer version may have no state.
   if (typeof waymark !== "number" || (state === undefined && waymark === FORMAT_VERSION)) throw reason;
   const { head } = checked(() => ({ head: parseHead(fields) }), String(waymark), file);
   if (state === undefined) throw reason;
   return { head, state: savedText(state, head) };
 }
 
-/** The saved text of a state whose layout was changed. @throws {UnreadableError} */
+/** The saved text of a state, whose layout in the file was changed. @throws {UnreadableError} */
 function savedText(state: JsonValue | undefined, head: RecordHead): string {
   const text = state === undefined ? "" : textOfValue(state);
   if (Buffer.byteLength(text) === embeddedSize(head)) return text;
@@ -193,7 +197,7 @@ function savedText(state: JsonValue | undefined, head: RecordHead): string {
 
 interface FirstLine {
   readonly head: RecordHead;
-  /** The offsets in the file, in bytes, between which the state's text stands. */
+  /** The state's text begins and ends at these offsets in the file, in bytes. */
   readonly stateAt: number;
   readonly stateEnd: number;
 }
@@ -207,7 +211,7 @@ function parseFirstLine(bytes: Buffer, size: number, file: CheckpointFile): Firs
   const stateEnd = stateAt + (head.stateBytes ?? embeddedSize(head));
   const expected = stateEnd + 1 + lineEnd.length;
   if (size !== expected) {
-    throw new UnreadableError(`it has ${size} bytes, not ${expected}: it was cut short or changed`);
+    throw new UnreadableError(`it has ${size} bytes, not ${expected}, so it was cut short or changed`);
   }
   return { head, stateAt, stateEnd };
 }
@@ -223,18 +227,19 @@ function checked<Found extends { readonly head: RecordHead }>(
     if (isRead) throw new UnreadableError(`its version was changed to ${version}`);
     throw new UnsupportedFormatError(
       `${location} has format version ${version}; this program knows version ${FORMAT_VERSION}. It was left untouched; ` +
-        "run the newer program.",
+        "use the newer program.",
     );
   }
   if (!isRead) throw found;
   const { taskId, id, sequence } = found.head;
   assertOwner(taskId, folder, location);
   if (name === checkpointFileName(sequence, id)) return found;
-  throw new UnreadableError(`it holds checkpoint ${id} (sequence ${sequence}), but its name says another`);
+  throw new UnreadableError(`it holds checkpoint ${id} (sequence ${sequence}), but its name says otherwise`);
 }
 
 /**
- * Reads the first line as version 1 writes it, whichever version it names, and finds its end. @throws {UnreadableError}
+ * Reads the first line in the form of version 1, even if it names another version, and finds its end. @throws
+ * {UnreadableError}
  */
 function parseHeadLine(bytes: Buffer): { readonly head: RecordHead; readonly end: number; readonly lineEnd: string } {
   const end = bytes.indexOf(LINE_FEED);

@@ -23,7 +23,10 @@ import { FolderStore, type FolderStoreOptions } from "./store.js";
 
 /** The options of {@link JsonFileAdapter}. */
 export interface JsonFileAdapterOptions extends FolderStoreOptions {
-  /** Writes each state over many lines, so that a diff shows its changes. Both forms can be read. Default false. */
+  /**
+   * True to write each state over many lines, so that a diff shows its changes. Files of both kinds can always be read.
+   * Default false.
+   */
   readonly pretty?: boolean | undefined;
 }
 
@@ -31,7 +34,7 @@ export interface JsonFileAdapterOptions extends FolderStoreOptions {
 const MAX_FOLDERS = 1_000;
 
 /**
- * Stores one JSON file per checkpoint, in one folder per task. Meant for people who read, search and commit their
+ * Stores one JSON file per checkpoint, in one folder per task. It is meant for people who read, search and commit their
  * checkpoints.
  *
  * ```
@@ -44,7 +47,7 @@ const MAX_FOLDERS = 1_000;
 export class JsonFileAdapter extends FolderStore {
   readonly #isPretty: boolean;
 
-  /** @throws {TypeError | RangeError} A wrong option. */
+  /** @throws {TypeError | RangeError} An option is wrong. */
   constructor(options: JsonFileAdapterOptions) {
     super("json-file", options, ["pretty"]);
     const { pretty = false } = options;
@@ -54,17 +57,18 @@ export class JsonFileAdapter extends FolderStore {
 
   protected override load(path: string, lock?: FolderLock): JsonFolder {
     const folder = loadFolder(path, lock);
-    // Adapters of this process share the folder object, but write only under its lock.
+    // Adapters of this process share the folder object, and may differ in `pretty`. They write only under the lock, so
+    // its holder's option is set here.
     if (lock !== undefined) folder.isPretty = this.#isPretty;
     return folder;
   }
 }
 
 /**
- * Caches folder listings for all adapters of this process, so that the thousandth save costs as much as the first. The
- * lock shows writes of other processes, and the folder's modification time shows changes by hand. The key is the
- * folder's inode, so a write through another path is seen. A listing is used only for the path that loaded it: on a
- * disk that ignores case, two tasks' names may lead to one folder.
+ * Caches folder listings for all adapters of this process, so that the thousandth save costs as much as the first. If
+ * another process has written, the lock shows it. If a person has changed the folder, its modification time shows it.
+ * The key is the folder's inode, so that a write through another path is noticed. But a listing is used only for the
+ * path that loaded it, because on a disk that ignores case, two tasks' names may lead to one folder.
  */
 const known = new Map<string, JsonFolder>();
 
@@ -90,7 +94,10 @@ class JsonFolder implements LoadedTask {
   modified: bigint | undefined;
   /** Names of the tombstones that keep the sequences of removed newest checkpoints. */
   readonly #tombstones: readonly string[];
-  /** The oldest first. An append pushes to it, which disturbs no iteration; a removal makes a new list. */
+  /**
+   * The names of the checkpoint files, the oldest first. An append adds to this array, which disturbs no iteration. A
+   * removal makes a new array.
+   */
   #names: string[];
   /** File names by `nameOf(id)`. Made at the first search for an id. */
   #byId: Map<string, string> | undefined;
@@ -121,7 +128,7 @@ class JsonFolder implements LoadedTask {
     return name === undefined ? undefined : this.#file(name);
   }
 
-  /** Applies range, order and `skip` to the names alone, so that no file is opened in vain. */
+  /** Applies range, order and `skip` to the names alone. So only files that the query needs are opened. */
   *select(query: Omit<CheckpointQuery, "taskId">): Generator<CheckpointFile, void, void> {
     const { order, skip = 0, beforeSequence = Number.POSITIVE_INFINITY, afterSequence = 0 } = query;
     const names = this.#names;
@@ -149,7 +156,7 @@ class JsonFolder implements LoadedTask {
     const names = doomed === "all" ? this.#names : doomed.map(({ name }) => name);
     const last = tombstoneName(this.lastSequence);
     if (doomed !== "all") {
-      // The tombstone comes first: a kill in between must not lose the last sequence.
+      // The tombstone is written first, because a kill in between must not lose the last sequence.
       const isTold = this.newestSequence === this.lastSequence && !names.includes(this.#names.at(-1) ?? "");
       if (!isTold && !this.#tombstones.includes(last)) await lock.write(join(this.path, last), new Uint8Array());
     }
@@ -158,9 +165,9 @@ class JsonFolder implements LoadedTask {
       if (lock.remove(join(this.path, name))) removed += 1;
       if (at % SLICE === SLICE - 1) await setImmediate();
     }
-    // Tombstones are removed last: while a checkpoint is left, its numbering is too.
+    // Tombstones are removed last, so that the numbering is kept as long as a checkpoint is left.
     for (const name of this.#tombstones) if (doomed === "all" || name !== last) lock.remove(join(this.path, name));
-    // Syncs even if nothing was removed: a process may have died between removing it and syncing.
+    // This syncs even if nothing was removed, because an earlier process may have died between a removal and its sync.
     await syncFolder(this.path);
     return removed;
   }
@@ -205,7 +212,9 @@ class JsonFolder implements LoadedTask {
   }
 }
 
-/** Sorts names by their sequences. Heads are read only if two names have the same sequence; then their times decide. */
+/**
+ * Sorts names by their sequences. If two names have the same sequence, their heads are read, and their times decide.
+ */
 function inOrder(names: string[], path: string): string[] {
   const hasSequence = (name: string, at: number): boolean => sequenceOfFile(names[at] ?? "0") === sequenceOfFile(name);
   const doubles = names.filter((name, at) => hasSequence(name, at - 1) || hasSequence(name, at + 1));
@@ -219,7 +228,7 @@ function inOrder(names: string[], path: string): string[] {
   return names.sort((a, b) => compareCheckpoints(positionOf(a), positionOf(b)));
 }
 
-/** Empty if the file can't be read, so that damaged files come before intact ones. */
+/** The checkpoint's time. It is empty if the file can't be read, so that damaged files come before intact ones. */
 function createdAtOf(file: CheckpointFile): string {
   try {
     return file.head()?.createdAt ?? "";

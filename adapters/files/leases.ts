@@ -18,7 +18,7 @@ export async function* leasesBelow(root: string): AsyncGenerator<TimedLease & { 
   for (const [index, { path, taskId }] of taskFolders(root).entries()) {
     const file = attempt(() => leaseFileIn(path));
     if (file !== undefined && !(file instanceof UnreadableError)) {
-      // The name of a long id's folder is a hash, so the file has the id.
+      // If the id is long, the folder's name is a hash of it. So the file contains the id.
       const itsTask = taskId ?? file.taskId;
       if (itsTask !== undefined) yield { taskId: itsTask, lease: file.lease, nowMs: monotonicMs() };
     }
@@ -26,7 +26,7 @@ export async function* leasesBelow(root: string): AsyncGenerator<TimedLease & { 
   }
 }
 
-/** Stores the result of `change` on a folder's lease, under the folder's lock, and frees that lock. */
+/** Calls `change` with a folder's lease, stores the result, and frees the folder's lock. */
 export async function updateLease(
   folder: string,
   taskId: string,

@@ -18,13 +18,15 @@ import { processHasEnded } from "../../src/contract/holder.js";
 import { isFolder, makeFolder, namesIn, statsOf, syncFolder, writeDurably } from "./file-io.js";
 import { nameOf } from "./names.js";
 
-/** The lock's folder, in the folder that it locks. It holds no files while the lock is free, so Git doesn't see it. */
+/**
+ * The lock's folder, in the folder that it locks. It contains no files while the lock is free, so Git doesn't see it.
+ */
 const LOCK_NAME = ".lock";
 const RENEWAL_MS = 1_500;
-/** A claim that wasn't renewed for so long is stale. */
+/** A claim is stale if it wasn't renewed for this time. */
 const STALE_MS = 5_000;
 const LONGEST_PAUSE_MS = 20;
-/** Far more thefts or removals of the folder than happen in a row by accident. */
+/** The most times that a call starts over. By chance, the lock is never stolen or removed so often in a row. */
 const MAX_ATTEMPTS = 20;
 const HOST = nameOf(hostname() || "unknown");
 /** Names this process or worker thread. Each of its claims has this name and a number that is never used again. */
@@ -36,7 +38,7 @@ const FILES = ".files";
 const OWN_FILES = `${OWNER}${FILES}`;
 let count = 0;
 
-/** The lock was stolen before a commit: nothing of it was stored, so {@link withLock} starts over. */
+/** The lock was stolen before a commit. Nothing of the commit was stored, so {@link withLock} starts over. */
 export class LockLostError extends StorageError {
   constructor(lockFolder: string) {
     const advice = "Nothing was changed. Try again once this machine is under less load.";
@@ -45,18 +47,19 @@ export class LockLostError extends StorageError {
 }
 
 /**
- * A lock that processes share through a folder. It only avoids contention: a holder may sleep for longer than its claim
- * stays fresh. The way in which a holder commits prevents lost updates (docs/decisions/0003):
+ * A lock that processes share through a folder. It only avoids contention, because a holder may sleep until its claim
+ * is stale, and then another process steals the lock. Lost updates are prevented by the way in which a holder commits
+ * (docs/decisions/0003):
  *
- * 1. A claim is a file in the lock's folder. It holds the lock if it was the only one when its maker looked.
- * 2. A holder writes a file there (the claim, or one in its own subfolder), and commits by renaming it out.
- * 3. A thief renames the lock's folder away for good, and deletes its content. Only then does it read.
+ * 1. A claim is a file in the lock's folder. It holds the lock if it was the only one when its maker looked. 2. A
+ * holder writes a file there (the claim, or one in its own subfolder), and commits by renaming it out. 3. A thief
+ * renames the lock's folder away for good, and deletes its content. Only after that it reads.
  *
  * So a holder's rename either comes before the theft, and the thief sees its result, or it fails with ENOENT. This
  * holds even for a rename that the system has begun: its file is deleted before the thief reads.
  */
 export class FolderLock {
-  /** Whether no other process has held the lock since this one held it last. */
+  /** True if no other process has held the lock since this process held it last. */
   readonly isUninterrupted: boolean;
   readonly #claim: string;
   readonly #renewal: NodeJS.Timeout;
@@ -70,19 +73,21 @@ export class FolderLock {
       const folders = names.filter((name) => !isClaim(name));
       for (const name of folders) rmSync(join(lockFolder, name), { recursive: true, force: true });
       makeFolder(join(lockFolder, OWN_FILES));
-      // If a thief moved the lock away before this, the folder was made in the thief's lock.
+      // If a thief moved the lock away before, this folder was made in another process's lock.
       this.assertHeld();
     }
-    // A failure is ignored: mostly the lock was stolen, and then the next commit fails.
+    // A failure of the renewal is ignored. Usually it means that the lock was stolen, and then the next commit fails.
     const renew = (): void => utimes(claim, new Date(), new Date(), () => undefined);
     this.#renewal = setInterval(renew, RENEWAL_MS).unref();
   }
 
   /**
-   * Takes the lock. Waits until it is free or its holder is dead.
+   * Takes the lock. If another process holds it, waits until the lock is free or its holder is dead.
    *
-   * @param lockFolder - Made if it is missing. The folder above it must exist, or the error is the system's ENOENT.
-   * @throws {StorageError} Others held the lock for all of `timeoutMs`; retryable. Or a link or a file is in its place.
+   * @param lockFolder - It is made if it is missing. If the folder above it doesn't exist, the system's ENOENT is
+   *   thrown.
+   * @throws {StorageError} Other processes held the lock for all of `timeoutMs` (retryable), or a link or a file is in
+   *   the lock's place.
    */
   static async acquire(lockFolder: string, timeoutMs: number): Promise<FolderLock> {
     const deadlineMs = performance.now() + timeoutMs;
@@ -103,13 +108,13 @@ export class FolderLock {
       removeClaim(claim);
       if (others.every((name) => isStale(join(lockFolder, name)))) steal(lockFolder, claim);
       else if (performance.now() >= deadlineMs) throw heldByOthers(lockFolder, others, timeoutMs);
-      // If two claim at once, both retry, after random pauses.
+      // If two processes claim at once, both retry, after random pauses.
       else await delay(pauseMs * (0.5 + Math.random()));
     }
   }
 
   /**
-   * Stores the content at `target`, replacing any file there, and resolves once it is durable. One call at a time.
+   * Stores the content at `target`, replacing any file there, and resolves once it is durable. Make one call at a time.
    *
    * @throws {LockLostError} Nothing was stored.
    */
@@ -118,8 +123,8 @@ export class FolderLock {
   }
 
   /**
-   * {@link FolderLock.write} for a holder's last write, which also frees the lock. It renames the claim itself: making
-   * and removing another file would take longer than the rest of the save.
+   * Like {@link FolderLock.write}, for a holder's last write, and frees the lock. It writes into the claim and renames
+   * it, because making and removing another file would take longer than the rest of the save.
    *
    * @throws {LockLostError} Nothing was stored.
    */
@@ -136,7 +141,7 @@ export class FolderLock {
   remove(target: string): boolean {
     const path = this.#newPath();
     try {
-      // unlink would succeed even if the lock was stolen.
+      // This renames the file, because unlink would succeed even if the lock was stolen.
       renameSync(target, path);
     } catch (error) {
       if (codeOf(error) !== "ENOENT") throw error;
@@ -158,7 +163,7 @@ export class FolderLock {
     this.#isHeld = false;
   }
 
-  /** Frees the lock, then removes its folder and the one above it if they are empty. */
+  /** Frees the lock, then removes its folder and the locked folder if they are empty. */
   releaseAndRemoveFolder(): void {
     const lockFolder = dirname(this.#claim);
     rmSync(join(lockFolder, OWN_FILES), { recursive: true, force: true });
@@ -185,7 +190,8 @@ export class FolderLock {
     try {
       await syncFolder(dirname(target));
     } catch (error) {
-      // The file was stored. If that freed the lock, another process may have removed the folder since.
+      // ENOENT is ignored after the last write. The file was stored and the lock freed, so another process may have
+      // removed the folder since.
       if (this.#isHeld || codeOf(error) !== "ENOENT") throw error;
     }
   }
@@ -199,9 +205,9 @@ export class FolderLock {
  * Runs `work` under a folder's lock, after earlier calls of this process. If the lock is stolen before a commit, `work`
  * runs again from the beginning, so it must read all its data itself.
  *
- * @param options.timeoutMs - How long to wait for other processes.
- * @param options.makeFolder - Makes the folder to lock, if it is missing. Without it, a missing folder fails with the
- *   system's ENOENT.
+ * @param options.timeoutMs - How long to wait while other processes hold the lock.
+ * @param options.makeFolder - Makes the folder to lock if it is missing. Without this option, a missing folder makes
+ *   the call fail with the system's ENOENT.
  * @param options.begin - Called under the lock before `work`.
  * @throws {StorageError} The lock couldn't be taken, or was stolen again and again; retryable.
  */
@@ -235,13 +241,14 @@ export function withLock<Result>(
   });
 }
 
-/** Whether no other process has held a folder's lock since this one did. */
+/** Whether this process was the last one to hold a folder's lock. */
 export function wasHeldLastHere(folder: string): boolean {
   return existsSync(join(folder, LOCK_NAME, OWN_FILES));
 }
 
 /**
- * Lists leftovers of killed processes in a folder: claims and other files in its lock, and locks that they had stolen.
+ * Lists the leftovers of killed processes in a folder: claims and other files in the folder's lock, and locks that they
+ * had stolen.
  *
  * @throws {StorageError} A link or a file is in the lock's place.
  */
@@ -286,12 +293,13 @@ function removeClaim(claim: string): void {
   try {
     unlinkSync(claim);
   } catch (error) {
-    // With any other error the claim still exists and would block others, so remove it with the lock's folder.
+    // After any other error, the claim still exists and would block other processes. So it is removed together with the
+    // lock's folder.
     if (codeOf(error) !== "ENOENT") steal(dirname(claim), claim);
   }
 }
 
-/** Whether the claim seems abandoned. If that is wrong, stealing is still safe. */
+/** Whether the claim seems abandoned. If it isn't, stealing the lock is safe all the same. */
 function isStale(claim: string): boolean {
   const stats = statsOf(claim);
   return stats !== undefined && (isDead(basename(claim)) || Math.abs(Date.now() - stats.mtimeMs) > STALE_MS);
@@ -309,7 +317,8 @@ function steal(lockFolder: string, thief: string): void {
     renameSync(lockFolder, stolen);
     rmSync(stolen, { recursive: true, force: true });
   } catch (error) {
-    // Another thief was first, or somebody has just made a claim in the stolen folder, which doesn't hold the lock.
+    // Either another thief was first, or another process has just made a claim in the stolen folder. Such a claim
+    // doesn't hold the lock.
     if (codeOf(error) !== "ENOENT" && codeOf(error) !== "ENOTEMPTY") throw error;
   }
 }

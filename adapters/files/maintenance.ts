@@ -43,14 +43,18 @@ export async function* repairFolders(
   for (const folder of foldersOf(root)) {
     if (signal?.aborted) return;
     const steps = new Map<string, RepairStep>();
-    /** Without a lock, changes nothing; the steps then say what it would do. */
+    /**
+     * Examines the folder and notes the steps. Without a lock it changes nothing, and the steps say what a repair would
+     * do.
+     */
     const run = async (lock?: FolderLock): Promise<void> => {
-      // Drop findings that were fixed before we got the lock; taking it has removed what killed holders left in it.
+      // The folder is examined anew, so earlier findings are dropped. Removed leftovers stay in the list, because
+      // taking the lock has removed some that can't be found any more.
       for (const [location, { action }] of steps) if (action !== "removed") steps.delete(location);
       const moved: RecordSource[] = [];
       for (const { finding, entry } of examine(folder, load, false)) {
         await setImmediate();
-        // Entries already in quarantine are still removed below.
+        // After an abort, the entries that are already in quarantine are still removed below.
         if (signal?.aborted) break;
         if (finding === undefined) continue;
         const { location } = finding;
@@ -75,12 +79,13 @@ export async function* repairFolders(
 
 const ADVICE = {
   damaged: "It has no bytes that repair could move: look at the path, and move it away by hand.",
-  leftover: "Its writer may still be running; a later repair removes it.",
-  merged: "Both are intact, and reads return both. To keep only one, remove the other by its id.",
-  refused: "It isn't damaged: run the program that wrote it, or move it to where it belongs.",
+  leftover: "Its writer may still be running. If not, a later repair removes it.",
+  merged: "Both checkpoints are intact, and reads return both. To keep only one, remove the other by its id.",
+  refused:
+    "It isn't damaged. If a newer program wrote it, use that program. If it belongs to another task, move it into that task's folder.",
 } as const;
 
-/** Sorted by name, so that each run has the same order. */
+/** The tasks' folders, sorted by name, so that each run has the same order. */
 function foldersOf(root: string): TaskFolder[] {
   return taskFolders(root).sort((a, b) => (a.path < b.path ? -1 : 1));
 }
@@ -95,7 +100,7 @@ function* examine({ path, taskId }: TaskFolder, load: LoadTask, quick: boolean):
     const record = resultOrReason(() => (quick ? entry.head() : entry.checkpoint()));
     if (record === undefined) continue;
     const isRead = !("kind" in record);
-    // A hashed name doesn't tell the task.
+    // If the folder's name is hashed, the first readable record tells the task.
     if (isRead) known ??= { taskId: record.taskId };
     const wrong = isRead ? (wrongIn(record) ?? mergedWith(record, last)) : record;
     if (isRead) last = record;
@@ -121,13 +126,13 @@ function resultOrReason<Result>(ask: () => Result): Result | Wrong {
     return ask();
   } catch (error) {
     if (error instanceof UnreadableError) return { kind: "damaged", reason: error.message };
-    // A newer program wrote it, or it belongs to another task.
+    // The data was written by a newer program, or belongs to another task.
     if (error instanceof CheckpointError) return { kind: "refused", reason: error.message };
     throw error;
   }
 }
 
-/** Checks a whole checkpoint. A head alone says nothing about its payload. */
+/** The damage of a whole checkpoint. (A head alone can't show damage to its payload.) */
 function wrongIn(record: RecordHead | StoredCheckpoint): Wrong | undefined {
   const reason = isWhole(record) ? findDamage(record) : undefined;
   return reason === undefined ? undefined : { kind: "damaged", reason, createdAt: record.createdAt };

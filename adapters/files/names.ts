@@ -1,21 +1,24 @@
 import { hash } from "node:crypto";
 
-/** Longer escaped names are cut and hashed. File systems take 255 bytes; a sequence and an extension are added. */
+/**
+ * If an escaped name is longer than this, it is cut and a hash is added. File systems allow 255 bytes, and a sequence
+ * and an extension must fit, too.
+ */
 const MAX_ESCAPED_LENGTH = 180;
 const PREFIX_LENGTH = 100;
 
 const PLAIN = /^[A-Za-z0-9_-](?:[A-Za-z0-9._-]*[A-Za-z0-9_-])?$/;
-/** Device names of Windows, which opens the device instead of such a file, whatever its extension. */
+/** Names of devices on Windows. If a file has such a name, with any extension, Windows opens the device instead. */
 const DEVICE = /^(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\.|$)/i;
 const HASHED = /~[0-9a-f]{64}$/;
 
 const UTF8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
 /**
- * The name of an id's file or folder, the same on every system. `[A-Za-z0-9._-]` stay as they are, and each other byte
- * of the UTF-8 becomes `%XX`. A leading or trailing dot is escaped too, and the first letter of a Windows device name.
- * A name that is too long is cut and followed by `~` and the id's SHA-256. No short id has such a name, since `~`
- * itself is always escaped.
+ * The name of an id's file or folder, the same on every system. The characters `[A-Za-z0-9._-]` stay as they are, and
+ * each byte of any other character's UTF-8 becomes `%XX`. A leading or trailing dot is escaped too, and the first
+ * letter of a Windows device name. A name that is too long is cut and followed by `~` and the id's SHA-256. A short id
+ * never has such a name, since `~` itself is always escaped.
  *
  * Two ids never share a name. On a disk that ignores case, ids that differ in case alone may share a folder, so each
  * record names its task.
@@ -29,7 +32,7 @@ export function nameOf(id: string): string {
   return `${prefix}~${hash("sha256", id, "hex")}`;
 }
 
-/** The id that has this name; `undefined` if the name is hashed, or no id has it. */
+/** The id that has this name; `undefined` if the name is hashed, or isn't the name of any id. */
 export function idOf(name: string): string | undefined {
   if (PLAIN.test(name) && name.length <= MAX_ESCAPED_LENGTH && !DEVICE.test(name)) return name;
   if (!/^[A-Za-z0-9._%-]+$/.test(name)) return undefined;
@@ -44,7 +47,7 @@ export function idOf(name: string): string | undefined {
   return nameOf(id) === name ? id : undefined;
 }
 
-/** Whether the name is hashed: only the record inside tells the id. */
+/** Whether the name is hashed. Then only the record inside tells the id. */
 export function isHashedName(name: string): boolean {
   return HASHED.test(name);
 }
@@ -56,7 +59,7 @@ function escapeId(id: string): string {
     name += /[A-Za-z0-9._-]/.test(character) ? character : escapeByte(byte);
   }
   if (name.startsWith(".") || DEVICE.test(name)) name = escapeByte(name.charCodeAt(0)) + name.slice(1);
-  // Windows drops a trailing dot, which would make two ids one.
+  // The trailing dot is escaped, because Windows would drop it, and two ids would share a name.
   return name.endsWith(".") ? `${name.slice(0, -1)}%2E` : name;
 }
 

@@ -11,12 +11,12 @@ import type { FolderLock } from "./lock.js";
 const QUARANTINE = ".quarantine";
 
 /**
- * Writes damaged bytes into quarantine, with the reason beside them. Resolves once both are on the disk; then the
+ * Writes damaged bytes into quarantine, with the reason beside them. Resolves once both files are on the disk. Then the
  * caller may remove the original. The copy's name is made from its content, so a repair after a kill doesn't store it
  * twice.
  *
  * @param folder - The task's folder.
- * @param lock - The lock of that folder. Without it nothing is written (a dry run).
+ * @param lock - The lock of the task's folder. Without it nothing is written, as in a dry run.
  * @returns The path in quarantine.
  * @throws {LockLostError} The lock was stolen.
  * @throws {StorageError} The quarantine is a link.
@@ -29,12 +29,13 @@ export async function keepInQuarantine(
 ): Promise<string> {
   const root = dirname(folder);
   const { kind: _kind, location, ...rest } = finding;
-  // For a line of a file, use the file's name.
+  // If the location is a line of a file, only the file's name is used.
   const stem = basename(location).replace(/\.json( .*)?$/, "");
   const to = join(root, QUARANTINE, basename(folder), `${stem}-${digestOf(bytes)}.json`);
   for (const own of [dirname(dirname(to)), dirname(to)]) isFolder(own);
   if (lock === undefined) return to;
-  // Relative to the root, with "/" on every system, since the whole store may be moved.
+  // The location is stored relative to the root and with "/", since the whole store may be moved, also to another
+  // system.
   const from = relative(root, location).split(sep).join("/");
   const reason = { from, ...rest, quarantinedAt: new Date().toISOString() };
   await makeFolders(dirname(to));

@@ -17,25 +17,25 @@ import { UnreadableError } from "./file-io.js";
 import type { FolderLock } from "./lock.js";
 import { nameOf } from "./names.js";
 
-/** A task's checkpoints at the time its folder was loaded. `lastSequence` throws if it can't be known. */
+/** A task's checkpoints at the time its folder was loaded. If damage hides the last sequence, `lastSequence` throws. */
 export interface LoadedTask extends TaskPosition {
   /** The number of checkpoints, damaged ones included. */
   readonly count: number;
   find(id: string): RecordSource | undefined;
-  /** An unreadable checkpoint whose id isn't known: it may be the wanted one. */
+  /** An unreadable checkpoint whose id isn't known, so that it may be the wanted one. */
   findDamaged?(): RecordSource | undefined;
   /** The checkpoints in the query's range and order, after the skipped ones. */
   select(query: Omit<CheckpointQuery, "taskId">): Iterable<RecordSource>;
 
-  // The writes. Each is durable once it resolves, and must be the last call under its lock.
-  /** @param replaced - Removed once the record is stored. */
+  // The methods below write. Each write is durable once it resolves, and must be the last call under its lock.
+  /** @param replaced - The checkpoints to remove once the record is stored. */
   append(record: StoredCheckpoint, lock: FolderLock, replaced: readonly RecordSource[]): Promise<void>;
   replace(entry: RecordSource, record: StoredCheckpoint, lock: FolderLock): Promise<void>;
   /**
-   * Keeps the numbering, unless `doomed` is "all".
+   * Removes checkpoints. Keeps the numbering, unless `doomed` is "all".
    *
-   * @param doomed - May come from an earlier load of the same task.
-   * @returns How many were removed.
+   * @param doomed - The checkpoints to remove. They may come from an earlier load of the same task.
+   * @returns The number of removed checkpoints.
    */
   remove(doomed: readonly RecordSource[] | "all", lock: FolderLock): Promise<number>;
 }
@@ -43,9 +43,11 @@ export interface LoadedTask extends TaskPosition {
 /** A stored checkpoint. It is read when it is asked for. */
 export interface RecordSource {
   readonly location: string;
-  /** The fields that are known even if it can't be read. */
+  /** The fields that are known even if the checkpoint can't be read. */
   readonly known: { readonly id?: string; readonly sequence?: number };
-  /** The bytes that repair keeps, if the checkpoint is damaged. @throws {UnreadableError} It isn't a file. */
+  /**
+   * The checkpoint's bytes, which repair keeps if the checkpoint is damaged. @throws {UnreadableError} It isn't a file.
+   */
   bytes(): Uint8Array | undefined;
   /** `undefined` if it was removed. @throws {UnreadableError | StorageError} As {@link assertOwner} does. */
   head(): RecordHead | undefined;
@@ -55,20 +57,20 @@ export interface RecordSource {
 
 /** The fields of a checkpoint in a file, without its body. */
 export interface RecordHead extends SealedSummary {
-  /** The body is bytes, stored in the file as base64 text. */
+  /** If given, the body is bytes, and the file contains them as base64 text. */
   readonly bodyIs?: "base64";
-  /** The bytes that the body takes in a file written with `pretty`. */
+  /** In a file written with `pretty`, the size of the body there, in bytes. */
   readonly stateBytes?: number;
 }
 
-/** The body as one JSON value without a line break. */
+/** The body as a JSON value on one line. */
 export function textOfBody({ body }: Payload): string {
   return typeof body === "string" ? body : JSON.stringify(Buffer.from(body).toString("base64"));
 }
 
 /**
- * The text of a JSON value before another program formatted its file. JSON.stringify wrote that text, so it writes the
- * same again. If a value was changed, the digest shows it.
+ * The text that a JSON value had before another program formatted its file. Since `JSON.stringify` wrote that text, it
+ * writes the same text again. If a value was changed, the digest shows it.
  *
  * @throws {UnreadableError}
  */
@@ -81,7 +83,7 @@ export function textOfValue(value: JsonValue): string {
   }
 }
 
-/** The value of `bodyIs` for a body: the form of {@link textOfBody}. */
+/** The value of `bodyIs` for a body. It tells the form of {@link textOfBody}. */
 export function formOfBody({ body }: Payload): RecordHead["bodyIs"] {
   return typeof body === "string" ? undefined : "base64";
 }
@@ -97,8 +99,8 @@ export function storedCheckpoint(head: RecordHead, bodyText: string): StoredChec
 }
 
 /**
- * Checks that a record belongs to the task of its folder. On some disks names that differ in case alone are one folder,
- * and people copy folders.
+ * Checks that a record belongs to the task of its folder. It may not, because people copy folders, and on some disks
+ * two names that differ in case alone are the same folder.
  *
  * @throws {StorageError} The record belongs to another task.
  */
@@ -106,15 +108,15 @@ export function assertOwner(taskId: string, folder: string, location: string): v
   const name = basename(folder);
   if (taskId === name || nameOf(taskId) === name) return;
   throw new StorageError(
-    `${location} belongs to task ${JSON.stringify(taskId)}, but lies in another task's folder. Nothing was changed. ` +
-      "If two task ids differ only in case, this disk gives them the same folder: rename one. " +
-      "Otherwise the file was copied there: move it away.",
+    `${location} belongs to task ${JSON.stringify(taskId)}, but is in another task's folder. Nothing was changed. ` +
+      "If two task ids differ only in case, this disk gives them the same folder. Then rename one of them. " +
+      "Otherwise the file was copied there, so move it away.",
   );
 }
 
 /**
  * The order of a task's checkpoints. If two branches of a repository were merged, two checkpoints may have the same
- * sequence; then times and ids decide, the same way in every clone.
+ * sequence. Then their times and ids decide, so the order is the same in every clone.
  */
 export function compareCheckpoints(a: Position, b: Position): number {
   return a.sequence - b.sequence || compareTexts(a.createdAt, b.createdAt) || compareTexts(a.id, b.id);
@@ -138,7 +140,10 @@ export function corruptOrThrow(
   return { corrupt: true, location, reason, ...task, ...known, ...(cause === undefined ? undefined : { cause }) };
 }
 
-/** Reads an entry, or describes it if it can't be read; `undefined` if it was removed. Throws other errors. */
+/**
+ * Reads an entry. Returns a CorruptRecord if the entry can't be read, and `undefined` if it was removed. Throws other
+ * errors.
+ */
 export function readEntry<Item>(
   entry: RecordSource,
   taskId: string,
@@ -152,8 +157,8 @@ export function readEntry<Item>(
 }
 
 /**
- * The passing checkpoint of that id, and the ones before it that a kill left although it replaced them. Each names the
- * one that it replaced.
+ * The passing checkpoint with this id, and the passing checkpoints that it replaced but that a kill has left. Each
+ * names the one that it replaced.
  */
 export function passingFrom(task: LoadedTask, id: string | undefined): readonly RecordSource[] {
   const found: RecordSource[] = [];
@@ -188,13 +193,13 @@ export function parseHead(
 }
 
 /**
- * Parses a JSON object. It may begin with a byte order mark, which some editors add. @throws {UnreadableError} Not a
- * JSON object.
+ * Parses a JSON object. It may begin with a byte order mark, which some editors add. @throws {UnreadableError} It isn't
+ * a JSON object.
  */
 export function parseObject(source: string): JsonObject {
   let value: JsonValue;
   try {
-    // JSON.parse returns a JsonValue, by its definition.
+    // `JSON.parse` always returns a JsonValue.
     value = JSON.parse(source.replace(/^\uFEFF/, "")) as JsonValue;
   } catch (error) {
     throw new UnreadableError("it is cut short or isn't JSON", { cause: error });
@@ -204,9 +209,9 @@ export function parseObject(source: string): JsonObject {
 }
 
 /**
- * Yields `read(entry)` for each entry that the query finds, and leaves out entries that are gone. If the first one is
- * gone, another process removed it after the task was loaded, and may have saved a newer one before that. The task is
- * then loaded again; otherwise a task that always has a checkpoint could seem empty.
+ * Yields `read(entry)` for each entry that the query finds, and leaves out entries that are gone. If the first entry is
+ * gone, another process removed it after the task was loaded, and may have saved a newer checkpoint before that. So the
+ * task is loaded again. Otherwise a task that always has a checkpoint could seem empty.
  */
 export function* readEntries<Item>(
   load: () => LoadedTask | undefined,
@@ -223,7 +228,7 @@ export function* readEntries<Item>(
         isFirst = false;
         yield item;
       } else if (isFirst && !gone.has(entry.location)) {
-        // Load again only once for each file: a dangling link's name stays in the folder.
+        // The task is loaded again only once for each file, because the name of a dangling link stays in the folder.
         gone.add(entry.location);
         isOutdated = true;
         break;

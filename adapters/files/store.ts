@@ -59,9 +59,12 @@ export interface FolderStoreOptions {
   readonly lockTimeoutMs?: number | undefined;
 }
 
-/** Longer than a dead holder's lock takes to go stale. */
+/** The default of `lockTimeoutMs`. It is longer than a dead holder's lock takes to become stale. */
 const LOCK_TIMEOUT_MS = 15_000;
-/** The most folders remembered as durable. Others are synced again before their next write. */
+/**
+ * The most folders whose names are remembered to be on the disk. Other folders are synced again before their next
+ * write.
+ */
 const MAX_KNOWN_FOLDERS = 10_000;
 
 /**
@@ -94,11 +97,11 @@ export abstract class FolderStore implements StorageAdapter {
   readonly #lockTimeoutMs: number;
   readonly #calls: AdapterCalls;
   readonly #known = new Set<string>();
-  /** Tasks whose folders were checked to be their own. */
+  /** Tasks whose folders were checked to contain no other task's checkpoints. */
   readonly #owned = new WeakSet<LoadedTask>();
   #hasLooked = false;
 
-  /** @throws {TypeError | RangeError} A wrong option. */
+  /** @throws {TypeError | RangeError} An option is wrong. */
   /** @param ownKeys - The keys of the subclass's own options. */
   constructor(name: string, options: FolderStoreOptions, ownKeys: readonly string[] = []) {
     const keys = keysOf<FolderStoreOptions>({ path: true, lockTimeoutMs: true });
@@ -117,7 +120,7 @@ export abstract class FolderStore implements StorageAdapter {
     this.#lockTimeoutMs = lockTimeoutMs;
   }
 
-  /** Loads the task's checkpoints. @param lock - Given for a write, not for a read. */
+  /** Loads the task's checkpoints. @param lock - Given if they are loaded for a write. */
   protected abstract load(folder: string, lock?: FolderLock): LoadedTask;
 
   async append(
@@ -150,7 +153,7 @@ export abstract class FolderStore implements StorageAdapter {
   get(taskId: string, id: string): Promise<StoredCheckpoint | CorruptRecord | undefined> {
     return this.#reading(taskId, "read", () => {
       const task = this.#existingTask(taskId);
-      // A damaged record's id may be damaged too, so any damaged record may be the wanted one.
+      // If a record is damaged, its id may be damaged too. So any such record may be the wanted one.
       const entry = task?.find(id) ?? task?.findDamaged?.();
       return entry && readEntry(entry, taskId, () => entry.checkpoint());
     });
@@ -222,8 +225,8 @@ export abstract class FolderStore implements StorageAdapter {
   /**
    * Runs a write in a task's folder, after earlier calls of this process and under the folder's lock.
    *
-   * @param doing - What is being done, for a message: `save to task "t"`.
-   * @param absent - Gives the answer if there is no such folder. Without it, the folder is made.
+   * @param doing - The action, for a message that begins with "Could not": `save to task "t"`.
+   * @param absent - If there is no such folder, returns the write's result. Without this function, the folder is made.
    */
   protected write<Result>(
     folder: string,
@@ -259,7 +262,7 @@ export abstract class FolderStore implements StorageAdapter {
     return task;
   }
 
-  /** Replaces a checkpoint by the result of `change`. False if there is no checkpoint, or no result. */
+  /** Replaces a checkpoint by the result of `change`. Returns false if there is no such checkpoint, or no result. */
   #change(
     verb: string,
     taskId: string,
@@ -274,7 +277,7 @@ export abstract class FolderStore implements StorageAdapter {
       const entry = task.find(id);
       const stored = entry?.checkpoint();
       const changed = stored && change(stored, task);
-      // The process that replaced or removed it may have died before syncing.
+      // The process that changed or removed the checkpoint may have died before syncing.
       if (entry === undefined || changed === undefined) await syncFolder(folder);
       else await task.replace(entry, changed, lock);
       return changed !== undefined;
@@ -310,7 +313,8 @@ export abstract class FolderStore implements StorageAdapter {
     if (left === 0) return;
     let last: number | undefined;
     const load = (): LoadedTask | undefined => this.#existingTask(taskId);
-    // A page never ends between two checkpoints of one sequence: the next page would skip the second.
+    // A page never ends between two checkpoints with the same sequence, because the next page would skip the second
+    // one.
     const next = (entry: RecordSource) =>
       left <= 0 && entry.known.sequence !== last ? "over" : readEntry(entry, taskId, () => read(entry));
     for (const found of readEntries(load, query, next)) {
@@ -326,7 +330,7 @@ export abstract class FolderStore implements StorageAdapter {
     }
   }
 
-  /** Reads step by step. Fails with a ClosedError if the store is closed meanwhile. */
+  /** Reads step by step. If the store is closed in between, the next step throws a ClosedError. */
   async *#iterate<Item>(items: AsyncGenerator<Item, void, void>, taskId?: string): AsyncGenerator<Item, void, void> {
     try {
       for (;;) {
@@ -357,7 +361,7 @@ export abstract class FolderStore implements StorageAdapter {
     this.#known.add(this.#root).add(folder);
   }
 
-  /** Makes the first call fail if there is no store and none can be made. */
+  /** At the first call, throws if there is no store and none can be made. */
   #lookOnce(): void {
     if (!this.#hasLooked) assertCanBeMade(this.#root);
     this.#hasLooked = true;
@@ -365,7 +369,7 @@ export abstract class FolderStore implements StorageAdapter {
 
   #fail(error: unknown, doing: string, path: string, isRead = false): never {
     if (!(error instanceof UnreadableError)) throw storageFailure(error, { doing, path, isRead });
-    const intact = "It was left untouched, and nothing was changed: move it away, or repair the storage.";
+    const intact = "It was left untouched, and nothing was changed. Move it away, or repair the storage.";
     throw new CheckpointCorruptError(`Could not ${doing}: ${path} is damaged: ${error.message}. ${intact}`, {
       cause: error,
     });

@@ -29,7 +29,8 @@ import {
 } from "./record.js";
 
 /**
- * The file of all checkpoints of a task: a JSON document with one checkpoint per line. A damaged line harms no other.
+ * The file with all checkpoints of a task. It is a JSON document with one checkpoint per line, so a damaged line harms
+ * no other line.
  *
  * ```
  * {"version":"1.0","lastModified":"…","waymark":{"taskId":"T1","lastSequence":7,"seal":"…"},"checkpoints":[
@@ -37,22 +38,25 @@ import {
  * ]}
  * ```
  *
- * Other programs may use this format too, and know only `version`, `checkpoints` and `lastModified`. Waymark's own
- * fields stand under the `waymark` keys. A record without that key is adopted: it is ordered by its own date and
- * numbered after the others, and the next write brings it into our form.
+ * Other programs may use this format too. They know only `version`, `checkpoints` and `lastModified`. Waymark's own
+ * fields are under the `waymark` keys. A record without that key is adopted. It is ordered by its own date and numbered
+ * after the other records, and the next write gives it the `waymark` key.
  */
 const FORMAT_VERSION = "1.0";
 export const TASK_FILE_NAME = "checkpoints.json";
 const FIRST_LINE_END = '"checkpoints":[';
 const LAST_LINE = "]}";
-/** JSON.stringify writes no space there, so a line contains these bytes once. */
+/**
+ * The bytes before a record's state. `JSON.stringify` never writes a space after a comma, so a line contains these
+ * bytes once.
+ */
 const STATE_KEY = Buffer.from(', "state":');
 const LINE_FEED = 0x0a;
 const CARRIAGE_RETURN = 0x0d;
 const COMMA = 0x2c;
 const CLOSING_BRACE = 0x7d;
 
-/** Finds the fields that another program's record lacks, if its state tells them. Must not throw. */
+/** Finds the stage and status of another program's record, which has no such fields, from its state. Must not throw. */
 export type AdoptRecord = (record: JsonObject) => {
   readonly stage?: string | undefined;
   /** Default: `failed` if the record has an error, else `running`. */
@@ -61,21 +65,23 @@ export type AdoptRecord = (record: JsonObject) => {
 
 /** A task's file. */
 export interface TaskFileContent {
-  /** The oldest first, with records of other programs adopted. */
+  /** The lines of the records, the oldest first. Records of other programs are adopted. */
   readonly lines: readonly RecordLine[];
-  /** The last sequence given, if the first line tells it. */
+  /** The last sequence that was given, according to the first line; 0 if the line doesn't tell it. */
   readonly lastSequence: number;
   /** The task's id, if the first line tells it. */
   readonly taskId?: string;
   /** The damage to the file as a whole. */
   readonly damage?: string | undefined;
-  /** The file must not be written, because its own fields can't be read. */
+  /** True if the file must not be written, because its own fields can't be read. */
   readonly isRefused?: boolean;
-  /** The first line's keys, with those of other programs. */
+  /** The first line's fields, including those of other programs. */
   readonly fields: JsonObject;
 }
 
-/** A record's line. It is parsed when it is asked for. A line that can't be read is written again as it is. */
+/**
+ * A record's line. It is parsed when it is needed. If it can't be read, the next write of the file keeps it as it is.
+ */
 export class RecordLine implements RecordSource {
   readonly location: string;
   /** The line's bytes in the file, without the comma after it. */
@@ -122,7 +128,7 @@ export class RecordLine implements RecordSource {
     return this.#head;
   }
 
-  /** All keys but the state, with those of other programs. @throws {UnreadableError} */
+  /** All fields but the state, including those of other programs. @throws {UnreadableError} */
   fields(): JsonObject {
     if (this.#stateAt === -1) throw new UnreadableError("it has no state");
     return parseObject(`${decodeText(this.line.subarray(0, this.#stateAt))}}`);
@@ -139,7 +145,10 @@ export function parseTaskFile(bytes: Buffer, path: string, adopt: AdoptRecord | 
   return { ...content, lines: inOrder(content.lines) };
 }
 
-/** Sorts lines, since a merge by hand may leave any order. An unreadable line stays behind the line before it. */
+/**
+ * Sorts lines, since a merge by hand may leave them in any order. An unreadable line stays after the line that precedes
+ * it.
+ */
 function inOrder(lines: readonly RecordLine[]): readonly RecordLine[] {
   let position: Position = { sequence: 0, createdAt: "", id: "" };
   const placed = lines.map((line) => {
@@ -163,7 +172,10 @@ function isIntact({ lines, damage }: TaskFileContent): boolean {
   return damage === undefined && lines.every((line) => !(line.headOrReason() instanceof UnreadableError));
 }
 
-/** A checkpoint as a line. @param former - The keys of the record that it replaces, with those of other programs. */
+/**
+ * The line of a checkpoint. @param former - The fields of the record that it replaces, including those of other
+ * programs.
+ */
 export function renderRecord(record: StoredCheckpoint, former: JsonObject = {}): Buffer {
   const { id, taskId, label, createdAt, error, ...rest } = summaryOf(record);
   const { sequence, stage, status, parentId, metadata, stateVersion, sizeBytes } = rest;
@@ -194,7 +206,7 @@ export function renderTaskFile(
 
 type Header = Omit<TaskFileContent, "lines">;
 
-/** Reads a file in our form; `undefined` if it has another. */
+/** Reads a file in Waymark's own layout; `undefined` if it has another layout. */
 function parseLines(bytes: Buffer, path: string): TaskFileContent | undefined {
   const firstEnd = bytes.indexOf(LINE_FEED);
   const document = attempt(() => {
@@ -207,7 +219,7 @@ function parseLines(bytes: Buffer, path: string): TaskFileContent | undefined {
   return isWhole || header.isRefused ? { ...header, lines } : { ...header, lines, damage: "it was cut short" };
 }
 
-/** @param isOurs - The file has the form that only this program writes, so it must have a numbering. */
+/** @param isOurs - True if the file has the layout that only Waymark writes. Then it must have a numbering. */
 function checkedHeader({ checkpoints: _records, ...fields }: JsonObject, path: string, isOurs: boolean): Header {
   const { version, waymark } = fields as { version?: JsonValue; waymark?: JsonValue };
   const numbering = attempt(() => parseNumbering(waymark));
@@ -216,12 +228,12 @@ function checkedHeader({ checkpoints: _records, ...fields }: JsonObject, path: s
   if (version !== FORMAT_VERSION && !isSealed) {
     throw new UnsupportedFormatError(
       `${path} has format version ${said}; this program knows version "${FORMAT_VERSION}". ` +
-        "It was left untouched; run the program that wrote it.",
+        "It was left untouched; use the program that wrote it.",
     );
   }
   if (waymark === undefined && !isOurs) return { fields, lastSequence: 0 };
   if (isSealed && version === FORMAT_VERSION) return { fields, ...numbering };
-  // No program changes the version of a sealed file.
+  // No program changes the version of a sealed file, so another version means damage.
   const damage = isSealed ? `its version was changed to ${said}` : numbering.message;
   return { fields: {}, lastSequence: 0, damage, isRefused: true };
 }
@@ -234,7 +246,7 @@ function parseNumbering(waymark: JsonValue | undefined): { readonly taskId: stri
   throw new UnreadableError("its numbering doesn't match its seal");
 }
 
-/** The seal of the numbering: a wrong numbering would give a sequence twice. */
+/** The seal of the numbering. It is needed because a wrong numbering would give a sequence twice. */
 function sealOf(taskId: string, lastSequence: number): string {
   return hash("sha256", JSON.stringify(["waymark-numbering-1", taskId, lastSequence]), "hex");
 }
@@ -242,7 +254,7 @@ function sealOf(taskId: string, lastSequence: number): string {
 /**
  * Reads a JSON document in any layout.
  *
- * @param isOurs - Another program has changed nothing but the layout, so there are no records to adopt.
+ * @param isOurs - True if other programs have changed nothing but the layout. Then there are no records to adopt.
  */
 function parseDocument(
   bytes: Buffer,
@@ -286,7 +298,7 @@ function linesOf(bytes: Buffer, from: number, path: string): { lines: RecordLine
   for (let [start, number] = [from, from === 0 ? 1 : 2]; start < bytes.length; number++) {
     const found = bytes.indexOf(LINE_FEED, start);
     let end = found === -1 ? bytes.length : found;
-    // On Windows, Git adds carriage returns.
+    // On Windows, Git may add carriage returns.
     if (bytes[end - 1] === CARRIAGE_RETURN) end -= 1;
     if (end === start + LAST_LINE.length && bytes.toString("latin1", start, end) === LAST_LINE)
       return { lines, isWhole: true };
@@ -305,7 +317,7 @@ function headOf(fields: JsonObject): RecordHead {
 
 type CommonFields = Partial<Record<"taskId" | "id" | "label" | "createdAt" | "error" | "waymark", JsonValue>>;
 
-/** A record that another program wrote, or from which it removed our fields. */
+/** A record that another program wrote, or from which it removed Waymark's fields. */
 interface ForeignRecord {
   readonly draft: CheckpointDraft;
   readonly fields: JsonObject;
@@ -334,7 +346,7 @@ function foreignDraft(fields: JsonObject, body: string, adopted: ReturnType<Adop
   const described = { taskId, id, label, createdAt: date.toISOString(), error, stage, status };
   const sizeBytes = Buffer.byteLength(body);
   const payload = { encoding: "json", body, sha256: hash("sha256", body, "hex") };
-  // The storage assigns the sequence and the seal; these are placeholders.
+  // This sequence and this seal are placeholders, since the storage assigns the right ones.
   const found = parseSummary({ ...described, ...payload, stateVersion: 1, sizeBytes, sequence: 1, seal: "" });
   if (typeof found === "string") throw new UnreadableError(found);
   const { sequence: _sequence, ...summary } = summaryOf(found);

@@ -29,7 +29,7 @@ export interface TaskFileAdapterOptions extends FolderStoreOptions {
 
 /** A file that could not be read, and its new path. */
 export interface SetAside {
-  /** Its former path. */
+  /** The file's former path. */
   readonly path: string;
   readonly movedTo: string;
   /** Why it could not be read. */
@@ -37,20 +37,20 @@ export interface SetAside {
 }
 
 /**
- * Stores one `checkpoints.json` per task, in the task's folder: one small file beside the task's other files.
+ * Stores one small `checkpoints.json` per task, in the task's folder, where the task may have other files, too.
  *
  * ```
  * <path>/P1.M1.T1.S1/checkpoints.json
  * ```
  *
  * Saves survive a killed process and a power cut. Any number of processes of one machine may use one root folder. Each
- * save writes all of the task's checkpoints anew, and each call reads all of them: keep them few and small with a
+ * save writes all of the task's checkpoints anew, and each call reads all of them. So keep them few and small with a
  * retention policy. Files have mode 0600, folders 0700.
  */
 export class TaskFileAdapter extends FolderStore {
   readonly #adopt: AdoptRecord | undefined;
 
-  /** @throws {TypeError | RangeError} A wrong option. */
+  /** @throws {TypeError | RangeError} An option is wrong. */
   constructor(options: TaskFileAdapterOptions) {
     checkKeys(
       "TaskFileAdapterOptions",
@@ -64,9 +64,9 @@ export class TaskFileAdapter extends FolderStore {
   }
 
   /**
-   * Renames a task's file that is too damaged to be written to `checkpoints.json.damaged-<digest>`, unchanged, so that
-   * the task can begin anew. Returns `undefined` if there is no file, or it can be written: one damaged checkpoint
-   * doesn't prevent that.
+   * If a task's file is too damaged to be written, renames it to `checkpoints.json.damaged-<digest>`, so that the task
+   * can begin anew. Returns `undefined` if there is no file, or the file can be written. (A single damaged checkpoint
+   * doesn't prevent writing.)
    *
    * @throws {CheckpointCorruptError} Something that isn't a file is in its place; the message names it.
    */
@@ -77,7 +77,8 @@ export class TaskFileAdapter extends FolderStore {
       if (refusal === undefined) return undefined;
       const bytes = readStored(path) ?? new Uint8Array();
       const movedTo = `${path}.damaged-${digestOf(bytes)}`;
-      // Write, then remove: if the process is killed, the content has one name or two, never none.
+      // The copy is written before the file is removed. So if the process is killed in between, the content has two
+      // names, never none.
       await lock.write(movedTo, bytes);
       lock.remove(path);
       await syncFolder(folder);
@@ -118,7 +119,7 @@ class TaskFile implements LoadedTask {
     return this.#content.lines.length || this.#entries.length;
   }
 
-  /** If the newest line is unreadable, assume that it used the last sequence given. */
+  /** The newest line's sequence. If that line is unreadable, it is assumed to have the last sequence that was given. */
   get newestSequence(): number {
     const newest = this.#entries.at(-1);
     return newest === undefined ? 0 : (newest.known.sequence ?? this.#lastSequence);
@@ -165,7 +166,7 @@ class TaskFile implements LoadedTask {
     const taskId = this.#taskId;
     const locations = new Set(doomed === "all" ? [] : doomed.map(({ location }) => location));
     const kept = lines.filter(({ location }) => !locations.has(location));
-    // The file was damaged as a whole and is in quarantine; its intact lines make a new file.
+    // If the file was damaged as a whole, a copy is in quarantine now, and its intact lines make a new file.
     const isRepaired = locations.has(this.path);
     let removed = lines.length - kept.length;
     if (doomed === "all" || (isRepaired && taskId === undefined)) removed = lock.remove(this.path) ? this.count : 0;
@@ -179,7 +180,7 @@ class TaskFile implements LoadedTask {
       );
       return removed;
     }
-    // Syncs even if nothing was removed: a process may have died between removing it and syncing.
+    // This syncs even if nothing was removed, because an earlier process may have died between a removal and its sync.
     await syncFolder(dirname(this.path));
     return removed;
   }
@@ -215,7 +216,7 @@ class TaskFile implements LoadedTask {
   }
 }
 
-/** An entry that stands for damage to the file as a whole. */
+/** An entry for damage to the file as a whole. */
 function fileEntry(path: string, damage: string): RecordSource {
   const fail = (): never => {
     throw new UnreadableError(damage);

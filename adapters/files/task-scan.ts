@@ -45,7 +45,7 @@ export async function* scanTasks(
   const candidates: (OrderedTask & { readonly folder: TaskFolder; readonly contents?: Contents | undefined })[] = [];
   for (const folder of taskFolders(root)) {
     if (folder.taskId !== undefined && !matchesTaskId(folder.taskId, query)) continue;
-    // The name alone doesn't tell the folder's order, or its task.
+    // A folder must be read now if the query orders by time, or if the folder's name doesn't tell the task.
     const isNeeded = query.order === "recent" || folder.taskId === undefined;
     const contents = isNeeded ? contentsOf(folder, load) : undefined;
     const { taskId, newest } = contents?.task ?? { taskId: folder.taskId };
@@ -68,10 +68,13 @@ export async function* scanTasks(
   }
 }
 
-/** A task's folder as shown in lists: its newest readable checkpoint, and unreadable newer ones. */
+/**
+ * A task's folder as lists show it: the task with its newest readable checkpoint, and newer checkpoints that can't be
+ * read.
+ */
 type Contents = { readonly task?: TaskSummary; readonly corrupt: readonly CorruptRecord[] };
 
-/** Reads a folder. Damage hides neither other tasks nor the task's older checkpoints. */
+/** Reads a folder. If checkpoints are damaged, older ones and other tasks are still found. */
 function contentsOf({ path, taskId }: TaskFolder, load: LoadTask): Contents {
   const corrupt: CorruptRecord[] = [];
   let count = 0;

@@ -2,7 +2,7 @@ import { hash } from "node:crypto";
 
 /**
  * Escapes a text for a column, since PostgreSQL's text can't hold U+0000. U+0000 and U+0001 become two characters each;
- * all others stay. Escaping keeps the order of texts, and which text is a prefix of which.
+ * all other characters stay. Escaped texts sort like the original ones, and have the same prefixes.
  */
 export function toColumn(text: string): string {
   if (!text.includes("\0") && !text.includes("\x01")) return text;
@@ -14,12 +14,12 @@ export function fromColumn(stored: string): string {
   return stored.replaceAll("\x01\x01", "\0").replaceAll("\x01\x02", "\x01");
 }
 
-/** The SHA-256 by which an id is found. The id itself may be too long for an index. */
+/** The SHA-256 of an id. Ids are found by it, since an id may be too long for an index. */
 export function idDigestOf(id: string): Buffer {
   return hash("sha256", id, "buffer");
 }
 
-/** How many bytes of that digest stand in the column `last_text`, after the digest of the text. */
+/** The number of bytes of an id's digest that the column `last_text` contains, after the digest of the text. */
 export const LAST_TEXT_ID_BYTES = 8;
 
 export function lastTextName(sha256: string, id: string): Buffer {

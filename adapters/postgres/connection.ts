@@ -11,7 +11,7 @@ export interface PostgresQuery {
   readonly text: string;
   readonly values: unknown[];
   readonly rowMode: "array";
-  /** Only with `prepare: true`. */
+  /** The statement's name. Given only with `prepare: true`. */
   readonly name?: string;
 }
 
@@ -30,8 +30,8 @@ export interface PostgresClient {
 }
 
 /**
- * The part of pg's `Pool` that the adapter uses. A structural type: these declarations need neither that package nor
- * its types, and another pool that works like it fits too.
+ * The part of pg's `Pool` that the adapter uses. Since this is a structural type, these declarations need neither pg
+ * nor its types, and any pool with these methods fits.
  */
 export interface PostgresPool {
   query(query: PostgresQuery): Promise<PostgresResult>;
@@ -41,7 +41,7 @@ export interface PostgresPool {
   removeListener(event: "error", listener: (error: Error) => void): unknown;
 }
 
-/** Runs statements: each by itself, or within a transaction. */
+/** Runs statements, each by itself or all within a transaction. */
 export interface Statements {
   rows(text: string, ...values: readonly unknown[]): Promise<readonly SqlRow[]>;
   /** Runs a statement, and returns how many rows it changed. */
@@ -49,7 +49,7 @@ export interface Statements {
 }
 
 export interface PostgresConnectionOptions {
-  /** The user's pool, or a function that makes our own. */
+  /** The user's pool, or a function that makes the adapter's own pool. */
   readonly pool: PostgresPool | (() => PostgresPool);
   readonly prepare: boolean;
   readonly retryForMs: number;
@@ -59,12 +59,13 @@ export interface PostgresConnectionOptions {
 const FIRST_PAUSE_MS = 10;
 const LONGEST_PAUSE_MS = 1000;
 /**
- * Each statement sees all that was committed before it began, so reads under the task's lock are up to date. The
- * timeout frees the locks of a program that stops within its transaction, or whose machine is gone.
+ * Begins a transaction. Each statement in it sees everything that was committed before the statement began, so reads
+ * under the task's lock are up to date. The timeout frees the locks of a program that stops within its transaction, or
+ * whose machine is gone.
  */
 const BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL idle_in_transaction_session_timeout = '10s'";
 
-/** A pool of connections. If it is safe, calls are tried again after temporary failures, with growing pauses. */
+/** A pool of connections. After a temporary failure, a call is tried again if that is safe, with growing pauses. */
 export class PostgresConnection implements Statements {
   readonly #options: PostgresConnectionOptions;
   #pool: PostgresPool | undefined;
@@ -74,10 +75,11 @@ export class PostgresConnection implements Statements {
     this.#options = options;
   }
 
-  /** Closes our own pool. The user's stays open. */
+  /** Closes the adapter's own pool. A user's pool stays open. */
   async close(): Promise<void> {
     if (this.#pool === undefined) return;
-    // Our own pool keeps its listener: `end` resolves before its connections close, and the server may stop in between.
+    // The adapter's own pool keeps its listener, because `end` resolves before the connections close, and the server
+    // may stop in between.
     if (typeof this.#options.pool === "function") await this.#pool.end();
     else stopListening(this.#pool);
   }
@@ -88,17 +90,18 @@ export class PostgresConnection implements Statements {
     return this.#untilDone(async () => rowsOf(await this.#opened().query(query)));
   }
 
-  /** {@link rows} for a statement that changes rows. Returns how many. */
+  /** Like {@link rows}, for a statement that changes rows. Returns the number of changed rows. */
   change(text: string, ...values: readonly unknown[]): Promise<number> {
     const query = this.#query(text, values);
     return this.#untilDone(async () => (await this.#opened().query(query)).rowCount ?? 0);
   }
 
   /**
-   * Runs `work` in one transaction: all of it is stored, or nothing. If the server undid it, runs it again.
+   * Runs `work` in one transaction, so that all of it is stored, or nothing. If the server undoes the transaction, runs
+   * `work` again.
    *
-   * @param options.twice - `work` may also run again if nobody knows whether it was stored.
-   * @throws {StorageError} The connection broke at COMMIT: nobody knows whether it was stored.
+   * @param options.twice - True if `work` may also run again when nobody knows whether it was stored.
+   * @throws {StorageError} The connection broke at COMMIT, so nobody knows whether the work was stored.
    */
   atomically<Result>(
     work: (statements: Statements) => Promise<Result>,
@@ -118,7 +121,7 @@ export class PostgresConnection implements Statements {
         const leftMs = deadline - performance.now();
         const isHopeless = isUnreachable(error) && !this.#hasConnected;
         if (!mayPass(error) || isHopeless || leftMs <= 0) throw error;
-        // Random pauses, so that waiting processes don't meet again and again.
+        // The pauses are random, so that waiting processes don't meet again and again.
         await sleep(Math.min(pauseMs * (0.5 + Math.random()), leftMs));
       }
     }
@@ -146,7 +149,7 @@ export class PostgresConnection implements Statements {
       if (isBroken && isCommitting && !twice) throw this.#unknown(error);
       if (!isBroken) {
         await run("ROLLBACK").catch(() => {
-          // Keep the first error, and close the connection.
+          // The first error is thrown, and the connection is closed.
           isBroken = true;
         });
       }
@@ -157,11 +160,14 @@ export class PostgresConnection implements Statements {
     }
   }
 
-  /** Takes a client, and listens for its connection to break. Without a listener, that would end the process. */
+  /**
+   * Takes a client from the pool, and listens for errors of its connection. Without a listener, a broken connection
+   * would end the process.
+   */
   #connected(broke: () => void): Promise<PostgresClient> {
     return new Promise((resolve, reject) => {
       this.#opened().connect((error, client) => {
-        // Listen at once: the server's last message may follow right after the one that says it is ready.
+        // The listener is added at once, because an error may come right after the server's message that it is ready.
         client?.on("error", broke);
         if (client) resolve(client);
         else reject(error ?? new Error("The pool returned no connection."));
@@ -194,12 +200,12 @@ export class PostgresConnection implements Statements {
 
 function ignore(): void {}
 
-/** How many open adapters use each pool. They share one listener. */
+/** The number of open adapters that use each pool. They share one listener. */
 const USERS = new WeakMap<PostgresPool, number>();
 
 /**
- * Listens to the pool, which emits an error if an idle connection breaks. Without a listener, that would end the
- * process.
+ * Listens to the pool's errors. If an idle connection breaks, the pool emits one, which would end the process without a
+ * listener.
  */
 function listen(pool: PostgresPool): void {
   const users = USERS.get(pool) ?? 0;
@@ -216,8 +222,8 @@ function stopListening(pool: PostgresPool): void {
 const NAMES = new Map<string, string>();
 
 /**
- * Names a statement by its text: programs of different versions may share a connection through a pooler, and must not
- * use one name for two statements.
+ * Makes a statement's name from its text. Programs of different versions may share a connection through a pooler, and
+ * must not use the same name for two statements.
  */
 function statementName(text: string): string {
   let name = NAMES.get(text);
@@ -250,10 +256,13 @@ interface Pg {
 }
 
 export function newPool(url: string): PostgresPool {
-  // Only the package's own declarations could prove this type.
+  // The cast is needed, since only pg's own declarations could prove this type.
   const pg = ownRequire()("pg") as Pg;
   class Client extends pg.Client {
-    /** If no password is given, pg leaves the connection open, and the program would run until the server closes it. */
+    /**
+     * Closes the connection if the login fails. If no password is given, pg leaves it open, and the program would run
+     * until the server closes it.
+     */
     override connect(done: (error?: Error) => void): void {
       super.connect((error) => {
         if (error) this.end(ignore);
@@ -266,11 +275,11 @@ export function newPool(url: string): PostgresPool {
     connectionString: url,
     fallback_application_name: "waymark",
     connectionTimeoutMillis: 10_000,
-    // If the host vanishes, the system would report it only after a quarter of an hour.
+    // Without this limit, the system would report a vanished host only after a quarter of an hour.
     query_timeout: 120_000,
     keepAlive: true,
     keepAliveInitialDelayMillis: 10_000,
-    // A program that doesn't close its storage can still end.
+    // With this, a program that doesn't close its storage can still end.
     allowExitOnIdle: true,
   });
 }

@@ -1,20 +1,20 @@
 import { CheckpointCorruptError, CheckpointError, codeOf, isError, StorageError } from "../../src/contract/errors.js";
 
-/** The code of PgBouncer's own errors: mostly, its connection to the server broke. */
+/** The code of PgBouncer's own errors. Usually its connection to the server broke. */
 const POOLER = "08P01";
-/** There is no server at that address (ENOENT: no socket), or behind that pooler. */
+/** Codes which mean that there is no server at the address (ENOENT: no socket), or behind the pooler. */
 const UNREACHABLE = [POOLER, "ECONNREFUSED", "EHOSTUNREACH", "ENETUNREACH", "EAI_AGAIN", "ENOTFOUND", "ENOENT"];
-/** The connection broke, or none could be made. The call may have been carried out. */
+/** Codes which mean that the connection broke or couldn't be made. The call may have been carried out. */
 const LOST = [
   ...["08000", "08001", "08003", "08004", "08006", "57P01", "57P02", "57P03", "57P05", "25P03", "25P04"],
   ...["ECONNRESET", "EPIPE", "ETIMEDOUT", ...UNREACHABLE],
 ];
-/** Messages of pg that have no code. */
+/** Messages of pg's errors about a lost connection that have no code. */
 const LOST_MESSAGE =
   /^(Connection terminated|Client has encountered a connection error|timeout e(xceeded|xpired) when trying to connect|Query read timeout)/;
-/** Messages of pg about a login or TLS that have no code. */
+/** Messages of pg's errors about a login or TLS that have no code. */
 const REFUSED_MESSAGE = /^(SASL: |The server does not support SSL)/;
-/** The server undid the transaction, or never began it. */
+/** Codes which mean that the server undid the transaction, or never began it. */
 const UNDONE = ["40001", "40P01", "53300", "25006"];
 const NO_SPACE = ["53100", "53200", "53000", "53400", "ENOSPC"];
 
@@ -25,14 +25,17 @@ export function isLost(error: unknown): boolean {
 }
 
 /**
- * Whether the same call may succeed in a moment: the server restarts, has too many clients or is a standby about to be
- * promoted, or another transaction was in the way.
+ * Whether the same call may succeed in a moment. The server may be restarting, have too many clients, or be a standby
+ * about to be promoted; or another transaction was in the way.
  */
 export function mayPass(error: unknown): boolean {
   return isLost(error) || UNDONE.includes(codeOf(error));
 }
 
-/** Whether nothing answers at the server's address. At the first connection, the address is probably wrong. */
+/**
+ * Whether nothing answers at the server's address. If this happens at the first connection, the address is probably
+ * wrong.
+ */
 export function isUnreachable(error: unknown): boolean {
   return UNREACHABLE.includes(codeOf(error));
 }
@@ -50,7 +53,7 @@ export function isMissing(error: unknown): boolean {
 }
 
 /**
- * Turns an error of PostgreSQL, pg or the network into one that a caller of the adapter can act on.
+ * Turns an error of PostgreSQL, pg or the network into an error that a caller of the adapter can act on.
  *
  * @param place - The tables' place, without a password.
  */
@@ -67,7 +70,7 @@ export function explain(error: unknown, place: string): unknown {
   }
   if (code === "25006") {
     return failure(
-      `${place} is read-only, as a standby is: ${reason} (${code}). ${intact} Use the primary's address, or try again once ` +
+      `${place} is read-only (probably a standby): ${reason} (${code}). ${intact} Use the primary's address, or try again once ` +
         "this server is promoted.",
       true,
     );
@@ -100,24 +103,24 @@ export function explain(error: unknown, place: string): unknown {
   }
   if (isMissing(error)) {
     return failure(
-      `${place}: ${reason} (${code}). ${intact} Somebody has removed or changed the tables; the next call looks for them again.`,
+      `${place}: ${reason} (${code}). ${intact} Somebody has removed or changed the tables. The next call looks for them again.`,
     );
   }
   if (["26000", "42P05"].includes(code)) {
     return failure(
-      `${place}: ${reason} (${code}). ${intact} A pooler in transaction mode may not know prepared statements: set \`prepare: false\`.`,
+      `${place}: ${reason} (${code}). ${intact} If a pooler in transaction mode doesn't know prepared statements, set \`prepare: false\`.`,
     );
   }
   if (code === "XX001" || code === "XX002") {
     return new CheckpointCorruptError(
-      `${place} is damaged: ${reason} (${code}). Nothing was changed. First copy the server's data. Then ` +
+      `${place} is damaged: ${reason} (${code}). Nothing was changed. First copy the server's data, then ` +
         "read its log, and restore a backup.",
       { cause: error },
     );
   }
   if (REFUSED_MESSAGE.test(reason))
     return failure(`${place} refuses the connection: ${reason}. Nothing was read or written.`);
-  // A bug in a program has no PostgreSQL code.
+  // An error without a PostgreSQL code is a bug in a program, so it is returned as it is.
   if (!/^[0-9A-Z]{5}$/.test(code)) return error;
   return failure(`PostgreSQL failed on ${place}: ${reason} (${code}). ${intact}`);
 }

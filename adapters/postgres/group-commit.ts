@@ -5,15 +5,18 @@ interface Waiting extends Append {
   readonly reject: (error: unknown) => void;
 }
 
-/** How many statements may run at once, so that one that waits for another process doesn't hold up the others. */
+/**
+ * The most statements that run at once. There are several, so that a statement that waits for another process doesn't
+ * hold up the others.
+ */
 const LANES = 4;
 const MOST_ROWS = 128;
-/** The most bytes of payloads in a batch. A single larger one is a batch too. */
+/** The most bytes of payloads in a batch. If a single payload is larger, it is a batch by itself. */
 const MOST_BYTES = 1024 * 1024;
 
 /**
- * Appends that come at the same moment share one statement, and so one commit. A lone append is sent at once. Appends
- * that come while all lanes are taken form the next batch.
+ * Combines appends that come at the same moment into one statement, and so into one commit. A single append is sent at
+ * once. Appends that come while all lanes are taken form the next batch.
  */
 export class GroupCommit {
   readonly #writer: PostgresWriter;
@@ -25,9 +28,9 @@ export class GroupCommit {
     this.#writer = writer;
   }
 
-  /** The caller must await a task's append before it makes the task's next one. */
+  /** Appends to a task must not overlap: the caller must await an append before it makes the task's next one. */
   append(append: Append): Promise<number> {
-    // Only copies and imports choose a sequence; they append one after another, so there is nothing to batch.
+    // Only copies and imports choose a sequence. They append one after another, so there is nothing to combine.
     if (append.options.sequence !== undefined || this.#writer.isFoldDue(append)) return this.#writer.append(append);
     return new Promise((resolve, reject) => {
       this.#waiting.push({ ...append, resolve, reject });

@@ -27,32 +27,32 @@ export interface PayloadForm {
   readonly form: number;
   readonly body: string | Uint8Array;
   /**
-   * The last text that the task must have, since the piece builds on it. Empty: the task must have none. Undefined:
-   * any.
+   * The name of the task's last text, on which the piece builds. The append fails if the task has another last text.
+   * Empty: the task must have none. `undefined`: any text is right.
    */
   readonly after?: Buffer;
   readonly text?: HistoryText;
-  /** The number of the whole text on which a delta builds. Undefined for a whole text, which has its own number. */
+  /** The number of the whole text on which a delta builds. `undefined` for a whole text. */
   readonly first?: number;
 }
 
 interface TaskText extends RememberedText {
   /** The value of the column `last_text`. */
   readonly name: Buffer;
-  /** The number of the whole text on which it builds. */
+  /** The number of the whole text on which this text builds. */
   readonly first: number;
-  /** How many payloads were stored alone since. */
+  /** The number of payloads that were stored outside the history since then. */
   readonly alone: number;
 }
 
 const NO_TEXT = Buffer.alloc(0);
 
 /**
- * Stores payloads as pieces of their task's history. A piece's number is its checkpoint's sequence. A piece outlives
- * its checkpoint while others build on it. The task's row names the last text by the SHA-256 of the text and a part of
- * the SHA-256 of its checkpoint's id. So an append sees in the same statement whether another process has added a text.
- * The id is needed because another process may store the same text again, as a delta on a text that this one doesn't
- * know.
+ * Stores payloads as pieces of their task's history. A piece's number is its checkpoint's sequence. If a checkpoint is
+ * removed, its piece stays as long as other pieces build on it. The task's row names the last text by the SHA-256 of
+ * the text and a part of the SHA-256 of its checkpoint's id. So an append's own statement sees whether another process
+ * has added a text. The id is needed because another process may store the same text again, as a delta on a text that
+ * this process doesn't know.
  */
 export class PostgresHistories {
   readonly #connection: PostgresConnection;
@@ -64,7 +64,7 @@ export class PostgresHistories {
     this.#sql = sql;
   }
 
-  /** Decides in which form a payload is stored. `isLoaded`: {@link load} has just read the last text. */
+  /** Decides in which form a payload is stored. @param isLoaded - True if {@link load} has just read the last text. */
   async place(taskId: string, { body }: Payload, isLoaded = false): Promise<PayloadForm> {
     if (!isCompared(body)) return { form: FORM.alone, body };
     const bytes = utf8Of(body);
@@ -86,7 +86,7 @@ export class PostgresHistories {
     else if (before) this.#remembered.set(taskId, { ...before, alone: before.alone + 1 });
   }
 
-  /** Whether the single deltas should become a bundle before the next append. */
+  /** Whether the task's single deltas should become a bundle before the next append. */
   isFoldDue(taskId: string): boolean {
     const text = this.#remembered.get(taskId);
     return text !== undefined && isFoldDue(text);
@@ -98,7 +98,7 @@ export class PostgresHistories {
       const rows = await run.rows(this.#sql.deltas, taskId);
       const deltas = rows.map(([number, form, body]) => ({ number: Number(number), form: Number(form), body }));
       const [first] = deltas;
-      // Another process may have made the bundle.
+      // If there are no deltas, another process has made the bundle.
       if (first === undefined) return;
       const { number, body } = bundleOf(deltas);
       await run.change(this.#sql.fold, taskId, first.number, number, body);
@@ -106,7 +106,7 @@ export class PostgresHistories {
     try {
       await this.#connection.atomically(fold, { twice: true });
     } catch (error) {
-      // A role that may only append keeps single deltas, which take somewhat more space.
+      // If the role may only append, the deltas stay single, which takes somewhat more space.
       if (!isDenied(error)) throw error;
     }
     const text = this.#remembered.get(taskId);
@@ -114,20 +114,20 @@ export class PostgresHistories {
   }
 
   /**
-   * Reads and remembers the task's last text for the next payload, unless the text is damaged. Returns `false` if the
-   * last text is `after`, so nothing has changed.
+   * Reads and remembers the task's last text for the next payload, unless the text is damaged. Returns false if the
+   * last text is still `after`.
    */
   async load(taskId: string, { body }: Payload, after: Buffer): Promise<boolean> {
     const [[found, pieces, sizeBytes] = []] = await this.#connection.rows(this.#sql.lastText, taskId);
     const name = Buffer.isBuffer(found) ? found : NO_TEXT;
     if (name.equals(after)) return false;
-    // Another call of this process may have read it meanwhile.
+    // Another call of this process may have read this text in the meantime.
     if (this.#remembered.get(taskId)?.name.equals(name)) return true;
     const all = piecesIn(pieces);
     const number = all.at(-1)?.number ?? 0;
     const size = sizeBytes === null ? undefined : Number(sizeBytes);
     const text = lastTextAt(number, all, size, body.length);
-    // A damaged text would change every text that builds on it.
+    // The digest is checked, because a damaged text would change every text that builds on it.
     const sha256 = text && hash("sha256", text.text);
     if (text !== undefined && sha256 !== undefined && name.toString("hex").startsWith(sha256)) {
       this.#remember(taskId, text, { number, first: all[0]?.number ?? number, sha256, name });
@@ -146,14 +146,15 @@ export class PostgresHistories {
   /**
    * Makes a checkpoint's text from the pieces that the reader's statement returns.
    *
-   * @throws {BrokenHistoryError} It can't be read.
+   * @throws {BrokenHistoryError} The text can't be made.
    */
   textOf({ sequence, sizeBytes }: SealedSummary, pieces: unknown): string {
     return textAt(sequence, piecesIn(pieces), sizeBytes).text.toString();
   }
 
   /**
-   * {@link textOf} for a task's newest checkpoint. Remembers the text, since the next payload probably resembles it.
+   * Like {@link textOf}, for a task's newest checkpoint. Remembers the text, since the next payload probably resembles
+   * it.
    */
   newestTextOf({ taskId, id, sequence, sizeBytes, payload: { sha256 } }: SealedSummary, pieces: unknown): string {
     const all = piecesIn(pieces);
@@ -168,7 +169,7 @@ export class PostgresHistories {
   }
 }
 
-/** Parses pieces. Each has its number (8 bytes), form (4), length (4) and body. */
+/** Parses the bytes of pieces. Each piece has its number (8 bytes), form (4), length (4) and body. */
 function piecesIn(bytes: unknown): readonly Piece[] {
   const pieces: Piece[] = [];
   if (!Buffer.isBuffer(bytes)) return pieces;

@@ -25,17 +25,17 @@ export class PostgresLeases {
   }
 
   async claim(taskId: string, holder: string, ttlMs: number): Promise<LeaseClaim> {
-    // The answer may be lost. The id lets a repeated statement recognise its own row, but not a row of another claim by
-    // this holder.
+    // If the answer is lost, the statement is repeated. By this id it recognises the row that it made itself, and no
+    // row of another claim by this holder.
     const claimed = `${holder} (claim ${randomUUID()})`;
     for (;;) {
       const [[token] = []] = await this.#connection.rows(this.#sql.claim, taskId, claimed, ttlMs);
       if (token !== undefined) return { holder, token: Number(token), remainingMs: ttlMs, isGranted: true };
       const held = await this.current(taskId);
-      // The other lease has expired meanwhile.
+      // The other lease has expired since, so this claims again.
       if (held === undefined) continue;
       if (!holderHasEnded(held.holder)) return { ...held, isGranted: false };
-      // The holder was a process of this machine and has ended.
+      // The holder was a process of this machine, which has ended. So its lease is released.
       await this.release(taskId, held.token);
     }
   }
@@ -54,7 +54,7 @@ export class PostgresLeases {
     return lease && lease.remainingMs > 0 ? lease : undefined;
   }
 
-  /** `hasDied` is always false: the server doesn't know whether the holder died. */
+  /** `hasDied` is always false, because the server doesn't know whether the holder died. */
   async lapsed(taskId: string): Promise<LapsedLease | undefined> {
     const [row] = await this.#connection.rows(this.#sql.lapsed, taskId);
     if (row === undefined) return undefined;
@@ -68,7 +68,7 @@ export class PostgresLeases {
   }
 
   /**
-   * Checks the lease. In a transaction, also prevents others from claiming it before the transaction ends.
+   * Checks the lease. In a transaction, also prevents claims of the task by others until the transaction ends.
    *
    * @throws {LeaseLostError} See `checkLease`.
    */

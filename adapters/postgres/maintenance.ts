@@ -48,7 +48,7 @@ export function maintainedTables(place: string, histories: PostgresHistories, ca
     },
 
     checkpoints(taskId, quick) {
-      // Remembered texts may be damaged on the server by now.
+      // The texts must be read again, since a remembered text may be damaged on the server by now.
       histories.forget(taskId);
       return entriesInPages<CheckpointSummary | StoredCheckpoint>(
         { taskId, order: "oldest" },

@@ -34,7 +34,7 @@ export { postgresDdl } from "./schema.js";
 export type PostgresAdapterOptions = PostgresTablesOptions &
   (
     | {
-        /** pg's `Pool`, or one that works like it. It stays open when the adapter is closed. */
+        /** pg's `Pool`, or a pool that works like it. It stays open when the adapter is closed. */
         readonly pool: PostgresPool;
         readonly url?: undefined;
       }
@@ -48,7 +48,7 @@ export type PostgresAdapterOptions = PostgresTablesOptions &
       }
   );
 
-/** The options for a pool and a URL alike. */
+/** The options that apply with a pool and with a URL. */
 export interface PostgresTablesOptions {
   /** The schema of the tables. Default `waymark`. */
   readonly schema?: string | undefined;
@@ -63,8 +63,8 @@ export interface PostgresTablesOptions {
    */
   readonly prepare?: boolean | undefined;
   /**
-   * How long a call is tried again if that is safe, in milliseconds: after a broken connection, a failover, a deadlock
-   * or "too many clients". Default 10,000.
+   * How long a call is repeated after a temporary failure if that is safe, in milliseconds. Such failures are a broken
+   * connection, a failover, a deadlock, or "too many clients". Default 10,000.
    */
   readonly retryForMs?: number | undefined;
 }
@@ -82,12 +82,12 @@ export interface PostgresTablesOptions {
  * const manager = new CheckpointManager({ storage: new PostgresAdapter({ url }) });
  * ```
  *
- * A state of 1 KB or more is stored as its changes since the task's last one, so a long history takes little more than
- * its last state. Encrypted and gzip'd payloads can't be compared, and are stored whole. Up to 32 MB of last states are
- * kept in memory for comparing.
+ * A state of 1 KB or more is stored as its changes since the task's last state. So if states change little, a long
+ * history takes little more space than its last state. Encrypted and gzip'd payloads can't be compared, and are stored
+ * whole. Up to 32 MB of last states are kept in memory, to compare new states with them.
  *
  * Saves of several tasks that come at the same moment share a statement and a commit, each with its own outcome. Saves
- * that aren't awaited queue in memory: await each save of a loop, or some at a time.
+ * that aren't awaited wait in memory. So in a loop, await each save, or a few at a time.
  *
  * The adapter's own pool has up to 10 connections. Each statement runs by itself or in a transaction, so a pooler in
  * transaction mode works.
@@ -168,7 +168,7 @@ export class PostgresAdapter extends SqlAdapter<Tables> {
 
   async #append(append: Append): Promise<number> {
     if (!(await this.#looked())) {
-      // A refused append makes no tables.
+      // These checks come first, because a refused append must not make tables.
       const { draft, condition, options } = append;
       checkLease(draft.taskId, NO_LEASE, condition);
       nextSequence(draft.taskId, { newestSequence: 0, lastSequence: 0 }, condition, options);
@@ -233,8 +233,8 @@ interface Tables {
 const FEW = 256;
 
 /**
- * The same draft, with its text as UTF-8 outside of V8's heap. The heap is limited, and one emoji doubles a text's size
- * there.
+ * The draft with its text as UTF-8 bytes outside of V8's heap. The heap is limited, and a single emoji doubles a text's
+ * size there.
  */
 function compacted(draft: CheckpointDraft): CheckpointDraft {
   const { encoding, sha256, body } = draft.payload;
@@ -259,7 +259,7 @@ const OPTIONS = keysOf<PostgresAdapterOptions>({
   retryForMs: true,
 });
 
-/** Checks the options. No message repeats the URL, since it may hold a password. */
+/** Checks the options. No message repeats the URL, since it may contain a password. */
 function checkOptions(options: PostgresAdapterOptions): void {
   checkKeys("PostgresAdapterOptions", options, OPTIONS);
   const { pool, url, migrate, prepare, retryForMs } = options;
@@ -271,7 +271,7 @@ function checkOptions(options: PostgresAdapterOptions): void {
   }
   const schema = schemaOf(options);
   if (pool !== undefined && typeof pool?.query !== "function") {
-    throw new TypeError("PostgresAdapterOptions.pool must be pg's Pool, or one that works like it.");
+    throw new TypeError("PostgresAdapterOptions.pool must be pg's Pool, or a pool that works like it.");
   }
   if (typeof schema !== "string" || schema === "" || Buffer.byteLength(schema) > 63 || schema.includes("\0")) {
     throw new TypeError("PostgresAdapterOptions.schema must be a name of at most 63 bytes.");
@@ -285,7 +285,10 @@ function schemaOf({ schema, url }: PostgresAdapterOptions): string {
   return schema ?? (url === undefined ? undefined : new URL(url).searchParams.get("schema")) ?? "waymark";
 }
 
-/** The host for messages. A socket's folder may be a parameter. If the URL names no host, pg finds it elsewhere. */
+/**
+ * The host, for messages. For a socket, it is the folder in the parameter `host`. If the URL names no host, the message
+ * doesn't either, since pg finds it elsewhere.
+ */
 function hostIn(url: string): string {
   const { host, searchParams } = new URL(url);
   const named = host || searchParams.get("host");

@@ -21,10 +21,10 @@ import type { PostgresHistories } from "./histories.js";
 import type { PostgresStatements } from "./statements.js";
 
 const WIDTH = COLUMNS.length;
-/** The most bytes of payloads that are read at a time. A single larger one is read too. */
+/** The most bytes of payloads that are read at a time. If a single payload is larger, it is read by itself. */
 export const PAGE_BYTES = 256 * 1024;
 
-/** Reads the tables. A CorruptRecord stands for a row that makes no sense; other rows are still returned. */
+/** Reads the tables. A row that can't be read becomes a CorruptRecord, and the other rows are still returned. */
 export class PostgresReader {
   readonly #connection: PostgresConnection;
   readonly #sql: PostgresStatements;
@@ -48,13 +48,13 @@ export class PostgresReader {
     return row && this.#wholeOf(taskId, row);
   }
 
-  /** The summary of the checkpoint with that id. Its seal isn't checked. */
+  /** The summary of the checkpoint with this id. Its seal isn't checked. */
   async sealed(run: Statements, taskId: string, id: string): Promise<SealedSummary | CorruptRecord | undefined> {
     const [row] = await run.rows(this.#sql.byId, taskId, idDigestOf(id));
     return row && this.#sealedOf(taskId, row);
   }
 
-  /** Reads at most `rows` rows, and returns the summaries among them that the query asks for. */
+  /** Reads at most `rows` rows, and returns the summaries among them that match the query. */
   async summaries(query: CheckpointQuery, rows: number): Promise<Page<CheckpointSummary>> {
     const found = await this.#connection.rows(
       this.#sql.summaries[query.order],
@@ -69,7 +69,7 @@ export class PostgresReader {
     };
   }
 
-  /** {@link summaries} for whole checkpoints: the first one, and more up to `bytes`. */
+  /** Like {@link summaries}, for whole checkpoints: the first checkpoint, and more as long as they fit into `bytes`. */
   async checkpoints(query: CheckpointQuery, rows: number, bytes: number): Promise<Page<StoredCheckpoint>> {
     const { taskId, order, stage, status, skip = 0 } = query;
     if (rows === 1 && skip === 0 && stage === undefined && status === undefined) return this.#first(query);
@@ -105,7 +105,7 @@ export class PostgresReader {
     const rows = new Map<unknown, SqlRow>(found.map(([taskId, ...row]) => [taskId, row]));
     return taskIds.flatMap((taskId) => {
       const [count, sequence, ...row] = rows.get(taskId) ?? [];
-      // The task's checkpoints were removed since its id was read.
+      // The task has no checkpoint any more. It was removed after its id was read.
       if (sequence === undefined || sequence === null) return [];
       const newestSequence = Number(sequence);
       const newest =
@@ -124,7 +124,7 @@ export class PostgresReader {
     return checkedSummary(this.#sealedOf(taskId, row), () => locationOf(this.#place, taskId, row[0]));
   }
 
-  /** Reads the first row of the range. If its text is the remembered one, the text isn't read. */
+  /** Reads the first row of the range. If its text is the remembered text, only the row is read. */
   async #first(query: CheckpointQuery): Promise<Page<StoredCheckpoint>> {
     const { taskId, order } = query;
     const known = this.#histories.knownOf(taskId);
@@ -163,13 +163,13 @@ function rangeOf({ taskId, beforeSequence, afterSequence = 0 }: CheckpointQuery)
   return [taskId, afterSequence + 1, last];
 }
 
-/** The sequence of the last row, after which the rest continues. */
+/** The sequence of the last row. The next page begins after it. */
 function lastOf(rows: readonly SqlRow[]): number | undefined {
   const last = rows.at(-1);
   return last && Number(last[0]);
 }
 
-/** Callers get a plain Uint8Array, whose memory isn't shared. */
+/** The body of a payload. Bytes become a plain Uint8Array, whose memory isn't shared. */
 function bodyOf(bytes: Buffer, isText: boolean): string | Uint8Array {
   return isText ? bytes.toString() : new Uint8Array(bytes);
 }

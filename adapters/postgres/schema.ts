@@ -1,10 +1,10 @@
 import { StorageError, UnsupportedFormatError } from "../../src/contract/errors.js";
 import type { PostgresConnection, Statements } from "./connection.js";
 
-/** Version 2 has more forms of pieces, and the same tables. */
+/** The version of the tables. Version 2 has the tables of version 1, and more forms of pieces. */
 const VERSION = 2;
 const NOTE = "Waymark's checkpoints, version ";
-/** `WYMK`: a number that no other program should lock. */
+/** The letters `WYMK` as a number, which no other program should lock. */
 const ADVISORY_LOCK = 0x57594d4b;
 
 export function quoted(schema: string): string {
@@ -12,7 +12,8 @@ export function quoted(schema: string): string {
 }
 
 /**
- * The statements that make the tables, for applying DDL by hand: see `migrate: false`. They may be applied again.
+ * The statements that make the tables, to be applied by hand if the adapter has `migrate: false`. They may be applied
+ * again.
  *
  * @param schema - Default `waymark`.
  */
@@ -21,12 +22,12 @@ export function postgresDdl(schema = "waymark"): string {
 }
 
 /**
- * Small payloads and payloads of bytes are stored in the checkpoint's row; PostgreSQL itself keeps large bytes apart. A
- * text of 1 KB or more is a piece of its task's history: see adapters/sql/history.ts. So lists don't read over it, and
- * a new status doesn't write it again.
+ * Small payloads and payloads of bytes are stored in the checkpoint's row. (PostgreSQL itself stores large bytes
+ * outside the row.) A text of 1 KB or more is stored as a piece of its task's history (see adapters/sql/history.ts). So
+ * lists needn't read over it, and a new status doesn't write it again.
  *
- * Every append writes the task's row. Its lock orders the sequences. The row gives the task's position with one
- * look-up, and reveals missing checkpoints.
+ * Every append writes the task's row, and the row's lock orders the sequences. One look-up of the row gives the task's
+ * position. The row also shows if checkpoints are missing.
  *
  * COLLATE "C" sorts by code point, which is the contract's order. An id is found by its SHA-256, since ids may be
  * longer than a key.
@@ -85,7 +86,7 @@ CREATE TABLE IF NOT EXISTS ${name}.leases (
   expires_at timestamptz NOT NULL
 );
 
--- Where repair puts damaged rows. Of a task's row, the reason says what it held.
+-- Where repair puts damaged rows. For a task's row, the reason says what it contained.
 CREATE TABLE IF NOT EXISTS ${name}.quarantine (
   task_id text COLLATE "C" NOT NULL,
   number bigint GENERATED ALWAYS AS IDENTITY,
@@ -121,18 +122,24 @@ function noteIn(schema: string): string {
   return `COMMENT ON TABLE ${quoted(schema)}.tasks IS '${NOTE.replaceAll("'", "''")}${VERSION}';`;
 }
 
-/** Reads the catalogue itself: to_regclass may return what the connection cached before it waited for the lock. */
+/**
+ * This reads the catalogue itself, because `to_regclass` may return a result that the connection cached before it
+ * waited for the lock.
+ */
 const LOOK = `
   SELECT c.relname, obj_description(c.oid, 'pg_class') FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
   WHERE n.nspname = $1 AND c.relname IN ('tasks', 'checkpoints', 'pieces', 'leases', 'quarantine')
   ORDER BY c.relname DESC`;
 
-/** Whether the schema has our tables: of this version, or `old` ones, which can be read as they are. */
+/**
+ * Whether the schema has Waymark's tables. `current` are tables of this version. `old` tables are of an older version,
+ * and can be read as they are.
+ */
 export type Presence = "current" | "old" | "none";
 
 /** @throws {UnsupportedFormatError} A newer program or another program made the tables. */
 export async function presenceOf(statements: Statements, schema: string, place: string): Promise<Presence> {
-  // The table `tasks`, whose comment holds the version, comes first.
+  // The first row is the table `tasks`, whose comment contains the version.
   const [found] = await statements.rows(LOOK, schema);
   if (found === undefined) return "none";
   const [table, note] = found;
@@ -143,12 +150,13 @@ export async function presenceOf(statements: Statements, schema: string, place: 
     version === undefined
       ? `${place} has a table "${String(table)}" of another program. It was left untouched; choose another schema.`
       : `${place} has version ${version} of the tables; this program knows versions up to ${VERSION}. ` +
-          "They were left untouched; run the newer program, or choose another schema.",
+          "They were left untouched; use the newer program, or choose another schema.",
   );
 }
 
 /**
- * Makes the tables, or brings them to this version, in one transaction, unless another process has done so meanwhile.
+ * Makes the tables, or brings them to this version, in one transaction. Changes nothing if another process has already
+ * done so.
  */
 export async function migrate(connection: PostgresConnection, schema: string, place: string): Promise<void> {
   const make = async (statements: Statements) => {
@@ -165,7 +173,7 @@ export async function migrate(connection: PostgresConnection, schema: string, pl
         `The database of ${place} has the encoding ${String(encoding)}. Nothing was created; choose a database with UTF8.`,
       );
     }
-    // A role that may not make schemas can use one that an administrator has made.
+    // If the schema exists, only the tables are made, because the role may not have the right to make schemas.
     await statements.change(existing === null ? postgresDdl(schema) : tablesIn(schema));
   };
   await connection.atomically(make, { twice: true });

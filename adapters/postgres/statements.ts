@@ -9,20 +9,21 @@ const NUMBERED: readonly string[] = ["state_version", "size_bytes"];
 const HIGHEST_SEQUENCE = "9007199254740991";
 
 /**
- * The value of the column `last_text`, from the digests of a text and of its checkpoint's id: see `PostgresHistories`.
+ * Makes the value of the column `last_text` from the digests of a text and of its checkpoint's id (see
+ * `PostgresHistories`).
  */
 function lastTextOf(sha256: string, idDigest: string): string {
   return `decode(${sha256}, 'hex') || substring(${idDigest} FOR ${LAST_TEXT_ID_BYTES})`;
 }
 
-/** The seal, made from the text before the sequence and the text after it: see `sealedParts`. */
+/** Makes the seal from the text before the sequence and the text after it (see `sealedParts`). */
 function sealOf(before: string, after: string, sequence = "sequence"): string {
   return `encode(sha256(convert_to(${before} || ${sequence} || ${after}, 'UTF8')), 'hex')`;
 }
 
 /**
- * All statements on a schema's tables. Except for those across tasks, each names the task's id, so that a database that
- * distributes tables by it asks only one machine.
+ * All statements on a schema's tables. Each names the task's id, except the statements across tasks. So a database that
+ * distributes tables by this id asks only one machine.
  */
 export function statementsOn(schema: string) {
   const table = (name: string) => `${quoted(schema)}.${name}`;
@@ -34,7 +35,9 @@ export function statementsOn(schema: string) {
     `WHERE c.task_id = $1 AND c.sequence BETWEEN $2 AND $3 ORDER BY c.sequence ${order}`;
   const inRange = (order: "ASC" | "DESC") => `${inOrder(order)} LIMIT $4 OFFSET $5`;
   const WHOLE = `form IN (${WHOLE_FORMS.join()})`;
-  /** The pieces from the last whole one up to the one that holds the text of that sequence. */
+  /**
+   * The pieces that are needed for the text of a sequence: from the last whole text up to the piece that contains it.
+   */
   const piecesOf = (sequence: string) => `(
       SELECT string_agg(int8send(p.number) || int4send(p.form) || int4send(length(p.body)) || p.body, '' ORDER BY p.number)
       FROM ${pieces} p WHERE p.task_id = $1
@@ -43,9 +46,12 @@ export function statementsOn(schema: string) {
   const LAST_PIECE = `(SELECT max(number) FROM ${pieces} WHERE task_id = $1)`;
   const itsPieces = piecesOf("c.sequence");
   const whole = `c.is_text, c.body, CASE WHEN c.body IS NULL THEN ${itsPieces} END`;
-  /** $4: the digest of a text that the caller already has. */
+  /** $4 is the digest of a text that the caller already has, and that isn't returned again. */
   const wholeOrKnown = `c.is_text, c.body, CASE WHEN c.body IS NULL AND c.sha256 <> $4 THEN ${itsPieces} END`;
-  /** A row that isn't asked for comes without its body, and doesn't count towards $8, the page's budget of bytes. */
+  /**
+   * If a row doesn't match the stage $6 and the statuses $7, it comes without its body, and doesn't count towards $8,
+   * the page's budget of bytes.
+   */
   const page = (order: "ASC" | "DESC") => `
     SELECT ${columns}, c.is_text, CASE WHEN c.weight > 0 THEN c.body END,
       CASE WHEN c.weight > 0 AND c.body IS NULL THEN ${itsPieces} END, c.weight
@@ -53,7 +59,7 @@ export function statementsOn(schema: string) {
       SELECT c.*, CASE WHEN ($6::text IS NULL OR c.stage = $6) AND c.status = ANY($7) THEN greatest(c.size_bytes, 1)
         ELSE 0 END AS weight FROM ${checkpoints} c ${inRange(order)}) r) c
     WHERE c.before < $8 ORDER BY c.sequence ${order}`;
-  /** One query per status, since the index is in order only within a status. */
+  /** This makes one query per status, since the index is in order only within a status. */
   const byRecency = (range: string) => `
     SELECT t.task_id FROM unnest($1::text[]) AS s (status) CROSS JOIN LATERAL (
       SELECT task_id, newest_created_at FROM ${tasks} WHERE newest_status = s.status ${range}
@@ -63,13 +69,13 @@ export function statementsOn(schema: string) {
     SELECT holder, token, ceil(extract(epoch FROM expires_at - clock_timestamp()) * 1000) FROM ${leases} WHERE task_id = $1`;
   /**
    * The whole append. First it updates the task's row, or inserts a new one. If another transaction has locked the row,
-   * it waits, and then sees the row as that transaction left it. Then it inserts the checkpoint, and the piece if the
-   * form is one. It sees no other change made during the wait: such a change leads to no row or a taken key, and the
-   * caller looks again.
+   * it waits, and then sees the row as that transaction left it. Then it inserts the checkpoint. If the payload belongs
+   * to a history ($21 > 0), its body becomes a piece. It can't see other changes made during the wait. After such a
+   * change it returns no row or fails because a key is taken, and the caller looks again.
    *
-   * $21: the form. $22: the last text that the task must have, `''` for none, NULL for any. $23 and $24: the sequence
-   * and seal of the checkpoint to replace, if there is one. Then the task's row is locked first, as by every statement
-   * that changes a checkpoint.
+   * $21 is the form. $22 is the last text that the task must have: `''` for none, NULL for any. $23 and $24 are the
+   * sequence and seal of the checkpoint to replace, if there is one. If there is, the task's row is locked first, as by
+   * every statement that changes a checkpoint.
    */
   const append = (fence: string, isFenced: string, isReplacing = false) => {
     const ownText = lastTextOf("$16", "$4::bytea");
@@ -113,18 +119,18 @@ export function statementsOn(schema: string) {
       first: `
       WITH ${fence} ${doomed} ${advanced}, ${begun},
       given AS (SELECT sequence FROM advanced UNION ALL SELECT sequence FROM begun) ${storedAt("given")}`,
-      /** For a payload that builds on the task's last text: the task has a row, so none is inserted. */
+      /** For a payload that builds on the task's last text. The task then has a row, so none is inserted. */
       next: `
       WITH ${fence} ${doomed} ${advanced} ${storedAt("advanced")}`,
     };
   };
   /**
-   * Appends to many tasks, without waiting for other transactions. If a task's row is locked or a condition doesn't
-   * hold, that append returns no row, and the caller makes it by itself. So no two processes wait for each other. (Rows
-   * of new tasks are inserted in the order of their ids; there, one process may wait.)
+   * Appends to many tasks, without waiting for other transactions. If a task's row is locked or its condition doesn't
+   * hold, its append returns no row, and the caller makes this append by itself. So no two processes wait for each
+   * other. (One may wait for another to insert the rows of new tasks, but all insert them in the order of their ids.)
    *
-   * $1: the rows without their bodies. $2: all bodies, one after another. LIMIT, ANY and a subselect make the planner
-   * look up each task by its key, whatever sizes it assumes.
+   * $1 has the rows without their bodies, and $2 all bodies, one after another. LIMIT, ANY and a subselect make the
+   * planner look up each task by its key, whatever table sizes it assumes.
    */
   const appendMany = (fence: string, isFenced: string, isReplacing = false) => `
       WITH input AS (
@@ -200,8 +206,8 @@ export function statementsOn(schema: string) {
     },
     checkpoints: { newest: page("DESC"), oldest: page("ASC") },
     /**
-     * The first row without a filter, for most reads. If the limit were a parameter, the server would plan the
-     * statement again each time.
+     * The first row without a filter, which most reads need. The limit isn't a parameter, because the server would then
+     * plan the statement again each time.
      */
     checkpoint: {
       newest: `SELECT ${columns}, ${wholeOrKnown} FROM ${checkpoints} c ${inOrder("DESC")} LIMIT 1`,
@@ -210,7 +216,7 @@ export function statementsOn(schema: string) {
 
     append: append("", ""),
     appendReplacing: append("", "", true),
-    /** An append under a lease. The last value is the lease's token. Nobody can claim the lease before the commit. */
+    /** An append under a lease. The last value is the lease's token. Nobody can claim the task before the commit. */
     appendUnderLease: append(fenceOf("$23"), "AND EXISTS (SELECT FROM fence)"),
     appendReplacingUnderLease: append(fenceOf("$25"), "AND EXISTS (SELECT FROM fence)", true),
     /** The task's last text: its name, its pieces, and its size if its checkpoint still exists. */
@@ -221,13 +227,13 @@ export function statementsOn(schema: string) {
     deltas: `
       SELECT number, form, body FROM ${pieces} WHERE task_id = $1
         AND number > (SELECT max(number) FROM ${pieces} WHERE task_id = $1 AND form NOT IN (${DELTA_FORMS.join()})) ORDER BY number`,
-    /** Replaces the deltas from $2 to $3 by the bundle $4. Needs the task's lock. */
+    /** Replaces the deltas from $2 to $3 by the bundle $4. The caller must hold the task's lock. */
     fold: `
       WITH folded AS (DELETE FROM ${pieces} WHERE task_id = $1 AND number >= $2 AND number < $3)
       UPDATE ${pieces} SET form = ${FORM.bundle}, body = $4 WHERE task_id = $1 AND number = $3`,
     /**
-     * Removes the pieces that no checkpoint needs. A piece is needed by each checkpoint after the previous piece and
-     * before the next whole one. If the last piece is removed, the next text begins a new history.
+     * Removes the pieces that no checkpoint needs. A piece is needed by all checkpoints that come after the previous
+     * piece and before the next whole text. If the last piece is removed, the next text begins a new history.
      */
     trim: `
       WITH placed AS (
@@ -244,7 +250,9 @@ export function statementsOn(schema: string) {
       )
       UPDATE ${tasks} SET last_text = NULL
       WHERE task_id = $1 AND EXISTS (SELECT FROM trimmed WHERE number = (SELECT max(number) FROM placed))`,
-    /** The last sequence given, and the newest checkpoint's, which the conditions of `append` compare. */
+    /**
+     * The last sequence that was given, and the newest checkpoint's sequence. The conditions of `append` compare them.
+     */
     position: `SELECT last_sequence, coalesce(newest_sequence, 0) FROM ${tasks} WHERE task_id = $1`,
 
     lock: `SELECT last_sequence FROM ${tasks} WHERE task_id = $1 FOR UPDATE`,
@@ -254,7 +262,10 @@ export function statementsOn(schema: string) {
     replacePayload: `
       UPDATE ${checkpoints} SET size_bytes = $3, encoding = $4, sha256 = $5, seal = $6, is_text = $7, body = $8
       WHERE task_id = $1 AND sequence = $2`,
-    /** One statement, like `removePrefix`: between two, another process could begin the task anew. */
+    /**
+     * This is one statement, like `removePrefix`, because another process could begin the task anew between two
+     * statements.
+     */
     removeAll: removeBy("WHERE task_id = $1"),
     removeSome: `DELETE FROM ${checkpoints} WHERE task_id = $1 AND id_digest = ANY($2) RETURNING body IS NULL`,
     removeAt: `DELETE FROM ${checkpoints} WHERE task_id = $1 AND sequence = $2`,
@@ -265,8 +276,8 @@ export function statementsOn(schema: string) {
 
     leases: {
       /**
-       * $2: the holder and the claim's id. A repeated claim writes its own row again, so that a synchronous standby has
-       * it too.
+       * $2 is the holder with the claim's id. A repeated claim writes its own row again, so that a synchronous standby
+       * has the row too.
        */
       claim: `
         INSERT INTO ${leases} (task_id, holder, token, expires_at)
@@ -277,7 +288,7 @@ export function statementsOn(schema: string) {
       renew: `
         UPDATE ${leases} SET expires_at = clock_timestamp() + $3::float8 * interval '1 millisecond'
         WHERE task_id = $1 AND token = $2 AND expires_at > clock_timestamp()`,
-      // The time 'epoch' marks a released lease.
+      // If a lease expires at 'epoch', it was released.
       release: `UPDATE ${leases} SET expires_at = 'epoch' WHERE task_id = $1 AND token = $2`,
       read: lease,
       lapsed: `
@@ -286,7 +297,10 @@ export function statementsOn(schema: string) {
       lock: `${lease} FOR SHARE`,
     },
 
-    /** A task's row and the values that it must have. One statement: other processes may write between two. */
+    /**
+     * A task's row and the values that it must have. This is one statement, because other processes may write between
+     * two.
+     */
     taskRow: `
       SELECT t.last_sequence, t.count, t.newest_sequence, t.newest_created_at, t.newest_status,
         (SELECT count(*) FROM ${checkpoints} WHERE task_id = $1), c.sequence, c.created_at, c.status
@@ -315,13 +329,17 @@ export function statementsOn(schema: string) {
       leasesHeld: `
         SELECT task_id, holder, token, ceil(extract(epoch FROM expires_at - clock_timestamp()) * 1000) FROM ${leases}
         WHERE expires_at > clock_timestamp()`,
+      /** The empty text keeps the planner from the index by status: with it, it would sort all tasks for every page. */
       idsByTaskId: `
         SELECT task_id FROM ${tasks}
-        WHERE newest_status = ANY($1) AND task_id >= $4 AND task_id < $5
+        WHERE newest_status || '' = ANY($1) AND task_id >= $4 AND task_id < $5
         ORDER BY task_id LIMIT $2 OFFSET $3`,
       idsByRecency: byRecency(""),
       idsByRecencyInRange: byRecency("AND task_id >= $4 AND task_id < $5"),
-      /** LEFT, since a missing newest checkpoint is damage. LIMIT makes the planner look up each task by its key. */
+      /**
+       * The second join is a LEFT JOIN, since a missing newest checkpoint is damage that must be found. LIMIT makes the
+       * planner look up each task by its key.
+       */
       tasks: `
         SELECT t.task_id, t.count, t.newest_sequence, ${columns} FROM unnest($1::text[]) AS i (task_id)
         CROSS JOIN LATERAL (SELECT * FROM ${tasks} t WHERE t.task_id = i.task_id LIMIT 1) t

@@ -50,7 +50,10 @@ export class PostgresWriter {
   readonly #histories: PostgresHistories;
   readonly #leases: PostgresLeases;
   readonly #retryForMs: number;
-  /** The passing checkpoints that this adapter stored, by task. The next append replaces them without reading them. */
+  /**
+   * The passing checkpoints that this adapter stored, by task. The next append to the task can replace them without
+   * reading them first.
+   */
   readonly #passing = new Map<string, NonNullable<Append["replaced"]> & Pick<CheckpointDraft, "id">>();
 
   constructor(
@@ -72,8 +75,8 @@ export class PostgresWriter {
   }
 
   /**
-   * Appends with one statement, in one round trip. If its answer is lost, the repeated statement finds the id taken by
-   * this same checkpoint.
+   * Appends with one statement, in one round trip. If its answer is lost, the statement is repeated, and finds that
+   * this same checkpoint has taken the id.
    */
   async append(append: Append): Promise<number> {
     const { draft, condition, options } = append;
@@ -82,17 +85,18 @@ export class PostgresWriter {
     let placed = await this.#histories.place(taskId, payload);
     const deadline = performance.now() + this.#retryForMs;
     let wasTaken = false;
-    // At least two attempts: the first may only show that another process has stored a text.
+    // There are at least two attempts, since the first may only show that another process has stored a text.
     for (let attempt = 0; attempt < 2 || performance.now() < deadline; attempt++) {
       const outcome = await this.#tryAppend(append, placed);
       if (typeof outcome === "number") return outcome;
-      // Another process has added a text, or this process doesn't know the last text yet.
+      // If another process has added a text, or this process doesn't know the last text yet, the text is read, and the
+      // append is tried again.
       if (placed.after !== undefined && (await this.#histories.load(taskId, payload, placed.after))) {
         placed = await this.#histories.place(taskId, payload, true);
         continue;
       }
-      // Read the position before the checkpoint. In the other order, the same draft would look like a conflict if
-      // another process stored it in between.
+      // The position is read before the checkpoint. In the other order, if another process stored the same draft in
+      // between, it would look like a conflict.
       const [[last, newest] = [0, 0]] = await this.#connection.rows(this.#sql.position, taskId);
       const existing = await this.#reader.get(taskId, draft.id);
       if (existing !== undefined) {
@@ -104,19 +108,21 @@ export class PostgresWriter {
       }
       await this.#leases.check(this.#connection, taskId, condition);
       nextSequence(taskId, { lastSequence: Number(last), newestSequence: Number(newest) }, condition, options);
-      // Another process has written to the task or removed it meanwhile. But if the key is taken twice, it belongs to a
-      // checkpoint that the task's row doesn't count.
+      // Another process has written to the task or removed it, so the append is tried again. But if the key is taken
+      // twice, it belongs to a checkpoint that the task's row doesn't count.
       if (outcome === "taken" && wasTaken) throw damagedTask(taskId);
       wasTaken = outcome === "taken";
     }
     throw new StorageError(
-      `Other writers kept changing task ${JSON.stringify(taskId)} for ${this.#retryForMs} ms. Nothing was stored, and its ` +
+      `Other writers kept changing task ${JSON.stringify(taskId)} for all ${this.#retryForMs} ms. Nothing was stored, and its ` +
         "checkpoints are intact. Try again.",
       { retryable: true },
     );
   }
 
-  /** The checkpoint that an append replaces, if it is a passing one. If it changes meanwhile, it stays. */
+  /**
+   * The checkpoint that an append replaces, if it is a passing one. If it changes before the append, it isn't removed.
+   */
   async replacedBy({ draft, options }: Append): Promise<Append["replaced"]> {
     if (options.replaces === undefined) return undefined;
     const known = this.#passing.get(draft.taskId);
@@ -131,7 +137,7 @@ export class PostgresWriter {
 
   /**
    * Appends to many tasks with one statement and one commit. Returns the sequences of the stored checkpoints by task.
-   * For the others, call {@link append}, which stores them or says why it can't.
+   * For each draft without a sequence, call {@link append}, which stores it or says why it can't.
    */
   async appendMany(appends: readonly Append[]): Promise<ReadonlyMap<unknown, number>> {
     const placed = await Promise.all(
@@ -181,8 +187,8 @@ export class PostgresWriter {
       }
       return sequences;
     } catch (error) {
-      // Otherwise the server refuses one of the appends, mostly because its id is taken; the caller makes each by
-      // itself.
+      // The server refused one of the appends, usually because its id is taken. So nothing was stored, and the caller
+      // makes each append by itself.
       if (mayPass(error)) throw error;
       return new Map();
     }
@@ -225,8 +231,8 @@ export class PostgresWriter {
   }
 
   /**
-   * Removes unneeded pieces after a text has begun a new history. Ignores failures: the append is stored, and the next
-   * removal trims too.
+   * Removes unneeded pieces after a text has begun a new history. Failures are ignored, because the append is stored,
+   * and the next removal of checkpoints removes the pieces too.
    */
   async #trimBefore(taskId: string, { form }: PayloadForm): Promise<void> {
     if (!WHOLE_FORMS.includes(form)) return;
@@ -286,7 +292,7 @@ export class PostgresWriter {
   async removePrefix(prefix: string, expected: readonly ExpectedTask[] | undefined): Promise<number> {
     const { lockTasks, newestOfTasks, removePrefix } = this.#sql.acrossTasks;
     return this.#connection.atomically(async (run) => {
-      // Changes only these tasks: one that begins meanwhile isn't locked.
+      // Only these tasks are changed, since a task that begins after this isn't locked.
       const locked = await run.rows(lockTasks, prefix, prefix + HIGHEST);
       if (expected !== undefined) {
         const rows = await run.rows(newestOfTasks, prefix, prefix + HIGHEST);
@@ -313,13 +319,14 @@ export class PostgresWriter {
   }
 
   /**
-   * Locks the task's row. Returns false if there is no such task. The caller must not touch it then: others may begin
-   * it meanwhile, and it isn't locked.
+   * Locks the task's row. Returns false if there is no such task. Then the caller must not change the task, because
+   * others may begin it, and it isn't locked.
    */
   async #lock(run: Statements, taskId: string): Promise<boolean> {
     const [row] = await run.rows(this.#sql.lock, taskId);
     if (row !== undefined) return true;
-    // One statement sees one moment, so checkpoints without a row are damage, not a task that has just begun.
+    // A statement sees a single moment. So if it finds checkpoints without a task's row, the task hasn't just begun but
+    // is damaged.
     const [[last, , , , , checkpoints] = []] = await run.rows(this.#sql.taskRow, taskId);
     if (last === null && Number(checkpoints) > 0) throw damagedTask(taskId);
     return false;

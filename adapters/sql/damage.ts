@@ -13,7 +13,7 @@ export function checkedSummary(
 }
 
 /**
- * Says how a task's row differs from the task's checkpoints; `undefined` if it doesn't.
+ * Says how a task's row differs from the task's checkpoints. Returns `undefined` if it doesn't differ.
  *
  * @param row - The last sequence, then four values from the row (the count; the newest checkpoint's sequence, time and
  *   status), then the same four from the checkpoints.
@@ -28,7 +28,8 @@ export function damageInTaskRow(row: SqlRow): string | undefined {
 }
 
 /**
- * The values, without the id, for a task's row that agrees with its checkpoints. `row`: see {@link damageInTaskRow}.
+ * The values, without the id, for a task's row that agrees with its checkpoints. @param row - As for
+ * {@link damageInTaskRow}.
  */
 export function taskRowOf([last, , , , , count, sequence, ...newest]: SqlRow): SqlRow {
   const lastSequence = Math.max(Number.isSafeInteger(last) ? numberOr0(last) : 0, numberOr0(sequence));

@@ -1,8 +1,8 @@
-/** One of the edits that turn a base into a similar text. They are in the order of the text. */
+/** One of the edits that turn a base into a similar text. The edits are in the order of the text. */
 interface Edit {
-  /** The distance in the base from the end of the previous edit's kept bytes to the start of this one's. */
+  /** The distance in the base from the end of the previous edit's kept bytes to the start of this edit's kept bytes. */
   readonly skip: number;
-  /** How many bytes of the base are kept. */
+  /** The number of bytes of the base that are kept. */
   readonly keep: number;
   /** The bytes that follow the kept ones. */
   readonly insert: Uint8Array;
@@ -12,21 +12,24 @@ interface Edit {
 const ANCHOR = 32;
 /** The length of a match, in bytes, that surely isn't a coincidence. */
 const SURELY = 512;
-/** How many anchors are searched for in a window before a wider one is used. */
+/** The number of anchors that are searched for in a window before a wider window is used. */
 const TRIES = 16;
 const FIRST_WINDOW = 256;
 /** If this window has no match, the whole base is searched. */
 const WIDEST_WINDOW = 16 * 1024;
 /** The fixed cost of a search for an anchor, in bytes, added to the bytes searched. */
 const TRY_BYTES = 1024;
-/** How many bytes may be searched: 2 ms of work in all, plus about the time of JSON.stringify per byte of the text. */
+/**
+ * The most bytes that may be searched. `inAll` takes 2 ms. `aByte` is added for each byte of the text, and takes about
+ * as long as JSON.stringify.
+ */
 const MOST_EFFORT = { inAll: 4 * 1024 * 1024, aByte: 4 };
 const BLOCK = 4096;
 
 /**
- * Makes the delta that turns `base` into `text`. It is small if most of the text occurs in the base, at any place and
- * any number of times. It holds the base's length, the number of edits, three numbers for each edit, then all inserted
- * bytes. `undefined` if it would have more than `most` bytes.
+ * Makes the delta that turns `base` into `text`. The delta is small if most of the text occurs in the base, at any
+ * place and any number of times. It contains the base's length, the number of edits, three numbers for each edit, and
+ * all inserted bytes. Returns `undefined` if it would have more than `most` bytes.
  */
 export function deltaBetween(base: Buffer, text: Buffer, most: number): Buffer | undefined {
   const edits = editsBetween(base, text, most);
@@ -40,14 +43,14 @@ export function deltaBetween(base: Buffer, text: Buffer, most: number): Buffer |
 /** A stored delta. */
 export interface StoredDelta {
   readonly bytes: Buffer;
-  /** Whether the delta is of the first kind: without the base's length, and without edits that go back in the base. */
+  /** True if the delta is of the first kind, which has no base's length and no edits that go back in the base. */
   readonly isInOrder: boolean;
 }
 
 /**
- * Applies the deltas to their base, one after another, and returns the last text. Works backwards from the last delta,
- * and copies each byte of the text once, from an insert or the base. Takes no memory for the texts in between, even if
- * a damaged delta makes them huge.
+ * Returns the text that results from applying the deltas to their base, one after another. It works backwards from the
+ * last delta, and copies each byte of the text once, from an insert or the base. So the texts in between take no
+ * memory, even if a damaged delta makes them huge.
  *
  * @param mostBytes - The most bytes that the text may have.
  * @throws {RangeError} A delta is damaged, or belongs to another base.
@@ -68,7 +71,10 @@ export function withDeltas(base: Buffer, deltas: readonly StoredDelta[], mostByt
   return text;
 }
 
-/** Bytes still missing in the text, and their place in the text that the current delta makes. */
+/**
+ * Bytes that are still missing in the last text. Their place there is `at`; in the text that the current delta makes it
+ * is `from`.
+ */
 interface Span {
   readonly at: number;
   readonly from: number;
@@ -83,7 +89,7 @@ function afterInserts(text: Buffer, missing: readonly Span[], { parts, inserts }
     const end = span.from + span.length;
     for (let from = span.from; from < end; ) {
       const here = parts[index];
-      // Mostly the wanted part is the same as before, or the next one.
+      // Usually the wanted part is the same as before, or the next one.
       if (here === undefined || from < here.start || from >= here.end) {
         const next = parts[index + 1];
         index = next !== undefined && from >= next.start && from < next.end ? index + 1 : partAt(parts, from);
@@ -165,7 +171,8 @@ function partsIn({ bytes, isInOrder }: StoredDelta): DeltaParts {
 }
 
 /**
- * Encodes numbers of at most 53 bits. Each byte has seven bits, the lowest first; its eighth bit says that more follow.
+ * Encodes numbers of at most 53 bits. Each byte has seven bits of the number, the lowest first. Its eighth bit says
+ * whether more bytes follow.
  */
 export function bytesOfNumbers(numbers: readonly number[]): Buffer {
   const bytes: number[] = [];
@@ -231,14 +238,15 @@ function editsBetween(base: Buffer, text: Buffer, most: number): readonly Edit[]
 }
 
 /**
- * The place from which a base and a text are alike again: the offset `skip` in the base, `insert` in the text.
+ * The place from which a base and a text are alike again. It is at the offset `skip` in the base and `insert` in the
+ * text.
  */
 interface Meeting {
   readonly skip: number;
   readonly insert: number;
 }
 
-/** Looks for a meeting nearby. In a text of similar rows, finds the next row. */
+/** Looks for the next meeting nearby. In a text of similar rows, this is the next row. */
 function meetAhead(base: Buffer, text: Buffer, effort: { left: number }): Meeting | undefined {
   let best: Meeting | undefined;
   let longest = 0;
@@ -250,7 +258,7 @@ function meetAhead(base: Buffer, text: Buffer, effort: { left: number }): Meetin
       if (effort.left < 0) return best;
       const found = near.indexOf(text.subarray(insert, insert + ANCHOR));
       if (found < 0) continue;
-      // Among similar rows, an anchor also occurs in the wrong ones, so the longest match wins.
+      // Among similar rows, an anchor occurs in the wrong rows too, so the longest match wins.
       const alike = sameAtStart(base.subarray(found, found + BLOCK), text.subarray(insert, insert + BLOCK));
       if (alike <= longest) continue;
       longest = alike;
@@ -263,9 +271,9 @@ function meetAhead(base: Buffer, text: Buffer, effort: { left: number }): Meetin
 }
 
 /**
- * Looks for a long stretch of the text anywhere in the base. Short stretches are inserted instead, since a text of many
- * pieces takes long to read. Anchors are searched for at doubling distances, so a stretch is found if it is about as
- * long as the text before it.
+ * Looks anywhere in the base for a long stretch of the text. Short stretches are inserted instead, since a text with
+ * many edits takes long to read. Anchors are searched for at doubling distances, so a stretch is found if it is about
+ * as long as the part of the text before it.
  */
 function meetAnywhere(base: Buffer, at: number, text: Buffer, effort: { left: number }): Meeting | undefined {
   for (let insert = 0; insert + SURELY <= text.length; insert = Math.max(ANCHOR, insert * 2)) {
@@ -280,7 +288,7 @@ function meetAnywhere(base: Buffer, at: number, text: Buffer, effort: { left: nu
   return undefined;
 }
 
-/** Goes back from a common place to the beginning of the common stretch. */
+/** The beginning of the common stretch around a common place. */
 function beginningOf(base: Buffer, found: number, text: Buffer, insert: number): Meeting {
   const back = sameAtEnd(base.subarray(0, found), text.subarray(0, insert));
   return { skip: found - back, insert: insert - back };

@@ -12,27 +12,27 @@ import { isError } from "../../src/contract/errors.js";
 import { bytesOfNumbers, deltaBetween, NumberReader, type StoredDelta, withDeltas } from "./delta.js";
 
 /**
- * The most payloads of a history. A history is a run of payloads. The first is stored whole, each later one as its
- * changes since the one before. Every {@link FOLD} deltas become one bundle, which takes less space and one read. A
- * bundle has the number of its last delta.
+ * The most payloads of a history. A history is a run of payloads. The first is stored whole, and each later one as a
+ * delta, its changes since the one before. Every {@link FOLD} deltas become one bundle, which takes less space and a
+ * single read. A bundle has the number of its last delta.
  */
 export const PLACES = 1024;
 
-/** The forms of a history's pieces. Version 1 of the tables has 0 to 4. */
+/** The forms in which payloads are stored. Version 1 of the tables has the forms 0 to 4. */
 export const FORM = {
   /** A text, compressed by Brotli. Nothing builds on it. */
   alonePacked: -1,
   /** The payload itself. Nothing builds on it. */
   alone: 0,
-  /** A text that others build on, deflated. Only version 1 writes this form and the next two. */
+  /** A text that others build on, deflated. Only version 1 writes this form and the two below. */
   deflated: 1,
-  /** The changes since the text before it: see {@link StoredDelta}. */
+  /** The changes since the text before, as a delta of the first kind (see {@link StoredDelta}). */
   deltaInOrder: 2,
   /** Several such deltas, deflated. */
   bundleInOrder: 3,
   /** A text that others build on. */
   plain: 4,
-  /** The changes since the text before it. */
+  /** The changes since the text before, as a delta. */
   delta: 5,
   /** Several deltas, of either kind, deflated. */
   bundle: 6,
@@ -57,9 +57,9 @@ export interface Piece {
 /** A text of a history, and the cost of reading it. */
 export interface HistoryText {
   readonly text: Buffer;
-  /** The bytes of the whole text on which it builds, and of all deltas since. */
+  /** The sum of the bytes of the whole text on which it builds, and of all deltas since. */
   readonly decoded: number;
-  /** The number of deltas after the last bundle; `singleBytes` are their bytes. */
+  /** The number of deltas after the last bundle. They have `singleBytes` bytes. */
   readonly singles: number;
   readonly singleBytes: number;
 }
@@ -67,7 +67,7 @@ export interface HistoryText {
 /** A piece is damaged or missing, so no text after it can be read. */
 export class BrokenHistoryError extends Error {}
 
-/** Comparing smaller texts with others costs more than it saves. */
+/** The smallest text that is compared with others. For smaller texts, comparing costs more than it saves. */
 const SMALLEST_BYTES = 1024;
 
 /** Whether a payload is a text that is compared with others. */
@@ -76,26 +76,31 @@ export function isCompared(body: string | Uint8Array): body is string {
 }
 
 /**
- * The number of single deltas that become a bundle; {@link FOLD_BYTES} is about their size. Making a bundle takes some
- * 5 ms.
+ * This many single deltas become a bundle, or fewer if they have {@link FOLD_BYTES}. Making a bundle takes some 5 ms.
  */
 export const FOLD = 64;
 const FOLD_BYTES = 256 * 1024;
-/** The most payloads in a row that are stored alone. The next one that isn't a delta begins a new history. */
+/**
+ * The most texts in a row that are stored alone, outside the history. After them, the next text that doesn't become a
+ * delta begins a new history.
+ */
 export const MOST_ALONE = 8;
 /** Texts smaller than this aren't compressed. */
 const LEAST_PACKED = 32 * 1024;
 /** Larger texts aren't compressed on the event loop: 1 MB takes some 4 ms. */
 const MOST_PACKED_ON_LOOP = 8 * 1024 * 1024;
-/** This quality is as small as deflate in a third of the time, and finds states that repeat in the text. */
+/**
+ * Brotli's quality. With this one, the result is as small as deflate's in a third of the time, and states that repeat
+ * in the text are found.
+ */
 const QUALITY = 3;
 
-/** Reading a text may decode this many times its size, not counting later texts in its bundle. */
+/** To read a text, at most this many times its size may be decoded, not counting later texts in its bundle. */
 const MOST_DECODED = 2;
 /**
- * The most bytes of a bundle: those that its texts need, {@link FOLD_BYTES}, and one more delta that is no larger than
- * the text before it. On PostgreSQL there may be several more, if several processes save before one of them makes the
- * bundle.
+ * The most bytes of a bundle. It may contain the deltas that its texts need, {@link FOLD_BYTES}, and one more delta
+ * that is no larger than the text before it. On PostgreSQL it may contain several more deltas, if several processes
+ * save before one of them makes the bundle.
  */
 const MOST_BUNDLED = { times: 16, bytes: 16 * FOLD_BYTES };
 
@@ -111,7 +116,7 @@ export function wholeOf(bytes: Buffer): TextPiece {
   return isPackedOnLoop(bytes) ? wholeIn(FORM.packed, packed(bytes), bytes) : wholeIn(FORM.plain, bytes, bytes);
 }
 
-/** {@link wholeOf}, compressed off the event loop. */
+/** Like {@link wholeOf}, but compresses off the event loop. */
 export async function wholeOffLoop(bytes: Buffer): Promise<TextPiece> {
   if (bytes.length < LEAST_PACKED) return wholeIn(FORM.plain, bytes, bytes);
   return wholeIn(FORM.packed, await promisify(brotliCompress)(bytes, brotliFor(bytes)), bytes);
@@ -126,7 +131,7 @@ export function aloneOf(text: string, bytes: Buffer): Pick<Piece, "form"> & { re
   return isPackedOnLoop(bytes) ? { form: FORM.alonePacked, body: packed(bytes) } : { form: FORM.alone, body: text };
 }
 
-/** The payload that {@link aloneOf} stored. @throws {BrokenHistoryError} It is damaged. */
+/** The payload that {@link aloneOf} stored. @throws {BrokenHistoryError} The payload is damaged. */
 export function loneBody({ form, body }: Omit<Piece, "number">, sizeBytes: number): unknown {
   if (form !== FORM.alonePacked) return body;
   try {
@@ -144,7 +149,7 @@ function packed(bytes: Buffer): Buffer {
   return brotliCompressSync(bytes, brotliFor(bytes));
 }
 
-/** Brotli's options: a window as large as the text, which limits the memory. */
+/** Brotli's options. The window is as large as the text, which limits the memory. */
 function brotliFor({ length }: Buffer): BrotliOptions {
   const window = Math.min(Math.ceil(Math.log2(length)), constants.BROTLI_MAX_WINDOW_BITS);
   const { BROTLI_PARAM_QUALITY, BROTLI_PARAM_LGWIN, BROTLI_PARAM_SIZE_HINT } = constants;
@@ -154,8 +159,8 @@ function brotliFor({ length }: Buffer): BrotliOptions {
 }
 
 /**
- * The delta for a text after `before`. `undefined` if that saves too little, or if reading it would decode more than
- * {@link MOST_DECODED} times its size.
+ * The delta for a text after `before`. Returns `undefined` if a delta saves too little, or if reading the text would
+ * decode more than {@link MOST_DECODED} times its size.
  */
 export function deltaAfter(before: HistoryText, bytes: Buffer): TextPiece | undefined {
   const most = Math.min(bytes.length / 2, bytes.length * MOST_DECODED - before.decoded);
@@ -167,18 +172,18 @@ export function deltaAfter(before: HistoryText, bytes: Buffer): TextPiece | unde
 }
 
 /**
- * Whether a text that doesn't become a delta is stored alone, instead of beginning a new history. A much smaller text
- * may be of another kind, and the next one may resemble `text` again. But if a delta can turn the smaller text into
- * `text`, the next one may build on the smaller one.
+ * Whether a text that doesn't become a delta is stored alone, instead of beginning a new history. If it is much smaller
+ * than `text`, it may be of another kind, and the next text may resemble `text` again. But if a delta can turn the
+ * smaller text into `text`, the next text may build on the smaller one, so that one begins a history.
  *
- * @param alone - How many payloads in a row were stored alone since `before`.
+ * @param alone - The number of payloads that were stored alone since the history's last text.
  */
 export function staysAlone({ text }: HistoryText, bytes: Buffer, alone: number): boolean {
   const isSmaller = bytes.length * 2 < text.length && alone < MOST_ALONE;
   return isSmaller && deltaBetween(bytes, text, text.length / 2) === undefined;
 }
 
-/** Whether the deltas after the last bundle should become one. */
+/** Whether the deltas after the last bundle should become a bundle. */
 export function isFoldDue({ singles, singleBytes }: HistoryText): boolean {
   return singles >= FOLD || singleBytes >= FOLD_BYTES;
 }
@@ -198,14 +203,14 @@ export function bundleOf(deltas: readonly Piece[]): Piece {
 }
 
 /**
- * The text with that number.
+ * Makes the text with this number.
  *
- * @param pieces - The history's pieces in order, up to the one with that number or to the bundle that holds it.
+ * @param pieces - The history's pieces in order, up to the piece with this number or to the bundle that contains it.
  * @param sizeBytes - The most bytes that the text may have. No piece is inflated beyond what such a text may need.
- * @throws {BrokenHistoryError} The text's piece, or one on which it builds, is damaged or missing.
+ * @throws {BrokenHistoryError} The text's piece, or a piece on which it builds, is damaged or missing.
  */
 export function textAt(number: number, pieces: readonly Piece[], sizeBytes: number): HistoryText {
-  // Pieces before the last whole one aren't needed, so they may be damaged.
+  // Pieces before the last whole text aren't needed, so they may be damaged.
   const first = pieces.findLastIndex(({ form }) => WHOLE_FORMS.includes(form));
   const whole = pieces[first];
   if (whole === undefined) {
@@ -231,10 +236,10 @@ export function textAt(number: number, pieces: readonly Piece[], sizeBytes: numb
 }
 
 /**
- * The last text of a history, with which the next one is compared; `undefined` if it can't be read.
+ * The last text of a history, with which the next text is compared; `undefined` if it can't be read.
  *
- * @param sizeBytes - The size that its checkpoint names. Without it, a text over twice the next one's size isn't read,
- *   since it would be useless.
+ * @param sizeBytes - The text's size according to its checkpoint. If it isn't known, the text is only read up to twice
+ *   the next text's size, since a larger one would be useless.
  */
 export function lastTextAt(
   number: number,

@@ -17,13 +17,13 @@ import { damageInTaskRow } from "./damage.js";
 import type { PageRow } from "./pages.js";
 import type { SqlRow } from "./rows.js";
 
-/** Gives maintenance access to a database's tables. If there are none, there is nothing to find. */
+/** Gives maintenance access to a database's tables. If there are no tables, the methods find nothing. */
 export interface MaintainedTables {
   readonly place: string;
   readonly names: { readonly tasks: string; readonly quarantine: string };
   /** Advice for a database that is damaged as a whole. */
   readonly advice: string;
-  /** Damage that the database's own check finds. If it finds any, nothing else is checked. */
+  /** Returns the damage that the database's own check finds. If there is any, nothing else is checked. */
   integrity?(quick: boolean): Promise<readonly string[]>;
   taskIds(): AsyncIterable<string>;
   /** The task's checkpoints, the oldest first; with `quick`, without payloads. */
@@ -31,20 +31,21 @@ export interface MaintainedTables {
   locate(taskId: string, key: unknown): string;
   taskRow(taskId: string): Promise<SqlRow | undefined>;
   /**
-   * Moves a damaged row into quarantine, in one transaction. False if another process has moved or removed it since.
+   * Moves a damaged row into quarantine, in one transaction. Returns false if another process has moved or removed it
+   * since it was read.
    */
   moveCheckpoint(taskId: string, key: unknown): Promise<boolean>;
-  /** Makes the task's row agree with its checkpoints, in one transaction. False if it already agrees. */
+  /** Makes the task's row agree with its checkpoints, in one transaction. Returns false if it already agrees. */
   rewriteTaskRow(taskId: string): Promise<boolean>;
 }
 
-/** A finding, and a function that moves its row away. Without `move`, repair writes nothing. */
+/** A finding, and a function that moves its row away. If `move` is missing, repair leaves the row. */
 interface Wrong {
   readonly finding: DamagedFinding | RefusedFinding;
   readonly move?: () => Promise<boolean>;
 }
 
-/** Finds damaged rows, and moves each to the quarantine table. */
+/** Finds damaged rows, and moves them to the quarantine table. */
 export class SqlMaintenance implements StorageMaintenance {
   readonly #tables: MaintainedTables;
 
@@ -81,7 +82,7 @@ export class SqlMaintenance implements StorageMaintenance {
       if (reasons.length > 0) return;
       for await (const taskId of tables.taskIds()) {
         yield* this.#inspectTask(taskId, quick);
-        // SQLite answers synchronously: without this, timers and `close` would wait until the last task is done.
+        // SQLite answers synchronously. Without this turn, timers and `close` would wait until the last task is done.
         await setImmediate();
       }
     } catch (error) {
@@ -101,7 +102,8 @@ export class SqlMaintenance implements StorageMaintenance {
       isIntact = false;
       yield { finding, move: () => tables.moveCheckpoint(taskId, key) };
     }
-    // A damaged checkpoint may explain why the task's row differs; moving it rewrites the row.
+    // The row is only checked if all checkpoints are intact. A damaged one may be the reason why the row differs, and
+    // moving it away rewrites the row.
     const row = isIntact ? await tables.taskRow(taskId) : undefined;
     const reason = row && damageInTaskRow(row);
     if (reason === undefined) return;

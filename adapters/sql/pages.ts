@@ -8,24 +8,25 @@ import {
 } from "../../src/contract/checkpoint.js";
 import { damagedRow, HIGHEST } from "./rows.js";
 
-/** The most rows that are read at a time. Other work can run in between. */
+/** The most rows that are read at a time. Other work can run between two reads. */
 export const PAGE_ROWS = 256;
 
-/** A row's key for maintenance, and the row's content, or why it can't be read. */
+/** A row's key for maintenance, and its content. If the row can't be read, the content is a CorruptRecord. */
 export interface PageRow<Found> {
   readonly key: unknown;
   readonly found: Found | CorruptRecord;
 }
 
 /**
- * Part of a longer answer. If more may follow, `next` is the sequence after which it continues in the query's order.
+ * A part of a longer answer. If more may follow, `next` is the sequence after which the next page begins, in the
+ * query's order.
  */
 export interface Page<Found> {
   readonly entries: readonly PageRow<Found>[];
   readonly next: number | undefined;
 }
 
-/** Reads at most `rows` rows of the rest of a query. `undefined`: there is no storage. */
+/** Reads at most `rows` rows of the rest of a query. Resolves to `undefined` if there is no storage. */
 type ReadPage<Found> = (rest: CheckpointQuery, rows: number) => Promise<Page<Found> | undefined>;
 
 /** Yields the query's entries page by page, ignoring its limit. Pages after the first have more rows. */
@@ -45,7 +46,7 @@ export async function* entriesInPages<Found>(
   }
 }
 
-/** Yields the checkpoints that a query asks for, and damaged ones, which don't count towards its limit. */
+/** Yields the checkpoints that match a query, and damaged ones, which don't count towards its limit. */
 export async function* inPages<Found extends CheckpointSummary>(
   query: CheckpointQuery,
   firstRows: number,
@@ -60,9 +61,9 @@ export async function* inPages<Found extends CheckpointSummary>(
   }
 }
 
-/** The lowest task id that a query may give, and the lowest above all of them. */
+/** The range of task ids that may match a query, from `from` up to but without `below`. */
 export function idRange({ prefix = "", after }: TaskQuery): readonly [from: string, below: string] {
-  // The first text after an id is that id followed by the lowest character.
+  // The first text after an id is the id followed by the lowest character.
   const from = after === undefined || compareTaskIds(after, prefix) < 0 ? prefix : `${after}\0`;
   return [from, prefix + HIGHEST];
 }
@@ -72,7 +73,7 @@ export interface TaskFound {
   readonly taskId: string;
   readonly count: number;
   readonly newestSequence: number;
-  /** The checkpoint of that sequence. If it is missing, that is damage. */
+  /** The checkpoint with that sequence. If it is missing, the task is damaged. */
   readonly newest: CheckpointSummary | CorruptRecord;
 }
 
@@ -81,11 +82,11 @@ export function missingNewest(location: string, taskId: string, sequence: number
 }
 
 /**
- * Yields the tasks that a query asks for, judged by their newest intact checkpoint, and the damaged checkpoints that
- * are newer.
+ * Yields the tasks whose newest intact checkpoint matches the query. If newer checkpoints are damaged, these come
+ * before their task.
  *
- * @param read - `ids` gives at most `limit` ids after the first `skip`, by the tasks' rows. `tasks` gives the tasks
- *   with checkpoints among these ids, in the same order.
+ * @param read - `ids` gives at most `limit` ids after the first `skip`, according to the tasks' rows. `tasks` gives
+ *   those tasks of the ids that have checkpoints, in the order of the ids.
  */
 export async function* tasksInPages(
   query: TaskQuery,

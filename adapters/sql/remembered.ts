@@ -1,6 +1,6 @@
 import type { HistoryText } from "./history.js";
 
-/** The most bytes of remembered texts, unless a single text is larger. The next texts are compared with them. */
+/** The most bytes of remembered texts. A single text is remembered even if it is larger. */
 const MOST_BYTES = 32 * 1024 * 1024;
 
 /** A text, and the number and digest of its checkpoint. */
@@ -10,8 +10,8 @@ export interface RememberedText extends HistoryText {
 }
 
 /**
- * Remembers the last text of each history, under the adapter's key for the history. Drops the least recently used
- * first.
+ * Remembers the last text of each history, so that the next one can be compared with it. The key is the adapter's key
+ * for the history. The least recently used text is dropped first.
  */
 export class Remembered<Key, Text extends RememberedText = RememberedText> {
   readonly #texts = new Map<Key, Text>();

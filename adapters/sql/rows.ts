@@ -12,7 +12,7 @@ export type SqlRow = readonly unknown[];
 
 const DRAFT_FIELDS = SUMMARY_FIELDS.filter((field) => field !== "taskId" && field !== "sequence");
 
-/** A checkpoint's columns beside `task_id`, in the order of {@link sealedSummaryOf} and {@link columnsOf}. */
+/** A checkpoint's columns except `task_id`, in the order of {@link sealedSummaryOf} and {@link columnsOf}. */
 export const COLUMNS: readonly string[] = [
   "sequence",
   ...DRAFT_FIELDS.map((field) => field.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)),
@@ -30,9 +30,9 @@ export function columnsOf(draft: CheckpointDraft): readonly unknown[] {
 }
 
 /**
- * The summary in a row of {@link COLUMNS}. `taskId` is the one that was searched for. The seal isn't checked.
+ * The summary in a row of {@link COLUMNS}. The seal isn't checked.
  *
- * @param locate - Gives the row's place, if the row is damaged.
+ * @param locate - Returns the row's place. Called if the row is damaged.
  */
 export function sealedSummaryOf(taskId: string, row: SqlRow, locate: () => string): SealedSummary | CorruptRecord {
   const [sequence, ...columns] = row;
@@ -46,7 +46,7 @@ function isJson(field: keyof CheckpointDraft): boolean {
   return field === "metadata" || field === "error";
 }
 
-/** A record that stands for a checkpoint that can't be read, wholly or in part. */
+/** The CorruptRecord for a checkpoint that can't be read, wholly or in part. */
 export function damagedRow(
   location: string,
   { taskId, id, sequence }: { readonly taskId: string; readonly id?: unknown; readonly sequence?: unknown },
@@ -64,10 +64,10 @@ export function damagedRow(
   };
 }
 
-/** 257 times the highest character: every task id with a prefix sorts below that prefix followed by this. */
+/** The end of a prefix range: every task id that starts with `prefix` sorts before `prefix + HIGHEST`. */
 export const HIGHEST = "\u{10ffff}".repeat(257);
 
-/** A row's number; 0 if the value isn't a number. */
+/** The value of a column as a number; 0 if it isn't a number. */
 export function numberOr0(value: unknown): number {
   return typeof value === "number" ? value : 0;
 }
@@ -76,10 +76,10 @@ export function jsonOf(value: object | undefined): string | undefined {
   return value && JSON.stringify(value);
 }
 
-/** Parses a JSON column. Returns `false`, which no column holds, if that fails. */
+/** Parses a JSON column. If that fails, returns `false`, which isn't a valid value of any column. */
 function parsed(json: unknown): JsonValue {
   try {
-    // JSON.parse returns a JsonValue, by its definition.
+    // `JSON.parse` always returns a JsonValue.
     return json === null ? null : (JSON.parse(String(json)) as JsonValue);
   } catch {
     return false;

@@ -20,8 +20,8 @@ export interface SqliteDatabase {
 }
 
 /**
- * The part of better-sqlite3's export that the adapter uses. A structural type: these declarations need neither that
- * package nor its types, and a build under another name fits too.
+ * The part of better-sqlite3's export that the adapter uses. Since this is a structural type, these declarations need
+ * neither better-sqlite3 nor its types, and any class with these methods fits.
  */
 export type SqliteDriver = new (
   path: string,
@@ -33,9 +33,9 @@ export class SqliteConnection {
   readonly database: SqliteDatabase;
   readonly #statements = new Map<string, SqliteStatement>();
 
-  /** @param timeoutMs - How long SQLite itself waits for a lock. That wait blocks this process. */
+  /** @param timeoutMs - How long SQLite itself waits for a lock. This wait blocks the process. */
   constructor(driver: SqliteDriver, path: string, timeoutMs: number) {
-    // better-sqlite3 loads its native part here, for the first database.
+    // When the first database is opened, better-sqlite3 loads its native part here.
     this.database = new driver(path, { fileMustExist: true, timeout: timeoutMs });
   }
 
@@ -43,9 +43,9 @@ export class SqliteConnection {
     this.database.close();
   }
 
-  /** Runs `work` in one transaction: all of it is stored, or nothing. */
+  /** Runs `work` in one transaction, so that all of it is stored, or nothing. */
   atomically<Result>(work: () => Result): Result {
-    // IMMEDIATE takes the lock at once: a transaction that reads first and then finds the database locked can only
+    // IMMEDIATE takes the lock at once. If a transaction read first and then found the database locked, it could only
     // fail.
     this.run("BEGIN IMMEDIATE");
     try {
@@ -59,7 +59,7 @@ export class SqliteConnection {
     }
   }
 
-  /** Runs a statement. Returns how many rows it changed. */
+  /** Runs a statement. Returns the number of changed rows. */
   run(sql: string, ...values: readonly unknown[]): number {
     return this.#statement(sql, false).run(...values).changes;
   }
@@ -74,7 +74,10 @@ export class SqliteConnection {
     return rows.filter(isRow);
   }
 
-  /** Streams rows. Until it has finished, nothing can be written, and other reads see the same moment. */
+  /**
+   * Streams rows. Until the iteration has finished, this connection can't write, and its other reads see the same
+   * moment.
+   */
   *each(sql: string, ...values: readonly unknown[]): Generator<SqlRow, void, void> {
     for (const row of this.#statement(sql, true).iterate(...values)) if (isRow(row)) yield row;
   }
@@ -99,6 +102,6 @@ function isRow(value: unknown): value is SqlRow {
 }
 
 export function loadDriver(): SqliteDriver {
-  // Only the package's own declarations could prove this type.
+  // The cast is needed, since only better-sqlite3's own declarations could prove this type.
   return ownRequire()("better-sqlite3") as SqliteDriver;
 }

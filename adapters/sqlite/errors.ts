@@ -6,7 +6,7 @@ export function isBusy(error: unknown): boolean {
   return code.startsWith("SQLITE_BUSY") || code.startsWith("SQLITE_LOCKED") || code === "SQLITE_PROTOCOL";
 }
 
-/** Whether this connection can't write. If SQLite failed to open the log once, the connection stays read-only. */
+/** Whether the connection can't write. If SQLite once failed to open the log, the connection stays read-only. */
 export function isReadOnly(error: unknown): boolean {
   return codeOf(error).startsWith("SQLITE_READONLY");
 }
@@ -16,7 +16,7 @@ export function isDamaged(error: unknown): boolean {
   return codeOf(error).startsWith("SQLITE_CORRUPT");
 }
 
-/** Turns an error of SQLite or the file system into one that a caller of the adapter can act on. */
+/** Turns an error of SQLite or the file system into an error that a caller of the adapter can act on. */
 export function explain(error: unknown, path: string, busyTimeoutMs: number): unknown {
   const code = codeOf(error);
   if (!isError(error) || error instanceof CheckpointError) return error;
@@ -33,11 +33,11 @@ export function explain(error: unknown, path: string, busyTimeoutMs: number): un
     );
   }
   if (code === "" || code.startsWith("ERR_")) return error;
-  // A constraint fails if a damaged index lacks a row of its table.
+  // A constraint can only fail if a damaged index lacks a row of its table.
   if (isDamaged(error) || code.startsWith("SQLITE_CONSTRAINT") || code === "SQLITE_NOTADB") {
     const what = code === "SQLITE_NOTADB" ? "is not an SQLite database, or its header is damaged" : "is damaged";
     return new CheckpointCorruptError(
-      `The database ${path} ${what}: ${reason}. Nothing was changed. First copy the file and its -wal. ` +
+      `The database ${path} ${what}: ${reason}. Nothing was changed. First copy the file and its -wal file. ` +
         "Then restore a backup, or recover the readable rows: sqlite3 FILE .recover | sqlite3 recovered.db",
       { cause: error },
     );
@@ -49,7 +49,7 @@ export function explain(error: unknown, path: string, busyTimeoutMs: number): un
       true,
     );
   }
-  // SHMSIZE: SQLite needs 32 KiB for the -shm beside an open database.
+  // SHMSIZE means that there is no space for the file -shm, 32 KiB, which SQLite needs beside an open database.
   if (["SQLITE_FULL", "SQLITE_IOERR_SHMSIZE", "ENOSPC", "EDQUOT"].includes(code)) {
     return failure(`There is no space left for ${path}. ${intact} Free some space, then try again.`, true);
   }

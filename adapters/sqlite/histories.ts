@@ -37,7 +37,10 @@ const PIECES = `
     AND number <= (SELECT min(number) FROM waymark_payloads WHERE form > 0 AND number BETWEEN ? AND ?) ORDER BY number`;
 const INSERT = "INSERT INTO waymark_payloads (number, form, body) VALUES (?, ?, ?)";
 const REMOVE = "DELETE FROM waymark_payloads WHERE form > 0 AND number BETWEEN ? AND ?";
-/** Removes pieces newer than the newest one still needed. A bundle's number may belong to a text that isn't needed. */
+/**
+ * Removes all pieces that are newer than the newest one still needed. That one may be a bundle whose own number belongs
+ * to a text that isn't needed.
+ */
 const REMOVE_AFTER = `
   DELETE FROM waymark_payloads WHERE form > 0 AND number BETWEEN ? AND ? AND number > (
     SELECT CASE WHEN last IS NULL THEN 0
@@ -51,8 +54,8 @@ interface NumberedText extends HistoryText {
 }
 
 /**
- * A text and its checkpoint. The id is needed because another process may store the same text again under the same
- * number, as a delta on another text.
+ * A text with its checkpoint's id. The id is needed because another process may store the same text again under the
+ * same number, as a delta on another text.
  */
 type NamedText = RememberedText & Pick<CheckpointSummary, "id">;
 
@@ -69,7 +72,7 @@ export interface PlacedPiece extends Piece {
 /** Stores payloads as pieces of histories. All methods work in the caller's transaction. */
 export class SqliteHistories {
   readonly #database: SqliteConnection;
-  /** Keyed by the first number of each history. */
+  /** The remembered last texts, by the first number of their history. */
   readonly #remembered = new Remembered<number, NamedText>();
 
   constructor(database: SqliteConnection) {
@@ -77,10 +80,10 @@ export class SqliteHistories {
   }
 
   /**
-   * Chooses a place for a new payload: in the history of the checkpoint that it follows, in the newest history (whose
-   * checkpoints may be other forks of the same state), or in a new history.
+   * Chooses a place for a new payload. The place is in the history of the checkpoint that it follows, in the newest
+   * history (whose checkpoints may be other forks of the same state), or in a new history.
    *
-   * @param near - The number of the checkpoint that it follows.
+   * @param near - The number of the checkpoint that the payload follows.
    */
   place({ body }: Payload, near: number | undefined): PlacedPiece {
     if (!isCompared(body)) {
@@ -101,11 +104,14 @@ export class SqliteHistories {
     if (text === undefined) return;
     const isDue = isFoldDue(text);
     if (isDue) this.#fold(number);
-    // If the transaction is rolled back, `#end` finds no such checkpoint and ignores this text.
+    // If the transaction is rolled back, `#end` doesn't find the checkpoint, and ignores this text.
     this.#remember(number, isDue ? folded(text) : text, checkpoint);
   }
 
-  /** The payload of a checkpoint that isn't stored alone. @throws {BrokenHistoryError} It can't be read. */
+  /**
+   * The payload of a checkpoint that is stored as part of a history. @throws {BrokenHistoryError} The payload can't be
+   * read.
+   */
   textOf(number: number, checkpoint: SealedSummary): string {
     const { payload, sizeBytes } = checkpoint;
     const history = historyOf(number);
@@ -116,9 +122,12 @@ export class SqliteHistories {
     return found.text.toString();
   }
 
-  /** Removes pieces that no checkpoint needs any more, after the checkpoints with these numbers were removed. */
+  /**
+   * Call it after the checkpoints with these numbers were removed. It removes the pieces that no checkpoint needs any
+   * more.
+   */
   trim(numbers: readonly number[]): void {
-    // No text builds on a payload that is stored alone.
+    // No text builds on a payload that is stored alone, so it can be removed at once.
     const others = numbers.filter((number) => this.#database.run(REMOVE_ALONE, number) === 0);
     for (const history of new Set(others.map(historyOf))) {
       const [first, last] = rangeOf(history);
@@ -131,7 +140,7 @@ export class SqliteHistories {
     this.#remembered.clear();
   }
 
-  /** The highest number in use; 0 if there is none. */
+  /** The highest number in use; 0 if no number is in use. */
   get newest(): number {
     return this.#last(ALL);
   }
@@ -145,16 +154,16 @@ export class SqliteHistories {
     return newest.next === next ? undefined : deltaAt(newest.next, newest.before, bytes);
   }
 
-  /** The highest number in use in a range; 0 if there is none. */
+  /** The highest number in use in a range; 0 if no number is in use. */
   #last([first, last]: Range): number {
     return numberOr0(this.#database.one(LAST, first, last, first, last)?.[0]);
   }
 
   /**
-   * The end of the history that has the number `near`.
+   * Finds the end of the history that has the number `near`.
    *
-   * @returns `next`: the number of the next payload, unless the history is full. `before`: the text with which it is
-   *   compared, if there is one that can be read.
+   * @returns `next` is the number for the next payload, unless the history is full. `before` is the text with which
+   *   that payload is compared, if there is one that can be read.
    */
   #end(
     near: number | undefined,
@@ -166,7 +175,7 @@ export class SqliteHistories {
     const next = numberAfter(numberOr0(last));
     if (next === undefined || typeof number !== "number") return { next };
     const remembered = this.#remembered.get(historyOf(near));
-    // Another process may have replaced the remembered text.
+    // The remembered text is compared, because another process may have replaced the stored one.
     const isSame = remembered?.number === number && remembered.id === id && remembered.sha256 === hexOf(sha256);
     if (isSame) return { next, before: remembered };
     const size = typeof sizeBytes === "number" ? sizeBytes : undefined;
@@ -181,7 +190,7 @@ export class SqliteHistories {
       .map(([at, form, body]) => ({ number: numberOr0(at), form: numberOr0(form), body }));
   }
 
-  /** Makes one bundle of the single deltas up to that number. */
+  /** Makes one bundle of the single deltas up to this number. */
   #fold(number: number): void {
     const pieces = this.#pieces(number);
     const deltas = pieces.slice(pieces.findLastIndex((piece) => !isDelta(piece)) + 1);
@@ -201,7 +210,7 @@ function deltaAt(number: number | undefined, before: HistoryText | undefined, by
   return piece && { number, ...piece };
 }
 
-/** The first and the last of some numbers. */
+/** The first and the last number of a range. */
 type Range = readonly [first: number, last: number];
 
 const ALL: Range = [1, Number.MAX_SAFE_INTEGER];
@@ -211,7 +220,7 @@ function numberAfter(last: number): number | undefined {
   return last % PLACES > 0 ? last + 1 : undefined;
 }
 
-/** The first number of this number's history. The first history has 1 to {@link PLACES}, and so on. */
+/** The first number of this number's history. The first history has the numbers 1 to {@link PLACES}, and so on. */
 function historyOf(number: number): number {
   return number - ((number - 1) % PLACES);
 }

@@ -9,8 +9,8 @@ const LEASES = `SELECT task_id, holder, token, renewed_at_ms, expires_at_ms FROM
 const STORE_LEASE = "INSERT OR REPLACE INTO waymark_leases VALUES (?, ?, ?, ?, ?)";
 
 /**
- * Reads a task's lease, in the caller's transaction or by itself. @throws {CheckpointCorruptError} Its row makes no
- * sense.
+ * Reads a task's lease, in the caller's transaction if there is one. @throws {CheckpointCorruptError} The lease's row
+ * is damaged.
  */
 export function leaseIn(database: SqliteConnection, taskId: string): TimedLease {
   const nowMs = monotonicMs();
@@ -18,11 +18,11 @@ export function leaseIn(database: SqliteConnection, taskId: string): TimedLease 
   const lease = row && leaseOf(row);
   if (row === undefined || lease !== undefined) return { lease, nowMs };
   throw new CheckpointCorruptError(
-    `The lease of task ${JSON.stringify(taskId)} can't be read: its row of waymark_leases is damaged. Nothing was changed.`,
+    `The lease of task ${JSON.stringify(taskId)} can't be read, because its row of waymark_leases is damaged. Nothing was changed.`,
   );
 }
 
-/** At most `limit` leases of the tasks after that one, without rows that make no sense. */
+/** At most `limit` leases of the tasks whose ids come after `after`, without damaged rows. */
 export function leasesAfter(
   database: SqliteConnection,
   after: string,

@@ -11,7 +11,7 @@ import type { SqliteReader } from "./reader.js";
 import { COLUMNS, locationOf } from "./rows.js";
 import type { SqliteWriter } from "./writer.js";
 
-/** Gives maintenance access to the open database. Both methods resolve to `undefined` if there is none. */
+/** Gives maintenance access to the open database. If there is no database, both methods resolve to `undefined`. */
 export interface StoreAccess {
   readonly path: string;
   readonly read: <Result>(work: (store: Store) => Result) => Promise<Result | undefined>;
@@ -26,7 +26,10 @@ interface Store {
 }
 
 const TASK_IDS = "SELECT task_id FROM waymark_tasks UNION SELECT task_id FROM waymark_checkpoints ORDER BY task_id";
-/** Reads a task's row and the values that it must have. One statement: other processes may write between two. */
+/**
+ * Reads a task's row and the values that it must have. This is one statement, because other processes may write between
+ * two.
+ */
 const TASK_ROW = `
   SELECT t.last_sequence, t.count, t.newest_sequence, t.newest_created_at, t.newest_status,
     (SELECT count(*) FROM waymark_checkpoints WHERE task_id = i.task_id), c.sequence, c.created_at, c.status
@@ -41,8 +44,8 @@ const QUARANTINE_CHECKPOINT = `
 const QUARANTINE_TASK = "INSERT INTO waymark_quarantine (quarantined_at, reason, task_id) VALUES (?, ?, ?)";
 
 /**
- * The tables for SqlMaintenance. SQLite's own check reads the whole database and blocks this process; `quick` takes
- * less time.
+ * The tables for SqlMaintenance. SQLite's own check reads the whole database and blocks this process; with `quick` it
+ * takes less time.
  */
 export function maintainedTables({ path, read, write }: StoreAccess): MaintainedTables {
   const atomically = async (work: (store: Store) => boolean): Promise<boolean> =>
@@ -51,12 +54,12 @@ export function maintainedTables({ path, read, write }: StoreAccess): Maintained
     place: path,
     names: { tasks: "waymark_tasks", quarantine: "waymark_quarantine" },
     advice:
-      "Repair doesn't write to a malformed database. First copy the file and its -wal. Then restore a backup, or recover " +
+      "Repair doesn't write to a malformed database. First copy the file and its -wal file. Then restore a backup, or recover " +
       "the readable rows: sqlite3 FILE .recover | sqlite3 recovered.db",
 
     integrity: async (quick) =>
       (await read(({ database, histories }) => {
-        // Remembered texts may be damaged on the disk by now.
+        // The texts must be read again, since a remembered text may be damaged on the disk by now.
         histories.forget();
         return integrity(database, quick);
       })) ?? [],

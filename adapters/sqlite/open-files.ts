@@ -4,13 +4,16 @@ import { StorageError } from "../../src/contract/errors.js";
 import { unlessAbsent } from "../files/file-io.js";
 import type { SqliteConnection } from "./connection.js";
 
-/** The first version of SQLite that knows `wal_checkpoint(NOOP)`, which only counts. Older ones run it as PASSIVE. */
+/**
+ * The first version of SQLite that knows `wal_checkpoint(NOOP)`, which only counts. Older versions run it as PASSIVE,
+ * which copies.
+ */
 const COUNTS_SINCE = [3, 51] as const;
 
 /**
- * The files that a connection has open. Their names may belong to other files by now. If another SQLite library in this
- * process closes the database, that frees this one's locks and removes the log. Or somebody deletes or replaces the
- * files. SQLite doesn't notice, and a fresh process doesn't see later writes.
+ * The files that a connection has open. Their names may belong to other files by now. This happens if somebody deletes
+ * or replaces the files, or if another SQLite library in this process closes the database, which frees this library's
+ * locks and removes the log. SQLite doesn't notice it, and a new process wouldn't see later writes.
  */
 export class OpenFiles {
   readonly #path: string;
@@ -18,7 +21,7 @@ export class OpenFiles {
   readonly database: Stats;
   readonly #log: Stats | undefined;
 
-  /** @param hasLog - False for a copy, to which nobody writes. */
+  /** @param hasLog - False for a copy, which nobody writes to. */
   constructor(path: string, hasLog: boolean) {
     this.#path = path;
     // If the path is a link, SQLite puts the log beside the link's target.
@@ -35,17 +38,20 @@ export class OpenFiles {
     return this.#log === undefined || isSame(this.#log, statsAt(this.#logPath));
   }
 
-  /** Whether the database is that file. In one process, SQLite's connections to a file share their view of its log. */
+  /**
+   * Whether the open database is this file. All of SQLite's connections to a file in one process share their view of
+   * its log.
+   */
   isOf(file: Stats): boolean {
     return isSame(this.database, file);
   }
 
   /**
-   * Closes the connection. If the database's name still belongs to this file, first copies the log's content into the
-   * database.
+   * Closes the connection. If the path still belongs to the open database file, first copies the log's content into it.
    *
-   * @param close - Closes all connections of this process: an open one would hand its view of the old log to the next.
-   * @throws {StorageError} The content can't be copied: another process has begun a new log.
+   * @param close - Closes all connections of this process. An open one would pass its view of the old log on to the
+   *   next one.
+   * @throws {StorageError} The content can't be copied, because another process has begun a new log.
    * @throws {LogInUseError} The content can't be copied yet. The connection stays open.
    */
   leave(connection: SqliteConnection, close: () => void): void {
@@ -67,20 +73,20 @@ export class OpenFiles {
       if (!isSafe && isNamed)
         throw new LogInUseError("the database's log is gone from its path and can't be copied into the database yet");
       close();
-      // SQLite would mistake the old log for the log of the database that has the name now.
+      // Otherwise SQLite would mistake the old log for the log of the database that has the path now.
       if (isSafe && !isNamed && named !== undefined) rmSync(this.#logPath, { force: true });
     }
   }
 
   /**
-   * Closes, and keeps the other process's log. The last connection to close removes the log by name, even that of a
-   * process that has ended.
+   * Closes the connection, and keeps the other process's log. Otherwise the last connection to close would remove
+   * whatever log has the name, even that of a process that has ended.
    */
   #keepingLog(close: () => void): void {
     const kept = `${this.#logPath}-${randomUUID()}`;
     linkSync(this.#logPath, kept);
     close();
-    // If both names still exist, rename does nothing.
+    // If both names still exist, rename does nothing, so the second name is removed below.
     renameSync(kept, this.#logPath);
     rmSync(kept, { force: true });
   }
@@ -90,7 +96,7 @@ export class OpenFiles {
   }
 }
 
-/** Another process uses the same log. Treated like a lock. */
+/** Another process uses the same log. The caller treats this like a lock, and tries again. */
 class LogInUseError extends Error {
   readonly code = "SQLITE_BUSY";
 }

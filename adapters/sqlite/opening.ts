@@ -23,12 +23,12 @@ export interface DatabaseFileOptions<Store> {
   /** Absolute. */
   readonly path: string;
   readonly durability: "full" | "normal";
-  /** How long SQLite itself waits for a lock, in milliseconds. That wait blocks this process. */
+  /** How long SQLite itself waits for a lock, in milliseconds. This wait blocks the process. */
   readonly lockWaitMs: number;
-  /** Default: the installed better-sqlite3, which is loaded when a database is opened. */
+  /** Default: the installed better-sqlite3. It is loaded when a database is opened. */
   readonly driver: SqliteDriver | undefined;
   /**
-   * Whether the database has its tables. If not, they may be added.
+   * Whether the database has Waymark's tables. If not, they may be added.
    *
    * @throws {UnsupportedFormatError} A newer program made the tables, or the database belongs to another program.
    */
@@ -38,20 +38,24 @@ export interface DatabaseFileOptions<Store> {
   readonly store: (database: SqliteConnection, path: string) => Store;
 }
 
-/** How long a read may take to notice that the database was removed or replaced. Each call checks the log. */
+/** Reads check this often whether the database was removed or replaced. Whether the log was, each call checks. */
 const LOOK_AGAIN_MS = 100;
 /**
- * The size to which the log shrinks. SQLite copies the log into the database from 1,000 pages on, each of 4,096 bytes and
- * 24 of a header. A smaller limit would cut the log each time, and the next saves would have to extend it again.
+ * The size to which the log shrinks. SQLite copies the log into the database from 1,000 pages on, each of 4,096 bytes
+ * and 24 of a header. With a smaller limit, SQLite would shorten the log each time, and the next saves would have to
+ * extend it again.
  */
 const LOG_BYTES = 1100 * (4096 + 24);
-/** How often a change is tried while the database is replaced. */
+/** The most times that a change is made if the database is replaced each time. */
 const MOST_CHANGES = 3;
 
 /** The instances with an open connection. When an instance is garbage-collected, the driver closes its connection. */
 const OPEN = new Set<WeakRef<DatabaseFile<unknown>>>();
 
-/** The database at a path. It is opened at its first use, and again after somebody removed or replaced its files. */
+/**
+ * The database at a path. It is opened at its first use, and opened again if somebody has removed or replaced its
+ * files.
+ */
 export class DatabaseFile<Store> {
   readonly #options: DatabaseFileOptions<Store>;
   readonly #self = new WeakRef<DatabaseFile<unknown>>(this);
@@ -66,14 +70,15 @@ export class DatabaseFile<Store> {
   /**
    * The store, if there is one. Creates nothing.
    *
-   * @throws There is no database, and none could be made. Reported now, since the first save may be an hour away.
+   * @throws There is no database, and none could be made. This is thrown now, since the first save may come an hour
+   *   later.
    */
   existing(): Store | undefined {
     this.#leaveIf(!this.#looked());
     if (this.#open !== undefined) return this.#open.store;
     const { path } = this.#options;
     const file = unlessAbsent(() => statSync(path));
-    // SQLite treats a file of one byte as empty.
+    // A file of one byte counts as empty too, as in SQLite.
     const isEmpty = file === undefined || (file.isFile() && file.size <= 1);
     if (!isEmpty) return this.#connect({ mayCreate: false });
     this.#loadDriver();
@@ -81,15 +86,14 @@ export class DatabaseFile<Store> {
     return undefined;
   }
 
-  /** The store. If there is none, creates it and the folders above it, for their owner alone. */
+  /** The store. If there is none, creates it and the folders above it, so that only their owner can read them. */
   orNew(): Store {
     return this.existing() ?? this.#connect({ mayCreate: true });
   }
 
   /**
-   * Changes the store. Returns once a fresh process would find the change. If the log was removed meanwhile, that is
-   * once its content is in the database. If the database was removed or replaced, the work is done again on the new
-   * one.
+   * Changes the store. Returns once a new process would find the change. So if the log was removed, its content is
+   * first copied into the database. If the database was removed or replaced, the work is done again on the new one.
    */
   change<Result>(work: () => Result): Result {
     for (let changes = 1; changes <= MOST_CHANGES; changes++) {
@@ -98,7 +102,8 @@ export class DatabaseFile<Store> {
       try {
         this.#leaveIf(!isNamed || this.#open?.files.isLogNamed === false);
       } catch (cause) {
-        // Not rethrown as busy: the change is made, so the queue must not make it again.
+        // A busy error is replaced, since the queue would repeat the call. The change is already made, so it must not
+        // be made again.
         throw isBusy(cause) ? this.#notSafeYet(cause) : cause;
       }
       if (isNamed) return result;
@@ -110,7 +115,7 @@ export class DatabaseFile<Store> {
     );
   }
 
-  /** @throws {StorageError} Earlier saves can't be kept: see `OpenFiles.leave`. */
+  /** @throws {StorageError} Earlier saves can't be kept (see `OpenFiles.leave`). */
   close(): void {
     this.#leaveIf(!(this.#open?.files.isNamed && this.#open.files.isLogNamed));
     this.#forget();
@@ -124,7 +129,7 @@ export class DatabaseFile<Store> {
     );
   }
 
-  /** Whether a read may use the open connection. */
+  /** Whether a read may use the open connection, because its files still have their names. */
   #looked(): boolean {
     if (this.#open === undefined) return true;
     if (!this.#open.files.isLogNamed) return false;
@@ -154,12 +159,13 @@ export class DatabaseFile<Store> {
     const { path, store } = this.#options;
     if (mayCreate) {
       makeFoldersSync(dirname(path));
-      // "a" keeps the content that another process may have written by now. Only if the file is missing: closing a file
-      // that SQLite has open in this process would free SQLite's locks.
+      // "a" keeps the content that another process may have written by now. The file is only opened if it is missing,
+      // because closing a file that SQLite has open in this process would free SQLite's locks.
       if (!existsSync(path)) closeSync(openSync(path, "a", 0o600));
     }
     const file = statSync(path);
-    // SQLite gives a new connection the others' view of the log, so outdated ones are closed first.
+    // SQLite gives a new connection the view of the log that this process's other connections have. So connections with
+    // an outdated view are closed first.
     for (const other of opened()) if (other.#open?.files.isOf(file)) other.#leaveIf(!other.#looked());
     const found = this.#openFile(mayCreate);
     if (found === undefined) return undefined;
@@ -174,7 +180,7 @@ export class DatabaseFile<Store> {
     return this.#open.store;
   }
 
-  /** Loads the driver although there is no file yet, so that a missing driver is reported. */
+  /** Loads the driver even if there is no file yet, so that a missing driver is reported now. */
   #loadDriver(): void {
     const { driver = loadDriver() } = this.#options;
     if (!this.#isDriverLoaded) new SqliteConnection(driver, ":memory:", 0).close();
@@ -186,17 +192,17 @@ export class DatabaseFile<Store> {
     const { path, durability, isPresent, migrate } = this.#options;
     try {
       const database = this.#connection(path, (database) => {
-        // Must come before any write: isPresent refuses a database of another program.
+        // This check must come before any write, since it refuses a database of another program.
         if (!isPresent(database, path) && !mayCreate) return false;
-        // Its creator may have died before syncing the name. Sync it before the log is made, so that no power loss
-        // leaves a log without its database.
+        // The process that made the file may have died before syncing its name. The name is synced before the log is
+        // made, so that a power loss can't leave a log without its database.
         syncFolderSync(dirname(path));
         writeAhead(database, path);
-        // FULL syncs the log at each commit; NORMAL only when the log is copied into the database.
+        // FULL syncs the log at each commit, and NORMAL only when the log is copied into the database.
         database.pragma(`synchronous = ${durability === "full" ? "FULL" : "NORMAL"}`);
-        // On macOS, fsync alone leaves data in the drive's cache. Elsewhere this does nothing.
+        // On macOS, fsync alone leaves data in the drive's cache, so this is needed. On other systems it does nothing.
         if (durability === "full") database.pragma("fullfsync = ON");
-        // Lets the log shrink again after a burst, once it is copied.
+        // If many saves have made the log large, it shrinks to this size once it is copied.
         database.pragma(`journal_size_limit = ${LOG_BYTES}`);
         migrate(database, path);
         syncFolderSync(dirname(path));
@@ -211,7 +217,8 @@ export class DatabaseFile<Store> {
   }
 
   /**
-   * Opens a copy for reading, since SQLite must make a file beside each database and may not do so here. Writes fail.
+   * Opens a copy for reading. It is needed because SQLite must make a file beside an open database, and can't do so in
+   * this folder. Writes to the copy fail.
    */
   #openCopy(): SqliteConnection | undefined {
     const { path, isPresent } = this.#options;
@@ -225,12 +232,12 @@ export class DatabaseFile<Store> {
         return isPresent(database, path);
       });
     } finally {
-      // The open copy stays readable without its name.
+      // The copy is open, so it stays readable after its name is removed.
       rmSync(folder, { recursive: true, force: true });
     }
   }
 
-  /** @param prepare - Returns whether the connection is wanted; otherwise it is closed. */
+  /** @param prepare - Returns true if the connection is wanted. If not, it is closed. */
   #connection(path: string, prepare: (database: SqliteConnection) => boolean): SqliteConnection | undefined {
     const { lockWaitMs, driver = loadDriver() } = this.#options;
     const database = new SqliteConnection(driver, path, lockWaitMs);
@@ -270,13 +277,14 @@ export function checkDatabaseOptions(
 }
 
 function writeAhead(database: SqliteConnection, path: string): void {
-  // Uses exec, since `pragma` stops at the first row and would hide a later failure of fsync.
+  // This uses `exec`, since `pragma` stops at the first row and would hide a later failure of fsync.
   const enable = () => database.database.exec("PRAGMA journal_mode = WAL");
   try {
     enable();
   } catch (error) {
     if (!isBusy(error)) throw error;
-    // Another process switches the mode too. SQLite waits for it in BEGIN IMMEDIATE, but not in the pragma.
+    // Another process is switching the mode, too. SQLite waits for that process in BEGIN IMMEDIATE, but not in the
+    // pragma.
     database.atomically(() => undefined);
     enable();
   }
@@ -284,7 +292,7 @@ function writeAhead(database: SqliteConnection, path: string): void {
   if (mode === "wal") return;
   throw new StorageError(
     `The database ${path} can't be switched to write-ahead logging: it stays in the mode "${String(mode)}". ` +
-      "Nothing was written. Put it on a local disk: SQLite needs shared memory beside the file.",
+      "Nothing was written. Put it on a local disk, since SQLite needs shared memory beside the file.",
   );
 }
 
@@ -293,7 +301,7 @@ function isWritable(folder: string): boolean {
     accessSync(folder, constants.W_OK);
     return true;
   } catch {
-    // The caller throws the error that matters.
+    // The caller throws the first error, so this one is ignored.
     return false;
   }
 }

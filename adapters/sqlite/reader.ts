@@ -21,7 +21,9 @@ import { isDamaged } from "./errors.js";
 import type { SqliteHistories } from "./histories.js";
 import { BY_ID, COLUMNS, locationOf, sealedSummaryOf } from "./rows.js";
 
-/** Expressions, because SQLite plans the statement again at each call for a bare variable. */
+/**
+ * The limits are expressions, because SQLite would plan the statement again at each call if they were bare variables.
+ */
 const PART = "LIMIT (? + 0) OFFSET (? + 0)";
 const IN_RANGE = "c.task_id = ? AND c.sequence < ? AND c.sequence > ?";
 const inOrder = (select: string) => ({
@@ -36,7 +38,7 @@ const SUMMARY_AT = `SELECT ${COLUMNS} FROM waymark_checkpoints c WHERE c.task_id
 const BODY = "SELECT form, body FROM waymark_payloads WHERE number = ? AND form <= 0";
 const IN_TASKS = "newest_status IN (?, ?, ?, ?) AND task_id >= ? AND task_id < ?";
 const TASK_IDS = {
-  // The unary + makes SQLite use the primary key, which is in order.
+  // The unary + makes SQLite use the primary key, which has the wanted order.
   taskId: `SELECT task_id FROM waymark_tasks WHERE +${IN_TASKS} ORDER BY task_id ${PART}`,
   recent: `SELECT task_id FROM waymark_tasks INDEXED BY waymark_tasks_by_recency WHERE ${IN_TASKS}
     ORDER BY newest_created_at DESC, task_id ${PART}`,
@@ -45,13 +47,16 @@ const TASK = `
   SELECT t.count, t.newest_sequence, ${COLUMNS} FROM waymark_tasks t
   LEFT JOIN waymark_checkpoints c ON c.task_id = t.task_id AND c.sequence = t.newest_sequence WHERE t.task_id = ?`;
 
-/** Above and below every integer of SQLite: a damaged sequence may be any integer, and must be reported. */
+/**
+ * Numbers above and below every integer of SQLite. A damaged sequence may be any integer, and must be in the range to
+ * be reported.
+ */
 const [ABOVE_ALL, BELOW_ALL] = [1e19, -1e19];
 const PAGE_BYTES = 256 * 1024;
 
 /**
- * Reads an open database of ours. Every method is synchronous and lets SQLite's errors through. A CorruptRecord stands
- * for a row that makes no sense, or a payload that SQLite can't read; other rows are still returned.
+ * Reads Waymark's open database. Every method is synchronous and lets SQLite's errors through. A damaged row, or a row
+ * whose payload SQLite can't read, becomes a CorruptRecord, and the other rows are still returned.
  */
 export class SqliteReader {
   readonly #database: SqliteConnection;
@@ -65,12 +70,12 @@ export class SqliteReader {
   }
 
   get(taskId: string, id: string): StoredCheckpoint | CorruptRecord | undefined {
-    // Uses `each` instead of `one`, so that the payload's pieces are read at the same moment as the row.
+    // This uses `each` instead of `one`, so that the payload's pieces are read at the same moment as the row.
     for (const row of this.#database.each(BY_ID, taskId, id)) return this.#wholeOf(taskId, row);
     return undefined;
   }
 
-  /** The checkpoint with that number, in the caller's transaction. */
+  /** The checkpoint with this number. Call it in a transaction. */
   at(taskId: string, number: unknown): StoredCheckpoint | CorruptRecord | undefined {
     const row = this.#database.one(SUMMARY_AT, taskId, number);
     return row && this.#wholeOf(taskId, row);
@@ -83,14 +88,14 @@ export class SqliteReader {
     return { entries: entries.filter(({ found }) => isAskedFor(found, query)), next: last && boundAfter(last, query) };
   }
 
-  /** At most `size` whole checkpoints that the query asks for, within a budget of bytes. */
+  /** Like {@link summaries}, for whole checkpoints, within a budget of bytes. */
   checkpoints(query: CheckpointQuery, size: number): Page<StoredCheckpoint> {
     const values = valuesOf(query, size);
     try {
       return this.#page(query, size, this.#database.each(CHECKPOINTS[query.order], ...values), (row) => row.slice(-2));
     } catch (error) {
       if (!isDamaged(error)) throw error;
-      // SQLite doesn't say which payload it can't read, so read each by itself.
+      // SQLite doesn't say which payload it can't read, so each is read by itself.
       const rows = this.#database.each(SUMMARIES[query.order], ...values);
       return this.#page(query, size, rows, ([number]) => this.#aloneAt(number));
     }
@@ -98,7 +103,7 @@ export class SqliteReader {
 
   taskIds(query: TaskQuery, limit: number, skip: number): readonly string[] {
     const { order, status = CHECKPOINT_STATUSES } = query;
-    // The statement has four places. An unused one is NULL, which equals nothing.
+    // The statement has four variables for statuses. An unused one is NULL, which equals no status.
     const statuses = CHECKPOINT_STATUSES.map((one) => (status.includes(one) ? one : null));
     // A negative limit means no limit.
     const part = [Number.isFinite(limit) ? limit : -1, skip];
@@ -158,7 +163,7 @@ export class SqliteReader {
         typeof form === "number"
           ? loneBody({ form, body }, summary.sizeBytes)
           : this.#histories.textOf(numberOr0(row[0]), summary);
-      // The driver gives a Buffer; callers get a plain Uint8Array.
+      // The driver returns a Buffer, and callers get a plain Uint8Array.
       const its = value instanceof Uint8Array ? new Uint8Array(value.buffer, value.byteOffset, value.length) : value;
       if (typeof its !== "string" && !(its instanceof Uint8Array)) {
         return damagedRow(locationOf(this.#path, row[0]), summary, "its payload is missing");
@@ -173,10 +178,10 @@ export class SqliteReader {
 }
 
 /**
- * The sequence of the row, after which the rest continues.
+ * The sequence of the row. The next page begins after it.
  *
- * @throws {CheckpointCorruptError} The sequence isn't beyond the page's start: a damaged index may give the same rows
- *   forever.
+ * @throws {CheckpointCorruptError} The sequence isn't beyond the start of the page. A damaged index may give the same
+ *   rows forever.
  */
 function boundAfter(row: SqlRow, { taskId, order, beforeSequence, afterSequence }: CheckpointQuery): number {
   const sequence = numberOr0(row[1]);

@@ -5,24 +5,24 @@ import * as sql from "../sql/rows.js";
 /** A checkpoint's columns, in the order of {@link sealedSummaryOf}. */
 export const COLUMNS = ["number", ...sql.COLUMNS].map((name) => `c.${name}`).join(", ");
 
-/** The index of the seal in such a row, after the payload's digest. */
+/** The index of the seal in a row of {@link COLUMNS}. The payload's digest is before it. */
 const SEAL = sql.COLUMNS.indexOf("seal") + 1;
 
 export const BY_ID = `SELECT ${COLUMNS} FROM waymark_checkpoints c WHERE task_id = ? AND id = ?`;
 
-/** The summary in a row of {@link COLUMNS}. `taskId` is the one searched for. The seal isn't checked. */
+/** The summary in a row of {@link COLUMNS}. The seal isn't checked. */
 export function sealedSummaryOf(taskId: string, row: sql.SqlRow, path: string): SealedSummary | CorruptRecord {
   const [number, ...columns] = row.slice(0, SEAL + 1);
   const [sha256, seal] = [hexOf(row[SEAL - 1]), hexOf(row[SEAL])];
   return sql.sealedSummaryOf(taskId, [...columns.slice(0, -2), sha256, seal], () => locationOf(path, number));
 }
 
-/** A digest's bytes for a column: half the size of its text. */
+/** A digest as bytes, which take half the space of its text in a column. */
 export function digestBytes(hex: string): Buffer {
   return Buffer.from(hex, "hex");
 }
 
-/** A digest as text. A value that isn't bytes is damaged, and is returned as it is. */
+/** A digest's bytes as text. If the value isn't bytes, it is damaged, and is returned as it is. */
 export function hexOf(column: unknown): unknown {
   return column instanceof Uint8Array
     ? Buffer.from(column.buffer, column.byteOffset, column.length).toString("hex")

@@ -2,18 +2,18 @@ import { CheckpointCorruptError, UnsupportedFormatError } from "../../src/contra
 import type { SqliteConnection } from "./connection.js";
 import { isReadOnly } from "./errors.js";
 
-/** `WYMK`: tells a database of ours from other programs' databases. */
+/** The letters `WYMK` as a number. It distinguishes Waymark's databases from those of other programs. */
 export const APPLICATION_ID = 0x57594d4b;
-/** Version 2 has more forms of payloads, and the same tables. */
+/** The version of the tables. Version 2 has the tables of version 1, and more forms of payloads. */
 const VERSION = 2;
 
 /**
- * A checkpoint and its payload are in two tables, under the same number. So a list doesn't read over payloads, and a
- * new status doesn't write the payload again, as SQLite would with a whole row. Each 1,024 numbers are a history.
- * Payloads have more forms than the comment in the table lists: see adapters/sql/history.ts.
+ * A checkpoint and its payload are in two tables, under the same number. So a list needn't read over payloads. A new
+ * status doesn't write the payload again, as it would in one table, where SQLite writes the whole row. Each 1,024
+ * numbers are a history. Payloads have more forms than the comment in the table lists (see adapters/sql/history.ts).
  *
- * Every append writes the task's row. The row gives the task's position with one look-up, and reveals missing
- * checkpoints.
+ * Every append writes the task's row. One look-up of the row gives the task's position. The row also shows if
+ * checkpoints are missing.
  */
 const SCHEMA: Readonly<Record<string, string>> = {
   waymark_tasks: `CREATE TABLE waymark_tasks (
@@ -67,21 +67,23 @@ const SCHEMA: Readonly<Record<string, string>> = {
   )`,
 };
 
-/** One statement, since another process may be making the tables. */
+/** This is one statement, since another process may be making the tables. */
 const HEADER_AND_SCHEMA = `SELECT user_version, application_id, s.name, s.sql FROM pragma_user_version, pragma_application_id
   LEFT JOIN sqlite_schema s ON s.name >= 'waymark_' AND s.name < 'waymark\`'`;
 
 /**
- * Whether the database has our tables. If not, they may be added: no other program's tables are in it.
+ * Whether the database has Waymark's tables. If not, they may be added, since the database contains no tables of
+ * another program.
  *
  * @throws {UnsupportedFormatError} A newer program or another program made the database.
- * @throws {CheckpointCorruptError} Its header is damaged, or a table or index of ours is missing or changed.
+ * @throws {CheckpointCorruptError} The database's header is damaged, or one of Waymark's tables or indexes is missing
+ *   or changed.
  */
 export function isWaymarkDatabase(database: SqliteConnection, path: string): boolean {
   return versionOf(database, path) > 0;
 }
 
-/** The version of our tables; 0 if there are none. Throws as {@link isWaymarkDatabase}. */
+/** The version of Waymark's tables; 0 if there are none. Throws the errors of {@link isWaymarkDatabase}. */
 function versionOf(database: SqliteConnection, path: string): number {
   const rows = database.all(HEADER_AND_SCHEMA);
   const [found, application] = rows[0] ?? [];
@@ -98,7 +100,7 @@ function versionOf(database: SqliteConnection, path: string): number {
   if (version > VERSION) {
     throw new UnsupportedFormatError(
       `The database ${path} has the schema version ${version}; this program knows versions up to ${VERSION}. ` +
-        "It was left untouched; run the newer program, or choose another path.",
+        "It was left untouched; use the newer program, or choose another path.",
     );
   }
   const different = Object.keys(SCHEMA).find((name) => names.get(name) !== SCHEMA[name]);
@@ -106,16 +108,16 @@ function versionOf(database: SqliteConnection, path: string): number {
   throw new CheckpointCorruptError(
     `The database ${path} isn't as Waymark makes it: its schema version is ${version}, and ` +
       `${different === undefined ? "its tables are whole" : `${different} is missing or changed`}. ` +
-      "It was left untouched. Copy the file and its -wal, then restore a backup.",
+      "It was left untouched. Copy the file and its -wal file, then restore a backup.",
   );
 }
 
 /**
- * Makes the tables, or brings them to this version, in one transaction, unless another process has done so meanwhile.
- * An old database that can't be written is read as it is.
+ * Makes the tables, or brings them to this version, in one transaction. Changes nothing if another process has already
+ * done so. If an old database can't be written, it is read as it is.
  */
 export function migrate(database: SqliteConnection, path: string): void {
-  // Reading the version takes no lock; another process may hold it for long.
+  // The version is read first without a lock, since another process may hold the lock for long.
   const before = versionOf(database, path);
   if (before === VERSION) return;
   try {

@@ -29,20 +29,29 @@ import { type Append, type Outcome, SqliteWriter } from "./writer.js";
 export type { SqliteDatabase, SqliteDriver, SqliteStatement } from "./connection.js";
 
 export interface SqliteAdapterOptions {
-  /** The database file. The first write creates it and its folder, for their owner alone (0600, 0700). */
+  /**
+   * The database file. The first write creates it (mode 0600) and its folder (0700), so that only their owner can read
+   * them.
+   */
   readonly path: string;
   /**
-   * The durability that `save` waits for. `full`, the default: the checkpoint survives a power loss. `normal`: it
-   * survives a killed process; a power loss may cost the last ones, but never the database.
+   * The durability that `save` waits for. With `full`, the default, the checkpoint survives a power loss. With
+   * `normal`, it survives a killed process; a power loss may take the last checkpoints, but never the database.
    */
   readonly durability?: "full" | "normal" | undefined;
-  /** How long a call waits for another process's lock, in milliseconds, without blocking this one. Default 5,000. */
+  /**
+   * How long a call waits for another process's lock, in milliseconds. The wait doesn't block this process. Default
+   * 5,000.
+   */
   readonly busyTimeoutMs?: number | undefined;
   /** better-sqlite3's `Database`, or a class that works like it. Default: the installed better-sqlite3. */
   readonly database?: SqliteDriver | undefined;
 }
 
-/** How long SQLite itself waits for a lock. The queue waits longer, without blocking the event loop. */
+/**
+ * How long SQLite itself waits for a lock, which blocks this process. Then the queue waits longer, without blocking the
+ * event loop.
+ */
 const LOCK_SLICE_MS = 3;
 
 /**
@@ -57,17 +66,17 @@ const LOCK_SLICE_MS = 3;
  * const manager = new CheckpointManager({ storage: new SqliteAdapter({ path: ".waymark/checkpoints.db" }) });
  * ```
  *
- * A state of 1 KB or more is stored as its changes since the task's last one, so a long history takes little more than
- * its last state. Encrypted and gzip'd payloads can't be compared, and are stored whole. Up to 32 MB of last states are
- * kept in memory for comparing.
+ * A state of 1 KB or more is stored as its changes since the task's last state. So if states change little, a long
+ * history takes little more space than its last state. Encrypted and gzip'd payloads can't be compared, and are stored
+ * whole. Up to 32 MB of last states are kept in memory, to compare new states with them.
  *
  * Saves that are called in one turn of the event loop share a transaction and a sync, each with its own outcome. While
- * another process has locked the database, saves wait in memory: await each save of a loop, or some at a time.
+ * another process has locked the database, saves wait in memory. So in a loop, await each save, or a few at a time.
  *
- * Put the database on a local disk: on a network share, locks and shared memory don't work as SQLite needs them. New
+ * Put the database on a local disk. On a network share, locks and shared memory don't work as SQLite needs them. New
  * checkpoints reuse the space of removed ones; only `VACUUM` shrinks the file.
  *
- * If the database's folder can't be written, as on a mounted snapshot, checkpoints are read from a copy in the
+ * If the database's folder can't be written, for example in a mounted snapshot, checkpoints are read from a copy in the
  * temporary folder.
  */
 export class SqliteAdapter extends SqlAdapter<OpenedStore> {
@@ -126,7 +135,7 @@ export class SqliteAdapter extends SqlAdapter<OpenedStore> {
   #append(appends: readonly Append[]): readonly Outcome[] {
     let store = this.#file.existing();
     if (store === undefined) {
-      // A refused append creates no database.
+      // These checks come first, because a refused append must not create a database.
       const refused = appends.map(refusalByNothing);
       if (refused.every((outcome) => outcome !== undefined)) return refused;
       store = this.#file.orNew();
@@ -175,7 +184,7 @@ export class SqliteAdapter extends SqlAdapter<OpenedStore> {
     try {
       return await called;
     } catch (error) {
-      // The next call opens the database anew.
+      // The connection would stay read-only, so the next call opens the database anew.
       if (isReadOnly(error)) this.#file.close();
       throw explain(error, this.#path, this.#busyTimeoutMs);
     }

@@ -6,8 +6,8 @@ import type { Append, Outcome } from "./writer.js";
 const FIRST_PAUSE_MS = 1;
 const LONGEST_PAUSE_MS = 20;
 /**
- * The most appends of one transaction; {@link MOST_BYTES} is about the most text. They limit the memory of waiting
- * appends.
+ * The most appends of one transaction. Its payloads have at most about {@link MOST_BYTES}. Both limit the memory of
+ * waiting appends.
  */
 const MOST_APPENDS = 256;
 const MOST_BYTES = 4 * 1024 * 1024;
@@ -27,7 +27,7 @@ export class WriteQueue {
   readonly #timeoutMs: number;
   readonly #commit: (appends: readonly Append[]) => readonly Outcome[];
   #appends: Append[] = [];
-  /** The caller of each append. Kept apart from the drafts, so that stored drafts can be freed. */
+  /** The caller of each append. Callers are kept apart from the drafts, so that stored drafts can be freed. */
   #callers: Caller[] = [];
   #bytes = 0;
   #lastWrite: Promise<unknown> | undefined;
@@ -35,8 +35,8 @@ export class WriteQueue {
   #idle: Promise<unknown> = Promise.resolve();
 
   /**
-   * @param timeoutMs - How long a call is tried again, counted from the call, or from the last success of another call
-   *   if that is later.
+   * @param timeoutMs - How long a call is tried again. The time counts from the call, or if it is later, from the last
+   *   success of another call.
    * @param commit - Makes the appends in one transaction.
    */
   constructor(timeoutMs: number, commit: (appends: readonly Append[]) => readonly Outcome[]) {
@@ -44,10 +44,10 @@ export class WriteQueue {
     this.#commit = commit;
   }
 
-  /** Queues an append. A lone one is made in the next microtask. */
+  /** Queues an append. It is made in the next microtask, with all others that are queued until then. */
   append({ draft, condition, options }: Append): Promise<number> {
     return new Promise((resolve, reject) => {
-      // The caller may change its arguments as soon as it has its promise.
+      // The arguments are copied, because the caller may change them as soon as it has its promise.
       this.#appends.push({ draft: copyRecord(draft), condition: { ...condition }, options: { ...options } });
       this.#callers.push({ resolve, reject });
       this.#bytes += draft.sizeBytes;
@@ -56,7 +56,7 @@ export class WriteQueue {
     });
   }
 
-  /** Calls `work` at once, or when all calls before it are done and the database is free. */
+  /** Calls `work` at once, or once all earlier calls are done and the database is free. */
   write<Result>(work: () => Result): Promise<Result> {
     this.flush();
     return this.#inTurn(work);
@@ -86,7 +86,7 @@ export class WriteQueue {
     );
   }
 
-  /** Resolves when no call made so far is waiting. */
+  /** Resolves once no call that was made so far is waiting. */
   get idle(): Promise<unknown> {
     return this.#idle;
   }
@@ -138,7 +138,7 @@ async function untilFree<Result>(work: () => Result, leftMs: () => number): Prom
     } catch (error) {
       const mostMs = leftMs();
       if (!isBusy(error) || mostMs <= 0) throw error;
-      // Random pauses, so that waiting processes don't meet again and again.
+      // The pauses are random, so that waiting processes don't meet again and again.
       await sleep(Math.min(pauseMs * (0.5 + Math.random()), mostMs));
     }
   }

@@ -30,8 +30,8 @@ import type { SqliteReader } from "./reader.js";
 import { BY_ID, COLUMNS, digestBytes, sealedSummaryOf } from "./rows.js";
 
 /**
- * Reads all that an append needs, in one row. The newest sequence comes from the index, since a task's row may be lost
- * or outdated.
+ * Reads everything that an append needs, as one row. The newest sequence comes from the index, since the task's row may
+ * be damaged.
  */
 const POSITION = `
   SELECT (SELECT number FROM waymark_checkpoints WHERE task_id = ? AND id = ?),
@@ -53,7 +53,7 @@ const UPDATE_PAYLOAD =
   "UPDATE waymark_checkpoints SET number = ?, size_bytes = ?, encoding = ?, sha256 = ?, seal = ? WHERE number = ?";
 const NUMBER_BY_ID = "SELECT number FROM waymark_checkpoints WHERE task_id = ? AND id = ?";
 const REMOVE_CHECKPOINT = "DELETE FROM waymark_checkpoints WHERE number = ?";
-/** Uses LIMIT 1 instead of max(), so that the row is empty if there is no checkpoint. */
+/** The subselect uses LIMIT 1 instead of max(), so that it returns no row if no checkpoint is left. */
 const SHORTEN_TASK = `
   UPDATE waymark_tasks SET count = count - ?, (newest_sequence, newest_created_at, newest_status) = (
     SELECT sequence, created_at, status FROM waymark_checkpoints c
@@ -75,8 +75,8 @@ export interface Append {
 export type Outcome = { readonly sequence: number } | { readonly error: unknown };
 
 /**
- * Changes an open database of ours. Each call is one transaction, which also checks its condition. Every method is
- * synchronous and lets SQLite's errors through.
+ * Changes Waymark's open database. Each call is one transaction, which also checks the call's condition. Every method
+ * is synchronous and lets SQLite's errors through.
  */
 export class SqliteWriter {
   readonly #database: SqliteConnection;
@@ -92,8 +92,8 @@ export class SqliteWriter {
   }
 
   /**
-   * Makes all appends in one transaction, or each in its own if that fails. Each has its own outcome: a refused append
-   * writes nothing, and the others are stored.
+   * Makes all appends in one transaction. If that fails, makes each in a transaction of its own. Each append has its
+   * own outcome. So if one is refused, it writes nothing, and the others are stored.
    */
   append(appends: readonly Append[]): readonly Outcome[] {
     try {
@@ -153,7 +153,7 @@ export class SqliteWriter {
     return this.#database.atomically(() => {
       checkLeaseIn(this.#database, taskId, condition);
       requireNewest(taskId, this.#newestSequence(taskId), condition);
-      // No other id lies between this id and this id followed by the lowest character.
+      // There is no other id between this id and this id followed by the lowest character.
       if (ids === "all") return this.#removeRange(taskId, `${taskId}\0`);
       const numbers = ids.flatMap((id) => this.#database.one(NUMBER_BY_ID, taskId, id)?.[0] ?? []);
       return this.removeRows(taskId, numbers.map(numberOr0));
@@ -173,7 +173,8 @@ export class SqliteWriter {
   }
 
   /**
-   * Removes checkpoints of one task in the caller's transaction, and returns how many. The task's last sequence stays.
+   * Removes checkpoints of one task in the caller's transaction, and returns their number. The task's last sequence
+   * stays.
    */
   removeRows(taskId: string, numbers: readonly number[]): number {
     const removed = this.#removeNumbers(numbers);
@@ -201,7 +202,8 @@ export class SqliteWriter {
     // A small payload has nothing to share, and would only fill the source's history.
     const source = isCompared(payload.body) ? options.sharesWith : undefined;
     const sourceNumber = source && this.#database.one(NUMBER_BY_ID, source.taskId, source.id)?.[0];
-    // If the source isn't there (yet), the newest checkpoint may be another fork of it.
+    // If the source isn't in this database, the newest checkpoint may be another fork of the source, so its history is
+    // used.
     const shared = source && (sourceNumber ?? this.#histories.newest);
     const resembles = [shared, near].find((number) => typeof number === "number");
     const placed = this.#histories.place(payload, resembles);
@@ -215,7 +217,7 @@ export class SqliteWriter {
     return sequence;
   }
 
-  /** The number of the passing checkpoint of that id, if there is one that can be read. */
+  /** The number of the passing checkpoint with this id, if there is one that can be read. */
   #passing(taskId: string, id: string | undefined): number | undefined {
     const row = id === undefined ? undefined : this.#database.one(BY_ID, taskId, id);
     const found = row && sealedSummaryOf(taskId, row, this.#path);

@@ -75,8 +75,8 @@ export const filePeers = [
 ];
 
 /**
- * The least that makes a file durable: write, fsync, rename, fsync of the folder; for many at once, the last one once.
- * A history is one file, to which a turn's message is appended.
+ * The least that makes a file durable: write, fsync, rename, fsync of the folder. If many files are written at once,
+ * their folder is synced once. A history is one file, to which a turn's message is appended.
  *
  * @param {string} folder
  * @returns {import("./peer.mjs").Store}

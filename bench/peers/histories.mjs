@@ -5,11 +5,11 @@ import { messages } from "../text.mjs";
 
 export const TURNS = 1000;
 const MESSAGE_BYTES = 500;
-/** The plot has a point for so many turns: their median. */
+/** How many turns each point of the plot stands for, by their median. */
 const WINDOW = 25;
 
 /**
- * How far a history had grown after so many turns: its bytes on the disk, and the recent time of a save.
+ * How far a history had grown after a turn: its bytes on the disk, and the recent time of a save.
  *
  * @typedef {object} Point
  * @property {number} turn

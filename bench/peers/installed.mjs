@@ -1,6 +1,6 @@
 // @ts-check
-// The peers are installed beside the package, not as dependencies of it: LangGraph's savers and the drivers, which its tests
-// need too, in the project's own node_modules, the others in this folder's.
+// The peers aren't dependencies of the package. LangGraph's savers and the drivers, which the tests need too,
+// are installed in the project's own node_modules, and the other peers in this folder's.
 import { execFileSync } from "node:child_process";
 import { existsSync, readdirSync, readFileSync, realpathSync, statSync } from "node:fs";
 import { dirname, join, sep } from "node:path";

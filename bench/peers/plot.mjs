@@ -8,7 +8,7 @@ const WIDTH = 720;
 const HEIGHT = 620;
 const PANEL = { left: 78, width: 340, height: 210 };
 const LABEL_HEIGHT = 18;
-/** Waymark's lines are thick. Names of the palette that all pictures of docs/pictures share. */
+/** The names of colors are those of the palette that all pictures of docs/pictures share. Waymark's lines are thick. */
 const OUR_COLORS = ["violet", "green", "blue"];
 const THEIR_COLORS = ["amber", "red", "orange", "pink", "soft"];
 const STYLE = `<style>

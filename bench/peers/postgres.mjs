@@ -11,7 +11,7 @@ import { langgraphStore } from "./langgraph.mjs";
 import { count, HISTORY, INCOMPLETE } from "./peer.mjs";
 import { waymarkStore } from "./waymark.mjs";
 
-/** DBOS's own default is 10. Each peer gets the same. */
+/** The connections of each peer. (DBOS's own default is 10.) */
 const CONNECTIONS = 16;
 
 /** @returns {Promise<{ peers: readonly import("./peer.mjs").Peer[], version: string, close: () => Promise<void> }>} */

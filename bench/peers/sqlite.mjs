@@ -118,8 +118,8 @@ function bareStore(database, path) {
 }
 
 /**
- * A key per task, and per turn of the history. Only its own driver opens the database: a second copy of SQLite in this
- * process would drop the first one's locks.
+ * Each task has a key, and so has each turn of the history. Only its own driver opens the database: a second copy of
+ * SQLite in this process would drop the first one's locks.
  *
  * @param {string} path
  * @returns {Promise<import("./peer.mjs").Store>}

@@ -37,7 +37,7 @@ export async function program(step) {
   return results.length;
 }
 
-/** Notes how long a step of 1 KB takes that does nothing. @param {Step} step */
+/** Notes how long a step takes that does nothing and returns 1 KB. @param {Step} step */
 async function timed(step) {
   const times = [];
   for (let index = 0; index < TIMED; index++) {
@@ -49,7 +49,11 @@ async function timed(step) {
   return TIMED;
 }
 
-/** A step's work, which leaves a trace: once in the ledger when it begins, and once when it has ended. @param {string} name */
+/**
+ * A step's work. It writes a line to the ledger when it begins, and another one when it has ended.
+ *
+ * @param {string} name
+ */
 async function work(name) {
   note(`begin ${name}`);
   killAt(`in ${name}`);

@@ -1,5 +1,5 @@
 // @ts-check
-// As LangGraph's SqliteSaver: a power loss may take the last steps.
+// As with LangGraph's SqliteSaver, a power loss may take the last steps.
 import { CheckpointManager } from "waymark";
 import { SqliteAdapter } from "waymark/adapters/sqlite";
 import { note, program } from "./program.mjs";

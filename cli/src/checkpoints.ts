@@ -28,8 +28,8 @@ export async function requireTask(session: QuerySession, word: string): Promise<
 }
 
 /**
- * Like {@link requireTask}, for commands that change something: it takes only the whole id. If the meant task was
- * already removed, a beginning could match another one.
+ * Like {@link requireTask}, but for commands that change something, so it takes only the whole id. If the meant task
+ * was already removed, the beginning of its id could match another task.
  *
  * @throws {CommandError} There is no such task.
  */

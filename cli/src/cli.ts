@@ -86,8 +86,8 @@ export class Cli {
   }
 
   /**
-   * From now on Ctrl-C, SIGTERM and SIGHUP abort this signal, so that the work stops cleanly. The signal ends the
-   * process after the command has reported what it did.
+   * From now on, Ctrl-C, SIGTERM and SIGHUP abort the returned AbortSignal, so that the work stops cleanly. Once the
+   * command has reported what it did, `end` ends the process.
    *
    * @param lastWords - Called at a second signal, which ends the process without waiting for the work.
    */

@@ -14,8 +14,8 @@ export interface DamageSink {
 }
 
 /**
- * A key that identifies a damaged record. It uses the location only without a sequence, since a list and a read may
- * name locations differently.
+ * A key that identifies a damaged record. If the sequence is known, the location isn't used, since a list and a read
+ * may name it differently.
  */
 export function keyOf({ taskId, id, sequence, location }: DamagedRecord): string {
   return sequence === undefined ? location : JSON.stringify([taskId, sequence, id]);
@@ -35,7 +35,7 @@ export class DamagedCheckpointError extends CheckpointCorruptError {
 /** The damage that a command met. It warns of the first few records, and the exit code shows that there was damage. */
 export class Damage implements DamageSink {
   readonly #print: (warning: string) => Promise<void>;
-  /** Each record counts once. */
+  /** The keys of the records so far, because each record counts once. */
   readonly #known = new Set<string>();
   #count = 0;
 
@@ -64,8 +64,8 @@ export class Damage implements DamageSink {
   }
 
   /**
-   * Returns the error that ended the command. If it is about damage and {@link end} gives no advice, the advice is
-   * added.
+   * Returns the error that ended the command. If the error is about damage and {@link end} won't print the advice, the
+   * advice is added to the error.
    */
   withAdvice(error: unknown): unknown {
     if (!(error instanceof DamagedCheckpointError) || this.#count > 0) return error;

@@ -3,7 +3,7 @@ import type { Session } from "./cli.js";
 import { printTable } from "./table.js";
 import { timeText } from "./words.js";
 
-/** One line per finding. */
+/** Prints a table with one line per finding. */
 export function printFindings({ output }: Session, findings: readonly StorageFinding[]): Promise<void> {
   const { red, yellow } = output.colors;
   return printTable(output, findings, [
@@ -15,7 +15,10 @@ export function printFindings({ output }: Session, findings: readonly StorageFin
   ]);
 }
 
-/** One line per step: the action (done or planned), the finding, and the place where the record is now. */
+/**
+ * Prints a table with one line per step: the action (done or planned), the finding, and the place where the record is
+ * now.
+ */
 export function printSteps({ output }: Session, steps: readonly RepairStep[], isPlan: boolean): Promise<void> {
   const { yellow, green } = output.colors;
   const actionCell = ({ action }: RepairStep) => {

@@ -2,7 +2,7 @@ import { CheckpointError } from "waymark";
 import { CommandError, exitCodeOf } from "./exit-code.js";
 
 /**
- * Calls the SDK. The SDK's errors say what to do next; this adds the flags of the command that do it.
+ * Calls the SDK. If it throws, its error says what to do next, and this adds the command's flags for that.
  *
  * @param flags - The flags for each error code.
  */

@@ -2,7 +2,10 @@ import { setTimeout as delay } from "node:timers/promises";
 
 const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 
-/** Far longer than a signal takes to arrive. This timer alone keeps the process alive until then. */
+/**
+ * How long to wait for a signal to arrive: far longer than it takes. Only this timer keeps the process alive until
+ * then.
+ */
 const MAX_ARRIVAL_MS = 2_000;
 
 /** The terminal sends a Ctrl-C to npm's child, and npm sends it again. A person takes longer to press it twice. */

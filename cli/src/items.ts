@@ -28,12 +28,12 @@ export async function printItems<Item>(
   return count;
 }
 
-/** @param item - `task` */
+/** @param item - The word for an item: `task`. */
 export function jsonOption(item: string) {
   return new Option("--json", `for programs: a JSON array, one ${item} per line`);
 }
 
-/** @param item - `task` */
+/** @param item - The word for an item: `task`. */
 export function ndjsonOption(item: string) {
   return new Option("--ndjson", `for programs: JSON, one ${item} per line, without an array`).conflicts("json");
 }

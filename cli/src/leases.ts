@@ -7,7 +7,9 @@ import type { FoundTask } from "./langgraph/find-tasks.js";
 import type { QuerySession } from "./store.js";
 import { agoText, timeText } from "./words.js";
 
-/** A task with its runner. A running task whose runner ended without releasing its lease has that last runner. */
+/**
+ * A task with its runner. If the runner of a running task ended without releasing its lease, `lapsed` tells about it.
+ */
 export interface RunTask extends FoundTask {
   readonly lease?: HeldLease;
   readonly lapsed?: LapsedLease;
@@ -23,8 +25,8 @@ export interface StartingTask extends Pick<FoundTask, "taskId"> {
 const PAGE = 64;
 
 /**
- * Reads the leases of a storage. A lease can't be read if it is damaged or the role lacks the right. Then one warning
- * is printed, and the task counts as not being run.
+ * Reads the leases of a storage. If a lease can't be read (it is damaged, or the database role lacks the right), one
+ * warning is printed, and the task counts as not being run.
  */
 export class LeaseReader {
   readonly #session: QuerySession;
@@ -117,8 +119,8 @@ export class LeaseReader {
 }
 
 /**
- * Changes a task under its lease, so that nobody runs the task meanwhile. The end of the command releases the lease. A
- * storage without leases makes the change without one.
+ * Changes a task under its lease, so that nobody runs the task meanwhile. The lease is released afterwards. A storage
+ * without leases makes the change without one.
  *
  * @param isForced - `--force` was given: the change is made even if somebody runs the task.
  * @throws {CommandError} Somebody runs the task; nothing was changed.
@@ -143,7 +145,11 @@ export async function underLease<Result>(
       { cause: error },
     );
   }
-  return change({ lease });
+  try {
+    return await change({ lease });
+  } finally {
+    await lease.release();
+  }
 }
 
 /** `build-box, process 3417`. If a program chose its own holder text, that is shown unchanged. */

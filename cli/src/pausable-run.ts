@@ -7,8 +7,8 @@ import { resumeLine } from "./shell-command.js";
 /** A run of a feature or a PRP. The run saves its progress, and `--resume` continues it. */
 export interface PausableRun<Result> {
   /**
-   * Shows the run. {@link JsonEvents} writes all of standard output. A live view prints other lines itself, since they
-   * would tear it otherwise.
+   * Shows the run. {@link JsonEvents} writes all of standard output. If the view has `live`, other lines are printed
+   * through `live`, since they would tear the view otherwise.
    */
   readonly view?: { end(): Promise<void>; readonly live?: { say(line: string): void } | undefined } | undefined;
   /** @param signal - Pauses the run, which then rejects with the signal's reason. */

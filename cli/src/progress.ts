@@ -11,7 +11,7 @@ export interface Progress {
  * Shows a bar on standard error if that is a terminal, else nothing.
  *
  * @param verb - The name of the work: `copying`.
- * @param countTotal - Returns the amount of work. It is called only if there is a bar.
+ * @param countTotal - Returns the number of items. It is called only if there is a bar.
  */
 export async function showProgress(verb: string, countTotal: () => number | Promise<number>): Promise<Progress> {
   return process.stderr.isTTY ? startBar(verb, await countTotal()) : { advance() {}, reach() {}, stop() {} };

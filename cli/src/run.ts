@@ -36,7 +36,10 @@ async function report(error: unknown, { errors }: Cli, isVerbose: boolean): Prom
   return exitCodeOf(error);
 }
 
-/** Says why the configuration's own function returned no key. The error itself doesn't, and nothing else shows it. */
+/**
+ * Says why the configuration's own function returned no key. The error's message doesn't say it, and nothing else shows
+ * it.
+ */
 function reasonOf(error: unknown): string {
   if (!(error instanceof KeyUnavailableError) || error.cause === undefined) return "";
   return `: ${printable(messageOf(error.cause))}`;

@@ -107,7 +107,7 @@ async function kindOf(path: string): Promise<Pick<FilePlace, "holds" | "other">>
     const start = buffer.toString("latin1", 0, bytesRead);
     if (start.startsWith("SQLite format 3\0")) {
       if (start.slice(68, 72) === "WYMK") return { holds: "sqlite" };
-      // SQLite writes the first page before any table, so one page alone is a new database.
+      // SQLite writes the first page before any table, so a file of one page is a new database.
       const isNew = (await file.stat()).size <= 4096;
       return { holds: undefined, ...(!isNew && { other: "a database without tables of Waymark" }) };
     }

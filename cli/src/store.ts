@@ -33,8 +33,8 @@ export type StorePurpose = "read" | "write";
  * Opens the storage of `--storage`, else of the variable WAYMARK_STORAGE, else of the project's configuration.
  *
  * @param config - Called if something of the configuration is needed.
- * @throws {CommandError} None of them names a storage. Or the command reads and the storage doesn't exist. Or it is of
- *   another kind.
+ * @throws {CommandError} None of them names a storage. Or `purpose` is `read` and the storage doesn't exist. Or the
+ *   place has a storage of another kind.
  */
 export async function openStore(
   flag: string | undefined,
@@ -147,7 +147,10 @@ function assertKind({ scheme, path, holds }: FilePlace, url: string): void {
   );
 }
 
-/** Prints the SDK's warnings, except those about corrupt records: events report these too, and `damage` counts them. */
+/**
+ * Prints the SDK's warnings, except those about corrupt records, because events report these too, and `damage` counts
+ * them.
+ */
 function warningsOf(damage: Damage): Logger {
   const warn = (details: object, message: string) => {
     if (!("corrupt" in details)) void damage.warn(message);

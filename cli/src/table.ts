@@ -5,7 +5,7 @@ import { printable } from "./printable.js";
 export interface Column<Row> {
   readonly head: string;
   readonly cell: (row: Row) => Cell | string;
-  /** Set for numbers. */
+  /** Numbers are aligned to the right. */
   readonly align?: "right";
   /** The column shrinks if the terminal is too narrow. */
   readonly flexible?: true;
@@ -193,7 +193,7 @@ function cut(text: string, width: number): string {
   return shown + CUT;
 }
 
-/** Both are created for the first text that needs them: creating them takes longer than printing a table. */
+/** Both are created for the first text that needs them, because creating them takes longer than printing a table. */
 let segmenter: Intl.Segmenter | undefined;
 let displayWidth = (text: string): number => text.length;
 

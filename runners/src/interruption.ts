@@ -4,11 +4,14 @@ import { onTermination } from "waymark/kit";
 export interface InterruptionOptions {
   /** The caller's signal. It ends the work too. */
   readonly signal: AbortSignal | undefined;
-  /** Makes the reason of the work's signal after SIGINT, SIGTERM or SIGHUP. */
+  /** Makes the error that the work's signal aborts with after SIGINT, SIGTERM or SIGHUP. */
   readonly reason: (signal: NodeJS.Signals) => Error;
 }
 
-/** Far longer than a signal takes to arrive. If something blocks it, the caller gets the rejection. */
+/**
+ * How long to wait for a signal to arrive: far longer than it takes. If something blocks the signal, the caller gets
+ * the rejection.
+ */
 const MAX_ARRIVAL_MS = 2_000;
 
 /**

@@ -17,10 +17,10 @@ export function fromBase64(text: string, elementSize: number, order = endianness
   const padding = text.endsWith("==") ? 2 : text.endsWith("=") ? 1 : 0;
   const byteLength = (text.length / 4) * 3 - padding;
   if (byteLength < 0 || !Number.isInteger(byteLength / elementSize)) return undefined;
-  // Buffer.from(text) would take small buffers from Node's shared pool.
+  // `Buffer.from(text)` would put small results into Node's shared pool.
   const bytes = Buffer.from(new ArrayBuffer(byteLength));
   bytes.write(text, "base64");
-  // Node's decoder skips invalid characters. Encoding again is the only check.
+  // Node's decoder skips invalid characters without an error. Encoding the result again detects them.
   if (bytes.toString("base64") !== text) return undefined;
   return order === "BE" ? swapElements(bytes, elementSize) : bytes;
 }

@@ -20,8 +20,8 @@ export class Decoder implements Reading {
   /**
    * @param json - Fresh from `JSON.parse`: it is changed in place.
    * @throws {CheckpointCorruptError} A tag is malformed.
-   * @throws {UnsupportedFormatError} A tag is unknown here.
-   * @throws {RangeError} It nests so deep that the stack overflows.
+   * @throws {UnsupportedFormatError} A tag is unknown to this version.
+   * @throws {RangeError} The value nests so deep that the stack overflows.
    */
   value(json: unknown): unknown {
     if (Array.isArray(json)) return this.#items(json);

@@ -8,12 +8,12 @@ import { type ForeignClasses, type JsonRecord, LEVELS_OF_A_TAG, TAG, TAGS, type 
 import { subjectOf, type ValueOwner } from "./transforms.js";
 
 /**
- * The deepest nesting of the written JSON. JSON.stringify and other recursive programs have stack for several times as
- * much.
+ * The deepest nesting of the written JSON. It leaves a margin: `JSON.stringify` and other recursive programs can handle
+ * several times this depth.
  */
 const MAX_NESTING = 1000;
 
-/** The rules of an encoder, and its checkpoint. */
+/** The options of an {@link Encoder}. */
 export interface EncoderOptions {
   /** The most UTF-8 bytes the text may have. */
   readonly maxBytes: number;
@@ -27,16 +27,16 @@ export interface EncoderOptions {
   readonly leavesOutUndefined?: boolean | undefined;
   /** Leaves out properties that aren't enumerable, as `JSON.stringify` does. */
   readonly leavesOutHidden?: boolean | undefined;
-  /** Classes without tags whose instances can be stored. */
+  /** Classes of another library, whose instances are stored without a tag. */
   readonly foreign?: ForeignClasses | undefined;
   /** The subject of messages, instead of the owner: `The value of channel "a"`. */
   readonly subject?: string | undefined;
 }
 
 /**
- * Encodes one value in one walk: copies it to plain data, puts tags for values that JSON can't store, and calls
- * `JSON.stringify`. It reads each property once, so that it writes what it checked, even if a getter or a Proxy returns
- * something else the next time.
+ * Encodes one value in one walk. It copies the value to plain data, puts tags for values that JSON can't store, and
+ * calls `JSON.stringify`. It reads each property only once, so the checked value is the written one, even if a getter
+ * or a Proxy would return something else the next time.
  */
 export class Encoder implements Writing {
   readonly #maxBytes: number;
@@ -88,12 +88,12 @@ export class Encoder implements Writing {
     const properties = value as Readonly<JsonRecord>;
     const copy: JsonRecord = {};
     for (const key of keys) {
-      // Set before the property is read, so that the error of a getter has its path.
+      // The step is set before the property is read, so that the error of a getter names its path.
       steps[last] = key;
       const property = properties[key];
       if (property === undefined && this.#leavesOutUndefined) continue;
       const json = this.#value(property);
-      // Assigning to it would set the prototype.
+      // Assigning to `__proto__` would set the prototype.
       if (key === "__proto__") Object.defineProperty(copy, key, { value: json, enumerable: true });
       else copy[key] = json;
     }
@@ -114,7 +114,7 @@ export class Encoder implements Writing {
 
   reserve(characters: number): void {
     this.#characters += characters;
-    // A character takes at least one byte.
+    // Each character takes at least one byte, so the text is already too long.
     if (this.#characters > this.#maxBytes) throw this.#tooLarge();
   }
 
@@ -153,14 +153,14 @@ export class Encoder implements Writing {
     if (this.#ancestors.includes(value)) this.#refuseCycle(value);
     if (this.#levels >= MAX_NESTING) {
       this.refuse(
-        `nested more than ${MAX_NESTING} levels deep (a Map, a Set or an Error counts as ${LEVELS_OF_A_TAG})`,
+        `nested more than ${MAX_NESTING} levels deep (a Map, a Set or an Error counts as ${LEVELS_OF_A_TAG} levels)`,
         "Save a long linked list as an array.",
       );
     }
     // A revoked Proxy throws here, before the path is extended, so the error names the Proxy.
     const prototype = prototypeOf(value);
     const isArray = Array.isArray(value);
-    // Two redacted items of a Set would become one, so the whole Set is redacted.
+    // If two items of a Set were redacted, they would become the same item. So the whole Set is redacted.
     if (this.#redacted?.coversItemsOf(this.#steps) && types.isSet(value)) return this.#censored(this.#redacted);
 
     this.#ancestors.push(value);
@@ -189,7 +189,8 @@ export class Encoder implements Writing {
       if (isHole) copy[index] = this.#tagged("hole", item);
       else if (!isPlainNumber(item) || this.#redacted !== undefined) copy[index] = this.#value(item);
     }
-    // Properties that aren't enumerable are left out: listing all names would take as long as copying the items.
+    // Properties that aren't enumerable aren't looked for, because listing all names would take as long as copying the
+    // items.
     const isBare = isLongAndBare(items) || Object.keys(items).length === copy.length - holes;
     if (!isBare || Object.getOwnPropertySymbols(items).length > 0) {
       const extra = Reflect.ownKeys(items).find((key) => key !== "length" && !isIndex(key));
@@ -260,7 +261,7 @@ export class Encoder implements Writing {
     return this.refuse(`a cycle: it is the same object as ${shortPath(to)}`, "Save an id in its place.");
   }
 
-  /** The error for something that a getter, a Proxy's trap or the engine threw. */
+  /** The error for anything that a getter, a Proxy's trap or the engine threw. */
   #failure(cause: unknown): Error {
     if (cause instanceof RangeError && cause.message === "Invalid string length") return this.#tooLarge();
     const reason = cause instanceof Error ? cause.message : "something other than an Error was thrown";
@@ -316,8 +317,9 @@ function classOf(prototype: object | null): string | undefined {
 }
 
 /**
- * Whether an array is long and has no properties besides its items. `inspect` finds such properties through the engine;
- * listing the keys of many numbers takes 30 times as long as writing them. If false, the caller lists the keys.
+ * Whether an array is long and has no properties besides its items. `inspect` finds such properties quickly, through
+ * the engine. Listing the keys of many numbers would take 30 times as long as writing the numbers. If the result is
+ * false, the caller must list the keys.
  */
 function isLongAndBare(items: readonly unknown[]): boolean {
   if (items.length < 1000) return false;

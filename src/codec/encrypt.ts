@@ -9,26 +9,27 @@ import { subjectOf, type Transform, type TransformContext } from "./transforms.j
 /** The options of {@link encrypt}. */
 export interface EncryptOptions {
   /**
-   * Each key under its id: 1 to 128 printable ASCII characters without spaces, such as `2026-11`. The id is stored
-   * unencrypted with each payload, so never reuse an id for another key. All keys can decrypt.
+   * The keys by id. An id has 1 to 128 printable ASCII characters without spaces: `2026-11`. It is stored unencrypted
+   * with each payload, so never reuse an id for another key. Every key is used to decrypt.
    */
   readonly keys: Readonly<Record<string, EncryptionKey>>;
   /** The id of the key that encrypts. */
   readonly current: string;
   /**
-   * Refuses to load plain records, with a DecryptionFailedError: an attacker who can write to the store could have put
-   * them there. Default false, because a store may contain older plain records; `rekey` encrypts them.
+   * If true, loading an unencrypted record throws a DecryptionFailedError, since an attacker who can write to the store
+   * could have put it there. Default false, because a store may contain older unencrypted records; `rekey` encrypts
+   * them.
    */
   readonly requireEncrypted?: boolean | undefined;
 }
 
 /**
  * Encrypts each state with AES-256-GCM and a new nonce. The ciphertext is bound to the checkpoint's task, id, stage,
- * parent, state version and encoding: moved to another checkpoint, it can't be decrypted. Put this transform last,
- * since encrypted data can't be compressed.
+ * parent, state version and encoding. If it is moved to another checkpoint, it can't be decrypted. Put this transform
+ * last, since encrypted data can't be compressed.
  *
- * Labels, stages, metadata, errors, ids, times, statuses and sizes are NOT encrypted: lists show them. Encrypt at most
- * 2^32 checkpoints with one key: beyond that, random nonces may repeat.
+ * Labels, stages, metadata, errors, ids, times, statuses and sizes are NOT encrypted, since lists show them. Encrypt at
+ * most 2^32 checkpoints with one key, since random nonces may repeat beyond that.
  *
  * @example
  * ```ts
@@ -42,8 +43,8 @@ export interface EncryptOptions {
  * });
  * ```
  *
- * If the key is missing or wrong, loading throws a DecryptionFailedError. It is never mistaken for damage, since the
- * digest is checked first. If a key can't be fetched, saving and loading throw a KeyUnavailableError.
+ * If the key is missing or wrong, loading throws a DecryptionFailedError. A missing or wrong key is never mistaken for
+ * damage, since the digest is checked first. If a key can't be fetched, saving and loading throw a KeyUnavailableError.
  *
  * @throws {TypeError | RangeError} An option is missing, misspelled or wrong; the message never shows a key.
  * @see https://doi.org/10.6028/NIST.SP.800-38D for AES-GCM; section 8.3 for the limit of 2^32.
@@ -80,7 +81,7 @@ export function encrypt(options: EncryptOptions): Transform {
       const text = openEnvelope(envelope, await key(), context);
       if (text !== undefined) return text;
       const why =
-        `the configured key ${id} can't decrypt it. Either it was saved with another key, or the record was changed, or ` +
+        `the configured key ${id} can't decrypt it. Either it was saved with another key, or its record was changed or ` +
         "copied from another checkpoint. Configure the right key, or restore the record from a backup.";
       throw failure(context, envelope.keyId, why);
     },

@@ -8,8 +8,8 @@ const KEY_BYTES = 32;
 
 /**
  * A key: 32 bytes, or a function that returns them (from a KMS, a secret store, {@link keyFromPassphrase}). The
- * function is called when the key is first needed, and never again once it has succeeded. Bytes are copied: you may
- * wipe them.
+ * function is called when the key is first needed, and never again once it has succeeded. Bytes are copied, so you may
+ * wipe yours.
  */
 export type EncryptionKey = Uint8Array | (() => Uint8Array | Promise<Uint8Array>);
 
@@ -17,12 +17,12 @@ export type EncryptionKey = Uint8Array | (() => Uint8Array | Promise<Uint8Array>
 export interface PassphraseOptions {
   /**
    * At least 16 random bytes or characters, made once for this key (`openssl rand -hex 16`). The salt isn't secret.
-   * Keep it with the configuration and never change it: another salt gives another key.
+   * Keep it with the configuration and never change it, since another salt gives another key.
    */
   readonly salt: string | Uint8Array;
   /**
-   * scrypt's N: a power of two from 131,072, the default, to 4,194,304. The default takes 128 MiB and some tenths of a
-   * second; a higher cost takes more of both. Another cost gives another key.
+   * scrypt's N: a power of two from 131,072, the default, to 4,194,304. The default takes 128 MiB of memory and some
+   * tenths of a second, a higher cost takes more of both. Never change it, since another cost gives another key.
    */
   readonly cost?: number | undefined;
 }
@@ -36,8 +36,8 @@ const MIN_PASSPHRASE = 15;
 /**
  * Derives a key from a passphrase by scrypt, once, when it is first needed, on another thread.
  *
- * @param passphrase - At least 15 characters, not counting white space at both ends: a thief of the store can guess
- *   without limit. It is normalized to NFKC, so its Unicode form doesn't matter.
+ * @param passphrase - At least 15 characters, not counting white space at both ends, because a thief of the store can
+ *   try any number of passphrases. It is normalized to NFKC, so its Unicode form doesn't matter.
  * @throws {TypeError | RangeError} Something is missing, misspelled, too short or out of range. The message never shows
  *   the passphrase.
  * @see https://www.rfc-editor.org/rfc/rfc7914 for scrypt. N = 2^17, r = 8, p = 1 is the minimum of OWASP's Password
@@ -82,7 +82,8 @@ function derive(passphrase: string, salt: Uint8Array, cost: number): Promise<Uin
 }
 
 /**
- * Gets the key of that id, and fetches it when it is first needed. Node's key objects never print the key.
+ * Checks a configured key and returns the function that gets it. A key from a function is fetched when it is first
+ * needed. Node's key objects never print the key.
  *
  * @returns A function that rejects with a KeyUnavailableError if the key can't be fetched. The next call tries again.
  * @throws {TypeError | RangeError} The id or the key is malformed.
@@ -120,7 +121,7 @@ function keyObject(id: string, key: unknown): KeyObject {
   return createSecretKey(key);
 }
 
-/** The id for a message, shortened: a user may have put a key or a passphrase in its place. */
+/** The id for a message. It is shortened, since a user may have put a key or a passphrase in its place. */
 function idText(id: string): string {
   return id.length < MIN_PASSPHRASE
     ? JSON.stringify(id)
@@ -133,7 +134,7 @@ async function fetchKey(id: string, source: () => unknown): Promise<KeyObject> {
     bytes = await source();
   } catch (cause) {
     throw new KeyUnavailableError(
-      `The key ${id} could not be fetched: its function failed. Nothing was stored, and stored data was left untouched; try again.`,
+      `The key ${id} could not be fetched, because its function failed. Nothing was stored, and stored data was left untouched; try again.`,
       id,
       { cause, retryable: true },
     );

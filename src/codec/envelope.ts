@@ -13,8 +13,8 @@ import type { TransformContext } from "./transforms.js";
  * | … | the ciphertext of AES-256-GCM |
  * | 16 | its tag |
  *
- * The authenticated data is the UTF-8 of {@link authenticatedData}'s JSON. It covers the envelope's head and its
- * checkpoint.
+ * The authenticated data (see {@link authenticatedData}) covers the envelope's version, the key's id and the
+ * checkpoint's identity.
  */
 const VERSION = 1;
 const ALGORITHM = "aes-256-gcm";
@@ -80,7 +80,10 @@ export function openEnvelope(
   }
 }
 
-/** JSON is unambiguous: quotes delimit each text, and absent fields are `null`. */
+/**
+ * The data that the tag authenticates besides the ciphertext, as JSON. JSON is unambiguous, since quotes delimit each
+ * text, and absent fields are `null`.
+ */
 function authenticatedData(keyId: string, context: TransformContext): Buffer {
   const { encoding, taskId, id, stage = null, parentId = null, stateVersion } = context;
   const bound = ["waymark-encrypt", VERSION, keyId, encoding, taskId, id, stage, parentId, stateVersion];

@@ -5,8 +5,8 @@ import type { RedactedPaths } from "./redacted-paths.js";
 import { damagedPayload, type ValueOwner } from "./transforms.js";
 
 /**
- * The text's form: `json` is the text of `JSON.stringify`, `json-tagged` contains tags (see tags.ts), `json-run` is a
- * state with the record of its run (see run-body.ts).
+ * The text's form. `json` is the text of `JSON.stringify`, `json-tagged` contains tags (see tags.ts), and `json-run` is
+ * a state with the record of its run (see run-body.ts).
  */
 export type JsonEncoding = "json" | "json-tagged" | "json-run";
 
@@ -28,15 +28,16 @@ export interface EncodedState {
 /**
  * Encodes a value as JSON text. {@link decodeJson} makes an equal value with the same prototypes from it.
  *
- * One synchronous walk reads each property once, also of getters and Proxies. Some values come back different:
+ * One synchronous walk reads each property once, also of Proxies, and calls each getter once. Some values come back
+ * different:
  * - A shared object comes back as equal copies.
  * - A view gets memory of its own, which is neither shared nor resizable.
  * - A getter becomes the value that it returned.
- * - An error of a class that isn't built in becomes one of the nearest built-in class, with its own name and
+ * - An error of a class that isn't built in becomes an error of the nearest built-in class, with its own name and
  *   properties.
- * - An object of another realm (a `node:vm` context) becomes one of this realm.
+ * - An object of another realm (a `node:vm` context) becomes an object of this realm.
  * - Nothing is frozen or read-only.
- * - Properties of an array or an error that aren't enumerable are lost, but for an error's name, message, stack, cause
+ * - Properties of an array or an error that aren't enumerable are lost, except an error's name, message, stack, cause
  *   and errors.
  *
  * @param maxBytes - The most UTF-8 bytes the text may have.
@@ -44,8 +45,8 @@ export interface EncodedState {
  * @param redacted - Secrets. They are neither stored nor read: the censor is stored instead.
  * @param leavesOutHidden - Leaves out properties of plain objects that aren't enumerable, as `structuredClone` does. By
  *   default they are refused.
- * @returns If nothing needs a tag, the encoding is `json`, and `text` is exactly the text of `JSON.stringify`. (Except
- *   that numeric keys come first, in ascending order, even if a Proxy lists them in another order.)
+ * @returns If nothing needs a tag, the encoding is `json`, and `text` is exactly the text of `JSON.stringify`. (There
+ *   is one exception: numeric keys come first, in ascending order, even if a Proxy lists them in another order.)
  * @throws {StateNotSerializableError} Something in the value would not come back equal; `path` says where (see
  *   formatPath).
  * @throws {PayloadTooLargeError} The text would have more than `maxBytes` bytes.
@@ -63,7 +64,7 @@ export function encodeJson(
 }
 
 /**
- * Encodes a value as the JSON of `JSON.stringify`, for formats without tags: values that would need a tag are refused,
+ * Encodes a value as the JSON of `JSON.stringify`, for formats without tags. Values that would need a tag are refused,
  * too. So `JSON.parse` returns an equal value, but without properties that are `undefined`. (Most programs don't
  * distinguish them from missing ones. In an array `undefined` is refused, since JSON would change it to null.)
  *

@@ -27,8 +27,8 @@ export const BUILT_IN_ERRORS: ReadonlyMap<string, () => Error> = new Map([
 
 /**
  * The name of the built-in class with this prototype; `undefined` for every other class, also for a subclass of a
- * built-in one. The class may be of another realm: Jest, for example, runs tests in a `node:vm` context. A prototype
- * can be faked: the brand checks of `node:util` tell whether an object really is an instance.
+ * built-in class. The class may be of another realm: Jest, for example, runs tests in a `node:vm` context. A prototype
+ * can be faked. Use the brand checks of `node:util` to tell whether an object really is an instance.
  */
 export function kindOf(prototype: object): string | undefined {
   return WRITTEN_IN_JAVASCRIPT.get(prototype) ?? nameOfIntrinsic(prototype);
@@ -46,7 +46,8 @@ export function errorKindOf(error: object): string | undefined {
 /**
  * Describes a refused object: `an instance of class Session`.
  *
- * @param isStorable - Its prototype is that of a storable class, so the object isn't what it claims to be.
+ * @param isStorable - True if instances of the object's class can be stored. Then it was refused because it isn't a
+ *   real instance.
  */
 export function describeInstance(value: object, isStorable: boolean): string {
   const prototype = prototypeOf(value);
@@ -60,7 +61,7 @@ export function describeInstance(value: object, isStorable: boolean): string {
 }
 
 const ADVICE =
-  "Save plain data in its place, or use a schema with a codec for the class (`z.codec`). A state's schema belongs to the manager, a step's to the step.";
+  "Save plain data in its place, or use a schema with a codec for the class (`z.codec`). Give a state's schema to the manager, and a step's schema to the step.";
 
 /** Advice for the caller about a refused object. @param advice - The advice for an instance of a class. */
 export function adviceFor(value: object, advice: string = ADVICE): string {
@@ -78,7 +79,10 @@ export function isEnumerable(value: object, key: PropertyKey): boolean {
   return Object.prototype.propertyIsEnumerable.call(value, key);
 }
 
-/** Node's own classes, written in JavaScript, so `toString` shows their source. All realms share them. */
+/**
+ * Node's own classes that are written in JavaScript. {@link nameOfIntrinsic} doesn't recognise them, since `toString`
+ * shows their source. All realms share them.
+ */
 const WRITTEN_IN_JAVASCRIPT: ReadonlyMap<object, string> = new Map<object, string>([
   [URL.prototype, "URL"],
   [Buffer.prototype, "Buffer"],
@@ -90,8 +94,8 @@ function isTypedArrayConstructor(value: unknown): value is TypedArrayConstructor
 }
 
 /**
- * The name of the engine's class with this `prototype`, in any realm. Only the engine's own functions print as native
- * code.
+ * The name of the engine's class with this `prototype`, in any realm. Such a class is recognised by `toString`, since
+ * only the engine's own functions print as native code.
  */
 function nameOfIntrinsic(prototype: object): string | undefined {
   const maker = constructorOf(prototype);

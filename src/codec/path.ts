@@ -1,6 +1,6 @@
 /**
- * One step of a path into a state: a property, an array index, or a step into a Map or a Set. `undefined` is a step not
- * taken yet, and is left out.
+ * One step of a path into a state: a property, an array index, or a step into a Map or a Set. `undefined` is a step
+ * that the walk hasn't taken yet; paths leave it out.
  */
 export type PathStep = string | number | symbol | EntryStep | undefined;
 
@@ -12,10 +12,10 @@ export interface EntryStep {
 }
 
 /**
- * The path for people; `$` is the state itself. Properties are `.name`, `["two words"]` if the name is no identifier,
- * or `[Symbol(name)]`. Array items are `[3]`. In a Map, `.get("alice")` is the value of a string key; `.keys()[2]` is
- * the third entry's key, and `.values()[2]` its value if the key is no string. In a Set, `.values()[2]` is the third
- * item.
+ * The path for people; `$` is the state itself. Properties are `.name`, `["two words"]` if the name isn't an
+ * identifier, or `[Symbol(name)]`. Array items are `[3]`. In a Map, `.get("alice")` is the value of a string key,
+ * `.keys()[2]` is the third entry's key, and `.values()[2]` is the third entry's value if its key isn't a string. In a
+ * Set, `.values()[2]` is the third item.
  */
 export function formatPath(steps: readonly PathStep[]): string {
   let path = "$";

@@ -38,7 +38,7 @@ export interface MakePayloadOptions {
 export interface OpenPayloadOptions {
   /** The record that has the payload. */
   readonly context: PayloadOwner;
-  /** In any order: the payload's encoding names the ones it needs. Default: none. */
+  /** All transforms that the payload may need, in any order, since its encoding names them. Default: none. */
   readonly transforms?: readonly Transform[] | undefined;
 }
 
@@ -49,7 +49,7 @@ export interface MadePayload {
   readonly sizeBytes: number;
 }
 
-/** A payload's state, boxed, because the state itself may look like a promise. */
+/** A payload's state, in an object of its own, because a state may look like a promise. */
 export interface OpenedPayload {
   readonly state: unknown;
   /** The run's record, if a run saved the checkpoint. */
@@ -77,7 +77,7 @@ export interface PayloadText {
  * }
  * ```
  *
- * @returns The payload and its size. A promise of them if there are transforms, or the JSON has 1 MiB or more.
+ * @returns The payload and its size. If there are transforms, or the JSON has 1 MiB or more, a promise of them.
  * @throws {StateNotSerializableError} `value` holds something that can't be stored without loss. Thrown, not rejected.
  * @throws {PayloadTooLargeError} The JSON has more than `maxBytes` bytes. Thrown, not rejected.
  */
@@ -123,7 +123,7 @@ export function makePayloadOfJson(json: string, options: MakePayloadOptions): Ma
  * }
  * ```
  *
- * @returns The state, boxed. A promise of it if the payload has transforms.
+ * @returns The state. If the payload has transforms, a promise of it.
  * @throws {CheckpointCorruptError} The body fails its digest, or doesn't match its encoding.
  * @throws {UnsupportedFormatError} The encoding is unknown, or needs a transform that `options` lacks.
  */
@@ -151,13 +151,13 @@ function decoded({ encoding, text }: PayloadText, context: PayloadOwner): Opened
 }
 
 /**
- * Opens a payload, to apply the current transforms to its text. No schema and no migration takes part. It undoes only
- * as many transforms as it needs to know whether the payload is current.
+ * Opens a payload, to apply the current transforms to its text, without a schema or a migration. It undoes only as many
+ * transforms as are needed to see whether the payload is current.
  *
  * @returns A function that makes the new payload. `undefined` if the payload is current: it has the same transforms in
  *   the same order, and `isCurrent` of each returns true.
  * @throws {CheckpointCorruptError} The body fails its digest, or doesn't match its encoding.
- * @throws {UnsupportedFormatError} It needs a transform that `options` lacks.
+ * @throws {UnsupportedFormatError} The encoding needs a transform that `options` lacks.
  */
 export async function openToRenew(
   payload: Payload,
@@ -180,8 +180,9 @@ export async function openToRenew(
 }
 
 /**
- * A payload with the same state for another checkpoint: the same payload, unless a transform may bind it to its owner.
- * Then the transforms are undone, and the configured ones applied for the new owner. The JSON is never decoded.
+ * A payload with the same state for another checkpoint. It is the same payload, unless a transform may bind it to its
+ * owner. Then the transforms are undone, and the configured transforms are applied for the new owner. The JSON is never
+ * decoded.
  *
  * @throws The errors of {@link openPayload}.
  */
@@ -195,7 +196,8 @@ export async function payloadFor(
   const { base, names } = partsOf(payload.encoding, context);
   const layers = layersOf(payload, names, options);
   const bytes = storedBytes(payload, layers, context);
-  // Configured transforms that the payload lacks count too: if states are encrypted now, the new checkpoint's must be.
+  // Configured transforms that the payload lacks count too. For example, if states are encrypted now, the new
+  // checkpoint must be encrypted.
   if ([...layers, ...transforms].every(({ ignoresOwner }) => ignoresOwner)) {
     return { payload, sizeBytes: bytes.byteLength };
   }
@@ -203,15 +205,15 @@ export async function payloadFor(
   return transformed(base, text, { context: owner, transforms });
 }
 
-/** The SHA-256 of a body (of a text: of its UTF-8 bytes), in lower-case hexadecimal. */
+/** The SHA-256 of a body in lower-case hexadecimal. For a text, it covers the UTF-8 bytes. */
 export function digestOf(body: string | Uint8Array): string {
   return hash("sha256", body, "hex");
 }
 
 const UTF8 = new TextEncoder();
 /**
- * From this length on, the digest is computed off the main thread, so the write begins in a later turn of the event
- * loop.
+ * The digest of a text of this length or more is computed off the main thread, so its write begins in a later turn of
+ * the event loop.
  */
 const LARGE_TEXT = 1024 * 1024;
 
@@ -250,13 +252,16 @@ function partsOf(encoding: string, context: PayloadOwner): { readonly base: Json
   );
 }
 
-/** The transforms to undo, in order. A configured transform that the payload lacks may refuse it. */
+/**
+ * The transforms to undo, in order. If the payload doesn't name a configured transform, that transform may refuse it
+ * (`onAbsent`).
+ */
 function layersOf({ encoding }: Payload, names: readonly string[], options: OpenPayloadOptions): readonly Transform[] {
   const { transforms = [], context } = options;
   for (const transform of transforms) {
     if (!names.includes(transform.name)) transform.onAbsent?.(contextOf(context, encoding));
   }
-  // Each layer of nested gzip bombs could stay within the limit.
+  // Otherwise nested gzip bombs could pass, since each layer may stay within the limit.
   if (new Set(names).size < names.length) throw damagedPayload(context, "its encoding names a transform twice");
   return names.map((name) => transformNamed(name, encoding, options)).reverse();
 }
@@ -289,13 +294,14 @@ function encodingOf(base: string, transforms: readonly Transform[]): string {
 }
 
 /**
- * The context for transforms. It contains only fields that never change, because transforms may bind it to the bytes.
+ * The context for transforms. It contains only fields that never change, because a transform may bind the bytes to
+ * them.
  */
 function contextOf({ taskId, id, stage, parentId, stateVersion }: PayloadOwner, encoding: string): TransformContext {
   return { taskId, id, stage, parentId, stateVersion, encoding };
 }
 
-/** The body as bytes. A body with transforms must be stored as bytes, one without as text. */
+/** The body as bytes. With transforms, the body must be stored as bytes. Without them, it must be stored as text. */
 function storedBytes({ encoding, body }: Payload, layers: readonly Transform[], owner: PayloadOwner): Uint8Array {
   const isText = typeof body === "string";
   if (isText !== (layers.length === 0)) {
@@ -323,10 +329,10 @@ async function undo(transform: Transform, body: Uint8Array, context: TransformCo
     decoded = await transform.decode(body, context);
   } catch (cause) {
     if (cause instanceof CheckpointError) throw cause;
-    // The digest holds, so the bytes are intact, and the transform doesn't fit them.
+    // The digest holds, so the bytes are intact. Hence the transform is the wrong one, or has other options.
     throw new UnsupportedFormatError(
       `${subjectOf(context)} can't be loaded: the transform ${JSON.stringify(transform.name)} failed to decode its payload, which is intact. ` +
-        "It was left untouched; configure the transform as it was when this was saved.",
+        "It was left untouched; configure the transform as it was when the checkpoint was saved.",
       { cause },
     );
   }
@@ -342,7 +348,7 @@ function transformNamed(name: string, encoding: string, { transforms, context }:
   );
 }
 
-/** Checks the result of a transform, which may be written in JavaScript. */
+/** Checks the result of a transform, since a transform written in JavaScript may return anything. */
 function bytesFrom(result: unknown, transform: Transform, method: string): Uint8Array {
   if (result instanceof Uint8Array) return result;
   throw new TypeError(`The transform ${JSON.stringify(transform.name)} must ${method} to a Uint8Array.`);

@@ -1,6 +1,9 @@
 import type { PathStep } from "./path.js";
 
-/** A parsed path to secrets. {@link ANY_STEP} stands for `*`, since a property may be named `*`. */
+/**
+ * A parsed path to secrets. {@link ANY_STEP} stands for the wildcard `*`. It is a symbol, since a property may be named
+ * `*`.
+ */
 export type PathPattern = readonly (string | typeof ANY_STEP)[];
 export const ANY_STEP = Symbol("any");
 
@@ -25,12 +28,12 @@ export class RedactedPaths {
 }
 
 /**
- * Replaces the message (or the name) at the beginning of the stack by the censor. The lines with call sites stay as
- * they are, since a short message may be part of them.
+ * Replaces `message` (an error's message or name) in the stack by the censor. The lines with call sites stay as they
+ * are, since they may contain a short message by chance.
  */
 export function withoutMessage(stack: string | undefined, message: string, censor: string): string | undefined {
   if (message === "" || stack === undefined) return stack;
-  // One line of a longer message may look like a call site, so the whole message is replaced everywhere.
+  // A line of a longer message may look like a call site. So a message of several lines is replaced everywhere.
   if (message.includes("\n")) return stack.replaceAll(message, () => censor);
   const lines = stack.split("\n").map((line, at) => {
     if (at > 0 && /^\s+at /.test(line)) return line;
@@ -47,7 +50,10 @@ function matches(pattern: PathPattern, steps: readonly PathStep[]): boolean {
   });
 }
 
-/** `undefined` for a step that no path can have: to a Map's key, or not taken yet. */
+/**
+ * The name of a step in patterns. `undefined` if no pattern can name it: a step to a Map's key, to a symbol, or not
+ * taken yet.
+ */
 function textOfStep(step: PathStep): string | undefined {
   if (typeof step === "object") return step.into === "keys" ? undefined : String(step.at);
   return typeof step === "string" || typeof step === "number" ? String(step) : undefined;

@@ -13,14 +13,14 @@ import { damagedPayload, type PayloadOwner } from "./transforms.js";
  * ```
  *
  * The user's values (`state`, `begin`, `input`, `result`, each step's `result` or `error`) are texts in `json-tagged`.
- * They are encoded once, and joined for each save. The state comes first, because it stays the same while steps are
- * added: a storage that stores differences finds them at once.
+ * Each is encoded once, and the texts are joined for each save. The state comes first, because it stays the same while
+ * steps are added. So a storage that stores differences finds the difference at once.
  */
 export interface RunParts {
   readonly head: RunHead;
   /**
-   * Texts. `begin` is the state at the beginning of the pass, left out if it equals `state`. `state` is left out if
-   * there is none.
+   * The texts of the user's values. `begin` is the state at the beginning of the pass, left out if it equals `state`.
+   * `state` is left out if no state was saved yet.
    */
   readonly state?: string | undefined;
   readonly begin?: string | undefined;
@@ -28,7 +28,7 @@ export interface RunParts {
   readonly result?: string | undefined;
 }
 
-/** The parts of a text, with its steps. */
+/** The parts of a run's checkpoint, with its steps. */
 export interface RunBody extends RunParts {
   readonly steps: readonly StoredStep[];
 }
@@ -42,7 +42,7 @@ export interface RunHead extends Pick<RunRecord, "generation" | "attempt" | "pas
 /** A step without its result. */
 export interface StepHead extends Omit<StepRecord, "result" | "error"> {
   readonly input?: string;
-  /** The step has `atMostOnce`. */
+  /** True if the step has `atMostOnce`. */
   readonly isOnce?: true;
   /** The milestone's id, if the status is `saved`. */
   readonly id?: string;
@@ -56,7 +56,7 @@ export function textOfStep(head: StepHead, value: string | undefined): string {
 }
 
 /**
- * The text for {@link parseRunBody} and {@link decodeRunBody}.
+ * The text of a run's checkpoint. {@link parseRunBody} and {@link decodeRunBody} read it.
  *
  * @param steps - Texts of {@link textOfStep}, joined by commas.
  */

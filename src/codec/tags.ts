@@ -10,13 +10,16 @@ import { withoutMessage } from "./redacted-paths.js";
  */
 export const TAG = "$waymark";
 
-/** The most levels of JSON that a tag puts around a value in it: `{"$waymark":"Map","value":[[key,value]]}`. */
+/**
+ * The most levels of JSON that a tag adds around a value inside it. A Map adds three:
+ * `{"$waymark":"Map","value":[[key,value]]}`.
+ */
 export const LEVELS_OF_A_TAG = 3;
 
 /** A JSON object. All its keys are own properties, even `__proto__`. */
 export type JsonRecord = Record<string, unknown>;
 
-/** The methods that a row may call while encoding. The walk is at the row's value. */
+/** The methods that a row of {@link TAGS} may call while it encodes a value. */
 export interface Writing {
   /** The JSON for a part of the value, reached by `step`. */
   child(value: unknown, step: PathStep): unknown;
@@ -24,21 +27,24 @@ export interface Writing {
   members(value: object, keys: readonly string[]): JsonRecord;
   /** The JSON object for all properties of a plain object. */
   plainObject(value: object): JsonRecord;
-  /** Calls `write`. Meanwhile, properties that are `undefined` are left out, as by `JSON.stringify`. */
+  /** Calls `write`, and leaves out properties that are `undefined` while it runs, as `JSON.stringify` does. */
   withoutUndefined<Result>(write: () => Result): Result;
-  /** Checks that this many more characters fit, before they are written. */
+  /** Throws if so many more characters would exceed the limit. Call it before writing them. */
   reserve(characters: number): void;
-  /** Refuses the value, or its part that `step` leads to. */
+  /** Refuses the value. With `step`, refuses the part of the value to which the step leads. */
   refuse(what: string, advice: string, step?: PathStep): never;
   /** Refuses a value that isn't what its prototype claims, or whose class has no row. */
   refuseInstance(value: unknown): never;
 }
 
-/** The methods that a row may call while decoding. If a row throws, the tag is malformed. */
+/**
+ * The methods that a row of {@link TAGS} may call while it decodes a value. If the row throws, the tag counts as
+ * malformed.
+ */
 export interface Reading {
   /** The value that this JSON stands for. */
   value(json: unknown): unknown;
-  /** Decodes the object's members in place and returns the object, which itself is not read as a tag. */
+  /** Decodes the object's members in place and returns the object. The object itself isn't decoded as a tag. */
   members(json: JsonRecord): JsonRecord;
   /** Refuses a value that a newer version wrote. */
   unsupported(what: string, cause?: unknown): never;
@@ -50,16 +56,16 @@ export interface ForeignClasses {
   readonly key: string;
   /** Advice for the caller about an instance of an unknown class. */
   readonly advice: string;
-  /** The JSON for an instance; `undefined` if its class is unknown here, too. */
+  /** The JSON for an instance; `undefined` if its class is unknown. */
   write(instance: object, writing: Writing): JsonRecord | undefined;
-  /** The value for JSON that has the key. */
+  /** The value for JSON that has the key `key`. */
   read(json: JsonRecord, reading: Reading): unknown;
 }
 
 /** Encodes and decodes one type. `read` turns the result of `write` into an equal value. */
 export interface TagRow {
   readonly tag: string;
-  /** Returns the tag's `value`. If `undefined`, the tag has none. */
+  /** Returns the tag's `value`. If the result is `undefined`, the tag is written without a value. */
   write(value: unknown, writing: Writing): unknown;
   read(stored: unknown, reading: Reading): unknown;
 }
@@ -94,7 +100,7 @@ const ROWS: readonly TagRow[] = [
     (stored) => BigInt(text(stored)),
   ),
 
-  // Objects with state of their own.
+  // Objects with internal state.
   row(
     "Date",
     types.isDate,
@@ -128,7 +134,7 @@ const ROWS: readonly TagRow[] = [
     view(tag, type.BYTES_PER_ELEMENT, (buffer, offset, length) => new type(buffer, offset, length)),
   ),
 
-  // Plain objects that need a tag: those with a key $waymark of their own, and those without a prototype.
+  // Plain objects that need a tag, because they have a key `$waymark` or no prototype.
   row("Object", isObject, (value, writing) => writing.plainObject(value), readMembers),
   row(
     "NullObject",
@@ -142,7 +148,8 @@ const ROWS: readonly TagRow[] = [
 export const TAGS: ReadonlyMap<string, TagRow> = new Map(ROWS.map((each) => [each.tag, each]));
 
 /**
- * @param ownKeys - The own properties that a value may have. Others would be lost, so they are refused. Default: any.
+ * @param ownKeys - The own properties that a value may have. Other properties would be lost, so they are refused.
+ *   Default: any.
  */
 function row<Value>(
   tag: string,
@@ -160,7 +167,7 @@ function row<Value>(
   return { tag, write: writeChecked, read };
 }
 
-/** A row for one kind of view. A decoded view has memory of its own, of exactly its size. */
+/** A row for one kind of view. A decoded view has its own memory, of exactly its size. */
 function view(
   tag: string,
   elementSize: number,
@@ -168,8 +175,8 @@ function view(
 ): TagRow {
   const write = (value: ArrayBufferView, writing: Writing) => {
     const { buffer, byteOffset, byteLength } = value;
-    // A view's keys include its elements: listing them takes hundreds of times as long as saving the view. So it is
-    // compared with a view of the same memory that has no extra properties.
+    // A view's keys include its elements, so listing them takes hundreds of times as long as saving the view. Instead,
+    // the view is compared with a new view of the same memory, which has no extra properties.
     const plain = make(buffer, byteOffset, byteLength / elementSize);
     if (prototypeOf(value) === prototypeOf(plain) && !isDeepStrictEqual(value, plain)) {
       const extra = Reflect.ownKeys(value).find((key) => Number.isNaN(Number(String(key))));
@@ -200,7 +207,7 @@ function readRegExp(stored: unknown, reading: Reading): RegExp {
   try {
     expression = new RegExp(pattern, letters);
   } catch (cause) {
-    // The digest holds, so the text is intact: a newer version of Node saved it.
+    // The digest holds, so the text is intact. Hence a newer version of Node saved it.
     return reading.unsupported("a regular expression that this version of Node can't compile", cause);
   }
   Reflect.set(expression, "lastIndex", reading.value(lastIndex));
@@ -237,7 +244,10 @@ function readSet(stored: unknown, reading: Reading): unknown {
   return set;
 }
 
-/** Properties of errors that are saved although they aren't enumerable. Others that aren't enumerable are left out. */
+/**
+ * Properties of errors that are saved although they aren't enumerable. Other properties that aren't enumerable are left
+ * out.
+ */
 const ERROR_PROPERTIES = ["name", "message", "stack", "cause", "errors"];
 
 /** `class` is the nearest built-in class; `props` are the enumerable properties. */
@@ -247,8 +257,8 @@ function writeError(error: object, writing: Writing): unknown {
   const symbol = Object.getOwnPropertySymbols(error).find((key) => isEnumerable(error, key));
   if (symbol !== undefined)
     writing.refuse("a property with a symbol as its key", "Save it as an ordinary property.", symbol);
-  // A caller's class may have its name on its prototype, which isn't restored. A DOMException has name and message
-  // there.
+  // A caller's class may have its name on its prototype. Since the prototype isn't restored, the name is saved. A
+  // DOMException always has name and message on its prototype.
   const inherited: JsonRecord = kind === "DOMException" ? {} : { name: kind, message: "" };
   const props = writing.members(error, enumerable);
   const body: JsonRecord = { class: kind };
@@ -257,7 +267,7 @@ function writeError(error: object, writing: Writing): unknown {
     const value: unknown = Reflect.get(error, key);
     if (Object.hasOwn(error, key) || value !== inherited[key]) body[key] = writing.child(value, key);
   }
-  // A stack begins with the message, which must not stay there if it was redacted.
+  // A stack begins with the error's message. If the message was redacted, it must not stay in the stack.
   const [message, { stack }, written] = [Reflect.get(error, "message"), body, body["message"] ?? props["message"]];
   if (typeof stack === "string" && typeof message === "string" && typeof written === "string" && written !== message) {
     body["stack"] = withoutMessage(stack, message, written);

@@ -12,8 +12,9 @@ export interface PayloadOwner {
 }
 
 /**
- * Data that a transform may bind to the bytes, such as the authenticated data of an encryption. Then a body that was
- * moved to another checkpoint, or got another encoding, can't be decoded. `decode` gets the same context as `encode`.
+ * Data to which a transform may bind the bytes, for example as the authenticated data of an encryption. Then a body
+ * that was moved to another checkpoint, or got another encoding, can't be decoded. `decode` gets the same context as
+ * `encode`.
  */
 export interface TransformContext extends PayloadOwner {
   /** The payload's whole encoding, in the order of application: `json-tagged+gzip+encrypt`. */
@@ -21,9 +22,9 @@ export interface TransformContext extends PayloadOwner {
 }
 
 /**
- * A step between the encoded state and the storage: compression, encryption. On save, transforms run in the order of
- * the manager's `transforms`. On load, the transforms that the record names run in reverse. So older records stay
- * readable as long as their transforms are configured, in any order.
+ * A step between the encoded state and the storage, such as compression or encryption. On save, transforms run in the
+ * order of the manager's `transforms`. On load, the transforms that the record names run in reverse. So older records
+ * stay readable as long as the transforms that they name are configured, in any order.
  */
 export interface Transform {
   /** Stored with every payload, so it must never change: a letter, then letters, digits, `-` or `_`. */
@@ -32,12 +33,12 @@ export interface Transform {
   encode(body: Uint8Array, context: TransformContext): Uint8Array | Promise<Uint8Array>;
   /**
    * Returns the bytes that `encode` was given. MUST NOT change or keep `body`, which may be the storage's own memory.
-   * MUST limit its memory. The body is intact: its digest has been checked.
+   * MUST limit its memory. Its digest has been checked, so `body` is intact.
    */
   decode(body: Uint8Array, context: TransformContext): Uint8Array | Promise<Uint8Array>;
   /**
-   * True if `encode` and `decode` use the context in messages only. Then `fork` and `rewind` copy the bytes. Otherwise
-   * they undo the transform and apply it again for the new checkpoint.
+   * True if `encode` and `decode` use the context in messages only. Then `fork` and `rewind` copy the bytes. If false,
+   * `fork` and `rewind` undo the transform and apply it again for the new checkpoint.
    */
   readonly ignoresOwner?: boolean;
   /**

@@ -10,7 +10,7 @@ export function holds(met: boolean, obligation: string): asserts met {
   if (!met) throw new AssertionError({ message: obligation, actual: met, expected: true, operator: "holds" });
 }
 
-/** Throws unless the two are equal as data. */
+/** Throws unless the two values are equal as data. */
 export function same(actual: unknown, expected: unknown, obligation: string): void {
   const [left, right] = [plain(actual), plain(expected)];
   if (isDeepStrictEqual(left, right)) return;
@@ -18,7 +18,7 @@ export function same(actual: unknown, expected: unknown, obligation: string): vo
   throw new AssertionError({ message, actual: left, expected: right, operator: "deepStrictEqual" });
 }
 
-/** Throws unless the record equals the appended one: every field, the seal, each byte. */
+/** Throws unless the record has every field and byte of the appended checkpoint, and a seal that holds. */
 export function sameAsAppended(
   found: StoredCheckpoint | CorruptRecord | undefined,
   expected: Appended,
@@ -27,14 +27,21 @@ export function sameAsAppended(
   const name = `${how} MUST give the checkpoint that was appended`;
   const record = intact(found, name);
   const { payload, seal: sealed, ...summary } = record;
-  same(summary, summaryOf(expected), `${name}, with each field unchanged and absent ones absent`);
+  same(summary, summaryOf(expected), `${name}, with each field unchanged and no absent field`);
   same(payload.encoding, expected.payload.encoding, `${name}: its encoding`);
   same(payload.sha256, expected.payload.sha256, `${name}: its digest`);
-  holds(sameBody(payload.body, expected.payload.body), `${name}, with the same body, to the byte and as the same type`);
-  same(sealed, seal(record), `${how} MUST give a record whose seal holds: seal the record on append and on setStatus`);
+  holds(
+    sameBody(payload.body, expected.payload.body),
+    `${name}, with the same body, equal in each byte and in its type`,
+  );
+  same(
+    sealed,
+    seal(record),
+    `${how} MUST give a record whose seal holds, so seal the record on append and on setStatus`,
+  );
 }
 
-/** Throws unless the record equals one of the two, with header and payload of the same one. */
+/** Throws unless the record equals one of two checkpoints. Header and payload must be of the same one. */
 export function sameAsEither(
   found: StoredCheckpoint | CorruptRecord,
   [former, later]: readonly [former: Appended, later: Appended],
@@ -65,7 +72,7 @@ export function damageOf(item: StoredCheckpoint | CheckpointSummary | CorruptRec
   return "payload" in item ? findDamage(item) : undefined;
 }
 
-/** Throws unless the items have these ids, in order; `corrupt` stands for a damaged one. */
+/** Throws unless the items have these ids, in this order. `corrupt` stands for a damaged item. */
 export function sameIds(
   items: readonly (StoredCheckpoint | CheckpointSummary | CorruptRecord)[],
   expected: readonly string[],
@@ -84,7 +91,7 @@ export async function refused(code: CheckpointErrorCode, call: Promise<unknown>,
   try {
     answer = await call;
   } catch (error) {
-    // Checks the code, not the class: if two copies of the package are loaded, their classes differ.
+    // This checks the code, not the class, because two copies of the package have different classes.
     const found = codeOf(error);
     if (found === code) return;
     const message = `${obligation}: expected an error with the code ${code}, but it threw ${show(error)}`;
@@ -98,10 +105,10 @@ export async function refused(code: CheckpointErrorCode, call: Promise<unknown>,
   });
 }
 
-/** Throws unless each sequence is above the one before. */
+/** Throws unless each sequence is higher than the one before. */
 export function ascending(sequences: readonly number[], obligation: string): void {
   const sorted = [...new Set(sequences)].sort((a, b) => a - b);
-  same(sequences, sorted, `${obligation}, each above the one before`);
+  same(sequences, sorted, `${obligation}, each higher than the one before`);
 }
 
 /** A value for a message, shortened to a few lines. */
@@ -123,8 +130,8 @@ function bytesOfView(view: ArrayBufferView): Buffer {
 }
 
 /**
- * Rebuilds the value from plain objects, so that only data is compared: neither prototypes nor the kind of byte array.
- * A key with the value undefined stays, and `__proto__` stays a key.
+ * Rebuilds the value from plain objects, so that only data is compared, and neither prototypes nor kinds of byte
+ * arrays. Keys whose value is `undefined` stay, and so does the key `__proto__`.
  */
 function plain(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(plain);

@@ -10,14 +10,14 @@ const [, , moduleUrl = "", location = ""] = process.argv;
 const module = await loadModule(moduleUrl);
 const adapter = await module.open(location);
 
-// Requests start in arrival order and aren't awaited, so their calls run concurrently, as in one program.
+// Requests start in the order of their arrival and aren't awaited. So their calls run concurrently, as in one program.
 process.on("message", (request: Request) => {
   if (request.kind === "answer") void answer(request.number, request.call);
   else if (request.kind === "die-after") void dieAfter(request.call);
   else if (request.kind === "die-within") void dieWithin(request.call, request.turns);
   else void adapter.close().then(() => process.exit());
 });
-// The suite was stopped.
+// The channel closes if the suite was stopped.
 process.on("disconnect", () => process.exit());
 send({ kind: "opened" });
 
@@ -36,7 +36,8 @@ async function dieAfter(call: Call): Promise<void> {
   } catch (error) {
     last = JSON.stringify({ refusal: messageOf(error) });
   }
-  // Synchronous: the answer is written before the kill, and the adapter gets no turn to finish anything.
+  // The write is synchronous. So the answer is written before the kill, and the adapter gets no turn to finish
+  // anything.
   writeSync(1, last);
   die();
 }
@@ -92,7 +93,7 @@ async function collect(items: AsyncIterable<object>): Promise<unknown[]> {
   return collected;
 }
 
-/** Drops a CorruptRecord's cause, which may be a value that can't be sent. */
+/** The item without a CorruptRecord's `cause`, which may be a value that can't be sent. */
 function sendable(item: object | undefined): unknown {
   return item && "cause" in item ? { ...item, cause: undefined } : item;
 }

@@ -6,14 +6,15 @@ import type { OtherProcess } from "./other-process.js";
 export interface ConformanceCase {
   /** Stable: `append.never-reuses`. The contract's documentation names the cases that enforce it. */
   readonly name: string;
-  /** The adapter's obligation, in one sentence without its subject. */
+  /** The adapter's obligation, as a sentence whose subject, "an adapter", is left out. */
   readonly promise: string;
-  /** If given, the case runs only for adapters with this capability. Otherwise it runs for every adapter. */
+  /** If given, the case runs only for adapters with this capability. Default: it runs for every adapter. */
   readonly needs?: keyof AdapterCapabilities;
   /** If given, the case runs only if the harness says that the adapter has this optional part. */
   readonly about?: OptionalMethod;
   /**
-   * For durable adapters, the case runs a second time, with the store closed and reopened between writing and reading.
+   * If true, the case runs a second time for durable adapters, with the store closed and reopened between writing and
+   * reading.
    */
   readonly replayed?: true;
   run(store: ConformanceStore): Promise<void>;
@@ -27,14 +28,17 @@ export interface ConformanceStore {
   readonly location: string;
   readonly capabilities: AdapterCapabilities;
   readonly offers: readonly OptionalMethod[];
-  /** A new instance on the location. */
+  /** Opens a new instance on the location. */
   open(): Promise<StorageAdapter>;
-  /** Closes the instance and opens a new one, whatever `carryOn` does. */
+  /**
+   * In the lifecycle state `reopened`, closes the instance and opens a new one. In the state `fresh`, returns the
+   * instance.
+   */
   carryOn(adapter: StorageAdapter): Promise<StorageAdapter>;
   /** Closes the instance and opens a new one, in both lifecycle states. */
   reopen(adapter: StorageAdapter): Promise<StorageAdapter>;
   /** Closes the instance, damages the checkpoint and opens a new one. */
   damage(adapter: StorageAdapter, taskId: string, id: string, part: DamagedPart): Promise<StorageAdapter>;
-  /** An instance in another process. */
+  /** Opens an instance in another process. */
   elsewhere(): Promise<OtherProcess>;
 }

@@ -3,7 +3,7 @@ import type { CheckpointDraft } from "../contract/checkpoint.js";
 
 /** The parts of a draft that a case sets; the rest has defaults. */
 export interface DraftParts extends Partial<Omit<CheckpointDraft, "taskId" | "id" | "payload" | "sizeBytes">> {
-  /** A text must be exactly as `JSON.stringify` writes it. */
+  /** If it is a text, it must be exactly as `JSON.stringify` writes it. */
   readonly body?: string | Uint8Array;
 }
 
@@ -27,7 +27,7 @@ export function draft(taskId: string, id: string, parts: DraftParts = {}): Check
   };
 }
 
-/** This many drafts of one task: `c1`, `c2`, … */
+/** Makes `count` drafts of one task, with the ids `c1`, `c2`, … */
 export function drafts(taskId: string, count: number): CheckpointDraft[] {
   return Array.from({ length: count }, (_, index) => draft(taskId, `c${index + 1}`));
 }

@@ -5,7 +5,7 @@ import type { JsonObject } from "../contract/checkpoint.js";
  * refuse. All are different, well-formed and at most 512 UTF-16 units, so they are valid task ids and checkpoint ids.
  */
 export const HOSTILE_NAMES: readonly string[] = [
-  // Case and normal form. The last two pairs are one letter each: composed and decomposed é; K and the kelvin sign.
+  // Names that differ in case or normal form alone: é is composed or decomposed, and K may be the kelvin sign.
   ...["Task", "task", "TASK", "tasK", "caf\u00e9", "cafe\u0301", "K", "\u212a", "stra\u00dfe", "strasse"],
   // Paths, and names that careless escaping would make equal.
   ...[".", "..", "...", "/", "//", "a/b", "a/../b", "a\\b", "a//b", "../../up", "/etc/passwd", "C:\\x", "~", "-rf"],
@@ -78,7 +78,7 @@ export const HOSTILE_TEXTS: readonly string[] = [
   "-----BEGIN-----",
 ];
 
-/** Keys that every object has, keys in an order that sorting changes, and all the texts as values. */
+/** Metadata with keys that every object has, keys in an order that sorting changes, and all hostile texts as values. */
 export const HOSTILE_METADATA: JsonObject = JSON.parse(
   `{"__proto__":{"polluted":true},"constructor":{"prototype":null},"z":1,"a":[{"__proto__":[]}],"":{"":""},"toJSON":"no","texts":${JSON.stringify(HOSTILE_TEXTS)}}`,
 );

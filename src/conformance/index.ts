@@ -1,6 +1,6 @@
 /**
  * The conformance suite tests whether a storage adapter keeps Waymark's contract (`StorageAdapter`), under any test
- * runner. Every obligation is a case. The adapter's declarations alone decide which cases run.
+ * runner. Every obligation is a case. Only the adapter's declarations decide which cases run.
  *
  * @module
  */

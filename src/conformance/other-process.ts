@@ -23,7 +23,7 @@ import type { HeldTask, LeaseStore } from "../contract/leases.js";
 import { ownRequire } from "../contract/own-require.js";
 import type { Call, Request, Response } from "./protocol.js";
 
-/** How a call in a killed process ended: with an answer before the kill, or without one. */
+/** Whether a call in a killed process was answered before the kill, and its answer. */
 export interface LastWords {
   readonly answered: boolean;
   readonly answer?: unknown;
@@ -36,8 +36,8 @@ interface Waiting {
 }
 
 /**
- * An adapter in another process, used like one in this process. Calls start there in call order and run concurrently.
- * An iteration is collected there before it is sent.
+ * An adapter in another process. It is used like an adapter in this process. Calls start there in call order and run
+ * concurrently. The items of an iteration are collected there before they are sent.
  */
 export class OtherProcess implements StorageAdapter {
   readonly name = "other process";
@@ -60,9 +60,9 @@ export class OtherProcess implements StorageAdapter {
   private constructor(moduleUrl: string, location: string, capabilities: AdapterCapabilities) {
     this.capabilities = capabilities;
     this.#child = fork(childScript(), [moduleUrl, location], {
-      // Without this process's options, which may load a test runner.
+      // The process starts without this process's options, which may load a test runner.
       execArgv: [],
-      // Sends bytes as bytes, and distinguishes a missing property from an undefined one.
+      // "advanced" sends bytes as bytes, and distinguishes a missing property from one that is `undefined`.
       serialization: "advanced",
       stdio: ["ignore", "pipe", "pipe", "ipc"],
     });
@@ -118,12 +118,12 @@ export class OtherProcess implements StorageAdapter {
     return this.#call({ method: "replacePayload", args: [taskId, id, payload, expectedSha256] });
   }
 
-  /** Closes the adapter there. */
+  /** Closes the adapter in the other process. */
   async close(): Promise<void> {
     await this.#call({ method: "close", args: [] });
   }
 
-  /** Makes the call there, and kills the process (SIGKILL) the moment its promise resolves. */
+  /** Makes the call in the other process, and kills the process (SIGKILL) the moment the call's promise resolves. */
   async dieAfter(call: Call): Promise<unknown> {
     this.#send({ kind: "die-after", call });
     const { answered, answer } = await this.#lastWords();
@@ -131,13 +131,16 @@ export class OtherProcess implements StorageAdapter {
     return answer;
   }
 
-  /** Makes the call there, and kills the process after this many turns of its event loop, or once it has answered. */
+  /**
+   * Makes the call in the other process, and kills the process after this many turns of its event loop, or as soon as
+   * the call is answered.
+   */
   async dieWithin(turns: number, call: Call): Promise<LastWords> {
     this.#send({ kind: "die-within", call, turns });
     return this.#lastWords();
   }
 
-  /** Stops the process (SIGSTOP) until {@link continue}, as a machine that sleeps does. */
+  /** Stops the process (SIGSTOP) until {@link continue}. This is what happens to it on a machine that sleeps. */
   pause(): void {
     this.#child.kill("SIGSTOP");
   }
@@ -146,7 +149,7 @@ export class OtherProcess implements StorageAdapter {
     this.#child.kill("SIGCONT");
   }
 
-  /** Closes the adapter there and ends the process, unless it was killed. */
+  /** Closes the adapter and ends the process, unless it was killed. */
   async stop(): Promise<void> {
     const { connected } = this.#child;
     if (connected) this.#send({ kind: "end" });
@@ -162,7 +165,7 @@ export class OtherProcess implements StorageAdapter {
     const number = ++this.#calls;
     const answered = new Promise<unknown>((resolve, reject) => this.#waiting.set(number, { resolve, reject }));
     this.#send({ kind: "answer", number, call });
-    // The same method of the contract returned it, and the channel keeps its shape.
+    // The answer has the method's type, because the same method returned it there, and the channel doesn't change it.
     return (await answered) as Answer;
   }
 
@@ -172,7 +175,7 @@ export class OtherProcess implements StorageAdapter {
     });
   }
 
-  /** The process has ended, so no more messages come. */
+  /** Rejects the waiting calls. The process has ended, so no more answers come. */
   #giveUp(): void {
     for (const { reject } of this.#waiting.values()) reject(this.#endedEarly("it had answered"));
     this.#waiting.clear();
@@ -201,10 +204,14 @@ export class OtherProcess implements StorageAdapter {
   }
 }
 
-/** The built script, next to the built suite. This file may be the source, compiled by a test runner. */
+/**
+ * The built script, next to the built suite. It is looked up there, since this file may be the source, compiled by a
+ * test runner.
+ */
 function childScript(): string {
   const suite = ownRequire().resolve("waymark/conformance");
   const script = join(dirname(suite), "child.js");
-  if (!existsSync(script)) throw new Error(`${script} is missing: build waymark before its suite starts processes.`);
+  if (!existsSync(script))
+    throw new Error(`${script} is missing. Build waymark first, since its suite starts processes.`);
   return script;
 }

@@ -4,7 +4,7 @@ import type { LeaseStore } from "../contract/leases.js";
 /** The methods that can be called in another process. */
 export type Method = "append" | "get" | "read" | "list" | "tasks" | "setStatus" | "remove" | "replacePayload" | "close";
 
-/** One call of an adapter's method, or of its lease store's. */
+/** One call of a method of an adapter or of its lease store. */
 export type Call =
   | {
       readonly [Name in Method]: {
@@ -19,11 +19,14 @@ export type Call =
 /** A message from the suite to another process. */
 export type Request =
   | { readonly kind: "answer"; readonly number: number; readonly call: Call }
-  /** Dies the moment the call is answered. The answer is the last thing it writes to its standard output. */
+  /** The process dies the moment the call is answered. Before that, it writes the answer to its standard output. */
   | { readonly kind: "die-after"; readonly call: Call }
-  /** Dies this many turns of the event loop after the call, or when it has answered, if that is sooner. */
+  /**
+   * The process dies this many turns of the event loop after the call, or as soon as the call is answered, if that is
+   * sooner.
+   */
   | { readonly kind: "die-within"; readonly call: Call; readonly turns: number }
-  /** Closes the adapter and exits. */
+  /** The process closes the adapter and exits. */
   | { readonly kind: "end" };
 
 /** A message from another process to the suite. */

@@ -6,8 +6,8 @@ import type { ConformanceCase, LifecycleState } from "./conformance-case.js";
 import { type ConformanceHarness, type ConformanceRunner, OPTIONAL_METHODS } from "./harness.js";
 
 /**
- * Registers the cases for the adapter's declared capabilities with a test runner. Cases that start and kill processes take
- * some seconds each: allow them a minute if the runner has a limit.
+ * Registers the cases for the adapter's declared capabilities with a test runner. Cases that start and kill processes
+ * take some seconds each. If the runner has a time limit, set it to a minute.
  *
  * @example
  * ```ts
@@ -51,21 +51,21 @@ export async function runConformanceCase(
   try {
     await conformanceCase.run(store);
   } catch (error) {
-    // The case's failure says more than a failed cleanup after it.
+    // The case's failure says more than a failure of the cleanup after it, which is dropped.
     await store.release().catch(() => undefined);
     throw explained(error, conformanceCase);
   }
   await store.release();
 }
 
-/** Adds the case's obligation to an adapter's own error, which doesn't mention it. */
+/** Adds the case's obligation to an error that the adapter threw, since such an error doesn't mention it. */
 function explained(error: unknown, { name, promise }: ConformanceCase): unknown {
   if (error instanceof AssertionError) return error;
   const message = error instanceof Error ? error.message : String(error);
   return new Error(`${name}: an adapter ${promise}; here a call failed: ${message}`, { cause: error });
 }
 
-/** A misspelled capability would silently leave out cases. */
+/** Checks the harness, since a misspelled capability would silently leave out cases. */
 function checkHarness(harness: ConformanceHarness): void {
   checkKeys(
     "ConformanceHarness",

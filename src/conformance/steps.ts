@@ -18,7 +18,7 @@ export async function appendAtOnce(adapter: StorageAdapter, all: readonly Checkp
   return Promise.all(all.map(async (one) => ({ ...one, sequence: await adapter.append(one) })));
 }
 
-/** Waits for so many turns of the event loop, so that other calls proceed meanwhile. */
+/** Waits for this many turns of the event loop, so that other calls proceed. */
 export async function pass(turns: number): Promise<void> {
   for (let turn = 0; turn < turns; turn++) await nextTurn();
 }
@@ -49,7 +49,7 @@ export async function collect<Item>(items: AsyncIterable<Item>): Promise<Item[]>
   return collected;
 }
 
-/** The ids of summaries or records, in order; for a corrupt one, a description of its damage. */
+/** The ids of summaries or records, in order. For a corrupt item, a description of its damage. */
 export async function idsOf(items: AsyncIterable<CheckpointSummary | CorruptRecord>): Promise<string[]> {
   return (await collect(items)).map((item) => (isCorrupt(item) ? `corrupt: ${damageOf(item)}` : item.id));
 }
@@ -79,13 +79,13 @@ export async function expectStored(adapter: StorageAdapter, all: readonly Append
   );
 }
 
-/** The appends after a concurrent removal of their task: from the one where the numbering started again. */
+/** The appends that came after a concurrent removal of their task, which are those from the last sequence 1 on. */
 export function sinceRemoval(appended: readonly Appended[]): readonly Appended[] {
   const first = appended.findIndex(({ sequence }) => sequence === 1);
   return first === -1 ? [] : appended.slice(first);
 }
 
-/** The sequence of the one append that won. Throws unless the others conflicted. */
+/** The sequence of the one append that won. Throws unless all others were refused as conflicts. */
 export async function soleWinner(rivals: readonly Promise<number>[]): Promise<number> {
   const outcomes = await Promise.allSettled(rivals);
   const winners = outcomes.flatMap((outcome) => (outcome.status === "fulfilled" ? [outcome.value] : []));

@@ -5,8 +5,8 @@ export interface AdapterCallsOptions {
   /** The adapter's name in messages: `redis`. */
   readonly name: string;
   /**
-   * Whether the same call may succeed after this error of the backend. Node's codes of lost connections (`ECONNRESET`)
-   * are known already, also in an error's `cause`.
+   * Whether the same call may succeed after this error of the backend. Node's codes for a lost connection
+   * (`ECONNRESET`) always count as retryable, also in an error's `cause`.
    */
   readonly isRetryable?: ((error: unknown) => boolean) | undefined;
   /** Makes the error that a failed call throws. Default: a StorageError with the backend's error as its cause. */
@@ -19,11 +19,11 @@ export interface AdapterCallsOptions {
  * - {@link inTurn} runs the calls of one task one after another, in call order. Calls of different tasks run at the
  *   same time.
  * - {@link close} waits for the calls under way. Later calls reject with a ClosedError.
- * - An error of the backend becomes a StorageError with the backend's error as its cause. A CheckpointError stays as it
- *   is.
+ * - An error of the backend becomes a StorageError with the backend's error as its cause. A CheckpointError is rethrown
+ *   unchanged.
  *
- * A call must not wait for another call of the same instance: that one may be queued behind it, or refused after
- * `close`.
+ * A call must not wait for another call of the same instance, because the other call may be queued behind it, or
+ * refused after `close`.
  *
  * @example
  * ```ts
@@ -65,7 +65,7 @@ export class AdapterCalls {
 
   /**
    * Runs `work` at once. Use it for reads, and for writes that the backend orders itself. In an iteration, wrap each
-   * step by itself: otherwise `close` would wait for an iteration that its caller abandoned.
+   * step, not the whole loop. Otherwise `close` would wait for an iteration that its caller abandoned.
    *
    * @throws {ClosedError} The adapter is closed.
    * @throws {StorageError} The backend failed.
@@ -75,7 +75,7 @@ export class AdapterCalls {
   }
 
   /**
-   * Runs `work` once the earlier calls of that name have succeeded or failed.
+   * Runs `work` once all earlier calls with the same `name` have succeeded or failed.
    *
    * @param name - The task's id, or another name whose calls must not overlap.
    * @throws {ClosedError} The adapter is closed.

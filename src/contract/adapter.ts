@@ -18,8 +18,9 @@ import type { LeaseStore } from "./leases.js";
 /** An adapter's promises beyond the core of the contract. The suite tests the declared ones. */
 export interface AdapterCapabilities {
   /**
-   * An acknowledged checkpoint survives a killed process. On a database server it is committed: whether it survives a
-   * crash of the server depends on the server's settings (PostgreSQL's `synchronous_commit`).
+   * An acknowledged checkpoint survives a killed process. On a database server, this means that the checkpoint is
+   * committed. Whether it survives a crash of the server depends on the server's settings (PostgreSQL's
+   * `synchronous_commit`).
    */
   readonly durable: boolean;
   /** Several processes may use one store at once. */
@@ -43,33 +44,34 @@ export interface ExpectedTask {
 
 export interface AppendOptions {
   /**
-   * The exact sequence to take. It must be higher than the last one given. For copy, import and repair.
-   * (case: append.exact-sequence)
+   * The exact sequence to take, for copy, import and repair. It must be higher than every sequence that the task has
+   * used. (case: append.exact-sequence)
    */
   readonly sequence?: number | undefined;
   /**
-   * The id of a passing checkpoint of the task (see {@link isPassing}), which this append removes. If that checkpoint
-   * is missing, isn't passing or can't be read, nothing is removed, and the append succeeds all the same.
+   * This append removes the passing checkpoint (see {@link isPassing}) of the task with this id. If that checkpoint is
+   * missing, isn't passing or can't be read, nothing is removed, and the append succeeds all the same.
    * (case: append.replaces-nothing)
    *
    * - If the storage has transactions, append and removal MUST happen in one. Otherwise the removal follows the append,
-   *   and a kill may leave both checkpoints. Then the next append that replaces the newer one MUST remove both: the
-   *   metadata of the newer one names the older one (see {@link replacedBy}). (cases: append.replaces,
+   *   and a kill may leave both checkpoints. Then the next append that replaces the newer checkpoint MUST remove both.
+   *   It finds the older one's id in the newer one's metadata (see {@link replacedBy}). (cases: append.replaces,
    *   append.replaces-killed, append.replaces-at-once)
    */
   readonly replaces?: string | undefined;
   /**
    * A hint: a checkpoint, perhaps of another task, whose payload equals or resembles the draft's. An adapter may ignore
    * the hint, and MUST ignore it if that checkpoint is gone or damaged. A checkpoint MUST read the same with and
-   * without the hint, also after the other one was removed. (cases: append.shares-with, corrupt.shares-with)
+   * without the hint, also after the checkpoint that the hint names was removed. (cases: append.shares-with,
+   * corrupt.shares-with)
    */
   readonly sharesWith?: { readonly taskId: string; readonly id: string } | undefined;
 }
 
-/** Selects checkpoints of one task: those for which every given part holds. The manager has validated it. */
+/** Selects the checkpoints of one task that meet all given conditions. The manager has validated the query. */
 export interface CheckpointQuery {
   readonly taskId: string;
-  /** By sequence. */
+  /** The direction of the sequences. */
   readonly order: "newest" | "oldest";
   /** Only sequences below this one. */
   readonly beforeSequence?: number | undefined;
@@ -85,7 +87,7 @@ export interface CheckpointQuery {
   readonly skip?: number | undefined;
   /**
    * At most this many checkpoints; corrupt records don't count. Default: all. If two checkpoints have the same sequence
-   * (files after a merge of two branches), give both or neither: the next page begins after that sequence.
+   * (files after a merge of two branches), give both or neither, because the next page begins after that sequence.
    */
   readonly limit?: number | undefined;
 }
@@ -95,7 +97,10 @@ export interface TaskQuery {
   readonly prefix?: string | undefined;
   /** Only tasks whose newest checkpoint has one of these statuses. */
   readonly status?: readonly CheckpointStatus[] | undefined;
-  /** `taskId`: see compareTaskIds. `recent`: the newest checkpoint's `createdAt`, latest first, then by taskId. */
+  /**
+   * `taskId` orders as `compareTaskIds` does. `recent` orders by the newest checkpoint's `createdAt`, latest first,
+   * then by task id.
+   */
   readonly order: "taskId" | "recent";
   /** Only ids after this one. Only with `order: "taskId"`. */
   readonly after?: string | undefined;
@@ -138,43 +143,44 @@ export interface StorageAdapter {
    * - MUST be safe to call concurrently; appends to one task through one instance take sequences in call order.
    *   (cases: append.call-order, append.concurrent, append.many-processes)
    * - Ids are unique within a task. Appending the same draft again MUST return its sequence without checking the
-   *   condition or the lease, so that a caller who lost the answer can retry. Another draft under that id MUST be
-   *   refused: `matchRetry` compares the two. (cases: append.idempotent, append.id-taken, leases.repeats)
-   * - If the checkpoint of that id is damaged, every draft MUST be refused as corrupt, because it can't be compared.
-   *   `findDamage` finds the damage. (case: corrupt.id-taken)
+   *   condition or the lease, so that a caller who lost the answer can retry. A different draft under a stored id MUST
+   *   be refused. `matchRetry` compares the two. (cases: append.idempotent, append.id-taken, leases.repeats)
+   * - If the stored checkpoint with the draft's id is damaged, every draft MUST be refused as corrupt, because it can't
+   *   be compared. `findDamage` finds the damage. (case: corrupt.id-taken)
    *
    * @throws {CheckpointCorruptError} The id belongs to a checkpoint that can't be read; it was left untouched.
    * @throws {LeaseLostError} The condition's lease is lost; nothing was stored.
-   * @throws {CheckpointConflictError} The rest of the condition doesn't hold, or the id or the exact sequence is taken;
-   *   nothing was stored.
+   * @throws {CheckpointConflictError} The condition's `expectedSequence` doesn't hold, or the id or the exact sequence
+   *   is taken; nothing was stored.
    * @throws {StorageError} The backend failed; checkpoints that were acknowledged before are intact.
    */
   append(draft: CheckpointDraft, condition?: AppendCondition, options?: AppendOptions): Promise<number>;
 
   /**
-   * The checkpoint of that id; a CorruptRecord if it can't be read; `undefined` if there is none. The adapter needn't
-   * verify it: the manager checks seal and digest, other callers use `findDamage`.
+   * Returns the checkpoint with this id; a CorruptRecord if it can't be read; `undefined` if it doesn't exist. The
+   * adapter needn't verify the checkpoint, since the manager checks seal and digest, and other callers use
+   * `findDamage`.
    *
    * - Every read MUST return header and payload of the same moment. An adapter that reads them in two steps checks that
    *   they belong together, and reads again if not. Otherwise the manager would mistake a write in between for damage,
    *   and return an older checkpoint. (cases: read.one-moment, replace.one-moment)
-   * - A missing payload is damage: return `undefined` only if the checkpoint doesn't exist or was removed.
-   *   (case: corrupt.reported)
+   * - A missing payload is damage, so return a CorruptRecord then. Return `undefined` only if the checkpoint doesn't
+   *   exist or was removed. (case: corrupt.reported)
    */
   get(taskId: string, id: string): Promise<StoredCheckpoint | CorruptRecord | undefined>;
 
   /**
-   * Whole checkpoints, in constant memory; an adapter may read ahead up to a fixed number of bytes. MUST yield a
-   * CorruptRecord for each record that can't be read, whatever the filters say, and go on. Records needn't be verified:
-   * see `get`. (cases: read.filters, corrupt.reported)
+   * Yields whole checkpoints, in constant memory. An adapter may read ahead up to a fixed number of bytes. MUST yield a
+   * CorruptRecord for each record that can't be read, whatever the filters say, and go on. As in `get`, records needn't
+   * be verified. (cases: read.filters, corrupt.reported)
    */
   read(query: CheckpointQuery): AsyncIterable<StoredCheckpoint | CorruptRecord>;
 
-  /** Summaries. MUST NOT read payloads. (cases: list.filters, list.pages) */
+  /** Yields summaries. MUST NOT read payloads. (cases: list.filters, list.pages) */
   list(query: CheckpointQuery): AsyncIterable<CheckpointSummary | CorruptRecord>;
 
   /**
-   * Tasks that have a checkpoint. MUST NOT read payloads. If a task's newest checkpoint can't be read, its
+   * Yields the tasks that have a checkpoint. MUST NOT read payloads. If a task's newest checkpoint can't be read, its
    * CorruptRecord comes first, then the task with its newest readable one. (cases: tasks.order, tasks.filters)
    */
   tasks(query: TaskQuery): AsyncIterable<TaskSummary | CorruptRecord>;
@@ -182,29 +188,29 @@ export interface StorageAdapter {
   /**
    * Changes status and error and renews the seal (see `withStatus`), in one atomic step.
    *
-   * Checks in this order: the lease, whether the checkpoint exists, the rest of the condition. (cases: leases.fencing,
+   * MUST check in this order: the lease, whether the checkpoint exists, `expectedSequence`. (cases: leases.fencing,
    * status.nothing)
    *
    * @returns False if there is no such checkpoint.
    * @throws {LeaseLostError} The condition's lease is lost.
-   * @throws {CheckpointConflictError} It is `completed`, or the rest of the condition doesn't hold.
+   * @throws {CheckpointConflictError} The checkpoint is `completed`, or `expectedSequence` doesn't hold.
    *   (case: status.completed-stays)
    */
   setStatus(taskId: string, id: string, change: StatusChange, condition?: AppendCondition): Promise<boolean>;
 
   /**
-   * Removes checkpoints and MUST NOT harm others. Unknown ids are ignored. `"all"` removes the whole task with its
-   * unreadable records, and ends its numbering. (cases: remove.independent, remove.all)
+   * Removes checkpoints. MUST NOT harm other checkpoints. Unknown ids are ignored. `"all"` removes the whole task with
+   * its unreadable records, and ends its numbering. (cases: remove.independent, remove.all)
    *
    * @returns The number of removed checkpoints.
    */
   remove(taskId: string, ids: readonly string[] | "all", condition?: AppendCondition): Promise<number>;
 
   /**
-   * Optional: removes every task whose id begins with `prefix`, all or nothing, as `remove(taskId, "all")` does for
-   * one. Without it the manager removes them one by one. (case: remove.prefix)
+   * Optional: removes every task whose id begins with `prefix`, all or nothing, as `remove(taskId, "all")` removes one
+   * task. Without `removePrefix`, the manager removes the tasks one by one. (case: remove.prefix)
    *
-   * @param expected - All tasks with that prefix which have a checkpoint, as the caller saw them. MUST be compared in
+   * @param expected - All tasks with this prefix that have a checkpoint, as the caller saw them. MUST be compared in
    *   the same atomic step (see {@link requireUnchangedTasks}). (case: remove.prefix-expected)
    * @returns The number of removed checkpoints.
    * @throws {CheckpointConflictError} The tasks or their newest checkpoints differ from `expected`; nothing was
@@ -213,29 +219,32 @@ export interface StorageAdapter {
   removePrefix?(prefix: string, expected?: readonly ExpectedTask[]): Promise<number>;
 
   /**
-   * Optional; without it the manager refuses `rekey`. Replaces a checkpoint's payload and renews the seal (see
-   * `withPayload`).
+   * Optional: replaces a checkpoint's payload and renews the seal (see `withPayload`). Without `replacePayload`, the
+   * manager refuses `rekey`.
    *
-   * - MUST be all or nothing, and once resolved as durable as `append`: a kill leaves the old payload or the new one,
-   *   whole. (case: replace.survives-kill)
-   * - MUST change payload, size and seal only, and no other checkpoint. `completed` checkpoints are replaced too.
-   *   (cases: replace.changes, replace.keeps-the-rest)
-   * - MUST compare the digest in the same atomic step: of two calls that expect the same digest, one wins.
-   *   (cases: replace.nothing, replace.concurrent, replace.many-processes)
+   * - MUST be all or nothing, so that a kill leaves the old payload or the new one, whole. Once it resolves, the new
+   *   payload MUST be as durable as after `append`. (case: replace.survives-kill)
+   * - MUST change the checkpoint's payload, size and seal only, and no other checkpoint. `completed` checkpoints are
+   *   replaced too. (cases: replace.changes, replace.keeps-the-rest)
+   * - MUST compare the digest in the same atomic step, so that of two calls that expect the same digest only one
+   *   succeeds. (cases: replace.nothing, replace.concurrent, replace.many-processes)
    *
    * @param expectedSha256 - The digest of the payload to replace.
    * @returns False if there is no such checkpoint or its payload has another digest; nothing was changed.
-   * @throws {CheckpointCorruptError} It can't be read; it was left untouched. (case: replace.not-laundered)
+   * @throws {CheckpointCorruptError} The checkpoint can't be read; it was left untouched. (case: replace.not-laundered)
    */
   replacePayload?(taskId: string, id: string, payload: Payload, expectedSha256: string): Promise<boolean>;
 
   /** Waits for the calls in progress, then releases everything. Idempotent; later calls throw a ClosedError. */
   close(): Promise<void>;
 
-  /** Optional: finds damage and leftovers, and repairs them. Without it the manager's `verify` reads every record. */
+  /**
+   * Optional: finds damage and leftovers, and repairs them. Without `maintenance`, the manager's `verify` reads every
+   * record.
+   */
   readonly maintenance?: StorageMaintenance;
 
-  /** Optional: lets one holder at a time run a task. Without it the manager refuses `lease`. */
+  /** Optional: lets one holder at a time run a task. Without `leases`, the manager refuses `lease`. */
   readonly leases?: LeaseStore;
 }
 
@@ -246,9 +255,9 @@ export function isCorrupt(record: object): record is CorruptRecord {
 
 /** The state of a task's numbering. */
 export interface TaskPosition {
-  /** The sequence of its newest checkpoint; 0 for none. */
+  /** The sequence of the task's newest checkpoint; 0 if it has none. */
   readonly newestSequence: number;
-  /** The last sequence ever given; 0 for none. */
+  /** The highest sequence that the task has used; 0 if it has used none. */
   readonly lastSequence: number;
 }
 
@@ -274,8 +283,8 @@ export function nextSequence(
   if (sequence === undefined) return position.lastSequence + 1;
   if (sequence > position.lastSequence) return sequence;
   throw new CheckpointConflictError(
-    `Sequence ${sequence} of task ${JSON.stringify(taskId)} is taken: the task has used sequences up to ${position.lastSequence}. ` +
-      "Nothing was stored; take a higher one.",
+    `Sequence ${sequence} of task ${JSON.stringify(taskId)} is taken: the task has used all sequences up to ${position.lastSequence}. ` +
+      "Nothing was stored; take a higher sequence.",
   );
 }
 
@@ -296,8 +305,8 @@ export function requireNewest(taskId: string, newestSequence: number, condition:
 /**
  * Refuses a removal if its tasks have changed since the caller saw them. For adapters; call it in the same atomic step.
  *
- * @param found - The tasks with that prefix which have a checkpoint now.
- * @throws {CheckpointConflictError} They aren't the expected ones.
+ * @param found - The tasks with the prefix `prefix` that have a checkpoint now.
+ * @throws {CheckpointConflictError} `found` differs from `expected`.
  */
 export function requireUnchangedTasks(
   prefix: string,
@@ -357,12 +366,12 @@ export function isInRange(sequence: number, query: CheckpointQuery): boolean {
   );
 }
 
-/** Whether the id matches the query. The caller checks the status. */
+/** Whether the id matches the query's `prefix` and `after`. The caller checks the status. */
 export function matchesTaskId(taskId: string, { prefix = "", after }: TaskQuery): boolean {
   return taskId.startsWith(prefix) && (after === undefined || compareTaskIds(taskId, after) > 0);
 }
 
-/** The part of a task that its order depends on. `newest` is missing if no checkpoint can be read. */
+/** The fields by which tasks are ordered. `newest` is missing if no checkpoint can be read. */
 export interface OrderedTask {
   readonly taskId?: string | undefined;
   readonly newest?: Pick<CheckpointSummary, "createdAt"> | undefined;

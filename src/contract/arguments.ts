@@ -26,7 +26,7 @@ export function checkText(what: string, text: string, minLength = 0, maxLength =
   if (!text.isWellFormed()) throw new RangeError(`${what} must be well-formed Unicode; it has a lone surrogate.`);
 }
 
-/** Node's longest timer delay, 24.8 days. A timer with a longer one fires at once. */
+/** Node's longest timer delay, 24.8 days. A timer with a longer delay fires at once. */
 export const MAX_DELAY_MS = 2 ** 31 - 1;
 
 /** @throws {TypeError | RangeError} Given, and not a whole number from `min` to `max`. */

@@ -9,7 +9,7 @@ export type JsonValue = null | boolean | number | string | readonly JsonValue[] 
 /** A plain JSON object, such as `metadata`. */
 export type JsonObject = { readonly [key: string]: JsonValue };
 
-/** `T`, if JSON can store its fields: texts and optional fields fit this type, a `Date` or a function doesn't. */
+/** `T`, if JSON can store all its fields. Texts and optional fields are allowed, a `Date` or a function isn't. */
 export type PlainFields<T> = {
   [Key in keyof T]: T[Key] extends JsonValue | undefined
     ? T[Key]
@@ -86,12 +86,12 @@ export const SUMMARY_FIELDS = keysOf<CheckpointSummary>({
   sizeBytes: true,
 });
 
-/** Every field of a checkpoint's error, in that order. */
+/** Every field of a checkpoint's error, in the order of files and seals. */
 export const FAILURE_FIELDS = keysOf<CheckpointFailure>({ message: true, name: true, code: true, stack: true });
 
 /** A checkpoint with its state, as the manager returns it. */
 export interface Checkpoint<State = unknown> extends CheckpointSummary {
-  /** `undefined` until a run has saved a state, whatever the schema says. */
+  /** If a run has not saved a state yet, `undefined`, even if the schema doesn't allow it. */
   readonly state: State;
   /** The run's steps and progress, if a run saved this checkpoint. */
   readonly run?: RunRecord;
@@ -105,11 +105,12 @@ export interface Payload {
    */
   readonly encoding: string;
   /**
-   * A text is JSON exactly as `JSON.stringify` writes it: `JSON.stringify(JSON.parse(body)) === body`. So an adapter
-   * may embed it as JSON, readable with `jq`. Bytes are opaque.
+   * If the body is a text, it is JSON exactly as `JSON.stringify` writes it:
+   * `JSON.stringify(JSON.parse(body)) === body`. So an adapter may embed it as JSON, readable with `jq`. If the body is
+   * bytes, they are opaque.
    */
   readonly body: string | Uint8Array;
-  /** The SHA-256 of the body (of a text: of its UTF-8 bytes), in lower-case hexadecimal. */
+  /** The SHA-256 of the body in lower-case hexadecimal. For a text, it covers the UTF-8 bytes. */
   readonly sha256: string;
 }
 
@@ -138,7 +139,7 @@ export interface StatusChange {
   readonly error?: CheckpointFailure;
 }
 
-/** A summary with its seal and everything that the seal covers: all of a record but the payload's body. */
+/** A whole record without the payload's body: a summary, the seal, and the other fields that the seal covers. */
 export interface SealedSummary extends CheckpointSummary {
   readonly payload: Pick<Payload, "encoding" | "sha256">;
   readonly seal: string;
@@ -147,7 +148,7 @@ export interface SealedSummary extends CheckpointSummary {
 /**
  * The SHA-256 over a whole checkpoint: ids, sequence, status, error, descriptive fields, and the payload's digest.
  * Adapters compute it on append and on setStatus; the manager checks it on each read. The order of metadata's keys
- * doesn't matter: the seal stays valid in a store that sorts them (PostgreSQL's jsonb).
+ * doesn't matter, so the seal stays valid in a store that sorts them (PostgreSQL's jsonb).
  *
  * The seal is a checksum, not a signature: anybody who can write to the store can compute it.
  *
@@ -181,8 +182,8 @@ function sealedField(record: CheckpointSummary, field: keyof CheckpointSummary):
 }
 
 /**
- * The sealed text before and after the sequence. Its SHA-256 is the seal. For a store that gives the sequence and
- * computes the seal in one step.
+ * The sealed text before and after the sequence. The SHA-256 of `before + sequence + after` is the seal. For a store
+ * that gives the sequence and computes the seal in one step.
  */
 export function sealedParts(draft: CheckpointDraft): readonly [before: string, after: string] {
   const text = sealedText({ ...draft, sequence: 0 });
@@ -278,8 +279,8 @@ function copyField<Field extends keyof CheckpointSummary>(
 }
 
 /**
- * A copy that shares nothing mutable with the original: a caller may change its draft as soon as it has the promise.
- * For adapters. (`structuredClone` would needlessly copy the payload's text.)
+ * A copy that shares nothing mutable with the original. For adapters: a caller may change its draft as soon as it has
+ * the promise. (`structuredClone` would needlessly copy the payload's text.)
  */
 export function copyRecord<Record extends Pick<CheckpointDraft, "metadata" | "error" | "payload">>(
   record: Record,
@@ -306,8 +307,8 @@ export function failureOf(error: unknown): CheckpointFailure {
 }
 
 /**
- * Compares task ids by code point, as every adapter orders them and as databases order UTF-8 bytes. JavaScript compares
- * UTF-16 units, which puts U+FF5E after U+1F600.
+ * Compares task ids by code point. Every adapter uses this order, and databases sort UTF-8 bytes the same way.
+ * JavaScript compares UTF-16 units, which puts U+FF5E after U+1F600.
  */
 export function compareTaskIds(a: string, b: string): number {
   if (a === b) return 0;
@@ -320,7 +321,10 @@ export function compareTaskIds(a: string, b: string): number {
   return a.length - b.length;
 }
 
-/** Surrogates encode code points above U+FFFF, so they come after all other units. */
+/**
+ * Ranks a UTF-16 unit for comparison by code point. Surrogates encode code points above U+FFFF, so they rank after all
+ * other units.
+ */
 function rankOfUnit(unit: number): number {
   return unit >= 0xd800 && unit <= 0xdfff ? unit + 0x10000 : unit;
 }

@@ -23,7 +23,7 @@ export type CheckpointErrorCode =
 
 /** Properties that an error may carry besides its message. */
 export interface CheckpointErrorOptions {
-  /** The error underneath. */
+  /** The error that caused this one. */
   readonly cause?: unknown;
   /** True if repeating the same call later may succeed. Default false. */
   readonly retryable?: boolean | undefined;
@@ -33,8 +33,8 @@ export interface CheckpointErrorOptions {
 const BRAND = Symbol.for("waymark.CheckpointError");
 
 /**
- * The base class of every error whose reason lies outside the caller's code. Misuse (a wrong option, an empty `taskId`)
- * throws a `TypeError` or a `RangeError` instead.
+ * The base class of every error that the caller's code can't prevent. Misuse (a wrong option, an empty `taskId`) throws
+ * a `TypeError` or a `RangeError` instead.
  *
  * `instanceof` compares codes, so it also recognises errors of another copy of this package. (A globally installed
  * command loads the configuration of a project that has its own copy.)
@@ -61,7 +61,7 @@ export class CheckpointError extends Error {
 
 function isInstance(type: typeof CheckpointError, value: unknown): boolean {
   if (Function.prototype[Symbol.hasInstance].call(type, value)) return true;
-  // A caller's subclass has no code of its own: for it only the prototype chain counts.
+  // A caller's subclass inherits the static `code`. For such a class only the prototype chain counts.
   if (!Object.hasOwn(type, "code") || !(value instanceof Error) || !(BRAND in value)) return false;
   return type.code === undefined || ("code" in value && value.code === type.code);
 }
@@ -93,7 +93,7 @@ export class CheckpointNotFoundError extends CodedError {
 export class CheckpointCorruptError extends CodedError {
   static override readonly code = "CHECKPOINT_CORRUPT";
   override readonly name = "CheckpointCorruptError";
-  /** The damage, as the end of a sentence without its subject; the message is the whole sentence. */
+  /** The damage, without naming the checkpoint: `its seal doesn't match its content`. Default: the message. */
   readonly reason: string;
 
   constructor(message: string, options: CheckpointErrorOptions & { readonly reason?: string } = {}) {
@@ -125,7 +125,8 @@ export class CheckpointStaleError extends CodedError {
 }
 
 /**
- * Another runner holds the task's lease; nothing was changed. Wait until it expires, or leave the task to its holder.
+ * Another runner holds the task's lease; nothing was changed. Wait until the lease expires, or leave the task to its
+ * holder.
  */
 export class LeaseHeldError extends CodedError {
   static override readonly code = "LEASE_HELD";
@@ -260,8 +261,9 @@ export class UnsupportedOperationError extends CodedError {
 }
 
 /**
- * An intact payload can't be decrypted; it was left untouched. Either its key isn't configured, or another key was used
- * to save it, or somebody changed the record and recomputed its seal, or it isn't encrypted although that is required.
+ * A payload whose seal is valid can't be decrypted; it was left untouched. There are four possible reasons: its key
+ * isn't configured, it was saved with another key, somebody changed the record and recomputed its seal, or it isn't
+ * encrypted although encryption is required.
  */
 export class DecryptionFailedError extends CodedError {
   static override readonly code = "DECRYPTION_FAILED";
@@ -300,8 +302,8 @@ export class ClosedError extends CodedError {
 }
 
 /**
- * Whether it is an error, of any realm. Jest runs tests in a `node:vm` context, where the errors of Node's files and
- * sockets come from the outer realm.
+ * Whether `thrown` is an error of any realm. Jest runs tests in a `node:vm` context, where the errors of Node's files
+ * and sockets come from the outer realm.
  */
 export function isError(thrown: unknown): thrown is Error {
   return thrown instanceof Error || types.isNativeError(thrown);
@@ -313,7 +315,7 @@ export function codeOf(error: unknown): string {
   return hasCode && typeof error.code === "string" ? error.code : "";
 }
 
-/** Whether the error is a stack overflow: damaged data may nest deeper than any saved state. */
+/** Whether the error is a stack overflow. Damaged data can cause one, since it may nest deeper than any saved state. */
 export function isStackOverflow(error: unknown): boolean {
   return error instanceof RangeError && error.message === "Maximum call stack size exceeded";
 }

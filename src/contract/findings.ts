@@ -15,7 +15,7 @@ interface Found {
  */
 export interface DamagedFinding extends Found {
   readonly kind: "damaged";
-  /** The time of saving, if readable. It may be damaged too. */
+  /** The time of the save, if it can be read. It may be wrong, since the record is damaged. */
   readonly createdAt?: string;
 }
 
@@ -43,20 +43,20 @@ export interface MergedFinding extends Found {
 export type StorageFinding = DamagedFinding | LeftoverFinding | RefusedFinding | MergedFinding;
 
 /**
- * Reports that one checkpoint was checked, damaged or not. It serves counts and progress. Checkpoints of one task come
- * together.
+ * Reports that one checkpoint was checked, damaged or not. The caller uses it for counts and progress. All checkpoints
+ * of a task are reported one after another.
  */
 export interface CheckedRecord {
   readonly kind: "checked";
-  /** Its task, if that is known. */
+  /** The checkpoint's task, if it is known. */
   readonly taskId?: string;
-  /** Its payload's size; 0 if unknown. */
+  /** The payload's size; 0 if unknown. */
   readonly sizeBytes: number;
 }
 
 /** How thorough a verification is. */
 export interface StorageVerification {
-  /** Skips payloads, so damage that only their digest shows is not found. */
+  /** If true, payloads aren't read. Then damage that only a payload's digest shows is not found. */
   readonly quick: boolean;
 }
 
@@ -64,7 +64,7 @@ export interface StorageVerification {
 export interface StorageRepair {
   /** Younger leftovers stay: their writer may still be running. */
   readonly leftoversOlderThanMs: number;
-  /** Changes nothing, but reports the same steps. */
+  /** If true, nothing is changed, and the same steps are reported. */
   readonly dryRun: boolean;
   /** Stops the repair. */
   readonly signal?: AbortSignal | undefined;
@@ -86,7 +86,7 @@ export interface StorageMaintenance {
    *
    * - MUST yield a `checked` for each checkpoint, and a `damaged` finding for each one that can't be read or fails
    *   `findDamage`. With `quick`, checks that need the payload may be skipped. (case: verify.finds)
-   * - MUST change nothing. If nothing is wrong, it MUST report nothing, even while other processes write.
+   * - MUST change nothing. If nothing is wrong, it MUST yield no finding, even while other processes write.
    *   (case: verify.quiet)
    */
   verify(options: StorageVerification): AsyncIterable<StorageFinding | CheckedRecord>;
@@ -98,8 +98,8 @@ export interface StorageMaintenance {
    *   repair MUST finish the first. After a repair no call returns a CorruptRecord. (case: repair.moves)
    * - If a damaged record's sequence can still be read, it MUST NOT be reused. (case: repair.keeps-numbering)
    * - A dry run MUST change nothing and report the same steps. (case: repair.dry-run)
-   * - After its signal is aborted, it MUST end soon, between two checkpoints, so that none is half moved. It needn't
-   *   throw. (case: repair.stops)
+   * - Once `signal` is aborted, the repair MUST end soon, between two checkpoints, so that none is half moved. It
+   *   needn't throw. (case: repair.stops)
    */
   repair(options: StorageRepair): AsyncIterable<RepairStep>;
 }

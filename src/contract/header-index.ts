@@ -24,8 +24,8 @@ import type { DamagedFinding } from "./findings.js";
 import { isJsonObject, parseSummary } from "./parse-summary.js";
 
 /**
- * The place of a stored header. If its key names the task, the id or the sequence, give these too: the header must
- * agree with them.
+ * The place of a stored header. If the header's key contains the task, the id or the sequence, pass these too, and the
+ * header is checked against them.
  */
 export interface HeaderPlace {
   /** A key, or a table and row, for messages. */
@@ -40,7 +40,7 @@ export interface IndexedTask {
   readonly taskId: string;
   /** The number of its checkpoints. */
   readonly count: number;
-  /** In any order. Only the newest readable header and all newer, damaged ones are needed. */
+  /** In any order. Only the newest readable header and the damaged headers newer than it are needed. */
   readonly headers: Iterable<SealedSummary | CorruptRecord>;
 }
 
@@ -57,7 +57,7 @@ export function headerOf(record: SealedSummary): SealedSummary {
  * Reads a header that {@link headerOf} made, and checks each field, the place and the seal. For adapters.
  *
  * @param stored - The JSON text, or its parsed value.
- * @returns The header; a CorruptRecord if it is damaged, or belongs elsewhere.
+ * @returns The header; a CorruptRecord if it is damaged, or doesn't belong at `place`.
  */
 export function readHeader(stored: JsonValue, place: HeaderPlace): SealedSummary | CorruptRecord {
   let value = stored;
@@ -79,7 +79,7 @@ export function readHeader(stored: JsonValue, place: HeaderPlace): SealedSummary
 
 /**
  * Selects and orders the headers of a query, for `list` and `read`. CorruptRecords pass whatever stage, status and
- * limit say. Those without a sequence come first, so that a limit can't hide them. For adapters.
+ * limit say. If a CorruptRecord has no sequence, it comes first, so that a limit can't hide it. For adapters.
  *
  * @param headers - All headers of the task, in any order.
  *
@@ -147,7 +147,7 @@ export function* selectTasks(
  * before `matchRetry`, and before changing a header.
  *
  * @param found - A whole checkpoint, or a header. A checkpoint's payload is checked too.
- * @throws {CheckpointCorruptError} It is damaged; the message says where.
+ * @throws {CheckpointCorruptError} The record is damaged; the message names the damage.
  */
 export function requireIntact<Record extends SealedSummary | StoredCheckpoint>(found: Record | CorruptRecord): Record {
   const reason = damageOf(found);

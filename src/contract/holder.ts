@@ -29,7 +29,7 @@ export function processOf(holder: string): HolderProcess | undefined {
 
 /**
  * Whether a holder's process has surely ended. This is known only if it ran on this machine since the last boot, in
- * this process's PID namespace. Otherwise false.
+ * this process's PID namespace. If it isn't known, the result is false.
  */
 export function holderHasEnded(holder: string): boolean {
   const [, , pid, start, machine] = HOLDER.exec(holder) ?? [];
@@ -39,13 +39,13 @@ export function holderHasEnded(holder: string): boolean {
 /**
  * Whether no process with this id is alive in this PID namespace. A zombie counts as ended.
  *
- * @param start - The start time of the process, since its id may have been reused.
+ * @param start - The start time of the process. If the process with this id started at another time, the id was reused.
  */
 export function processHasEnded(pid: number, start?: string): boolean {
   try {
     process.kill(pid, 0);
   } catch (error) {
-    // EPERM: another user's process has that id.
+    // EPERM means that the process exists and belongs to another user.
     if (codeOf(error) === "ESRCH") return true;
   }
   const found = statusOf(pid);

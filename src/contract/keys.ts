@@ -1,6 +1,6 @@
 /**
- * The keys of a type, in the given order. It doesn't compile if a key is missing:
- * `keysOf<SaveOptions>({ id: true, … })`.
+ * The keys of a type, in the given order: `keysOf<SaveOptions>({ id: true, … })`. If a key is missing, the call doesn't
+ * compile.
  */
 export function keysOf<Type extends object>(keys: Readonly<Record<keyof Type, true>>): readonly (keyof Type)[] {
   // Object.keys returns plain strings.
@@ -11,7 +11,7 @@ export function keysOf<Type extends object>(keys: Readonly<Record<keyof Type, tr
  * Refuses options that aren't an object or have an unknown key, so that a misspelled option isn't ignored.
  *
  * @param what - The name of the options, for the message: `SqliteAdapterOptions`.
- * @throws {TypeError} The options are no object, or have an unknown key, which the message names.
+ * @throws {TypeError} The options aren't an object, or have an unknown key, which the message names.
  */
 export function checkKeys(what: string, options: unknown, known: readonly PropertyKey[]): void {
   if (typeof options !== "object" || options === null || Array.isArray(options)) {

@@ -4,32 +4,32 @@ import { holderHasEnded } from "./holder.js";
 /**
  * Gives leases: the right to run a task. An optional part of a {@link StorageAdapter}.
  *
- * - A claim MUST give a task to one holder at a time. Each token MUST be higher than all earlier ones of the task, also
- *   after the task was removed or the storage reopened. (cases: leases.one-holder, leases.tokens-grow)
+ * - A claim MUST give a task to one holder at a time. Each token MUST be higher than all earlier tokens of the task,
+ *   also after the task was removed or the storage reopened. (cases: leases.one-holder, leases.tokens-grow)
  * - A write with a `fencingToken` MUST check it in its own atomic step: see {@link checkLease}. (cases: leases.fencing,
  *   leases.one-step)
- * - One clock MUST decide when a lease expires: the server's, or on a single machine {@link monotonicMs}, which nobody
- *   can set. (case: leases.expiry)
+ * - One clock MUST decide when a lease expires: the server's clock, or on a single machine {@link monotonicMs}, which
+ *   nobody can set. (case: leases.expiry)
  *
  * {@link leaseStore} implements it over a storage's lease records.
  */
 export interface LeaseStore {
-  /** Gives the task to the holder, unless another lease is held. An expired lease isn't held. */
+  /** Gives the task to the holder, unless another lease of the task is held. An expired lease isn't held. */
   claim(taskId: string, holder: string, ttlMs: number): Promise<LeaseClaim>;
   /** Extends the lease to `ttlMs` from now. False if it had expired, was released, or belongs to another holder. */
   renew(taskId: string, token: number, ttlMs: number): Promise<boolean>;
   /** Ends the lease at once, unless the task was claimed again since. An expired lease then counts as released, too. */
   release(taskId: string, token: number): Promise<void>;
-  /** The lease that is held now. */
+  /** Returns the lease that is held now. */
   current(taskId: string): Promise<HeldLease | undefined>;
   /**
-   * The task's last lease, if it ended without a release: its holder died, was suspended or was cut off.
+   * Returns the task's last lease if it ended without a release, because its holder died, was suspended or was cut off.
    * (case: leases.lapsed)
    */
   lapsed(taskId: string): Promise<LapsedLease | undefined>;
   /**
-   * All leases that are held now, in any order, also of tasks without checkpoints. Damaged records are left out;
-   * `current` throws for them. (case: leases.held)
+   * Yields all leases that are held now, in any order, also of tasks without checkpoints. Damaged records are left out
+   * here, but make `current` throw. (case: leases.held)
    */
   held(): AsyncIterable<HeldTask>;
 }
@@ -50,9 +50,9 @@ export interface HeldTask extends HeldLease {
 
 /** A lease that ended without a release. */
 export interface LapsedLease extends Pick<HeldLease, "holder" | "token"> {
-  /** True if its process has surely ended. If false, the process may still run, without the lease. */
+  /** True if the holder's process has surely ended. If false, the process may still run, without the lease. */
   readonly hasDied: boolean;
-  /** Milliseconds since it ended: since it expired, or if its process has ended, since the last renewal. */
+  /** Milliseconds since the lease expired. If `hasDied` is true, milliseconds since its last renewal. */
   readonly endedMs: number;
 }
 
@@ -61,7 +61,7 @@ export interface LeaseClaim extends HeldLease {
   readonly isGranted: boolean;
 }
 
-/** A stored lease. It outlives its holder and its task, so that tokens only grow. */
+/** A stored lease. It is kept after the lease ends and its task is removed, so that tokens only grow. */
 export interface LeaseRecord {
   readonly holder: string;
   readonly token: number;
@@ -87,8 +87,8 @@ export interface LeaseRecords {
   /** The readable records of all tasks. */
   all(): AsyncIterable<TimedLease & { readonly taskId: string }>;
   /**
-   * Calls `change` with a task's record and stores the result, as durably as `append`, in one atomic step. Stores
-   * nothing if the result is `undefined`. May call `change` again if the step must be retried.
+   * Calls `change` with a task's record and stores the result, as durably as `append`, in one atomic step. If the
+   * result is `undefined`, nothing is stored. If the step must be retried, `change` is called again.
    */
   update(taskId: string, change: (now: TimedLease) => LeaseRecord | undefined): Promise<void>;
 }
@@ -142,7 +142,7 @@ export function leaseStore(records: LeaseRecords, options: { readonly oneMachine
     current: async (taskId) => heldNow(await records.read(taskId)),
     async lapsed(taskId) {
       const { lease, nowMs } = await records.read(taskId);
-      // A renewal in the future was made before a reboot; how long ago is unknown.
+      // If the renewal lies in the future, it was made before a reboot, and nobody knows how long ago.
       if (lease === undefined || isReleased(lease) || nowMs < lease.renewedAtMs) return undefined;
       const { holder, token, renewedAtMs, expiresAtMs } = lease;
       if (hasDied(lease)) return { holder, token, hasDied: true, endedMs: nowMs - renewedAtMs };
@@ -187,7 +187,10 @@ export function monotonicMs(): number {
   return Number(process.hrtime.bigint() / 1_000_000n);
 }
 
-/** The lease that is held at that time. A renewal in the future was made before a reboot. */
+/**
+ * The lease that is held at `nowMs`. If its renewal lies in the future, it was made before a reboot, so it counts as
+ * ended.
+ */
 function heldIn({ lease, nowMs }: TimedLease): HeldLease | undefined {
   if (lease === undefined || nowMs < lease.renewedAtMs || nowMs >= lease.expiresAtMs) return undefined;
   const { holder, token, expiresAtMs } = lease;

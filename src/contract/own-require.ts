@@ -1,7 +1,7 @@
 import { createRequire } from "node:module";
 
 /**
- * Returns a `require` that resolves packages from this file. In a CommonJS bundle `import.meta` is empty, so it uses
+ * Returns a `require` that resolves packages from this file. In a CommonJS bundle `import.meta` is empty; there it uses
  * `__filename`.
  */
 export function ownRequire(): NodeJS.Require {

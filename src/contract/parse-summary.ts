@@ -12,7 +12,9 @@ import {
 /** A checkpoint's stored fields, with JSON parsed. An absent field is `undefined` or `null`. */
 export type StoredFields = Readonly<Partial<Record<keyof CheckpointSummary | "encoding" | "sha256" | "seal", unknown>>>;
 
-/** The kind of a stored field. `read` returns its value, or `undefined` for anything else. */
+/**
+ * The kind of a stored field. `read` returns the field's value, or `undefined` if the stored value isn't of this kind.
+ */
 interface FieldKind<Value> {
   readonly read: (stored: unknown) => Value | undefined;
   /** The end of a sentence whose subject is the field. */
@@ -84,7 +86,7 @@ export function isJsonObject(value: unknown): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** Saved texts are always well-formed. */
+/** The value, if it is well-formed text. Waymark never saves other text. */
 function textIn(stored: unknown): string | undefined {
   return typeof stored === "string" && stored.isWellFormed() ? stored : undefined;
 }

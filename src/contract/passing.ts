@@ -5,9 +5,9 @@ import { isJsonObject } from "./parse-summary.js";
 export const NOTE_KEY = "waymark";
 
 /**
- * Whether a checkpoint is passing: an auto-save, for example, which the next auto-save replaces. All others are
- * milestones, which a caller asked for. A completed or failed checkpoint is always a milestone, since its status and
- * error must stay.
+ * Whether a checkpoint is passing: an auto-save, for example, which the next auto-save replaces. All other checkpoints
+ * are milestones, which a caller asked for. A completed or failed checkpoint is always a milestone, since its status
+ * and error must stay.
  */
 export function isPassing({ metadata, status }: Pick<CheckpointSummary, "metadata" | "status">): boolean {
   return status !== "completed" && status !== "failed" && noteIn(metadata)?.["passing"] === true;
@@ -30,8 +30,8 @@ export function passingMetadata(replaces: string | undefined): JsonObject {
 }
 
 /**
- * The metadata of a run's checkpoint. @param passing - Given for a passing checkpoint. @param metadata - The user's
- * own.
+ * The metadata of a run's checkpoint. @param passing - Given for a passing checkpoint. @param metadata - The user's own
+ * metadata.
  */
 export function runMetadata(passing?: { replaces: string | undefined }, metadata?: object): JsonObject {
   return { ...metadata, [NOTE_KEY]: { run: true, ...(passing && passingNote(passing.replaces)) } };

@@ -1,16 +1,16 @@
 /** One step of a pass, as recorded in a run's checkpoint. */
 export interface StepRecord {
   readonly name: string;
-  /** The number of this step among the steps of that name in its pass, from 1. */
+  /** The number of this step among the steps of the same name in its pass, from 1. */
   readonly occurrence: number;
   /**
-   * `started`: an `atMostOnce` step, or a step under way at a kill. `saved`: a milestone of `run.save`, under its
-   * stage.
+   * `started`: an `atMostOnce` step that began, or a step under way at a kill. `saved`: a milestone of `run.save`; its
+   * stage is the `name`.
    */
   readonly status: "started" | "completed" | "failed" | "saved";
   /** ISO 8601 in UTC. */
   readonly startedAt: string;
-  /** From the start of the first attempt to the end of the last one. */
+  /** The time from the start of the first attempt to the end of the last one. */
   readonly durationMs?: number;
   readonly attempts?: number;
   /** The attempt of the run that recorded the step. */
@@ -29,7 +29,7 @@ export interface RunRecord {
   readonly attempt: number;
   /** The number of the pass, from 1. `run.next` starts the next pass: the function begins again at its top. */
   readonly pass: number;
-  /** True if `run.next` or the run's end has ended the pass. Then a resume begins the next pass. */
+  /** True if the pass has ended, by `run.next` or at the end of the run. Then a resume begins the next pass. */
   readonly isPassOver: boolean;
   readonly version?: string | number;
   readonly input?: unknown;

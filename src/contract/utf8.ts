@@ -10,8 +10,8 @@ export function utf8Of(text: string): Buffer {
 
 /** A view of the bytes of a text of up to 1 MB, valid until the next text is encoded. */
 export function viewOfUtf8(text: string): Buffer {
-  // A unit takes at most three bytes. The buffer at least doubles: otherwise a growing state would need fresh memory,
-  // which is slow, at each save.
+  // A unit takes at most three bytes. If the buffer grows, it at least doubles. Otherwise a growing state would need
+  // new memory at each save, which is slow.
   if (text.length * 3 > room.length) room = Buffer.allocUnsafeSlow(Math.max(text.length * 3, room.length * 2));
   return room.subarray(0, ENCODER.encodeInto(text, room).written);
 }

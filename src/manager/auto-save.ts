@@ -22,11 +22,11 @@ export interface AutoSaveOptions {
   readonly label?: string | undefined;
   /**
    * On SIGINT, SIGTERM or SIGHUP, saves once with status `paused`, even if nothing changed (but not if the task is
-   * completed), and releases `lease`. Then the signal ends the process as usual. If the program listens to the signal
-   * itself, it must end the process and release the lease itself. Default false.
+   * completed), and then releases `lease`. Then the signal ends the process as usual. If the program listens to the
+   * signal itself, it must end the process and release the lease itself. Default false.
    */
   readonly saveOnSignal?: boolean | undefined;
-  /** The task's lease: once it is lost, nothing is stored. */
+  /** The task's lease. Once it is lost, nothing is stored any more. */
   readonly lease?: Lease | undefined;
 }
 
@@ -50,8 +50,8 @@ const AUTO_SAVE_KEYS = keysOf<AutoSaveOptions>({
 const DEFAULT_INTERVAL_MS = 30_000;
 
 /**
- * Saves a task's state at intervals if it differs from the newest checkpoint's. It never runs two saves at once, and
- * its timer never keeps the process alive. Made by `CheckpointManager.autoSave`.
+ * Checks a task's state at intervals, and saves it if it differs from the newest checkpoint's state. It never runs two
+ * saves at once, and its timer never keeps the process alive. Made by `CheckpointManager.autoSave`.
  */
 export class AutoSave<State> {
   readonly #host: AutoSaveHost;
@@ -100,7 +100,7 @@ export class AutoSave<State> {
   /**
    * Waits for the save in progress, then saves the state if it changed.
    *
-   * @throws The error of `save`; `autoSaveFailed` is emitted too. A ClosedError after `stop()`.
+   * @throws The error of `save`; `autoSaveFailed` is emitted too. After `stop()`, a ClosedError.
    */
   async flush(): Promise<void> {
     if (this.#stopping !== undefined) throw new ClosedError("The auto-save");
@@ -128,13 +128,14 @@ export class AutoSave<State> {
 
   async #stop(): Promise<void> {
     clearInterval(this.#timer);
-    // The program may call this from its own signal listener, before ours runs. One microtask later, ours has run.
+    // The program may call `stop` in its own signal listener, before Waymark's listener runs. One microtask later,
+    // Waymark's listener has run.
     if (this.#options.saveOnSignal === true) await Promise.resolve();
     try {
       await this.#pausing;
       await this.#saveNext();
     } finally {
-      // If a signal came meanwhile, the storage must stay open for its save.
+      // If a signal came during that save, the storage must stay open for the save as `paused`.
       await this.#pausing;
       this.#unsubscribe();
       this.#stopped();
@@ -143,7 +144,7 @@ export class AutoSave<State> {
 
   #tick(): void {
     if (this.#inProgress !== undefined || this.#pausing !== undefined) return;
-    // #save has reported the failure, and the next tick tries again.
+    // `#save` has reported the error, and the next tick tries again.
     this.#alone(() => this.#save()).catch(() => undefined);
   }
 
@@ -152,16 +153,18 @@ export class AutoSave<State> {
     return this.#pausing;
   }
 
-  /** Saves as paused after a signal. If the program ignores the signal and continues, so does the timer. */
+  /**
+   * Saves with status `paused` after a signal. If the program ignores the signal and goes on, the timer goes on too.
+   */
   async #pause(isFinal: boolean): Promise<void> {
     this.#status = "paused";
     this.#isPauseDue = true;
     try {
       await this.#saveNext();
     } catch {
-      // #save has reported it.
+      // `#save` has reported the error.
     } finally {
-      // If this fails, the lease expires by itself.
+      // If the release fails, the lease expires by itself.
       if (isFinal) await this.#options.lease?.release().catch(() => undefined);
       this.#isPauseDue = false;
       this.#pausing = undefined;
@@ -169,7 +172,7 @@ export class AutoSave<State> {
     }
   }
 
-  /** Waits for the save in progress, then saves. Several waiting callers save one after another. */
+  /** Waits for the save in progress, then saves. If several callers wait, they save one after another. */
   async #saveNext(): Promise<void> {
     await this.#next(() => this.#save());
   }
@@ -193,7 +196,7 @@ export class AutoSave<State> {
     const taskId = this.#taskId;
     try {
       if (await this.#isCompleted()) return;
-      // No await between here and the append: otherwise another call could save a newer state first.
+      // There must be no `await` between here and the append. Otherwise another call could save a newer state first.
       const state = this.#getState();
       if (state === undefined) return;
       const snapshot = writer.encode(taskId, state);
@@ -214,7 +217,8 @@ export class AutoSave<State> {
   }
 
   /**
-   * Reads the task's newest checkpoint: another call or process may have saved, rewound, removed or completed the task.
+   * Reads the task's newest checkpoint again, since another call or process may have saved, rewound, removed or
+   * completed the task.
    */
   async #isCompleted(): Promise<boolean> {
     const { reader, writer } = this.#host;

@@ -5,10 +5,10 @@ const SHOWN = 10;
 
 /**
  * Warns once if the schema drops keys: `z.object({ a })` loads a saved `{ a: 1, retries: 7 }` as `{ a: 1 }`. It loads
- * the stored form and compares the keys with those of the state, so codecs may change values as they like.
+ * the stored form through the schema and compares only the keys with the state's keys, since codecs may change values.
  *
- * A check costs as much as a load and a walk through the state. So it checks only states with new keys, and a manager's
- * 1st, 2nd, 4th, 8th … save.
+ * A check costs as much as a load and a walk through the state. So it checks only states whose top-level keys have
+ * changed since the last check, and a manager's 1st, 2nd, 4th, 8th … save.
  */
 export class DroppedKeys {
   readonly #schema: StateSchema | undefined;
@@ -35,7 +35,8 @@ export class DroppedKeys {
     try {
       collect(state, decodeWithSchema(this.#schema, stored, ""), "$", paths);
     } catch {
-      // The schema refuses its own encoding, or the state nests too deep. Loading it will throw.
+      // The schema refuses its own encoding, or the state nests too deep. Then loading the checkpoint will throw, so no
+      // warning is needed.
       return;
     }
     if (paths.size === 0) return;
@@ -51,8 +52,8 @@ export class DroppedKeys {
 }
 
 /**
- * Adds the paths of keys that are in plain objects of `state` but not in their counterparts in `loaded`. `[]` is any
- * item.
+ * Adds the paths of keys that are in plain objects of `state` but not in the same place of `loaded`. In a path, `[]`
+ * stands for any item.
  */
 function collect(state: unknown, loaded: unknown, path: string, paths: Set<string>): void {
   if (state === loaded) return;

@@ -14,7 +14,7 @@ export interface CheckpointEvents {
     /** `retention`: automatic retention after a save. `request`: a call of the manager. */
     readonly by: "retention" | "request";
   };
-  /** A stored record can't be read. It was left untouched, and reading went on with the next one. */
+  /** A stored record can't be read. It was left untouched, and reading went on with the next record. */
   corrupt: CorruptRecord;
   /** An auto-save failed; the next tick tries again. */
   autoSaveFailed: { readonly taskId: string; readonly error: unknown };
@@ -34,13 +34,16 @@ export interface CheckpointEvents {
   stepEnded: StepOfRun & { readonly durationMs: number; readonly attempts: number; readonly error?: unknown };
   /** A step returned its recorded result or threw its recorded error; its function wasn't called. */
   stepReused: StepOfRun;
-  /** A pass is over, and the function didn't call these recorded steps: it was changed since they were recorded. */
+  /**
+   * A pass is over, and the function didn't call these recorded steps. Probably it was changed since they were
+   * recorded.
+   */
   stepsUnused: { readonly taskId: string; readonly steps: readonly string[] };
-  /** A signal stopped the run; it is recorded as `paused`. */
+  /** A signal stopped the run; its task is recorded as `paused`. */
   runPaused: { readonly taskId: string; readonly error: unknown };
   /**
-   * An attempt has ended. `stopped`: it lost its lease, met another writer's checkpoint, or couldn't save; nothing more
-   * is recorded.
+   * An attempt has ended. `stopped` means that it lost its lease, met another writer's checkpoint, or couldn't save;
+   * then nothing more is recorded.
    */
   runEnded: {
     readonly taskId: string;

@@ -49,17 +49,17 @@ export class KeepLast {
   /** Applies the policy. `undefined`, and nothing is removed, if the storage doesn't match the memory. */
   async #applied(known: Known, saved: CheckpointSummary): Promise<Known | undefined> {
     const { taskId, id, sequence } = saved;
-    if (sequence <= known.newest) {
+    if (sequence <= known.sequence) {
       // A plan has seen it, or it is a retried save, or the task's numbering has restarted.
       for await (const record of this.#host.list({ taskId, order: "newest", limit: 1 })) {
-        return record.sequence === known.newest ? known : undefined;
+        return record.id === known.id ? known : undefined;
       }
     }
     const isNewPassing = isPassing(saved);
-    if (sequence !== known.newest + 1 || (isNewPassing && known.passing !== replacedBy(saved))) return undefined;
+    if (sequence !== known.sequence + 1 || (isNewPassing && known.passing !== replacedBy(saved))) return undefined;
     const found = known.milestones + (isNewPassing ? 0 : 1);
     const milestones = Math.min(found, this.#host.keepLast);
-    const now = { newest: sequence, milestones, passing: isNewPassing ? id : undefined };
+    const now = { id, sequence, milestones, passing: isNewPassing ? id : undefined };
     // A milestone may have replaced the passing checkpoint before it.
     if (found === milestones && (isNewPassing || known.passing === undefined)) return now;
     const ids: string[] = [];
@@ -76,7 +76,9 @@ export class KeepLast {
 
 /** A task whose records can all be read, and are milestones but for the newest. */
 interface Known {
-  readonly newest: number;
+  /** The newest checkpoint's. */
+  readonly id: string;
+  readonly sequence: number;
   readonly milestones: number;
   readonly passing: string | undefined;
 }
@@ -87,5 +89,6 @@ function knownOf(newestFirst: readonly Listed[]): Known | undefined {
     return undefined;
   }
   const passing = isPassing(newest) ? newest.id : undefined;
-  return { newest: newest.sequence, milestones: newestFirst.length - (passing === undefined ? 0 : 1), passing };
+  const milestones = newestFirst.length - (passing === undefined ? 0 : 1);
+  return { id: newest.id, sequence: newest.sequence, milestones, passing };
 }

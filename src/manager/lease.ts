@@ -8,46 +8,49 @@ import type { LeaseStore } from "../contract/leases.js";
 
 export interface LeaseOptions {
   /**
-   * How long the lease lasts without a renewal, in milliseconds, from 100. It renews itself after a third of that time.
-   * Default 30,000.
+   * How long the lease lasts without a renewal, in milliseconds, from 100. It renews itself after each third of this
+   * time. Default 30,000.
    */
   readonly ttlMs?: number | undefined;
   /**
-   * Shown to others who claim the task. Default: the machine's name, the process id, and a mark that distinguishes this
-   * process from all others. On SQLite and files (on Linux), the default holder's lease is free once its process has
-   * ended. The lease of any other holder must expire.
+   * The name of this runner, shown to others who claim the task. Default: the machine's name, the process id, and a
+   * mark that distinguishes this process from all others. On SQLite and files (on Linux), the default holder's lease is
+   * free once its process has ended. The lease of any other holder must expire.
    */
   readonly holder?: string | undefined;
 }
 
 /**
- * The right to run a task, until it is released or lost. Pass it to `save`, `setStatus` and `remove`: once the lease is
- * lost, they store nothing and throw a LeaseLostError.
+ * The right to run a task, until it is released or lost. Pass it to `save`, `setStatus` and `remove`. Once it is lost,
+ * they change nothing and throw a LeaseLostError.
  */
 export interface Lease extends AsyncDisposable {
   readonly taskId: string;
   readonly holder: string;
   /**
-   * The fencing token: 1, 2, 3 … per task. Every claim of the task gets a higher one. If this lease is renewed after it
-   * has expired, it gets a higher one too.
+   * The fencing token: 1, 2, 3 … per task. Every claim of the task gets a higher token. A lease that is renewed after
+   * it has expired gets a higher token, too.
    */
   readonly token: number;
   /** When the lease expires unless it is renewed, in ISO 8601 UTC by this machine's clock. */
   readonly expiresAt: string;
   /**
-   * Aborts with a LeaseLostError once the lease is lost or released: when it expires, or when a write under it is
-   * refused. If the process was blocked or suspended for longer than the lease's time, it asks the storage first. Then
-   * it aborts only if another runner has claimed the task meanwhile.
+   * Aborts with a LeaseLostError once the lease is released or lost. It is lost when it expires, or when a write under
+   * it is refused. If it expired because the process was blocked or suspended, the lease is first renewed. Then the
+   * signal aborts only if another runner has claimed the task meanwhile.
    */
   readonly signal: AbortSignal;
   /**
-   * Renews the lease now. If a renewal is under way, waits for that one. An expired lease is claimed again, unless
-   * another runner has claimed the task since.
+   * Renews the lease now. If a renewal is already under way, waits for it instead. An expired lease is claimed again,
+   * unless another runner has claimed the task since.
    *
    * @throws {LeaseLostError} The lease is lost.
    */
   renew(): Promise<void>;
-  /** Ends the lease, so that the task is free. Idempotent. Release a lost lease, too: the storage may still hold it. */
+  /**
+   * Ends the lease, so that the task is free. Idempotent. Release a lost lease, too, since the storage may still hold
+   * it.
+   */
   release(): Promise<void>;
 }
 
@@ -56,13 +59,15 @@ export type LeaseInfo = Pick<Lease, "taskId" | "holder" | "token" | "expiresAt">
 
 const DEFAULT_TTL_MS = 30_000;
 const MIN_TTL_MS = 100;
-/** If the expiry's timer comes later than this, the process was blocked or suspended, and could send no renewal. */
+/**
+ * If the timer of the expiry fires later than this, the process was blocked or suspended, and couldn't renew the lease.
+ */
 const LATE_MS = 100;
 
 /**
  * Claims a task.
  *
- * @throws {LeaseHeldError} Another runner holds it.
+ * @throws {LeaseHeldError} Another runner holds the task's lease.
  * @throws {LeaseLostError} It expired before the storage answered.
  * @throws {UnsupportedOperationError} The storage has no leases.
  */
@@ -79,7 +84,7 @@ export async function claimLease(storage: StorageAdapter, taskId: string, option
   const answeredAtMs = performance.now();
   const claimed = { taskId, holder, token, ttlMs };
   if (answeredAtMs - askedAtMs < renewalMs(ttlMs)) return new TaskLease(leases, { ...claimed, askedAtMs });
-  // Renew at once: the first timed renewal would come too late.
+  // The answer took so long that the first timed renewal would come too late. So the lease is renewed at once.
   await renewOrRelease(leases, claimed);
   return new TaskLease(leases, { ...claimed, askedAtMs: answeredAtMs });
 }
@@ -121,7 +126,7 @@ interface Claimed {
   readonly holder: string;
   readonly token: number;
   readonly ttlMs: number;
-  /** When the storage was asked, by `performance.now()`. The lease lasts at least `ttlMs` from then on. */
+  /** The time of the request to the storage, by `performance.now()`. The lease lasts at least `ttlMs` from then on. */
   readonly askedAtMs: number;
 }
 
@@ -145,10 +150,10 @@ export class TaskLease implements Lease {
     this.taskId = taskId;
     this.holder = holder;
     this.#token = token;
-    // Each step under way may add a listener.
+    // Each step under way may add a listener, so Node's warning about many listeners is switched off.
     setMaxListeners(0, this.signal);
     this.#lastsFrom(askedAtMs);
-    // A failing storage doesn't end the lease: the next renewal or the expiry decides.
+    // If a renewal fails, the lease goes on. The next renewal may succeed, or the lease expires.
     this.#timer = setInterval(() => void this.renew().catch(() => undefined), renewalMs(ttlMs)).unref();
   }
 
@@ -197,12 +202,15 @@ export class TaskLease implements Lease {
     this.#lastsFrom(askedAtMs);
   }
 
-  /** Claims the expired lease again. False if another runner has claimed the task since. */
+  /**
+   * Claims the expired lease again. Returns false if another runner has claimed the task since, or the lease was
+   * released.
+   */
   async #claimedAgain(): Promise<boolean> {
     if (this.signal.aborted) return false;
     const claim = await this.#leases.claim(this.taskId, this.holder, this.#ttlMs);
     if (!claim.isGranted) return false;
-    // If release() was called meanwhile, it doesn't know this token.
+    // If `release` was called during the claim, it released the old token, so the new one is released here.
     const isNext = claim.token === this.#token + 1 && !this.signal.aborted;
     if (isNext) this.#token = claim.token;
     else await this.#leases.release(this.taskId, claim.token);
@@ -212,7 +220,7 @@ export class TaskLease implements Lease {
   async #release(): Promise<void> {
     const isLost = this.signal.aborted;
     this.#end("it was released");
-    // A lost lease is released too: the storage may have stored a renewal whose answer got lost.
+    // A lost lease is released too, since the storage may have stored a renewal whose answer got lost.
     const released = this.#leases.release(this.taskId, this.token);
     await (isLost ? released.catch(() => undefined) : released);
   }

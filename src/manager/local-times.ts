@@ -1,7 +1,10 @@
 /** A local time: a Date whose UTC fields are those of the time zone. */
 export type LocalTime = Date;
 
-/** Caches the last zone: a formatter takes a millisecond to make, and each save may make a plan. */
+/**
+ * The last zone that was used. It is kept because making a formatter takes a millisecond, and each save may make a
+ * plan.
+ */
 let known = { timeZone: "UTC", localTime: (ms: number): LocalTime => new Date(ms) };
 
 /**
@@ -19,7 +22,7 @@ export function localTimes(timeZone = "UTC"): (ms: number) => LocalTime {
 
 /**
  * @param name - For the message.
- * @throws {TypeError | RangeError} It isn't text, or isn't a time zone that this version of Node knows.
+ * @throws {TypeError | RangeError} The time zone isn't text, or this version of Node doesn't know it.
  */
 export function checkTimeZone(name: string, timeZone: string): void {
   if (typeof timeZone !== "string") throw new TypeError(`${name} must be the name of a time zone, as text.`);
@@ -34,7 +37,7 @@ export function checkTimeZone(name: string, timeZone: string): void {
 }
 
 function localTimesOf(timeZone: string): (ms: number) => LocalTime {
-  // Formats as "15 GMT+13:00". A short text takes a quarter of the time of all parts of a date.
+  // Formats only the hour and the offset, as "15 GMT+13:00". This takes a quarter of the time of a whole date.
   const format = new Intl.DateTimeFormat("en-US", { timeZone, hour: "numeric", timeZoneName: "longOffset" });
   return (ms) => {
     const [, sign, ...parts] = /GMT(?:([+-])(\d+):(\d+)(?::(\d+))?)?/.exec(format.format(ms)) ?? [];

@@ -19,7 +19,10 @@ function emitWarning(details: object, message: string): void {
   process.emitWarning(cause === undefined ? message : `${message}: ${cause}`, "WaymarkWarning");
 }
 
-/** Wraps a logger so that it never throws and can't fail a save. Its errors become process warnings. */
+/**
+ * Wraps a logger so that it never throws, since an error would fail a save. The logger's errors become process
+ * warnings.
+ */
 export function safeLogger(logger: Logger): Logger {
   const at = (level: keyof Logger) => (details: object, message: string) => {
     try {

@@ -75,14 +75,14 @@ export class CheckpointManager<State = unknown, Saved = State> {
   constructor(options: CheckpointManagerOptions<StateSchema<Saved, State>>);
   constructor(options: CheckpointManagerOptions) {
     this.#options = resolveOptions(options);
-    // Each run under way adds a listener.
+    // Each run under way adds a listener, so Node's warning about many listeners is switched off.
     setMaxListeners(0, this.#closing.signal);
     const { logger, transforms } = this.#options;
     if (transforms.length > 0) {
       const names = transforms.map(({ name }) => name);
       logger.info(
         { transforms: names },
-        "With transforms, each state is stored whole: the storage can't see which parts have changed",
+        "With transforms, each state is stored whole, because the storage can't see which parts have changed",
       );
     }
     const events = new EventHub(logger);
@@ -114,8 +114,9 @@ export class CheckpointManager<State = unknown, Saved = State> {
    * @param state - At most `maxPayloadBytes` once encoded. Values that can't be stored without loss are refused.
    * @returns The summary: `sequence` from 1, `createdAt` in ISO 8601 UTC by the manager's clock, `sizeBytes` as stored.
    * @throws {StateInvalidError} The schema refuses the state; nothing was stored.
-   * @throws {StateNotSerializableError} It contains a value that would be lost; the error has its JSON path.
-   * @throws {PayloadTooLargeError} It is larger than `maxPayloadBytes`, or than V8's longest text (some 512 MB).
+   * @throws {StateNotSerializableError} The state contains a value that can't be stored without loss. The error has its
+   *   JSON path.
+   * @throws {PayloadTooLargeError} The state is larger than `maxPayloadBytes`, or than V8's longest text (some 512 MB).
    * @throws {CheckpointConflictError} Another writer saved since `expectedSequence`, or `id` is taken by another
    *   checkpoint; nothing was stored.
    * @throws {StorageError} The backend failed; earlier checkpoints are intact.
@@ -134,7 +135,8 @@ export class CheckpointManager<State = unknown, Saved = State> {
    * The newest intact checkpoint that matches the filter, or `undefined`.
    *
    * @throws {CheckpointCorruptError} There are checkpoints, and none of them is intact.
-   * @throws {StateInvalidError} The schema refuses the newest one. That isn't damage, so it is not skipped.
+   * @throws {StateInvalidError} The schema refuses the newest checkpoint. Since that isn't damage, the checkpoint isn't
+   *   skipped.
    */
   async latest(
     taskId: string,
@@ -145,10 +147,10 @@ export class CheckpointManager<State = unknown, Saved = State> {
   }
 
   /**
-   * Loads the checkpoint of that id. Changes nothing. Each call returns an independent state.
+   * Loads the checkpoint with this id. Changes nothing. Each call returns an independent state.
    *
-   * @throws {CheckpointNotFoundError} There is none.
-   * @throws {CheckpointCorruptError} It can't be read.
+   * @throws {CheckpointNotFoundError} There is no such checkpoint.
+   * @throws {CheckpointCorruptError} The checkpoint can't be read.
    */
   async restore(taskId: string, id: string): Promise<Checkpoint<State>> {
     this.#assertOpen();
@@ -156,19 +158,19 @@ export class CheckpointManager<State = unknown, Saved = State> {
   }
 
   /**
-   * Begins a new task with the state of a checkpoint. The new task's first checkpoint has its stage, label and metadata
-   * too; its status is `running`. `metadata.forkedFrom` names its origin, `{ taskId, id }`, since `parentId` can't name
-   * another task.
+   * Begins a new task with the state of a checkpoint. The new task's first checkpoint also has that checkpoint's stage,
+   * label and metadata, and the status `running`. Its `metadata.forkedFrom`, `{ taskId, id }`, names the original,
+   * since `parentId` can't name a checkpoint of another task.
    *
-   * The stored state is copied as it is: no schema, migration or `redact` takes part. A storage that can share payloads
-   * stores no second one. If a transform binds a payload to its checkpoint, as `encrypt` does, the payload is encrypted
-   * again.
+   * The stored state is copied as it is, without the schema, migrations or `redact`. A storage that can share payloads
+   * doesn't store the state twice. If a transform binds a payload to its checkpoint, as `encrypt` does, the payload is
+   * encrypted again.
    *
-   * @param options - `label`, `metadata`: instead of the checkpoint's. `lease`: the new task's.
+   * @param options - `label` and `metadata` replace the original's. `lease` is the new task's lease.
    * @returns The new task's first checkpoint.
    * @throws {CheckpointConflictError} The new task has checkpoints; nothing was stored.
    * @throws {CheckpointNotFoundError} There is no such checkpoint.
-   * @throws {CheckpointCorruptError} It can't be read.
+   * @throws {CheckpointCorruptError} The checkpoint can't be read.
    */
   async fork<Metadata extends object & PlainFields<Metadata> = object>(
     taskId: string,
@@ -180,18 +182,19 @@ export class CheckpointManager<State = unknown, Saved = State> {
   }
 
   /**
-   * Goes back to a checkpoint: saves a new one with its state, stage, label and metadata, with status `running` and its
-   * id as `parentId`. Nothing is removed, so a rewind can be undone by another one. The stored state is copied as by
-   * `fork`.
+   * Goes back to a checkpoint. It saves a new checkpoint with the old one's state, stage, label and metadata, the
+   * status `running`, and the old one's id as `parentId`. Nothing is removed, so another rewind can undo it. The stored
+   * state is copied as by `fork`.
    *
-   * If the task has an auto-save, change the state that its `getState` returns first: otherwise it saves that state
-   * again.
+   * If the task has an auto-save, first change the state that its `getState` returns. Otherwise the auto-save saves the
+   * state from before the rewind again.
    *
-   * @param options - `label`, `metadata`: instead of the checkpoint's. `expectedSequence`, `lease`: as for `save`.
+   * @param options - `label` and `metadata` replace the old checkpoint's. `expectedSequence` and `lease` work as for
+   *   `save`.
    * @returns The new checkpoint.
    * @throws {CheckpointConflictError} Another writer saved since `expectedSequence`; nothing was stored.
    * @throws {CheckpointNotFoundError} There is no such checkpoint.
-   * @throws {CheckpointCorruptError} It can't be read.
+   * @throws {CheckpointCorruptError} The checkpoint can't be read.
    */
   async rewind<Metadata extends object & PlainFields<Metadata> = object>(
     taskId: string,
@@ -203,8 +206,8 @@ export class CheckpointManager<State = unknown, Saved = State> {
 
   /**
    * Lists the changes of the state from checkpoint `a` to `b`; empty if the states are equal. Items of a list match by
-   * their `id`, or else by their content. States are compared in their stored form, migrated to the current version: if
-   * a schema decodes a text to a `Date`, the change has the text.
+   * their `id`, or else by their content. States are compared in their stored form, migrated to the current version. So
+   * if the schema decodes a text to a `Date`, the change contains the text.
    *
    * @throws {CheckpointNotFoundError} One of them doesn't exist.
    * @throws {CheckpointCorruptError} One of them can't be read.
@@ -217,8 +220,8 @@ export class CheckpointManager<State = unknown, Saved = State> {
 
   /**
    * The oldest checkpoint for which the predicate holds, or `undefined`. It searches by bisection, so once the
-   * predicate holds, it must hold for all newer checkpoints. It reads the oldest state, the newest, and one for each
-   * halving of the range of sequences.
+   * predicate holds, it must hold for all newer checkpoints. It reads the oldest state, the newest state, and one state
+   * for each halving of the range between them.
    *
    * @example
    * ```ts
@@ -232,13 +235,13 @@ export class CheckpointManager<State = unknown, Saved = State> {
    * console.log(first?.createdAt ?? "no errors");
    * ```
    *
-   * Damaged checkpoints are reported and skipped: the search takes the next newer one. So it finds the oldest intact
-   * checkpoint; the predicate may have held for a damaged one before.
+   * If a checkpoint is damaged, it is reported, and the search takes the next newer one. So the result is the oldest
+   * intact match; an older, damaged checkpoint may match, too.
    *
-   * @param predicate - May return `undefined` if it can't tell; that checkpoint is skipped, too.
-   * @param query - Only among these checkpoints.
+   * @param predicate - May return `undefined` if it can't decide. Then the checkpoint is skipped, as a damaged one is.
+   * @param query - Limits the search to the checkpoints that match.
    * @throws {CheckpointCorruptError} There are checkpoints, and none of them is intact.
-   * @throws {StateInvalidError} The schema refuses a state that it reads.
+   * @throws {StateInvalidError} The schema refuses a state that the search reads.
    */
   async firstWhere(
     taskId: string,
@@ -289,7 +292,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
     return this.#run(async () => (await this.#pruner.remove(taskId, [id], "request", condition)) > 0, options.lease);
   }
 
-  /** Removes the task and ends its numbering. Returns the number of its checkpoints. */
+  /** Removes the task and ends its numbering. Returns the number of removed checkpoints. */
   async removeTask(taskId: string, options: Pick<SaveOptions, "lease"> = {}): Promise<number> {
     checkTaskId(taskId);
     const condition = removalCondition(taskId, options);
@@ -297,11 +300,11 @@ export class CheckpointManager<State = unknown, Saved = State> {
   }
 
   /**
-   * Removes every task whose id begins with `prefix`: a namespace, a tenant. Works in one step if the storage supports
-   * it, else task by task.
+   * Removes every task whose id begins with `prefix`, for example a namespace or a tenant. If the storage supports it,
+   * this is one step; otherwise tasks are removed one by one.
    *
-   * @param query - `prefix` must not be empty: that would remove everything.
-   * @returns The number of their checkpoints.
+   * @param query - `prefix` must not be empty, since an empty prefix would remove everything.
+   * @returns The number of removed checkpoints.
    */
   async removeTasks(query: { readonly prefix: string }): Promise<number> {
     const prefix = resolveRemovalPrefix(query);
@@ -309,7 +312,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
   }
 
   /**
-   * Changes a checkpoint's status and error. Without `error`, the old error is dropped.
+   * Changes a checkpoint's status and error. Without `error`, the checkpoint has no error afterwards.
    *
    * @throws {CheckpointNotFoundError} There is no such checkpoint.
    * @throws {CheckpointConflictError} It is `completed`, which is final.
@@ -327,7 +330,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
    * Marks the task's newest checkpoint as `completed`.
    *
    * @param options - `expectedSequence`: only if the newest checkpoint has this sequence.
-   * @throws {CheckpointNotFoundError} The task has none.
+   * @throws {CheckpointNotFoundError} The task has no checkpoint.
    * @throws {CheckpointConflictError} A newer checkpoint came in between; nothing was changed.
    */
   async complete(taskId: string, options: Pick<SaveOptions, "expectedSequence" | "lease"> = {}): Promise<void> {
@@ -342,7 +345,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
    * Marks the task's newest checkpoint as `failed`, with the error.
    *
    * @param options - `expectedSequence`: only if the newest checkpoint has this sequence.
-   * @throws {CheckpointNotFoundError} The task has none.
+   * @throws {CheckpointNotFoundError} The task has no checkpoint.
    * @throws {CheckpointConflictError} A newer checkpoint came in between, or it is completed; nothing was changed.
    */
   async fail(
@@ -365,8 +368,8 @@ export class CheckpointManager<State = unknown, Saved = State> {
   /**
    * Removes the checkpoints that the plan lists under `remove`. Saves since the plan was made don't outdate it.
    *
-   * @throws {PlanOutdatedError} A checkpoint to keep is gone, or one to remove has another status now; nothing was
-   *   removed.
+   * @throws {PlanOutdatedError} A checkpoint that the plan keeps is gone, or one that it removes has another status
+   *   now; nothing was removed.
    */
   async applyPlan(plan: RetentionPlan): Promise<PruneResult> {
     return this.#run(() => this.#pruner.applyPlan(plan));
@@ -378,8 +381,8 @@ export class CheckpointManager<State = unknown, Saved = State> {
   }
 
   /**
-   * Prunes every task. Damaged records are skipped and reported. If a task can't be pruned, it is in the result's
-   * `failures`, and the others are pruned all the same.
+   * Prunes every task. Damaged records are skipped and reported. If a task can't be pruned, the result's `failures` has
+   * its error, and the other tasks are pruned all the same.
    */
   async pruneAll(policy?: RetentionPolicy): Promise<PruneAllResult> {
     return this.#run(() => this.#pruner.pruneAll(policy));
@@ -388,7 +391,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
   /**
    * Checks all stored data and returns its findings. Changes nothing, and needs neither key nor schema.
    *
-   * @throws {ClosedError} `close` stopped it.
+   * @throws {ClosedError} `close` stopped the verification.
    */
   async verify(options: VerifyOptions = {}): Promise<VerifyResult> {
     return this.#run(() => verifyStorage(this.#options.storage, options, this.#closing.signal));
@@ -399,21 +402,22 @@ export class CheckpointManager<State = unknown, Saved = State> {
    * of killed writes. It deletes no saved data, and no sequence is given twice.
    *
    * @throws {UnsupportedOperationError} The storage offers no repair.
-   * @throws {ClosedError} `close` stopped it between two checkpoints; another repair continues from there.
+   * @throws {ClosedError} `close` stopped the repair between two checkpoints; another repair continues from there.
    */
   async repair(options: RepairOptions = {}): Promise<RepairResult> {
     return this.#run(() => repairStorage(this.#options.storage, options, this.#closing.signal));
   }
 
   /**
-   * Rewrites each checkpoint that the manager's transforms would store differently now: those under an old key, and
-   * those not yet encrypted or compressed. Ids, sequences, times and statuses stay. It rewrites one checkpoint at a
-   * time, beside other work. It may be stopped or killed at any moment; the next call skips checkpoints that are
-   * current.
+   * Rewrites each checkpoint that the manager's transforms would store differently now, because it has an old key or
+   * isn't encrypted or compressed yet. Ids, sequences, times and statuses stay. It rewrites one checkpoint at a time,
+   * so that other work can run in between. It may be stopped or killed at any moment. The next call skips the
+   * checkpoints that were rewritten.
    *
-   * @returns Counts of checkpoints. If `signal` or `close` stopped it, `left` counts those not yet visited.
+   * @returns Counts of checkpoints. If `signal` or `close` stopped the rekey, `left` counts the checkpoints not yet
+   *   visited.
    * @throws {UnsupportedOperationError} The storage can't replace payloads; nothing was changed.
-   * @throws {KeyUnavailableError} A key can't be fetched; checkpoints rewritten before stay so.
+   * @throws {KeyUnavailableError} A key can't be fetched; checkpoints rewritten before that keep their new payload.
    * @throws {TypeError} The manager has no transforms, or an option is misspelled.
    */
   async rekey(options: RekeyOptions = {}): Promise<RekeyResult> {
@@ -424,10 +428,10 @@ export class CheckpointManager<State = unknown, Saved = State> {
   }
 
   /**
-   * Every `intervalMs`, saves the task's state if it differs from the newest checkpoint's, until `stop()`, which saves
-   * the last change. An auto-save is a passing checkpoint: it replaces the previous one, so that policies count
-   * milestones only. It never reopens a completed task. A failure is logged and emitted as `autoSaveFailed`; the next
-   * tick tries again. The timer never keeps the process alive.
+   * Every `intervalMs`, saves the task's state if it differs from the newest checkpoint's state. `stop()` saves the
+   * last change and ends this. An auto-save is a passing checkpoint, which replaces the previous auto-save. So policies
+   * count milestones only. It never reopens a completed task. A failure is logged and emitted as `autoSaveFailed`; the
+   * next tick tries again. The timer never keeps the process alive.
    *
    * @param getState - Returns the state now; `undefined` if there is nothing to save yet.
    * @throws {TypeError} The task already has an auto-save, or an option is misspelled.
@@ -440,8 +444,8 @@ export class CheckpointManager<State = unknown, Saved = State> {
 
   /**
    * Runs a function under the task's lease. After a kill, run it again: finished steps return their recorded results.
-   * If the run is completed, nothing runs, and its stored result is returned: the task's id is the idempotency key. (A
-   * task that was completed without a run has the result `undefined`.)
+   * If the run is completed, nothing runs, and its stored result is returned. So the task's id is the idempotency key.
+   * (A task that was completed without a run has the result `undefined`.)
    *
    * @example
    * ```ts
@@ -458,13 +462,13 @@ export class CheckpointManager<State = unknown, Saved = State> {
    *
    * @param fn - Gets the run: its state, and `step`, `next`, `save`. Code outside of steps runs again at each resume.
    * @returns The function's result, as it was stored.
-   * @throws The function's error. The task is `failed` then, and a later call tries the failed step again.
+   * @throws The function's error. Then the task is `failed`, and a later call tries the failed step again.
    * @throws {LeaseHeldError} Another runner holds the task's lease.
    * @throws {LeaseLostError} The lease was lost; another runner may go on.
    * @throws {CheckpointConflictError} Another writer saved a checkpoint of the task. The next call goes on with its
    *   state.
    * @throws {RunMismatchError} The run began with another version or input.
-   * @throws {RunPausedError} `signal`, a signal of the process or `close` has paused it.
+   * @throws {RunPausedError} `signal`, a signal of the process or `close` has paused the run.
    * @throws {StateNotSerializableError} The function's result can't be stored.
    * @throws {UnsupportedOperationError} The storage gives no leases.
    */
@@ -478,9 +482,9 @@ export class CheckpointManager<State = unknown, Saved = State> {
 
   /**
    * Claims the right to run the task, for one runner at a time among all machines that share the storage. The lease
-   * renews itself until it is released. `close` releases it, as does an auto-save with `saveOnSignal` when a signal
-   * ends the process. If a runner dies, its lease is free at once on the same machine (on Linux, unless `holder` was
-   * given); elsewhere it expires.
+   * renews itself until it is released. `close` releases it. An auto-save that has it and `saveOnSignal` releases it
+   * when a signal ends the process. If a runner dies, its lease is free at once on the same machine (on Linux, unless
+   * `holder` was given); elsewhere it expires.
    *
    * @example
    * ```ts
@@ -488,8 +492,8 @@ export class CheckpointManager<State = unknown, Saved = State> {
    * await manager.save("build-42", { phase: 3 }, { lease });
    * ```
    *
-   * @throws {LeaseHeldError} Another runner holds it; the error says who, and for how long.
-   * @throws {LeaseLostError} It expired before the storage answered.
+   * @throws {LeaseHeldError} Another runner holds the lease; the error says who, and for how long.
+   * @throws {LeaseLostError} The lease expired before the storage answered.
    * @throws {UnsupportedOperationError} The storage gives no leases.
    */
   async lease(taskId: string, options: LeaseOptions = {}): Promise<Lease> {
@@ -503,7 +507,8 @@ export class CheckpointManager<State = unknown, Saved = State> {
   }
 
   /**
-   * The holder of the task's lease, and its expiry unless it is renewed; `undefined` if nobody holds it.
+   * Returns who holds the task's lease, and when it expires unless it is renewed. Returns `undefined` if nobody holds
+   * it.
    *
    * @throws {UnsupportedOperationError} The storage gives no leases.
    */
@@ -525,7 +530,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
    * `ownsStorage` is false. It stops `verify`, `repair` and `rekey` at their next checkpoint instead of waiting for
    * them. Idempotent; every later call throws a ClosedError.
    *
-   * @throws {TypeError} Called within a run of this manager.
+   * @throws {TypeError} The call comes from within a run of this manager.
    */
   async close(): Promise<void> {
     this.#runs.assertOutside("close");
@@ -541,7 +546,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
     return this.#track(async () => this.#noted(await appended), lease);
   }
 
-  /** Emits `saved` and applies retention, after each stored checkpoint. */
+  /** Call it after each stored checkpoint. It emits `saved` and applies retention. */
   async #noted(saved: CheckpointSummary): Promise<CheckpointSummary> {
     this.#options.logger.debug({ ...saved }, "Checkpoint saved");
     this.#events.emit("saved", saved);
@@ -559,7 +564,8 @@ export class CheckpointManager<State = unknown, Saved = State> {
   }
 
   /**
-   * @param lease - The lease that the call writes under. If the write shows that it is lost, its signal aborts at once.
+   * @param lease - The lease of the call's writes. If a write is refused because the lease is lost, the lease's signal
+   *   aborts at once.
    */
   async #track<Result>(call: () => Promise<Result>, lease?: Lease): Promise<Result> {
     const running = call();

@@ -27,8 +27,8 @@ export interface CheckpointManagerOptions<Schema extends StateSchema = StateSche
   /** The policy that removes checkpoints after each save. Default: all are kept. */
   readonly retention?: RetentionPolicy | undefined;
   /**
-   * Applied in this order on save, and undone on load: `[gzip()]`. With transforms, SQLite and PostgreSQL store each
-   * state whole, not its changes.
+   * Compression and encryption of states: `[gzip()]`. They are applied in this order on save, and undone on load. With
+   * transforms, SQLite and PostgreSQL store each state whole, instead of its changes.
    */
   readonly transforms?: readonly Transform[] | undefined;
   /** Secrets that must not be stored. */
@@ -62,7 +62,7 @@ export interface ResolvedOptions {
   readonly redaction: Redaction | undefined;
   readonly maxPayloadBytes: number;
   readonly createId: NonNullable<CheckpointManagerOptions["createId"]>;
-  /** Whether the user gave `createId`, whose ids may repeat. */
+  /** True if the user gave `createId`. Then ids may repeat. */
   readonly createsIds: boolean;
   readonly clock: () => number;
   readonly logger: Logger;
@@ -122,7 +122,7 @@ export function resolveOptions(options: CheckpointManagerOptions): ResolvedOptio
 
 function howToOpen(storage: unknown): string {
   if (types.isPromise(storage)) return "It is a promise: await it first.";
-  // The text isn't shown: a server's URL may contain a password.
+  // The string isn't shown in the message, since a server's URL may contain a password.
   if (typeof storage === "string") {
     return 'It is a string. openManager({ storage }) of "waymark/config" takes a storage URL and returns a manager.';
   }

@@ -21,13 +21,15 @@ export interface PruneResult {
   readonly tasks: number;
   /** The number of checkpoints that it removed. */
   readonly removed: number;
-  /** The sum of their payloads, in bytes. */
+  /** The size of the removed payloads, in bytes. */
   readonly removedBytes: number;
 }
 
 /** The result of pruning every task. */
 export interface PruneAllResult extends PruneResult {
-  /** The tasks that couldn't be pruned, with the reason: for example, none of the checkpoints to keep can be read. */
+  /**
+   * The tasks that couldn't be pruned, with the reason, for example that none of the checkpoints to keep can be read.
+   */
   readonly failures: readonly { readonly taskId: string; readonly error: CheckpointError }[];
 }
 
@@ -68,10 +70,10 @@ export class Pruner {
   /** Removes the tasks whose id begins with `prefix`, in one step if the storage supports it. */
   async removeTasks(prefix: string): Promise<number> {
     const { storage } = this.#options;
-    // No listener, so no ids are needed.
+    // The ids of the tasks are only needed for a listener of `removed`.
     if (storage.removePrefix !== undefined && !this.#events.has("removed")) return storage.removePrefix(prefix);
     const taskIds = new Set<string>();
-    // Includes CorruptRecords: a task is removed by id alone.
+    // CorruptRecords count too, since the id is enough to remove a task.
     for await (const { taskId } of storage.tasks({ prefix, order: "taskId" })) {
       if (taskId !== undefined) taskIds.add(taskId);
     }
@@ -132,7 +134,7 @@ export class Pruner {
     return { ...total, failures };
   }
 
-  /** Applies the manager's policy to a task that has just been saved. Never rejects: the save has succeeded. */
+  /** Applies the manager's policy to a task that has just been saved. Never rejects, since the save has succeeded. */
   async afterSave(saved: CheckpointSummary): Promise<void> {
     const { retention, logger } = this.#options;
     const { taskId } = saved;
@@ -168,15 +170,15 @@ export class Pruner {
   }
 
   /**
-   * Refuses to prune unless a checkpoint to keep is intact: plans are made from summaries, which don't show damaged
-   * payloads.
+   * Refuses to prune unless a checkpoint to keep is intact. It is needed because plans are made from summaries, which
+   * don't show damaged payloads.
    */
   async #assertLeavesSomething(taskId: string, keep: RetentionPlan["keep"]): Promise<void> {
     const ids = keep.map(({ checkpoint }) => checkpoint.id);
     if (ids.length === 0 || (await this.#reader.hasIntact(taskId, ids))) return;
     throw new CheckpointCorruptError(
       `No checkpoint of task ${JSON.stringify(taskId)} was removed: none of the ${ids.length} checkpoints to keep can be read. ` +
-        "Save a new one first, or remove the damaged ones.",
+        "Save a new checkpoint first, or remove the damaged ones.",
     );
   }
 
@@ -195,7 +197,7 @@ function isKeepLastAlone(policy: RetentionPolicy): policy is RetentionPolicy & {
   return keepLast !== undefined && Object.values(others).every((rule) => rule === undefined);
 }
 
-/** @throws {TypeError} It isn't a plan, which may come from a file. */
+/** @throws {TypeError} The value isn't a plan. (It may come from a file.) */
 function checkPlan(plan: RetentionPlan): void {
   if (typeof plan === "object" && plan !== null && Array.isArray(plan.keep) && Array.isArray(plan.remove)) {
     checkTaskId(plan.taskId);

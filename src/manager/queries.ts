@@ -3,12 +3,12 @@ import { checkId, checkInteger, checkStatus, checkTaskId, checkText, checkWord }
 import type { CheckpointStatus } from "../contract/checkpoint.js";
 import { checkKeys, keysOf } from "../contract/keys.js";
 
-/** Selects checkpoints of a task: those for which every given part holds. */
+/** Selects the checkpoints of a task that meet all given conditions. */
 export interface ListQuery {
   readonly stage?: string | undefined;
-  /** This status, or one of these. */
+  /** Only checkpoints with this status, or one of these. */
   readonly status?: CheckpointStatus | readonly CheckpointStatus[] | undefined;
-  /** By sequence. Default `newest`. */
+  /** The direction of the sequences. Default `newest`. */
   readonly order?: "newest" | "oldest" | undefined;
   /** Only sequences below this one. */
   readonly beforeSequence?: number | undefined;
@@ -24,13 +24,13 @@ export type LatestFilter = Pick<ListQuery, "stage" | "status">;
 /** The checkpoints that `firstWhere` considers. */
 export type SearchRange = Pick<ListQuery, "stage" | "status" | "afterSequence" | "beforeSequence">;
 
-/** Selects tasks: those for which every given part holds. */
+/** Selects the tasks that meet all given conditions. */
 export interface TasksQuery {
-  /** Only ids that begin with this: a namespace, a tenant. */
+  /** Only ids that begin with this text, for example a namespace or a tenant. */
   readonly prefix?: string | undefined;
   /** Only tasks whose newest checkpoint has this status, or one of these. */
   readonly status?: CheckpointStatus | readonly CheckpointStatus[] | undefined;
-  /** Default `taskId`. `recent`: the newest checkpoint's `createdAt`, latest first. */
+  /** Default `taskId`. `recent` orders by the newest checkpoint's `createdAt`, latest first. */
   readonly order?: "taskId" | "recent" | undefined;
   /** Only ids after this one, for paging by `taskId`. */
   readonly after?: string | undefined;
@@ -105,7 +105,7 @@ function checkedFilter(filter: LatestFilter): Pick<CheckpointQuery, "stage" | "s
 function statuses(status: ListQuery["status"]): readonly CheckpointStatus[] | undefined {
   if (status === undefined) return undefined;
   if (typeof status !== "string" && !Array.isArray(status)) {
-    throw new TypeError("The status of a query must be one status, or an array of them.");
+    throw new TypeError("The status of a query must be one status, or an array of statuses.");
   }
   const list: readonly CheckpointStatus[] = typeof status === "string" ? [status] : status;
   for (const one of list) checkStatus(one);

@@ -30,8 +30,8 @@ export interface CheckpointText extends PayloadText {
 }
 
 /**
- * Reads from the storage: checks seals and digests, decodes states, reports and skips corrupt records. If all of a
- * task's records are corrupt, it throws.
+ * Reads checkpoints from the storage. It checks seals and digests, decodes states, and reports and skips corrupt
+ * records. If all of a task's records are corrupt, it throws.
  */
 export class CheckpointReader<State = unknown> {
   readonly #options: ResolvedOptions;
@@ -45,7 +45,7 @@ export class CheckpointReader<State = unknown> {
   async first(query: CheckpointQuery): Promise<Checkpoint<State> | undefined> {
     const damage = new Damage();
     for await (const record of this.#options.storage.read(query)) {
-      // Without transforms it is no promise. Then no turn of the event loop is lost.
+      // Without transforms the result isn't a promise, and not awaiting it saves a turn of the event loop.
       const opening = this.#open(record);
       const opened = opening instanceof Promise ? await opening : opening;
       if (!isCorrupt(opened)) return opened;
@@ -73,7 +73,7 @@ export class CheckpointReader<State = unknown> {
         yield opened;
       }
       if (read < wanted) break;
-      // The storage's limit counted records whose damage only seal or digest show, so read more.
+      // The storage's limit also counted records whose damage only the seal or the digest shows. So more are read.
       rest = { ...query, limit: limit - given, [bound]: last };
     }
     if (given === 0 && damage.found) await this.#requireIntact(query.taskId, damage);
@@ -85,8 +85,8 @@ export class CheckpointReader<State = unknown> {
   }
 
   /**
-   * The state of the checkpoint of that id in its stored form, migrated to the current version but not decoded by the
-   * schema.
+   * The state of the checkpoint with this id, in its stored form: migrated to the current version, but not decoded by
+   * the schema.
    *
    * @throws {CheckpointNotFoundError | CheckpointCorruptError}
    */
@@ -95,8 +95,8 @@ export class CheckpointReader<State = unknown> {
   }
 
   /**
-   * Reads the record, checks its seal, returns `use(record)`. A CheckpointCorruptError of `use` reports the record as
-   * damaged.
+   * Reads the record, checks its seal, returns `use(record)`. If `use` throws a CheckpointCorruptError, the record is
+   * reported as damaged.
    *
    * @throws {CheckpointNotFoundError | CheckpointCorruptError}
    */
@@ -137,7 +137,10 @@ export class CheckpointReader<State = unknown> {
     return undefined;
   }
 
-  /** {@link newestText} for the checkpoint of that id. @throws {CheckpointNotFoundError | CheckpointCorruptError} */
+  /**
+   * Like {@link newestText}, for the checkpoint with this id. @throws {CheckpointNotFoundError |
+   * CheckpointCorruptError}
+   */
   async textById(taskId: string, id: string): Promise<CheckpointText> {
     return this.use(taskId, id, async (record) => ({
       ...(await openText(record.payload, { transforms: this.#options.transforms, context: record })),
@@ -155,7 +158,8 @@ export class CheckpointReader<State = unknown> {
   }
 
   /**
-   * Calls `visit` for each summary or corrupt record, one at a time to save memory. Corrupt records are reported, too.
+   * Calls `visit` for each summary and each corrupt record, one at a time to save memory. Corrupt records are also
+   * reported.
    */
   async eachRecord(query: CheckpointQuery, visit: (record: CheckpointSummary | CorruptRecord) => void): Promise<void> {
     const damage = new Damage();
@@ -168,7 +172,10 @@ export class CheckpointReader<State = unknown> {
     if (isEmpty && damage.found) await this.#requireIntact(query.taskId, damage);
   }
 
-  /** The newest checkpoint's summary. A corrupt newest one is an error: an older one would be the wrong answer. */
+  /**
+   * The newest checkpoint's summary. If the newest checkpoint is corrupt, it throws, since an older one would be the
+   * wrong answer.
+   */
   async newest(taskId: string): Promise<CheckpointSummary> {
     for await (const record of this.#options.storage.list({ taskId, order: "newest", limit: 1 })) {
       if (!isCorrupt(record)) return record;
@@ -182,7 +189,7 @@ export class CheckpointReader<State = unknown> {
     throw notFound(taskId);
   }
 
-  /** The task's newest readable summary for which `is` holds. Default: any. */
+  /** The task's newest readable summary for which `is` returns true. Default: any. */
   async newestWhere(
     taskId: string,
     is = (_summary: CheckpointSummary) => true,
@@ -230,7 +237,10 @@ export class CheckpointReader<State = unknown> {
     this.#onCorrupt(record);
   }
 
-  /** Throws if a query skipped damage and found nothing, unless the task has an intact checkpoint elsewhere. */
+  /**
+   * Call it if a query found damage and nothing intact. It throws unless the task has an intact checkpoint that the
+   * query didn't select.
+   */
   async #requireIntact(taskId: string, damage: Damage): Promise<void> {
     for await (const record of this.#options.storage.read({ taskId, order: "newest" })) {
       if (!isCorrupt(await this.#open(record))) return;
@@ -268,7 +278,9 @@ export class CheckpointReader<State = unknown> {
     return opened instanceof Promise ? opened.then(current) : current(opened);
   }
 
-  /** Decodes a stored form of the current version. @param owner - Its checkpoint, for messages. */
+  /**
+   * Decodes a state from its stored form of the current version. @param owner - The state's checkpoint, for messages.
+   */
   decoded(owner: Named, current: unknown): State {
     const { schema } = this.#options;
     const refused = `${titleOf(owner)} is intact, but the schema refuses its state`;
@@ -307,8 +319,8 @@ export class CheckpointReader<State = unknown> {
 }
 
 /**
- * Returns `use(record)` if the record's seal holds. Otherwise, or if `use` finds it damaged, returns a CorruptRecord.
- * The result is a promise only if `use` returns one.
+ * Returns `use(record)` if the record's seal holds. If the seal doesn't hold, or `use` finds the record damaged,
+ * returns a CorruptRecord. The result is a promise only if `use` returns one.
  */
 function ifIntact<Result extends object>(
   record: StoredCheckpoint | CorruptRecord,
@@ -370,7 +382,7 @@ export function notFound(taskId: string, id?: string): CheckpointNotFoundError {
 
 function corruptOrThrow(record: StoredCheckpoint, error: unknown): CorruptRecord {
   if (error instanceof CheckpointCorruptError) return corruptRecord(record, error.reason, error);
-  // A schema or a migration overflowed the stack.
+  // A schema or a migration overflowed the stack, because the state nests too deep.
   if (isStackOverflow(error)) return corruptRecord(record, "its state is nested too deeply to read", error);
   throw error;
 }

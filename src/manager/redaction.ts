@@ -3,13 +3,13 @@ import { checkText } from "../contract/arguments.js";
 import type { CheckpointFailure } from "../contract/checkpoint.js";
 import { checkKeys, keysOf } from "../contract/keys.js";
 
-/** The secrets of a checkpoint, which are never stored. */
+/** The option `redact`: the secrets of a checkpoint, which are never stored. */
 export interface RedactOptions {
   /**
    * Paths to secrets: `state.apiKey`, `state.users[*].token`, `state["two words"]`, `metadata.*.password`, `label`,
    * `error`, `error.message`, `step.model.token` (in the result of the step `model`), `input.token` and `result.token`
-   * (of a run). `.name` and `["name"]` are a property, or a Map's value under that text; `[3]` is an item; `*` and
-   * `[*]` match any of them. If a path leads to a Set's items, the whole Set is redacted. Keys are never redacted.
+   * (of a run). `.name` and `["name"]` lead to a property, or to the value of a Map's key. `[3]` leads to an item. `*`
+   * and `[*]` match any of them. If a path leads to a Set's items, the whole Set is redacted. Keys are never redacted.
    */
   readonly paths: readonly string[];
   /** The text to store instead. Default `[redacted]`. */
@@ -25,7 +25,7 @@ const ERROR_FIELDS = ["message", "name", "code", "stack"] as const;
 const ERROR_STEPS: readonly string[] = [...ERROR_FIELDS, "cause"];
 const STEP = /\.(\*|[^\s.[\]"'*]+)|\[(\*|\d+|"(?:[^"\\]|\\.)*")\]/y;
 
-/** The parsed option, by the parts of a checkpoint. */
+/** The parsed option `redact`, by the parts of a checkpoint. */
 export class Redaction {
   readonly state: RedactedPaths | undefined;
   readonly metadata: RedactedPaths | undefined;
@@ -66,7 +66,7 @@ export class Redaction {
     return redactedPaths([...this.#errorSteps, ...this.#patternsOf(step)], this.#censor);
   }
 
-  /** The error; if errors are secrets, an error without details. */
+  /** Returns the error. If whole errors are redacted, returns an error without details instead. */
   error(thrown: unknown): unknown {
     return this.#isWholeError ? Object.assign(new Error(this.#censor), { stack: this.#censor }) : thrown;
   }
@@ -84,7 +84,7 @@ export class Redaction {
     const covered = ERROR_FIELDS.filter((field) => failure[field] !== undefined && this.#error?.covers([field]));
     if (covered.length === 0) return failure;
     const censored = Object.fromEntries(covered.map((field) => [field, this.#censor]));
-    // A stack begins with the name and the message.
+    // A stack begins with the name and the message. If these are redacted, they must not stay there.
     const told = [failure.message, failure.name].filter((_, at) => covered.includes(at === 0 ? "message" : "name"));
     const stack = told.reduce((text, part) => withoutMessage(text, part ?? "", this.#censor), failure.stack);
     return { ...failure, ...(stack === undefined ? undefined : { stack }), ...censored };
@@ -107,7 +107,8 @@ function parsePath(path: unknown): { readonly root: string; readonly steps: Path
     steps.push(stepOf(found[1] ?? found[2] ?? "", path));
     at = STEP.lastIndex;
   }
-  if (!leadsSomewhere(root, steps)) throw misspelled(path, "nothing there can be redacted");
+  if (!leadsSomewhere(root, steps))
+    throw misspelled(path, "a checkpoint has nothing at this path that can be redacted");
   return { root, steps };
 }
 

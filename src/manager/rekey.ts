@@ -34,11 +34,11 @@ export interface RekeyResult {
   readonly rewritten: number;
   /** Not visited yet. */
   readonly left: number;
-  /** Already had the current key and transforms; unchanged. */
+  /** Unchanged, because they already had the current key and transforms. */
   readonly current: number;
-  /** Couldn't be rewritten: no configured key decrypts them, or the storage refused. Unchanged. */
+  /** Unchanged, because no configured key decrypts them, or the storage refused the new payload. */
   readonly refused: number;
-  /** Can't be read. Unchanged; each was reported as a `corrupt` event. */
+  /** Unchanged, because they can't be read. Each was reported by a `corrupt` event. */
   readonly damaged: number;
   /** The first 100 checkpoints that couldn't be rewritten, with the reasons. */
   readonly refusals: readonly {
@@ -73,7 +73,7 @@ export async function rekeyStorage(host: RekeyHost, options: RekeyOptions): Prom
   if (storage.replacePayload === undefined) {
     throw new UnsupportedOperationError(
       `The ${storage.name} adapter can't replace payloads, so nothing was rekeyed. New saves use the current key; ` +
-        "to rewrite old ones, copy them to a storage that can.",
+        "to rewrite old checkpoints, copy them to a storage that can replace payloads.",
     );
   }
   const counted = await countCheckpoints(storage, prefix);
@@ -99,7 +99,7 @@ export async function rekeyStorage(host: RekeyHost, options: RekeyOptions): Prom
       reportDamage(task);
       continue;
     }
-    // Checkpoints saved from now on are current already. Visiting them, too, might never end.
+    // Checkpoints saved from now on are current already. If they were visited too, the rekey might never end.
     const beforeSequence = task.newest.sequence + 1;
     for await (const record of storage.read({ taskId: task.taskId, order: "oldest", beforeSequence })) {
       if (signal?.aborted || closing.aborted) return { ...progress(), refusals };

@@ -18,12 +18,15 @@ export interface RepairOptions {
   readonly onProgress?: ((step: RepairStep) => void) | undefined;
 }
 
-/** The result of `repair`. Of a dry run: what a repair would do. */
+/** The result of `repair`. After a dry run, it says what a repair would do. */
 export interface RepairResult {
   readonly dryRun: boolean;
-  /** One for each finding. */
+  /** One step for each finding. */
   readonly steps: readonly RepairStep[];
-  /** The tasks that lost a checkpoint, with their newest intact one, or `undefined` if none is left. */
+  /**
+   * The tasks from which a damaged checkpoint was moved away. `newest` is the newest intact checkpoint; `undefined` if
+   * none is left.
+   */
   readonly tasks: readonly { readonly taskId: string; readonly newest: CheckpointSummary | undefined }[];
 }
 

@@ -5,24 +5,24 @@ import { isPassing } from "../contract/passing.js";
 import { checkTimeZone, dayOf, hourOf, isoWeekOf, localTimes, monthOf } from "./local-times.js";
 
 /**
- * Decides which of a task's checkpoints are kept. A checkpoint stays if any keep rule claims it; a policy without keep
- * rules claims all. Keep rules claim and count milestones only, which a caller asked for. A passing checkpoint, such as
- * an auto-save, stays while it is the task's newest. Then the limits remove checkpoints, claimed or not. A policy needs
- * at least one part.
+ * Decides which of a task's checkpoints are kept. A checkpoint stays if any keep rule claims it. A policy without keep
+ * rules claims all checkpoints. Keep rules claim and count only milestones, which a caller asked for. A passing
+ * checkpoint, such as an auto-save, stays while it is the task's newest. Afterwards the limits (`maxAgeMs`, `maxBytes`)
+ * remove checkpoints, claimed or not. A policy needs at least one part.
  *
  * No policy changes whether a task looks complete. The newest checkpoint of an incomplete task always stays. The newest
- * checkpoint of a completed task stays as long as an unfinished older one does: otherwise the task would be offered for
- * resuming.
+ * checkpoint of a completed task stays as long as an older, unfinished checkpoint stays. Otherwise the task would be
+ * offered for resuming.
  *
  * Hours, days, weeks (ISO 8601) and months are those of `createdAt` in `timeZone`. Only sequences decide which
- * checkpoint is newer: a wrong clock can put a checkpoint into the wrong day, but never before older ones.
+ * checkpoint is newer. So a wrong clock can put a checkpoint into the wrong day, but can't change the order.
  */
 export interface RetentionPolicy {
-  /** Claims this many newest checkpoints, from 1. To keep none, use `maxBytes: 0`. */
+  /** Claims the newest checkpoints, this many; from 1. To keep none, use `maxBytes: 0`. */
   readonly keepLast?: number | undefined;
   /**
-   * Claims checkpoints that are at most this many milliseconds old, from 1. It counts back from the clock or the newest
-   * checkpoint's time, whichever is earlier. So a single wrong reading of the clock, ahead of time, removes nothing.
+   * Claims checkpoints that are at most this many milliseconds old, from 1. The age is counted back from now, or from
+   * the newest checkpoint's time if that is earlier. So if the clock is ahead once, nothing is removed.
    */
   readonly keepWithinMs?: number | undefined;
   /** Claims the newest checkpoint of each hour, for this many of the latest hours that have one; from 1. */
@@ -41,14 +41,14 @@ export interface RetentionPolicy {
    */
   readonly timeZone?: string | undefined;
   /**
-   * Removes checkpoints older than this many milliseconds, claimed or not; from 0. It counts back from the clock, so
-   * old checkpoints go even if nothing new is saved. If the clock is ahead by more than `maxAgeMs`, it removes all
-   * checkpoints but the newest of an incomplete task.
+   * Removes checkpoints older than this many milliseconds, claimed or not; from 0. The age is counted back from now, so
+   * old checkpoints go even if nothing new is saved. If the clock is ahead by more than `maxAgeMs`, every checkpoint
+   * counts as too old. Then only the newest checkpoint of an incomplete task stays.
    */
   readonly maxAgeMs?: number | undefined;
   /**
-   * Removes checkpoints until the task's payloads fit, from 0: `completed` ones first, then the oldest first. The
-   * task's newest checkpoint goes last.
+   * Removes checkpoints until the task's payloads have at most this many bytes; from 0. `completed` checkpoints go
+   * first, then the oldest. The task's newest checkpoint goes last.
    */
   readonly maxBytes?: number | undefined;
 }
@@ -78,15 +78,15 @@ export interface RetentionPlan {
 }
 
 /**
- * Plans which checkpoints `policy` keeps and removes at `nowMs`, each with its reasons. A pure function: it reads and
- * removes nothing, and doesn't change its arguments. Planning again for the kept checkpoints removes nothing more; with
- * `keepWithinMs`, this holds as long as the newest checkpoint stays.
+ * Plans which checkpoints `policy` keeps and removes at `nowMs`, each with its reasons. A pure function that reads and
+ * removes nothing, and doesn't change its arguments. A second plan for the kept checkpoints removes nothing more. (With
+ * `keepWithinMs` this is only sure if the plan keeps the newest checkpoint.)
  *
  * @param taskId - The task that the plan is for, even if it has no checkpoint.
- * @param summaries - All checkpoints of that task, in any order. One with an invalid `createdAt` is in no bucket and
- *   has no age: only `keepLast`, `keepStages` and `maxBytes` apply to it.
+ * @param summaries - All checkpoints of that task, in any order. If a checkpoint has an invalid `createdAt`, only
+ *   `keepLast`, `keepStages` and `maxBytes` apply to it.
  * @throws {TypeError} A checkpoint belongs to another task, or the policy is empty or has an unknown part.
- * @throws {RangeError} `nowMs` is no time, or a part of the policy is out of range.
+ * @throws {RangeError} `nowMs` isn't a time, or a part of the policy is out of range.
  */
 export function planRetention(
   taskId: string,
@@ -120,8 +120,8 @@ export function planRetention(
 }
 
 /**
- * The reason why a plan no longer fits its task: a checkpoint to keep is gone, or one to remove has another status now.
- * `undefined` if it fits. It still fits after new saves, and if checkpoints to remove are gone already.
+ * Why a plan no longer fits its task: a checkpoint that it keeps is gone, or one that it removes has another status
+ * now. `undefined` if the plan fits. New saves don't matter, nor if checkpoints to remove are gone already.
  *
  * @param now - The statuses of all checkpoints of the task, by id.
  */
@@ -142,12 +142,12 @@ export function whyOutdated(plan: RetentionPlan, now: ReadonlyMap<string, Checkp
  * switch a rule off, leave it out. Limits start at 0, which is unambiguous.
  *
  * @throws {TypeError} The policy is empty, or a part is unknown or has a wrong type.
- * @throws {RangeError} A number isn't whole or is too small; no stage is given, or an empty one; the time zone is
- *   unknown.
+ * @throws {RangeError} A number isn't whole or is too small, `keepStages` is empty or has an empty stage, or the time
+ *   zone is unknown.
  */
 export function checkRetentionPolicy(policy: RetentionPolicy): void {
   checkKeys("A retention policy", policy, POLICY_KEYS);
-  // A time zone alone is no policy.
+  // A time zone alone isn't a policy.
   if (Object.keys(givenParts({ ...policy, timeZone: undefined })).length === 0) {
     throw new TypeError(
       "A retention policy must have at least one rule or limit. To keep everything, give no policy; to keep nothing, use removeTask.",
@@ -187,7 +187,7 @@ interface Verdict {
   stays: boolean;
 }
 
-/** Returns the reason if the rule claims a milestone. Called once per milestone, newest first. */
+/** If the rule claims the milestone, returns the reason. Called once for each milestone, newest first. */
 type KeepRule = (candidate: Candidate) => string | undefined;
 
 interface Candidate {
@@ -197,7 +197,7 @@ interface Candidate {
   readonly createdAtMs: number;
 }
 
-/** Applies the rules for single checkpoints: keep rules and age. Newest first. */
+/** Applies the rules for single checkpoints: keep rules and age. Returns the verdicts, newest first. */
 function judge(summaries: readonly CheckpointSummary[], policy: RetentionPolicy, nowMs: number): Verdict[] {
   const newestFirst = summaries.map(summaryOf).sort((a, b) => b.sequence - a.sequence);
   const rules = keepRules(policy, earlierOf(nowMs, newestFirst[0]));
@@ -207,7 +207,8 @@ function judge(summaries: readonly CheckpointSummary[], policy: RetentionPolicy,
     const candidate = { checkpoint, newer: milestones, createdAtMs: Date.parse(checkpoint.createdAt) };
     const passes = isPassing(checkpoint);
     if (!passes) milestones += 1;
-    // A passing checkpoint is never completed. If it is the newest, its task is incomplete, so it stays.
+    // A passing checkpoint is never completed. So if it is the newest, its task is incomplete, and `settle` lets it
+    // stay.
     const claims = passes ? [] : rules.map((rule) => rule(candidate)).filter((claim) => claim !== undefined);
     const noClaim = passes ? "a passing checkpoint that is no longer the newest" : "no rule keeps it";
     const objections = claims.length === 0 ? [noClaim] : [];
@@ -216,13 +217,16 @@ function judge(summaries: readonly CheckpointSummary[], policy: RetentionPolicy,
   });
 }
 
-/** The earlier of the clock and the checkpoint's time, in case the clock was ahead at one of the two readings. */
+/**
+ * Returns the earlier of now and the newest checkpoint's time. If the clock was ahead once (now, or at that save), this
+ * picks the right time.
+ */
 function earlierOf(nowMs: number, newest: CheckpointSummary | undefined): number {
   const newestMs = Date.parse(newest?.createdAt ?? "");
   return newestMs < nowMs ? newestMs : nowMs;
 }
 
-/** Applies the rules for the whole task: its newest checkpoint and its size. */
+/** Applies the rules for the whole task, which concern its newest checkpoint and its size. */
 function settle(verdicts: readonly Verdict[], maxBytes = Number.POSITIVE_INFINITY): void {
   const [newest, ...older] = verdicts;
   if (newest === undefined) return;
@@ -243,7 +247,7 @@ function settle(verdicts: readonly Verdict[], maxBytes = Number.POSITIVE_INFINIT
     bytes -= verdict.checkpoint.sizeBytes;
   }
   if (incomplete || unfinishedStays()) return;
-  // No other checkpoint depends on the newest one any more, so the rules apply to it, too.
+  // From here on, no unfinished checkpoint needs the newest one, so the rules apply to the newest one, too.
   if (newest.stays && bytes > maxBytes) newest.objections.push(tooMany);
   newest.stays = newest.objections.length === 0;
 }
@@ -278,7 +282,7 @@ function keepRules(policy: RetentionPolicy, untilMs: number): KeepRule[] {
   return rules.length > 0 ? rules : [() => "no keep rule: everything is kept"];
 }
 
-/** Gets the newest checkpoints first, so the first one of each bucket is its newest, by sequence. */
+/** Claims the first checkpoint of each bucket. Since the newest checkpoints come first, it is the bucket's newest. */
 function newestOfEach(name: string, limit: number, bucketOf: (ms: number) => string): KeepRule {
   const seen = new Set<string>();
   return ({ createdAtMs }) => {

@@ -19,8 +19,8 @@ export interface SaveOptions<Metadata extends object = object> {
   /** Default `running`; `failed` if `error` is given. */
   readonly status?: CheckpointStatus | undefined;
   /**
-   * The id of the checkpoint that this one continues, if that isn't the previous one. `rewind` sets it; a save doesn't
-   * set it by itself.
+   * The id of the checkpoint that this one continues, if it isn't the previous one. `rewind` sets it. Without this
+   * option, a save has no `parentId`.
    */
   readonly parentId?: string | undefined;
   /**
@@ -30,9 +30,9 @@ export interface SaveOptions<Metadata extends object = object> {
   readonly metadata?: Metadata | undefined;
   /** The reason why the task failed or paused: an Error, or any thrown value. */
   readonly error?: unknown;
-  /** Saves only if the newest checkpoint has this sequence; 0: only if the task has no checkpoint. */
+  /** Saves only if the newest checkpoint has this sequence. With 0, saves only if the task has no checkpoint. */
   readonly expectedSequence?: number | undefined;
-  /** The task's lease: once it is lost, nothing is stored, and the error is a LeaseLostError. */
+  /** The task's lease. Once it is lost, nothing is stored, and `save` throws a LeaseLostError. */
   readonly lease?: Lease | undefined;
 }
 
@@ -69,7 +69,7 @@ export function checkSaveOptions(options: SaveOptions): void {
   }
 }
 
-/** The metadata may be of any type: `copyMetadata` checks it. */
+/** The metadata may be of any type here, since `copyMetadata` checks it later. */
 function hasNote(metadata: unknown): boolean {
   return typeof metadata === "object" && metadata !== null && Object.hasOwn(metadata, NOTE_KEY);
 }
@@ -87,8 +87,8 @@ export function tokenOf(taskId: string, lease: Lease | undefined): number | unde
 /**
  * A copy of the metadata, so that later changes by the caller don't reach the storage.
  *
- * @throws {TypeError} It isn't an object of plain JSON; the message has the path of the first value that isn't.
- * @throws {RangeError} It is larger than 64 KiB.
+ * @throws {TypeError} The metadata isn't an object of plain JSON. The message has the path of the first wrong value.
+ * @throws {RangeError} The metadata is larger than 64 KiB.
  */
 export function copyMetadata(metadata: object, redacted: RedactedPaths | undefined): JsonObject {
   const text = encodeMetadata(metadata, redacted);

@@ -2,8 +2,8 @@ import { StateInvalidError } from "../contract/errors.js";
 import type { StandardSchemaV1 } from "./standard-schema.js";
 
 /**
- * A manager's `schema`: any synchronous Standard Schema (Zod, Valibot, ArkType, …). The program works with `Output`;
- * the storage gets `Input`.
+ * A manager's `schema`: any synchronous Standard Schema (Zod, Valibot, ArkType, …). The program works with the schema's
+ * `Output`, and its `Input` is stored.
  *
  * @see https://standardschema.dev
  */
@@ -12,7 +12,10 @@ export type StateSchema<Input = unknown, Output = Input> = StandardSchemaV1<Inpu
 /** The type of loaded states: the schema's output. */
 export type StateOf<Schema extends StateSchema> = StandardSchemaV1.InferOutput<Schema>;
 
-/** The type of states to save: the output if the schema can encode (Zod), else the input, which is stored as it is. */
+/**
+ * The type of states to save. If the schema can encode (Zod), it is the output. If not, it is the input, which is
+ * stored as it is.
+ */
 export type SavedStateOf<Schema extends StateSchema> = Schema extends { safeEncode: (...args: never[]) => unknown }
   ? StandardSchemaV1.InferOutput<Schema>
   : StandardSchemaV1.InferInput<Schema>;
@@ -20,7 +23,7 @@ export type SavedStateOf<Schema extends StateSchema> = Schema extends { safeEnco
 /** A schema that can encode its output, so that a program can save a loaded state. */
 export type EncodingSchema<State> = StateSchema<unknown, State> & { safeEncode(...args: never[]): unknown };
 
-/** A Zod schema, recognised by its method: the core doesn't import Zod. */
+/** A Zod schema. It is recognised by this method, since the core doesn't import Zod. */
 interface ZodLike {
   safeEncode(
     state: unknown,
@@ -68,7 +71,7 @@ function accept<Schema extends StateSchema>(schema: Schema, value: unknown, what
   return result.value as StateOf<Schema>;
 }
 
-/** Whether it is a promise, also of other libraries and realms. */
+/** Whether the result is a promise, also of other libraries and realms. */
 function isThenable<Result>(result: Result | PromiseLike<Result>): result is PromiseLike<Result> {
   return typeof result === "object" && result !== null && "then" in result && typeof result.then === "function";
 }

@@ -1,13 +1,13 @@
 import type { CheckpointQuery } from "../contract/adapter.js";
 import type { Checkpoint } from "../contract/checkpoint.js";
 
-/** Whether the predicate holds for a checkpoint; `undefined` if it can't tell. */
+/** Whether the condition of a search holds for a checkpoint; `undefined` if it can't decide. */
 export type Predicate<State> = (checkpoint: Checkpoint<State>) => boolean | undefined | Promise<boolean | undefined>;
 
 /**
  * The oldest of the query's checkpoints for which the predicate holds. It tests the oldest and the newest, then halves
- * the range between the newest known failure and the oldest known success. If a checkpoint has no answer, it takes the
- * next newer one. It tests no checkpoint twice.
+ * the range between the newest known failure and the oldest known success. If the predicate can't decide for a
+ * checkpoint, it tests the next newer one. It tests no checkpoint twice.
  *
  * @param read - Reads the intact checkpoints of a query.
  */
@@ -29,13 +29,14 @@ export async function firstWhere<State>(
   const newest = await firstAnswer({ order: "newest", afterSequence: below });
   if (newest === undefined || !newest.holds) return undefined;
   let found = newest.checkpoint;
-  // No checkpoint between the two has been tested yet.
+  // No checkpoint between `below` and `above` has been tested yet.
   let above = found.sequence;
   while (above - below > 1) {
     const middle = below + Math.floor((above - below) / 2);
     const answer = await firstAnswer({ order: "oldest", afterSequence: middle - 1, beforeSequence: above });
     if (answer?.holds === false) below = answer.checkpoint.sequence;
-    // The predicate holds for the first checkpoint with an answer, or none from the middle up to `above` has an answer.
+    // Either the predicate holds for the first checkpoint with an answer, or no checkpoint from the middle up to
+    // `above` has an answer.
     else above = middle;
     if (answer?.holds) found = answer.checkpoint;
   }

@@ -3,9 +3,9 @@ import { inspect, types } from "node:util";
 import { encodeJson } from "../codec/json.js";
 
 /**
- * One difference between two states. Its path has names of properties, indexes, and keys of Maps. A key that isn't text
- * is shown as JSON, or as Node prints it if JSON can't store it: `7n`. The path is that in the new state; for a removed
- * or moved part, that in the old state.
+ * One difference between two states. Its path has names of properties, indexes, and keys of Maps. A Map's key that
+ * isn't text is shown as JSON, or if JSON can't store it, as Node prints it: `7n`. The path is the path in the new
+ * state. If the part was removed or moved, it is the path in the old state.
  */
 export type StateChange =
   | { readonly kind: "added"; readonly path: readonly (string | number)[]; readonly to: unknown }
@@ -21,8 +21,8 @@ export type StateChange =
 type Path = StateChange["path"];
 
 /**
- * The changes from one state to another. Values of two kinds differ, as do a property that is `undefined` and a missing
- * one.
+ * The changes from one state to another. Values of different kinds differ. A property that is `undefined` and a missing
+ * property differ, too.
  */
 export function* changesOf(from: unknown, to: unknown, path: Path = []): Generator<StateChange, void, void> {
   if (Object.is(from, to)) return;
@@ -38,7 +38,7 @@ function kindOf(value: unknown): string {
   return Object.prototype.toString.call(value).slice("[object ".length, -1);
 }
 
-/** Members by name, or items in order; `undefined` for a value that is compared as a whole. */
+/** A value's members by name, or its items in order; `undefined` if the value is compared as a whole. */
 function partsOf(value: unknown): unknown[] | Map<unknown, unknown> | undefined {
   if (Array.isArray(value)) return Array.from<unknown>(value);
   if (value instanceof Set) return [...value];
@@ -56,7 +56,7 @@ function* changesOfMembers(
   path: Path,
 ): Generator<StateChange, void, void> {
   const stepTo = (key: unknown) => [...path, typeof key === "string" ? key : keyText(key)];
-  // Keys match by content: each state has its own copies of keys that are objects.
+  // Keys match by content, because each state has its own copies of keys that are objects.
   const [old, current] = [byIdentity(from), byIdentity(to)];
   for (const [identity, [key, value]] of old) {
     const now = current.get(identity);
@@ -78,7 +78,10 @@ function byIdentity(members: ReadonlyMap<unknown, unknown>): ReadonlyMap<string,
   return new Map([...members].map((member) => [identityOf(member[0]), member]));
 }
 
-/** Items match by their id, or else by their content. A new item at the index of a removed one counts as a change. */
+/**
+ * Items match by their id, or else by their content. If a new item has the index of a removed item, they count as one
+ * change.
+ */
 function* changesOfItems(
   from: readonly unknown[],
   to: readonly unknown[],
@@ -99,7 +102,7 @@ function* changesOfItems(
   for (const at of added) yield { kind: "added", path: [...path, at], to: to[at] };
 }
 
-/** The index in the new list of each old item that is still there, in the old order. Equal items match in order. */
+/** For each old item that is still there, its index in the new list. Equal items match in order. */
 function placesOf(from: readonly string[], to: readonly string[]): ReadonlyMap<number, number> {
   const shorter = Math.min(from.length, to.length);
   let start = 0;

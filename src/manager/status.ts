@@ -8,7 +8,7 @@ import { type CheckpointReader, notFound } from "./reader.js";
 import { type SaveOptions, tokenOf } from "./save-options.js";
 
 type SetStatusOptions = Pick<SaveOptions, "error" | "lease">;
-/** `expectedSequence`: by default the newest checkpoint's sequence at the time of the call. */
+/** The default of `expectedSequence` is the newest checkpoint's sequence at the time of the call. */
 type CompleteOptions = Pick<SaveOptions, "expectedSequence" | "lease">;
 
 /** Changes the status of checkpoints. */
@@ -36,13 +36,13 @@ export class StatusChanger {
     checkKeys("CompleteOptions", options, keysOf<CompleteOptions>({ expectedSequence: true, lease: true }));
     const fencingToken = tokenOf(taskId, options.lease);
     const { id, sequence } = await this.#reader.newest(taskId);
-    // If a save comes in between, its checkpoint must not change: the caller doesn't know it.
+    // If a save comes in between, its checkpoint must not be changed, because the caller doesn't know it.
     const { expectedSequence = sequence } = options;
     if (await this.#change(taskId, id, { status, error }, { expectedSequence, fencingToken })) return;
-    // The checkpoint is gone. If the whole task is gone, this throws.
+    // The checkpoint is gone. If the whole task is gone too, this call throws.
     const newest = await this.#reader.newest(taskId);
     throw new CheckpointConflictError(
-      `Checkpoint ${id} was the newest of task ${JSON.stringify(taskId)}, but it was removed before its status could change. ` +
+      `Checkpoint ${id} was the newest of task ${JSON.stringify(taskId)}, but it was removed before its status could be changed. ` +
         `Nothing was changed; the newest is ${newest.id} (sequence ${newest.sequence}) now. Look at it, then decide.`,
     );
   }

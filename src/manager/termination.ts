@@ -2,7 +2,7 @@
  * Called when the process gets SIGINT, SIGTERM or SIGHUP.
  *
  * @param isFinal - True if the signal ends the process once all callbacks have settled. False if the program listens to
- *   the signal itself and decides.
+ *   the signal itself, and so decides when the process ends.
  */
 export type TerminationCallback = (signal: NodeJS.Signals, isFinal: boolean) => Promise<void>;
 
@@ -12,9 +12,9 @@ const callbacks = new Set<TerminationCallback>();
 let ending = false;
 
 /**
- * Calls back once on the first of these signals, so that work can be saved. When all callbacks have settled, it raises
- * the signal again, so the process ends with its usual exit code. If the program listens to that signal itself, it
- * decides when to end, and nothing is raised. A second signal ends the process at once.
+ * Calls `callback` on the first of these signals, so that work can be saved. Once all callbacks have settled, it raises
+ * the signal again, so the process ends with its usual exit code. If the program listens to the signal itself, the
+ * signal isn't raised again, and the program decides when to end. A second signal ends the process at once.
  *
  * A callback must not reject; it handles its own errors.
  *
@@ -32,8 +32,8 @@ export function onTermination(callback: TerminationCallback): () => void {
 function end(signal: NodeJS.Signals): void {
   ending = true;
   const othersListen = process.listenerCount(signal) > cleanupListeners() + 1;
-  // From now on a second Ctrl-C has its default effect. Stop listening only after all listeners were called:
-  // signal-exit ends the process if it finds itself the last listener.
+  // From now on a second Ctrl-C has its default effect. The listeners are removed only after all of them were called,
+  // because signal-exit ends the process if its listener is the last one.
   queueMicrotask(stopListening);
   void Promise.allSettled([...callbacks].map(async (callback) => callback(signal, !othersListen))).then(() => {
     ending = false;
@@ -47,8 +47,9 @@ function stopListening(): void {
 }
 
 /**
- * How many listeners belong to signal-exit, which many libraries use to clean up. They don't end the process
- * while others listen, so they don't count as the program's. All versions of signal-exit count in these two places.
+ * The number of listeners of signal-exit, which many libraries use to clean up. They don't end the process while others
+ * listen, so they don't count as the program's listeners. All versions of signal-exit keep their number in these two
+ * places.
  */
 function cleanupListeners(): number {
   const emitters: unknown[] = [

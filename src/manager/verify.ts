@@ -8,7 +8,7 @@ import { placeOf } from "./reader.js";
 
 /** The options of `verify`. */
 export interface VerifyOptions {
-  /** Skips payloads, so damage that only their digest shows is not found. Default false. */
+  /** If true, payloads aren't read. Then damage that only a payload's digest shows is not found. Default false. */
   readonly quick?: boolean | undefined;
   /** Stops at the next checkpoint; `verify` then throws the signal's reason. */
   readonly signal?: AbortSignal | undefined;
@@ -19,9 +19,9 @@ export interface VerifyOptions {
 /** The counts of a verification. */
 export interface VerifyProgress {
   readonly tasks: number;
-  /** Damaged ones included. */
+  /** The number of checkpoints, damaged ones included. */
   readonly checkpoints: number;
-  /** The sum of their payloads' readable sizes, in bytes. */
+  /** The size of the payloads whose size could be read, in bytes. */
   readonly bytes: number;
   readonly findings: number;
 }
@@ -65,7 +65,7 @@ export function eitherOf(closing: AbortSignal, signal: AbortSignal | undefined):
   return signal === undefined ? closing : AbortSignal.any([closing, signal]);
 }
 
-/** Verifies a storage without maintenance: checks every record that it returns. */
+/** Verifies a storage that has no `maintenance`, by checking every record that it returns. */
 async function* everyRecord(
   storage: StorageAdapter,
   quick: boolean,
@@ -77,7 +77,8 @@ async function* everyRecord(
       const finding = isCorrupt(task) ? findingOf(task, () => task.location) : undefined;
       if (finding) yield finding;
     } else if (taskId !== last) {
-      // A task's CorruptRecord comes before the task, or without it if nothing is intact. Check each task once.
+      // A task's CorruptRecord comes before the task, or alone if the task has nothing intact. Each task is checked
+      // only once.
       last = taskId;
       const query = { taskId, order: "oldest" } as const;
       const records: AsyncIterable<StoredCheckpoint | CheckpointSummary | CorruptRecord> = quick

@@ -19,10 +19,10 @@ import type { ResolvedOptions } from "./options.js";
 import { checkSaveOptions, copyMetadata, type SaveOptions, tokenOf } from "./save-options.js";
 import { decodeWithSchema, encodeWithSchema } from "./schema.js";
 
-/** The end of the year 9999. Later times have another ISO 8601 form, which doesn't sort by time. */
+/** The end of the year 9999. Later times have a longer ISO 8601 form, which doesn't sort by time. */
 const LAST_MS = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
 
-/** How long saves may go on without a turn of the event loop. */
+/** The longest time for which saves may go on without a turn of the event loop. */
 const YIELD_MS = 20;
 
 const REDACTED_REFUSED = "Nothing was saved: the schema refuses the redacted state";
@@ -39,7 +39,10 @@ export class CheckpointWriter {
     this.#droppedKeys = new DroppedKeys(options.schema, options.logger);
   }
 
-  /** Reads the state before its first await. Without transforms it also reaches the adapter before that. */
+  /**
+   * Reads the state before its first `await`. Without transforms, the draft also reaches the adapter before the first
+   * `await`.
+   */
   async append(taskId: string, state: unknown, options: SaveOptions): Promise<CheckpointSummary> {
     checkTaskId(taskId);
     checkSaveOptions(options);
@@ -57,7 +60,10 @@ export class CheckpointWriter {
     return { encoded: { ...encoded, sha256 }, digest: `${encoded.encoding} ${sha256}` };
   }
 
-  /** The same digest for a stored checkpoint; `undefined` if it can't be read, or its state has another version. */
+  /**
+   * The digest of {@link encode} for a stored checkpoint. `undefined` if the checkpoint can't be read, or its state has
+   * another version.
+   */
   async digestOf(taskId: string, id: string): Promise<string | undefined> {
     const { storage, transforms, stateVersion } = this.#options;
     const stored = await storage.get(taskId, id);
@@ -65,7 +71,7 @@ export class CheckpointWriter {
     if (stored.stateVersion !== stateVersion) return undefined;
     try {
       const { encoding, text } = await openText(stored.payload, { transforms, context: stored });
-      // Without transforms, the payload's digest is that of the text, and has been checked.
+      // Without transforms, the payload's digest is the text's digest, and has been checked.
       return stored.payload.encoding === encoding
         ? `${encoding} ${stored.payload.sha256}`
         : stateDigest({ encoding, text });
@@ -76,7 +82,7 @@ export class CheckpointWriter {
     }
   }
 
-  /** Appends a passing checkpoint of an encoded state, instead of the passing one with the id `replaces`. */
+  /** Appends a passing checkpoint of an encoded state. It replaces the passing checkpoint with the id `replaces`. */
   async appendPassing(
     taskId: string,
     { encoded }: EncodedSnapshot,
@@ -99,7 +105,10 @@ export class CheckpointWriter {
     return encoded.text;
   }
 
-  /** A run's checkpoint without its payload. If it is appended again after a failure, it is stored once. */
+  /**
+   * A run's checkpoint without its payload. It has its id already, so if it is appended again after a failure, it is
+   * stored once.
+   */
   draftOfRun(taskId: string, options: SaveOptions, passing: { replaces: string | undefined } | undefined): RunDraft {
     checkSaveOptions(options);
     const draft = this.#draft(taskId, options);
@@ -107,7 +116,7 @@ export class CheckpointWriter {
   }
 
   /**
-   * @param replaces - The id of the passing checkpoint to replace. @param isRepeated - True if it may be stored
+   * @param replaces - The id of the passing checkpoint to replace. @param isRepeated - True if the draft may be stored
    *   already.
    */
   async appendOfRun(
@@ -161,7 +170,7 @@ export class CheckpointWriter {
     const payload = makePayloadOf(encoded, {
       transforms,
       context: draft,
-      // Refuses the save if the schema would refuse the redacted state on load.
+      // If the schema would refuse the redacted state on load, this refuses the save.
       onRedacted: schema && ((stored) => decodeWithSchema(schema, stored, REDACTED_REFUSED)),
     });
     const append = (made: MadePayload) => this.#append({ ...draft, ...made }, options, appendOptions, digest);
@@ -183,10 +192,13 @@ export class CheckpointWriter {
     return this.#saved(summaryOf({ ...draft, sequence: 0 }), sequence, options);
   }
 
-  /** Takes the summary only, so that payloads can be freed: a program may have thousands of saves under way. */
+  /**
+   * Takes only the summary, so that the payload can be freed, since a program may have thousands of saves under way.
+   */
   async #saved(summary: CheckpointSummary, stored: Promise<number>, options: SaveOptions): Promise<CheckpointSummary> {
     const saved = { ...summary, sequence: await stored };
-    // A storage may save without a turn of the event loop. This lets leases renew themselves and signals arrive.
+    // A storage may save without a turn of the event loop. The turn here lets leases renew themselves and signals
+    // arrive.
     if (performance.now() - this.#yieldedMs >= YIELD_MS) {
       await nextTurn();
       this.#yieldedMs = performance.now();
@@ -197,7 +209,8 @@ export class CheckpointWriter {
   async #sequenceOfRetry(draft: CheckpointDraft, digest: string, error: unknown): Promise<number> {
     if (!(error instanceof CheckpointConflictError)) throw error;
     const { storage, transforms } = this.#options;
-    // Encrypting the same state twice gives different bytes, so the adapter can't recognise a retry.
+    // Encrypting the same state twice gives different bytes, so the adapter can't recognise a retry. Hence the
+    // decrypted texts are compared here.
     const stored = await storage.get(draft.taskId, draft.id);
     if (stored === undefined || isCorrupt(stored)) throw error;
     if (stateDigest(await openText(stored.payload, { transforms, context: stored })) !== digest) throw error;
@@ -205,14 +218,15 @@ export class CheckpointWriter {
   }
 
   /**
-   * The summary of a save whose id may have existed already. If the caller retried a save, returns the stored
-   * checkpoint. If `createId` made the id twice, throws a conflict, since the new save would be lost.
+   * The summary of a save whose id may have been stored before. If the caller gave the id, the save is a retry, and the
+   * stored checkpoint is returned. If `createId` made the id twice, a conflict is thrown, since the new save would be
+   * lost.
    */
   async #asStored(saved: CheckpointSummary, options: SaveOptions): Promise<CheckpointSummary> {
     const { taskId, id, sequence } = saved;
     const query = { taskId, order: "oldest", afterSequence: sequence - 1, limit: 1 } as const;
     for await (const stored of this.#options.storage.list(query)) {
-      // The checkpoint was removed or damaged meanwhile.
+      // If so, the checkpoint was removed or damaged after the save.
       if (isCorrupt(stored) || stored.id !== id) break;
       if (options.id !== undefined) return stored;
       if (stored.createdAt === saved.createdAt && stored.status === saved.status) break;
@@ -248,8 +262,8 @@ export class CheckpointWriter {
   }
 
   /**
-   * Appends drafts in call order, also if a later one is ready first. The adapter gets each draft as soon as it is its
-   * turn, without waiting for earlier ones to be stored, so that it can store several together.
+   * Appends drafts in call order, also if a later draft is ready first. Each draft goes to the adapter as soon as all
+   * earlier ones went there. It doesn't wait until they are stored, so that the adapter can store several together.
    */
   #inOrder<Made, Result>(
     taskId: string,

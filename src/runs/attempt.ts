@@ -69,7 +69,7 @@ export class Attempt {
       try {
         returned = await this.#fn(pass as never);
         await pass.end();
-        // The function may have caught the error that announced the stop, so its result can't be trusted.
+        // If the run was stopped, the function may have caught the error of the stop, so its result can't be trusted.
         this.#stop.signal.throwIfAborted();
         next = pass.nextOf(returned);
       } catch (error) {
@@ -106,7 +106,10 @@ export class Attempt {
     return this.#values.valueOf("result", result);
   }
 
-  /** Records how the attempt ended, unless the lease is lost or a save failed. Returns the error for the caller. */
+  /**
+   * Records the end of an attempt that threw, unless the lease is lost or a save failed. Returns the error for the
+   * caller.
+   */
   async #ended(thrown: unknown): Promise<unknown> {
     const { events, options } = this.#host;
     const [taskId, { signal }] = [this.#taskId, this.#stop];
@@ -118,8 +121,8 @@ export class Attempt {
       if (this.#failedStep === undefined && this.#journal.size.steps > 0) {
         options.logger.warn(
           { taskId },
-          `The run of task ${JSON.stringify(taskId)} failed with an error that no step threw. The next run reuses the same steps' ` +
-            "results: fix the function, or start over with `restart: true`",
+          `The run of task ${JSON.stringify(taskId)} failed with an error that no step threw. The next run reuses the recorded ` +
+            "results, so fix the function, or start over with `restart: true`",
         );
       }
       events.emit("runEnded", { taskId, status: "failed", error: thrown });

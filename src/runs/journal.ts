@@ -25,7 +25,7 @@ export interface AttemptHost {
 
 /** Where a run stands when an attempt begins. */
 export interface Standing extends Omit<RunBody, "head" | "result"> {
-  /** A `generation` of "" stands for the first save's id. */
+  /** If `generation` is "", the run is new, and the first save's id becomes its generation. */
   readonly head: Omit<RunHead, "id" | "isPassOver">;
   readonly stage: string | undefined;
   /** The sequence of the task's newest checkpoint; 0 if there is none, `undefined` if damage hides it. */
@@ -43,10 +43,10 @@ interface Saving extends RunSaveOptions, Pick<SaveOptions, "status" | "error"> {
 /** The first pause before a save is tried again. Each further pause is twice as long. */
 const FIRST_PAUSE_MS = 50;
 const LONGEST_PAUSE_MS = 5000;
-/** Roughly the size of a record, and of a step, without the values. */
+/** Roughly the size of a run's record without its values. A step without its value has about this size, too. */
 const HEAD_BYTES = 256;
 
-/** The record of a run. Saves it one at a time; each save has everything noted before it. */
+/** The record of a run. It makes one save at a time, and each save contains everything that was noted before. */
 export class RunJournal {
   readonly #taskId: string;
   readonly #host: AttemptHost;
@@ -55,12 +55,12 @@ export class RunJournal {
   readonly #at: { -readonly [Key in keyof Omit<Standing, "steps">]: Standing[Key] };
   #steps: StepEntries;
   #otherBytes = 0;
-  /** The steps that no save has yet; they make the next save's label. */
+  /** The titles of the steps that no save contains yet. The next save's label lists them. */
   #unsaved: string[] = [];
   #last: Promise<void> = Promise.resolve();
   #next: Promise<void> | undefined;
 
-  /** @param failed - Called once a save has failed for good. Nothing more is stored then. */
+  /** @param failed - Called once a save has failed for good. Then nothing more is stored. */
   constructor(
     taskId: string,
     host: AttemptHost,
@@ -93,7 +93,7 @@ export class RunJournal {
     return { steps: this.#steps.size, bytes: this.#steps.bytes };
   }
 
-  /** A label with the last step: `Run failed after plan`. */
+  /** A label that names the last step: `Run failed after plan`. */
   after(what: string): string {
     const last = this.entries().at(-1)?.head;
     return last === undefined ? what : `${what} after ${stepTitle(last.name || "a save", last.occurrence)}`;
@@ -127,7 +127,7 @@ export class RunJournal {
     this.#steps.forget(is);
   }
 
-  /** Resolves once everything noted is stored. Calls of the same moment share a save. */
+  /** Resolves once everything noted is stored. Calls that wait at the same time share a save. */
   stored(): Promise<void> {
     this.#next ??= this.#inTurn(async () => {
       this.#next = undefined;
@@ -138,7 +138,8 @@ export class RunJournal {
   }
 
   /**
-   * Makes a save of its own, after those under way: a milestone, or the attempt's end. Resolves to the checkpoint's id.
+   * Makes a separate save, after the saves under way, for a milestone or the attempt's end. Resolves to the
+   * checkpoint's id.
    */
   async save(saving: Saving, change?: (id: string) => void): Promise<string> {
     let id = "";
@@ -149,8 +150,8 @@ export class RunJournal {
   }
 
   /**
-   * Saves a milestone in the middle of the pass: `latest` gives its state from now on, and a step notes it. The pass
-   * keeps its own state.
+   * Saves a milestone in the middle of the pass, and notes it as a step. From then on `latest` returns its state. The
+   * pass itself still has the state from its beginning.
    *
    * @throws {PayloadTooLargeError} The state would make the record too large. Nothing is changed.
    */
@@ -188,7 +189,7 @@ export class RunJournal {
 
   async #after(before: Promise<void>, work: () => Promise<void>): Promise<void> {
     await before.catch(() => undefined);
-    // Lets other steps that end at this moment be noted first.
+    // Waits one tick, so that other steps that end at the same moment are noted first.
     await new Promise((resolve) => process.nextTick(resolve));
     await work();
   }
@@ -229,7 +230,7 @@ export class RunJournal {
           input: this.#at.input,
           result,
         },
-        // Once a pass is over, its results aren't needed.
+        // Once a pass is over, the results of its steps aren't needed.
         isPassOver ? this.#steps.textOfHeads : this.#steps.text,
       );
       this.#unsaved = [];
@@ -244,7 +245,10 @@ export class RunJournal {
     }
   }
 
-  /** Repeats a save that may still succeed, as long as the lease lasts. Otherwise a resume would run the step again. */
+  /**
+   * If a save fails but may still succeed, repeats it as long as the lease lasts. Without the save, a resume would run
+   * the step again.
+   */
   async #append(
     draft: ReturnType<CheckpointWriter["draftOfRun"]>,
     encoded: ReturnType<typeof runText>,

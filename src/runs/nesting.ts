@@ -1,6 +1,6 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 
-/** A call under way, and the call around it. */
+/** A call under way, with the call from within which it was made. */
 interface Call {
   readonly of: object;
   readonly name: string;
@@ -11,8 +11,8 @@ interface Call {
 const CALLS = new AsyncLocalStorage<Call>();
 
 /**
- * Runs `call`, so that the functions below can tell what is called from within it. @param of - The object that made the
- * call, such as a pass for its steps.
+ * Runs `call`. Within it, the functions below find it. @param of - The object that makes the call: for a step, its
+ * pass.
  */
 export function within<Result>(of: object, name: string, signal: AbortSignal, call: () => Result): Result {
   return CALLS.run({ of, name, signal, outer: CALLS.getStore() }, call);
@@ -28,7 +28,7 @@ export function enclosingSignal(): AbortSignal | undefined {
   return CALLS.getStore()?.signal;
 }
 
-/** The name of the innermost call of `of` around the current code; `undefined` if there is none. */
+/** The name of the innermost call of the object `of` around the current code; `undefined` if there is none. */
 export function enclosing(of: object): string | undefined {
   let call = CALLS.getStore();
   while (call !== undefined && call.of !== of) call = call.outer;

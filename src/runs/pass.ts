@@ -26,7 +26,10 @@ export interface PassHost<Saved> {
   textOfState(state: Saved): string;
 }
 
-/** Beyond this, each step of a pass costs noticeably more. */
+/**
+ * A pass with more steps than this, or more bytes of results, logs a warning, since each further step saves them all
+ * again.
+ */
 const MANY_STEPS = 1000;
 const MANY_BYTES = 1_000_000;
 
@@ -41,7 +44,7 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
   readonly signal: AbortSignal;
   readonly #host: PassHost<Saved>;
   readonly #number: number;
-  /** How often each step name, and each stage of a save, was used in this pass. */
+  /** For each name of a step and each stage of a save, how often it was used in this pass. */
   readonly #occurrences = new Map<string, number>();
   readonly #names = new Set<string>();
   readonly #underWay = new Set<Promise<unknown>>();
@@ -75,7 +78,8 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
   step(name: string, fn: (call: StepCall) => unknown, options: StepOptions = {}): Promise<unknown> {
     const running = this.#step(name, fn, options);
     this.#underWay.add(running);
-    // Registered before the caller's handlers: when those run, the step is no longer under way.
+    // These handlers are registered before the caller's. So when the caller's handlers run, the step is no longer under
+    // way.
     running.then(
       () => this.#underWay.delete(running),
       (error: unknown) => {
@@ -125,7 +129,7 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
     }
   }
 
-  /** @internal Waits for the steps under way, then ends the pass: its methods throw from now on. */
+  /** @internal Waits for the steps under way, then ends the pass. From then on its methods throw. */
   async end(): Promise<void> {
     while (this.#underWay.size > 0) await Promise.allSettled(this.#underWay);
     this.#isOver = true;
@@ -165,7 +169,7 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
 
   /**
    * @internal Forgets the errors that ended the run, so that the next run tries their steps again.
-   * @returns The title of the step that ended it, if one did.
+   * @returns The title of the step whose error ended the run, if it was a step's error.
    */
   forgetErrorsOf(thrown: unknown): string | undefined {
     const { journal } = this.#host;
@@ -190,7 +194,7 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
     this.#names.add(name);
     this.#thrown.stepBegins();
     try {
-      // A recorded step waits here too, so that overlapping names are also an error on a resume.
+      // A recorded step waits here too, so that two overlapping steps of the same name are refused on a resume, too.
       await Promise.resolve();
       const occurrence = this.#count(`step ${name}`);
       return await this.#recordedOrRun({ name, occurrence, title: stepTitle(name, occurrence) }, fn, options);
@@ -237,7 +241,7 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
     if (atMostOnce) {
       const noted = journal.note({ ...begun, status: "started" }, undefined);
       await journal.stored();
-      // The run stops, so the step won't start.
+      // If the run is stopping, the step won't start, so the record of its start is removed.
       if (signal.aborted) journal.forget((each) => each === noted);
       signal.throwIfAborted();
     }
@@ -246,7 +250,10 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
     events.emit("stepStarted", told);
     const startedMs = performance.now();
     const call = { title, keyOf: () => this.#keyOf(step, input), signal };
-    /** The error of a result that can't be stored. The step has ended, so it is neither tried again nor recorded. */
+    /**
+     * The error of a result that can't be stored. The step's function has ended, so the step isn't tried again, and the
+     * error isn't recorded.
+     */
     let unstorable: { readonly error: unknown } | undefined;
     const perform = async (made: StepCall): Promise<string> => {
       const result = await within(this, title, made.signal, () => fn(made));
@@ -265,9 +272,9 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
     const ended = { ...begun, durationMs, attempts };
     let entry: Entry;
     if (end.isFailed) {
-      // The stop interrupted the step, so its error says nothing about the step.
+      // The run's stop interrupted the step, so the error isn't the step's own.
       if (signal.aborted) throw signal.reason;
-      // A run within the step was paused.
+      // The step's function started another run, and that run was paused.
       if (end.error instanceof RunPausedError) throw end.error;
       const text = values.textOfError(name, title, end.error);
       entry = journal.note({ ...ended, status: "failed" }, text);
@@ -282,14 +289,16 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
     return values.result(title, entry.value ?? "null", schema);
   }
 
-  /** The recorded error, decoded. Remembered, to tell later whether it ended the run. */
+  /**
+   * The recorded error, decoded. It is remembered, so that {@link forgetErrorsOf} can tell whether it ended the run.
+   */
   #errorOf(entry: Entry, title: string): unknown {
     const error = this.#host.values.error(title, entry.value ?? "null");
     this.#thrown.add(error, entry);
     return error;
   }
 
-  /** Forgets a step and all recorded after it that the function hasn't called yet. */
+  /** Forgets the step `first` and all steps recorded after it, except those that the function has already called. */
   #forgetFrom(first: Entry): void {
     let isAfter = false;
     this.#host.journal.forget((entry) => {
@@ -299,8 +308,8 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
   }
 
   /**
-   * @param input - The digest of the step's input. A step with another input does something else, so it gets another
-   * key.
+   * @param input - The digest of the step's input. With another input, the step does something else, so it gets another
+   *   key.
    */
   #keyOf({ name, occurrence }: NamedStep, input: string | undefined): string {
     const { generation } = this.#host.journal.head;
@@ -321,8 +330,8 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
     this.#hasWarned = true;
     logger.warn(
       { taskId: this.taskId, steps, bytes },
-      `A pass of the run of task ${JSON.stringify(this.taskId)} has ${steps} steps with ${bytes} bytes of results. Each further step saves all of them again. End the pass from time to ` +
-        "time with `return run.next(state)`: it keeps the state and forgets the results",
+      `A pass of the run of task ${JSON.stringify(this.taskId)} has ${steps} steps with ${bytes} bytes of results, and each further step saves all of them again. End the pass from time to ` +
+        "time with `return run.next(state)`, which keeps the state and forgets the results",
     );
   }
 
@@ -330,7 +339,7 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
     return new Date(this.#host.clock()).toISOString();
   }
 
-  /** @throws {TypeError} The pass is over, or the call is made within one of its steps. */
+  /** @throws {TypeError} The pass is over, or the call was made within one of its steps. */
   #assertOpen(what: string): void {
     if (this.#isOver) {
       throw new TypeError(
@@ -361,8 +370,8 @@ class StepPromise<Result> extends Promise<Result> {
 
   constructor(settle: ConstructorParameters<typeof Promise<Result>>[0]) {
     super(settle);
-    // The pass keeps the error, and throws it at its end if the function never waited for it. So it is never an
-    // unhandled rejection.
+    // This prevents an unhandled rejection. The pass keeps the error, and throws it at its end if the function never
+    // waited for the step.
     super.then(undefined, () => undefined);
   }
 

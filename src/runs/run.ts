@@ -7,8 +7,8 @@ import type { SavedStateOf, StateOf, StateSchema } from "../manager/schema.js";
 export interface Run<State = unknown, Saved = State, Input = unknown> {
   readonly taskId: string;
   /**
-   * The state at this pass's beginning: from `run.next`; from the task's newest checkpoint, if that isn't the run's
-   * own; or `initialState`. The same at each resume. The function may change it.
+   * The state at the beginning of this pass. It comes from `run.next`, from a checkpoint that was saved outside the
+   * run, or from `initialState`. A resume of the pass gets the same state. The function may change it.
    */
   readonly state: State;
   /** `RunOptions.input` of the call that began the run, in its stored form. */
@@ -16,28 +16,30 @@ export interface Run<State = unknown, Saved = State, Input = unknown> {
   /** Counts the run's starts and resumes, from 1. */
   readonly attempt: number;
   /**
-   * Aborts when the run must stop. The reason is a LeaseLostError if its lease is lost, a RunPausedError if
-   * `RunOptions.signal` aborts, the process gets a signal or the manager closes, or the error of a save that failed.
+   * Aborts when the run must stop. The reason is a LeaseLostError if the lease is lost; a RunPausedError if
+   * `RunOptions.signal` aborts, the process gets a signal or the manager closes; or the error of a save that failed.
    */
   readonly signal: AbortSignal;
 
   /**
    * Runs `fn` and records its result. A later attempt of the run gets the recorded result and doesn't run `fn`.
-   * Resolves once the result is stored. This attempt, too, gets the stored result: decoded, without the parts that
-   * `redact` names, and without properties that aren't enumerable (libraries hide some in their objects).
+   * Resolves once the result is stored. This attempt gets the stored result, too. It is decoded, and lacks the parts
+   * that `redact` names and properties that aren't enumerable (libraries hide some in their objects).
    *
    * A step is identified by its name and by how often that name was used in this pass. Steps may overlap if their names
    * differ.
    *
-   * If `fn` throws, the error is recorded and thrown in its stored form. If the error ends the run, it is forgotten:
+   * If `fn` throws, the error is recorded and thrown in its stored form. If the error ends the run, it is forgotten, so
    * the next `manager.run` tries the step again. If the function catches it, a resume throws it again.
    *
-   * @throws {TypeError} A step of that name is under way, the call is made within a step, or an option is misspelled.
-   * @throws {StateNotSerializableError} The result can't be stored; `path` says where. It isn't recorded.
-   * @throws {PayloadTooLargeError} With the result, the run's record is larger than `maxPayloadBytes`. It isn't
-   * recorded.
+   * @throws {TypeError} A step with the same name is under way, the call is made within a step, or an option is
+   *   misspelled.
+   * @throws {StateNotSerializableError} The result can't be stored, so it isn't recorded; `path` says where the reason
+   *   is.
+   * @throws {PayloadTooLargeError} With the result, the run's record would be larger than `maxPayloadBytes`. So the
+   *   result isn't recorded.
    * @throws {StateInvalidError} The step's schema refuses the result.
-   * @throws {StepInterruptedError} The step has `atMostOnce`, and was started and interrupted before.
+   * @throws {StepInterruptedError} The step has `atMostOnce`, and an earlier attempt started it and was interrupted.
    */
   step<Schema extends StateSchema>(
     name: string,
@@ -51,8 +53,9 @@ export interface Run<State = unknown, Saved = State, Input = unknown> {
   ): Promise<Result>;
 
   /**
-   * Ends this pass: `return run.next(state)`. The state is saved as a milestone, the pass's results are forgotten, and
-   * the function begins at its top with `run.state = state`. The state is read at once.
+   * Ends this pass. Call it as `return run.next(state)`. The state is saved as a milestone, and the pass's results are
+   * forgotten. Then the function begins again at its top, and `run.state` is this state. The state is read before
+   * `next` returns.
    *
    * @throws {TypeError} A step is under way, the call is made within a step, or the pass is over.
    * @throws {StateInvalidError | StateNotSerializableError | PayloadTooLargeError} The state can't be saved.
@@ -63,9 +66,9 @@ export interface Run<State = unknown, Saved = State, Input = unknown> {
   ): NextPass;
 
   /**
-   * Saves a milestone in the middle of a pass, to look at or fork from: `latest` gives its state from now on. Nothing
-   * else changes: `run.state` and the recorded steps stay. A resume doesn't save it again: the milestone is identified
-   * by its stage, and by how often that stage was used in this pass.
+   * Saves a milestone in the middle of a pass, to look at or fork from. From then on `latest` returns its state;
+   * `run.state` and the recorded steps stay. A resume doesn't save the milestone again. It is identified by its stage,
+   * and by how often that stage was used in this pass.
    *
    * @returns The checkpoint's id.
    * @throws {TypeError} A step is under way, the call is made within a step, or the pass is over.
@@ -91,22 +94,23 @@ export interface StepCall {
 }
 
 export interface StepOptions {
-  /** Tries the step again if it throws. Default: no retry, because steps cost money. */
+  /** How to try the step again if it throws. Default: no retry, because a step may cost money. */
   readonly retry?: StepRetry | undefined;
   /**
-   * Aborts an attempt's `signal` after this time, then waits for the function. If the function throws then, the attempt
-   * has failed.
+   * The longest time of an attempt, in milliseconds. Then the attempt's `signal` aborts. If the function throws after
+   * that, the attempt has failed; if it returns, the result counts.
    */
   readonly timeoutMs?: number | undefined;
   /** Validates the result before it is stored, and again when it is reused. */
   readonly schema?: StateSchema | undefined;
   /**
-   * A value that the step depends on. If a resume passes another value, this step and all recorded after it run again.
+   * A value that the step depends on. If a resume passes another value, this step and all steps recorded after it run
+   * again.
    */
   readonly input?: unknown;
   /**
-   * Records the start first. If a resume finds that the step started but didn't end, it throws a StepInterruptedError
-   * instead of starting it again. An error that the step threw is kept, too.
+   * If true, the start of the step is recorded first. If a resume finds that the step started but didn't end, it throws
+   * a StepInterruptedError instead of starting the step again. An error that the step threw is kept, too.
    */
   readonly atMostOnce?: boolean | undefined;
 }
@@ -116,7 +120,7 @@ export interface StepRetry {
   readonly times: number;
   /** The pause before the first retry, in milliseconds. Default 1,000. */
   readonly backoffMs?: number | undefined;
-  /** Each pause is this many times as long as the one before. Default 2. */
+  /** Each pause is this many times as long as the pause before. Default 2. */
   readonly factor?: number | undefined;
   /** The longest pause, in milliseconds. Default 60,000. */
   readonly maxMs?: number | undefined;
@@ -125,22 +129,31 @@ export interface StepRetry {
 }
 
 export interface RunOptions<Input = unknown, Initial = unknown> {
-  /** Stored when the run begins. Later calls may leave it out; a different input is a RunMismatchError. */
+  /**
+   * The run's input, stored when the run begins. Later calls may leave it out. If they pass a different input, a
+   * RunMismatchError is thrown.
+   */
   readonly input?: Input | undefined;
   /** The state that the run begins with if the task has no checkpoint. */
   readonly initialState?: Initial | undefined;
   /** The function's version. Change it if the changed function can't continue an unfinished run. */
   readonly version?: string | number | undefined;
   /**
-   * What to do if an unfinished run has another version: `refuse` (a RunMismatchError; the default), `restart` or
-   * `resume` it.
+   * What to do if an unfinished run has another version: `refuse` (throw a RunMismatchError; the default), `restart`
+   * the run, or `resume` it.
    */
   readonly onChange?: "refuse" | "restart" | "resume" | undefined;
   /** Starts over with `initialState`, even if the run is completed. Default false. */
   readonly restart?: boolean | undefined;
-  /** How long to wait for the lease if another runner has it, in milliseconds. Default 0: a LeaseHeldError at once. */
+  /**
+   * How long to wait for the lease if another runner has it, in milliseconds. Default 0, so a LeaseHeldError is thrown
+   * at once.
+   */
   readonly waitForLease?: number | undefined;
-  /** A lease of the task that the caller claimed and will release. Default: the run claims its own. */
+  /**
+   * A lease of the task, which the caller claimed and will release. Default: the run claims and releases a lease
+   * itself.
+   */
   readonly lease?: Lease | undefined;
   /** Pauses the run when it aborts. */
   readonly signal?: AbortSignal | undefined;
@@ -151,7 +164,7 @@ export interface RunOptions<Input = unknown, Initial = unknown> {
   readonly pauseOnSignal?: boolean | undefined;
 }
 
-/** As for `save`; a run sets the others itself. */
+/** The options of a run's save. They work as for `manager.save`; the run sets the other ones itself. */
 export type RunSaveOptions<Metadata extends object = object> = Pick<
   SaveOptions<Metadata>,
   "stage" | "label" | "metadata"
@@ -175,14 +188,20 @@ export class NextPass {
   }
 }
 
-/** The state of a run: the manager's, and `undefined` unless `initialState` is given. If the manager's is unknown, that of `initialState`. */
+/**
+ * The type of a run's state. It is the manager's state, or `undefined` unless `initialState` is given. If the manager's
+ * state is unknown, it is the type of `initialState`.
+ */
 export type RunStateOf<State, Initial> = unknown extends State
   ? undefined extends Initial
     ? unknown
     : Initial
   : State | (undefined extends Initial ? undefined : never);
 
-/** The states that a run saves: the manager's. If that is unknown, those of `initialState`. */
+/**
+ * The type of the states that a run saves. It is the type that the manager saves. If that is unknown, it is the type of
+ * `initialState`.
+ */
 export type RunSavedOf<State, Saved, Initial> = unknown extends State ? RunStateOf<State, Initial> : Saved;
 
 /** A run's function. Returns the run's result, or the value of `run.next`. */

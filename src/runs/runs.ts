@@ -34,7 +34,7 @@ export class Runs {
     return this.#taskIds.has(taskId);
   }
 
-  /** @throws {TypeError} It is called within one of these runs, so it would wait for itself. */
+  /** @throws {TypeError} The call comes from within one of these runs, so it would wait for itself. */
   assertOutside(what: string): void {
     const taskId = enclosing(this);
     if (taskId === undefined || !this.has(taskId)) return;
@@ -54,7 +54,9 @@ export class Runs {
       );
     }
     if (this.#host.hasAutoSave(taskId)) {
-      throw new TypeError(`Task ${JSON.stringify(taskId)} has an auto-save: stop() it first. A run saves by itself.`);
+      throw new TypeError(
+        `Task ${JSON.stringify(taskId)} has an auto-save. stop() it first, since a run saves by itself.`,
+      );
     }
     const completed = await this.#completed(taskId, options);
     if (completed !== undefined) return completed.result;
@@ -63,12 +65,13 @@ export class Runs {
       return await this.#underLease(taskId, fn, options, stop);
     } finally {
       stop.end();
-      // The process is about to end. A rejection could end it before the other runs have paused.
+      // The process is about to end. This promise never settles, since a rejection could end the process before the
+      // other runs have paused.
       if (stop.isFinal) await new Promise(() => undefined);
     }
   }
 
-  /** The result of a completed run, which needs no lease; `undefined` if there is none. */
+  /** The result of a run that is completed already, read without a lease; `undefined` if the run isn't completed. */
   async #completed(taskId: string, options: RunOptions): Promise<{ readonly result: unknown } | undefined> {
     if (options.restart) return undefined;
     const newest = await this.#host.reader.newestWhere(taskId);
@@ -93,7 +96,7 @@ export class Runs {
     } finally {
       this.#taskIds.delete(taskId);
       if (options.lease === undefined) {
-        // If this fails, the lease expires by itself.
+        // If the release fails, the lease expires by itself.
         await lease.release().catch((error: unknown) => {
           this.#host.options.logger.warn(
             { taskId, error },
@@ -104,7 +107,7 @@ export class Runs {
     }
   }
 
-  /** @throws {LeaseHeldError} Another runner still has it after `waitForLease`. */
+  /** @throws {LeaseHeldError} Another runner still has the lease after `waitForLease`. */
   async #claim(taskId: string, { waitForLease = 0 }: RunOptions, signal: AbortSignal): Promise<Lease> {
     const lastMs = performance.now() + waitForLease;
     for (;;) {
@@ -114,7 +117,7 @@ export class Runs {
       } catch (error) {
         const leftMs = lastMs - performance.now();
         if (!(error instanceof LeaseHeldError) || leftMs <= 0) throw error;
-        // The holder may release it before it expires.
+        // The holder may release the lease before it expires, so this asks again soon.
         await pause(Math.min(leftMs, CLAIM_EVERY_MS), undefined, { signal }).catch(() => undefined);
       }
     }

@@ -25,7 +25,7 @@ export async function standingOf(host: StandingHost, options: RunOptions): Promi
   if (newest === undefined) return begun(host, options, { sequence: 0 });
   const { summary } = newest;
   const place = {
-    // A damaged checkpoint may hide its sequence. Then the first save has no condition.
+    // If damage hides the newest sequence, the first save has no condition.
     sequence: newest.newest === 0 ? undefined : newest.newest,
     passingId: isPassing(summary) ? summary.id : undefined,
     stage: summary.stage,
@@ -37,7 +37,7 @@ export async function standingOf(host: StandingHost, options: RunOptions): Promi
     return { isCompleted: true, result: resultOf(body, host) };
   }
   if (body !== undefined) return resumed(host, options, { ...newest, body }, place);
-  // The newest checkpoint is a plain one. The run continues with its state, in a new pass.
+  // The newest checkpoint wasn't saved by a run. So the run continues with its state, in a new pass.
   const passing = place.passingId ?? (await reader.newestWhere(taskId, isPassing))?.id;
   const state = stateTextOf(host, newest);
   const before = await reader.newestWhere(taskId, isOfRun);
@@ -67,7 +67,10 @@ function begun(host: StandingHost, options: RunOptions, place: Place): Found {
   return { isCompleted: false, isNew: true, standing };
 }
 
-/** @param place - If it has a `state`, that of a plain checkpoint, the next pass begins with it. */
+/**
+ * @param place - If it has a `state`, the newest checkpoint wasn't saved by a run, and the next pass begins with this
+ *   state.
+ */
 function resumed(
   host: StandingHost,
   options: RunOptions,
@@ -83,7 +86,7 @@ function resumed(
     if (onChange === "refuse") throw otherVersion(host.taskId, body.head.version, version);
   }
   assertInput(host, options, body.input);
-  // A fork or a rewind copies the record unchanged, so its id isn't the checkpoint's.
+  // A fork or a rewind copies the record unchanged, so the id in a copied record differs from its checkpoint's id.
   const isCopy = id !== summary.id;
   const standing: Standing = {
     head: {
@@ -112,7 +115,7 @@ function resultOf(body: RunBody | undefined, { values }: StandingHost): unknown 
   return body?.result === undefined ? undefined : values.valueOf("result", body.result);
 }
 
-/** The state of a plain checkpoint, in the form that runs use. */
+/** The state of a checkpoint that no run saved, in the form that runs use. */
 function stateTextOf(host: StandingHost, { encoding, text, summary }: CheckpointText): string {
   return textOfStored(host, summary, decodeJson(encoding, text, summary));
 }

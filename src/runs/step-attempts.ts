@@ -10,11 +10,11 @@ export type StepEnd<Result> = { readonly attempts: number } & (
 const DEFAULT_RETRY = { backoffMs: 1000, factor: 2, maxMs: 60_000 };
 
 /**
- * Tries a step as often as its options say. Never rejects.
+ * Calls a step's function, and again after an error as often as `retry` says. Never rejects.
  *
- * @param title - The step's, for messages.
+ * @param title - The step's title, for messages.
  * @param keyOf - Returns the step's key.
- * @param signal - The run's. Once it aborts, the step isn't tried again.
+ * @param signal - The run's signal. Once it aborts, the step isn't tried again.
  */
 export async function attemptStep<Result>(
   fn: (call: StepCall) => Result | Promise<Result>,
@@ -25,7 +25,7 @@ export async function attemptStep<Result>(
     const timed = timeoutMs === undefined ? undefined : new TimedSignal(signal, timeoutMs, title);
     try {
       const call = {
-        // A getter, because most steps don't read it.
+        // The key is a getter, because most steps don't read it.
         get key() {
           return keyOf();
         },

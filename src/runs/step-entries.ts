@@ -3,7 +3,7 @@ import { bytesOfText } from "./step-values.js";
 
 /** A recorded step of the pass. */
 export interface Entry extends StoredStep {
-  /** The function has called the step in this attempt. */
+  /** True if the function has called the step in this attempt. */
   isUsed: boolean;
 }
 
@@ -12,7 +12,10 @@ type Key = Pick<StepHead, "name" | "occurrence" | "status">;
 /** The recorded steps of a pass, ordered by when they ended, with their texts. */
 export class StepEntries {
   readonly #entries: Map<string, Entry>;
-  /** Made when a save needs it, because a resume may save nothing. Later steps are appended. */
+  /**
+   * The joined texts of the steps. They are first made when a save needs them, because a resume may save nothing. Later
+   * steps are appended.
+   */
   #joined: { readonly text: string; readonly bytes: number } | undefined;
 
   constructor(steps: readonly StoredStep[]) {
@@ -49,7 +52,7 @@ export class StepEntries {
   add(step: StoredStep): Entry {
     const entry = { ...step, isUsed: true };
     const key = keyOf(step.head);
-    // A step stands where it ended, not where it started.
+    // A step's place is where it ended, not where it started.
     if (this.#entries.delete(key)) this.#joined = undefined;
     const { text: before, bytes } = this.#join();
     const text = textOfStep(step.head, step.value);

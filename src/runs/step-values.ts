@@ -8,7 +8,7 @@ import { isError, PayloadTooLargeError, StateNotSerializableError } from "../con
 import type { ResolvedOptions } from "../manager/options.js";
 import { decodeWithSchema, encodeWithSchema, type StateSchema } from "../manager/schema.js";
 
-/** How many causes of an error are searched for storable parts. */
+/** The most causes of an error that are searched for storable parts. */
 const MOST_CAUSES = 10;
 
 /** Turns the values that steps return and throw into text and back. */
@@ -36,7 +36,7 @@ export class StepValues {
       : decodeWithSchema(schema, stored, `The schema refuses the recorded result of ${this.#nameOf(title)}`);
   }
 
-  /** Leaves out the parts of a thrown value that can't be stored. */
+  /** The text of a thrown value, without the parts that can't be stored. */
   textOfError(name: string, title: string, thrown: unknown): string {
     const { redaction } = this.#options;
     const encode = (value: unknown) =>
@@ -80,7 +80,7 @@ export class StepValues {
   }
 }
 
-/** Gives equal values the same text: sorts keys, leaves out properties that are `undefined`. */
+/** Makes the same text for equal values. It sorts keys and leaves out properties that are `undefined`. */
 export function canonicalText(text: string): string {
   return JSON.stringify(JSON.parse(text), (_key, value: unknown) => {
     if (typeof value !== "object" || value === null || Array.isArray(value)) return value;

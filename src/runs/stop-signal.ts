@@ -11,12 +11,12 @@ export class StopSignal {
   readonly #ended = new AbortController();
   readonly #unsubscribe: () => void;
   #end: () => void = () => undefined;
-  /** The process got a signal, which ends it once the outermost run has paused. */
+  /** True if the process got a signal that ends it once the outermost run has paused. */
   isFinal = false;
 
   constructor(taskId: string, closing: AbortSignal, { signal, pauseOnSignal = false }: RunOptions) {
     this.#taskId = taskId;
-    // Each step under way may add a listener.
+    // Each step under way may add a listener, so Node's warning about many listeners is switched off.
     setMaxListeners(0, this.signal);
     this.#on(closing, (cause) => this.#pause("the manager is closing", cause));
     if (signal !== undefined) this.#on(signal, (cause) => this.#pause("its signal was aborted", cause));

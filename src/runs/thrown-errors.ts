@@ -16,9 +16,9 @@ export class ThrownErrors {
   }
 
   /**
-   * The failed steps to try again after this error has ended the run: the first step whose error it contains, and all
-   * that failed later. If it contains no step's error, the function threw an error of its own; then they begin with the
-   * first step that failed since it last began one. Steps with `atMostOnce` are never tried again.
+   * The failed steps to try again after the error `thrown` has ended the run: the first step whose error it contains,
+   * and all steps that failed later. If it contains no step's error, the function threw an error of its own. Then they
+   * are the steps that failed since the function last began a step. Steps with `atMostOnce` are never tried again.
    */
   toRetryAfter(thrown: unknown, entries: readonly Entry[]): ReadonlySet<Entry> {
     const parts = partsOf(thrown).flatMap((part) => this.#entries.get(part) ?? []);

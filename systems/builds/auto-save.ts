@@ -1,14 +1,14 @@
 import { checkInteger } from "../../src/contract/arguments.js";
 
-/** The longest delay of a Node timer; a longer one would fire at once. */
+/** The longest delay that a Node timer supports. With a longer delay, the timer would fire at once. */
 const MAX_INTERVAL_MS = 2 ** 31 - 1;
 
-/** Calls back at intervals until it is stopped. Never keeps the process alive. */
+/** Timers that each call a function at intervals until they are stopped. They never keep the process alive. */
 export class AutoSaves {
   readonly #timers = new Set<NodeJS.Timeout>();
 
   /**
-   * @returns A function that stops it.
+   * @returns A function that stops the timer.
    * @throws {TypeError | RangeError} The interval isn't a whole number of milliseconds that a timer supports.
    */
   start(save: () => void, intervalMs: number): () => void {

@@ -11,31 +11,32 @@ import type {
 import type { BuildCheckpointsOptions } from "./options.js";
 
 /**
- * The functions that `createBuildCheckpoints` returns. None of them needs `this`, and each is done when it returns. If
- * another process has locked the database, they block this process until it is free, for at most `busyTimeoutMs`.
+ * The functions that `createBuildCheckpoints` returns. They are synchronous, and none of them needs `this`. If another
+ * process has locked the database, they block this process until it is free, for at most `busyTimeoutMs`.
  *
  * If the file, its folder or the database fails, each function throws a `StorageError`; earlier checkpoints are intact.
- * A `CheckpointCorruptError` says that a stored value can't be read, an `UnsupportedFormatError` that the database
- * belongs to another program; both leave it untouched. After `close` they throw a `ClosedError`.
+ * If a stored value can't be read, they throw a `CheckpointCorruptError`; if the database belongs to another program,
+ * an `UnsupportedFormatError`. Both errors leave the database untouched. After `close` they throw a `ClosedError`.
  */
 export interface BuildCheckpoints<Task = unknown, SavedTask = Task> {
   /**
    * Saves a checkpoint as its build's newest one, and removes what the retention no longer keeps (by default, all but
    * the newest 50), in one transaction. Once it returns, the checkpoint survives a killed process and a power loss.
    *
-   * Saving a checkpoint that is still stored changes nothing.
+   * If the same checkpoint is already stored, saving it again changes nothing.
    *
-   * @throws {CheckpointConflictError} A checkpoint of another content or build has the id; nothing was stored.
+   * @throws {CheckpointConflictError} The id belongs to a checkpoint that has other content or is of another build;
+   * nothing was stored.
    * @throws {StateNotSerializableError} JSON would lose a part of the tasks or the metadata; `path` says where.
    * @throws {PayloadTooLargeError} The tasks or the metadata have more than `maxPayloadBytes`.
    * @throws {StateInvalidError} The schema refuses a task.
-   * @throws {TypeError | RangeError} A part is missing or of the wrong type. A key without a column isn't stored, and
-   * is logged once as a warning.
+   * @throws {TypeError | RangeError} A part is missing or of the wrong type. (A key without a column is no error: it
+   * isn't stored, and a warning is logged once.)
    */
   saveCheckpoint(checkpoint: NewCheckpoint<SavedTask>): SavedCheckpoint;
   /**
-   * The same under a new, unique id: `{buildId}-{milliseconds since 1970}`. (The id and the timestamp of a loaded
-   * checkpoint are ignored here and in auto-saves.)
+   * Saves a checkpoint in the same way, under a new, unique id: `{buildId}-{milliseconds since 1970}`. (The id and the
+   * timestamp of a loaded checkpoint are ignored here and in auto-saves.)
    *
    * @throws As above.
    */
@@ -45,7 +46,7 @@ export interface BuildCheckpoints<Task = unknown, SavedTask = Task> {
    * `onCorrupt`) and skipped.
    *
    * @throws {CheckpointCorruptError} There are checkpoints, but none can be read.
-   * @throws {StateInvalidError} The schema refuses a task of it.
+   * @throws {StateInvalidError} The schema refuses one of its tasks.
    */
   getLatestCheckpoint(buildId: string): Checkpoint<Task> | null;
   /**
@@ -54,14 +55,14 @@ export interface BuildCheckpoints<Task = unknown, SavedTask = Task> {
    *
    * @param getState - Returns the build's progress now, or `undefined` if there is nothing to save yet. Synchronous.
    * @param intervalMs - Milliseconds from one save to the next, from 1. Default 30,000.
-   * @returns A function that stops it, without a last save.
+   * @returns A function that stops the auto-save. It doesn't save a last time.
    * @throws {TypeError | RangeError} An argument is wrong.
    */
   startAutoSave(buildId: string, getState: () => BuildProgress<SavedTask> | undefined, intervalMs?: number): () => void;
   /**
    * Removes a build's old checkpoints.
    *
-   * @param keepLast - How many stay, from 1. Default: as the option `retention` says.
+   * @param keepLast - How many checkpoints stay, from 1. Default: the option `retention` decides.
    * @returns How many were removed.
    * @throws {CheckpointCorruptError} No checkpoint that would be kept can be read; nothing was removed.
    */
@@ -69,11 +70,11 @@ export interface BuildCheckpoints<Task = unknown, SavedTask = Task> {
   /**
    * Removes old checkpoints of every build.
    *
-   * @throws As above; the intact builds were cleaned up all the same.
+   * @throws As above, for a build that is damaged. The other builds were cleaned up all the same.
    */
   cleanupOldCheckpoints(keepLast?: number): number;
   /**
-   * Saves the build's state in place of the former one. The list of builds shows a part of it.
+   * Saves the build's state, which replaces the former state. `listSavedBuilds` shows a part of it.
    *
    * @throws As `saveCheckpoint`.
    */
@@ -81,7 +82,7 @@ export interface BuildCheckpoints<Task = unknown, SavedTask = Task> {
   /**
    * The state that `saveBuildState` saved last, or null.
    *
-   * @throws {CheckpointCorruptError} It can't be read.
+   * @throws {CheckpointCorruptError} The state can't be read.
    */
   getBuildState(buildId: string): BuildState<Task> | null;
   /** Every build with a saved state, most recently saved first. */
@@ -99,8 +100,8 @@ export interface BuildCheckpoints<Task = unknown, SavedTask = Task> {
 }
 
 /**
- * Checkpoints of builds in an SQLite database, in the tables `checkpoints` and `build_states`. The first save makes the
- * folder, the file and the tables that are missing. Needs the package better-sqlite3, and a local disk.
+ * Checkpoints of builds in an SQLite database, in the tables `checkpoints` and `build_states`. The first save creates
+ * the folder, the file and the tables if they are missing. Needs the package better-sqlite3, and a local disk.
  *
  * @example
  * ```ts
@@ -145,7 +146,10 @@ export function createBuildCheckpoints(options: BuildCheckpointsOptions): BuildC
 type OneBuild = [buildId: string, keepLast?: number | undefined];
 type CleanupArgs = OneBuild | [keepLast?: number | undefined];
 
-/** If there are two arguments, the first counts as a build's id, so that a wrong one is refused as such. */
+/**
+ * If there are two arguments, the first counts as a build's id even if it isn't text. So the error for a wrong id names
+ * the build's id.
+ */
 function isOfOneBuild(args: CleanupArgs): args is OneBuild {
   return args.length === 2 || typeof args[0] === "string";
 }

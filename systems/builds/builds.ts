@@ -230,7 +230,7 @@ export class Builds {
   #tell(listener: (record: CorruptRecord) => unknown, record: CorruptRecord): void {
     const failed = (error: unknown) => this.#logger.error({ error, record }, "onCorrupt threw");
     try {
-      // An async listener's promise has no other handler.
+      // If the listener is async, nothing else handles a rejection of its promise.
       const returned = listener(record);
       if (returned instanceof Promise) returned.catch(failed);
     } catch (error) {
@@ -259,7 +259,7 @@ export class Builds {
     return keepLast === undefined ? this.#retention : { keepLast };
   }
 
-  /** If there is no database, nothing is read. */
+  /** Returns the result of `work`, or `undefined` if there is no database. */
   #read<Result>(work: (store: BuildStore) => Result): Result | undefined {
     return this.#call(() => this.#ifPresent(work));
   }
@@ -283,7 +283,7 @@ export class Builds {
     try {
       return work();
     } catch (error) {
-      // The next call opens the database again.
+      // If the connection has become read-only, it is closed, and the next call opens the database again.
       if (isReadOnly(error)) this.#file.close();
       throw explain(error, this.#path, this.#busyTimeoutMs);
     }

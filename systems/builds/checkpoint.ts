@@ -4,7 +4,7 @@ export interface Checkpoint<Task = unknown> {
   buildId: string;
   /**
    * When it was saved, in UTC and in SQLite's form: `2026-11-22 01:02:03`. Never before an earlier checkpoint of the
-   * build, even if the clock was set back. For a `Date`: `new Date(`${timestamp}Z`)`.
+   * build, even if the clock was set back. To get a `Date`: `new Date(`${timestamp}Z`)`.
    */
   timestamp: string;
   tasks: Task[];
@@ -15,7 +15,7 @@ export interface Checkpoint<Task = unknown> {
 
 /** A build's progress. */
 export interface BuildProgress<Task = unknown> {
-  /** If a build's id is given beside it, this must be the same one. */
+  /** If `saveCheckpoint(buildId, progress)` is called, this must equal that `buildId`. */
   readonly buildId?: string | undefined;
   /**
    * Tasks and their data, with paths to files in place of their contents. Plain JSON: a value that JSON would lose or

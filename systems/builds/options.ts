@@ -18,13 +18,13 @@ export interface BuildCheckpointsOptions<Schema extends StateSchema = StateSchem
   readonly retention?: RetentionPolicy | undefined;
   /** Checks each task on save and on load: Zod, or any synchronous Standard Schema. It types the tasks. */
   readonly taskSchema?: Schema | undefined;
-  /** The most bytes of JSON that the tasks may have, and the metadata too. Default 64 MiB. */
+  /** The most bytes of JSON for the tasks of one save, and as many for its metadata. Default 64 MiB. */
   readonly maxPayloadBytes?: number | undefined;
   /** How long a call waits for another process's lock, in milliseconds. Default 5,000. */
   readonly busyTimeoutMs?: number | undefined;
   /** Called with each row that can't be read; the row is skipped. Default: a warning is logged. */
   readonly onCorrupt?: ((record: CorruptRecord) => void) | undefined;
-  /** pino's, or one of the same shape. Default: warnings and errors become process warnings. */
+  /** A pino logger, or one of the same shape. Default: warnings and errors become process warnings. */
   readonly logger?: Logger | undefined;
   /** better-sqlite3's `Database`, or a compatible class. Default: the installed better-sqlite3. */
   readonly database?: SqliteDriver | undefined;

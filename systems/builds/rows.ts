@@ -44,9 +44,9 @@ export function checkpointOf(row: readonly unknown[], path: string): Checkpoint 
 }
 
 /**
- * The build state of a row of {@link STATE_COLUMNS}.
+ * Reads a build's state from a row of {@link STATE_COLUMNS}.
  *
- * @throws {CheckpointCorruptError} It can't be read.
+ * @throws {CheckpointCorruptError} The state can't be read.
  */
 export function buildStateOf(buildId: string, row: readonly unknown[], path: string): BuildState {
   const [, prdFile, startTime, tasksJson, completedJson, failedJson, currentPhase, logsJson] = row;

@@ -67,7 +67,7 @@ export class BuildStore {
       return { saved };
     } catch (error) {
       if (!isRetaining) throw error;
-      // Old checkpoints can't be removed, but the new one is saved all the same.
+      // Old checkpoints can't be removed, so this transaction only saves the new one.
       return { saved: this.#database.atomically(() => this.#insert(draft)), retentionError: error };
     }
   }
@@ -163,7 +163,10 @@ export class BuildStore {
     return { id, buildId, timestamp: String(timestamp) };
   }
 
-  /** A checkpoint has the id. With the same content, the save is a repeat and succeeds; otherwise it is a conflict. */
+  /**
+   * Called if the id is taken. If the existing checkpoint has the same content, the save is a repeat and succeeds;
+   * otherwise it is a conflict.
+   */
   #sameAs(existing: SqlRow, draft: BuildDraft): SavedCheckpoint {
     const [id, buildId, timestamp] = existing;
     if (buildId === draft.buildId && holdsSame(existing, draft)) {
@@ -176,8 +179,8 @@ export class BuildStore {
   }
 
   /**
-   * `{buildId}-{milliseconds}`, one millisecond later until the id is free. Runs in the transaction, so nobody takes
-   * the id meanwhile.
+   * `{buildId}-{milliseconds}`. If that id is taken, the next millisecond is tried, until an id is free. Runs in the
+   * transaction, so nobody takes the id meanwhile.
    */
   #newId(buildId: string, nowMs: number): string {
     this.#lastNumber = Math.max(Math.floor(nowMs), this.#lastNumber + 1);
@@ -219,7 +222,10 @@ export class BuildStore {
   }
 }
 
-/** A row as the retention planner needs it. It can't tell a finished build, so the newest checkpoint always stays. */
+/**
+ * A row's summary, for the retention planner. No row says whether its build is finished, so the newest checkpoint
+ * always stays.
+ */
 function summaryOf(buildId: string, row: SqlRow, sequence: number): CheckpointSummary {
   const [, id, timestamp, sizeBytes, currentPhase] = row;
   return {

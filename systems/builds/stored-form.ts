@@ -28,7 +28,7 @@ export interface StateDraft {
 }
 
 /**
- * @param given - With the new checkpoint's id, if it has one.
+ * @param given - The checkpoint's parts. If they contain a `buildId`, it must equal the first argument.
  * @throws {TypeError | RangeError} A part is missing or of the wrong type.
  * @throws {StateInvalidError} The schema refuses a task.
  * @throws {StateNotSerializableError} JSON would lose something.
@@ -42,7 +42,7 @@ export function draftOf(buildId: string, id: string | undefined, given: BuildPro
     );
   }
   checkPhase(given.currentPhase);
-  // The spec's own program stores null, too.
+  // Null counts as missing: the spec's own program stores null, too.
   const metadata: unknown = given.metadata ?? undefined;
   if (metadata !== undefined && (typeof metadata !== "object" || Array.isArray(metadata))) {
     throw new TypeError("A checkpoint's metadata must be an object.");
@@ -87,7 +87,10 @@ export function stateDraftOf(state: BuildState, encoding: Encoding): StateDraft 
 }
 
 const PARTS = ["buildId", "tasks", "currentPhase", "metadata"] satisfies (keyof BuildProgress)[];
-/** The other keys of a loaded checkpoint, which a caller may pass on as it is. */
+/**
+ * The other keys of a loaded checkpoint. A caller may pass a loaded checkpoint to a save, so these keys cause
+ * no warning.
+ */
 const GIVEN_BY_SAVES = ["id", "timestamp"];
 const STATE_KEYS = [
   "buildId",
@@ -116,7 +119,10 @@ function storedTasks(tasks: readonly unknown[], { taskSchema }: Encoding, subjec
   return tasks.map((task, i) => encodeWithSchema(taskSchema, task, `${subject} was not saved, tasks[${i}] is invalid`));
 }
 
-/** The JSON of one column. The value is wrapped under the column's name meanwhile, so that messages have its path. */
+/**
+ * The JSON of one column. While it is encoded, the value is wrapped under the column's name, so that error messages
+ * show the path (`$.tasks[3]`).
+ */
 function jsonOf(name: string, value: unknown, { maxPayloadBytes }: Encoding, context?: PayloadOwner): string {
   const around = `{"${name}":`;
   const json = encodePlainJson({ [name]: withDatesAsText(value) }, maxPayloadBytes + around.length + 1, context);

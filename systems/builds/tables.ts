@@ -46,7 +46,7 @@ export const BUILD_FORMAT: Pick<DatabaseFileOptions<BuildStore>, "isPresent" | "
 
 function makeTables(database: SqliteConnection, path: string): void {
   const isWhole = () => buildTablesIn(database, path).length === Object.keys(COLUMNS).length;
-  // Usually nothing is missing, and this check takes no lock.
+  // Checked first without a lock, because usually no table is missing.
   if (isWhole()) return;
   database.atomically(() => {
     if (!isWhole()) database.database.exec(TABLES);

@@ -23,7 +23,7 @@ interface CopiedTask {
   readonly isCopied?: (record: CheckpointSummary) => boolean;
 }
 
-/** So many records are appended at once: databases put them into one transaction. */
+/** How many records are appended at once. Databases put them into one transaction. */
 const AT_ONCE = 32;
 
 /**
@@ -81,7 +81,7 @@ export async function copyThread(place: CopyPlace, from: string, to: string, id?
   return copied.length;
 }
 
-/** All tasks of the thread but the graph's own. */
+/** All tasks of the thread except the task with the graph's own checkpoints. */
 async function* allBeside(storage: StorageAdapter, from: string, graph: string): AsyncGenerator<CopiedTask> {
   const taskIds: string[] = [];
   for await (const { taskId } of storage.tasks({ prefix: threadPrefix(from), order: "taskId" })) {
@@ -105,8 +105,8 @@ async function* olderBeside(
     "",
     copied.filter((one) => one !== end),
   );
-  // A subgraph with a checkpointer of its own has one history for all calls. As LangGraph does, compare its ids with
-  // the end's.
+  // A subgraph with a checkpointer of its own has one history for all calls. Like LangGraph, compare its checkpoint ids
+  // with the id of `end`.
   const isBefore = ({ id }: CheckpointSummary) => id < end.id;
   const taskIds: string[] = [];
   for await (const { taskId } of storage.tasks({ prefix: checkpointsPrefix(from), order: "taskId" })) {
@@ -121,7 +121,7 @@ async function* olderBeside(
   }
 }
 
-/** The writes on top of these checkpoints, and the subgraphs that were called from them. */
+/** The tasks of the writes on top of these checkpoints, and of the subgraphs that were called from them. */
 async function* writesOf(
   storage: StorageAdapter,
   threadId: string,
@@ -151,7 +151,7 @@ async function summariesIn(storage: StorageAdapter, taskId: string): Promise<rea
   return summaries;
 }
 
-/** @param written - The last sequence of each copied task; this adds to it. */
+/** @param written - The last sequence of each task copied so far. This call adds its own task. */
 async function copyTask(
   place: CopyPlace,
   from: string,
@@ -194,7 +194,7 @@ async function draftOf(place: CopyPlace, record: StoredCheckpoint, taskId: strin
   return { ...draft, ...(await payloadFor(draft, payload, { transforms, context: record })) };
 }
 
-/** A thread id too long for a task id stands in the checkpoints' metadata. */
+/** A record's metadata for the copy. If the copy's thread id is too long for a task id, the metadata holds it. */
 function metadataIn(taskId: string, metadata: JsonObject | undefined, threadId: string): JsonObject | undefined {
   if (threadOf(taskId) === undefined) return metadata;
   const { thread: _former, ...rest } = metadata ?? {};

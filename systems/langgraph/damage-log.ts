@@ -5,7 +5,7 @@ import type { Logger } from "../../src/manager/logger.js";
 interface Reading {
   /** By the damaged record's location. */
   readonly warnings: Map<string, readonly [details: object, message: string]>;
-  /** Added to each warning, if the read took an older checkpoint. */
+  /** Added to the text of each warning. Empty unless the read returns an older checkpoint. */
   consequence: string;
 }
 
@@ -41,13 +41,13 @@ export class DamageLog {
     }
   }
 
-  /** Tells the current read that it returns an older checkpoint, because a newer one can't be read. */
+  /** Notes that the current read returns an older checkpoint, because a newer one can't be read. */
   takesOlder(threadId: string, error: Error): void {
     const reading = this.#reading.getStore();
     if (reading === undefined) return;
     const { warnings } = reading;
     reading.consequence = `; thread ${JSON.stringify(threadId)} goes on from an older checkpoint`;
-    // The manager reported no damage, so the checkpoint lacks one that was removed.
+    // If the manager reported no damage, the newer checkpoint needs one that was removed. The error says so.
     if (warnings.size === 0) warnings.set("", [{ error }, error.message]);
   }
 

@@ -40,8 +40,8 @@ const MOST = 16 * 1024 * 1024;
 const SIZE_OF_REST = 1000;
 
 /**
- * The checkpoints that a saver has read or written last. Most puts build on one of them, and the next turn begins with
- * one.
+ * The checkpoints that a saver has read or written last. Most puts build on one of them, and so does a thread's next
+ * turn.
  */
 export class KnownCheckpoints {
   /** By task, then by id; the most recently used are last. */

@@ -88,7 +88,9 @@ function isLost(written: unknown): boolean {
   return Object.hasOwn(written, TAG) || Object.hasOwn(written, "__proto__");
 }
 
-/** An object of LangChain has each part twice: as its own property, and among its constructor's arguments. */
+/**
+ * An object of LangChain has each part twice: as its own property, and among its constructor's arguments. Both are set.
+ */
 function assignAt(loaded: unknown, [...path]: Held[0], part: unknown): void {
   const last = path.pop() ?? "";
   for (const root of [loaded, stepInto(loaded, "lc_kwargs")]) {

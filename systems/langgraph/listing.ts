@@ -29,7 +29,8 @@ export async function* listed(
   /** The summaries of threads that use a DeltaChannel. */
   const summaries = new Map<Thread, KnownSummaries>();
   let last: Thread | undefined;
-  // The records that the previous checkpoint (of thread `last`) was made of. The next one mostly needs the same.
+  // The records that the previous checkpoint (of thread `last`) was made of. The next checkpoint needs mostly the same
+  // records.
   const near = new Map<string, SavedCheckpoint>();
   let wanted = limit;
   if (wanted <= 0) return;
@@ -53,8 +54,8 @@ export async function* listed(
     if (!contains(metadata, filter)) continue;
     const tuple = await skippingDamage(reader.tuple(thread, saved, undefined, near));
     if (tuple === undefined) continue;
-    // A replay looks here for the checkpoint that a subgraph continues from, though other runs may have continued from
-    // it since.
+    // A replay lists a subgraph's checkpoints to find the one to continue from. Other runs may have continued from that
+    // one since, so listing it must not count as a run's reading.
     if (thread.namespace !== "") reader.known.delete(taskId, summary.id);
     yield tuple;
     wanted -= 1;
@@ -65,7 +66,7 @@ export async function* listed(
 /** A thread while it is listed. */
 interface ListedThread {
   readonly thread: Thread;
-  /** Its next checkpoint. */
+  /** The next checkpoint to list. */
   summary: CheckpointSummary;
 }
 
@@ -97,7 +98,7 @@ async function* summariesOf(manager: CheckpointManager, taskId: string): AsyncGe
     const page = await manager.list(taskId, { limit, beforeSequence });
     for (const summary of page) {
       waiting.push(summary);
-      // Older checkpoints may have higher ids, after a clock was set back.
+      // If this checkpoint's id isn't the highest (a clock was set back), older checkpoints may have higher ids.
       if (metadataOf(summary).highest !== undefined) continue;
       waiting.sort((a, b) => (a.id < b.id ? 1 : -1));
       yield* waiting.splice(0, waiting.indexOf(summary) + 1);

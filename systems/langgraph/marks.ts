@@ -7,8 +7,8 @@ const SHORTEST = 1024;
 
 /**
  * Shortens the JSON of a pending write: where it repeats a channel's value from its checkpoint, a mark takes the
- * value's place. In a list, a mark stands for all items and more may follow: a Send has the checkpoint's messages and a
- * new one.
+ * value's place. In a list, a mark stands for all items of the channel, and new items may follow it. For example, a
+ * Send has the checkpoint's messages and a new one.
  *
  * @param channels - Each channel's JSON in the checkpoint.
  */
@@ -48,7 +48,7 @@ function whole(
   jsonOf: (of: string) => string | undefined,
 ): StoredWrite {
   let text = textOf(marked) ?? "";
-  // A later mark may stand for a text that contains an earlier one.
+  // A later mark may stand for a text that contains an earlier mark, so the later one is undone first.
   for (const [mark, of] of Object.entries(marks).reverse()) {
     const inner = innerOf(jsonOf(of) ?? "");
     if (hash("sha256", inner) !== mark) {
@@ -69,8 +69,8 @@ function innerOf(json: string): string {
 }
 
 /**
- * Whether `text` survives parsing and encoding unchanged. A mark in a wrong place doesn't: [1, 2] is also the beginning
- * of [1, 23].
+ * Whether `text` is unchanged after parsing and encoding. It isn't if a mark cuts a value in two: `1,2` (the items of
+ * [1, 2]) also begins `1,23`.
  */
 function isStable(text: string): boolean {
   try {

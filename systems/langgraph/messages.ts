@@ -14,10 +14,10 @@ const CLASSES: Readonly<
 };
 
 /**
- * Makes a message from its plain record, as LangChain's `load` does, but without a promise for each part: those take
- * most of the time in which a long chat is read. `undefined` if only `load` can make it.
+ * Makes a message from its plain record, as LangChain's `load` does, but without a promise for each part. In a long
+ * chat, those promises take most of the reading time. `undefined` if only `load` can make it.
  *
- * @param record - Its parts become the message's own.
+ * @param record - The message takes over its parts without copying them.
  */
 export function messageOf({ id, kwargs }: JsonRecord): object | undefined {
   if (!Array.isArray(id) || id.length !== 3 || id[0] !== "langchain_core" || id[1] !== "messages") return undefined;

@@ -77,7 +77,7 @@ export class ChannelMigrations {
     return Object.fromEntries([...ofGraph, ...given]);
   }
 
-  /** Warns once, not at each read of each checkpoint. */
+  /** Warns once for the same channels, not at each read of each checkpoint. */
   #report(id: string, channels: readonly string[]): void {
     const names = channels.join(", ");
     if (names === "" || this.#reported.has(names)) return;

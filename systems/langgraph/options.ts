@@ -47,7 +47,10 @@ export function checkOptions(options: WaymarkSaverOptions): void {
   if (retention !== undefined) checkRetentionPolicy(retention);
 }
 
-/** Warns of gzip on a database. Encrypted states are stored whole anyway, so there gzip helps. */
+/**
+ * Warns if gzip is used on a database. With encryption there is no warning: encrypted states are stored whole anyway,
+ * so gzip helps.
+ */
 export function warnOfCompression({ storage, transforms = [] }: WaymarkSaverOptions, logger: Logger): void {
   const names = transforms.map(({ name }) => name);
   if (!DATABASES.includes(storage.name) || !names.includes("gzip") || names.includes("encrypt")) return;

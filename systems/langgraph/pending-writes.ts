@@ -27,7 +27,8 @@ export async function serializedWrites(
   const serialized = writes.map(async ([channel, written], position) => {
     const index = WRITES_IDX_MAP[channel] ?? position;
     const value = await serializedValue(serde, written, channel);
-    // `threads` reads a thread's questions without its checkpoint, so they get no marks.
+    // Writes to LangGraph's own channels (`index` < 0) get no marks, because `threads` reads questions without the
+    // checkpoint.
     if (index < 0 || "bytes" in value) return { channel, index, value };
     const { text, marks } = marked(value.text, channels);
     return { channel, index, value: { ...value, text }, ...(marks && { marks }) };

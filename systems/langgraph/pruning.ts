@@ -7,8 +7,8 @@ import { checkpointsTask, type Thread, writesTask } from "./task-ids.js";
 import { skippingDamage } from "./thread-reader.js";
 
 /**
- * Removes the checkpoints that neither the policy keeps nor a kept one needs. The newest always stays: the thread's
- * next turn continues from it.
+ * Removes the checkpoints that the policy doesn't keep and that no kept checkpoint needs. The newest always stays: the
+ * thread's next turn continues from it.
  */
 export async function pruneThread(
   manager: CheckpointManager,
@@ -24,8 +24,8 @@ export async function pruneThread(
   const remove = plan.remove.filter((one) => !isNeeded(one));
   const keep = [...plan.keep, ...plan.remove.filter(isNeeded)];
   const { removed, removedBytes } = await manager.applyPlan({ ...plan, keep, remove });
-  // Writes are removed after their checkpoints: a checkpoint without its writes would read differently. After a kill,
-  // leftover writes are never read.
+  // Writes are removed after their checkpoints: a checkpoint without its writes would read differently. If a kill
+  // leaves writes behind, they are never read.
   const gone = remove.map(({ checkpoint }) => checkpoint);
   const ofCalls = await removeWrites(manager, thread, gone);
   const bytesOfCalls = ofCalls.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);

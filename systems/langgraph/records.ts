@@ -37,7 +37,7 @@ export interface CheckpointState<Rest = unknown> {
 export interface RecordMetadata {
   /** By channel: the id of the checkpoint that stores its value. */
   readonly holders?: Readonly<Record<string, string>>;
-  /** The thread's highest checkpoint id, if that isn't this one's. */
+  /** The thread's highest checkpoint id when this record was stored; absent if that is the record's own id. */
   readonly highest?: string;
   /** How many ancestors its DeltaChannels need. */
   readonly ancestors?: number;
@@ -45,7 +45,7 @@ export interface RecordMetadata {
   readonly call?: string;
   /** The id of the LangGraph task that made the writes, in a record of writes. Older records lack it. */
   readonly by?: string;
-  /** All writes answer interrupts. In a record of writes only. */
+  /** True if all writes answer interrupts. Only in a record of writes. */
   readonly isAnswer?: true;
 }
 
@@ -75,8 +75,8 @@ export function isWhole(checkpoint: Pick<CheckpointSummary, "parentId" | "metada
 }
 
 /**
- * The checkpoints that store its values, the ancestors that its DeltaChannels need, and the checkpoints that store
- * their values.
+ * The ids of the checkpoints that store its values, of the ancestors that its DeltaChannels need, and of the
+ * checkpoints that store those ancestors' values.
  */
 export function neededBy(checkpoint: Pick<CheckpointSummary, "parentId" | "metadata">, all: KnownSummaries): string[] {
   const { holders = {}, ancestors = 0 } = metadataOf(checkpoint);
@@ -124,7 +124,10 @@ export type Marks = Readonly<Record<string, string>>;
 
 /** The stage of a record of writes. */
 export const WRITES_STAGE = "writes";
-/** The stage of a record that names a subgraph called from a checkpoint; it stands among the checkpoint's writes. */
+/**
+ * The stage of a record that names a subgraph called from a checkpoint. The record is in the task of the checkpoint's
+ * writes.
+ */
 export const CALL_STAGE = "call";
 
 /** LangGraph's own channels. */
@@ -136,8 +139,8 @@ export const CHANNELS = {
 } as const;
 
 /**
- * `running` if the thread is to continue from a checkpoint, as far as the values of a StateGraph tell. A channel that
- * calls a node exists only if the node runs next; a channel that waits for several nodes then has the names of all.
+ * A checkpoint's status by the channel values of a StateGraph: `running` if a node is to run next. Only then does the
+ * channel that calls the node have a value. If a channel waits for several nodes, it then has all their names.
  */
 export function statusOfValues(values: Readonly<Record<string, unknown>>): CheckpointStatus {
   const calls = Object.entries(values).some(([channel, value]) => {
@@ -176,7 +179,7 @@ export function summaryOfWrites(taskId: string, channels: readonly string[]) {
 }
 
 /**
- * The writes that count: a task's first write of each index; of LangGraph's own channels, its last.
+ * The writes that count. For each index, a task's first write counts; on LangGraph's own channels, its last.
  *
  * @param records - In the order in which they were stored.
  */

@@ -44,11 +44,12 @@ import { ThreadWriter } from "./thread-writer.js";
 /**
  * Keeps the threads of LangGraph graphs in any Waymark storage.
  *
- * A `put` stores one record: the channel values that changed, and the ids of the checkpoints that store the others. A thread's
- * checkpoints are one task, `langgraph/<thread>/c/<namespace>`, and the pending writes of each checkpoint another.
+ * A `put` stores one record: the channel values that changed, and the ids of the checkpoints that store the others. A
+ * thread's checkpoints are one task, `langgraph/<thread>/c/<namespace>`, and the pending writes of each checkpoint are
+ * another task.
  *
- * The most recently used checkpoints stay in memory, up to 16 million characters in all. The next turn reads one of them
- * from there, after a query has shown that nothing was stored since.
+ * The most recently used checkpoints stay in memory, up to 16 million characters in all. The next turn takes its
+ * checkpoint from memory, once a query has shown that nothing was stored since.
  *
  * @example
  * ```ts
@@ -77,7 +78,8 @@ export class WaymarkSaver extends BaseCheckpointSaver {
     const { serde, retention, exclusive = true, migrations = {}, ...forManager } = options;
     super(serde ?? new DefaultSerializer());
     this.#options = options;
-    // The values of a checkpoint may be of several records, so the saver migrates them when it has them all.
+    // A checkpoint's values may come from several records. So the manager's migrations change nothing, and the saver
+    // migrates the values once it has them all.
     const kept = Object.entries(migrations).map(([version, migrate]) => [
       version,
       typeof migrate === "function" ? (stored: unknown) => stored : migrate,
@@ -102,9 +104,11 @@ export class WaymarkSaver extends BaseCheckpointSaver {
   }
 
   /**
-   * The checkpoint that the config names, or the thread's newest intact one: the one that was put last, by any clock.
+   * The checkpoint that the config names, or else the thread's newest intact one. The newest is the one that was put
+   * last, whatever the clocks said.
    *
-   * @throws {CheckpointCorruptError} The named checkpoint, or a value of it, can't be read; or none of the thread can.
+   * @throws {CheckpointCorruptError} The named checkpoint or one of its values can't be read. Or no checkpoint is
+   * named, and none of the thread can be read.
    */
   override async getTuple(config: Config): Promise<CheckpointTuple | undefined> {
     const thread = threadIn(config);
@@ -122,8 +126,8 @@ export class WaymarkSaver extends BaseCheckpointSaver {
   }
 
   /**
-   * The checkpoints that the config and the options ask for; those with higher ids first, as in LangGraph's own savers. After
-   * a clock was set back, the first one need not be the newest.
+   * The checkpoints that the config and the options ask for, higher ids first, as in LangGraph's own savers. If a clock
+   * was set back, the first one need not be the newest.
    */
   override async *list(config: Config, options: CheckpointListOptions = {}): AsyncGenerator<CheckpointTuple> {
     yield* listed({ reader: this.#reader, manager: this.#manager, serde: this.serde }, config, options);
@@ -150,7 +154,7 @@ export class WaymarkSaver extends BaseCheckpointSaver {
     const known = this.#reader.known.get(taskId, parentId);
     const isOwn = (channel: string, parent: KnownCheckpoint | undefined) =>
       Object.hasOwn(newVersions, channel) ||
-      // No other record has the values of a copy or of an older graph.
+      // If this is a copy, or the parent is of an older graph, no other record has the value.
       ((parentId !== "" || metadata.source === "fork") &&
         Object.hasOwn(rest.channel_versions, channel) &&
         this.#holderOf(channel, rest.channel_versions[channel], parent) === undefined);
@@ -194,8 +198,8 @@ export class WaymarkSaver extends BaseCheckpointSaver {
       read: (thread.namespace === "" ? parent : known)?.end,
     });
     for (const channel of ownValues.keys()) holders.set(channel, id);
-    // The next put of this run has the new checkpoint as its parent. An empty parent stays known, for other runs that
-    // begin the thread.
+    // This run's next put has the new checkpoint as its parent, so the old parent is forgotten. The empty parent stays
+    // known, because other runs may begin the thread, too.
     if (parentId !== "") this.#reader.known.delete(taskId, parentId);
     const whole = {
       ...state,
@@ -221,7 +225,7 @@ export class WaymarkSaver extends BaseCheckpointSaver {
   }
 
   /**
-   * Like LangGraph's own, but throws where LangGraph's silently leaves out a lost part.
+   * Like LangGraph's own method, but throws if a part is lost. LangGraph's method silently leaves that part out.
    *
    * @throws {CheckpointCorruptError} A part of the history is damaged, or pruning removed it.
    */
@@ -236,8 +240,8 @@ export class WaymarkSaver extends BaseCheckpointSaver {
 
   /**
    * Claims the right to run the thread. One runner at a time has it, on all machines that share the storage; see
-   * `CheckpointManager.lease`. It stops only runners that claim it too. Pass its `signal` to the run, and release the
-   * lease afterwards.
+   * `CheckpointManager.lease`. The lease stops only runners that claim it too. Pass its `signal` to the run, and
+   * release the lease afterwards.
    *
    * @throws {LeaseHeldError} Another runner has the lease; the error says who, and for how long.
    * @throws {UnsupportedOperationError} The storage has no leases.
@@ -249,7 +253,7 @@ export class WaymarkSaver extends BaseCheckpointSaver {
 
   /**
    * Removes a thread with all its namespaces and writes. On SQLite, on PostgreSQL and in memory this is one step; on
-   * files the tasks are removed one by one. A run of the thread is refused at its next step.
+   * files the tasks are removed one by one. A run of the thread that is under way is refused at its next step.
    */
   override async deleteThread(threadId: string): Promise<void> {
     checkThreadId(threadId);
@@ -278,7 +282,7 @@ export class WaymarkSaver extends BaseCheckpointSaver {
 
   /**
    * Copies the thread `from` to the new thread `to`: checkpoints under the same ids, subgraphs and pending writes. A
-   * graph can continue either one. The copy takes as much space as the original.
+   * graph can continue either thread. The copy takes as much space as the original.
    *
    * @throws {TypeError} `from` and `to` are the same, or one isn't a thread id.
    * @throws {CheckpointNotFoundError} The thread `from` has no checkpoint.
@@ -293,8 +297,9 @@ export class WaymarkSaver extends BaseCheckpointSaver {
 
   /**
    * Removes the thread's checkpoints that the policy doesn't keep, with their writes and the subgraphs called from
-   * them. Kept checkpoints read as before, because the checkpoints that they need stay too. One that stays only for
-   * others may lack values: `list` leaves it out, and `getTuple` with its id throws a CheckpointCorruptError.
+   * them. Kept checkpoints read as before, because the checkpoints that they need stay too. A checkpoint that stays
+   * only because others need it may lack values: `list` leaves it out, and `getTuple` with its id throws a
+   * CheckpointCorruptError.
    *
    * @throws {TypeError | RangeError} The policy is empty, or a part of it is misspelled or out of range.
    */
@@ -353,7 +358,7 @@ export class WaymarkSaver extends BaseCheckpointSaver {
     return isSame ? found.holders.get(channel) : undefined;
   }
 
-  /** Never rejects: the checkpoint is stored. */
+  /** Never rejects, because the new checkpoint is already stored. */
   async #retain(thread: Thread, policy: RetentionPolicy): Promise<void> {
     try {
       await pruneThread(this.#manager, thread, policy);
@@ -365,8 +370,8 @@ export class WaymarkSaver extends BaseCheckpointSaver {
 }
 
 /**
- * How many ancestors may hold writes that this checkpoint needs: those of its DeltaChannels' values; before version 4
- * of the format, its sends in the parent.
+ * How many ancestors may hold writes that this checkpoint needs. Its DeltaChannels need the writes of several. Before
+ * version 4 of the format, its sends are writes of its parent.
  */
 function ancestorsNeeded(
   version: number,

@@ -7,7 +7,7 @@ export interface SerializedState {
   /** JSON. */
   readonly checkpoint: string;
   readonly metadata: SerializedValue;
-  /** In the order of the object's keys. */
+  /** By channel, in the order of the object's keys. */
   readonly values: ReadonlyMap<string, SerializedValue>;
 }
 
@@ -24,7 +24,7 @@ interface SerializedWrite {
   readonly marks?: Marks | undefined;
 }
 
-/** Like `makePayload`, which would walk through the values again. */
+/** Makes the payload of serialized parts. (`makePayload` would walk through the values again.) */
 export function statePayload(state: SerializedState, options: MakePayloadOptions): MadePayload | Promise<MadePayload> {
   const { checkpoint, metadata, values } = state;
   if (isJson([metadata, ...values.values()])) {
@@ -40,7 +40,7 @@ export function statePayload(state: SerializedState, options: MakePayloadOptions
   return makePayload(whole, options);
 }
 
-/** The same for a record of writes. */
+/** Like {@link statePayload}, for a record of writes. */
 export function writesPayload(
   { writes, ...of }: SerializedWrites,
   options: MakePayloadOptions,

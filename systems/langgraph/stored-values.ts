@@ -8,7 +8,7 @@ import { LangchainObjects } from "./langchain-objects.js";
 import type { StoredValue } from "./records.js";
 
 /**
- * A value in its stored form. A text is exactly as `JSON.stringify` writes it; a tagged one has Waymark's tags for
+ * A value in its stored form. A text is exactly as `JSON.stringify` writes it; a tagged text has Waymark's tags for
  * values that JSON would lose.
  */
 export type SerializedValue =
@@ -39,7 +39,7 @@ export async function serializedValue(
   const text = DECODER.decode(bytes);
   const loss = lossIn(text, value);
   if (loss !== undefined) throw new TypeError(`${subject} can't be saved: it is ${loss}. Nothing was stored.`);
-  // Parsed and encoded again: a serializer may write JSON with spaces.
+  // Parsed and encoded again, because a serializer may write JSON with spaces.
   return { text: JSON.stringify(JSON.parse(text)) };
 }
 
@@ -48,9 +48,9 @@ export async function loadedValue(serde: SerializerProtocol, value: SerializedVa
   const { text, isTagged = false } = value;
   if (isTagged) return decoded(text);
   if (!(serde instanceof DefaultSerializer)) return serde.loadsTyped("json", text);
-  // A tag's key ends with a quote without a backslash before it, so no text inside the JSON can contain it.
+  // No string inside the JSON can contain the text `"lc":`, because a string's own quotes have backslashes.
   if (!text.includes('"lc":')) return JSON.parse(text);
-  // Records from before there were tags have Maps and the like in LangGraph's form.
+  // Records that were stored before Waymark had tags have Maps and the like in LangGraph's form.
   if (text.includes('"lc":2') || text.includes(`"${TAG}":`)) return serde.loadsTyped("json", text);
   return decoded(text);
 }
@@ -67,7 +67,7 @@ export function serializedFrom(stored: StoredValue): SerializedValue {
   return { text: JSON.stringify(stored.json) };
 }
 
-/** Calls `make` for all entries at once, and returns the results under the same keys. */
+/** Calls `call` for all entries at once, and returns the results under the same keys. */
 export async function mapEntries<Value, Result>(
   entries: Iterable<readonly [string, Value]>,
   call: (value: Value, key: string) => Promise<Result>,
@@ -122,7 +122,7 @@ function hasCycle(value: unknown): boolean {
   }
 }
 
-/** Copied by `Uint8Array`: a Buffer's own slice() shares memory. */
+/** A copy, made with Uint8Array's slice(), because a Buffer's own slice() shares memory. */
 function copyOf(bytes: Uint8Array): Uint8Array {
   return Uint8Array.prototype.slice.call(bytes);
 }

@@ -8,7 +8,7 @@ export interface Thread {
 }
 
 const ROOT = "langgraph/";
-/** Two names of this length and the rest fit into a task id. */
+/** The most characters of a name within a task id. Two names of this length and the rest fit. */
 const LONGEST_PART = 200;
 
 /** The prefix of all task ids of a thread. No other task id has it. */
@@ -21,7 +21,7 @@ export function checkpointsPrefix(threadId: string): string {
   return `${threadPrefix(threadId)}c/`;
 }
 
-/** The id of the task that has the checkpoints. */
+/** The id of the task that has the thread's checkpoints. */
 export function checkpointsTask({ threadId, namespace }: Thread): string {
   return `${checkpointsPrefix(threadId)}${partOf(namespace)}`;
 }
@@ -45,8 +45,8 @@ export function threadPrefixOf(taskId: string): string | undefined {
 export const THREADS_PREFIX = ROOT;
 
 /**
- * The prefixes that cover all threads whose ids begin with `prefix`. One covers all threads with long names, because a
- * hash doesn't tell how a name begins.
+ * The prefixes that cover all threads whose ids begin with `prefix`. One prefix covers all threads with long ids,
+ * because a hash doesn't tell how an id begins.
  */
 export function taskPrefixesOf(prefix: string): readonly string[] {
   const begin = escaped(prefix);

@@ -178,7 +178,7 @@ function resolved(what: string, query: ThreadsQuery, more: readonly (keyof Threa
   return { prefix, status: statuses, idleSince };
 }
 
-/** `{ id, value }` */
+/** The question in an interrupt. LangGraph stores an interrupt as `{ id, value }`. */
 function questionIn(interrupt: unknown): unknown {
   return typeof interrupt === "object" && interrupt !== null && "value" in interrupt ? interrupt.value : interrupt;
 }

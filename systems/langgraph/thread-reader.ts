@@ -39,7 +39,7 @@ export interface ThreadReaderOptions {
   readonly manager: CheckpointManager;
   readonly serde: SerializerProtocol;
   readonly migrations: ChannelMigrations;
-  /** Must be the source of the manager's logger. */
+  /** The manager must log to this log's `logger`. */
   readonly damageLog: DamageLog;
 }
 
@@ -75,14 +75,14 @@ export class ThreadReader {
     const taskId = checkpointsTask(thread);
     const known = this.known.last(taskId);
     const whole = known?.checkpoint?.values.size === known?.checkpoint?.holders.size ? known?.checkpoint : undefined;
-    // Asked at once: each may take a trip to a server.
+    // All three are asked at once, because each may take a trip to a server.
     const [end, last, writes] = await Promise.all([
       this.end(taskId),
       whole === undefined ? this.#manager.latest(taskId) : undefined,
       whole === undefined ? [] : this.#writes(thread, whole.id),
     ]);
     if (end.newestId === "") {
-      // Remembered for a graph only: a replay may begin a subgraph's history again.
+      // The empty end is remembered for a graph only, because a replay may begin a subgraph's history again.
       if (thread.namespace === "") this.known.set(taskId, "", { end, checkpoint: undefined });
       return undefined;
     }
@@ -107,9 +107,9 @@ export class ThreadReader {
 
   /**
    * @param end - The thread's end, if a run may continue from this checkpoint.
-   * @param near - Records of the thread that needn't be read again. Afterwards it holds those that this checkpoint was
+   * @param near - Records of the thread that were already read. Afterwards the map has those that this checkpoint was
    * made from.
-   * @throws {CheckpointCorruptError} A value of it can't be read.
+   * @throws {CheckpointCorruptError} One of its values can't be read.
    */
   async tuple(
     thread: Thread,
@@ -232,7 +232,7 @@ export class ThreadReader {
     return records;
   }
 
-  /** Where the thread's records end. Damaged records count too: the next one is appended after them. */
+  /** Where the thread's records end. Damaged records count too, because the next record is appended after them. */
   async end(taskId: string): Promise<ThreadEnd> {
     for await (const last of this.#storage.list({ taskId, order: "newest", limit: 1 })) {
       // The manager reports the damage and finds the newest intact record.

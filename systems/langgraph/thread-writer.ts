@@ -34,7 +34,8 @@ export class ThreadWriter {
   ): Promise<ThreadEnd> {
     const { reader, exclusive } = this.#options;
     const taskId = checkpointsTask(thread);
-    // An update or a copy builds on a checkpoint that was just read, which may not be the newest that a run has read.
+    // A run continues from the end that it has read. An update or a copy builds on a checkpoint that was just read, so
+    // it takes the thread's end as it is now.
     const goesOn = stage === "input" || stage === "loop";
     const mustBeThere = parentId !== "" && thread.namespace === "";
     const isBound = goesOn && exclusive && (read !== undefined || mustBeThere);
@@ -59,7 +60,7 @@ export class ThreadWriter {
       } catch (error) {
         if (!(error instanceof CheckpointConflictError)) throw error;
         const now = await reader.end(taskId);
-        // The id is taken.
+        // The thread hasn't changed, so the conflict is that the id is taken.
         if (now.sequence === end.sequence) throw error;
         if (isBound) throw overtaken(taskId, parentId, error);
         end = now;
@@ -89,7 +90,7 @@ export class ThreadWriter {
 
 interface Appended {
   readonly id: string;
-  /** Empty if there is none. */
+  /** Empty if the checkpoint has no parent. */
   readonly parentId: string;
   readonly stage: string;
   readonly status: CheckpointStatus;

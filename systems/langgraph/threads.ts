@@ -1,4 +1,4 @@
-// Finds the threads of a storage by their summaries, and removes one. Needs no package of LangGraph.
+// Finds the threads of a storage by their summaries, and removes a thread. Needs no package of LangGraph.
 import {
   type CorruptRecord,
   type ExpectedTask,
@@ -45,7 +45,7 @@ export interface ThreadTask extends ExpectedTask {
   readonly newestBytes: number;
 }
 
-/** A record of writes, by its place. */
+/** The place of a record of writes. */
 export interface RecordPlace {
   readonly taskId: string;
   readonly id: string;
@@ -56,7 +56,10 @@ export interface ThreadsPlace {
   readonly storage: StorageAdapter;
   /** Called with each record that can't be read; the others are returned. */
   readonly damaged: (record: CorruptRecord) => unknown;
-  /** Reads a record of writes. Only for records of older versions, whose summaries don't name their LangGraph task. */
+  /**
+   * Reads a record of writes. Called only for records of older versions, whose summaries don't name their LangGraph
+   * task.
+   */
   readonly readWrites: (record: CheckpointSummary) => Promise<MarkedWritesRecord | undefined>;
 }
 
@@ -81,7 +84,7 @@ export async function* threadBatches(
         if (thread !== undefined && batch.push(thread) === BATCH) break;
       }
       yield batch;
-      // Comes after every task of that thread.
+      // Sorts after every task id of that thread.
       after = batch.length < BATCH || last === undefined ? undefined : `${last}\u{10ffff}`;
     } while (after !== undefined);
   }
@@ -200,8 +203,7 @@ async function foundThread(
 }
 
 /**
- * The status that the writes on top of a checkpoint give the thread, if they give one, and the records with open
- * questions.
+ * The thread's status by the writes on top of its checkpoint (if they decide it), and the records with open questions.
  */
 async function standingOf(
   place: ThreadsPlace,
@@ -212,7 +214,7 @@ async function standingOf(
   const failed = new Set<string>();
   for (const record of await recordsOf(place, task)) {
     const { by, isAnswer } = await authorOf(place, record);
-    // A run that takes one answer asks its other questions again.
+    // A run that takes one answer asks its other questions again, so the earlier ones no longer count.
     if (isAnswer) asking.clear();
     asking.delete(by);
     failed.delete(by);

@@ -10,8 +10,8 @@ export interface CheckpointRepositoryOptions {
   /** The folder of the checkpoints. Set it if other programs use the default, `<baseDir>/.sdp/checkpoints`. */
   readonly checkpointDir?: string | undefined;
   /**
-   * The maximum age of a checkpoint, in milliseconds since its last update. An older one is stale; `Infinity`: never.
-   * Default 7 days.
+   * The maximum age of a checkpoint, in milliseconds since its last update. An older checkpoint is stale. With
+   * `Infinity`, none is. Default 7 days.
    */
   readonly maxAgeMs?: number | undefined;
   /** Returns milliseconds since 1970. Default `Date.now`. */
@@ -19,7 +19,7 @@ export interface CheckpointRepositoryOptions {
 }
 
 export interface LoadOptions {
-  /** Default: that of the repository. */
+  /** Default: the `maxAgeMs` of the repository. */
   readonly maxAgeMs?: number | undefined;
   /** Accepts a stale checkpoint. Default false. */
   readonly force?: boolean | undefined;

@@ -25,7 +25,7 @@ export const OneshotFileSchema = z.object({
   feature_id: z.string().min(1),
   agent_id: z.string(),
   status: z.enum(CHECKPOINT_STATUSES),
-  /** Go writes null for a list without additions. */
+  /** Null if nothing was completed, because the spec's Go program writes null for an empty list. */
   completed_ws: z.array(z.string()).nullable(),
   current_ws: z.string(),
   start_time: isoDate,
@@ -77,7 +77,7 @@ export interface OneshotCheckpoint {
   /** The agent that works on the feature. */
   readonly agentId: string;
   readonly status: OneshotStatus;
-  /** The completed workstreams, in the order in which they ended. A resumed run reads only this. */
+  /** The completed workstreams, in the order in which they ended. A resumed run reads only this field. */
   readonly completedWs: readonly string[];
   /**
    * The running workstream that is first in the plan. If none runs, the first failed or stopped one. `""` if all are

@@ -21,7 +21,7 @@ export function checkMaxAge(what: string, maxAgeMs: number | undefined): void {
 
 /**
  * @throws {CheckpointStaleError} The last update is longer ago than `maxAgeMs`. Or it lies further ahead than both
- *   `maxAgeMs` and the difference of clocks, so its age is unknown.
+ *   `maxAgeMs` and a day, so the checkpoint's age is unknown.
  */
 export function assertFresh({ featureId, lastUpdate }: OneshotCheckpoint, maxAgeMs: number, nowMs: number): void {
   const ageMs = nowMs - lastUpdate.getTime();

@@ -12,8 +12,8 @@ export interface PhaseCheckpointEvent {
 }
 
 /**
- * Receives events. It has the arguments of the spec's `logEvent`, so that function can be passed as it is. If it throws
- * or rejects, a warning is logged and the call still succeeds.
+ * Receives events. It takes the same arguments as the spec's `logEvent`, so `logEvent` itself can be passed. If it
+ * throws or rejects, a warning is logged and the call still succeeds.
  */
 export type LogPhaseCheckpointEvent = (type: "custom", event: PhaseCheckpointEvent) => unknown;
 
@@ -26,7 +26,7 @@ export function appendEventsTo(path: string): LogPhaseCheckpointEvent {
  * Appends each event to its day's file in the event log of the spec's program, in that program's form:
  * `{"id":"…","timestamp":"…","sessionId":"…","type":"custom","data":{"action":…}}`.
  *
- * @param folder - Absolute. The first event makes it.
+ * @param folder - An absolute path. The first event creates the folder.
  */
 export function appendEventsIn(folder: string, sessionId = "unknown"): LogPhaseCheckpointEvent {
   return async (type, data) => {

@@ -53,7 +53,7 @@ function isLeftAsItIs(seedPath: string, next: NextRef): boolean {
   try {
     return changedSeed(seedPath, next) === undefined;
   } catch (error) {
-    // Another program may be writing the file just now, so the answer comes under the lock.
+    // Another program may be writing the file just now, so it is read again under the lock.
     if (error instanceof UnreadableError) return false;
     throw error;
   }

@@ -8,7 +8,7 @@ import { parseCheckpointFile } from "./checkpoint-file.js";
 import { checkpointFilename, freeTimestamp, isCheckpointFilename } from "./checkpoint-filename.js";
 import type { CheckpointState } from "./schema.js";
 
-/** A file among the checkpoints that has none, or can't be read. It is left as it is. */
+/** A file in the checkpoints' folder that holds no checkpoint or can't be read. It is left as it is. */
 export interface InvalidCheckpointFile {
   readonly path: string;
   /** Why no checkpoint could be read. */
@@ -79,7 +79,7 @@ export class CheckpointFolder {
   /**
    * Marks checkpoints as completed, oldest first. If it is interrupted, the newest is left for the next call.
    *
-   * @param choose - Picks from all in the folder, newest first.
+   * @param choose - Picks from all checkpoints of the folder, which it gets newest first.
    * @returns The chosen checkpoints, as they were before.
    */
   async complete(choose: (all: readonly StoredCheckpointFile[]) => StoredCheckpointFile[]): Promise<CheckpointState[]> {

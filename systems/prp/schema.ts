@@ -2,7 +2,10 @@ import type { output } from "zod";
 import { isoDate } from "../iso-date.js";
 import { z } from "../zod.js";
 
-/** The stage of a gate. It contains the gate's level and, from the second gate of a level on, its place among them. */
+/**
+ * The stage of a gate. It contains the gate's level and, from the second gate of a level on, its number within the
+ * level.
+ */
 export type GateStage = `validation-gate-${string}`;
 
 /** A point of a PRP's execution. The spec's own program only reads the gates 1 to 4. */

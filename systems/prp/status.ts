@@ -22,9 +22,9 @@ export interface PrpTaskStatus {
   /** How many checkpoints the task has. */
   readonly checkpoints: number;
   /**
-   * If the status says that an execution is under way: whether it is still alive. With `died`, it ended in the middle,
-   * and executing the PRP again continues it. Absent for other statuses, and for checkpoints of other programs. Only
-   * executions on this machine are detected.
+   * Whether the execution is still alive, if the status says that one is under way. `died`: the execution ended in the
+   * middle, and executing the PRP again continues it. Absent for other statuses, and for checkpoints of other programs.
+   * Only executions on this machine are detected.
    */
   readonly runner?: "alive" | "died";
   /** How often the coder was asked to fix a failed gate. */
@@ -135,7 +135,7 @@ function damagedOf({ location, reason, taskId }: CorruptRecord): DamagedCheckpoi
   return { location, reason, ...(taskId === undefined ? undefined : { taskId }) };
 }
 
-/** Identifies a record: it is reported both when tasks are listed and when it is read. */
+/** A key for a damaged record. Listing and reading both report it, but the result must show it once. */
 function keyOf({ location, id, sequence }: CorruptRecord): string {
   return JSON.stringify([location, id, sequence]);
 }

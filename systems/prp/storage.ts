@@ -43,7 +43,7 @@ export class SessionCheckpoints {
   constructor({ sessionPath, keepLast, logger }: PrpCheckpointsOptions) {
     this.#storage = new TaskFileAdapter({
       path: join(sessionPath, "artifacts"),
-      // The spec's own program writes no stage and no status beside the state.
+      // The spec's own program writes no stage and no status beside the state, so both are taken from the state.
       adopt: ({ state }) => {
         const { success, data } = CheckpointExecutionStateSchema.shape.stage.safeParse(stageIn(state));
         return success ? { stage: data, status: statusOf(data) } : {};

@@ -32,7 +32,7 @@ const COMMANDS = [
 ];
 
 /** Used once, so that `waymark --help` only names them. */
-const SET_UP = ["postgres", "langgraph", "completion"];
+const SET_UP = ["rekey", "postgres", "langgraph", "completion"];
 
 describe("--help", () => {
   it("fits a screen of 80 by 24, and shows an example of each command but those that set up", async () => {

@@ -89,7 +89,7 @@ async function runHere(place: Place, args: readonly string[], input: string, col
   }
 }
 
-class Collected extends Writable {
+export class Collected extends Writable {
   text = "";
   readonly isTTY: boolean;
   readonly columns: number | undefined;

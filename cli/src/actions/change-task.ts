@@ -121,7 +121,7 @@ export async function completeTask(
 
 /** Checkpoints to remove. Damaged ones count: no other command removes them. */
 export interface Removal {
-  /** Names them in a question. */
+  /** The name of these checkpoints in a question. */
   readonly what: string;
   readonly damaged: number;
   /** Removes them, and returns how many there were. */

@@ -71,8 +71,8 @@ interface TaskJob extends CopyJob {
 }
 
 /**
- * Copies the task's records that are newer than the target's, then compares all of them. If a status changed in the
- * source since an earlier copy, it copies the status too.
+ * Copies the task's records that are newer than the target's newest one, then compares all records. If a status changed
+ * in the source since an earlier copy, it copies the status too.
  */
 async function copyTask(job: TaskJob, taskId: string, result: CopyResult): Promise<void> {
   const before = await newestSequence(job.to, taskId);
@@ -84,7 +84,7 @@ async function copyTask(job: TaskJob, taskId: string, result: CopyResult): Promi
     last = record.sequence;
     job.advance();
   }
-  // The next copy takes records that are saved from now on.
+  // Records that are saved from now on are left to the next copy.
   await compareTask(job, taskId, last, result);
 }
 

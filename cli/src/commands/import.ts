@@ -19,8 +19,8 @@ export const importCommand: CommandFile = {
         "Stores the checkpoints of an export, with their ids, sequences and statuses. A file is checked as a whole before " +
           "anything is stored; standard input is checked line by line. Safe to repeat: stored checkpoints are left as they are.",
       )
-      .argument("[file]", "default, and -: standard input")
-      .option("--json", "for programs: how many were added, how many were there")
+      .argument("[file]", "a file, or - for standard input; default: -")
+      .option("--json", "for programs: how many were added, and how many existed")
       .action((file = "-", options) =>
         cli.withStore(async (session) => {
           const counts = file === "-" ? await importStandardInput(session) : await importFile(session, file);

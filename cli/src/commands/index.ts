@@ -21,6 +21,7 @@ import { rewind } from "./rewind.js";
 import { show } from "./show.js";
 import { stats } from "./stats.js";
 import { tasks } from "./tasks.js";
+import { ui } from "./ui.js";
 import { verify } from "./verify.js";
 
 /**
@@ -31,6 +32,7 @@ export const COMMANDS: readonly CommandFile[] = [
   list,
   show,
   resume,
+  ui,
   diff,
   bisect,
   fork,

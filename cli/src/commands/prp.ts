@@ -117,7 +117,7 @@ async function report({ output }: Cli, session: string, result: ExecutionResult)
   if (resumedFrom?.stage === "complete") {
     const { prpStatus } = await import("waymark/prp");
     const { tasks } = await prpStatus(session);
-    // If a changed or added gate has run since, the task's newest checkpoint is another one.
+    // If a gate was changed or added and has run since, the task's newest checkpoint isn't `resumedFrom`.
     const finished = tasks.find(({ checkpointId }) => checkpointId === resumedFrom.id);
     if (finished !== undefined) {
       const when = agoText(finished.savedAt.toISOString(), Date.now());

@@ -8,10 +8,11 @@ import { counted } from "../words.js";
 
 export const rekey: CommandFile = {
   example: "waymark rekey",
+  isSetUp: true,
   register(program, cli) {
     program
       .command("rekey")
-      .summary("under the current key")
+      .summary("move to the current key")
       .description(
         "Rewrites checkpoints that the configured transforms would store in another way today: those under an old key, " +
           "or unencrypted ones. Programs may go on saving. After Ctrl-C or a kill, run it again: it continues from there.",

@@ -18,10 +18,10 @@ export const tasks: CommandFile = {
   register(program, cli) {
     program
       .command("tasks")
-      .summary("the tasks there are")
+      .summary("list the tasks")
       .description(
         "The tasks by id, each with its newest checkpoint, then leased tasks that have no checkpoint yet. " +
-          "A thread of LangGraph is one task, with its status, its subgraphs, and the question that it waits with.",
+          "A thread of LangGraph is one task, with its status, its subgraphs, and the question that it asks.",
       )
       .option("--incomplete", "only tasks whose newest checkpoint isn't completed")
       .addOption(statusOption("only tasks whose newest checkpoint is"))

@@ -9,7 +9,8 @@ const STORAGES = ["files:", "tasks:", "sqlite:", "postgres://"];
 const PLAIN = /^[\w.@:/+-]+$/;
 
 /**
- * Returns the candidates for the last word. A failure gives no candidates, since this runs at a keystroke.
+ * Returns the candidates for the last word. If it fails, there are none: this runs at a keystroke, where an error
+ * message would disturb.
  *
  * @param words - The words after `waymark`, up to the cursor; the last one may be empty or incomplete.
  */
@@ -48,7 +49,7 @@ function subcommandsOf(command: CommandUnknownOpts): CommandUnknownOpts[] {
   return command.createHelp().visibleCommands(command);
 }
 
-/** Returns the options that the help shows: a command may show those of its default subcommand. */
+/** Returns the options that the help shows, because a command may show the options of its default subcommand. */
 function optionsOf(command: CommandUnknownOpts, program: CommandUnknownOpts): Option[] {
   return [command, program].flatMap((its) => its.createHelp().visibleOptions(its));
 }

@@ -22,7 +22,7 @@ interface FoundThread {
   readonly interrupts?: readonly unknown[] | undefined;
 }
 
-/** A namespace of a thread. The graph itself has the empty one; each subgraph has its own. */
+/** A namespace of a thread. The graph itself has the empty namespace, and each subgraph has another one. */
 interface ThreadNamespace {
   readonly namespace: string;
   readonly taskId: string;
@@ -54,7 +54,7 @@ export async function* tasksOf({ storage, damage }: Place, taskId: string): Asyn
 }
 
 /**
- * Refuses the tasks of a thread. They need each other: a checkpoint takes values from others.
+ * Refuses the tasks of a thread, because they need each other: a checkpoint takes values from others.
  *
  * @param advice - A sentence that tells the user what to do instead.
  * @throws {CommandError} The task is a thread, or part of one.
@@ -81,7 +81,8 @@ export async function* findTasks(
   }
   const { prefix, order, status } = query;
   const others = await firstOf(otherTasks(place, query), limit);
-  // Threads come by id and with any status. So `limit` applies here only without another order or a status.
+  // Threads are found in the order of their ids, and with any status. So `limit` applies here only if the query has
+  // that order and no status.
   const isInOrder = order === "taskId" && status === undefined;
   const threads = await firstOf(threadsIn(place, prefix), isInOrder ? limit : undefined);
   yield* [...others, ...threads].sort(compareTasks(order));
@@ -105,7 +106,7 @@ async function hasThreads({ storage }: Place): Promise<boolean> {
   return false;
 }
 
-/** Sorts after every task of threads. */
+/** Sorts after every task id of a thread. */
 const PAST_THREADS = `${THREADS_PREFIX}\u{10ffff}`;
 
 async function* otherTasks({ storage, damage }: Place, query: TaskQuery): AsyncGenerator<FoundTask, void, void> {
@@ -113,7 +114,7 @@ async function* otherTasks({ storage, damage }: Place, query: TaskQuery): AsyncG
     if (isCorrupt(task)) await damage.add(task);
     else if (!task.taskId.startsWith(THREADS_PREFIX)) yield task;
     else if (query.order === "taskId" && query.after === undefined) {
-      // Skips the tasks of threads: there may be thousands.
+      // Skips the tasks of threads, because there may be thousands.
       yield* otherTasks({ storage, damage }, { ...query, after: PAST_THREADS });
       return;
     }
@@ -149,7 +150,7 @@ interface FoundNamespace {
 
 function asThread(found: readonly FoundNamespace[]): readonly FoundTask[] {
   const [first] = found;
-  // Without checkpoints of the graph itself, this is no thread: a run wrote them after the thread was deleted.
+  // If the graph itself has no checkpoints, this is no thread: a run wrote these records after the thread was deleted.
   if (first?.thread.namespace !== "") return found.map(({ task }) => task);
   const namespaces = found.map(({ thread: { namespace }, task: { taskId, count } }) => ({ namespace, taskId, count }));
   const count = namespaces.reduce((sum, its) => sum + its.count, 0);

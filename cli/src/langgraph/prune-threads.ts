@@ -34,7 +34,7 @@ const SHOWN_KEPT = 5;
 export async function pruneThreads(session: Session, flags: LanggraphPruneFlags): Promise<void> {
   const { output } = session;
   const plan = planOf(session, flags);
-  // Fingerprints by thread id: the tasks of many threads may not fit in memory.
+  // Fingerprints by thread id, because the tasks of many threads may not fit in memory.
   const shown = new Map<string, string>();
   const total = await show(session, plan, flags, shown);
   if (!flags.json) {
@@ -116,7 +116,7 @@ async function show(
 ): Promise<Total> {
   const { dryRun, json, allRows = false } = flags;
   const total = new Total();
-  // Programs get the plan only if an option asks for it alone; otherwise they get the result.
+  // With --json, the plan is printed only if nothing is removed (--dry-run); otherwise the result is printed.
   const isShown = !json || dryRun;
   const view: ItemPrinter<ThreadRow> = json
     ? new JsonArrayPrinter(output, '{"threads":[', "]}")

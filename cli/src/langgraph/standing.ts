@@ -39,12 +39,12 @@ export function questionsText(interrupts: readonly unknown[] = []): string | und
   return interrupts.length === 0 ? undefined : interrupts.map((question) => jsonText(question)).join(" and ");
 }
 
-/** `{ id, value }` */
+/** The question in an interrupt. LangGraph stores an interrupt as `{ id, value }`. */
 function questionIn(interrupt: unknown): unknown {
   return typeof interrupt === "object" && interrupt !== null && "value" in interrupt ? interrupt.value : interrupt;
 }
 
-/** `{ name, message }` */
+/** The error in a write. LangGraph stores an error as `{ name, message }`. */
 function failureIn(content: unknown): NonNullable<Standing["error"]> {
   const parts = typeof content === "object" && content !== null ? content : {};
   const name = "name" in parts && typeof parts.name === "string" ? { name: parts.name } : {};

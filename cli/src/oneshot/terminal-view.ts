@@ -150,7 +150,7 @@ class Row {
       title: this.#title,
       task: async (_context, wrapper) => {
         this.#wrapper = wrapper;
-        // All rows start at once, to keep the plan's order. So a row that waits is set to look so.
+        // All rows start at once, to keep the plan's order. So a row whose workstream waits is shown as waiting.
         if (!this.#isStarted && !this.#isEnded) wrapper.task.state$ = ListrTaskState.WAITING;
         // A workstream may end before the list shows it.
         wrapper.title = this.#title;

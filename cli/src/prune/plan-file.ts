@@ -48,8 +48,8 @@ export class PlanFile {
 
 /**
  * Yields the plans of a file, one at a time. Only the end of the file shows that it is unchanged, so read it once
- * before anything is removed. A user agreed to those plans; changed ones could remove checkpoints that any policy
- * keeps.
+ * before anything is removed. The user agreed to the plans as they were written, and a changed plan could remove
+ * checkpoints that every policy keeps.
  *
  * @param standing - Says how much was done so far, for errors.
  * @throws {CommandError} The file doesn't exist, or was changed.

@@ -48,8 +48,8 @@ export class ShortTable<Row> implements ItemPrinter<Row> {
   readonly #isShort: boolean;
   #rows = 0;
   /**
-   * The last rows so far, if the table is short. It holds one more than are shown, since a line takes its place to say
-   * that others are hidden.
+   * The last rows so far, if the table is short. It holds one row more than is shown: if rows are hidden, the line that
+   * says so takes that row's place.
    */
   readonly #last: Row[] = [];
 

@@ -84,7 +84,8 @@ async function show({ output }: Session, plans: Plans, flags: PruneFlags): Promi
   const { planOut, dryRun, json, force = false, allRows = false } = flags;
   const total = { ...NO_PLANS };
   const file = planOut === undefined ? undefined : await PlanFile.create(planOut, force);
-  // Programs get the plans only if an option asks for them alone; otherwise they get the result.
+  // With --json, the plans are printed only if nothing is removed (--dry-run, --plan-out); otherwise the result is
+  // printed.
   const isShown = !json || dryRun || file !== undefined;
   const view = json ? new JsonArrayPrinter(output, '{"plans":[', "]}") : new PlanTable(output, allRows);
   try {
@@ -147,7 +148,7 @@ async function plansOf(session: Session, taskId: string | undefined, flags: Prun
       "Pass one task, or --all for every task: waymark prune build-42 --keep-last 10.",
     );
   }
-  // The project's time zone counts days even if its policy isn't used.
+  // Days are counted in the project's time zone, even if the project's policy isn't used.
   const isConfigured = given === undefined || (countsDays(given) && flags.timeZone === undefined);
   const retention = isConfigured ? (await session.config()).retention : undefined;
   const policy = given ?? retention;
@@ -167,7 +168,7 @@ async function plansOf(session: Session, taskId: string | undefined, flags: Prun
   return new PolicyPlans(session, { ...policy, timeZone }, task);
 }
 
-/** The tasks of plans, how many of them lose a checkpoint, and the checkpoints that stay and go. */
+/** Counts the tasks of plans, the tasks that lose a checkpoint, and the checkpoints that stay and go. */
 const NO_PLANS = { tasks: 0, removing: 0, keep: 0, keepBytes: 0, remove: 0, removeBytes: 0 };
 
 /** `12 checkpoints (1.5 MiB)` */

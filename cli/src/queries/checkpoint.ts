@@ -27,7 +27,7 @@ export interface CheckpointDetails extends DescribedCheckpoint {
   /** The LangGraph thread of the checkpoint. */
   readonly thread: Thread | undefined;
   readonly state: PlainJson | undefined;
-  /** Why there is no state: the configuration can't open it. */
+  /** The error that says why there is no state, if the configuration can't open it. */
   readonly keyMissing?: Error;
   readonly run: RunRecord | undefined;
   /** The lease that is held now. */

@@ -1,4 +1,5 @@
 import type { CheckpointStatus } from "waymark";
+import type { CheckpointQuery as StorageQuery } from "waymark/adapter";
 import { requireTask } from "../checkpoints.js";
 import { type DescribedCheckpoint, describeCheckpoint } from "../langgraph/thread-state.js";
 import { wholeIn } from "../langgraph/whole-checkpoints.js";
@@ -19,9 +20,17 @@ export async function* listCheckpoints(
   session: QuerySession,
   { task, ...query }: CheckpointsQuery,
 ): AsyncGenerator<DescribedCheckpoint, void, void> {
-  const taskId = await requireTask(session, task);
+  yield* checkpointsOf(session, { ...query, taskId: await requireTask(session, task) });
+}
+
+/** Like {@link listCheckpoints}, for a task whose id is known. */
+export async function* checkpointsOf(
+  session: QuerySession,
+  query: StorageQuery,
+): AsyncGenerator<DescribedCheckpoint, void, void> {
+  const { taskId } = query;
   const isWhole = await wholeIn(session, taskId);
-  for await (const checkpoint of readableSummaries(session, { taskId, ...query })) {
+  for await (const checkpoint of readableSummaries(session, query)) {
     if (isWhole(checkpoint)) yield await describeCheckpoint(session, checkpoint);
   }
 }

@@ -26,13 +26,26 @@ export interface StateDiff {
 export async function diffStates(session: QuerySession, query: DiffQuery): Promise<StateDiff> {
   const taskId = await requireTask(session, query.task);
   const to = await findCheckpoint(session, taskId, query.to ?? "@latest");
-  const from = query.from === undefined ? await before(session, to) : await findCheckpoint(session, taskId, query.from);
-  const changes = await (await shownStates(session, taskId)).diff(taskId, from.id, to.id);
+  const from =
+    query.from === undefined ? await checkpointBefore(session, to) : await findCheckpoint(session, taskId, query.from);
+  return diffBetween(session, from, to);
+}
+
+/** Compares two checkpoints of one task. */
+export async function diffBetween(
+  session: QuerySession,
+  from: CheckpointSummary,
+  to: CheckpointSummary,
+): Promise<StateDiff> {
+  const changes = await (await shownStates(session, to.taskId)).diff(to.taskId, from.id, to.id);
   return { from, to, changes };
 }
 
 /** @throws {CommandError} The checkpoint is the oldest. */
-async function before(session: QuerySession, { taskId, sequence }: CheckpointSummary): Promise<CheckpointSummary> {
+export async function checkpointBefore(
+  session: QuerySession,
+  { taskId, sequence }: CheckpointSummary,
+): Promise<CheckpointSummary> {
   const isWhole = await wholeIn(session, taskId);
   for await (const found of session.storage.list({ taskId, order: "newest", beforeSequence: sequence })) {
     if (!isCorrupt(found) && isWhole(found)) return found;

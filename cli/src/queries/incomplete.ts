@@ -17,9 +17,13 @@ export async function* listIncomplete(
 ): AsyncGenerator<IncompleteTask, void, void> {
   const nowMs = Date.now();
   for await (const task of listTasks(session, { ...query, order: "recent", status: INCOMPLETE })) {
-    const why = "newest" in task ? whyStopped(task, nowMs) : `${runningText(task.lease)}, no checkpoint yet`;
-    yield { ...task, why };
+    yield { ...task, why: whyIncomplete(task, nowMs) };
   }
+}
+
+/** Says for people why a task isn't completed. */
+export function whyIncomplete(task: ListedTask, nowMs: number): string {
+  return "newest" in task ? whyStopped(task, nowMs) : `${runningText(task.lease)}, no checkpoint yet`;
 }
 
 function whyStopped({ newest: { status, error }, thread, lease, lapsed }: RunTask, nowMs: number): string {

@@ -71,8 +71,8 @@ export class PolicyPlans implements Plans {
   async *agreed(): AsyncGenerator<RetentionPlan, void, void> {
     for (const { taskId, newestSequence, kept } of this.#shown) {
       const plan = await this.#planOf(taskId, newestSequence + 1);
-      // Some checkpoints that the plan removes may be gone by now. If it keeps the same ones, it removes only shown
-      // ones.
+      // Some checkpoints of the shown plan may be gone by now. If the new plan keeps the same checkpoints, it removes
+      // only checkpoints that were shown.
       if (keptIn(plan) !== kept) {
         throw new PlanOutdatedError(
           `The plan for task ${JSON.stringify(taskId)} is outdated: its checkpoints have changed since it was shown. ` +
@@ -89,7 +89,10 @@ export class PolicyPlans implements Plans {
   }
 }
 
-/** Returns the same text for two plans of a task if they keep the same checkpoints: no sequence is used twice. */
+/**
+ * Returns the same text for two plans of a task if they keep the same checkpoints. Sequences identify checkpoints,
+ * because no sequence is used twice.
+ */
 function keptIn({ keep }: RetentionPlan): string {
   return hash("sha256", keep.map(({ checkpoint }) => checkpoint.sequence).join(), "base64");
 }

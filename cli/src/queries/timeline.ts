@@ -1,9 +1,14 @@
+import type { CheckpointSummary, RunRecord, StepRecord } from "waymark";
+import { isOfRun, isPassing, replacedBy } from "waymark/adapter";
 import { requireTask } from "../checkpoints.js";
-import { readableSummaries } from "../read-stored.js";
-import { readRun, stepName } from "../run-steps.js";
+import { DamagedCheckpointError } from "../damage.js";
+import { firstOf } from "../first-of.js";
+import { isKeyMissing } from "../key-advice.js";
+import { readableSummaries, readCheckpoint } from "../read-stored.js";
+import { stepName } from "../run-steps.js";
 import type { QuerySession } from "../store.js";
 
-/** A step of a task's runs. */
+/** A step of a task's runs, as `waymark list --timeline` shows it. */
 export interface TimedStep {
   readonly pass: number;
   readonly startedAt: string;
@@ -13,22 +18,149 @@ export interface TimedStep {
   readonly step: string;
 }
 
+/** A step with the newest record of it. */
+export interface RunStep {
+  readonly step: StepRecord;
+  readonly run: Pick<RunRecord, "generation" | "attempt" | "pass">;
+  readonly checkpoint: CheckpointSummary;
+}
+
+/** A start or a resume of a task's run. */
+export interface RunAttempt {
+  readonly generation: string;
+  readonly attempt: number;
+  /** When its first step or save began. */
+  readonly startedAt: string;
+  /** When it was last seen: its last save, or the end of its last step. */
+  readonly lastSeenAt: string;
+  /**
+   * `killed`: it ended without saying so. `interrupted`: killed or paused; the next attempt's first save took the place
+   * of the checkpoint that said which. `open`: the last attempt, whose checkpoint says that it runs.
+   */
+  readonly end: "completed" | "failed" | "paused" | "killed" | "interrupted" | "open";
+  /** Its newest checkpoint, if there is one left. */
+  readonly checkpoint: CheckpointSummary | undefined;
+}
+
+/** All that a task's checkpoints tell about its runs. */
+export interface Timeline {
+  /** By start. */
+  readonly steps: readonly RunStep[];
+  /** Oldest first. */
+  readonly attempts: readonly RunAttempt[];
+  /** Oldest first. */
+  readonly checkpoints: readonly CheckpointSummary[];
+  /** Why some steps are missing: the configuration can't open the states. */
+  readonly keyMissing: Error | undefined;
+}
+
 /** Returns all steps in a task's checkpoints, ordered by when they began. */
 export async function readTimeline(
   session: QuerySession,
   { task }: { readonly task: string },
 ): Promise<readonly TimedStep[]> {
-  const taskId = await requireTask(session, task);
-  const found = new Map<string, TimedStep>();
-  for await (const checkpoint of readableSummaries(session, { taskId, order: "oldest" })) {
-    const run = await readRun(session, checkpoint);
-    if (run === undefined) continue;
-    for (const step of run.steps) {
+  const { steps } = await timelineOf(session, await requireTask(session, task));
+  return steps.map(({ step, run: { pass } }) => {
+    const { startedAt, durationMs } = step;
+    return { pass, startedAt, durationMs, step: stepName(step) };
+  });
+}
+
+/**
+ * Reads the runs of a task. Damaged checkpoints are reported, and left out.
+ *
+ * @param newest - Reads only this many newest checkpoints. Default: all.
+ */
+export async function timelineOf(session: QuerySession, taskId: string, newest?: number): Promise<Timeline> {
+  const found = await firstOf(readableSummaries(session, { taskId, order: "newest", limit: newest }));
+  const checkpoints = found.reverse();
+  const steps = new Map<string, RunStep>();
+  const attempts = new Map<string, Attempt>();
+  let keyMissing: Error | undefined;
+  let last: Attempt | undefined;
+  for (const checkpoint of checkpoints) {
+    const read = await runIn(session, checkpoint);
+    if (read instanceof Error) keyMissing ??= read;
+    if (read === undefined || read instanceof Error) continue;
+    const { generation, attempt, pass } = read;
+    const seenIn = (number: number, at: string) => {
+      const key = JSON.stringify([generation, number]);
+      const known = attempts.get(key) ?? { generation, attempt: number, startedAt: at, lastSeenAt: at, own: [] };
+      if (at < known.startedAt) known.startedAt = at;
+      if (at > known.lastSeenAt) known.lastSeenAt = at;
+      attempts.set(key, known);
+      return known;
+    };
+    for (const step of read.steps) {
       // Later checkpoints of a pass contain its earlier steps again.
-      const { name, occurrence, startedAt, durationMs } = step;
-      const timed = { pass: run.pass, startedAt, durationMs, step: stepName(step) };
-      found.set(JSON.stringify([run.generation, run.pass, name, occurrence, startedAt]), timed);
+      const { name, occurrence, startedAt, durationMs, runAttempt } = step;
+      const key = JSON.stringify([generation, pass, name, occurrence, startedAt]);
+      const known = steps.get(key);
+      // A rewind repeats the record of an older attempt.
+      if (known === undefined || known.run.attempt <= attempt) {
+        steps.set(key, { step, run: { generation, attempt, pass }, checkpoint });
+      }
+      seenIn(runAttempt, startedAt);
+      seenIn(runAttempt, later(startedAt, durationMs));
     }
+    if (checkpoint.parentId !== undefined) continue;
+    last = seenIn(attempt, checkpoint.createdAt);
+    last.own.push(checkpoint);
   }
-  return [...found.values()].sort((a, b) => Date.parse(a.startedAt) - Date.parse(b.startedAt));
+  const byStart = (a: { readonly startedAt: string }, b: { readonly startedAt: string }) =>
+    Date.parse(a.startedAt) - Date.parse(b.startedAt);
+  return {
+    steps: [...steps.values()].sort((a, b) => byStart(a.step, b.step)),
+    attempts: [...attempts.values()]
+      .sort((a, b) => byStart(a, b) || a.attempt - b.attempt)
+      .map((attempt) => {
+        const { own, ...rest } = attempt;
+        const checkpoint = own.at(-1);
+        return { ...rest, checkpoint, end: endOf(checkpoint, checkpoints, attempt === last) };
+      }),
+    checkpoints,
+    keyMissing,
+  };
+}
+
+/** An attempt while checkpoints are read. */
+interface Attempt {
+  readonly generation: string;
+  readonly attempt: number;
+  startedAt: string;
+  lastSeenAt: string;
+  /** Its checkpoints, oldest first. */
+  readonly own: CheckpointSummary[];
+}
+
+function endOf(
+  checkpoint: CheckpointSummary | undefined,
+  all: readonly CheckpointSummary[],
+  isLast: boolean,
+): RunAttempt["end"] {
+  if (checkpoint === undefined) return "interrupted";
+  if (checkpoint.status !== "running") return checkpoint.status;
+  if (isLast) return "open";
+  const next = all[all.indexOf(checkpoint) + 1];
+  // A checkpoint that said "paused" is replaced by the next one. Only a passing one tells that it replaced none.
+  const isFirst = next !== undefined && isPassing(next) && replacedBy(next) === undefined;
+  return isFirst ? "killed" : "interrupted";
+}
+
+/** The record of a checkpoint's run. An error if the configuration can't open it. */
+async function runIn(session: QuerySession, checkpoint: CheckpointSummary): Promise<RunRecord | Error | undefined> {
+  if (!isOfRun(checkpoint)) return undefined;
+  try {
+    return (await readCheckpoint(session, checkpoint)).run;
+  } catch (error) {
+    if (isKeyMissing(error)) return error;
+    if (!(error instanceof DamagedCheckpointError)) throw error;
+    await session.damage.add(error.record);
+    return undefined;
+  }
+}
+
+function later(isoDate: string, ms = 0): string {
+  const at = Date.parse(isoDate);
+  return Number.isNaN(at) ? isoDate : new Date(at + ms).toISOString();
 }

@@ -29,7 +29,7 @@ export interface WorkstreamFailure {
 /**
  * The events of a run, in order. A workstream's `workstreamStarted` is followed by its `output`, and by exactly one of
  * `workstreamFinished`, `workstreamFailed` and `workstreamStopped`. If the workstream couldn't be started, only
- * `workstreamFailed` comes. An event comes after its change is in the checkpoint on disk.
+ * `workstreamFailed` comes. An event comes once its change is in the checkpoint on disk.
  */
 export type OneshotEvent =
   | {

@@ -26,13 +26,13 @@ export class FeatureJournal {
   readonly #start: JournalStart;
   readonly #clock: () => number;
   /**
-   * Completed by runs, and so stored in the checkpoint. Completions by authors aren't stored, since an author may undo
-   * them.
+   * The workstreams that runs have completed; they are stored in the checkpoint. Those that authors have completed
+   * aren't stored, since an author may undo that.
    */
   readonly #completed: Set<string>;
   readonly #byAuthors: ReadonlySet<string>;
   readonly #running = new Set<string>();
-  /** Failed or stopped. */
+  /** The workstreams that failed or were stopped. */
   readonly #undone = new Set<string>();
   #status: OneshotStatus = "running";
   #revision: string | undefined;

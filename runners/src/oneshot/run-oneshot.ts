@@ -44,8 +44,8 @@ export interface OneshotResult {
  * file is removed.
  *
  * Completed workstreams aren't run again: `resume` skips those that the checkpoint lists as completed. If this process
- * dies, watchdogs end the running workstreams. The next run waits for that, so none runs twice at a time. (Only on one
- * machine: runs on another machine aren't detected.)
+ * dies, watchdogs end the running workstreams. The next run waits for that, so no workstream runs twice at the same
+ * time. (Only on one machine: runs on another machine aren't detected.)
  *
  * If a workstream fails, no other is started. The running ones finish, since their work counts, and then `failed` is
  * saved. SIGINT, SIGTERM and SIGHUP end the running workstreams, save `paused`, and then end this process as usual.
@@ -75,8 +75,8 @@ export interface OneshotResult {
  * @throws {CheckpointConflictError} The feature has a checkpoint, and neither `resume` nor `restart` is given. Or the
  *   feature is already being run: that run continues, and the error is `retryable`. Or somebody else changed the
  *   checkpoint: the running workstreams were ended.
- * @throws {CheckpointNotFoundError} `resume`, and there is no checkpoint.
- * @throws {CheckpointStaleError} `resume`, and the checkpoint is older than `maxAgeMs`; `force` accepts it.
+ * @throws {CheckpointNotFoundError} `resume` is true, and there is no checkpoint.
+ * @throws {CheckpointStaleError} `resume` is true, and the checkpoint is older than `maxAgeMs`; `force` accepts it.
  * @throws {CheckpointCorruptError} The checkpoint can't be read; it was left untouched. `restart` renames it to
  *   `<feature>.json.damaged-<time>`, and logs it.
  * @throws {UnsupportedFormatError} Another program wrote the file of that name. Even `restart` leaves it untouched:
@@ -162,7 +162,7 @@ async function run(parts: RunParts, signal: AbortSignal): Promise<OneshotResult>
     clock,
   );
   if (settings.restart && found === undefined) await setDamagedAside(parts);
-  // From now on this run owns the feature: of two that start at once, only one gets here.
+  // From now on this run owns the feature: of two runs that start at once, only one gets here.
   await journal.save();
   await lock.claim(() => safeLogger(logger).info({ feature }, waitText(feature)));
   if (journal.unplanned.length > 0)
@@ -191,7 +191,8 @@ async function run(parts: RunParts, signal: AbortSignal): Promise<OneshotResult>
 
   const work = new FeatureRun(workstreams, journal, settings, { signal, watched: lock.watched, tell });
   /**
-   * Never rejects: the entry before is as good to resume from, and the caller waits for the reason why the run ended.
+   * Never rejects, because the run can also be resumed from the entry before, and the caller must get the reason why
+   * the run ended.
    */
   const close = async (status: "paused" | "failed") => {
     try {

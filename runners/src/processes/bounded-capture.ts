@@ -1,6 +1,6 @@
 /**
- * Keeps the output of a process, up to a bound: its beginning and its end, because errors are in either. Between them,
- * the text says how much was cut. Memory stays below twice the bound.
+ * Keeps the output of a process, up to a bound: its beginning and its end, because errors may be in either. Between
+ * them, the text says how much was cut. Memory stays below twice the bound.
  */
 export class BoundedCapture {
   readonly #headBytes: number;
@@ -51,7 +51,7 @@ export class BoundedCapture {
   #trimTail(): void {
     if (this.#tailLength <= this.#tailBytes) return;
     const all = Buffer.concat(this.#tail);
-    // Copies the bytes: a view would keep the whole buffer in memory.
+    // Copies the bytes, because a view would keep the whole buffer in memory.
     this.#tail = [Buffer.from(all.subarray(all.length - this.#tailBytes))];
     this.#tailLength = this.#tailBytes;
   }

@@ -35,7 +35,7 @@ export interface WatchOptions {
   readonly holds?: number | undefined;
 }
 
-/** How a process ended. One of the two is set. */
+/** How a process ended. Either `exitCode` or `signal` is set; the other one is null. */
 export interface ProcessEnd {
   readonly exitCode: number | null;
   readonly signal: NodeJS.Signals | null;
@@ -91,14 +91,14 @@ export async function startCommand(line: CommandLine, options: WatchOptions = {}
   try {
     const watchdog = spawn("/bin/sh", ["-c", WATCHDOG, "waymark-watchdog", tries], {
       cwd: "/",
-      // Own session: signals to this process or to the command's group don't reach the watchdog.
+      // The watchdog gets its own session, so signals to this process or to the command's group don't reach it.
       detached: true,
       stdio: ["pipe", holds ?? "ignore", "ignore"],
     });
     started.push(watchdog);
     const child = spawn(shell, ["-c", WAIT, "waymark", ...argumentsOf(line)], {
       cwd,
-      // Own group, so that it can be ended as a whole. Ctrl-C in the terminal doesn't reach it.
+      // The command gets its own group, which can be ended as a whole. Ctrl-C in the terminal doesn't reach it.
       detached: true,
       env: { ...process.env, ...env, PATH: pathFrom(cwd) },
       stdio: [file?.fd ?? "ignore", "pipe", "pipe", "pipe", ...atStatementFd(numbers)],
@@ -113,10 +113,10 @@ export async function startCommand(line: CommandLine, options: WatchOptions = {}
     for (const pipe of [lifeline, go]) pipe.on("error", () => {}); // `watched` and `ended` show that a reader has ended.
     await file?.close();
     lifeline.write(`${group}\n`);
-    // Nothing may wait between here and the first listener: if a process ends unread, Node discards its output.
+    // No `await` may stand between here and the first listener: if a process ends unread, Node discards its output.
     go.end("go\n");
     const isGone = watched.then(({ exitCode }) => {
-      // The watchdog was killed, so it can't end the group if this process dies. The group is ended now.
+      // If the watchdog was killed, it can't end the group when this process dies. So the group is ended now.
       if (exitCode === null) killGroup(group);
     });
     return {
@@ -134,7 +134,7 @@ export async function startCommand(line: CommandLine, options: WatchOptions = {}
       },
     };
   } catch (cause) {
-    // A closed pipe ends the waiting shell, and a watchdog without a group.
+    // When its pipe closes, the waiting shell ends, and so does a watchdog without a group.
     for (const pipe of started.flatMap(({ stdio }) => stdio ?? [])) pipe?.destroy();
     await numbers?.close();
     const isMissing = types.isNativeError(cause) && "code" in cause && cause.code === "ENOENT";
@@ -152,7 +152,7 @@ function argumentsOf({ shell = "sh", command, strict = false }: CommandLine): st
 }
 
 /**
- * The descriptor for the number of each statement that begins. If commands use descriptors themselves, they use those
+ * The descriptor for the number of each statement that begins. Commands that use descriptors themselves use lower ones,
  * up to 8.
  */
 export const STATEMENT_FD = 9;
@@ -201,8 +201,8 @@ function pathFrom(cwd: string): string {
 }
 
 /**
- * Returns the text as an open file without a name. It isn't a pipe, because a command that doesn't read a file breaks
- * nothing. Also, /dev/stdin can be opened for a file, but not for Node's pipes, which are sockets.
+ * Returns the text as an open file without a name. It isn't a pipe, because a pipe breaks if the command doesn't read
+ * it. Also, /dev/stdin can be opened for a file, but not for Node's pipes, which are sockets.
  */
 async function inputFile(text: string): Promise<FileHandle> {
   return unnamedFile("input", "r", text);

@@ -10,7 +10,7 @@ export interface RunOptions extends WatchOptions {
   readonly signal?: AbortSignal | undefined;
   /** Keeps the output within bounds. Default: 64 KiB of each stream. */
   readonly output?: CommandOutput | undefined;
-  /** Shows the output while the command runs. Default: nowhere. */
+  /** Shows the output while the command runs. Default: it isn't shown. */
   readonly stdout?: OutputSink | undefined;
   readonly stderr?: OutputSink | undefined;
 }
@@ -26,13 +26,18 @@ export interface CommandResult {
   readonly stdoutEnd: string;
   readonly stderr: string;
   readonly timedOut: boolean;
-  /** `signal` aborted before the command had ended, or while its timeout was ending it. The outcome means nothing. */
+  /**
+   * True if `signal` aborted before the command had ended, or while its timeout was ending it. Then the outcome means
+   * nothing.
+   */
   readonly aborted: boolean;
 }
 
 const DEFAULT_OUTPUT_BYTES = 64 * 1024;
 
-/** How long the output may stay open after its group is gone. Only a process that left the group can hold it then. */
+/**
+ * How long the output may stay open after its group is gone. Only a process that left the group can hold it open then.
+ */
 const DRAIN_WAITS = 20;
 const DRAIN_WAIT_MS = 50;
 
@@ -46,7 +51,7 @@ const DRAIN_WAIT_MS = 50;
  * When the command ends, the processes that it left in its group (a server started with `&`) are ended too. They would
  * disturb the next run of the command.
  *
- * The last lines of `stderr`, in brackets, add facts that the exit code doesn't show.
+ * `stderr` may end in lines of Waymark's own, in brackets, with facts that the exit code doesn't show.
  *
  * @example
  * ```ts
@@ -143,7 +148,7 @@ class Pump {
     });
   }
 
-  /** Stops waiting for the terminal: the rest is no more than a pipe holds. */
+  /** Stops waiting for the terminal, because the rest is no more than a pipe holds. */
   hurry(): void {
     this.#isHurried = true;
     this.#stream.resume();
@@ -151,7 +156,7 @@ class Pump {
 
   /** Waits for the rest of the stream. Returns whether a process still held it open. */
   async close(): Promise<boolean> {
-    // Waits several times briefly: if this process was held up, it reads data between the waits that arrived long ago.
+    // Waits briefly several times. If this process was held up, data that arrived long ago is read between the waits.
     for (let waits = 0; waits < DRAIN_WAITS && !this.#stream.closed; waits++) {
       await Promise.race([this.#closed, delay(DRAIN_WAIT_MS)]);
     }
@@ -160,7 +165,7 @@ class Pump {
     return isOpen;
   }
 
-  /** Adds a line that isn't the command's own. */
+  /** Adds a line of Waymark's own. */
   note(text: string): void {
     void this.#push(Buffer.from(`${this.#lastByte === NEWLINE ? "" : "\n"}[waymark: ${text}]\n`));
   }

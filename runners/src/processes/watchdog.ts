@@ -1,4 +1,7 @@
-/** How often the watchdog checks whether the group is gone. Its argument is the number of checks before SIGKILL. */
+/**
+ * The pause between two checks of the watchdog whether the group is gone. The script's argument is the number of checks
+ * before SIGKILL.
+ */
 export const WATCHDOG_POLL_MS = 20;
 
 /**
@@ -8,7 +11,7 @@ export const WATCHDOG_POLL_MS = 20;
  *
  * A second line says that the command has ended by itself. Then the processes that it left also get 200 ms to end by
  * themselves. The exit code is 0 if nothing had to be ended. Processes that outlive SIGKILL (in a hanging system call,
- * or another user's) are left after ten seconds.
+ * or another user's) are given up after ten seconds.
  *
  * Ended processes that nobody has collected don't count: in a container without an init they stay for ever. Only
  * Linux's /proc shows them. `kill` gets no `--`, because dash takes it for a number.

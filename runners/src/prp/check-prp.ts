@@ -38,9 +38,9 @@ export interface GateCheck {
 }
 
 export interface CheckPrpOptions {
-  /** As for `execute`. */
+  /** Like the option `taskId` of `PrpExecutor.execute`. */
   readonly taskId?: string | undefined;
-  /** As for `execute`. */
+  /** Like the option `section` of `PrpExecutor.execute`. */
   readonly section?: string | undefined;
   /** A PRP without an id is named by its path relative to this folder. Default: the current folder. */
   readonly sessionPath?: string | undefined;

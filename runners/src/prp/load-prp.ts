@@ -35,7 +35,9 @@ export interface LoadedGate {
 /** A PRP that is ready to be executed. */
 export interface LoadedPrp {
   readonly taskId: string;
-  /** Other ids under which a session may have begun this PRP. If one is found, it is continued. */
+  /**
+   * Other ids under which a session may have begun this PRP. If the session has one of them, that task is continued.
+   */
   readonly otherIds: readonly string[];
   /** The id to use if `taskId`, which comes from the title, belongs to another PRP of the session. */
   readonly pathId?: string;

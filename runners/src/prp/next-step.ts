@@ -42,8 +42,8 @@ export function nextStep(position: Position, gates: readonly LoadedGate[], maxFi
 }
 
 /**
- * Returns the position after the coder's outcome. If the response is unusable, the results for the one before it are
- * kept.
+ * Returns the position after the coder's outcome. If the response is unusable, the results for the response before it
+ * are kept.
  */
 export function afterCoder(position: Position, fixAttempt: number, { response, reply }: CoderOutcome): Position {
   const { result, message, artifacts } = reply;
@@ -70,8 +70,8 @@ export function afterGate(
 
 /**
  * Returns the position that a checkpoint's state describes. After `failed`, a new round of fix attempts begins. If
- * there is a usable response, it begins with the failed gate, and passed gates are skipped. Otherwise it begins with
- * the coder.
+ * there is a usable response, the round begins with the failed gate, and passed gates are skipped. Otherwise it begins
+ * with the coder.
  *
  * The PRP may have changed since. A result counts as long as its gate is the same. A changed or added gate is run, even
  * after `complete`. The result of a removed gate is dropped.

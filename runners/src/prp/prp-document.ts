@@ -20,7 +20,7 @@ export const PrpGateSchema = z
      */
     level: LevelSchema,
     description: z.string().optional(),
-    /** If a person checks the gate: null, blank, or only comments. */
+    /** Null, blank or only comments if a person checks the gate. */
     command: z
       .string()
       .refine((command) => !command.includes("\0"), "A command can't hold a NUL character")

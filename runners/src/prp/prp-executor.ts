@@ -43,7 +43,7 @@ export interface PrpExecutorOptions {
   readonly autoSaveIntervalMs?: number | undefined;
   /** The folder where the coder and the gates run. Default: the session's folder. */
   readonly cwd?: string | undefined;
-  /** Overrides defaults of {@link CheckpointConfig}. Or a manager, which `close` leaves open. */
+  /** Settings that override the defaults of {@link CheckpointConfig}, or a manager, which `close` leaves open. */
   readonly checkpoints?: Partial<CheckpointConfig> | PrpCheckpointManager | undefined;
   /** Shows the output of the coder and the gates while they run. Default: this process's stdout and stderr. */
   readonly output?: PrpOutput | undefined;
@@ -152,8 +152,8 @@ export class PrpExecutor {
    * - `complete`: nothing runs, and the result is returned again.
    * - `failed`: a new round of fix attempts begins. It begins with the failed gate, or with the coder if there is no
    *   usable response.
-   * - Any other stage: the work continues where it stopped. If a coder's response wasn't acknowledged, the coder is
-   *   called again.
+   * - Any other stage: the work continues where it stopped. If a coder's response wasn't saved, the coder is called
+   *   again.
    *
    * SIGINT, SIGTERM and SIGHUP end the running command, save the task as paused, and then end this process as usual.
    *
@@ -228,7 +228,7 @@ async function underItsTask(session: SessionCheckpoints | undefined, prp: Loaded
   const begunBy = await pathOf(prp.taskId);
   if (begunBy === prp.path) return prp;
   for (const taskId of prp.otherIds) if ((await pathOf(taskId)) === prp.path) return { ...prp, taskId };
-  // If the other file is gone, this PRP was moved and is the same one.
+  // If the file of the other PRP is gone, that PRP was moved and is this one.
   const isAnothers = prp.pathId !== undefined && begunBy !== undefined && existsSync(begunBy);
   return isAnothers ? { ...prp, taskId: prp.pathId } : prp;
 }

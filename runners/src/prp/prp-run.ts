@@ -157,7 +157,7 @@ export class PrpRun {
     try {
       await this.#journal.save(position, { label, status: "paused", progress });
     } catch (error) {
-      // The entry before is as good to resume from. The caller waits for the reason why the run ended.
+      // The run can also be resumed from the entry before, and the caller must get the reason why the run ended.
       this.#log("error", { error }, "The paused run could not be marked as such");
     }
     throw this.#signal.reason;

@@ -17,7 +17,7 @@ export interface OpenOptions {
   readonly restart: boolean;
   /** True: a checkpoint must exist. False: no unfinished work may exist. */
   readonly resume: boolean | undefined;
-  /** Called with `restart` if the task's file is so damaged that it was renamed. */
+  /** With `restart`: called if the task's file was so damaged that it was renamed. */
   readonly onSetAside: (aside: SetAside) => void;
   /** Called while commands of a killed run are still being ended. */
   readonly onWait: () => void;

@@ -24,8 +24,8 @@ export interface SavingOptions {
 }
 
 /**
- * Saves a command's output at intervals, if there is new output. Never two saves at once. The timer doesn't keep the
- * process alive.
+ * Saves a command's output at intervals, if there is new output. There are never two saves at once. The timer doesn't
+ * keep the process alive.
  *
  * @returns A function that stops saving. It resolves when no save is under way any more.
  */

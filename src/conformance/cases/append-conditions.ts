@@ -49,7 +49,7 @@ export const appendConditionCases: readonly ConformanceCase[] = [
       await refuses(second + 1, `the newest is ${second}`);
       const third = await adapter.append(draft("t", "c3"), { expectedSequence: second });
 
-      // The condition is about the newest existing checkpoint, not the last sequence.
+      // The condition concerns the newest existing checkpoint, not the last sequence that was given.
       await adapter.remove("t", ["c3"]);
       await refuses(third, `the newest was removed, and now it is ${second}`);
       const fourth = await adapter.append(draft("t", "c4"), { expectedSequence: second });
@@ -58,7 +58,7 @@ export const appendConditionCases: readonly ConformanceCase[] = [
       same(
         await idsOf(adapter.list({ taskId: "t", order: "oldest" })),
         ["c1", "c2", "c4", "c5"],
-        "refused appends MUST store nothing; the others MUST be stored",
+        "refused appends MUST store nothing; all other appends MUST be stored",
       );
     },
   },
@@ -80,7 +80,7 @@ export const appendConditionCases: readonly ConformanceCase[] = [
   },
   {
     name: "append.exact-sequence",
-    promise: "takes an exact sequence above the last one, and continues from there",
+    promise: "takes an exact sequence above the last one, and gives higher ones afterwards",
     replayed: true,
     async run(store) {
       let adapter = await store.open();
@@ -94,27 +94,27 @@ export const appendConditionCases: readonly ConformanceCase[] = [
       same(await adapter.append(draft("t", "c7"), {}, { sequence: 7 }), 7, "append MUST take the given sequence");
       adapter = await store.carryOn(adapter);
       const next = await adapter.append(draft("t", "next"));
-      ascending([7, next], "the next append MUST continue from there");
-      await refuses(7, "a checkpoint has it");
-      await refuses(3, "a checkpoint has a higher one");
+      ascending([7, next], "the next append MUST take a sequence above the exact one");
+      await refuses(7, "a checkpoint has this sequence");
+      await refuses(3, "a checkpoint has a higher sequence");
       await adapter.remove("t", ["next"]);
-      await refuses(next, "a removed checkpoint had it");
+      await refuses(next, "a removed checkpoint had this sequence");
       await refuses(next + 5, "the rest of the condition doesn't hold", next);
       const last = await adapter.append(draft("t", "last"), { expectedSequence: 7 }, { sequence: next + 5 });
       same(last, next + 5, "append MUST take the given sequence");
-      // A store that compares sequences as text, or keeps them in 32 bits, would misplace or lose these.
+      // A store that compares sequences as text, or keeps them in 32 bits, would misplace or lose these checkpoints.
       const huge = await adapter.append(draft("t", "huge"), {}, { sequence: 2 ** 40 });
       ascending([last, huge, await adapter.append(draft("t", "beyond"))], "large sequences MUST work like small ones");
       same(
         await idsOf(adapter.list({ taskId: "t", order: "oldest" })),
         ["c7", "last", "huge", "beyond"],
-        "refused appends MUST store nothing; the others MUST be there, ordered by sequence",
+        "refused appends MUST store nothing; all other checkpoints MUST be there, ordered by sequence",
       );
     },
   },
   {
     name: "append.shares-with",
-    promise: "stores a payload unchanged if `sharesWith` names another checkpoint, whatever happens to that one",
+    promise: "stores a payload unchanged if `sharesWith` names another checkpoint, whatever happens to the other",
     replayed: true,
     async run(store) {
       let adapter = await store.open();
@@ -127,8 +127,8 @@ export const appendConditionCases: readonly ConformanceCase[] = [
         stored.push({ ...one, sequence: await adapter.append(one, {}, { sharesWith }) });
       };
 
-      // An equal payload, a similar one, a different one; then hints to a missing checkpoint, or to one with another
-      // kind of body.
+      // These drafts have an equal payload, a similar one, a different one, a hint to a missing checkpoint, and a hint
+      // to a checkpoint with another kind of body.
       await appendSharing(draft("same", "c1", { body: text }), { taskId: "source", id: "text" });
       await appendSharing(draft("same", "c2", { body: bytes }), { taskId: "source", id: "bytes" });
       await appendSharing(draft("like", "c1", { body: text.replace("message 7", "another") }), {

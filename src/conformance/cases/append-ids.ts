@@ -17,13 +17,13 @@ export const appendIdCases: readonly ConformanceCase[] = [
       await adapter.setStatus("t", "lost", { status: "paused" });
       adapter = await store.carryOn(adapter);
 
-      const obligation = "the same draft again MUST return its stored sequence";
+      const obligation = "appending the same draft again MUST return its stored sequence";
       same(await adapter.append(lost), sequence, obligation);
       const before = `${obligation}, before the condition is checked`;
       same(await adapter.append(lost, { expectedSequence: 0 }), sequence, before);
       same(await adapter.append(lost, {}, { sequence: sequence + 40 }), sequence, before);
       const { status } = intact(await adapter.get("t", "lost"), "get MUST give the checkpoint");
-      same(status, "paused", "the same draft again MUST change nothing, not even the status");
+      same(status, "paused", "appending the same draft again MUST change nothing, not even the status");
 
       const later = { ...lost, createdAt: "2026-11-22T12:00:00.000Z", status: "failed" as const };
       same(await adapter.append(later), sequence, `${obligation}, whatever its time and status`);
@@ -32,7 +32,7 @@ export const appendIdCases: readonly ConformanceCase[] = [
       const [first, second] = await Promise.all([adapter.append(twins), adapter.append(twins)]);
       same(second, first, `${obligation}, also in two concurrent calls`);
       const ids = await idsOf(adapter.list({ taskId: "t", order: "oldest" }));
-      same(ids, ["lost", "later", "twins"], "the same draft again MUST store nothing");
+      same(ids, ["lost", "later", "twins"], "appending the same draft again MUST store nothing");
     },
   },
   {
@@ -79,7 +79,7 @@ export const appendIdCases: readonly ConformanceCase[] = [
       const again = await appendAll(adapter, [draft("t", "c1", { body: JSON.stringify("another state") })]);
       await expectStored(adapter, [...(second ? [second] : []), ...again]);
       const ids = await idsOf(adapter.list({ taskId: "t", order: "oldest" }));
-      same(ids, ["c2", "c1"], "it MUST be a new checkpoint, the newest");
+      same(ids, ["c2", "c1"], "the checkpoint under a removed id MUST be new, and the newest");
     },
   },
 ];

@@ -16,11 +16,15 @@ export const appendReplacesCases: readonly ConformanceCase[] = [
       let adapter = await store.open();
       const kept = await appendAll(adapter, drafts("t", 2));
       const first = await adapter.append(passing("t", "p1"));
-      // The milestone in between builds on the state of the replaced checkpoint.
+      // This milestone's state is similar to p1's, so a store may build it on p1, which is replaced later.
       kept.push(...(await appendAll(adapter, [draft("t", "c3", { body: bodyOf("p1", "more") })])));
       adapter = await store.carryOn(adapter);
       const late = adapter.append(passing("t", "late", "p1"), { expectedSequence: first }, { replaces: "p1" });
-      await refused("CHECKPOINT_CONFLICT", late, "an append with `replaces` MUST be refused like any other");
+      await refused(
+        "CHECKPOINT_CONFLICT",
+        late,
+        "an append with `replaces` MUST be refused if its condition doesn't hold",
+      );
       const obligation = "a refused append MUST remove nothing";
       same(intact(await adapter.get("t", "p1"), obligation).sequence, first, obligation);
       const second = await replace(adapter, "p1", "p2");
@@ -29,9 +33,9 @@ export const appendReplacesCases: readonly ConformanceCase[] = [
       await expectStored(adapter, [...kept, second]);
       same(await adapter.get("t", "p1"), undefined, "a replaced checkpoint MUST be gone");
       const again = adapter.append(passing("t", "p2", "p1"), {}, { replaces: "p1" });
-      same(await again, second.sequence, "the same draft again MUST return its stored sequence");
+      same(await again, second.sequence, "appending the same draft again MUST return its stored sequence");
 
-      // Many in a row; each state is similar to the one before.
+      // Many replacements in a row, where each state is similar to the one before.
       let newest = second;
       for (let number = 3; number <= 80; number++) newest = await replace(adapter, `p${number - 1}`, `p${number}`);
       adapter = await store.carryOn(adapter);
@@ -67,7 +71,7 @@ export const appendReplacesCases: readonly ConformanceCase[] = [
   {
     name: "append.replaces-at-once",
     promise:
-      "counts a task's checkpoints correctly if its passing one is replaced while others append, change and remove",
+      "counts a task's checkpoints correctly if its passing checkpoint is replaced during other appends, changes and removals",
     async run(store) {
       const adapter = await store.open();
       for (let round = 0; round < 10; round++) {
@@ -84,7 +88,11 @@ export const appendReplacesCases: readonly ConformanceCase[] = [
         same(left.includes(old), false, "a replaced checkpoint MUST be gone");
         await adapter.remove("t", [`new-${round}`]);
         const expected = Array.from({ length: round + 1 }, (_, number) => `other-${number}`);
-        same(await idsOf(adapter.list({ taskId: "t", order: "oldest" })), expected, "the others MUST be there");
+        same(
+          await idsOf(adapter.list({ taskId: "t", order: "oldest" })),
+          expected,
+          "all other checkpoints MUST be there",
+        );
         for await (const task of adapter.tasks({ order: "taskId" })) {
           if ("count" in task)
             same(task.count, task.taskId === "t" ? round + 1 : 1, "tasks MUST count the existing checkpoints");
@@ -94,12 +102,12 @@ export const appendReplacesCases: readonly ConformanceCase[] = [
   },
   {
     name: "append.replaces-killed",
-    promise: "leaves the newer or the older passing checkpoint if it is killed, and the next append removes both",
+    promise: "leaves at least one of the two passing checkpoints if it is killed, and the next append removes both",
     needs: "durable",
     async run(store) {
       const kept = await withOpen(store, (adapter) => appendAll(adapter, [...drafts("t", 2), passing("t", "p")]));
       let last = kept.pop()?.id ?? "";
-      // Every second one, because each takes a process. "append.killed-midway" tries them all.
+      // Only every second number of turns, because each starts a process. "append.killed-midway" tries them all.
       for (const turns of TURNS.filter((_, index) => index % 2 === 0)) {
         const [id, next] = [`p${turns}`, `after-${turns}`];
         const one = passing("t", id, last);

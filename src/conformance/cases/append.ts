@@ -4,8 +4,8 @@ import { draft, drafts } from "../drafts.js";
 import { appendAll, appendAtOnce, collect, expectStored, idsOf, sequencesOf } from "../steps.js";
 
 /**
- * The cases of `append` about numbering and order. Ids: append-ids.ts. Conditions: append-conditions.ts. Several
- * processes: kills.ts and processes.ts.
+ * The cases of `append` about numbering and order. See append-ids.ts for ids, append-conditions.ts for conditions, and
+ * kills.ts and processes.ts for several processes.
  */
 export const appendCases: readonly ConformanceCase[] = [
   {
@@ -52,7 +52,8 @@ export const appendCases: readonly ConformanceCase[] = [
     async run(store) {
       let adapter = await store.open();
       const given = sequencesOf(await appendAll(adapter, drafts("t", 3)));
-      // Removed one by one, so that the highest sequence is already gone when another checkpoint is removed.
+      // The checkpoints are removed in several calls, so that the highest sequence is already gone when another one is
+      // removed.
       for (const removed of [[["c3"]], [["next-0", "c2"]], [["next-1"], ["c1"]], [["next-2"], ["nobody"]]]) {
         for (const ids of removed) await adapter.remove("t", ids);
         adapter = await store.carryOn(adapter);
@@ -66,7 +67,7 @@ export const appendCases: readonly ConformanceCase[] = [
     promise: "gives concurrent appends of one task their sequences in call order",
     async run(store) {
       const adapter = await store.open();
-      // Large ones take longest to write. Without a queue, small ones would overtake them.
+      // Large checkpoints take longest to write. Without a queue, small ones would overtake them.
       const many = Array.from({ length: 24 }, (_, index) =>
         draft("t", `c${index}`, { body: JSON.stringify(`${index}`.repeat(index % 3 === 0 ? 100_000 : 1)) }),
       );
@@ -112,10 +113,10 @@ export const appendCases: readonly ConformanceCase[] = [
       same(
         intact(task, "tasks MUST give the task").newest.id,
         "c3",
-        `${obligation}; the newest has the highest sequence`,
+        `${obligation}, so the newest one has the highest sequence`,
       );
       const next = await adapter.append(draft("t", "c4"), { expectedSequence: sequences.at(-1) });
-      ascending([...sequences, next], `${obligation}; for a condition, too, the newest has the highest sequence`);
+      ascending([...sequences, next], `${obligation}, so a condition MUST compare with the highest sequence`);
     },
   },
 ];

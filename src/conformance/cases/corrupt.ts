@@ -9,14 +9,14 @@ import { DAMAGED_PARTS, type DamagedPart } from "../harness.js";
 import { appendAll, collect, idsOf, sequencesOf, withOpen } from "../steps.js";
 
 /**
- * The cases of durable adapters after a disk error. An adapter may leave the payload's check to the manager. So `get`
- * and `read` may give a damaged checkpoint as a record whose seal or digest doesn't hold, and `list`, which doesn't
- * read payloads, as its summary. A damaged checkpoint must never be missing, or look like another intact one.
+ * The cases of durable adapters after a disk error. An adapter may let the manager check payloads. So `get` and `read`
+ * may give a damaged checkpoint as a record whose seal or digest doesn't hold. `list`, which doesn't read payloads, may
+ * give its summary. A damaged checkpoint must never be missing, or look like another, intact checkpoint.
  */
 export const corruptCases: readonly ConformanceCase[] = [
   {
     name: "corrupt.reported",
-    promise: "reports a damaged checkpoint at any position, and gives the others",
+    promise: "reports a damaged checkpoint at any position, and gives all other checkpoints",
     needs: "durable",
     async run(store) {
       for (const part of DAMAGED_PARTS) {
@@ -30,7 +30,7 @@ export const corruptCases: readonly ConformanceCase[] = [
   },
   {
     name: "corrupt.any-filter",
-    promise: "reports a damaged checkpoint whatever stage, status and limit say; it doesn't count toward the limit",
+    promise: "reports a damaged checkpoint whatever stage and status say, and doesn't count it toward the limit",
     needs: "durable",
     async run(store) {
       const { adapter } = await damagedTask(store, { taskId: "t", count: 5, damaged: ["c4"], part: "summary" });
@@ -49,7 +49,8 @@ export const corruptCases: readonly ConformanceCase[] = [
   },
   {
     name: "corrupt.tasks",
-    promise: "gives a task whose newest checkpoint is damaged: first the corrupt record, then its newest readable one",
+    promise:
+      "gives the corrupt record if a task's newest checkpoint is damaged, then the task with its newest readable one",
     needs: "durable",
     async run(store) {
       for (const part of DAMAGED_PARTS) {
@@ -98,9 +99,9 @@ export const corruptCases: readonly ConformanceCase[] = [
 
         const tasks = await collect(adapter.tasks({ order: "taskId", prefix: part }));
         const own = tasks.filter((task) => isCorrupt(task) || task.taskId === part);
-        holds(own.length > 0, "tasks MUST report a task without a readable checkpoint, not skip it");
+        holds(own.length > 0, "tasks MUST report a task that has no readable checkpoint");
         const others = tasks.filter((task) => !isCorrupt(task) && task.taskId === `${part}-beside`);
-        same(others.length, 1, "tasks MUST still give the others");
+        same(others.length, 1, "tasks MUST still give the other tasks");
         await adapter.close();
       }
     },
@@ -168,7 +169,7 @@ export const corruptCases: readonly ConformanceCase[] = [
         const changed = await adapter.setStatus(part, "c2", { status: "paused" }).catch(codeOf);
         holds(
           changed === true || changed === "CHECKPOINT_CORRUPT",
-          `setStatus of a damaged checkpoint MUST be refused as CHECKPOINT_CORRUPT, or leave it damaged; its answer was ${show(changed)}`,
+          `setStatus of a damaged checkpoint MUST be refused as CHECKPOINT_CORRUPT, or leave the checkpoint damaged; its answer was ${show(changed)}`,
         );
         const found = await adapter.get(part, "c2");
         holds(
@@ -176,7 +177,7 @@ export const corruptCases: readonly ConformanceCase[] = [
           `get MUST still report the damaged checkpoint after setStatus; it gave ${show(found)}`,
         );
         for (const one of all.filter(({ id }) => id !== "c2")) {
-          sameAsAppended(await adapter.get(part, one.id), one, "get, after setStatus of a damaged one,");
+          sameAsAppended(await adapter.get(part, one.id), one, "get, after setStatus of a damaged checkpoint,");
         }
         await adapter.close();
       }
@@ -226,9 +227,9 @@ export const corruptCases: readonly ConformanceCase[] = [
 
 interface DamagedTask {
   readonly taskId: string;
-  /** How many checkpoints the task has: `c1`, `c2`, … */
+  /** The number of the task's checkpoints `c1`, `c2`, … */
   readonly count: number;
-  /** The damaged ones. */
+  /** The ids of the damaged checkpoints. */
   readonly damaged: readonly string[];
   readonly part: DamagedPart;
 }
@@ -240,7 +241,7 @@ async function damagedTask(store: ConformanceStore, task: DamagedTask) {
   return { adapter, all };
 }
 
-/** Throws unless `get`, `read` and `list` give all checkpoints, and report the damaged one in its place. */
+/** Throws unless `get`, `read` and `list` give all intact checkpoints, and report the damaged one in its place. */
 async function expectReported(
   adapter: StorageAdapter,
   all: readonly Appended[],
@@ -256,7 +257,7 @@ async function expectReported(
   for (const order of ["oldest", "newest"] as const) {
     const ordered = order === "oldest" ? all : all.toReversed();
     const expected = ordered.map(({ id }) => (id === damaged ? "corrupt" : id));
-    const obligation = `MUST report the damaged ${damaged} in its place, and still give the others`;
+    const obligation = `MUST report the damaged ${damaged} in its place, and still give all other checkpoints`;
     const read = await collect(adapter.read({ taskId, order }));
     sameIds(read, expected, `read ${obligation}`);
 
@@ -273,7 +274,7 @@ async function expectReported(
   }
 }
 
-/** Whether an item is the damaged checkpoint's former summary: `list` may read that part intact. */
+/** Whether an item is the damaged checkpoint's former summary, which `list` may still find intact. */
 function isUnread(item: CheckpointSummary, original: Appended | undefined, damaged: string): boolean {
   return original?.id === damaged && isDeepStrictEqual(summaryOf(item), summaryOf(original));
 }

@@ -5,9 +5,9 @@ import { type Appended, draft, drafts, fullDraft } from "../drafts.js";
 import { appendAll, collect, expectStored, idsOf, sequencesOf, withOpen } from "../steps.js";
 
 /**
- * After how many turns of its event loop a writing process is killed. The turns are dense at first, where a fast store
- * does all its steps. The cases stop at the first kill that comes after the answer. The last kill always does, even on
- * a slow disk, so every case also tests an answered write.
+ * The cases kill a writing process after each of these numbers of turns of its event loop. The numbers are dense at
+ * first, because a fast store does all its steps there. A case stops at the first kill that comes after the write's
+ * answer. The last kill always comes after it, even on a slow disk. So every case also tests an answered write.
  */
 export const TURNS = [
   0,
@@ -39,7 +39,7 @@ export const TURNS = [
 export const killCases: readonly ConformanceCase[] = [
   {
     name: "append.survives-kill",
-    promise: "resolves only once the record is durable: a kill at that moment loses nothing",
+    promise: "resolves only once the record is durable, so that a kill at that moment loses nothing",
     needs: "durable",
     async run(store) {
       const large = draft("t", "large", { body: largeBody("a") });
@@ -68,7 +68,7 @@ export const killCases: readonly ConformanceCase[] = [
         const answered = await killedMidway(store, turns, one);
         await withOpen(store, async (adapter) => {
           const sequence = await adapter.append(one);
-          if (answered !== undefined) same(sequence, answered, "a repeated append MUST give its stored sequence");
+          if (answered !== undefined) same(sequence, answered, "a repeated append MUST return its stored sequence");
           stored.push({ ...one, sequence }, ...(await appendAll(adapter, [draft("t", `after-${turns}`)])));
           await expectStored(adapter, stored);
         });
@@ -85,7 +85,7 @@ export const killCases: readonly ConformanceCase[] = [
       for (const turns of TURNS) {
         const one = draft(`task-${turns}`, "first", { body: largeBody(`${turns} `) });
         const answered = await killedMidway(store, turns, one);
-        // Reads only, so that the next process finds the state that this one left.
+        // This only reads, so that the next process finds the state that the killed one left.
         await withOpen(store, async (adapter) => {
           const found = await adapter.get(one.taskId, one.id);
           if (found !== undefined)
@@ -144,7 +144,7 @@ export const killCases: readonly ConformanceCase[] = [
         same(
           ids,
           ["c1", "c3", "c4", "c5"],
-          "removed checkpoints MUST stay removed after a kill, and the others MUST be there",
+          "removed checkpoints MUST stay removed after a kill, and all others MUST be there",
         );
         const next = await adapter.append(draft("t", "next"));
         ascending([...sequencesOf(given), next], "a sequence MUST never be used twice, even after a kill");
@@ -167,7 +167,11 @@ export const killCases: readonly ConformanceCase[] = [
           "the task MUST stay removed after a kill",
         );
         const tasks = await collect(adapter.tasks({ order: "taskId" }));
-        same(tasks.length, 1, `the task MUST stay removed, and the other MUST be there: ${show(tasks)}`);
+        same(
+          tasks.length,
+          1,
+          `after a kill the removed task MUST stay removed, and the other task MUST be there: ${show(tasks)}`,
+        );
         same(await adapter.append(draft("t", "c1")), 1, "the removed task's numbering MUST have ended");
       });
     },
@@ -191,7 +195,7 @@ async function killedMidway(store: ConformanceStore, turns: number, one: Checkpo
   return answered ? Number(answer) : undefined;
 }
 
-/** Tens of kilobytes, so that it takes more than one write and more than one page. */
+/** A body of hundreds of kilobytes, so that it takes more than one write and more than one page. */
 function largeBody(text: string): string {
   return JSON.stringify({ text: text.repeat(40_000) });
 }

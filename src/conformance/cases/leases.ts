@@ -7,9 +7,12 @@ import type { ConformanceCase } from "../conformance-case.js";
 import { draft, drafts } from "../drafts.js";
 import { appendAll, collect, expectStored, idsOf, MEETINGS, pass, withOpen } from "../steps.js";
 
-/** Longer than any case takes. */
+/** A time longer than any case takes. */
 const LONG_MS = 600_000;
-/** Short, for leases that expire. The machine may be busy, so nothing depends on being done within this time. */
+/**
+ * A short time, for leases that expire. The machine may be busy, so no case relies on finishing anything within this
+ * time.
+ */
 const SHORT_MS = 200;
 
 /** The cases of adapters with `leases`. */
@@ -39,7 +42,7 @@ export const leaseCases: readonly ConformanceCase[] = [
   },
   {
     name: "leases.tokens-grow",
-    promise: "gives ever higher tokens, also after a release, after the task's removal, and after reopening",
+    promise: "gives each claim a higher token, also after a release, the task's removal, or reopening",
     about: "leases",
     replayed: true,
     async run(store) {
@@ -50,12 +53,12 @@ export const leaseCases: readonly ConformanceCase[] = [
         await adapter.remove("t", "all", { fencingToken: token });
         await leasesOf(adapter).release("t", token);
         await leasesOf(adapter).release("t", token);
-        same(await leasesOf(adapter).current("t"), undefined, "after a release, nobody MUST have the lease");
+        same(await leasesOf(adapter).current("t"), undefined, "after a release, the task MUST have no lease");
         adapter = await store.carryOn(adapter);
       }
       await claimed(adapter, "t");
       await leasesOf(adapter).release("t", 3);
-      same((await leasesOf(adapter).current("t"))?.token, 4, "an older token MUST release nothing");
+      same((await leasesOf(adapter).current("t"))?.token, 4, "release under an older token MUST change nothing");
     },
   },
   {
@@ -78,14 +81,18 @@ export const leaseCases: readonly ConformanceCase[] = [
           await refused("LEASE_LOST", nothing, "setStatus MUST check the token before it looks for the checkpoint");
         }
         await refused("LEASE_LOST", adapter.remove("t", ["c1"], condition), "remove MUST check the token");
-        await refused("LEASE_LOST", adapter.remove("t", "all", condition), "remove of the task MUST check the token");
+        await refused("LEASE_LOST", adapter.remove("t", "all", condition), "removing the task MUST check the token");
         await expectStored(adapter, all);
       };
       await lost(token);
       const next = await claimed(adapter, "t");
       await lost(token);
       await lost(next.token + 1);
-      await refused("LEASE_LOST", adapter.append(draft("u", "c1"), { fencingToken: 1 }), "nobody holds the lease of u");
+      await refused(
+        "LEASE_LOST",
+        adapter.append(draft("u", "c1"), { fencingToken: 1 }),
+        "append MUST be refused under a token if nobody holds the lease",
+      );
       same(await adapter.append(draft("t", "c3"), { fencingToken: next.token }), 3, "the holder MUST be able to write");
       same(await adapter.append(draft("t", "c4")), 4, "a write without a token MUST NOT need the lease");
     },
@@ -93,7 +100,7 @@ export const leaseCases: readonly ConformanceCase[] = [
   {
     name: "leases.one-step",
     promise:
-      "checks the token in the write's own step: once another claim is granted, nothing is stored under the old token",
+      "checks the token in the write's atomic step, so that nothing is stored under a token once another claim is granted",
     about: "leases",
     async run(store) {
       const adapter = await store.open();
@@ -125,7 +132,7 @@ export const leaseCases: readonly ConformanceCase[] = [
   },
   {
     name: "leases.repeats",
-    promise: "answers a repeated append with its sequence, even if the lease was lost meanwhile",
+    promise: "answers a repeated append with its sequence, even if the lease was lost after the first one",
     about: "leases",
     async run(store) {
       const adapter = await store.open();
@@ -133,7 +140,7 @@ export const leaseCases: readonly ConformanceCase[] = [
       const one = draft("t", "c1");
       const sequence = await adapter.append(one, { fencingToken: token });
       await leasesOf(adapter).release("t", token);
-      const obligation = "the same draft again MUST return its stored sequence, before the token is checked";
+      const obligation = "appending the same draft again MUST return its stored sequence, before the token is checked";
       same(await adapter.append(one, { fencingToken: token }), sequence, obligation);
       await claimed(adapter, "t");
       same(await adapter.append(one, { fencingToken: token }), sequence, obligation);
@@ -142,14 +149,17 @@ export const leaseCases: readonly ConformanceCase[] = [
   },
   {
     name: "leases.expiry",
-    promise: "frees a lease that isn't renewed in time, and refuses its holder's later writes",
+    promise: "lets a lease expire that isn't renewed in time, and refuses later writes under it",
     about: "leases",
     async run(store) {
       const adapter = await store.open();
       const leases = leasesOf(adapter);
       const { token } = await claimed(adapter, "t", LONG_MS);
       same(await leases.renew("t", token, 2 * LONG_MS), true, "renew MUST return true while the lease is held");
-      holds(((await leases.current("t"))?.remainingMs ?? 0) > LONG_MS, "a renewed lease MUST last from the renewal on");
+      holds(
+        ((await leases.current("t"))?.remainingMs ?? 0) > LONG_MS,
+        "a renewed lease MUST last `ttlMs` from the renewal on",
+      );
       same(await leases.renew("t", token, SHORT_MS), true, "a renewal MAY shorten the lease");
       await untilFree(leases, "t");
       same(await leases.renew("t", token, LONG_MS), false, "an expired lease MUST NOT be renewed");
@@ -240,7 +250,7 @@ export const leaseCases: readonly ConformanceCase[] = [
         );
         const won = claims.filter(({ isGranted }) => isGranted);
         same(won.length, 1, `one of 6 claims MUST be granted; these were: ${show(won)}`);
-        same(won[0]?.token, round, "its token MUST be the next one");
+        same(won[0]?.token, round, "the granted claim MUST have the next token");
         const [first] = others;
         await first?.leases.release("t", round);
       }
@@ -307,7 +317,7 @@ async function claimed(adapter: StorageAdapter, taskId: string, ttlMs = LONG_MS)
   return claim;
 }
 
-/** Claims until the lease has expired, for no longer than the lease says that it lasts. */
+/** Waits until nobody holds the task's lease. Each wait lasts as long as the lease says that it still lasts. */
 async function untilFree(leases: LeaseStore, taskId: string): Promise<void> {
   for (;;) {
     const held = await leases.current(taskId);

@@ -16,7 +16,7 @@ export const lifecycleCases: readonly ConformanceCase[] = [
     async run(store) {
       const adapter = await store.open();
       const { durable, multiProcess } = adapter.capabilities;
-      const declared = "the harness MUST declare the adapter's own capabilities: they decide which cases run";
+      const declared = "the harness MUST declare the adapter's capabilities, because they decide which cases run";
       same({ durable, multiProcess }, { ...store.capabilities }, declared);
       const has = OPTIONAL_METHODS.filter((method) => adapter[method] !== undefined);
       same(has, [...store.offers].sort(), "the harness MUST name the optional methods that the adapter has");
@@ -41,9 +41,13 @@ export const lifecycleCases: readonly ConformanceCase[] = [
       );
       same(await adapter.remove("t", ["c1"]), 0, "remove MUST return 0 if there is nothing to remove");
       same(await adapter.remove("t", "all"), 0, "remove MUST return 0 if there is nothing to remove");
-      same(footprint(store.location), before, "opening is lazy: nothing MUST be created before the first write");
+      same(footprint(store.location), before, "an adapter MUST NOT create anything before the first write");
       await adapter.append(draft("t", "c1"));
-      same(await idsOf(adapter.list({ taskId: "t", order: "newest" })), ["c1"], "the first write MUST work after that");
+      same(
+        await idsOf(adapter.list({ taskId: "t", order: "newest" })),
+        ["c1"],
+        "the first write MUST work after reads of the empty store",
+      );
     },
   },
   {
@@ -110,7 +114,7 @@ export const lifecycleCases: readonly ConformanceCase[] = [
       };
       for (const calls of [appends, others]) calls.then(count, count);
       await adapter.close();
-      // Calls that settled before close have had their callbacks by now.
+      // After this turn, the callbacks of all calls that settled before `close` resolved have run.
       await nextTurn();
       same(settled, 2, "close MUST wait for the calls under way");
 
@@ -136,7 +140,11 @@ export const lifecycleCases: readonly ConformanceCase[] = [
       await adapter.close();
       for (const iteration of iterations) {
         const outcome = await iteration.next().then(() => "CLOSED", codeOf);
-        same(outcome, "CLOSED", "an iteration that continues after close MUST give the rest, or be refused as closed");
+        same(
+          outcome,
+          "CLOSED",
+          "an iteration that continues after close MUST give the remaining items, or be refused as closed",
+        );
       }
     },
   },
@@ -144,7 +152,7 @@ export const lifecycleCases: readonly ConformanceCase[] = [
 
 async function expectClosed(adapter: StorageAdapter): Promise<void> {
   const query = { taskId: "t", order: "newest" } as const;
-  // An adapter may refuse when it makes the iterable, or when that is first read.
+  // An adapter may refuse when it makes the iterable, or when the iterable is first read.
   const calls: Record<string, () => Promise<unknown>> = {
     append: () => adapter.append(draft("t", "after")),
     get: () => adapter.get("t", "c1"),

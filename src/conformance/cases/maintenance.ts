@@ -39,7 +39,7 @@ export const maintenanceCases: readonly ConformanceCase[] = [
     about: "maintenance",
     async run(store) {
       const adapter = await store.open();
-      same(await findingsOf(adapter), [], "verify MUST find nothing in a store that doesn't exist");
+      same(await findingsOf(adapter), [], "verify MUST find nothing in a store that doesn't exist yet");
       const all = [
         ...(await appendAll(adapter, drafts("a", 4))),
         ...(await appendAll(adapter, drafts("quarantine", 2))),
@@ -66,7 +66,7 @@ export const maintenanceCases: readonly ConformanceCase[] = [
   },
   {
     name: "repair.moves",
-    promise: "moves each damaged checkpoint away, reports where, and leaves the others as they are",
+    promise: "moves each damaged checkpoint away, reports where, and leaves all other checkpoints as they are",
     about: "maintenance",
     needs: "durable",
     async run(store) {
@@ -89,7 +89,7 @@ export const maintenanceCases: readonly ConformanceCase[] = [
           same(
             await idsOf(reopened.list({ taskId, order: "oldest" })),
             left.map(({ id }) => id),
-            "after a repair no damaged record MUST remain, and every other one MUST be there",
+            "after a repair no damaged record MUST remain, and every intact one MUST be there",
           );
           await expectIntact(reopened, left);
           await expectIntact(reopened, beside);
@@ -113,7 +113,7 @@ export const maintenanceCases: readonly ConformanceCase[] = [
           await repaired(adapter);
           const reopened = await store.reopen(adapter);
           const sequence = await reopened.append(draft(taskId, "next"));
-          holds(sequence > 4, `a damaged record's sequence MUST never be used again, but ${sequence} was`);
+          holds(sequence > 4, `a damaged record's sequence MUST never be used again, but append used ${sequence}`);
           await reopened.close();
         }
       }
@@ -160,7 +160,10 @@ export const maintenanceCases: readonly ConformanceCase[] = [
   },
 ];
 
-/** One set of damaged checkpoints is enough: adapters treat a lost payload like a changed one. */
+/**
+ * The sets of damaged checkpoints to test. For a lost payload the first set is enough, because adapters treat it like a
+ * changed payload.
+ */
 function setsOf(part: DamagedPart, sets: readonly (readonly string[])[]): readonly (readonly string[])[] {
   return part === "missing" ? sets.slice(0, 1) : sets;
 }
@@ -178,7 +181,7 @@ async function damagedTask(
   return adapter;
 }
 
-/** How many of a task's checkpoints come as a CorruptRecord. */
+/** The number of a task's checkpoints that `read` gives as a CorruptRecord. */
 async function damagedIn(adapter: StorageAdapter, taskId: string): Promise<number> {
   return (await collect(adapter.read({ taskId, order: "oldest" }))).filter(isCorrupt).length;
 }
@@ -214,7 +217,7 @@ function expectTold(finding: object): void {
   holds(says, `a finding MUST say where it is and what is wrong with it, unlike ${show(finding)}`);
 }
 
-/** Like expectStored, but for one task of several. */
+/** Like `expectStored`, but the store may have other tasks, too. */
 async function expectIntact(adapter: StorageAdapter, all: readonly Appended[]): Promise<void> {
   for (const one of all) {
     const found = await adapter.get(one.taskId, one.id);

@@ -24,7 +24,8 @@ export const processCases: readonly ConformanceCase[] = [
     needs: "multiProcess",
     async run(store) {
       const writers = await everybody(store);
-      // All processes write once before any of them continues, so that even without overlap none can number on its own.
+      // All processes write once before any of them continues. So an instance that counts sequences by itself fails,
+      // even if the later writes don't overlap.
       const first: Appended[] = [];
       for (const [index, writer] of writers.entries()) {
         first.push(...(await appendAtOnce(writer, [draft("shared", `first-${index}`)])));
@@ -44,7 +45,7 @@ export const processCases: readonly ConformanceCase[] = [
       const given = sequencesOf(all.filter(({ taskId }) => taskId === "shared"));
       same(new Set(given).size, given.length, "a sequence MUST never be used twice, not even by another process");
       for (const reader of writers.slice(1, 3)) await expectStored(reader, all);
-      // A process that exits must not disturb the others.
+      // If one instance closes, the others must still work.
       await writers[0]?.close();
       for (const reader of writers.slice(1, 3)) await expectStored(reader, all);
     },
@@ -76,7 +77,7 @@ export const processCases: readonly ConformanceCase[] = [
       for (let round = 1; round <= 5; round++) {
         const one = draft("t", `same-${round}`);
         const sequences = await Promise.all(writers.map((writer) => writer.append(one)));
-        same(new Set(sequences).size, 1, "the same id and digest again MUST return the stored sequence");
+        same(new Set(sequences).size, 1, "appending the same draft again MUST return its stored sequence");
         const others = writers.map((writer, index) =>
           writer.append(draft("t", `other-${round}`, { body: JSON.stringify(index) })),
         );
@@ -89,7 +90,7 @@ export const processCases: readonly ConformanceCase[] = [
   },
   {
     name: "processes.see-each-other",
-    promise: "sees at once what another instance or process wrote, and never reuses its sequences",
+    promise: "sees at once what another instance or process wrote, and never reuses that one's sequences",
     needs: "multiProcess",
     async run(store) {
       const [here, beside] = [await store.open(), await store.open()];
@@ -125,7 +126,7 @@ export const processCases: readonly ConformanceCase[] = [
       for (const reader of [here, there, beside]) await expectStored(reader, []);
       same(await beside.append(draft("t", "anew")), 1, "a task MUST begin at 1 after another process removed it");
       const second = await there.append(draft("t", "anew-2"), { expectedSequence: 1 });
-      ascending([1, second], "its numbering MUST continue for every process");
+      ascending([1, second], "the new task's numbering MUST continue for every process");
     },
   },
   {
@@ -164,7 +165,7 @@ export const processCases: readonly ConformanceCase[] = [
           same(
             await one.get("t", id),
             undefined,
-            "a removed checkpoint MUST stay removed: setStatus MUST NOT create one",
+            "a removed checkpoint MUST stay removed, even if setStatus is called for it",
           );
         }
       }
@@ -173,7 +174,7 @@ export const processCases: readonly ConformanceCase[] = [
       same(
         statuses,
         Array.from({ length: 5 }, () => "completed"),
-        "the others MUST be there, unchanged",
+        "the checkpoints that weren't removed MUST be there, and completed",
       );
     },
   },
@@ -210,7 +211,7 @@ export const processCases: readonly ConformanceCase[] = [
           appendAtOnce(here, [draft("t", `beside-${turns}-1`), draft("t", `beside-${turns}-2`)]),
           other.dieWithin(turns, { method: "append", args: [one] }),
         ]);
-        // A retry stores it once, whether or not the killed process had stored it.
+        // The retry must leave the checkpoint stored once, whether or not the killed process had stored it.
         stored.push(...appended, ...(await appendAll(here, [one])));
         await expectStored(here, stored);
       }
@@ -239,7 +240,7 @@ export const processCases: readonly ConformanceCase[] = [
         };
         writes.then(stop, stop);
         while (writing) {
-          // Lets the other process's answers arrive, because reading may be synchronous.
+          // This lets the other process's answers arrive, because reading may be synchronous.
           await nextTurn();
           const read = await collect(here.read({ taskId: "t", order: "oldest" }));
           for (const [index, one] of steady.entries()) {

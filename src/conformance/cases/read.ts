@@ -27,7 +27,7 @@ export const readCases: readonly ConformanceCase[] = [
   },
   {
     name: "read.one-moment",
-    promise: "gives header and payload of one moment, even if the task is removed and saved again meanwhile",
+    promise: "gives header and payload of one moment, even if the task is removed and saved again during the read",
     async run(store) {
       const adapter = await store.open();
       for (const turns of MEETINGS) {
@@ -51,7 +51,10 @@ export const readCases: readonly ConformanceCase[] = [
   ...selectionCases("read"),
 ];
 
-/** A task's checkpoints, and a function that at its first call removes them and appends others under the same ids. */
+/**
+ * A task's checkpoints, and a function that returns their successors. At its first call, the function removes the
+ * checkpoints and appends others under the same ids.
+ */
 async function generations(adapter: StorageAdapter, taskId: string, count: number) {
   const former = await appendAll(adapter, drafts(taskId, count));
   const others = drafts(taskId, count).map(({ id }) =>

@@ -18,7 +18,7 @@ export const removeCases: readonly ConformanceCase[] = [
         await adapter.remove("nowhere", ["c1"]),
         await adapter.remove("t", ["c2", "nowhere", "c4", "c2"]),
         await adapter.remove("t", ["c2", "c4"]),
-        // More ids than one SQL statement may have parameters.
+        // These are more ids than one SQL statement may have parameters.
         await adapter.remove("t", [...Array.from({ length: 40_000 }, (_, number) => `nowhere-${number}`), "c5"]),
       ];
       same(counts, [0, 0, 0, 2, 0, 1], "remove MUST return how many checkpoints it removed");
@@ -26,8 +26,16 @@ export const removeCases: readonly ConformanceCase[] = [
       for (const id of ["c2", "c4", "c5"])
         same(await adapter.get("t", id), undefined, "removed checkpoints MUST be gone");
       const left = { list: ["c1", "c3"], read: ["c1", "c3"] };
-      same(await idsOf(adapter.list({ taskId: "t", order: "oldest" })), left.list, "remove MUST leave the others");
-      same(await idsOf(adapter.read({ taskId: "t", order: "oldest" })), left.read, "remove MUST leave the others");
+      same(
+        await idsOf(adapter.list({ taskId: "t", order: "oldest" })),
+        left.list,
+        "remove MUST leave all other checkpoints",
+      );
+      same(
+        await idsOf(adapter.read({ taskId: "t", order: "oldest" })),
+        left.read,
+        "remove MUST leave all other checkpoints",
+      );
       same(await idsOf(adapter.list({ taskId: "u", order: "oldest" })), ["c1", "c2"], "remove MUST leave other tasks");
       same(await adapter.append(draft("nowhere", "c1")), 1, "remove MUST NOT create a task");
     },
@@ -38,7 +46,7 @@ export const removeCases: readonly ConformanceCase[] = [
     replayed: true,
     async run(store) {
       let adapter = await store.open();
-      // The payloads differ only at their end, and each checkpoint is the next one's parent, so a store might keep only
+      // The payloads differ only at their end, and each checkpoint is the next one's parent. So a store might keep only
       // the differences.
       const common = "the same in all of them ".repeat(200);
       for (const [round, order] of [
@@ -89,12 +97,12 @@ export const removeCases: readonly ConformanceCase[] = [
       same(await adapter.removePrefix?.("ten/"), 0, "removePrefix MUST return 0 if no task has the prefix");
       adapter = await store.carryOn(adapter);
       await expectStored(adapter, left);
-      same(await adapter.append(draft("ten/a", "c9")), 1, "removePrefix MUST end the numbering: 1 comes next");
+      same(await adapter.append(draft("ten/a", "c9")), 1, "removePrefix MUST end the numbering, so that 1 comes next");
     },
   },
   {
     name: "remove.prefix-expected",
-    promise: "removes the tasks with a prefix only if they are as the caller saw them: all of them or none",
+    promise: "removes all tasks with a prefix if they are as the caller saw them, and otherwise none",
     about: "removePrefix",
     replayed: true,
     async run(store) {
@@ -152,13 +160,13 @@ export const removeCases: readonly ConformanceCase[] = [
       );
       const anew = draft("task", "c1", { body: JSON.stringify("another state") });
       const sequence = await adapter.append(anew, { expectedSequence: 0 });
-      same(sequence, 1, 'remove "all" MUST end the numbering: 1 comes next');
+      same(sequence, 1, 'remove "all" MUST end the numbering, so that 1 comes next');
       await expectStored(adapter, [...neighbours, { ...anew, sequence }]);
     },
   },
   {
     name: "remove.all-as-id",
-    promise: 'treats the list ["all"] as an id, not as the task',
+    promise: 'removes the checkpoint with the id "all", not the whole task, for the list ["all"]',
     async run(store) {
       const adapter = await store.open();
       await appendAll(adapter, [draft("t", "c1"), draft("t", "all"), draft("t", "c3")]);
@@ -167,7 +175,11 @@ export const removeCases: readonly ConformanceCase[] = [
         1,
         'remove of ["all"] MUST remove only the checkpoint with the id "all"',
       );
-      same(await idsOf(adapter.list({ taskId: "t", order: "oldest" })), ["c1", "c3"], "the others MUST stay");
+      same(
+        await idsOf(adapter.list({ taskId: "t", order: "oldest" })),
+        ["c1", "c3"],
+        "all other checkpoints MUST stay",
+      );
     },
   },
   {
@@ -184,7 +196,7 @@ export const removeCases: readonly ConformanceCase[] = [
           await refused(
             "CHECKPOINT_CONFLICT",
             adapter.remove("t", ids, { expectedSequence }),
-            `remove MUST refuse expectedSequence ${expectedSequence} where the task's newest is ${newest}`,
+            `remove MUST refuse expectedSequence ${expectedSequence} if the task's newest checkpoint has ${newest}`,
           );
         }
       }
@@ -197,7 +209,7 @@ export const removeCases: readonly ConformanceCase[] = [
   },
   {
     name: "remove.stays-removed",
-    promise: "removes for good: a concurrent change of status doesn't bring a checkpoint back",
+    promise: "removes for good, so that a concurrent change of status doesn't bring a checkpoint back",
     async run(store) {
       const adapter = await store.open();
       for (let round = 0; round < 6; round++) {
@@ -213,7 +225,7 @@ export const removeCases: readonly ConformanceCase[] = [
         same(
           await adapter.get("t", id),
           undefined,
-          "a removed checkpoint MUST stay removed: setStatus MUST NOT create one",
+          "a removed checkpoint MUST stay removed, even if setStatus is called at the same time",
         );
       }
       same(await idsOf(adapter.list({ taskId: "t", order: "oldest" })), [], "a removed checkpoint MUST stay removed");
@@ -248,8 +260,12 @@ export const removeCases: readonly ConformanceCase[] = [
         adapter.remove("t", ["c1", "c2", "c3", "c4", "c5"]),
       ]);
       const sum = counts.reduce((total, count) => total + count, 0);
-      same(sum, 5, "concurrent removals MUST count each checkpoint once: five in all");
-      same(await idsOf(adapter.list({ taskId: "t", order: "oldest" })), ["c6", "c7", "c8"], "the others MUST stay");
+      same(sum, 5, "concurrent removals MUST count each checkpoint once, so five in all");
+      same(
+        await idsOf(adapter.list({ taskId: "t", order: "oldest" })),
+        ["c6", "c7", "c8"],
+        "all other checkpoints MUST stay",
+      );
     },
   },
 ];

@@ -11,7 +11,7 @@ import { TURNS } from "./kills.js";
 export const replaceCases: readonly ConformanceCase[] = [
   {
     name: "replace.changes",
-    promise: "replaces a payload by one of another size or kind, and renews the seal",
+    promise: "replaces a payload by a payload of another size or kind, and renews the seal",
     about: "replacePayload",
     replayed: true,
     async run(store) {
@@ -56,11 +56,15 @@ export const replaceCases: readonly ConformanceCase[] = [
       await expectStored(adapter, all);
       const again = all.find(({ taskId, id }) => taskId === "t" && id === "done");
       if (again === undefined) return;
-      same(await adapter.append(again), again.sequence, "the same id with the new digest MUST have its sequence");
+      same(
+        await adapter.append(again),
+        again.sequence,
+        "appending the same id with the new payload again MUST return its sequence",
+      );
       await refused(
         "CHECKPOINT_CONFLICT",
         adapter.append(completed),
-        "the same id with the former digest MUST conflict",
+        "appending the same id with the former payload MUST be refused as a conflict",
       );
       const next = await adapter.append(draft("t", "next"));
       ascending([...sequencesOf(all.slice(0, 3)), next], "replacing a payload MUST NOT disturb the numbering");
@@ -264,7 +268,7 @@ function expectEither(
   if (both[0] && both[1]) sameAsEither(record, [both[0], both[1]], how);
 }
 
-/** The checkpoint with `body` as its payload. */
+/** The checkpoint `one` with `body` as its payload. */
 function replaced(one: Appended, body: string | Uint8Array): Appended {
   const { payload, sizeBytes } = draft(one.taskId, one.id, { body });
   return { ...one, payload, sizeBytes };
@@ -275,7 +279,7 @@ async function replace(adapter: StorageAdapter, one: Appended, payload: Payload)
   return adapter.replacePayload(one.taskId, one.id, payload, one.payload.sha256);
 }
 
-/** Tens of kilobytes, so that it takes more than one write and more than one page. */
+/** A body of tens of kilobytes or more, so that it takes more than one write and more than one page. */
 function largeBody(text: string): string {
   return JSON.stringify({ text: text.repeat(20_000) });
 }

@@ -57,7 +57,7 @@ export function selectionCases(operation: "list" | "read"): readonly Conformance
           same(
             pages,
             expectedIds(all, { taskId: "t", order }),
-            `pages by ${order === "newest" ? "beforeSequence" : "afterSequence"} and limit MUST give each once`,
+            `pages by ${order === "newest" ? "beforeSequence" : "afterSequence"} and limit MUST give each checkpoint once`,
           );
         }
       },
@@ -67,7 +67,7 @@ export function selectionCases(operation: "list" | "read"): readonly Conformance
       promise: "gives hundreds of checkpoints correctly",
       async run(store) {
         const adapter = await store.open();
-        // More than an adapter fetches at once. Checkpoints of one stage are far apart.
+        // These are more checkpoints than an adapter fetches at once. Two of them, far apart, have the same stage.
         const stages = new Map([
           [3, { stage: "rare" }],
           [298, { stage: "rare" }],
@@ -121,7 +121,7 @@ export function selectionCases(operation: "list" | "read"): readonly Conformance
           same(
             await idsOf(select(adapter, { taskId, order: "newest" })),
             [id],
-            `${show(taskId)} MUST hold only its own checkpoints`,
+            `task ${show(taskId)} MUST hold only its own checkpoints`,
           );
         }
       },
@@ -140,7 +140,7 @@ export function selectionCases(operation: "list" | "read"): readonly Conformance
             given.push(order === "oldest" ? found.sequence : -found.sequence);
             ids.push(found.id);
             if (ids.length === 2) {
-              // Writes ahead of the loop, behind it and at the end must neither block nor break it.
+              // Writes to checkpoints ahead of the iteration, behind it and at the end must neither block nor break it.
               await adapter.remove("t", order === "oldest" ? ["c1", "c5"] : ["c8", "c10"]);
               await adapter.setStatus("t", "c6", { status: "paused" });
               await adapter.append(draft("t", `during-${order}`));
@@ -205,7 +205,10 @@ export function selectionCases(operation: "list" | "read"): readonly Conformance
   ];
 }
 
-/** Twelve checkpoints with different stages and statuses, of which two were removed: one in the middle and the last. */
+/**
+ * Appends twelve checkpoints with different stages and statuses, and removes two of them: one in the middle and the
+ * last.
+ */
 async function populate(adapter: StorageAdapter): Promise<readonly CheckpointSummary[]> {
   const stages = ["gate", "build", undefined, "Gate"];
   const statuses: CheckpointStatus[] = ["running", "failed", "paused", "running", "completed"];
@@ -221,7 +224,7 @@ async function populate(adapter: StorageAdapter): Promise<readonly CheckpointSum
   return all.filter(({ id }) => id !== "c4" && id !== "c12");
 }
 
-/** The expected answer, computed in the simplest way. */
+/** The ids that the query must give, computed in the simplest way. */
 function expectedIds(all: readonly CheckpointSummary[], query: CheckpointQuery): string[] {
   const { beforeSequence = Number.POSITIVE_INFINITY, afterSequence = 0, stage, status, skip = 0, limit } = query;
   const found = all.filter(

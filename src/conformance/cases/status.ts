@@ -25,7 +25,7 @@ export const statusCases: readonly ConformanceCase[] = [
         for (const change of changes) {
           same(await adapter.setStatus("t", "c1", change), true, "setStatus MUST return true if the checkpoint exists");
           adapter = await store.carryOn(adapter);
-          // This also checks the seal.
+          // `expectStored` also checks the seal.
           await expectStored(adapter, [{ ...rest, ...change }]);
           const those = await idsOf(adapter.list({ taskId: "t", order: "newest", status: [change.status] }));
           same(those, ["c1"], "list MUST filter by the new status");
@@ -78,7 +78,7 @@ export const statusCases: readonly ConformanceCase[] = [
   },
   {
     name: "status.completed-stays",
-    promise: "keeps a completed checkpoint completed; a new append reopens the task",
+    promise: "keeps a completed checkpoint completed, and reopens the task by a new append",
     replayed: true,
     async run(store) {
       let adapter = await store.open();
@@ -115,7 +115,7 @@ export const statusCases: readonly ConformanceCase[] = [
         await refused(
           "CHECKPOINT_CONFLICT",
           adapter.setStatus("t", "c1", { status: "paused" }, { expectedSequence }),
-          `setStatus MUST refuse expectedSequence ${expectedSequence} where the task's newest is ${newest}`,
+          `setStatus MUST refuse expectedSequence ${expectedSequence} if the task's newest checkpoint has ${newest}`,
         );
       }
       await expectStored(adapter, all.slice(0, 2));
@@ -123,13 +123,13 @@ export const statusCases: readonly ConformanceCase[] = [
       same(
         await change,
         true,
-        "setStatus MUST also change an older checkpoint if the task's newest is the expected one",
+        "setStatus MUST also change an older checkpoint if the task's newest one is as expected",
       );
     },
   },
   {
     name: "status.concurrent",
-    promise: "changes atomically: concurrent changes never undo `completed`",
+    promise: "changes atomically, so that concurrent changes never undo `completed`",
     async run(store) {
       const adapter = await store.open();
       const statuses: CheckpointStatus[] = ["paused", "failed", "completed", "running", "paused"];

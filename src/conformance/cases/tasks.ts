@@ -19,7 +19,7 @@ export const tasksCases: readonly ConformanceCase[] = [
         same(
           tasks,
           [{ taskId: "t", count, newest }],
-          `tasks MUST give the count and the newest one's summary ${after}`,
+          `tasks MUST give the task's count and its newest checkpoint's summary ${after}`,
         );
       };
 
@@ -31,9 +31,9 @@ export const tasksCases: readonly ConformanceCase[] = [
       await expectTask(2, two, "after another append");
       await adapter.setStatus("t", "c2", { status: "paused" });
       const { error: _dropped, ...rest } = two;
-      await expectTask(2, { ...rest, status: "paused" }, "after its status changed");
+      await expectTask(2, { ...rest, status: "paused" }, "after the newest checkpoint's status changed");
       await adapter.remove("t", ["c2"]);
-      await expectTask(1, one, "after the newest was removed");
+      await expectTask(1, one, "after the newest checkpoint was removed");
     },
   },
   {
@@ -56,7 +56,7 @@ export const tasksCases: readonly ConformanceCase[] = [
   },
   {
     name: "tasks.order",
-    promise: "orders by taskId in code points, or by the newest checkpoint's time, then by taskId",
+    promise: "orders tasks by id in code points, or by the newest checkpoint's time and then by id",
     replayed: true,
     async run(store) {
       let adapter = await store.open();
@@ -76,7 +76,7 @@ export const tasksCases: readonly ConformanceCase[] = [
       await adapter.append(draft("b", "c2", { createdAt: at(3) }));
       await adapter.append(draft("é", "c2", { createdAt: at(9) }));
       await adapter.append(draft("B", "c2", { createdAt: at(3) }));
-      // The newest of 😀 is the one with the highest sequence, although its clock was behind.
+      // The newest checkpoint of the task 😀 has the highest sequence, although the clock was behind when it was saved.
       await adapter.append(draft("😀", "c2", { createdAt: at(8) }));
       await adapter.append(draft("😀", "c3", { createdAt: at(1) }));
       adapter = await store.carryOn(adapter);
@@ -91,7 +91,7 @@ export const tasksCases: readonly ConformanceCase[] = [
   },
   {
     name: "tasks.filters",
-    promise: "gives the tasks that match every part of the query, up to its limit; a prefix has no wildcards",
+    promise: "gives the tasks that match every part of the query, up to its limit, and knows no wildcards in a prefix",
     replayed: true,
     async run(store) {
       let adapter = await store.open();
@@ -128,7 +128,8 @@ export const tasksCases: readonly ConformanceCase[] = [
     promise: "gives hundreds of tasks correctly",
     async run(store) {
       const adapter = await store.open();
-      // More than an adapter fetches at once. Every hundredth is completed, and the oldest tasks have the last ids.
+      // These are more tasks than an adapter fetches at once. Every hundredth is completed, and the oldest tasks have
+      // the last ids.
       const many = Array.from({ length: 300 }, (_, index) =>
         draft(`task-${String(index).padStart(3, "0")}`, "c1", {
           createdAt: new Date(Date.UTC(2026, 0, 1) - index * 1000).toISOString(),
@@ -184,7 +185,7 @@ async function taskIds(adapter: StorageAdapter, query: TaskQuery): Promise<strin
   return tasks.map((task) => intact(task, "tasks MUST give no corrupt record if nothing is damaged").taskId);
 }
 
-/** Tasks whose names contain wildcards, with different newest statuses and times. */
+/** Makes tasks whose names contain wildcards. Their newest checkpoints have different statuses and times. */
 async function populate(adapter: StorageAdapter): Promise<readonly TaskSummary[]> {
   const names = [
     "a",
@@ -216,7 +217,7 @@ async function populate(adapter: StorageAdapter): Promise<readonly TaskSummary[]
   return all;
 }
 
-/** The expected answer, computed in the simplest way. */
+/** The tasks that the query must give, computed in the simplest way. */
 function expectedTasks(
   all: readonly TaskSummary[],
   { prefix = "", after, status, order, limit }: TaskQuery,

@@ -6,11 +6,11 @@ import { type DraftParts, draft, fullDraft } from "../drafts.js";
 import { HOSTILE_METADATA, HOSTILE_NAMES, HOSTILE_TEXTS } from "../hostile.js";
 import { appendAll, appendAtOnce, collect, expectStored, idsOf, sequencesOf } from "../steps.js";
 
-/** The cases about data: it comes back unchanged, and the store shares nothing with its callers. */
+/** The cases about data, which must come back unchanged, and which the store must not share with its callers. */
 export const valuesCases: readonly ConformanceCase[] = [
   {
     name: "values.fields",
-    promise: "returns every field unchanged, leaves absent ones absent, and seals the record",
+    promise: "returns every field unchanged and no absent field, and seals the record",
     replayed: true,
     async run(store) {
       let adapter = await store.open();
@@ -41,7 +41,7 @@ export const valuesCases: readonly ConformanceCase[] = [
     replayed: true,
     async run(store) {
       let adapter = await store.open();
-      // Taken as paths, these two leave the location.
+      // If a store took these two names as paths, they would lead out of its location.
       const outside = [`../${basename(store.location)}-beside`, `${store.location}-absolute`];
       const all = [...HOSTILE_NAMES, ...outside].map((name) => draft(name, "c1", { label: name }));
       const appended = await appendAtOnce(adapter, all);
@@ -51,7 +51,7 @@ export const valuesCases: readonly ConformanceCase[] = [
         same(
           existsSync(resolve(store.location, path)),
           false,
-          `a taskId is data, never a path: ${path} MUST NOT exist`,
+          `a taskId MUST NOT be used as a path, so ${path} MUST NOT exist`,
         );
       }
       const removed = ["Task", "..", "a/b", "__proto__"];
@@ -79,7 +79,11 @@ export const valuesCases: readonly ConformanceCase[] = [
         const found = await idsOf(adapter.list({ taskId: "t", order: "newest", stage }));
         same(found, [stage], "list MUST compare stages unit by unit");
       }
-      same(await adapter.setStatus("t", "task", { status: "paused" }), true, "setStatus MUST find exactly that id");
+      same(
+        await adapter.setStatus("t", "task", { status: "paused" }),
+        true,
+        "setStatus MUST find the checkpoint with exactly that id",
+      );
       const removed = ["Task", "..", "cafe\u0301"];
       same(await adapter.remove("t", removed), 3, "remove MUST remove exactly those ids");
       await expectStored(
@@ -121,14 +125,14 @@ export const valuesCases: readonly ConformanceCase[] = [
   },
   {
     name: "values.payloads",
-    promise: "returns payloads byte for byte, text as text and bytes as bytes, also empty and unusual ones",
+    promise: "returns payloads byte for byte, text as text and bytes as bytes, also if they are empty or unusual",
     replayed: true,
     async run(store) {
       let adapter = await store.open();
       const texts = [
         ...['""', "null", "true", "0", "-1", "[]", "{}", "[[]]", '{"":null}', '"null"', "1e+21", "5e-324"],
-        // Keys that JSON.parse keeps but an assignment doesn't; characters that JSON.stringify escapes, and others that
-        // it doesn't.
+        // These texts have keys that JSON.parse keeps but an assignment doesn't, and characters that JSON.stringify
+        // escapes or doesn't escape.
         ...['{"__proto__":{"a":1},"constructor":1}', '"\\ud800"', '"\\u0000\\u001f\\u007f\u2028\u2029"', '"\\\\\\"/"'],
         ...['{"b":1,"a":2}', '{"1":1,"2":2,"b":3}', '[1,"1",1.5]', '{"state":{"payload":{"sha256":"x"}},"waymark":1}'],
         ...['"state":\n"', '{"corrupt":true,"reason":"none"}'].map((text) => JSON.stringify(text)),
@@ -140,7 +144,7 @@ export const valuesCases: readonly ConformanceCase[] = [
         new Uint8Array(),
         allBytes,
         Buffer.from([0]),
-        // A view into the middle of a larger buffer.
+        // This is a view into the middle of a larger buffer.
         new Uint8Array(allBytes.buffer, 100, 10),
         new TextEncoder().encode('{"looks":"like JSON"}'),
         Uint8Array.of(0xef, 0xbb, 0xbf, 0x7b, 0x7d),
@@ -158,7 +162,8 @@ export const valuesCases: readonly ConformanceCase[] = [
     replayed: true,
     async run(store) {
       let adapter = await store.open();
-      // Characters of three bytes at an odd offset, so that a block of any power of two ends inside one.
+      // The characters have three bytes and begin at an odd offset, so that a block whose size is a power of two ends
+      // inside a character.
       const text = JSON.stringify(`x${"～".repeat(700_000)}`);
       const bytes = new Uint8Array(Buffer.alloc(2_000_003, "an uneven pattern \u{10ffff}"));
       const lines = JSON.stringify(Array.from({ length: 20_000 }, (_, line) => ({ line, text: `line ${line}\n` })));
@@ -170,7 +175,7 @@ export const valuesCases: readonly ConformanceCase[] = [
   },
   {
     name: "values.independent",
-    promise: "shares nothing with its callers: changing a draft or a result later changes nothing in the store",
+    promise: "shares nothing with its callers, so that changing a draft or a result later changes nothing in the store",
     async run(store) {
       const adapter = await store.open();
       const given = [
@@ -180,10 +185,10 @@ export const valuesCases: readonly ConformanceCase[] = [
       const kept = structuredClone(given);
       const sequences = sequencesOf(await appendAll(adapter, given));
       const expected = kept.map((one, index) => ({ ...one, sequence: sequences[index] ?? 0 }));
-      // The caller changes the draft,
+      // The caller changes its drafts.
       for (const one of given) spoil(one);
       await expectStored(adapter, expected);
-      // and the results.
+      // The caller changes its results.
       for (const { id } of expected) spoil(await adapter.get("t", id));
       for (const item of await collect(adapter.read({ taskId: "t", order: "newest" }))) spoil(item);
       for (const item of await collect(adapter.list({ taskId: "t", order: "newest" }))) spoil(item);

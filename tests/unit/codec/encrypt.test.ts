@@ -195,7 +195,7 @@ describe("encrypt", () => {
     const transforms = [encrypting({ keys: { k1: OTHER } })];
     const opening = openPayload(payload, { transforms, context: owner });
     await expect(opening).rejects.toThrow(
-      /^Checkpoint c1 of task "t" .* key "k1" can't decrypt it.*another key.*or the record was changed/,
+      /^Checkpoint c1 of task "t" .* key "k1" can't decrypt it.*another key.*or its record was changed/,
     );
     await expect(opening).rejects.toMatchObject({ code: "DECRYPTION_FAILED", keyId: "k1", retryable: false });
     const damaged = { ...payload, body: Buffer.from(payload.body).fill(0, 20) };

@@ -14,7 +14,7 @@ export interface Level {
 /** The number at the beginning of a heading. */
 export interface NumberedText {
   readonly number: number;
-  /** A word precedes the number: `Level 1`, `级别 1`. */
+  /** True if a word precedes the number: `Level 1`, `级别 1`. */
   readonly isNamed: boolean;
   /** The text after the number. */
   readonly rest: string;
@@ -39,8 +39,8 @@ export function levelsIn(sections: readonly Section[]): Level[] {
 }
 
 /**
- * Returns the numbered headings that are the levels: those of the highest depth that has code below. If one of them
- * with code has a name, only those with a name count.
+ * Returns the numbered headings that are the levels: those of the highest depth at which a heading has code below. If
+ * one of them with code has a named number (`Level 1`), only headings with a named number count.
  */
 function numberedHeadings(items: readonly OutlineItem[]): ReadonlySet<OutlineItem> {
   const numbered = items.flatMap((item, index) => {
@@ -68,8 +68,8 @@ function byNumbers(section: Section, numbered: ReadonlySet<OutlineItem>): Level[
 }
 
 /**
- * Returns the unnumbered parts of a section, with continued numbers. If comments of the code name levels, returns
- * those.
+ * Returns the unnumbered parts of a section, with continued numbers. If comments of the code name levels, returns those
+ * levels.
  */
 function inOrder(section: Section, counted: number): Level[] {
   const parts = partsOf(section, headingsAboveCode(section.items)).filter(({ items }) => hasCode(items));

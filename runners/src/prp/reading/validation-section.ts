@@ -12,7 +12,7 @@ export interface Section {
 export interface SectionChoice {
   /** If the choice is clear, all have the same heading: a PRP may repeat the section for each part of the work. */
   readonly chosen: readonly Section[];
-  /** If none is chosen: the sections with commands. */
+  /** The sections with commands, if none is chosen. */
   readonly others: readonly Section[];
 }
 
@@ -26,8 +26,8 @@ const VALIDATION =
 const LOOP = /\b(?:loops?|gates?)\b|循环|循環|ループ|루프|цикл|schleife|bucle|ciclo|boucle/;
 
 /**
- * Chooses the sections that hold a PRP's gates: those with code whose heading says validation. "Validation Loop"
- * precedes other names. A section with commands precedes one without, and one with named levels precedes one without.
+ * Chooses the sections that hold a PRP's gates: those with code whose heading says validation. "Validation Loop" is
+ * preferred to other names, a section with commands to one without, and a section with named levels to one without.
  *
  * @param name - The heading that the caller chose. It needn't say validation.
  */

@@ -228,7 +228,7 @@ describe("a damaged file", () => {
     expect(nine).toMatchObject({
       corrupt: true,
       sequence: 9,
-      reason: expect.stringContaining("its name says another"),
+      reason: expect.stringContaining("its name says otherwise"),
     });
     expect(eight).toMatchObject({ corrupt: true, id: "zz" });
     expect(one).toMatchObject({ id: "a1", sequence: 1 });
@@ -347,7 +347,7 @@ describe("another task's folder", () => {
       () => other.setStatus("Task", "a1", { status: "paused" }),
       () => other.remove("Task", "all"),
     ]) {
-      await expect(call()).rejects.toThrow(/belongs to task "task", but lies in another task's folder/);
+      await expect(call()).rejects.toThrow(/belongs to task "task", but is in another task's folder/);
     }
     expect(filesIn(join(root, "Task"))).toEqual(["000000000001-a1.json", "000000000002.removed"]);
     expect(await collect(other.tasks({ order: "taskId" }))).toMatchObject([{ corrupt: true, taskId: "Task" }]);

@@ -10,7 +10,7 @@ const stores = { "json-file": newJsonStore, "task-file": newTaskStore };
 const NEWEST = { taskId: "t", order: "newest" } as const;
 const refused = (path: string) => ({
   code: "STORAGE_FAILED",
-  message: expect.stringContaining(`${path} is a symbolic link, and Waymark follows none inside the store`),
+  message: expect.stringContaining(`${path} is a symbolic link, which Waymark doesn't follow inside the store`),
 });
 
 /** Another program's folder, with files that have our names, and its content. */

@@ -95,7 +95,7 @@ describe("a json-file adapter that remembers a folder's content", () => {
     ]) {
       await expect(call()).rejects.toMatchObject({
         code: "STORAGE_FAILED",
-        message: expect.stringContaining('belongs to task "Build", but lies in another task\'s folder'),
+        message: expect.stringContaining('belongs to task "Build", but is in another task\'s folder'),
       });
       expect(await adapter.append(draft("Build", "a1"))).toBe(1);
     }

@@ -460,7 +460,7 @@ describe("another task's file", () => {
       () => adapter.remove("T", ["a1"]),
       () => adapter.remove("T", "all"),
     ]) {
-      await expect(call()).rejects.toThrow("but lies in another task's folder");
+      await expect(call()).rejects.toThrow("but is in another task's folder");
     }
     const tasks = await collect(adapter.tasks({ order: "taskId" }));
     expect(tasks.map((task) => ("corrupt" in task ? `!${task.taskId}` : task.taskId))).toEqual(["!T", "!T", "!T", "t"]);

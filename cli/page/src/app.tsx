@@ -1,0 +1,234 @@
+import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
+import type { ErrorInfo, Session } from "../../src/ui/api.js";
+import { type Api, errorInfo } from "./api.js";
+import { CheckpointView } from "./checkpoint-view.js";
+import { DiffView } from "./diff-view.js";
+import { Keys, listKeys, useKeys } from "./keys.js";
+import { type Connection, PageContext } from "./page.js";
+import { Problem } from "./problem.js";
+import { RetentionView } from "./retention-view.js";
+import { ALL_TASKS, formatRoute, parentOf, parseRoute, type Route } from "./route.js";
+import { StorageView } from "./storage-view.js";
+import { pictured, StoredText } from "./stored-text.js";
+import { TaskView } from "./task-view.js";
+import { TasksView } from "./tasks-view.js";
+
+interface AppProps {
+  readonly api: Api;
+}
+
+export function App({ api }: AppProps) {
+  const [session, setSession] = useState<Session>();
+  const [error, setError] = useState<ErrorInfo>();
+  useEffect(() => {
+    api.ask("session", {}).then(setSession, (failure: unknown) => setError(errorInfo(failure)));
+  }, [api]);
+  if (error) {
+    return (
+      <main>
+        <h1>Waymark</h1>
+        <Problem title="The page has no connection to its server" error={error} />
+      </main>
+    );
+  }
+  if (session === undefined) return null;
+  return (
+    <Keys>
+      <Frame api={api} session={session} />
+    </Keys>
+  );
+}
+
+function Frame({ api, session }: AppProps & { readonly session: Session }) {
+  const [route, setRoute] = useState(() => parseRoute(location.hash));
+  const [connection, setConnection] = useState<Connection>("none");
+  const [message, setMessage] = useState("");
+  const [scheme, turnScheme] = useScheme();
+  const main = useRef<HTMLElement>(null);
+
+  useEffect(() => {
+    const onChange = () => setRoute(parseRoute(location.hash));
+    addEventListener("hashchange", onChange);
+    return () => removeEventListener("hashchange", onChange);
+  }, []);
+
+  const go = useCallback((fragment: string, { replace = false }: { readonly replace?: boolean } = {}) => {
+    if (!replace) {
+      location.hash = fragment;
+      return;
+    }
+    history.replaceState(null, "", fragment);
+    setRoute(parseRoute(fragment));
+  }, []);
+
+  const say = useCallback((text: string) => setMessage(text), []);
+  useEffect(() => {
+    if (message === "") return;
+    const timer = setTimeout(() => setMessage(""), 4000);
+    return () => clearTimeout(timer);
+  }, [message]);
+
+  // A new place is read from its top, by screen readers too.
+  const place = route.view === "tasks" ? "tasks" : formatRoute(route);
+  const isFirst = useRef(true);
+  // The filter of the tasks is no new place.
+  useEffect(() => {
+    if (route.view === "tasks") document.title = "Tasks · Waymark";
+    if (isFirst.current) {
+      isFirst.current = false;
+      return;
+    }
+    scrollTo(0, 0);
+    main.current?.focus();
+  }, [place]);
+
+  const up = () => {
+    // Two presses in a row go up twice, even if the first one isn't drawn yet.
+    const here = parseRoute(location.hash);
+    if (here.view !== "tasks") go(formatRoute(parentOf(here)));
+  };
+  useKeys("Everywhere", [
+    { keys: ["Escape", "Backspace"], what: "one level up", run: up },
+    { keys: ["1"], what: "tasks", run: () => go("#/tasks") },
+    { keys: ["2"], what: "retention", run: () => go("#/retention") },
+    { keys: ["3"], what: "storage", run: () => go("#/storage") },
+    { keys: ["s"], what: "dark or light", run: turnScheme },
+    { keys: ["?"], what: "this list", run: listKeys },
+  ]);
+
+  const page = useMemo(() => ({ api, session, say, setConnection }), [api, session, say]);
+  return (
+    <PageContext.Provider value={page}>
+      <header class="bar">
+        <a class="brand" href="#/tasks">
+          <svg viewBox="0 0 24 24" aria-hidden="true">
+            <path fill="currentColor" d="M4 3h11l6 5.5-6 5.5H4z" />
+            <path fill="currentColor" opacity="0.55" d="M7 15h3v7H7z" />
+          </svg>
+          Waymark
+        </a>
+        <nav aria-label="Views">
+          <Tab href="#/tasks" text="Tasks" isHere={["tasks", "task", "checkpoint", "diff"].includes(route.view)} />
+          <Tab href="#/retention" text="Retention" isHere={route.view === "retention"} />
+          <Tab href="#/storage" text="Storage" isHere={route.view === "storage"} />
+        </nav>
+        <p class="storage mono anywhere">
+          <StoredText text={session.name} />
+        </p>
+        <div class="tools">
+          <span class={`connection ${connection}`} role="status">
+            <span>{CONNECTIONS[connection]}</span>
+          </span>
+          <span class={`mode${session.canWrite ? " writes" : ""}`} title={MODE_TITLES[String(session.canWrite)]}>
+            {session.canWrite ? "may change" : "read only"}
+          </span>
+          <button
+            type="button"
+            class="quiet"
+            onClick={turnScheme}
+            aria-label={`Colours: ${scheme}. Change them`}
+            title={`Colours: ${scheme}`}
+          >
+            ◐
+          </button>
+          <button type="button" class="quiet" onClick={listKeys} aria-label="Keys" title="Keys">
+            <kbd>?</kbd>
+          </button>
+        </div>
+      </header>
+      {connection === "lost" && (
+        <p class="notice" role="alert">
+          Connection lost: what you see may be old. Trying again …
+        </p>
+      )}
+      <main ref={main} tabIndex={-1}>
+        <Crumbs route={route} />
+        <View route={route} go={go} />
+      </main>
+      <div class="toast" role="status">
+        {message}
+      </div>
+    </PageContext.Provider>
+  );
+}
+
+const CONNECTIONS: Readonly<Record<Connection, string>> = {
+  none: "",
+  connecting: "connecting …",
+  live: "live",
+  lost: "connection lost",
+};
+
+const MODE_TITLES: Readonly<Record<string, string>> = {
+  true: "Started with --write: buttons change the storage, after a question",
+  false: "Start waymark ui with --write to change something here",
+};
+
+function Tab({ href, text, isHere }: { readonly href: string; readonly text: string; readonly isHere: boolean }) {
+  return (
+    <a href={href} aria-current={isHere ? "page" : undefined}>
+      {text}
+    </a>
+  );
+}
+
+interface ViewProps {
+  readonly route: Route;
+  readonly go: (fragment: string, options?: { readonly replace?: boolean }) => void;
+}
+
+function View({ route, go }: ViewProps) {
+  switch (route.view) {
+    case "tasks":
+      return <TasksView filter={route.filter} go={go} />;
+    case "task":
+      return <TaskView key={route.taskId} taskId={route.taskId} go={go} />;
+    case "checkpoint":
+      return <CheckpointView key={route.taskId} taskId={route.taskId} id={route.id} go={go} />;
+    case "diff":
+      return <DiffView key={route.taskId} {...route} go={go} />;
+    case "retention":
+      return (
+        <RetentionView key={route.taskId ?? ""} {...(route.taskId === undefined ? {} : { taskId: route.taskId })} />
+      );
+    case "storage":
+      return <StorageView />;
+  }
+}
+
+/** Where this is, from the top. */
+function Crumbs({ route }: { readonly route: Route }) {
+  if (route.view === "tasks" || route.view === "storage") return null;
+  if (route.view === "retention" && route.taskId === undefined) return null;
+  const { taskId = "" } = route;
+  return (
+    <nav class="crumbs" aria-label="Above">
+      <ol>
+        <li>
+          <a href={formatRoute({ view: "tasks", filter: ALL_TASKS })}>Tasks</a>
+        </li>
+        {route.view !== "task" && (
+          <li>
+            <a class="mono anywhere" href={formatRoute({ view: "task", taskId })} title={pictured(taskId)}>
+              <StoredText text={taskId} />
+            </a>
+          </li>
+        )}
+      </ol>
+    </nav>
+  );
+}
+
+const SCHEME = "waymark.scheme";
+const SCHEMES = ["as the system", "light", "dark"] as const;
+
+/** The colours: those of the system, or chosen. */
+function useScheme(): [(typeof SCHEMES)[number], () => void] {
+  const [scheme, setScheme] = useState(() => SCHEMES.find((one) => one === localStorage.getItem(SCHEME)) ?? SCHEMES[0]);
+  useEffect(() => {
+    localStorage.setItem(SCHEME, scheme);
+    if (scheme === SCHEMES[0]) delete document.documentElement.dataset["scheme"];
+    else document.documentElement.dataset["scheme"] = scheme;
+  }, [scheme]);
+  return [scheme, () => setScheme((before) => SCHEMES[(SCHEMES.indexOf(before) + 1) % SCHEMES.length] ?? before)];
+}

@@ -1,0 +1,37 @@
+/** Two texts, with the part of each that differs. */
+export interface ChangedText {
+  readonly start: string;
+  readonly from: string;
+  readonly to: string;
+  readonly end: string;
+}
+
+/** Finds what two texts have in common at their start and end, cut at words. */
+export function changedText(from: string, to: string): ChangedText {
+  const most = Math.min(from.length, to.length);
+  let start = 0;
+  while (start < most && from[start] === to[start]) start += 1;
+  start = wordStart(from, start);
+  let end = 0;
+  while (end < most - start && from[from.length - 1 - end] === to[to.length - 1 - end]) end += 1;
+  end = from.length - wordEnd(from, from.length - end);
+  return {
+    start: from.slice(0, start),
+    from: from.slice(start, from.length - end),
+    to: to.slice(start, to.length - end),
+    end: from.slice(from.length - end),
+  };
+}
+
+/** The beginning of the word that a place is in. So a surrogate pair isn't cut either. */
+function wordStart(text: string, place: number): number {
+  let start = place;
+  while (start > 0 && !/\s/.test(text[start - 1] ?? " ")) start -= 1;
+  return start;
+}
+
+function wordEnd(text: string, place: number): number {
+  let end = place;
+  while (end < text.length && !/\s/.test(text[end] ?? " ")) end += 1;
+  return end;
+}

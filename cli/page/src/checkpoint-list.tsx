@@ -1,0 +1,147 @@
+import type { CheckpointRow } from "../../src/ui/api.js";
+import { type BranchRow, branchRows } from "./branches.js";
+import { formatRoute } from "./route.js";
+import { StatusMark } from "./status.js";
+import { StoredText } from "./stored-text.js";
+import { agoText, bytesText, timeText } from "./words.js";
+
+interface CheckpointListProps {
+  readonly taskId: string;
+  /** Newest first. */
+  readonly checkpoints: readonly CheckpointRow[];
+  readonly selected: number;
+  /** The checkpoint that another one is to be compared with. */
+  readonly marked: string | undefined;
+  readonly nowMs: number;
+  readonly onSelect: (index: number) => void;
+  readonly onOpen: (checkpoint: CheckpointRow) => void;
+}
+
+/** A task's checkpoints, with their branches. */
+export function CheckpointList({
+  taskId,
+  checkpoints,
+  selected,
+  marked,
+  nowMs,
+  onSelect,
+  onOpen,
+}: CheckpointListProps) {
+  const branches = branchRows(checkpoints);
+  const width = 12 + 12 * Math.max(1, ...branches.map(({ column, past }) => 1 + Math.max(column, ...past)));
+  return (
+    <table class="branches">
+      <thead>
+        <tr>
+          <th scope="col" colSpan={2}>
+            Checkpoint
+          </th>
+          <th scope="col">What</th>
+          <th scope="col" class="number when">
+            Saved
+          </th>
+          <th scope="col" class="number size">
+            Bytes
+          </th>
+        </tr>
+      </thead>
+      <tbody>
+        {checkpoints.map((checkpoint, index) => {
+          const { id, sequence, stage, label, status, createdAt, sizeBytes, kind, error, forkedFrom } = checkpoint;
+          const branch = branches[index];
+          return (
+            <tr
+              key={id}
+              class="link"
+              aria-current={index === selected ? "true" : undefined}
+              data-row={index}
+              onClick={(event) => {
+                onSelect(index);
+                if (!(event.target instanceof HTMLAnchorElement) && getSelection()?.isCollapsed !== false)
+                  onOpen(checkpoint);
+              }}
+            >
+              <td class="graph" style={{ width: `${width}px` }}>
+                {branch && <Graph branch={branch} status={status} width={width} />}
+              </td>
+              <td>
+                <a href={formatRoute({ view: "checkpoint", taskId, id })}>@{sequence}</a>
+                {id === marked && <div class="small soft">marked</div>}
+              </td>
+              <td class="anywhere">
+                {label !== undefined && (
+                  <div>
+                    <StoredText text={label} />
+                  </div>
+                )}
+                {stage !== undefined && (
+                  <div class={label === undefined ? "" : "small soft"}>
+                    <StoredText text={stage} />
+                  </div>
+                )}
+                {forkedFrom && (
+                  <div class="small soft">
+                    forked from{" "}
+                    <a href={formatRoute({ view: "checkpoint", ...forkedFrom })}>
+                      <StoredText text={forkedFrom.taskId} />
+                    </a>
+                  </div>
+                )}
+                {error !== undefined && (
+                  <div class="small verdict-text">
+                    <StoredText text={error} />
+                  </div>
+                )}
+                <div class="small soft">
+                  <StatusMark status={status} />
+                  {kind === "passing" && " · passing: the next save takes its place"}
+                  <span class="narrow-only">
+                    {" "}
+                    · {agoText(createdAt, nowMs)} · {bytesText(sizeBytes)}
+                  </span>
+                </div>
+              </td>
+              <td class="number when soft" title={`${timeText(createdAt)} UTC`}>
+                {agoText(createdAt, nowMs)}
+              </td>
+              <td class="number size">{bytesText(sizeBytes)}</td>
+            </tr>
+          );
+        })}
+      </tbody>
+    </table>
+  );
+}
+
+/** In px: the middle of a row's first line. */
+const DOT = 18;
+
+function Graph({
+  branch,
+  status,
+  width,
+}: {
+  readonly branch: BranchRow;
+  readonly status: CheckpointRow["status"];
+  readonly width: number;
+}) {
+  const x = (column: number) => 12 + column * 12;
+  const own = x(branch.column);
+  return (
+    <svg width={width} aria-hidden="true" class={status}>
+      {branch.past.map((column) => (
+        <line key={column} class="branch-line" x1={x(column)} x2={x(column)} y1="0" y2="100%" />
+      ))}
+      {branch.joins.map((column) => (
+        <path
+          key={column}
+          class="branch-line"
+          d={`M${x(column)} 0C${x(column)} ${DOT / 2} ${own} ${DOT / 2} ${own} ${DOT}`}
+        />
+      ))}
+      {branch.hasChild && <line class="branch-line" x1={own} x2={own} y1="0" y2={DOT} />}
+      {branch.hasParent && <line class="branch-line" x1={own} x2={own} y1={DOT} y2="100%" />}
+      <circle class="branch-dot" cx={own} cy={DOT} r="4.5" />
+    </svg>
+  );
+}

@@ -1,0 +1,365 @@
+import { useEffect, useState } from "preact/hooks";
+import type { CheckpointAnswer, RunInfo, RunStep } from "../../src/ui/api.js";
+import { CommandList } from "./commands.js";
+import { useKeys } from "./keys.js";
+import { usePage } from "./page.js";
+import { Damage, Problem } from "./problem.js";
+import { useNow, useQuery } from "./queries.js";
+import { Question } from "./question.js";
+import { formatRoute } from "./route.js";
+import { StateTree } from "./state-tree.js";
+import { StatusMark } from "./status.js";
+import { StoredText } from "./stored-text.js";
+import { typedText } from "./typed.js";
+import { useAction } from "./use-action.js";
+import { agoText, bytesText, durationText, timeText } from "./words.js";
+
+interface CheckpointViewProps {
+  readonly taskId: string;
+  readonly id: string;
+  readonly go: (fragment: string) => void;
+}
+
+export function CheckpointView({ taskId, id, go }: CheckpointViewProps) {
+  const { answer, error, isLoading, reload } = useQuery("checkpoint", { taskId, id });
+  const nowMs = useNow(10_000);
+  const openId = (next: string | undefined) => {
+    if (next !== undefined) go(formatRoute({ view: "checkpoint", taskId, id: next }));
+  };
+  useKeys("Checkpoint", [
+    { keys: ["["], what: "the checkpoint before", run: () => openId(answer?.before?.id) },
+    { keys: ["]"], what: "the checkpoint after", run: () => openId(answer?.after?.id) },
+    {
+      keys: ["d"],
+      what: "what changed since the step before",
+      run: () => go(formatRoute({ view: "diff", taskId, to: id })),
+    },
+  ]);
+  useEffect(() => {
+    if (answer) document.title = `@${answer.checkpoint.sequence} · ${answer.name} · Waymark`;
+  }, [answer]);
+
+  if (error) return <Problem title="The checkpoint can't be shown" error={error} />;
+  if (answer === undefined) return <p class="empty">Reading …</p>;
+  const { checkpoint, before, after, run } = answer;
+  const { sequence, status, stage, label, createdAt, sizeBytes, kind, parentId, forkedFrom, stateVersion } = checkpoint;
+  return (
+    <>
+      <div class="heading" aria-busy={isLoading}>
+        <h1>
+          @{sequence} {label !== undefined && <StoredText text={label} />}
+          {label === undefined && stage !== undefined && <StoredText text={stage} />}
+        </h1>
+        <StatusMark status={status} isChip />
+        <div class="buttons">
+          <button type="button" disabled={before === undefined} onClick={() => openId(before?.id)}>
+            ← Before <kbd>[</kbd>
+          </button>
+          <button type="button" disabled={after === undefined} onClick={() => openId(after?.id)}>
+            After → <kbd>]</kbd>
+          </button>
+          <a class="button" href={formatRoute({ view: "diff", taskId, to: checkpoint.id })}>
+            Changes <kbd>d</kbd>
+          </a>
+        </div>
+      </div>
+      <dl class="facts">
+        <div>
+          <dt>Saved</dt>
+          <dd>
+            {agoText(createdAt, nowMs)} <span class="soft">{timeText(createdAt)} UTC</span>
+          </dd>
+        </div>
+        {stage !== undefined && label !== undefined && (
+          <div>
+            <dt>Stage</dt>
+            <dd>
+              <StoredText text={stage} />
+            </dd>
+          </div>
+        )}
+        <div>
+          <dt>Bytes</dt>
+          <dd>{bytesText(sizeBytes)}</dd>
+        </div>
+        <div>
+          <dt>Kind</dt>
+          <dd>{kind === "passing" ? "passing: the next save takes its place" : "milestone"}</dd>
+        </div>
+        {parentId !== undefined && (
+          <div>
+            <dt>Continues</dt>
+            <dd>
+              <a class="mono" href={formatRoute({ view: "checkpoint", taskId, id: parentId })}>
+                <StoredText text={parentId} />
+              </a>
+            </dd>
+          </div>
+        )}
+        {forkedFrom && (
+          <div>
+            <dt>Forked from</dt>
+            <dd>
+              <a href={formatRoute({ view: "checkpoint", ...forkedFrom })}>
+                <StoredText text={forkedFrom.taskId} />
+              </a>
+            </dd>
+          </div>
+        )}
+        {stateVersion > 0 && (
+          <div>
+            <dt>State version</dt>
+            <dd>{stateVersion}</dd>
+          </div>
+        )}
+        {answer.namespace !== undefined && answer.namespace !== "" && (
+          <div>
+            <dt>Subgraph</dt>
+            <dd>
+              <StoredText text={answer.namespace} />
+            </dd>
+          </div>
+        )}
+        <div>
+          <dt>Id</dt>
+          <dd class="mono">
+            <StoredText text={checkpoint.id} />
+          </dd>
+        </div>
+      </dl>
+      {answer.error && <Problem title={status === "failed" ? "It failed" : "Its error"} error={answer.error} />}
+      {answer.asks.length > 0 && (
+        <section class="problem paused">
+          <h2>It asks</h2>
+          {answer.asks.map((text) => (
+            <p class="mono" key={text}>
+              <StoredText text={text} hasLines />
+            </p>
+          ))}
+        </section>
+      )}
+      <Damage damage={answer.damage} />
+      <div class="columns">
+        <div class="column">
+          {answer.keyMissing && <Problem title="The state can't be opened" error={answer.keyMissing} />}
+          {answer.state !== undefined && (
+            <StateTree key={checkpoint.id} taskId={taskId} id={checkpoint.id} state={answer.state} />
+          )}
+        </div>
+        <div class="column">
+          {run && <Run run={run} />}
+          {answer.metadata !== undefined && (
+            <section class="card">
+              <header>
+                <h2>Metadata</h2>
+              </header>
+              <div class="body">
+                <Value text={typedText(answer.metadata)} label="Metadata" />
+              </div>
+            </section>
+          )}
+          <Doing answer={answer} go={go} reload={reload} />
+        </div>
+      </div>
+    </>
+  );
+}
+
+function Run({ run }: { readonly run: RunInfo }) {
+  return (
+    <section class="card">
+      <header>
+        <h2>Run</h2>
+        <span class="small soft">
+          attempt {run.attempt}, pass {run.pass}
+          {run.isPassOver && " (over)"}
+          {run.version !== undefined && (
+            <>
+              , version <StoredText text={String(run.version)} />
+            </>
+          )}
+        </span>
+      </header>
+      <div class="body run">
+        {run.input !== undefined && <Part title="Input" text={typedText(run.input)} />}
+        {run.result !== undefined && <Part title="Result" text={typedText(run.result)} />}
+        {run.steps.length === 0 && <p class="soft">No step of this pass is recorded.</p>}
+        {run.steps.map((step, index) => (
+          <Step key={index} step={step} />
+        ))}
+      </div>
+    </section>
+  );
+}
+
+function Step({ step }: { readonly step: RunStep }) {
+  const { title, status, durationMs, attempts = 1, runAttempt, from, result, error } = step;
+  const tone = { completed: "completed", failed: "failed", started: "paused", saved: "saved" }[status];
+  const facts = [
+    ...(status === "started" ? ["not finished"] : []),
+    ...(durationMs === undefined ? [] : [durationText(durationMs)]),
+    ...(attempts > 1 ? [`${attempts} tries`] : []),
+    ...(status === "saved"
+      ? []
+      : [from === "storage" ? `from storage, attempt ${runAttempt}` : `ran, attempt ${runAttempt}`]),
+  ];
+  const value = error ?? result;
+  const head = (
+    <>
+      <strong class={`step-title ${tone}`}>
+        <StoredText text={status === "saved" ? `saved ${step.name}` : title} />
+      </strong>{" "}
+      <span class="small soft">
+        {status === "failed" && "failed · "}
+        {facts.join(" · ")}
+      </span>
+    </>
+  );
+  if (value === undefined) return <p class="step">{head}</p>;
+  return (
+    <details class="step" open={status === "failed"}>
+      <summary>{head}</summary>
+      <Value text={typedText(value)} label={`${error === undefined ? "Result" : "Error"} of ${title}`} />
+    </details>
+  );
+}
+
+function Part({ title, text }: { readonly title: string; readonly text: string }) {
+  return (
+    <details class="step" open={text.length < 200}>
+      <summary>
+        <strong>{title}</strong>
+      </summary>
+      <Value text={text} label={title} />
+    </details>
+  );
+}
+
+function Value({ text, label }: { readonly text: string; readonly label: string }) {
+  return (
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: a part that scrolls is reached by the keyboard.
+    <section class="value-box" tabIndex={0} aria-label={label}>
+      <pre>
+        <StoredText text={text} hasLines />
+      </pre>
+    </section>
+  );
+}
+
+interface DoingProps {
+  readonly answer: CheckpointAnswer;
+  readonly go: (fragment: string) => void;
+  readonly reload: () => void;
+}
+
+/** What can be done with a checkpoint. */
+function Doing({ answer, go, reload }: DoingProps) {
+  const { api, say } = usePage();
+  const { question, ask } = useAction();
+  const { taskId, checkpoint, name, runner } = answer;
+  const { id, sequence } = checkpoint;
+  const actions = {
+    fork: () => ask((close) => <ForkQuestion answer={answer} close={close} go={go} />),
+    rewind: () =>
+      ask((close) => (
+        <Question
+          title={`Go back to @${sequence}?`}
+          confirmText="Rewind"
+          runner={runner}
+          onClose={close}
+          onConfirm={async (options) => {
+            const { checkpoint: saved } = await api.ask("rewind", { taskId, id, ...options });
+            say(`The task goes on at @${saved.sequence} with the state of @${sequence}.`);
+            go(formatRoute({ view: "task", taskId }));
+          }}
+        >
+          <p>
+            <StoredText text={name} /> gets a new checkpoint with the state of @{sequence}, and goes on from there.
+            Nothing is removed.
+          </p>
+        </Question>
+      )),
+    complete: () =>
+      ask((close) => (
+        <Question
+          title="Mark the task as completed?"
+          confirmText="Complete"
+          runner={runner}
+          onClose={close}
+          onConfirm={async (options) => {
+            await api.ask("complete", { taskId, expectedSequence: sequence, ...options });
+            say("The task is completed.");
+            reload();
+          }}
+        >
+          <p>
+            <StoredText text={name} /> gets the status “completed” at @{sequence}, its newest checkpoint.
+          </p>
+        </Question>
+      )),
+    delete: () =>
+      ask((close) => (
+        <Question
+          title={`Remove checkpoint @${sequence}?`}
+          confirmText="Remove"
+          isDangerous
+          runner={runner}
+          onClose={close}
+          onConfirm={async (options) => {
+            await api.ask("delete", { taskId, id, ...options });
+            say(`Removed @${sequence}.`);
+            go(formatRoute({ view: "task", taskId }));
+          }}
+        >
+          <p>The task's other checkpoints stay as they are. It can't be undone.</p>
+        </Question>
+      )),
+  };
+  return (
+    <section class="card">
+      <header>
+        <h2>What can be done</h2>
+      </header>
+      <div class="body">
+        <CommandList commands={answer.commands} actions={actions} />
+      </div>
+      {question}
+    </section>
+  );
+}
+
+interface ForkQuestionProps {
+  readonly answer: CheckpointAnswer;
+  readonly close: () => void;
+  readonly go: (fragment: string) => void;
+}
+
+function ForkQuestion({ answer: { taskId, checkpoint }, close, go }: ForkQuestionProps) {
+  const { api, say } = usePage();
+  const [newTaskId, setNewTaskId] = useState("");
+  return (
+    <Question
+      title={`Begin a new task at @${checkpoint.sequence}?`}
+      confirmText="Fork"
+      isReady={newTaskId !== ""}
+      onClose={close}
+      onConfirm={async (options) => {
+        const forked = await api.ask("fork", { taskId, id: checkpoint.id, newTaskId, ...options });
+        say("The new task begins with that state.");
+        go(formatRoute({ view: "task", taskId: forked.taskId }));
+      }}
+    >
+      <label class="field">
+        Name of the new task
+        <input
+          type="text"
+          maxLength={512}
+          autocomplete="off"
+          spellcheck={false}
+          value={newTaskId}
+          onInput={(event) => setNewTaskId(event.currentTarget.value)}
+        />
+      </label>
+    </Question>
+  );
+}

@@ -1,0 +1,23 @@
+import { createContext } from "preact";
+import { useContext } from "preact/hooks";
+import type { Session } from "../../src/ui/api.js";
+import type { Api } from "./api.js";
+
+export type Connection = "none" | "connecting" | "live" | "lost";
+
+/** What every view needs. */
+export interface Page {
+  readonly api: Api;
+  readonly session: Session;
+  /** Says something at the bottom for a few seconds, aloud too. */
+  readonly say: (message: string) => void;
+  readonly setConnection: (connection: Connection) => void;
+}
+
+export const PageContext = createContext<Page | undefined>(undefined);
+
+export function usePage(): Page {
+  const page = useContext(PageContext);
+  if (page === undefined) throw new Error("Views are shown inside of PageContext.");
+  return page;
+}

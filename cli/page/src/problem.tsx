@@ -1,0 +1,99 @@
+import type { ComponentChildren } from "preact";
+import type { DamageInfo, ErrorInfo } from "../../src/ui/api.js";
+import { StoredText } from "./stored-text.js";
+import { counted } from "./words.js";
+
+interface ProblemProps {
+  readonly title: string;
+  readonly error: ErrorInfo;
+  readonly children?: ComponentChildren;
+}
+
+/** An error with its causes. */
+export function Problem({ title, error, children }: ProblemProps) {
+  return (
+    <section class="problem failed">
+      <h2>{title}</h2>
+      <OneError error={error} />
+      {error.causes.length > 0 && (
+        <ol class="causes" aria-label="Caused by">
+          {error.causes.map((cause, index) => (
+            <li key={index}>
+              <span class="soft small">Caused by </span>
+              <OneError error={cause} />
+            </li>
+          ))}
+        </ol>
+      )}
+      {children}
+    </section>
+  );
+}
+
+function OneError({ error: { name, code, message, stack } }: { readonly error: Omit<ErrorInfo, "causes"> }) {
+  return (
+    <>
+      <p>
+        {(code ?? name) !== "" && (
+          <>
+            <code>
+              <StoredText text={code ?? name} />
+            </code>{" "}
+          </>
+        )}
+        <StoredText text={message} hasLines />
+      </p>
+      {stack !== undefined && (
+        <details>
+          <summary class="small">Stack</summary>
+          {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a part that scrolls is reached by the keyboard. */}
+          <pre tabIndex={0}>
+            <StoredText text={stack} hasLines />
+          </pre>
+        </details>
+      )}
+    </>
+  );
+}
+
+/** Records that can't be read. */
+export function Damage({
+  damage,
+  total = damage.length,
+}: {
+  readonly damage: readonly DamageInfo[];
+  readonly total?: number;
+}) {
+  if (total === 0) return null;
+  return (
+    <details class="problem damaged">
+      <summary>
+        <strong>{counted(total, "record")} can't be read.</strong> The others are intact.
+      </summary>
+      <ul class="causes">
+        {damage.map(({ location, reason }) => (
+          <li key={location}>
+            <StoredText text={reason} />{" "}
+            <code>
+              <StoredText text={location} />
+            </code>
+          </li>
+        ))}
+        {total > damage.length && <li>… and {counted(total - damage.length, "more record")}</li>}
+      </ul>
+    </details>
+  );
+}
+
+export function Warnings({ warnings }: { readonly warnings: readonly string[] }) {
+  if (warnings.length === 0) return null;
+  return (
+    <ul class="problem paused causes">
+      {warnings.map((warning) => (
+        <li key={warning}>
+          <StoredText text={warning} />
+        </li>
+      ))}
+    </ul>
+  );
+}

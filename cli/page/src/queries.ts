@@ -1,0 +1,121 @@
+import { useCallback, useEffect, useRef, useState } from "preact/hooks";
+import type { ErrorInfo, LiveQueries, Queries } from "../../src/ui/api.js";
+import { ConnectionLostError, errorInfo, isAbort } from "./api.js";
+import { usePage } from "./page.js";
+
+export interface Loaded<Answer> {
+  /** The last answer. While another request is under way, that of the one before. */
+  readonly answer: Answer | undefined;
+  readonly error: ErrorInfo | undefined;
+  readonly isLoading: boolean;
+  readonly reload: () => void;
+}
+
+/**
+ * Asks a query, and again whenever the request changes. A request that is no longer wanted is aborted.
+ *
+ * @param isWanted - False: it isn't asked yet.
+ */
+export function useQuery<Name extends keyof Queries>(
+  name: Name,
+  request: Queries[Name]["request"],
+  isWanted = true,
+): Loaded<Queries[Name]["answer"]> {
+  const { api } = usePage();
+  const [state, setState] = useState<Omit<Loaded<Queries[Name]["answer"]>, "reload">>({
+    answer: undefined,
+    error: undefined,
+    isLoading: true,
+  });
+  const [round, setRound] = useState(0);
+  const latest = useRef(request);
+  latest.current = request;
+  const key = JSON.stringify(request);
+
+  // The key stands for the request, the round for a reload.
+  useEffect(() => {
+    if (!isWanted) return;
+    const stopped = new AbortController();
+    setState((before) => ({ ...before, isLoading: true }));
+    void (async () => {
+      try {
+        const answer = await api.ask(name, latest.current, stopped.signal);
+        if (!stopped.signal.aborted) setState({ answer, error: undefined, isLoading: false });
+      } catch (error) {
+        if (isAbort(error) || stopped.signal.aborted) return;
+        setState({ answer: undefined, error: errorInfo(error), isLoading: false });
+      }
+    })();
+    return () => stopped.abort();
+  }, [api, name, key, round, isWanted]);
+
+  const reload = useCallback(() => setRound((count) => count + 1), []);
+  return { ...state, reload };
+}
+
+/** After each failed attempt to connect, the pause grows up to the last of these. */
+const PAUSES_MS = [500, 1000, 2000, 5000];
+
+/**
+ * Watches a query while the view is shown: connects again when the connection is lost, and shows in the frame how it is.
+ */
+export function useWatch<Name extends "watch-tasks" | "watch-task">(
+  name: Name,
+  request: LiveQueries[Name]["request"],
+  onMessage: (message: LiveQueries[Name]["answer"]) => void,
+): void {
+  const { api, setConnection } = usePage();
+  const latest = useRef({ request, onMessage });
+  latest.current = { request, onMessage };
+  const key = JSON.stringify(request);
+
+  // The key stands for the request.
+  useEffect(() => {
+    const stopped = new AbortController();
+    const { signal } = stopped;
+    void (async () => {
+      for (let failures = 0; !signal.aborted; failures += 1) {
+        try {
+          for await (const message of api.watch(name, latest.current.request, signal)) {
+            failures = 0;
+            setConnection(message.kind === "failed" ? "lost" : "live");
+            latest.current.onMessage(message);
+          }
+        } catch (error) {
+          if (signal.aborted) return;
+          // Anything else is for people to read, and the next attempt may go better.
+          if (!(error instanceof ConnectionLostError)) setConnection("lost");
+        }
+        if (signal.aborted) return;
+        setConnection("lost");
+        await pause(PAUSES_MS[Math.min(failures, PAUSES_MS.length - 1)] ?? 0, signal);
+      }
+    })();
+    return () => stopped.abort();
+  }, [api, name, key, setConnection]);
+
+  useEffect(() => {
+    setConnection("connecting");
+    return () => setConnection("none");
+  }, [setConnection]);
+}
+
+/** The time, renewed every `everyMs`. */
+export function useNow(everyMs: number): number {
+  const [nowMs, setNowMs] = useState(Date.now);
+  useEffect(() => {
+    const timer = setInterval(() => setNowMs(Date.now()), everyMs);
+    return () => clearInterval(timer);
+  }, [everyMs]);
+  return nowMs;
+}
+
+function pause(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, ms);
+    signal.addEventListener("abort", () => {
+      clearTimeout(timer);
+      resolve();
+    });
+  });
+}

@@ -1,0 +1,69 @@
+import type { ComponentChildren } from "preact";
+import { useState } from "preact/hooks";
+import type { ErrorInfo, RunnerInfo } from "../../src/ui/api.js";
+import { errorInfo } from "./api.js";
+import { Modal } from "./modal.js";
+import { Problem } from "./problem.js";
+import { StoredText } from "./stored-text.js";
+
+interface QuestionProps {
+  readonly title: string;
+  readonly children: ComponentChildren;
+  readonly confirmText: string;
+  readonly isDangerous?: boolean;
+  readonly isReady?: boolean;
+  /** Somebody runs the task: the change needs `force`. */
+  readonly runner?: RunnerInfo | undefined;
+  readonly onConfirm: (options: { readonly force?: boolean }) => Promise<void>;
+  readonly onClose: () => void;
+}
+
+/** Asks before something is changed, and shows why it failed. */
+export function Question(props: QuestionProps) {
+  const { title, children, confirmText, isDangerous = false, isReady = true, runner, onConfirm, onClose } = props;
+  const [isBusy, setIsBusy] = useState(false);
+  const [isForced, setIsForced] = useState(false);
+  const [error, setError] = useState<ErrorInfo>();
+  const isHeld = runner?.state === "held";
+
+  const confirm = async () => {
+    setIsBusy(true);
+    setError(undefined);
+    try {
+      await onConfirm(isForced ? { force: true } : {});
+      onClose();
+    } catch (failure) {
+      setError(errorInfo(failure));
+      setIsBusy(false);
+    }
+  };
+
+  return (
+    <Modal
+      title={title}
+      onClose={onClose}
+      closeText="Cancel"
+      buttons={
+        <button
+          type="button"
+          class={isDangerous ? "danger" : "primary"}
+          disabled={isBusy || !isReady || (isHeld && !isForced)}
+          onClick={() => void confirm()}
+        >
+          {confirmText}
+        </button>
+      }
+    >
+      {children}
+      {isHeld && (
+        <label class="check">
+          <input type="checkbox" checked={isForced} onChange={(event) => setIsForced(event.currentTarget.checked)} />
+          <span>
+            Do it although <StoredText text={runner.holder} /> runs the task. It may lose work.
+          </span>
+        </label>
+      )}
+      {error && <Problem title="That failed" error={error} />}
+    </Modal>
+  );
+}

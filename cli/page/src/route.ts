@@ -1,0 +1,105 @@
+import type { Status } from "../../src/ui/api.js";
+
+/** The place in the page that the address bar's fragment names. */
+export type Route =
+  | { readonly view: "tasks"; readonly filter: TasksFilter }
+  | { readonly view: "task"; readonly taskId: string }
+  | { readonly view: "checkpoint"; readonly taskId: string; readonly id: string }
+  /** Without `from`, the one before `to`. */
+  | { readonly view: "diff"; readonly taskId: string; readonly from?: string; readonly to: string }
+  | { readonly view: "retention"; readonly taskId?: string }
+  | { readonly view: "storage" };
+
+export interface TasksFilter {
+  readonly prefix: string;
+  readonly status: readonly Status[];
+  readonly order: "recent" | "taskId";
+}
+
+export const STATUSES: readonly Status[] = ["running", "paused", "failed", "completed"];
+
+export const ALL_TASKS: TasksFilter = { prefix: "", status: [], order: "recent" };
+
+/** Reads a fragment; one that names no place means all tasks. */
+export function parseRoute(fragment: string): Route {
+  const [path = "", options = ""] = fragment.replace(/^#?\/?/, "").split("?");
+  const [view, first = "", kind, second, third] = path.split("/").map(decoded);
+  if (view === "storage") return { view };
+  if (view === "retention") return first === "" ? { view } : { view, taskId: first };
+  if (view === "task" && first !== "") {
+    if (kind === "checkpoint" && second) return { view: "checkpoint", taskId: first, id: second };
+    if (kind === "diff" && second && third) return { view: "diff", taskId: first, from: second, to: third };
+    if (kind === "diff" && second) return { view: "diff", taskId: first, to: second };
+    return { view, taskId: first };
+  }
+  return { view: "tasks", filter: parseFilter(options) };
+}
+
+/** Writes the fragment that {@link parseRoute} reads. */
+export function formatRoute(route: Route): string {
+  switch (route.view) {
+    case "tasks":
+      return `#/tasks${formatFilter(route.filter)}`;
+    case "task":
+      return `#/task/${encoded(route.taskId)}`;
+    case "checkpoint":
+      return `#/task/${encoded(route.taskId)}/checkpoint/${encoded(route.id)}`;
+    case "diff": {
+      const ids = route.from === undefined ? [route.to] : [route.from, route.to];
+      return `#/task/${encoded(route.taskId)}/diff/${ids.map(encoded).join("/")}`;
+    }
+    case "retention":
+      return route.taskId === undefined ? "#/retention" : `#/retention/${encoded(route.taskId)}`;
+    case "storage":
+      return "#/storage";
+  }
+}
+
+/** One level up: where Backspace and Esc lead. */
+export function parentOf(route: Route): Route {
+  switch (route.view) {
+    case "checkpoint":
+      return { view: "task", taskId: route.taskId };
+    case "diff":
+      return { view: "checkpoint", taskId: route.taskId, id: route.to };
+    case "retention":
+      return route.taskId === undefined ? TASKS : { view: "task", taskId: route.taskId };
+    default:
+      return TASKS;
+  }
+}
+
+const TASKS: Route = { view: "tasks", filter: ALL_TASKS };
+
+function parseFilter(options: string): TasksFilter {
+  const given = new Map(options.split("&").map((option): [string, string] => cutAt(option, "=")));
+  const named = (given.get("status") ?? "").split(",");
+  return {
+    prefix: decoded(given.get("prefix") ?? ""),
+    status: STATUSES.filter((status) => named.includes(status)),
+    order: given.get("order") === "taskId" ? "taskId" : "recent",
+  };
+}
+
+function formatFilter({ prefix, status, order }: TasksFilter): string {
+  const options = [
+    ...(status.length === 0 ? [] : [`status=${status.join(",")}`]),
+    ...(prefix === "" ? [] : [`prefix=${encoded(prefix)}`]),
+    ...(order === "recent" ? [] : [`order=${order}`]),
+  ];
+  return options.length === 0 ? "" : `?${options.join("&")}`;
+}
+
+function cutAt(text: string, mark: string): [string, string] {
+  const at = text.indexOf(mark);
+  return at === -1 ? [text, ""] : [text.slice(0, at), text.slice(at + mark.length)];
+}
+
+// encodeURIComponent refuses lone surrogates, which ids of damaged records may have. So each UTF-16 unit is escaped.
+function encoded(text: string): string {
+  return text.replace(/[^\w.-]/g, (unit) => `~${unit.charCodeAt(0).toString(16).padStart(4, "0")}`);
+}
+
+function decoded(text: string): string {
+  return text.replace(/~([0-9a-f]{4})/g, (_all, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)));
+}

@@ -1,0 +1,55 @@
+import type { RunnerInfo, TaskRow } from "../../src/ui/api.js";
+
+type Shown = TaskRow["status"] | "died" | "damaged" | "waiting" | "saved";
+
+/** A task whose runner has died says so, as in the command. */
+export function shownStatus({ status, runner }: Pick<TaskRow, "status" | "runner">): Shown {
+  return status === "running" && runner?.state === "died" ? "died" : status;
+}
+
+/** A status by shape, word and colour. */
+export function StatusMark({ status, isChip = false }: { readonly status: Shown; readonly isChip?: boolean }) {
+  const tone = status === "starting" ? "running" : status;
+  return (
+    <span class={`status ${tone}${isChip ? " chip" : ""}`}>
+      <svg viewBox="0 0 14 14" aria-hidden="true">
+        {SHAPES[tone]}
+      </svg>
+      {status}
+    </span>
+  );
+}
+
+const STROKE = { fill: "none", stroke: "currentColor", "stroke-width": 2, "stroke-linecap": "round" } as const;
+
+const CROSS = <path d="M3 3l8 8M11 3l-8 8" {...STROKE} />;
+
+const SHAPES = {
+  running: <path d="M3.5 2l8 5-8 5z" fill="currentColor" />,
+  paused: <path d="M4.5 3v8M9.5 3v8" {...STROKE} />,
+  completed: <path d="M2.5 7.5l3 3 6-7" {...STROKE} />,
+  failed: CROSS,
+  died: (
+    <>
+      <circle cx="7" cy="7" r="5.5" {...STROKE} />
+      <path d="M5 5l4 4M9 5l-4 4" {...STROKE} />
+    </>
+  ),
+  damaged: <path d="M7 1.5l6 11H1zM7 5.5v3M7 10.6v.2" {...STROKE} stroke-width={1.6} stroke-linejoin="round" />,
+  waiting: (
+    <>
+      <circle cx="7" cy="7" r="5.5" {...STROKE} />
+      <path d="M7 4v3l2 1.5" {...STROKE} />
+    </>
+  ),
+  saved: <path d="M7 1.5l5.5 5.5L7 12.5 1.5 7z" {...STROKE} stroke-linejoin="round" />,
+  unknown: <path d="M4.8 5a2.2 2.2 0 1 1 3 2.1C7.2 7.4 7 7.8 7 8.5M7 11.2v.1" {...STROKE} />,
+} as const;
+
+/** `lease: 28 s left`; `lease expired`; `ended`. */
+export function leaseText({ state, at }: RunnerInfo, nowMs: number): string {
+  if (state === "died") return "its process has ended";
+  if (state === "expired") return "its lease has expired";
+  const leftMs = Date.parse(at) - nowMs;
+  return leftMs <= 0 ? "its lease is due" : `lease: ${Math.ceil(leftMs / 1000)} s left`;
+}

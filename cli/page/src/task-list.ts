@@ -1,0 +1,171 @@
+import { useCallback, useEffect, useReducer, useRef } from "preact/hooks";
+import type { DamageInfo, ErrorInfo, TaskRow, TasksRequest } from "../../src/ui/api.js";
+import { errorInfo, isAbort } from "./api.js";
+import { usePage } from "./page.js";
+import type { TasksFilter } from "./route.js";
+
+/** How many tasks are asked for at once. */
+const PAGE = 100;
+
+export interface TaskList {
+  /** The task in a row; `undefined` until it has come. */
+  at(index: number): TaskRow | undefined;
+  /** How many rows there are, as far as known. */
+  readonly length: number;
+  /** The number of tasks, once it is known. */
+  readonly total: number | undefined;
+  readonly damage: readonly DamageInfo[];
+  readonly warnings: readonly string[];
+  readonly error: ErrorInfo | undefined;
+  /** The first page has come once. */
+  readonly isRead: boolean;
+  /** The first page is under way. */
+  readonly isLoading: boolean;
+  /** Tasks that have come or moved since the list was read. */
+  readonly changed: number;
+  /** Asks for the rows from `first` to `last`, unless they are there. */
+  readonly need: (first: number, last: number) => void;
+  /** Reads the list anew, from its top. */
+  readonly reload: () => void;
+  /** Shows tasks as they are now. @returns Whether some of them belong elsewhere in the list. */
+  readonly update: (tasks: readonly TaskRow[], gone: readonly string[]) => boolean;
+}
+
+/** The rows of one reading of the list. */
+class Reading {
+  readonly rows = new Map<number, TaskRow>();
+  readonly places = new Map<string, number>();
+  readonly asked = new Set<number>();
+  readonly moved = new Set<string>();
+  readonly stopped = new AbortController();
+  view: string | undefined;
+  total: number | undefined;
+  damage: readonly DamageInfo[] = [];
+  warnings: readonly string[] = [];
+  error: ErrorInfo | undefined;
+
+  /** @param expected - How many tasks there are by an earlier count. */
+  length(expected: number): number {
+    if (this.total !== undefined) return this.total;
+    // There is more: the next page's room shows it, and asks for it.
+    return this.rows.size === 0 ? 0 : Math.max(expected, Math.max(...this.asked) * PAGE + 2 * PAGE);
+  }
+
+  put(index: number, task: TaskRow): void {
+    this.rows.set(index, task);
+    this.places.set(task.taskId, index);
+  }
+}
+
+/**
+ * Reads tasks page by page as they come into view.
+ *
+ * @param expected - How many tasks the list has by an earlier count, until the server knows it.
+ */
+export function useTaskList({ prefix, status, order }: TasksFilter, expected: number): TaskList {
+  const { api } = usePage();
+  const [, redraw] = useReducer((count: number) => count + 1, 0);
+  const shown = useRef(new Reading());
+  /** The reading that takes the place of the shown one when its first page has come. */
+  const coming = useRef<Reading | undefined>(undefined);
+  const statuses = status.join();
+
+  const ask = useCallback(
+    async (reading: Reading, page: number) => {
+      if (reading.asked.has(page)) return;
+      reading.asked.add(page);
+      try {
+        const request: TasksRequest = {
+          order,
+          offset: page * PAGE,
+          limit: PAGE,
+          ...(prefix === "" ? {} : { prefix }),
+          ...(statuses === "" ? {} : { status: status.filter((one) => statuses.split(",").includes(one)) }),
+          ...(reading.view === undefined ? {} : { view: reading.view }),
+        };
+        const answer = await api.ask("tasks", request, reading.stopped.signal);
+        reading.view = answer.view;
+        reading.total = answer.total ?? reading.total;
+        reading.damage = answer.damage;
+        reading.warnings = answer.warnings;
+        reading.error = undefined;
+        for (const [index, task] of answer.tasks.entries()) reading.put(answer.offset + index, task);
+      } catch (error) {
+        if (isAbort(error)) return;
+        reading.asked.delete(page);
+        reading.error = errorInfo(error);
+      }
+      if (reading === coming.current) {
+        shown.current.stopped.abort();
+        shown.current = reading;
+        coming.current = undefined;
+      }
+      redraw(undefined);
+    },
+    // In the list of dependencies, `statuses` stands for `status`.
+    [api, prefix, statuses, order],
+  );
+
+  const reload = useCallback(() => {
+    coming.current?.stopped.abort();
+    const reading = new Reading();
+    coming.current = reading;
+    void ask(reading, 0);
+    redraw(undefined);
+  }, [ask]);
+
+  useEffect(() => {
+    reload();
+    return () => coming.current?.stopped.abort();
+  }, [reload]);
+
+  const need = useCallback(
+    (first: number, last: number) => {
+      // Pages of a list that is about to be replaced aren't wanted.
+      if (coming.current !== undefined) return;
+      const reading = shown.current;
+      if (reading.view === undefined) return;
+      for (
+        let page = Math.floor(first / PAGE);
+        page * PAGE <= last && page * PAGE < reading.length(expected);
+        page += 1
+      ) {
+        void ask(reading, page);
+      }
+    },
+    [ask, expected],
+  );
+
+  const update = useCallback(
+    (tasks: readonly TaskRow[], gone: readonly string[]) => {
+      const { rows, places, moved } = shown.current;
+      for (const task of tasks) {
+        const place = places.get(task.taskId);
+        const before = place === undefined ? undefined : rows.get(place);
+        if (place !== undefined) rows.set(place, task);
+        const isInPlace = order === "taskId" || before?.newest?.sequence === task.newest?.sequence;
+        if (before === undefined || !isInPlace) moved.add(task.taskId);
+      }
+      for (const taskId of gone) moved.add(taskId);
+      redraw(undefined);
+      return moved.size > 0;
+    },
+    [order],
+  );
+
+  const { rows, total, damage, warnings, error, moved } = shown.current;
+  return {
+    at: (index) => rows.get(index),
+    length: shown.current.length(expected),
+    total,
+    damage,
+    warnings,
+    error,
+    isRead: shown.current.view !== undefined,
+    isLoading: coming.current !== undefined,
+    changed: moved.size,
+    need,
+    reload,
+    update,
+  };
+}

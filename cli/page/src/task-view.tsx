@@ -1,0 +1,310 @@
+import { useEffect, useRef, useState } from "preact/hooks";
+import type { CheckpointRow, TaskAnswer, TaskMessage } from "../../src/ui/api.js";
+import { CheckpointList } from "./checkpoint-list.js";
+import { CommandList } from "./commands.js";
+import { useKeys } from "./keys.js";
+import { usePage } from "./page.js";
+import { Plots } from "./plots.js";
+import { Damage, Problem, Warnings } from "./problem.js";
+import { useNow, useQuery, useWatch } from "./queries.js";
+import { Question } from "./question.js";
+import { formatRoute } from "./route.js";
+import { leaseText, StatusMark, shownStatus } from "./status.js";
+import { StoredText } from "./stored-text.js";
+import { useAction } from "./use-action.js";
+import { Waterfall } from "./waterfall.js";
+import { agoText, bytesText, countText, timeText } from "./words.js";
+
+interface TaskViewProps {
+  readonly taskId: string;
+  readonly go: (fragment: string) => void;
+}
+
+export function TaskView({ taskId, go }: TaskViewProps) {
+  const { api, say, session } = usePage();
+  const query = useQuery("task", { taskId });
+  const timeline = useQuery("timeline", { taskId });
+  const [older, setOlder] = useState<readonly TaskAnswer[]>([]);
+  const [live, setLive] = useState<Extract<TaskMessage, { kind: "change" }>>();
+  const [isGone, setIsGone] = useState(false);
+  const [selected, setSelected] = useState(0);
+  const [marked, setMarked] = useState<string>();
+  const { question, ask } = useAction();
+  const nowMs = useNow(1000);
+
+  useWatch("watch-task", { taskId }, (message) => {
+    if (message.kind === "gone") setIsGone(true);
+    if (message.kind !== "change") return;
+    setIsGone(false);
+    setLive(message);
+    if (!timeline.isLoading) timeline.reload();
+  });
+
+  const { answer } = query;
+  const checkpoints = withNewest([...(answer?.checkpoints ?? []), ...older.flatMap((page) => page.checkpoints)], live);
+  const beforeSequence = older.length > 0 ? older.at(-1)?.beforeSequence : answer?.beforeSequence;
+
+  const showOlder = async () => {
+    if (beforeSequence === undefined) return;
+    const page = await api.ask("task", { taskId, beforeSequence });
+    setOlder((pages) => [...pages, page]);
+  };
+
+  const list = useRef<HTMLDivElement>(null);
+  const select = (index: number) => {
+    const next = Math.max(0, Math.min(checkpoints.length - 1, index));
+    setSelected(next);
+    list.current?.querySelector(`[data-row="${next}"]`)?.scrollIntoView({ block: "nearest" });
+  };
+  const chosen = checkpoints[selected];
+  const open = (checkpoint: Pick<CheckpointRow, "id"> | undefined) => {
+    if (checkpoint) go(formatRoute({ view: "checkpoint", taskId, id: checkpoint.id }));
+  };
+  const compare = () => {
+    if (chosen === undefined) return;
+    const from = marked !== undefined && marked !== chosen.id ? { from: marked } : {};
+    go(formatRoute({ view: "diff", taskId, to: chosen.id, ...from }));
+  };
+  useKeys("Task", [
+    { keys: ["j", "ArrowDown"], what: "next checkpoint", run: () => select(selected + 1) },
+    { keys: ["k", "ArrowUp"], what: "checkpoint before", run: () => select(selected - 1) },
+    { keys: ["Home"], what: "newest checkpoint", run: () => select(0) },
+    { keys: ["End"], what: "oldest checkpoint shown", run: () => select(checkpoints.length - 1) },
+    { keys: ["Enter"], what: "open the checkpoint", run: () => open(chosen) },
+    { keys: ["d"], what: "what changed since the one before, or since the marked one", run: compare },
+    {
+      keys: ["m"],
+      what: "mark the checkpoint, to compare another one with it",
+      run: () => setMarked(chosen?.id === marked ? undefined : chosen?.id),
+    },
+    {
+      keys: ["p"],
+      what: "what a retention policy would keep",
+      run: () => go(formatRoute({ view: "retention", taskId })),
+    },
+  ]);
+
+  const task = live?.task ?? answer?.task;
+  useEffect(() => {
+    if (task) document.title = `${task.name} · Waymark`;
+  }, [task?.name]);
+
+  if (query.error) return <Problem title="The task can't be shown" error={query.error} />;
+  if (task === undefined || answer === undefined) return <p class="empty">Reading …</p>;
+
+  const changed = () => {
+    query.reload();
+    timeline.reload();
+    setOlder([]);
+  };
+  const actions = {
+    complete: () =>
+      ask((close) => (
+        <Question
+          title="Mark the task as completed?"
+          confirmText="Complete"
+          runner={task.runner}
+          onClose={close}
+          onConfirm={async (options) => {
+            await api.ask("complete", { taskId, expectedSequence: task.newest?.sequence ?? 0, ...options });
+            say("The task is completed.");
+            changed();
+          }}
+        >
+          <p>
+            <StoredText text={task.name} /> gets the status “completed” at its newest checkpoint, @
+            {task.newest?.sequence}.
+          </p>
+        </Question>
+      )),
+    delete: () =>
+      ask((close) => (
+        <Question
+          title="Remove the task?"
+          confirmText="Remove"
+          isDangerous
+          runner={task.runner}
+          onClose={close}
+          onConfirm={async (options) => {
+            const { removed } = await api.ask("delete", { taskId, ...options });
+            say(`Removed ${removed} checkpoints.`);
+            go("#/tasks");
+          }}
+        >
+          <p>
+            <StoredText text={task.name} /> goes with all its checkpoints: {countText(task.count)}. It can't be undone.
+          </p>
+        </Question>
+      )),
+    prune: () => go(formatRoute({ view: "retention", taskId })),
+  };
+  const { newest, runner } = task;
+  const bytes = timeline.answer?.saves.reduce((sum, [, , size]) => sum + size, 0);
+
+  return (
+    <>
+      <div class="heading">
+        <h1 class="mono">
+          <StoredText text={task.name} />
+        </h1>
+        <StatusMark status={shownStatus(task)} isChip />
+        <div class="buttons">
+          <a class="button" href={formatRoute({ view: "retention", taskId })}>
+            Retention
+          </a>
+        </div>
+      </div>
+      {isGone && (
+        <p class="problem failed" role="status">
+          The task was removed meanwhile. This is what it was.
+        </p>
+      )}
+      <dl class="facts">
+        {runner && (
+          <div>
+            <dt>{runner.state === "held" ? "Run by" : "Last run by"}</dt>
+            <dd>
+              <StoredText text={runner.holder} />
+              {session.hasLeases && <span class="soft"> · {leaseText(runner, nowMs)}</span>}
+            </dd>
+          </div>
+        )}
+        {runner?.state !== "held" && task.why !== undefined && task.why !== task.error && (
+          <div>
+            <dt>Why it stands</dt>
+            <dd>
+              <StoredText text={task.why} />
+            </dd>
+          </div>
+        )}
+        {newest && (
+          <div>
+            <dt>Newest checkpoint</dt>
+            <dd>
+              <a href={formatRoute({ view: "checkpoint", taskId, id: newest.id })}>@{newest.sequence}</a>{" "}
+              <StoredText text={newest.label ?? newest.stage ?? ""} />
+            </dd>
+          </div>
+        )}
+        {newest && (
+          <div>
+            <dt>Saved</dt>
+            <dd>
+              {agoText(newest.createdAt, nowMs)} <span class="soft">{timeText(newest.createdAt)} UTC</span>
+            </dd>
+          </div>
+        )}
+        <div>
+          <dt>Checkpoints</dt>
+          <dd>
+            {countText(task.count)}
+            {bytes !== undefined && <span class="soft"> · {bytesText(bytes)}</span>}
+          </dd>
+        </div>
+      </dl>
+      {task.error !== undefined && (
+        <Problem title="It failed" error={{ name: "", message: task.error, causes: [] }}>
+          {newest && (
+            <p>
+              <a href={formatRoute({ view: "checkpoint", taskId, id: newest.id })}>
+                See the checkpoint that it failed at
+              </a>
+            </p>
+          )}
+        </Problem>
+      )}
+      {task.asks.length > 0 && (
+        <section class="problem paused">
+          <h2>It asks</h2>
+          {task.asks.map((text) => (
+            <p class="mono" key={text}>
+              <StoredText text={text} hasLines />
+            </p>
+          ))}
+        </section>
+      )}
+      <Warnings warnings={answer.warnings} />
+      <Damage damage={answer.damage} />
+      <section class="card" aria-busy={timeline.isLoading}>
+        <header>
+          <h2>Timeline</h2>
+        </header>
+        {timeline.error && (
+          <div class="body">
+            <Problem title="The timeline can't be read" error={timeline.error} />
+          </div>
+        )}
+        {timeline.answer?.keyMissing && (
+          <div class="body">
+            <Problem title="Some steps can't be opened" error={timeline.answer.keyMissing} />
+          </div>
+        )}
+        {timeline.answer && <Waterfall taskId={taskId} timeline={timeline.answer} />}
+      </section>
+      <div class="columns">
+        <div class="column">
+          <section class="card">
+            <header>
+              <h2>Checkpoints</h2>
+              <span class="end small soft">
+                <kbd>d</kbd> {marked === undefined ? "compares with the one before" : "compares with the marked one"}
+              </span>
+            </header>
+            <div ref={list}>
+              <CheckpointList
+                taskId={taskId}
+                checkpoints={checkpoints}
+                selected={selected}
+                marked={marked}
+                nowMs={nowMs}
+                onSelect={setSelected}
+                onOpen={open}
+              />
+            </div>
+            {beforeSequence !== undefined && (
+              <p class="empty">
+                <button type="button" onClick={() => void showOlder()}>
+                  Show older ones
+                </button>
+              </p>
+            )}
+          </section>
+        </div>
+        <div class="column">
+          {timeline.answer && timeline.answer.saves.length > 1 && (
+            <section class="card">
+              <header>
+                <h2>Saves</h2>
+              </header>
+              <div class="body">
+                <Plots
+                  saves={timeline.answer.saves}
+                  onOpen={(sequence) => open(checkpoints.find((checkpoint) => checkpoint.sequence === sequence))}
+                />
+              </div>
+            </section>
+          )}
+          <section class="card">
+            <header>
+              <h2>What can be done</h2>
+            </header>
+            <div class="body">
+              <CommandList commands={answer.commands} actions={actions} />
+            </div>
+          </section>
+        </div>
+      </div>
+      {question}
+    </>
+  );
+}
+
+/** The list with its newest part as it is now. */
+function withNewest(
+  checkpoints: readonly CheckpointRow[],
+  live: Extract<TaskMessage, { kind: "change" }> | undefined,
+): readonly CheckpointRow[] {
+  const oldest = live?.checkpoints.at(-1);
+  if (live === undefined || oldest === undefined) return checkpoints;
+  return [...live.checkpoints, ...checkpoints.filter(({ sequence }) => sequence < oldest.sequence)];
+}

@@ -1,0 +1,144 @@
+import type { TimelineAnswer, TimelineAttempt, TimelineMark, TimelineStep } from "../../src/ui/api.js";
+import { durationText } from "./words.js";
+
+export type WaterfallRow =
+  | { readonly kind: "pass"; readonly key: string; readonly atMs: number; readonly title: string }
+  | {
+      readonly kind: "step";
+      readonly key: string;
+      readonly step: TimelineStep;
+      readonly atMs: number;
+      readonly endMs: number;
+      /** The step isn't finished: it runs now, or was under way at a kill. */
+      readonly isOpen: boolean;
+    }
+  | {
+      readonly kind: "event";
+      readonly key: string;
+      readonly atMs: number;
+      readonly tone: "failed" | "paused" | "completed" | "saved" | "running";
+      readonly title: string;
+      readonly more?: string;
+      readonly checkpointId?: string;
+    };
+
+/** A task's runs from top to bottom: passes, their steps, and what happened between. */
+export function waterfallRows({ steps, attempts, marks, now }: TimelineAnswer): WaterfallRow[] {
+  const nowMs = Date.parse(now);
+  const rows = [
+    ...steps
+      // A milestone that still exists has a mark of its own.
+      .filter((step) => step.status !== "saved" || !marks.some((mark) => isOf(mark, step)))
+      .map((step, index) => stepRow(step, index, attempts, nowMs)),
+    ...attempts.flatMap(attemptRows),
+    ...marks.flatMap(markRows),
+  ].sort((a, b) => a.atMs - b.atMs || rankOf(a) - rankOf(b));
+  return withPasses(rows);
+}
+
+/** Whether a mark is the checkpoint that a `run.save` made. */
+function isOf({ kind, stage = "", at }: TimelineMark, { name, startedAt }: TimelineStep): boolean {
+  return kind === "milestone" && stage === name && Math.abs(Date.parse(at) - Date.parse(startedAt)) < SAME_SAVE_MS;
+}
+
+/** Between the two times that are noted of one save. */
+const SAME_SAVE_MS = 1000;
+
+/** At the same moment: an attempt begins and a milestone is there before the next step, and an end comes last. */
+function rankOf(row: WaterfallRow): number {
+  if (row.kind !== "event") return 1;
+  return row.tone === "running" || row.tone === "saved" ? 0 : 2;
+}
+
+function stepRow(step: TimelineStep, index: number, attempts: readonly TimelineAttempt[], nowMs: number): WaterfallRow {
+  const key = `step ${index}`;
+  const atMs = Date.parse(step.startedAt);
+  if (step.status === "saved") {
+    const title = step.name === "" ? "saved" : `saved ${step.name}`;
+    return { kind: "event", key, atMs, tone: "saved", title, checkpointId: step.checkpointId };
+  }
+  if (step.durationMs !== undefined)
+    return { kind: "step", key, step, atMs, endMs: atMs + step.durationMs, isOpen: false };
+  const its = attempts.find(({ generation, attempt }) => generation === step.generation && attempt === step.runAttempt);
+  const endMs = its?.end === "running" ? nowMs : Date.parse(its?.lastSeenAt ?? step.startedAt);
+  return { kind: "step", key, step, atMs, endMs: Math.max(atMs, endMs), isOpen: true };
+}
+
+function attemptRows(its: TimelineAttempt, index: number): WaterfallRow[] {
+  const { attempt, startedAt, lastSeenAt, end, runner } = its;
+  const rows: WaterfallRow[] = [];
+  if (attempt > 1 && startedAt !== undefined) {
+    rows.push({
+      kind: "event",
+      key: `start ${index}`,
+      atMs: Date.parse(startedAt),
+      tone: "running",
+      title: `Attempt ${attempt} goes on`,
+    });
+  }
+  const ended = ENDS[end];
+  if (ended !== undefined && lastSeenAt !== undefined) {
+    const more = runner?.holder;
+    rows.push({
+      kind: "event",
+      key: `end ${index}`,
+      atMs: Date.parse(lastSeenAt),
+      tone: ended.tone,
+      title: `Attempt ${attempt} ${ended.text}`,
+      ...(more === undefined ? {} : { more }),
+    });
+  }
+  return rows;
+}
+
+/** Completed, failed and paused runs have a mark of their own. */
+const ENDS: Partial<Record<TimelineAttempt["end"], { readonly text: string; readonly tone: "failed" | "paused" }>> = {
+  killed: { text: "was killed", tone: "failed" },
+  interrupted: { text: "was interrupted: killed or paused", tone: "paused" },
+};
+
+function markRows(mark: TimelineMark): WaterfallRow[] {
+  const { kind, at, id, sequence, stage, label, fromSequence, error } = mark;
+  const title = {
+    milestone: `Saved @${sequence}`,
+    "auto-save": `Auto-saved @${sequence}`,
+    branch: fromSequence === undefined ? `Branch @${sequence}` : `Branch @${sequence} from @${fromSequence}`,
+    paused: `Paused @${sequence}`,
+    failed: `Failed @${sequence}`,
+    completed: `Completed @${sequence}`,
+  }[kind];
+  const tone =
+    kind === "paused" || kind === "failed" || kind === "completed" ? kind : kind === "branch" ? "running" : "saved";
+  const more = error ?? label ?? stage;
+  return [
+    {
+      kind: "event",
+      key: `mark ${sequence}`,
+      atMs: Date.parse(at),
+      tone,
+      title,
+      checkpointId: id,
+      ...(more === undefined ? {} : { more }),
+    },
+  ];
+}
+
+/** Heads each pass, if there is more than one. */
+function withPasses(rows: readonly WaterfallRow[]): WaterfallRow[] {
+  const passOf = (row: WaterfallRow) => (row.kind === "step" ? `${row.step.generation} ${row.step.pass}` : undefined);
+  if (new Set(rows.map(passOf).filter((pass) => pass !== undefined)).size < 2) return [...rows];
+  let current: string | undefined;
+  return rows.flatMap((row) => {
+    const pass = passOf(row);
+    if (row.kind !== "step" || pass === current) return [row];
+    current = pass;
+    return [{ kind: "pass", key: `pass of ${row.key}`, atMs: row.atMs, title: `Pass ${row.step.pass}` }, row];
+  });
+}
+
+/** `3.1 s, 2 tries`, `not finished`. */
+export function tookText(row: Extract<WaterfallRow, { kind: "step" }>): string {
+  const { attempts = 1 } = row.step;
+  const time = row.isOpen ? "not finished" : durationText(row.endMs - row.atMs);
+  return attempts > 1 ? `${time}, ${attempts} tries` : time;
+}

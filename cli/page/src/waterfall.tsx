@@ -1,0 +1,170 @@
+import { useState } from "preact/hooks";
+import type { TimelineAnswer } from "../../src/ui/api.js";
+import { formatRoute } from "./route.js";
+import { StoredText } from "./stored-text.js";
+import { type TimeScale, timeScale } from "./time-scale.js";
+import { tookText, type WaterfallRow, waterfallRows } from "./waterfall-rows.js";
+import { countText, durationText, timeText } from "./words.js";
+
+/** Rows that are drawn at first: the newest ones. */
+const AT_FIRST = 300;
+
+/** What a task's runs did, over time. */
+export function Waterfall({ taskId, timeline }: { readonly taskId: string; readonly timeline: TimelineAnswer }) {
+  const [isWhole, setIsWhole] = useState(false);
+  const all = waterfallRows(timeline);
+  const rows = isWhole ? all : all.slice(-AT_FIRST);
+  if (rows.length === 0) {
+    return <p class="empty">No run is recorded. Tasks that manager.run runs show their steps here.</p>;
+  }
+  const scale = timeScale(
+    rows.map((row) => ({ startMs: row.atMs, endMs: row.kind === "step" ? row.endMs : row.atMs })),
+  );
+  return (
+    <>
+      <p class="small soft waterfall-when">
+        From {timeText(new Date(scale.startMs).toISOString()).slice(0, 19)} UTC,{" "}
+        {durationText(scale.endMs - scale.startMs)}
+        {scale.folds.length > 0 && "; long pauses are folded"}
+      </p>
+      {rows.length < all.length && (
+        <p class="empty">
+          <button type="button" onClick={() => setIsWhole(true)}>
+            Show the {countText(all.length - rows.length)} rows before
+          </button>
+        </p>
+      )}
+      <table class="waterfall">
+        <thead>
+          <tr>
+            <th scope="col" class="what">
+              Step
+            </th>
+            <th scope="col" class="number took">
+              Took
+            </th>
+            <th scope="col" class="from">
+              Result
+            </th>
+            <th scope="col" class="lane-cell">
+              <span class="only-read">When</span>
+              <Axis scale={scale} />
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map((row) => (
+            <Row key={row.key} row={row} scale={scale} taskId={taskId} />
+          ))}
+        </tbody>
+      </table>
+    </>
+  );
+}
+
+interface RowProps {
+  readonly row: WaterfallRow;
+  readonly scale: TimeScale;
+  readonly taskId: string;
+}
+
+function Row({ row, scale, taskId }: RowProps) {
+  if (row.kind === "pass") {
+    return (
+      <tr class="pass">
+        <th scope="rowgroup" colSpan={4}>
+          {row.title}
+        </th>
+      </tr>
+    );
+  }
+  const at = timeText(new Date(row.atMs).toISOString());
+  if (row.kind === "event") {
+    const link = row.checkpointId && formatRoute({ view: "checkpoint", taskId, id: row.checkpointId });
+    return (
+      <tr class={`event ${row.tone}`}>
+        <td class="what" colSpan={3}>
+          {link ? <a href={link}>{row.title}</a> : <strong>{row.title}</strong>}
+          {row.more !== undefined && (
+            <>
+              {" "}
+              <span class="soft">
+                <StoredText text={row.more} />
+              </span>
+            </>
+          )}
+        </td>
+        <td class="lane-cell" title={`${at} UTC`}>
+          <span class="only-read">{at} UTC</span>
+          <div class="lane" aria-hidden="true">
+            <Folds scale={scale} />
+            <span class="mark" style={{ left: percent(scale.at(row.atMs)) }} />
+          </div>
+        </td>
+      </tr>
+    );
+  }
+  const { step, isOpen } = row;
+  const tone =
+    step.status === "failed" ? "failed" : isOpen ? "paused" : step.from === "storage" ? "saved" : "completed";
+  const left = scale.at(row.atMs);
+  return (
+    <tr class={tone}>
+      <td class="what">
+        <a class="step-name" href={formatRoute({ view: "checkpoint", taskId, id: step.checkpointId })}>
+          <StoredText text={step.title} />
+        </a>
+        {step.error !== undefined && (
+          <div class="small failed">
+            <StoredText text={step.error} />
+          </div>
+        )}
+      </td>
+      <td class="number took">{tookText(row)}</td>
+      <td class="from small soft">
+        {step.status === "failed" ? "failed" : isOpen ? "" : step.from === "storage" ? "from storage" : "ran"}
+        {isOpen ? "" : " · "}attempt {step.runAttempt}
+      </td>
+      <td class="lane-cell" title={`${at} UTC`}>
+        <span class="only-read">{at} UTC</span>
+        <div class="lane" aria-hidden="true">
+          <Folds scale={scale} />
+          <span
+            class={`bar-of-step${isOpen ? " open" : ""}${step.from === "storage" ? " kept" : ""}`}
+            style={{ left: percent(left), width: percent(scale.at(row.endMs) - left) }}
+          />
+        </div>
+      </td>
+    </tr>
+  );
+}
+
+function Folds({ scale }: { readonly scale: TimeScale }) {
+  return (
+    <>
+      {scale.folds.map(({ left, width }) => (
+        <span key={left} class="fold" style={{ left: percent(left), width: percent(width) }} />
+      ))}
+    </>
+  );
+}
+
+function Axis({ scale: { startMs, endMs, folds } }: { readonly scale: TimeScale }) {
+  return (
+    <div class="axis" aria-hidden="true">
+      <span>0</span>
+      {folds.map(({ left, width, ms }) =>
+        left > 0.1 && left < 0.85 && folds.length < 4 ? (
+          <span key={left} class="fold-text" style={{ left: percent(left + width / 2) }}>
+            {durationText(ms)}
+          </span>
+        ) : null,
+      )}
+      <span class="end">{durationText(endMs - startMs)}</span>
+    </div>
+  );
+}
+
+function percent(part: number): string {
+  return `${(part * 100).toFixed(3)}%`;
+}

@@ -1,0 +1,131 @@
+import { readdir, readFile, stat } from "node:fs/promises";
+import { join } from "node:path";
+import { ifThere } from "../storage-place.js";
+import type { Store } from "../store.js";
+
+/** A damaged record that a repair has moved away. */
+export interface QuarantinedRecord {
+  /** The file, or the table. */
+  readonly location: string;
+  readonly reason?: string;
+  /** When it was moved. */
+  readonly quarantinedAt?: string;
+  readonly taskId?: string;
+  readonly sequence?: number;
+  readonly id?: string;
+  readonly sizeBytes?: number;
+}
+
+export interface Quarantine {
+  readonly place: string;
+  readonly total: number;
+  /** The newest first. */
+  readonly records: readonly QuarantinedRecord[];
+}
+
+const REASON = ".reason.json";
+
+/**
+ * Lists the quarantine of a storage. `undefined` if the storage has none, or it isn't one of this package's adapters.
+ *
+ * @param limit - The most records to return.
+ */
+export async function listQuarantine({ place }: Pick<Store, "place">, limit: number): Promise<Quarantine | undefined> {
+  if (place === undefined) return undefined;
+  if (place.scheme === "sqlite") return inDatabase(place.path, limit);
+  if (place.scheme === "postgres") return onServer(place.url, place.schema ?? "waymark", limit);
+  return inFolder(join(place.path, ".quarantine"), limit);
+}
+
+async function inFolder(place: string, limit: number): Promise<Quarantine | undefined> {
+  const tasks = await ifThere(readdir(place));
+  if (tasks === undefined) return undefined;
+  const records: QuarantinedRecord[] = [];
+  for (const task of tasks) {
+    for (const name of (await ifThere(readdir(join(place, task)))) ?? []) {
+      if (name.endsWith(REASON)) continue;
+      const location = join(place, task, name);
+      const size = (await ifThere(stat(location)))?.size;
+      records.push({
+        location,
+        ...(size !== undefined && { sizeBytes: size }),
+        ...reasonIn(await ifThere(readFile(`${location}${REASON}`, "utf8"))),
+      });
+    }
+  }
+  return newestOf(place, records.length, records, limit);
+}
+
+/** Reads a file that a kill may have cut short. */
+function reasonIn(text: string | undefined): Partial<QuarantinedRecord> {
+  try {
+    return known(JSON.parse(text ?? "{}"));
+  } catch {
+    return {};
+  }
+}
+
+const COLUMNS = "quarantined_at, reason, task_id, sequence, id, size_bytes";
+
+async function inDatabase(path: string, limit: number): Promise<Quarantine | undefined> {
+  const { default: Database } = await import("better-sqlite3");
+  const database = new Database(path, { readonly: true, fileMustExist: true });
+  const table = "waymark_quarantine";
+  try {
+    const total = Number(database.prepare(`SELECT count(*) FROM ${table}`).pluck().get());
+    const sql = `SELECT ${COLUMNS} FROM ${table} ORDER BY quarantined_at DESC LIMIT ?`;
+    const rows: unknown[] = database.prepare(sql).all(limit);
+    return newestOf(table, total, recordsOf(table, rows), limit);
+  } finally {
+    database.close();
+  }
+}
+
+async function onServer(url: string, schema: string, limit: number): Promise<Quarantine> {
+  const { default: pg } = await import("pg");
+  const client = new pg.Client(url);
+  const table = `${pg.escapeIdentifier(schema)}.quarantine`;
+  try {
+    await client.connect();
+    const counted = await client.query<{ total: string }>(`SELECT count(*) AS total FROM ${table}`);
+    const sql = `SELECT ${COLUMNS} FROM ${table} ORDER BY quarantined_at DESC LIMIT $1`;
+    const { rows } = await client.query<Record<string, unknown>>(sql, [limit]);
+    return newestOf(table, Number(counted.rows[0]?.total ?? 0), recordsOf(table, rows), limit);
+  } finally {
+    await client.end().catch(() => undefined);
+  }
+}
+
+function recordsOf(table: string, rows: readonly unknown[]): readonly QuarantinedRecord[] {
+  return rows.map((row) => ({ location: table, ...known(row) }));
+}
+
+function newestOf(place: string, total: number, records: readonly QuarantinedRecord[], limit: number): Quarantine {
+  const sorted = records.toSorted((a, b) => ((a.quarantinedAt ?? "") > (b.quarantinedAt ?? "") ? -1 : 1));
+  return { place, total, records: sorted.slice(0, limit) };
+}
+
+/** The fields that are what they should be. Those of a damaged record may be anything. */
+function known(found: unknown): Partial<QuarantinedRecord> {
+  if (typeof found !== "object" || found === null) return {};
+  const fields = new Map(Object.entries(found));
+  const text = (name: string) => {
+    const value: unknown = fields.get(name);
+    return typeof value === "string" ? value : undefined;
+  };
+  const number = (name: string) => {
+    const value: unknown = fields.get(name) ?? undefined;
+    const read = typeof value === "string" || typeof value === "number" ? Number(value) : Number.NaN;
+    return Number.isSafeInteger(read) ? read : undefined;
+  };
+  return Object.fromEntries(
+    Object.entries({
+      reason: text("reason"),
+      quarantinedAt: text("quarantinedAt") ?? text("quarantined_at"),
+      taskId: text("taskId") ?? text("task_id"),
+      id: text("id"),
+      sequence: number("sequence"),
+      sizeBytes: number("size_bytes"),
+    }).filter(([, value]) => value !== undefined),
+  );
+}

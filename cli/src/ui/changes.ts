@@ -1,0 +1,85 @@
+import type { CheckpointSummary } from "waymark";
+import { completeTask, findRemoval, forkTask, newestToComplete, rewindTask } from "../actions/change-task.js";
+import { applyPlans } from "../actions/prune.js";
+import { repairStorage } from "../actions/repair.js";
+import { CommandError, ExitCode } from "../exit-code.js";
+import type { PolicyPlans } from "../queries/retention.js";
+import { exactCheckpoint } from "./answers.js";
+import type {
+  ChangedAnswer,
+  CompleteRequest,
+  DeleteRequest,
+  ForkRequest,
+  RemovedAnswer,
+  RepairAnswer,
+  RewindRequest,
+} from "./api.js";
+import { errorInfo } from "./error-info.js";
+import { repairStep } from "./findings-info.js";
+import { commandsFor } from "./offered-commands.js";
+import type { PageSession } from "./page-session.js";
+import { checkpointRow } from "./rows.js";
+
+const MOST_STEPS = 1_000;
+const MOST_FAILURES = 100;
+
+export async function fork(session: PageSession, request: ForkRequest): Promise<ChangedAnswer> {
+  const { taskId, id, newTaskId } = request;
+  // The action also takes the beginning of an id.
+  await exactCheckpoint(session, taskId, id);
+  const forked = await forkTask(session, { task: taskId, id, newTask: newTaskId }, request);
+  return "saved" in forked ? changed(forked.saved) : { ...changed(forked.source), taskId: forked.taskId };
+}
+
+export async function rewind(session: PageSession, request: RewindRequest): Promise<ChangedAnswer> {
+  const { taskId, id } = request;
+  await exactCheckpoint(session, taskId, id);
+  return changed((await rewindTask(session, { task: taskId, id }, request)).saved);
+}
+
+/** Completes the newest checkpoint, if it is still the one that was shown. */
+export async function complete(session: PageSession, request: CompleteRequest): Promise<ChangedAnswer> {
+  const { taskId, expectedSequence } = request;
+  const newest = await newestToComplete(session, taskId);
+  if (newest.sequence !== expectedSequence) {
+    throw new CommandError(
+      ExitCode.conflict,
+      `Task ${JSON.stringify(taskId)} has gone on: its newest checkpoint is @${newest.sequence}, not @${expectedSequence}. Nothing was changed.`,
+    );
+  }
+  await completeTask(session, newest, request);
+  return changed({ ...newest, status: "completed" });
+}
+
+export async function remove(session: PageSession, request: DeleteRequest): Promise<RemovedAnswer> {
+  const { taskId, id } = request;
+  const removal = await findRemoval(session, taskId, id);
+  return { removed: await removal.remove(request), failed: [] };
+}
+
+/** Applies plans that were shown. If a task can't be pruned, the others still are. */
+export async function prune(session: PageSession, plans: PolicyPlans): Promise<RemovedAnswer> {
+  const { removed, removedBytes, failures } = await applyPlans(session, plans, () => undefined);
+  const failed = failures.slice(0, MOST_FAILURES).map(({ taskId, error }) => ({ taskId, error: errorInfo(error) }));
+  return { removed, removedBytes, failed };
+}
+
+export async function planRepair(session: PageSession, signal: AbortSignal): Promise<RepairAnswer> {
+  const { steps } = await session.manager.repair({ dryRun: true, signal });
+  return repairAnswer(session, steps);
+}
+
+/** @param signal - Stops the repair between two checkpoints. The next one goes on from there. */
+export async function repair(session: PageSession, signal: AbortSignal): Promise<RepairAnswer> {
+  const outcome = await repairStorage(session, { signal });
+  if ("reason" in outcome) throw outcome.reason;
+  return repairAnswer(session, outcome.result.steps);
+}
+
+function repairAnswer(session: PageSession, steps: readonly Parameters<typeof repairStep>[0][]): RepairAnswer {
+  return { steps: steps.slice(0, MOST_STEPS).map(repairStep), commands: commandsFor(session).ofStorage() };
+}
+
+function changed(checkpoint: CheckpointSummary): ChangedAnswer {
+  return { taskId: checkpoint.taskId, checkpoint: checkpointRow({ checkpoint, interrupts: [] }) };
+}

@@ -1,0 +1,45 @@
+import { CommandError, ExitCode, exitCodeOf } from "../exit-code.js";
+import { isKeyMissing } from "../key-advice.js";
+import type { ErrorInfo } from "./api.js";
+
+const MOST_CAUSES = 10;
+
+/** An error as plain data, with its causes. */
+export function errorInfo(error: unknown): ErrorInfo {
+  const causes: Omit<ErrorInfo, "causes">[] = [];
+  const seen = new Set<unknown>([error]);
+  for (let cause = causeOf(error); cause !== undefined && !seen.has(cause); cause = causeOf(cause)) {
+    seen.add(cause);
+    if (causes.push(partsOf(cause)) === MOST_CAUSES) break;
+  }
+  return { ...partsOf(error), causes };
+}
+
+/** The HTTP status for an error that ended a query. */
+export function statusOf(error: unknown): 400 | 404 | 409 | 422 | 500 {
+  if (isKeyMissing(error) || (error instanceof CommandError && isKeyMissing(error.cause))) return 422;
+  switch (exitCodeOf(error)) {
+    case ExitCode.usage:
+      return 400;
+    case ExitCode.notFound:
+      return 404;
+    case ExitCode.declined:
+    case ExitCode.conflict:
+      return 409;
+    case ExitCode.damaged:
+      return 422;
+    default:
+      return 500;
+  }
+}
+
+function partsOf(error: unknown): Omit<ErrorInfo, "causes"> {
+  if (!(error instanceof Error)) return { name: "Error", message: String(error) };
+  const { name, message } = error;
+  const code = "code" in error && typeof error.code === "string" ? { code: error.code } : {};
+  return { name, ...code, message };
+}
+
+function causeOf(error: unknown): unknown {
+  return error instanceof Error ? error.cause : undefined;
+}

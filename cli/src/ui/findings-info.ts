@@ -1,0 +1,14 @@
+import type { RepairStep, StorageFinding } from "waymark/adapter";
+import type { Finding, RepairAnswer } from "./api.js";
+import { damageInfo, given } from "./rows.js";
+
+export function findingInfo(finding: StorageFinding): Finding {
+  const at =
+    finding.kind === "damaged" ? finding.createdAt : finding.kind === "leftover" ? finding.modifiedAt : undefined;
+  return { kind: finding.kind, ...damageInfo(finding), ...given({ at }) };
+}
+
+export function repairStep(step: RepairStep): RepairAnswer["steps"][number] {
+  const text = step.action === "left" ? step.advice : step.action === "quarantined" ? step.to : step.finding.location;
+  return { action: step.action, finding: findingInfo(step.finding), text };
+}

@@ -1,0 +1,196 @@
+import { setTimeout as delay } from "node:timers/promises";
+import type { CheckpointSummary } from "waymark";
+import { isCorrupt } from "waymark/adapter";
+import { checkpointsTask, threadOf, threadPrefixOf } from "waymark/langgraph/records";
+import { firstOf } from "../first-of.js";
+import { LeaseReader } from "../leases.js";
+import { checkpointsOf } from "../queries/checkpoints.js";
+import { verifyStorage } from "../queries/verify.js";
+import { readableSummaries } from "../read-stored.js";
+import { findTaskRow } from "./answers.js";
+import type { CheckpointRow, TaskMessage, TaskRow, TasksMessage, VerifyMessage, WatchTasksRequest } from "./api.js";
+import { errorInfo } from "./error-info.js";
+import { findingInfo } from "./findings-info.js";
+import type { PageSession } from "./page-session.js";
+import { checkpointRow } from "./rows.js";
+
+/** How many of the last saved tasks are looked at each time. More that save in between are noticed when they do again. */
+const RECENT = 50;
+const SHOWN_CHECKPOINTS = 50;
+const MOST_FINDINGS = 1_000;
+/** A renewed lease expires later. Smaller differences come from reading the clock. */
+const RENEWED_MS = 500;
+
+/** How a watch looks at the storage. */
+export interface Watching {
+  /** Makes the session of one look. */
+  readonly open: () => PageSession;
+  readonly everyMs: number;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Yields the changes of tasks until the signal aborts. The first message with changes has all visible and recent tasks.
+ * A failure is told once; then it looks again until it succeeds.
+ */
+export async function* watchTasks(
+  request: WatchTasksRequest,
+  watching: Watching,
+): AsyncGenerator<TasksMessage, void, void> {
+  let known = new Map<string, Seen>();
+  yield* looks(watching, async (session, isFirst) => {
+    if (isFirst) known = new Map();
+    const found = new Map<string, Seen>();
+    const tasks: TaskRow[] = [];
+    const gone: string[] = [];
+    const leases = new LeaseReader(session);
+    for (const [taskId, newest] of await newestOf(session, request)) {
+      const lease = newest === undefined ? undefined : await leases.current(taskId);
+      const expiresAtMs = lease && Date.now() + lease.remainingMs;
+      const now: Seen = { mark: JSON.stringify([newest, lease?.token]), expiresAtMs };
+      found.set(taskId, now);
+      const before = known.get(taskId);
+      if (before !== undefined && isSame(before, now)) continue;
+      const row = newest === undefined ? undefined : await findTaskRow(session, taskId);
+      if (row !== undefined && isAskedFor(row, request)) tasks.push(row);
+      else if (row === undefined || request.visible.includes(taskId)) gone.push(taskId);
+    }
+    known = found;
+    return tasks.length + gone.length === 0 ? undefined : { kind: "change", now: nowText(), tasks, gone };
+  });
+}
+
+/** Yields the changes of one task until the signal aborts. */
+export async function* watchTask(taskId: string, watching: Watching): AsyncGenerator<TaskMessage, void, void> {
+  let known: { readonly mark: string; readonly expiresAtMs: number | undefined } | undefined;
+  yield* looks(watching, async (session, isFirst) => {
+    if (isFirst) known = undefined;
+    const lease = await new LeaseReader(session).current(taskId);
+    const checkpoints: CheckpointRow[] = [];
+    for await (const its of checkpointsOf(session, { taskId, order: "newest", limit: SHOWN_CHECKPOINTS })) {
+      checkpoints.push(checkpointRow(its));
+    }
+    const { records } = session.damage;
+    const now: Seen = {
+      mark: JSON.stringify([checkpoints, lease?.token, records]),
+      expiresAtMs: lease && Date.now() + lease.remainingMs,
+    };
+    if (known !== undefined && isSame(known, now)) return undefined;
+    known = now;
+    const task = await findTaskRow(session, taskId);
+    if (task === undefined) return { kind: "gone", now: nowText() };
+    return { kind: "change", now: nowText(), task, checkpoints };
+  });
+}
+
+/** Yields the progress of a verification, and its findings. */
+export async function* verifying(
+  session: PageSession,
+  quick: boolean,
+  { everyMs, signal }: Omit<Watching, "open">,
+): AsyncGenerator<VerifyMessage, void, void> {
+  let progress: VerifyMessage = { kind: "progress", tasks: 0, checkpoints: 0, bytes: 0, findings: 0 };
+  const ended: Promise<VerifyMessage> = verifyStorage(session, {
+    quick,
+    signal,
+    onProgress(soFar) {
+      progress = { kind: "progress", ...soFar };
+    },
+  }).then(
+    ({ findings, ...counts }) => ({
+      kind: "done",
+      ...counts,
+      findings: findings.slice(0, MOST_FINDINGS).map(findingInfo),
+      total: findings.length,
+    }),
+    (error: unknown) => ({ kind: "failed", error: errorInfo(error) }),
+  );
+  for (;;) {
+    const pause = new AbortController();
+    const waited = delay(everyMs, undefined, { signal: pause.signal }).catch(() => undefined);
+    const message = await Promise.race([ended, waited]);
+    pause.abort();
+    if (signal.aborted) return;
+    yield message ?? progress;
+    if (message !== undefined) return;
+  }
+}
+
+/** What a watch remembers of a task: its content as text, and its lease's end. */
+interface Seen {
+  readonly mark: string;
+  readonly expiresAtMs: number | undefined;
+}
+
+type LookMessage = { readonly kind: "open"; readonly now: string } | Extract<TasksMessage, { readonly kind: "failed" }>;
+
+/** @param look - Looks once. `isFirst`: everything is to be told again. */
+async function* looks<Message>(
+  { open, everyMs, signal }: Watching,
+  look: (session: PageSession, isFirst: boolean) => Promise<Message | undefined>,
+): AsyncGenerator<Message | LookMessage, void, void> {
+  let failed: string | undefined;
+  for (let isFirst = true; !signal.aborted; ) {
+    try {
+      const message = await look(open(), isFirst);
+      if (isFirst) yield { kind: "open", now: nowText() };
+      if (message !== undefined) yield message;
+      [isFirst, failed] = [false, undefined];
+    } catch (error) {
+      const info = errorInfo(error);
+      if (info.message !== failed) yield { kind: "failed", error: info };
+      [isFirst, failed] = [true, info.message];
+    }
+    await delay(everyMs, undefined, { signal }).catch(() => undefined);
+  }
+}
+
+/** The newest checkpoints of the visible and the recent tasks; `undefined` for a visible task that has none. */
+async function newestOf(
+  session: PageSession,
+  { prefix, visible }: WatchTasksRequest,
+): Promise<ReadonlyMap<string, readonly CheckpointSummary[] | undefined>> {
+  const { storage } = session;
+  const found = new Map<string, readonly CheckpointSummary[] | undefined>();
+  for await (const task of storage.tasks({ order: "recent", limit: RECENT })) {
+    if (isCorrupt(task)) continue;
+    const shown = shownTask(task.taskId, task.newest.metadata);
+    // A thread has many tasks: each may be the one that changed.
+    if (nameBeginsWith(shown, prefix)) found.set(shown, [...(found.get(shown) ?? []), task.newest]);
+  }
+  for (const taskId of visible) {
+    if (found.has(taskId)) continue;
+    const newest = await firstOf(readableSummaries(session, { taskId, order: "newest", limit: 1 }));
+    found.set(taskId, newest.length === 0 ? undefined : newest);
+  }
+  return found;
+}
+
+/** The task under which the page shows a task: for one of a thread, that of its graph. */
+function shownTask(taskId: string, metadata: CheckpointSummary["metadata"]): string {
+  const thread = threadPrefixOf(taskId) === undefined ? undefined : threadOf(taskId, metadata);
+  return thread === undefined ? taskId : checkpointsTask({ threadId: thread.threadId, namespace: "" });
+}
+
+function nameBeginsWith(taskId: string, prefix = ""): boolean {
+  return (threadOf(taskId)?.threadId ?? taskId).startsWith(prefix);
+}
+
+function isAskedFor({ status, newest, name }: TaskRow, request: WatchTasksRequest): boolean {
+  const its = status === "starting" || status === "unknown" ? "running" : status;
+  return (
+    name.startsWith(request.prefix ?? "") &&
+    request.status?.includes(its) !== false &&
+    (request.stage === undefined || newest?.stage === request.stage)
+  );
+}
+
+function isSame(before: Seen, now: Seen): boolean {
+  const [old, current] = [before.expiresAtMs, now.expiresAtMs];
+  if (before.mark !== now.mark || (old === undefined) !== (current === undefined)) return false;
+  return old === undefined || current === undefined || Math.abs(old - current) < RENEWED_MS;
+}
+
+function nowText(): string {
+  return new Date().toISOString();
+}

@@ -1,0 +1,99 @@
+import type { CheckpointSummary } from "waymark";
+import { type HeldLease, isOfRun, isPassing, type LapsedLease, processOf } from "waymark/adapter";
+import { nameOf } from "../langgraph/find-tasks.js";
+import { type DescribedCheckpoint, shownStatus } from "../langgraph/thread-state.js";
+import { holderText, type RunTask } from "../leases.js";
+import { jsonText } from "../printable.js";
+import { whyIncomplete } from "../queries/incomplete.js";
+import type { ListedTask } from "../queries/tasks.js";
+import type { CheckpointRow, DamageInfo, RunnerInfo, TaskRow } from "./api.js";
+
+const MOST_UNITS = 300;
+
+/** @param damage - Records newer than the task's newest one that can't be read. */
+export function taskRow(task: ListedTask, nowMs: number, damage: readonly DamageInfo[]): TaskRow {
+  const { taskId, count } = task;
+  const name = nameOf(task);
+  if (!("newest" in task)) {
+    const runner = heldBy(task.lease, nowMs);
+    return { taskId, name, isThread: name !== taskId, status: "starting", count, runner, asks: [], damage };
+  }
+  const { newest, thread } = task;
+  const runner = runnerOf(task, nowMs);
+  const { id, sequence, createdAt, stage, label, sizeBytes, error } = newest;
+  return {
+    taskId,
+    name,
+    isThread: thread !== undefined,
+    status: shownStatus(newest, thread === undefined ? [] : thread.interrupts),
+    count,
+    newest: { id, sequence, createdAt, sizeBytes, ...given({ stage, label }) },
+    ...(newest.status !== "completed" && { why: shortened(whyIncomplete(task, nowMs)) }),
+    ...(error && { error: shortened(error.message) }),
+    ...(runner && { runner }),
+    asks: (thread?.interrupts ?? []).map((question) => jsonText(question)),
+    damage,
+  };
+}
+
+/** Who runs a task now; otherwise who ran it last, if that one didn't release its lease. */
+export function runnerOf({ lease, lapsed }: Pick<RunTask, "lease" | "lapsed">, nowMs: number): RunnerInfo | undefined {
+  if (lease !== undefined) return heldBy(lease, nowMs);
+  return lapsed && ranBy(lapsed, nowMs);
+}
+
+function heldBy(lease: HeldLease, nowMs: number): RunnerInfo {
+  return { state: "held", ...holderOf(lease), at: timeAt(nowMs + lease.remainingMs) };
+}
+
+function ranBy(lapsed: LapsedLease, nowMs: number): RunnerInfo {
+  const at = timeAt(nowMs - lapsed.endedMs);
+  return { state: lapsed.hasDied ? "died" : "expired", ...holderOf(lapsed), at };
+}
+
+function holderOf({ holder, token }: Pick<HeldLease, "holder" | "token">) {
+  return { holder: holderText(holder), token, ...processOf(holder) };
+}
+
+function timeAt(ms: number): string {
+  return new Date(Math.round(ms)).toISOString();
+}
+
+export function checkpointRow({ checkpoint, interrupts }: DescribedCheckpoint): CheckpointRow {
+  const { id, sequence, createdAt, stage, label, parentId, sizeBytes, stateVersion, error, metadata } = checkpoint;
+  return {
+    id,
+    sequence,
+    createdAt,
+    status: shownStatus(checkpoint, interrupts),
+    ...given({ stage, label, parentId, forkedFrom: originIn(metadata) }),
+    sizeBytes,
+    stateVersion,
+    kind: isPassing(checkpoint) ? "passing" : "milestone",
+    isOfRun: isOfRun(checkpoint),
+    ...(error && { error: shortened(error.message) }),
+  };
+}
+
+/** The checkpoint that `fork` began the task with. */
+function originIn(metadata: CheckpointSummary["metadata"]): CheckpointRow["forkedFrom"] {
+  const origin = metadata?.["forkedFrom"];
+  if (typeof origin !== "object" || origin === null || !("taskId" in origin) || !("id" in origin)) return undefined;
+  const { taskId, id } = origin;
+  return typeof taskId === "string" && typeof id === "string" ? { taskId, id } : undefined;
+}
+
+export function damageInfo({ location, reason, taskId, id, sequence }: DamageInfo): DamageInfo {
+  return { location, reason, ...given({ taskId, id, sequence }) };
+}
+
+/** The fields that have a value. */
+export function given<Fields extends object>(fields: Fields): { [Key in keyof Fields]?: NonNullable<Fields[Key]> } {
+  const entries = Object.entries(fields).filter(([, value]) => value !== undefined && value !== null);
+  // Only absent fields were left out, which the type says.
+  return Object.fromEntries(entries) as { [Key in keyof Fields]?: NonNullable<Fields[Key]> };
+}
+
+function shortened(text: string): string {
+  return text.length > MOST_UNITS ? `${text.slice(0, MOST_UNITS)}…` : text;
+}

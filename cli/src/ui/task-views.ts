@@ -1,0 +1,106 @@
+import { randomUUID } from "node:crypto";
+import { type ListedTask, listTasks } from "../queries/tasks.js";
+import type { TaskRow, TasksAnswer, TasksRequest } from "./api.js";
+import type { PageSession } from "./page-session.js";
+import { taskRow } from "./rows.js";
+
+const MOST_VIEWS = 4;
+/** If a list goes on after this many tasks, it is read to its end. */
+const MOST_IN_PART = 10_000;
+const PART_GROWTH = 10;
+
+/** The lists of tasks that pages are being read of. The oldest one is forgotten. */
+export class TaskViews {
+  readonly #views = new Map<string, TaskView>();
+
+  /** @param open - Makes the session of a new list. */
+  async page(request: TasksRequest, open: () => PageSession): Promise<TasksAnswer> {
+    const { view, offset, limit } = request;
+    const known = view === undefined ? undefined : this.#views.get(view);
+    const found = known?.isOf(request) ? known : new TaskView(request, open());
+    // The last used one is forgotten last.
+    this.#views.delete(found.id);
+    this.#views.set(found.id, found);
+    for (const id of this.#views.keys()) {
+      if (this.#views.size <= MOST_VIEWS) break;
+      this.#views.delete(id);
+    }
+    try {
+      return await found.page(offset, limit);
+    } catch (error) {
+      this.#views.delete(found.id);
+      throw error;
+    }
+  }
+}
+
+/** A list of tasks as it was when it was read. It is read as far as it was asked for. */
+class TaskView {
+  readonly id = randomUUID();
+  readonly #session: PageSession;
+  readonly #request: TasksRequest;
+  readonly #rows: TaskRow[] = [];
+  readonly #ids = new Set<string>();
+  /** A list is read in parts, since the first page of a whole one takes long. */
+  #limit: number;
+  #tasks: AsyncGenerator<ListedTask, void, void>;
+  /** How many tasks this part has given. */
+  #count = 0;
+  #isWhole = false;
+  #reading: Promise<void> = Promise.resolve();
+
+  constructor(request: TasksRequest, session: PageSession) {
+    this.#request = request;
+    this.#session = session;
+    this.#limit = request.offset + request.limit + 1;
+    this.#tasks = this.#read();
+  }
+
+  isOf({ order, prefix, status, stage }: TasksRequest): boolean {
+    const its = this.#request;
+    return order === its.order && prefix === its.prefix && stage === its.stage && String(status) === String(its.status);
+  }
+
+  async page(offset: number, limit: number): Promise<TasksAnswer> {
+    // One more tells whether the list ends here.
+    const reading = this.#reading.catch(() => undefined).then(() => this.#readTo(offset + limit + 1));
+    this.#reading = reading;
+    await reading;
+    const { damage } = this.#session;
+    return {
+      view: this.id,
+      now: new Date().toISOString(),
+      offset,
+      tasks: this.#rows.slice(offset, offset + limit),
+      ...(this.#isWhole && { total: this.#rows.length }),
+      damage: damage.records,
+      warnings: damage.warnings,
+    };
+  }
+
+  async #readTo(count: number): Promise<void> {
+    while (this.#rows.length < count && !this.#isWhole) {
+      const read = await this.#tasks.next();
+      if (read.done) {
+        this.#isWhole = this.#count < this.#limit;
+        if (this.#isWhole) return;
+        const next = this.#limit * PART_GROWTH;
+        this.#limit = next > MOST_IN_PART ? Number.POSITIVE_INFINITY : next;
+        this.#tasks = this.#read();
+        continue;
+      }
+      this.#count += 1;
+      const { taskId } = read.value;
+      if (this.#ids.has(taskId)) continue;
+      this.#ids.add(taskId);
+      const damage = this.#session.damage.records.filter((record) => record.taskId === taskId);
+      this.#rows.push(taskRow(read.value, Date.now(), damage));
+    }
+  }
+
+  #read(): AsyncGenerator<ListedTask, void, void> {
+    this.#count = 0;
+    const { order, prefix, status, stage } = this.#request;
+    return listTasks(this.#session, { order, prefix, status, stage, limit: this.#limit });
+  }
+}

@@ -1,0 +1,298 @@
+// The parts of the page that need no browser.
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { branchRows } from "../../../cli/page/src/branches.js";
+import { changedText } from "../../../cli/page/src/changed-text.js";
+import { isPolicy, RULES, valuesOf, withRule } from "../../../cli/page/src/policy-rules.js";
+import { formatRoute, parentOf, parseRoute, type Route } from "../../../cli/page/src/route.js";
+import { timeScale } from "../../../cli/page/src/time-scale.js";
+import { openAtFirst, treeRows, valueAt } from "../../../cli/page/src/tree-rows.js";
+import { joined, jsonPath, summaryText, typedText } from "../../../cli/page/src/typed.js";
+import { waterfallRows } from "../../../cli/page/src/waterfall-rows.js";
+import { durationText } from "../../../cli/page/src/words.js";
+import type { TimelineAnswer, TimelineStep, Typed } from "../../../cli/src/ui/api.js";
+
+/** Any text that a task may be named by, lone surrogates included. */
+const anyId = fc
+  .array(fc.integer({ min: 0, max: 0xffff }), { minLength: 1, maxLength: 20 })
+  .map((units) => String.fromCharCode(...units));
+
+describe("a place in the page", () => {
+  it("is read back from its fragment, whatever the ids are", () => {
+    const ids = fc.tuple(anyId, anyId, anyId);
+    fc.assert(
+      fc.property(ids, ([taskId, from, to]) => {
+        const routes: Route[] = [
+          { view: "tasks", filter: { prefix: taskId, status: ["running", "failed"], order: "taskId" } },
+          { view: "task", taskId },
+          { view: "checkpoint", taskId, id: to },
+          { view: "diff", taskId, to },
+          { view: "diff", taskId, from, to },
+          { view: "retention", taskId },
+        ];
+        for (const route of routes) {
+          const fragment = formatRoute(route);
+          // No unit that an address bar would change.
+          expect(fragment).toMatch(/^#[\w.~/?=&,-]+$/);
+          expect(parseRoute(fragment)).toEqual(route);
+        }
+      }),
+    );
+  });
+
+  it("is the list of tasks if the fragment names none", () => {
+    for (const fragment of ["", "#", "#/", "#/nowhere", "#/task/", "#/tasks?status=odd"]) {
+      expect(parseRoute(fragment)).toMatchObject({ view: "tasks", filter: { prefix: "", status: [] } });
+    }
+  });
+
+  it("leads up to the tasks", () => {
+    let route: Route = { view: "diff", taskId: "t", to: "c" };
+    const views: string[] = [];
+    for (let count = 0; count < 4; count += 1) {
+      route = parentOf(route);
+      views.push(route.view);
+    }
+    expect(views).toEqual(["checkpoint", "task", "tasks", "tasks"]);
+  });
+});
+
+describe("the scale of a waterfall", () => {
+  it("gives work its length and folds a night", () => {
+    const hour = 3_600_000;
+    const scale = timeScale([
+      { startMs: 0, endMs: 1000 },
+      { startMs: 1000, endMs: 2000 },
+      { startMs: 8 * hour, endMs: 8 * hour + 2000 },
+    ]);
+    expect(scale.folds).toEqual([{ left: expect.closeTo(0.475), width: 0.05, ms: 8 * hour - 2000 }]);
+    expect(scale.at(1000)).toBeCloseTo(0.2375);
+    expect(scale.at(8 * hour)).toBeCloseTo(0.525);
+    expect(scale.at(8 * hour + 2000)).toBe(1);
+  });
+
+  it("never turns back, and stays between its ends", () => {
+    const time = fc.integer({ min: 0, max: 1e9 });
+    const span = fc.tuple(time, fc.integer({ min: 0, max: 1e6 }));
+    fc.assert(
+      fc.property(fc.array(span, { minLength: 1, maxLength: 30 }), fc.array(time), (spans, times) => {
+        const scale = timeScale(spans.map(([startMs, lengthMs]) => ({ startMs, endMs: startMs + lengthMs })));
+        let before = 0;
+        for (const place of [...times].sort((a, b) => a - b).map((ms) => scale.at(ms))) {
+          expect(place).toBeGreaterThanOrEqual(before - 1e-9);
+          expect(place).toBeLessThanOrEqual(1);
+          before = place;
+        }
+      }),
+    );
+  });
+});
+
+describe("the rows of a waterfall", () => {
+  const at = (seconds: number) => new Date(Date.UTC(2026, 10, 21) + seconds * 1000).toISOString();
+  const step = (name: string, seconds: number, more: Partial<TimelineStep> = {}): TimelineStep => ({
+    name,
+    title: name,
+    occurrence: 1,
+    pass: 1,
+    generation: "g",
+    startedAt: at(seconds),
+    runAttempt: 1,
+    from: "ran",
+    status: "completed",
+    checkpointId: "c",
+    sequence: 1,
+    ...more,
+  });
+  const timeline = (more: Partial<TimelineAnswer>): TimelineAnswer => ({
+    now: at(100),
+    steps: [],
+    attempts: [],
+    marks: [],
+    saves: [],
+    damage: [],
+    ...more,
+  });
+
+  it("show a kill between the steps of two attempts, and how far the killed step came", () => {
+    const rows = waterfallRows(
+      timeline({
+        steps: [
+          step("build", 0, { durationMs: 5000, from: "storage" }),
+          step("test", 5, { status: "started" }),
+          step("test", 60, { durationMs: 3000, runAttempt: 2 }),
+        ],
+        attempts: [
+          { generation: "g", attempt: 1, startedAt: at(0), lastSeenAt: at(9), end: "killed" },
+          { generation: "g", attempt: 2, startedAt: at(59), lastSeenAt: at(63), end: "completed" },
+        ],
+      }),
+    );
+    expect(rows.map((row) => (row.kind === "step" ? row.step.name : row.title))).toEqual([
+      "build",
+      "test",
+      "Attempt 1 was killed",
+      "Attempt 2 goes on",
+      "test",
+    ]);
+    expect(rows[1]).toMatchObject({ isOpen: true, endMs: Date.parse(at(9)) });
+  });
+
+  it("draw a step that runs now up to now", () => {
+    const attempts = [{ generation: "g", attempt: 1, startedAt: at(0), end: "running" as const }];
+    const rows = waterfallRows(timeline({ steps: [step("model", 40, { status: "started" })], attempts }));
+    expect(rows).toMatchObject([{ isOpen: true, endMs: Date.parse(at(100)) }]);
+  });
+
+  it("show a milestone once, before the step after it", () => {
+    const mark = { kind: "milestone" as const, at: at(5), id: "c1", sequence: 3, stage: "built" };
+    const steps = [
+      step("build", 0),
+      step("built", 5, { status: "saved" }),
+      step("test", 5),
+      step("gone", 9, { status: "saved" }),
+    ];
+    const rows = waterfallRows(timeline({ steps, marks: [mark] }));
+    expect(rows.map((row) => (row.kind === "step" ? row.step.name : row.title))).toEqual([
+      "build",
+      "Saved @3",
+      "test",
+      "saved gone",
+    ]);
+  });
+
+  it("head each pass, if there are several", () => {
+    const steps = [step("model", 0), step("tool", 1), step("model", 2, { pass: 2 })];
+    const rows = waterfallRows(timeline({ steps }));
+    expect(rows.map((row) => row.kind)).toEqual(["pass", "step", "step", "pass", "step"]);
+    expect(waterfallRows(timeline({ steps: steps.slice(0, 2) })).map((row) => row.kind)).toEqual(["step", "step"]);
+  });
+});
+
+describe("branches of a history", () => {
+  it("are one line without a rewind", () => {
+    const rows = branchRows([{ id: "c" }, { id: "b" }, { id: "a" }]);
+    expect(rows.map(({ column, past, joins }) => [column, past, joins])).toEqual(Array(3).fill([0, [], []]));
+    expect(rows.map(({ hasChild, hasParent }) => [hasChild, hasParent])).toEqual([
+      [false, true],
+      [true, true],
+      [true, false],
+    ]);
+  });
+
+  it("join where a rewind began", () => {
+    // d went back to a; b and c were left behind.
+    const rows = branchRows([{ id: "d", parentId: "a" }, { id: "c" }, { id: "b" }, { id: "a" }]);
+    expect(rows.map(({ column }) => column)).toEqual([0, 1, 1, 0]);
+    expect(rows.map(({ past }) => past)).toEqual([[], [0], [0], []]);
+    expect(rows[3]?.joins).toEqual([1]);
+  });
+
+  it("end where the parent is not listed", () => {
+    expect(branchRows([{ id: "b", parentId: "gone" }, { id: "a" }])).toMatchObject([
+      { column: 0, hasParent: false },
+      { column: 0, hasChild: false },
+    ]);
+  });
+});
+
+describe("a state", () => {
+  const state: Typed = [
+    "object",
+    [
+      ["messages", ["array", [["object", [["role", "user"]], 0]], 2]],
+      ["a key", ["map", [["x", 1]], 0]],
+      ["pairs", ["map", [[["date", "2026-11-21T00:00:00.000Z"], true]], 0]],
+      ["big", ["closed", "array", 9000]],
+    ],
+    0,
+  ];
+
+  it("is as many lines as are open, with one for the children that weren't sent", () => {
+    const source = { state, parts: new Map<string, Typed>() };
+    const rows = treeRows(source, new Set(["", "0"]));
+    expect(rows.map(({ path, more }) => [path.join("."), more])).toEqual([
+      ["", undefined],
+      ["0", undefined],
+      ["0.0", undefined],
+      ["0", 2],
+      ["1", undefined],
+      ["2", undefined],
+      ["3", undefined],
+    ]);
+    expect(rows.at(-1)).toMatchObject({ hasChildren: true, isOpen: false });
+  });
+
+  it("takes parts that come later into their places", () => {
+    const before = valueAt({ state, parts: new Map() }, [0]) ?? null;
+    const parts = new Map([["0", joined(before, ["array", ["second", "third"], 0])]]);
+    expect(valueAt({ state, parts }, [0, 2])).toBe("third");
+    expect(treeRows({ state, parts }, new Set(["", "0"]))).toHaveLength(8);
+  });
+
+  it("has paths as the command takes them", () => {
+    const at = (path: readonly number[]) => valueAt({ state, parts: new Map() }, path);
+    expect(jsonPath([0, 0, 0], at)).toBe("$.messages[0].role");
+    expect(jsonPath([1, 0], at)).toBe('$["a key"].x');
+    expect(jsonPath([2, 0], at)).toBe("$.pairs[0][1]");
+    expect(jsonPath([], at)).toBe("$");
+  });
+
+  it("is opened only as far as it can be read at a glance", () => {
+    expect([...openAtFirst(state)].sort()).toEqual(["", "0", "0.0", "1", "2"]);
+    const long: Typed = ["object", [["list", ["array", Array(100).fill(0), 0]]], 0];
+    expect([...openAtFirst(long)]).toEqual([""]);
+  });
+
+  it("says in words what JSON lacks", () => {
+    expect(typedText(["map", [["k", ["bigint", "12"]]], 0])).toBe('Map {\n  "k" => 12n\n}');
+    expect(typedText(["text", "begin", 105])).toBe('"begin" … 100 more');
+    expect(
+      summaryText([
+        "error",
+        [
+          ["name", "TypeError"],
+          ["message", "no"],
+        ],
+        0,
+      ]),
+    ).toBe("TypeError: no");
+    expect(typedText(["undefined"])).toBe("undefined");
+  });
+});
+
+it("marks the words that differ, and never cuts a pair of surrogates", () => {
+  expect(changedText("the old house", "the new house")).toEqual({
+    start: "the ",
+    from: "old",
+    to: "new",
+    end: " house",
+  });
+  expect(changedText("a 😀", "a 😁")).toEqual({ start: "a ", from: "😀", to: "😁", end: "" });
+  fc.assert(
+    fc.property(fc.string(), fc.string(), (from, to) => {
+      const cut = changedText(from, to);
+      expect([cut.start + cut.from + cut.end, cut.start + cut.to + cut.end]).toEqual([from, to]);
+    }),
+  );
+});
+
+it("offers a configured value on its slider, and leaves other rules alone", () => {
+  const keepLast = RULES.find(({ name }) => name === "keepLast");
+  if (keepLast === undefined) throw new Error("There is a slider for keepLast.");
+  expect(valuesOf(keepLast, 42)).toContain(42);
+  const policy = { keepLast: 42, keepStages: ["done"] };
+  expect(withRule(policy, "maxAgeMs", 1000)).toEqual({ ...policy, maxAgeMs: 1000 });
+  expect(withRule(policy, "keepLast", undefined)).toEqual({ keepStages: ["done"] });
+  expect(isPolicy({ timeZone: "UTC" })).toBe(false);
+});
+
+it("says durations as people do", () => {
+  expect([5, 3100, 245_000, 7_800_000, 273_600_000].map(durationText)).toEqual([
+    "5 ms",
+    "3.1 s",
+    "4 min 5 s",
+    "2 h 10 min",
+    "3 d 4 h",
+  ]);
+});

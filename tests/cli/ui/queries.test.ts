@@ -1,0 +1,197 @@
+// Every query of `waymark ui`, over HTTP, on real storages.
+import { expect, it } from "vitest";
+import { newPlace } from "../waymark.js";
+import { served } from "./served.js";
+
+const STORAGES = ["sqlite:checkpoints.db", "files:store", "tasks:store"];
+
+it.each(STORAGES)("answers for tasks, checkpoints, states and runs in %s", async (url) => {
+  const { cwd, manager } = await newPlace(url);
+  await manager.save("build-1", { phase: 1, when: new Date(0) }, { stage: "plan" });
+  await manager.save("build-1", { phase: 2, when: new Date(0) }, { stage: "test", label: "After the tests" });
+  await manager.fail("build-1", new Error("exit code 2", { cause: "a gate" }));
+  await manager.save("build-2", new Map([["a", 1]]), { status: "completed" });
+  await manager.run("agent", async (run) => run.step("model", () => ({ text: "hello" })));
+  const page = await served(url, { cwd });
+
+  expect(await page.ask("session", {})).toMatchObject({ canWrite: false, hasLeases: true });
+  const { tasks, total, view } = await page.ask("tasks", { order: "taskId", offset: 0, limit: 10 });
+  expect(tasks).toMatchObject([
+    { taskId: "agent", name: "agent", status: "completed", damage: [] },
+    {
+      taskId: "build-1",
+      status: "failed",
+      count: 2,
+      error: "exit code 2",
+      why: "exit code 2",
+      newest: { sequence: 2 },
+    },
+    { taskId: "build-2", status: "completed", count: 1 },
+  ]);
+  expect(total).toBe(3);
+  const second = await page.ask("tasks", { order: "taskId", offset: 1, limit: 1, view });
+  expect([second.view, second.tasks.map(({ taskId }) => taskId), second.total]).toEqual([view, ["build-1"], 3]);
+  const failed = await page.ask("tasks", { order: "recent", status: ["failed"], offset: 0, limit: 10 });
+  expect(failed.tasks.map(({ taskId }) => taskId)).toEqual(["build-1"]);
+  const begun = await page.ask("tasks", { order: "recent", prefix: "build-", stage: "test", offset: 0, limit: 10 });
+  expect(begun.tasks.map(({ taskId }) => taskId)).toEqual(["build-1"]);
+  expect(await page.ask("counts", {})).toMatchObject({
+    tasks: 3,
+    byStatus: { completed: 2, failed: 1, running: 0, paused: 0 },
+    damaged: 0,
+  });
+
+  const task = await page.ask("task", { taskId: "build-1", limit: 1 });
+  expect(task).toMatchObject({ task: { taskId: "build-1" }, checkpoints: [{ sequence: 2, stage: "test" }] });
+  const older = await page.ask("task", { taskId: "build-1", beforeSequence: task.beforeSequence! });
+  expect(older.checkpoints).toMatchObject([{ sequence: 1, kind: "milestone", isOfRun: false }]);
+  expect(older).not.toHaveProperty("beforeSequence");
+
+  const [newest] = task.checkpoints;
+  const checkpoint = await page.ask("checkpoint", { taskId: "build-1" });
+  expect(checkpoint).toMatchObject({
+    checkpoint: { id: newest?.id, label: "After the tests" },
+    before: { sequence: 1 },
+    error: { name: "Error", message: "exit code 2" },
+    state: [
+      "object",
+      [
+        ["phase", 2],
+        ["when", ["date", "1970-01-01T00:00:00.000Z"]],
+      ],
+      0,
+    ],
+  });
+  const { id } = checkpoint.checkpoint;
+  expect(await page.ask("state", { taskId: "build-1", id, path: [1] })).toEqual({
+    value: ["date", "1970-01-01T00:00:00.000Z"],
+    text: "when",
+  });
+  expect(await page.ask("search", { taskId: "build-1", id, text: "PHASE" })).toMatchObject({
+    found: [{ text: "phase" }],
+  });
+  expect(await page.ask("diff", { taskId: "build-1", to: id })).toMatchObject({
+    from: { sequence: 1 },
+    to: { sequence: 2 },
+    changes: [{ kind: "changed", text: "phase", from: 1, to: 2 }],
+    total: 1,
+  });
+
+  const ran = await page.ask("checkpoint", { taskId: "agent" });
+  expect(ran.run).toMatchObject({ attempt: 1, isPassOver: true, result: ["object", [["text", "hello"]], 0] });
+  const timeline = await page.ask("timeline", { taskId: "agent" });
+  expect(timeline).toMatchObject({
+    steps: [{ title: "model", from: "ran", status: "completed", runAttempt: 1 }],
+    attempts: [{ attempt: 1, end: "completed" }],
+    marks: [{ kind: "completed" }],
+  });
+  expect(timeline.saves.at(-1)?.[0]).toBe(ran.checkpoint.sequence);
+  await manager.close();
+});
+
+it.each(STORAGES)("plans retention, verifies and shows the storage in %s", async (url) => {
+  const { cwd, manager } = await newPlace(url);
+  for (let n = 0; n < 5; n += 1) await manager.save("build-1", { n });
+  await manager.save("build-2", {});
+  const page = await served(url, { cwd });
+
+  const one = await page.ask("retention", { taskId: "build-1", policy: { keepLast: 2 } });
+  expect(one.total).toMatchObject({ tasks: 1, keep: 2, remove: 3 });
+  expect(one.checkpoints?.map(({ stays }) => stays)).toEqual([true, true, false, false, false]);
+  expect(one.checkpoints?.[0]?.reasons).toContain("last 1 of 2");
+  expect(one.commands[0]?.text).toMatch(/^waymark prune --keep-last 2 --dry-run --storage \S+ build-1$/);
+  const all = await page.ask("retention", { policy: { keepLast: 2 } });
+  expect(all).toMatchObject({ total: { tasks: 2, keep: 3, remove: 3 }, tasks: [{ taskId: "build-1", remove: 3 }] });
+  expect(await page.refused("retention", { policy: {} })).toMatchObject({ status: 400, name: "TypeError" });
+  expect(await page.refused("retention", {})).toMatchObject({ status: 400 });
+
+  const messages = [];
+  for await (const message of page.live("verify", {})) messages.push(message);
+  expect(messages.at(-1)).toMatchObject({ kind: "done", tasks: 2, checkpoints: 6, findings: [], total: 0 });
+  const storage = await page.ask("storage", {});
+  expect(storage).toMatchObject({ isDurable: true, isMultiProcess: true });
+  expect(storage.bytesOnDisk).toBeGreaterThan(0);
+  expect((await page.ask("repair-plan", {})).steps).toEqual([]);
+  await manager.close();
+});
+
+it("says what isn't there, and what is wrong with a request", async () => {
+  const { cwd, manager } = await newPlace();
+  await manager.save("build-12", {});
+  const page = await served("sqlite:checkpoints.db", { cwd });
+
+  // A beginning isn't enough: the task that was shown may be gone.
+  expect(await page.refused("task", { taskId: "build-1" })).toMatchObject({ status: 404, name: "CommandError" });
+  expect(await page.refused("timeline", { taskId: "build-1" })).toMatchObject({ status: 404 });
+  expect(await page.refused("checkpoint", { taskId: "build-12", id: "@1" })).toMatchObject({ status: 404 });
+  const { id } = (await page.ask("checkpoint", { taskId: "build-12" })).checkpoint;
+  expect(await page.refused("state", { taskId: "build-12", id, path: [3] })).toMatchObject({ status: 400 });
+  expect(await page.refused("diff", { taskId: "build-12", to: id })).toMatchObject({ status: 404 });
+  expect(await page.refused("tasks", { order: "newest", offset: 0, limit: 1 })).toMatchObject({ status: 400 });
+  expect(await page.refused("tasks", { order: "recent", offset: 0, limit: 1, statuses: [] })).toMatchObject({
+    status: 400,
+  });
+  expect(await page.refused("task", { taskId: "x".repeat(513) })).toMatchObject({ status: 400 });
+  expect(await page.refused("constructor", {})).toMatchObject({ status: 404 });
+  await manager.close();
+});
+
+it("tells the kills of a run, what came from storage, and branches", async () => {
+  const { cwd, manager } = await newPlace();
+  // Without its lease, an attempt ends like a killed one: it stores nothing more.
+  const lease = await manager.lease("agent");
+  const first = manager.run(
+    "agent",
+    async (run) => {
+      await run.step("plan", () => 1);
+      await run.save("planned");
+      await run.step("model", () => lease.release());
+    },
+    { lease },
+  );
+  await expect(first).rejects.toThrow("released");
+  await manager.run("agent", async (run) => {
+    await run.step("plan", () => 1);
+    await run.save("planned");
+    return run.step("model", () => 2);
+  });
+  const newest = await manager.latest("agent");
+  const oldest = (await manager.list("agent")).at(-1)!;
+  await manager.rewind("agent", oldest.id);
+  await manager.fork("agent", newest!.id, "copy");
+  const page = await served("sqlite:checkpoints.db", { cwd });
+
+  const { steps, attempts, marks } = await page.ask("timeline", { taskId: "agent" });
+  expect(steps.map(({ title, from, runAttempt }) => [title, from, runAttempt])).toContainEqual(["plan", "storage", 1]);
+  expect(steps.map(({ title, from, runAttempt }) => [title, from, runAttempt])).toContainEqual(["model", "ran", 2]);
+  expect(attempts).toMatchObject([{ attempt: 1 }, { attempt: 2, end: "completed" }]);
+  expect(attempts[0]?.end).toBe("interrupted");
+  expect(marks.at(-1)).toMatchObject({ kind: "branch", fromSequence: oldest.sequence });
+  const { checkpoints } = await page.ask("task", { taskId: "copy" });
+  expect(checkpoints).toMatchObject([{ forkedFrom: { taskId: "agent", id: newest?.id } }]);
+  await manager.close();
+});
+
+it("shows who runs a task, and leaves a list as it was while its pages are read", async () => {
+  const { cwd, manager } = await newPlace();
+  for (let n = 0; n < 30; n += 1) await manager.save(`t-${String(n).padStart(2, "0")}`, {});
+  await using lease = await manager.lease("t-00", { holder: "worker-1" });
+  await using _starting = await manager.lease("not yet", { holder: "worker-2" });
+  const page = await served("sqlite:checkpoints.db", { cwd });
+
+  const first = await page.ask("tasks", { order: "recent", offset: 0, limit: 10 });
+  expect(first).not.toHaveProperty("total");
+  await manager.save("t-05", {});
+  const rest = await page.ask("tasks", { order: "recent", offset: 10, limit: 40, view: first.view });
+  const ids = [...first.tasks, ...rest.tasks].map(({ taskId }) => taskId);
+  expect(new Set(ids).size).toBe(31);
+  expect(rest).toMatchObject({ view: first.view, total: 31 });
+  expect(rest.tasks.at(-1)).toMatchObject({ taskId: "not yet", status: "starting", runner: { holder: "worker-2" } });
+  const held = rest.tasks.find(({ taskId }) => taskId === "t-00");
+  expect(held?.runner).toMatchObject({ state: "held", holder: "worker-1", token: lease.token });
+  expect(Date.parse(held?.runner?.at ?? "")).toBeGreaterThan(Date.now());
+  const again = await page.ask("tasks", { order: "recent", offset: 0, limit: 1 });
+  expect(again.tasks[0]?.taskId).toBe("t-05");
+  expect(again.view).not.toBe(first.view);
+  await manager.close();
+});
