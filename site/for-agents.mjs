@@ -25,6 +25,7 @@ export function writeForAgents({ staged, api, out }) {
     mkdirSync(dirname(join(out, file)), { recursive: true });
     cpSync(join(staged, file), join(out, file));
   }
+  cpSync(join(staged, "pictures"), join(out, "pictures"), { recursive: true });
   const markdownOf = (/** @type {string} */ path) => `${path.replace(/\/$/, "/index")}.md`;
   const lists = groups.flatMap(({ title, pages }) => [
     `## ${title}`,

@@ -21,6 +21,7 @@ describe("a page's links on the site", () => {
     ["to another page", "[the\ncommand](../cli/README.md#tables)", "[the\ncommand](./command.md#tables)"],
     ["to a file that is no page", "[a](../src/a.ts)", "[a](https://git.example/o/waymark/blob/HEAD/src/a.ts)"],
     ["to a picture", "![A run](pictures/run.svg)", "![A run](./pictures/run.svg)"],
+    ["to a picture in HTML", '<img src="pictures/run.svg">', '<img src="./pictures/run.svg">'],
     ["in fenced code", "```md\n[a](../cli/README.md)\n```\n", "```md\n[a](../cli/README.md)\n```\n"],
     ["to another site, and within the page", "[a](https://a.example) [b](#b)", "[a](https://a.example) [b](#b)"],
   ])("%s", (_name, markdown, expected) => expect(onSite(markdown)).toBe(expected));
