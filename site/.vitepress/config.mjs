@@ -26,7 +26,7 @@ export default defineConfig({
     theme: { light: "github-light-high-contrast", dark: "github-dark-high-contrast" },
     // GitHub's, so that a link's anchor is right in both places.
     anchor: { slugify },
-    config: withoutEmptyHeaders,
+    config: accessible,
   },
   themeConfig: {
     search: { provider: "local", options: { detailedView: true } },
@@ -60,16 +60,17 @@ function modulesOfReference() {
   return existsSync(folder) ? modulesIn(folder) : [];
 }
 
-/**
- * An empty cell in a table's head heads nothing: for a screen reader it is a cell like others.
- *
- * @param {import("vitepress").MarkdownRenderer} markdown
- */
-function withoutEmptyHeaders({ core }) {
-  core.ruler.push("empty-headers", ({ tokens }) => {
+/** @param {import("vitepress").MarkdownRenderer} markdown */
+function accessible({ core }) {
+  core.ruler.push("accessible", ({ tokens }) => {
     tokens.forEach((token, index) => {
-      if (token.type !== "th_open" || tokens[index + 1]?.content !== "") return;
-      for (const cell of [token, tokens[index + 2]]) if (cell !== undefined) cell.tag = "td";
+      const next = tokens[index + 1];
+      // An empty cell in a table's head heads nothing: for a screen reader it is a cell like others.
+      if (token.type === "th_open" && next?.content === "")
+        for (const cell of [token, tokens[index + 2]]) if (cell !== undefined) cell.tag = "td";
+      // On a phone a picture scrolls, by the keyboard too.
+      const isPicture = token.type === "paragraph_open" && next?.children?.some(({ type }) => type === "image");
+      if (isPicture) token.attrSet("tabindex", "0");
     });
   });
 }
