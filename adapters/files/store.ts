@@ -136,8 +136,8 @@ export abstract class FolderStore implements StorageAdapter {
       const stored = task.find(id)?.checkpoint();
       if (stored) {
         const same = matchRetry(requireIntact(stored), copy);
-        // The process that stored it may have died before syncing it, or before removing the checkpoints that it
-        // replaced.
+        // The process that stored the checkpoint may have died before it synced the folder, or before it removed the
+        // checkpoints that this one replaced.
         const left = replaces === id ? [] : passingFrom(task, replaces);
         if (left.length > 0) await task.remove(left, lock);
         else await syncFolder(folder);
@@ -242,7 +242,7 @@ export abstract class FolderStore implements StorageAdapter {
         const options = {
           timeoutMs: this.#lockTimeoutMs,
           makeFolder: absent ? undefined : makeFolder,
-          // A process may have made the folder and died before syncing its name.
+          // This makes the folder durable, since a process may have made it and died before syncing its name.
           begin: this.#known.has(folder) ? undefined : makeFolder,
         };
         return await withLock(folder, options, work);

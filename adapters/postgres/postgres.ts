@@ -123,7 +123,7 @@ export class PostgresAdapter extends SqlAdapter<Tables> {
     this.#place = `PostgreSQL${url === undefined ? "" : hostIn(url)}, schema ${quoted(schema)}`;
     const place = this.#place;
     this.#calls = new AdapterCalls({ name: "postgres", explain: (error) => this.#explained(error) });
-    // checkOptions made sure that there is a pool or a URL.
+    // `checkOptions` has made sure that there is a pool or a URL.
     const source = pool ?? (() => newPool(url ?? ""));
     this.#connection = new PostgresConnection({ pool: source, prepare, retryForMs, place });
     const sql = statementsOn(schema);
@@ -140,7 +140,8 @@ export class PostgresAdapter extends SqlAdapter<Tables> {
     condition: AppendCondition = {},
     options: AppendOptions = {},
   ): Promise<number> {
-    // Copy before the first await: the caller may change its arguments as soon as it has its promise.
+    // The arguments are copied before the first `await`, because the caller may change them as soon as it has its
+    // promise.
     const copy = copyRecord(draft);
     const own = this.#calls.underWay < FEW ? copy : compacted(copy);
     const given = { draft: own, condition: { ...condition }, options: { ...options } };
@@ -149,7 +150,8 @@ export class PostgresAdapter extends SqlAdapter<Tables> {
   }
 
   override read(query: CheckpointQuery): AsyncGenerator<StoredCheckpoint | CorruptRecord, void, void> {
-    // Most reads that begin with the newest want only one checkpoint. Rows that a filter drops come without payloads.
+    // Most reads that begin with the newest checkpoint need only that one, so the first page is small. With a filter it
+    // may be larger, since rows that don't match come without payloads.
     const isOne = query.order === "newest";
     const isFiltered = query.stage !== undefined || query.status !== undefined;
     return inPages(query, isOne ? (isFiltered ? 64 : 1) : PAGE_ROWS, (rest, rows) =>
@@ -229,7 +231,7 @@ interface Tables {
   readonly groupCommit: GroupCommit;
 }
 
-/** If more calls than these are unfinished, their texts wait as bytes. */
+/** If more calls than this are unfinished, the texts of further calls wait as bytes. */
 const FEW = 256;
 
 /**

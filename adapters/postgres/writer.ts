@@ -101,8 +101,8 @@ export class PostgresWriter {
       const existing = await this.#reader.get(taskId, draft.id);
       if (existing !== undefined) {
         const same = matchRetry(requireIntact(existing), draft);
-        // If the connection broke at the commit, a synchronous standby may not have the checkpoint yet. This
-        // statement's commit waits for the standby.
+        // If the connection broke at the commit, a synchronous standby may not have the checkpoint yet. The commit of
+        // this statement waits for the standby.
         await this.#connection.rows(this.#sql.lock, taskId);
         return same;
       }

@@ -40,7 +40,9 @@ export interface SqlStore {
   };
 }
 
-/** The base of the adapters on SQL. Copies arguments at once, since a caller may change them while its call waits. */
+/**
+ * The base of the adapters on SQL. It copies arguments at once, since a caller may change them while its call waits.
+ */
 export abstract class SqlAdapter<Store extends SqlStore> implements StorageAdapter {
   abstract readonly name: string;
   readonly capabilities = { durable: true, multiProcess: true } as const;
@@ -51,9 +53,9 @@ export abstract class SqlAdapter<Store extends SqlStore> implements StorageAdapt
   abstract read(query: CheckpointQuery): AsyncGenerator<StoredCheckpoint | CorruptRecord, void, void>;
   abstract close(): Promise<void>;
 
-  /** Runs `work` with the store. Resolves to `undefined` if there is none. */
+  /** Runs `work` with the store. Resolves to `undefined` if there is no store. */
   protected abstract reading<Result>(work: (store: Store) => Maybe<Result>): Promise<Result | undefined>;
-  /** {@link reading} for work that changes the store. */
+  /** Like {@link reading}, for work that changes the store. */
   protected abstract changing<Result>(work: (store: Store) => Maybe<Result>): Promise<Result | undefined>;
 
   get(taskId: string, id: string): Promise<StoredCheckpoint | CorruptRecord | undefined> {

@@ -2,7 +2,7 @@ import { type CorruptRecord, isCorrupt } from "../../src/contract/adapter.js";
 import { brokenSeal, type CheckpointSummary, type SealedSummary, summaryOf } from "../../src/contract/checkpoint.js";
 import { damagedRow, numberOr0, type SqlRow } from "./rows.js";
 
-/** Checks a summary's seal, since no caller above can. */
+/** Checks a summary's seal. This is the last place that has the seal, since lists return summaries without it. */
 export function checkedSummary(
   found: SealedSummary | CorruptRecord,
   locate: () => string,

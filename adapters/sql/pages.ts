@@ -102,7 +102,8 @@ export async function* tasksInPages(
   let passed = 0;
   let wanted = query.limit ?? Number.POSITIVE_INFINITY;
   do {
-    // By recency, all wanted ids are read at once: a task saved between two pages would change its place.
+    // In the order `recent`, all wanted ids are read at once, because a task that is saved between two pages would
+    // change its place.
     const asked = isById ? Math.min(wanted, PAGE_ROWS) : wanted;
     const ids = await read.ids(rest, asked, isById ? 0 : passed);
     for (let at = 0; at < ids.length; at += PAGE_ROWS) {

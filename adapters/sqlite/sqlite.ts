@@ -121,7 +121,7 @@ export class SqliteAdapter extends SqlAdapter<OpenedStore> {
   }
 
   override read(query: CheckpointQuery): AsyncGenerator<StoredCheckpoint | CorruptRecord, void, void> {
-    // Most reads that begin with the newest want only one checkpoint.
+    // Most reads that begin with the newest checkpoint need only that one.
     const rows = query.order === "newest" ? 1 : PAGE_ROWS;
     return inPages(query, rows, (rest, size) => this.reading(({ reader }) => reader.checkpoints(rest, size)));
   }

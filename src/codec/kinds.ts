@@ -63,7 +63,9 @@ export function describeInstance(value: object, isStorable: boolean): string {
 const ADVICE =
   "Save plain data in its place, or use a schema with a codec for the class (`z.codec`). Give a state's schema to the manager, and a step's schema to the step.";
 
-/** Advice for the caller about a refused object. @param advice - The advice for an instance of a class. */
+/**
+ * Advice for the caller about a refused object. @param advice - The advice unless the object is a Promise or a Proxy.
+ */
 export function adviceFor(value: object, advice: string = ADVICE): string {
   if (types.isPromise(value)) return "Await it first.";
   if (types.isProxy(value)) return "Save the object that it wraps.";

@@ -148,7 +148,7 @@ export class LeaseHeldError extends CodedError {
   }
 }
 
-/** The write's lease has expired, was released, or belongs to another holder now; nothing was changed. */
+/** The lease of the write has expired, was released, or belongs to another holder now; nothing was changed. */
 export class LeaseLostError extends CodedError {
   static override readonly code = "LEASE_LOST";
   override readonly name = "LeaseLostError";
@@ -172,7 +172,10 @@ export class RunMismatchError extends CodedError {
   }
 }
 
-/** A signal stopped the run, which is recorded as `paused`. Run it again to go on. `cause` is the signal's reason. */
+/**
+ * A signal stopped the run, and its task was recorded as `paused`. Run it again to go on. `cause` is the signal's
+ * reason.
+ */
 export class RunPausedError extends CodedError {
   static override readonly code = "RUN_PAUSED";
   override readonly name = "RunPausedError";

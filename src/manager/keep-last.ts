@@ -16,9 +16,10 @@ export interface KeepLastHost {
 const MAX_TASKS = 10_000;
 
 /**
- * Applies the policy `{ keepLast }` after each save, and removes the same checkpoints as a plan. A plan reads the
- * header of each checkpoint that stays. This class remembers only how many there are, and reads those to remove. If
- * their number isn't the expected one, another process has changed the task, and a plan is made.
+ * Applies the policy `{ keepLast }` after each save. It removes the same checkpoints as a retention plan. But a plan
+ * reads the header of each checkpoint that stays. This class only remembers the number of these checkpoints, and reads
+ * the ones to remove. If it doesn't find the expected number of them, another process has changed the task, and it
+ * makes a plan.
  */
 export class KeepLast {
   readonly #host: KeepLastHost;
@@ -37,7 +38,7 @@ export class KeepLast {
     if (oldest !== undefined && this.#tasks.size > MAX_TASKS) this.#tasks.delete(oldest);
     const turn = task.turn.then(async () => {
       const { known } = task;
-      // If a call fails, the memory is unreliable.
+      // The task is forgotten first, because the memory is unreliable if a call below fails.
       task.known = undefined;
       const now = known && (await this.#applied(known, saved));
       task.known = now ?? knownOf(await this.#host.applyPlan(taskId));
@@ -46,11 +47,11 @@ export class KeepLast {
     return turn;
   }
 
-  /** Applies the policy. `undefined`, and nothing is removed, if the storage doesn't match the memory. */
+  /** Applies the policy. If the storage doesn't match the memory, removes nothing and returns `undefined`. */
   async #applied(known: Known, saved: CheckpointSummary): Promise<Known | undefined> {
     const { taskId, id, sequence } = saved;
     if (sequence <= known.sequence) {
-      // A plan has seen it, or it is a retried save, or the task's numbering has restarted.
+      // A plan has already counted the checkpoint, or the save is a retry, or the task's numbering has restarted.
       for await (const record of this.#host.list({ taskId, order: "newest", limit: 1 })) {
         return record.id === known.id ? known : undefined;
       }
@@ -74,9 +75,9 @@ export class KeepLast {
   }
 }
 
-/** A task whose records can all be read, and are milestones but for the newest. */
+/** A task whose records can all be read. All but the newest are milestones. */
 interface Known {
-  /** The newest checkpoint's. */
+  /** The newest checkpoint's id. */
   readonly id: string;
   readonly sequence: number;
   readonly milestones: number;

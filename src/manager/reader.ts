@@ -79,7 +79,7 @@ export class CheckpointReader<State = unknown> {
     if (given === 0 && damage.found) await this.#requireIntact(query.taskId, damage);
   }
 
-  /** The checkpoint of that id. @throws {CheckpointNotFoundError | CheckpointCorruptError} */
+  /** The checkpoint with this id. @throws {CheckpointNotFoundError | CheckpointCorruptError} */
   async byId(taskId: string, id: string): Promise<Checkpoint<State>> {
     return this.use(taskId, id, (record) => this.#checkpoint(record));
   }

@@ -84,7 +84,7 @@ export async function rekeyStorage(host: RekeyHost, options: RekeyOptions): Prom
     const total = Math.max(counted, counts.done);
     return { ...counts, total, left: total - counts.done };
   };
-  /** The places of damage: a list of tasks and the task itself may report the same record. */
+  /** The places of damage. They are kept because the list of tasks and the task itself may report the same record. */
   const damagedPlaces = new Set<string>();
   const reportDamage = (record: CorruptRecord) => {
     if (damagedPlaces.has(record.location)) return;
@@ -112,7 +112,7 @@ export async function rekeyStorage(host: RekeyHost, options: RekeyOptions): Prom
       }
       counts.done += 1;
       onProgress?.(progress());
-      // Reading and replacing may be synchronous inside; this lets other work run.
+      // Reading and replacing may be synchronous inside, so this lets other work run in between.
       await nextTurn();
     }
   }
@@ -121,7 +121,7 @@ export async function rekeyStorage(host: RekeyHost, options: RekeyOptions): Prom
 }
 
 /**
- * Rewrites a record if needed. `undefined` if it was removed meanwhile.
+ * Rewrites a record if needed. Returns `undefined` if the record was removed after it was read.
  *
  * @returns A Refusal if this record can't be rewritten. Errors that concern all records are thrown.
  */
@@ -131,7 +131,7 @@ async function rewritten(
   record: StoredCheckpoint | CorruptRecord,
 ): Promise<"rewritten" | "current" | Refusal | CorruptRecord | undefined> {
   let now: StoredCheckpoint | CorruptRecord | undefined = record;
-  // If another process rewrites the record between reading and replacing, try it again.
+  // If another process rewrote the record after it was read, it is read and tried again.
   while (now !== undefined && !isCorrupt(now) && now.sequence === record.sequence) {
     const { taskId, id, sequence, payload } = now;
     let isRead = false;

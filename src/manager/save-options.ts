@@ -74,7 +74,9 @@ function hasNote(metadata: unknown): boolean {
   return typeof metadata === "object" && metadata !== null && Object.hasOwn(metadata, NOTE_KEY);
 }
 
-/** The fencing token of a task's lease. @throws {TypeError} It isn't a lease, or is another task's. */
+/**
+ * The fencing token of a task's lease. @throws {TypeError} The value isn't a lease, or it is the lease of another task.
+ */
 export function tokenOf(taskId: string, lease: Lease | undefined): number | undefined {
   if (lease === undefined) return undefined;
   if (typeof lease !== "object" || lease === null || !Number.isSafeInteger(lease.token)) {

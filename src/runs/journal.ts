@@ -19,7 +19,7 @@ export interface AttemptHost {
   readonly events: EventHub;
   readonly reader: CheckpointReader;
   readonly writer: CheckpointWriter;
-  /** Emits `saved` for a stored save; ends the lease if the save was refused for it. */
+  /** Emits `saved` for a stored save. If the save was refused because the lease is lost, ends the lease. */
   noted(appended: Promise<CheckpointSummary>, lease: Lease): Promise<CheckpointSummary>;
 }
 
@@ -203,8 +203,8 @@ export class RunJournal {
   #tooLarge(what: string, why: string): PayloadTooLargeError {
     return new PayloadTooLargeError(
       `${what} of the run of task ${JSON.stringify(this.#taskId)} can't be recorded: ${why}, so the run's record would have more than ` +
-        `${this.#host.options.maxPayloadBytes} bytes. Earlier records are kept. Store less in it (a path, an id), end passes with run.next more ` +
-        "often, or raise maxPayloadBytes.",
+        `${this.#host.options.maxPayloadBytes} bytes. Earlier records are kept. Store less (a path, an id), end passes more often with ` +
+        "run.next, or raise maxPayloadBytes.",
     );
   }
 
