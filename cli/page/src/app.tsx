@@ -1,7 +1,8 @@
 import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
-import type { ErrorInfo, Session } from "../../src/ui/api.js";
-import { type Api, errorInfo } from "./api.js";
+import type { ErrorInfo } from "../../src/ui/api.js";
+import { errorInfo } from "./api.js";
 import { CheckpointView } from "./checkpoint-view.js";
+import { type Connected, connect, NO_TOKEN } from "./connect.js";
 import { DiffView } from "./diff-view.js";
 import { Keys, listKeys, useKeys } from "./keys.js";
 import { type Connection, PageContext } from "./page.js";
@@ -13,33 +14,33 @@ import { pictured, StoredText } from "./stored-text.js";
 import { TaskView } from "./task-view.js";
 import { TasksView } from "./tasks-view.js";
 
-interface AppProps {
-  readonly api: Api;
-}
-
-export function App({ api }: AppProps) {
-  const [session, setSession] = useState<Session>();
+export function App() {
+  const [connected, setConnected] = useState<Connected>();
   const [error, setError] = useState<ErrorInfo>();
   useEffect(() => {
-    api.ask("session", {}).then(setSession, (failure: unknown) => setError(errorInfo(failure)));
-  }, [api]);
+    connect().then(setConnected, (failure: unknown) => setError(errorInfo(failure)));
+  }, []);
   if (error) {
+    const isTokenMissing = error.code === NO_TOKEN.code;
     return (
       <main>
         <h1>Waymark</h1>
-        <Problem title="The page has no connection to its server" error={error} />
+        <Problem
+          title={isTokenMissing ? "This page needs its token" : "The page has no connection to its server"}
+          error={error}
+        />
       </main>
     );
   }
-  if (session === undefined) return null;
+  if (connected === undefined) return null;
   return (
     <Keys>
-      <Frame api={api} session={session} />
+      <Frame {...connected} />
     </Keys>
   );
 }
 
-function Frame({ api, session }: AppProps & { readonly session: Session }) {
+function Frame({ api, session }: Connected) {
   const [route, setRoute] = useState(() => parseRoute(location.hash));
   const [connection, setConnection] = useState<Connection>("none");
   const [message, setMessage] = useState("");

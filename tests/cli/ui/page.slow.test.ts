@@ -297,6 +297,23 @@ describe.skipIf(CHROMIUM === undefined)("the page (skipped without Chromium: Deb
     await manager.close();
   }, 120_000);
 
+  it("works in a new tab while another one is open", async () => {
+    const { place, manager } = await newPlace();
+    await manager.save("t", {});
+    await manager.close();
+    const { page, problems } = await openPage(browser, (await startUi(place)).url);
+    const opened = page.context().waitForEvent("page");
+    await page
+      .getByRole("link", { name: "t", exact: true })
+      .first()
+      .click({ modifiers: ["Control"] });
+    const other = await opened;
+    await other.getByRole("heading", { level: 1, name: "t" }).waitFor();
+    expect(other.url()).not.toContain("token");
+    expect(await other.evaluate("Object.keys(localStorage).filter((key) => key.includes('token'))")).toEqual([]);
+    expect(problems).toEqual([]);
+  }, 120_000);
+
   it("asks for the printed address if it has no token", async () => {
     const { place, manager } = await newPlace();
     await manager.save("t", {});
@@ -304,6 +321,7 @@ describe.skipIf(CHROMIUM === undefined)("the page (skipped without Chromium: Deb
     const { url } = await startUi(place);
     const { page } = await openPage(browser, new URL("/", url).href);
     await page.getByText('Open the address that "waymark ui" printed').waitFor();
+    await page.getByRole("heading", { name: "This page needs its token" }).waitFor();
     expect(await page.getByText("sqlite").count()).toBe(0);
   }, 120_000);
 });
