@@ -79,6 +79,8 @@ function Frame({ api, session }: Connected) {
       isFirst.current = false;
       return;
     }
+    // The view goes to the step.
+    if (route.view === "checkpoint" && route.step !== undefined) return;
     scrollTo(0, 0);
     main.current?.focus();
   }, [place]);
@@ -185,7 +187,7 @@ function View({ route, go }: ViewProps) {
     case "task":
       return <TaskView key={route.taskId} taskId={route.taskId} go={go} />;
     case "checkpoint":
-      return <CheckpointView key={route.taskId} taskId={route.taskId} id={route.id} go={go} />;
+      return <CheckpointView key={route.taskId} {...route} go={go} />;
     case "diff":
       return <DiffView key={route.taskId} {...route} go={go} />;
     case "retention":

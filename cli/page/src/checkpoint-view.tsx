@@ -1,4 +1,4 @@
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import type { CheckpointAnswer, RunInfo, RunStep } from "../../src/ui/api.js";
 import { CommandList } from "./commands.js";
 import { useKeys } from "./keys.js";
@@ -6,7 +6,7 @@ import { usePage } from "./page.js";
 import { Damage, Problem } from "./problem.js";
 import { useNow, useQuery } from "./queries.js";
 import { Question } from "./question.js";
-import { formatRoute } from "./route.js";
+import { formatRoute, type StepPlace } from "./route.js";
 import { StateTree } from "./state-tree.js";
 import { StatusMark } from "./status.js";
 import { StoredText } from "./stored-text.js";
@@ -17,10 +17,12 @@ import { agoText, bytesText, durationText, timeText } from "./words.js";
 interface CheckpointViewProps {
   readonly taskId: string;
   readonly id: string;
+  /** The step of its run to go to. */
+  readonly step?: StepPlace;
   readonly go: (fragment: string) => void;
 }
 
-export function CheckpointView({ taskId, id, go }: CheckpointViewProps) {
+export function CheckpointView({ taskId, id, step, go }: CheckpointViewProps) {
   const { answer, error, isLoading, reload } = useQuery("checkpoint", { taskId, id });
   const nowMs = useNow(10_000);
   const openId = (next: string | undefined) => {
@@ -147,7 +149,7 @@ export function CheckpointView({ taskId, id, go }: CheckpointViewProps) {
           )}
         </div>
         <div class="column">
-          {run && <Run run={run} />}
+          {run && <Run run={run} {...(step === undefined ? {} : { at: step })} />}
           {answer.metadata !== undefined && (
             <section class="card">
               <header>
@@ -165,7 +167,7 @@ export function CheckpointView({ taskId, id, go }: CheckpointViewProps) {
   );
 }
 
-function Run({ run }: { readonly run: RunInfo }) {
+function Run({ run, at }: { readonly run: RunInfo; readonly at?: StepPlace }) {
   return (
     <section class="card">
       <header>
@@ -185,14 +187,23 @@ function Run({ run }: { readonly run: RunInfo }) {
         {run.result !== undefined && <Part title="Result" text={typedText(run.result)} />}
         {run.steps.length === 0 && <p class="soft">No step of this pass is recorded.</p>}
         {run.steps.map((step, index) => (
-          <Step key={index} step={step} />
+          <Step key={index} step={step} isHere={step.name === at?.name && step.occurrence === at.occurrence} />
         ))}
       </div>
     </section>
   );
 }
 
-function Step({ step }: { readonly step: RunStep }) {
+function Step({ step, isHere }: { readonly step: RunStep; readonly isHere: boolean }) {
+  const place = useRef<HTMLElement | null>(null);
+  const takePlace = (element: HTMLElement | null) => {
+    place.current = element;
+  };
+  useEffect(() => {
+    if (!isHere) return;
+    place.current?.focus({ preventScroll: true });
+    place.current?.scrollIntoView({ block: "center" });
+  }, [isHere]);
   const { title, status, durationMs, attempts = 1, runAttempt, from, result, error } = step;
   const tone = { completed: "completed", failed: "failed", started: "paused", saved: "saved" }[status];
   const facts = [
@@ -215,10 +226,16 @@ function Step({ step }: { readonly step: RunStep }) {
       </span>
     </>
   );
-  if (value === undefined) return <p class="step">{head}</p>;
+  if (value === undefined) {
+    return (
+      <p class="step" ref={takePlace} tabIndex={-1}>
+        {head}
+      </p>
+    );
+  }
   return (
-    <details class="step" open={status === "failed"}>
-      <summary>{head}</summary>
+    <details class="step" open={isHere || status === "failed"}>
+      <summary ref={takePlace}>{head}</summary>
       <Value text={typedText(value)} label={`${error === undefined ? "Result" : "Error"} of ${title}`} />
     </details>
   );

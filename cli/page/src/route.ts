@@ -4,11 +4,18 @@ import type { Status } from "../../src/ui/api.js";
 export type Route =
   | { readonly view: "tasks"; readonly filter: TasksFilter }
   | { readonly view: "task"; readonly taskId: string }
-  | { readonly view: "checkpoint"; readonly taskId: string; readonly id: string }
+  /** With `step`, at that step of its run. */
+  | { readonly view: "checkpoint"; readonly taskId: string; readonly id: string; readonly step?: StepPlace }
   /** Without `from`, the one before `to`. */
   | { readonly view: "diff"; readonly taskId: string; readonly from?: string; readonly to: string }
   | { readonly view: "retention"; readonly taskId?: string }
   | { readonly view: "storage" };
+
+/** A step of a pass: its name, and its number among the steps of that name. */
+export interface StepPlace {
+  readonly name: string;
+  readonly occurrence: number;
+}
 
 export interface TasksFilter {
   readonly prefix: string;
@@ -23,11 +30,15 @@ export const ALL_TASKS: TasksFilter = { prefix: "", status: [], order: "recent" 
 /** Reads a fragment; one that names no place means all tasks. */
 export function parseRoute(fragment: string): Route {
   const [path = "", options = ""] = fragment.replace(/^#?\/?/, "").split("?");
-  const [view, first = "", kind, second, third] = path.split("/").map(decoded);
+  const [view, first = "", kind, second, third, fourth] = path.split("/").map(decoded);
   if (view === "storage") return { view };
   if (view === "retention") return first === "" ? { view } : { view, taskId: first };
   if (view === "task" && first !== "") {
-    if (kind === "checkpoint" && second) return { view: "checkpoint", taskId: first, id: second };
+    if (kind === "checkpoint" && second) {
+      const place = { view: "checkpoint", taskId: first, id: second } as const;
+      const occurrence = Number(fourth);
+      return third !== undefined && occurrence > 0 ? { ...place, step: { name: third, occurrence } } : place;
+    }
     if (kind === "diff" && second && third) return { view: "diff", taskId: first, from: second, to: third };
     if (kind === "diff" && second) return { view: "diff", taskId: first, to: second };
     return { view, taskId: first };
@@ -43,7 +54,7 @@ export function formatRoute(route: Route): string {
     case "task":
       return `#/task/${encoded(route.taskId)}`;
     case "checkpoint":
-      return `#/task/${encoded(route.taskId)}/checkpoint/${encoded(route.id)}`;
+      return `#/task/${encoded(route.taskId)}/checkpoint/${encoded(route.id)}${formatStep(route.step)}`;
     case "diff": {
       const ids = route.from === undefined ? [route.to] : [route.from, route.to];
       return `#/task/${encoded(route.taskId)}/diff/${ids.map(encoded).join("/")}`;
@@ -53,6 +64,10 @@ export function formatRoute(route: Route): string {
     case "storage":
       return "#/storage";
   }
+}
+
+function formatStep(step: StepPlace | undefined): string {
+  return step === undefined ? "" : `/${encoded(step.name)}/${step.occurrence}`;
 }
 
 /** One level up: where Backspace and Esc lead. */

@@ -4,7 +4,7 @@ import { formatRoute } from "./route.js";
 import { StoredText } from "./stored-text.js";
 import { type TimeScale, timeScale } from "./time-scale.js";
 import { tookText, type WaterfallRow, waterfallRows } from "./waterfall-rows.js";
-import { countText, durationText, timeText } from "./words.js";
+import { countText, durationText, offsetText, timeText } from "./words.js";
 
 /** Rows that are drawn at first: the newest ones. */
 const AT_FIRST = 300;
@@ -46,8 +46,11 @@ export function Waterfall({ taskId, timeline }: { readonly taskId: string; reado
             <th scope="col" class="from">
               Result
             </th>
+            <th scope="col" class="number when">
+              Began
+            </th>
             <th scope="col" class="lane-cell">
-              <span class="only-read">When</span>
+              <span class="only-read">Drawn</span>
               <Axis scale={scale} />
             </th>
           </tr>
@@ -72,13 +75,17 @@ function Row({ row, scale, taskId }: RowProps) {
   if (row.kind === "pass") {
     return (
       <tr class="pass">
-        <th scope="rowgroup" colSpan={4}>
+        <th scope="rowgroup" colSpan={5}>
           {row.title}
         </th>
       </tr>
     );
   }
-  const at = timeText(new Date(row.atMs).toISOString());
+  const when = (
+    <td class="number when small soft" title={`${timeText(new Date(row.atMs).toISOString())} UTC`}>
+      {offsetText(row.atMs - scale.startMs)}
+    </td>
+  );
   if (row.kind === "event") {
     const link = row.checkpointId && formatRoute({ view: "checkpoint", taskId, id: row.checkpointId });
     return (
@@ -94,8 +101,8 @@ function Row({ row, scale, taskId }: RowProps) {
             </>
           )}
         </td>
-        <td class="lane-cell" title={`${at} UTC`}>
-          <span class="only-read">{at} UTC</span>
+        {when}
+        <td class="lane-cell">
           <div class="lane" aria-hidden="true">
             <Folds scale={scale} />
             <span class="mark" style={{ left: percent(scale.at(row.atMs)) }} />
@@ -111,7 +118,15 @@ function Row({ row, scale, taskId }: RowProps) {
   return (
     <tr class={tone}>
       <td class="what">
-        <a class="step-name" href={formatRoute({ view: "checkpoint", taskId, id: step.checkpointId })}>
+        <a
+          class="step-name"
+          href={formatRoute({
+            view: "checkpoint",
+            taskId,
+            id: step.checkpointId,
+            step: { name: step.name, occurrence: step.occurrence },
+          })}
+        >
           <StoredText text={step.title} />
         </a>
         {step.error !== undefined && (
@@ -125,8 +140,8 @@ function Row({ row, scale, taskId }: RowProps) {
         {step.status === "failed" ? "failed" : isOpen ? "" : step.from === "storage" ? "from storage" : "ran"}
         {isOpen ? "" : " · "}attempt {step.runAttempt}
       </td>
-      <td class="lane-cell" title={`${at} UTC`}>
-        <span class="only-read">{at} UTC</span>
+      {when}
+      <td class="lane-cell">
         <div class="lane" aria-hidden="true">
           <Folds scale={scale} />
           <span
@@ -153,16 +168,28 @@ function Axis({ scale: { startMs, endMs, folds } }: { readonly scale: TimeScale 
   return (
     <div class="axis" aria-hidden="true">
       <span>0</span>
-      {folds.map(({ left, width, ms }) =>
-        left > 0.1 && left < 0.85 && folds.length < 4 ? (
-          <span key={left} class="fold-text" style={{ left: percent(left + width / 2) }}>
-            {durationText(ms)}
-          </span>
-        ) : null,
-      )}
+      {withRoom(folds).map(({ left, width, ms }) => (
+        <span key={left} class="fold-text" style={{ left: percent(left + width / 2) }}>
+          {durationText(ms)}
+        </span>
+      ))}
       <span class="end">{durationText(endMs - startMs)}</span>
     </div>
   );
+}
+
+/** The part of an axis that a label takes: about that of `12 h 30 min` in a narrow one. */
+const LABEL = 0.2;
+
+/** The folds whose labels don't overlap those before them, or the ends of the axis. */
+function withRoom(folds: TimeScale["folds"]): TimeScale["folds"] {
+  let free = LABEL / 2;
+  return folds.filter(({ left, width }) => {
+    const middle = left + width / 2;
+    if (middle - LABEL / 2 < free || middle + LABEL / 2 > 1 - LABEL / 2) return false;
+    free = middle + LABEL / 2;
+    return true;
+  });
 }
 
 function percent(part: number): string {

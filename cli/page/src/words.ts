@@ -52,6 +52,11 @@ export function durationText(ms: number): string {
   return `${Math.floor(ms / bigMs)} ${big}${rest === 0 ? "" : ` ${rest} ${small}`}`;
 }
 
+/** `+0 ms`, `+1.07 s`, `+2 h 10 min`: how long after the beginning. */
+export function offsetText(ms: number): string {
+  return `+${ms >= SECOND && ms < 10 * SECOND ? `${Number((ms / SECOND).toFixed(2))} s` : durationText(ms)}`;
+}
+
 /** `2026-11-21 10:00:05.120`, in UTC as in the command's answers. An invalid date stays unchanged. */
 export function timeText(isoDate: string): string {
   return isoDate.replace(/^(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d(?:\.\d+)?)Z$/, "$1 $2");

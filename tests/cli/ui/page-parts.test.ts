@@ -8,8 +8,8 @@ import { formatRoute, parentOf, parseRoute, type Route } from "../../../cli/page
 import { timeScale } from "../../../cli/page/src/time-scale.js";
 import { openAtFirst, treeRows, valueAt } from "../../../cli/page/src/tree-rows.js";
 import { joined, jsonPath, summaryText, typedText } from "../../../cli/page/src/typed.js";
-import { waterfallRows } from "../../../cli/page/src/waterfall-rows.js";
-import { durationText } from "../../../cli/page/src/words.js";
+import { tookText, waterfallRows } from "../../../cli/page/src/waterfall-rows.js";
+import { durationText, offsetText } from "../../../cli/page/src/words.js";
 import type { TimelineAnswer, TimelineStep, Typed } from "../../../cli/src/ui/api.js";
 
 /** Any text that a task may be named by, lone surrogates included. */
@@ -26,6 +26,7 @@ describe("a place in the page", () => {
           { view: "tasks", filter: { prefix: taskId, status: ["running", "failed"], order: "taskId" } },
           { view: "task", taskId },
           { view: "checkpoint", taskId, id: to },
+          { view: "checkpoint", taskId, id: to, step: { name: from, occurrence: 2 } },
           { view: "diff", taskId, to },
           { view: "diff", taskId, from, to },
           { view: "retention", taskId },
@@ -161,6 +162,22 @@ describe("the rows of a waterfall", () => {
     ]);
   });
 
+  it("show a failed step before the failure, and the time in which it was tried isn't folded", () => {
+    const steps = [
+      step("build", 0, { durationMs: 100 }),
+      step("deploy", 1, { status: "failed", durationMs: 60_000, attempts: 3, error: "503" }),
+    ];
+    const mark = { kind: "failed" as const, at: at(61), id: "c", sequence: 2, error: "503" };
+    const rows = waterfallRows(timeline({ steps, marks: [mark] }));
+    expect(rows.map((row) => (row.kind === "step" ? `${row.step.name} ${tookText(row)}` : row.title))).toEqual([
+      "build 100 ms",
+      "deploy 1 min, 3 tries",
+      "Failed @2",
+    ]);
+    const spans = rows.map((row) => ({ startMs: row.atMs, endMs: row.kind === "step" ? row.endMs : row.atMs }));
+    expect(timeScale(spans).folds).toEqual([]);
+  });
+
   it("head each pass, if there are several", () => {
     const steps = [step("model", 0), step("tool", 1), step("model", 2, { pass: 2 })];
     const rows = waterfallRows(timeline({ steps }));
@@ -285,6 +302,10 @@ it("offers a configured value on its slider, and leaves other rules alone", () =
   expect(withRule(policy, "maxAgeMs", 1000)).toEqual({ ...policy, maxAgeMs: 1000 });
   expect(withRule(policy, "keepLast", undefined)).toEqual({ keepStages: ["done"] });
   expect(isPolicy({ timeZone: "UTC" })).toBe(false);
+});
+
+it("says how long after the beginning something was", () => {
+  expect([0, 40, 1070, 12_300].map(offsetText)).toEqual(["+0 ms", "+40 ms", "+1.07 s", "+12.3 s"]);
 });
 
 it("says durations as people do", () => {

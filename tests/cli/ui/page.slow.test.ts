@@ -106,6 +106,13 @@ describe.skipIf(CHROMIUM === undefined)("the page (skipped without Chromium: Deb
       await page.getByText("Attempt 1 was interrupted").waitFor();
       await page.getByRole("row", { name: /deploy to staging.*ran · attempt 2/s }).waitFor();
       await page.getByRole("row", { name: /unit tests.*2 tries.*from storage · attempt 1/s }).waitFor();
+      await page
+        .getByRole("row", { name: /unit tests/ })
+        .getByText("+")
+        .waitFor();
+      await page.getByRole("link", { name: "unit tests", exact: true }).click();
+      await expect.poll(() => focusedText(page)).toContain("unit tests");
+      await page.goBack();
       await page.getByRole("link", { name: "See the checkpoint that it failed at" }).click();
       await page.getByRole("heading", { level: 1, name: "Run failed in smoke test" }).waitFor();
       await page.locator(".problem").getByText("GET /health answered 503 instead of 200").first().waitFor();
