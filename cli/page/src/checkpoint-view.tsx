@@ -141,7 +141,7 @@ export function CheckpointView({ taskId, id, step, go }: CheckpointViewProps) {
         </section>
       )}
       <Damage damage={answer.damage} />
-      <div class="columns">
+      <div class={run || answer.metadata !== undefined ? "columns" : "column"}>
         <div class="column">
           {answer.keyMissing && <Problem title="The state can't be opened" error={answer.keyMissing} />}
           {answer.state !== undefined && (
@@ -160,9 +160,9 @@ export function CheckpointView({ taskId, id, step, go }: CheckpointViewProps) {
               </div>
             </section>
           )}
-          <Doing answer={answer} go={go} reload={reload} />
         </div>
       </div>
+      <Doing answer={answer} go={go} reload={reload} />
     </>
   );
 }

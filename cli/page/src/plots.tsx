@@ -4,14 +4,19 @@ import { bytesText, durationText } from "./words.js";
 /** Bars that a plot has at most: more would be thinner than a pixel. */
 const MOST_BARS = 160;
 
+/** In px. */
+const WIDEST_BAR = 24;
+
 interface PlotsProps {
   readonly saves: TimelineAnswer["saves"];
   readonly onOpen: (sequence: number) => void;
 }
 
+/** Fewer saves are read faster in the list. */
+export const LEAST_SAVES = 8;
+
 /** The bytes of each save, and the time since the one before. */
 export function Plots({ saves, onOpen }: PlotsProps) {
-  if (saves.length < 2) return null;
   const sizes = saves.map(([sequence, , bytes]) => ({ sequence, value: bytes }));
   const times = saves.slice(1).map(([sequence, atMs], index) => ({
     sequence,
@@ -62,7 +67,13 @@ function Plot({ title, note, points, text, height, onOpen }: PlotProps) {
           {note === undefined ? "" : `, ${note}`}
         </span>
       </figcaption>
-      <svg viewBox={`0 0 ${bars.length} 100`} preserveAspectRatio="none" role="img" aria-label={`${title}: ${summary}`}>
+      <svg
+        viewBox={`0 0 ${bars.length} 100`}
+        preserveAspectRatio="none"
+        role="img"
+        aria-label={`${title}: ${summary}`}
+        style={{ maxWidth: `${bars.length * WIDEST_BAR}px` }}
+      >
         {bars.map(({ sequence, value }, index) => {
           const tall = Math.max(1, (height(value) / top) * 100);
           return (

@@ -1,4 +1,5 @@
 import type { RunnerInfo, TaskRow } from "../../src/ui/api.js";
+import { durationText } from "./words.js";
 
 type Shown = TaskRow["status"] | "died" | "damaged" | "waiting" | "saved";
 
@@ -46,10 +47,10 @@ const SHAPES = {
   unknown: <path d="M4.8 5a2.2 2.2 0 1 1 3 2.1C7.2 7.4 7 7.8 7 8.5M7 11.2v.1" {...STROKE} />,
 } as const;
 
-/** `lease: 28 s left`; `lease expired`; `ended`. */
+/** `lease: 28 s left`, `its lease has expired`, `its process has ended`. */
 export function leaseText({ state, at }: RunnerInfo, nowMs: number): string {
   if (state === "died") return "its process has ended";
   if (state === "expired") return "its lease has expired";
   const leftMs = Date.parse(at) - nowMs;
-  return leftMs <= 0 ? "its lease is due" : `lease: ${Math.ceil(leftMs / 1000)} s left`;
+  return leftMs <= 0 ? "its lease is due" : `lease: ${durationText(Math.ceil(leftMs / 1000) * 1000)} left`;
 }

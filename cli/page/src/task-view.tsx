@@ -4,7 +4,7 @@ import { CheckpointList } from "./checkpoint-list.js";
 import { CommandList } from "./commands.js";
 import { useKeys } from "./keys.js";
 import { usePage } from "./page.js";
-import { Plots } from "./plots.js";
+import { LEAST_SAVES, Plots } from "./plots.js";
 import { Damage, Problem, Warnings } from "./problem.js";
 import { useNow, useQuery, useWatch } from "./queries.js";
 import { Question } from "./question.js";
@@ -139,7 +139,9 @@ export function TaskView({ taskId, go }: TaskViewProps) {
     prune: () => go(formatRoute({ view: "retention", taskId })),
   };
   const { newest, runner } = task;
-  const bytes = timeline.answer?.saves.reduce((sum, [, , size]) => sum + size, 0);
+  const saves = timeline.answer?.saves ?? [];
+  const bytes = timeline.answer && saves.reduce((sum, [, , size]) => sum + size, 0);
+  const hasPlots = saves.length >= LEAST_SAVES;
 
   return (
     <>
@@ -241,7 +243,7 @@ export function TaskView({ taskId, go }: TaskViewProps) {
         )}
         {timeline.answer && <Waterfall taskId={taskId} timeline={timeline.answer} />}
       </section>
-      <div class="columns">
+      <div class={hasPlots ? "columns" : "column"}>
         <div class="column">
           <section class="card">
             <header>
@@ -270,30 +272,30 @@ export function TaskView({ taskId, go }: TaskViewProps) {
             )}
           </section>
         </div>
-        <div class="column">
-          {timeline.answer && timeline.answer.saves.length > 1 && (
+        {hasPlots && (
+          <div class="column">
             <section class="card">
               <header>
                 <h2>Saves</h2>
               </header>
               <div class="body">
                 <Plots
-                  saves={timeline.answer.saves}
+                  saves={saves}
                   onOpen={(sequence) => open(checkpoints.find((checkpoint) => checkpoint.sequence === sequence))}
                 />
               </div>
             </section>
-          )}
-          <section class="card">
-            <header>
-              <h2>What can be done</h2>
-            </header>
-            <div class="body">
-              <CommandList commands={answer.commands} actions={actions} />
-            </div>
-          </section>
-        </div>
+          </div>
+        )}
       </div>
+      <section class="card">
+        <header>
+          <h2>What can be done</h2>
+        </header>
+        <div class="body">
+          <CommandList commands={answer.commands} actions={actions} />
+        </div>
+      </section>
       {question}
     </>
   );

@@ -41,6 +41,8 @@ export function TasksView({ filter, go }: TasksViewProps) {
     go(formatRoute({ view: "tasks", filter: { ...filter, ...change } }), { replace: true });
   };
 
+  const toggleStatus = (status: Status) => setFilter({ status: toggled(filter.status, status) });
+
   const from = Math.max(0, first - SPARE);
   const to = Math.min(list.length, first + Math.ceil(height / rowHeight) + SPARE);
   const rows: (TaskRow | undefined)[] = [];
@@ -131,7 +133,12 @@ export function TasksView({ filter, go }: TasksViewProps) {
     { keys: ["End"], what: "last task", run: () => select(list.length - 1) },
     { keys: ["Enter"], what: "open the task", run: () => open(chosen) },
     { keys: ["/"], what: "filter by the beginning of the name", run: () => prefixField.current?.focus() },
-    { keys: ["r"], what: "read the list anew", run: showNewest },
+    ...STATUSES.map((status) => ({
+      keys: [STATUS_KEYS[status]],
+      what: `only those ${STATUS_WORDS[status]}, or all again`,
+      run: () => toggleStatus(status),
+    })),
+    { keys: ["u"], what: "read the list anew", run: showNewest },
   ]);
 
   const known = list.total ?? (isFiltered ? undefined : counts.answer?.tasks);
@@ -180,7 +187,8 @@ export function TasksView({ filter, go }: TasksViewProps) {
               type="button"
               key={status}
               aria-pressed={filter.status.includes(status)}
-              onClick={() => setFilter({ status: toggled(filter.status, status) })}
+              title={`Key: ${STATUS_KEYS[status]}`}
+              onClick={() => toggleStatus(status)}
             >
               <StatusMark status={status} />
               {counts.answer && <span class="soft">{countText(counts.answer.byStatus[status])}</span>}
@@ -287,7 +295,7 @@ function Row({ task, index, isSelected, nowMs, onSelect, onOpen }: RowProps) {
       </tr>
     );
   }
-  const { taskId, name, newest, runner, count, damage } = task;
+  const { taskId, name, newest, count, damage } = task;
   const place = newest?.label ?? newest?.stage ?? "";
   const reason = reasonOf(task, nowMs);
   return (
@@ -316,10 +324,7 @@ function Row({ task, index, isSelected, nowMs, onSelect, onOpen }: RowProps) {
         </span>
       </td>
       <td class="runner">
-        <span
-          class={`one-line ${runner?.state === "died" || runner?.state === "expired" ? "lost-runner" : "soft"}`}
-          title={pictured(reason)}
-        >
+        <span class={`one-line ${isBad(task) ? "bad" : "soft"}`} title={pictured(reason)}>
           <StoredText text={reason} />
         </span>
       </td>
@@ -420,9 +425,23 @@ function reasonOf({ runner, why, error }: TaskRow, nowMs: number): string {
   return why ?? error ?? "";
 }
 
+/** Something for people to see: it failed, or whoever ran it is gone. */
+function isBad({ status, runner }: TaskRow): boolean {
+  return status === "failed" || runner?.state === "died" || runner?.state === "expired";
+}
+
 function toggled(statuses: readonly Status[], status: Status): readonly Status[] {
   return statuses.includes(status) ? statuses.filter((one) => one !== status) : [...statuses, status];
 }
+
+const STATUS_KEYS: Readonly<Record<Status, string>> = { running: "r", paused: "p", failed: "f", completed: "c" };
+
+const STATUS_WORDS: Readonly<Record<Status, string>> = {
+  running: "that run",
+  paused: "that are paused",
+  failed: "that failed",
+  completed: "that are completed",
+};
 
 const NARROW = "(max-width: 45rem)";
 
