@@ -43,7 +43,7 @@ export function App() {
 function Frame({ api, session }: Connected) {
   const [route, setRoute] = useState(() => parseRoute(location.hash));
   const [connection, setConnection] = useState<Connection>("none");
-  const [message, setMessage] = useState("");
+  const [message, setMessage] = useState({ text: "", place: "" });
   const [scheme, turnScheme] = useScheme();
   const main = useRef<HTMLElement>(null);
 
@@ -62,10 +62,10 @@ function Frame({ api, session }: Connected) {
     setRoute(parseRoute(fragment));
   }, []);
 
-  const say = useCallback((text: string) => setMessage(text), []);
+  const say = useCallback((text: string) => setMessage({ text, place: location.hash }), []);
   useEffect(() => {
-    if (message === "") return;
-    const timer = setTimeout(() => setMessage(""), 4000);
+    if (message.text === "") return;
+    const timer = setTimeout(() => setMessage({ text: "", place: "" }), 4000);
     return () => clearTimeout(timer);
   }, [message]);
 
@@ -102,6 +102,10 @@ function Frame({ api, session }: Connected) {
   const page = useMemo(() => ({ api, session, say, setConnection }), [api, session, say]);
   return (
     <PageContext.Provider value={page}>
+      {/* No link: the fragment is the place in the page. */}
+      <button type="button" class="skip" onClick={() => main.current?.focus()}>
+        Skip to the content
+      </button>
       <header class="bar">
         <a class="brand" href="#/tasks">
           <svg viewBox="0 0 24 24" aria-hidden="true">
@@ -145,11 +149,17 @@ function Frame({ api, session }: Connected) {
         </p>
       )}
       <main ref={main} tabIndex={-1}>
+        {route.view === "tasks" && route.isUnknown && (
+          <p class="problem paused" role="status">
+            The address names no place of this page. These are all tasks.
+          </p>
+        )}
         <Crumbs route={route} />
         <View route={route} go={go} />
       </main>
       <div class="toast" role="status">
-        {message}
+        {/* It goes with the view that it was said in. */}
+        {message.place === location.hash && message.text}
       </div>
     </PageContext.Provider>
   );

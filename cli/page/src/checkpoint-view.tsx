@@ -24,6 +24,8 @@ interface CheckpointViewProps {
 
 export function CheckpointView({ taskId, id, step, go }: CheckpointViewProps) {
   const { answer, error, isLoading, reload } = useQuery("checkpoint", { taskId, id });
+  const { say } = usePage();
+  const isFirst = answer !== undefined && answer.before === undefined;
   const nowMs = useNow(10_000);
   const openId = (next: string | undefined) => {
     if (next !== undefined) go(formatRoute({ view: "checkpoint", taskId, id: next }));
@@ -34,7 +36,10 @@ export function CheckpointView({ taskId, id, step, go }: CheckpointViewProps) {
     {
       keys: ["d"],
       what: "what changed since the step before",
-      run: () => go(formatRoute({ view: "diff", taskId, to: id })),
+      run: () => {
+        if (isFirst) say("It is the task's first checkpoint: there is none before it.");
+        else go(formatRoute({ view: "diff", taskId, to: id }));
+      },
     },
   ]);
   useEffect(() => {
@@ -60,9 +65,13 @@ export function CheckpointView({ taskId, id, step, go }: CheckpointViewProps) {
           <button type="button" disabled={after === undefined} onClick={() => openId(after?.id)}>
             After → <kbd>]</kbd>
           </button>
-          <a class="button" href={formatRoute({ view: "diff", taskId, to: checkpoint.id })}>
+          <button
+            type="button"
+            disabled={isFirst}
+            onClick={() => go(formatRoute({ view: "diff", taskId, to: checkpoint.id }))}
+          >
             Changes <kbd>d</kbd>
-          </a>
+          </button>
         </div>
       </div>
       <dl class="facts">
@@ -286,8 +295,8 @@ function Doing({ answer, go, reload }: DoingProps) {
           onClose={close}
           onConfirm={async (options) => {
             const { checkpoint: saved } = await api.ask("rewind", { taskId, id, ...options });
-            say(`The task goes on at @${saved.sequence} with the state of @${sequence}.`);
             go(formatRoute({ view: "task", taskId }));
+            say(`The task goes on at @${saved.sequence} with the state of @${sequence}.`);
           }}
         >
           <p>
@@ -324,8 +333,8 @@ function Doing({ answer, go, reload }: DoingProps) {
           onClose={close}
           onConfirm={async (options) => {
             await api.ask("delete", { taskId, id, ...options });
-            say(`Removed @${sequence}.`);
             go(formatRoute({ view: "task", taskId }));
+            say(`Removed @${sequence}.`);
           }}
         >
           <p>The task's other checkpoints stay as they are. It can't be undone.</p>
@@ -362,8 +371,8 @@ function ForkQuestion({ answer: { taskId, checkpoint }, close, go }: ForkQuestio
       onClose={close}
       onConfirm={async (options) => {
         const forked = await api.ask("fork", { taskId, id: checkpoint.id, newTaskId, ...options });
-        say("The new task begins with that state.");
         go(formatRoute({ view: "task", taskId: forked.taskId }));
+        say("The new task begins with that state.");
       }}
     >
       <label class="field">

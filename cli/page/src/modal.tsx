@@ -8,22 +8,35 @@ interface ModalProps {
   /** Buttons beside "Close". */
   readonly buttons?: ComponentChildren;
   readonly closeText?: string;
+  /** What Enter in a field does. */
+  readonly onSubmit?: () => void;
+  /** True: what was focused before may be gone or mean something else now, so the heading of the view is focused. */
+  readonly isDone?: () => boolean;
 }
 
 /** A dialog over the page. Esc closes it, and the focus goes back to where it was. */
-export function Modal({ title, onClose, children, buttons, closeText = "Close" }: ModalProps) {
+export function Modal(props: ModalProps) {
+  const { title, onClose, children, buttons, closeText = "Close", onSubmit, isDone = () => false } = props;
   const dialog = useRef<HTMLDialogElement>(null);
   const titleId = useId();
+  const latest = useRef(isDone);
+  latest.current = isDone;
   useEffect(() => {
     const before = document.activeElement;
     dialog.current?.showModal();
     return () => {
-      if (before instanceof HTMLElement) before.focus();
+      if (latest.current() || !before?.isConnected) focusHeading();
+      else if (before instanceof HTMLElement) before.focus();
     };
   }, []);
   return (
     <dialog ref={dialog} aria-labelledby={titleId} onClose={onClose}>
-      <div>
+      <form
+        onSubmit={(event) => {
+          event.preventDefault();
+          onSubmit?.();
+        }}
+      >
         <h2 id={titleId}>{title}</h2>
         {children}
         <div class="buttons">
@@ -32,7 +45,14 @@ export function Modal({ title, onClose, children, buttons, closeText = "Close" }
           </button>
           {buttons}
         </div>
-      </div>
+      </form>
     </dialog>
   );
+}
+
+function focusHeading(): void {
+  const heading = document.querySelector("main h1");
+  if (!(heading instanceof HTMLElement)) return;
+  heading.tabIndex = -1;
+  heading.focus();
 }

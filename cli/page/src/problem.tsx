@@ -11,13 +11,15 @@ interface ProblemProps {
 
 /** An error with its causes. */
 export function Problem({ title, error, children }: ProblemProps) {
+  // Many messages quote their cause. It isn't read twice.
+  const causes = error.causes.filter(({ message, stack }) => stack !== undefined || !error.message.includes(message));
   return (
     <section class="problem failed">
       <h2>{title}</h2>
       <OneError error={error} />
-      {error.causes.length > 0 && (
+      {causes.length > 0 && (
         <ol class="causes" aria-label="Caused by">
-          {error.causes.map((cause, index) => (
+          {causes.map((cause, index) => (
             <li key={index}>
               <span class="soft small">Caused by </span>
               <OneError error={cause} />
@@ -34,14 +36,15 @@ function OneError({ error: { name, code, message, stack } }: { readonly error: O
   return (
     <>
       <p>
+        <StoredText text={message} hasLines />
         {(code ?? name) !== "" && (
           <>
-            <code>
+            {" "}
+            <code class="small soft">
               <StoredText text={code ?? name} />
-            </code>{" "}
+            </code>
           </>
         )}
-        <StoredText text={message} hasLines />
       </p>
       {stack !== undefined && (
         <details>

@@ -1,5 +1,5 @@
 import type { ComponentChildren } from "preact";
-import { useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import type { ErrorInfo, RunnerInfo } from "../../src/ui/api.js";
 import { errorInfo } from "./api.js";
 import { Modal } from "./modal.js";
@@ -26,11 +26,22 @@ export function Question(props: QuestionProps) {
   const [error, setError] = useState<ErrorInfo>();
   const isHeld = runner?.state === "held";
 
+  const canConfirm = !isBusy && isReady && (!isHeld || isForced);
+  const isDone = useRef(false);
+  const content = useRef<HTMLDivElement>(null);
+
+  useEffect(() => {
+    // A failed question is mended where it was answered.
+    if (error) content.current?.querySelector("input")?.focus();
+  }, [error]);
+
   const confirm = async () => {
+    if (!canConfirm) return;
     setIsBusy(true);
     setError(undefined);
     try {
       await onConfirm(isForced ? { force: true } : {});
+      isDone.current = true;
       onClose();
     } catch (failure) {
       setError(errorInfo(failure));
@@ -43,27 +54,30 @@ export function Question(props: QuestionProps) {
       title={title}
       onClose={onClose}
       closeText="Cancel"
+      onSubmit={() => void confirm()}
+      isDone={() => isDone.current}
       buttons={
-        <button
-          type="button"
-          class={isDangerous ? "danger" : "primary"}
-          disabled={isBusy || !isReady || (isHeld && !isForced)}
-          onClick={() => void confirm()}
-        >
+        <button type="submit" class={isDangerous ? "danger" : "primary"} disabled={!canConfirm}>
           {confirmText}
         </button>
       }
     >
-      {children}
-      {isHeld && (
-        <label class="check">
-          <input type="checkbox" checked={isForced} onChange={(event) => setIsForced(event.currentTarget.checked)} />
-          <span>
-            Do it although <StoredText text={runner.holder} /> runs the task. It may lose work.
-          </span>
-        </label>
-      )}
-      {error && <Problem title="That failed" error={error} />}
+      <div class="content" ref={content}>
+        {children}
+        {isHeld && (
+          <label class="check">
+            <input type="checkbox" checked={isForced} onChange={(event) => setIsForced(event.currentTarget.checked)} />
+            <span>
+              Do it although <StoredText text={runner.holder} /> runs the task. It may lose work.
+            </span>
+          </label>
+        )}
+        {error && (
+          <div role="alert">
+            <Problem title="That failed" error={error} />
+          </div>
+        )}
+      </div>
     </Modal>
   );
 }

@@ -2,7 +2,8 @@ import type { Status } from "../../src/ui/api.js";
 
 /** The place in the page that the address bar's fragment names. */
 export type Route =
-  | { readonly view: "tasks"; readonly filter: TasksFilter }
+  /** `isUnknown`: the fragment names no place. */
+  | { readonly view: "tasks"; readonly filter: TasksFilter; readonly isUnknown?: boolean }
   | { readonly view: "task"; readonly taskId: string }
   /** With `step`, at that step of its run. */
   | { readonly view: "checkpoint"; readonly taskId: string; readonly id: string; readonly step?: StepPlace }
@@ -43,7 +44,8 @@ export function parseRoute(fragment: string): Route {
     if (kind === "diff" && second) return { view: "diff", taskId: first, to: second };
     return { view, taskId: first };
   }
-  return { view: "tasks", filter: parseFilter(options) };
+  const isUnknown = view !== "tasks" && view !== "";
+  return { view: "tasks", filter: parseFilter(options), ...(isUnknown && { isUnknown }) };
 }
 
 /** Writes the fragment that {@link parseRoute} reads. */

@@ -13,7 +13,7 @@ import { leaseText, StatusMark, shownStatus } from "./status.js";
 import { StoredText } from "./stored-text.js";
 import { useAction } from "./use-action.js";
 import { Waterfall } from "./waterfall.js";
-import { agoText, bytesText, countText, timeText } from "./words.js";
+import { agoText, bytesText, counted, countText, timeText } from "./words.js";
 
 interface TaskViewProps {
   readonly taskId: string;
@@ -28,7 +28,7 @@ export function TaskView({ taskId, go }: TaskViewProps) {
   const [live, setLive] = useState<Extract<TaskMessage, { kind: "change" }>>();
   const [isGone, setIsGone] = useState(false);
   const [selected, setSelected] = useState(0);
-  const [marked, setMarked] = useState<string>();
+  const [marked, setMarked] = useMark(taskId);
   const { question, ask } = useAction();
   const nowMs = useNow(1000);
 
@@ -62,8 +62,15 @@ export function TaskView({ taskId, go }: TaskViewProps) {
   };
   const compare = () => {
     if (chosen === undefined) return;
-    const from = marked !== undefined && marked !== chosen.id ? { from: marked } : {};
-    go(formatRoute({ view: "diff", taskId, to: chosen.id, ...from }));
+    const { id } = chosen;
+    if (marked !== undefined && marked !== id) {
+      // From old to new: the newest is the first of the list.
+      const other = checkpoints.findIndex((checkpoint) => checkpoint.id === marked);
+      const pair = other !== -1 && other < selected ? { from: id, to: marked } : { from: marked, to: id };
+      go(formatRoute({ view: "diff", taskId, ...pair }));
+    } else if (beforeSequence === undefined && selected === checkpoints.length - 1) {
+      say("It is the task's first checkpoint: there is none before it.");
+    } else go(formatRoute({ view: "diff", taskId, to: id }));
   };
   useKeys("Task", [
     { keys: ["j", "ArrowDown"], what: "next checkpoint", run: () => select(selected + 1) },
@@ -127,8 +134,8 @@ export function TaskView({ taskId, go }: TaskViewProps) {
           onClose={close}
           onConfirm={async (options) => {
             const { removed } = await api.ask("delete", { taskId, ...options });
-            say(`Removed ${removed} checkpoints.`);
             go("#/tasks");
+            say(`Removed ${counted(removed, "checkpoint")}.`);
           }}
         >
           <p>
@@ -299,6 +306,24 @@ export function TaskView({ taskId, go }: TaskViewProps) {
       {question}
     </>
   );
+}
+
+/** The checkpoint that was marked last. It stays while its task is looked at. */
+let mark: { readonly taskId: string; readonly id: string } | undefined;
+
+function useMark(taskId: string): [string | undefined, (id: string | undefined) => void] {
+  const { say } = usePage();
+  const [marked, setMarked] = useState(() => (mark?.taskId === taskId ? mark.id : undefined));
+  useEffect(() => {
+    if (mark === undefined || mark.taskId === taskId) return;
+    mark = undefined;
+    say("The mark is gone: it was in another task.");
+  }, [taskId]);
+  const set = (id: string | undefined) => {
+    mark = id === undefined ? undefined : { taskId, id };
+    setMarked(id);
+  };
+  return [marked, set];
 }
 
 /** The list with its newest part as it is now. */
