@@ -1,4 +1,4 @@
-import type { CheckpointRow } from "../../src/ui/api.js";
+import type { CheckpointRow, DamageInfo } from "../../src/ui/api.js";
 import { type BranchRow, branchRows } from "./branches.js";
 import { formatRoute } from "./route.js";
 import { StatusMark } from "./status.js";
@@ -9,6 +9,8 @@ interface CheckpointListProps {
   readonly taskId: string;
   /** Newest first. */
   readonly checkpoints: readonly CheckpointRow[];
+  /** Those that can't be read; they are listed where they belong. */
+  readonly damage: readonly DamageInfo[];
   readonly selected: number;
   /** The checkpoint that another one is to be compared with. */
   readonly marked: string | undefined;
@@ -21,6 +23,7 @@ interface CheckpointListProps {
 export function CheckpointList({
   taskId,
   checkpoints,
+  damage,
   selected,
   marked,
   nowMs,
@@ -46,10 +49,14 @@ export function CheckpointList({
         </tr>
       </thead>
       <tbody>
-        {checkpoints.map((checkpoint, index) => {
+        {checkpoints.flatMap((checkpoint, index) => {
+          const newer = checkpoints[index - 1]?.sequence ?? Number.POSITIVE_INFINITY;
           const { id, sequence, stage, label, status, createdAt, sizeBytes, kind, error, forkedFrom } = checkpoint;
           const branch = branches[index];
-          return (
+          return [
+            ...unreadable(damage, sequence, newer).map((record) => (
+              <Unreadable key={record.location} taskId={taskId} record={record} />
+            )),
             <tr
               key={id}
               class="link"
@@ -105,11 +112,38 @@ export function CheckpointList({
                 {agoText(createdAt, nowMs)}
               </td>
               <td class="number size">{bytesText(sizeBytes)}</td>
-            </tr>
-          );
+            </tr>,
+          ];
         })}
+        {unreadable(damage, 0, checkpoints.at(-1)?.sequence ?? Number.POSITIVE_INFINITY).map((record) => (
+          <Unreadable key={record.location} taskId={taskId} record={record} />
+        ))}
       </tbody>
     </table>
+  );
+}
+
+/** The damaged records between two checkpoints, newest first. */
+function unreadable(damage: readonly DamageInfo[], older: number, newer: number): readonly DamageInfo[] {
+  return damage
+    .filter(({ sequence = -1 }) => sequence > older && sequence < newer)
+    .sort((a, b) => (b.sequence ?? 0) - (a.sequence ?? 0));
+}
+
+function Unreadable({ taskId, record: { id, sequence, reason } }: { taskId: string; record: DamageInfo }) {
+  return (
+    <tr class="damaged">
+      <td class="graph" />
+      <td>
+        {id === undefined ? `@${sequence}` : <a href={formatRoute({ view: "checkpoint", taskId, id })}>@{sequence}</a>}
+      </td>
+      <td class="anywhere" colSpan={3}>
+        <StatusMark status="damaged" /> <strong class="bad">@{sequence} can't be read</strong>
+        <div class="small soft">
+          <StoredText text={reason} />
+        </div>
+      </td>
+    </tr>
   );
 }
 

@@ -1,5 +1,5 @@
 import { useEffect, useRef, useState } from "preact/hooks";
-import type { CheckpointAnswer, RunInfo, RunStep } from "../../src/ui/api.js";
+import type { CheckpointAnswer, ErrorInfo, RunInfo, RunStep } from "../../src/ui/api.js";
 import { CommandList } from "./commands.js";
 import { useKeys } from "./keys.js";
 import { usePage } from "./page.js";
@@ -46,7 +46,7 @@ export function CheckpointView({ taskId, id, step, go }: CheckpointViewProps) {
     if (answer) document.title = `@${answer.checkpoint.sequence} · ${answer.name} · Waymark`;
   }, [answer]);
 
-  if (error) return <Problem title="The checkpoint can't be shown" error={error} />;
+  if (error) return <NotShown taskId={taskId} id={id} error={error} />;
   if (answer === undefined) return <p class="empty">Reading …</p>;
   const { checkpoint, before, after, run } = answer;
   const { sequence, status, stage, label, createdAt, sizeBytes, kind, parentId, forkedFrom, stateVersion } = checkpoint;
@@ -172,6 +172,48 @@ export function CheckpointView({ taskId, id, step, go }: CheckpointViewProps) {
         </div>
       </div>
       <Doing answer={answer} go={go} reload={reload} />
+    </>
+  );
+}
+
+/** A checkpoint that can't be read: why, what stands around it, and what repairs it. */
+function NotShown({ taskId, id, error }: { readonly taskId: string; readonly id: string; readonly error: ErrorInfo }) {
+  const { session } = usePage();
+  const { answer } = useQuery("task", { taskId });
+  const sequence = answer?.damage.find((record) => record.id === id)?.sequence;
+  const around = answer?.checkpoints ?? [];
+  // Newest first.
+  const before = around.find((checkpoint) => checkpoint.sequence < (sequence ?? 0));
+  const after = around.findLast((checkpoint) => checkpoint.sequence > (sequence ?? Number.POSITIVE_INFINITY));
+  return (
+    <>
+      <div class="heading">
+        <h1>{sequence === undefined ? "Checkpoint" : `@${sequence}`}</h1>
+        {sequence !== undefined && <StatusMark status="damaged" isChip />}
+        <div class="buttons">
+          {before && (
+            <a class="button" href={formatRoute({ view: "checkpoint", taskId, id: before.id })}>
+              ← Before: @{before.sequence}
+            </a>
+          )}
+          {after && (
+            <a class="button" href={formatRoute({ view: "checkpoint", taskId, id: after.id })}>
+              After: @{after.sequence} →
+            </a>
+          )}
+        </div>
+      </div>
+      <Problem title="The checkpoint can't be shown" error={error} />
+      {sequence !== undefined && (
+        <section class="card">
+          <header>
+            <h2>What can be done</h2>
+          </header>
+          <div class="body">
+            <CommandList commands={session.commands.filter(({ action }) => action !== "tasks")} />
+          </div>
+        </section>
+      )}
     </>
   );
 }

@@ -27,6 +27,7 @@ export function RetentionView({ taskId }: RetentionViewProps) {
     policy: isPolicy(asked) ? asked : DEFAULT,
     ...(taskId === undefined ? {} : { taskId }),
   });
+  const what = taskId === undefined ? "all tasks" : "the task";
   const { question, ask } = useAction();
   useEffect(() => {
     document.title = taskId === undefined ? "Retention · Waymark" : `Retention of ${pictured(taskId)} · Waymark`;
@@ -83,10 +84,16 @@ export function RetentionView({ taskId }: RetentionViewProps) {
           <section class="card" aria-busy={isLoading}>
             <header>
               <h2>The plan</h2>
+              {isLoading && answer !== undefined && (
+                <span class="small soft" role="status">
+                  Planning anew …
+                </span>
+              )}
             </header>
             <div class="body">
               {error && <Problem title="The plan can't be made" error={error} />}
               {answer && <Total total={answer.total} />}
+              {isLoading && answer === undefined && <p class="soft">Reading {what} …</p>}
             </div>
             {answer?.checkpoints && taskId !== undefined && <Planned taskId={taskId} rows={answer.checkpoints} />}
             {answer && taskId === undefined && <Tasks answer={answer} />}

@@ -72,14 +72,12 @@ export function StorageView() {
             <dd>{bytesText(answer.bytesOnDisk)}</dd>
           </div>
         )}
-        {counts && (
-          <div>
-            <dt>Holds</dt>
-            <dd>
-              {counted(counts.tasks, "task")}, {counted(counts.checkpoints, "checkpoint")}
-            </dd>
-          </div>
-        )}
+        <div>
+          <dt>Holds</dt>
+          <dd class={counts ? "" : "soft"}>
+            {counts ? `${counted(counts.tasks, "task")}, ${counted(counts.checkpoints, "checkpoint")}` : "Reading …"}
+          </dd>
+        </div>
         <div>
           <dt>Survives</dt>
           <dd>{answer.isDurable ? "a killed process" : "nothing: it lives in memory"}</dd>

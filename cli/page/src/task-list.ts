@@ -35,7 +35,8 @@ export interface TaskList {
 class Reading {
   readonly rows = new Map<number, TaskRow>();
   readonly places = new Map<string, number>();
-  readonly asked = new Set<number>();
+  /** Pages that have come or are under way, with what stops those. */
+  readonly asked = new Map<number, AbortController | "here">();
   readonly moved = new Set<string>();
   readonly stopped = new AbortController();
   view: string | undefined;
@@ -48,7 +49,7 @@ class Reading {
   length(expected: number): number {
     if (this.total !== undefined) return this.total;
     // There is more: the next page's room shows it, and asks for it.
-    return this.rows.size === 0 ? 0 : Math.max(expected, Math.max(...this.asked) * PAGE + 2 * PAGE);
+    return this.rows.size === 0 ? 0 : Math.max(expected, Math.max(...this.asked.keys()) * PAGE + 2 * PAGE);
   }
 
   put(index: number, task: TaskRow): void {
@@ -73,7 +74,8 @@ export function useTaskList({ prefix, status, order }: TasksFilter, expected: nu
   const ask = useCallback(
     async (reading: Reading, page: number) => {
       if (reading.asked.has(page)) return;
-      reading.asked.add(page);
+      const stopped = new AbortController();
+      reading.asked.set(page, stopped);
       try {
         const request: TasksRequest = {
           order,
@@ -83,7 +85,8 @@ export function useTaskList({ prefix, status, order }: TasksFilter, expected: nu
           ...(statuses === "" ? {} : { status: status.filter((one) => statuses.split(",").includes(one)) }),
           ...(reading.view === undefined ? {} : { view: reading.view }),
         };
-        const answer = await api.ask("tasks", request, reading.stopped.signal);
+        const answer = await api.ask("tasks", request, AbortSignal.any([stopped.signal, reading.stopped.signal]));
+        reading.asked.set(page, "here");
         reading.view = answer.view;
         reading.total = answer.total ?? reading.total;
         reading.damage = answer.damage;
@@ -91,8 +94,8 @@ export function useTaskList({ prefix, status, order }: TasksFilter, expected: nu
         reading.error = undefined;
         for (const [index, task] of answer.tasks.entries()) reading.put(answer.offset + index, task);
       } catch (error) {
+        if (reading.asked.get(page) === stopped) reading.asked.delete(page);
         if (isAbort(error)) return;
-        reading.asked.delete(page);
         reading.error = errorInfo(error);
       }
       if (reading === coming.current) {
@@ -125,11 +128,15 @@ export function useTaskList({ prefix, status, order }: TasksFilter, expected: nu
       if (coming.current !== undefined) return;
       const reading = shown.current;
       if (reading.view === undefined) return;
-      for (
-        let page = Math.floor(first / PAGE);
-        page * PAGE <= last && page * PAGE < reading.length(expected);
-        page += 1
-      ) {
+      const [firstPage, lastPage] = [Math.floor(first / PAGE), Math.floor(last / PAGE)];
+      // Rows that were scrolled past would keep those that are seen waiting.
+      for (const [page, stopped] of reading.asked) {
+        if (stopped !== "here" && (page < firstPage || page > lastPage)) {
+          reading.asked.delete(page);
+          stopped.abort();
+        }
+      }
+      for (let page = firstPage; page <= lastPage && page * PAGE < reading.length(expected); page += 1) {
         void ask(reading, page);
       }
     },

@@ -263,6 +263,7 @@ export function TaskView({ taskId, go }: TaskViewProps) {
               <CheckpointList
                 taskId={taskId}
                 checkpoints={checkpoints}
+                damage={answer.damage}
                 selected={selected}
                 marked={marked}
                 nowMs={nowMs}

@@ -1,5 +1,5 @@
 import { useCallback, useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
-import type { Status, TaskRow } from "../../src/ui/api.js";
+import type { CountsAnswer, Status, TaskRow } from "../../src/ui/api.js";
 import { useKeys } from "./keys.js";
 import { Damage, Problem, Warnings } from "./problem.js";
 import { useNow, useQuery, useWatch } from "./queries.js";
@@ -26,7 +26,8 @@ export function TasksView({ filter, go }: TasksViewProps) {
   // Counting reads all tasks. The first ones are on the screen before.
   const counts = useQuery("counts", {}, isRead);
   const isFiltered = filter.prefix !== "" || filter.status.length > 0;
-  const list = useTaskList(filter, isFiltered ? 0 : (counts.answer?.tasks ?? 0));
+  const expected = counts.answer && countOf(filter, counts.answer);
+  const list = useTaskList(filter, expected ?? 0);
   const prefixField = useRef<HTMLInputElement>(null);
   const scroller = useRef<HTMLElement>(null);
   const [selected, setSelected] = useState(() => left.get(filterKey)?.selected ?? 0);
@@ -141,7 +142,7 @@ export function TasksView({ filter, go }: TasksViewProps) {
     { keys: ["u"], what: "read the list anew", run: showNewest },
   ]);
 
-  const known = list.total ?? (isFiltered ? undefined : counts.answer?.tasks);
+  const known = list.total ?? expected;
   return (
     <>
       <div class="heading">
@@ -423,6 +424,12 @@ function Peek({ task, nowMs }: { readonly task: TaskRow; readonly nowMs: number 
 function reasonOf({ runner, why, error }: TaskRow, nowMs: number): string {
   if (runner?.state === "held") return `${runner.holder} · ${leaseText(runner, nowMs)}`;
   return why ?? error ?? "";
+}
+
+/** How many tasks a filter lets through by the count of all; `undefined` if that doesn't tell. */
+function countOf({ prefix, status }: TasksFilter, { tasks, byStatus }: CountsAnswer): number | undefined {
+  if (prefix !== "") return undefined;
+  return status.length === 0 ? tasks : status.reduce((sum, one) => sum + byStatus[one], 0);
 }
 
 /** Something for people to see: it failed, or whoever ran it is gone. */

@@ -23,7 +23,8 @@ export type WaterfallRow =
     };
 
 /** A task's runs from top to bottom: passes, their steps, and what happened between. */
-export function waterfallRows({ steps, attempts, marks, now }: TimelineAnswer): WaterfallRow[] {
+export function waterfallRows(timeline: TimelineAnswer): WaterfallRow[] {
+  const { steps, attempts, marks, now } = timeline;
   const nowMs = Date.parse(now);
   const rows = [
     ...steps
@@ -32,6 +33,7 @@ export function waterfallRows({ steps, attempts, marks, now }: TimelineAnswer): 
       .map((step, index) => stepRow(step, index, attempts, nowMs)),
     ...attempts.flatMap(attemptRows),
     ...marks.flatMap(markRows),
+    ...damageRows(timeline),
   ].sort((a, b) => a.atMs - b.atMs || rankOf(a) - rankOf(b));
   return withPasses(rows);
 }
@@ -47,6 +49,7 @@ const SAME_SAVE_MS = 1000;
 /** At the same moment: an attempt begins and a milestone is there before the next step, and an end comes last. */
 function rankOf(row: WaterfallRow): number {
   if (row.kind !== "event") return 1;
+  if (row.key.startsWith("damage")) return 3;
   return row.tone === "running" || row.tone === "saved" ? 0 : 2;
 }
 
@@ -121,6 +124,17 @@ function markRows(mark: TimelineMark): WaterfallRow[] {
       ...(more === undefined ? {} : { more }),
     },
   ];
+}
+
+/** What can't be read has no time: it stands after the save before it. */
+function damageRows({ damage, saves, now }: TimelineAnswer): WaterfallRow[] {
+  return damage.flatMap(({ sequence, id }) => {
+    if (sequence === undefined) return [];
+    const [, atMs] = saves.findLast(([before]) => before < sequence) ?? saves[0] ?? [0, Date.parse(now)];
+    const title = `⚠ @${sequence} can't be read`;
+    const link = id === undefined ? {} : { checkpointId: id };
+    return [{ kind: "event", key: `damage ${sequence}`, atMs, tone: "failed", title, ...link } as const];
+  });
 }
 
 /** Heads each pass, if there is more than one. */

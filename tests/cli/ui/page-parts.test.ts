@@ -178,6 +178,21 @@ describe("the rows of a waterfall", () => {
     expect(timeScale(spans).folds).toEqual([]);
   });
 
+  it("show what can't be read after the save before it", () => {
+    const marks = [
+      { kind: "milestone" as const, at: at(5), id: "c1", sequence: 1, stage: "one" },
+      { kind: "milestone" as const, at: at(9), id: "c3", sequence: 3, stage: "three" },
+    ];
+    const saves = marks.map((mark) => [mark.sequence, Date.parse(mark.at), 10] as const);
+    const damage = [{ location: "row 2", reason: "cut", id: "c2", sequence: 2 }];
+    const rows = waterfallRows(timeline({ marks, saves, damage }));
+    expect(rows.map((row) => (row.kind === "event" ? row.title : row.kind))).toEqual([
+      "Saved @1",
+      "⚠ @2 can't be read",
+      "Saved @3",
+    ]);
+  });
+
   it("head each pass, if there are several", () => {
     const steps = [step("model", 0), step("tool", 1), step("model", 2, { pass: 2 })];
     const rows = waterfallRows(timeline({ steps }));
