@@ -13,9 +13,18 @@ const root = join(import.meta.dirname, "..", "..");
 const readme = readFileSync(join(root, "README.md"), "utf8");
 const systems = readFileSync(join(root, "docs", "systems.md"), "utf8");
 const configuration = readFileSync(join(root, "docs", "configuration.md"), "utf8");
-const PAGES = ["langgraph", "postgres", "runs", "ctrl-c", "writing-an-adapter"].map((page) =>
-  readFileSync(join(root, "docs", `${page}.md`), "utf8"),
-);
+const PAGES = [
+  "langgraph",
+  "postgres",
+  "runs",
+  "ctrl-c",
+  "writing-an-adapter",
+  "storages",
+  "retention",
+  "prps",
+  "coming-from",
+  "AGENTS-template",
+].map((page) => readFileSync(join(root, "docs", `${page}.md`), "utf8"));
 const blocks = [readme, systems, configuration, ...PAGES].flatMap(programsIn);
 /** They fetch a key from where each project keeps its own. */
 const guide = programsIn(readFileSync(join(root, "docs", "security.md"), "utf8")).map(
@@ -45,6 +54,12 @@ beforeAll(async () => {
     { mode: 0o700 },
   );
   mkdirSync(join(folder, "plan", "session-1"), { recursive: true });
+  // docs/coming-from.md reads the files of conf and lowdb, and has this one copied.
+  writeFileSync(join(folder, "config.json"), JSON.stringify({ done: ["compile"] }));
+  writeFileSync(join(folder, "db.json"), JSON.stringify({ builds: { "build-42": { phase: 2 } } }));
+  const imports = readFileSync(join(root, "examples/langgraph-agent/src/import-threads.ts"), "utf8");
+  writeFileSync(join(folder, "import-threads.ts"), imports);
+  writeFileSync(join(folder, "import-threads.js"), withoutTypes(imports));
   blocks.forEach((code, i) => {
     writeFileSync(join(folder, `block-${i}.mts`), code);
     // The next ones import it.
