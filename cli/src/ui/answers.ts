@@ -16,7 +16,7 @@ import { listQuarantine } from "../queries/quarantine.js";
 import { PolicyPlans } from "../queries/retention.js";
 import { listTasks } from "../queries/tasks.js";
 import { timelineOf } from "../queries/timeline.js";
-import { readRun } from "../run-steps.js";
+import { allSteps, readRun } from "../run-steps.js";
 import { formatPath } from "../state-path.js";
 import { version } from "../version.js";
 import type {
@@ -137,7 +137,8 @@ export async function answerTimeline(session: PageSession, { taskId }: Request<"
   return {
     now: nowText(),
     steps: steps.map(({ step, run, checkpoint }): TimelineStep => {
-      const error = messageIn(step.error);
+      const isEnd = step.status === "failed" && !("error" in step);
+      const error = isEnd ? checkpoint.error?.message : messageIn(step.error);
       return {
         ...stepParts(step, run),
         pass: run.pass,
@@ -242,7 +243,7 @@ async function openState(
 }
 
 function runInfo(run: RunRecord): RunInfo {
-  const { generation, attempt, pass, isPassOver, version: itsVersion, input, result, steps } = run;
+  const { generation, attempt, pass, isPassOver, version: itsVersion, input, result } = run;
   return {
     generation,
     attempt,
@@ -251,7 +252,7 @@ function runInfo(run: RunRecord): RunInfo {
     ...given({ version: itsVersion }),
     ...("input" in run && { input: typedValue(input) }),
     ...("result" in run && { result: typedValue(result) }),
-    steps: steps.map(
+    steps: allSteps(run).map(
       (step): RunStep => ({
         ...stepParts(step, run),
         ...("result" in step && { result: typedValue(step.result) }),

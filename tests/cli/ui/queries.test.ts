@@ -195,3 +195,31 @@ it("shows who runs a task, and leaves a list as it was while its pages are read"
   expect(again.view).not.toBe(first.view);
   await manager.close();
 });
+
+it("shows the step that ended a run, with its tries, its time and its error", async () => {
+  const { cwd, manager, run } = await newPlace();
+  const failing = manager.run("agent", async (its) => {
+    await its.step("plan", () => 1);
+    await its.step(
+      "deploy",
+      () => {
+        throw new Error("no room");
+      },
+      { retry: { times: 2, backoffMs: 1 } },
+    );
+  });
+  await expect(failing).rejects.toThrow("no room");
+  const page = await served("sqlite:checkpoints.db", { cwd });
+
+  const { steps } = await page.ask("timeline", { taskId: "agent" });
+  expect(steps).toMatchObject([
+    { title: "plan", status: "completed" },
+    { title: "deploy", status: "failed", attempts: 3, from: "ran", error: "no room" },
+  ]);
+  expect(steps[1]?.durationMs).toBeGreaterThan(0);
+  const { run: record } = await page.ask("checkpoint", { taskId: "agent" });
+  expect(record?.steps.at(-1)).toMatchObject({ title: "deploy", status: "failed", attempts: 3 });
+  expect((await run("list", "agent", "--timeline")).stdout).toMatch(/deploy · \S+ ms · failed after 3 tries/);
+  expect((await run("show", "agent")).stdout).toMatch(/deploy · \S+ ms · failed after 3 tries/);
+  await manager.close();
+});
