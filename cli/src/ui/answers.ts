@@ -102,6 +102,7 @@ export async function answerTask(session: PageSession, request: Request<"task">)
     checkpoints.push(checkpointRow(described));
   }
   const { damage } = session;
+  const offered = { policy: await configuredPolicy(session), run: await goingOn(session, task), checkpoints };
   return {
     now: nowText(),
     task,
@@ -109,8 +110,28 @@ export async function answerTask(session: PageSession, request: Request<"task">)
     ...given({ beforeSequence: last }),
     damage: damage.records,
     warnings: damage.warnings,
-    commands: commandsFor(session).ofTask(task),
+    commands: commandsFor(session).ofTask(task, offered),
   };
+}
+
+/** The configuration's policy. The session says if the configuration can't be used. */
+async function configuredPolicy(session: PageSession): Promise<Policy | undefined> {
+  return session.config().then(
+    ({ retention }) => retention,
+    () => undefined,
+  );
+}
+
+/** The record of the run that a task's newest checkpoint goes on with, if it can be read. */
+async function goingOn(session: PageSession, { taskId, newest, status }: TaskRow): Promise<RunRecord | undefined> {
+  if (newest === undefined || status === "completed") return undefined;
+  try {
+    return await readRun(session, await exactCheckpoint(session, taskId, newest.id));
+  } catch (error) {
+    // It was removed meanwhile, or its state is damaged, which its own page says.
+    if (error instanceof CommandError || error instanceof DamagedCheckpointError) return undefined;
+    throw error;
+  }
 }
 
 /** Finds a task by its id; `undefined` if there is none. */
@@ -209,6 +230,8 @@ export async function answerCheckpoint(
     return undefined;
   };
   const before = await around("newest", "beforeSequence");
+  const after = await around("oldest", "afterSequence");
+  const runner = runnerOf({ ...given({ lease, lapsed }) }, nowMs);
   return {
     now: nowText(),
     taskId,
@@ -216,17 +239,19 @@ export async function answerCheckpoint(
     checkpoint: checkpointRow(described),
     ...given({
       before,
-      after: await around("oldest", "afterSequence"),
+      after,
       error: error && failureInfo(error),
       namespace: thread?.namespace,
       run: run && runInfo(run),
-      runner: runnerOf({ ...given({ lease, lapsed }) }, nowMs),
+      runner,
     }),
     ...(metadata && { metadata: typedValue(metadata) }),
     asks: (interrupts ?? []).map((question) => jsonText(question)),
     ...(await openState(session, stored)),
     damage: session.damage.records,
-    commands: commandsFor(session).ofCheckpoint(taskId, checkpoint, before?.sequence),
+    commands: commandsFor(session).ofCheckpoint(checkpoint, {
+      ...given({ before: before?.sequence, run: after === undefined ? run : undefined, runner }),
+    }),
   };
 }
 

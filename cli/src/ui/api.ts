@@ -58,9 +58,10 @@ export interface ErrorInfo {
   readonly causes: readonly Omit<ErrorInfo, "causes">[];
 }
 
-/** A command to copy. Its text is quoted for a POSIX shell and safe to print. */
+/** A command to copy. Its text is quoted for a POSIX shell and safe to print. An `advice` is a sentence, not a command. */
 export interface Command {
   readonly action:
+    | "advice"
     | "show"
     | "show-state"
     | "list"
@@ -74,6 +75,10 @@ export interface Command {
     | "repair"
     | "tasks";
   readonly text: string;
+  /** What it keeps, and what it doesn't do. */
+  readonly note?: string;
+  /** What is lost by it and can't be brought back: the error of the newest checkpoint. */
+  readonly loses?: string;
 }
 
 export interface Session {
