@@ -319,7 +319,7 @@ function Value({ row: { value }, isWhole }: { readonly row: TreeRow; readonly is
 }
 
 function Found({
-  found: { found, isCut },
+  found: { found, isCut, besides },
   onReveal,
 }: {
   readonly found: SearchAnswer;
@@ -329,7 +329,7 @@ function Found({
     <div class="body found-list" role="status">
       <p class="small soft">
         {found.length === 0
-          ? "Nothing found."
+          ? `Nothing found${besides.length > 0 ? " in the state" : ""}.`
           : `${countText(found.length)}${isCut ? " or more" : ""} found. Enter goes to the first.`}
       </p>
       {found.length > 0 && (
@@ -346,6 +346,17 @@ function Found({
           ))}
         </ol>
       )}
+      {besides.length > 0 && <p class="small soft">Found beside the state, in what is shown below:</p>}
+      <ul class="found-items">
+        {besides.map(({ text, value }) => (
+          <li class="mono anywhere" key={text}>
+            <StoredText text={text} />{" "}
+            <span class="soft">
+              <StoredText text={summaryText(value).slice(0, 120)} />
+            </span>
+          </li>
+        ))}
+      </ul>
     </div>
   );
 }

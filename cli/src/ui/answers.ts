@@ -51,6 +51,7 @@ type Request<Name extends keyof Queries> = Queries[Name]["request"];
 const DEFAULT_CHECKPOINTS = 200;
 const MOST_SAVES = 2_000;
 const MOST_CHANGES = 2_000;
+const MOST_BESIDES = 200;
 const MOST_PLANNED_TASKS = 500;
 const MOST_QUARANTINED = 200;
 
@@ -301,7 +302,22 @@ export async function answerState(session: PageSession, request: Request<"state"
 }
 
 export async function answerSearch(session: PageSession, request: Request<"search">): Answer<"search"> {
-  return searchState(await stateOf(session, request), request.text);
+  const { taskId, id, text } = request;
+  const checkpoint = await exactCheckpoint(session, taskId, id);
+  const run = await readRun(session, checkpoint);
+  const others = {
+    ...(run && { run: { input: run.input, result: run.result, steps: allSteps(run).map(searchedStep) } }),
+    ...(checkpoint.error && { error: checkpoint.error }),
+  };
+  const besides = searchState(others, text).found.filter((found) => found.in === "value");
+  return {
+    ...searchState(await readState(session, checkpoint), text),
+    besides: besides.map((found) => ({ text: found.text, value: found.value })),
+  };
+}
+
+function searchedStep({ name, result, error }: StepRecord): object {
+  return { name, ...given({ result, error }) };
 }
 
 async function stateOf(
@@ -315,7 +331,7 @@ export async function answerDiff(session: PageSession, { taskId, from, to }: Req
   const newer = await exactCheckpoint(session, taskId, to);
   const older =
     from === undefined ? await checkpointBefore(session, newer) : await exactCheckpoint(session, taskId, from);
-  const { changes } = await diffBetween(session, older, newer);
+  const { changes, besides } = await diffBetween(session, older, newer);
   return {
     from: checkpointRow(await describeCheckpoint(session, older)),
     to: checkpointRow(await describeCheckpoint(session, newer)),
@@ -334,6 +350,7 @@ export async function answerDiff(session: PageSession, { taskId, from, to }: Req
       }
     }),
     total: changes.length,
+    besides: besides.slice(0, MOST_BESIDES),
     commands: commandsFor(session).ofDiff(taskId, older, newer),
   };
 }

@@ -462,6 +462,8 @@ export interface SearchAnswer {
   }[];
   /** True if there are more. */
   readonly isCut: boolean;
+  /** Found beside the state, in the run's record and in the error. `text` says where: `run.steps[1].result.url`. */
+  readonly besides: readonly { readonly text: string; readonly value: Typed }[];
 }
 
 export interface DiffRequest {
@@ -477,6 +479,8 @@ export interface DiffAnswer {
   /** The first 2,000. */
   readonly changes: readonly Change[];
   readonly total: number;
+  /** What changed beside the state, for people: `status running → failed`, `+ model · 3.1 s`. */
+  readonly besides: readonly string[];
   readonly commands: readonly Command[];
 }
 

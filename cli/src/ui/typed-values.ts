@@ -61,7 +61,7 @@ export function partAtPath(state: unknown, path: StatePath): { readonly value: u
 }
 
 /** Finds a text in the keys and values of a state, ignoring case. */
-export function searchState(state: unknown, text: string): SearchAnswer {
+export function searchState(state: unknown, text: string): Omit<SearchAnswer, "besides"> {
   const wanted = text.toLowerCase();
   const found: SearchAnswer["found"][number][] = [];
   let isCut = false;

@@ -201,7 +201,7 @@ it("shows who runs a task, and leaves a list as it was while its pages are read"
 it("shows the step that ended a run, with its tries, its time and its error", async () => {
   const { cwd, manager, run } = await newPlace();
   const failing = manager.run("agent", async (its) => {
-    await its.step("plan", () => 1);
+    await its.step("plan", () => ({ found: "the secret plan" }));
     await its.step(
       "deploy",
       () => {
@@ -221,6 +221,14 @@ it("shows the step that ended a run, with its tries, its time and its error", as
   expect(steps[1]?.durationMs).toBeGreaterThan(0);
   const { run: record } = await page.ask("checkpoint", { taskId: "agent" });
   expect(record?.steps.at(-1)).toMatchObject({ title: "deploy", status: "failed", attempts: 3 });
+  const { id } = (await page.ask("checkpoint", { taskId: "agent" })).checkpoint;
+  const { besides } = await page.ask("search", { taskId: "agent", id, text: "no room" });
+  expect(besides).toContainEqual({ text: "error.message", value: "no room" });
+  const named = await page.ask("search", { taskId: "agent", id, text: "SECRET plan" });
+  expect(named).toMatchObject({
+    found: [],
+    besides: [{ text: "run.steps[0].result.found", value: "the secret plan" }],
+  });
   const { commands } = await page.ask("task", { taskId: "agent" });
   expect(commands.map(({ action }) => action)).toEqual([
     "advice",
@@ -261,5 +269,30 @@ it("offers the newest checkpoint that hasn't failed to go back to, and the polic
   );
   const done = await page.ask("task", { taskId: "build-2" });
   expect(done.commands.map(({ action }) => action)).toEqual(["list", "show", "prune", "delete"]);
+  await manager.close();
+});
+
+it("a diff tells the status, the error and the steps that changed, even if the states are equal", async () => {
+  const { cwd, manager, run } = await newPlace();
+  const failing = manager.run(
+    "agent",
+    async (its) => {
+      await its.save("s", { stage: "saved" });
+      await its.step("choose zone", () => 1);
+      throw new Error("no room");
+    },
+    { initialState: "s" },
+  );
+  await expect(failing).rejects.toThrow("no room");
+  const page = await served("sqlite:checkpoints.db", { cwd });
+
+  const { id } = (await page.ask("checkpoint", { taskId: "agent" })).checkpoint;
+  const { total, besides } = await page.ask("diff", { taskId: "agent", to: id });
+  expect(total).toBe(0);
+  expect(besides.slice(0, 2)).toEqual(["status running → failed", "error no room"]);
+  expect(besides.slice(2)).toContainEqual(expect.stringMatching(/^\+ choose zone · \d+ ms$/));
+  expect((await run("diff", "agent")).stdout).toContain(
+    "The states are equal. Changed beside the state: status running → failed, error no room, + ",
+  );
   await manager.close();
 });
