@@ -3,7 +3,7 @@ import { inspect, isDeepStrictEqual } from "node:util";
 import { MemoryAdapter } from "../adapters/memory.js";
 import type { CheckpointDraft } from "../src/contract/checkpoint.js";
 import { isError, StateNotSerializableError, StepInterruptedError } from "../src/contract/errors.js";
-import { checkKeys } from "../src/contract/keys.js";
+import { checkKeys, keysOf } from "../src/contract/keys.js";
 import { isPassing } from "../src/contract/passing.js";
 import { stepTitle } from "../src/contract/run-record.js";
 import type { Logger } from "../src/manager/logger.js";
@@ -378,16 +378,18 @@ function shown(value: unknown): string {
   return inspect(value, { depth: 3, breakLength: Number.POSITIVE_INFINITY, maxStringLength: 200 });
 }
 
+const OPTION_KEYS = keysOf<RehearseOptions>({
+  kills: true,
+  before: true,
+  input: true,
+  initialState: true,
+  schema: true,
+  redact: true,
+  maxPayloadBytes: true,
+});
+
 function checkOptions(options: object): void {
-  checkKeys("RehearseOptions", options, [
-    "kills",
-    "before",
-    "input",
-    "initialState",
-    "schema",
-    "redact",
-    "maxPayloadBytes",
-  ]);
+  checkKeys("RehearseOptions", options, OPTION_KEYS);
   const { kills, before } = options as { kills?: unknown; before?: unknown };
   if (before !== undefined && typeof before !== "function")
     throw new TypeError("RehearseOptions.before must be a function.");

@@ -1,6 +1,6 @@
 import { resolve } from "node:path";
 import { type Logger, UnsupportedOperationError } from "waymark";
-import { checkKeys } from "waymark/adapter";
+import { checkKeys, keysOf } from "waymark/adapter";
 import { checkFunction, checkInteger, checkMaxAge, checkText, DEFAULT_MAX_AGE_MS, warningLogger } from "waymark/kit";
 import type { OneshotListener } from "./events.js";
 import type { RunSettings } from "./feature-run.js";
@@ -123,24 +123,24 @@ export function resolveOptions(options: OneshotOptions): Settings {
   };
 }
 
-const OPTION_KEYS = [
-  "plan",
-  "baseDir",
-  "cwd",
-  "checkpointDir",
-  "jobs",
-  "resume",
-  "restart",
-  "maxAgeMs",
-  "force",
-  "agentId",
-  "killGraceMs",
-  "tailLines",
-  "signal",
-  "onEvent",
-  "logger",
-  "clock",
-] satisfies (keyof OneshotOptions)[];
+const OPTION_KEYS = keysOf<OneshotOptions>({
+  plan: true,
+  baseDir: true,
+  cwd: true,
+  checkpointDir: true,
+  jobs: true,
+  resume: true,
+  restart: true,
+  maxAgeMs: true,
+  force: true,
+  agentId: true,
+  killGraceMs: true,
+  tailLines: true,
+  signal: true,
+  onEvent: true,
+  logger: true,
+  clock: true,
+});
 
 /** The longest time that timers accept. */
 const MAX_TIMEOUT_MS = 2 ** 31 - 1;

@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
 import { resolve } from "node:path";
 import { CheckpointCorruptError, type Logger, UnsupportedOperationError } from "waymark";
-import { checkKeys } from "waymark/adapter";
+import { checkKeys, keysOf } from "waymark/adapter";
 import type { SetAside } from "waymark/adapters/task-file";
 import {
   checkInteger,
@@ -73,20 +73,20 @@ export interface ExecuteOptions {
   readonly section?: string | undefined;
 }
 
-const OPTION_KEYS = [
-  "coder",
-  "maxFixAttempts",
-  "gateTimeoutMs",
-  "coderTimeoutMs",
-  "killGraceMs",
-  "maxOutputBytes",
-  "autoSaveIntervalMs",
-  "cwd",
-  "checkpoints",
-  "output",
-  "logger",
-] satisfies (keyof PrpExecutorOptions)[];
-const EXECUTE_KEYS = ["signal", "restart", "resume", "taskId", "section"] satisfies (keyof ExecuteOptions)[];
+const OPTION_KEYS = keysOf<PrpExecutorOptions>({
+  coder: true,
+  maxFixAttempts: true,
+  gateTimeoutMs: true,
+  coderTimeoutMs: true,
+  killGraceMs: true,
+  maxOutputBytes: true,
+  autoSaveIntervalMs: true,
+  cwd: true,
+  checkpoints: true,
+  output: true,
+  logger: true,
+});
+const EXECUTE_KEYS = keysOf<ExecuteOptions>({ signal: true, restart: true, resume: true, taskId: true, section: true });
 
 const DEFAULT_GATE_TIMEOUT_MS = 120_000;
 const DEFAULT_KILL_GRACE_MS = 5_000;
