@@ -172,7 +172,13 @@ describe("keepLast after a save", () => {
       const trial = new Trial(keepLast);
       for (const step of steps) await trial.take(step);
     });
-    await fc.assert(property, { numRuns: 1_000, examples: [[1, RESTARTED_NUMBERING]] });
+    await fc.assert(property, {
+      numRuns: 1_000,
+      examples: [
+        [1, RESTARTED_NUMBERING],
+        [2, REMOVED_AT_ONCE],
+      ],
+    });
   });
 });
 
@@ -184,6 +190,14 @@ const RESTARTED_NUMBERING: Step[] = [
   { do: "remove the task" },
   { do: "save by another", passing: false, damaged: true },
   SAVE,
+];
+
+/** Another process removes a checkpoint right after its save, beside a damaged one, which a count would take for it. */
+const REMOVED_AT_ONCE: Step[] = [
+  SAVE,
+  { do: "save by another", passing: false, damaged: true },
+  SAVE,
+  { ...SAVE, meanwhile: [{ do: "remove", at: 0 }] },
 ];
 
 /** The actions of another process. `at` counts back from the newest checkpoint. */
