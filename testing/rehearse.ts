@@ -1,6 +1,7 @@
 import { setImmediate as nextTurn, setTimeout as pause } from "node:timers/promises";
 import { inspect, isDeepStrictEqual } from "node:util";
 import { MemoryAdapter } from "../adapters/memory.js";
+import { MAX_DELAY_MS } from "../src/contract/arguments.js";
 import type { CheckpointDraft } from "../src/contract/checkpoint.js";
 import { isError, StateNotSerializableError, StepInterruptedError } from "../src/contract/errors.js";
 import { checkKeys, keysOf } from "../src/contract/keys.js";
@@ -38,7 +39,7 @@ export type RehearsedFunction<Result, Schema extends StateSchema, Input, Initial
 
 const TASK = "rehearsal";
 /** The longest possible lease, because nothing renews it. */
-const LEASE_MS = 2 ** 31 - 1;
+const LEASE_MS = MAX_DELAY_MS;
 /** How long a stop waits for the steps under way to end. */
 const LONGEST_WAIT_MS = 1000;
 const SILENT: Logger = { debug() {}, info() {}, warn() {}, error() {} };

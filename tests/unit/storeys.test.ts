@@ -12,7 +12,7 @@ const STOREYS = [
   /^src\/manager\/manager\.ts$/,
   /^src\/(index|adapter)\.ts$/,
 ];
-/** What stands beside the storeys of src: the adapters know the contract alone, and the suite what an adapter's author does. */
+/** The rooms beside the storeys of src: adapters know the contract alone, and the suite what an adapter's author does. */
 const BESIDE = [
   { rooms: /^adapters\//, may: /^(adapters|src\/contract)\// },
   { rooms: /^src\/conformance\//, may: /^src\/(conformance|contract|codec)\// },

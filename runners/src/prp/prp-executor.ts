@@ -8,6 +8,7 @@ import {
   checkTaskId,
   checkText,
   enabledCheckpoints,
+  MAX_DELAY_MS,
   type SessionCheckpoints,
   safeLogger,
   warningLogger,
@@ -92,8 +93,6 @@ const DEFAULT_GATE_TIMEOUT_MS = 120_000;
 const DEFAULT_KILL_GRACE_MS = 5_000;
 const DEFAULT_AUTO_SAVE_INTERVAL_MS = 30_000;
 const DEFAULT_MAX_OUTPUT_BYTES = 64 * 1024;
-/** The longest time that timers accept. */
-const MAX_TIMEOUT_MS = 2 ** 31 - 1;
 
 /**
  * Executes PRPs: runs a coder, then the validation gates level by level. If gates fail, the coder fixes the work, and
@@ -277,6 +276,6 @@ function resolveOptions(sessionPath: string, options: PrpExecutorOptions): RunSe
 
 function checkMilliseconds(name: keyof PrpExecutorOptions, value: number | undefined, min: number): void {
   checkInteger(`PrpExecutorOptions.${name}`, value, min);
-  if (value === undefined || value <= MAX_TIMEOUT_MS) return;
-  throw new RangeError(`PrpExecutorOptions.${name} can be at most ${MAX_TIMEOUT_MS} ms; it is ${value}.`);
+  if (value === undefined || value <= MAX_DELAY_MS) return;
+  throw new RangeError(`PrpExecutorOptions.${name} can be at most ${MAX_DELAY_MS} ms; it is ${value}.`);
 }
