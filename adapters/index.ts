@@ -21,13 +21,14 @@ export {
  *
  * | URL | storage |
  * | --- | --- |
- * | `files:DIR` | `JsonFileAdapter`: one JSON file per checkpoint |
+ * | `files:DIR` | `JsonFileAdapter`: one JSON file per checkpoint; `?pretty=true` writes states over many lines |
  * | `tasks:DIR` | `TaskFileAdapter`: one `checkpoints.json` per task |
  * | `sqlite:FILE` | `SqliteAdapter`: one database |
  * | `postgres://USER:PASSWORD@HOST/DATABASE` | `PostgresAdapter`; `?schema=NAME` names another schema than `waymark` |
  * | `memory:` | `MemoryAdapter`, for tests: a new, empty one at each call |
  *
- * In the first three URLs, a path follows the colon. The path isn't decoded. At its beginning, `~/` is the home folder.
+ * In the first three URLs, a path follows the colon. The path isn't decoded, and ends at a question mark. At its beginning, `~/`
+ * is the home folder.
  *
  * @example
  * ```ts
@@ -38,17 +39,17 @@ export {
  * ```
  *
  * @throws {UnsupportedOperationError} The URL has an unknown scheme.
- * @throws {TypeError} The URL doesn't have the form of its scheme, or an option is misspelled.
+ * @throws {TypeError} The URL doesn't have the form of its scheme, or an option is unknown.
  */
 export function openStorage(url: string, options: OpenStorageOptions = {}): StorageAdapter {
   const location = storageLocation(url, options);
   if (location.scheme === "memory") return new MemoryAdapter();
   if (location.scheme === "postgres") return new PostgresAdapter({ url: location.url, schema: location.schema });
-  return SCHEMES[location.scheme](location.path);
+  return SCHEMES[location.scheme](location);
 }
 
-const SCHEMES: Readonly<Record<FileLocation["scheme"], (path: string) => StorageAdapter>> = {
-  files: (path) => new JsonFileAdapter({ path }),
-  tasks: (path) => new TaskFileAdapter({ path }),
-  sqlite: (path) => new SqliteAdapter({ path }),
+const SCHEMES: Readonly<Record<FileLocation["scheme"], (location: FileLocation) => StorageAdapter>> = {
+  files: ({ path, pretty }) => new JsonFileAdapter({ path, pretty }),
+  tasks: ({ path }) => new TaskFileAdapter({ path }),
+  sqlite: ({ path }) => new SqliteAdapter({ path }),
 };

@@ -25,6 +25,8 @@ export interface FileLocation {
   readonly scheme: Exclude<StorageScheme, "memory" | "postgres">;
   /** Absolute. */
   readonly path: string;
+  /** The value of `?pretty=` in a `files:` URL. */
+  readonly pretty?: boolean | undefined;
 }
 
 /** A schema of a server's database. */
@@ -55,11 +57,35 @@ export function storageLocation(url: string, options: OpenStorageOptions = {}): 
       `No storage has the scheme "${word}". Write ${FORMS}. Nothing was read or written.`,
     );
   }
-  return { scheme, path: absolute(path, url, options.relativeTo ?? process.cwd()) };
+  const [named = "", ...query] = path.split("?");
+  if (scheme === "sqlite" && named === ":memory:") {
+    throw new TypeError("sqlite: needs the path of a file. Write memory: for a storage in memory. Nothing was opened.");
+  }
+  const location = { scheme, path: absolute(named, url, options.relativeTo ?? process.cwd()) };
+  return query.length === 0 ? location : { ...location, ...optionsIn(query.join("?"), scheme) };
 }
 
 const SCHEMES = ["files", "tasks", "sqlite"] as const satisfies StorageScheme[];
 const FORMS = "files:DIR, tasks:DIR, sqlite:FILE, postgres://USER@HOST/DATABASE or memory:";
+
+/** @throws {TypeError} The scheme doesn't have an option, or not with this value. */
+function optionsIn(query: string, scheme: FileLocation["scheme"]): Pick<FileLocation, "pretty"> {
+  let pretty: boolean | undefined;
+  for (const [key, value] of new URLSearchParams(query)) {
+    if (scheme !== "files" || key !== "pretty") {
+      const known = scheme === "files" ? "only ?pretty=true" : "none";
+      throw new TypeError(
+        `${scheme}: has no option ${JSON.stringify(key)}; it knows ${known}. If the path contains a question mark, pass an ` +
+          "adapter with this path. Nothing was opened.",
+      );
+    }
+    if (value !== "true" && value !== "false") {
+      throw new TypeError(`?pretty= must be true or false, and is ${JSON.stringify(value)}. Nothing was opened.`);
+    }
+    pretty = value === "true";
+  }
+  return { pretty };
+}
 
 function memoryLocation(path: string): MemoryLocation {
   if (path === "") return { scheme: "memory" };

@@ -18,7 +18,9 @@ export interface LoadConfigOptions {
 }
 
 /** A project's configuration with its location. */
-export interface LoadedConfig extends WaymarkConfig {
+export interface LoadedConfig {
+  /** The settings. They go into a manager: `new CheckpointManager({ ...config, storage })`. */
+  readonly config: WaymarkConfig;
   /** The absolute path of the file. */
   readonly file: string;
   /** The folder that relative paths in the configuration start from. */
@@ -74,7 +76,7 @@ async function load(path: string, { isFound }: { readonly isFound: boolean }): P
     const config = await read(path, isFound);
     if (config === undefined) return undefined;
     checkConfig("The configuration", config);
-    return { ...config, file: path, folder: dirname(path) };
+    return { config, file: path, folder: dirname(path) };
   } catch (cause) {
     const reason = cause instanceof Error ? cause.message : String(cause);
     throw new TypeError(`The configuration in ${path} can't be used: ${reason}`, { cause });
@@ -124,7 +126,7 @@ async function importTypeScript(path: string): Promise<unknown> {
  * Refuses an ES module that Node would take for CommonJS. Node's own reaction is a warning, and differs between
  * versions.
  *
- * @throws {Error} The message says how to rename the file.
+ * @throws {Error} The file doesn't parse. The message has Node's reason, and tells how to rename an ES module.
  */
 async function assertParses(path: string): Promise<void> {
   const manifest = foldersFrom(dirname(path))
@@ -133,14 +135,22 @@ async function assertParses(path: string): Promise<void> {
   if (manifest === undefined || valueIn(await readJson(manifest), "type") === "module") return;
   const code = await readFile(path, "utf8");
   try {
-    compileFunction(code, ["exports", "require", "module", "__filename", "__dirname"]);
+    compileFunction(code, ["exports", "require", "module", "__filename", "__dirname"], { filename: path });
   } catch (cause) {
+    const error = `${lineOf(cause)}${cause instanceof Error ? cause.message : String(cause)}`;
+    if (!/^\s*(?:import|export)\b/m.test(code)) throw new Error(`it isn't JavaScript: ${error}.`, { cause });
     throw new Error(
-      `${manifest} has no "type": "module", so Node reads it as CommonJS, and it isn't. If it has \`import\` or \`export\`, rename it to ` +
+      `${manifest} has no "type": "module", so Node reads it as CommonJS, and it isn't (${error}). Rename it to ` +
         `${basename(path, ".js")}.mjs.`,
       { cause },
     );
   }
+}
+
+/** The line of a syntax error, which Node writes only into the stack: `/project/waymark.config.js:2`. */
+function lineOf(error: unknown): string {
+  const [, line] = /^.*:(\d+)\n/.exec((error instanceof Error && error.stack) || "") ?? [];
+  return line === undefined ? "" : `line ${line}: `;
 }
 
 async function readJson(path: string): Promise<unknown> {

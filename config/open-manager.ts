@@ -26,8 +26,9 @@ export interface OpenManagerOptions<Schema extends StateSchema = StateSchema>
  * ```ts
  * import { openManager } from "waymark/config";
  *
- * await using manager = await openManager<{ phase: number }>({ storage: "memory:" });
+ * const manager = await openManager<{ phase: number }>({ storage: "memory:" });
  * await manager.save("build-42", { phase: 2 });
+ * await manager.close();
  * ```
  *
  * @throws {TypeError | RangeError} An option is wrong, or the configuration is missing, can't be used, or names no
@@ -48,10 +49,9 @@ export async function openManager(options: OpenManagerOptions = {}): Promise<Che
   const { cwd, file, storage: chosen, ...others } = options;
   if (chosen !== undefined) checkStorage("OpenManagerOptions.storage", chosen);
   const loaded = await loadConfig({ cwd, file });
-  const { file: _file, folder: _folder, storage: configured, ...config } = loaded ?? {};
   const given = Object.entries(others).filter(([, value]) => value !== undefined);
-  const storage = chosen === undefined ? fromConfig(configured, loaded, cwd) : opened(chosen, cwd ?? process.cwd());
-  return new CheckpointManager({ ...config, ...Object.fromEntries(given), storage });
+  const storage = chosen === undefined ? fromConfig(loaded, cwd) : opened(chosen, cwd ?? process.cwd());
+  return new CheckpointManager({ ...loaded?.config, ...Object.fromEntries(given), storage });
 }
 
 const OPTION_KEYS = keysOf<OpenManagerOptions>({
@@ -64,17 +64,14 @@ const OPTION_KEYS = keysOf<OpenManagerOptions>({
   logger: true,
 });
 
-function fromConfig(
-  storage: string | StorageAdapter | undefined,
-  loaded: LoadedConfig | undefined,
-  cwd: string | undefined,
-): StorageAdapter {
+function fromConfig(loaded: LoadedConfig | undefined, cwd: string | undefined): StorageAdapter {
   if (loaded === undefined) {
     throw new TypeError(
       `There is no configuration: ${searchedPlaces(cwd)}. Write waymark.config.mjs with ` +
         '`export default { storage: "sqlite:.waymark/checkpoints.db" };`, or pass `storage`. Nothing was opened.',
     );
   }
+  const { storage } = loaded.config;
   if (storage !== undefined) return opened(storage, loaded.folder);
   throw new TypeError(
     `The configuration in ${loaded.file} names no storage. Add storage: "sqlite:.waymark/checkpoints.db" to it, or pass \`storage\`. ` +

@@ -43,6 +43,7 @@ await runSteps([
     { name: "the example of a custom adapter", command: "npm run examples -w waymark-example-custom-adapter" },
     { name: "the example of an adapter for Redis", command: "npm run examples -w waymark-example-redis-adapter" },
     { name: "API pages", command: "npm run docs" },
+    { name: "the site: links, and axe in Chromium", command: "node site/check.mjs" },
     { name: "unused code and dependencies", command: "npm run unused" },
   ],
   // Runs by itself, because it builds anew and the other steps load the build.

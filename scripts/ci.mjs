@@ -65,17 +65,17 @@ try {
 
 /**
  * Installs the Debian packages that some tests need: strace for the crash tests, zsh and fish for the completion tests,
- * PostgreSQL and PgBouncer for the tests of a standby and a pooler, Redis for the test of its adapter. If a package is
- * missing, its tests are skipped and say so.
+ * PostgreSQL and PgBouncer for the tests of a standby and a pooler, Redis for the test of its adapter, Chromium with a font
+ * for the page and the site. If a package is missing, its tests are skipped and say so.
  */
 function installTools() {
   const succeeds = (/** @type {string[]} */ ...[command = "", ...args]) =>
     spawnSync(command, args, { stdio: "ignore" }).status === 0;
-  const tools = ["strace", "zsh", "fish", "postgresql", "pgbouncer", "redis-server"];
+  const tools = ["strace", "zsh", "fish", "postgresql", "pgbouncer", "redis-server", "chromium", "fonts-liberation"];
   const missing = tools.filter((tool) => !succeeds("dpkg", "-s", tool));
   if (process.platform !== "linux" || missing.length === 0 || !succeeds("apt-get", "--version")) return;
   const sudo = process.getuid?.() === 0 ? [] : ["sudo", "-n"];
-  for (const args of [["update"], ["install", "-y", ...missing]]) {
+  for (const args of [["update"], ["install", "-y", "--no-install-recommends", ...missing]]) {
     const [command = "", ...rest] = [...sudo, "apt-get", ...args];
     spawnSync(command, rest, { stdio: "inherit" });
   }

@@ -4,6 +4,7 @@
 import { execFileSync } from "node:child_process";
 import { copyFileSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join, posix, relative, sep } from "node:path";
+import { homePage } from "./home-page.mjs";
 
 const root = join(import.meta.dirname, "..");
 const folder = process.cwd();
@@ -14,7 +15,7 @@ const FILES = ["package.json", "README.md"];
 
 restore();
 if (!process.argv.includes("--undo")) {
-  const home = homeOf(originUrl());
+  const home = homePage();
   const manifest = JSON.parse(readFileSync("package.json", "utf8"));
   // Links to pages of the repository would break on npm.
   if (process.env["npm_command"] === "publish" && home === undefined) {
@@ -78,23 +79,4 @@ function withWholeLinks(text, home) {
     const whole = posix.join(inRepository, path);
     return `${picture}[${words}](${home}/${picture === "" ? "blob" : "raw"}/HEAD/${whole})`;
   });
-}
-
-function originUrl() {
-  try {
-    return execFileSync("git", ["config", "remote.origin.url"], { encoding: "utf8" }).trim();
-  } catch {
-    return "";
-  }
-}
-
-/**
- * The address of the repository's page, without the user's name or password that a remote may contain.
- *
- * @param {string} url - `https://host/owner/name.git`, or `git@host:owner/name.git`
- */
-function homeOf(url) {
-  const [, host, path] =
-    /^(?:https:\/\/|ssh:\/\/|(?=[\w.-]+@[\w.-]+:))(?:[^@/]*@)?([\w.-]+)[:/](.+?)(?:\.git)?\/?$/.exec(url) ?? [];
-  return host === undefined ? undefined : `https://${host}/${path}`;
 }

@@ -21,7 +21,10 @@ export async function projectConfig(named: string | undefined): Promise<ProjectC
   if (named !== undefined && !existsSync(named)) {
     throw new CommandError(ExitCode.notFound, `There is no configuration ${resolve(named)}. Check --config.`);
   }
-  return (await loadConfig({ file: named })) ?? { folder: process.cwd() };
+  const loaded = await loadConfig({ file: named });
+  if (loaded === undefined) return { folder: process.cwd() };
+  const { config, file, folder } = loaded;
+  return { ...config, file, folder };
 }
 
 /**

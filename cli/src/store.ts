@@ -140,7 +140,8 @@ function assertKind({ scheme, path, holds }: FilePlace, url: string): void {
       `${url} is no storage: ${path} is a text file, not a ${scheme === "sqlite" ? "database" : "folder"}. Check --storage, WAYMARK_STORAGE or the configuration. Nothing was read or changed.`,
     );
   }
-  const right = `${holds}${url.slice(url.indexOf(":"))}`;
+  // Another kind of storage doesn't know the URL's options.
+  const right = `${holds}${url.slice(url.indexOf(":")).replace(/\?.*/s, "")}`;
   throw new CommandError(
     ExitCode.usage,
     `${url} is not a ${scheme} storage: ${path} has a ${holds} storage. Write ${right} instead. Nothing was read or changed.`,

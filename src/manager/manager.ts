@@ -488,8 +488,9 @@ export class CheckpointManager<State = unknown, Saved = State> {
    *
    * @example
    * ```ts
-   * await using lease = await manager.lease("build-42", { ttlMs: 30_000 });
+   * const lease = await manager.lease("build-42", { ttlMs: 30_000 });
    * await manager.save("build-42", { phase: 3 }, { lease });
+   * await lease.release();
    * ```
    *
    * @throws {LeaseHeldError} Another runner holds the lease; the error says who, and for how long.

@@ -187,7 +187,7 @@ it("tells how to rename an ES module that package.json calls CommonJS, without a
   expect([code, stderr]).toEqual([
     2,
     `waymark: The configuration in ${join(cwd, "waymark.config.js")} can't be used: ${join(cwd, "package.json")} has no "type": "module", ` +
-      "so Node reads it as CommonJS, and it isn't. If it has `import` or `export`, rename it to waymark.config.mjs.\n",
+      "so Node reads it as CommonJS, and it isn't (line 1: Unexpected token 'export'). Rename it to waymark.config.mjs.\n",
   ]);
 });
 

@@ -69,6 +69,10 @@ describe("a missing storage", () => {
     );
     const { stderr } = await inFolder("store", "tasks", "--storage", "tasks:.");
     expect(stderr).toContain(`${join(cwd, "store")} has a files storage. Write files:. instead. Nothing`);
+    expect((await inFolder("empty", "copy", "--storage", "files:../store", "--to", "tasks:../tasks")).code).toBe(0);
+    expect((await inFolder("empty", "tasks", "--storage", "files:../tasks?pretty=true")).stderr).toContain(
+      "has a tasks storage. Write tasks:../tasks instead.",
+    );
     const copied = await inFolder("empty", "copy", "--storage", "files:../store", "--to", "files:.");
     expect(copied.stdout).toContain(`Copied 1 checkpoint to ${wholeUrl(cwd, "files:empty")}.\n`);
   });

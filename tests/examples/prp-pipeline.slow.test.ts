@@ -97,6 +97,25 @@ describe("the PRP pipeline example", () => {
     }
   });
 
+  it("ends with the command that shows its checkpoints in a browser", async () => {
+    for (const { output, folder } of runs) {
+      const [, command] = /^ {2}npx (waymark ui .+)$/m.exec(output) ?? expect.fail(output);
+      // `npx waymark` is this file in the repository.
+      const [, ...args] = command!.split(" ");
+      const page = execa("node", ["bin/waymark.js", ...args, "--no-open"], { cwd: root, reject: false });
+      const [printed] = await once(page.stdout, "data");
+      const url = new URL(/http:\S+/.exec(String(printed))?.[0] ?? expect.fail(String(printed)));
+      const token = url.hash.slice("#token=".length);
+      const headers = { Authorization: `Bearer ${token}`, "Content-Type": "application/json" };
+      const request = { method: "POST", headers, body: JSON.stringify({ taskId: "P1.M1.T2.S1" }) };
+      expect(await (await fetch(new URL("/api/task", url), request)).json()).toMatchObject({
+        task: { status: "completed", count: (await checkpointsIn(folder)).length },
+      });
+      page.kill("SIGINT");
+      expect((await page).signal).toBe("SIGINT");
+    }
+  });
+
   it("writes plain text into a pipe, and no line is longer than a terminal", () => {
     for (const { output } of runs) {
       expect(output).not.toContain("\u001b");

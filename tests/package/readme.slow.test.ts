@@ -7,14 +7,24 @@ import { join } from "node:path";
 import ts from "typescript";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { administer, serverUrl } from "../support/postgres.js";
+import { tempFolder } from "../support/temp-folder.js";
 
 const root = join(import.meta.dirname, "..", "..");
 const readme = readFileSync(join(root, "README.md"), "utf8");
 const systems = readFileSync(join(root, "docs", "systems.md"), "utf8");
 const configuration = readFileSync(join(root, "docs", "configuration.md"), "utf8");
-const PAGES = ["langgraph", "postgres", "runs", "ctrl-c", "writing-an-adapter"].map((page) =>
-  readFileSync(join(root, "docs", `${page}.md`), "utf8"),
-);
+const PAGES = [
+  "langgraph",
+  "postgres",
+  "runs",
+  "ctrl-c",
+  "writing-an-adapter",
+  "storages",
+  "retention",
+  "prps",
+  "coming-from",
+  "AGENTS-template",
+].map((page) => readFileSync(join(root, "docs", `${page}.md`), "utf8"));
 const blocks = [readme, systems, configuration, ...PAGES].flatMap(programsIn);
 /** They fetch a key from where each project keeps its own. */
 const guide = programsIn(readFileSync(join(root, "docs", "security.md"), "utf8")).map(
@@ -44,6 +54,12 @@ beforeAll(async () => {
     { mode: 0o700 },
   );
   mkdirSync(join(folder, "plan", "session-1"), { recursive: true });
+  // docs/coming-from.md reads the files of conf and lowdb, and has this one copied.
+  writeFileSync(join(folder, "config.json"), JSON.stringify({ done: ["compile"] }));
+  writeFileSync(join(folder, "db.json"), JSON.stringify({ builds: { "build-42": { phase: 2 } } }));
+  const imports = readFileSync(join(root, "examples/langgraph-agent/src/import-threads.ts"), "utf8");
+  writeFileSync(join(folder, "import-threads.ts"), imports);
+  writeFileSync(join(folder, "import-threads.js"), withoutTypes(imports));
   blocks.forEach((code, i) => {
     writeFileSync(join(folder, `block-${i}.mts`), code);
     // The next ones import it.
@@ -112,21 +128,23 @@ describe("the README", () => {
 
   it.each(blocks.map((code, i) => [code.split("\n").find((line) => line.includes("waymark")) ?? "", i] as const))(
     "shows a program that runs: %s",
-    (_line, i) => {
+    async (_line, i) => {
       const script = join(folder, `block-${i}.mjs`);
       const url = Object.assign(new URL(server), { pathname: database });
       const code = blocks[i]!.replaceAll("postgres://app:password@localhost:5432/app", url.href);
       writeFileSync(script, withoutTypes(code));
       const PATH = `${folder}:${process.env["PATH"]}`;
-      const env = { ...process.env, ...KEYS, PATH, NODE_TEST_CONTEXT: undefined };
-      // Twice: the second run goes on from what the first one saved.
-      for (const _run of [1, 2]) execFileSync(process.execPath, [script], { cwd: folder, env, stdio: "pipe" });
+      const env = { ...process.env, ...KEYS, PATH, TMPDIR: await tempFolder(), NODE_TEST_CONTEXT: undefined };
+      // Twice: the second run goes on from what the first one saved. The adapter's suite begins anew each time.
+      for (const _run of code.includes("registerConformance") ? [1] : [1, 2])
+        execFileSync(process.execPath, [script], { cwd: folder, env, stdio: "pipe" });
     },
   );
 });
 
+/** Keeps the syntax, so that a program also has to run as plain JavaScript on this Node. */
 function withoutTypes(code: string): string {
-  const compilerOptions = { target: ts.ScriptTarget.ES2022, module: ts.ModuleKind.ESNext };
+  const compilerOptions = { target: ts.ScriptTarget.ESNext, module: ts.ModuleKind.ESNext };
   return ts.transpileModule(code, { compilerOptions }).outputText;
 }
 

@@ -39,6 +39,7 @@ import type {
   TimelineStep,
 } from "./api.js";
 import { errorInfo } from "./error-info.js";
+import { givingWay } from "./giving-way.js";
 import { commandsFor } from "./offered-commands.js";
 import type { PageSession } from "./page-session.js";
 import { checkpointRow, given, runnerOf, taskRow } from "./rows.js";
@@ -76,7 +77,7 @@ export async function answerCounts(session: PageSession): Promise<CountsAnswer> 
   const byStatus = { running: 0, paused: 0, completed: 0, failed: 0 };
   let tasks = 0;
   let checkpoints = 0;
-  for await (const { count, newest } of findTasks(session, { order: "taskId" })) {
+  for await (const { count, newest } of givingWay(findTasks(session, { order: "taskId" }))) {
     tasks += 1;
     checkpoints += count;
     byStatus[newest.status] += 1;
@@ -329,7 +330,7 @@ export async function answerRetention(
   const tasks: RetentionAnswer["tasks"][number][] = [];
   let plannedAt = nowText();
   let checkpoints: readonly PlannedRow[] | undefined;
-  for await (const plan of plans.shown()) {
+  for await (const plan of givingWay(plans.shown())) {
     const counts = countsOf(plan);
     total.tasks += 1;
     total.keep += counts.keep;

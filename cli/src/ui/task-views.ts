@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { type ListedTask, listTasks } from "../queries/tasks.js";
 import type { TaskRow, TasksAnswer, TasksRequest } from "./api.js";
+import { givingWay } from "./giving-way.js";
 import type { PageSession } from "./page-session.js";
 import { taskRow } from "./rows.js";
 
@@ -101,6 +102,6 @@ class TaskView {
   #read(): AsyncGenerator<ListedTask, void, void> {
     this.#count = 0;
     const { order, prefix, status, stage } = this.#request;
-    return listTasks(this.#session, { order, prefix, status, stage, limit: this.#limit });
+    return givingWay(listTasks(this.#session, { order, prefix, status, stage, limit: this.#limit }));
   }
 }

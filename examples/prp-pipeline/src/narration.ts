@@ -1,4 +1,5 @@
 // The example's output while it runs: one line for each event.
+import { dirname } from "node:path";
 import type { CheckpointData } from "waymark/prp";
 import type { Boxes, WorkDone } from "./evidence.js";
 import { PRP, RUNNER, type RunFolder, TASK_ID } from "./run-folder.js";
@@ -88,6 +89,9 @@ export function showTimeline(checkpoints: readonly CheckpointData[], first: Run,
   line(colours.dim(shown(folder.checkpoints)));
   line(colours.dim(`${shown(folder.project)}/src/report.ts`));
   line(colours.dim(shown(folder.prp)));
+  line();
+  line("To look at the checkpoints in a browser:");
+  line(`npx waymark ui --storage tasks:${shown(dirname(dirname(folder.checkpoints)))}`);
 }
 
 export function showVerdict(problems: readonly string[]): void {

@@ -49,14 +49,20 @@ const MINUTES = Number(process.env["WAYMARK_UI_MINUTES"] ?? 1);
 /** Until V8 has compiled the code, and its heap has the size that it keeps. */
 const WARM_UP_MS = 20_000;
 const GROWTH_KB = 20_000;
+/** V8 would rather let its heap grow than collect it. */
+const SMALL_HEAP = "--max-semi-space-size=1 --max-old-space-size=48";
 
 it(
   "keeps its memory while a storage that changes is watched",
   async () => {
     const { cwd, manager } = await newPlace();
-    const child = start({ cwd }, ["ui", "--no-open", "--storage", "sqlite:checkpoints.db"], {
-      stdio: ["ignore", "pipe", "ignore"],
-    });
+    const child = start(
+      { cwd, env: { NODE_OPTIONS: SMALL_HEAP } },
+      ["ui", "--no-open", "--storage", "sqlite:checkpoints.db"],
+      {
+        stdio: ["ignore", "pipe", "ignore"],
+      },
+    );
     onTestFinished(() => void child.kill("SIGKILL"));
     await manager.save("task-0", {});
     const [line] = await once(createInterface(child.stdout!), "line");

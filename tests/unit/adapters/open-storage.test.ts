@@ -1,4 +1,5 @@
-import { readdirSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { CheckpointManager, UnsupportedOperationError } from "waymark";
 import { openStorage, storageLocation } from "waymark/adapters";
@@ -30,6 +31,32 @@ describe("openStorage", () => {
     expect(await manager.has("t")).toBe(true);
     expect(await new CheckpointManager({ storage: openStorage("memory:") }).has("t")).toBe(false);
     expect(() => openStorage("memory:x")).toThrow(/memory: takes no path/);
+  });
+
+  it.each([
+    ["files:store?pretty=true", 6],
+    ["files:store?pretty=false", 3],
+    ["files:store", 3],
+  ])("writes a state with %s in %i lines", async (url, lines) => {
+    const folder = await tempFolder();
+    const manager = new CheckpointManager({ storage: openStorage(url, { relativeTo: folder }) });
+    await manager.save("t", { n: 1, m: 2 });
+    await manager.close();
+    const task = join(folder, "store", "t");
+    const [name = ""] = readdirSync(task).filter((file) => file.endsWith(".json"));
+    expect(readFileSync(join(task, name), "utf8").split("\n")).toHaveLength(lines);
+  });
+
+  it.each([
+    ["files:x?prety=true", /files: has no option "prety"; it knows only \?pretty=true/],
+    ["files:x?pretty=yes", /\?pretty= must be true or false, and is "yes"/],
+    ["files:x?pretty", /\?pretty= must be true or false, and is ""/],
+    ["sqlite:x.db?mode=ro", /sqlite: has no option "mode"; it knows none/],
+    ["tasks:x?pretty=true", /tasks: has no option "pretty"; it knows none/],
+    ["sqlite::memory:", /Write memory: for a storage in memory/],
+  ])("refuses %s, whose name would otherwise become a file's", (url, message) => {
+    expect(() => openStorage(url)).toThrow(TypeError);
+    expect(() => openStorage(url)).toThrow(message);
   });
 
   it("takes three slashes for an absolute path, and ~/ for the home folder", async () => {

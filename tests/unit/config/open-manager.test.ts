@@ -1,5 +1,5 @@
 // A manager as the project's configuration says.
-import { existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
@@ -108,6 +108,32 @@ describe("openManager", () => {
     expect(await same.has("t")).toBe(true);
   });
 
+  it("opens a configured URL again after close, but not a configured adapter", async () => {
+    const adapters = pathToFileURL(join(import.meta.dirname, "..", "..", "..", "dist", "adapters", "memory.js")).href;
+    for (const [storage, again] of [
+      ['"memory:"', false],
+      ["new MemoryAdapter()", "CLOSED"],
+    ]) {
+      const { below } = await project(
+        `import { MemoryAdapter } from "${adapters}"; export default { storage: ${storage} };`,
+      );
+      const first = await openManager({ cwd: below });
+      await first.save("t", 1);
+      await first.close();
+      const second = await openManager({ cwd: below });
+      expect(await second.has("t").catch((error) => error.code)).toBe(again);
+    }
+  });
+
+  it("opens a URL with options relative to the configuration's folder, from any folder", async () => {
+    const { folder, below } = await project('{ "storage": "files:store?pretty=true" }', "waymark.config.json");
+    const manager = await openManager({ cwd: below });
+    await manager.save("t", { n: 1 });
+    await manager.close();
+    const [name = ""] = readdirSync(join(folder, "store", "t")).filter((file) => file.endsWith(".json"));
+    expect(readFileSync(join(folder, "store", "t", name), "utf8")).toContain('"state":{\n  "n": 1\n}');
+  });
+
   it("says where it looked, and what to write, if there is no configuration", async () => {
     const cwd = await tempFolder();
     const opening = openManager({ cwd });
@@ -161,18 +187,22 @@ describe("openManager", () => {
 describe("loadConfig", () => {
   it("gives the configuration with its file and folder", async () => {
     const { folder, below, file } = await project(SQLITE);
-    expect(await loadConfig({ cwd: below })).toEqual({ storage: "sqlite:checkpoints.db", file, folder });
+    expect(await loadConfig({ cwd: below })).toEqual({
+      config: { storage: "sqlite:checkpoints.db" },
+      file,
+      folder,
+    });
   });
 
   it("passes over a package.json without a configuration, and reads one that has it", async () => {
     const { folder, below } = await project('{ "waymark": { "storage": "files:store" } }', "package.json");
     writeFileSync(join(below, "package.json"), '{ "type": "module" }');
-    expect(await loadConfig({ cwd: below })).toMatchObject({ storage: "files:store", folder });
+    expect(await loadConfig({ cwd: below })).toMatchObject({ config: { storage: "files:store" }, folder });
   });
 
   it("reads JSON that begins with a byte order mark", async () => {
     const { below } = await project('\uFEFF{ "storage": "files:store" }', "waymark.config.json");
-    expect(await loadConfig({ cwd: below })).toMatchObject({ storage: "files:store" });
+    expect(await loadConfig({ cwd: below })).toMatchObject({ config: { storage: "files:store" } });
   });
 
   it("looks in the home folder, and in none above it", async () => {
@@ -193,9 +223,28 @@ describe("loadConfig", () => {
     async (manifest) => {
       const { folder, below } = await project(SQLITE, "waymark.config.js");
       writeFileSync(join(folder, "package.json"), manifest);
-      await expect(loadConfig({ cwd: below })).rejects.toThrow(/rename it to waymark\.config\.mjs/);
+      await expect(loadConfig({ cwd: below })).rejects.toThrow(
+        "so Node reads it as CommonJS, and it isn't (line 1: Unexpected token 'export'). Rename it to waymark.config.mjs.",
+      );
     },
   );
+
+  it("gives Node's reason and the line of a syntax error in CommonJS, and no advice to rename", async () => {
+    const { folder, below, file } = await project("// A comment\nmodule.exports = { storage: ;\n", "waymark.config.js");
+    writeFileSync(join(folder, "package.json"), "{}");
+    await expect(loadConfig({ cwd: below })).rejects.toThrow(
+      `The configuration in ${file} can't be used: it isn't JavaScript: line 2: Unexpected token ';'.`,
+    );
+  });
+
+  it("gives settings that go into a manager", async () => {
+    const { below } = await project('export default { storage: "files:unused", retention: { keepLast: 1 } };');
+    const { config } = (await loadConfig({ cwd: below })) ?? {};
+    await using manager = new CheckpointManager({ ...config, storage: new MemoryAdapter() });
+    await manager.save("t", 1);
+    await manager.save("t", 2);
+    expect(await manager.list("t")).toHaveLength(1);
+  });
 
   it.each([
     ['{ "type": "module" }', SQLITE],
@@ -203,7 +252,7 @@ describe("loadConfig", () => {
   ])("takes a waymark.config.js of the kind that package.json says: %s", async (manifest, text) => {
     const { folder, below } = await project(text, "waymark.config.js");
     writeFileSync(join(folder, "package.json"), manifest);
-    expect(await loadConfig({ cwd: below })).toMatchObject({ storage: "sqlite:checkpoints.db" });
+    expect(await loadConfig({ cwd: below })).toMatchObject({ config: { storage: "sqlite:checkpoints.db" } });
   });
 
   it("asks the nearest package.json for the kind of a waymark.config.js", async () => {

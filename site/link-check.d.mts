@@ -1,0 +1,1 @@
+export function linkFindings(folder: string): string[];

@@ -1,0 +1,112 @@
+// Follows the guides that tell a story: what they say is printed, is printed.
+import { execFileSync, spawn } from "node:child_process";
+import { randomUUID } from "node:crypto";
+import { once } from "node:events";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { administer, serverUrl } from "../support/postgres.js";
+
+const root = join(import.meta.dirname, "..", "..");
+const peers = join(root, "bench", "peers");
+const start = readFileSync(join(root, "site", "index.md"), "utf8");
+const guide = readFileSync(join(root, "docs", "getting-started.md"), "utf8");
+const comingFrom = readFileSync(join(root, "docs", "coming-from.md"), "utf8");
+
+/** Inside the project, so that the packages are found as a user's program finds them. */
+let folder: string;
+
+beforeEach(() => {
+  mkdirSync(join(root, "coverage"), { recursive: true });
+  folder = mkdtempSync(join(root, "coverage", "guide-"));
+});
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+describe("docs/getting-started.md", () => {
+  beforeEach(() => {
+    for (const [, code, name] of guide.matchAll(/```js\n(\/\/ (\S+)\n.*?)```/gs))
+      writeFileSync(join(folder, name!), code!);
+  });
+
+  it("prints what it says when it is killed in page c and started again", async () => {
+    const [killed, , resumed] = [...guide.matchAll(/```console\n\$ [^\n]*\n(.*?)```/gs)].map(([, text]) => text!);
+
+    expect(`${(await killedAfter("fetching c")).join("\n")}\n^C\n`).toBe(killed);
+    const [task] = JSON.parse(waymark("resume", "--json"));
+    expect([task.taskId, task.newest.label]).toEqual(["report-42", expect.stringMatching(/^fetch b · /)]);
+
+    expect(run("report.mjs")).toBe(resumed);
+    expect(run("report.mjs")).toBe("6000 bytes\n");
+    expect(waymark("list", "report-42", "--timeline").trim().split("\n")).toHaveLength(1 + 5);
+  });
+
+  it("skips the phases that were saved", () => {
+    expect([run("phases.mjs"), run("phases.mjs")]).toEqual(["compile\ntest\npack\n", ""]);
+  });
+
+  /** The lines that the program printed before it was killed. */
+  async function killedAfter(line: string): Promise<string[]> {
+    const child = spawn(process.execPath, ["report.mjs"], { cwd: folder, stdio: ["ignore", "pipe", "inherit"] });
+    const closed = once(child, "close");
+    const lines: string[] = [];
+    for await (const printed of createInterface({ input: child.stdout })) {
+      lines.push(printed);
+      if (printed === line) child.kill("SIGKILL");
+    }
+    await closed;
+    return lines;
+  }
+
+  function waymark(...args: string[]): string {
+    return execFileSync(process.execPath, [join(root, "cli/bin/waymark.js"), ...args], {
+      cwd: folder,
+      encoding: "utf8",
+    });
+  }
+});
+
+describe("the site's start page", () => {
+  it("shows a program of at most 12 lines, which is killed and resumes as shown", () => {
+    const program = /```ts\n(.*?)```/s.exec(start)?.[1] ?? "";
+    const [, killed, resumed] = /\$ node report\.mjs\n(.*?)Killed\n\n\$ node report\.mjs\n(.*?)```/s.exec(start) ?? [];
+    expect(program.trim().split("\n").length).toBeLessThanOrEqual(12);
+    const fetchPage = `
+      function fetchPage(page) {
+        if (page === process.argv[2]) process.kill(process.pid, "SIGKILL");
+        console.log("fetch " + page + ": 1200 bytes");
+        return 1200;
+      }`;
+    writeFileSync(join(folder, "report.mjs"), program + fetchPage);
+
+    expect(() => run("report.mjs", "c")).toThrow(expect.objectContaining({ signal: "SIGKILL", stdout: killed }));
+    expect(run("report.mjs")).toBe(resumed);
+  });
+});
+
+describe("docs/coming-from.md", () => {
+  for (const [, code = ""] of comingFrom.matchAll(/```js\n(.*?)```/gs)) {
+    const [, name = ""] = /from "((?:@[^/]+\/)?[^/"]+)/.exec(code) ?? [];
+    // `npm run bench:peers` installs them: they are no dependencies of the project.
+    const isInstalled = existsSync(join(peers, "node_modules", name));
+
+    it.skipIf(!isInstalled)(`shows a program of ${name} that runs, where bench:peers has installed it`, async () => {
+      const server = await serverUrl();
+      const database = `guide_${randomUUID().replaceAll("-", "")}`;
+      await administer(server, `CREATE DATABASE ${database}`);
+      const place = mkdtempSync(join(peers, ".guide-"));
+      try {
+        const url = Object.assign(new URL(server), { pathname: database }).href;
+        writeFileSync(join(place, "theirs.mjs"), code.replaceAll("postgres://app:password@localhost:5432/app", url));
+        for (const _run of [1, 2]) execFileSync(process.execPath, ["theirs.mjs"], { cwd: place, stdio: "pipe" });
+      } finally {
+        rmSync(place, { recursive: true, force: true });
+        await administer(server, `DROP DATABASE ${database} WITH (FORCE)`);
+      }
+    });
+  }
+});
+
+function run(...args: string[]): string {
+  return execFileSync(process.execPath, args, { cwd: folder, encoding: "utf8" });
+}
