@@ -7,7 +7,7 @@ interface CommandListProps {
   readonly actions?: Partial<Record<Command["action"], () => void>>;
 }
 
-/** What can be done, each with its command to copy. */
+/** The possible actions, each with its command to copy. */
 export function CommandList({ commands, actions = {} }: CommandListProps) {
   const { session } = usePage();
   return (

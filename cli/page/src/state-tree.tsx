@@ -35,7 +35,7 @@ export function StateTree({ taskId, id, state }: StateTreeProps) {
 
   const source = { state, parts };
   const rows = useMemo(() => treeRows({ state, parts }, open), [state, parts, open]);
-  const names = rows.map(nameOf);
+  const names = rows.map(rowKey);
   const index = Math.max(0, names.indexOf(selected));
   const row = rows[index];
   const foundKeys = useMemo(() => new Set(found?.found.map(({ path }) => pathKey(path))), [found]);
@@ -220,15 +220,15 @@ export function StateTree({ taskId, id, state }: StateTreeProps) {
       >
         {rows.map((one, position) => (
           <Item
-            key={nameOf(one)}
+            key={rowKey(one)}
             row={one}
             isSelected={position === index}
             isFound={foundKeys.has(pathKey(one.path)) && one.more === undefined}
             isText={open.has(pathKey(one.path))}
             onPress={() => {
               isFocused.current = true;
-              setSelected(nameOf(one));
-              if (one.isOpen || (!one.hasChildren && open.has(nameOf(one)))) closeRow(one);
+              setSelected(rowKey(one));
+              if (one.isOpen || (!one.hasChildren && open.has(rowKey(one)))) closeRow(one);
               else if (isOpenable(one)) void openRow(one);
             }}
           />
@@ -367,7 +367,7 @@ function isOpenable({ value, hasChildren, more }: TreeRow): boolean {
   return left > 0 || text.length > LONG || text.includes("\n");
 }
 
-function nameOf({ path, more }: TreeRow): string {
+function rowKey({ path, more }: TreeRow): string {
   return more === undefined ? pathKey(path) : `${pathKey(path)}+`;
 }
 

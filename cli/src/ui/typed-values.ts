@@ -18,7 +18,7 @@ type ParentKind = Extract<Typed, readonly ["closed", ...unknown[]]>[1];
 interface Parent {
   readonly kind: ParentKind;
   readonly children: readonly (readonly [key: unknown, value: unknown])[];
-  /** Of a map: whether every key is a text. */
+  /** For a map: whether every key is a text. */
   readonly hasTextKeys?: boolean;
 }
 
