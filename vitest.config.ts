@@ -86,7 +86,7 @@ export default defineConfig({
       // It runs in processes of its own, where nothing is counted; the suite fails without it.
       exclude: ["src/conformance/child.ts"],
       reporter: ["text-summary", "text"],
-      // Of the quick tests alone.
+      // For the quick tests alone.
       thresholds: { lines: 92, statements: 90, functions: 92, branches: 84 },
     },
   },

@@ -1,7 +1,7 @@
 import { homedir } from "node:os";
 import { isAbsolute, join, resolve } from "node:path";
 import { UnsupportedOperationError } from "../src/contract/errors.js";
-import { checkKeys } from "../src/contract/keys.js";
+import { checkKeys, keysOf } from "../src/contract/keys.js";
 
 /** The options of functions that take a storage URL. */
 export interface OpenStorageOptions {
@@ -46,7 +46,7 @@ export interface ServerLocation {
  * @throws {TypeError} The URL doesn't have the form of its scheme, or an option is misspelled.
  */
 export function storageLocation(url: string, options: OpenStorageOptions = {}): StorageLocation {
-  checkKeys("OpenStorageOptions", options, ["relativeTo"]);
+  checkKeys("OpenStorageOptions", options, keysOf<OpenStorageOptions>({ relativeTo: true }));
   const { scheme: word, path } = parse(url);
   if (word === "postgres" || word === "postgresql") return serverLocation(url);
   if (word === "memory") return memoryLocation(path);

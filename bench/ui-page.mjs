@@ -13,7 +13,7 @@ const WAIT = `(isDone, startMs) => new Promise((resolve) => {
 })`;
 
 /**
- * What a person waits for in Chromium: the first tasks on the screen, from the opening of the page, and those of a filter, from
+ * The times that a person waits in Chromium: the first tasks on the screen, from the opening of the page, and those of a filter, from
  * its key or button.
  *
  * @param {string} address - As `waymark ui` prints it.

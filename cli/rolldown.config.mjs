@@ -13,7 +13,7 @@ const command = defineConfig({
   output: { dir: "dist", chunkFileNames: "[name].js", comments: { jsdoc: false } },
 });
 
-// What a browser loads: one file, with Preact in it. The page and its style are copied beside it.
+// The browser loads one file, with Preact in it. The page and its style are copied beside it.
 const page = defineConfig({
   input: "page/src/main.tsx",
   platform: "browser",

@@ -1,4 +1,5 @@
 import { MemoryAdapter } from "../adapters/memory.js";
+import { storageLocation } from "../adapters/storage-url.js";
 import type { StorageAdapter } from "../src/contract/adapter.js";
 import { checkKeys, keysOf } from "../src/contract/keys.js";
 import { type CheckpointManagerOptions, resolveOptions } from "../src/manager/options.js";
@@ -36,6 +37,7 @@ export interface WaymarkConfig
  * ```
  *
  * @throws {TypeError | RangeError} A setting is misspelled or out of range; the message names it.
+ * @throws {UnsupportedOperationError} The storage URL has an unknown scheme.
  */
 export function defineConfig<const Config extends WaymarkConfig>(config: Config & OnlyKeysOf<Config>): Config {
   checkConfig("The configuration", config);
@@ -50,16 +52,21 @@ type OnlyKeysOf<Config> = Readonly<Record<Exclude<keyof Config, keyof WaymarkCon
  *
  * @param what - Names the configuration in the message: `/project/waymark.config.json`.
  * @throws {TypeError | RangeError} A setting is misspelled or out of range; the message names it.
+ * @throws {UnsupportedOperationError} The storage URL has an unknown scheme.
  */
 export function checkConfig(what: string, config: unknown): asserts config is WaymarkConfig {
   checkKeys(what, config, CONFIG_KEYS);
   // Each setting is checked below, so its type doesn't matter here.
   const { storage, ...others } = config as WaymarkConfig;
-  const isAdapter = typeof storage === "object" && storage !== null && typeof storage.append === "function";
-  if (storage !== undefined && typeof storage !== "string" && !isAdapter) {
-    throw new TypeError(`storage of ${what} must be a URL such as "sqlite:.waymark/checkpoints.db", or an adapter.`);
-  }
+  if (storage !== undefined) checkStorage("storage", storage);
+  if (typeof storage === "string") storageLocation(storage);
   resolveOptions({ ...others, storage: new MemoryAdapter() });
+}
+
+/** @throws {TypeError} Neither a text nor an adapter. */
+export function checkStorage(what: string, storage: string | StorageAdapter): void {
+  if (typeof storage === "string" || typeof storage?.append === "function") return;
+  throw new TypeError(`${what} must be a URL such as "sqlite:.waymark/checkpoints.db", or an adapter.`);
 }
 
 const CONFIG_KEYS = keysOf<WaymarkConfig>({

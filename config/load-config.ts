@@ -4,6 +4,7 @@ import { homedir } from "node:os";
 import { basename, dirname, extname, join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { compileFunction } from "node:vm";
+import { checkText } from "../src/contract/arguments.js";
 import { codeOf } from "../src/contract/errors.js";
 import { checkKeys, keysOf } from "../src/contract/keys.js";
 import { checkConfig, type WaymarkConfig } from "./config.js";
@@ -37,6 +38,8 @@ export interface LoadedConfig {
 export async function loadConfig(options: LoadConfigOptions = {}): Promise<LoadedConfig | undefined> {
   checkKeys("LoadConfigOptions", options, keysOf<LoadConfigOptions>({ cwd: true, file: true }));
   const { cwd = process.cwd(), file } = options;
+  checkText("cwd", cwd, 1);
+  if (file !== undefined) checkText("file", file, 1);
   if (file !== undefined) return load(resolve(cwd, file), { isFound: false });
   for (const folder of foldersFrom(resolve(cwd))) {
     for (const name of NAMES) {

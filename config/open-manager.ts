@@ -4,6 +4,7 @@ import { checkKeys, keysOf } from "../src/contract/keys.js";
 import { CheckpointManager } from "../src/manager/manager.js";
 import type { CheckpointManagerOptions } from "../src/manager/options.js";
 import type { EncodingSchema, StateSchema } from "../src/manager/schema.js";
+import { checkStorage } from "./config.js";
 import { type LoadConfigOptions, type LoadedConfig, loadConfig, searchedPlaces } from "./load-config.js";
 
 /** Where to find the configuration, and settings that override it. */
@@ -30,7 +31,8 @@ export interface OpenManagerOptions<Schema extends StateSchema = StateSchema>
  * await manager.close();
  * ```
  *
- * @throws {TypeError | RangeError} The configuration is missing, can't be used, or names no storage.
+ * @throws {TypeError | RangeError} An option is wrong, or the configuration is missing, can't be used, or names no
+ *   storage.
  * @throws {UnsupportedOperationError} The storage URL has an unknown scheme.
  */
 export async function openManager<State = unknown>(
@@ -40,8 +42,12 @@ export async function openManager<State, Saved>(
   options: OpenManagerOptions<StateSchema<Saved, State>>,
 ): Promise<CheckpointManager<State, Saved>>;
 export async function openManager(options: OpenManagerOptions = {}): Promise<CheckpointManager> {
+  if (typeof options === "string" || (typeof options === "object" && options !== null && "append" in options)) {
+    throw new TypeError("openManager takes options: openManager({ storage }).");
+  }
   checkKeys("OpenManagerOptions", options, OPTION_KEYS);
   const { cwd, file, storage: chosen, ...others } = options;
+  if (chosen !== undefined) checkStorage("OpenManagerOptions.storage", chosen);
   const loaded = await loadConfig({ cwd, file });
   const given = Object.entries(others).filter(([, value]) => value !== undefined);
   const storage = chosen === undefined ? fromConfig(loaded, cwd) : opened(chosen, cwd ?? process.cwd());

@@ -5,7 +5,7 @@ import { runSteps } from "./steps.mjs";
 
 const disk = memoryDisk();
 if (disk !== undefined) process.env["TMPDIR"] ??= disk;
-// Every kill is tried. Of faults, power losses, damaged bytes and broken adapters, a tenth is tried: another tenth each
+// Every kill is tried. A tenth of the faults, power losses, damaged bytes and broken adapters is tried: another tenth each
 // time.
 process.env["WAYMARK_CRASH_TENTH"] ??= String(Math.floor(Math.random() * 10));
 

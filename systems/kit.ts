@@ -7,6 +7,7 @@ export {
   checkInteger,
   checkTaskId,
   checkText,
+  MAX_DELAY_MS,
   MAX_TASK_ID_LENGTH,
 } from "../src/contract/arguments.js";
 export { safeLogger, warningLogger } from "../src/manager/logger.js";

@@ -6,7 +6,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { promisify } from "node:util";
 import { reasonOf } from "../adapters/files/failure.js";
 import { makeFolders } from "../adapters/files/file-io.js";
-import { isError, StorageError } from "../src/contract/errors.js";
+import { codeOf, isError, StorageError } from "../src/contract/errors.js";
 
 const { O_NONBLOCK, O_RDONLY, O_WRONLY } = constants;
 const POLL_MS = 20;
@@ -165,8 +165,4 @@ function failed(path: string, cause: unknown): StorageError {
 function mkfifoReason(cause: unknown): string | undefined {
   if (!(isError(cause) && "stderr" in cause && typeof cause.stderr === "string")) return undefined;
   return cause.stderr.trim().replace(/^mkfifo: .*: /s, "");
-}
-
-function codeOf(error: unknown): unknown {
-  return isError(error) && "code" in error ? error.code : undefined;
 }

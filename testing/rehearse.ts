@@ -1,9 +1,10 @@
 import { setImmediate as nextTurn, setTimeout as pause } from "node:timers/promises";
 import { inspect, isDeepStrictEqual } from "node:util";
 import { MemoryAdapter } from "../adapters/memory.js";
+import { MAX_DELAY_MS } from "../src/contract/arguments.js";
 import type { CheckpointDraft } from "../src/contract/checkpoint.js";
 import { isError, StateNotSerializableError, StepInterruptedError } from "../src/contract/errors.js";
-import { checkKeys } from "../src/contract/keys.js";
+import { checkKeys, keysOf } from "../src/contract/keys.js";
 import { isPassing } from "../src/contract/passing.js";
 import { stepTitle } from "../src/contract/run-record.js";
 import type { Logger } from "../src/manager/logger.js";
@@ -38,7 +39,7 @@ export type RehearsedFunction<Result, Schema extends StateSchema, Input, Initial
 
 const TASK = "rehearsal";
 /** The longest possible lease, because nothing renews it. */
-const LEASE_MS = 2 ** 31 - 1;
+const LEASE_MS = MAX_DELAY_MS;
 /** How long a stop waits for the steps under way to end. */
 const LONGEST_WAIT_MS = 1000;
 const SILENT: Logger = { debug() {}, info() {}, warn() {}, error() {} };
@@ -378,16 +379,18 @@ function shown(value: unknown): string {
   return inspect(value, { depth: 3, breakLength: Number.POSITIVE_INFINITY, maxStringLength: 200 });
 }
 
+const OPTION_KEYS = keysOf<RehearseOptions>({
+  kills: true,
+  before: true,
+  input: true,
+  initialState: true,
+  schema: true,
+  redact: true,
+  maxPayloadBytes: true,
+});
+
 function checkOptions(options: object): void {
-  checkKeys("RehearseOptions", options, [
-    "kills",
-    "before",
-    "input",
-    "initialState",
-    "schema",
-    "redact",
-    "maxPayloadBytes",
-  ]);
+  checkKeys("RehearseOptions", options, OPTION_KEYS);
   const { kills, before } = options as { kills?: unknown; before?: unknown };
   if (before !== undefined && typeof before !== "function")
     throw new TypeError("RehearseOptions.before must be a function.");

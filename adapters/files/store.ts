@@ -31,7 +31,6 @@ import {
 import { CheckpointCorruptError, codeOf } from "../../src/contract/errors.js";
 import type { StorageMaintenance } from "../../src/contract/findings.js";
 import { requireIntact } from "../../src/contract/header-index.js";
-import { checkKeys, keysOf } from "../../src/contract/keys.js";
 import { type LeaseStore, leaseStore } from "../../src/contract/leases.js";
 import { storageFailure } from "./failure.js";
 import {
@@ -101,11 +100,11 @@ export abstract class FolderStore implements StorageAdapter {
   readonly #owned = new WeakSet<LoadedTask>();
   #hasLooked = false;
 
-  /** @throws {TypeError | RangeError} An option is wrong. */
-  /** @param ownKeys - The keys of the subclass's own options. */
-  constructor(name: string, options: FolderStoreOptions, ownKeys: readonly string[] = []) {
-    const keys = keysOf<FolderStoreOptions>({ path: true, lockTimeoutMs: true });
-    checkKeys(`The options of the ${name} adapter`, options, [...keys, ...ownKeys]);
+  /**
+   * @param options - The subclass has checked that there are no other keys.
+   * @throws {TypeError | RangeError} An option is wrong.
+   */
+  constructor(name: string, options: FolderStoreOptions) {
     const { path, lockTimeoutMs = LOCK_TIMEOUT_MS } = options;
     if (typeof path !== "string" || path === "" || path.includes("\0")) {
       throw new TypeError(`The ${name} adapter needs a path: the folder to keep checkpoints in.`);

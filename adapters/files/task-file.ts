@@ -7,7 +7,7 @@ import { checkKeys, keysOf } from "../../src/contract/keys.js";
 import { readStored, syncFolder, UnreadableError } from "./file-io.js";
 import type { FolderLock } from "./lock.js";
 import { digestOf } from "./quarantine.js";
-import type { LoadedTask, RecordSource } from "./record.js";
+import { attempt, type LoadedTask, type RecordSource } from "./record.js";
 import { FolderStore, type FolderStoreOptions } from "./store.js";
 import {
   type AdoptRecord,
@@ -72,10 +72,17 @@ export class TaskFileAdapter extends FolderStore {
    */
   async setAside(taskId: string): Promise<SetAside | undefined> {
     const folder = this.folderOf(taskId);
+    const doing = `set aside task ${JSON.stringify(taskId)}`;
     const work = async (lock: FolderLock): Promise<SetAside | undefined> => {
       const { path, refusal } = this.load(folder);
       if (refusal === undefined) return undefined;
-      const bytes = readStored(path) ?? new Uint8Array();
+      const bytes = attempt(() => readStored(path) ?? new Uint8Array());
+      if (bytes instanceof UnreadableError) {
+        const intact = "It was left untouched, and nothing was changed. Move it away.";
+        throw new CheckpointCorruptError(`Could not ${doing}: ${path} is damaged: ${bytes.message}. ${intact}`, {
+          cause: bytes,
+        });
+      }
       const movedTo = `${path}.damaged-${digestOf(bytes)}`;
       // The copy is written before the file is removed. So if the process is killed in between, the content has two
       // names, never none.
@@ -84,7 +91,7 @@ export class TaskFileAdapter extends FolderStore {
       await syncFolder(folder);
       return { path, movedTo, reason: refusal };
     };
-    return this.write(folder, `set aside task ${JSON.stringify(taskId)}`, work, () => undefined);
+    return this.write(folder, doing, work, () => undefined);
   }
 
   protected override load(folder: string): TaskFile {

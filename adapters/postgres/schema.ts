@@ -68,7 +68,7 @@ CREATE TABLE IF NOT EXISTS ${name}.checkpoints (
 );
 CREATE UNIQUE INDEX IF NOT EXISTS checkpoints_by_id ON ${name}.checkpoints (task_id, id_digest);
 
--- What the texts of a task are made of. A piece outlives its checkpoint for as long as others need it.
+-- The pieces of a task's texts. A piece outlives its checkpoint for as long as others need it.
 CREATE TABLE IF NOT EXISTS ${name}.pieces (
   task_id text COLLATE "C" NOT NULL,
   number bigint NOT NULL, -- the sequence of its checkpoint; of a bundle, of the last one

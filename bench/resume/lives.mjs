@@ -75,7 +75,7 @@ function linesIn(ledger) {
 }
 
 /**
- * What happened to the steps of a run that had two lives.
+ * The fates of the steps of a run that had two lives.
  *
  * @param {Life} first
  * @param {Life} second

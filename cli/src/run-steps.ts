@@ -18,6 +18,13 @@ export async function readRun(session: QuerySession, checkpoint: CheckpointSumma
   }
 }
 
+/**
+ * Returns the steps of a pass, and after them the one that ended the run. Its error is the checkpoint's.
+ */
+export function allSteps({ steps, failedStep }: RunRecord): readonly StepRecord[] {
+  return failedStep === undefined ? steps : [...steps, { ...failedStep, status: "failed" }];
+}
+
 /** `attempt 2, pass 3, version 1` */
 export function runText({ attempt, pass, version }: RunRecord): string {
   return `attempt ${attempt}, pass ${pass}${version === undefined ? "" : `, version ${version}`}`;

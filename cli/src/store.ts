@@ -61,7 +61,7 @@ export async function openTarget(
 ): Promise<{ readonly storage: StorageAdapter; readonly place: StoragePlace; readonly name: string }> {
   const place = await storagePlace(url);
   if (place.scheme !== "postgres") assertKind(place, url);
-  return { place, name: nameOf(place), storage: openStorage(url) };
+  return { place, name: shownUrl(place), storage: openStorage(url) };
 }
 
 /** The parts of the configuration that a manager uses. */
@@ -98,7 +98,7 @@ export async function chooseStorage(
 
 async function openUrl(url: string, relativeTo: string, purpose: StorePurpose) {
   const place = await storagePlace(url, { relativeTo });
-  const name = nameOf(place);
+  const name = shownUrl(place);
   if (place.scheme === "postgres") return { name, place, storage: await openServer(url, name, purpose) };
   // To an adapter, a missing storage looks like an empty one. A backup of it would be empty too.
   if (!place.isThere && purpose === "read") {
@@ -128,7 +128,7 @@ async function openServer(url: string, name: string, purpose: StorePurpose): Pro
   );
 }
 
-function nameOf(place: StoragePlace): string {
+function shownUrl(place: StoragePlace): string {
   return place.scheme === "postgres" ? place.name : `${place.scheme}:${place.path}`;
 }
 

@@ -48,6 +48,12 @@ export function durationArgument(text: string): number {
   throw new InvalidArgumentError("It must be a duration: 30d, 12h, 90m, 45s or 500ms.");
 }
 
+/** A duration for {@link durationArgument}, in the largest unit that gives a whole number: `30d`, `90m`. */
+export function durationFlag(ms: number): string {
+  const [unit, size] = FLAG_UNITS.find(([, unitMs]) => ms % unitMs === 0) ?? ["ms", 1];
+  return `${ms / size}${unit}`;
+}
+
 /** Parses `10MiB`, `500KB`, `4096` into bytes. */
 export function sizeArgument(text: string): number {
   const [, count, unit = ""] = /^(\d+) *(|b|[kmgt]b|[kmgt]ib|[kmgt])$/i.exec(text) ?? [];
@@ -83,6 +89,13 @@ const DURATION_UNITS: Readonly<Record<string, number>> = {
   d: DAY,
   w: 7 * DAY,
 };
+
+const FLAG_UNITS = [
+  ["d", DAY],
+  ["h", HOUR],
+  ["m", MINUTE],
+  ["s", SECOND],
+] as const;
 
 const SIZE_UNITS: Readonly<Record<string, number>> = Object.fromEntries([
   ["", 1],

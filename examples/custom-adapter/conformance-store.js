@@ -6,7 +6,7 @@ import fsDriver from "unstorage/drivers/fs";
 // declares neither capability.
 import { UnstorageAdapter } from "./unstorage-adapter.ts";
 
-/** What the conformance suite asks of an adapter's harness; see tests/conformance/unstorage.slow.test.ts at the root. */
+/** Opens the adapter for the conformance suite; see tests/conformance/unstorage.slow.test.ts at the root. */
 export function open(location) {
   return new UnstorageAdapter({ storage: createStorage({ driver: fsDriver({ base: location }) }) });
 }

@@ -1,7 +1,7 @@
 import { createClient } from "@redis/client";
 import { RedisAdapter } from "./dist/redis-adapter.js";
 
-/** What the conformance suite asks of an adapter's harness. The location is the server's URL, a space, and the keys' prefix. */
+/** Opens the adapter for the conformance suite. The location is the server's URL, a space, and the keys' prefix. */
 export async function open(location) {
   const [url, prefix] = location.split(" ");
   const client = await connected(url);

@@ -27,11 +27,11 @@ export interface Seen extends TaskPosition {
   readonly headers: readonly (SealedSummary | CorruptRecord | undefined)[];
   /** @throws {CheckpointCorruptError} It can't be read. A write that needs no lease doesn't call it. */
   lease(): TimedLease;
-  /** What the server had. */
+  /** The texts of its keys on the server. */
   readonly texts: { readonly task: string; readonly lease: string };
 }
 
-/** What a write changes, in one step. */
+/** The changes of one write, made in one step. */
 export interface Change {
   /** A header to store, with a body if there is a new one. */
   readonly put?: SealedSummary;

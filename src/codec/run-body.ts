@@ -26,10 +26,11 @@ export interface RunParts {
   readonly begin?: string | undefined;
   readonly input?: string | undefined;
   readonly result?: string | undefined;
+  readonly failedStep?: RunRecord["failedStep"] | undefined;
 }
 
-/** The parts of a run's checkpoint, with its steps. */
-export interface RunBody extends RunParts {
+/** The parts of a run's checkpoint that the run goes on from, with its steps. */
+export interface RunBody extends Omit<RunParts, "failedStep"> {
   readonly steps: readonly StoredStep[];
 }
 
@@ -60,12 +61,13 @@ export function textOfStep(head: StepHead, value: string | undefined): string {
  *
  * @param steps - Texts of {@link textOfStep}, joined by commas.
  */
-export function runText({ head, state, begin, input, result }: RunParts, steps: string): EncodedState {
+export function runText({ head, state, begin, input, result, failedStep }: RunParts, steps: string): EncodedState {
   const run = [
     JSON.stringify(head).slice(0, -1),
     ...(input === undefined ? [] : [`"input":${input}`]),
     ...(begin === undefined ? [] : [`"begin":${begin}`]),
     ...(result === undefined ? [] : [`"result":${result}`]),
+    ...(failedStep === undefined ? [] : [`"failedStep":${JSON.stringify(failedStep)}`]),
     '"steps":[',
   ].join(",");
   const text = `{${state === undefined ? "" : `"state":${state},`}"run":${run}${steps}]}}`;
@@ -81,7 +83,7 @@ export interface StoredStep {
 /** Parses a text of {@link runText}. @throws {CheckpointCorruptError} It isn't a run's text. */
 export function parseRunBody(text: string, owner: PayloadOwner): RunBody {
   const { state, run } = bodyOf(text, owner);
-  const { input, begin, result, steps, ...head } = run;
+  const { input, begin, result, steps, failedStep: _failedStep, ...head } = run;
   return {
     head,
     state: textOf(state),
@@ -115,7 +117,7 @@ export function decodeRunBody(text: string, owner: PayloadOwner): { readonly sta
   }
 }
 
-interface ParsedRun extends RunHead {
+interface ParsedRun extends RunHead, Pick<RunRecord, "failedStep"> {
   readonly input?: unknown;
   readonly begin?: unknown;
   readonly result?: unknown;
@@ -143,10 +145,12 @@ function bodyOf(text: string, owner: PayloadOwner): { readonly state: unknown; r
 
 const RUN = { id: "string", generation: "string", attempt: "number", pass: "number", isPassOver: "boolean" };
 const STEP = { name: "string", occurrence: "number", startedAt: "string" };
+const FAILED_STEP = { ...STEP, runAttempt: "number", durationMs: "number", attempts: "number" };
 const STATUSES: readonly unknown[] = ["started", "completed", "failed", "saved"] satisfies StepRecord["status"][];
 
 function isParsedRun(run: unknown): run is ParsedRun {
-  return has(run, RUN) && Array.isArray(run["steps"]) && run["steps"].every(isParsedStep);
+  if (!has(run, RUN) || !Array.isArray(run["steps"]) || !run["steps"].every(isParsedStep)) return false;
+  return run["failedStep"] === undefined || has(run["failedStep"], FAILED_STEP);
 }
 
 function isParsedStep(step: unknown): step is ParsedStep {

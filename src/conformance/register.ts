@@ -1,4 +1,5 @@
 import { AssertionError } from "node:assert";
+import type { AdapterCapabilities } from "../contract/adapter.js";
 import { checkKeys, keysOf } from "../contract/keys.js";
 import { CaseStore } from "./case-store.js";
 import { conformanceCases } from "./cases/index.js";
@@ -73,7 +74,7 @@ function checkHarness(harness: ConformanceHarness): void {
     keysOf<ConformanceHarness>({ name: true, module: true, capabilities: true, offers: true, newLocation: true }),
   );
   const { capabilities, module, newLocation, offers = [] } = harness;
-  const known = ["durable", "multiProcess"] as const;
+  const known = keysOf<AdapterCapabilities>({ durable: true, multiProcess: true });
   checkKeys("ConformanceHarness.capabilities", capabilities, known);
   const missing = known.find((name) => typeof capabilities[name] !== "boolean");
   if (missing !== undefined) throw new TypeError(`ConformanceHarness.capabilities.${missing} must be true or false.`);

@@ -85,8 +85,6 @@ export class AdapterCalls {
     const before = this.#last.get(name) ?? Promise.resolve();
     const call = this.#begin(`${this.#adapter} failed in a call for ${JSON.stringify(name)}`, () => before.then(work));
     const ended = call.then(ignore, ignore);
-    // After `close`, the call is refused at once and takes no turn.
-    if (this.#closing !== undefined) return call;
     this.#last.set(name, ended);
     void ended.then(() => {
       if (this.#last.get(name) === ended) this.#last.delete(name);

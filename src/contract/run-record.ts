@@ -37,6 +37,11 @@ export interface RunRecord {
   readonly result?: unknown;
   /** The steps of the pass, in the order in which they ended. */
   readonly steps: readonly StepRecord[];
+  /**
+   * If the checkpoint says `failed`: the step whose error ended the run, and that the next run tries again. So it isn't
+   * one of `steps`, and the checkpoint's `error` tells its error.
+   */
+  readonly failedStep?: Required<Omit<StepRecord, "status" | "result" | "error">>;
 }
 
 /** A step's title for people: `model`, `model 2`. */
@@ -44,11 +49,12 @@ export function stepTitle(name: string, occurrence: number): string {
   return occurrence === 1 ? name : `${name} ${occurrence}`;
 }
 
-/** A step with its duration, for people: `model 2 · 3.1 s`. */
+/** A step with its duration, for people: `model 2 · 3.1 s`, `deploy · 520 ms · failed after 3 tries`. */
 export function stepText({
   name,
   occurrence,
   durationMs,
+  attempts = 1,
   status,
 }: Omit<StepRecord, "runAttempt" | "startedAt">): string {
   const title = stepTitle(name, occurrence);
@@ -56,5 +62,6 @@ export function stepText({
     durationMs === undefined
       ? ""
       : ` · ${durationMs < 1000 ? `${durationMs} ms` : `${(durationMs / 1000).toFixed(1)} s`}`;
-  return `${title}${time}${status === "failed" ? " · failed" : ""}`;
+  const end = status === "failed" ? ` · failed${attempts === 1 ? "" : ` after ${attempts} tries`}` : "";
+  return `${title}${time}${end}`;
 }

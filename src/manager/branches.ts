@@ -32,7 +32,7 @@ export class Branches {
     } catch (cause) {
       if (!(cause instanceof CheckpointConflictError)) throw cause;
       throw new CheckpointConflictError(
-        `Task ${JSON.stringify(newTaskId)} has checkpoints already, so it can't begin as a fork. ` +
+        `There is a task ${JSON.stringify(newTaskId)} already, so it can't begin as a fork. ` +
           "Nothing was stored; choose a task id that has none.",
         { cause },
       );

@@ -37,10 +37,8 @@ export class KeepLast {
     const [oldest] = this.#tasks.keys();
     if (oldest !== undefined && this.#tasks.size > MAX_TASKS) this.#tasks.delete(oldest);
     const turn = task.turn.then(async () => {
-      const { known } = task;
-      // The task is forgotten first, because the memory is unreliable if a call below fails.
-      task.known = undefined;
-      const now = known && (await this.#applied(known, saved));
+      // If a call fails, the memory stays one save behind, so the next save makes a plan.
+      const now = task.known && (await this.#applied(task.known, saved));
       task.known = now ?? knownOf(await this.#host.applyPlan(taskId));
     });
     task.turn = turn.catch(() => undefined);
@@ -50,46 +48,34 @@ export class KeepLast {
   /** Applies the policy. If the storage doesn't match the memory, removes nothing and returns `undefined`. */
   async #applied(known: Known, saved: CheckpointSummary): Promise<Known | undefined> {
     const { taskId, id, sequence } = saved;
-    if (sequence <= known.sequence) {
-      // A plan has already counted the checkpoint, or the save is a retry, or the task's numbering has restarted.
-      for await (const record of this.#host.list({ taskId, order: "newest", limit: 1 })) {
-        return record.id === known.id ? known : undefined;
-      }
-    }
-    const isNewPassing = isPassing(saved);
-    if (sequence !== known.sequence + 1 || (isNewPassing && known.passing !== replacedBy(saved))) return undefined;
-    const found = known.milestones + (isNewPassing ? 0 : 1);
-    const milestones = Math.min(found, this.#host.keepLast);
-    const now = { id, sequence, milestones, passing: isNewPassing ? id : undefined };
-    // A milestone may have replaced the passing checkpoint before it.
-    if (found === milestones && (isNewPassing || known.passing === undefined)) return now;
-    const ids: string[] = [];
-    const skip = milestones + (isNewPassing ? 1 : 0);
-    for await (const record of this.#host.list({ taskId, order: "newest", beforeSequence: sequence + 1, skip })) {
-      if (isCorrupt(record) || isPassing(record)) return undefined;
-      ids.push(record.id);
-    }
-    if (ids.length !== found - milestones) return undefined;
-    if (ids.length > 0) await this.#host.remove(taskId, ids);
-    return now;
+    // A milestone doesn't tell whether it replaced the passing checkpoint before it, so it needs a plan.
+    if (sequence !== known.sequence + 1 || known.passing !== replacedBy(saved)) return undefined;
+    if (isPassing(saved)) return { ...known, sequence, passing: id };
+    const { keepLast } = this.#host;
+    if (known.milestones < keepLast) return { sequence, milestones: known.milestones + 1, passing: undefined };
+    const left: Listed[] = [];
+    const query = { taskId, order: "newest", beforeSequence: sequence + 1, skip: keepLast } as const;
+    for await (const record of this.#host.list(query)) left.push(record);
+    const [oldest, ...others] = left;
+    if (oldest === undefined || others.length > 0 || isCorrupt(oldest)) return undefined;
+    await this.#host.remove(taskId, [oldest.id]);
+    return { sequence, milestones: keepLast, passing: undefined };
   }
 }
 
 /** A task whose records can all be read. All but the newest are milestones. */
 interface Known {
-  /** The newest checkpoint's id. */
-  readonly id: string;
   readonly sequence: number;
   readonly milestones: number;
   readonly passing: string | undefined;
 }
 
 function knownOf(newestFirst: readonly Listed[]): Known | undefined {
-  const [newest, ...others] = newestFirst;
-  if (newest === undefined || isCorrupt(newest) || others.some((record) => isCorrupt(record) || isPassing(record))) {
-    return undefined;
-  }
+  const readable = newestFirst.filter((record): record is CheckpointSummary => !isCorrupt(record));
+  const [newest] = readable;
+  if (newest === undefined || readable.length < newestFirst.length) return undefined;
+  // A plan leaves no passing checkpoint but the newest.
   const passing = isPassing(newest) ? newest.id : undefined;
-  const milestones = newestFirst.length - (passing === undefined ? 0 : 1);
-  return { id: newest.id, sequence: newest.sequence, milestones, passing };
+  const milestones = readable.length - (passing === undefined ? 0 : 1);
+  return { sequence: newest.sequence, milestones, passing };
 }

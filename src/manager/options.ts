@@ -84,6 +84,9 @@ const MANAGER_KEYS = keysOf<CheckpointManagerOptions>({
 });
 
 export function resolveOptions(options: CheckpointManagerOptions): ResolvedOptions {
+  if (typeof options === "object" && options !== null && "append" in options) {
+    throw new TypeError("CheckpointManager takes options: new CheckpointManager({ storage }).");
+  }
   checkKeys("CheckpointManagerOptions", options, MANAGER_KEYS);
   if (typeof options.storage?.append !== "function") {
     throw new TypeError(`options.storage must be a StorageAdapter. ${howToOpen(options.storage)}`);

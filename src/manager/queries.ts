@@ -88,7 +88,7 @@ export function resolveIncompleteQuery(query: IncompleteQuery): TaskQuery {
 }
 
 export function resolveRemovalPrefix(query: { readonly prefix: string }): string {
-  checkKeys("The query of removeTasks", query, ["prefix"]);
+  checkKeys("The query of removeTasks", query, keysOf<typeof query>({ prefix: true }));
   const { prefix } = query;
   if (prefix === undefined || prefix === "") {
     throw new TypeError("removeTasks needs a non-empty prefix. Nothing was removed.");

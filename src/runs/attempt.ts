@@ -1,5 +1,7 @@
 import { decodeJson } from "../codec/json.js";
+import type { StepHead } from "../codec/run-body.js";
 import { RunPausedError } from "../contract/errors.js";
+import { stepTitle } from "../contract/run-record.js";
 import type { Lease } from "../manager/lease.js";
 import { type AttemptHost, RunJournal, type Standing } from "./journal.js";
 import { Pass } from "./pass.js";
@@ -19,7 +21,7 @@ export class Attempt {
   readonly #isNew: boolean;
   readonly #values: StepValues;
   readonly #journal: RunJournal;
-  #failedStep: string | undefined;
+  #failedStep: StepHead | undefined;
 
   constructor(
     host: AttemptHost,
@@ -115,9 +117,7 @@ export class Attempt {
     const [taskId, { signal }] = [this.#taskId, this.#stop];
     const reason: unknown = signal.aborted ? signal.reason : thrown;
     if (!signal.aborted && !(reason instanceof RunPausedError)) {
-      const label =
-        this.#failedStep === undefined ? this.#journal.after("Run failed") : `Run failed in ${this.#failedStep}`;
-      await this.#record({ status: "failed", error: thrown, label });
+      await this.#record({ status: "failed", error: thrown, ...this.#failure() });
       if (this.#failedStep === undefined && this.#journal.size.steps > 0) {
         options.logger.warn(
           { taskId },
@@ -133,6 +133,16 @@ export class Attempt {
       events.emit("runPaused", { taskId, error: reason });
     } else events.emit("runEnded", { taskId, status: "stopped", error: reason });
     return reason;
+  }
+
+  /** What the checkpoint of a failure says of the step that failed. */
+  #failure(): Pick<Parameters<RunJournal["save"]>[0], "label" | "failedStep"> {
+    if (this.#failedStep === undefined) return { label: this.#journal.after("Run failed") };
+    const { name, occurrence, startedAt, durationMs = 0, attempts = 1, runAttempt } = this.#failedStep;
+    return {
+      label: `Run failed in ${stepTitle(name, occurrence)}`,
+      failedStep: { name, occurrence, startedAt, runAttempt, durationMs, attempts },
+    };
   }
 
   async #record(saving: Parameters<RunJournal["save"]>[0]): Promise<void> {

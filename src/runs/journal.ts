@@ -1,5 +1,5 @@
 import { setTimeout as pause } from "node:timers/promises";
-import { type RunBody, type RunHead, runText, type StepHead } from "../codec/run-body.js";
+import { type RunBody, type RunHead, type RunParts, runText, type StepHead } from "../codec/run-body.js";
 import type { CheckpointSummary } from "../contract/checkpoint.js";
 import { CheckpointError, PayloadTooLargeError } from "../contract/errors.js";
 import { stepText, stepTitle } from "../contract/run-record.js";
@@ -34,7 +34,7 @@ export interface Standing extends Omit<RunBody, "head" | "result"> {
   readonly passingId: string | undefined;
 }
 
-interface Saving extends RunSaveOptions, Pick<SaveOptions, "status" | "error"> {
+interface Saving extends RunSaveOptions, Pick<SaveOptions, "status" | "error">, Pick<RunParts, "failedStep"> {
   readonly isPassing?: boolean;
   readonly isPassOver?: boolean;
   readonly result?: string;
@@ -213,7 +213,7 @@ export class RunJournal {
     try {
       // A step may have blocked the process for longer than the lease's time.
       if (Date.parse(this.#lease.expiresAt) <= Date.now()) await this.#lease.renew();
-      const { isPassing = false, isPassOver = false, result, stage = this.#at.stage, ...options } = saving;
+      const { isPassing = false, isPassOver = false, result, failedStep, stage = this.#at.stage, ...options } = saving;
       const replaces = this.#at.passingId;
       const draft = this.#host.writer.draftOfRun(
         this.#taskId,
@@ -229,6 +229,7 @@ export class RunJournal {
           begin: isPassOver ? undefined : this.#at.begin,
           input: this.#at.input,
           result,
+          failedStep,
         },
         // Once a pass is over, the results of its steps aren't needed.
         isPassOver ? this.#steps.textOfHeads : this.#steps.text,

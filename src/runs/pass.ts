@@ -1,3 +1,4 @@
+import type { StepHead } from "../codec/run-body.js";
 import { checkId } from "../contract/arguments.js";
 import { RunPausedError, StateInvalidError, StepInterruptedError } from "../contract/errors.js";
 import { stepTitle } from "../contract/run-record.js";
@@ -169,14 +170,14 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
 
   /**
    * @internal Forgets the errors that ended the run, so that the next run tries their steps again.
-   * @returns The title of the step whose error ended the run, if it was a step's error.
+   * @returns The step whose error ended the run, if it was a step's error.
    */
-  forgetErrorsOf(thrown: unknown): string | undefined {
+  forgetErrorsOf(thrown: unknown): StepHead | undefined {
     const { journal } = this.#host;
     const gone = this.#thrown.toRetryAfter(thrown, journal.entries());
     if (gone.size > 0) journal.forget((entry) => gone.has(entry));
     const [first] = gone;
-    return first && stepTitle(first.head.name, first.head.occurrence);
+    return first?.head;
   }
 
   async #step(name: string, fn: (call: StepCall) => unknown, options: StepOptions): Promise<unknown> {

@@ -22,25 +22,25 @@ export class StepValues {
   }
 
   textOfResult(name: string, title: string, result: unknown, schema: StateSchema | undefined): string {
-    const subject = `The result of ${this.#nameOf(title)}`;
+    const subject = `The result of ${this.#stepName(title)}`;
     const stored =
       schema === undefined ? result : encodeWithSchema(schema, result, `The schema refuses ${lower(subject)}`);
     return this.#encoded(stored, subject, this.#options.redaction?.result(name));
   }
 
   result(title: string, text: string, schema: StateSchema | undefined): unknown {
-    const subject = `The result of ${this.#nameOf(title)}`;
+    const subject = `The result of ${this.#stepName(title)}`;
     const stored = decodeJson("json-tagged", text, subject);
     return schema === undefined
       ? stored
-      : decodeWithSchema(schema, stored, `The schema refuses the recorded result of ${this.#nameOf(title)}`);
+      : decodeWithSchema(schema, stored, `The schema refuses the recorded result of ${this.#stepName(title)}`);
   }
 
   /** The text of a thrown value, without the parts that can't be stored. */
   textOfError(name: string, title: string, thrown: unknown): string {
     const { redaction } = this.#options;
     const encode = (value: unknown) =>
-      this.#encoded(value, `The error of ${this.#nameOf(title)}`, redaction?.thrown(name));
+      this.#encoded(value, `The error of ${this.#stepName(title)}`, redaction?.thrown(name));
     const error = redaction === undefined ? thrown : redaction.error(thrown);
     try {
       return encode(error);
@@ -51,12 +51,12 @@ export class StepValues {
   }
 
   error(title: string, text: string): unknown {
-    return decodeJson("json-tagged", text, `The error of ${this.#nameOf(title)}`);
+    return decodeJson("json-tagged", text, `The error of ${this.#stepName(title)}`);
   }
 
   /** The digest of a step's input. Equal values have the same digest. */
   digestOfInput(title: string, input: unknown): string {
-    return hashOf(canonicalText(this.#encoded(input, `The input of ${this.#nameOf(title)}`, undefined)));
+    return hashOf(canonicalText(this.#encoded(input, `The input of ${this.#stepName(title)}`, undefined)));
   }
 
   textOf(what: "input" | "result", value: unknown): string {
@@ -75,7 +75,7 @@ export class StepValues {
     return `The ${what} of the run of task ${JSON.stringify(this.#taskId)}`;
   }
 
-  #nameOf(title: string): string {
+  #stepName(title: string): string {
     return `step ${JSON.stringify(title)} of task ${JSON.stringify(this.#taskId)}`;
   }
 }

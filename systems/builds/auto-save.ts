@@ -1,7 +1,4 @@
-import { checkInteger } from "../../src/contract/arguments.js";
-
-/** The longest delay that a Node timer supports. With a longer delay, the timer would fire at once. */
-const MAX_INTERVAL_MS = 2 ** 31 - 1;
+import { checkInteger, MAX_DELAY_MS } from "../../src/contract/arguments.js";
 
 /** Timers that each call a function at intervals until they are stopped. They never keep the process alive. */
 export class AutoSaves {
@@ -13,8 +10,7 @@ export class AutoSaves {
    */
   start(save: () => void, intervalMs: number): () => void {
     checkInteger("intervalMs", intervalMs, 1);
-    if (intervalMs > MAX_INTERVAL_MS)
-      throw new RangeError(`intervalMs must be at most ${MAX_INTERVAL_MS} (24.8 days).`);
+    if (intervalMs > MAX_DELAY_MS) throw new RangeError(`intervalMs must be at most ${MAX_DELAY_MS} (24.8 days).`);
     const timer = setInterval(save, intervalMs).unref();
     this.#timers.add(timer);
     return () => {

@@ -2,7 +2,7 @@ import type { SqliteDriver } from "../../adapters/sqlite/connection.js";
 import { checkDatabaseOptions } from "../../adapters/sqlite/opening.js";
 import type { CorruptRecord } from "../../src/contract/adapter.js";
 import { checkFunction, checkInteger } from "../../src/contract/arguments.js";
-import { checkKeys } from "../../src/contract/keys.js";
+import { checkKeys, keysOf } from "../../src/contract/keys.js";
 import type { Logger } from "../../src/manager/logger.js";
 import { checkLogger } from "../../src/manager/options.js";
 import { checkRetentionPolicy, type RetentionPolicy } from "../../src/manager/retention.js";
@@ -31,16 +31,16 @@ export interface BuildCheckpointsOptions<Schema extends StateSchema = StateSchem
 }
 
 const NAME = "BuildCheckpointsOptions";
-const KEYS = [
-  "path",
-  "retention",
-  "taskSchema",
-  "maxPayloadBytes",
-  "busyTimeoutMs",
-  "onCorrupt",
-  "logger",
-  "database",
-] satisfies (keyof BuildCheckpointsOptions)[];
+const KEYS = keysOf<BuildCheckpointsOptions>({
+  path: true,
+  retention: true,
+  taskSchema: true,
+  maxPayloadBytes: true,
+  busyTimeoutMs: true,
+  onCorrupt: true,
+  logger: true,
+  database: true,
+});
 
 /** @throws {TypeError | RangeError} An option is missing, misspelled or out of range; the message names it. */
 export function checkOptions(options: BuildCheckpointsOptions): void {

@@ -112,7 +112,7 @@ export class BuildStore {
     }
     throw new CheckpointCorruptError(
       `Nothing of build ${JSON.stringify(buildId)} was removed from ${this.#path}: none of the ${keep.length} ` +
-        "checkpoints to keep can be read. Save a new one first.",
+        "checkpoints to keep can be read. Save a new checkpoint first.",
     );
   }
 

@@ -1,7 +1,7 @@
 import { encodePlainJson } from "../../src/codec/json.js";
 import type { PayloadOwner } from "../../src/codec/transforms.js";
 import { checkText, MAX_TASK_ID_LENGTH } from "../../src/contract/arguments.js";
-import { checkKeys } from "../../src/contract/keys.js";
+import { checkKeys, keysOf } from "../../src/contract/keys.js";
 import { encodeWithSchema, type StateSchema } from "../../src/manager/schema.js";
 import type { BuildProgress, BuildState } from "./checkpoint.js";
 
@@ -86,22 +86,22 @@ export function stateDraftOf(state: BuildState, encoding: Encoding): StateDraft 
   };
 }
 
-const PARTS = ["buildId", "tasks", "currentPhase", "metadata"] satisfies (keyof BuildProgress)[];
+const PARTS = keysOf<BuildProgress>({ buildId: true, tasks: true, currentPhase: true, metadata: true });
 /**
  * The other keys of a loaded checkpoint. A caller may pass a loaded checkpoint to a save, so these keys cause
  * no warning.
  */
 const GIVEN_BY_SAVES = ["id", "timestamp"];
-const STATE_KEYS = [
-  "buildId",
-  "prdFile",
-  "startTime",
-  "tasks",
-  "completedTasks",
-  "failedTasks",
-  "currentPhase",
-  "logs",
-] satisfies (keyof BuildState)[];
+const STATE_KEYS = keysOf<BuildState>({
+  buildId: true,
+  prdFile: true,
+  startTime: true,
+  tasks: true,
+  completedTasks: true,
+  failedTasks: true,
+  currentPhase: true,
+  logs: true,
+});
 
 /** The keys without a column, which aren't stored. */
 export function keysWithoutColumn(given: object): readonly string[] {

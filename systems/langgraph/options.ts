@@ -1,5 +1,5 @@
 import type { SerializerProtocol } from "@langchain/langgraph-checkpoint";
-import { checkKeys } from "../../src/contract/keys.js";
+import { checkKeys, keysOf } from "../../src/contract/keys.js";
 import type { Logger } from "../../src/manager/logger.js";
 import type { CheckpointManagerOptions } from "../../src/manager/options.js";
 import { checkRetentionPolicy, type RetentionPolicy } from "../../src/manager/retention.js";
@@ -64,16 +64,16 @@ export function warnOfCompression({ storage, transforms = [] }: WaymarkSaverOpti
 /** The storages that keep only what changed between states. */
 const DATABASES = ["sqlite", "postgres"];
 
-const OPTIONS = [
-  "storage",
-  "ownsStorage",
-  "transforms",
-  "stateVersion",
-  "maxPayloadBytes",
-  "clock",
-  "logger",
-  "serde",
-  "retention",
-  "exclusive",
-  "migrations",
-] satisfies (keyof WaymarkSaverOptions)[];
+const OPTIONS = keysOf<WaymarkSaverOptions>({
+  storage: true,
+  ownsStorage: true,
+  transforms: true,
+  stateVersion: true,
+  maxPayloadBytes: true,
+  clock: true,
+  logger: true,
+  serde: true,
+  retention: true,
+  exclusive: true,
+  migrations: true,
+});

@@ -65,8 +65,8 @@ export function threadOf(taskId: string, metadata: { readonly thread?: unknown; 
   }
   const { thread: longThread, namespace: longNamespace } = metadata;
   return {
-    threadId: typeof longThread === "string" ? longThread : nameOf(thread),
-    namespace: typeof longNamespace === "string" ? longNamespace : nameOf(namespace),
+    threadId: typeof longThread === "string" ? longThread : unescaped(thread),
+    namespace: typeof longNamespace === "string" ? longNamespace : unescaped(namespace),
   } satisfies Thread;
 }
 
@@ -76,8 +76,8 @@ export function longNamesOf({ threadId, namespace }: Thread): {
   readonly namespace?: string;
 } {
   return {
-    ...(nameOf(partOf(threadId)) === threadId ? undefined : { thread: threadId }),
-    ...(nameOf(partOf(namespace)) === namespace ? undefined : { namespace }),
+    ...(unescaped(partOf(threadId)) === threadId ? undefined : { thread: threadId }),
+    ...(unescaped(partOf(namespace)) === namespace ? undefined : { namespace }),
   };
 }
 
@@ -94,6 +94,6 @@ function escaped(name: string): string {
 /** The beginning of a hashed name. No escaped name begins so. */
 const HASHED = "%~";
 
-function nameOf(part: string): string {
+function unescaped(part: string): string {
   return part.replaceAll("%2F", "/").replaceAll("%25", "%");
 }

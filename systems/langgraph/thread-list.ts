@@ -3,7 +3,7 @@ import type { StorageAdapter } from "../../src/contract/adapter.js";
 import { checkInteger, checkStatus, checkText } from "../../src/contract/arguments.js";
 import type { CheckpointStatus } from "../../src/contract/checkpoint.js";
 import { CheckpointNotFoundError } from "../../src/contract/errors.js";
-import { checkKeys } from "../../src/contract/keys.js";
+import { checkKeys, keysOf } from "../../src/contract/keys.js";
 import type { Logger } from "../../src/manager/logger.js";
 import type { CheckpointManager } from "../../src/manager/manager.js";
 import { CHANNELS, type MarkedWritesRecord } from "./records.js";
@@ -86,7 +86,7 @@ export class ThreadList {
   async find(query: ThreadsQuery): Promise<ThreadSummary[]> {
     const { limit } = query;
     let found: FoundThread[] = [];
-    for await (const batch of threadBatches(this.#place(), resolved("ThreadsQuery", query, ["limit"]))) {
+    for await (const batch of threadBatches(this.#place(), resolved("ThreadsQuery", query, FIND_KEYS))) {
       found = [...found, ...batch].sort((a, b) => (a.writtenAt < b.writtenAt ? 1 : -1)).slice(0, limit);
     }
     const summaries: ThreadSummary[] = [];
@@ -97,7 +97,7 @@ export class ThreadList {
   /** @param deleted - Called with the prefix of a thread's task ids, once the thread is gone. */
   async delete(query: DeleteThreadsQuery, deleted: (prefix: string) => void): Promise<DeletedThreads> {
     const { storage } = this.#options;
-    const asked = resolved("DeleteThreadsQuery", query, []);
+    const asked = resolved("DeleteThreadsQuery", query, DELETE_KEYS);
     if (asked.status === undefined && asked.idleSince === undefined) {
       throw new TypeError(
         "deleteThreads needs a status or idleSince, so that no running thread goes with the others. Nothing was deleted.",
@@ -161,9 +161,13 @@ export class ThreadList {
   }
 }
 
+const DELETED = { prefix: true, status: true, idleSince: true } as const;
+const DELETE_KEYS = keysOf<DeleteThreadsQuery>(DELETED);
+const FIND_KEYS = keysOf<ThreadsQuery>({ ...DELETED, limit: true });
+
 /** @throws {TypeError | RangeError} A part is misspelled or out of range; the message names it. */
-function resolved(what: string, query: ThreadsQuery, more: readonly (keyof ThreadsQuery)[]): ThreadQuery {
-  checkKeys(what, query, ["prefix", "status", "idleSince", ...more] satisfies (keyof ThreadsQuery)[]);
+function resolved(what: string, query: ThreadsQuery, keys: readonly (keyof ThreadsQuery)[]): ThreadQuery {
+  checkKeys(what, query, keys);
   const { prefix, status, idleSince, limit } = query;
   if (prefix !== undefined) checkText(`${what}.prefix`, prefix);
   checkInteger(`${what}.limit`, limit, 0);

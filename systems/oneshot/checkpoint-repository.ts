@@ -1,6 +1,6 @@
 import { checkFunction, checkText, MAX_TASK_ID_LENGTH } from "../../src/contract/arguments.js";
 import { CheckpointNotFoundError } from "../../src/contract/errors.js";
-import { checkKeys } from "../../src/contract/keys.js";
+import { checkKeys, keysOf } from "../../src/contract/keys.js";
 import { isBeingRun, runLockPath } from "../run-lock.js";
 import type { OneshotCheckpoint } from "./schema.js";
 import { assertFresh, checkMaxAge, DEFAULT_MAX_AGE_MS } from "./staleness.js";
@@ -61,7 +61,8 @@ export class CheckpointRepository {
    */
   constructor(baseDir = ".", options: CheckpointRepositoryOptions = {}) {
     checkText("baseDir", baseDir, 1);
-    checkKeys("CheckpointRepositoryOptions", options, ["checkpointDir", "maxAgeMs", "clock"]);
+    const keys = keysOf<CheckpointRepositoryOptions>({ checkpointDir: true, maxAgeMs: true, clock: true });
+    checkKeys("CheckpointRepositoryOptions", options, keys);
     if (options.checkpointDir !== undefined)
       checkText("CheckpointRepositoryOptions.checkpointDir", options.checkpointDir, 1);
     checkMaxAge("CheckpointRepositoryOptions.maxAgeMs", options.maxAgeMs);
@@ -103,7 +104,7 @@ export class CheckpointRepository {
    */
   async load(featureId: string, options: LoadOptions = {}): Promise<OneshotCheckpoint> {
     checkFeatureId("A featureId", featureId);
-    checkKeys("LoadOptions", options, ["maxAgeMs", "force"]);
+    checkKeys("LoadOptions", options, keysOf<LoadOptions>({ maxAgeMs: true, force: true }));
     const { maxAgeMs = this.#maxAgeMs, force = false } = options;
     checkMaxAge("LoadOptions.maxAgeMs", maxAgeMs);
     const found = await this.#checkpoints.find(featureId);

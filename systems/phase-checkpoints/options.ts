@@ -2,6 +2,7 @@ import { homedir } from "node:os";
 import { basename, dirname, join, resolve } from "node:path";
 import { nanoid } from "nanoid";
 import { checkFunction, checkText } from "../../src/contract/arguments.js";
+import { keysOf } from "../../src/contract/keys.js";
 import { type Logger, safeLogger, warningLogger } from "../../src/manager/logger.js";
 import { appendEventsIn, appendEventsTo, type LogPhaseCheckpointEvent } from "./event-log.js";
 import type { InvalidCheckpointFile } from "./storage.js";
@@ -49,15 +50,15 @@ export interface ResolvedCheckpointOptions {
   readonly logger: Logger;
 }
 
-const OPTION_KEYS = [
-  "checkpointsDir",
-  "seedPath",
-  "sessionId",
-  "logEvent",
-  "eventsDir",
-  "onInvalidFile",
-  "logger",
-] satisfies (keyof CheckpointOptions)[];
+const OPTION_KEYS = keysOf<CheckpointOptions>({
+  checkpointsDir: true,
+  seedPath: true,
+  sessionId: true,
+  logEvent: true,
+  eventsDir: true,
+  onInvalidFile: true,
+  logger: true,
+});
 
 /**
  * The absolute path of the checkpoints' folder: `dir`, or `~/.pai/checkpoints`.

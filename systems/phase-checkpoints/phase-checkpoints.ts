@@ -1,5 +1,6 @@
 import { checkText } from "../../src/contract/arguments.js";
 import { failureOf } from "../../src/contract/checkpoint.js";
+import { keysOf } from "../../src/contract/keys.js";
 import { prepareCheckpointFile } from "./checkpoint-file.js";
 import { newCheckpointId } from "./checkpoint-id.js";
 import type { PhaseCheckpointEvent } from "./event-log.js";
@@ -40,6 +41,8 @@ export interface CompleteCheckpointOptions extends CheckpointOptions {
   readonly withEarlier?: boolean | undefined;
 }
 
+const LIST_KEYS = keysOf<Omit<ListCheckpointsOptions, keyof CheckpointOptions>>({ completed: true });
+const COMPLETE_KEYS = keysOf<Omit<CompleteCheckpointOptions, keyof CheckpointOptions>>({ withEarlier: true });
 const DEFAULT_MAX_AGE_DAYS = 30;
 const DAY_MS = 86_400_000;
 
@@ -108,7 +111,7 @@ export async function listCheckpoints(
 ): Promise<CheckpointState[]> {
   const all: ListCheckpointsOptions = { ...options, ...more };
   return orElse([], "listCheckpoints", all, () => {
-    const resolved = resolveCheckpointOptions(all, "completed");
+    const resolved = resolveCheckpointOptions(all, ...LIST_KEYS);
     const { completed } = all;
     checkBoolean("completed", completed);
     const states = folderOf(resolved)
@@ -140,7 +143,7 @@ export async function completeCheckpoint(
   options: CompleteCheckpointOptions = {},
 ): Promise<CompletionResult> {
   try {
-    const resolved = resolveCheckpointOptions(options, "withEarlier");
+    const resolved = resolveCheckpointOptions(options, ...COMPLETE_KEYS);
     const { withEarlier = false } = options;
     checkBoolean("withEarlier", withEarlier);
     checkText("A checkpoint id", checkpointId);

@@ -1,7 +1,7 @@
 import { checkInteger, checkText } from "../../src/contract/arguments.js";
 import type { Checkpoint } from "../../src/contract/checkpoint.js";
 import { CheckpointNotFoundError, ClosedError } from "../../src/contract/errors.js";
-import { checkKeys } from "../../src/contract/keys.js";
+import { checkKeys, keysOf } from "../../src/contract/keys.js";
 import type { Logger } from "../../src/manager/logger.js";
 import { taskOfCheckpointId } from "./checkpoint-id.js";
 import type { CheckpointData, CheckpointExecutionState } from "./schema.js";
@@ -66,7 +66,7 @@ export class PrpCheckpointManager {
     options: { readonly logger?: Logger | undefined } = {},
   ) {
     checkText("sessionPath", sessionPath, 1);
-    checkKeys("PrpCheckpointManager's options", options, ["logger"]);
+    checkKeys("PrpCheckpointManager's options", options, keysOf<typeof options>({ logger: true }));
     this.sessionPath = sessionPath;
     this.#config = resolveConfig(config);
     const { autoCleanup, maxCheckpoints } = this.#config;

@@ -62,7 +62,7 @@ describe("a task that a process runs", () => {
   it("is shown as neither running nor dead if there is no lease", async () => {
     const { run, manager } = await placeToChange();
     await manager.save("t", 1);
-    expect((await run("resume")).stdout).toMatch(/^t .* running +no lease: it may be running or may have ended$/m);
+    expect((await run("resume")).stdout).toMatch(/^t .* running +not known: no lease$/m);
   });
 
   it("is shown with the expired lease if its holder's process isn't known", async () => {

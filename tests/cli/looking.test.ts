@@ -306,7 +306,12 @@ describe("waymark diff", () => {
   it("shows the structural differences of two states, for programs as JSON, one per line", async () => {
     const { run } = await placeWithTasks();
     const { stdout } = await run("diff", "build-42", "@1", "@latest");
-    expect(stdout.split("\n").slice(2)).toEqual(["~ phase: 1 => 6", '~ messages[0].text: "m1" => "m6"', ""]);
+    expect(stdout.split("\n").slice(2)).toEqual([
+      "~ phase: 1 => 6",
+      '~ messages[0].text: "m1" => "m6"',
+      "Changed beside the state: status running → failed, error the linker gave up",
+      "",
+    ]);
     const phase = { kind: "changed", path: ["phase"], from: 1, to: 2 };
     const text = { kind: "changed", path: ["messages", 0, "text"], from: "m1", to: "m2" };
     expect(JSON.parse((await run("diff", "build-42", "@1", "@2", "--json")).stdout)).toEqual([phase, text]);

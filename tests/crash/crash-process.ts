@@ -34,7 +34,7 @@ export interface Injection {
   readonly fault: "signal=KILL" | `error=${string}`;
 }
 
-/** What strace records. */
+/** The calls that strace recorded. */
 export interface Recording {
   /** Names, and sets of names as strace knows them. */
   readonly calls: readonly string[];

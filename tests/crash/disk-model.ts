@@ -2,7 +2,7 @@ import { lstatSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "
 import { basename, dirname, join, relative, sep } from "node:path";
 import type { SystemCall } from "./system-calls.js";
 
-/** What a power loss does to an unsynced change. `torn`: half of it is kept, in sectors. */
+/** The fate of an unsynced change in a power loss. `torn`: half of it is kept, in sectors. */
 export type Fate = "kept" | "lost" | "zeros" | "torn";
 
 interface Inode {
@@ -95,7 +95,7 @@ export class DiskModel {
   /**
    * The disk after a power loss, as a text that is the same for equal disks, and as files.
    *
-   * @param fates - Of the open changes, in order.
+   * @param fates - The fates of the open changes, in order.
    */
   afterLoss(fates: readonly Fate[]): Disk {
     const contents = new Map<Inode, Buffer>();

@@ -35,7 +35,7 @@ export class PowerLosses {
    * Loses the power now, in each way that the model has.
    *
    * @param allowed - Each of these contents is right.
-   * @param seed - Of the mixtures.
+   * @param seed - The seed of the mixtures.
    */
   async lose(model: DiskModel, allowed: readonly Allowed[], moment: string, seed: number): Promise<void> {
     for (const fates of fatesOf(model, seed)) {

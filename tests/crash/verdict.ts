@@ -16,7 +16,7 @@ export type Question = Call | readonly ["quarantined"];
 /**
  * The calls that examine a store after a crash: read everything, save, repair, and read everything again.
  *
- * @param id - Of the new checkpoint in task `t`.
+ * @param id - The id of the new checkpoint in task `t`.
  */
 export function examination(id: string): readonly Question[] {
   const all: readonly Question[] = [["read", { taskId: "t", order: "oldest" }], ["quarantined"]];

@@ -1,6 +1,6 @@
 import { type CheckpointManagerOptions, encrypt, gzip } from "waymark";
 
-/** What the stores of tests/fixtures/formats/version-1 hold. Neither this file nor they are ever edited. */
+/** The content of the stores in tests/fixtures/formats/version-1. Neither this file nor they are ever edited. */
 export const VALUES = {
   nothing: undefined,
   numbers: [1.5, -0, Number.NaN, Number.POSITIVE_INFINITY, 12345678901234567890n],

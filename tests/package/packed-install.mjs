@@ -68,7 +68,7 @@ try {
   rmSync(folder, { recursive: true, force: true });
 }
 
-/** What a new user installs, and what of it works without zod and without a database's driver. @param {string} sdk */
+/** Installs the SDK as a new user does, and tries it without zod and without a database's driver. @param {string} sdk */
 function sdkAlone(sdk) {
   const project = makeProject("alone", { type: "module" }, [sdk]);
   const modules = join(project, "node_modules");
@@ -320,7 +320,7 @@ function run(program, args, cwd = folder, env = process.env) {
   return execFileSync(program, args, { cwd, env, encoding: "utf8", stdio: ["ignore", "pipe", "inherit"] });
 }
 
-/** What a program says that fails. @param {string} program @param {string[]} args @param {string} cwd */
+/** The output of a program that fails. @param {string} program @param {string[]} args @param {string} cwd */
 function failing(program, args, cwd) {
   const { status, stderr } = spawnSync(program, args, { cwd, encoding: "utf8" });
   assert.equal(status, 1, `${program} ${args.join(" ")} fails`);
@@ -347,7 +347,7 @@ function packagesIn(modules) {
     .map((path) => dirname(path));
 }
 
-/** What the files of a folder take on a disk with blocks of 4 KiB. @param {string} path */
+/** The size of a folder's files on a disk with blocks of 4 KiB. @param {string} path */
 function bytesIn(path) {
   return readdirSync(path, { recursive: true, encoding: "utf8" })
     .map((name) => statSync(join(path, name)))

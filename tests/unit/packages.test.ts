@@ -35,12 +35,26 @@ function manifestOf(folder: string): Manifest {
   return JSON.parse(readFileSync(join(ROOT, folder, "package.json"), "utf8"));
 }
 
+/** `require` and the calls that make one. */
+const REQUIRES = /^(?:require|(?:createRequire|ownRequire)\(.*\))$/s;
+
+/** The files and packages that a text imports, also by `require`. */
+function importedBy(text: string): string[] {
+  const imported = ts.preProcessFile(text).importedFiles.map(({ fileName }) => fileName);
+  const visit = (node: ts.Node): void => {
+    const [first] = ts.isCallExpression(node) && REQUIRES.test(node.expression.getText()) ? node.arguments : [];
+    if (first !== undefined && ts.isStringLiteralLike(first)) imported.push(first.text);
+    ts.forEachChild(node, visit);
+  };
+  visit(ts.createSourceFile("a.ts", text, ts.ScriptTarget.Latest, true));
+  return [...new Set(imported)];
+}
+
 /** The imports of a package's file that its package doesn't offer it: another package's file, or an undeclared package. */
 function strayImports(folder: string, kit: boolean, file: string, text: string): string[] {
   const { name, dependencies, optionalDependencies, peerDependencies } = manifestOf(folder);
   const declared = { ...dependencies, ...optionalDependencies, ...peerDependencies };
-  const imported = ts.preProcessFile(text).importedFiles.map(({ fileName }) => fileName);
-  return imported.filter((specifier) => {
+  return importedBy(text).filter((specifier) => {
     if (specifier.startsWith("node:")) return false;
     if (specifier.startsWith(".")) return !isInside(folder, normalize(join(dirname(file), specifier)));
     const [, owner = specifier] = /^((?:@[^/]+\/)?[^/]+)/.exec(specifier) ?? [];
@@ -76,5 +90,14 @@ describe("a package imports its own files, and the entries of packages that it d
     [".", false, "systems/prp/a.ts", "../../runners/src/prp/coder.js"],
   ])("and the check finds a forbidden import in %s", (folder, kit, file, specifier) => {
     expect(strayImports(folder, kit, file, `import { x } from "${specifier}";`)).toEqual([specifier]);
+  });
+
+  it.each([
+    "import { x } from 'waymark/dist/x.js';",
+    'const x = await import("waymark/dist/x.js");',
+    'const x = createRequire(import.meta.url)("waymark/dist/x.js");',
+    "const x = require('waymark/dist/x.js');",
+  ])("and the check reads %s", (text) => {
+    expect(strayImports("cli", true, "cli/src/a.ts", text)).toEqual(["waymark/dist/x.js"]);
   });
 });

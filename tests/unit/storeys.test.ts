@@ -1,5 +1,6 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
+import ts from "typescript";
 import { expect, it } from "vitest";
 
 /** From the ground up: each storey imports from those before it, and from itself. */
@@ -11,13 +12,17 @@ const STOREYS = [
   /^src\/manager\/manager\.ts$/,
   /^src\/(index|adapter)\.ts$/,
 ];
-/** What stands beside the storeys of src: the adapters know the contract alone, and the suite what an adapter's author does. */
+/** The rooms beside the storeys of src: adapters know the contract alone, and the suite what an adapter's author does. */
 const BESIDE = [
   { rooms: /^adapters\//, may: /^(adapters|src\/contract)\// },
   { rooms: /^src\/conformance\//, may: /^src\/(conformance|contract|codec)\// },
 ];
 
-const imports = new Map([...filesIn("src"), ...filesIn("adapters")].map((file) => [file, importsOf(file)] as const));
+const imports = new Map(
+  [...filesIn("src"), ...filesIn("adapters")].map(
+    (file) => [file, importsIn(file, readFileSync(file, "utf8"))] as const,
+  ),
+);
 
 it("each storey of src imports only from those below it", () => {
   const storeyOf = (file: string) => STOREYS.findIndex((storey) => storey.test(file));
@@ -50,8 +55,15 @@ function filesIn(folder: string): readonly string[] {
   return names.filter((name) => name.endsWith(".ts")).map((name) => `${folder}/${name}`);
 }
 
+it.each([
+  'import "../b.js";',
+  "import type { B } from '../b.js';",
+  'export { b } from "../b.js";',
+  "import('../b.js')",
+])("the checks read %s", (text) => expect(importsIn("src/codec/a.ts", text)).toEqual(["src/b.ts"]));
+
 /** Also type imports and dynamic ones. */
-function importsOf(file: string): readonly string[] {
-  const found = readFileSync(file, "utf8").matchAll(/\b(?:from|import)\s*\(?"(\.[^"]+)\.js"/g);
-  return Array.from(found, ([, path]) => `${join(dirname(file), path ?? "")}.ts`);
+function importsIn(file: string, text: string): readonly string[] {
+  const relative = ts.preProcessFile(text).importedFiles.filter(({ fileName }) => fileName.startsWith("."));
+  return relative.map(({ fileName }) => join(dirname(file), fileName).replace(/\.js$/, ".ts"));
 }

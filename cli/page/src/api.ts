@@ -94,7 +94,7 @@ export class ConnectionLostError extends Error {
   }
 }
 
-/** What to show of anything that was thrown. */
+/** The message of anything that was thrown. */
 export function errorInfo(error: unknown): ErrorInfo {
   if (error instanceof RefusedError) return error.info;
   if (error instanceof Error) return { name: error.name, message: error.message, causes: [] };

@@ -320,7 +320,7 @@ interface DoingProps {
   readonly reload: () => void;
 }
 
-/** What can be done with a checkpoint. */
+/** The buttons and commands for a checkpoint. */
 function Doing({ answer, go, reload }: DoingProps) {
   const { api, say } = usePage();
   const { question, ask } = useAction();

@@ -7,16 +7,20 @@ interface CommandListProps {
   readonly actions?: Partial<Record<Command["action"], () => void>>;
 }
 
-/** What can be done, each with its command to copy. */
+/** The possible actions, each with its command to copy. */
 export function CommandList({ commands, actions = {} }: CommandListProps) {
   const { session } = usePage();
   return (
     <ul class="commands">
-      {commands.map(({ action, text }) => {
+      {commands.map(({ action, text, note }) => {
+        if (action === "advice") return <li key={action}>{text}</li>;
         const run = session.canWrite ? actions[action] : undefined;
         return (
           <li class="command" key={`${action} ${text}`}>
-            <span class="small soft">{WHAT[action]}</span>
+            <span class="small soft">
+              {WHAT[action]}
+              {note && `. ${note}`}
+            </span>
             <div class="line">
               <code>{text}</code>
               <CopyButton text={text} label={`Copy the command: ${WHAT[action]}`} />
@@ -62,6 +66,7 @@ export function useCopy(): (text: string) => void {
 }
 
 const WHAT: Readonly<Record<Command["action"], string>> = {
+  advice: "What to do",
   show: "Show it in the terminal",
   "show-state": "Print its state",
   list: "List the checkpoints",

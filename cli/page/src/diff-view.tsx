@@ -49,6 +49,12 @@ export function DiffView({ taskId, from, to, go }: DiffViewProps) {
         </h1>
         <p class="soft" role="status">
           {total === 0 ? "The states are equal." : counted(total, "change")}
+          {answer.besides.length > 0 && (
+            <>
+              {" "}
+              Changed beside the state: <StoredText text={answer.besides.join(", ")} />
+            </>
+          )}
         </p>
         <div class="buttons">
           <button

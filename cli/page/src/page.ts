@@ -5,7 +5,7 @@ import type { Api } from "./api.js";
 
 export type Connection = "none" | "connecting" | "live" | "lost";
 
-/** What every view needs. */
+/** Passed to every view. */
 export interface Page {
   readonly api: Api;
   readonly session: Session;

@@ -25,7 +25,7 @@ export function Plots({ saves, onOpen }: PlotsProps) {
   return (
     <div class="plots">
       <Plot title="Bytes of each save" points={sizes} text={bytesText} height={(value) => value} onOpen={onOpen} />
-      {/* Of seconds and nights, a linear scale shows the nights alone. */}
+      {/* If pauses last seconds and nights, a linear scale shows the nights alone. */}
       <Plot
         title="Time between saves"
         note="logarithmic"

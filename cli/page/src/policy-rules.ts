@@ -11,7 +11,7 @@ type RuleName = Exclude<keyof Policy, "keepStages" | "timeZone">;
 export interface Rule {
   readonly name: RuleName;
   readonly title: string;
-  /** What the slider offers, the strictest first. */
+  /** The slider's values, the strictest first. */
   readonly values: readonly number[];
   /** Where the slider stands when the rule is switched on. */
   readonly start: number;

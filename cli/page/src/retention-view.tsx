@@ -18,7 +18,7 @@ interface RetentionViewProps {
 
 const DEFAULT: Policy = { keepLast: 5 };
 
-/** What a policy would keep, before anything is removed. */
+/** Shows the checkpoints that a policy would keep, before any is removed. */
 export function RetentionView({ taskId }: RetentionViewProps) {
   const { api, session, say } = usePage();
   const [policy, setPolicy] = useState<Policy>(() => session.retention ?? DEFAULT);

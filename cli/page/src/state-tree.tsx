@@ -35,7 +35,7 @@ export function StateTree({ taskId, id, state }: StateTreeProps) {
 
   const source = { state, parts };
   const rows = useMemo(() => treeRows({ state, parts }, open), [state, parts, open]);
-  const names = rows.map(nameOf);
+  const names = rows.map(rowKey);
   const index = Math.max(0, names.indexOf(selected));
   const row = rows[index];
   const foundKeys = useMemo(() => new Set(found?.found.map(({ path }) => pathKey(path))), [found]);
@@ -220,15 +220,15 @@ export function StateTree({ taskId, id, state }: StateTreeProps) {
       >
         {rows.map((one, position) => (
           <Item
-            key={nameOf(one)}
+            key={rowKey(one)}
             row={one}
             isSelected={position === index}
             isFound={foundKeys.has(pathKey(one.path)) && one.more === undefined}
             isText={open.has(pathKey(one.path))}
             onPress={() => {
               isFocused.current = true;
-              setSelected(nameOf(one));
-              if (one.isOpen || (!one.hasChildren && open.has(nameOf(one)))) closeRow(one);
+              setSelected(rowKey(one));
+              if (one.isOpen || (!one.hasChildren && open.has(rowKey(one)))) closeRow(one);
               else if (isOpenable(one)) void openRow(one);
             }}
           />
@@ -319,7 +319,7 @@ function Value({ row: { value }, isWhole }: { readonly row: TreeRow; readonly is
 }
 
 function Found({
-  found: { found, isCut },
+  found: { found, isCut, besides },
   onReveal,
 }: {
   readonly found: SearchAnswer;
@@ -329,7 +329,7 @@ function Found({
     <div class="body found-list" role="status">
       <p class="small soft">
         {found.length === 0
-          ? "Nothing found."
+          ? `Nothing found${besides.length > 0 ? " in the state" : ""}.`
           : `${countText(found.length)}${isCut ? " or more" : ""} found. Enter goes to the first.`}
       </p>
       {found.length > 0 && (
@@ -346,6 +346,17 @@ function Found({
           ))}
         </ol>
       )}
+      {besides.length > 0 && <p class="small soft">Found beside the state, in what is shown below:</p>}
+      <ul class="found-items">
+        {besides.map(({ text, value }) => (
+          <li class="mono anywhere" key={text}>
+            <StoredText text={text} />{" "}
+            <span class="soft">
+              <StoredText text={summaryText(value).slice(0, 120)} />
+            </span>
+          </li>
+        ))}
+      </ul>
     </div>
   );
 }
@@ -356,7 +367,7 @@ function isOpenable({ value, hasChildren, more }: TreeRow): boolean {
   return left > 0 || text.length > LONG || text.includes("\n");
 }
 
-function nameOf({ path, more }: TreeRow): string {
+function rowKey({ path, more }: TreeRow): string {
   return more === undefined ? pathKey(path) : `${pathKey(path)}+`;
 }
 

@@ -21,7 +21,7 @@ export function StoredText({ text, hasLines = false }: StoredTextProps) {
     if (hasLines && (unit === "\n" || unit === "\t")) continue;
     pieces.push(
       text.slice(end, match.index),
-      <span key={match.index} class="unseen" title={nameOf(unit)}>
+      <span key={match.index} class="unseen" title={codePointOf(unit)}>
         {pictureOf(unit)}
       </span>,
     );
@@ -42,7 +42,7 @@ function pictureOf(unit: string): string {
   return code === 0x7f ? "␡" : `‹${hexOf(unit)}›`;
 }
 
-function nameOf(unit: string): string {
+function codePointOf(unit: string): string {
   return `U+${hexOf(unit).toUpperCase()}`;
 }
 

@@ -122,6 +122,11 @@ export function TaskView({ taskId, go }: TaskViewProps) {
             <StoredText text={task.name} /> gets the status “completed” at its newest checkpoint, @
             {task.newest?.sequence}.
           </p>
+          {task.error !== undefined && (
+            <p>
+              Its error is removed: <StoredText text={task.error} />
+            </p>
+          )}
         </Question>
       )),
     delete: () =>

@@ -56,7 +56,7 @@ export function TasksView({ filter, go }: TasksViewProps) {
   const { need } = list;
   useEffect(() => need(from, to), [need, from, to, list.length]);
 
-  // What is on the screen is watched closely. While it scrolls, nothing is asked anew.
+  // The tasks on the screen are watched. While the list scrolls, no new ones are asked for.
   const visible = useSettled(
     rows.slice(first - from, first - from + Math.ceil(height / rowHeight)).flatMap((task) => task?.taskId ?? []),
   );

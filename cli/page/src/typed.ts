@@ -20,7 +20,7 @@ export interface Child {
 export interface Leaf {
   readonly text: string;
   readonly look: "text" | "number" | "word";
-  /** What the text alone doesn't say: `date`, `bigint`, `4,096 bytes`. */
+  /** The kind, if the text doesn't show it: `date`, `bigint`, `4,096 bytes`. */
   readonly kind?: string;
   /** How much of a long text was left out, in UTF-16 units. */
   readonly left: number;

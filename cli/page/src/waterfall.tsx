@@ -9,7 +9,7 @@ import { countText, durationText, offsetText, timeText } from "./words.js";
 /** Rows that are drawn at first: the newest ones. */
 const AT_FIRST = 300;
 
-/** What a task's runs did, over time. */
+/** A task's runs and their steps over time. */
 export function Waterfall({ taskId, timeline }: { readonly taskId: string; readonly timeline: TimelineAnswer }) {
   const [isWhole, setIsWhole] = useState(false);
   const all = waterfallRows(timeline);

@@ -43,6 +43,9 @@ export async function forkTask(
   { force }: ChangeOptions = {},
 ): Promise<Branch | ThreadBranch> {
   const taskId = await requireTaskToChange(session, task);
+  if (newTask.trim() === "") {
+    throw new CommandError(ExitCode.usage, "The new task's name is blank. Nothing was stored; give it a name.");
+  }
   refuseThread(newTask, "Give the new task another name.");
   const thread = wholeThread(taskId);
   if (thread === undefined) refuseThread(taskId, "To fork the thread, name it.");

@@ -20,7 +20,8 @@ export const complete: CommandFile = {
           const newest = await newestToComplete(session, task);
           const what = `Task ${JSON.stringify(newest.taskId)}`;
           if (newest.status === "completed") return output.line(printable(`${what} is completed already.`));
-          const question = `${what} is ${newest.status} at ${titleOf(newest)}. Mark it as completed?`;
+          const loses = newest.error === undefined ? "" : ` Its error is removed: ${newest.error.message}.`;
+          const question = `${what} is ${newest.status} at ${titleOf(newest)}.${loses} Mark it as completed?`;
           await confirm(session, question, yes === true);
           await completeTask(session, newest, { force });
           await output.line(printable(`${what} is completed.`));

@@ -47,14 +47,17 @@ const LONG_TEXT = 80;
 const CONTEXT_WORDS = 4;
 const CONTEXT_CHARACTERS = 24;
 
-async function print({ output }: Session, { from, to, changes }: StateDiff): Promise<void> {
+async function print({ output }: Session, { from, to, changes, besides }: StateDiff): Promise<void> {
   await output.line(output.colors.red(`--- ${titleOf(from)}`));
   await output.line(output.colors.green(`+++ ${titleOf(to)}`));
   for (const change of changes) {
     if (output.isClosed) break;
     await output.line(lineOf(change, output));
   }
-  if (changes.length === 0) await output.line("The states are equal.");
+  const equal = changes.length === 0 ? ["The states are equal."] : [];
+  const others = besides.length === 0 ? [] : [`Changed beside the state: ${besides.join(", ")}`];
+  const last = [...equal, ...others].join(" ");
+  if (last !== "") await output.line(printable(last));
 }
 
 /** Returns a change with its values as they are stored. Values that JSON lacks have tags. */

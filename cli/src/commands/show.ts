@@ -7,7 +7,7 @@ import { holderText, lapsedText, type StartingTask } from "../leases.js";
 import { type PlainJson, plainJson } from "../plain-json.js";
 import { jsonText } from "../printable.js";
 import { type CheckpointDetails, readDetails, readShownState } from "../queries/checkpoint.js";
-import { runText, stepLine } from "../run-steps.js";
+import { allSteps, runText, stepLine } from "../run-steps.js";
 import { parsePath, partAt } from "../state-path.js";
 import { statusCell } from "../status-cell.js";
 import { BlockPrinter } from "../table.js";
@@ -78,7 +78,7 @@ async function print({ output }: Session, details: CheckpointDetails | StartingT
   row("goes on from", parentId);
   row("metadata", metadata && jsonText(metadata));
   row("run", run && runText(run));
-  for (const [index, step] of (run?.steps ?? []).slice(-SHOWN_STEPS).entries()) {
+  for (const [index, step] of (run ? allSteps(run) : []).slice(-SHOWN_STEPS).entries()) {
     row(index === 0 ? "steps" : "", run && stepLine(step, run));
   }
   row("state", stateText(details));

@@ -1,8 +1,9 @@
-import type { CheckpointSummary, StateChange } from "waymark";
+import type { CheckpointSummary, StateChange, StepRecord } from "waymark";
 import { isCorrupt } from "waymark/adapter";
 import { findCheckpoint, requireTask } from "../checkpoints.js";
 import { CommandError, ExitCode } from "../exit-code.js";
 import { wholeIn } from "../langgraph/whole-checkpoints.js";
+import { allSteps, readRun, stepName } from "../run-steps.js";
 import { shownStates } from "../shown-states.js";
 import type { QuerySession } from "../store.js";
 
@@ -20,6 +21,8 @@ export interface StateDiff {
   readonly from: CheckpointSummary;
   readonly to: CheckpointSummary;
   readonly changes: readonly StateChange[];
+  /** What changed beside the state, for people: `status running → failed`, `error no room`, `+ model · 3.1 s`. */
+  readonly besides: readonly string[];
 }
 
 /** @throws {CommandError} The checkpoint doesn't exist, or there is none before the oldest. */
@@ -38,7 +41,30 @@ export async function diffBetween(
   to: CheckpointSummary,
 ): Promise<StateDiff> {
   const changes = await (await shownStates(session, to.taskId)).diff(to.taskId, from.id, to.id);
-  return { from, to, changes };
+  return { from, to, changes, besides: await besides(session, from, to) };
+}
+
+async function besides(
+  session: QuerySession,
+  from: CheckpointSummary,
+  to: CheckpointSummary,
+): Promise<readonly string[]> {
+  const stepsOf = async (checkpoint: CheckpointSummary) => {
+    const run = await readRun(session, checkpoint);
+    const steps = new Map<string, StepRecord>();
+    for (const step of run ? allSteps(run) : []) {
+      steps.set(JSON.stringify([run?.pass, step.name, step.occurrence, step.status]), step);
+    }
+    return steps;
+  };
+  const known = await stepsOf(from);
+  const came = [...(await stepsOf(to))].filter(([key]) => !known.has(key));
+  const error = to.error?.message;
+  return [
+    ...(from.status === to.status ? [] : [`status ${from.status} → ${to.status}`]),
+    ...(error === undefined || error === from.error?.message ? [] : [`error ${error}`]),
+    ...came.map(([, step]) => `+ ${stepName(step)}`),
+  ];
 }
 
 /** @throws {CommandError} The checkpoint is the oldest. */

@@ -33,6 +33,6 @@ function whyStopped({ newest: { status, error }, thread, lease, lapsed }: RunTas
   if (questions !== undefined) return `asks ${questions}`;
   if (thread !== undefined && thread.interrupts === undefined) return "its question can't be read";
   if (lapsed !== undefined) return lapsedText(lapsed, nowMs);
-  if (status === "running") return "no lease: it may be running or may have ended";
+  if (status === "running") return "not known: no lease";
   return status === "paused" ? "paused" : "failed, without an error";
 }

@@ -5,7 +5,7 @@ import { DamagedCheckpointError } from "../damage.js";
 import { firstOf } from "../first-of.js";
 import { isKeyMissing } from "../key-advice.js";
 import { readableSummaries, readCheckpoint } from "../read-stored.js";
-import { stepName } from "../run-steps.js";
+import { allSteps, stepName } from "../run-steps.js";
 import type { QuerySession } from "../store.js";
 
 /** A step of a task's runs, as `waymark list --timeline` shows it. */
@@ -91,7 +91,7 @@ export async function timelineOf(session: QuerySession, taskId: string, newest?:
       attempts.set(key, known);
       return known;
     };
-    for (const step of read.steps) {
+    for (const step of allSteps(read)) {
       // Later checkpoints of a pass contain its earlier steps again.
       const { name, occurrence, startedAt, durationMs, runAttempt } = step;
       const key = JSON.stringify([generation, pass, name, occurrence, startedAt]);

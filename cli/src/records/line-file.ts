@@ -28,7 +28,7 @@ export class LineFile {
     try {
       return new LineFile(await open(path, replace ? "w" : "wx", 0o600), path, standing);
     } catch (cause) {
-      const code = codeOf(cause);
+      const code = codeOrText(cause);
       if (code !== "EEXIST") {
         throw new CommandError(ExitCode.failed, `${path} can't be created (${code}). ${standing}`, { cause });
       }
@@ -59,12 +59,12 @@ export class LineFile {
     try {
       await this.#file.writeFile(text);
     } catch (cause) {
-      const what = `Could not write to ${this.#path}: ${codeOf(cause)}. It is incomplete: remove it.`;
+      const what = `Could not write to ${this.#path}: ${codeOrText(cause)}. It is incomplete: remove it.`;
       throw new CommandError(ExitCode.failed, `${what} ${this.#standing}`, { cause });
     }
   }
 }
 
-function codeOf(error: unknown): string {
+function codeOrText(error: unknown): string {
   return error instanceof Error && "code" in error ? String(error.code) : String(error);
 }

@@ -16,7 +16,7 @@ import { listQuarantine } from "../queries/quarantine.js";
 import { PolicyPlans } from "../queries/retention.js";
 import { listTasks } from "../queries/tasks.js";
 import { timelineOf } from "../queries/timeline.js";
-import { readRun } from "../run-steps.js";
+import { allSteps, readRun } from "../run-steps.js";
 import { formatPath } from "../state-path.js";
 import { version } from "../version.js";
 import type {
@@ -51,6 +51,7 @@ type Request<Name extends keyof Queries> = Queries[Name]["request"];
 const DEFAULT_CHECKPOINTS = 200;
 const MOST_SAVES = 2_000;
 const MOST_CHANGES = 2_000;
+const MOST_BESIDES = 200;
 const MOST_PLANNED_TASKS = 500;
 const MOST_QUARANTINED = 200;
 
@@ -102,6 +103,7 @@ export async function answerTask(session: PageSession, request: Request<"task">)
     checkpoints.push(checkpointRow(described));
   }
   const { damage } = session;
+  const offered = { policy: await configuredPolicy(session), run: await goingOn(session, task), checkpoints };
   return {
     now: nowText(),
     task,
@@ -109,8 +111,28 @@ export async function answerTask(session: PageSession, request: Request<"task">)
     ...given({ beforeSequence: last }),
     damage: damage.records,
     warnings: damage.warnings,
-    commands: commandsFor(session).ofTask(task),
+    commands: commandsFor(session).ofTask(task, offered),
   };
+}
+
+/** The configuration's policy. The session says if the configuration can't be used. */
+async function configuredPolicy(session: PageSession): Promise<Policy | undefined> {
+  return session.config().then(
+    ({ retention }) => retention,
+    () => undefined,
+  );
+}
+
+/** The record of the run that a task's newest checkpoint goes on with, if it can be read. */
+async function goingOn(session: PageSession, { taskId, newest, status }: TaskRow): Promise<RunRecord | undefined> {
+  if (newest === undefined || status === "completed") return undefined;
+  try {
+    return await readRun(session, await exactCheckpoint(session, taskId, newest.id));
+  } catch (error) {
+    // It was removed meanwhile, or its state is damaged, which its own page says.
+    if (error instanceof CommandError || error instanceof DamagedCheckpointError) return undefined;
+    throw error;
+  }
 }
 
 /** Finds a task by its id; `undefined` if there is none. */
@@ -137,7 +159,8 @@ export async function answerTimeline(session: PageSession, { taskId }: Request<"
   return {
     now: nowText(),
     steps: steps.map(({ step, run, checkpoint }): TimelineStep => {
-      const error = messageIn(step.error);
+      const isEnd = step.status === "failed" && !("error" in step);
+      const error = isEnd ? checkpoint.error?.message : messageIn(step.error);
       return {
         ...stepParts(step, run),
         pass: run.pass,
@@ -208,6 +231,8 @@ export async function answerCheckpoint(
     return undefined;
   };
   const before = await around("newest", "beforeSequence");
+  const after = await around("oldest", "afterSequence");
+  const runner = runnerOf({ ...given({ lease, lapsed }) }, nowMs);
   return {
     now: nowText(),
     taskId,
@@ -215,17 +240,19 @@ export async function answerCheckpoint(
     checkpoint: checkpointRow(described),
     ...given({
       before,
-      after: await around("oldest", "afterSequence"),
+      after,
       error: error && failureInfo(error),
       namespace: thread?.namespace,
       run: run && runInfo(run),
-      runner: runnerOf({ ...given({ lease, lapsed }) }, nowMs),
+      runner,
     }),
     ...(metadata && { metadata: typedValue(metadata) }),
     asks: (interrupts ?? []).map((question) => jsonText(question)),
     ...(await openState(session, stored)),
     damage: session.damage.records,
-    commands: commandsFor(session).ofCheckpoint(taskId, checkpoint, before?.sequence),
+    commands: commandsFor(session).ofCheckpoint(checkpoint, {
+      ...given({ before: before?.sequence, run: after === undefined ? run : undefined, runner }),
+    }),
   };
 }
 
@@ -242,7 +269,7 @@ async function openState(
 }
 
 function runInfo(run: RunRecord): RunInfo {
-  const { generation, attempt, pass, isPassOver, version: itsVersion, input, result, steps } = run;
+  const { generation, attempt, pass, isPassOver, version: itsVersion, input, result } = run;
   return {
     generation,
     attempt,
@@ -251,7 +278,7 @@ function runInfo(run: RunRecord): RunInfo {
     ...given({ version: itsVersion }),
     ...("input" in run && { input: typedValue(input) }),
     ...("result" in run && { result: typedValue(result) }),
-    steps: steps.map(
+    steps: allSteps(run).map(
       (step): RunStep => ({
         ...stepParts(step, run),
         ...("result" in step && { result: typedValue(step.result) }),
@@ -275,7 +302,22 @@ export async function answerState(session: PageSession, request: Request<"state"
 }
 
 export async function answerSearch(session: PageSession, request: Request<"search">): Answer<"search"> {
-  return searchState(await stateOf(session, request), request.text);
+  const { taskId, id, text } = request;
+  const checkpoint = await exactCheckpoint(session, taskId, id);
+  const run = await readRun(session, checkpoint);
+  const others = {
+    ...(run && { run: { input: run.input, result: run.result, steps: allSteps(run).map(searchedStep) } }),
+    ...(checkpoint.error && { error: checkpoint.error }),
+  };
+  const besides = searchState(others, text).found.filter((found) => found.in === "value");
+  return {
+    ...searchState(await readState(session, checkpoint), text),
+    besides: besides.map((found) => ({ text: found.text, value: found.value })),
+  };
+}
+
+function searchedStep({ name, result, error }: StepRecord): object {
+  return { name, ...given({ result, error }) };
 }
 
 async function stateOf(
@@ -289,7 +331,7 @@ export async function answerDiff(session: PageSession, { taskId, from, to }: Req
   const newer = await exactCheckpoint(session, taskId, to);
   const older =
     from === undefined ? await checkpointBefore(session, newer) : await exactCheckpoint(session, taskId, from);
-  const { changes } = await diffBetween(session, older, newer);
+  const { changes, besides } = await diffBetween(session, older, newer);
   return {
     from: checkpointRow(await describeCheckpoint(session, older)),
     to: checkpointRow(await describeCheckpoint(session, newer)),
@@ -308,6 +350,7 @@ export async function answerDiff(session: PageSession, { taskId, from, to }: Req
       }
     }),
     total: changes.length,
+    besides: besides.slice(0, MOST_BESIDES),
     commands: commandsFor(session).ofDiff(taskId, older, newer),
   };
 }

@@ -58,9 +58,10 @@ export interface ErrorInfo {
   readonly causes: readonly Omit<ErrorInfo, "causes">[];
 }
 
-/** A command to copy. Its text is quoted for a POSIX shell and safe to print. */
+/** A command to copy. Its text is quoted for a POSIX shell and safe to print. An `advice` is a sentence, not a command. */
 export interface Command {
   readonly action:
+    | "advice"
     | "show"
     | "show-state"
     | "list"
@@ -74,6 +75,10 @@ export interface Command {
     | "repair"
     | "tasks";
   readonly text: string;
+  /** What it keeps, and what it doesn't do. */
+  readonly note?: string;
+  /** What is lost by it and can't be brought back: the error of the newest checkpoint. */
+  readonly loses?: string;
 }
 
 export interface Session {
@@ -81,7 +86,7 @@ export interface Session {
   readonly name: string;
   /** The adapter: `sqlite`. */
   readonly kind: string;
-  /** Of waymark-cli. */
+  /** The version of waymark-cli. */
   readonly version: string;
   /** True with `--write`. */
   readonly canWrite: boolean;
@@ -138,7 +143,7 @@ export interface TasksAnswer {
 export interface TaskRow {
   /** For queries. Any well-formed text of at most 512 UTF-16 units, control characters included. */
   readonly taskId: string;
-  /** What people call it: the id, or the id of its LangGraph thread. */
+  /** Its name for people: the id, or the id of its LangGraph thread. */
   readonly name: string;
   readonly isThread: boolean;
   /** `starting`: it is being run and has no checkpoint yet. `unknown`: a thread whose writes can't be read. */
@@ -159,7 +164,7 @@ export interface TaskRow {
   /** The message of the newest checkpoint's error, at most 300 units. */
   readonly error?: string;
   readonly runner?: RunnerInfo;
-  /** What a thread asks before it goes on, as JSON. */
+  /** The questions that a thread waits for, as JSON. */
   readonly asks: readonly string[];
   /** Checkpoints newer than `newest` that can't be read. */
   readonly damage: readonly DamageInfo[];
@@ -348,7 +353,7 @@ export interface CheckpointRequest {
 export interface CheckpointAnswer {
   readonly now: string;
   readonly taskId: string;
-  /** What people call the task. */
+  /** The task's name for people. */
   readonly name: string;
   readonly checkpoint: CheckpointRow;
   /** Its neighbours by sequence, for moving through the history. */
@@ -428,7 +433,7 @@ export interface StateRequest {
   readonly taskId: string;
   readonly id: string;
   readonly path: StatePath;
-  /** The first child to give, for the rest of a long list. Of a text: the first unit. Default 0. */
+  /** The first child to give, for the rest of a long list. For a text: the first unit. Default 0. */
   readonly from?: number;
 }
 
@@ -457,6 +462,8 @@ export interface SearchAnswer {
   }[];
   /** True if there are more. */
   readonly isCut: boolean;
+  /** Found beside the state, in the run's record and in the error. `text` says where: `run.steps[1].result.url`. */
+  readonly besides: readonly { readonly text: string; readonly value: Typed }[];
 }
 
 export interface DiffRequest {
@@ -472,6 +479,8 @@ export interface DiffAnswer {
   /** The first 2,000. */
   readonly changes: readonly Change[];
   readonly total: number;
+  /** What changed beside the state, for people: `status running → failed`, `+ model · 3.1 s`. */
+  readonly besides: readonly string[];
   readonly commands: readonly Command[];
 }
 
@@ -567,7 +576,7 @@ export interface StorageAnswer {
   readonly kind: string;
   readonly isDurable: boolean;
   readonly isMultiProcess: boolean;
-  /** What the storage takes on the disk; missing if that is unknown. */
+  /** The storage's size on the disk; missing if unknown. */
   readonly bytesOnDisk?: number;
   /** Missing if the storage has none. */
   readonly quarantine?: {

@@ -116,7 +116,7 @@ export async function* verifying(
   }
 }
 
-/** What a watch remembers of a task: its content as text, and its lease's end. */
+/** A task as a watch remembers it: its content as text, and its lease's end. */
 interface Seen {
   readonly mark: string;
   readonly expiresAtMs: number | undefined;

@@ -1,9 +1,26 @@
-import type { CheckpointSummary } from "waymark";
+import type { CheckpointSummary, RunRecord } from "waymark";
+import { stepText } from "waymark/adapter";
 import { nameOf } from "../langgraph/find-tasks.js";
-import type { Command, Policy, TaskRow } from "./api.js";
+import { printable } from "../printable.js";
+import { durationFlag } from "../words.js";
+import type { CheckpointRow, Command, Policy, RunnerInfo, TaskRow } from "./api.js";
 import type { PageSession } from "./page-session.js";
 
 const PLACEHOLDER = "NEW-TASK";
+/** If the configuration has no policy. The retention view begins with it, too. */
+const DEFAULT_POLICY: Policy = { keepLast: 5 };
+const FORK_NOTE =
+  "Finished steps of that checkpoint are kept. It starts nothing: start the program with the new task then.";
+const REWIND_NOTE = "Finished steps of that checkpoint are kept. It starts nothing: start the program then.";
+
+/** What is offered for a task beside its row. */
+export interface OfferedFor {
+  readonly policy: Policy | undefined;
+  /** The record of its run at the newest checkpoint. */
+  readonly run: RunRecord | undefined;
+  /** Newest first. */
+  readonly checkpoints: readonly CheckpointRow[];
+}
 
 /** The commands that the page offers to copy. Those that a thread of LangGraph refuses are left out. */
 export function commandsFor({ commandText }: PageSession) {
@@ -12,10 +29,8 @@ export function commandsFor({ commandText }: PageSession) {
     name: string,
     args: readonly string[],
     options: readonly string[] = [],
-  ) => ({
-    action,
-    text: commandText(name, args, options),
-  });
+    more: Pick<Command, "note" | "loses"> = {},
+  ): Command => ({ action, text: commandText(name, args, options), ...more });
   return {
     ofStorage: (): readonly Command[] => [
       command("tasks", "tasks", []),
@@ -23,27 +38,50 @@ export function commandsFor({ commandText }: PageSession) {
       command("repair", "repair", [], ["--dry-run"]),
     ],
 
-    ofTask({ name, isThread, status, newest }: TaskRow): readonly Command[] {
+    /** The way out of a task that stands still comes first, and what hides it last. */
+    ofTask(row: TaskRow, { policy = DEFAULT_POLICY, run, checkpoints }: OfferedFor): readonly Command[] {
+      const { name, isThread, status, newest, runner, error } = row;
       const canComplete = !isThread && newest !== undefined && status !== "completed";
+      const standsStill = canComplete && runner?.state !== "held" && (status !== "running" || runner !== undefined);
+      const good = checkpoints.find((checkpoint) => checkpoint.status !== "failed");
+      const at = `@${(good ?? newest)?.sequence}`;
       return [
+        ...(canComplete && run ? adviceFor(run, runner) : []),
+        ...(standsStill ? [command("fork", "fork", [name, at, PLACEHOLDER], [], { note: FORK_NOTE })] : []),
+        ...(standsStill && good && good.id !== newest.id
+          ? [command("rewind", "rewind", [name, at], [], { note: REWIND_NOTE })]
+          : []),
         command("list", "list", [name]),
         command("show", "show", [name]),
-        ...(canComplete ? [command("complete", "complete", [name])] : []),
+        ...(isThread ? [] : [command("prune", "prune", [name], flagsOf(policy))]),
         command("delete", "delete", [name]),
-        ...(!isThread ? [command("prune", "prune", [name], ["--keep-last", "10", "--dry-run"])] : []),
+        ...(canComplete
+          ? [command("complete", "complete", [name], [], error === undefined ? {} : { loses: error })]
+          : []),
       ];
     },
 
-    /** @param before - The sequence of the checkpoint before it. */
-    ofCheckpoint(taskId: string, { sequence }: CheckpointSummary, before: number | undefined): readonly Command[] {
+    /**
+     * @param before - The sequence of the checkpoint before it.
+     * @param run - The run that goes on from this checkpoint.
+     */
+    ofCheckpoint(
+      { taskId, sequence, status }: CheckpointSummary,
+      {
+        before,
+        run,
+        runner,
+      }: Pick<Partial<OfferedFor>, "run"> & { readonly before?: number; readonly runner?: RunnerInfo },
+    ): readonly Command[] {
       const name = nameOf({ taskId });
       const [isThread, at] = [name !== taskId, `@${sequence}`];
       return [
+        ...(run && status !== "completed" ? adviceFor(run, runner) : []),
         command("show", "show", [name, at]),
         command("show-state", "show", [name, at], ["--state"]),
         ...(before === undefined ? [] : [command("diff", "diff", [name, `@${before}`, at])]),
-        command("fork", "fork", [name, at, PLACEHOLDER]),
-        ...(!isThread ? [command("rewind", "rewind", [name, at])] : []),
+        command("fork", "fork", [name, at, PLACEHOLDER], [], { note: FORK_NOTE }),
+        ...(!isThread ? [command("rewind", "rewind", [name, at], [], { note: REWIND_NOTE })] : []),
         ...(!isThread ? [command("delete", "delete", [name, at])] : []),
       ];
     },
@@ -61,21 +99,37 @@ export function commandsFor({ commandText }: PageSession) {
   };
 }
 
+/** What makes a run go on, unless somebody runs it. */
+function adviceFor({ failedStep, steps }: RunRecord, runner: RunnerInfo | undefined): readonly Command[] {
+  if (runner?.state === "held") return [];
+  const last = steps.filter(({ status }) => status !== "saved").at(-1);
+  const titleOf = ({ name, occurrence }: Pick<RunRecord["steps"][number], "name" | "occurrence">) =>
+    stepText({ name, occurrence, status: "completed" });
+  const where =
+    failedStep !== undefined
+      ? `it goes on at ${titleOf(failedStep)}`
+      : last === undefined
+        ? "it goes on from this state"
+        : `it goes on after ${titleOf(last)}`;
+  const text = `Start the program again: ${where}. Finished steps give their recorded results.`;
+  return [{ action: "advice", text: printable(text) }];
+}
+
 /** The flags of `waymark prune` for a policy. */
 function flagsOf(policy: Policy): readonly string[] {
   const { keepStages = [] } = policy;
-  const flag = (name: string, value: number | string | undefined, unit = "") =>
-    value === undefined ? [] : [name, `${value}${unit}`];
+  const flag = (name: string, value: number | string | undefined) => (value === undefined ? [] : [name, String(value)]);
+  const time = (ms: number | undefined) => (ms === undefined ? undefined : durationFlag(ms));
   return [
     ...flag("--keep-last", policy.keepLast),
-    ...flag("--keep-within", policy.keepWithinMs, "ms"),
+    ...flag("--keep-within", time(policy.keepWithinMs)),
     ...flag("--keep-hourly", policy.keepHourly),
     ...flag("--keep-daily", policy.keepDaily),
     ...flag("--keep-weekly", policy.keepWeekly),
     ...flag("--keep-monthly", policy.keepMonthly),
     ...flag("--time-zone", policy.timeZone),
     ...(keepStages.length > 0 ? ["--keep-stage", ...keepStages] : []),
-    ...flag("--max-age", policy.maxAgeMs, "ms"),
+    ...flag("--max-age", time(policy.maxAgeMs)),
     ...flag("--max-bytes", policy.maxBytes),
     "--dry-run",
   ];

@@ -63,7 +63,8 @@ const REQUESTS: { readonly [Name in keyof Requests]: z.ZodType<Requests[Name]> }
   }),
   storage: nothing,
   "repair-plan": nothing,
-  fork: z.strictObject({ ...checkpoint, newTaskId: id, force }),
+  // The action refuses a blank name, with a sentence for people.
+  fork: z.strictObject({ ...checkpoint, newTaskId: z.string().max(MOST_ID_UNITS), force }),
   rewind: z.strictObject({ ...checkpoint, force }),
   complete: z.strictObject({ taskId: id, expectedSequence: sequence, force }),
   delete: z.strictObject({ taskId: id, id: id.exactOptional(), force }),

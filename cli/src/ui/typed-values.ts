@@ -18,7 +18,7 @@ type ParentKind = Extract<Typed, readonly ["closed", ...unknown[]]>[1];
 interface Parent {
   readonly kind: ParentKind;
   readonly children: readonly (readonly [key: unknown, value: unknown])[];
-  /** Of a map: whether every key is a text. */
+  /** For a map: whether every key is a text. */
   readonly hasTextKeys?: boolean;
 }
 
@@ -61,7 +61,7 @@ export function partAtPath(state: unknown, path: StatePath): { readonly value: u
 }
 
 /** Finds a text in the keys and values of a state, ignoring case. */
-export function searchState(state: unknown, text: string): SearchAnswer {
+export function searchState(state: unknown, text: string): Omit<SearchAnswer, "besides"> {
   const wanted = text.toLowerCase();
   const found: SearchAnswer["found"][number][] = [];
   let isCut = false;

@@ -1,7 +1,15 @@
 import { resolve } from "node:path";
 import { type Logger, UnsupportedOperationError } from "waymark";
-import { checkKeys } from "waymark/adapter";
-import { checkFunction, checkInteger, checkMaxAge, checkText, DEFAULT_MAX_AGE_MS, warningLogger } from "waymark/kit";
+import { checkKeys, keysOf } from "waymark/adapter";
+import {
+  checkFunction,
+  checkInteger,
+  checkMaxAge,
+  checkText,
+  DEFAULT_MAX_AGE_MS,
+  MAX_DELAY_MS,
+  warningLogger,
+} from "waymark/kit";
 import type { OneshotListener } from "./events.js";
 import type { RunSettings } from "./feature-run.js";
 import type { OneshotPlan, WorkstreamFolder } from "./plan.js";
@@ -87,8 +95,8 @@ export function resolveOptions(options: OneshotOptions): Settings {
   checkInteger("OneshotOptions.jobs", jobs, 1);
   checkInteger("OneshotOptions.tailLines", tailLines, 0);
   checkInteger("OneshotOptions.killGraceMs", killGraceMs, 0);
-  if (killGraceMs !== undefined && killGraceMs > MAX_TIMEOUT_MS) {
-    throw new RangeError(`OneshotOptions.killGraceMs can be at most ${MAX_TIMEOUT_MS} ms; it is ${killGraceMs}.`);
+  if (killGraceMs !== undefined && killGraceMs > MAX_DELAY_MS) {
+    throw new RangeError(`OneshotOptions.killGraceMs can be at most ${MAX_DELAY_MS} ms; it is ${killGraceMs}.`);
   }
   checkMaxAge("OneshotOptions.maxAgeMs", maxAgeMs);
   checkFunction("OneshotOptions.onEvent", options.onEvent);
@@ -123,24 +131,21 @@ export function resolveOptions(options: OneshotOptions): Settings {
   };
 }
 
-const OPTION_KEYS = [
-  "plan",
-  "baseDir",
-  "cwd",
-  "checkpointDir",
-  "jobs",
-  "resume",
-  "restart",
-  "maxAgeMs",
-  "force",
-  "agentId",
-  "killGraceMs",
-  "tailLines",
-  "signal",
-  "onEvent",
-  "logger",
-  "clock",
-] satisfies (keyof OneshotOptions)[];
-
-/** The longest time that timers accept. */
-const MAX_TIMEOUT_MS = 2 ** 31 - 1;
+const OPTION_KEYS = keysOf<OneshotOptions>({
+  plan: true,
+  baseDir: true,
+  cwd: true,
+  checkpointDir: true,
+  jobs: true,
+  resume: true,
+  restart: true,
+  maxAgeMs: true,
+  force: true,
+  agentId: true,
+  killGraceMs: true,
+  tailLines: true,
+  signal: true,
+  onEvent: true,
+  logger: true,
+  clock: true,
+});

@@ -49,7 +49,7 @@ export type PlanCheck =
 export function checkPlan(plan: unknown): PlanCheck {
   if (isRecord(plan) && typeof plan["workstreams"] === "string") return checkFolder(plan);
   const { success, data, error } = planSchema.safeParse(plan);
-  if (!success) return { issues: error.issues.map(({ path, message }) => `${nameOf(path)}: ${message}`) };
+  if (!success) return { issues: error.issues.map(({ path, message }) => `${nameOfPart(path)}: ${message}`) };
   const { workstreams } = data;
   const issues = [...repeatedIds(workstreams), ...unknownIds(workstreams)];
   if (issues.length > 0) return { issues };
@@ -64,7 +64,7 @@ function checkFolder(plan: Record<string, unknown>): PlanCheck {
   if (plan["command"] === undefined) {
     return { issues: ["workstreams: must be a list of workstreams, or a folder with a command beside it"] };
   }
-  return { issues: error.issues.map(({ path, message }) => `${nameOf(path)}: ${message}`) };
+  return { issues: error.issues.map(({ path, message }) => `${nameOfPart(path)}: ${message}`) };
 }
 
 const text = z.string({
@@ -138,7 +138,7 @@ export function findCycle(workstreams: readonly CheckedWorkstream[]): string[] {
 }
 
 /** `workstreams[2].command`; `the plan` for the whole plan. */
-function nameOf(path: readonly PropertyKey[]): string {
+function nameOfPart(path: readonly PropertyKey[]): string {
   const name = path.map((key) => (typeof key === "number" ? `[${key}]` : `.${String(key)}`)).join("");
   return name.slice(1) || "the plan";
 }

@@ -1,4 +1,4 @@
-import { checkKeys } from "waymark/adapter";
+import { checkKeys, keysOf } from "waymark/adapter";
 import { checkTaskId, checkText } from "waymark/kit";
 import type { GateStage } from "waymark/prp";
 import { findingsIn, type GateFinding } from "./gates/gate-findings.js";
@@ -54,7 +54,7 @@ export interface CheckPrpOptions {
  *   `PrpDocument`.
  */
 export async function checkPrp(path: string, options: CheckPrpOptions = {}): Promise<PrpCheck> {
-  checkKeys("CheckPrpOptions", options, ["taskId", "section", "sessionPath"] satisfies (keyof CheckPrpOptions)[]);
+  checkKeys("CheckPrpOptions", options, keysOf<CheckPrpOptions>({ taskId: true, section: true, sessionPath: true }));
   const { taskId, section, sessionPath = "." } = options;
   checkText("A PRP's path", path, 1);
   checkText("CheckPrpOptions.sessionPath", sessionPath, 1);

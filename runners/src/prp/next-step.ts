@@ -37,7 +37,7 @@ export function nextStep(position: Position, gates: readonly LoadedGate[], maxFi
   const failedGates = validationResults.filter(hasFailed);
   if (failedGates.length === 0) return nextGate(position, gates);
   if (fixAttempt < maxFixAttempts) return { kind: "coder", fixAttempt: fixAttempt + 1, failedGates };
-  const error = `Validation failed after ${fixAttempt} fix attempts: ${failedGates.map(nameOf).join(", ")}`;
+  const error = `Validation failed after ${fixAttempt} fix attempts: ${failedGates.map(nameOfGate).join(", ")}`;
   return { kind: "finish", position: { ...position, stage: "failed" }, error };
 }
 
@@ -181,6 +181,6 @@ function hasFailed({ success, skipped }: ValidationGateResult): boolean {
   return !success && !skipped;
 }
 
-function nameOf({ level, description }: ValidationGateResult): string {
+function nameOfGate({ level, description }: ValidationGateResult): string {
   return `level ${level} (${description})`;
 }

@@ -1,13 +1,14 @@
 import { existsSync } from "node:fs";
 import { resolve } from "node:path";
 import { CheckpointCorruptError, type Logger, UnsupportedOperationError } from "waymark";
-import { checkKeys } from "waymark/adapter";
+import { checkKeys, keysOf } from "waymark/adapter";
 import type { SetAside } from "waymark/adapters/task-file";
 import {
   checkInteger,
   checkTaskId,
   checkText,
   enabledCheckpoints,
+  MAX_DELAY_MS,
   type SessionCheckpoints,
   safeLogger,
   warningLogger,
@@ -73,27 +74,25 @@ export interface ExecuteOptions {
   readonly section?: string | undefined;
 }
 
-const OPTION_KEYS = [
-  "coder",
-  "maxFixAttempts",
-  "gateTimeoutMs",
-  "coderTimeoutMs",
-  "killGraceMs",
-  "maxOutputBytes",
-  "autoSaveIntervalMs",
-  "cwd",
-  "checkpoints",
-  "output",
-  "logger",
-] satisfies (keyof PrpExecutorOptions)[];
-const EXECUTE_KEYS = ["signal", "restart", "resume", "taskId", "section"] satisfies (keyof ExecuteOptions)[];
+const OPTION_KEYS = keysOf<PrpExecutorOptions>({
+  coder: true,
+  maxFixAttempts: true,
+  gateTimeoutMs: true,
+  coderTimeoutMs: true,
+  killGraceMs: true,
+  maxOutputBytes: true,
+  autoSaveIntervalMs: true,
+  cwd: true,
+  checkpoints: true,
+  output: true,
+  logger: true,
+});
+const EXECUTE_KEYS = keysOf<ExecuteOptions>({ signal: true, restart: true, resume: true, taskId: true, section: true });
 
 const DEFAULT_GATE_TIMEOUT_MS = 120_000;
 const DEFAULT_KILL_GRACE_MS = 5_000;
 const DEFAULT_AUTO_SAVE_INTERVAL_MS = 30_000;
 const DEFAULT_MAX_OUTPUT_BYTES = 64 * 1024;
-/** The longest time that timers accept. */
-const MAX_TIMEOUT_MS = 2 ** 31 - 1;
 
 /**
  * Executes PRPs: runs a coder, then the validation gates level by level. If gates fail, the coder fixes the work, and
@@ -277,6 +276,6 @@ function resolveOptions(sessionPath: string, options: PrpExecutorOptions): RunSe
 
 function checkMilliseconds(name: keyof PrpExecutorOptions, value: number | undefined, min: number): void {
   checkInteger(`PrpExecutorOptions.${name}`, value, min);
-  if (value === undefined || value <= MAX_TIMEOUT_MS) return;
-  throw new RangeError(`PrpExecutorOptions.${name} can be at most ${MAX_TIMEOUT_MS} ms; it is ${value}.`);
+  if (value === undefined || value <= MAX_DELAY_MS) return;
+  throw new RangeError(`PrpExecutorOptions.${name} can be at most ${MAX_DELAY_MS} ms; it is ${value}.`);
 }

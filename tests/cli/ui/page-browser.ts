@@ -43,7 +43,7 @@ export interface OpenedPage {
   readonly page: Page;
   /** Goes to a place of the page, as a link does. */
   readonly go: (fragment: string) => Promise<void>;
-  /** What a page must not do: errors, warnings, requests to others. */
+  /** A page must have none of these: errors, warnings, requests to others. */
   readonly problems: readonly string[];
 }
 
@@ -83,7 +83,7 @@ export async function openPage(browser: Browser, url: string, options: PageOptio
   return { page, go, problems };
 }
 
-/** What axe finds on the page as it is now. */
+/** The findings of axe on the page as it is now. */
 export async function axeFindings(page: Page): Promise<string[]> {
   // As a call of the debugger, which the page's own policy doesn't stop.
   await page.evaluate(`${axe.source};0`);

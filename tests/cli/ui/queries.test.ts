@@ -1,4 +1,6 @@
 // Every query of `waymark ui`, over HTTP, on real storages.
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { expect, it } from "vitest";
 import { newPlace } from "../waymark.js";
 import { served } from "./served.js";
@@ -193,5 +195,104 @@ it("shows who runs a task, and leaves a list as it was while its pages are read"
   const again = await page.ask("tasks", { order: "recent", offset: 0, limit: 1 });
   expect(again.tasks[0]?.taskId).toBe("t-05");
   expect(again.view).not.toBe(first.view);
+  await manager.close();
+});
+
+it("shows the step that ended a run, with its tries, its time and its error", async () => {
+  const { cwd, manager, run } = await newPlace();
+  const failing = manager.run("agent", async (its) => {
+    await its.step("plan", () => ({ found: "the secret plan" }));
+    await its.step(
+      "deploy",
+      () => {
+        throw new Error("no room");
+      },
+      { retry: { times: 2, backoffMs: 1 } },
+    );
+  });
+  await expect(failing).rejects.toThrow("no room");
+  const page = await served("sqlite:checkpoints.db", { cwd });
+
+  const { steps } = await page.ask("timeline", { taskId: "agent" });
+  expect(steps).toMatchObject([
+    { title: "plan", status: "completed" },
+    { title: "deploy", status: "failed", attempts: 3, from: "ran", error: "no room" },
+  ]);
+  expect(steps[1]?.durationMs).toBeGreaterThan(0);
+  const { run: record } = await page.ask("checkpoint", { taskId: "agent" });
+  expect(record?.steps.at(-1)).toMatchObject({ title: "deploy", status: "failed", attempts: 3 });
+  const { id } = (await page.ask("checkpoint", { taskId: "agent" })).checkpoint;
+  const { besides } = await page.ask("search", { taskId: "agent", id, text: "no room" });
+  expect(besides).toContainEqual({ text: "error.message", value: "no room" });
+  const named = await page.ask("search", { taskId: "agent", id, text: "SECRET plan" });
+  expect(named).toMatchObject({
+    found: [],
+    besides: [{ text: "run.steps[0].result.found", value: "the secret plan" }],
+  });
+  const { commands } = await page.ask("task", { taskId: "agent" });
+  expect(commands.map(({ action }) => action)).toEqual([
+    "advice",
+    "fork",
+    "list",
+    "show",
+    "prune",
+    "delete",
+    "complete",
+  ]);
+  expect(commands[0]?.text).toBe(
+    "Start the program again: it goes on at deploy. Finished steps give their recorded results.",
+  );
+  expect(commands.at(-1)).toMatchObject({ loses: "no room" });
+  expect((await run("list", "agent", "--timeline")).stdout).toMatch(/deploy · \S+ ms · failed after 3 tries/);
+  expect((await run("show", "agent")).stdout).toMatch(/deploy · \S+ ms · failed after 3 tries/);
+  await manager.close();
+});
+
+it("offers the newest checkpoint that hasn't failed to go back to, and the policy that its page opens with", async () => {
+  const { cwd, manager } = await newPlace();
+  await manager.save("build-1", { n: 1 });
+  await manager.save("build-1", { n: 2 }, { status: "failed", error: new Error("no room") });
+  await manager.save("build-2", {}, { status: "completed" });
+  const config = join(cwd, "waymark.config.mjs");
+  await writeFile(
+    config,
+    "export default { retention: { keepLast: 7, maxAgeMs: 30 * 86_400_000, keepWithinMs: 5_400_000 } };",
+  );
+  const page = await served("sqlite:checkpoints.db", { cwd, config });
+
+  const { commands } = await page.ask("task", { taskId: "build-1" });
+  const of = (action: string) => commands.find((command) => command.action === action);
+  expect(of("rewind")?.text).toMatch(/^waymark rewind .*build-1 @1$/);
+  expect(of("fork")?.text).toMatch(/^waymark fork .*build-1 @1 NEW-TASK$/);
+  expect(of("prune")?.text).toMatch(
+    /^waymark prune --keep-last 7 --keep-within 90m --max-age 30d --dry-run .*build-1$/,
+  );
+  const done = await page.ask("task", { taskId: "build-2" });
+  expect(done.commands.map(({ action }) => action)).toEqual(["list", "show", "prune", "delete"]);
+  await manager.close();
+});
+
+it("a diff tells the status, the error and the steps that changed, even if the states are equal", async () => {
+  const { cwd, manager, run } = await newPlace();
+  const failing = manager.run(
+    "agent",
+    async (its) => {
+      await its.save("s", { stage: "saved" });
+      await its.step("choose zone", () => 1);
+      throw new Error("no room");
+    },
+    { initialState: "s" },
+  );
+  await expect(failing).rejects.toThrow("no room");
+  const page = await served("sqlite:checkpoints.db", { cwd });
+
+  const { id } = (await page.ask("checkpoint", { taskId: "agent" })).checkpoint;
+  const { total, besides } = await page.ask("diff", { taskId: "agent", to: id });
+  expect(total).toBe(0);
+  expect(besides.slice(0, 2)).toEqual(["status running → failed", "error no room"]);
+  expect(besides.slice(2)).toContainEqual(expect.stringMatching(/^\+ choose zone · \d+ ms$/));
+  expect((await run("diff", "agent")).stdout).toContain(
+    "The states are equal. Changed beside the state: status running → failed, error no room, + ",
+  );
   await manager.close();
 });

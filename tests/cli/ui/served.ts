@@ -15,7 +15,7 @@ import { Collected } from "../waymark.js";
 export interface Served {
   readonly url: URL;
   readonly token: string;
-  /** What was printed. */
+  /** The printed text. */
   readonly printed: () => string;
   /** Asks a query that succeeds. */
   ask<Name extends keyof Queries>(name: Name, request: Queries[Name]["request"]): Promise<Queries[Name]["answer"]>;

@@ -111,7 +111,14 @@ it("forks, rewinds, completes, prunes and deletes with --write, and lets go of e
   expect(await page.refused("fork", { taskId: "build-1", id: oldest.id, newTaskId: "build-2" })).toMatchObject({
     status: 409,
     code: "CHECKPOINT_CONFLICT",
+    message: expect.stringMatching(/^There is a task "build-2" already/),
   });
+  for (const newTaskId of ["", "  "]) {
+    expect(await page.refused("fork", { taskId: "build-1", id: oldest.id, newTaskId })).toMatchObject({
+      status: 400,
+      message: "The new task's name is blank. Nothing was stored; give it a name.",
+    });
+  }
   await page.ask("rewind", { taskId: "build-1", id: oldest.id });
   expect(await manager.latest("build-1")).toMatchObject({ state: { n: 1 }, sequence: 5, parentId: oldest.id });
   expect(await page.refused("complete", { taskId: "build-1", expectedSequence: 4 })).toMatchObject({ status: 409 });

@@ -18,7 +18,9 @@ describe("defineConfig", () => {
   });
 
   it.each([
-    [{ storage: 5 }, /storage/],
+    [{ storage: 5 }, /^storage must be a URL such as "sqlite:.*", or an adapter\.$/],
+    [{ storage: "sqlte:x.db" }, /No storage has the scheme "sqlte"/],
+    [{ storage: "x.db" }, /it has no scheme/],
     [{ retention: "keepLast" }, /retention/],
     [{ retention: null }, /retention/],
     [{ retention: {} }, /at least one rule or limit/],

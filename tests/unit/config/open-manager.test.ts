@@ -1,8 +1,8 @@
 // A manager as the project's configuration says.
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { CheckpointManager, StateInvalidError } from "waymark";
 import { openStorage } from "waymark/adapters";
 import { MemoryAdapter } from "waymark/adapters/memory";
@@ -80,6 +80,26 @@ describe("openManager", () => {
     expect((await manager.latest("t"))?.state.at).toEqual(new Date(0));
   });
 
+  it("opens its own storage relative to cwd, not to the configuration's folder", async () => {
+    const { folder, below } = await project('export default { storage: "sqlite:configured.db" };');
+    const manager = await openManager({ cwd: below, storage: "sqlite:given.db" });
+    await manager.save("t", 1);
+    await manager.close();
+    expect(existsSync(join(below, "given.db"))).toBe(true);
+    expect(readdirSync(folder)).toEqual(["src", "waymark.config.mjs"]);
+  });
+
+  it("takes the configuration's setting for an option that is undefined", async () => {
+    const { below } = await project('export default { storage: "memory:", stateVersion: 2 };');
+    await using manager = await openManager({
+      cwd: below,
+      file: undefined,
+      storage: undefined,
+      stateVersion: undefined,
+    });
+    expect((await manager.save("t", 1)).stateVersion).toBe(2);
+  });
+
   it("needs no configuration if it gets a storage", async () => {
     const storage = new MemoryAdapter();
     await using manager = await openManager({ cwd: await tempFolder(), storage });
@@ -149,6 +169,19 @@ describe("openManager", () => {
     // @ts-expect-error It is `storage`.
     await expect(openManager({ storag: "memory:" })).rejects.toThrow(/storag/);
   });
+
+  it.each([
+    [/^openManager takes options: openManager\(\{ storage \}\)\.$/, "postgres://me:secret@host/db"],
+    [/^openManager takes options: openManager\(\{ storage \}\)\.$/, new MemoryAdapter()],
+    [/^OpenManagerOptions\.storage must be a URL such as "sqlite:.*", or an adapter\.$/, { storage: 3 }],
+    [/^OpenManagerOptions\.storage must be a URL/, { storage: null }],
+    [/^cwd must be a string, not object\.$/, { cwd: new URL("file:///tmp") }],
+    [/^file must be a string, not object\.$/, { file: new URL("file:///tmp/x.mjs") }],
+  ])("says what to pass: %s", async (message, options) => {
+    const opening = openManager(options as never);
+    await expect(opening).rejects.toThrow(TypeError);
+    await expect(opening).rejects.toThrow(message);
+  });
 });
 
 describe("loadConfig", () => {
@@ -165,6 +198,20 @@ describe("loadConfig", () => {
     const { folder, below } = await project('{ "waymark": { "storage": "files:store" } }', "package.json");
     writeFileSync(join(below, "package.json"), '{ "type": "module" }');
     expect(await loadConfig({ cwd: below })).toMatchObject({ config: { storage: "files:store" }, folder });
+  });
+
+  it("reads JSON that begins with a byte order mark", async () => {
+    const { below } = await project('\uFEFF{ "storage": "files:store" }', "waymark.config.json");
+    expect(await loadConfig({ cwd: below })).toMatchObject({ config: { storage: "files:store" } });
+  });
+
+  it("looks in the home folder, and in none above it", async () => {
+    const { folder, below } = await project(SQLITE);
+    vi.stubEnv("HOME", folder);
+    onTestFinished(() => void vi.unstubAllEnvs());
+    expect(await loadConfig({ cwd: below })).toMatchObject({ folder });
+    vi.stubEnv("HOME", join(folder, "src"));
+    expect(await loadConfig({ cwd: below })).toBeUndefined();
   });
 
   it("is undefined if there is none", async () => {
@@ -207,6 +254,13 @@ describe("loadConfig", () => {
     writeFileSync(join(folder, "package.json"), manifest);
     expect(await loadConfig({ cwd: below })).toMatchObject({ config: { storage: "sqlite:checkpoints.db" } });
   });
+
+  it("asks the nearest package.json for the kind of a waymark.config.js", async () => {
+    const { folder, below } = await project('{ "type": "commonjs" }', "package.json");
+    writeFileSync(join(folder, "src", "package.json"), '{ "type": "module" }');
+    writeFileSync(join(folder, "src", "waymark.config.js"), SQLITE);
+    expect(await loadConfig({ cwd: below })).toMatchObject({ folder: join(folder, "src") });
+  });
 });
 
 it("a manager that gets a storage URL refers to openManager, and doesn't show the URL", () => {
@@ -214,6 +268,12 @@ it("a manager that gets a storage URL refers to openManager, and doesn't show th
   const making = () => new CheckpointManager({ storage });
   expect(making).toThrow(/openManager\(\{ storage \}\) of "waymark\/config"/);
   expect(making).not.toThrow(/secret/);
+});
+
+it("a manager that gets an adapter instead of options says how to pass it", () => {
+  expect(() => new CheckpointManager(new MemoryAdapter() as never)).toThrow(
+    "CheckpointManager takes options: new CheckpointManager({ storage }).",
+  );
 });
 
 it("a configuration of a program goes into openStorage and into a manager", async () => {

@@ -5,18 +5,28 @@ import { deferred } from "../../support/deferred.js";
 describe("the calls of an adapter", () => {
   it("run one after another in a task, in call order, though a later one would be ready first", async () => {
     const calls = new AdapterCalls({ name: "test" });
-    const slow = deferred();
+    const [slow, slower] = [deferred(), deferred()];
     const ended: string[] = [];
     const first = calls.inTurn("t", async () => {
       await slow.promise;
       ended.push("first");
     });
-    const second = calls.inTurn("t", async () => void ended.push("second"));
+    const second = calls.inTurn("t", async () => {
+      await slower.promise;
+      ended.push("second");
+    });
     await calls.inTurn("u", async () => void ended.push("another task's"));
     expect(ended).toEqual(["another task's"]);
     slow.resolve();
-    await Promise.all([first, second]);
-    expect(ended).toEqual(["another task's", "first", "second"]);
+    await first;
+    // The first call's turn is cleared away meanwhile.
+    await calls.inTurn("u", async () => undefined);
+    const third = calls.inTurn("t", async () => void ended.push("third"));
+    await calls.inTurn("u", async () => void ended.push("another task's second"));
+    expect(ended).toEqual(["another task's", "first", "another task's second"]);
+    slower.resolve();
+    await Promise.all([second, third]);
+    expect(ended).toEqual(["another task's", "first", "another task's second", "second", "third"]);
   });
 
   it("run in a task after one that failed", async () => {
@@ -95,6 +105,15 @@ describe("the calls of an adapter", () => {
     const text: unknown = "text";
     await expect(calls.run(async () => Promise.reject(text))).rejects.toMatchObject({ cause: "text" });
     await expect(calls.close(async () => thrower())).rejects.toMatchObject({ code: "STORAGE_FAILED", cause });
+  });
+
+  it("reject with the error that `explain` makes, but with a CheckpointError as it is", async () => {
+    const explained = new RangeError("the disk is full");
+    const calls = new AdapterCalls({ name: "test", explain: (error) => (error === "full" ? explained : error) });
+    const thrown: unknown = "full";
+    await expect(calls.run(async () => Promise.reject(thrown))).rejects.toBe(explained);
+    const conflict = new CheckpointConflictError("taken");
+    await expect(calls.inTurn("t", async () => Promise.reject(conflict))).rejects.toBe(conflict);
   });
 
   it("reject with a CheckpointError as it is", async () => {

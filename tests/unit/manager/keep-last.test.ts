@@ -7,6 +7,8 @@ import { CheckpointManager, type CheckpointSummary, planRetention } from "waymar
 import type { CheckpointQuery, CorruptRecord } from "waymark/adapter";
 import { JsonFileAdapter } from "waymark/adapters/json-file";
 import { MemoryAdapter } from "waymark/adapters/memory";
+import { isPassing, passingMetadata } from "../../../src/contract/passing.js";
+import { KeepLast } from "../../../src/manager/keep-last.js";
 import { recordingLogger } from "../../support/recording-logger.js";
 import { tempFolder } from "../../support/temp-folder.js";
 import { draft } from "../adapters/files/drafts.js";
@@ -16,18 +18,8 @@ class WatchedMemory extends MemoryAdapter {
   readonly damaged = new Set<string>();
   readonly given: string[] = [];
   queries = 0;
-  /** Called once, right after the next append has stored its checkpoint: stands for other processes. */
-  afterAppend: (() => Promise<unknown>) | undefined;
-  /** The same, right before the next removal. */
+  /** Called once, right before the next removal. */
   beforeRemoval: (() => Promise<unknown>) | undefined;
-
-  override async append(...call: Parameters<MemoryAdapter["append"]>) {
-    const sequence = await super.append(...call);
-    const meanwhile = this.afterAppend;
-    this.afterAppend = undefined;
-    await meanwhile?.();
-    return sequence;
-  }
 
   override async *list(query: CheckpointQuery): AsyncGenerator<CheckpointSummary, void, void> {
     this.queries += 1;
@@ -110,6 +102,16 @@ describe("keepLast after a save", () => {
     expect(idsOf(await storage.all())).toHaveLength(200);
   });
 
+  it("reads only the headers to remove if saves are called at once", async () => {
+    const storage = new WatchedMemory();
+    const manager = opened(storage, 20);
+    for (let n = 1; n <= 20; n++) await manager.save("t", n);
+    const oldest = idsOf(await storage.all()).slice(-5);
+    storage.given.length = 0;
+    await Promise.all([21, 22, 23, 24, 25].map((n) => manager.save("t", n)));
+    expect(storage.given).toEqual(oldest.toReversed());
+  });
+
   it("makes no query as long as nothing is removed", async () => {
     const storage = new WatchedMemory();
     const manager = opened(storage, 5);
@@ -170,16 +172,32 @@ describe("keepLast after a save", () => {
       const trial = new Trial(keepLast);
       for (const step of steps) await trial.take(step);
     });
-    await fc.assert(property, { numRuns: 300, examples: [[2, RESTARTED_NUMBERING]] });
+    await fc.assert(property, {
+      numRuns: 1_000,
+      examples: [
+        [1, RESTARTED_NUMBERING],
+        [2, REMOVED_AT_ONCE],
+      ],
+    });
   });
 });
 
-/** The task's numbering restarts, and other checkpoints get the numbers that the manager knows. */
+const SAVE = { do: "save", passing: false, replaces: false, meanwhile: [] } as const;
+
+/** The task's numbering restarts, and a damaged checkpoint gets the number that is remembered. */
 const RESTARTED_NUMBERING: Step[] = [
-  { do: "save", meanwhile: [{ do: "save by another", passing: false, damaged: false }] },
+  SAVE,
   { do: "remove the task" },
-  { do: "save", meanwhile: [{ do: "save by another", passing: false, damaged: true }] },
-  { do: "save", meanwhile: [] },
+  { do: "save by another", passing: false, damaged: true },
+  SAVE,
+];
+
+/** Another process removes a checkpoint right after its save, beside a damaged one, which a count would take for it. */
+const REMOVED_AT_ONCE: Step[] = [
+  SAVE,
+  { do: "save by another", passing: false, damaged: true },
+  SAVE,
+  { ...SAVE, meanwhile: [{ do: "remove", at: 0 }] },
 ];
 
 /** The actions of another process. `at` counts back from the newest checkpoint. */
@@ -189,7 +207,13 @@ type Foreign =
   | { readonly do: "remove the task" };
 type Step =
   | Foreign
-  | { readonly do: "save"; readonly meanwhile: readonly Foreign[] }
+  /** With `replaces`, the newest passing checkpoint goes: an auto-save, a step or a save of a run. */
+  | {
+      readonly do: "save";
+      readonly passing: boolean;
+      readonly replaces: boolean;
+      readonly meanwhile: readonly Foreign[];
+    }
   | { readonly do: "damage"; readonly at: number }
   | { readonly do: "restart" };
 
@@ -199,72 +223,93 @@ const anyForeign: fc.Arbitrary<Foreign> = fc.oneof(
     weight: 4,
     arbitrary: fc.record({
       do: fc.constant("save by another" as const),
-      passing: fc.constant(false),
+      passing: fc.boolean(),
       damaged: fc.boolean(),
     }),
   },
   { weight: 4, arbitrary: fc.record({ do: fc.constantFrom("remove" as const, "complete" as const), at }) },
   { weight: 1, arbitrary: fc.constant({ do: "remove the task" as const }) },
 );
+const savedWith = (meanwhile: fc.Arbitrary<Foreign[]>): fc.Arbitrary<Step> =>
+  fc.record({ do: fc.constant("save" as const), passing: fc.boolean(), replaces: fc.boolean(), meanwhile });
 const anyStep: fc.Arbitrary<Step> = fc.oneof(
-  { weight: 4, arbitrary: fc.constant({ do: "save" as const, meanwhile: [] }) },
-  {
-    weight: 2,
-    arbitrary: fc.record({ do: fc.constant("save" as const), meanwhile: fc.array(anyForeign, { maxLength: 2 }) }),
-  },
+  { weight: 6, arbitrary: savedWith(fc.constant([])) },
+  { weight: 2, arbitrary: savedWith(fc.array(anyForeign, { maxLength: 2 })) },
   { weight: 3, arbitrary: anyForeign },
   { weight: 1, arbitrary: fc.constant({ do: "restart" as const }) },
   { weight: 1, arbitrary: fc.record({ do: fc.constant("damage" as const), at }) },
 );
 
-/** A manager with `keepLast`, and other processes in the same storage. */
+/** Saves of one process, each followed by {@link KeepLast}, and other processes in the same storage. */
 class Trial {
   readonly #storage = new WatchedMemory();
   readonly #keepLast: number;
-  #manager: CheckpointManager;
+  #applied: KeepLast;
   #states = 0;
-  /** True until others change checkpoints that the manager has read: then it may remove fewer. */
+  /** True until others change checkpoints that were read here: then fewer may be removed. */
   #isExact = true;
 
   constructor(keepLast: number) {
     this.#keepLast = keepLast;
-    this.#manager = opened(this.#storage, keepLast);
+    this.#applied = this.#made();
   }
 
   async take(step: Step): Promise<void> {
-    if (step.do === "save") return this.#save(step.meanwhile);
+    if (step.do === "save") return this.#save(step);
     if (step.do === "restart") return this.#restart();
     const met = "at" in step ? (await this.#storage.all())[step.at] : undefined;
     if (step.do !== "damage") return this.#other(step, met);
     if (met !== undefined) this.#storage.damaged.add(met.id);
-    // The manager doesn't read a header again.
+    // A header isn't read again.
     this.#restart();
   }
 
-  async #save(meanwhile: readonly Foreign[]): Promise<void> {
+  async #save({ passing, replaces, meanwhile }: Extract<Step, { do: "save" }>): Promise<void> {
     const storage = this.#storage;
-    let before: CheckpointSummary[] = [];
-    storage.afterAppend = async () => {
-      for (const step of meanwhile) await this.#other(step, (await storage.all())["at" in step ? step.at : 0]);
-      before = await storage.all();
-    };
     this.#states += 1;
-    const saved = await this.#manager.save("t", this.#states);
+    const id = `own-${this.#states}`;
+    const replaced = replaces ? (await storage.all()).find(isPassing)?.id : undefined;
+    const made = draft("t", id, passing ? { metadata: passingMetadata(replaced) } : {});
+    await storage.append(made, undefined, { replaces: replaced });
+    const [saved] = await storage.all();
+    for (const step of meanwhile) await this.#other(step, (await storage.all())["at" in step ? step.at : 0]);
+    const before = await storage.all();
+    if (saved === undefined) throw new Error("The checkpoint wasn't saved.");
+    await this.#applied.afterSave(saved);
 
-    const readable = before.filter(({ id }) => !storage.damaged.has(id));
-    const { keep, remove } = planRetention("t", readable, { keepLast: this.#keepLast }, Date.now());
     const left = new Set(idsOf(await storage.all()));
-    const gone = idsOf(before).filter((id) => !left.has(id));
-    const goes = new Set(idsOf(remove.map(({ checkpoint }) => checkpoint)));
-    expect(gone.filter((id) => !goes.has(id))).toEqual([]);
-    // The manager sees newer checkpoints than its own at its next save.
-    if (this.#isExact && before[0]?.id === saved.id) {
-      expect(left).toEqual(new Set([...idsOf(keep.map(({ checkpoint }) => checkpoint)), ...this.#damagedIn(before)]));
-    }
+    const gone = idsOf(before).filter((known) => !left.has(known));
+    const { keep, remove } = this.#plan(before);
+    expect(idsOf(remove)).toEqual(expect.arrayContaining(gone));
+    // Newer checkpoints than the saved one are seen at the next save.
+    if (this.#isExact && before[0]?.id === id)
+      expect(left).toEqual(new Set([...idsOf(keep), ...this.#damagedIn(before)]));
+  }
+
+  #made(): KeepLast {
+    const storage = this.#storage;
+    return new KeepLast({
+      keepLast: this.#keepLast,
+      list: (query) => storage.list(query),
+      applyPlan: async () => {
+        const { remove } = this.#plan(await storage.all());
+        await storage.remove("t", idsOf(remove));
+        const records: (CheckpointSummary | CorruptRecord)[] = [];
+        for await (const record of storage.list({ taskId: "t", order: "newest" })) records.push(record);
+        return records;
+      },
+      remove: (taskId, ids) => storage.remove(taskId, ids),
+    });
+  }
+
+  #plan(newestFirst: readonly CheckpointSummary[]) {
+    const readable = newestFirst.filter(({ id }) => !this.#storage.damaged.has(id));
+    const { keep, remove } = planRetention("t", readable, { keepLast: this.#keepLast }, Date.now());
+    return { keep: keep.map(({ checkpoint }) => checkpoint), remove: remove.map(({ checkpoint }) => checkpoint) };
   }
 
   #restart(): void {
-    this.#manager = opened(this.#storage, this.#keepLast);
+    this.#applied = this.#made();
     this.#isExact = true;
   }
 
@@ -273,7 +318,7 @@ class Trial {
     if (step.do === "save by another") {
       this.#states += 1;
       const id = `other-${this.#states}`;
-      await storage.append(draft("t", id, step.passing ? { metadata: { waymark: { passing: true } } } : {}));
+      await storage.append(draft("t", id, step.passing ? { metadata: passingMetadata(undefined) } : {}));
       if (step.damaged) storage.damaged.add(id);
     } else if (step.do === "remove the task") {
       await storage.remove("t", "all");

@@ -279,3 +279,46 @@ it("a result is stored without the properties that a library hides in it", async
   expect(result).toEqual({ calls: [{ id: "call-1", args: { at: new Date(5) } }] });
   expect(Object.getOwnPropertySymbols(result.calls[0] ?? {})).toEqual([]);
 });
+
+it("the checkpoint of a failure tells the step that ended the run, and the next run tries that step again", async () => {
+  const { manager } = managerOn();
+  let isBroken = true;
+  const program = () =>
+    manager.run("t", async (run) => {
+      await run.step("plan", () => "ok");
+      await run.step(
+        "deploy",
+        () => {
+          if (isBroken) throw new HttpError("The server refuses");
+          return "done";
+        },
+        { retry: { times: 2, backoffMs: 1 } },
+      );
+    });
+  await expect(program()).rejects.toThrow("The server refuses");
+  const failed = await manager.latest("t");
+  expect(failed?.run?.steps.map(({ name }) => name)).toEqual(["plan"]);
+  expect(failed?.run?.failedStep).toEqual({
+    name: "deploy",
+    occurrence: 1,
+    startedAt: expect.any(String),
+    runAttempt: 1,
+    durationMs: expect.any(Number),
+    attempts: 3,
+  });
+  isBroken = false;
+  await program();
+  const completed = await manager.latest("t");
+  expect(completed?.run?.steps.map(({ name }) => name)).toEqual(["plan", "deploy"]);
+  expect(completed?.run).not.toHaveProperty("failedStep");
+});
+
+it("an error of the function's own leaves no failed step", async () => {
+  const { manager } = managerOn();
+  const program = manager.run("t", async (run) => {
+    await run.step("plan", () => "ok");
+    throw new Error("of the function");
+  });
+  await expect(program).rejects.toThrow("of the function");
+  expect((await manager.latest("t"))?.run).not.toHaveProperty("failedStep");
+});

@@ -9,7 +9,7 @@ export const FIRST_TRY: readonly Edit[] = [
     path: "src/report.ts",
     content: `import { clock, type Entry } from "./log.js";
 
-/** What a report can add up by. */
+/** The columns that a report can add up by. */
 export const COLUMNS = ["project", "day"] as const;
 export type Column = (typeof COLUMNS)[number];
 

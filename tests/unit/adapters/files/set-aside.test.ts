@@ -48,7 +48,9 @@ it("throws an error that names what to move if it isn't a file, and loses nothin
   mkdirSync(join(folder, "checkpoints.json"));
   const refused = adapter.setAside("t");
   await expect(refused).rejects.toBeInstanceOf(CheckpointCorruptError);
-  await expect(refused).rejects.toThrow(/Could not set aside task "t": .* it is not a file.*move it away/);
+  await expect(refused).rejects.toThrow(
+    /Could not set aside task "t": .*checkpoints\.json is damaged: it is not a file\..* Move it away\.$/,
+  );
   expect(existsSync(join(folder, "checkpoints.json"))).toBe(true);
   await adapter.close();
 });

@@ -1,0 +1,69 @@
+// If a list of keys is written by hand, a new option that is missing in it is refused at run time. keysOf makes the
+// omission a compile error.
+import { readdirSync, readFileSync } from "node:fs";
+import ts from "typescript";
+import { expect, it } from "vitest";
+
+const FOLDERS = [
+  "src",
+  "adapters",
+  "config",
+  "systems",
+  "testing",
+  "runners/src",
+  "cli/src",
+  "cli/page/src",
+  "examples",
+];
+
+it("every list of a type's keys is made by keysOf", () => {
+  const files = FOLDERS.flatMap(filesIn);
+  expect(files.length).toBeGreaterThan(200);
+  expect(files.flatMap((file) => handWritten(file, readFileSync(file, "utf8")))).toEqual([]);
+});
+
+it.each([
+  'const keys = ["a"] satisfies (keyof Options)[];',
+  "const keys = ['a'] as const satisfies readonly (keyof Options)[];",
+  "const keys = Object.keys(x) as Array<keyof Options>;",
+  "const keys: ReadonlyArray<keyof Options> = [...more];",
+  'checkKeys("Options", options, ["a"]);',
+  "checkKeys('Options', options, [...KEYS, 'a'] as string[]);",
+])("the check finds a list that is made otherwise: %s", (text) => {
+  expect(handWritten("a.ts", text)).toHaveLength(1);
+});
+
+it.each(['checkKeys("Options", options, KEYS);', "function f(keys: readonly (keyof Options)[]): void {}"])(
+  "the check passes %s",
+  (text) => expect(handWritten("a.ts", text)).toEqual([]),
+);
+
+function filesIn(folder: string): readonly string[] {
+  return readdirSync(folder, { recursive: true, encoding: "utf8" })
+    .filter((name) => /\.tsx?$/.test(name) && !/(^|\/)(node_modules|dist|\.run)\//.test(name))
+    .map((name) => `${folder}/${name}`)
+    .filter((file) => file !== "src/contract/keys.ts");
+}
+
+/** Expressions that are declared to be a list of keys, and literal lists as the keys of `checkKeys`. */
+function handWritten(file: string, text: string): string[] {
+  const source = ts.createSourceFile(file, text, ts.ScriptTarget.Latest, true);
+  const found: string[] = [];
+  const visit = (node: ts.Node): void => {
+    if (isKeyList(node) || isLiteralCheck(node)) found.push(`${file}: ${node.getText()}`);
+    else ts.forEachChild(node, visit);
+  };
+  visit(source);
+  return found;
+}
+
+function isKeyList(node: ts.Node): boolean {
+  const isDeclared = ts.isSatisfiesExpression(node) || ts.isAsExpression(node) || ts.isVariableDeclaration(node);
+  return isDeclared && /\(\s*keyof\b.*\)\s*\[\]|Array<\s*keyof\b/s.test(node.type?.getText() ?? "");
+}
+
+function isLiteralCheck(node: ts.Node): boolean {
+  if (!ts.isCallExpression(node) || node.expression.getText() !== "checkKeys") return false;
+  const keys = node.arguments[2];
+  return keys !== undefined && ts.isArrayLiteralExpression(ts.isAsExpression(keys) ? keys.expression : keys);
+}
