@@ -13,8 +13,8 @@ export interface FailedCall {
 const ADVICE: Readonly<Record<string, string>> = {
   ENOSPC: "The disk is full: free some space, then try again.",
   EDQUOT: "The disk quota is used up: free some space, then try again.",
-  EACCES: "Check who owns it and its permissions.",
-  EPERM: "Check who owns it and its permissions.",
+  EACCES: "Check its owner and its permissions.",
+  EPERM: "Check its owner and its permissions.",
   EROFS: "The file system is read-only: mount it writable, or choose another path.",
   ENOTDIR: "A part of the path is a file where a folder is needed: move that file away, or choose another path.",
   EISDIR: "A folder is in the place of a file: move the folder away.",

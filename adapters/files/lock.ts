@@ -26,7 +26,7 @@ const RENEWAL_MS = 1_500;
 /** A claim is stale if it wasn't renewed for this time. */
 const STALE_MS = 5_000;
 const LONGEST_PAUSE_MS = 20;
-/** The most times that a call starts over. By chance, the lock is never stolen or removed so often in a row. */
+/** The most times that a call starts over. A lock isn't stolen or removed this often in a row by chance. */
 const MAX_ATTEMPTS = 20;
 const HOST = nameOf(hostname() || "unknown");
 /** Names this process or worker thread. Each of its claims has this name and a number that is never used again. */
@@ -51,11 +51,11 @@ export class LockLostError extends StorageError {
  * is stale, and then another process steals the lock. Lost updates are prevented by the way in which a holder commits
  * (docs/decisions/0003):
  *
- * 1. A claim is a file in the lock's folder. It holds the lock if it was the only one when its maker looked. 2. A
- * holder writes a file there (the claim, or one in its own subfolder), and commits by renaming it out. 3. A thief
- * renames the lock's folder away for good, and deletes its content. Only after that it reads.
+ * - A claim is a file in the lock's folder. It holds the lock if it was the only one when its maker looked.
+ * - A holder writes a file there (the claim, or one in its own subfolder), and commits by renaming it out.
+ * - A thief renames the lock's folder away for good, and deletes its content. Only then does it read.
  *
- * So a holder's rename either comes before the theft, and the thief sees its result, or it fails with ENOENT. This
+ * If a holder's rename comes before the theft, the thief sees its result. If it comes after, it fails with ENOENT. This
  * holds even for a rename that the system has begun: its file is deleted before the thief reads.
  */
 export class FolderLock {

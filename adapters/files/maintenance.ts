@@ -48,8 +48,8 @@ export async function* repairFolders(
      * do.
      */
     const run = async (lock?: FolderLock): Promise<void> => {
-      // The folder is examined anew, so earlier findings are dropped. Removed leftovers stay in the list, because
-      // taking the lock has removed some that can't be found any more.
+      // The folder is examined anew, so earlier findings are dropped. Taking the lock removes leftovers, which this walk
+      // can't find again. So steps that removed something stay.
       for (const [location, { action }] of steps) if (action !== "removed") steps.delete(location);
       const moved: RecordSource[] = [];
       for (const { finding, entry } of examine(folder, load, false)) {

@@ -27,7 +27,7 @@ export interface PayloadForm {
   readonly form: number;
   readonly body: string | Uint8Array;
   /**
-   * The name of the task's last text, on which the piece builds. The append fails if the task has another last text.
+   * The name of the task's last text, on which the piece builds. The append fails if this isn't the task's last text any more.
    * Empty: the task must have none. `undefined`: any text is right.
    */
   readonly after?: Buffer;

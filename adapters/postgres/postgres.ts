@@ -87,7 +87,7 @@ export interface PostgresTablesOptions {
  * whole. Up to 32 MB of last states are kept in memory, to compare new states with them.
  *
  * Saves of several tasks that come at the same moment share a statement and a commit, each with its own outcome. Saves
- * that aren't awaited wait in memory. So in a loop, await each save, or a few at a time.
+ * that you don't await queue up in memory. So in a loop, await each save, or a few at a time.
  *
  * The adapter's own pool has up to 10 connections. Each statement runs by itself or in a transaction, so a pooler in
  * transaction mode works.

@@ -325,8 +325,8 @@ export class PostgresWriter {
   async #lock(run: Statements, taskId: string): Promise<boolean> {
     const [row] = await run.rows(this.#sql.lock, taskId);
     if (row !== undefined) return true;
-    // A statement sees a single moment. So if it finds checkpoints without a task's row, the task hasn't just begun but
-    // is damaged.
+    // A statement sees a single moment. If it finds checkpoints but no row of the task, the task is damaged: a task that
+    // others have just begun would have both.
     const [[last, , , , , checkpoints] = []] = await run.rows(this.#sql.taskRow, taskId);
     if (last === null && Number(checkpoints) > 0) throw damagedTask(taskId);
     return false;

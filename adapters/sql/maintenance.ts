@@ -102,8 +102,8 @@ export class SqlMaintenance implements StorageMaintenance {
       isIntact = false;
       yield { finding, move: () => tables.moveCheckpoint(taskId, key) };
     }
-    // The row is only checked if all checkpoints are intact. A damaged one may be the reason why the row differs, and
-    // moving it away rewrites the row.
+    // The row is only checked if all checkpoints are intact. A damaged checkpoint can make the row differ.
+    // Moving it away rewrites the row.
     const row = isIntact ? await tables.taskRow(taskId) : undefined;
     const reason = row && damageInTaskRow(row);
     if (reason === undefined) return;

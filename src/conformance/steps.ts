@@ -23,7 +23,7 @@ export async function pass(turns: number): Promise<void> {
   for (let turn = 0; turn < turns; turn++) await nextTurn();
 }
 
-/** The numbers of turns between two concurrent calls, so that they meet at different points. */
+/** How many turns of the event loop the second of two calls waits. Each number lets them meet at another point. */
 export const MEETINGS: readonly number[] = [0, 1, 2, 5];
 
 /** Runs the body with an instance, then closes the instance. */

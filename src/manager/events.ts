@@ -35,7 +35,7 @@ export interface CheckpointEvents {
   /** A step returned its recorded result or threw its recorded error; its function wasn't called. */
   stepReused: StepOfRun;
   /**
-   * A pass is over, and the function didn't call these recorded steps. Probably it was changed since they were
+   * A pass is over, and the function didn't call these recorded steps. The function was probably changed after they were
    * recorded.
    */
   stepsUnused: { readonly taskId: string; readonly steps: readonly string[] };

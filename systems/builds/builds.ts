@@ -205,7 +205,7 @@ export class Builds {
     this.#logger.warn({ keys }, `Checkpoint fields without a column aren't stored: ${keys.join(", ")}`);
   }
 
-  /** The stored checkpoint. Logs an error if old ones could not be removed. */
+  /** Returns the stored checkpoint. Logs an error if old checkpoints could not be removed. */
   #saved({ buildId }: BuildDraft, { saved, retentionError }: SaveOutcome): SavedCheckpoint {
     if (retentionError !== undefined) {
       this.#logger.error(

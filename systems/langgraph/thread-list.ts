@@ -100,7 +100,7 @@ export class ThreadList {
     const asked = resolved("DeleteThreadsQuery", query, DELETE_KEYS);
     if (asked.status === undefined && asked.idleSince === undefined) {
       throw new TypeError(
-        "deleteThreads needs a status or idleSince, so that no running thread goes with the others. Nothing was deleted.",
+        "Pass deleteThreads a status or idleSince: without one it would delete running threads, too. Nothing was deleted.",
       );
     }
     const total = { threads: 0, checkpoints: 0 };

@@ -203,7 +203,8 @@ async function foundThread(
 }
 
 /**
- * The thread's status by the writes on top of its checkpoint (if they decide it), and the records with open questions.
+ * Reads the writes on top of the thread's checkpoint. Returns the status if they decide it, and the records with open
+ * questions.
  */
 async function standingOf(
   place: ThreadsPlace,

@@ -132,7 +132,7 @@ export class FeatureCheckpoints {
     );
   }
 
-  /** Returns the features that have a file, damaged or not, by id. */
+  /** Returns the sorted ids of the features that have a file, damaged or not. */
   async features(): Promise<string[]> {
     return this.#reading("list the features", () =>
       this.#names()

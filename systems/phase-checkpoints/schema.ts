@@ -21,7 +21,7 @@ export const checkpointStateSchema = z.object({
   createdAt: z.iso.datetime(),
   /** Whether this work is finished. Finished work is not offered for resuming. */
   completed: z.boolean(),
-  /** The task in some eight words. */
+  /** The task, in about eight words. */
   taskSummary: z.string(),
   iscCriteria: z.array(iscCriterionSnapshotSchema),
   /** The phase's own state. */

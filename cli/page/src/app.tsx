@@ -86,7 +86,7 @@ function Frame({ api, session }: Connected) {
   }, [place]);
 
   const up = () => {
-    // Two presses in a row go up twice, even if the first one isn't drawn yet.
+    // Reads the address, not the drawn page, so that two quick presses go up two levels.
     const here = parseRoute(location.hash);
     if (here.view !== "tasks") go(formatRoute(parentOf(here)));
   };

@@ -1,6 +1,6 @@
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import type { ErrorInfo, LiveQueries, Queries } from "../../src/ui/api.js";
-import { ConnectionLostError, errorInfo, isAbort } from "./api.js";
+import { errorInfo, isAbort } from "./api.js";
 import { usePage } from "./page.js";
 
 export interface Loaded<Answer> {
@@ -81,10 +81,8 @@ export function useWatch<Name extends "watch-tasks" | "watch-task">(
             setConnection(message.kind === "failed" ? "lost" : "live");
             latest.current.onMessage(message);
           }
-        } catch (error) {
-          if (signal.aborted) return;
-          // Anything else is for people to read, and the next attempt may go better.
-          if (!(error instanceof ConnectionLostError)) setConnection("lost");
+        } catch {
+          // Whatever the error was, the next attempt may go better.
         }
         if (signal.aborted) return;
         setConnection("lost");

@@ -123,7 +123,7 @@ export async function timelineOf(session: QuerySession, taskId: string, newest?:
   };
 }
 
-/** An attempt while checkpoints are read. */
+/** A run attempt, filled in as its checkpoints are read. */
 interface Attempt {
   readonly generation: string;
   readonly attempt: number;

@@ -122,7 +122,7 @@ export interface TasksRequest extends TaskFilter {
   readonly limit: number;
   /**
    * The `view` of an earlier answer to the same filter and order, for its next pages: they continue the same list, even
-   * if tasks have moved since. Without it, the list is read anew. A view that the server has forgotten is read anew too.
+   * if tasks have moved since. Without it, the list is read anew. If the server has forgotten the view, it reads the list anew, too.
    */
   readonly view?: string;
 }

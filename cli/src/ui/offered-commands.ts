@@ -13,7 +13,7 @@ const FORK_NOTE =
   "Finished steps of that checkpoint are kept. It starts nothing: start the program with the new task then.";
 const REWIND_NOTE = "Finished steps of that checkpoint are kept. It starts nothing: start the program then.";
 
-/** What is offered for a task beside its row. */
+/** The facts, besides the task's row, by which the commands for a task are chosen. */
 export interface OfferedFor {
   readonly policy: Policy | undefined;
   /** The record of its run at the newest checkpoint. */

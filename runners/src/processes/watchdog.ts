@@ -1,5 +1,5 @@
 /**
- * The pause between two checks of the watchdog whether the group is gone. The script's argument is the number of checks
+ * How long the watchdog waits before it checks again whether the group is gone. The script's argument is the number of checks
  * before SIGKILL.
  */
 export const WATCHDOG_POLL_MS = 20;

@@ -107,7 +107,7 @@ export const appendReplacesCases: readonly ConformanceCase[] = [
     async run(store) {
       const kept = await withOpen(store, (adapter) => appendAll(adapter, [...drafts("t", 2), passing("t", "p")]));
       let last = kept.pop()?.id ?? "";
-      // Only every second number of turns, because each starts a process. "append.killed-midway" tries them all.
+      // Tries every second number only, because each try starts a process. "append.killed-midway" tries them all.
       for (const turns of TURNS.filter((_, index) => index % 2 === 0)) {
         const [id, next] = [`p${turns}`, `after-${turns}`];
         const one = passing("t", id, last);
