@@ -19,11 +19,25 @@ export const TYPED_ARRAYS: ReadonlyMap<string, TypedArrayConstructor> = new Map(
 /** Constructors of the error classes that are restored, by name. */
 export const BUILT_IN_ERRORS: ReadonlyMap<string, () => Error> = new Map([
   ...[Error, EvalError, RangeError, ReferenceError, SyntaxError, TypeError, URIError].map(
-    (type): [string, () => Error] => [type.name, () => new type()],
+    (type): [string, () => Error] => [type.name, unplaced(() => new type())],
   ),
-  ["AggregateError", () => new AggregateError([])],
-  ["DOMException", () => new DOMException()],
+  ["AggregateError", unplaced(() => new AggregateError([]))],
+  ["DOMException", unplaced(() => new DOMException())],
 ]);
+
+/** Makes errors without a place in our code. Node would print that line of source above an error that nobody catches. */
+function unplaced(make: () => Error): () => Error {
+  return () => {
+    const { stackTraceLimit } = Error;
+    // Frozen built-in objects keep theirs.
+    Reflect.set(Error, "stackTraceLimit", 0);
+    try {
+      return make();
+    } finally {
+      Reflect.set(Error, "stackTraceLimit", stackTraceLimit);
+    }
+  };
+}
 
 /**
  * The name of the built-in class with this prototype; `undefined` for every other class, also for a subclass of a
