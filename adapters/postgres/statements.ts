@@ -329,10 +329,9 @@ export function statementsOn(schema: string) {
       leasesHeld: `
         SELECT task_id, holder, token, ceil(extract(epoch FROM expires_at - clock_timestamp()) * 1000) FROM ${leases}
         WHERE expires_at > clock_timestamp()`,
-      /** The empty text keeps the planner from the index by status: with it, it would sort all tasks for every page. */
       idsByTaskId: `
         SELECT task_id FROM ${tasks}
-        WHERE newest_status || '' = ANY($1) AND task_id >= $4 AND task_id < $5
+        WHERE newest_status = ANY($1) AND task_id >= $4 AND task_id < $5
         ORDER BY task_id LIMIT $2 OFFSET $3`,
       idsByRecency: byRecency(""),
       idsByRecencyInRange: byRecency("AND task_id >= $4 AND task_id < $5"),

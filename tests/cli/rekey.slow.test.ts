@@ -141,7 +141,7 @@ describe("waymark rekey", () => {
     const { code, stdout, stderr } = await waymarkProcess(place, ["rekey"]);
     expect([code, stdout]).toEqual([1, "Rekeyed 2 checkpoints; 1 had the current key already.\n"]);
     expect(stderr).toMatch(/it is encrypted with the key "old", which isn't configured \(configured: current\)/);
-    expect(stderr).toMatch(/5 checkpoints not rewritten, for the reasons above\. Keep the old keys/);
+    expect(stderr).toMatch(/5 checkpoints were not rewritten, for the reasons above\. Keep the old keys/);
   });
 
   it("gives programs the counts, and the checkpoints that no key opens", async () => {

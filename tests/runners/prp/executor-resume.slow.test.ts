@@ -16,7 +16,7 @@ describe("the option `resume`", () => {
     const executor = session.executor();
     await expect(executor.execute(session.prpPath, { resume: true })).rejects.toMatchObject({
       code: "CHECKPOINT_NOT_FOUND",
-      message: expect.stringContaining("Start it."),
+      message: expect.stringContaining("Start it instead."),
     });
     expect(await session.log()).toEqual([]);
   });
