@@ -15,7 +15,7 @@ import { parsePlan } from "../../runners/src/oneshot/plan-file.js";
 import { PrpError } from "../../runners/src/prp/errors.js";
 import { parsePrp } from "../../runners/src/prp/parse-prp.js";
 import { decodeJson, encodeJson } from "../../src/codec/json.js";
-import { CheckpointError, CheckpointManager, gzip } from "../../src/index.js";
+import { CheckpointError, CheckpointManager, gzip, UnsupportedOperationError } from "../../src/index.js";
 import { checkpointOf } from "../../systems/builds/rows.js";
 import { parseJsonObject, UnreadableError as UnreadableSystemFile } from "../../systems/json-object.js";
 import { CheckpointRepository } from "../../systems/oneshot/index.js";
@@ -24,7 +24,7 @@ import { PrpCheckpointManager } from "../../systems/prp/index.js";
 
 /**
  * @typedef {object} Decoder
- * @property {(bytes: Buffer) => unknown} decode What it throws must be one of `expected`. Where a checksum covers what it
+ * @property {(bytes: Buffer) => unknown} decode Its errors must be of `expected`. Where a checksum covers what it
  *   gives, it gives text that an altered input can't give.
  * @property {readonly Function[]} expected Classes of errors.
  * @property {true} [isSealed] Only what the corpus holds may be given.
@@ -125,7 +125,7 @@ export const DECODERS = {
   },
   config: {
     decode: (bytes) => checkConfig("it", parsedOr(bytes, {})),
-    expected: [TypeError, RangeError],
+    expected: [TypeError, RangeError, UnsupportedOperationError],
   },
   "oneshot-plan": {
     // The YAML library keeps half a kilobyte for each error, so a megabyte of errors exceeds a worker's memory.

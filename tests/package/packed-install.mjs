@@ -260,7 +260,9 @@ function pack(path, origin) {
   /** @type {string[]} */
   const paths = files.map((/** @type {{ path: string }} */ { path }) => path);
   const isExpected = (/** @type {string} */ name) =>
-    /^(bin\/.*\.js|dist\/.*\.(js|d\.ts)|LICENSE|README\.md|CHANGELOG\.md|package\.json)$/.test(name);
+    /^(bin\/.*\.js|dist\/.*\.(js|d\.ts)|dist\/page\/.*\.(css|html)|LICENSE|README\.md|CHANGELOG\.md|package\.json)$/.test(
+      name,
+    );
   assert.deepEqual(
     paths.filter((name) => !isExpected(name)),
     [],
