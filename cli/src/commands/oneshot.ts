@@ -73,7 +73,7 @@ function registerRun(oneshot: Command<[], Record<never, never>, GlobalOptions>, 
     .option("--restart", "start over, whatever the checkpoint says")
     .option("--jobs <n>", "run n at a time; default: 1", countArgument(1))
     .option("--max-age <time>", "refuse an older checkpoint; default: 7d", durationArgument)
-    .option("--force", "resume even if the checkpoint is older than --max-age")
+    .option("--force", "resume from an older checkpoint, too")
     .option("--dir <folder>", DIR)
     .option("--json", 'lines of JSON: events, then {"type":"ended",…}')
     .action(async (feature, options, self) => {

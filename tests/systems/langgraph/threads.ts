@@ -412,8 +412,8 @@ export function registerThreadOptions(saver: () => WaymarkSaver): void {
   });
 
   it.each([
-    [{}, "deleteThreads needs a status or idleSince"],
-    [{ prefix: "t" }, "deleteThreads needs a status or idleSince"],
+    [{}, "Pass deleteThreads a status or idleSince"],
+    [{ prefix: "t" }, "Pass deleteThreads a status or idleSince"],
     [undefined, "DeleteThreadsQuery must be an object"],
     [{ status: "completed", limit: 2 }, 'DeleteThreadsQuery has no "limit"'],
   ])("deleteThreads refuses the query %o", async (query, message) => {
