@@ -8,7 +8,7 @@ interface ModalProps {
   /** Buttons beside "Close". */
   readonly buttons?: ComponentChildren;
   readonly closeText?: string;
-  /** What Enter in a field does. */
+  /** Called for Enter in a field. */
   readonly onSubmit?: () => void;
   /** True: what was focused before may be gone or mean something else now, so the heading of the view is focused. */
   readonly isDone?: () => boolean;

@@ -82,7 +82,7 @@ export function useWatch<Name extends "watch-tasks" | "watch-task">(
             latest.current.onMessage(message);
           }
         } catch {
-          // Whatever the error was, the next attempt may go better.
+          // The page tries again after every error.
         }
         if (signal.aborted) return;
         setConnection("lost");

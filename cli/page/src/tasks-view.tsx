@@ -432,7 +432,7 @@ function countOf({ prefix, status }: TasksFilter, { tasks, byStatus }: CountsAns
   return status.length === 0 ? tasks : status.reduce((sum, one) => sum + byStatus[one], 0);
 }
 
-/** Something for people to see: it failed, or whoever ran it is gone. */
+/** Whether a person should look at the task: it failed, or its runner is gone. */
 function isBad({ status, runner }: TaskRow): boolean {
   return status === "failed" || runner?.state === "died" || runner?.state === "expired";
 }
