@@ -356,6 +356,7 @@ describe.skipIf(CHROMIUM === undefined)("the page (skipped without Chromium: Deb
     await page.getByText("compares with the marked one").waitFor();
     await go("#/task/other");
     await page.getByText("The mark is gone").waitFor();
+    await page.getByRole("link", { name: "@1", exact: true }).first().waitFor();
     await keyboard.press("d");
     await page.getByText("there is none before it").waitFor();
     await keyboard.press("Enter");
