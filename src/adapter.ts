@@ -91,6 +91,7 @@ export {
 export { type HolderProcess, ownHolder, processOf } from "./contract/holder.js";
 export { checkKeys, keysOf } from "./contract/keys.js";
 export {
+  type ClaimOptions,
   checkLease,
   type HeldLease,
   type HeldTask,
@@ -106,5 +107,17 @@ export {
   type TimedLease,
 } from "./contract/leases.js";
 export { parseSummary, type StoredFields } from "./contract/parse-summary.js";
-export { isOfRun, isPassing, passingMetadata, replacedBy } from "./contract/passing.js";
+export {
+  dueAtOf,
+  isOfRun,
+  isPassing,
+  NEVER,
+  passingMetadata,
+  type RunWaits,
+  replacedBy,
+  runMetadata,
+  waitsOf,
+} from "./contract/passing.js";
 export { type RunRecord, type StepRecord, stepText } from "./contract/run-record.js";
+export { isSignals, ownerOf, signalsOf } from "./contract/signals.js";
+export type { ClaimedTask, DueCount, DueQuery, TaskQueue } from "./contract/task-queue.js";

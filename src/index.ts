@@ -24,6 +24,7 @@ export {
   LeaseLostError,
   PayloadTooLargeError,
   PlanOutdatedError,
+  RunCancelledError,
   RunMismatchError,
   RunPausedError,
   StateInvalidError,

@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import type { AppendCondition } from "../../src/contract/adapter.js";
 import { holderHasEnded } from "../../src/contract/holder.js";
 import {
+  type ClaimOptions,
   checkLease,
   type HeldLease,
   type HeldTask,
@@ -24,12 +25,17 @@ export class PostgresLeases {
     this.#held = sql.acrossTasks.leasesHeld;
   }
 
-  async claim(taskId: string, holder: string, ttlMs: number): Promise<LeaseClaim> {
+  async claim(
+    taskId: string,
+    holder: string,
+    ttlMs: number,
+    { force = false }: ClaimOptions = {},
+  ): Promise<LeaseClaim> {
     // If the answer is lost, the statement is repeated. By this id it recognises the row that it made itself, and no
     // row of another claim by this holder.
     const claimed = `${holder} (claim ${randomUUID()})`;
     for (;;) {
-      const [[token] = []] = await this.#connection.rows(this.#sql.claim, taskId, claimed, ttlMs);
+      const [[token] = []] = await this.#connection.rows(this.#sql.claim, taskId, claimed, ttlMs, force);
       if (token !== undefined) return { holder, token: Number(token), remainingMs: ttlMs, isGranted: true };
       const held = await this.current(taskId);
       // The other lease has expired since, so this claims again.

@@ -276,7 +276,7 @@ export function statementsOn(schema: string) {
 
     leases: {
       /**
-       * $2 is the holder with the claim's id. A repeated claim writes its own row again, so that a synchronous standby
+       * $2 is the holder with the claim's id. $4 is true for a claim by force. A repeated claim writes its own row again, so that a synchronous standby
        * has the row too.
        */
       claim: `
@@ -284,7 +284,7 @@ export function statementsOn(schema: string) {
         VALUES ($1, $2, 1, clock_timestamp() + $3::float8 * interval '1 millisecond')
         ON CONFLICT (task_id) DO UPDATE SET holder = excluded.holder, expires_at = excluded.expires_at,
           token = CASE WHEN leases.holder = excluded.holder THEN leases.token ELSE leases.token + 1 END
-        WHERE leases.expires_at <= clock_timestamp() OR leases.holder = excluded.holder RETURNING token`,
+        WHERE leases.expires_at <= clock_timestamp() OR leases.holder = excluded.holder OR $4 RETURNING token`,
       renew: `
         UPDATE ${leases} SET expires_at = clock_timestamp() + $3::float8 * interval '1 millisecond'
         WHERE task_id = $1 AND token = $2 AND expires_at > clock_timestamp()`,

@@ -82,6 +82,10 @@ async function perform(store: StorageAdapter, call: Call): Promise<unknown> {
       return store.leases?.current(...call.args);
     case "lapsed":
       return store.leases?.lapsed(...call.args);
+    case "claimNext":
+      return store.queue?.claimNext(...call.args);
+    case "count":
+      return store.queue?.count(...call.args);
     case "held":
       return store.leases && collect(store.leases.held());
   }

@@ -21,10 +21,16 @@ export interface ConformanceHarness {
 }
 
 /** A part that an adapter may leave out. */
-export type OptionalMethod = "leases" | "maintenance" | "removePrefix" | "replacePayload";
+export type OptionalMethod = "leases" | "maintenance" | "queue" | "removePrefix" | "replacePayload";
 
 /** All optional parts. */
-export const OPTIONAL_METHODS: readonly OptionalMethod[] = ["leases", "maintenance", "removePrefix", "replacePayload"];
+export const OPTIONAL_METHODS: readonly OptionalMethod[] = [
+  "leases",
+  "maintenance",
+  "queue",
+  "removePrefix",
+  "replacePayload",
+];
 
 /** The exports of the harness's module. */
 export interface ConformanceModule {

@@ -21,6 +21,7 @@ import type {
 } from "../contract/checkpoint.js";
 import type { HeldTask, LeaseStore } from "../contract/leases.js";
 import { ownRequire } from "../contract/own-require.js";
+import type { TaskQueue } from "../contract/task-queue.js";
 import type { Call, Request, Response } from "./protocol.js";
 
 /** Whether a call in a killed process was answered before the kill, and its answer. */
@@ -49,6 +50,10 @@ export class OtherProcess implements StorageAdapter {
     current: (...args) => this.#call({ method: "current", args }),
     lapsed: (...args) => this.#call({ method: "lapsed", args }),
     held: () => this.#held(),
+  };
+  readonly queue: TaskQueue = {
+    claimNext: (...args) => this.#call({ method: "claimNext", args }),
+    count: (...args) => this.#call({ method: "count", args }),
   };
   readonly #child: ChildProcess;
   readonly #waiting = new Map<number, Waiting>();

@@ -1,5 +1,6 @@
 import type { StorageAdapter } from "../contract/adapter.js";
 import type { LeaseStore } from "../contract/leases.js";
+import type { TaskQueue } from "../contract/task-queue.js";
 
 /** The methods that can be called in another process. */
 export type Method = "append" | "get" | "read" | "list" | "tasks" | "setStatus" | "remove" | "replacePayload" | "close";
@@ -14,7 +15,9 @@ export type Call =
     }[Method]
   | {
       readonly [Name in keyof LeaseStore]: { readonly method: Name; readonly args: Parameters<LeaseStore[Name]> };
-    }[keyof LeaseStore];
+    }[keyof LeaseStore]
+  | { readonly method: "claimNext"; readonly args: Parameters<TaskQueue["claimNext"]> }
+  | { readonly method: "count"; readonly args: Parameters<TaskQueue["count"]> };
 
 /** A message from the suite to another process. */
 export type Request =

@@ -14,6 +14,7 @@ import {
 import { CheckpointConflictError, StorageError } from "./errors.js";
 import type { StorageMaintenance } from "./findings.js";
 import type { LeaseStore } from "./leases.js";
+import type { TaskQueue } from "./task-queue.js";
 
 /** An adapter's promises beyond the core of the contract. The suite tests the declared ones. */
 export interface AdapterCapabilities {
@@ -246,6 +247,9 @@ export interface StorageAdapter {
 
   /** Optional: lets one holder at a time run a task. Without `leases`, the manager refuses `lease`. */
   readonly leases?: LeaseStore;
+
+  /** Optional, with `leases`: finds the tasks that are due for a worker. */
+  readonly queue?: TaskQueue;
 }
 
 /** Whether an adapter returned a CorruptRecord instead of a record. */

@@ -9,6 +9,7 @@ export type CheckpointErrorCode =
   | "LEASE_LOST"
   | "RUN_MISMATCH"
   | "RUN_PAUSED"
+  | "RUN_CANCELLED"
   | "STEP_INTERRUPTED"
   | "PLAN_OUTDATED"
   | "STATE_INVALID"
@@ -185,6 +186,23 @@ export class RunPausedError extends CodedError {
     super(
       `The run of task ${JSON.stringify(taskId)} was paused: ${why}. Finished steps are kept; run it again to go on.`,
       { ...options, retryable: true },
+    );
+    this.taskId = taskId;
+  }
+}
+
+/**
+ * The run was cancelled: `manager.cancel` recorded its task as failed. Nothing runs it again but `run` with `restart`.
+ */
+export class RunCancelledError extends CodedError {
+  static override readonly code = "RUN_CANCELLED";
+  override readonly name = "RunCancelledError";
+  readonly taskId: string;
+
+  constructor(taskId: string, reason: string) {
+    super(
+      `The run of task ${JSON.stringify(taskId)} was cancelled: ${reason}. Its checkpoints are kept. Pass \`restart: true\` to run the ` +
+        "task from its beginning.",
     );
     this.taskId = taskId;
   }

@@ -14,8 +14,13 @@ import { holderHasEnded } from "./holder.js";
  * {@link leaseStore} implements it over a storage's lease records.
  */
 export interface LeaseStore {
-  /** Gives the task to the holder, unless another lease of the task is held. An expired lease isn't held. */
-  claim(taskId: string, holder: string, ttlMs: number): Promise<LeaseClaim>;
+  /**
+   * Gives the task to the holder, unless another lease of the task is held. An expired lease isn't held.
+   *
+   * @param options.force - Takes the task from its holder, too. The holder's lease is lost from then on. (case:
+   *   leases.forced)
+   */
+  claim(taskId: string, holder: string, ttlMs: number, options?: ClaimOptions): Promise<LeaseClaim>;
   /** Extends the lease to `ttlMs` from now. False if it had expired, was released, or belongs to another holder. */
   renew(taskId: string, token: number, ttlMs: number): Promise<boolean>;
   /** Ends the lease at once, unless the task was claimed again since. An expired lease then counts as released, too. */
@@ -32,6 +37,10 @@ export interface LeaseStore {
    * here, but make `current` throw. (case: leases.held)
    */
   held(): AsyncIterable<HeldTask>;
+}
+
+export interface ClaimOptions {
+  readonly force?: boolean | undefined;
 }
 
 /** A lease that is held now. */
@@ -116,10 +125,10 @@ export function leaseStore(records: LeaseRecords, options: { readonly oneMachine
     return held && hasDied(held) ? undefined : held;
   };
   return {
-    async claim(taskId, holder, ttlMs) {
+    async claim(taskId, holder, ttlMs, { force = false } = {}) {
       let claim: LeaseClaim | undefined;
       await records.update(taskId, (now) => {
-        const held = heldNow(now);
+        const held = force ? undefined : heldNow(now);
         const token = (now.lease?.token ?? 0) + 1;
         claim = held ? { ...held, isGranted: false } : { holder, token, remainingMs: ttlMs, isGranted: true };
         return held ? undefined : { holder, token, renewedAtMs: now.nowMs, expiresAtMs: now.nowMs + ttlMs };

@@ -29,12 +29,50 @@ export function passingMetadata(replaces: string | undefined): JsonObject {
   return { [NOTE_KEY]: passingNote(replaces) };
 }
 
+/** What a paused run waits for. */
+export interface RunWaits {
+  /** When the run goes on at the latest, in ISO 8601 UTC. {@link NEVER}: only after a signal. */
+  readonly dueAt: string;
+  /** The names of the signals that it waits for. */
+  readonly waitsFor: readonly string[];
+}
+
+/** The time of a wait that only a signal ends. */
+export const NEVER = "9999-12-31T23:59:59.999Z";
+
 /**
- * The metadata of a run's checkpoint. @param passing - Given for a passing checkpoint. @param metadata - The user's own
- * metadata.
+ * The metadata of a run's checkpoint.
+ *
+ * @param passing - Given for a passing checkpoint.
+ * @param metadata - The user's own metadata.
+ * @param waits - Given for a paused run that waits.
  */
-export function runMetadata(passing?: { replaces: string | undefined }, metadata?: object): JsonObject {
-  return { ...metadata, [NOTE_KEY]: { run: true, ...(passing && passingNote(passing.replaces)) } };
+export function runMetadata(
+  passing?: { replaces: string | undefined },
+  metadata?: object,
+  waits?: RunWaits,
+): JsonObject {
+  return { ...metadata, [NOTE_KEY]: { run: true, ...(passing && passingNote(passing.replaces)), ...waits } };
+}
+
+/**
+ * When a worker may go on with a task, judged by the task's newest checkpoint, in ISO 8601 UTC. `undefined` if no worker
+ * may: the checkpoint is completed or failed, or no run saved it. An adapter stores it in the task's row, to find the
+ * tasks that are due.
+ *
+ * A running task is due since its checkpoint, because a worker that is alive holds its lease.
+ */
+export function dueAtOf(newest: Pick<CheckpointSummary, "status" | "createdAt" | "metadata">): string | undefined {
+  const { status, createdAt } = newest;
+  if (status === "completed" || status === "failed" || !isOfRun(newest)) return undefined;
+  return (status === "paused" ? waitsOf(newest)?.dueAt : undefined) ?? createdAt;
+}
+
+/** What a paused run's newest checkpoint says that the run waits for; `undefined` if it waits for nothing. */
+export function waitsOf({ metadata }: Pick<CheckpointSummary, "metadata">): RunWaits | undefined {
+  const { dueAt, waitsFor = [] } = noteIn(metadata) ?? {};
+  if (typeof dueAt !== "string" || !Array.isArray(waitsFor)) return undefined;
+  return { dueAt, waitsFor: waitsFor.filter((name) => typeof name === "string") };
 }
 
 /**

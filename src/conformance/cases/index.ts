@@ -4,6 +4,7 @@ import { appendConditionCases } from "./append-conditions.js";
 import { appendIdCases } from "./append-ids.js";
 import { appendReplacesCases } from "./append-replaces.js";
 import { corruptCases } from "./corrupt.js";
+import { dueCases } from "./due.js";
 import { getCases } from "./get.js";
 import { killCases } from "./kills.js";
 import { leaseCases } from "./leases.js";
@@ -36,6 +37,7 @@ export const conformanceCases: readonly ConformanceCase[] = [
   ...corruptCases,
   ...maintenanceCases,
   ...leaseCases,
+  ...dueCases,
   ...killCases,
   ...processCases,
 ];

@@ -238,6 +238,36 @@ export const leaseCases: readonly ConformanceCase[] = [
     },
   },
   {
+    name: "leases.forced",
+    promise: "takes a task from its holder by force, and refuses what the former holder still writes",
+    about: "leases",
+    async run(store) {
+      const adapter = await store.open();
+      const leases = leasesOf(adapter);
+      const { token } = await claimed(adapter, "t");
+      const forced = await leases.claim("t", "forcing", LONG_MS, { force: true });
+      same([forced.isGranted, forced.token], [true, token + 1], "a forced claim MUST be granted, under the next token");
+      same((await leases.current("t"))?.holder, "forcing", "the caller of a forced claim MUST hold the lease");
+      same(await leases.renew("t", token, LONG_MS), false, "the former holder's lease MUST NOT be renewed");
+      await refused(
+        "LEASE_LOST",
+        adapter.append(draft("t", "late"), { fencingToken: token }),
+        "a write of the former holder MUST be refused",
+      );
+      same(
+        (await leases.claim("t", "third", LONG_MS)).isGranted,
+        false,
+        "a claim without force MUST be refused while the forced lease is held",
+      );
+      same(
+        (await leases.claim("u", "forcing", LONG_MS, { force: true })).token,
+        1,
+        "a free task MUST be granted to a forced claim, too",
+      );
+      await expectStored(adapter, []);
+    },
+  },
+  {
     name: "leases.many-processes",
     promise: "gives a task to one of many processes that claim it at once",
     about: "leases",

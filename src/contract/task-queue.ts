@@ -1,0 +1,42 @@
+/**
+ * Finds the tasks that are due for a worker. An optional part of a {@link StorageAdapter} that has `leases`. Without it,
+ * workers list the tasks and claim one of them, which takes longer the more tasks there are.
+ *
+ * A task is due if {@link dueAtOf} of its newest checkpoint is at most `dueBy`, and nobody holds its lease. If its last
+ * lease ended without a release, it is due whatever its time, unless `dueAtOf` is `undefined`: its worker may have died
+ * before it looked for signals. (cases: due.only-due, due.changes, due.unreleased)
+ */
+export interface TaskQueue {
+  /**
+   * Claims the next task that is due, in one atomic step, as `LeaseStore.claim` does.
+   *
+   * - MUST give each task to one caller. (cases: due.one-holder, due.many-processes)
+   * - MUST give the tasks that nobody holds and that are `paused` in the order of their times. (case: due.order)
+   *
+   * @returns `undefined` if no task is due.
+   */
+  claimNext(query: DueQuery, holder: string, ttlMs: number): Promise<ClaimedTask | undefined>;
+  /** Counts the tasks that are due. (case: due.count) */
+  count(query: DueQuery): Promise<DueCount>;
+}
+
+/** Selects tasks for workers. */
+export interface DueQuery {
+  /** Only tasks whose ids begin with this. */
+  readonly prefix: string;
+  /** Only tasks that are due by this time, in ISO 8601 UTC. */
+  readonly dueBy: string;
+}
+
+/** A task that a worker has claimed. */
+export interface ClaimedTask {
+  readonly taskId: string;
+  /** The fencing token of the claim. */
+  readonly token: number;
+}
+
+export interface DueCount {
+  readonly tasks: number;
+  /** The earliest time of these tasks, in ISO 8601 UTC; `undefined` if there is none. */
+  readonly oldestDueAt: string | undefined;
+}
