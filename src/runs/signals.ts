@@ -69,10 +69,11 @@ export class Signals {
     checkTaskId(companion);
     if (isSignals(taskId)) throw new TypeError("A signal is sent to a task, not to the task of its signals.");
     const { events, writer, wakers } = this.#host;
+    const encoded = this.#encoded(taskId, name, value);
     const sent = await this.#sent(
       taskId,
-      name,
-      writer.appendSignal(companion, this.#encoded(taskId, name, value), { id, stage: name }, by),
+      { id, name, encoded },
+      writer.appendSignal(companion, encoded, { id, stage: name }, by),
     );
     // This is done for a repeated signal, too, since the sender may have been killed before it.
     await this.wake(taskId, [name]);
@@ -160,11 +161,18 @@ export class Signals {
     return false;
   }
 
-  async #sent(taskId: string, name: string, appended: Promise<CheckpointSummary>): Promise<CheckpointSummary> {
+  /** If the signal was sent before, by anybody, its first form counts. */
+  async #sent(
+    taskId: string,
+    { id, name, encoded }: { readonly id: string | undefined; readonly name: string; readonly encoded: EncodedState },
+    appended: Promise<CheckpointSummary>,
+  ): Promise<CheckpointSummary> {
     try {
       return await appended;
     } catch (cause) {
-      if (!(cause instanceof CheckpointConflictError)) throw cause;
+      if (!(cause instanceof CheckpointConflictError) || id === undefined) throw cause;
+      const { encoding, text, summary } = await this.#host.reader.textById(signalsOf(taskId), id);
+      if (summary.stage === name && encoding === encoded.encoding && text === encoded.text) return summary;
       throw new CheckpointConflictError(
         `The ${titleOf(taskId, name)} was not sent: the task has a signal with the same id and another name or value. ` +
           "Its first form counts; nothing was stored.",
