@@ -139,7 +139,9 @@ export class Attempt {
         next = pass.nextOf(returned);
       } catch (error) {
         await pass.end();
-        this.#failedStep = pass.forgetErrorsOf(error);
+        // A stop isn't the function's own error, so the errors that the function caught before it stay recorded.
+        const isStop = this.#stop.signal.aborted || error instanceof RunPausedError;
+        if (!isStop) this.#failedStep = pass.forgetErrorsOf(error);
         throw error;
       }
       pass.tellUnused();
