@@ -15,8 +15,12 @@ export interface ClaimedRun {
   readonly lease: Lease;
   /** After so many claims without a save, the run is recorded as failed. */
   readonly maxAttempts: number;
-  /** Becomes true once the run's standing is known, and its function may be called. */
-  hasBegun: boolean;
+  /**
+   * Called once the run's standing is known, and its function may be called.
+   *
+   * @param lost - How many claims in a row ended without a save before this one.
+   */
+  begins(lost: number): void;
   /** Becomes false if the lease must expire, so that the task is due then. */
   mayRelease: boolean;
 }
@@ -47,6 +51,12 @@ class AttemptsError extends Error {
         'The recorded steps are kept. Find out what ends the process, then put the task back with "waymark retry".',
     );
   }
+}
+
+/** How many claims in a row ended without a save before this lease. */
+export function lostBefore({ token: now }: Lease, { token, isEnd = false }: Standing["head"]): number {
+  // The claim that made the last checkpoint, if its attempt went on, counts too.
+  return token === undefined ? 0 : now - token - (isEnd ? 1 : 0);
 }
 
 /** A run's function. The types of `CheckpointManager.run` ensure that it takes this run and the schema's state. */
@@ -115,14 +125,13 @@ export class Attempt {
     // The former attempt may have been killed before it marked them.
     const received = this.#journal.entries().flatMap(({ head }) => head.signal?.id ?? []);
     await signals.received(this.#taskId, new Set(received));
-    const { token, isEnd = false } = this.#journal.head;
-    if (this.#claimed === undefined || token === undefined) {
+    if (this.#claimed === undefined || this.#journal.head.token === undefined) {
       // A worker's first attempt records its token, so that later claims without progress can be counted.
       const isFirst = this.#isNew || this.#claimed !== undefined;
       if (isFirst) await this.#journal.save({ isPassing: true, label: "Run started" });
       return;
     }
-    const lost = this.#lease.token - token - (isEnd ? 1 : 0);
+    const lost = lostBefore(this.#lease, this.#journal.head);
     if (lost >= this.#claimed.maxAttempts) throw new AttemptsError(lost);
   }
 

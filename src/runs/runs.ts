@@ -2,7 +2,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { checkTaskId } from "../contract/arguments.js";
 import { LeaseHeldError } from "../contract/errors.js";
 import type { Lease, LeaseOptions, TaskLease } from "../manager/lease.js";
-import { type AnyFunction, Attempt, type ClaimedRun } from "./attempt.js";
+import { type AnyFunction, Attempt, type ClaimedRun, lostBefore } from "./attempt.js";
 import { checkEnqueueOptions, type EnqueueOptions, enqueueRun } from "./enqueue.js";
 import type { AttemptHost } from "./journal.js";
 import { enclosing, isEnclosed, within } from "./nesting.js";
@@ -126,7 +126,7 @@ export class Runs {
       stop.follow(lease.signal);
       const found = await this.#find(taskId, options);
       if (found.isCompleted) return found.result;
-      if (claimed !== undefined) claimed.hasBegun = true;
+      claimed?.begins(lostBefore(lease, found.standing.head));
       const attempt = new Attempt(this.#host, { taskId, fn, lease, stop, found, claimed });
       return await within(this, taskId, stop.signal, () => attempt.run());
     } finally {

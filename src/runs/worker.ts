@@ -15,7 +15,8 @@ export interface WorkOptions extends Pick<RunOptions, "version" | "onChange"> {
   readonly concurrency?: number | undefined;
   /**
    * A task is recorded as failed once so many attempts in a row have ended without a save, because each was killed or
-   * lost its lease. An attempt that pauses counts as none. Default 5.
+   * lost its lease. An attempt that pauses counts as none. After half of them, its worker takes no other task until
+   * this one has saved or ended, since a task that ends its worker ends the others there, too. Default 5.
    */
   readonly maxAttempts?: number | undefined;
   /** Drains the worker when it aborts: the runs under way are paused, and their tasks are released. */
@@ -50,6 +51,8 @@ export class Worker {
   readonly #options: WorkOptions;
   readonly #drain = new AbortController();
   readonly #running = new Set<Promise<void>>();
+  /** The tasks under way that may have ended their last workers, and haven't saved yet. */
+  readonly #suspects = new Set<string>();
 
   constructor(host: RunsHost, runs: Runs, fn: AnyFunction, options: WorkOptions) {
     checkWorkOptions(options);
@@ -84,9 +87,11 @@ export class Worker {
           await over;
         })
       : () => undefined;
+    const unsubscribeSaves = this.#host.events.on("saved", ({ taskId }) => this.#suspects.delete(taskId));
     try {
       await this.#loop();
     } finally {
+      unsubscribeSaves();
       await Promise.all(this.#running);
       ended();
       unsubscribe();
@@ -100,6 +105,11 @@ export class Worker {
     const { signal } = this.#drain;
     let failures = 0;
     while (!signal.aborted) {
+      // If a suspect ends this worker, too, each task beside it loses an attempt.
+      if (this.#suspects.size > 0) {
+        await this.#host.wakers.wait(ANY, LOOK_MS, signal);
+        continue;
+      }
       if (this.#running.size >= concurrency) {
         await Promise.race(this.#running);
         continue;
@@ -115,25 +125,39 @@ export class Worker {
           this.#tell(error, undefined);
         }
       }
-      if (claimed !== undefined) this.#start(claimed);
+      if (claimed !== undefined) await this.#start(claimed);
       else await this.#host.wakers.wait(ANY, Math.min(LOOK_MS * 2 ** failures, LONGEST_PAUSE_MS), signal);
     }
   }
 
-  #start(lease: TaskLease): void {
-    const running = this.#run(lease).finally(() => this.#running.delete(running));
-    this.#running.add(running);
+  /** Starts a task. Resolves once its run has begun, or has ended before that. */
+  async #start(lease: TaskLease): Promise<void> {
+    await new Promise<void>((resolve) => {
+      const running = this.#run(lease, resolve).finally(() => {
+        this.#running.delete(running);
+        this.#suspects.delete(lease.taskId);
+        resolve();
+      });
+      this.#running.add(running);
+    });
   }
 
-  async #run(lease: TaskLease): Promise<void> {
+  async #run(lease: TaskLease, begun: () => void): Promise<void> {
     const { version, onChange, maxAttempts = DEFAULT_ATTEMPTS } = this.#options;
     const { signal } = this.#drain;
-    const claimed: ClaimedRun = { lease, maxAttempts, hasBegun: false, mayRelease: true };
+    let hasBegun = false;
+    const begins = (lost: number) => {
+      hasBegun = true;
+      if (lost * 2 > maxAttempts) this.#suspects.add(lease.taskId);
+      begun();
+    };
+    const claimed: ClaimedRun = { lease, maxAttempts, begins, mayRelease: true };
     try {
       await this.#runs.runClaimed(claimed, this.#fn, { version, onChange, signal });
     } catch (error) {
       if (!(error instanceof RunPausedError)) this.#tell(error, lease.taskId);
-      if (!claimed.hasBegun) await this.#host.wakers.wait(lease.taskId, SET_ASIDE_MS, signal);
+      begun();
+      if (!hasBegun) await this.#host.wakers.wait(lease.taskId, SET_ASIDE_MS, signal);
     }
     if (claimed.mayRelease) await this.#release(lease);
     else lease.abandon();

@@ -1,5 +1,6 @@
 // enqueue, work, queue, cancel and retry.
 import { once } from "node:events";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { expect, it } from "vitest";
 import type { CheckpointManager, RunFunction, StorageAdapter, WorkOptions } from "waymark";
 import { NEVER, waitsOf } from "waymark/adapter";
@@ -202,6 +203,46 @@ it("a drained worker pauses its runs, and another one goes on with them", async 
   await completed;
   await second.drain();
   expect(ran).toEqual(["a", "b"]);
+});
+
+it("a task that may have ended its last workers runs alone until it has saved", async () => {
+  const storage = new MemoryAdapter();
+  const { manager } = managerOn(storage);
+  await manager.enqueue("q/suspect");
+  const paused = ends(manager, "paused");
+  const first = working(manager, (run) => run.waitFor("go"));
+  await paused;
+  await first.drain();
+  for (let n = 0; n < 3; n += 1) {
+    const claim = await storage.leases?.claim("q/suspect", "killed", 60_000);
+    if (claim) await storage.leases?.release("q/suspect", claim.token);
+  }
+  await manager.signal("q/suspect", "go");
+  const order: string[] = [];
+  const other = deferred<void>();
+  const completed = ends(manager, "completed", 2);
+  const worker = working(
+    manager,
+    async (run) => {
+      if (run.taskId === "q/other") {
+        order.push("other begins");
+        other.resolve();
+        return;
+      }
+      await run.step("first", async () => {
+        await manager.enqueue("q/other");
+        // The worker is woken by it, and has time to begin it.
+        for (let turn = 0; turn < 100; turn += 1) await nextTurn();
+        order.push("suspect saves");
+      });
+      await run.step("long", () => other.promise);
+      await run.waitFor("go");
+    },
+    { concurrency: 2 },
+  );
+  await completed;
+  expect(order).toEqual(["suspect saves", "other begins"]);
+  await worker.drain();
 });
 
 it("a run that ends its workers without progress is failed after so many attempts", async () => {
