@@ -193,17 +193,21 @@ export function checkLease(
   );
 }
 
-/** The record of a task's next lease, which is held from now on. */
+/** The record of the task's next lease, under the next token. For adapters that have a `queue`. */
 export function nextLease({ lease, nowMs }: TimedLease, holder: string, ttlMs: number): LeaseRecord {
   return { holder, token: (lease?.token ?? 0) + 1, renewedAtMs: nowMs, expiresAtMs: nowMs + ttlMs };
 }
 
 /**
- * Whether a task's last lease is held now, ended without a release (`unreleased`), or neither.
+ * Whether the task's last lease is held now or ended without a release (`unreleased`). If it was released, or there was
+ * none, the task is `free`. For adapters that have a `queue`.
  *
- * @param hasDied - Whether the holder's process has surely ended.
+ * @param hasDied - Whether a holder's process has surely ended, if the storage's users are on one machine.
  */
-export function standingOf(now: TimedLease, hasDied: (holder: string) => boolean): "held" | "unreleased" | "free" {
+export function standingOf(
+  now: TimedLease,
+  hasDied: (holder: string) => boolean = () => false,
+): "held" | "unreleased" | "free" {
   const { lease } = now;
   if (lease === undefined || isReleased(lease)) return "free";
   return heldIn(now) === undefined || hasDied(lease.holder) ? "unreleased" : "held";
