@@ -43,6 +43,8 @@ export const groups = [
         "Runs and steps",
         "Resumable functions: steps, turns, what runs twice, changed code, tests.",
       ),
+      page("docs/workers.md", "Workers", "Runs in a queue, on many machines: takeover, drain, retries, versions."),
+      page("docs/waiting.md", "Waiting for people", "Approvals, webhooks and sleeps that outlive a deployment."),
       page(
         "docs/langgraph.md",
         "LangGraph",
