@@ -151,6 +151,12 @@ export const groups = [
         "A real PRP, killed in the middle of a gate.",
         "examples/prp-pipeline",
       ),
+      page(
+        "examples/sharding/README.md",
+        "Many databases",
+        "Tasks spread over databases by their ids; a shard moves.",
+        "examples/sharding",
+      ),
       page("examples/custom-adapter/README.md", "A custom adapter", "Over unstorage.", "examples/custom-adapter"),
       page("examples/redis-adapter/README.md", "A Redis adapter", "For many machines.", "examples/redis-adapter"),
     ],

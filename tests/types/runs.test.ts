@@ -75,10 +75,9 @@ it("types a signal by its schema or by hand, and says that a wait with a limit m
       await run.waitFor("a", { schema }),
       await run.waitFor<number>("b"),
       await run.waitFor("c", { schema, timeoutMs: 5 }),
-      await run.sleepUntil("d", new Date()),
     ] as const;
   expectTypeOf(waits).returns.resolves.toEqualTypeOf<
-    readonly [Signal<{ ok: boolean }>, Signal<number>, Signal<{ ok: boolean }> | undefined, void]
+    readonly [Signal<{ ok: boolean }>, Signal<number>, Signal<{ ok: boolean }> | undefined]
   >();
   const manager = new CheckpointManager<Chat>({ storage });
   void (() =>
