@@ -218,6 +218,8 @@ it("a task that may have ended its last workers runs alone until it has saved", 
     if (claim) await storage.leases?.release("q/suspect", claim.token);
   }
   await manager.signal("q/suspect", "go");
+  // It is due after the suspect.
+  await manager.enqueue("q/other");
   const order: string[] = [];
   const other = deferred<void>();
   const completed = ends(manager, "completed", 2);
@@ -230,8 +232,7 @@ it("a task that may have ended its last workers runs alone until it has saved", 
         return;
       }
       await run.step("first", async () => {
-        await manager.enqueue("q/other");
-        // The worker is woken by it, and has time to begin it.
+        // The worker has time to begin the other task.
         for (let turn = 0; turn < 100; turn += 1) await nextTurn();
         order.push("suspect saves");
       });
