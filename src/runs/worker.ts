@@ -1,3 +1,4 @@
+import { setMaxListeners } from "node:events";
 import { checkBoolean, checkFunction, checkInteger, checkSignal, checkText } from "../contract/arguments.js";
 import { LeaseHeldError, LeaseLostError, RunPausedError } from "../contract/errors.js";
 import { checkKeys, keysOf } from "../contract/keys.js";
@@ -61,6 +62,8 @@ export class Worker {
     this.#runs = runs;
     this.#fn = fn;
     this.#options = options;
+    // Each run under way adds a listener, so Node's warning about many listeners is switched off.
+    setMaxListeners(0, this.#drain.signal);
   }
 
   async work(): Promise<void> {

@@ -205,6 +205,31 @@ it("a drained worker pauses its runs, and another one goes on with them", async 
   expect(ran).toEqual(["a", "b"]);
 });
 
+it("many tasks at once cause no warning about listeners", async () => {
+  const { manager } = managerOn();
+  const [tasks, warnings] = [12, [] as string[]];
+  const warn = ({ message }: Error) => warnings.push(message);
+  process.on("warning", warn);
+  const gate = deferred<void>();
+  for (let n = 0; n < tasks; n += 1) await manager.enqueue(`q/${n}`);
+  const completed = ends(manager, "completed", tasks);
+  let begun = 0;
+  const worker = working(
+    manager,
+    (run) =>
+      run.step("gate", () => {
+        begun += 1;
+        if (begun === tasks) gate.resolve();
+        return gate.promise;
+      }),
+    { concurrency: tasks },
+  );
+  await completed;
+  await worker.drain();
+  process.off("warning", warn);
+  expect(warnings).toEqual([]);
+});
+
 it("a task that may have ended its last workers runs alone until it has saved", async () => {
   const storage = new MemoryAdapter();
   const { manager } = managerOn(storage);
