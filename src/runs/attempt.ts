@@ -124,7 +124,13 @@ export class Attempt {
     const { signals } = this.#host;
     // The former attempt may have been killed before it marked them.
     const received = this.#journal.entries().flatMap(({ head }) => head.signal?.id ?? []);
-    await signals.received(this.#taskId, new Set(received));
+    try {
+      await signals.received(this.#taskId, new Set(received));
+    } catch (error) {
+      // The function hasn't failed, so neither has the run. The next attempt marks them.
+      this.#stop.stop(error);
+      throw error;
+    }
     if (this.#claimed === undefined || this.#journal.head.token === undefined) {
       // A worker's first attempt records its token, so that later claims without progress can be counted.
       const isFirst = this.#isNew || this.#claimed !== undefined;

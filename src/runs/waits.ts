@@ -1,5 +1,5 @@
 import type { StepHead } from "../codec/run-body.js";
-import { RunMismatchError } from "../contract/errors.js";
+import { RunMismatchError, StorageError } from "../contract/errors.js";
 import { NEVER, type RunWaits } from "../contract/passing.js";
 import type { Signal, StepRecord } from "../contract/run-record.js";
 import type { EventHub } from "../manager/events.js";
@@ -86,7 +86,7 @@ export class Waits {
       if (signal === undefined) return undefined;
       return { name, value: values.result(title, recorded.value ?? "null", schema), status: "received", ...signal };
     }
-    const look = () => signals.next(taskId, name, schema);
+    const look = () => this.#orStopped(() => signals.next(taskId, name, schema));
     const begun =
       recorded?.head ?? this.#begun(step, "signal", timeoutMs === undefined ? undefined : clock() + timeoutMs);
     const untilMs = begun.until === undefined ? undefined : Date.parse(begun.until);
@@ -111,6 +111,16 @@ export class Waits {
       throw error;
     }
     return found.signal;
+  }
+
+  /** Stops the run if the storage fails, because then its function hasn't failed. */
+  async #orStopped<Found>(look: () => Promise<Found>): Promise<Found> {
+    try {
+      return await look();
+    } catch (error) {
+      if (error instanceof StorageError) this.#host.fail(error);
+      throw error;
+    }
   }
 
   /** Call it when a step or a wait of the pass has ended. */
