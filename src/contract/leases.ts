@@ -118,20 +118,18 @@ export const NO_LEASE: TimedLease = { lease: undefined, nowMs: 0 };
  *   is free at once, if its holder names the process: see `ownHolder`.
  */
 export function leaseStore(records: LeaseRecords, options: { readonly oneMachine?: boolean } = {}): LeaseStore {
-  const hasDied = ({ holder }: { readonly holder: string }): boolean =>
-    options.oneMachine === true && holderHasEnded(holder);
-  const heldNow = (now: TimedLease): HeldLease | undefined => {
-    const held = heldIn(now);
-    return held && hasDied(held) ? undefined : held;
-  };
+  const oneMachine = options.oneMachine === true;
+  const heldNow = oneMachine ? heldOnThisMachine : heldIn;
   return {
     async claim(taskId, holder, ttlMs, { force = false } = {}) {
       let claim: LeaseClaim | undefined;
       await records.update(taskId, (now) => {
         const held = force ? undefined : heldNow(now);
-        const token = (now.lease?.token ?? 0) + 1;
-        claim = held ? { ...held, isGranted: false } : { holder, token, remainingMs: ttlMs, isGranted: true };
-        return held ? undefined : { holder, token, renewedAtMs: now.nowMs, expiresAtMs: now.nowMs + ttlMs };
+        const lease = nextLease(now, holder, ttlMs);
+        claim = held
+          ? { ...held, isGranted: false }
+          : { holder, token: lease.token, remainingMs: ttlMs, isGranted: true };
+        return held ? undefined : lease;
       });
       if (claim === undefined) throw new Error("LeaseRecords.update never called `change`.");
       return claim;
@@ -154,7 +152,7 @@ export function leaseStore(records: LeaseRecords, options: { readonly oneMachine
       // If the renewal lies in the future, it was made before a reboot, and nobody knows how long ago.
       if (lease === undefined || isReleased(lease) || nowMs < lease.renewedAtMs) return undefined;
       const { holder, token, renewedAtMs, expiresAtMs } = lease;
-      if (hasDied(lease)) return { holder, token, hasDied: true, endedMs: nowMs - renewedAtMs };
+      if (oneMachine && holderHasEnded(holder)) return { holder, token, hasDied: true, endedMs: nowMs - renewedAtMs };
       return nowMs < expiresAtMs ? undefined : { holder, token, hasDied: false, endedMs: nowMs - expiresAtMs };
     },
     async *held() {
@@ -164,6 +162,20 @@ export function leaseStore(records: LeaseRecords, options: { readonly oneMachine
       }
     },
   };
+}
+
+/**
+ * The lease that is held now, in a storage whose users are all on one machine. There the lease of an ended process is
+ * free at once.
+ */
+export function heldOnThisMachine(now: TimedLease): HeldLease | undefined {
+  const held = heldIn(now);
+  return held && holderHasEnded(held.holder) ? undefined : held;
+}
+
+/** The record of the next claim. The caller has made sure that nobody holds the task. */
+export function nextLease({ lease, nowMs }: TimedLease, holder: string, ttlMs: number): LeaseRecord {
+  return lasting({ holder, token: (lease?.token ?? 0) + 1 }, nowMs, ttlMs);
 }
 
 /**
@@ -210,6 +222,6 @@ function isReleased({ renewedAtMs, expiresAtMs }: LeaseRecord): boolean {
   return expiresAtMs === renewedAtMs;
 }
 
-function lasting({ holder, token }: LeaseRecord, nowMs: number, ttlMs: number): LeaseRecord {
+function lasting({ holder, token }: Pick<LeaseRecord, "holder" | "token">, nowMs: number, ttlMs: number): LeaseRecord {
   return { holder, token, renewedAtMs: nowMs, expiresAtMs: nowMs + ttlMs };
 }
