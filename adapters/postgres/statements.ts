@@ -321,13 +321,15 @@ export function statementsOn(schema: string) {
     },
 
     /**
-     * A task's row and the values that it must have. Tables of an older version have no `due_at`. This is one statement, because other processes may write between
+     * A task's row and the values that it must have. Tables of an older version have no `due_at`; there it is
+     * the NULL of `i`. This is one statement, because other processes may write between
      * two.
      */
     taskRow: `
-      SELECT t.last_sequence, t.count, t.newest_sequence, t.newest_created_at, t.newest_status, to_jsonb(t) ->> 'due_at',
+      SELECT t.last_sequence, t.count, t.newest_sequence, t.newest_created_at, t.newest_status,
+        (SELECT due_at FROM ${tasks} WHERE task_id = $1),
         (SELECT count(*) FROM ${checkpoints} WHERE task_id = $1), c.sequence, c.created_at, c.status, c.metadata
-      FROM (SELECT $1::text AS task_id) i LEFT JOIN ${tasks} t ON t.task_id = $1
+      FROM (SELECT $1::text AS task_id, NULL::text AS due_at) i LEFT JOIN ${tasks} t ON t.task_id = $1
       LEFT JOIN ${checkpoints} c ON c.task_id = $1
         AND c.sequence = (SELECT max(sequence) FROM ${checkpoints} WHERE task_id = $1)`,
     replaceTask: `

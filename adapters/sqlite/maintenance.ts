@@ -9,7 +9,6 @@ import type { SqliteConnection } from "./connection.js";
 import { rangeOf, type SqliteHistories } from "./histories.js";
 import type { SqliteReader } from "./reader.js";
 import { COLUMNS, locationOf } from "./rows.js";
-import { tellsDueTimes } from "./schema.js";
 import type { SqliteWriter } from "./writer.js";
 
 /** Gives maintenance access to the open database. If there is no database, both methods resolve to `undefined`. */
@@ -28,17 +27,16 @@ interface Store {
 
 const TASK_IDS = "SELECT task_id FROM waymark_tasks UNION SELECT task_id FROM waymark_checkpoints ORDER BY task_id";
 /**
- * Reads a task's row and the values that it must have. This is one statement, because other processes may write between
- * two.
+ * Reads a task's row and the values that it must have. In tables of an older version, `due_at` is the NULL of `i`. This
+ * is one statement, because other processes may write between two.
  */
-const taskRowWith = (dueAt: string) => `
-  SELECT t.last_sequence, t.count, t.newest_sequence, t.newest_created_at, t.newest_status, ${dueAt},
+const TASK_ROW = `
+  SELECT t.last_sequence, t.count, t.newest_sequence, t.newest_created_at, t.newest_status,
+    (SELECT due_at FROM waymark_tasks WHERE task_id = i.task_id),
     (SELECT count(*) FROM waymark_checkpoints WHERE task_id = i.task_id), c.sequence, c.created_at, c.status, c.metadata
-  FROM (SELECT ? AS task_id) i LEFT JOIN waymark_tasks t ON t.task_id = i.task_id
+  FROM (SELECT ? AS task_id, NULL AS due_at) i LEFT JOIN waymark_tasks t ON t.task_id = i.task_id
   LEFT JOIN waymark_checkpoints c ON c.task_id = i.task_id
     AND c.sequence = (SELECT max(sequence) FROM waymark_checkpoints WHERE task_id = i.task_id)`;
-const TASK_ROW = taskRowWith("t.due_at");
-const TASK_ROW_BEFORE_3 = taskRowWith("NULL");
 const REPLACE_TASK = "INSERT OR REPLACE INTO waymark_tasks VALUES (?, ?, ?, ?, ?, ?, ?)";
 const QUARANTINE_CHECKPOINT = `
   INSERT INTO waymark_quarantine SELECT ?, ?, c.task_id, ${COLUMNS}, p.form, p.body
@@ -99,7 +97,7 @@ function moveCheckpoint({ database, reader, writer }: Store, path: string, taskI
 }
 
 function taskRow(database: SqliteConnection, taskId: string): SqlRow {
-  return database.one(tellsDueTimes(database) ? TASK_ROW : TASK_ROW_BEFORE_3, taskId) ?? [];
+  return database.one(TASK_ROW, taskId) ?? [];
 }
 
 function rewriteTaskRow(database: SqliteConnection, taskId: string): boolean {
