@@ -1,4 +1,5 @@
-import { heldOnThisMachine, monotonicMs, nextLease } from "../../src/contract/leases.js";
+import { holderHasEnded } from "../../src/contract/holder.js";
+import { heldOnThisMachine, isReleased, monotonicMs, nextLease } from "../../src/contract/leases.js";
 import type { ClaimedTask, DueCount, DueQuery } from "../../src/contract/task-queue.js";
 import { NOTHING_DUE } from "../sql/due.js";
 import { HIGHEST, numberOr0 } from "../sql/rows.js";
@@ -11,6 +12,7 @@ const UNRELEASED = `
   SELECT l.task_id, t.due_at, l.holder, l.token, l.renewed_at_ms, l.expires_at_ms
   FROM waymark_leases l INDEXED BY waymark_leases_unreleased CROSS JOIN waymark_tasks t ON t.task_id = l.task_id
   WHERE l.expires_at_ms <> l.renewed_at_ms AND l.task_id >= ? AND l.task_id < ? AND t.due_at IS NOT NULL`;
+const DUE_AT = "SELECT due_at FROM waymark_tasks WHERE task_id = ?";
 /** All other tasks that are due. */
 const DUE = `
   FROM waymark_tasks t INDEXED BY waymark_tasks_due WHERE t.due_at <= ? AND t.task_id >= ? AND t.task_id < ?
@@ -28,15 +30,20 @@ export function firstDue(database: SqliteConnection, query: DueQuery): string | 
   return row && String(row[0]);
 }
 
-/** Claims the next task that is due, in one transaction. */
-export function claimFirstDue(
+/**
+ * Claims a task, in one transaction, or if it isn't due any more, the next one that is.
+ *
+ * @param found - The task that {@link firstDue} gave. It is found before the transaction, which keeps others waiting.
+ */
+export function claimDue(
   database: SqliteConnection,
+  found: string,
   query: DueQuery,
   holder: string,
   ttlMs: number,
 ): ClaimedTask | undefined {
   return database.atomically(() => {
-    const taskId = firstDue(database, query);
+    const taskId = isDue(database, found, query) ? found : firstDue(database, query);
     if (taskId === undefined) return undefined;
     const lease = nextLease(leaseIn(database, taskId), holder, ttlMs);
     storeLease(database, taskId, lease);
@@ -52,15 +59,29 @@ export function countDue(database: SqliteConnection, query: DueQuery): DueCount 
   return { tasks: lapsed.length + numberOr0(tasks), oldestDueAt: times.toSorted()[0] };
 }
 
+function isDue(database: SqliteConnection, taskId: string, { dueBy }: DueQuery): boolean {
+  const [dueAt] = database.one(DUE_AT, taskId) ?? [];
+  const now = leaseIn(database, taskId);
+  if (typeof dueAt !== "string" || heldOnThisMachine(now) !== undefined) return false;
+  return dueAt <= dueBy || (now.lease !== undefined && !isReleased(now.lease));
+}
+
 /** The tasks whose last lease ended without a release. They are due whatever their time. */
 function lapsedTasks(
   database: SqliteConnection,
   { prefix }: DueQuery,
 ): readonly { readonly taskId: string; readonly dueAt: string }[] {
   const nowMs = monotonicMs();
+  // A worker holds many tasks, so each holder is looked at once.
+  const ended = new Map<string, boolean>();
+  const hasEnded = (holder: string): boolean => {
+    const known = ended.get(holder) ?? holderHasEnded(holder);
+    ended.set(holder, known);
+    return known;
+  };
   return database
     .all(UNRELEASED, prefix, prefix + HIGHEST)
-    .filter(([, , ...lease]) => heldOnThisMachine({ lease: leaseOf(lease), nowMs }) === undefined)
+    .filter(([, , ...lease]) => heldOnThisMachine({ lease: leaseOf(lease), nowMs }, hasEnded) === undefined)
     .map(([taskId, dueAt]) => ({ taskId: String(taskId), dueAt: String(dueAt) }));
 }
 

@@ -18,7 +18,7 @@ import { NOTHING_DUE } from "../sql/due.js";
 import { SqlMaintenance } from "../sql/maintenance.js";
 import { inPages, PAGE_ROWS } from "../sql/pages.js";
 import type { SqliteConnection, SqliteDriver } from "./connection.js";
-import { claimFirstDue, countDue, firstDue } from "./due.js";
+import { claimDue, countDue, firstDue } from "./due.js";
 import { explain, isReadOnly } from "./errors.js";
 import { SqliteHistories } from "./histories.js";
 import { leaseIn, leasesAfter, updateLease } from "./leases.js";
@@ -100,7 +100,7 @@ export class SqliteAdapter extends SqlAdapter<OpenedStore> {
       // Most looks of an idle worker find nothing, so the first look takes no lock.
       const found = await this.reading(({ database }) => firstDue(database, asked));
       if (found === undefined) return undefined;
-      return this.changing(({ database }) => claimFirstDue(database, asked, holder, ttlMs));
+      return this.changing(({ database }) => claimDue(database, found, asked, holder, ttlMs));
     },
     count: async (query) => (await this.reading(({ database }) => countDue(database, query))) ?? NOTHING_DUE,
   };

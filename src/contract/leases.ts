@@ -119,7 +119,7 @@ export const NO_LEASE: TimedLease = { lease: undefined, nowMs: 0 };
  */
 export function leaseStore(records: LeaseRecords, options: { readonly oneMachine?: boolean } = {}): LeaseStore {
   const oneMachine = options.oneMachine === true;
-  const heldNow = oneMachine ? heldOnThisMachine : heldIn;
+  const heldNow = (now: TimedLease) => (oneMachine ? heldOnThisMachine(now) : heldIn(now));
   return {
     async claim(taskId, holder, ttlMs, { force = false } = {}) {
       let claim: LeaseClaim | undefined;
@@ -167,10 +167,12 @@ export function leaseStore(records: LeaseRecords, options: { readonly oneMachine
 /**
  * The lease that is held now, in a storage whose users are all on one machine. There the lease of an ended process is
  * free at once.
+ *
+ * @param hasEnded - Looks at the holder's process, which takes some microseconds.
  */
-export function heldOnThisMachine(now: TimedLease): HeldLease | undefined {
+export function heldOnThisMachine(now: TimedLease, hasEnded = holderHasEnded): HeldLease | undefined {
   const held = heldIn(now);
-  return held && holderHasEnded(held.holder) ? undefined : held;
+  return held && hasEnded(held.holder) ? undefined : held;
 }
 
 /** The record of the next claim. The caller has made sure that nobody holds the task. */
@@ -218,7 +220,8 @@ function heldIn({ lease, nowMs }: TimedLease): HeldLease | undefined {
   return { holder, token, remainingMs: expiresAtMs - nowMs };
 }
 
-function isReleased({ renewedAtMs, expiresAtMs }: LeaseRecord): boolean {
+/** Whether the lease ended by a release. */
+export function isReleased({ renewedAtMs, expiresAtMs }: LeaseRecord): boolean {
   return expiresAtMs === renewedAtMs;
 }
 
