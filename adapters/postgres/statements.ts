@@ -212,11 +212,14 @@ export function statementsOn(schema: string) {
         SELECT t.task_id, t.due_at FROM ${leases} l JOIN ${tasks} t ON t.task_id = l.task_id
         WHERE l.expires_at > 'epoch' AND l.expires_at <= statement_timestamp()
           AND l.task_id >= $1 AND l.task_id < $2 AND t.due_at IS NOT NULL`;
-  /** All other tasks that are due by $3. */
-  const due = `
+  /** All other tasks that are due by $3. @param isReleased - Whether the task has no lease, or a released one. */
+  const due = (isReleased: string) => `
         SELECT t.task_id, t.due_at FROM ${tasks} t
-        WHERE t.due_at <= $3 AND t.task_id >= $1 AND t.task_id < $2 AND NOT EXISTS (
-          SELECT FROM ${leases} l WHERE l.task_id = t.task_id AND l.expires_at > 'epoch')`;
+        WHERE t.due_at <= $3 AND t.task_id >= $1 AND t.task_id < $2 AND ${isReleased}`;
+  /** Looks up the lease of each task. For few tasks. */
+  const isReleased = `coalesce((SELECT l.expires_at = 'epoch' FROM ${leases} l WHERE l.task_id = t.task_id), true)`;
+  /** Reads all leases that weren't released. For many tasks. */
+  const isNotUnreleased = `NOT EXISTS (SELECT FROM ${leases} l WHERE l.task_id = t.task_id AND l.expires_at > 'epoch')`;
 
   const removeBy = (range: string) => `
     WITH removed AS (DELETE FROM ${tasks} ${range}), trimmed AS (DELETE FROM ${pieces} ${range})
@@ -358,7 +361,7 @@ export function statementsOn(schema: string) {
       dueTasks: `
         SELECT task_id FROM (
           (SELECT 0 AS part, l.* FROM (${lapsed}) l ORDER BY due_at LIMIT ${CANDIDATES}) UNION ALL
-          (SELECT 1 AS part, d.* FROM (${due}) d ORDER BY due_at, task_id LIMIT ${CANDIDATES})
+          (SELECT 1 AS part, d.* FROM (${due(isReleased)}) d ORDER BY due_at, task_id LIMIT ${CANDIDATES})
         ) found ORDER BY part, due_at, task_id LIMIT ${CANDIDATES}`,
       /**
        * Claims the first of the tasks $1 that is still due by $4, that nobody holds, and whose row no other transaction
@@ -377,7 +380,7 @@ export function statementsOn(schema: string) {
         SELECT task_id, $2, 1, clock_timestamp() + $3::float8 * interval '1 millisecond'
         FROM (SELECT task_id FROM mine UNION ALL SELECT task_id FROM free) next
         ${CLAIM} RETURNING task_id, token`,
-      countDue: `SELECT count(*), min(due_at) FROM (${lapsed} UNION ALL ${due}) found`,
+      countDue: `SELECT count(*), min(due_at) FROM (${lapsed} UNION ALL ${due(isNotUnreleased)}) found`,
       idsByTaskId: `
         SELECT task_id FROM ${tasks}
         WHERE newest_status = ANY($1) AND task_id >= $4 AND task_id < $5
