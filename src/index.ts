@@ -34,9 +34,9 @@ export {
   UnsupportedFormatError,
   UnsupportedOperationError,
 } from "./contract/errors.js";
-export type { RunRecord, StepRecord } from "./contract/run-record.js";
+export type { RunRecord, Signal, StepRecord } from "./contract/run-record.js";
 export type { AutoSave, AutoSaveOptions } from "./manager/auto-save.js";
-export type { CheckpointEvents, StepOfRun } from "./manager/events.js";
+export type { CheckpointEvents } from "./manager/events.js";
 export type { Lease, LeaseInfo, LeaseOptions } from "./manager/lease.js";
 export type { Logger } from "./manager/logger.js";
 export { CheckpointManager } from "./manager/manager.js";
@@ -55,7 +55,7 @@ export {
 export type { SaveOptions } from "./manager/save-options.js";
 export type { EncodingSchema, SavedStateOf, StateOf, StateSchema } from "./manager/schema.js";
 export type { StateChange } from "./manager/state-diff.js";
-export type { VerifyOptions, VerifyProgress, VerifyResult } from "./manager/verify.js";
+export type { VerifyOptions, VerifyResult } from "./manager/verify.js";
 export type {
   NextPass,
   Run,
@@ -68,3 +68,4 @@ export type {
   StepOptions,
   StepRetry,
 } from "./runs/run.js";
+export type { WorkOptions } from "./runs/worker.js";

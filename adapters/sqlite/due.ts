@@ -1,5 +1,5 @@
 import { holderHasEnded } from "../../src/contract/holder.js";
-import { heldOnThisMachine, isReleased, monotonicMs, nextLease } from "../../src/contract/leases.js";
+import { monotonicMs, nextLease, standingOf } from "../../src/contract/leases.js";
 import type { ClaimedTask, DueCount, DueQuery } from "../../src/contract/task-queue.js";
 import { NOTHING_DUE } from "../sql/due.js";
 import { HIGHEST, numberOr0 } from "../sql/rows.js";
@@ -61,9 +61,9 @@ export function countDue(database: SqliteConnection, query: DueQuery): DueCount 
 
 function isDue(database: SqliteConnection, taskId: string, { dueBy }: DueQuery): boolean {
   const [dueAt] = database.one(DUE_AT, taskId) ?? [];
-  const now = leaseIn(database, taskId);
-  if (typeof dueAt !== "string" || heldOnThisMachine(now) !== undefined) return false;
-  return dueAt <= dueBy || (now.lease !== undefined && !isReleased(now.lease));
+  if (typeof dueAt !== "string") return false;
+  const standing = standingOf(leaseIn(database, taskId), holderHasEnded);
+  return standing === "unreleased" || (standing === "free" && dueAt <= dueBy);
 }
 
 /** The tasks whose last lease ended without a release. They are due whatever their time. */
@@ -81,7 +81,7 @@ function lapsedTasks(
   };
   return database
     .all(UNRELEASED, prefix, prefix + HIGHEST)
-    .filter(([, , ...lease]) => heldOnThisMachine({ lease: leaseOf(lease), nowMs }, hasEnded) === undefined)
+    .filter(([, , ...lease]) => standingOf({ lease: leaseOf(lease), nowMs }, hasEnded) === "unreleased")
     .map(([taskId, dueAt]) => ({ taskId: String(taskId), dueAt: String(dueAt) }));
 }
 

@@ -118,18 +118,22 @@ export const NO_LEASE: TimedLease = { lease: undefined, nowMs: 0 };
  *   is free at once, if its holder names the process: see `ownHolder`.
  */
 export function leaseStore(records: LeaseRecords, options: { readonly oneMachine?: boolean } = {}): LeaseStore {
-  const oneMachine = options.oneMachine === true;
-  const heldNow = (now: TimedLease) => (oneMachine ? heldOnThisMachine(now) : heldIn(now));
+  const hasDied = ({ holder }: { readonly holder: string }): boolean =>
+    options.oneMachine === true && holderHasEnded(holder);
+  const heldNow = (now: TimedLease): HeldLease | undefined => {
+    const held = heldIn(now);
+    return held && hasDied(held) ? undefined : held;
+  };
   return {
     async claim(taskId, holder, ttlMs, { force = false } = {}) {
       let claim: LeaseClaim | undefined;
       await records.update(taskId, (now) => {
         const held = force ? undefined : heldNow(now);
-        const lease = nextLease(now, holder, ttlMs);
+        const next = nextLease(now, holder, ttlMs);
         claim = held
           ? { ...held, isGranted: false }
-          : { holder, token: lease.token, remainingMs: ttlMs, isGranted: true };
-        return held ? undefined : lease;
+          : { holder, token: next.token, remainingMs: ttlMs, isGranted: true };
+        return held ? undefined : next;
       });
       if (claim === undefined) throw new Error("LeaseRecords.update never called `change`.");
       return claim;
@@ -152,7 +156,7 @@ export function leaseStore(records: LeaseRecords, options: { readonly oneMachine
       // If the renewal lies in the future, it was made before a reboot, and nobody knows how long ago.
       if (lease === undefined || isReleased(lease) || nowMs < lease.renewedAtMs) return undefined;
       const { holder, token, renewedAtMs, expiresAtMs } = lease;
-      if (oneMachine && holderHasEnded(holder)) return { holder, token, hasDied: true, endedMs: nowMs - renewedAtMs };
+      if (hasDied(lease)) return { holder, token, hasDied: true, endedMs: nowMs - renewedAtMs };
       return nowMs < expiresAtMs ? undefined : { holder, token, hasDied: false, endedMs: nowMs - expiresAtMs };
     },
     async *held() {
@@ -162,22 +166,6 @@ export function leaseStore(records: LeaseRecords, options: { readonly oneMachine
       }
     },
   };
-}
-
-/**
- * The lease that is held now, in a storage whose users are all on one machine. There the lease of an ended process is
- * free at once.
- *
- * @param hasEnded - Looks at the holder's process, which takes some microseconds.
- */
-export function heldOnThisMachine(now: TimedLease, hasEnded = holderHasEnded): HeldLease | undefined {
-  const held = heldIn(now);
-  return held && hasEnded(held.holder) ? undefined : held;
-}
-
-/** The record of the next claim. The caller has made sure that nobody holds the task. */
-export function nextLease({ lease, nowMs }: TimedLease, holder: string, ttlMs: number): LeaseRecord {
-  return lasting({ holder, token: (lease?.token ?? 0) + 1 }, nowMs, ttlMs);
 }
 
 /**
@@ -205,6 +193,26 @@ export function checkLease(
   );
 }
 
+/** The record of the task's next lease, under the next token. For adapters that have a `queue`. */
+export function nextLease({ lease, nowMs }: TimedLease, holder: string, ttlMs: number): LeaseRecord {
+  return { holder, token: (lease?.token ?? 0) + 1, renewedAtMs: nowMs, expiresAtMs: nowMs + ttlMs };
+}
+
+/**
+ * Whether the task's last lease is held now or ended without a release (`unreleased`). If it was released, or there was
+ * none, the task is `free`. For adapters that have a `queue`.
+ *
+ * @param hasDied - Whether a holder's process has surely ended, if the storage's users are on one machine.
+ */
+export function standingOf(
+  now: TimedLease,
+  hasDied: (holder: string) => boolean = () => false,
+): "held" | "unreleased" | "free" {
+  const { lease } = now;
+  if (lease === undefined || isReleased(lease)) return "free";
+  return heldIn(now) === undefined || hasDied(lease.holder) ? "unreleased" : "held";
+}
+
 /** Milliseconds by a clock that all processes of this machine share and nobody can set. It restarts at a reboot. */
 export function monotonicMs(): number {
   return Number(process.hrtime.bigint() / 1_000_000n);
@@ -220,11 +228,10 @@ function heldIn({ lease, nowMs }: TimedLease): HeldLease | undefined {
   return { holder, token, remainingMs: expiresAtMs - nowMs };
 }
 
-/** Whether the lease ended by a release. */
-export function isReleased({ renewedAtMs, expiresAtMs }: LeaseRecord): boolean {
+function isReleased({ renewedAtMs, expiresAtMs }: LeaseRecord): boolean {
   return expiresAtMs === renewedAtMs;
 }
 
-function lasting({ holder, token }: Pick<LeaseRecord, "holder" | "token">, nowMs: number, ttlMs: number): LeaseRecord {
+function lasting({ holder, token }: LeaseRecord, nowMs: number, ttlMs: number): LeaseRecord {
   return { holder, token, renewedAtMs: nowMs, expiresAtMs: nowMs + ttlMs };
 }

@@ -4,7 +4,9 @@ import { checkInteger, checkText, MAX_DELAY_MS } from "../contract/arguments.js"
 import { LeaseHeldError, LeaseLostError, UnsupportedOperationError } from "../contract/errors.js";
 import { ownHolder } from "../contract/holder.js";
 import { checkKeys, keysOf } from "../contract/keys.js";
-import type { LeaseStore } from "../contract/leases.js";
+import type { ClaimOptions, LeaseStore } from "../contract/leases.js";
+import type { DueQuery } from "../contract/task-queue.js";
+import { queueOf } from "./listed-queue.js";
 
 export interface LeaseOptions {
   /**
@@ -71,18 +73,54 @@ const LATE_MS = 100;
  * @throws {LeaseLostError} It expired before the storage answered.
  * @throws {UnsupportedOperationError} The storage has no leases.
  */
-export async function claimLease(storage: StorageAdapter, taskId: string, options: LeaseOptions): Promise<TaskLease> {
+export async function claimLease(
+  storage: StorageAdapter,
+  taskId: string,
+  options: LeaseOptions,
+  claimOptions?: ClaimOptions,
+): Promise<TaskLease> {
+  const { ttlMs, holder } = resolveLeaseOptions(options);
+  const leases = leasesOf(storage);
+  const askedAtMs = performance.now();
+  const claim = await leases.claim(taskId, holder, ttlMs, claimOptions);
+  if (!claim.isGranted) throw new LeaseHeldError(taskId, claim);
+  return begunLease(leases, { taskId, holder, token: claim.token, ttlMs }, askedAtMs);
+}
+
+/**
+ * Claims the next task that is due; `undefined` if there is none.
+ *
+ * @throws {LeaseLostError} The lease expired before the storage answered.
+ * @throws {UnsupportedOperationError} The storage has no leases.
+ */
+export async function claimNextLease(
+  storage: StorageAdapter,
+  query: DueQuery,
+  options: LeaseOptions,
+): Promise<TaskLease | undefined> {
+  const { ttlMs, holder } = resolveLeaseOptions(options);
+  const leases = leasesOf(storage);
+  const askedAtMs = performance.now();
+  const claimed = await queueOf(storage).claimNext(query, holder, ttlMs);
+  return claimed && begunLease(leases, { ...claimed, holder, ttlMs }, askedAtMs);
+}
+
+/** @throws {TypeError | RangeError} An option is misspelled or out of range. */
+export function resolveLeaseOptions(options: LeaseOptions): { readonly ttlMs: number; readonly holder: string } {
   checkKeys("LeaseOptions", options, keysOf<LeaseOptions>({ ttlMs: true, holder: true }));
   const { ttlMs = DEFAULT_TTL_MS, holder = ownHolder() } = options;
   checkInteger("LeaseOptions.ttlMs", ttlMs, MIN_TTL_MS, MAX_DELAY_MS);
   checkText("LeaseOptions.holder", holder, 1);
-  const leases = leasesOf(storage);
-  const askedAtMs = performance.now();
-  const claim = await leases.claim(taskId, holder, ttlMs);
-  if (!claim.isGranted) throw new LeaseHeldError(taskId, claim);
-  const { token } = claim;
+  return { ttlMs, holder };
+}
+
+async function begunLease(
+  leases: LeaseStore,
+  claimed: Omit<Claimed, "askedAtMs">,
+  askedAtMs: number,
+): Promise<TaskLease> {
+  const { ttlMs } = claimed;
   const answeredAtMs = performance.now();
-  const claimed = { taskId, holder, token, ttlMs };
   if (answeredAtMs - askedAtMs < renewalMs(ttlMs)) return new TaskLease(leases, { ...claimed, askedAtMs });
   // The answer took so long that the first timed renewal would come too late. So the lease is renewed at once.
   await renewOrRelease(leases, claimed);
@@ -96,7 +134,7 @@ export async function leaseInfo(storage: StorageAdapter, taskId: string): Promis
   return { taskId, holder, token, expiresAt: new Date(Date.now() + remainingMs).toISOString() };
 }
 
-function leasesOf({ leases, name }: StorageAdapter): LeaseStore {
+export function leasesOf({ leases, name }: StorageAdapter): LeaseStore {
   if (leases !== undefined) return leases;
   throw new UnsupportedOperationError(`The ${name} storage has no leases. Nothing was changed.`);
 }
@@ -186,6 +224,11 @@ export class TaskLease implements Lease {
     clearInterval(this.#timer);
     clearTimeout(this.#expiry);
     this.#ending.abort(error);
+  }
+
+  /** Ends the lease here without a release, so that the storage holds it until it expires. */
+  abandon(): void {
+    this.#end("it was left to expire");
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -1,4 +1,5 @@
 import type { PlainFields } from "../contract/checkpoint.js";
+import type { Signal } from "../contract/run-record.js";
 import type { Lease } from "../manager/lease.js";
 import type { SaveOptions } from "../manager/save-options.js";
 import type { SavedStateOf, StateOf, StateSchema } from "../manager/schema.js";
@@ -51,6 +52,40 @@ export interface Run<State = unknown, Saved = State, Input = unknown> {
     fn: (call: StepCall) => Result | Promise<Result>,
     options?: StepOptions & { readonly schema?: undefined },
   ): Promise<Result>;
+
+  /**
+   * Waits until a time. The first call records the time, so a resume waits until the same time. In a worker, the run
+   * lets go of it: it is recorded as `paused`, and a worker goes on with it once the time has come.
+   *
+   * A wait has a name as a step has, and is recorded as one.
+   *
+   * @throws {TypeError} A step with the same name is under way, the call is made within a step, or `date` isn't a date.
+   */
+  sleepUntil(name: string, date: Date): Promise<void>;
+
+  /**
+   * Waits for a signal: for the next one with this name that `manager.signal` sends, or has sent before. A signal ends
+   * one wait; signals are received in the order in which they were sent. In a worker, the run lets go of it, as for
+   * {@link sleepUntil}.
+   *
+   * If the schema refuses a signal's value, the signal is marked as refused, and the wait goes on.
+   *
+   * @param options - `schema` validates the value. `timeoutMs` is the longest time to wait. Default: no limit.
+   * @returns The signal; `undefined` if none came within `timeoutMs` from the first call on.
+   * @throws {TypeError} A step with the same name is under way, the call is made within a step, or an option is
+   *   misspelled.
+   */
+  waitFor<Value = unknown>(
+    name: string,
+    options?: { readonly schema?: StateSchema<unknown, Value> | undefined; readonly timeoutMs?: undefined },
+  ): Promise<Signal<Value>>;
+  waitFor<Value = unknown>(
+    name: string,
+    options: {
+      readonly schema?: StateSchema<unknown, Value> | undefined;
+      readonly timeoutMs: number | undefined;
+    },
+  ): Promise<Signal<Value> | undefined>;
 
   /**
    * Ends this pass. Call it as `return run.next(state)`. The state is saved as a milestone, and the pass's results are
