@@ -1,4 +1,4 @@
-import { holderHasEnded } from "../../src/contract/holder.js";
+import { askingOnce, holderHasEnded } from "../../src/contract/holder.js";
 import { monotonicMs, nextLease, standingOf } from "../../src/contract/leases.js";
 import type { ClaimedTask, DueCount, DueQuery } from "../../src/contract/task-queue.js";
 import { NOTHING_DUE } from "../sql/due.js";
@@ -72,13 +72,7 @@ function lapsedTasks(
   { prefix }: DueQuery,
 ): readonly { readonly taskId: string; readonly dueAt: string }[] {
   const nowMs = monotonicMs();
-  // A worker holds many tasks, so each holder is looked at once.
-  const ended = new Map<string, boolean>();
-  const hasEnded = (holder: string): boolean => {
-    const known = ended.get(holder) ?? holderHasEnded(holder);
-    ended.set(holder, known);
-    return known;
-  };
+  const hasEnded = askingOnce(holderHasEnded);
   return database
     .all(UNRELEASED, prefix, prefix + HIGHEST)
     .filter(([, , ...lease]) => standingOf({ lease: leaseOf(lease), nowMs }, hasEnded) === "unreleased")
