@@ -335,7 +335,7 @@ export class PostgresWriter {
     if (row !== undefined) return true;
     // A statement sees a single moment. If it finds checkpoints but no row of the task, the task is damaged: a task that
     // others have just begun would have both.
-    const [[last, , , , , checkpoints] = []] = await run.rows(this.#sql.taskRow, taskId);
+    const [[last, , , , , , checkpoints] = []] = await run.rows(this.#sql.taskRow, taskId);
     if (last === null && Number(checkpoints) > 0) throw damagedTask(taskId);
     return false;
   }
