@@ -1,5 +1,3 @@
-import type { CheckpointFailure } from "./checkpoint.js";
-
 /** One step of a pass, as recorded in a run's checkpoint. */
 export interface StepRecord {
   readonly name: string;
@@ -8,7 +6,14 @@ export interface StepRecord {
   /** When a sleep ends, or the time limit of a wait for a signal, in ISO 8601 UTC. */
   readonly until?: string;
   /** The signal that ended a wait. */
-  readonly signal?: Pick<Signal, "id" | "by" | "sentAt">;
+  readonly signal?: {
+    /** Unique among the task's signals. */
+    readonly id: string;
+    /** The sender, as given to `manager.signal`. */
+    readonly by?: string;
+    /** ISO 8601 in UTC. */
+    readonly sentAt: string;
+  };
   /** The number of this step among the steps of the same name in its pass, from 1. */
   readonly occurrence: number;
   /**
@@ -27,23 +32,6 @@ export interface StepRecord {
   readonly result?: unknown;
   /** A failed step's error. Left out once the pass is over. */
   readonly error?: unknown;
-}
-
-/** A signal that was sent to a task. */
-export interface Signal<Value = unknown> {
-  readonly name: string;
-  /** Unique among the task's signals. */
-  readonly id: string;
-  /** The sender, as given to `manager.signal`. */
-  readonly by?: string;
-  /** ISO 8601 in UTC. */
-  readonly sentAt: string;
-  /** What was sent with it; `undefined` if nothing was. To a wait with a schema, the value is decoded. */
-  readonly value: Value;
-  /** `pending`: no wait has received it yet. `refused`: the schema of a wait refused its value. */
-  readonly status: "pending" | "received" | "refused";
-  /** Why it was refused. */
-  readonly error?: CheckpointFailure;
 }
 
 /** A run, as recorded in its checkpoint. */

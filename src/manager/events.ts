@@ -1,6 +1,6 @@
 import type { CorruptRecord } from "../contract/adapter.js";
 import type { CheckpointSummary } from "../contract/checkpoint.js";
-import type { Signal } from "../contract/run-record.js";
+import type { Signal } from "../contract/signals.js";
 import type { Logger } from "./logger.js";
 
 /** The events of a manager, with the details that listeners get. */

@@ -10,7 +10,7 @@ import type {
 } from "../contract/checkpoint.js";
 import { ClosedError, LeaseLostError, RunCancelledError } from "../contract/errors.js";
 import { checkKeys, keysOf } from "../contract/keys.js";
-import type { Signal } from "../contract/run-record.js";
+import type { Signal } from "../contract/signals.js";
 import type { DueCount } from "../contract/task-queue.js";
 import { cancellation, isCancelled } from "../runs/cancellation.js";
 import type { NextPass, RunFunction, RunOptions, RunSavedOf, RunStateOf } from "../runs/run.js";

@@ -1,5 +1,5 @@
 import type { PlainFields } from "../contract/checkpoint.js";
-import type { Signal } from "../contract/run-record.js";
+import type { Signal } from "../contract/signals.js";
 import type { Lease } from "../manager/lease.js";
 import type { SaveOptions } from "../manager/save-options.js";
 import type { SavedStateOf, StateOf, StateSchema } from "../manager/schema.js";

@@ -5,8 +5,8 @@ import { type CheckpointSummary, failureOf } from "../contract/checkpoint.js";
 import { CheckpointConflictError, StateInvalidError } from "../contract/errors.js";
 import { checkKeys, keysOf } from "../contract/keys.js";
 import { waitsOf } from "../contract/passing.js";
-import type { Signal } from "../contract/run-record.js";
-import { isSignals, senderOf, signalsOf } from "../contract/signals.js";
+
+import { isSignals, type Signal, senderOf, signalsOf } from "../contract/signals.js";
 import type { EventHub } from "../manager/events.js";
 import type { ResolvedOptions } from "../manager/options.js";
 import type { CheckpointReader, CheckpointText } from "../manager/reader.js";

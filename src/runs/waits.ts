@@ -1,7 +1,8 @@
 import type { StepHead } from "../codec/run-body.js";
 import { RunMismatchError, StorageError } from "../contract/errors.js";
 import { NEVER, type RunWaits } from "../contract/passing.js";
-import type { Signal, StepRecord } from "../contract/run-record.js";
+import type { StepRecord } from "../contract/run-record.js";
+import type { Signal } from "../contract/signals.js";
 import type { EventHub } from "../manager/events.js";
 import type { StateSchema } from "../manager/schema.js";
 import type { RunJournal } from "./journal.js";
