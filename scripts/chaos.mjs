@@ -9,8 +9,9 @@
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
-import { chaosOn } from "../tests/chaos/chaos.mjs";
+import { bundled } from "../tests/support/bundled.mjs";
 
 /** How much of the time, and how many workers and tasks a second, each storage gets. */
 const STORAGES = /** @type {const} */ ([
@@ -33,6 +34,12 @@ const chosen = STORAGES.filter(({ storage }) => values.storage === undefined || 
 if (chosen.length === 0)
   throw new RangeError(`--storage must be one of ${STORAGES.map((one) => one.storage).join(", ")}.`);
 
+/** @type {typeof import("../tests/chaos/chaos.js")} */
+const { chaosOn } = await import(await bundled("tests/chaos/chaos.ts"));
+const programs = {
+  worker: fileURLToPath(await bundled("tests/chaos/worker.ts")),
+  sender: fileURLToPath(await bundled("tests/chaos/sender.ts")),
+};
 const folder = mkdtempSync(join(tmpdir(), "waymark-chaos-"));
 const startedMs = Date.now();
 console.log(`Seed ${seed}.`);
@@ -42,7 +49,8 @@ try {
     const own = join(folder, storage);
     mkdirSync(own);
     const tasks = Math.round(ownSeconds * tasksPerSecond);
-    const { violations, counts } = await chaosOn({ storage, folder: own, seed, seconds: ownSeconds, workers, tasks });
+    const options = { storage, folder: own, programs, seed, seconds: ownSeconds, workers, tasks };
+    const { violations, counts } = await chaosOn(options);
     console.log(`\n${storage}: ${tasks} tasks, ${workers} workers, ${Math.round(ownSeconds)} s of faults`);
     for (const [what, count] of Object.entries(counts))
       console.log(`  ${what.padEnd(20)} ${String(count).padStart(7)}`);

@@ -1,47 +1,47 @@
-// @ts-check
 // What a chaos run must not have done, found by comparing the plan, the ledger and the store.
-import { PLANNED_FAILURE, STEPS } from "./plan.mjs";
+import type { Fact } from "./ledger.js";
+import { PLANNED_FAILURE, type Plan, STEPS } from "./plan.js";
 
-/** @typedef {import("./plan.mjs").Plan} Plan */
-/** @typedef {import("./ledger.mjs").Fact} Fact */
+/** A task as it is stored at the end. */
+export interface Stored {
+  readonly taskId: string;
+  readonly status: string;
+  readonly error?: { readonly name?: string; readonly message: string } | undefined;
+  readonly result?: unknown;
+  readonly saves: readonly { readonly sequence: number; readonly token: number }[];
+  readonly signals: readonly { readonly id: string; readonly status: string }[];
+}
 
-/**
- * A task as it is stored at the end.
- *
- * @typedef {{
- *   taskId: string, status: string, error?: { name: string, message: string } | undefined, result?: unknown,
- *   saves: readonly { sequence: number, token: number }[], signals: readonly { id: string, status: string }[],
- * }} Stored
- */
+interface Task {
+  readonly plan: Plan;
+  readonly facts: readonly Fact[];
+  readonly stored: Stored | undefined;
+}
 
 /** The errors that faults explain. */
 const EXPECTED = new Set(["LEASE_LOST", "LEASE_HELD", "STORAGE_FAILED"]);
 
-/**
- * @param {readonly Plan[]} plans
- * @param {readonly Fact[]} facts
- * @param {ReadonlyMap<string, Stored>} stored - By task id.
- * @returns {string[]} The violations; empty if there is none.
- */
-export function violationsOf(plans, facts, stored) {
+/** The violations, in words. */
+export function violationsOf(
+  plans: readonly Plan[],
+  facts: readonly Fact[],
+  stored: ReadonlyMap<string, Stored>,
+): string[] {
   const byTask = grouped(facts, ({ task }) => task);
-  const all = plans.map((plan) => ({ plan, facts: byTask.get(plan.taskId) ?? [], stored: stored.get(plan.taskId) }));
+  const tasks = plans.map((plan) => ({
+    plan,
+    facts: byTask.get(plan.taskId) ?? [],
+    stored: stored.get(plan.taskId),
+  }));
   return [
-    ...all.flatMap((task) => ended(task)),
-    ...all.flatMap(({ plan, facts: own, stored: at }) => results(plan.taskId, own, at)),
-    ...all.flatMap(({ plan, facts: own }) => onces(plan, own)),
-    ...all.flatMap(({ plan, facts: own, stored: at }) => fencing(plan.taskId, own, at)),
-    ...all.flatMap((task) => signals(task)),
-    ...all.flatMap(({ plan, facts: own }) => sleeps(plan.taskId, own)),
+    ...[ended, results, onces, fencing, signals, sleeps].flatMap((violations) => tasks.flatMap(violations)),
     ...keys(facts),
     ...errors(facts, new Map(plans.map((plan) => [plan.taskId, plan]))),
   ];
 }
 
-/** @typedef {{ plan: Plan, facts: readonly Fact[], stored: Stored | undefined }} Task */
-
-/** @param {Task} task */
-function ended({ plan: { taskId, ends }, stored }) {
+/** The task has ended as planned. */
+function ended({ plan: { taskId, ends }, stored }: Task): string[] {
   if (stored === undefined) return [`${taskId} is not stored`];
   const { status, error } = stored;
   const how = `${taskId} is ${status}${error === undefined ? "" : ` (${error.name}: ${error.message})`}`;
@@ -53,15 +53,11 @@ function ended({ plan: { taskId, ends }, stored }) {
 /**
  * Each step has one result: all attempts saw the same one, it is one that a call of the step made, and it is in the run's
  * result.
- *
- * @param {string} taskId
- * @param {readonly Fact[]} facts
- * @param {Stored | undefined} stored
  */
-function results(taskId, facts, stored) {
+function results({ plan: { taskId }, facts, stored }: Task): string[] {
   const made = grouped(ofKind(facts, "ran"), ({ step }) => step);
   const got = grouped(ofKind(facts, "got"), ({ step }) => step);
-  const result = Array.isArray(stored?.result) ? stored.result : [];
+  const result: readonly unknown[] = Array.isArray(stored?.result) ? stored.result : [];
   const violations = [...got].flatMap(([step, seen]) => {
     const [value, ...others] = new Set(seen.map((one) => one.value));
     const title = `step ${step} of ${taskId}`;
@@ -83,8 +79,8 @@ function results(taskId, facts, stored) {
     : [...violations, `${taskId} has ${result.length} results; missing: ${missing.join(", ")}`];
 }
 
-/** An `atMostOnce` step never ran twice. @param {Plan} plan @param {readonly Fact[]} facts */
-function onces({ taskId, steps }, facts) {
+/** An `atMostOnce` step never ran twice. */
+function onces({ plan: { taskId, steps }, facts }: Task): string[] {
   const made = grouped(ofKind(facts, "ran"), ({ step }) => step);
   return steps.flatMap(({ kind }, step) => {
     const calls = made.get(step)?.length ?? 0;
@@ -95,23 +91,16 @@ function onces({ taskId, steps }, facts) {
 /**
  * No write got in under an old token. The tokens of the saves only grow, in the order of the sequences, and no save succeeded
  * that was sent after a higher token had been given.
- *
- * @param {string} taskId
- * @param {readonly Fact[]} facts
- * @param {Stored | undefined} stored
  */
-function fencing(taskId, facts, stored) {
-  const violations = [];
+function fencing({ plan: { taskId }, facts, stored }: Task): string[] {
+  const violations: string[] = [];
   const saved = ofKind(facts, "saved");
-  for (const [where, saves] of /** @type {const} */ ([
-    ["store", stored?.saves ?? []],
-    ["ledger", saved],
-  ])) {
-    let last = 0;
-    for (const { sequence, token } of [...saves].sort((a, b) => a.sequence - b.sequence)) {
-      if (token < last) violations.push(`${taskId}: sequence ${sequence} has token ${token} after ${last} (${where})`);
-      last = Math.max(last, token);
-    }
+  let last = 0;
+  // The ledger has the saves that were replaced since, and the store has those whose answer was lost.
+  const saves = [...(stored?.saves ?? []), ...saved];
+  for (const { sequence, token } of saves.sort((a, b) => a.sequence - b.sequence)) {
+    if (token < last) violations.push(`${taskId}: sequence ${sequence} has token ${token} after ${last}`);
+    last = Math.max(last, token);
   }
   const claims = ofKind(facts, "claimed");
   for (const { token, sequence, sentAtMs } of saved) {
@@ -122,7 +111,7 @@ function fencing(taskId, facts, stored) {
       `${taskId}: sequence ${sequence} was saved under token ${token}, sent ${lateMs} ms after token ${claim.token} was given`,
     );
   }
-  const given = new Set();
+  const given = new Set<number>();
   for (const { token } of claims) {
     if (given.has(token)) violations.push(`${taskId}: token ${token} was given twice`);
     given.add(token);
@@ -130,9 +119,9 @@ function fencing(taskId, facts, stored) {
   return violations;
 }
 
-/** Each signal was received once, by the task that it was sent to. @param {Task} task */
-function signals({ plan, facts, stored }) {
-  const violations = [];
+/** Each signal was received once, by the task that it was sent to. */
+function signals({ plan, facts, stored }: Task): string[] {
+  const violations: string[] = [];
   const received = grouped(
     ofKind(facts, "got").filter(({ step }) => plan.steps[step]?.kind === "wait"),
     ({ value }) => value,
@@ -157,8 +146,8 @@ function signals({ plan, facts, stored }) {
   return violations;
 }
 
-/** No sleep ended before its time. @param {string} taskId @param {readonly Fact[]} facts */
-function sleeps(taskId, facts) {
+/** No sleep ended before its time. */
+function sleeps({ plan: { taskId }, facts }: Task): string[] {
   const asked = grouped(ofKind(facts, "asked"), ({ step }) => step);
   return ofKind(facts, "got").flatMap(({ step, nowMs }) => {
     const untilMs = Math.min(...(asked.get(step) ?? []).map((one) => one.untilMs));
@@ -168,10 +157,10 @@ function sleeps(taskId, facts) {
   });
 }
 
-/** A step's key is the same at each call, and no other step has it. @param {readonly Fact[]} facts */
-function keys(facts) {
+/** A step's key is the same at each call, and no other step has it. */
+function keys(facts: readonly Fact[]): string[] {
   const ran = ofKind(facts, "ran");
-  const title = (/** @type {{ task: string, step: number }} */ { task, step }) => `step ${step} of ${task}`;
+  const title = ({ task, step }: { readonly task: string; readonly step: number }) => `step ${step} of ${task}`;
   const differing = [...grouped(ran, title)].filter(([, calls]) => new Set(calls.map(({ key }) => key)).size > 1);
   const shared = [...grouped(ran, ({ key }) => key)].filter(([, calls]) => new Set(calls.map(title)).size > 1);
   return [
@@ -180,27 +169,18 @@ function keys(facts) {
   ];
 }
 
-/**
- * Only the planned errors, and those that faults explain.
- *
- * @param {readonly Fact[]} facts
- * @param {ReadonlyMap<string, Plan>} plans
- */
-function errors(facts, plans) {
+/** There were only the planned errors, and those that faults explain. */
+function errors(facts: readonly Fact[], plans: ReadonlyMap<string, Plan>): string[] {
   return ofKind(facts, "error").flatMap(({ task, code, message }) => {
     const ends = plans.get(task)?.ends;
     const isPlanned =
-      (ends === "failed" && message === PLANNED_FAILURE) || (ends === "poison" && code === "AttemptsError");
+      (ends === "failed" && message.includes(PLANNED_FAILURE)) || (ends === "poison" && code === "AttemptsError");
     return isPlanned || EXPECTED.has(code) ? [] : [`${task || "a process"} had the error ${code}: ${message}`];
   });
 }
 
-/**
- * Counts for people.
- *
- * @param {readonly Fact[]} facts
- */
-export function countsOf(facts) {
+/** Counts for people. */
+export function countsOf(facts: readonly Fact[]): Record<string, number> {
   const released = new Set(ofKind(facts, "released").map(({ task, token }) => `${token} ${task}`));
   const claims = ofKind(facts, "claimed");
   const lost = ofKind(facts, "error").filter(({ code }) => code === "LEASE_LOST");
@@ -219,24 +199,12 @@ export function countsOf(facts) {
   };
 }
 
-/**
- * @template {Fact["is"]} Kind
- * @param {readonly Fact[]} facts
- * @param {Kind} kind
- */
-function ofKind(facts, kind) {
-  return facts.filter((fact) => /** @type {(fact: Fact) => fact is Extract<Fact, { is: Kind }>} */ (fact.is === kind));
+function ofKind<Kind extends Fact["is"]>(facts: readonly Fact[], kind: Kind) {
+  return facts.filter((fact): fact is Extract<Fact, { is: Kind }> => fact.is === kind);
 }
 
-/**
- * @template Item, Key
- * @param {Iterable<Item>} items
- * @param {(item: Item) => Key} by
- * @returns {Map<Key, Item[]>}
- */
-function grouped(items, by) {
-  /** @type {Map<Key, Item[]>} */
-  const groups = new Map();
+function grouped<Item, Key>(items: Iterable<Item>, by: (item: Item) => Key): Map<Key, Item[]> {
+  const groups = new Map<Key, Item[]>();
   for (const item of items) {
     const group = groups.get(by(item));
     if (group === undefined) groups.set(by(item), [item]);
