@@ -49,7 +49,17 @@ export async function chaosOn(options: ChaosOptions): Promise<ChaosResult> {
   mkdirSync(ledgers);
   const spreadMs = seconds * 1000 * SPREAD;
   const beganAtMs = nowMs();
-  const told = { storage, place, ledgers, seed, tasks, spreadMs, ttlMs: TTL_MS, beganAtMs };
+  const told = {
+    storage,
+    place,
+    ledgers,
+    seed,
+    tasks,
+    spreadMs,
+    ttlMs: TTL_MS,
+    beganAtMs,
+    faultsUntilMs: beganAtMs + seconds * 1000,
+  };
   const fleet = new Fleet(programs, told);
   const store = openStorage(storage, place);
   const manager = new CheckpointManager({ storage: store });
@@ -64,7 +74,12 @@ export async function chaosOn(options: ChaosOptions): Promise<ChaosResult> {
       const found = await storedOf(manager, store, taskId);
       if (found !== undefined) stored.set(taskId, found);
     }
-    const counts = { ...faults, "killed by a task": fleet.killedByTasks, ...countsOf(facts) };
+    const counts = {
+      ...faults,
+      "stops before a save": fleet.stopsBeforeSaves,
+      "killed by a task": fleet.killedByTasks,
+      ...countsOf(facts),
+    };
     return { violations: [...left, ...violationsOf(plans, facts, stored)], counts };
   } finally {
     fleet.end();

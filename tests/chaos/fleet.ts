@@ -29,6 +29,8 @@ export class Fleet {
   readonly violations: string[] = [];
   /** Whether the sender has sent everything. */
   hasSent = false;
+  /** How many workers stopped themselves before a save. */
+  stopsBeforeSaves = 0;
   /** How many workers were killed by the task that they ran. */
   killedByTasks = 0;
   readonly #programs: Programs;
@@ -101,12 +103,16 @@ export class Fleet {
     const own = storage === "postgres" ? `${place}?application_name=${name}` : place;
     const program = isSender ? this.#programs.sender : this.#programs.worker;
     const child = spawn(process.execPath, [program, JSON.stringify({ ...this.#told, place: own, name })], {
-      stdio: ["pipe", "ignore", "pipe"],
+      stdio: ["pipe", "pipe", "pipe"],
     });
     const log = join(ledgers, "..", `${name}.log`);
     child.stderr.on("data", (text) => appendFileSync(log, text));
     const member = { name, isSender, child, isStopped: false, isKilled: false };
     this.#members.add(member);
+    child.stdout.on("data", () => {
+      this.stopsBeforeSaves += 1;
+      this.stop(member, 1.5 * this.#told.ttlMs);
+    });
     void once(child, "close").then(([code, signal]) => {
       this.#members.delete(member);
       if (signal === "SIGKILL" && !member.isKilled) this.killedByTasks += 1;

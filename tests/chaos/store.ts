@@ -12,8 +12,12 @@ export function openStorage(name: StorageName, place: string): StorageAdapter {
   return name === "sqlite" ? new SqliteAdapter({ path: place }) : new JsonFileAdapter({ path: place });
 }
 
-/** The storage, which notes each claim, each release and each save under a lease. */
-export function observed(storage: StorageAdapter, note: (fact: Noted) => void): StorageAdapter {
+/**
+ * The storage, which notes each claim, each release and each save under a lease.
+ *
+ * @param beforeSave - Called before each save under a lease is sent.
+ */
+export function observed(storage: StorageAdapter, note: (fact: Noted) => void, beforeSave: () => void): StorageAdapter {
   const { leases, queue } = storage;
   if (leases === undefined) throw new Error(`The ${storage.name} storage has no leases.`);
   /** When each draft was first sent: a repeated one may have been stored by then. */
@@ -44,6 +48,7 @@ export function observed(storage: StorageAdapter, note: (fact: Noted) => void): 
     async append(draft, condition, options) {
       const token = condition?.fencingToken;
       if (token === undefined) return storage.append(draft, condition, options);
+      beforeSave();
       const sentAtMs = sent.get(draft.id) ?? nowMs();
       sent.set(draft.id, sentAtMs);
       const sequence = await storage.append(draft, condition, options);

@@ -13,6 +13,7 @@ export interface Told {
   readonly spreadMs: number;
   readonly ttlMs: number;
   readonly beganAtMs: number;
+  readonly faultsUntilMs: number;
 }
 
 /** Reads it from the command line. From then on this process ends with its parent. */

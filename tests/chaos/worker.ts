@@ -1,8 +1,9 @@
 // A worker of a chaos run. It may be killed, stopped or cut off at any moment.
+import { writeSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
 import { CheckpointManager, type NextPass, type Run, type StepCall } from "waymark";
-import { openLedger } from "./ledger.js";
-import { MAX_ATTEMPTS, PLANNED_FAILURE, type PlannedStep, PREFIX, planOf, SIGNAL, STEPS } from "./plan.js";
+import { nowMs, openLedger } from "./ledger.js";
+import { MAX_ATTEMPTS, PLANNED_FAILURE, type PlannedStep, PREFIX, planOf, randomOf, SIGNAL, STEPS } from "./plan.js";
 import { observed, openStorage } from "./store.js";
 import { codeOf, told } from "./told.js";
 
@@ -14,9 +15,19 @@ interface State {
 
 type ChaosRun = Run<unknown, unknown, { readonly number: number }>;
 
-const { name, storage, place, ledgers, seed, spreadMs, ttlMs } = told();
+/** This process stops itself before one save of so many. The save is then sent when its lease has expired. */
+const STOPS_EVERY = 150;
+
+const { name, storage, place, ledgers, seed, spreadMs, ttlMs, faultsUntilMs } = told();
 const note = openLedger(ledgers, name);
-const manager = new CheckpointManager({ storage: observed(openStorage(storage, place), note) });
+const random = randomOf(seed + process.pid);
+const store = observed(openStorage(storage, place), note, () => {
+  if (random() * STOPS_EVERY > 1 || nowMs() > faultsUntilMs) return;
+  // The parent lets it go on.
+  writeSync(1, "stopped\n");
+  process.kill(process.pid, "SIGSTOP");
+});
+const manager = new CheckpointManager({ storage: store });
 manager.on("runStarted", ({ taskId, attempt }) => note({ is: "started", task: taskId, attempt }));
 let calls = 0;
 await manager.work<{ readonly number: number }>(
