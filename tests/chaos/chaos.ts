@@ -33,11 +33,11 @@ export interface ChaosResult {
 
 const TTL_MS = 2500;
 const FAULT_EVERY_MS = 1000;
-/** So long after the last fault, every task must have ended. */
-const LAST_MS = 60_000;
+/** If no task has changed for so long after the last fault, those left wait for ever. */
+const STILL_MS = 20_000;
 /** The tasks are enqueued during this part of the time. */
 const SPREAD = 0.8;
-const KINDS = ["kills", "kills", "stops", "stops", "drains"] as const;
+const KINDS = ["kills", "kills", "stops", "stops before a save", "drains"] as const;
 const KINDS_WITH_SERVER = [...KINDS, "cuts", "cuts"] as const;
 
 export async function chaosOn(options: ChaosOptions): Promise<ChaosResult> {
@@ -58,7 +58,6 @@ export async function chaosOn(options: ChaosOptions): Promise<ChaosResult> {
     spreadMs,
     ttlMs: TTL_MS,
     beganAtMs,
-    faultsUntilMs: beganAtMs + seconds * 1000,
   };
   const fleet = new Fleet(programs, told);
   const store = openStorage(storage, place);
@@ -91,7 +90,7 @@ export async function chaosOn(options: ChaosOptions): Promise<ChaosResult> {
 /** Every second a random process gets a fault. The server is killed twice. */
 async function faultsOn(fleet: Fleet, { seed, seconds }: ChaosOptions, server: PostgresServer | undefined) {
   const random = randomOf(seed);
-  const counts = { kills: 0, stops: 0, drains: 0, cuts: 0, "server kills": 0 };
+  const counts = { kills: 0, stops: 0, "stops before a save": 0, drains: 0, cuts: 0, "server kills": 0 };
   const rounds = Math.floor((seconds * 1000) / FAULT_EVERY_MS);
   const kinds = server === undefined ? KINDS : KINDS_WITH_SERVER;
   const beganAtMs = nowMs();
@@ -111,6 +110,7 @@ async function faultsOn(fleet: Fleet, { seed, seconds }: ChaosOptions, server: P
     counts[kind] += 1;
     if (kind === "kills") fleet.kill(victim);
     else if (kind === "drains") fleet.terminate(victim);
+    else if (kind === "stops before a save") fleet.stopBeforeSave(victim);
     else if (kind === "stops") fleet.stop(victim, stoppedMs);
     else await cut(server?.url ?? "", victim.name);
   }
@@ -128,10 +128,14 @@ async function cut(url: string, name: string): Promise<void> {
 
 /** Resolves to the tasks that wait for ever. */
 async function untilEnded(manager: CheckpointManager, fleet: Fleet): Promise<string[]> {
-  const lastMs = nowMs() + LAST_MS;
+  let before = "";
+  let lastMs = nowMs() + STILL_MS;
   for (;;) {
     const left = await manager.tasks({ prefix: PREFIX, status: ["running", "paused"] });
     if (left.length === 0 && fleet.hasSent) return [];
+    const now = JSON.stringify(left.map(({ newest }) => newest.id));
+    if (now !== before) lastMs = nowMs() + STILL_MS;
+    before = now;
     if (nowMs() > lastMs || fleet.violations.length > 0) {
       const waits = left.map(async ({ taskId, newest: { status, label = "", sequence } }) => {
         const lease = await manager.leaseOf(taskId);

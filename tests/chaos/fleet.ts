@@ -29,7 +29,7 @@ export class Fleet {
   readonly violations: string[] = [];
   /** Whether the sender has sent everything. */
   hasSent = false;
-  /** How many workers stopped themselves before a save. */
+  /** How many workers stopped themselves right before a save. */
   stopsBeforeSaves = 0;
   /** How many workers were killed by the task that they ran. */
   killedByTasks = 0;
@@ -64,6 +64,11 @@ export class Fleet {
   /** Asks a process to end. A worker releases its tasks before. */
   terminate(member: Member): void {
     member.child.kill("SIGTERM");
+  }
+
+  /** Asks a worker to stop itself right before its next save, for longer than its lease. */
+  stopBeforeSave({ child }: Member): void {
+    child.stdin?.write("stop\n");
   }
 
   /** Stops a process for so long. */
@@ -109,6 +114,8 @@ export class Fleet {
     child.stderr.on("data", (text) => appendFileSync(log, text));
     const member = { name, isSender, child, isStopped: false, isKilled: false };
     this.#members.add(member);
+    // A pipe breaks when the process is killed.
+    child.stdin.on("error", () => undefined);
     child.stdout.on("data", () => {
       this.stopsBeforeSaves += 1;
       this.stop(member, 1.5 * this.#told.ttlMs);

@@ -13,13 +13,16 @@ export interface Told {
   readonly spreadMs: number;
   readonly ttlMs: number;
   readonly beganAtMs: number;
-  readonly faultsUntilMs: number;
 }
 
-/** Reads it from the command line. From then on this process ends with its parent. */
-export function told(): Told {
+/**
+ * Reads it from the command line. From then on this process ends with its parent.
+ *
+ * @param asked - Called when the parent asks for a stop before the next save.
+ */
+export function told(asked: () => void = () => undefined): Told {
   // The pipe is closed by the parent's end.
-  process.stdin.resume().once("end", () => process.exit(1));
+  process.stdin.on("data", asked).once("end", () => process.exit(1));
   return JSON.parse(process.argv[2] ?? "") as Told;
 }
 

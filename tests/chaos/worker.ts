@@ -2,8 +2,8 @@
 import { writeSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
 import { CheckpointManager, type NextPass, type Run, type StepCall } from "waymark";
-import { nowMs, openLedger } from "./ledger.js";
-import { MAX_ATTEMPTS, PLANNED_FAILURE, type PlannedStep, PREFIX, planOf, randomOf, SIGNAL, STEPS } from "./plan.js";
+import { openLedger } from "./ledger.js";
+import { MAX_ATTEMPTS, PLANNED_FAILURE, type PlannedStep, PREFIX, planOf, SIGNAL, STEPS } from "./plan.js";
 import { observed, openStorage } from "./store.js";
 import { codeOf, told } from "./told.js";
 
@@ -15,14 +15,15 @@ interface State {
 
 type ChaosRun = Run<unknown, unknown, { readonly number: number }>;
 
-/** This process stops itself before one save of so many. The save is then sent when its lease has expired. */
-const STOPS_EVERY = 150;
-
-const { name, storage, place, ledgers, seed, spreadMs, ttlMs, faultsUntilMs } = told();
+/** Whether this process stops itself before its next save. The save is sent when its lease has expired. */
+let stopsBeforeSave = false;
+const { name, storage, place, ledgers, seed, spreadMs, ttlMs } = told(() => {
+  stopsBeforeSave = true;
+});
 const note = openLedger(ledgers, name);
-const random = randomOf(seed + process.pid);
 const store = observed(openStorage(storage, place), note, () => {
-  if (random() * STOPS_EVERY > 1 || nowMs() > faultsUntilMs) return;
+  if (!stopsBeforeSave) return;
+  stopsBeforeSave = false;
   // The parent lets it go on.
   writeSync(1, "stopped\n");
   process.kill(process.pid, "SIGSTOP");
