@@ -16,6 +16,7 @@ import { printMachine } from "./report.mjs";
 import { benchRuns } from "./runs.mjs";
 import { benchSqlite } from "./sqlite.mjs";
 import { benchUi } from "./ui.mjs";
+import { benchWorkers } from "./workers.mjs";
 
 const benchmarks = {
   importing: benchImporting,
@@ -26,6 +27,7 @@ const benchmarks = {
   "event-loop": benchEventLoop,
   postgres: benchPostgres,
   runs: benchRuns,
+  workers: benchWorkers,
   langgraph: benchLanggraph,
   "phase-checkpoints": benchPhaseCheckpoints,
   ui: benchUi,
