@@ -32,14 +32,17 @@ export function ended() {
  * Runs a worker when the bench says so. @param {{ begin: () => Promise<unknown>, end: () => Promise<unknown> }} worker
  */
 export function serve({ begin, end }) {
+  let began = process.cpuUsage();
   process.on("message", async (said) => {
     if (said === "begin") {
+      began = process.cpuUsage();
       await begin();
       process.send?.("begun");
     }
     if (said === "end") {
+      const { user, system } = process.cpuUsage(began);
       await end();
-      process.send?.({ stepMs }, () => process.exit());
+      process.send?.({ stepMs, cpuMs: (user + system) / 1000 }, () => process.exit());
     }
   });
   process.send?.("ready");

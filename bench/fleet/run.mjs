@@ -28,7 +28,7 @@ const { DBOSClient } = await import("@dbos-inc/dbos-sdk");
 const { startPostgres } = await import(await bundled("examples/two-machines/src/postgres-server.ts"));
 const server = await startPostgres();
 
-/** @typedef {{ seconds: number, stepMs: number[] }} Round */
+/** `cpuMs` is that of the workers, without the server's. @typedef {{ seconds: number, stepMs: number[], cpuMs: number }} Round */
 
 /** @type {Record<"waymark" | "dbos", Round[]>} */
 const results = { waymark: [], dbos: [] };
@@ -54,7 +54,10 @@ for (const [name, of] of Object.entries(results)) {
   const sorted = of.flatMap(({ stepMs }) => stepMs).toSorted((a, b) => a - b);
   const at = (/** @type {number} */ part) => (sorted[Math.floor(part * sorted.length)] ?? 0).toFixed(1);
   const rate = Math.round((jobs * STEPS) / seconds(of));
-  console.log(`${name}: ${rate} steps a second; a step takes ${at(0.5)} ms (p50), ${at(0.99)} ms (p99)`);
+  const cpuMs = median(of.map((one) => one.cpuMs)) / (jobs * STEPS);
+  console.log(
+    `${name}: ${rate} steps a second; a step takes ${at(0.5)} ms (p50), ${at(0.99)} ms (p99), and ${cpuMs.toFixed(2)} ms of the workers' processors`,
+  );
 }
 
 /**
@@ -92,10 +95,12 @@ async function measured(side, round, enqueue) {
   const samples = processes.map(async (child) => {
     const last = once(child, "message");
     child.send("end");
-    const [{ stepMs }] = await last;
-    return stepMs;
+    const [sample] = await last;
+    return sample;
   });
-  return { seconds: tookMs / 1000, stepMs: (await Promise.all(samples)).flat() };
+  const all = await Promise.all(samples);
+  const cpuMs = all.reduce((sum, one) => sum + one.cpuMs, 0);
+  return { seconds: tookMs / 1000, stepMs: all.flatMap(({ stepMs }) => stepMs), cpuMs };
 }
 
 /** @param {"waymark" | "dbos"} side @param {string} url */
