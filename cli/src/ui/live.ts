@@ -1,6 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { CheckpointSummary } from "waymark";
-import { isCorrupt } from "waymark/adapter";
+import { isCorrupt, ownerOf } from "waymark/adapter";
 import { checkpointsTask, threadOf, threadPrefixOf } from "waymark/langgraph/records";
 import { firstOf } from "../first-of.js";
 import { LeaseReader } from "../leases.js";
@@ -166,8 +166,9 @@ async function newestOf(
   return found;
 }
 
-/** The task under which the page shows a task: for one of a thread, that of its graph. */
-function shownTask(taskId: string, metadata: CheckpointSummary["metadata"]): string {
+/** The task under which the page shows a task: for one of a thread, that of its graph; for signals, theirs. */
+function shownTask(id: string, metadata: CheckpointSummary["metadata"]): string {
+  const taskId = ownerOf(id);
   const thread = threadPrefixOf(taskId) === undefined ? undefined : threadOf(taskId, metadata);
   return thread === undefined ? taskId : checkpointsTask({ threadId: thread.threadId, namespace: "" });
 }
