@@ -11,6 +11,7 @@ import type { Run } from "waymark";
 import { openStorage } from "waymark/adapters";
 import { WaymarkSaver } from "waymark/langgraph";
 import { deferred } from "../support/deferred.js";
+import { worked } from "./waiting-tasks.js";
 import { cleanEnv, newPlace, start, waymark } from "./waymark.js";
 
 async function placeOf(url?: string) {
@@ -21,31 +22,10 @@ async function placeOf(url?: string) {
 
 type Place = Awaited<ReturnType<typeof placeOf>>;
 
-/** Enqueues the tasks, and works until each of them stands. */
-async function worked(
-  { manager }: Pick<Place, "manager">,
-  tasks: Readonly<Record<string, "waits" | "fails" | "ends">>,
-) {
-  const left = new Set(Object.keys(tasks));
-  const drained = new AbortController();
-  const stood = ({ taskId }: { readonly taskId: string }) => {
-    left.delete(taskId);
-    if (left.size === 0) drained.abort();
-  };
-  const unsubscribe = [manager.on("runPaused", stood), manager.on("runEnded", stood)];
-  for (const taskId of left) await manager.enqueue(taskId, tasks[taskId]);
-  await manager.work({ prefix: "w/", signal: drained.signal, onError: () => undefined }, async (run) => {
-    await run.step("plan", () => 1);
-    if (run.input === "fails") await run.step("build", () => Promise.reject(new Error("no room")));
-    if (run.input === "waits") await run.waitFor("approve");
-  });
-  for (const stop of unsubscribe) stop();
-}
-
 describe.each(["sqlite:checkpoints.db", "files:store", "tasks:store"])("a run that waits, in %s,", (url) => {
   it("is shown with what it waits for, and with the command that answers it", async () => {
     const place = await placeOf(url);
-    await worked(place, { "w/1": "waits" });
+    await worked(place.manager, { "w/1": "waits" });
     const answer = "To answer: waymark signal w/1 approve '…'\n";
     const listed = await place.run("tasks");
     expect(listed.stdout).toMatch(/^w\/1 +1 +paused +waits for "approve" /m);
@@ -64,7 +44,7 @@ describe.each(["sqlite:checkpoints.db", "files:store", "tasks:store"])("a run th
 
   it("goes on after the signal", async () => {
     const place = await placeOf(url);
-    await worked(place, { "w/1": "waits" });
+    await worked(place.manager, { "w/1": "waits" });
     const sent = await place.run("signal", "w/1", "approve", '{"ok":true}', "--by", "ada", "--id", "s1");
     expect(sent).toEqual({
       code: 0,
@@ -72,7 +52,7 @@ describe.each(["sqlite:checkpoints.db", "files:store", "tasks:store"])("a run th
       stdout: 'Sent signal "approve" to task "w/1" as s1. Its run waits for it: a worker or the run itself goes on.\n',
     });
     expect((await place.run("resume")).stdout).toMatch(/due: a worker or the next run goes on with it$/m);
-    await worked(place, { "w/1": "waits" });
+    await worked(place.manager, { "w/1": "waits" });
     expect((await place.manager.latest("w/1"))?.status).toBe("completed");
     expect((await place.run("show", "w/1")).stdout).toMatch(/^signals +approve from ada, .*: received$/m);
   });
@@ -105,7 +85,7 @@ describe("waymark signal", () => {
 
   it("refuses tasks that nothing will receive it for", async () => {
     const place = await placeOf();
-    await worked(place, { "w/fails": "fails", "w/ends": "ends", "w/waits": "waits" });
+    await worked(place.manager, { "w/fails": "fails", "w/ends": "ends", "w/waits": "waits" });
     await place.manager.cancel("w/waits", "not needed");
     const refusal = async (task: string) => {
       const { code, stderr } = await place.run("signal", task, "approve");
@@ -148,7 +128,7 @@ describe("waymark cancel and retry", () => {
 
   it("put failed tasks back, by id and by prefix", async () => {
     const place = await placeOf();
-    await worked(place, { "w/1": "fails", "w/2": "fails", "w/3": "ends" });
+    await worked(place.manager, { "w/1": "fails", "w/2": "fails", "w/3": "ends" });
     expect((await place.run("retry", "w/1")).stdout).toBe("Put back 1 task.\n");
     expect((await place.run("resume")).stdout).toMatch(/^w\/1 .* paused +due: /m);
     expect(JSON.parse((await place.run("retry", "--prefix", "w/", "--json")).stdout)).toEqual({ retried: 1 });
@@ -158,7 +138,7 @@ describe("waymark cancel and retry", () => {
 
   it("cancel all incomplete tasks of a prefix, without counting signals or cancelled ones", async () => {
     const place = await placeOf();
-    await worked(place, { "w/1": "waits", "w/2": "waits", "w/3": "ends" });
+    await worked(place.manager, { "w/1": "waits", "w/2": "waits", "w/3": "ends" });
     await place.manager.signal("w/2", "note");
     await place.manager.cancel("w/1", "before");
     const asked = await place.run("cancel", "--prefix", "w/", "--reason", "x");

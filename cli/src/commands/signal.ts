@@ -1,8 +1,8 @@
-import { hostname, userInfo } from "node:os";
 import { sendSignal } from "../actions/runs.js";
 import type { CommandFile } from "../cli.js";
 import { jsonArgument } from "../json-argument.js";
 import { jsonText, printable } from "../printable.js";
+import { sender } from "../sender.js";
 
 export const signal: CommandFile = {
   example: "waymark signal build-42 approve true",
@@ -33,12 +33,3 @@ export const signal: CommandFile = {
       );
   },
 };
-
-function sender(): string {
-  try {
-    return `${userInfo().username}@${hostname()}`;
-  } catch {
-    // In a container, the user may have no name.
-    return `${process.getuid?.() ?? "unknown"}@${hostname()}`;
-  }
-}
