@@ -7,6 +7,7 @@ import { fileURLToPath } from "node:url";
 import { benchAdapters } from "./adapters.mjs";
 import { benchEventLoop } from "./event-loop.mjs";
 import { benchFiles } from "./files.mjs";
+import { benchFleet } from "./fleet.mjs";
 import { benchHistories } from "./histories.mjs";
 import { benchImporting } from "./importing.mjs";
 import { benchLanggraph } from "./langgraph.mjs";
@@ -26,6 +27,7 @@ const benchmarks = {
   "event-loop": benchEventLoop,
   postgres: benchPostgres,
   runs: benchRuns,
+  fleet: benchFleet,
   langgraph: benchLanggraph,
   "phase-checkpoints": benchPhaseCheckpoints,
   ui: benchUi,
