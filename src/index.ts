@@ -55,6 +55,7 @@ export {
 export type { SaveOptions } from "./manager/save-options.js";
 export type { EncodingSchema, SavedStateOf, StateOf, StateSchema } from "./manager/schema.js";
 export type { StateChange } from "./manager/state-diff.js";
+export type { DiagnosticsMessages, TracedCall } from "./manager/tracing.js";
 export type { VerifyOptions, VerifyProgress, VerifyResult } from "./manager/verify.js";
 export type {
   NextPass,

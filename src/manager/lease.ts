@@ -5,6 +5,7 @@ import { LeaseHeldError, LeaseLostError, UnsupportedOperationError } from "../co
 import { ownHolder } from "../contract/holder.js";
 import { checkKeys, keysOf } from "../contract/keys.js";
 import type { LeaseStore } from "../contract/leases.js";
+import { publishLostLease, traced, tracing } from "./tracing.js";
 
 export interface LeaseOptions {
   /**
@@ -77,6 +78,15 @@ export async function claimLease(storage: StorageAdapter, taskId: string, option
   checkInteger("LeaseOptions.ttlMs", ttlMs, MIN_TTL_MS, MAX_DELAY_MS);
   checkText("LeaseOptions.holder", holder, 1);
   const leases = leasesOf(storage);
+  const claim = () => claimOf(leases, { taskId, holder, ttlMs });
+  if (!tracing.claim.hasSubscribers) return claim();
+  return traced(tracing.claim, { taskId, holder }, claim, ({ token }) => ({ token }));
+}
+
+async function claimOf(
+  leases: LeaseStore,
+  { taskId, holder, ttlMs }: Pick<Claimed, "taskId" | "holder" | "ttlMs">,
+): Promise<TaskLease> {
   const askedAtMs = performance.now();
   const claim = await leases.claim(taskId, holder, ttlMs);
   if (!claim.isGranted) throw new LeaseHeldError(taskId, claim);
@@ -183,6 +193,11 @@ export class TaskLease implements Lease {
 
   /** Ends the lease, because the storage refused a write under it. */
   lose(error: LeaseLostError): void {
+    if (!this.signal.aborted) publishLostLease(this);
+    this.#stop(error);
+  }
+
+  #stop(error: LeaseLostError): void {
     clearInterval(this.#timer);
     clearTimeout(this.#expiry);
     this.#ending.abort(error);
@@ -219,7 +234,7 @@ export class TaskLease implements Lease {
 
   async #release(): Promise<void> {
     const isLost = this.signal.aborted;
-    this.#end("it was released");
+    this.#stop(lostLease(this.taskId, this.token, "it was released"));
     // A lost lease is released too, since the storage may have stored a renewal whose answer got lost.
     const released = this.#leases.release(this.taskId, this.token);
     await (isLost ? released.catch(() => undefined) : released);

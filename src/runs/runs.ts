@@ -10,6 +10,7 @@ import { checkRunOptions } from "./run-options.js";
 import { type Found, standingOf } from "./standing.js";
 import { StepValues } from "./step-values.js";
 import { StopSignal } from "./stop-signal.js";
+import { tracedAttempt } from "./traced-attempt.js";
 
 /** The parts of a manager that its runs use. */
 export interface RunsHost extends AttemptHost {
@@ -91,8 +92,8 @@ export class Runs {
       stop.follow(lease.signal);
       const found = await this.#find(taskId, options);
       if (found.isCompleted) return found.result;
-      const attempt = new Attempt(this.#host, { taskId, fn, lease, stop, found });
-      return await within(this, taskId, stop.signal, () => attempt.run());
+      const run = (traced: typeof found) => new Attempt(this.#host, { taskId, fn, lease, stop, found: traced }).run();
+      return await within(this, taskId, stop.signal, () => tracedAttempt(taskId, found, stop.signal, run));
     } finally {
       this.#taskIds.delete(taskId);
       if (options.lease === undefined) {
