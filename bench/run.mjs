@@ -15,6 +15,7 @@ import { benchPostgres } from "./postgres.mjs";
 import { printMachine } from "./report.mjs";
 import { benchRuns } from "./runs.mjs";
 import { benchSqlite } from "./sqlite.mjs";
+import { benchTracing } from "./tracing.mjs";
 import { benchUi } from "./ui.mjs";
 
 const benchmarks = {
@@ -26,6 +27,7 @@ const benchmarks = {
   "event-loop": benchEventLoop,
   postgres: benchPostgres,
   runs: benchRuns,
+  tracing: benchTracing,
   langgraph: benchLanggraph,
   "phase-checkpoints": benchPhaseCheckpoints,
   ui: benchUi,
