@@ -34,7 +34,8 @@ export {
   UnsupportedFormatError,
   UnsupportedOperationError,
 } from "./contract/errors.js";
-export type { RunRecord, StepRecord } from "./contract/run-record.js";
+export type { RunRecord, SignalOrigin, StepRecord } from "./contract/run-record.js";
+export type { DueCount } from "./contract/task-queue.js";
 export type { AutoSave, AutoSaveOptions } from "./manager/auto-save.js";
 export type { CheckpointEvents, StepOfRun } from "./manager/events.js";
 export type { Lease, LeaseInfo, LeaseOptions } from "./manager/lease.js";
@@ -55,8 +56,9 @@ export {
 export type { SaveOptions } from "./manager/save-options.js";
 export type { EncodingSchema, SavedStateOf, StateOf, StateSchema } from "./manager/schema.js";
 export type { StateChange } from "./manager/state-diff.js";
-export type { DiagnosticsMessages, TracedCall } from "./manager/tracing.js";
+export type { DiagnosticsMessages } from "./manager/tracing.js";
 export type { VerifyOptions, VerifyProgress, VerifyResult } from "./manager/verify.js";
+export type { EnqueueOptions } from "./runs/enqueue.js";
 export type {
   NextPass,
   Run,
@@ -65,7 +67,11 @@ export type {
   RunSavedOf,
   RunSaveOptions,
   RunStateOf,
+  Signal,
   StepCall,
   StepOptions,
   StepRetry,
+  WaitOptions,
 } from "./runs/run.js";
+export type { SentSignal, SignalOptions } from "./runs/signals.js";
+export type { WorkOptions } from "./runs/worker.js";

@@ -14,7 +14,7 @@ export function traceCalls(tracer: Tracer): () => void {
     spanOf(tracer, tracing.latest, "waymark.latest", ofCheckpoint),
     spanOf(tracer, tracing.run, "waymark.run", ofRun, runSpan),
     spanOf(tracer, tracing.step, "waymark.step", ofStep),
-    spanOf(tracer, tracing.claim, "waymark.claim", ofClaim),
+    claimSpans(tracer),
     spanOf(tracer, tracing.prune, "waymark.prune", ofPrune),
   ];
   return () => {
@@ -41,15 +41,36 @@ function spanOf<Call extends TracedCall>(
     },
     ended(call) {
       const span = spans.get(call);
-      if (span === undefined) return;
-      span.setAttributes(attributesOf(call));
-      if (call.error !== undefined) {
-        span.setAttribute("error.type", errorType(call.error));
-        if (!ANSWERS.includes(call.error.code)) span.setStatus({ code: api.SpanStatusCode.ERROR });
-      }
-      span.end();
+      if (span !== undefined) end(span, call, attributesOf(call));
     },
   });
+}
+
+/**
+ * Makes the span of a claim once it has ended, because a worker asks several times a second, and most answers are that
+ * no task is due. Those get no span.
+ */
+function claimSpans(tracer: Tracer): () => void {
+  const startedMs = new WeakMap<object, number>();
+  return onCalls(tracing.claim, {
+    start(call) {
+      startedMs.set(call, performance.now());
+    },
+    ended(call) {
+      const startTime = startedMs.get(call);
+      if (startTime === undefined || (call.taskId === undefined && call.error === undefined)) return;
+      end(tracer.startSpan("waymark.claim", { startTime }), call, ofClaim(call), performance.now());
+    },
+  });
+}
+
+function end(span: Span, { error }: TracedCall, attributes: Attributes, endMs?: number): void {
+  span.setAttributes(attributes);
+  if (error !== undefined) {
+    span.setAttribute("error.type", errorType(error));
+    if (!ANSWERS.includes(error.code)) span.setStatus({ code: api.SpanStatusCode.ERROR });
+  }
+  span.end(endMs);
 }
 
 /** Runs the call within the context, inside the contexts of other subscribers. */
@@ -106,6 +127,7 @@ function ofStep(call: DiagnosticsMessages["waymark:step"]): Attributes {
 function ofClaim(call: DiagnosticsMessages["waymark:claim"]): Attributes {
   return {
     "waymark.task_id": call.taskId,
+    "waymark.queue.prefix": call.prefix,
     "waymark.lease.holder": call.holder,
     "waymark.lease.token": call.token,
   };

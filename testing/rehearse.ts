@@ -11,7 +11,17 @@ import type { Logger } from "../src/manager/logger.js";
 import { CheckpointManager } from "../src/manager/manager.js";
 import type { CheckpointManagerOptions } from "../src/manager/options.js";
 import type { SavedStateOf, StateOf, StateSchema } from "../src/manager/schema.js";
-import type { NextPass, Run, RunOptions, RunSavedOf, RunStateOf, StepCall, StepOptions } from "../src/runs/run.js";
+import type {
+  NextPass,
+  Run,
+  RunOptions,
+  RunSavedOf,
+  RunStateOf,
+  Signal,
+  StepCall,
+  StepOptions,
+  WaitOptions,
+} from "../src/runs/run.js";
 import { Findings, type Rehearsal, type StopPlace } from "./rehearsal.js";
 import { type Stop, stoppingStorage, untilCutOff } from "./stopping-storage.js";
 
@@ -24,6 +34,11 @@ export interface RehearseOptions<Schema extends StateSchema = StateSchema, Input
    * these places, evenly spread.
    */
   readonly kills?: "every" | number | undefined;
+  /**
+   * The values of the signals that the run waits for, by their names, in the order of its waits. Sleeps end at once, and
+   * so does the time limit of a wait for a signal that isn't given.
+   */
+  readonly signals?: Readonly<Record<string, readonly unknown[]>> | undefined;
   /** Called before each run begins. It resets the world outside, such as a ledger to an empty one. */
   readonly before?: (() => unknown) | undefined;
 }
@@ -147,7 +162,8 @@ class Theatre {
    * order, so that each life up to a stop has the same saves.
    */
   async perform(inner: MemoryAdapter, stop?: Stop, order?: number): Promise<Life> {
-    const { kills: _kills, before: _before, input, initialState, ...forManager } = this.#options;
+    const { kills: _kills, before: _before, signals = {}, input, initialState, ...forManager } = this.#options;
+    await sendAll(inner, signals);
     const { storage, saves, stopped, releaseLeases } = stoppingStorage(inner, stop);
     const manager = new CheckpointManager({ ...forManager, storage, ownsStorage: false, logger: SILENT });
     const started = new Set<string>();
@@ -222,9 +238,19 @@ class Theatre {
         throw error;
       }
     };
+    const waitFor = async (name: string, { timeoutMs, ...options }: WaitOptions = {}): Promise<Signal | undefined> => {
+      const received = await run.waitFor(name, { ...options, timeoutMs: 0 });
+      if (received !== undefined || timeoutMs !== undefined) return received;
+      throw new Error(
+        `The run waits for a signal ${JSON.stringify(name)} that the rehearsal doesn't have. Give its value in \`signals\`: ` +
+          "one for each wait.",
+      );
+    };
     return {
       ...{ taskId, state, input, attempt, signal },
       step: step as typeof run.step,
+      sleepUntil: (name) => run.sleepUntil(name, new Date(0)),
+      waitFor: waitFor as typeof run.waitFor,
       next: (...args) => run.next(...args),
       save: (...args) => run.save(...args),
     };
@@ -248,6 +274,14 @@ class Theatre {
     const result = await fn(call);
     await pass(turns());
     return result;
+  }
+}
+
+/** Sends the signals, each once, always at the same time. */
+async function sendAll(storage: MemoryAdapter, signals: Readonly<Record<string, readonly unknown[]>>): Promise<void> {
+  const sender = new CheckpointManager({ storage, ownsStorage: false, logger: SILENT, clock: () => 0 });
+  for (const [name, values] of Object.entries(signals)) {
+    for (const [index, value] of values.entries()) await sender.signal(TASK, name, value, { id: `${name} ${index}` });
   }
 }
 
@@ -381,6 +415,7 @@ function shown(value: unknown): string {
 
 const OPTION_KEYS = keysOf<RehearseOptions>({
   kills: true,
+  signals: true,
   before: true,
   input: true,
   initialState: true,

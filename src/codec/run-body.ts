@@ -39,6 +39,10 @@ export interface RunHead
   extends Pick<RunRecord, "generation" | "attempt" | "pass" | "isPassOver" | "version" | "traceparent"> {
   /** The checkpoint's id. In a copy (a fork, a rewind) it is the id of the original. */
   readonly id: string;
+  /** The fencing token of the lease under which the checkpoint was saved. */
+  readonly token?: number;
+  /** True if the attempt ended with this checkpoint, so the next claim of the task is the next attempt's. */
+  readonly isEnd?: boolean;
 }
 
 /** A step without its result. */
@@ -98,7 +102,7 @@ export function parseRunBody(text: string, owner: PayloadOwner): RunBody {
 /** The user's state, and the run's record. @throws {CheckpointCorruptError} It isn't a run's text. */
 export function decodeRunBody(text: string, owner: PayloadOwner): { readonly state: unknown; readonly run: RunRecord } {
   const { state, run } = bodyOf(text, owner);
-  const { id: _id, begin: _begin, ...record } = run;
+  const { id: _id, begin: _begin, token: _token, isEnd: _isEnd, ...record } = run;
   const decoder = new Decoder(owner);
   try {
     const steps = record.steps.map(({ input: _input, id: _milestone, isOnce: _isOnce, ...step }) => ({

@@ -1,11 +1,17 @@
 /** One step of a pass, as recorded in a run's checkpoint. */
 export interface StepRecord {
   readonly name: string;
+  /** Given for a wait: `sleep` of `run.sleepUntil`, `signal` of `run.waitFor`. */
+  readonly waitsFor?: "sleep" | "signal";
+  /** When a sleep ends, or the time limit of a wait for a signal, in ISO 8601 UTC. */
+  readonly until?: string;
+  /** The signal that ended a wait, without its value. */
+  readonly signal?: SignalOrigin;
   /** The number of this step among the steps of the same name in its pass, from 1. */
   readonly occurrence: number;
   /**
-   * `started`: an `atMostOnce` step that began, or a step under way at a kill. `saved`: a milestone of `run.save`; its
-   * stage is the `name`.
+   * `started`: an `atMostOnce` step that began, a step under way at a kill, or a wait that hasn't ended. `saved`: a
+   * milestone of `run.save`; its stage is the `name`.
    */
   readonly status: "started" | "completed" | "failed" | "saved";
   /** ISO 8601 in UTC. */
@@ -19,6 +25,16 @@ export interface StepRecord {
   readonly result?: unknown;
   /** A failed step's error. Left out once the pass is over. */
   readonly error?: unknown;
+}
+
+/** Who sent a signal, and when. */
+export interface SignalOrigin {
+  /** Unique among the task's signals. */
+  readonly id: string;
+  /** The sender, as given to `manager.signal`. */
+  readonly by?: string;
+  /** ISO 8601 in UTC. */
+  readonly sentAt: string;
 }
 
 /** A run, as recorded in its checkpoint. */
@@ -43,7 +59,7 @@ export interface RunRecord {
    * If the checkpoint says `failed`: the step whose error ended the run, and that the next run tries again. So it isn't
    * one of `steps`, and the checkpoint's `error` tells its error.
    */
-  readonly failedStep?: Required<Omit<StepRecord, "status" | "result" | "error">>;
+  readonly failedStep?: Required<Omit<StepRecord, "status" | "result" | "error" | "waitsFor" | "until" | "signal">>;
 }
 
 /** A step's title for people: `model`, `model 2`. */
@@ -51,15 +67,19 @@ export function stepTitle(name: string, occurrence: number): string {
   return occurrence === 1 ? name : `${name} ${occurrence}`;
 }
 
-/** A step with its duration, for people: `model 2 · 3.1 s`, `deploy · 520 ms · failed after 3 tries`. */
+/**
+ * A step with its duration, for people: `model 2 · 3.1 s`, `deploy · 520 ms · failed after 3 tries`, `approve · waits`.
+ */
 export function stepText({
   name,
   occurrence,
   durationMs,
   attempts = 1,
   status,
+  waitsFor,
 }: Omit<StepRecord, "runAttempt" | "startedAt">): string {
   const title = stepTitle(name, occurrence);
+  if (waitsFor !== undefined && status === "started") return `${title} · ${waitsFor === "sleep" ? "sleeps" : "waits"}`;
   const time =
     durationMs === undefined
       ? ""

@@ -1,3 +1,7 @@
+import type { CheckpointSummary, JsonObject } from "./checkpoint.js";
+import { isJsonObject } from "./parse-summary.js";
+import { NOTE_KEY } from "./passing.js";
+
 /**
  * The signals of a task are checkpoints of a companion task, so they are as durable as any checkpoint. Its id is the
  * task's id with this ending, U+001F and a word, which no other task's id should have. Lists leave companions out;
@@ -18,4 +22,16 @@ export function isSignals(taskId: string): boolean {
 /** A companion's task; the id itself if it isn't a companion's. */
 export function ownerOf(taskId: string): string {
   return isSignals(taskId) ? taskId.slice(0, -ENDING.length) : taskId;
+}
+
+/** The metadata of a signal's checkpoint. */
+export function signalMetadata(by: string | undefined): JsonObject {
+  return { [NOTE_KEY]: { signal: true, ...(by === undefined ? undefined : { by }) } };
+}
+
+/** The sender of a signal; `undefined` if none was given. */
+export function senderOf({ metadata }: Pick<CheckpointSummary, "metadata">): string | undefined {
+  const note = metadata?.[NOTE_KEY];
+  const by = isJsonObject(note) ? note["by"] : undefined;
+  return typeof by === "string" ? by : undefined;
 }

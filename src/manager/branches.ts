@@ -3,6 +3,7 @@ import type { CheckpointSummary } from "../contract/checkpoint.js";
 import { CheckpointConflictError } from "../contract/errors.js";
 import { checkKeys, keysOf } from "../contract/keys.js";
 import { isOfRun, milestoneMetadata } from "../contract/passing.js";
+import { signalsOf } from "../contract/signals.js";
 import type { CheckpointReader } from "./reader.js";
 import { checkSaveOptions, type SaveOptions, tokenOf } from "./save-options.js";
 import type { CheckpointWriter } from "./writer.js";
@@ -23,6 +24,8 @@ export class Branches {
   async fork(taskId: string, id: string, newTaskId: string, options: ForkOptions): Promise<CheckpointSummary> {
     checkTaskId(newTaskId);
     checkKeys("ForkOptions", options, keysOf<ForkOptions>({ label: true, metadata: true, lease: true }));
+    // The signals come first, since a worker may take the new task as soon as it has a checkpoint.
+    if (!(await this.#reader.has(newTaskId))) await this.#writer.copyTask(signalsOf(taskId), signalsOf(newTaskId));
     try {
       const condition = { ...options, expectedSequence: 0 };
       const origin = { forkedFrom: { taskId, id } };

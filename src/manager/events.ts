@@ -1,5 +1,6 @@
 import type { CorruptRecord } from "../contract/adapter.js";
 import type { CheckpointSummary } from "../contract/checkpoint.js";
+import type { SignalOrigin } from "../contract/run-record.js";
 import type { Logger } from "./logger.js";
 
 /** The events of a manager, with the details that listeners get. */
@@ -39,7 +40,19 @@ export interface CheckpointEvents {
    * recorded.
    */
   stepsUnused: { readonly taskId: string; readonly steps: readonly string[] };
-  /** A signal stopped the run; its task is recorded as `paused`. */
+  /** A run begins to wait, or goes on to wait after a resume. `until` is a sleep's end, or the time limit of a wait. */
+  waitStarted: StepOfRun & { readonly waitsFor: "sleep" | "signal"; readonly until?: string };
+  /** A wait's end is stored. Without `signal`, its time has come. */
+  waitEnded: StepOfRun & {
+    readonly waitsFor: "sleep" | "signal";
+    readonly durationMs: number;
+    readonly signal?: SignalOrigin;
+  };
+  /** A signal was sent to a task; it is as durable as the adapter promises. */
+  signalled: { readonly taskId: string; readonly name: string; readonly id: string; readonly by?: string };
+  /** The schema of a wait refused a signal's value. The signal is kept as refused, and the wait goes on. */
+  signalRefused: { readonly taskId: string; readonly name: string; readonly id: string; readonly error: unknown };
+  /** A signal of the process stopped the run, or it lets go of its worker to wait; its task is recorded as `paused`. */
   runPaused: { readonly taskId: string; readonly error: unknown };
   /**
    * An attempt has ended. `stopped` means that it lost its lease, met another writer's checkpoint, or couldn't save;
@@ -75,6 +88,10 @@ export class EventHub {
     stepEnded: new Set(),
     stepReused: new Set(),
     stepsUnused: new Set(),
+    waitStarted: new Set(),
+    waitEnded: new Set(),
+    signalled: new Set(),
+    signalRefused: new Set(),
     runPaused: new Set(),
     runEnded: new Set(),
   };

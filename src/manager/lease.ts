@@ -4,7 +4,9 @@ import { checkInteger, checkText, MAX_DELAY_MS } from "../contract/arguments.js"
 import { LeaseHeldError, LeaseLostError, UnsupportedOperationError } from "../contract/errors.js";
 import { ownHolder } from "../contract/holder.js";
 import { checkKeys, keysOf } from "../contract/keys.js";
-import type { LeaseStore } from "../contract/leases.js";
+import type { ClaimOptions, LeaseStore } from "../contract/leases.js";
+import type { DueQuery } from "../contract/task-queue.js";
+import { queueOf } from "./listed-queue.js";
 import { publishLostLease, traced, tracing } from "./tracing.js";
 
 export interface LeaseOptions {
@@ -72,27 +74,63 @@ const LATE_MS = 100;
  * @throws {LeaseLostError} It expired before the storage answered.
  * @throws {UnsupportedOperationError} The storage has no leases.
  */
-export async function claimLease(storage: StorageAdapter, taskId: string, options: LeaseOptions): Promise<TaskLease> {
-  checkKeys("LeaseOptions", options, keysOf<LeaseOptions>({ ttlMs: true, holder: true }));
-  const { ttlMs = DEFAULT_TTL_MS, holder = ownHolder() } = options;
-  checkInteger("LeaseOptions.ttlMs", ttlMs, MIN_TTL_MS, MAX_DELAY_MS);
-  checkText("LeaseOptions.holder", holder, 1);
+export async function claimLease(
+  storage: StorageAdapter,
+  taskId: string,
+  options: LeaseOptions,
+  claimOptions?: ClaimOptions,
+): Promise<TaskLease> {
+  const { ttlMs, holder } = resolveLeaseOptions(options);
   const leases = leasesOf(storage);
-  const claim = () => claimOf(leases, { taskId, holder, ttlMs });
+  const claim = async () => {
+    const askedAtMs = performance.now();
+    const claimed = await leases.claim(taskId, holder, ttlMs, claimOptions);
+    if (!claimed.isGranted) throw new LeaseHeldError(taskId, claimed);
+    return begunLease(leases, { taskId, holder, token: claimed.token, ttlMs }, askedAtMs);
+  };
   if (!tracing.claim.hasSubscribers) return claim();
   return traced(tracing.claim, { taskId, holder }, claim, ({ token }) => ({ token }));
 }
 
-async function claimOf(
+/**
+ * Claims the next task that is due; `undefined` if there is none.
+ *
+ * @throws {LeaseLostError} The lease expired before the storage answered.
+ * @throws {UnsupportedOperationError} The storage has no leases.
+ */
+export async function claimNextLease(
+  storage: StorageAdapter,
+  query: DueQuery,
+  options: LeaseOptions,
+): Promise<TaskLease | undefined> {
+  const { ttlMs, holder } = resolveLeaseOptions(options);
+  const leases = leasesOf(storage);
+  const claim = async () => {
+    const askedAtMs = performance.now();
+    const claimed = await queueOf(storage).claimNext(query, holder, ttlMs);
+    return claimed && begunLease(leases, { ...claimed, holder, ttlMs }, askedAtMs);
+  };
+  if (!tracing.claim.hasSubscribers) return claim();
+  const facts = (lease?: TaskLease) => (lease ? { taskId: lease.taskId, token: lease.token } : {});
+  return traced(tracing.claim, { prefix: query.prefix, holder }, claim, facts);
+}
+
+/** @throws {TypeError | RangeError} An option is misspelled or out of range. */
+export function resolveLeaseOptions(options: LeaseOptions): { readonly ttlMs: number; readonly holder: string } {
+  checkKeys("LeaseOptions", options, keysOf<LeaseOptions>({ ttlMs: true, holder: true }));
+  const { ttlMs = DEFAULT_TTL_MS, holder = ownHolder() } = options;
+  checkInteger("LeaseOptions.ttlMs", ttlMs, MIN_TTL_MS, MAX_DELAY_MS);
+  checkText("LeaseOptions.holder", holder, 1);
+  return { ttlMs, holder };
+}
+
+async function begunLease(
   leases: LeaseStore,
-  { taskId, holder, ttlMs }: Pick<Claimed, "taskId" | "holder" | "ttlMs">,
+  claimed: Omit<Claimed, "askedAtMs">,
+  askedAtMs: number,
 ): Promise<TaskLease> {
-  const askedAtMs = performance.now();
-  const claim = await leases.claim(taskId, holder, ttlMs);
-  if (!claim.isGranted) throw new LeaseHeldError(taskId, claim);
-  const { token } = claim;
+  const { ttlMs } = claimed;
   const answeredAtMs = performance.now();
-  const claimed = { taskId, holder, token, ttlMs };
   if (answeredAtMs - askedAtMs < renewalMs(ttlMs)) return new TaskLease(leases, { ...claimed, askedAtMs });
   // The answer took so long that the first timed renewal would come too late. So the lease is renewed at once.
   await renewOrRelease(leases, claimed);
@@ -106,7 +144,7 @@ export async function leaseInfo(storage: StorageAdapter, taskId: string): Promis
   return { taskId, holder, token, expiresAt: new Date(Date.now() + remainingMs).toISOString() };
 }
 
-function leasesOf({ leases, name }: StorageAdapter): LeaseStore {
+export function leasesOf({ leases, name }: StorageAdapter): LeaseStore {
   if (leases !== undefined) return leases;
   throw new UnsupportedOperationError(`The ${name} storage has no leases. Nothing was changed.`);
 }
@@ -201,6 +239,11 @@ export class TaskLease implements Lease {
     clearInterval(this.#timer);
     clearTimeout(this.#expiry);
     this.#ending.abort(error);
+  }
+
+  /** Ends the lease here without a release, so that the storage holds it until it expires. */
+  abandon(): void {
+    this.#end("it was left to expire");
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

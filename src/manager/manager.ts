@@ -1,6 +1,6 @@
 import { setMaxListeners } from "node:events";
 import type { AppendCondition, CorruptRecord } from "../contract/adapter.js";
-import { checkId, checkTaskId } from "../contract/arguments.js";
+import { checkId, checkTaskId, checkText } from "../contract/arguments.js";
 import type {
   Checkpoint,
   CheckpointStatus,
@@ -8,23 +8,40 @@ import type {
   PlainFields,
   TaskSummary,
 } from "../contract/checkpoint.js";
-import { ClosedError, LeaseLostError } from "../contract/errors.js";
+import { ClosedError, LeaseLostError, RunCancelledError } from "../contract/errors.js";
 import { checkKeys, keysOf } from "../contract/keys.js";
+import type { DueCount } from "../contract/task-queue.js";
+import { cancellation, isCancelled } from "../runs/cancellation.js";
+import type { EnqueueOptions } from "../runs/enqueue.js";
 import type { NextPass, RunFunction, RunOptions, RunSavedOf, RunStateOf } from "../runs/run.js";
-import { Runs } from "../runs/runs.js";
+import { Runs, type RunsHost } from "../runs/runs.js";
+import { type SentSignal, type SignalOptions, Signals } from "../runs/signals.js";
+import { Wakers } from "../runs/wakers.js";
+import { Worker, type WorkOptions } from "../runs/worker.js";
 import type { AutoSave, AutoSaveOptions } from "./auto-save.js";
 import { AutoSaves } from "./auto-saves.js";
 import { Branches } from "./branches.js";
 import { type CheckpointEvents, EventHub } from "./events.js";
-import { claimLease, type Lease, type LeaseInfo, type LeaseOptions, leaseInfo, TaskLease } from "./lease.js";
+import {
+  claimLease,
+  claimNextLease,
+  type Lease,
+  type LeaseInfo,
+  type LeaseOptions,
+  leaseInfo,
+  leasesOf,
+  TaskLease,
+} from "./lease.js";
+import { queueOf } from "./listed-queue.js";
 import { type CheckpointManagerOptions, type ResolvedOptions, resolveOptions } from "./options.js";
 import { type PruneAllResult, type PruneResult, Pruner } from "./pruner.js";
 import {
+  INCOMPLETE,
   type ListQuery,
   resolveIncompleteQuery,
   resolveLatestFilter,
   resolveListQuery,
-  resolveRemovalPrefix,
+  resolvePrefix,
   resolveSearchRange,
   resolveTasksQuery,
   type TasksQuery,
@@ -65,6 +82,8 @@ export class CheckpointManager<State = unknown, Saved = State> {
   readonly #pruner: Pruner;
   readonly #statuses: StatusChanger;
   readonly #autoSaves: AutoSaves<Saved>;
+  readonly #signals: Signals;
+  readonly #runsHost: RunsHost;
   readonly #runs: Runs;
   readonly #leases = new Set<Lease>();
   readonly #inProgress = new Set<Promise<unknown>>();
@@ -97,13 +116,19 @@ export class CheckpointManager<State = unknown, Saved = State> {
     this.#statuses = new StatusChanger(this.#options, reader);
     const host = { events, logger, reader, writer, noted: this.#saved.bind(this) };
     this.#autoSaves = new AutoSaves({ ...host, hasRun: (taskId) => this.#runs.has(taskId) });
-    this.#runs = new Runs({
+    const wakers = new Wakers();
+    this.#signals = new Signals({ options: this.#options, events, reader, writer, wakers });
+    this.#runsHost = {
       ...host,
       options: this.#options,
+      signals: this.#signals,
+      wakers,
       closing: this.#closing.signal,
       claim: (taskId) => this.lease(taskId),
+      claimNext: (prefix, leaseOptions) => this.#claimNext(prefix, leaseOptions),
       hasAutoSave: (taskId) => this.#autoSaves.has(taskId),
-    });
+    };
+    this.#runs = new Runs(this.#runsHost);
   }
 
   /**
@@ -165,7 +190,8 @@ export class CheckpointManager<State = unknown, Saved = State> {
    *
    * The stored state is copied as it is, without the schema, migrations or `redact`. A storage that can share payloads
    * doesn't store the state twice. If a transform binds a payload to its checkpoint, as `encrypt` does, the payload is
-   * encrypted again.
+   * encrypted again. The original's signals are copied, too, so a signal that no wait has received can be received by
+   * both tasks.
    *
    * @param options - `label` and `metadata` replace the original's. `lease` is the new task's lease.
    * @returns The new task's first checkpoint.
@@ -293,11 +319,11 @@ export class CheckpointManager<State = unknown, Saved = State> {
     return this.#run(async () => (await this.#pruner.remove(taskId, [id], "request", condition)) > 0, options.lease);
   }
 
-  /** Removes the task and ends its numbering. Returns the number of removed checkpoints. */
+  /** Removes the task with its signals, and ends its numbering. Returns the number of removed checkpoints. */
   async removeTask(taskId: string, options: Pick<SaveOptions, "lease"> = {}): Promise<number> {
     checkTaskId(taskId);
     const condition = removalCondition(taskId, options);
-    return this.#run(() => this.#pruner.remove(taskId, "all", "request", condition), options.lease);
+    return this.#run(() => this.#pruner.removeTask(taskId, condition), options.lease);
   }
 
   /**
@@ -308,7 +334,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
    * @returns The number of removed checkpoints.
    */
   async removeTasks(query: { readonly prefix: string }): Promise<number> {
-    const prefix = resolveRemovalPrefix(query);
+    const prefix = resolvePrefix("removeTasks", query);
     return this.#run(() => this.#pruner.removeTasks(prefix));
   }
 
@@ -482,6 +508,110 @@ export class CheckpointManager<State = unknown, Saved = State> {
   }
 
   /**
+   * Saves a run of the task that a worker begins. If the task has a run already, this changes nothing, so the task's id
+   * is the idempotency key.
+   *
+   * @param input - The run's input, stored.
+   * @returns True if the run was saved; false if the task has a run with this input already, ended or not.
+   * @throws {RunMismatchError} The task has a run with another input.
+   * @throws {RunCancelledError} The task was cancelled.
+   */
+  async enqueue(taskId: string, input?: unknown, options: EnqueueOptions = {}): Promise<boolean> {
+    return this.#run(() => this.#runs.enqueue(taskId, input, options));
+  }
+
+  /**
+   * Runs the tasks that are due, on as many machines as call this with the same storage: those that `enqueue` saved,
+   * those whose wait is over, and those whose worker has died. Each runs as by `run`, but lets go of the worker while it
+   * waits. A run that throws is recorded as failed; `retry` puts it back.
+   *
+   * Resolves once the worker is drained: `signal` aborted, the process got a signal, or the manager closes.
+   *
+   * @example
+   * ```ts
+   * import { CheckpointManager } from "waymark";
+   * import { SqliteAdapter } from "waymark/adapters/sqlite";
+   *
+   * const manager = new CheckpointManager({ storage: new SqliteAdapter({ path: "queue.db" }) });
+   * await manager.enqueue("mail/42", { to: "ada@example.org" });
+   * await manager.work<{ to: string }>({ prefix: "mail/", concurrency: 4 }, async (run) => {
+   *   await run.step("send", ({ key }) => send(run.input.to, key));
+   * });
+   *
+   * declare function send(to: string, key: string): Promise<void>;
+   * ```
+   *
+   * @throws {TypeError | RangeError} An option is missing, misspelled or out of range.
+   * @throws {UnsupportedOperationError} The storage has no leases.
+   */
+  async work<Input = unknown>(
+    options: WorkOptions,
+    fn: RunFunction<unknown, RunStateOf<State, undefined>, RunSavedOf<State, Saved, undefined>, Input>,
+  ): Promise<void> {
+    return this.#run(async () => {
+      leasesOf(this.#options.storage);
+      await new Worker(this.#runsHost, this.#runs, fn, options).work();
+    });
+  }
+
+  /** How many tasks with the prefix wait for a worker now, and since when the first of them. */
+  async queue(query: { readonly prefix: string }): Promise<DueCount> {
+    const { clock, storage } = this.#options;
+    const prefix = resolvePrefix("queue", query);
+    return this.#run(() => queueOf(storage).count({ prefix, dueBy: new Date(clock()).toISOString() }));
+  }
+
+  /**
+   * Sends a signal to a task, for its `run.waitFor`. Resolves once the signal is as durable as the adapter promises. It
+   * may be sent from any process, also before the run waits, or begins.
+   *
+   * @returns The signal's id.
+   * @throws {CheckpointConflictError} The task has a signal with the same id and another name or value. Nothing was
+   *   sent.
+   * @throws {StateNotSerializableError | PayloadTooLargeError} The value can't be stored.
+   */
+  async signal(
+    taskId: string,
+    name: string,
+    value?: unknown,
+    options: SignalOptions = {},
+  ): Promise<{ readonly id: string }> {
+    return this.#run(async () => ({ id: (await this.#signals.send(taskId, name, value, options)).id }));
+  }
+
+  /** The signals of the task, in the order in which they were sent, received ones too. */
+  async signals(taskId: string): Promise<SentSignal[]> {
+    return this.#run(() => this.#signals.all(taskId));
+  }
+
+  /**
+   * Takes the task from its runner and records it as failed. The runner's signal aborts at its next save or renewal, and
+   * what it still writes is refused. `run` throws a RunCancelledError from then on, unless it has `restart`.
+   *
+   * @param task - A task's id, or the prefix of all incomplete tasks to cancel.
+   * @param reason - For people: who cancels it, and why.
+   * @returns The number of cancelled tasks.
+   * @throws {CheckpointNotFoundError} The task has no checkpoint.
+   * @throws {CheckpointConflictError} The task is completed.
+   */
+  async cancel(task: string | { readonly prefix: string }, reason: string): Promise<number> {
+    checkText("The reason of a cancellation", reason, 1);
+    return this.#run(() => this.#eachOf("cancel", task, INCOMPLETE, (taskId) => this.#cancel(taskId, reason)));
+  }
+
+  /**
+   * Puts failed tasks back, so that a worker, or the next `run`, goes on with them. Cancelled tasks stay failed.
+   *
+   * @param task - A task's id, or the prefix of all failed tasks to put back.
+   * @returns The number of tasks that were put back.
+   * @throws {CheckpointNotFoundError} The task has no checkpoint.
+   * @throws {RunCancelledError} The task was cancelled.
+   */
+  async retry(task: string | { readonly prefix: string }): Promise<number> {
+    return this.#run(() => this.#eachOf("retry", task, ["failed"], (taskId) => this.#retry(taskId)));
+  }
+
+  /**
    * Claims the right to run the task, for one runner at a time among all machines that share the storage. The lease
    * renews itself until it is released. `close` releases it. An auto-save that has it and `saveOnSignal` releases it
    * when a signal ends the process. If a runner dies, its lease is free at once on the same machine (on Linux, unless
@@ -500,12 +630,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
    */
   async lease(taskId: string, options: LeaseOptions = {}): Promise<Lease> {
     checkTaskId(taskId);
-    return this.#run(async () => {
-      const lease = await claimLease(this.#options.storage, taskId, options);
-      this.#leases.add(lease);
-      lease.signal.addEventListener("abort", () => this.#leases.delete(lease), { once: true });
-      return lease;
-    });
+    return this.#run(async () => this.#kept(await claimLease(this.#options.storage, taskId, options)));
   }
 
   /**
@@ -544,6 +669,20 @@ export class CheckpointManager<State = unknown, Saved = State> {
     await this.close();
   }
 
+  async #claimNext(prefix: string, options: LeaseOptions): Promise<TaskLease | undefined> {
+    const { clock, storage } = this.#options;
+    const query = { prefix, dueBy: new Date(clock()).toISOString() };
+    const lease = await claimNextLease(storage, query, options);
+    return lease && this.#kept(lease);
+  }
+
+  /** Keeps a lease, so that `close` releases it. */
+  #kept(lease: TaskLease): TaskLease {
+    this.#leases.add(lease);
+    lease.signal.addEventListener("abort", () => this.#leases.delete(lease), { once: true });
+    return lease;
+  }
+
   #saved(appended: Promise<CheckpointSummary>, lease: Lease | undefined): Promise<CheckpointSummary> {
     return this.#track(async () => this.#noted(await appended), lease);
   }
@@ -563,6 +702,45 @@ export class CheckpointManager<State = unknown, Saved = State> {
   #run<Result>(call: () => Promise<Result>, lease?: Lease): Promise<Result> {
     this.#assertOpen();
     return this.#track(call, lease);
+  }
+
+  /** Calls `change` for the task, or for each task of the prefix with one of these statuses. Counts what it changed. */
+  async #eachOf(
+    what: string,
+    task: string | { readonly prefix: string },
+    status: readonly CheckpointStatus[],
+    change: (taskId: string) => Promise<boolean>,
+  ): Promise<number> {
+    if (typeof task === "string") {
+      checkTaskId(task);
+      return Number(await change(task));
+    }
+    const prefix = resolvePrefix(what, task);
+    let changed = 0;
+    for (const { taskId, newest } of await this.#reader.tasks({ prefix, status, order: "taskId" })) {
+      if (!isCancelled(newest)) changed += Number(await change(taskId));
+    }
+    return changed;
+  }
+
+  async #cancel(taskId: string, reason: string): Promise<boolean> {
+    const newest = await this.#reader.newest(taskId);
+    if (isCancelled(newest)) return false;
+    const lease = await claimLease(this.#options.storage, taskId, {}, { force: true });
+    try {
+      await this.#statuses.setNewest(taskId, "failed", cancellation(reason), { lease });
+    } finally {
+      await lease.release();
+    }
+    return true;
+  }
+
+  async #retry(taskId: string): Promise<boolean> {
+    const { id, sequence, status, ...newest } = await this.#reader.newest(taskId);
+    if (status !== "failed") return false;
+    if (isCancelled({ status, ...newest })) throw new RunCancelledError(taskId, newest.error?.message ?? "");
+    const change = { status: "paused", ...(newest.error && { error: newest.error }) } as const;
+    return this.#options.storage.setStatus(taskId, id, change, { expectedSequence: sequence });
   }
 
   /**

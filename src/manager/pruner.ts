@@ -2,6 +2,7 @@ import { type AppendCondition, type CorruptRecord, isCorrupt } from "../contract
 import { checkTaskId } from "../contract/arguments.js";
 import type { CheckpointStatus, CheckpointSummary } from "../contract/checkpoint.js";
 import { CheckpointCorruptError, CheckpointError, ClosedError, PlanOutdatedError } from "../contract/errors.js";
+import { isSignals, signalsOf } from "../contract/signals.js";
 import type { CheckpointEvents, EventHub } from "./events.js";
 import { KeepLast } from "./keep-last.js";
 import type { ResolvedOptions } from "./options.js";
@@ -68,6 +69,15 @@ export class Pruner {
     return removed;
   }
 
+  /** Removes a task. Its signals go first, since a later task with this id must not receive them. */
+  async removeTask(taskId: string, condition: AppendCondition): Promise<number> {
+    const { storage } = this.#options;
+    const { fencingToken } = condition;
+    const isLost = fencingToken !== undefined && (await storage.leases?.current(taskId))?.token !== fencingToken;
+    if (!isLost) await storage.remove(signalsOf(taskId), "all");
+    return this.remove(taskId, "all", "request", condition);
+  }
+
   /** Removes the tasks whose id begins with `prefix`, in one step if the storage supports it. */
   async removeTasks(prefix: string): Promise<number> {
     const { storage } = this.#options;
@@ -80,11 +90,15 @@ export class Pruner {
     }
     if (storage.removePrefix !== undefined) {
       const removed = await storage.removePrefix(prefix);
-      for (const taskId of taskIds) this.#events.emit("removed", { taskId, ids: "all", by: "request" });
+      for (const taskId of taskIds) {
+        if (!isSignals(taskId)) this.#events.emit("removed", { taskId, ids: "all", by: "request" });
+      }
       return removed;
     }
     let removed = 0;
-    for (const taskId of taskIds) removed += await this.remove(taskId, "all", "request");
+    for (const taskId of taskIds) {
+      removed += isSignals(taskId) ? await storage.remove(taskId, "all") : await this.removeTask(taskId, {});
+    }
     return removed;
   }
 

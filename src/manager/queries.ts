@@ -47,7 +47,7 @@ const SEARCH_KEYS = keysOf<SearchRange>(SEARCH);
 const LIST_KEYS = keysOf<ListQuery>({ ...SEARCH, order: true, limit: true });
 const TASKS_KEYS = keysOf<TasksQuery>({ prefix: true, status: true, order: true, after: true, limit: true });
 const INCOMPLETE_KEYS = keysOf<IncompleteQuery>({ prefix: true, limit: true });
-const INCOMPLETE: readonly CheckpointStatus[] = ["running", "paused", "failed"];
+export const INCOMPLETE: readonly CheckpointStatus[] = ["running", "paused", "failed"];
 
 export function resolveLatestFilter(taskId: string, filter: LatestFilter): CheckpointQuery {
   checkTaskId(taskId);
@@ -87,13 +87,14 @@ export function resolveIncompleteQuery(query: IncompleteQuery): TaskQuery {
   return resolveTasksQuery({ ...query, order: "recent", status: INCOMPLETE });
 }
 
-export function resolveRemovalPrefix(query: { readonly prefix: string }): string {
-  checkKeys("The query of removeTasks", query, keysOf<typeof query>({ prefix: true }));
+/** The prefix of a call that changes all tasks with it. */
+export function resolvePrefix(method: string, query: { readonly prefix: string }): string {
+  checkKeys(`The query of ${method}`, query, keysOf<typeof query>({ prefix: true }));
   const { prefix } = query;
   if (prefix === undefined || prefix === "") {
-    throw new TypeError("removeTasks needs a non-empty prefix. Nothing was removed.");
+    throw new TypeError(`${method} needs a non-empty prefix. Nothing was changed.`);
   }
-  checkText("The prefix of removeTasks", prefix);
+  checkText(`The prefix of ${method}`, prefix);
   return prefix;
 }
 

@@ -19,6 +19,7 @@ import {
   UnsupportedFormatError,
 } from "../contract/errors.js";
 import type { RunRecord } from "../contract/run-record.js";
+import { isSignals } from "../contract/signals.js";
 import type { ResolvedOptions } from "./options.js";
 import { decodeWithSchema } from "./schema.js";
 import { traced, tracedFields, tracing } from "./tracing.js";
@@ -144,6 +145,15 @@ export class CheckpointReader<State = unknown> {
     return undefined;
   }
 
+  /** The texts of the checkpoints that match. Damaged ones are reported and left out. */
+  async *texts(query: CheckpointQuery): AsyncGenerator<CheckpointText, void, void> {
+    for await (const record of this.#options.storage.read(query)) {
+      const opened = await this.#text(record);
+      if (isCorrupt(opened)) this.#onCorrupt(opened);
+      else yield { ...opened, newest: opened.summary.sequence };
+    }
+  }
+
   /**
    * Like {@link newestText}, for the checkpoint with this id. @throws {CheckpointNotFoundError |
    * CheckpointCorruptError}
@@ -225,12 +235,26 @@ export class CheckpointReader<State = unknown> {
     return false;
   }
 
+  /** The tasks of the query, without the companions that hold signals. */
   async tasks(query: TaskQuery): Promise<TaskSummary[]> {
     const damage = new Damage();
-    const found: TaskSummary[] = [];
-    for await (const task of this.#options.storage.tasks(query)) {
-      if (isCorrupt(task)) this.#report(damage, task);
-      else found.push(task);
+    let found: TaskSummary[];
+    let companions = 0;
+    for (;;) {
+      found = [];
+      let [read, hidden] = [0, 0];
+      const limit = query.limit === undefined ? undefined : query.limit + companions;
+      for await (const task of this.#options.storage.tasks({ ...query, limit })) {
+        if (isCorrupt(task)) this.#report(damage, task);
+        else {
+          read += 1;
+          if (isSignals(task.taskId)) hidden += 1;
+          else if (found.length < (query.limit ?? Number.POSITIVE_INFINITY)) found.push(task);
+        }
+      }
+      // Companions took places within the limit, so this reads again with a higher one.
+      if (limit === undefined || read < limit || hidden <= companions) break;
+      companions = hidden;
     }
     if (found.length === 0 && damage.found) {
       for await (const task of this.#options.storage.tasks({ order: "taskId" })) if (!isCorrupt(task)) return [];

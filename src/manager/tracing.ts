@@ -69,8 +69,15 @@ export interface DiagnosticsMessages {
     /** The step's name, with a number from the second occurrence on: `model 2`. */
     readonly step: string;
   };
-  /** A claim of a task's lease. */
-  "waymark:claim": TracedCall & { readonly taskId: string; readonly holder: string; readonly token?: number };
+  /** A claim of a task's lease, or a worker's claim of the next task that is due. */
+  "waymark:claim": TracedCall & {
+    /** Of a worker's claim: set when the claim has ended, if a task was due. Otherwise set from the start. */
+    readonly taskId?: string;
+    /** The prefix of a worker's claim, from the start. */
+    readonly prefix?: string;
+    readonly holder: string;
+    readonly token?: number;
+  };
   /** Checkpoints are removed by a retention policy. */
   "waymark:prune": TracedCall & {
     readonly taskId: string;

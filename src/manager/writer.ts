@@ -10,11 +10,13 @@ import {
   type CheckpointDraft,
   type CheckpointSummary,
   failureOf,
+  findDamage,
   type StoredCheckpoint,
   summaryOf,
 } from "../contract/checkpoint.js";
 import { CheckpointConflictError, CheckpointError } from "../contract/errors.js";
-import { passingMetadata, runMetadata } from "../contract/passing.js";
+import { passingMetadata, type RunWaits, runMetadata } from "../contract/passing.js";
+import { signalMetadata } from "../contract/signals.js";
 import { DroppedKeys } from "./dropped-keys.js";
 import type { ResolvedOptions } from "./options.js";
 import { checkSaveOptions, copyMetadata, type SaveOptions, tokenOf } from "./save-options.js";
@@ -111,10 +113,31 @@ export class CheckpointWriter {
    * A run's checkpoint without its payload. It has its id already, so if it is appended again after a failure, it is
    * stored once.
    */
-  draftOfRun(taskId: string, options: SaveOptions, passing: { replaces: string | undefined } | undefined): RunDraft {
+  draftOfRun(
+    taskId: string,
+    options: SaveOptions,
+    passing: { replaces: string | undefined } | undefined,
+    waits?: RunWaits,
+  ): RunDraft {
     checkSaveOptions(options);
     const draft = this.#draft(taskId, options);
-    return { ...draft, metadata: runMetadata(passing, draft.metadata) };
+    return { ...draft, metadata: runMetadata(passing, draft.metadata, waits) };
+  }
+
+  /**
+   * Appends a signal to its companion task. Its value is stored as it is, without the schema of states.
+   *
+   * @param options - `stage` is the signal's name. If the id is given, the signal may be stored already.
+   */
+  async appendSignal(
+    companion: string,
+    value: EncodedState,
+    options: Pick<SaveOptions, "id" | "stage">,
+    by: string | undefined,
+  ): Promise<CheckpointSummary> {
+    const draft = { ...this.#draft(companion, { ...options, status: "paused" }), metadata: signalMetadata(by) };
+    const canRetry = options.id !== undefined && this.#options.transforms.length > 0;
+    return this.#appendEncoded(draft, value, options, {}, canRetry ? stateDigest(value) : undefined);
   }
 
   /**
@@ -150,6 +173,18 @@ export class CheckpointWriter {
     const { transforms } = this.#options;
     const draft = { ...this.#draft(taskId, options), stateVersion: source.stateVersion };
     return { ...draft, ...(await payloadFor(draft, source.payload, { transforms, context: source })) };
+  }
+
+  /** Copies the intact checkpoints of a task, each with its id, sequence, time and status. Done again, it changes nothing. */
+  async copyTask(from: string, to: string): Promise<void> {
+    const { storage, transforms } = this.#options;
+    for await (const record of storage.read({ taskId: from, order: "oldest" })) {
+      if (isCorrupt(record) || findDamage(record) !== undefined) continue;
+      const { seal: _seal, sequence, payload, ...fields } = record;
+      const draft = { ...fields, taskId: to };
+      const made = await payloadFor(draft, payload, { transforms, context: record });
+      await storage.append({ ...draft, ...made }, {}, { sequence });
+    }
   }
 
   #encoded(taskId: string, state: unknown, owner?: PayloadOwner): EncodedState {

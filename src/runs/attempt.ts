@@ -1,6 +1,7 @@
 import { decodeJson } from "../codec/json.js";
 import type { StepHead } from "../codec/run-body.js";
 import { RunPausedError } from "../contract/errors.js";
+import { NEVER, type RunWaits } from "../contract/passing.js";
 import { stepTitle } from "../contract/run-record.js";
 import type { Lease } from "../manager/lease.js";
 import { type AttemptHost, RunJournal, type Standing } from "./journal.js";
@@ -8,6 +9,45 @@ import { Pass } from "./pass.js";
 import type { NextPass } from "./run.js";
 import { StepValues } from "./step-values.js";
 import type { StopSignal } from "./stop-signal.js";
+
+/** A task that a worker has claimed. Its run lets go of the worker while it waits. */
+export interface ClaimedRun {
+  readonly lease: Lease;
+  /** After so many claims without a save, the run is recorded as failed. */
+  readonly maxAttempts: number;
+  /** Becomes true once the run's standing is known, and its function may be called. */
+  hasBegun: boolean;
+  /** Becomes false if the lease must expire, so that the task is due then. */
+  mayRelease: boolean;
+}
+
+/** The run lets go of its worker. */
+class RunWaitsError extends RunPausedError {
+  readonly waits: RunWaits;
+
+  constructor(taskId: string, waits: RunWaits) {
+    const { dueAt, waitsFor } = waits;
+    const names = waitsFor.map((name) => JSON.stringify(name)).join(", ");
+    const parts = [
+      ...(names === "" ? [] : [`for the signal ${names}`]),
+      ...(dueAt === NEVER ? [] : [`until ${dueAt}`]),
+    ];
+    super(taskId, `it waits ${parts.join(", at most ")}`);
+    this.waits = waits;
+  }
+}
+
+/** The reason for the failure of a run that ended its workers. */
+class AttemptsError extends Error {
+  override readonly name = "AttemptsError";
+
+  constructor(lost: number) {
+    super(
+      `${lost} attempts in a row ended without a save: each was killed, or lost its lease, before it recorded anything. ` +
+        'The recorded steps are kept. Find out what ends the process, then put the task back with "waymark retry".',
+    );
+  }
+}
 
 /** A run's function. The types of `CheckpointManager.run` ensure that it takes this run and the schema's state. */
 export type AnyFunction = (run: never) => unknown;
@@ -21,6 +61,8 @@ export class Attempt {
   readonly #isNew: boolean;
   readonly #values: StepValues;
   readonly #journal: RunJournal;
+  readonly #claimed: ClaimedRun | undefined;
+  readonly #lease: Lease;
   #failedStep: StepHead | undefined;
 
   constructor(
@@ -31,12 +73,15 @@ export class Attempt {
       lease,
       stop,
       found,
+      claimed,
     }: {
       readonly taskId: string;
       readonly fn: AnyFunction;
       readonly lease: Lease;
       readonly stop: StopSignal;
       readonly found: { readonly isNew: boolean; readonly standing: Standing };
+      /** Given if a worker has claimed the task. */
+      readonly claimed?: ClaimedRun | undefined;
     },
   ) {
     this.#host = host;
@@ -44,6 +89,8 @@ export class Attempt {
     this.#fn = fn;
     this.#stop = stop;
     this.#isNew = found.isNew;
+    this.#claimed = claimed;
+    this.#lease = lease;
     this.#values = new StepValues(taskId, host.options);
     this.#journal = new RunJournal(taskId, host, lease, found.standing, (error) => stop.stop(error));
   }
@@ -52,7 +99,7 @@ export class Attempt {
     const { events } = this.#host;
     const taskId = this.#taskId;
     try {
-      if (this.#isNew) await this.#journal.save({ isPassing: true, label: "Run started" });
+      await this.#begin();
       const { attempt, pass } = this.#journal.head;
       events.emit("runStarted", { taskId, attempt, pass, recordedSteps: this.#journal.size.steps });
       const result = await this.#passes();
@@ -61,6 +108,22 @@ export class Attempt {
     } catch (thrown) {
       throw await this.#ended(thrown);
     }
+  }
+
+  async #begin(): Promise<void> {
+    const { signals } = this.#host;
+    // The former attempt may have been killed before it marked them.
+    const received = this.#journal.entries().flatMap(({ head }) => head.signal?.id ?? []);
+    await signals.received(this.#taskId, new Set(received));
+    const { token, isEnd = false } = this.#journal.head;
+    if (this.#claimed === undefined || token === undefined) {
+      // A worker's first attempt records its token, so that later claims without progress can be counted.
+      const isFirst = this.#isNew || this.#claimed !== undefined;
+      if (isFirst) await this.#journal.save({ isPassing: true, label: "Run started" });
+      return;
+    }
+    const lost = this.#lease.token - token - (isEnd ? 1 : 0);
+    if (lost >= this.#claimed.maxAttempts) throw new AttemptsError(lost);
   }
 
   async #passes(): Promise<unknown> {
@@ -87,11 +150,14 @@ export class Attempt {
   }
 
   #pass(): Pass<unknown, unknown, unknown> {
-    const { events, reader, writer, options } = this.#host;
+    const { events, reader, writer, options, signals, wakers } = this.#host;
     const { logger, clock } = options;
-    const [taskId, journal, values] = [this.#taskId, this.#journal, this.#values];
+    const [taskId, journal, values, { signal }] = [this.#taskId, this.#journal, this.#values, this.#stop];
     const textOfState = (state: unknown) => writer.stateText(taskId, state);
-    const host = { taskId, journal, values, events, logger, signal: this.#stop.signal, clock, textOfState };
+    const fail = (error: unknown) => this.#stop.stop(error);
+    const letGo = this.#claimed && ((waits: RunWaits) => this.#stop.stop(new RunWaitsError(taskId, waits)));
+    const own = { taskId, journal, values, signal, textOfState, fail, letGo };
+    const host = { ...own, events, logger, clock, signals, wakers };
     const { begin, input, head } = journal;
     return new Pass(host, {
       state:
@@ -104,7 +170,8 @@ export class Attempt {
 
   async #complete(returned: unknown): Promise<unknown> {
     const result = this.#values.textOf("result", returned);
-    await this.#journal.save({ status: "completed", isPassOver: true, result, label: "Run completed" });
+    const label = "Run completed";
+    await this.#journal.save({ status: "completed", isPassOver: true, isEnd: true, result, label });
     return this.#values.valueOf("result", result);
   }
 
@@ -117,8 +184,9 @@ export class Attempt {
     const [taskId, { signal }] = [this.#taskId, this.#stop];
     const reason: unknown = signal.aborted ? signal.reason : thrown;
     if (!signal.aborted && !(reason instanceof RunPausedError)) {
-      await this.#record({ status: "failed", error: thrown, ...this.#failure() });
-      if (this.#failedStep === undefined && this.#journal.size.steps > 0) {
+      await this.#record({ status: "failed", isEnd: true, error: thrown, ...this.#failure() });
+      const isOwn = this.#failedStep === undefined && !(thrown instanceof AttemptsError);
+      if (isOwn && this.#journal.size.steps > 0) {
         options.logger.warn(
           { taskId },
           `The run of task ${JSON.stringify(taskId)} failed with an error that no step threw. The next run reuses the recorded ` +
@@ -129,10 +197,27 @@ export class Attempt {
       return thrown;
     }
     if (reason instanceof RunPausedError) {
-      await this.#record({ isPassing: true, status: "paused", label: this.#journal.after("Run paused") });
+      const waits = reason instanceof RunWaitsError ? reason.waits : undefined;
+      const label = this.#journal.after(waits === undefined ? "Run paused" : "Run waits");
+      await this.#record({ isPassing: true, isEnd: true, status: "paused", label, waits });
+      if (waits !== undefined) await this.#wake(waits);
       events.emit("runPaused", { taskId, error: reason });
     } else events.emit("runEnded", { taskId, status: "stopped", error: reason });
     return reason;
+  }
+
+  /** A signal that came before the run was recorded as paused found nothing to wake. So this looks again. */
+  async #wake({ waitsFor }: RunWaits): Promise<void> {
+    try {
+      await this.#host.signals.wake(this.#taskId, waitsFor);
+    } catch (error) {
+      // A task whose lease isn't released is due once the lease has expired.
+      if (this.#claimed !== undefined) this.#claimed.mayRelease = false;
+      this.#host.options.logger.warn(
+        { taskId: this.#taskId, error },
+        "A paused run couldn't look for signals; a worker goes on with it once its lease has expired",
+      );
+    }
   }
 
   /** What the checkpoint of a failure says of the step that failed. */

@@ -2,6 +2,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { type RunBody, type RunHead, type RunParts, runText, type StepHead } from "../codec/run-body.js";
 import type { CheckpointSummary } from "../contract/checkpoint.js";
 import { CheckpointError, PayloadTooLargeError } from "../contract/errors.js";
+import type { RunWaits } from "../contract/passing.js";
 import { stepText, stepTitle } from "../contract/run-record.js";
 import type { EventHub } from "../manager/events.js";
 import type { Lease } from "../manager/lease.js";
@@ -10,8 +11,10 @@ import type { CheckpointReader } from "../manager/reader.js";
 import type { SaveOptions } from "../manager/save-options.js";
 import type { CheckpointWriter } from "../manager/writer.js";
 import type { RunSaveOptions } from "./run.js";
+import type { Signals } from "./signals.js";
 import { type Entry, StepEntries } from "./step-entries.js";
 import { bytesOfText, UNDEFINED } from "./step-values.js";
+import type { Wakers } from "./wakers.js";
 
 /** The parts of a manager that an attempt of a run uses. */
 export interface AttemptHost {
@@ -19,6 +22,8 @@ export interface AttemptHost {
   readonly events: EventHub;
   readonly reader: CheckpointReader;
   readonly writer: CheckpointWriter;
+  readonly signals: Signals;
+  readonly wakers: Wakers;
   /** Emits `saved` for a stored save. If the save was refused because the lease is lost, ends the lease. */
   noted(appended: Promise<CheckpointSummary>, lease: Lease): Promise<CheckpointSummary>;
 }
@@ -37,6 +42,9 @@ export interface Standing extends Omit<RunBody, "head" | "result"> {
 interface Saving extends RunSaveOptions, Pick<SaveOptions, "status" | "error">, Pick<RunParts, "failedStep"> {
   readonly isPassing?: boolean;
   readonly isPassOver?: boolean;
+  /** Whether the attempt ends with this save. */
+  readonly isEnd?: boolean;
+  readonly waits?: RunWaits | undefined;
   readonly result?: string;
 }
 
@@ -213,15 +221,14 @@ export class RunJournal {
     try {
       // A step may have blocked the process for longer than the lease's time.
       if (Date.parse(this.#lease.expiresAt) <= Date.now()) await this.#lease.renew();
-      const { isPassing = false, isPassOver = false, result, failedStep, stage = this.#at.stage, ...options } = saving;
+      const { isPassing = false, isPassOver = false, isEnd = false, ...others } = saving;
+      const { waits, result, failedStep, stage = this.#at.stage, ...options } = others;
       const replaces = this.#at.passingId;
-      const draft = this.#host.writer.draftOfRun(
-        this.#taskId,
-        { ...options, stage },
-        isPassing ? { replaces } : undefined,
-      );
+      const passing = isPassing ? { replaces } : undefined;
+      const draft = this.#host.writer.draftOfRun(this.#taskId, { ...options, stage }, passing, waits);
       change?.(draft.id);
-      if (this.#at.head.generation === "") this.#at.head = { ...this.#at.head, generation: draft.id };
+      const { generation } = this.#at.head;
+      this.#at.head = { ...this.#at.head, generation: generation || draft.id, token: this.#lease.token, isEnd };
       const encoded = runText(
         {
           head: { ...this.#at.head, id: draft.id, isPassOver },

@@ -1,6 +1,7 @@
 import type { StepHead } from "../codec/run-body.js";
 import { checkId } from "../contract/arguments.js";
 import { RunPausedError, StateInvalidError, StepInterruptedError } from "../contract/errors.js";
+import type { RunWaits } from "../contract/passing.js";
 import { stepTitle } from "../contract/run-record.js";
 import type { EventHub } from "../manager/events.js";
 import type { Logger } from "../manager/logger.js";
@@ -8,12 +9,23 @@ import type { SavedStateOf, StateOf, StateSchema } from "../manager/schema.js";
 import { traced, tracing } from "../manager/tracing.js";
 import type { RunJournal } from "./journal.js";
 import { enclosing, within } from "./nesting.js";
-import { NextPass, type Run, type RunSaveOptions, type StepCall, type StepOptions } from "./run.js";
-import { checkRunSaveOptions, checkStepOptions } from "./run-options.js";
+import {
+  NextPass,
+  type Run,
+  type RunSaveOptions,
+  type Signal,
+  type StepCall,
+  type StepOptions,
+  type WaitOptions,
+} from "./run.js";
+import { checkDate, checkRunSaveOptions, checkStepOptions, checkWaitOptions } from "./run-options.js";
+import type { Signals } from "./signals.js";
 import { attemptStep } from "./step-attempts.js";
 import type { Entry } from "./step-entries.js";
 import { hashOf, type StepValues } from "./step-values.js";
 import { ThrownErrors } from "./thrown-errors.js";
+import { assertKind, type NamedStep, Waits } from "./waits.js";
+import type { Wakers } from "./wakers.js";
 
 /** The parts of a run that a pass uses. */
 export interface PassHost<Saved> {
@@ -23,9 +35,15 @@ export interface PassHost<Saved> {
   readonly events: EventHub;
   readonly logger: Logger;
   readonly signal: AbortSignal;
+  readonly signals: Signals;
+  readonly wakers: Wakers;
   clock(): number;
   /** A state as text. @throws The errors of `save`. */
   textOfState(state: Saved): string;
+  /** Ends the attempt, because the record of a wait couldn't be completed. */
+  fail(error: unknown): void;
+  /** Given if the run lets go of its worker while it waits. */
+  readonly letGo: ((waits: RunWaits) => void) | undefined;
 }
 
 /**
@@ -51,6 +69,7 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
   readonly #names = new Set<string>();
   readonly #underWay = new Set<Promise<unknown>>();
   readonly #thrown = new ThrownErrors();
+  readonly #waits: Waits;
   readonly #failures: { readonly error: unknown; readonly promise: StepPromise<unknown> }[] = [];
   #next: NextPass | undefined;
   #isOver = false;
@@ -59,6 +78,7 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
   constructor(host: PassHost<Saved>, begun: { readonly state: State; readonly input: Input }) {
     const { pass, attempt } = host.journal.head;
     this.#host = host;
+    this.#waits = new Waits(host, () => this.#underWay.size);
     this.#number = pass;
     this.taskId = host.taskId;
     this.signal = host.signal;
@@ -78,21 +98,20 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
     options?: StepOptions & { readonly schema?: undefined },
   ): Promise<Result>;
   step(name: string, fn: (call: StepCall) => unknown, options: StepOptions = {}): Promise<unknown> {
-    const running = this.#step(name, fn, options);
-    this.#underWay.add(running);
-    // These handlers are registered before the caller's. So when the caller's handlers run, the step is no longer under
-    // way.
-    running.then(
-      () => this.#underWay.delete(running),
-      (error: unknown) => {
-        this.#underWay.delete(running);
-        this.#failures.push({ error, promise });
-      },
-    );
-    const promise = new StepPromise<unknown>((resolve, reject) => {
-      running.then(resolve, reject);
-    });
-    return promise;
+    return this.#tracked(this.#step(name, fn, options));
+  }
+
+  sleepUntil(name: string, date: Date): Promise<void> {
+    return this.#tracked(this.#sleep(name, date));
+  }
+
+  waitFor<Value = unknown>(
+    name: string,
+    options?: WaitOptions<Value> & { readonly timeoutMs?: undefined },
+  ): Promise<Signal<Value>>;
+  waitFor<Value = unknown>(name: string, options: WaitOptions<Value>): Promise<Signal<Value> | undefined>;
+  waitFor(name: string, options: WaitOptions = {}): Promise<Signal | undefined> {
+    return this.#tracked(this.#waitFor(name, options));
   }
 
   next(state: Saved, options: RunSaveOptions = {}): NextPass {
@@ -181,11 +200,46 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
     return first?.head;
   }
 
+  #tracked<Result>(running: Promise<Result>): Promise<Result> {
+    this.#underWay.add(running);
+    const ended = () => {
+      this.#underWay.delete(running);
+      this.#waits.stepEnded();
+    };
+    // These handlers are registered before the caller's. So when the caller's handlers run, the step is no longer under
+    // way.
+    running.then(ended, (error: unknown) => {
+      ended();
+      this.#failures.push({ error, promise });
+    });
+    const promise = new StepPromise<Result>((resolve, reject) => {
+      running.then(resolve, reject);
+    });
+    return promise;
+  }
+
   async #step(name: string, fn: (call: StepCall) => unknown, options: StepOptions): Promise<unknown> {
     checkId("A step's name", name);
     if (typeof fn !== "function") throw new TypeError("run.step needs a name and a function.");
     checkStepOptions(name, options);
-    this.#assertOpen("run.step");
+    return this.#named("run.step", name, (step) => this.#recordedOrRun(step, fn, options));
+  }
+
+  async #sleep(name: string, date: Date): Promise<void> {
+    checkId("A sleep's name", name);
+    checkDate("The date of run.sleepUntil", date);
+    return this.#named("run.sleepUntil", name, (step) => this.#waits.sleep(step, date.getTime()));
+  }
+
+  async #waitFor(name: string, options: WaitOptions): Promise<Signal | undefined> {
+    checkId("A signal's name", name);
+    checkWaitOptions(name, options);
+    return this.#named("run.waitFor", name, (step) => this.#waits.signal(step, options));
+  }
+
+  /** Counts a step or a wait, and refuses it while another one with its name is under way. */
+  async #named<Result>(what: string, name: string, call: (step: NamedStep) => Promise<Result>): Promise<Result> {
+    this.#assertOpen(what);
     this.signal.throwIfAborted();
     if (this.#names.has(name)) {
       throw new TypeError(
@@ -199,7 +253,7 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
       // A recorded step waits here too, so that two overlapping steps of the same name are refused on a resume, too.
       await Promise.resolve();
       const occurrence = this.#count(`step ${name}`);
-      return await this.#recordedOrRun({ name, occurrence, title: stepTitle(name, occurrence) }, fn, options);
+      return await call({ name, occurrence, title: stepTitle(name, occurrence) });
     } finally {
       this.#names.delete(name);
     }
@@ -211,6 +265,7 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
     const input = options.input === undefined ? undefined : values.digestOfInput(title, options.input);
     const recorded = journal.find({ name, occurrence, status: "completed" });
     if (recorded === undefined) return this.#traced(step, fn, options, input);
+    assertKind(this.taskId, title, recorded, undefined);
     if (recorded.head.input !== input && recorded.head.status !== "started") {
       this.#forgetFrom(recorded);
       return this.#traced(step, fn, options, input);
@@ -402,10 +457,4 @@ class StepPromise<Result> extends Promise<Result> {
     this.isAwaited = true;
     return super.then(onFulfilled, onRejected);
   }
-}
-
-interface NamedStep {
-  readonly name: string;
-  readonly occurrence: number;
-  readonly title: string;
 }

@@ -9,7 +9,8 @@ import {
 } from "../contract/arguments.js";
 import { checkKeys, keysOf } from "../contract/keys.js";
 import { checkSaveOptions, tokenOf } from "../manager/save-options.js";
-import type { RunOptions, RunSaveOptions, StepOptions, StepRetry } from "./run.js";
+import type { StateSchema } from "../manager/schema.js";
+import type { RunOptions, RunSaveOptions, StepOptions, StepRetry, WaitOptions } from "./run.js";
 
 const RUN_KEYS = keysOf<RunOptions>({
   input: true,
@@ -24,7 +25,11 @@ const RUN_KEYS = keysOf<RunOptions>({
 });
 const STEP_KEYS = keysOf<StepOptions>({ retry: true, timeoutMs: true, schema: true, input: true, atMostOnce: true });
 const RETRY_KEYS = keysOf<StepRetry>({ times: true, backoffMs: true, factor: true, maxMs: true, if: true });
+const WAIT_KEYS = keysOf<WaitOptions>({ timeoutMs: true, schema: true });
 const SAVE_KEYS = keysOf<RunSaveOptions>({ stage: true, label: true, metadata: true });
+
+/** The end of the year 9999. */
+const LAST_MS = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
 
 export function checkRunOptions(taskId: string, options: RunOptions): void {
   checkKeys("RunOptions", options, RUN_KEYS);
@@ -44,9 +49,7 @@ export function checkStepOptions(name: string, options: StepOptions): void {
   const { retry, timeoutMs, schema, atMostOnce } = options;
   checkInteger("StepOptions.timeoutMs", timeoutMs, 0, MAX_DELAY_MS);
   checkBoolean("StepOptions.atMostOnce", atMostOnce);
-  if (schema !== undefined && typeof schema["~standard"]?.validate !== "function") {
-    throw new TypeError("StepOptions.schema must be a Standard Schema: Zod 3.24 or newer, Valibot or ArkType.");
-  }
+  checkSchema("StepOptions.schema", schema);
   if (retry === undefined) return;
   checkKeys("StepOptions.retry", retry, RETRY_KEYS);
   const { times, backoffMs, factor, maxMs, if: condition } = retry;
@@ -61,7 +64,25 @@ export function checkStepOptions(name: string, options: StepOptions): void {
   if (atMostOnce === true && times > 0) throw new TypeError("A step with atMostOnce can't have a retry.");
 }
 
+/** @throws {TypeError | RangeError} Not a date, or an invalid one. */
+export function checkDate(what: string, date: Date): void {
+  if (!(date instanceof Date))
+    throw new TypeError(`${what} must be a Date, not ${date === null ? "null" : typeof date}.`);
+  if (!(Math.abs(date.getTime()) <= LAST_MS)) throw new RangeError(`${what} must be a time before the year 10000.`);
+}
+
+export function checkWaitOptions(name: string, options: WaitOptions): void {
+  checkKeys(`WaitOptions of ${JSON.stringify(name)}`, options, WAIT_KEYS);
+  checkInteger("WaitOptions.timeoutMs", options.timeoutMs, 0);
+  checkSchema("WaitOptions.schema", options.schema);
+}
+
 export function checkRunSaveOptions(options: RunSaveOptions): void {
   checkKeys("RunSaveOptions", options, SAVE_KEYS);
   checkSaveOptions(options);
+}
+
+function checkSchema(what: string, schema: StateSchema | undefined): void {
+  if (schema === undefined || typeof schema["~standard"]?.validate === "function") return;
+  throw new TypeError(`${what} must be a Standard Schema: Zod 3.24 or newer, Valibot or ArkType.`);
 }

@@ -1,4 +1,5 @@
 import type { PlainFields } from "../contract/checkpoint.js";
+import type { SignalOrigin } from "../contract/run-record.js";
 import type { Lease } from "../manager/lease.js";
 import type { SaveOptions } from "../manager/save-options.js";
 import type { SavedStateOf, StateOf, StateSchema } from "../manager/schema.js";
@@ -53,6 +54,33 @@ export interface Run<State = unknown, Saved = State, Input = unknown> {
   ): Promise<Result>;
 
   /**
+   * Waits until a time. The first call records the time, so a resume waits until the same time. In a worker, the run
+   * lets go of it: it is recorded as `paused`, and a worker goes on with it once the time has come.
+   *
+   * A wait has a name as a step has, and is recorded as one.
+   *
+   * @throws {TypeError} A step with the same name is under way, the call is made within a step, or `date` isn't a date.
+   */
+  sleepUntil(name: string, date: Date): Promise<void>;
+
+  /**
+   * Waits for a signal: for the next one with this name that `manager.signal` sends, or has sent before. A signal ends
+   * one wait; signals are received in the order in which they were sent. In a worker, the run lets go of it, as for
+   * {@link sleepUntil}.
+   *
+   * If the schema refuses a signal's value, the signal is marked as refused, and the wait goes on.
+   *
+   * @returns The signal; `undefined` if none came within `timeoutMs` from the first call on.
+   * @throws {TypeError} A step with the same name is under way, the call is made within a step, or an option is
+   *   misspelled.
+   */
+  waitFor<Value = unknown>(
+    name: string,
+    options?: WaitOptions<Value> & { readonly timeoutMs?: undefined },
+  ): Promise<Signal<Value>>;
+  waitFor<Value = unknown>(name: string, options: WaitOptions<Value>): Promise<Signal<Value> | undefined>;
+
+  /**
    * Ends this pass. Call it as `return run.next(state)`. The state is saved as a milestone, and the pass's results are
    * forgotten. Then the function begins again at its top, and `run.state` is this state. The state is read before
    * `next` returns.
@@ -78,6 +106,20 @@ export interface Run<State = unknown, Saved = State, Input = unknown> {
     state: Saved,
     options?: RunSaveOptions<Metadata>,
   ): Promise<{ readonly id: string }>;
+}
+
+/** A signal that a run has received. */
+export interface Signal<Value = unknown> extends SignalOrigin {
+  readonly name: string;
+  /** What was sent with it, decoded by the schema; `undefined` if nothing was. */
+  readonly value: Value;
+}
+
+export interface WaitOptions<Value = unknown> {
+  /** The longest time to wait, in milliseconds. Default: no limit. */
+  readonly timeoutMs?: number | undefined;
+  /** Validates the signal's value. */
+  readonly schema?: StateSchema<unknown, Value> | undefined;
 }
 
 /** The argument of a step's function. */

@@ -1,22 +1,26 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { checkTaskId } from "../contract/arguments.js";
 import { LeaseHeldError } from "../contract/errors.js";
-import type { Lease } from "../manager/lease.js";
-import { type AnyFunction, Attempt } from "./attempt.js";
+import type { Lease, LeaseOptions, TaskLease } from "../manager/lease.js";
+import { type AnyFunction, Attempt, type ClaimedRun } from "./attempt.js";
+import { checkEnqueueOptions, type EnqueueOptions, enqueueRun } from "./enqueue.js";
 import type { AttemptHost } from "./journal.js";
 import { enclosing, isEnclosed, within } from "./nesting.js";
 import type { RunOptions } from "./run.js";
 import { checkRunOptions } from "./run-options.js";
-import { type Found, standingOf } from "./standing.js";
+import { type Found, type StandingHost, standingOf } from "./standing.js";
 import { StepValues } from "./step-values.js";
 import { StopSignal } from "./stop-signal.js";
 import { tracedAttempt } from "./traced-attempt.js";
+import { ANY } from "./wakers.js";
 
 /** The parts of a manager that its runs use. */
 export interface RunsHost extends AttemptHost {
   /** Aborts when the manager closes, which then waits for its runs. */
   readonly closing: AbortSignal;
   claim(taskId: string): Promise<Lease>;
+  /** Claims the next task that is due. */
+  claimNext(prefix: string, options: LeaseOptions): Promise<TaskLease | undefined>;
   hasAutoSave(taskId: string): boolean;
 }
 
@@ -61,9 +65,30 @@ export class Runs {
     }
     const completed = await this.#completed(taskId, options);
     if (completed !== undefined) return completed.result;
+    return this.#stoppable(taskId, fn, options);
+  }
+
+  /** Runs a task that a worker has claimed, and will release. */
+  async runClaimed(claimed: ClaimedRun, fn: AnyFunction, options: RunOptions): Promise<unknown> {
+    return this.#stoppable(claimed.lease.taskId, fn, { ...options, lease: claimed.lease }, claimed);
+  }
+
+  /** Saves a run for workers. */
+  async enqueue(taskId: string, input: unknown, options: EnqueueOptions): Promise<boolean> {
+    checkTaskId(taskId);
+    checkEnqueueOptions(options);
+    const { events, wakers } = this.#host;
+    const saved = await enqueueRun(this.#standingHost(taskId), input, options);
+    if (saved === undefined) return false;
+    events.emit("saved", saved);
+    wakers.wake(ANY);
+    return true;
+  }
+
+  async #stoppable(taskId: string, fn: AnyFunction, options: RunOptions, claimed?: ClaimedRun): Promise<unknown> {
     const stop = new StopSignal(taskId, this.#host.closing, options);
     try {
-      return await this.#underLease(taskId, fn, options, stop);
+      return await this.#underLease(taskId, fn, options, stop, claimed);
     } finally {
       stop.end();
       // The process is about to end. This promise never settles, since a rejection could end the process before the
@@ -82,17 +107,29 @@ export class Runs {
   }
 
   #find(taskId: string, options: RunOptions): Promise<Found> {
-    return standingOf({ ...this.#host, taskId, values: new StepValues(taskId, this.#host.options) }, options);
+    return standingOf(this.#standingHost(taskId), options);
   }
 
-  async #underLease(taskId: string, fn: AnyFunction, options: RunOptions, stop: StopSignal): Promise<unknown> {
+  #standingHost(taskId: string): StandingHost {
+    return { ...this.#host, taskId, values: new StepValues(taskId, this.#host.options) };
+  }
+
+  async #underLease(
+    taskId: string,
+    fn: AnyFunction,
+    options: RunOptions,
+    stop: StopSignal,
+    claimed: ClaimedRun | undefined,
+  ): Promise<unknown> {
     const lease = options.lease ?? (await this.#claim(taskId, options, stop.signal));
     this.#taskIds.add(taskId);
     try {
       stop.follow(lease.signal);
       const found = await this.#find(taskId, options);
       if (found.isCompleted) return found.result;
-      const run = (traced: typeof found) => new Attempt(this.#host, { taskId, fn, lease, stop, found: traced }).run();
+      if (claimed !== undefined) claimed.hasBegun = true;
+      const attempt = { taskId, fn, lease, stop, claimed };
+      const run = (traced: typeof found) => new Attempt(this.#host, { ...attempt, found: traced }).run();
       return await within(this, taskId, stop.signal, () => tracedAttempt(taskId, found, stop.signal, run));
     } finally {
       this.#taskIds.delete(taskId);

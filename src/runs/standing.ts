@@ -1,8 +1,9 @@
 import { decodeJson, encodeJson } from "../codec/json.js";
 import { parseRunBody, type RunBody } from "../codec/run-body.js";
-import { RunMismatchError } from "../contract/errors.js";
+import { RunCancelledError, RunMismatchError } from "../contract/errors.js";
 import { isOfRun, isPassing } from "../contract/passing.js";
 import type { CheckpointText } from "../manager/reader.js";
+import { isCancelled } from "./cancellation.js";
 import type { AttemptHost, Standing } from "./journal.js";
 import type { RunOptions } from "./run.js";
 import { canonicalText, type StepValues } from "./step-values.js";
@@ -16,9 +17,20 @@ export interface StandingHost extends Pick<AttemptHost, "options" | "reader" | "
 /** Where the task stands: its run is completed, or continues from `standing`. */
 export type Found =
   | { readonly isCompleted: true; readonly result: unknown }
-  | { readonly isCompleted: false; readonly isNew: boolean; readonly standing: Standing };
+  | {
+      readonly isCompleted: false;
+      readonly isNew: boolean;
+      /** Whether a run saved the task's newest checkpoint. */
+      readonly isOfRun: boolean;
+      readonly standing: Standing;
+    };
 
-/** @throws {RunMismatchError} The run began with another version or input. */
+type Unfinished = Extract<Found, { readonly isCompleted: false }>;
+
+/**
+ * @throws {RunMismatchError} The run began with another version or input.
+ * @throws {RunCancelledError} The run was cancelled.
+ */
 export async function standingOf(host: StandingHost, options: RunOptions): Promise<Found> {
   const { taskId, reader } = host;
   const newest = await reader.newestText(taskId);
@@ -31,12 +43,13 @@ export async function standingOf(host: StandingHost, options: RunOptions): Promi
     stage: summary.stage,
   };
   if (options.restart) return begun(host, options, place);
+  if (isCancelled(summary)) throw new RunCancelledError(taskId, summary.error?.message ?? "");
   const body = bodyOf(newest);
   if (summary.status === "completed") {
     if (body !== undefined) assertInput(host, options, body.input);
     return { isCompleted: true, result: resultOf(body, host) };
   }
-  if (body !== undefined) return resumed(host, options, { ...newest, body }, place);
+  if (body !== undefined) return { ...resumed(host, options, { ...newest, body }, place), isOfRun: true };
   // The newest checkpoint wasn't saved by a run. So the run continues with its state, in a new pass.
   const passing = place.passingId ?? (await reader.newestWhere(taskId, isPassing))?.id;
   const state = stateTextOf(host, newest);
@@ -52,7 +65,7 @@ export async function standingOf(host: StandingHost, options: RunOptions): Promi
 
 type Place = Pick<Standing, "sequence"> & Partial<Pick<Standing, "passingId" | "stage" | "state">>;
 
-function begun(host: StandingHost, options: RunOptions, place: Place): Found {
+function begun(host: StandingHost, options: RunOptions, place: Place): Unfinished {
   const { version, input, initialState } = options;
   const initial = () => (initialState === undefined ? undefined : host.writer.stateText(host.taskId, initialState));
   const standing: Standing = {
@@ -64,7 +77,7 @@ function begun(host: StandingHost, options: RunOptions, place: Place): Found {
     ...place,
     state: place.state ?? initial(),
   };
-  return { isCompleted: false, isNew: true, standing };
+  return { isCompleted: false, isNew: true, isOfRun: false, standing };
 }
 
 /**
@@ -76,11 +89,12 @@ function resumed(
   options: RunOptions,
   found: CheckpointText & { readonly body: RunBody },
   place: Place,
-): Found {
+): Unfinished {
   const { body, summary } = found;
-  const { id, isPassOver, version: _version, ...head } = body.head;
+  const { id, isPassOver, version: _version, token, isEnd, ...head } = body.head;
   const { version } = options;
-  if (body.head.version !== version) {
+  // An enqueued run gets the version of its first attempt.
+  if (body.head.attempt > 0 && body.head.version !== version) {
     const { onChange = "refuse" } = options;
     if (onChange === "restart") return begun(host, options, { ...place, state: undefined });
     if (onChange === "refuse") throw otherVersion(host.taskId, body.head.version, version);
@@ -95,6 +109,7 @@ function resumed(
       attempt: isCopy ? 1 : head.attempt + 1,
       pass: isPassOver ? head.pass + 1 : head.pass,
       ...(version === undefined ? undefined : { version }),
+      ...(token === undefined || isCopy ? undefined : { token, isEnd: isEnd === true }),
     },
     input: body.input,
     passingId: undefined,
@@ -104,7 +119,7 @@ function resumed(
     ...place,
     state: place.state ?? (body.state === undefined ? undefined : currentText(host, summary, body.state)),
   };
-  return { isCompleted: false, isNew: false, standing };
+  return { isCompleted: false, isNew: false, isOfRun: false, standing };
 }
 
 function bodyOf({ encoding, text, summary }: CheckpointText): RunBody | undefined {

@@ -5,9 +5,8 @@ import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { dashboardQueries, unknownNames } from "./dashboard.js";
 import { PrintSpans } from "./print-spans.js";
-import { waitingOrders } from "./queue.js";
 import { startTelemetry } from "./telemetry.js";
-import { work } from "./work.js";
+import { open, work } from "./work.js";
 
 const PORT = 9464;
 const isServing = process.argv.includes("--serve");
@@ -15,16 +14,17 @@ const folder = await mkdtemp(join(tmpdir(), "waymark-observability-"));
 const stopping = new AbortController();
 for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => stopping.abort());
 
-const queues = [{ manager: waitingOrders(folder), prefix: "orders/" }];
+const store = open(folder);
+const queues = [{ manager: store.manager, prefix: "orders/" }];
 const telemetry = startTelemetry(new PrintSpans(), queues, isServing ? PORT : undefined);
 try {
   console.log("Spans, in the order in which they end:");
-  await work(folder, 1);
+  await work(store, 1);
   if (isServing) {
     console.log(`\nMetrics are at http://localhost:${PORT}/metrics. Ctrl-C ends this.\n`);
     for (let round = 2; !stopping.signal.aborted; round++) {
       await pause(1000, undefined, { signal: stopping.signal }).catch(() => undefined);
-      await work(folder, round);
+      await work(store, round);
     }
   } else {
     const metrics = await telemetry.scrape();
@@ -39,6 +39,7 @@ try {
   }
 } finally {
   await telemetry.stop();
+  await store.manager.close();
   await rm(folder, { recursive: true });
 }
 

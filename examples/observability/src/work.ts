@@ -4,18 +4,21 @@ import { join } from "node:path";
 import { CheckpointManager } from "waymark";
 import { JsonFileAdapter } from "waymark/adapters/json-file";
 
-/** The orders of one round, over JSON files in the folder. */
-export async function work(folder: string, round: number): Promise<void> {
+/** A manager over JSON files in the folder. */
+export function open(folder: string) {
   const storage = new JsonFileAdapter({ path: folder });
   // Damage is expected here, so it isn't logged; the metric counts it.
-  const silent = { debug() {}, info() {}, warn() {}, error() {} };
-  await using manager = new CheckpointManager({ storage, retention: { keepLast: 5 }, logger: silent });
+  const logger = { debug() {}, info() {}, warn() {}, error() {} };
+  return { folder, storage, manager: new CheckpointManager({ storage, retention: { keepLast: 5 }, logger }) };
+}
 
+/** The orders of one round. */
+export async function work({ folder, storage, manager }: ReturnType<typeof open>, round: number): Promise<void> {
   await order(manager, `orders/${round}-1`, "paid");
   // The card is refused, and the run fails. When the customer tries again, the run goes on with the same step.
   await order(manager, `orders/${round}-2`, "refused").catch(() => undefined);
   await order(manager, `orders/${round}-2`, "paid");
-  // The service shuts down in the middle. The order waits in the queue.
+  // The service shuts down in the middle. The order waits in the queue for a worker.
   await order(manager, `orders/${round}-3`, "shut down").catch(() => undefined);
 
   // Another writer was quicker.

@@ -3,16 +3,14 @@ import { subscribe, tracingChannel, unsubscribe } from "node:diagnostics_channel
 import { readdir, truncate } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
-import { CheckpointManager, type DiagnosticsMessages, gzip, type TracedCall } from "waymark";
+import { CheckpointManager, type DiagnosticsMessages, gzip } from "waymark";
 import { JsonFileAdapter } from "waymark/adapters/json-file";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { tempFolder } from "../../support/temp-folder.js";
 
 const SECRET = "sesame";
 
-type Traced = {
-  [Name in keyof DiagnosticsMessages]: DiagnosticsMessages[Name] extends TracedCall ? Name : never;
-}[keyof DiagnosticsMessages];
+type Traced = Exclude<keyof DiagnosticsMessages, "waymark:damaged" | "waymark:lease-lost">;
 
 /** The contexts of a channel's calls, as they were when the call had ended. */
 function callsOf<Name extends Traced>(
@@ -95,6 +93,16 @@ it("publishes a claim that is granted with its token, and one that isn't with th
     { taskId: "t", holder: "a", token: 1 },
     { taskId: "t", holder: "b", error: { name: "LeaseHeldError", code: "LEASE_HELD" } },
   ]);
+});
+
+it("publishes a worker's claims with its prefix, and with the task if one was due", async () => {
+  const manager = inMemory();
+  await manager.enqueue("mail/42");
+  const claims = callsOf("waymark:claim");
+  const draining = new AbortController();
+  await manager.work({ prefix: "mail/", signal: draining.signal }, () => draining.abort());
+  const [first] = claims;
+  expect(first).toEqual({ taskId: "mail/42", prefix: "mail/", holder: first?.holder, token: 1 });
 });
 
 it("gives an error's name and code, and not its message", async () => {

@@ -5,6 +5,7 @@ import { context, SpanStatusCode, trace } from "@opentelemetry/api";
 import { AsyncLocalStorageContextManager } from "@opentelemetry/context-async-hooks";
 import {
   AggregationTemporality,
+  type DataPoint,
   InMemoryMetricExporter,
   MeterProvider,
   PeriodicExportingMetricReader,
@@ -23,6 +24,15 @@ const SECRET = "sesame";
 
 beforeAll(() => void context.setGlobalContextManager(new AsyncLocalStorageContextManager().enable()));
 afterAll(() => context.disable());
+
+function once(manager: CheckpointManager, event: "runPaused"): Promise<void> {
+  return new Promise((resolve) => {
+    const unsubscribe = manager.on(event, () => {
+      unsubscribe();
+      resolve();
+    });
+  });
+}
 
 /** Instruments with the real SDK, whose exporters keep all in memory. */
 function instrumented(options: InstrumentOptions = {}) {
@@ -46,8 +56,8 @@ function instrumented(options: InstrumentOptions = {}) {
     collected,
     spans: (name?: string) => spans.getFinishedSpans().filter((span) => name === undefined || span.name === name),
     /** The values of a metric, each with its attributes. */
-    values: async (name: string): Promise<unknown> =>
-      (await collected()).find(({ descriptor }) => descriptor.name === name)?.dataPoints,
+    values: async (name: string): Promise<readonly Pick<DataPoint<unknown>, "attributes" | "value">[]> =>
+      (await collected()).find(({ descriptor }) => descriptor.name === name)?.dataPoints ?? [],
   };
 }
 
@@ -195,6 +205,38 @@ it("counts a damaged record", async () => {
   expect(await values("waymark.damaged_records")).toMatchObject([{ value: 1 }]);
 });
 
+it("makes a span of a worker's claim, and none if no task was due", async () => {
+  const { spans } = instrumented();
+  const manager = inMemory();
+  await manager.enqueue("mail/42");
+  const draining = new AbortController();
+  const attempts: number[] = [];
+  await manager.work({ prefix: "mail/", concurrency: 2, signal: draining.signal }, ({ attempt }) => {
+    attempts.push(attempt);
+    draining.abort();
+  });
+  expect(attempts).toEqual([1]);
+  expect(spans("waymark.claim").map(({ attributes }) => attributes)).toEqual([
+    {
+      "waymark.task_id": "mail/42",
+      "waymark.queue.prefix": "mail/",
+      "waymark.lease.holder": expect.any(String),
+      "waymark.lease.token": 1,
+    },
+  ]);
+});
+
+it("shows a run that lets go of its worker as paused", async () => {
+  const { spans } = instrumented();
+  const manager = inMemory();
+  await manager.enqueue("mail/42");
+  const draining = new AbortController();
+  const paused = once(manager, "runPaused").then(() => draining.abort());
+  await manager.work({ prefix: "mail/", signal: draining.signal }, (run) => run.waitFor("approve"));
+  await paused;
+  expect(spans("waymark.run")[0]?.attributes).toMatchObject({ "waymark.status": "paused", "error.type": "RUN_PAUSED" });
+});
+
 it("makes a span of a prune, with the number that it removed", async () => {
   const { spans } = instrumented();
   const manager = new CheckpointManager({ storage: new MemoryAdapter(), retention: { keepLast: 1 } });
@@ -205,24 +247,27 @@ it("makes a span of a prune, with the number that it removed", async () => {
   ]);
 });
 
-it("measures the length and the age of the queues that it is given", async () => {
-  vi.useFakeTimers({ toFake: ["Date"], now: Date.parse("2026-11-26T10:00:30.000Z") });
+it("measures the length and the age of the queues that it is given, and only these", async () => {
+  const clock = () => Date.parse("2026-11-26T10:00:00.000Z");
+  const manager = new CheckpointManager({ storage: new MemoryAdapter(), clock });
+  vi.useFakeTimers({ toFake: ["Date"], now: clock() + 30_000 });
   onTestFinished(() => void vi.useRealTimers());
-  const waiting: Record<string, { tasks: number; oldestDueAt?: string }> = {
-    "mail/": { tasks: 3, oldestDueAt: "2026-11-26T10:00:00.000Z" },
-    "idle/": { tasks: 0 },
-  };
-  const manager = { queue: async ({ prefix }: { readonly prefix: string }) => waiting[prefix] ?? { tasks: 0 } };
-  const { values } = instrumented({ queues: Object.keys(waiting).map((prefix) => ({ manager, prefix })) });
+  for (const taskId of ["mail/1", "mail/2", "other/1"]) await manager.enqueue(taskId);
+  const { values } = instrumented({ queues: ["mail/", "idle/"].map((prefix) => ({ manager, prefix })) });
   const [mail, idle] = ["mail/", "idle/"].map((prefix) => ({ "waymark.queue.prefix": prefix }));
-  expect(await values("waymark.queue.length")).toMatchObject([
-    { attributes: mail, value: 3 },
-    { attributes: idle, value: 0 },
-  ]);
-  expect(await values("waymark.queue.age")).toMatchObject([
-    { attributes: mail, value: 30 },
-    { attributes: idle, value: 0 },
-  ]);
+  const measured = async (name: string) => new Map((await values(name)).map((each) => [each.attributes, each.value]));
+  expect(await measured("waymark.queue.length")).toEqual(
+    new Map([
+      [mail, 2],
+      [idle, 0],
+    ]),
+  );
+  expect(await measured("waymark.queue.age")).toEqual(
+    new Map([
+      [mail, 30],
+      [idle, 0],
+    ]),
+  );
 });
 
 it("puts nothing of a state, metadata, label, result or message into a span or a metric", async () => {

@@ -1,0 +1,198 @@
+import { decodeJson, type EncodedState, encodeJson } from "../codec/json.js";
+import { isCorrupt } from "../contract/adapter.js";
+import { checkId, checkTaskId, checkText } from "../contract/arguments.js";
+import { type CheckpointFailure, type CheckpointSummary, failureOf } from "../contract/checkpoint.js";
+import { CheckpointConflictError, StateInvalidError } from "../contract/errors.js";
+import { checkKeys, keysOf } from "../contract/keys.js";
+import { waitsOf } from "../contract/passing.js";
+import { isSignals, senderOf, signalsOf } from "../contract/signals.js";
+import type { EventHub } from "../manager/events.js";
+import type { ResolvedOptions } from "../manager/options.js";
+import type { CheckpointReader, CheckpointText } from "../manager/reader.js";
+import { decodeWithSchema, type StateSchema } from "../manager/schema.js";
+import type { CheckpointWriter } from "../manager/writer.js";
+import type { Signal } from "./run.js";
+import { ANY, type Wakers } from "./wakers.js";
+
+export interface SignalOptions {
+  /**
+   * The signal's id, unique in its task, for example a webhook's. Sent again with the same id, the signal counts once.
+   * Default: a new id.
+   */
+  readonly id?: string | undefined;
+  /** Who sends the signal, for people. */
+  readonly by?: string | undefined;
+}
+
+/** A signal of a task, as `manager.signals` returns it. */
+export interface SentSignal extends Signal {
+  /** `pending`: no wait has received it yet. `refused`: the schema of a wait refused its value. */
+  readonly status: "pending" | "received" | "refused";
+  /** Why it was refused. */
+  readonly error?: CheckpointFailure;
+}
+
+/** A pending signal, decoded by a wait's schema, and its value as it was sent. */
+interface NextSignal {
+  readonly signal: Signal;
+  readonly sent: unknown;
+}
+
+/** The parts of a manager that its signals use. */
+export interface SignalsHost {
+  readonly options: ResolvedOptions;
+  readonly events: EventHub;
+  readonly reader: CheckpointReader;
+  readonly writer: CheckpointWriter;
+  readonly wakers: Wakers;
+}
+
+/**
+ * The signals of all tasks. A task's signals are the checkpoints of its companion task (see contract/signals.ts): the
+ * stage is the signal's name, and the status is `paused` until a wait has received it, then `completed`.
+ */
+export class Signals {
+  readonly #host: SignalsHost;
+
+  constructor(host: SignalsHost) {
+    this.#host = host;
+  }
+
+  async send(taskId: string, name: string, value: unknown, options: SignalOptions): Promise<CheckpointSummary> {
+    checkTaskId(taskId);
+    checkId("A signal's name", name);
+    checkKeys("SignalOptions", options, keysOf<SignalOptions>({ id: true, by: true }));
+    const { id, by } = options;
+    if (id !== undefined) checkId("SignalOptions.id", id);
+    if (by !== undefined) checkText("SignalOptions.by", by, 1);
+    const companion = signalsOf(taskId);
+    checkTaskId(companion);
+    if (isSignals(taskId)) throw new TypeError("A signal is sent to a task, not to the task of its signals.");
+    const { events, writer, wakers } = this.#host;
+    const sent = await this.#sent(
+      taskId,
+      name,
+      writer.appendSignal(companion, this.#encoded(taskId, name, value), { id, stage: name }, by),
+    );
+    // This is done for a repeated signal, too, since the sender may have been killed before it.
+    await this.wake(taskId, [name]);
+    events.emit("signalled", { taskId, name, id: sent.id, ...(by !== undefined && { by }) });
+    wakers.wake(taskId);
+    wakers.wake(ANY);
+    return sent;
+  }
+
+  async all(taskId: string): Promise<SentSignal[]> {
+    checkTaskId(taskId);
+    const found: SentSignal[] = [];
+    for await (const text of this.#host.reader.texts({ taskId: signalsOf(taskId), order: "oldest" })) {
+      const { status, error } = text.summary;
+      found.push({
+        ...this.#signal(taskId, text),
+        status: status === "completed" ? "received" : status === "failed" ? "refused" : "pending",
+        ...(error && { error }),
+      });
+    }
+    return found;
+  }
+
+  /**
+   * The first signal with this name that no wait has received. If the schema refuses a signal's value, the signal is
+   * marked as refused, and the next one is taken.
+   */
+  async next(taskId: string, name: string, schema: StateSchema | undefined): Promise<NextSignal | undefined> {
+    const { events, options, reader } = this.#host;
+    for await (const text of reader.texts(pending(taskId, name))) {
+      const signal = this.#signal(taskId, text);
+      const sent = signal.value;
+      if (schema === undefined) return { signal, sent };
+      try {
+        const value = decodeWithSchema(schema, sent, `The schema refuses the value of ${titleOf(taskId, name)}`);
+        return { signal: { ...signal, value }, sent };
+      } catch (error) {
+        if (!(error instanceof StateInvalidError)) throw error;
+        await options.storage.setStatus(text.summary.taskId, signal.id, { status: "failed", error: failureOf(error) });
+        options.logger.warn(
+          { taskId, name, id: signal.id, error },
+          `The ${titleOf(taskId, name)} was refused; the wait goes on`,
+        );
+        events.emit("signalRefused", { taskId, name, id: signal.id, error });
+      }
+    }
+    return undefined;
+  }
+
+  /** Marks signals as received, so that no other wait receives them. */
+  async received(taskId: string, ids: ReadonlySet<string>): Promise<void> {
+    const { storage } = this.#host.options;
+    if (ids.size === 0) return;
+    for await (const found of storage.list(pending(taskId))) {
+      if (!isCorrupt(found) && ids.has(found.id))
+        await storage.setStatus(found.taskId, found.id, { status: "completed" });
+    }
+  }
+
+  /**
+   * Makes a paused run due if it waits for one of these signals, and one is pending. A worker, or the next run, then
+   * goes on with it.
+   */
+  async wake(taskId: string, names: readonly string[]): Promise<void> {
+    const { reader, options } = this.#host;
+    for (;;) {
+      const newest = await reader.newestWhere(taskId);
+      const waits = newest?.status === "paused" ? waitsOf(newest) : undefined;
+      if (newest === undefined || !waits?.waitsFor.some((name) => names.includes(name))) return;
+      if (!(await this.#isPending(taskId, waits.waitsFor))) return;
+      const condition = { expectedSequence: newest.sequence };
+      try {
+        if (await options.storage.setStatus(taskId, newest.id, { status: "running" }, condition)) return;
+      } catch (error) {
+        // Somebody saved meanwhile, so this looks again.
+        if (!(error instanceof CheckpointConflictError)) throw error;
+      }
+    }
+  }
+
+  async #isPending(taskId: string, names: readonly string[]): Promise<boolean> {
+    for await (const found of this.#host.options.storage.list(pending(taskId))) {
+      if (!isCorrupt(found) && names.includes(found.stage ?? "")) return true;
+    }
+    return false;
+  }
+
+  async #sent(taskId: string, name: string, appended: Promise<CheckpointSummary>): Promise<CheckpointSummary> {
+    try {
+      return await appended;
+    } catch (cause) {
+      if (!(cause instanceof CheckpointConflictError)) throw cause;
+      throw new CheckpointConflictError(
+        `The ${titleOf(taskId, name)} was not sent: the task has a signal with the same id and another name or value. ` +
+          "Its first form counts; nothing was stored.",
+        { cause },
+      );
+    }
+  }
+
+  #encoded(taskId: string, name: string, value: unknown): EncodedState {
+    const { maxPayloadBytes, redaction } = this.#host.options;
+    const subject = `The value of ${titleOf(taskId, name)}`;
+    const { encoding, text } = encodeJson(value, maxPayloadBytes, subject, redaction?.result(name), true);
+    return { encoding, text };
+  }
+
+  #signal(taskId: string, { encoding, text, summary }: CheckpointText): Signal {
+    const { id, stage: name = "", createdAt: sentAt } = summary;
+    const by = senderOf(summary);
+    const subject = `The value of ${titleOf(taskId, name)}`;
+    const value = encoding === "json-run" ? undefined : decodeJson(encoding, text, subject);
+    return { name, value, id, sentAt, ...(by !== undefined && { by }) };
+  }
+}
+
+function pending(taskId: string, stage?: string) {
+  return { taskId: signalsOf(taskId), order: "oldest", stage, status: ["paused"] } as const;
+}
+
+function titleOf(taskId: string, name: string): string {
+  return `signal ${JSON.stringify(name)} of task ${JSON.stringify(taskId)}`;
+}

@@ -1,0 +1,196 @@
+import { checkBoolean, checkFunction, checkInteger, checkSignal, checkText } from "../contract/arguments.js";
+import { LeaseHeldError, LeaseLostError, RunPausedError } from "../contract/errors.js";
+import { checkKeys, keysOf } from "../contract/keys.js";
+import { type LeaseOptions, resolveLeaseOptions, type TaskLease } from "../manager/lease.js";
+import { onTermination } from "../manager/termination.js";
+import type { AnyFunction, ClaimedRun } from "./attempt.js";
+import type { RunOptions } from "./run.js";
+import type { Runs, RunsHost } from "./runs.js";
+import { ANY } from "./wakers.js";
+
+export interface WorkOptions extends Pick<RunOptions, "version" | "onChange"> {
+  /** Only tasks whose ids begin with this. Not empty, since tasks that no worker knows may be in the same storage. */
+  readonly prefix: string;
+  /** How many tasks to run at once. Default 1. */
+  readonly concurrency?: number | undefined;
+  /**
+   * A task is recorded as failed once so many attempts in a row have ended without a save, because each was killed or
+   * lost its lease. An attempt that pauses counts as none. Default 5.
+   */
+  readonly maxAttempts?: number | undefined;
+  /** Drains the worker when it aborts: the runs under way are paused, and their tasks are released. */
+  readonly signal?: AbortSignal | undefined;
+  /**
+   * Drains the worker on SIGINT, SIGTERM or SIGHUP. Afterwards the signal ends the process as it would without Waymark.
+   * A second signal ends the process at once. Default true.
+   */
+  readonly pauseOnSignal?: boolean | undefined;
+  /** The leases of the tasks. With a shorter `ttlMs`, the tasks of a dead worker are taken over sooner. */
+  readonly lease?: LeaseOptions | undefined;
+  /**
+   * Called with the error of a run that failed or couldn't go on, and, without a task, with the error of a claim. The
+   * worker goes on with other tasks. Default: the error is logged.
+   */
+  readonly onError?: ((error: unknown, taskId: string | undefined) => void) | undefined;
+}
+
+const DEFAULT_ATTEMPTS = 5;
+/** The pause between two looks for a task. */
+const LOOK_MS = 250;
+/** The longest pause after errors of the storage. Each pause is twice as long as the one before. */
+const LONGEST_PAUSE_MS = 10_000;
+/** A task that can't be begun is held for so long, so that no worker takes it again at once. */
+const SET_ASIDE_MS = 5000;
+
+/** Runs the tasks that are due, until it is drained. */
+export class Worker {
+  readonly #host: RunsHost;
+  readonly #runs: Runs;
+  readonly #fn: AnyFunction;
+  readonly #options: WorkOptions;
+  readonly #drain = new AbortController();
+  readonly #running = new Set<Promise<void>>();
+
+  constructor(host: RunsHost, runs: Runs, fn: AnyFunction, options: WorkOptions) {
+    checkWorkOptions(options);
+    if (typeof fn !== "function") throw new TypeError("manager.work needs its options and a function.");
+    this.#host = host;
+    this.#runs = runs;
+    this.#fn = fn;
+    this.#options = options;
+  }
+
+  async work(): Promise<void> {
+    const { signal, pauseOnSignal = true } = this.#options;
+    const follow = (outer: AbortSignal) => {
+      if (outer.aborted) this.#drain.abort(outer.reason);
+      else
+        outer.addEventListener("abort", () => this.#drain.abort(outer.reason), {
+          once: true,
+          signal: this.#drain.signal,
+        });
+    };
+    follow(this.#host.closing);
+    if (signal !== undefined) follow(signal);
+    let isFinal = false;
+    let ended: () => void = () => undefined;
+    const unsubscribe = pauseOnSignal
+      ? onTermination(async (name, final) => {
+          isFinal = final;
+          const over = new Promise<void>((resolve) => {
+            ended = resolve;
+          });
+          this.#drain.abort(new Error(`The process received ${name}.`));
+          await over;
+        })
+      : () => undefined;
+    try {
+      await this.#loop();
+    } finally {
+      await Promise.all(this.#running);
+      ended();
+      unsubscribe();
+      // The process is about to end, and other work may still pause.
+      if (isFinal) await new Promise(() => undefined);
+    }
+  }
+
+  async #loop(): Promise<void> {
+    const { concurrency = 1, lease = {}, prefix } = this.#options;
+    const { signal } = this.#drain;
+    let failures = 0;
+    while (!signal.aborted) {
+      if (this.#running.size >= concurrency) {
+        await Promise.race(this.#running);
+        continue;
+      }
+      let claimed: TaskLease | undefined;
+      try {
+        claimed = await this.#host.claimNext(prefix, lease);
+        failures = 0;
+      } catch (error) {
+        // Another runner was quicker, or the claim took too long.
+        if (!(error instanceof LeaseHeldError || error instanceof LeaseLostError)) {
+          failures += 1;
+          this.#tell(error, undefined);
+        }
+      }
+      if (claimed !== undefined) this.#start(claimed);
+      else await this.#host.wakers.wait(ANY, Math.min(LOOK_MS * 2 ** failures, LONGEST_PAUSE_MS), signal);
+    }
+  }
+
+  #start(lease: TaskLease): void {
+    const running = this.#run(lease).finally(() => this.#running.delete(running));
+    this.#running.add(running);
+  }
+
+  async #run(lease: TaskLease): Promise<void> {
+    const { version, onChange, maxAttempts = DEFAULT_ATTEMPTS } = this.#options;
+    const { signal } = this.#drain;
+    const claimed: ClaimedRun = { lease, maxAttempts, hasBegun: false, mayRelease: true };
+    try {
+      await this.#runs.runClaimed(claimed, this.#fn, { version, onChange, signal });
+    } catch (error) {
+      if (!(error instanceof RunPausedError)) this.#tell(error, lease.taskId);
+      if (!claimed.hasBegun) await this.#host.wakers.wait(lease.taskId, SET_ASIDE_MS, signal);
+    }
+    if (claimed.mayRelease) await this.#release(lease);
+    else lease.abandon();
+  }
+
+  async #release(lease: TaskLease): Promise<void> {
+    try {
+      await lease.release();
+    } catch (error) {
+      const { taskId } = lease;
+      this.#host.options.logger.warn({ taskId, error }, "A task's lease could not be released; it expires by itself");
+    }
+  }
+
+  #tell(error: unknown, taskId: string | undefined): void {
+    const { onError } = this.#options;
+    const { logger } = this.#host.options;
+    if (onError === undefined) {
+      logger.error(
+        { taskId, error },
+        taskId === undefined
+          ? "A worker can't look for tasks"
+          : `The run of task ${JSON.stringify(taskId)} ended with an error`,
+      );
+      return;
+    }
+    try {
+      onError(error, taskId);
+    } catch (thrown) {
+      logger.error({ taskId, error: thrown }, "A worker's onError threw");
+    }
+  }
+}
+
+function checkWorkOptions(options: WorkOptions): void {
+  checkKeys("WorkOptions", options, KEYS);
+  const { prefix, concurrency, maxAttempts, signal, pauseOnSignal, lease = {}, onError } = options;
+  if (prefix === undefined || prefix === "") {
+    throw new TypeError("manager.work needs a prefix: the beginning of the ids of the tasks that it runs.");
+  }
+  checkText("WorkOptions.prefix", prefix);
+  checkInteger("WorkOptions.concurrency", concurrency, 1);
+  checkInteger("WorkOptions.maxAttempts", maxAttempts, 1);
+  checkSignal("WorkOptions.signal", signal);
+  checkBoolean("WorkOptions.pauseOnSignal", pauseOnSignal);
+  checkFunction("WorkOptions.onError", onError);
+  resolveLeaseOptions(lease);
+}
+
+const KEYS = keysOf<WorkOptions>({
+  prefix: true,
+  concurrency: true,
+  maxAttempts: true,
+  signal: true,
+  pauseOnSignal: true,
+  lease: true,
+  onError: true,
+  version: true,
+  onChange: true,
+});
