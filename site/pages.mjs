@@ -43,6 +43,8 @@ export const groups = [
         "Runs and steps",
         "Resumable functions: steps, turns, what runs twice, changed code, tests.",
       ),
+      page("docs/workers.md", "Workers", "Runs in a queue, on many machines: takeover, drain, retries, versions."),
+      page("docs/waiting.md", "Waiting for people", "Approvals, webhooks and sleeps that outlive a deployment."),
       page(
         "docs/langgraph.md",
         "LangGraph",
@@ -159,6 +161,12 @@ export const groups = [
         "A PRP pipeline",
         "A real PRP, killed in the middle of a gate.",
         "examples/prp-pipeline",
+      ),
+      page(
+        "examples/sharding/README.md",
+        "Many databases",
+        "Tasks spread over databases by their ids; a shard moves.",
+        "examples/sharding",
       ),
       page("examples/custom-adapter/README.md", "A custom adapter", "Over unstorage.", "examples/custom-adapter"),
       page("examples/redis-adapter/README.md", "A Redis adapter", "For many machines.", "examples/redis-adapter"),

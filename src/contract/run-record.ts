@@ -1,3 +1,5 @@
+import type { CheckpointFailure } from "./checkpoint.js";
+
 /** One step of a pass, as recorded in a run's checkpoint. */
 export interface StepRecord {
   readonly name: string;
@@ -5,8 +7,8 @@ export interface StepRecord {
   readonly waitsFor?: "sleep" | "signal";
   /** When a sleep ends, or the time limit of a wait for a signal, in ISO 8601 UTC. */
   readonly until?: string;
-  /** The signal that ended a wait, without its value. */
-  readonly signal?: SignalOrigin;
+  /** The signal that ended a wait. */
+  readonly signal?: Pick<Signal, "id" | "by" | "sentAt">;
   /** The number of this step among the steps of the same name in its pass, from 1. */
   readonly occurrence: number;
   /**
@@ -27,14 +29,21 @@ export interface StepRecord {
   readonly error?: unknown;
 }
 
-/** Who sent a signal, and when. */
-export interface SignalOrigin {
+/** A signal that was sent to a task. */
+export interface Signal<Value = unknown> {
+  readonly name: string;
   /** Unique among the task's signals. */
   readonly id: string;
   /** The sender, as given to `manager.signal`. */
   readonly by?: string;
   /** ISO 8601 in UTC. */
   readonly sentAt: string;
+  /** What was sent with it; `undefined` if nothing was. To a wait with a schema, the value is decoded. */
+  readonly value: Value;
+  /** `pending`: no wait has received it yet. `refused`: the schema of a wait refused its value. */
+  readonly status: "pending" | "received" | "refused";
+  /** Why it was refused. */
+  readonly error?: CheckpointFailure;
 }
 
 /** A run, as recorded in its checkpoint. */

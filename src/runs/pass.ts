@@ -2,29 +2,21 @@ import type { StepHead } from "../codec/run-body.js";
 import { checkId } from "../contract/arguments.js";
 import { RunPausedError, StateInvalidError, StepInterruptedError } from "../contract/errors.js";
 import type { RunWaits } from "../contract/passing.js";
-import { stepTitle } from "../contract/run-record.js";
+import { type Signal, stepTitle } from "../contract/run-record.js";
 import type { EventHub } from "../manager/events.js";
 import type { Logger } from "../manager/logger.js";
 import type { SavedStateOf, StateOf, StateSchema } from "../manager/schema.js";
 import { traced, tracing } from "../manager/tracing.js";
 import type { RunJournal } from "./journal.js";
 import { enclosing, within } from "./nesting.js";
-import {
-  NextPass,
-  type Run,
-  type RunSaveOptions,
-  type Signal,
-  type StepCall,
-  type StepOptions,
-  type WaitOptions,
-} from "./run.js";
+import { NextPass, type Run, type RunSaveOptions, type StepCall, type StepOptions } from "./run.js";
 import { checkDate, checkRunSaveOptions, checkStepOptions, checkWaitOptions } from "./run-options.js";
 import type { Signals } from "./signals.js";
 import { attemptStep } from "./step-attempts.js";
 import type { Entry } from "./step-entries.js";
 import { hashOf, type StepValues } from "./step-values.js";
 import { ThrownErrors } from "./thrown-errors.js";
-import { assertKind, type NamedStep, Waits } from "./waits.js";
+import { assertKind, type NamedStep, type WaitOptions, Waits } from "./waits.js";
 import type { Wakers } from "./wakers.js";
 
 /** The parts of a run that a pass uses. */
