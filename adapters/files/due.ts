@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
 import { UnsupportedFormatError } from "../../src/contract/errors.js";
-import { holderHasEnded } from "../../src/contract/holder.js";
+import { askingOnce, holderHasEnded } from "../../src/contract/holder.js";
 import { type LeaseRecord, monotonicMs, nextLease, standingOf } from "../../src/contract/leases.js";
 import { dueAtOf } from "../../src/contract/passing.js";
 import type { ClaimedTask, DueCount, DueQuery, TaskQueue } from "../../src/contract/task-queue.js";
@@ -69,7 +69,7 @@ export class FolderQueue implements TaskQueue {
   #due({ prefix, dueBy }: DueQuery): Promise<readonly OpenTask[]> {
     return this.#store.read(async () => {
       const { load } = this.#store;
-      const hasDied = rememberingResults(holderHasEnded);
+      const hasDied = askingOnce(holderHasEnded);
       const due: OpenTask[] = [];
       const names = namesIn(this.#store.root);
       for (const [index, name] of names.entries()) {
@@ -183,14 +183,4 @@ function isDue(
 ): boolean {
   const standing = standingOf({ lease, nowMs }, hasDied);
   return standing === "unreleased" || (standing === "free" && dueAt <= dueBy);
-}
-
-/** Calls `ask` once for each holder. */
-function rememberingResults(ask: (holder: string) => boolean): (holder: string) => boolean {
-  const results = new Map<string, boolean>();
-  return (holder) => {
-    const result = results.get(holder) ?? ask(holder);
-    results.set(holder, result);
-    return result;
-  };
 }
