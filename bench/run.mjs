@@ -16,6 +16,7 @@ import { benchPostgres } from "./postgres.mjs";
 import { printMachine } from "./report.mjs";
 import { benchRuns } from "./runs.mjs";
 import { benchSqlite } from "./sqlite.mjs";
+import { benchTracing } from "./tracing.mjs";
 import { benchUi } from "./ui.mjs";
 
 const benchmarks = {
@@ -28,6 +29,7 @@ const benchmarks = {
   postgres: benchPostgres,
   runs: benchRuns,
   fleet: benchFleet,
+  tracing: benchTracing,
   langgraph: benchLanggraph,
   "phase-checkpoints": benchPhaseCheckpoints,
   ui: benchUi,
