@@ -78,6 +78,11 @@ export const groups = [
         "Observability",
         "Spans and metrics with OpenTelemetry; the channels of node:diagnostics_channel.",
       ),
+      page(
+        "docs/fleet.md",
+        "Operating a fleet",
+        "What workers ask of PostgreSQL; retention, stuck tasks, versions, backups.",
+      ),
       page("docs/scaling.md", "Scaling on PostgreSQL", "Ten million tasks on one server, and how to spread them."),
     ],
   },

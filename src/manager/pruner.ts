@@ -181,6 +181,8 @@ export class Pruner {
     if (remove.length === 0) return { tasks: 1, removed: 0, removedBytes: 0 };
     await this.#assertLeavesSomething(taskId, keep);
     const ids = remove.map(({ checkpoint }) => checkpoint.id);
+    // Nothing is left of the task, so its signals go, too.
+    if (keep.length === 0) await this.#options.storage.remove(signalsOf(taskId), "all");
     return { tasks: 1, removed: await this.#prune(taskId, ids, by), removedBytes: bytes };
   }
 
