@@ -7,6 +7,7 @@ import { CheckpointManager } from "waymark";
 import { PostgresAdapter } from "waymark/adapters/postgres";
 import { bundled } from "../tests/support/bundled.mjs";
 import { medians } from "./compare.mjs";
+import { benchDueOnPostgres } from "./due.mjs";
 import { benchHistoriesOnPostgres } from "./histories.mjs";
 import { printHeading, printRow } from "./report.mjs";
 import { agentState } from "./state.mjs";
@@ -60,6 +61,7 @@ async function compareOn(url) {
     printRow({ what: "findIncomplete (limit 20) of 100,000 tasks", measuredMs: incomplete, limit: 20 });
     await Promise.all([small, large].flatMap(({ manager, reader }) => [manager.close(), reader.close()]));
     await benchHistoriesOnPostgres(url, pool);
+    await benchDueOnPostgres(url, pool);
   } finally {
     for (const schema of schemas) await pool.query(`DROP SCHEMA IF EXISTS "${schema}" CASCADE`);
     await pool.query("DROP SCHEMA IF EXISTS bench_langgraph CASCADE");

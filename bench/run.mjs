@@ -7,6 +7,7 @@ import { fileURLToPath } from "node:url";
 import { benchAdapters } from "./adapters.mjs";
 import { benchEventLoop } from "./event-loop.mjs";
 import { benchFiles } from "./files.mjs";
+import { benchFleet } from "./fleet.mjs";
 import { benchHistories } from "./histories.mjs";
 import { benchImporting } from "./importing.mjs";
 import { benchLanggraph } from "./langgraph.mjs";
@@ -15,6 +16,7 @@ import { benchPostgres } from "./postgres.mjs";
 import { printMachine } from "./report.mjs";
 import { benchRuns } from "./runs.mjs";
 import { benchSqlite } from "./sqlite.mjs";
+import { benchTracing } from "./tracing.mjs";
 import { benchUi } from "./ui.mjs";
 
 const benchmarks = {
@@ -26,6 +28,8 @@ const benchmarks = {
   "event-loop": benchEventLoop,
   postgres: benchPostgres,
   runs: benchRuns,
+  fleet: benchFleet,
+  tracing: benchTracing,
   langgraph: benchLanggraph,
   "phase-checkpoints": benchPhaseCheckpoints,
   ui: benchUi,

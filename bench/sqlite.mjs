@@ -5,6 +5,7 @@ import Database from "better-sqlite3";
 import { CheckpointManager } from "waymark";
 import { SqliteAdapter } from "waymark/adapters/sqlite";
 import { medians } from "./compare.mjs";
+import { benchDueOnSqlite } from "./due.mjs";
 import { printHeading, printRow } from "./report.mjs";
 import { agentState, conversations } from "./state.mjs";
 
@@ -113,6 +114,7 @@ export async function benchSqlite(folder) {
 
   await Promise.all([small.close(), large.close()]);
   await benchIncomplete(join(folder, "tasks.db"));
+  await benchDueOnSqlite(join(folder, "due"));
 }
 
 /**

@@ -43,6 +43,8 @@ export const groups = [
         "Runs and steps",
         "Resumable functions: steps, turns, what runs twice, changed code, tests.",
       ),
+      page("docs/workers.md", "Workers", "Runs in a queue, on many machines: takeover, drain, retries, versions."),
+      page("docs/waiting.md", "Waiting for people", "Approvals, webhooks and sleeps that outlive a deployment."),
       page(
         "docs/langgraph.md",
         "LangGraph",
@@ -71,6 +73,16 @@ export const groups = [
       page("docs/security.md", "Security", "Who can do what to a store; encryption, rotation, redaction."),
       page("docs/performance.md", "Performance", "Measured beside the peers; what a history costs; the event loop."),
       page("docs/postgres.md", "PostgreSQL", "Options, poolers, failover, histories."),
+      page(
+        "docs/observability.md",
+        "Observability",
+        "Spans and metrics with OpenTelemetry; the channels of node:diagnostics_channel.",
+      ),
+      page(
+        "docs/fleet.md",
+        "Operating a fleet",
+        "What workers ask of PostgreSQL; retention, stuck tasks, versions, backups.",
+      ),
       page("docs/scaling.md", "Scaling on PostgreSQL", "Ten million tasks on one server, and how to spread them."),
     ],
   },
@@ -144,10 +156,22 @@ export const groups = [
         "examples/two-machines",
       ),
       page(
+        "examples/observability/README.md",
+        "Observability",
+        "Spans, metrics, and a dashboard for Grafana.",
+        "examples/observability",
+      ),
+      page(
         "examples/prp-pipeline/README.md",
         "A PRP pipeline",
         "A real PRP, killed in the middle of a gate.",
         "examples/prp-pipeline",
+      ),
+      page(
+        "examples/sharding/README.md",
+        "Many databases",
+        "Tasks spread over databases by their ids; a shard moves.",
+        "examples/sharding",
       ),
       page("examples/custom-adapter/README.md", "A custom adapter", "Over unstorage.", "examples/custom-adapter"),
       page("examples/redis-adapter/README.md", "A Redis adapter", "For many machines.", "examples/redis-adapter"),

@@ -103,7 +103,9 @@ export {
   leaseStore,
   monotonicMs,
   NO_LEASE,
+  nextLease,
   parseLease,
+  standingOf,
   type TimedLease,
 } from "./contract/leases.js";
 export { parseSummary, type StoredFields } from "./contract/parse-summary.js";

@@ -1,5 +1,5 @@
 export { type EncryptOptions, encrypt } from "./codec/encrypt.js";
-export { type EncryptionKey, keyFromPassphrase, type PassphraseOptions } from "./codec/encryption-keys.js";
+export { type EncryptionKey, keyFromPassphrase } from "./codec/encryption-keys.js";
 export { gzip } from "./codec/gzip.js";
 export type { Transform } from "./codec/transforms.js";
 export type { CorruptRecord, StorageAdapter } from "./contract/adapter.js";
@@ -34,10 +34,10 @@ export {
   UnsupportedFormatError,
   UnsupportedOperationError,
 } from "./contract/errors.js";
-export type { RunRecord, SignalOrigin, StepRecord } from "./contract/run-record.js";
-export type { DueCount } from "./contract/task-queue.js";
+export type { RunRecord, StepRecord } from "./contract/run-record.js";
+export type { Signal } from "./contract/signals.js";
 export type { AutoSave, AutoSaveOptions } from "./manager/auto-save.js";
-export type { CheckpointEvents, StepOfRun } from "./manager/events.js";
+export type { CheckpointEvents } from "./manager/events.js";
 export type { Lease, LeaseInfo, LeaseOptions } from "./manager/lease.js";
 export type { Logger } from "./manager/logger.js";
 export { CheckpointManager } from "./manager/manager.js";
@@ -56,8 +56,8 @@ export {
 export type { SaveOptions } from "./manager/save-options.js";
 export type { EncodingSchema, SavedStateOf, StateOf, StateSchema } from "./manager/schema.js";
 export type { StateChange } from "./manager/state-diff.js";
-export type { VerifyOptions, VerifyProgress, VerifyResult } from "./manager/verify.js";
-export type { EnqueueOptions } from "./runs/enqueue.js";
+export type { DiagnosticsMessages } from "./manager/tracing.js";
+export type { VerifyOptions, VerifyResult } from "./manager/verify.js";
 export type {
   NextPass,
   Run,
@@ -66,11 +66,8 @@ export type {
   RunSavedOf,
   RunSaveOptions,
   RunStateOf,
-  Signal,
   StepCall,
   StepOptions,
   StepRetry,
-  WaitOptions,
 } from "./runs/run.js";
-export type { SentSignal, SignalOptions } from "./runs/signals.js";
 export type { WorkOptions } from "./runs/worker.js";

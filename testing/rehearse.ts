@@ -7,21 +7,13 @@ import { isError, StateNotSerializableError, StepInterruptedError } from "../src
 import { checkKeys, keysOf } from "../src/contract/keys.js";
 import { isPassing } from "../src/contract/passing.js";
 import { stepTitle } from "../src/contract/run-record.js";
+import type { Signal } from "../src/contract/signals.js";
 import type { Logger } from "../src/manager/logger.js";
 import { CheckpointManager } from "../src/manager/manager.js";
 import type { CheckpointManagerOptions } from "../src/manager/options.js";
 import type { SavedStateOf, StateOf, StateSchema } from "../src/manager/schema.js";
-import type {
-  NextPass,
-  Run,
-  RunOptions,
-  RunSavedOf,
-  RunStateOf,
-  Signal,
-  StepCall,
-  StepOptions,
-  WaitOptions,
-} from "../src/runs/run.js";
+import type { NextPass, Run, RunOptions, RunSavedOf, RunStateOf, StepCall, StepOptions } from "../src/runs/run.js";
+import type { WaitOptions } from "../src/runs/waits.js";
 import { Findings, type Rehearsal, type StopPlace } from "./rehearsal.js";
 import { type Stop, stoppingStorage, untilCutOff } from "./stopping-storage.js";
 

@@ -32,6 +32,8 @@ import { CheckpointCorruptError, codeOf } from "../../src/contract/errors.js";
 import type { StorageMaintenance } from "../../src/contract/findings.js";
 import { requireIntact } from "../../src/contract/header-index.js";
 import { type LeaseStore, leaseStore } from "../../src/contract/leases.js";
+import type { TaskQueue } from "../../src/contract/task-queue.js";
+import { FolderQueue } from "./due.js";
 import { storageFailure } from "./failure.js";
 import {
   assertCanBeMade,
@@ -89,6 +91,7 @@ export abstract class FolderStore implements StorageAdapter {
     },
     { oneMachine: true },
   );
+  readonly queue: TaskQueue;
   readonly #load = (folder: string, lock?: FolderLock): LoadedTask => this.load(folder, lock);
   readonly #repair = (folder: string, work: (lock: FolderLock) => Promise<void>): Promise<void> =>
     this.write(folder, "repair a task", work, () => undefined);
@@ -117,6 +120,12 @@ export abstract class FolderStore implements StorageAdapter {
     this.#calls = new AdapterCalls({ name, explain: (error) => error });
     this.#root = resolve(path);
     this.#lockTimeoutMs = lockTimeoutMs;
+    this.queue = new FolderQueue({
+      root: this.#root,
+      load: this.#load,
+      read: (work) => this.#call("read tasks", this.#root, work),
+      claim: (taskId, work) => this.write(this.folderOf(taskId), `claim ${named(taskId)}`, work, () => undefined),
+    });
   }
 
   /** Loads the task's checkpoints. @param lock - Given if they are loaded for a write. */
@@ -288,12 +297,16 @@ export abstract class FolderStore implements StorageAdapter {
   }
 
   #reading<Result>(taskId: string, verb: string, read: () => Result): Promise<Result> {
+    return this.#call(`${verb} ${named(taskId)}`, this.folderOf(taskId), async () => read());
+  }
+
+  #call<Result>(doing: string, path: string, read: () => Promise<Result>): Promise<Result> {
     return this.#calls.run(async () => {
       try {
         this.#lookOnce();
-        return read();
+        return await read();
       } catch (error) {
-        return this.#fail(error, `${verb} ${named(taskId)}`, this.folderOf(taskId), true);
+        return this.#fail(error, doing, path, true);
       }
     });
   }

@@ -75,7 +75,7 @@ export async function* scanTasks(
 type Contents = { readonly task?: TaskSummary; readonly corrupt: readonly CorruptRecord[] };
 
 /** Reads a folder. If checkpoints are damaged, older ones and other tasks are still found. */
-function contentsOf({ path, taskId }: TaskFolder, load: LoadTask): Contents {
+export function contentsOf({ path, taskId }: TaskFolder, load: LoadTask): Contents {
   const corrupt: CorruptRecord[] = [];
   let count = 0;
   const loadCounted = (): LoadedTask => {

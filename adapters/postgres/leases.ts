@@ -31,9 +31,7 @@ export class PostgresLeases {
     ttlMs: number,
     { force = false }: ClaimOptions = {},
   ): Promise<LeaseClaim> {
-    // If the answer is lost, the statement is repeated. By this id it recognises the row that it made itself, and no
-    // row of another claim by this holder.
-    const claimed = `${holder} (claim ${randomUUID()})`;
+    const claimed = claimedBy(holder);
     for (;;) {
       const [[token] = []] = await this.#connection.rows(this.#sql.claim, taskId, claimed, ttlMs, force);
       if (token !== undefined) return { holder, token: Number(token), remainingMs: ttlMs, isGranted: true };
@@ -88,6 +86,14 @@ export class PostgresLeases {
 }
 
 const NOBODYS: HeldLease = { holder: "", token: 0, remainingMs: 0 };
+
+/**
+ * The holder with an id of the claim. If a claim's answer is lost, its statement is repeated. By this id it recognises
+ * the row that it made itself, and no row of another claim by this holder.
+ */
+export function claimedBy(holder: string): string {
+  return `${holder} (claim ${randomUUID()})`;
+}
 
 const CLAIM_ID = / \(claim [\da-f-]{36}\)$/;
 

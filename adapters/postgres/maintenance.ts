@@ -6,6 +6,7 @@ import { entriesInPages, PAGE_ROWS } from "../sql/pages.js";
 import type { SqlRow } from "../sql/rows.js";
 import { numberIn } from "./columns.js";
 import type { PostgresConnection, Statements } from "./connection.js";
+import { updateDueAt } from "./due.js";
 import type { PostgresHistories } from "./histories.js";
 import { locationOf, PAGE_BYTES, type PostgresReader } from "./reader.js";
 import type { PostgresStatements } from "./statements.js";
@@ -16,15 +17,25 @@ interface OpenTables {
   readonly sql: PostgresStatements;
 }
 
+/** Gives maintenance access to the tables. If there are none, both methods resolve to `undefined`. */
+interface Access {
+  readonly read: Call;
+  readonly change: Call;
+}
+
 type Call = <Result>(work: (tables: OpenTables) => Promise<Result>) => Promise<Result | undefined>;
 
 /** The tables for SqlMaintenance. Each change runs in a transaction, under the task's lock. */
-export function maintainedTables(place: string, histories: PostgresHistories, call: Call): MaintainedTables {
+export function maintainedTables(
+  place: string,
+  histories: PostgresHistories,
+  { read, change }: Access,
+): MaintainedTables {
   const underLock = async (
     taskId: string,
     work: (run: Statements, tables: OpenTables) => Promise<boolean>,
   ): Promise<boolean> => {
-    const done = await call((tables) =>
+    const done = await change((tables) =>
       tables.connection.atomically(async (run) => {
         await run.rows(tables.sql.lock, taskId);
         return work(run, tables);
@@ -39,7 +50,7 @@ export function maintainedTables(place: string, histories: PostgresHistories, ca
 
     async *taskIds() {
       for (let after = ""; ; ) {
-        const found = await call(({ connection, sql }) => connection.rows(sql.acrossTasks.allIds, after, PAGE_ROWS));
+        const found = await read(({ connection, sql }) => connection.rows(sql.acrossTasks.allIds, after, PAGE_ROWS));
         const ids = (found ?? []).map(([taskId]) => String(taskId));
         yield* ids;
         if (ids.length < PAGE_ROWS) return;
@@ -54,12 +65,12 @@ export function maintainedTables(place: string, histories: PostgresHistories, ca
         { taskId, order: "oldest" },
         PAGE_ROWS,
         (rest, rows) =>
-          call(({ reader }) => (quick ? reader.summaries(rest, rows) : reader.checkpoints(rest, rows, PAGE_BYTES))),
+          read(({ reader }) => (quick ? reader.summaries(rest, rows) : reader.checkpoints(rest, rows, PAGE_BYTES))),
       );
     },
 
     locate: (taskId, sequence) => locationOf(place, taskId, sequence),
-    taskRow: (taskId) => call(({ connection, sql }) => taskRow(connection, sql, taskId)),
+    taskRow: (taskId) => read(({ connection, sql }) => taskRow(connection, sql, taskId)),
 
     moveCheckpoint: (taskId, key) =>
       underLock(taskId, async (run, { reader, sql }) => {
@@ -67,7 +78,8 @@ export function maintainedTables(place: string, histories: PostgresHistories, ca
         const finding = found && findingOf(found, () => locationOf(place, taskId, key));
         if (finding === undefined) return false;
         await run.change(sql.quarantineCheckpoint, taskId, key, new Date().toISOString(), finding.reason);
-        await run.change(sql.shortenTask, taskId, await run.change(sql.removeAt, taskId, key));
+        const removed = await run.change(sql.removeAt, taskId, key);
+        await updateDueAt(run, sql, taskId, await run.rows(sql.shortenTask, taskId, removed));
         await run.change(sql.trim, taskId);
         return true;
       }),
@@ -86,5 +98,5 @@ export function maintainedTables(place: string, histories: PostgresHistories, ca
 
 async function taskRow(from: Statements, sql: PostgresStatements, taskId: string): Promise<SqlRow> {
   const [row = []] = await from.rows(sql.taskRow, taskId);
-  return row.map((value, column) => ([3, 4, 7, 8].includes(column) ? value : numberIn(value)));
+  return row.map((value, column) => ([3, 4, 5, 8, 9, 10].includes(column) ? value : numberIn(value)));
 }

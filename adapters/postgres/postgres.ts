@@ -12,11 +12,14 @@ import { StorageError } from "../../src/contract/errors.js";
 import type { StorageMaintenance } from "../../src/contract/findings.js";
 import { checkKeys, keysOf } from "../../src/contract/keys.js";
 import { checkLease, type LeaseStore, NO_LEASE } from "../../src/contract/leases.js";
+import type { TaskQueue } from "../../src/contract/task-queue.js";
 import { utf8Of } from "../../src/contract/utf8.js";
 import { SqlAdapter } from "../sql/adapter.js";
+import { NOTHING_DUE } from "../sql/due.js";
 import { SqlMaintenance } from "../sql/maintenance.js";
 import { inPages, PAGE_ROWS } from "../sql/pages.js";
 import { newPool, PostgresConnection, type PostgresPool } from "./connection.js";
+import { PostgresQueue } from "./due.js";
 import { explain, isMissing } from "./errors.js";
 import { GroupCommit } from "./group-commit.js";
 import { PostgresHistories } from "./histories.js";
@@ -103,6 +106,18 @@ export class PostgresAdapter extends SqlAdapter<Tables> {
     lapsed: (taskId) => this.reading(({ leases }) => leases.lapsed(taskId)),
     held: () => this.#held(),
   };
+  override readonly queue: TaskQueue = {
+    claimNext: (query, ...args) => {
+      const asked = { ...query };
+      return this.changing(({ queue }) => queue.claimNext(asked, ...args));
+    },
+    // Tables of an older version don't tell when tasks are due.
+    count: async (query) => {
+      const asked = { ...query };
+      const count = () => this.reading(({ queue }) => (this.#presence === "current" ? queue.count(asked) : undefined));
+      return (await count()) ?? NOTHING_DUE;
+    },
+  };
   readonly #schema: string;
   readonly #mayMigrate: boolean;
   readonly #place: string;
@@ -131,8 +146,13 @@ export class PostgresAdapter extends SqlAdapter<Tables> {
     const reader = new PostgresReader(this.#connection, sql, histories, place);
     const leases = new PostgresLeases(this.#connection, sql);
     const writer = new PostgresWriter(this.#connection, sql, { reader, histories, leases }, { retryForMs });
-    this.#tables = { connection: this.#connection, sql, reader, leases, writer, groupCommit: new GroupCommit(writer) };
-    this.maintenance = new SqlMaintenance(maintainedTables(place, histories, (work) => this.reading(work)));
+    const queue = new PostgresQueue(this.#connection, sql);
+    this.#tables = {
+      ...{ connection: this.#connection, sql, reader, leases, queue, writer },
+      groupCommit: new GroupCommit(writer),
+    };
+    const access = { read: this.reading.bind(this), change: this.changing.bind(this) };
+    this.maintenance = new SqlMaintenance(maintainedTables(place, histories, access));
   }
 
   override append(
@@ -169,7 +189,7 @@ export class PostgresAdapter extends SqlAdapter<Tables> {
   }
 
   async #append(append: Append): Promise<number> {
-    if (!(await this.#looked())) {
+    if ((await this.#looked()) === "none") {
       // These checks come first, because a refused append must not make tables.
       const { draft, condition, options } = append;
       checkLease(draft.taskId, NO_LEASE, condition);
@@ -188,12 +208,12 @@ export class PostgresAdapter extends SqlAdapter<Tables> {
   }
 
   protected override changing<Result>(work: (tables: Tables) => Result | Promise<Result>): Promise<Result | undefined> {
-    return this.reading(work);
+    return this.reading(async () => work(await this.#madeTables()));
   }
 
-  /** Whether the tables exist. Once they do, this isn't checked again. */
+  /** Whether the tables exist. Once they do in this version, this isn't checked again. */
   async #looked(): Promise<Presence> {
-    if (this.#presence !== "none") return this.#presence;
+    if (this.#presence === "current") return this.#presence;
     this.#looking ??= presenceOf(this.#connection, this.#schema, this.#place).finally(() => {
       this.#looking = undefined;
     });
@@ -227,6 +247,7 @@ interface Tables {
   readonly sql: ReturnType<typeof statementsOn>;
   readonly reader: PostgresReader;
   readonly leases: PostgresLeases;
+  readonly queue: PostgresQueue;
   readonly writer: PostgresWriter;
   readonly groupCommit: GroupCommit;
 }

@@ -1,8 +1,8 @@
 import { StorageError, UnsupportedFormatError } from "../../src/contract/errors.js";
 import type { PostgresConnection, Statements } from "./connection.js";
 
-/** The version of the tables. Version 2 has the tables of version 1, and more forms of pieces. */
-const VERSION = 2;
+/** The version of the tables. Version 2 has the tables of version 1, and more forms of pieces. Version 3 has more of {@link addedIn3}. */
+const VERSION = 3;
 const NOTE = "Waymark's checkpoints, version ";
 /** The letters `WYMK` as a number, which no other program should lock. */
 const ADVISORY_LOCK = 0x57594d4b;
@@ -113,8 +113,19 @@ CREATE TABLE IF NOT EXISTS ${name}.quarantine (
   PRIMARY KEY (task_id, number)
 );
 
+${addedIn3(schema)}
 -- By this the program knows its tables.
 ${noteIn(schema)}
+`;
+}
+
+function addedIn3(schema: string): string {
+  const name = quoted(schema);
+  return `-- When a worker may go on with a task, in ISO 8601 UTC; NULL: no worker may.
+ALTER TABLE ${name}.tasks ADD COLUMN IF NOT EXISTS due_at text COLLATE "C";
+CREATE INDEX IF NOT EXISTS tasks_due ON ${name}.tasks (due_at, task_id) WHERE due_at IS NOT NULL;
+-- The leases that are held, or that ended without a release.
+CREATE INDEX IF NOT EXISTS leases_unreleased ON ${name}.leases (expires_at, task_id) WHERE expires_at > 'epoch';
 `;
 }
 
@@ -145,7 +156,7 @@ export async function presenceOf(statements: Statements, schema: string, place: 
   const [table, note] = found;
   const version = typeof note === "string" && note.startsWith(NOTE) ? Number(note.slice(NOTE.length)) : undefined;
   if (version === VERSION) return "current";
-  if (version === 1) return "old";
+  if (version === 1 || version === 2) return "old";
   throw new UnsupportedFormatError(
     version === undefined
       ? `${place} has a table "${String(table)}" of another program. It was left untouched; choose another schema.`
@@ -163,7 +174,7 @@ export async function migrate(connection: PostgresConnection, schema: string, pl
     await statements.rows("SELECT pg_advisory_xact_lock($1)", ADVISORY_LOCK);
     const presence = await presenceOf(statements, schema, place);
     if (presence === "current") return;
-    if (presence === "old") return void (await statements.change(noteIn(schema)));
+    if (presence === "old") return void (await statements.change(addedIn3(schema) + noteIn(schema)));
     const [[encoding, existing] = []] = await statements.rows(
       "SELECT current_setting('server_encoding'), to_regnamespace($1)::text",
       quoted(schema),

@@ -7,6 +7,8 @@ export const DRAFT_COLUMNS = COLUMNS.slice(1, -1);
 const NUMBERED: readonly string[] = ["state_version", "size_bytes"];
 /** The highest safe integer, and the highest sequence of a task. */
 const HIGHEST_SEQUENCE = "9007199254740991";
+/** So many due tasks are found at a time, since other workers may take the first ones. */
+const CANDIDATES = 16;
 
 /**
  * Makes the value of the column `last_text` from the digests of a text and of its checkpoint's id (see
@@ -73,9 +75,10 @@ export function statementsOn(schema: string) {
    * to a history ($21 > 0), its body becomes a piece. It can't see other changes made during the wait. After such a
    * change it returns no row or fails because a key is taken, and the caller looks again.
    *
-   * $21 is the form. $22 is the last text that the task must have: `''` for none, NULL for any. $23 and $24 are the
-   * sequence and seal of the checkpoint to replace, if there is one. If there is, the task's row is locked first, as by
-   * every statement that changes a checkpoint.
+   * $21 is the form. $22 is the last text that the task must have: `''` for none, NULL for any. $23 is when the task is
+   * due: a running task keeps an earlier time (see `nextDueAt`). $24 and $25 are the sequence and seal of the checkpoint
+   * to replace, if there is one. If there is, the task's row is locked first, as by every statement that changes a
+   * checkpoint.
    */
   const append = (fence: string, isFenced: string, isReplacing = false) => {
     const ownText = lastTextOf("$16", "$4::bytea");
@@ -83,7 +86,7 @@ export function statementsOn(schema: string) {
       ? `held AS (SELECT FROM ${tasks} WHERE task_id = $1 FOR UPDATE),
       doomed AS (
         SELECT sequence FROM ${checkpoints}
-        WHERE task_id = $1 AND sequence = $23 AND seal = $24 AND EXISTS (SELECT FROM held) FOR UPDATE),`
+        WHERE task_id = $1 AND sequence = $24 AND seal = $25 AND EXISTS (SELECT FROM held) FOR UPDATE),`
       : "";
     const removed = isReplacing ? "- (SELECT count(*) FROM doomed)" : "";
     const removal = (position: string) =>
@@ -94,6 +97,7 @@ export function statementsOn(schema: string) {
         : "";
     const advanced = `advanced AS (
         UPDATE ${tasks} t SET count = t.count + 1 ${removed}, newest_created_at = $6, newest_status = $11,
+          due_at = CASE WHEN $11 = 'running' AND t.due_at <= $23 THEN t.due_at ELSE $23::text END,
           last_text = CASE WHEN $21 > 0 THEN ${ownText} ELSE t.last_text END,
           last_sequence = coalesce($20, t.last_sequence + 1), newest_sequence = coalesce($20, t.last_sequence + 1)
         WHERE t.task_id = $1 ${isFenced} AND ($19::bigint IS NULL OR $19 = coalesce(t.newest_sequence, 0))
@@ -103,8 +107,8 @@ export function statementsOn(schema: string) {
       )`;
     const begun = `begun AS (
         INSERT INTO ${tasks}
-          (task_id, count, newest_created_at, newest_status, last_sequence, newest_sequence, last_text)
-        SELECT $1, 1, $6, $11, coalesce($20, 1), coalesce($20, 1), CASE WHEN $21 > 0 THEN ${ownText} END
+          (task_id, count, newest_created_at, newest_status, due_at, last_sequence, newest_sequence, last_text)
+        SELECT $1, 1, $6, $11, $23::text, coalesce($20, 1), coalesce($20, 1), CASE WHEN $21 > 0 THEN ${ownText} END
         WHERE NOT EXISTS (SELECT FROM advanced) ${isFenced} AND coalesce($19, 0) = 0 AND coalesce($22 = '', true)
         ON CONFLICT DO NOTHING RETURNING last_sequence AS sequence
       )`;
@@ -136,7 +140,7 @@ export function statementsOn(schema: string) {
       WITH input AS (
         SELECT * FROM json_to_recordset($1::json) AS i (task_id text, is_text boolean, start int, length int,
           id_digest text, ${DRAFT_COLUMNS.map((name) => `${name} ${NUMBERED.includes(name) ? "bigint" : "text"}`).join(", ")},
-          before text, after text, expected bigint, token bigint, form int, last_text text, replaced bigint, replaced_seal text)
+          before text, after text, expected bigint, token bigint, form int, last_text text, due_at text, replaced bigint, replaced_seal text)
       ), ${fence} locked AS (
         SELECT i.*, t.last_sequence + 1 AS sequence FROM input i CROSS JOIN LATERAL (
           SELECT last_sequence FROM ${tasks} t
@@ -160,14 +164,15 @@ export function statementsOn(schema: string) {
         UPDATE ${tasks} t SET count = t.count + 1${
           isReplacing ? " - (SELECT count(*) FROM doomed d WHERE d.task_id = t.task_id)" : ""
         }, newest_created_at = l.created_at, newest_status = l.status,
+          due_at = CASE WHEN l.status = 'running' AND t.due_at <= l.due_at THEN t.due_at ELSE l.due_at END,
           last_sequence = l.sequence, newest_sequence = l.sequence,
           last_text = CASE WHEN l.form > 0 THEN ${lastTextOf("l.sha256", "decode(l.id_digest, 'hex')")} ELSE t.last_text END
         FROM locked l WHERE t.task_id = l.task_id AND t.task_id = ANY (ARRAY(SELECT task_id FROM locked))
         RETURNING t.task_id, t.last_sequence
       ), begun AS (
         INSERT INTO ${tasks}
-          (task_id, count, newest_created_at, newest_status, last_sequence, newest_sequence, last_text)
-        SELECT i.task_id, 1, i.created_at, i.status, 1, 1, CASE WHEN i.form > 0 THEN ${lastTextOf("i.sha256", "decode(i.id_digest, 'hex')")} END
+          (task_id, count, newest_created_at, newest_status, due_at, last_sequence, newest_sequence, last_text)
+        SELECT i.task_id, 1, i.created_at, i.status, i.due_at, 1, 1, CASE WHEN i.form > 0 THEN ${lastTextOf("i.sha256", "decode(i.id_digest, 'hex')")} END
         FROM input i
         WHERE coalesce(i.expected, 0) = 0 AND coalesce(i.last_text, '') = '' ${isFenced}
           AND (SELECT count FROM ${tasks} t WHERE t.task_id = i.task_id) IS NULL
@@ -191,6 +196,30 @@ export function statementsOn(schema: string) {
           WHERE l.expires_at > clock_timestamp() FOR SHARE OF l SKIP LOCKED),`,
     "AND (i.token IS NULL OR EXISTS (SELECT FROM fence f WHERE f.task_id = i.task_id))",
   ] as const;
+
+  /** Of a task's row that was changed: `due_at`, and the columns that decide it (see `nextDueAtIn`). */
+  const dueColumns = `t.due_at, t.newest_created_at, t.newest_status,
+        (SELECT metadata FROM ${checkpoints} c WHERE c.task_id = $1 AND c.sequence = t.newest_sequence)`;
+  /**
+   * The end of a claim. A repeated claim finds its own holder, and writes its row again, so that a synchronous standby
+   * has the row too.
+   */
+  const CLAIM = `ON CONFLICT (task_id) DO UPDATE SET holder = excluded.holder, expires_at = excluded.expires_at,
+          token = CASE WHEN leases.holder = excluded.holder THEN leases.token ELSE leases.token + 1 END
+        WHERE leases.expires_at <= clock_timestamp() OR leases.holder = excluded.holder`;
+  /** The tasks whose last lease ended without a release. They are due whatever their time. */
+  const lapsed = `
+        SELECT t.task_id, t.due_at FROM ${leases} l JOIN ${tasks} t ON t.task_id = l.task_id
+        WHERE l.expires_at > 'epoch' AND l.expires_at <= statement_timestamp()
+          AND l.task_id >= $1 AND l.task_id < $2 AND t.due_at IS NOT NULL`;
+  /** All other tasks that are due by $3. @param isReleased - Whether the task has no lease, or a released one. */
+  const due = (isReleased: string) => `
+        SELECT t.task_id, t.due_at FROM ${tasks} t
+        WHERE t.due_at <= $3 AND t.task_id >= $1 AND t.task_id < $2 AND ${isReleased}`;
+  /** Looks up the lease of each task. For few tasks. */
+  const isReleased = `coalesce((SELECT l.expires_at = 'epoch' FROM ${leases} l WHERE l.task_id = t.task_id), true)`;
+  /** Reads all leases that weren't released. For many tasks. */
+  const isNotUnreleased = `NOT EXISTS (SELECT FROM ${leases} l WHERE l.task_id = t.task_id AND l.expires_at > 'epoch')`;
 
   const removeBy = (range: string) => `
     WITH removed AS (DELETE FROM ${tasks} ${range}), trimmed AS (DELETE FROM ${pieces} ${range})
@@ -217,8 +246,8 @@ export function statementsOn(schema: string) {
     append: append("", ""),
     appendReplacing: append("", "", true),
     /** An append under a lease. The last value is the lease's token. Nobody can claim the task before the commit. */
-    appendUnderLease: append(fenceOf("$23"), "AND EXISTS (SELECT FROM fence)"),
-    appendReplacingUnderLease: append(fenceOf("$25"), "AND EXISTS (SELECT FROM fence)", true),
+    appendUnderLease: append(fenceOf("$24"), "AND EXISTS (SELECT FROM fence)"),
+    appendReplacingUnderLease: append(fenceOf("$26"), "AND EXISTS (SELECT FROM fence)", true),
     /** The task's last text: its name, its pieces, and its size if its checkpoint still exists. */
     lastText: `
       SELECT t.last_text, ${piecesOf(LAST_PIECE)},
@@ -258,7 +287,9 @@ export function statementsOn(schema: string) {
     lock: `SELECT last_sequence FROM ${tasks} WHERE task_id = $1 FOR UPDATE`,
     newest: `SELECT max(sequence) FROM ${checkpoints} WHERE task_id = $1`,
     setStatus: `UPDATE ${checkpoints} SET status = $3, error = $4, seal = $5 WHERE task_id = $1 AND sequence = $2`,
-    setTaskStatus: `UPDATE ${tasks} SET newest_status = $3 WHERE task_id = $1 AND newest_sequence = $2`,
+    setTaskStatus: `
+      UPDATE ${tasks} t SET newest_status = $3 WHERE task_id = $1 AND newest_sequence = $2 RETURNING ${dueColumns}`,
+    setDueAt: `UPDATE ${tasks} SET due_at = $2 WHERE task_id = $1`,
     replacePayload: `
       UPDATE ${checkpoints} SET size_bytes = $3, encoding = $4, sha256 = $5, seal = $6, is_text = $7, body = $8
       WHERE task_id = $1 AND sequence = $2`,
@@ -270,21 +301,16 @@ export function statementsOn(schema: string) {
     removeSome: `DELETE FROM ${checkpoints} WHERE task_id = $1 AND id_digest = ANY($2) RETURNING body IS NULL`,
     removeAt: `DELETE FROM ${checkpoints} WHERE task_id = $1 AND sequence = $2`,
     shortenTask: `
-      UPDATE ${tasks} SET count = count - $2, (newest_sequence, newest_created_at, newest_status) = (
+      UPDATE ${tasks} t SET count = count - $2, (newest_sequence, newest_created_at, newest_status) = (
         SELECT sequence, created_at, status FROM ${checkpoints} c WHERE c.task_id = $1 ORDER BY sequence DESC LIMIT 1)
-      WHERE task_id = $1`,
+      WHERE task_id = $1 RETURNING ${dueColumns}`,
 
     leases: {
-      /**
-       * $2 is the holder with the claim's id. $4 is true for a claim by force. A repeated claim writes its own row again, so that a synchronous standby
-       * has the row too.
-       */
+      /** $2 is the holder with the claim's id. $4 is true for a claim by force. */
       claim: `
         INSERT INTO ${leases} (task_id, holder, token, expires_at)
         VALUES ($1, $2, 1, clock_timestamp() + $3::float8 * interval '1 millisecond')
-        ON CONFLICT (task_id) DO UPDATE SET holder = excluded.holder, expires_at = excluded.expires_at,
-          token = CASE WHEN leases.holder = excluded.holder THEN leases.token ELSE leases.token + 1 END
-        WHERE leases.expires_at <= clock_timestamp() OR leases.holder = excluded.holder OR $4 RETURNING token`,
+        ${CLAIM} OR $4 RETURNING token`,
       renew: `
         UPDATE ${leases} SET expires_at = clock_timestamp() + $3::float8 * interval '1 millisecond'
         WHERE task_id = $1 AND token = $2 AND expires_at > clock_timestamp()`,
@@ -298,21 +324,23 @@ export function statementsOn(schema: string) {
     },
 
     /**
-     * A task's row and the values that it must have. This is one statement, because other processes may write between
+     * A task's row and the values that it must have. Tables of an older version have no `due_at`; there it is
+     * the NULL of `i`. This is one statement, because other processes may write between
      * two.
      */
     taskRow: `
       SELECT t.last_sequence, t.count, t.newest_sequence, t.newest_created_at, t.newest_status,
-        (SELECT count(*) FROM ${checkpoints} WHERE task_id = $1), c.sequence, c.created_at, c.status
-      FROM (SELECT $1::text AS task_id) i LEFT JOIN ${tasks} t ON t.task_id = $1
+        (SELECT due_at FROM ${tasks} WHERE task_id = $1),
+        (SELECT count(*) FROM ${checkpoints} WHERE task_id = $1), c.sequence, c.created_at, c.status, c.metadata
+      FROM (SELECT $1::text AS task_id, NULL::text AS due_at) i LEFT JOIN ${tasks} t ON t.task_id = $1
       LEFT JOIN ${checkpoints} c ON c.task_id = $1
         AND c.sequence = (SELECT max(sequence) FROM ${checkpoints} WHERE task_id = $1)`,
     replaceTask: `
-      INSERT INTO ${tasks} (task_id, last_sequence, count, newest_sequence, newest_created_at, newest_status)
-      VALUES ($1, $2, $3, $4, $5, $6)
+      INSERT INTO ${tasks} (task_id, last_sequence, count, newest_sequence, newest_created_at, newest_status, due_at)
+      VALUES ($1, $2, $3, $4, $5, $6, $7)
       ON CONFLICT (task_id) DO UPDATE SET last_sequence = excluded.last_sequence, count = excluded.count,
         newest_sequence = excluded.newest_sequence, newest_created_at = excluded.newest_created_at,
-        newest_status = excluded.newest_status, last_text = NULL`,
+        newest_status = excluded.newest_status, due_at = excluded.due_at, last_text = NULL`,
     quarantineCheckpoint: `
       INSERT INTO ${quarantine} (task_id, quarantined_at, reason, ${names}, id_digest, is_text, form, body)
       SELECT c.task_id, $3, $4, ${columns}, c.id_digest, c.is_text, coalesce(p.form, 0), coalesce(c.body, p.body)
@@ -329,6 +357,30 @@ export function statementsOn(schema: string) {
       leasesHeld: `
         SELECT task_id, holder, token, ceil(extract(epoch FROM expires_at - clock_timestamp()) * 1000) FROM ${leases}
         WHERE expires_at > clock_timestamp()`,
+      /** The first tasks that are due. Those whose runner has died come first. */
+      dueTasks: `
+        SELECT task_id FROM (
+          (SELECT 0 AS part, l.* FROM (${lapsed}) l ORDER BY due_at LIMIT ${CANDIDATES}) UNION ALL
+          (SELECT 1 AS part, d.* FROM (${due(isReleased)}) d ORDER BY due_at, task_id LIMIT ${CANDIDATES})
+        ) found ORDER BY part, due_at, task_id LIMIT ${CANDIDATES}`,
+      /**
+       * Claims the first of the tasks $1 that is still due by $4, that nobody holds, and whose row no other transaction
+       * has locked. $2 is the holder with the claim's id.
+       */
+      claimDue: `
+        WITH mine AS (SELECT task_id FROM ${leases} WHERE task_id = ANY($1) AND holder = $2),
+        free AS (
+          SELECT t.task_id FROM unnest($1::text[]) AS i (task_id) CROSS JOIN LATERAL (
+            SELECT task_id FROM ${tasks} t WHERE t.task_id = i.task_id AND t.due_at IS NOT NULL AND coalesce((
+              SELECT l.expires_at <= clock_timestamp() AND (l.expires_at > 'epoch' OR t.due_at <= $4)
+              FROM ${leases} l WHERE l.task_id = t.task_id), t.due_at <= $4)
+            LIMIT 1 FOR UPDATE SKIP LOCKED) t
+          WHERE NOT EXISTS (SELECT FROM mine) LIMIT 1)
+        INSERT INTO ${leases} (task_id, holder, token, expires_at)
+        SELECT task_id, $2, 1, clock_timestamp() + $3::float8 * interval '1 millisecond'
+        FROM (SELECT task_id FROM mine UNION ALL SELECT task_id FROM free) next
+        ${CLAIM} RETURNING task_id, token`,
+      countDue: `SELECT count(*), min(due_at) FROM (${lapsed} UNION ALL ${due(isNotUnreleased)}) found`,
       idsByTaskId: `
         SELECT task_id FROM ${tasks}
         WHERE newest_status = ANY($1) AND task_id >= $4 AND task_id < $5

@@ -20,11 +20,12 @@ import {
 } from "../../src/contract/checkpoint.js";
 import { StorageError } from "../../src/contract/errors.js";
 import { requireIntact } from "../../src/contract/header-index.js";
-import { isPassing } from "../../src/contract/passing.js";
+import { dueAtOf, isPassing } from "../../src/contract/passing.js";
 import { FORM, WHOLE_FORMS } from "../sql/history.js";
 import { columnsOf, HIGHEST, jsonOf } from "../sql/rows.js";
 import { idDigestOf, toColumn } from "./columns.js";
 import type { PostgresConnection, Statements } from "./connection.js";
+import { updateDueAt } from "./due.js";
 import { isTaken, mayPass } from "./errors.js";
 import type { PayloadForm, PostgresHistories } from "./histories.js";
 import type { PostgresLeases } from "./leases.js";
@@ -152,6 +153,7 @@ export class PostgresWriter {
       const { columns, before, after } = describedBy(draft);
       const { form, body } = piece;
       const length = byteLengthOf(piece);
+      const dueAt = dueAtOf(draft);
       if (typeof body === "string") bodies.write(body, start);
       else bodies.set(body, start);
       start += length;
@@ -165,6 +167,7 @@ export class PostgresWriter {
         ...{
           form,
           last_text: piece.after?.toString("hex"),
+          due_at: dueAt === undefined ? undefined : toColumn(dueAt),
           replaced: replaced?.sequence,
           replaced_seal: replaced?.seal,
         },
@@ -199,6 +202,7 @@ export class PostgresWriter {
     const { expectedSequence = null, fencingToken } = condition;
     const { sequence = null } = options;
     const values = [...valuesOf(draft, placed), expectedSequence, sequence, placed.form, placed.after ?? null];
+    values.push(dueAtOf(draft) ?? null);
     if (replaced) values.push(replaced.sequence, replaced.seal);
     try {
       const unfenced = replaced ? this.#sql.appendReplacing : this.#sql.append;
@@ -253,7 +257,8 @@ export class PostgresWriter {
       await this.#requireNewest(run, taskId, condition);
       const { sequence, status, error, seal } = withStatus(record, change);
       await run.change(this.#sql.setStatus, taskId, sequence, status, jsonOf(error) ?? null, seal);
-      await run.change(this.#sql.setTaskStatus, taskId, sequence, status);
+      const row = await run.rows(this.#sql.setTaskStatus, taskId, sequence, status);
+      await updateDueAt(run, this.#sql, taskId, row);
       return true;
     });
   }
@@ -283,7 +288,10 @@ export class PostgresWriter {
       await this.#requireNewest(run, taskId, condition);
       if (ids === "all") return run.change(this.#sql.removeAll, taskId);
       const removed = await run.rows(this.#sql.removeSome, taskId, ids.map(idDigestOf));
-      if (removed.length > 0) await run.change(this.#sql.shortenTask, taskId, removed.length);
+      if (removed.length > 0) {
+        const row = await run.rows(this.#sql.shortenTask, taskId, removed.length);
+        await updateDueAt(run, this.#sql, taskId, row);
+      }
       if (removed.some(([hasPiece]) => hasPiece === true)) await run.change(this.#sql.trim, taskId);
       return removed.length;
     });
@@ -327,7 +335,7 @@ export class PostgresWriter {
     if (row !== undefined) return true;
     // A statement sees a single moment. If it finds checkpoints but no row of the task, the task is damaged: a task that
     // others have just begun would have both.
-    const [[last, , , , , checkpoints] = []] = await run.rows(this.#sql.taskRow, taskId);
+    const [[last, , , , , , checkpoints] = []] = await run.rows(this.#sql.taskRow, taskId);
     if (last === null && Number(checkpoints) > 0) throw damagedTask(taskId);
     return false;
   }

@@ -20,6 +20,7 @@ import {
 } from "../../src/contract/checkpoint.js";
 import type { StorageMaintenance } from "../../src/contract/findings.js";
 import { checkLease, type LeaseStore, NO_LEASE } from "../../src/contract/leases.js";
+import type { TaskQueue } from "../../src/contract/task-queue.js";
 import { inPages, PAGE_ROWS, type Page, type TaskFound, tasksInPages } from "./pages.js";
 
 type Maybe<Result> = Result | Promise<Result>;
@@ -48,6 +49,7 @@ export abstract class SqlAdapter<Store extends SqlStore> implements StorageAdapt
   readonly capabilities = { durable: true, multiProcess: true } as const;
   abstract readonly maintenance: StorageMaintenance;
   abstract readonly leases: LeaseStore;
+  abstract readonly queue: TaskQueue;
 
   abstract append(draft: CheckpointDraft, condition?: AppendCondition, options?: AppendOptions): Promise<number>;
   abstract read(query: CheckpointQuery): AsyncGenerator<StoredCheckpoint | CorruptRecord, void, void>;

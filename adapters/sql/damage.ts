@@ -1,5 +1,6 @@
 import { type CorruptRecord, isCorrupt } from "../../src/contract/adapter.js";
 import { brokenSeal, type CheckpointSummary, type SealedSummary, summaryOf } from "../../src/contract/checkpoint.js";
+import { nextDueAtIn } from "./due.js";
 import { damagedRow, numberOr0, type SqlRow } from "./rows.js";
 
 /** Checks a summary's seal. This is the last place that has the seal, since lists return summaries without it. */
@@ -15,23 +16,32 @@ export function checkedSummary(
 /**
  * Says how a task's row differs from the task's checkpoints. Returns `undefined` if it doesn't differ.
  *
- * @param row - The last sequence, then four values from the row (the count; the newest checkpoint's sequence, time and
- *   status), then the same four from the checkpoints.
+ * @param row - The last sequence; then from the row: the count, the newest checkpoint's sequence, time and status, and
+ *   the time when the task is due; then from the checkpoints: the same four values, and the newest one's metadata.
  */
 export function damageInTaskRow(row: SqlRow): string | undefined {
-  const [last, said, actual] = [row[0], row.slice(1, 5), row.slice(5)];
+  const [last, said, actual] = [row[0], row.slice(1, 5), row.slice(6, 10)];
   if (said[0] === null) return actual[0] === 0 ? undefined : "its row, which holds its numbering, is missing";
   const isNumbered = Number.isSafeInteger(last) && numberOr0(last) >= numberOr0(actual[1]);
-  if (isNumbered && said.every((value, column) => value === actual[column])) return undefined;
+  if (isNumbered && said.every((value, column) => value === actual[column])) return damageInDueAt(row);
   const told = ([count, ...rest]: readonly unknown[]) => `${String(count)} checkpoints, the newest ${rest.join(", ")}`;
   return `its row says ${told(said)}, the last sequence ${String(last)}; there are ${told(actual)}`;
+}
+
+/** If no time is stored, an older version may have saved the task. Its next save stores one. */
+function damageInDueAt(row: SqlRow): string | undefined {
+  const said = row[5];
+  const dueAt = nextDueAtIn(row.slice(8), said);
+  if (said === null || said === dueAt) return undefined;
+  const told = dueAt === null ? "it isn't due" : `it is due at ${dueAt}`;
+  return `its row says that it is due at ${String(said)}; by its newest checkpoint, ${told}`;
 }
 
 /**
  * The values, without the id, for a task's row that agrees with its checkpoints. @param row - As for
  * {@link damageInTaskRow}.
  */
-export function taskRowOf([last, , , , , count, sequence, ...newest]: SqlRow): SqlRow {
+export function taskRowOf([last, , , , , dueAt, count, sequence, ...newest]: SqlRow): SqlRow {
   const lastSequence = Math.max(Number.isSafeInteger(last) ? numberOr0(last) : 0, numberOr0(sequence));
-  return [lastSequence, count, sequence, ...newest];
+  return [lastSequence, count, sequence, ...newest.slice(0, 2), nextDueAtIn(newest, dueAt)];
 }

@@ -36,7 +36,9 @@ export function columnsOf(draft: CheckpointDraft): readonly unknown[] {
  */
 export function sealedSummaryOf(taskId: string, row: SqlRow, locate: () => string): SealedSummary | CorruptRecord {
   const [sequence, ...columns] = row;
-  const fields = DRAFT_FIELDS.map((field, at) => [field, isJson(field) ? parsed(columns[at]) : columns[at]] as const);
+  const fields = DRAFT_FIELDS.map(
+    (field, at) => [field, isJson(field) ? parsedJson(columns[at]) : columns[at]] as const,
+  );
   const [encoding, sha256, seal] = columns.slice(DRAFT_FIELDS.length);
   const found = parseSummary({ ...Object.fromEntries(fields), taskId, sequence, encoding, sha256, seal });
   return typeof found === "string" ? damagedRow(locate(), { taskId, id: columns[0], sequence }, found) : found;
@@ -77,7 +79,7 @@ export function jsonOf(value: object | undefined): string | undefined {
 }
 
 /** Parses a JSON column. If that fails, returns `false`, which isn't a valid value of any column. */
-function parsed(json: unknown): JsonValue {
+export function parsedJson(json: unknown): JsonValue {
   try {
     // `JSON.parse` always returns a JsonValue.
     return json === null ? null : (JSON.parse(String(json)) as JsonValue);

@@ -41,14 +41,18 @@ export function updateLease(
 ): void {
   database.atomically(() => {
     const lease = change(leaseIn(database, taskId));
-    if (lease) database.run(STORE_LEASE, taskId, lease.holder, lease.token, lease.renewedAtMs, lease.expiresAtMs);
+    if (lease) storeLease(database, taskId, lease);
   });
+}
+
+export function storeLease(database: SqliteConnection, taskId: string, lease: LeaseRecord): void {
+  database.run(STORE_LEASE, taskId, lease.holder, lease.token, lease.renewedAtMs, lease.expiresAtMs);
 }
 
 export function checkLeaseIn(database: SqliteConnection, taskId: string, condition: AppendCondition | undefined): void {
   if (condition?.fencingToken !== undefined) checkLease(taskId, leaseIn(database, taskId), condition);
 }
 
-function leaseOf([holder, token, renewedAtMs, expiresAtMs]: readonly unknown[]): LeaseRecord | undefined {
+export function leaseOf([holder, token, renewedAtMs, expiresAtMs]: readonly unknown[]): LeaseRecord | undefined {
   return parseLease({ holder, token, renewedAtMs, expiresAtMs });
 }

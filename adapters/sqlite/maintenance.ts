@@ -27,16 +27,17 @@ interface Store {
 
 const TASK_IDS = "SELECT task_id FROM waymark_tasks UNION SELECT task_id FROM waymark_checkpoints ORDER BY task_id";
 /**
- * Reads a task's row and the values that it must have. This is one statement, because other processes may write between
- * two.
+ * Reads a task's row and the values that it must have. In tables of an older version, `due_at` is the NULL of `i`. This
+ * is one statement, because other processes may write between two.
  */
 const TASK_ROW = `
   SELECT t.last_sequence, t.count, t.newest_sequence, t.newest_created_at, t.newest_status,
-    (SELECT count(*) FROM waymark_checkpoints WHERE task_id = i.task_id), c.sequence, c.created_at, c.status
-  FROM (SELECT ? AS task_id) i LEFT JOIN waymark_tasks t ON t.task_id = i.task_id
+    (SELECT due_at FROM waymark_tasks WHERE task_id = i.task_id),
+    (SELECT count(*) FROM waymark_checkpoints WHERE task_id = i.task_id), c.sequence, c.created_at, c.status, c.metadata
+  FROM (SELECT ? AS task_id, NULL AS due_at) i LEFT JOIN waymark_tasks t ON t.task_id = i.task_id
   LEFT JOIN waymark_checkpoints c ON c.task_id = i.task_id
     AND c.sequence = (SELECT max(sequence) FROM waymark_checkpoints WHERE task_id = i.task_id)`;
-const REPLACE_TASK = "INSERT OR REPLACE INTO waymark_tasks VALUES (?, ?, ?, ?, ?, ?)";
+const REPLACE_TASK = "INSERT OR REPLACE INTO waymark_tasks VALUES (?, ?, ?, ?, ?, ?, ?)";
 const QUARANTINE_CHECKPOINT = `
   INSERT INTO waymark_quarantine SELECT ?, ?, c.task_id, ${COLUMNS}, p.form, p.body
   FROM waymark_checkpoints c LEFT JOIN waymark_payloads p ON (p.number = c.number OR p.form IN (${BUNDLE_FORMS.join()}))

@@ -4,8 +4,18 @@ import { isReadOnly } from "./errors.js";
 
 /** The letters `WYMK` as a number. It distinguishes Waymark's databases from those of other programs. */
 export const APPLICATION_ID = 0x57594d4b;
-/** The version of the tables. Version 2 has the tables of version 1, and more forms of payloads. */
-const VERSION = 2;
+/**
+ * The version of the tables. Version 2 has the tables of version 1, and more forms of payloads. Version 3 has
+ * `due_at` and the indexes of {@link INDEXES_OF_3}.
+ */
+const VERSION = 3;
+
+const INDEXES_OF_3: Readonly<Record<string, string>> = {
+  waymark_tasks_due: "CREATE INDEX waymark_tasks_due ON waymark_tasks (due_at) WHERE due_at IS NOT NULL",
+  // The leases that are held, or that ended without a release.
+  waymark_leases_unreleased:
+    "CREATE INDEX waymark_leases_unreleased ON waymark_leases (task_id) WHERE expires_at_ms <> renewed_at_ms",
+};
 
 /**
  * A checkpoint and its payload are in two tables, under the same number. So a list needn't read over payloads. A new
@@ -13,7 +23,8 @@ const VERSION = 2;
  * numbers are a history. Payloads have more forms than the comment in the table lists (see adapters/sql/history.ts).
  *
  * Every append writes the task's row. One look-up of the row gives the task's position. The row also shows if
- * checkpoints are missing.
+ * checkpoints are missing. Its `due_at` says when a worker may go on with the task; NULL: no worker may. The column
+ * stands where ALTER TABLE puts it, so that a migrated database has the same text.
  */
 const SCHEMA: Readonly<Record<string, string>> = {
   waymark_tasks: `CREATE TABLE waymark_tasks (
@@ -23,7 +34,7 @@ const SCHEMA: Readonly<Record<string, string>> = {
     newest_sequence INTEGER, -- NULL in a task without checkpoints, as the rest of the row
     newest_created_at TEXT,
     newest_status TEXT
-  ) STRICT, WITHOUT ROWID`,
+  , due_at TEXT) STRICT, WITHOUT ROWID`,
   waymark_tasks_by_recency:
     "CREATE INDEX waymark_tasks_by_recency ON waymark_tasks (newest_status, newest_created_at DESC)",
   waymark_checkpoints: `CREATE TABLE waymark_checkpoints (
@@ -65,7 +76,15 @@ const SCHEMA: Readonly<Record<string, string>> = {
     number, sequence, id, created_at, stage, label, parent_id, metadata, status, error, state_version, size_bytes,
     encoding, sha256, seal, form, body
   )`,
+  ...INDEXES_OF_3,
 };
+
+/** The tables and indexes of the versions 1 and 2. */
+const SCHEMA_BEFORE_3: Readonly<Record<string, string>> = Object.fromEntries(
+  Object.entries(SCHEMA)
+    .filter(([name]) => !(name in INDEXES_OF_3))
+    .map(([name, sql]) => [name, sql.replace(", due_at TEXT", "")]),
+);
 
 /** This is one statement, since another process may be making the tables. */
 const HEADER_AND_SCHEMA = `SELECT user_version, application_id, s.name, s.sql FROM pragma_user_version, pragma_application_id
@@ -81,6 +100,11 @@ const HEADER_AND_SCHEMA = `SELECT user_version, application_id, s.name, s.sql FR
  */
 export function isWaymarkDatabase(database: SqliteConnection, path: string): boolean {
   return versionOf(database, path) > 0;
+}
+
+/** Whether the tables tell when tasks are due. Tables of an older version, which nobody may write, don't. */
+export function tellsDueTimes(database: SqliteConnection): boolean {
+  return Number(database.pragma("user_version")) >= 3;
 }
 
 /** The version of Waymark's tables; 0 if there are none. Throws the errors of {@link isWaymarkDatabase}. */
@@ -103,7 +127,8 @@ function versionOf(database: SqliteConnection, path: string): number {
         "It was left untouched; use the newer program, or choose another path.",
     );
   }
-  const different = Object.keys(SCHEMA).find((name) => names.get(name) !== SCHEMA[name]);
+  const schema = version === 1 || version === 2 ? SCHEMA_BEFORE_3 : SCHEMA;
+  const different = Object.keys(schema).find((name) => names.get(name) !== schema[name]);
   if (version > 0 && different === undefined) return version;
   throw new CheckpointCorruptError(
     `The database ${path} isn't as Waymark makes it: its schema version is ${version}, and ` +
@@ -127,6 +152,9 @@ export function migrate(database: SqliteConnection, path: string): void {
       if (version === 0) {
         for (const sql of Object.values(SCHEMA)) database.run(sql);
         database.pragma(`application_id = ${APPLICATION_ID}`);
+      } else {
+        database.run("ALTER TABLE waymark_tasks ADD COLUMN due_at TEXT");
+        for (const sql of Object.values(INDEXES_OF_3)) database.run(sql);
       }
       database.pragma(`user_version = ${VERSION}`);
     });

@@ -12,10 +12,13 @@ import { ClosedError } from "../../src/contract/errors.js";
 import type { StorageMaintenance } from "../../src/contract/findings.js";
 import { checkKeys, keysOf } from "../../src/contract/keys.js";
 import { checkLease, type LeaseStore, leaseStore, NO_LEASE } from "../../src/contract/leases.js";
+import type { TaskQueue } from "../../src/contract/task-queue.js";
 import { SqlAdapter } from "../sql/adapter.js";
+import { NOTHING_DUE } from "../sql/due.js";
 import { SqlMaintenance } from "../sql/maintenance.js";
 import { inPages, PAGE_ROWS } from "../sql/pages.js";
 import type { SqliteConnection, SqliteDriver } from "./connection.js";
+import { claimDue, countDue, firstDue } from "./due.js";
 import { explain, isReadOnly } from "./errors.js";
 import { SqliteHistories } from "./histories.js";
 import { leaseIn, leasesAfter, updateLease } from "./leases.js";
@@ -91,6 +94,16 @@ export class SqliteAdapter extends SqlAdapter<OpenedStore> {
     },
     { oneMachine: true },
   );
+  override readonly queue: TaskQueue = {
+    claimNext: async (query, holder, ttlMs) => {
+      const asked = { ...query };
+      // Most looks of an idle worker find nothing, so the first look takes no lock.
+      const found = await this.reading(({ database }) => firstDue(database, asked));
+      if (found === undefined) return undefined;
+      return this.changing(({ database }) => claimDue(database, found, asked, holder, ttlMs));
+    },
+    count: async (query) => (await this.reading(({ database }) => countDue(database, query))) ?? NOTHING_DUE,
+  };
   readonly #path: string;
   readonly #busyTimeoutMs: number;
   readonly #file: DatabaseFile<OpenedStore>;

@@ -20,6 +20,7 @@ import {
 import { CheckpointError } from "../../src/contract/errors.js";
 import { requireIntact } from "../../src/contract/header-index.js";
 import { isPassing } from "../../src/contract/passing.js";
+import { nextDueAt, nextDueAtIn } from "../sql/due.js";
 import { isCompared } from "../sql/history.js";
 import { columnsOf, HIGHEST, jsonOf, numberOr0, type SqlRow } from "../sql/rows.js";
 import type { SqliteConnection } from "./connection.js";
@@ -31,13 +32,15 @@ import { BY_ID, COLUMNS, digestBytes, sealedSummaryOf } from "./rows.js";
 
 /**
  * Reads everything that an append needs, as one row. The newest sequence comes from the index, since the task's row may
- * be damaged.
+ * be damaged. In tables of an older version, which nobody may write, `due_at` is the last NULL.
  */
 const POSITION = `
   SELECT (SELECT number FROM waymark_checkpoints WHERE task_id = ? AND id = ?),
     (SELECT last_sequence FROM waymark_tasks WHERE task_id = ?),
+    (SELECT due_at FROM waymark_tasks WHERE task_id = ?),
     (SELECT max(sequence) FROM waymark_checkpoints WHERE task_id = ?),
-    (SELECT number FROM waymark_checkpoints WHERE task_id = ? ORDER BY sequence DESC LIMIT 1)`;
+    (SELECT number FROM waymark_checkpoints WHERE task_id = ? ORDER BY sequence DESC LIMIT 1)
+  FROM (SELECT NULL AS due_at)`;
 const NEWEST = "SELECT max(sequence) FROM waymark_checkpoints WHERE task_id = ?";
 const INSERT_CHECKPOINT = `
   INSERT INTO waymark_checkpoints (task_id, ${COLUMNS.replaceAll("c.", "")})
@@ -47,6 +50,11 @@ const ADVANCE_TASK = `
   VALUES (?, ?, ?, ?, ?, 1)
   ON CONFLICT DO UPDATE SET last_sequence = excluded.last_sequence, newest_sequence = excluded.newest_sequence,
     newest_created_at = excluded.newest_created_at, newest_status = excluded.newest_status, count = count + ?`;
+/** Only used if the time changes, since it is in an index. */
+const SET_DUE_AT = "UPDATE waymark_tasks SET due_at = ? WHERE task_id = ?";
+const NEWEST_COLUMNS = `
+  SELECT t.due_at, c.created_at, c.status, c.metadata FROM waymark_tasks t
+  LEFT JOIN waymark_checkpoints c ON c.task_id = t.task_id AND c.sequence = t.newest_sequence WHERE t.task_id = ?`;
 const UPDATE_STATUS = "UPDATE waymark_checkpoints SET status = ?, error = ?, seal = ? WHERE number = ?";
 const UPDATE_TASK_STATUS = "UPDATE waymark_tasks SET newest_status = ? WHERE task_id = ? AND newest_sequence = ?";
 const UPDATE_PAYLOAD =
@@ -131,6 +139,7 @@ export class SqliteWriter {
       const { sequence, status, error, seal } = withStatus(record, change);
       this.#database.run(UPDATE_STATUS, status, jsonOf(error), digestBytes(seal), number);
       this.#database.run(UPDATE_TASK_STATUS, status, taskId, sequence);
+      this.#updateDueAt(taskId);
       return true;
     });
   }
@@ -178,7 +187,10 @@ export class SqliteWriter {
    */
   removeRows(taskId: string, numbers: readonly number[]): number {
     const removed = this.#removeNumbers(numbers);
-    if (removed > 0) this.#database.run(SHORTEN_TASK, removed, taskId);
+    if (removed > 0) {
+      this.#database.run(SHORTEN_TASK, removed, taskId);
+      this.#updateDueAt(taskId);
+    }
     return removed;
   }
 
@@ -191,7 +203,8 @@ export class SqliteWriter {
 
   #append({ draft, condition, options }: Append): number {
     const { taskId, id, createdAt, status, payload } = draft;
-    const [taken, last, newest, near] = this.#database.one(POSITION, taskId, id, taskId, taskId, taskId) ?? [];
+    const [taken, last, due, newest, near] =
+      this.#database.one(POSITION, taskId, id, taskId, taskId, taskId, taskId) ?? [];
     const existing = typeof taken === "number" ? this.#reader.at(taskId, taken) : undefined;
     if (existing) return matchRetry(requireIntact(existing), draft);
     checkLeaseIn(this.#database, taskId, condition);
@@ -214,7 +227,17 @@ export class SqliteWriter {
     const isOneMore = replaced === undefined;
     if (!isOneMore) this.#removeNumbers([replaced]);
     this.#database.run(ADVANCE_TASK, taskId, sequence, sequence, createdAt, status, isOneMore ? 1 : 0);
+    this.#setDueAt(taskId, due, nextDueAt(draft, due));
     return sequence;
+  }
+
+  #updateDueAt(taskId: string): void {
+    const [due, ...newest] = this.#database.one(NEWEST_COLUMNS, taskId) ?? [];
+    this.#setDueAt(taskId, due, nextDueAtIn(newest, due));
+  }
+
+  #setDueAt(taskId: string, current: unknown, next: string | null): void {
+    if (next !== (current ?? null)) this.#database.run(SET_DUE_AT, next, taskId);
   }
 
   /** The number of the passing checkpoint with this id, if there is one that can be read. */

@@ -2,6 +2,7 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import { type CorruptRecord, isCorrupt, type StorageAdapter } from "../contract/adapter.js";
 import { type CheckpointDraft, type CheckpointSummary, compareTaskIds, summaryOf } from "../contract/checkpoint.js";
 import { codeOf } from "../contract/errors.js";
+import type { LeaseStore } from "../contract/leases.js";
 import { damageOf, same, sameAsAppended } from "./check.js";
 import type { ConformanceStore } from "./conformance-case.js";
 import type { Appended } from "./drafts.js";
@@ -77,6 +78,20 @@ export async function expectStored(adapter: StorageAdapter, all: readonly Append
       .map(([taskId, those]) => ({ taskId, count: those.length, newest: those.map(summaryOf).at(-1) })),
     "tasks MUST give each task with its count and its newest checkpoint's summary",
   );
+}
+
+export function leasesOf({ leases }: StorageAdapter): LeaseStore {
+  if (leases) return leases;
+  throw new Error("The adapter has no leases.");
+}
+
+/** Waits until nobody holds the task's lease. Each wait lasts as long as the lease says that it still lasts. */
+export async function untilFree(leases: LeaseStore, taskId: string): Promise<void> {
+  for (;;) {
+    const held = await leases.current(taskId);
+    if (held === undefined) return;
+    await new Promise((resolve) => setTimeout(resolve, held.remainingMs + 1));
+  }
 }
 
 /** The appends that came after a concurrent removal of their task, which are those from the last sequence 1 on. */

@@ -36,6 +36,16 @@ export function holderHasEnded(holder: string): boolean {
   return machine !== undefined && machine === ownMachine() && processHasEnded(Number(pid), start);
 }
 
+/** Asks once for each holder, and remembers the result. For a look at many leases: a process may have a lot of them. */
+export function askingOnce(ask: (holder: string) => boolean): (holder: string) => boolean {
+  const results = new Map<string, boolean>();
+  return (holder) => {
+    const result = results.get(holder) ?? ask(holder);
+    results.set(holder, result);
+    return result;
+  };
+}
+
 /**
  * Whether no process with this id is alive in this PID namespace. A zombie counts as ended.
  *

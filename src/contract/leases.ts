@@ -129,9 +129,11 @@ export function leaseStore(records: LeaseRecords, options: { readonly oneMachine
       let claim: LeaseClaim | undefined;
       await records.update(taskId, (now) => {
         const held = force ? undefined : heldNow(now);
-        const token = (now.lease?.token ?? 0) + 1;
-        claim = held ? { ...held, isGranted: false } : { holder, token, remainingMs: ttlMs, isGranted: true };
-        return held ? undefined : { holder, token, renewedAtMs: now.nowMs, expiresAtMs: now.nowMs + ttlMs };
+        const next = nextLease(now, holder, ttlMs);
+        claim = held
+          ? { ...held, isGranted: false }
+          : { holder, token: next.token, remainingMs: ttlMs, isGranted: true };
+        return held ? undefined : next;
       });
       if (claim === undefined) throw new Error("LeaseRecords.update never called `change`.");
       return claim;
@@ -189,6 +191,26 @@ export function checkLease(
       "run, and claim the task again.",
     { taskId },
   );
+}
+
+/** The record of the task's next lease, under the next token. For adapters that have a `queue`. */
+export function nextLease({ lease, nowMs }: TimedLease, holder: string, ttlMs: number): LeaseRecord {
+  return { holder, token: (lease?.token ?? 0) + 1, renewedAtMs: nowMs, expiresAtMs: nowMs + ttlMs };
+}
+
+/**
+ * Whether the task's last lease is held now or ended without a release (`unreleased`). If it was released, or there was
+ * none, the task is `free`. For adapters that have a `queue`.
+ *
+ * @param hasDied - Whether a holder's process has surely ended, if the storage's users are on one machine.
+ */
+export function standingOf(
+  now: TimedLease,
+  hasDied: (holder: string) => boolean = () => false,
+): "held" | "unreleased" | "free" {
+  const { lease } = now;
+  if (lease === undefined || isReleased(lease)) return "free";
+  return heldIn(now) === undefined || hasDied(lease.holder) ? "unreleased" : "held";
 }
 
 /** Milliseconds by a clock that all processes of this machine share and nobody can set. It restarts at a reboot. */

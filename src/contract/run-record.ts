@@ -5,8 +5,15 @@ export interface StepRecord {
   readonly waitsFor?: "sleep" | "signal";
   /** When a sleep ends, or the time limit of a wait for a signal, in ISO 8601 UTC. */
   readonly until?: string;
-  /** The signal that ended a wait, without its value. */
-  readonly signal?: SignalOrigin;
+  /** The signal that ended a wait. */
+  readonly signal?: {
+    /** Unique among the task's signals. */
+    readonly id: string;
+    /** The sender, as given to `manager.signal`. */
+    readonly by?: string;
+    /** ISO 8601 in UTC. */
+    readonly sentAt: string;
+  };
   /** The number of this step among the steps of the same name in its pass, from 1. */
   readonly occurrence: number;
   /**
@@ -27,16 +34,6 @@ export interface StepRecord {
   readonly error?: unknown;
 }
 
-/** Who sent a signal, and when. */
-export interface SignalOrigin {
-  /** Unique among the task's signals. */
-  readonly id: string;
-  /** The sender, as given to `manager.signal`. */
-  readonly by?: string;
-  /** ISO 8601 in UTC. */
-  readonly sentAt: string;
-}
-
 /** A run, as recorded in its checkpoint. */
 export interface RunRecord {
   /** The id of the run's first checkpoint. It changes with `restart`, a fork or a rewind. */
@@ -48,6 +45,8 @@ export interface RunRecord {
   /** True if the pass has ended, by `run.next` or at the end of the run. Then a resume begins the next pass. */
   readonly isPassOver: boolean;
   readonly version?: string | number;
+  /** The W3C trace context of the attempt that saved this, if a subscriber of `waymark:run` gave one. */
+  readonly traceparent?: string;
   readonly input?: unknown;
   /** The function's result, if the run ended with this checkpoint. */
   readonly result?: unknown;

@@ -1,6 +1,18 @@
-import type { CheckpointSummary, JsonObject } from "./checkpoint.js";
+import type { CheckpointFailure, CheckpointSummary, JsonObject } from "./checkpoint.js";
 import { isJsonObject } from "./parse-summary.js";
 import { NOTE_KEY } from "./passing.js";
+import type { StepRecord } from "./run-record.js";
+
+/** A signal that was sent to a task. */
+export interface Signal<Value = unknown> extends NonNullable<StepRecord["signal"]> {
+  readonly name: string;
+  /** What was sent with it; `undefined` if nothing was. To a wait with a schema, the value is decoded. */
+  readonly value: Value;
+  /** `pending`: no wait has received it yet. `refused`: the schema of a wait refused its value. */
+  readonly status: "pending" | "received" | "refused";
+  /** Why it was refused. */
+  readonly error?: CheckpointFailure;
+}
 
 /**
  * The signals of a task are checkpoints of a companion task, so they are as durable as any checkpoint. Its id is the

@@ -16,7 +16,7 @@ export interface TaskQueue {
    * @returns `undefined` if no task is due.
    */
   claimNext(query: DueQuery, holder: string, ttlMs: number): Promise<ClaimedTask | undefined>;
-  /** Counts the tasks that are due. (case: due.count) */
+  /** Counts the tasks that are due. (cases: due.only-due, due.order) */
   count(query: DueQuery): Promise<DueCount>;
 }
 

@@ -1,6 +1,6 @@
 import type { CorruptRecord } from "../contract/adapter.js";
 import type { CheckpointSummary } from "../contract/checkpoint.js";
-import type { SignalOrigin } from "../contract/run-record.js";
+import type { Signal } from "../contract/signals.js";
 import type { Logger } from "./logger.js";
 
 /** The events of a manager, with the details that listeners get. */
@@ -46,7 +46,7 @@ export interface CheckpointEvents {
   waitEnded: StepOfRun & {
     readonly waitsFor: "sleep" | "signal";
     readonly durationMs: number;
-    readonly signal?: SignalOrigin;
+    readonly signal?: Pick<Signal, "id" | "by" | "sentAt">;
   };
   /** A signal was sent to a task; it is as durable as the adapter promises. */
   signalled: { readonly taskId: string; readonly name: string; readonly id: string; readonly by?: string };

@@ -10,12 +10,12 @@ import type {
 } from "../contract/checkpoint.js";
 import { ClosedError, LeaseLostError, RunCancelledError } from "../contract/errors.js";
 import { checkKeys, keysOf } from "../contract/keys.js";
+import type { Signal } from "../contract/signals.js";
 import type { DueCount } from "../contract/task-queue.js";
 import { cancellation, isCancelled } from "../runs/cancellation.js";
-import type { EnqueueOptions } from "../runs/enqueue.js";
 import type { NextPass, RunFunction, RunOptions, RunSavedOf, RunStateOf } from "../runs/run.js";
 import { Runs, type RunsHost } from "../runs/runs.js";
-import { type SentSignal, type SignalOptions, Signals } from "../runs/signals.js";
+import { Signals } from "../runs/signals.js";
 import { Wakers } from "../runs/wakers.js";
 import { Worker, type WorkOptions } from "../runs/worker.js";
 import type { AutoSave, AutoSaveOptions } from "./auto-save.js";
@@ -55,6 +55,7 @@ import type { EncodingSchema, StateSchema } from "./schema.js";
 import { firstWhere } from "./search.js";
 import { changesOf, type StateChange } from "./state-diff.js";
 import { StatusChanger } from "./status.js";
+import { publishDamage } from "./tracing.js";
 import { type VerifyOptions, type VerifyResult, verifyStorage } from "./verify.js";
 import { CheckpointWriter } from "./writer.js";
 
@@ -511,11 +512,16 @@ export class CheckpointManager<State = unknown, Saved = State> {
    * is the idempotency key.
    *
    * @param input - The run's input, stored.
+   * @param options - `dueAt`: when a worker may begin the run. Default: at once.
    * @returns True if the run was saved; false if the task has a run with this input already, ended or not.
    * @throws {RunMismatchError} The task has a run with another input.
    * @throws {RunCancelledError} The task was cancelled.
    */
-  async enqueue(taskId: string, input?: unknown, options: EnqueueOptions = {}): Promise<boolean> {
+  async enqueue(
+    taskId: string,
+    input?: unknown,
+    options: { readonly dueAt?: Date | undefined } = {},
+  ): Promise<boolean> {
     return this.#run(() => this.#runs.enqueue(taskId, input, options));
   }
 
@@ -564,6 +570,8 @@ export class CheckpointManager<State = unknown, Saved = State> {
    * Sends a signal to a task, for its `run.waitFor`. Resolves once the signal is as durable as the adapter promises. It
    * may be sent from any process, also before the run waits, or begins.
    *
+   * @param options - `id` is unique in the task, for example a webhook's: sent again with the same id, the signal counts
+   *   once. Default: a new id. `by` says who sends it, for people.
    * @returns The signal's id.
    * @throws {CheckpointConflictError} The task has a signal with the same id and another name or value. Nothing was
    *   sent.
@@ -573,13 +581,13 @@ export class CheckpointManager<State = unknown, Saved = State> {
     taskId: string,
     name: string,
     value?: unknown,
-    options: SignalOptions = {},
+    options: { readonly id?: string | undefined; readonly by?: string | undefined } = {},
   ): Promise<{ readonly id: string }> {
     return this.#run(async () => ({ id: (await this.#signals.send(taskId, name, value, options)).id }));
   }
 
   /** The signals of the task, in the order in which they were sent, received ones too. */
-  async signals(taskId: string): Promise<SentSignal[]> {
+  async signals(taskId: string): Promise<Signal[]> {
     return this.#run(() => this.#signals.all(taskId));
   }
 
@@ -766,6 +774,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
   #reportCorrupt(record: CorruptRecord): void {
     this.#options.logger.warn({ ...record }, `Skipped a corrupt checkpoint: ${record.location}: ${record.reason}`);
     this.#events.emit("corrupt", record);
+    publishDamage(record);
   }
 
   async #close(): Promise<void> {

@@ -13,21 +13,16 @@ export interface VerifyOptions {
   /** Stops at the next checkpoint; `verify` then throws the signal's reason. */
   readonly signal?: AbortSignal | undefined;
   /** Called after each checkpoint and each finding, with the counts so far. */
-  readonly onProgress?: ((soFar: VerifyProgress) => void) | undefined;
+  readonly onProgress?: ((soFar: Omit<VerifyResult, "findings"> & { readonly findings: number }) => void) | undefined;
 }
 
-/** The counts of a verification. */
-export interface VerifyProgress {
+/** The result of `verify`. */
+export interface VerifyResult {
   readonly tasks: number;
   /** The number of checkpoints, damaged ones included. */
   readonly checkpoints: number;
   /** The size of the payloads whose size could be read, in bytes. */
   readonly bytes: number;
-  readonly findings: number;
-}
-
-/** The result of `verify`. */
-export interface VerifyResult extends Omit<VerifyProgress, "findings"> {
   /** Empty if nothing is wrong. */
   readonly findings: readonly StorageFinding[];
 }

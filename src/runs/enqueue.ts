@@ -5,8 +5,8 @@ import { checkKeys, keysOf } from "../contract/keys.js";
 import { checkDate } from "./run-options.js";
 import { type StandingHost, standingOf } from "./standing.js";
 
+/** The options of `manager.enqueue`. */
 export interface EnqueueOptions {
-  /** When a worker may take the task. Default: at once. */
   readonly dueAt?: Date | undefined;
 }
 

@@ -10,7 +10,8 @@ import {
 import { checkKeys, keysOf } from "../contract/keys.js";
 import { checkSaveOptions, tokenOf } from "../manager/save-options.js";
 import type { StateSchema } from "../manager/schema.js";
-import type { RunOptions, RunSaveOptions, StepOptions, StepRetry, WaitOptions } from "./run.js";
+import type { RunOptions, RunSaveOptions, StepOptions, StepRetry } from "./run.js";
+import type { WaitOptions } from "./waits.js";
 
 const RUN_KEYS = keysOf<RunOptions>({
   input: true,

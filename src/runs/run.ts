@@ -1,5 +1,5 @@
 import type { PlainFields } from "../contract/checkpoint.js";
-import type { SignalOrigin } from "../contract/run-record.js";
+import type { Signal } from "../contract/signals.js";
 import type { Lease } from "../manager/lease.js";
 import type { SaveOptions } from "../manager/save-options.js";
 import type { SavedStateOf, StateOf, StateSchema } from "../manager/schema.js";
@@ -70,15 +70,22 @@ export interface Run<State = unknown, Saved = State, Input = unknown> {
    *
    * If the schema refuses a signal's value, the signal is marked as refused, and the wait goes on.
    *
+   * @param options - `schema` validates the value. `timeoutMs` is the longest time to wait. Default: no limit.
    * @returns The signal; `undefined` if none came within `timeoutMs` from the first call on.
    * @throws {TypeError} A step with the same name is under way, the call is made within a step, or an option is
    *   misspelled.
    */
   waitFor<Value = unknown>(
     name: string,
-    options?: WaitOptions<Value> & { readonly timeoutMs?: undefined },
+    options?: { readonly schema?: StateSchema<unknown, Value> | undefined; readonly timeoutMs?: undefined },
   ): Promise<Signal<Value>>;
-  waitFor<Value = unknown>(name: string, options: WaitOptions<Value>): Promise<Signal<Value> | undefined>;
+  waitFor<Value = unknown>(
+    name: string,
+    options: {
+      readonly schema?: StateSchema<unknown, Value> | undefined;
+      readonly timeoutMs: number | undefined;
+    },
+  ): Promise<Signal<Value> | undefined>;
 
   /**
    * Ends this pass. Call it as `return run.next(state)`. The state is saved as a milestone, and the pass's results are
@@ -106,20 +113,6 @@ export interface Run<State = unknown, Saved = State, Input = unknown> {
     state: Saved,
     options?: RunSaveOptions<Metadata>,
   ): Promise<{ readonly id: string }>;
-}
-
-/** A signal that a run has received. */
-export interface Signal<Value = unknown> extends SignalOrigin {
-  readonly name: string;
-  /** What was sent with it, decoded by the schema; `undefined` if nothing was. */
-  readonly value: Value;
-}
-
-export interface WaitOptions<Value = unknown> {
-  /** The longest time to wait, in milliseconds. Default: no limit. */
-  readonly timeoutMs?: number | undefined;
-  /** Validates the signal's value. */
-  readonly schema?: StateSchema<unknown, Value> | undefined;
 }
 
 /** The argument of a step's function. */

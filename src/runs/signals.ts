@@ -1,35 +1,23 @@
 import { decodeJson, type EncodedState, encodeJson } from "../codec/json.js";
 import { isCorrupt } from "../contract/adapter.js";
 import { checkId, checkTaskId, checkText } from "../contract/arguments.js";
-import { type CheckpointFailure, type CheckpointSummary, failureOf } from "../contract/checkpoint.js";
+import { type CheckpointSummary, failureOf } from "../contract/checkpoint.js";
 import { CheckpointConflictError, StateInvalidError } from "../contract/errors.js";
 import { checkKeys, keysOf } from "../contract/keys.js";
 import { waitsOf } from "../contract/passing.js";
-import { isSignals, senderOf, signalsOf } from "../contract/signals.js";
+
+import { isSignals, type Signal, senderOf, signalsOf } from "../contract/signals.js";
 import type { EventHub } from "../manager/events.js";
 import type { ResolvedOptions } from "../manager/options.js";
 import type { CheckpointReader, CheckpointText } from "../manager/reader.js";
 import { decodeWithSchema, type StateSchema } from "../manager/schema.js";
 import type { CheckpointWriter } from "../manager/writer.js";
-import type { Signal } from "./run.js";
 import { ANY, type Wakers } from "./wakers.js";
 
+/** The options of `manager.signal`. */
 export interface SignalOptions {
-  /**
-   * The signal's id, unique in its task, for example a webhook's. Sent again with the same id, the signal counts once.
-   * Default: a new id.
-   */
   readonly id?: string | undefined;
-  /** Who sends the signal, for people. */
   readonly by?: string | undefined;
-}
-
-/** A signal of a task, as `manager.signals` returns it. */
-export interface SentSignal extends Signal {
-  /** `pending`: no wait has received it yet. `refused`: the schema of a wait refused its value. */
-  readonly status: "pending" | "received" | "refused";
-  /** Why it was refused. */
-  readonly error?: CheckpointFailure;
 }
 
 /** A pending signal, decoded by a wait's schema, and its value as it was sent. */
@@ -82,16 +70,11 @@ export class Signals {
     return sent;
   }
 
-  async all(taskId: string): Promise<SentSignal[]> {
+  async all(taskId: string): Promise<Signal[]> {
     checkTaskId(taskId);
-    const found: SentSignal[] = [];
+    const found: Signal[] = [];
     for await (const text of this.#host.reader.texts({ taskId: signalsOf(taskId), order: "oldest" })) {
-      const { status, error } = text.summary;
-      found.push({
-        ...this.#signal(taskId, text),
-        status: status === "completed" ? "received" : status === "failed" ? "refused" : "pending",
-        ...(error && { error }),
-      });
+      found.push(this.#signal(taskId, text));
     }
     return found;
   }
@@ -105,10 +88,10 @@ export class Signals {
     for await (const text of reader.texts(pending(taskId, name))) {
       const signal = this.#signal(taskId, text);
       const sent = signal.value;
-      if (schema === undefined) return { signal, sent };
+      if (schema === undefined) return { signal: { ...signal, status: "received" }, sent };
       try {
         const value = decodeWithSchema(schema, sent, `The schema refuses the value of ${titleOf(taskId, name)}`);
-        return { signal: { ...signal, value }, sent };
+        return { signal: { ...signal, value, status: "received" }, sent };
       } catch (error) {
         if (!(error instanceof StateInvalidError)) throw error;
         await options.storage.setStatus(text.summary.taskId, signal.id, { status: "failed", error: failureOf(error) });
@@ -181,13 +164,23 @@ export class Signals {
   }
 
   #signal(taskId: string, { encoding, text, summary }: CheckpointText): Signal {
-    const { id, stage: name = "", createdAt: sentAt } = summary;
+    const { id, stage: name = "", createdAt: sentAt, status, error } = summary;
     const by = senderOf(summary);
     const subject = `The value of ${titleOf(taskId, name)}`;
     const value = encoding === "json-run" ? undefined : decodeJson(encoding, text, subject);
-    return { name, value, id, sentAt, ...(by !== undefined && { by }) };
+    return {
+      name,
+      value,
+      id,
+      sentAt,
+      ...(by !== undefined && { by }),
+      status: STATUSES[status],
+      ...(error && { error }),
+    };
   }
 }
+
+const STATUSES = { running: "pending", paused: "pending", completed: "received", failed: "refused" } as const;
 
 function pending(taskId: string, stage?: string) {
   return { taskId: signalsOf(taskId), order: "oldest", stage, status: ["paused"] } as const;

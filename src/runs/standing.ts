@@ -93,7 +93,8 @@ function resumed(
   const { body, summary } = found;
   const { id, isPassOver, version: _version, token, isEnd, ...head } = body.head;
   const { version } = options;
-  if (body.head.version !== version) {
+  // An enqueued run gets the version of its first attempt.
+  if (body.head.attempt > 0 && body.head.version !== version) {
     const { onChange = "refuse" } = options;
     if (onChange === "restart") return begun(host, options, { ...place, state: undefined });
     if (onChange === "refuse") throw otherVersion(host.taskId, body.head.version, version);

@@ -1,10 +1,11 @@
 import type { StepHead } from "../codec/run-body.js";
 import { RunMismatchError } from "../contract/errors.js";
 import { NEVER, type RunWaits } from "../contract/passing.js";
-import type { SignalOrigin, StepRecord } from "../contract/run-record.js";
+import type { StepRecord } from "../contract/run-record.js";
+import type { Signal } from "../contract/signals.js";
 import type { EventHub } from "../manager/events.js";
+import type { StateSchema } from "../manager/schema.js";
 import type { RunJournal } from "./journal.js";
-import type { Signal, WaitOptions } from "./run.js";
 import type { Signals } from "./signals.js";
 import type { Entry } from "./step-entries.js";
 import type { StepValues } from "./step-values.js";
@@ -22,6 +23,12 @@ export interface WaitsHost {
   clock(): number;
   fail(error: unknown): void;
   readonly letGo: ((waits: RunWaits) => void) | undefined;
+}
+
+/** The options of `run.waitFor`. */
+export interface WaitOptions<Value = unknown> {
+  readonly timeoutMs?: number | undefined;
+  readonly schema?: StateSchema<unknown, Value> | undefined;
 }
 
 export interface NamedStep {
@@ -78,7 +85,7 @@ export class Waits {
     if (recorded?.head.status === "completed") {
       const { signal } = recorded.head;
       if (signal === undefined) return undefined;
-      return { name, value: values.result(title, recorded.value ?? "null", schema), ...signal };
+      return { name, value: values.result(title, recorded.value ?? "null", schema), status: "received", ...signal };
     }
     const look = () => signals.next(taskId, name, schema);
     const begun =
@@ -218,6 +225,6 @@ export function assertKind(taskId: string, title: string, { head }: Entry, kind:
   );
 }
 
-function originOf({ id, by, sentAt }: Signal): SignalOrigin {
+function originOf({ id, by, sentAt }: Signal): StepRecord["signal"] {
   return { id, ...(by !== undefined && { by }), sentAt };
 }

@@ -17,6 +17,7 @@ const GROUPS = {
   replacing: ({ about }: ConformanceCase) => about === "replacePayload",
   removing: ({ about }: ConformanceCase) => about === "removePrefix",
   leasing: ({ about }: ConformanceCase) => about === "leases",
+  queueing: ({ about }: ConformanceCase) => about === "queue",
 };
 
 const CAPABILITIES = {
@@ -29,6 +30,7 @@ const CAPABILITIES = {
   replacing: { durable: true, multiProcess: true },
   removing: { durable: false, multiProcess: false },
   leasing: { durable: true, multiProcess: true },
+  queueing: { durable: true, multiProcess: true },
 };
 
 /** The cases that fail an adapter: all of `caughtBy`, perhaps those in `andPerhaps`, and no others. */
@@ -356,18 +358,35 @@ export const VERDICTS: Readonly<Record<string, Verdict>> = {
   "launders-what-it-replaces": { group: "replacing", caughtBy: ["replace.not-laundered"] },
   "replaces-in-two-steps": { group: "replacing", caughtBy: ["replace.survives-kill"] },
   "replaces-for-its-own-process": { group: "replacing", caughtBy: ["replace.many-processes"] },
-  "leases-to-everybody": { group: "leasing", caughtBy: ["leases.one-holder", "leases.many-processes"] },
+  "leases-to-everybody": {
+    group: "leasing",
+    caughtBy: ["leases.one-holder", "leases.many-processes", "leases.forced"],
+  },
   "begins-tokens-anew": { group: "leasing", caughtBy: ["leases.tokens-grow"] },
-  "ignores-the-token": { group: "leasing", caughtBy: ["leases.fencing", "leases.expiry", "leases.stopped"] },
+  "ignores-the-token": {
+    group: "leasing",
+    caughtBy: ["leases.fencing", "leases.expiry", "leases.stopped", "leases.forced"],
+  },
   "checks-the-lease-first": { group: "leasing", caughtBy: ["leases.one-step", "leases.repeats"] },
   "fences-repeats": { group: "leasing", caughtBy: ["leases.repeats"] },
-  "renews-what-has-expired": { group: "leasing", caughtBy: ["leases.expiry"] },
+  "renews-what-has-expired": { group: "leasing", caughtBy: ["leases.expiry", "leases.forced"] },
   "lists-tasks-for-leases": { group: "leasing", caughtBy: ["leases.held"] },
   "takes-released-for-lapsed": { group: "leasing", caughtBy: ["leases.lapsed"] },
   "leases-in-its-own-memory": {
     group: "leasing",
     caughtBy: ["leases.survives-kill", "leases.many-processes", "leases.stopped", "leases.repeats"],
   },
+  "never-forces": { group: "leasing", caughtBy: ["leases.forced"] },
+  "works-for-any-prefix": { group: "queueing", caughtBy: ["due.only-due"] },
+  "decides-by-the-oldest": { group: "queueing", caughtBy: ["due.changes"] },
+  "gives-the-latest-first": { group: "queueing", caughtBy: ["due.order"] },
+  "gives-what-it-did-not-get": {
+    group: "queueing",
+    caughtBy: ["due.one-holder"],
+    andPerhaps: ["due.many-processes"],
+  },
+  "claims-in-its-own-memory": { group: "queueing", caughtBy: ["due.many-processes"] },
+  "waits-for-the-dead": { group: "queueing", caughtBy: ["due.unreleased"] },
 };
 
 export const FOLDER = new URL("../fixtures/broken-adapters/", import.meta.url);

@@ -104,12 +104,12 @@ describe.each(["sqlite", "postgres"])("a history of version 1, %s", (name) => {
 });
 
 describe("tables of version 1", () => {
-  it("become version 2 when they are opened: SQLite", async () => {
+  it("become version 3 when they are opened: SQLite", async () => {
     const path = await copyOf("checkpoints.db");
     const manager = new CheckpointManager({ storage: openStorage(`sqlite:${path}`) });
     expect(await manager.has("turns")).toBe(true);
     await manager.close();
-    expect(new Database(path).pragma("user_version", { simple: true })).toBe(2);
+    expect(new Database(path).pragma("user_version", { simple: true })).toBe(3);
   });
 
   it("can be read unchanged, and refuse a save without the right to change them: PostgreSQL", async () => {

@@ -1,5 +1,5 @@
 import { expectTypeOf, it } from "vitest";
-import { CheckpointManager, type NextPass, type Run } from "waymark";
+import { CheckpointManager, type NextPass, type Run, type Signal } from "waymark";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { z } from "zod";
 
@@ -66,4 +66,25 @@ it("types runs by the manager's type parameter, and takes a function that names 
   // @ts-expect-error The manager has a number there.
   void (() => manager.run("t", (run) => run.next({ turns: "1", at: new Date() })));
   void (() => manager.run("t", (run) => run.save({ turns: 1, at: new Date() }, { metadata: { who: "me" } })));
+});
+
+it("types a signal by its schema or by hand, and says that a wait with a limit may get none", () => {
+  const schema = z.object({ ok: z.boolean() });
+  const waits = async (run: Run) =>
+    [
+      await run.waitFor("a", { schema }),
+      await run.waitFor<number>("b"),
+      await run.waitFor("c", { schema, timeoutMs: 5 }),
+    ] as const;
+  expectTypeOf(waits).returns.resolves.toEqualTypeOf<
+    readonly [Signal<{ ok: boolean }>, Signal<number>, Signal<{ ok: boolean }> | undefined]
+  >();
+  const manager = new CheckpointManager<Chat>({ storage });
+  void (() =>
+    manager.work<{ to: string }>({ prefix: "q/" }, (run) => {
+      expectTypeOf(run.input).toEqualTypeOf<{ to: string }>();
+      expectTypeOf(run.state).toEqualTypeOf<Chat | undefined>();
+    }));
+  // @ts-expect-error `prefix` is required.
+  void (() => manager.work({}, () => 1));
 });

@@ -1,12 +1,11 @@
 import type { StorageAdapter } from "../../contract/adapter.js";
 import type { CheckpointDraft, CheckpointStatus } from "../../contract/checkpoint.js";
-import type { LeaseStore } from "../../contract/leases.js";
 import { NEVER, runMetadata } from "../../contract/passing.js";
 import type { ClaimedTask, DueQuery, TaskQueue } from "../../contract/task-queue.js";
 import { same } from "../check.js";
 import type { ConformanceCase } from "../conformance-case.js";
 import { draft } from "../drafts.js";
-import { appendAll } from "../steps.js";
+import { appendAll, leasesOf, untilFree } from "../steps.js";
 
 /** Longer than any case takes. */
 const LONG_MS = 600_000;
@@ -228,18 +227,4 @@ async function allDue(adapter: StorageAdapter, holder = "worker"): Promise<Claim
 function queueOf({ queue }: StorageAdapter): TaskQueue {
   if (queue) return queue;
   throw new Error("The adapter has no queue.");
-}
-
-function leasesOf({ leases }: StorageAdapter): LeaseStore {
-  if (leases) return leases;
-  throw new Error("The adapter has no leases.");
-}
-
-/** Waits until nobody holds the task's lease. Each wait lasts as long as the lease says that it still lasts. */
-async function untilFree(leases: LeaseStore, taskId: string): Promise<void> {
-  for (;;) {
-    const held = await leases.current(taskId);
-    if (held === undefined) return;
-    await new Promise((resolve) => setTimeout(resolve, held.remainingMs + 1));
-  }
 }

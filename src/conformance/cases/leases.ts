@@ -1,11 +1,11 @@
 import type { AppendCondition, StorageAdapter } from "../../contract/adapter.js";
 import { summaryOf } from "../../contract/checkpoint.js";
 import { codeOf } from "../../contract/errors.js";
-import type { HeldTask, LeaseClaim, LeaseStore } from "../../contract/leases.js";
+import type { HeldTask, LeaseClaim } from "../../contract/leases.js";
 import { holds, refused, same, show } from "../check.js";
 import type { ConformanceCase } from "../conformance-case.js";
 import { draft, drafts } from "../drafts.js";
-import { appendAll, collect, expectStored, idsOf, MEETINGS, pass, withOpen } from "../steps.js";
+import { appendAll, collect, expectStored, idsOf, leasesOf, MEETINGS, pass, untilFree, withOpen } from "../steps.js";
 
 /** A time longer than any case takes. */
 const LONG_MS = 600_000;
@@ -336,22 +336,8 @@ export const leaseCases: readonly ConformanceCase[] = [
   },
 ];
 
-function leasesOf(adapter: StorageAdapter): LeaseStore {
-  if (adapter.leases) return adapter.leases;
-  throw new Error("The adapter has no leases.");
-}
-
 async function claimed(adapter: StorageAdapter, taskId: string, ttlMs = LONG_MS): Promise<LeaseClaim> {
   const claim = await leasesOf(adapter).claim(taskId, "holder", ttlMs);
   same(claim.isGranted, true, "a claim of a free task MUST be granted");
   return claim;
-}
-
-/** Waits until nobody holds the task's lease. Each wait lasts as long as the lease says that it still lasts. */
-async function untilFree(leases: LeaseStore, taskId: string): Promise<void> {
-  for (;;) {
-    const held = await leases.current(taskId);
-    if (held === undefined) return;
-    await new Promise((resolve) => setTimeout(resolve, held.remainingMs + 1));
-  }
 }

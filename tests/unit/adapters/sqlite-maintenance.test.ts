@@ -2,6 +2,8 @@
 import { describe, expect, it, onTestFinished } from "vitest";
 import { CheckpointManager } from "waymark";
 import type { RepairStep } from "waymark/adapter";
+import { draft } from "../../../src/conformance/drafts.js";
+import { runMetadata } from "../../../src/contract/passing.js";
 import { collect, connect, idsOf, listed, newStore, openAdapter, spyingDriver } from "./sqlite-support.js";
 
 const REPAIR = { dryRun: false, leftoversOlderThanMs: 0 } as const;
@@ -82,6 +84,45 @@ describe("a task's row", () => {
     expect(await collect(adapter.maintenance.repair(REPAIR))).toMatchObject([{ action: "quarantined" }]);
     expect(await found()).toEqual([]);
     expect((await manager.save("t", {}, { stage: "next" })).sequence).toBe(4);
+  });
+
+  it.each([
+    [
+      "paused",
+      "UPDATE waymark_tasks SET due_at = '2027'",
+      /is due at 2027; by its newest checkpoint, it is due at 2026-/,
+    ],
+    [
+      "running",
+      "UPDATE waymark_tasks SET due_at = '2027'",
+      /is due at 2027; by its newest checkpoint, it is due at 2026-/,
+    ],
+    ["failed", "UPDATE waymark_tasks SET due_at = '2027'", /is due at 2027; by its newest checkpoint, it isn't due/],
+    ["paused", "DELETE FROM waymark_tasks", /its row, which holds its numbering, is missing/],
+  ] as const)("that doesn't tell when a %s task is due is found and rebuilt: %s", async (status, sql, reason) => {
+    const { adapter, other, found } = await populated();
+    const createdAt = "2026-01-02T03:04:05.678Z";
+    const error = status === "failed" ? { error: { message: "no" } } : undefined;
+    await adapter.append(draft("t", "c4", { createdAt, status, metadata: runMetadata(), ...error }));
+    const before = other.prepare("SELECT * FROM waymark_tasks").get();
+    expect(before).toMatchObject({ due_at: status === "failed" ? null : createdAt });
+    expect(await found()).toEqual([]);
+    other.exec(sql);
+    expect(await found()).toEqual([expect.stringMatching(reason)]);
+    await collect(adapter.maintenance.repair(REPAIR));
+    expect(other.prepare("SELECT * FROM waymark_tasks").get()).toEqual(before);
+    expect(await found()).toEqual([]);
+  });
+
+  it("tells when the task is due after its damaged newest checkpoint was moved away", async () => {
+    const { adapter, other } = await populated();
+    const paused = { createdAt: "2026-01-02T03:04:05.678Z", status: "paused" } as const;
+    await adapter.append(draft("t", "c4", { ...paused, metadata: runMetadata() }));
+    await adapter.append(draft("t", "c5"));
+    expect(other.prepare("SELECT due_at FROM waymark_tasks").pluck().get()).toBe(null);
+    other.exec("UPDATE waymark_checkpoints SET label = 'damaged' WHERE id = 'c5'");
+    await collect(adapter.maintenance.repair(REPAIR));
+    expect(other.prepare("SELECT due_at FROM waymark_tasks").pluck().get()).toBe(paused.createdAt);
   });
 
   it.each(["DELETE FROM waymark_tasks", "UPDATE waymark_tasks SET last_sequence = 2"])(

@@ -18,7 +18,7 @@ describe("a database that we must not write to", () => {
     await adapter.close();
     connect(path).pragma("user_version = 7");
 
-    await expectUntouched(path, UnsupportedFormatError, /version 7;.*up to 2\./);
+    await expectUntouched(path, UnsupportedFormatError, /version 7;.*up to 3\./);
   });
 
   it.each([

@@ -1,6 +1,9 @@
 import { describe, expect, it } from "vitest";
 import { draft, drafts } from "../../../src/conformance/drafts.js";
+import { runMetadata } from "../../../src/contract/passing.js";
 import { collect, connect, newStore, spyingDriver } from "./sqlite-support.js";
+
+const QUERY = { prefix: "", dueBy: "2027-01-01T00:00:00.000Z" };
 
 /** Every statement that the adapter makes in a life with some of everything, and SQLite's plan for it. */
 async function plansOfALife(): Promise<Map<string, readonly string[]>> {
@@ -20,6 +23,10 @@ async function plansOfALife(): Promise<Map<string, readonly string[]>> {
     }
   }
   await collect(adapter.tasks({ order: "recent", prefix: "t" }));
+  await adapter.append(draft("t", "paused", { status: "paused", metadata: runMetadata() }));
+  await adapter.queue.count(QUERY);
+  await adapter.queue.claimNext(QUERY, "worker", 60_000);
+  await adapter.remove("t", ["paused"]);
   await adapter.setStatus("t", "c3", { status: "paused" }, { expectedSequence: 3 });
   await adapter.remove("t", ["c3"]);
   await adapter.remove("t", "all");

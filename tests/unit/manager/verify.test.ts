@@ -2,7 +2,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import Database from "better-sqlite3";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { CheckpointManager, UnsupportedOperationError, type VerifyProgress } from "waymark";
+import { CheckpointManager, UnsupportedOperationError, type VerifyOptions } from "waymark";
 import { openStorage } from "waymark/adapters";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { tempFolder } from "../../support/temp-folder.js";
@@ -44,7 +44,7 @@ function damage(root: string, scheme: "files" | "tasks" | "sqlite", task: string
 describe("verify", () => {
   it("counts the checked records, reports its progress, and ends at a signal", async () => {
     const { manager } = await populated("files");
-    const seen: VerifyProgress[] = [];
+    const seen: Parameters<NonNullable<VerifyOptions["onProgress"]>>[0][] = [];
     const result = await manager.verify({ onProgress: (soFar) => seen.push(soFar) });
     expect(result).toEqual({ tasks: 2, checkpoints: 6, bytes: 42, findings: [] });
     expect(seen.at(-1)).toEqual({ tasks: 2, checkpoints: 6, bytes: 42, findings: 0 });
@@ -91,7 +91,7 @@ describe("verify", () => {
     "ends with a ClosedError when the manager closes (%s)",
     async (scheme) => {
       const { manager } = await populated(scheme);
-      const seen: VerifyProgress[] = [];
+      const seen: Parameters<NonNullable<VerifyOptions["onProgress"]>>[0][] = [];
       const verifying = manager.verify({
         onProgress: (soFar) => {
           seen.push(soFar);

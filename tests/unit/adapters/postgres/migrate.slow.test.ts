@@ -5,6 +5,7 @@ import { CheckpointManager } from "waymark";
 import { postgresDdl } from "waymark/adapters/postgres";
 import { FOLD, FORM } from "../../../../adapters/sql/history.js";
 import { draft } from "../../../../src/conformance/drafts.js";
+import { runMetadata } from "../../../../src/contract/passing.js";
 import { bodyOf, saveTurns } from "../../../support/histories.js";
 import { administer, collect, newPool, newSchema, newStore, openAdapter } from "../../../support/postgres.js";
 
@@ -48,10 +49,10 @@ describe("the tables", () => {
   it("of a newer program are left alone", async () => {
     const { url, schema, adapter } = await newStore();
     await adapter.append(draft("t", "c1"));
-    await administer(url, `COMMENT ON TABLE "${schema}".tasks IS 'Waymark''s checkpoints, version 3'`);
+    await administer(url, `COMMENT ON TABLE "${schema}".tasks IS 'Waymark''s checkpoints, version 4'`);
     const older = openAdapter({ url, schema });
     await expect(older.get("t", "c1")).rejects.toMatchObject({ code: "UNSUPPORTED_FORMAT" });
-    await expect(older.append(draft("t", "c2"))).rejects.toThrow(/version 3 of the tables/);
+    await expect(older.append(draft("t", "c2"))).rejects.toThrow(/version 4 of the tables/);
   });
 
   it.each(["tasks", "checkpoints", "pieces", "leases"])("of another program are left alone: %s", async (table) => {
@@ -97,5 +98,9 @@ describe("the tables", () => {
     await administer(url, `GRANT SELECT, INSERT, UPDATE ON "${schema}".leases TO "${role}"`);
     await using lease = await manager.lease("u");
     await manager.save("u", { n: 2 }, { lease });
+    await limited.append(draft("paused", "c1", { status: "paused", metadata: runMetadata() }));
+    const query = { prefix: "", dueBy: "2027-01-01T00:00:00.000Z" };
+    expect(await limited.queue.count(query)).toMatchObject({ tasks: 1 });
+    expect(await limited.queue.claimNext(query, "limited", 1000)).toEqual({ taskId: "paused", token: 1 });
   });
 });

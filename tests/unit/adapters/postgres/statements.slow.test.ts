@@ -4,6 +4,7 @@ import { isCorrupt } from "waymark/adapter";
 import type { PostgresAdapter, PostgresQuery } from "waymark/adapters/postgres";
 import { statementsOn } from "../../../../adapters/postgres/statements.js";
 import { draft, drafts } from "../../../../src/conformance/drafts.js";
+import { runMetadata } from "../../../../src/contract/passing.js";
 import {
   administer,
   collect,
@@ -23,6 +24,8 @@ async function spied() {
   return { url, schema, adapter, seen };
 }
 
+const QUERY = { prefix: "", dueBy: "2027-01-01T00:00:00.000Z" };
+
 async function aLifeOn(adapter: PostgresAdapter): Promise<void> {
   for (const one of [...drafts("t", 3), ...drafts("u", 2)]) await adapter.append(one);
   await adapter.append(draft("t", "c1"));
@@ -40,6 +43,9 @@ async function aLifeOn(adapter: PostgresAdapter): Promise<void> {
   await adapter.append(draft("t", "c4"), { fencingToken: token });
   await collect(adapter.leases.held());
   await adapter.leases.lapsed("t");
+  await adapter.append(draft("t", "paused", { status: "paused", metadata: runMetadata() }));
+  await adapter.queue.count(QUERY);
+  await adapter.remove("t", ["paused"]);
   await adapter.leases.release("t", token);
   await collect(adapter.maintenance.repair({ leftoversOlderThanMs: 0, dryRun: false }));
   await adapter.remove("t", "all");
@@ -175,9 +181,46 @@ describe("statements", () => {
       planOf(url, sql.acrossTasks.tasks, [Array.from({ length: 256 }, (_, n) => `task-${n}`)]),
     ]);
     for (const plan of plans) expect(plan).not.toMatch(/Seq Scan/);
+    const tasks = await planOf(url, sql.acrossTasks.claimDue, [["task-1", "task-2"], "worker", 1000, "2027"]);
+    expect(tasks).not.toMatch(/Seq Scan/);
     const found = await collect(adapter.tasks({ order: "recent", status: ["running"], limit: 20 }));
     // The rows made by hand have no valid seal.
     expect(found.filter((item) => !isCorrupt(item))).toHaveLength(1);
+  });
+});
+
+describe("statements about due tasks", () => {
+  const dueBy = "2026-01-02T03:04:05.678Z";
+
+  it.each([
+    ["due", "2026-01-02T03:04:05.678Z"],
+    ["not due yet", "2027-01-02T03:04:05.678Z"],
+  ])("read only what they need of 100,000 that are %s", async (_when, dueAt) => {
+    const { url, schema, adapter } = await newStore();
+    const sql = statementsOn(schema).acrossTasks;
+    await adapter.append(draft("t", "c1"));
+    await administer(
+      url,
+      `INSERT INTO "${schema}".tasks (task_id, last_sequence, count, due_at)
+         SELECT 'task-' || n, 1, 1, $1 FROM generate_series(1, 100000) n`,
+      [dueAt],
+    );
+    // Each task was leased before. Of five leases that weren't released, three are held.
+    await administer(
+      url,
+      `INSERT INTO "${schema}".leases SELECT 'task-' || n, 'h', 1, CASE WHEN n % 20000 <> 0 THEN 'epoch'
+         WHEN n <= 60000 THEN now() + interval '1 hour' ELSE now() - interval '1 hour' END FROM generate_series(1, 100000) n`,
+    );
+    await administer(url, `VACUUM ANALYZE "${schema}".tasks, "${schema}".leases`);
+    const range = ["task-", "task-\u{10ffff}", dueBy];
+    const found = await planOf(url, sql.dueTasks, range);
+    expect(found).not.toMatch(/Seq Scan/);
+    expect(await blocksOf(url, sql.dueTasks, range)).toBeLessThan(200);
+    const isDue = dueAt === dueBy;
+    if (!isDue) expect(await planOf(url, sql.countDue, range)).not.toMatch(/Seq Scan/);
+    expect(await adapter.queue.count({ prefix: "task-", dueBy })).toMatchObject({ tasks: isDue ? 99_997 : 2 });
+    const first = await adapter.queue.claimNext({ prefix: "task-", dueBy }, "worker", 60_000);
+    expect(first).toEqual({ taskId: "task-100000", token: 2 });
   });
 });
 

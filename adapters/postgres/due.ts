@@ -1,0 +1,55 @@
+import type { ClaimedTask, DueCount, DueQuery } from "../../src/contract/task-queue.js";
+import { nextDueAtIn } from "../sql/due.js";
+import { HIGHEST } from "../sql/rows.js";
+import type { PostgresConnection, Statements } from "./connection.js";
+import { claimedBy } from "./leases.js";
+import type { PostgresStatements } from "./statements.js";
+
+/** Finds the tasks that are due for workers. The server's clock decides which leases are held. */
+export class PostgresQueue {
+  readonly #connection: PostgresConnection;
+  readonly #sql: PostgresStatements["acrossTasks"];
+
+  constructor(connection: PostgresConnection, { acrossTasks }: PostgresStatements) {
+    this.#connection = connection;
+    this.#sql = acrossTasks;
+  }
+
+  /**
+   * Finds some due tasks, then claims the first one that is still free. If nothing is due, it locks nothing. If an answer
+   * is lost, the claim is sent again for the same tasks, and finds its own lease among them.
+   */
+  async claimNext({ prefix, dueBy }: DueQuery, holder: string, ttlMs: number): Promise<ClaimedTask | undefined> {
+    for (let before = ""; ; ) {
+      const found = await this.#connection.rows(this.#sql.dueTasks, prefix, prefix + HIGHEST, dueBy);
+      const taskIds = found.flat();
+      // If the same tasks are found again, others have locked them, probably to claim them.
+      if (taskIds.length === 0 || JSON.stringify(taskIds) === before) return undefined;
+      before = JSON.stringify(taskIds);
+      const [claimed] = await this.#connection.rows(this.#sql.claimDue, taskIds, claimedBy(holder), ttlMs, dueBy);
+      if (claimed !== undefined) return { taskId: String(claimed[0]), token: Number(claimed[1]) };
+    }
+  }
+
+  async count({ prefix, dueBy }: DueQuery): Promise<DueCount> {
+    const [[tasks, oldest] = []] = await this.#connection.rows(this.#sql.countDue, prefix, prefix + HIGHEST, dueBy);
+    return { tasks: Number(tasks), oldestDueAt: typeof oldest === "string" ? oldest : undefined };
+  }
+}
+
+/**
+ * Brings a task's `due_at` up to date, in the transaction that has changed the task's row.
+ *
+ * @param row - The row's values that decide it, as the change returned them. Without a row, nothing was changed.
+ */
+export async function updateDueAt(
+  run: Statements,
+  sql: PostgresStatements,
+  taskId: string,
+  [row]: Awaited<ReturnType<Statements["rows"]>>,
+): Promise<void> {
+  if (row === undefined) return;
+  const [dueAt, ...newest] = row;
+  const next = nextDueAtIn(newest, dueAt);
+  if (next !== dueAt) await run.change(sql.setDueAt, taskId, next);
+}

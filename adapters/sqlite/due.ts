@@ -1,0 +1,84 @@
+import { askingOnce, holderHasEnded } from "../../src/contract/holder.js";
+import { monotonicMs, nextLease, standingOf } from "../../src/contract/leases.js";
+import type { ClaimedTask, DueCount, DueQuery } from "../../src/contract/task-queue.js";
+import { NOTHING_DUE } from "../sql/due.js";
+import { HIGHEST, numberOr0 } from "../sql/rows.js";
+import type { SqliteConnection } from "./connection.js";
+import { leaseIn, leaseOf, storeLease } from "./leases.js";
+import { tellsDueTimes } from "./schema.js";
+
+/** The tasks whose leases weren't released. They are few: those that somebody runs, and those whose runner has died. */
+const UNRELEASED = `
+  SELECT l.task_id, t.due_at, l.holder, l.token, l.renewed_at_ms, l.expires_at_ms
+  FROM waymark_leases l INDEXED BY waymark_leases_unreleased CROSS JOIN waymark_tasks t ON t.task_id = l.task_id
+  WHERE l.expires_at_ms <> l.renewed_at_ms AND l.task_id >= ? AND l.task_id < ? AND t.due_at IS NOT NULL`;
+const DUE_AT = "SELECT due_at FROM waymark_tasks WHERE task_id = ?";
+/** All other tasks that are due. */
+const DUE = `
+  FROM waymark_tasks t INDEXED BY waymark_tasks_due WHERE t.due_at <= ? AND t.task_id >= ? AND t.task_id < ?
+  AND NOT EXISTS (
+    SELECT 1 FROM waymark_leases l WHERE l.task_id = t.task_id AND l.expires_at_ms <> l.renewed_at_ms)`;
+const FIRST_DUE = `SELECT t.task_id ${DUE} ORDER BY t.due_at LIMIT 1`;
+const COUNT_DUE = `SELECT count(*), min(t.due_at) ${DUE}`;
+
+/** The next task that is due. Tasks whose runner has died come first. */
+export function firstDue(database: SqliteConnection, query: DueQuery): string | undefined {
+  if (!tellsDueTimes(database)) return undefined;
+  const [lapsed] = lapsedTasks(database, query).toSorted((a, b) => (a.dueAt < b.dueAt ? -1 : 1));
+  if (lapsed !== undefined) return lapsed.taskId;
+  const row = database.one(FIRST_DUE, ...valuesOf(query));
+  return row && String(row[0]);
+}
+
+/**
+ * Claims a task, in one transaction, or if it isn't due any more, the next one that is.
+ *
+ * @param found - The task that {@link firstDue} gave. It is found before the transaction, which keeps others waiting.
+ */
+export function claimDue(
+  database: SqliteConnection,
+  found: string,
+  query: DueQuery,
+  holder: string,
+  ttlMs: number,
+): ClaimedTask | undefined {
+  return database.atomically(() => {
+    const taskId = isDue(database, found, query) ? found : firstDue(database, query);
+    if (taskId === undefined) return undefined;
+    const lease = nextLease(leaseIn(database, taskId), holder, ttlMs);
+    storeLease(database, taskId, lease);
+    return { taskId, token: lease.token };
+  });
+}
+
+export function countDue(database: SqliteConnection, query: DueQuery): DueCount {
+  if (!tellsDueTimes(database)) return NOTHING_DUE;
+  const lapsed = lapsedTasks(database, query);
+  const [tasks, oldest] = database.one(COUNT_DUE, ...valuesOf(query)) ?? [];
+  const times = [...lapsed.map(({ dueAt }) => dueAt), ...(typeof oldest === "string" ? [oldest] : [])];
+  return { tasks: lapsed.length + numberOr0(tasks), oldestDueAt: times.toSorted()[0] };
+}
+
+function isDue(database: SqliteConnection, taskId: string, { dueBy }: DueQuery): boolean {
+  const [dueAt] = database.one(DUE_AT, taskId) ?? [];
+  if (typeof dueAt !== "string") return false;
+  const standing = standingOf(leaseIn(database, taskId), holderHasEnded);
+  return standing === "unreleased" || (standing === "free" && dueAt <= dueBy);
+}
+
+/** The tasks whose last lease ended without a release. They are due whatever their time. */
+function lapsedTasks(
+  database: SqliteConnection,
+  { prefix }: DueQuery,
+): readonly { readonly taskId: string; readonly dueAt: string }[] {
+  const nowMs = monotonicMs();
+  const hasEnded = askingOnce(holderHasEnded);
+  return database
+    .all(UNRELEASED, prefix, prefix + HIGHEST)
+    .filter(([, , ...lease]) => standingOf({ lease: leaseOf(lease), nowMs }, hasEnded) === "unreleased")
+    .map(([taskId, dueAt]) => ({ taskId: String(taskId), dueAt: String(dueAt) }));
+}
+
+function valuesOf({ prefix, dueBy }: DueQuery): readonly unknown[] {
+  return [dueBy, prefix, prefix + HIGHEST];
+}

@@ -1,0 +1,108 @@
+import { expect, it } from "vitest";
+import { draft } from "../../../../src/conformance/drafts.js";
+import { runMetadata } from "../../../../src/contract/passing.js";
+import { administer, newPool, newStore, openAdapter, spyingPool } from "../../../support/postgres.js";
+
+const QUERY = { prefix: "q/", dueBy: "2026-01-02T03:04:59.000Z" };
+const LONG_MS = 600_000;
+
+/** A store with due tasks, the first one due first. */
+async function withDue(...taskIds: string[]) {
+  const store = await newStore();
+  for (const [second, taskId] of taskIds.entries()) {
+    const createdAt = new Date(Date.UTC(2026, 0, 2, 3, 4, second)).toISOString();
+    await store.adapter.append(draft(taskId, "c1", { createdAt, status: "paused", metadata: runMetadata() }));
+  }
+  return store;
+}
+
+it("a claim whose answer is lost is found again, and no further task is claimed", async () => {
+  const { url, schema, adapter } = await withDue("q/1", "q/2", "q/3");
+  let lost = 0;
+  const after = ({ text }: { text: string }) => {
+    if (lost > 0 || !text.includes("INSERT INTO")) return;
+    lost += 1;
+    throw Object.assign(new Error("Connection terminated unexpectedly"), { code: "08006" });
+  };
+  const unlucky = openAdapter({ pool: spyingPool(newPool(url), { after }), schema });
+  expect(await unlucky.queue.claimNext(QUERY, "worker", LONG_MS)).toEqual({ taskId: "q/1", token: 1 });
+  expect(lost).toBe(1);
+  expect(await adapter.queue.count(QUERY)).toMatchObject({ tasks: 2 });
+});
+
+it("a task whose row another transaction has locked is passed over", async () => {
+  const { url, schema, adapter } = await withDue("q/1", "q/2");
+  const inTheWay = await newPool(url).connect();
+  await inTheWay.query("BEGIN");
+  await inTheWay.query(`SELECT FROM "${schema}".tasks WHERE task_id = 'q/1' FOR UPDATE`);
+  expect(await adapter.queue.claimNext(QUERY, "worker", LONG_MS)).toEqual({ taskId: "q/2", token: 1 });
+  // Nothing else is due, so the call doesn't wait.
+  expect(await adapter.queue.claimNext(QUERY, "worker", LONG_MS)).toBeUndefined();
+  await inTheWay.query("COMMIT");
+  inTheWay.release();
+  expect(await adapter.queue.claimNext(QUERY, "worker", LONG_MS)).toEqual({ taskId: "q/1", token: 1 });
+});
+
+it("a task that is completed right before its claim isn't claimed", async () => {
+  const { url, schema, adapter } = await withDue("q/1", "q/2");
+  const before = async ({ text }: { text: string }) => {
+    if (text.includes("INSERT INTO")) await adapter.setStatus("q/1", "c1", { status: "completed" });
+  };
+  const slow = openAdapter({ pool: spyingPool(newPool(url), { before }), schema });
+  expect(await slow.queue.claimNext(QUERY, "worker", LONG_MS)).toEqual({ taskId: "q/2", token: 1 });
+});
+
+it("forty workers at once get forty tasks", async () => {
+  const taskIds = Array.from({ length: 40 }, (_, n) => `q/${n}`);
+  const { adapter } = await withDue(...taskIds);
+  const claims = await Promise.all(
+    taskIds.map(async (_, n) => {
+      for (;;) {
+        const claimed = await adapter.queue.claimNext(QUERY, `worker-${n}`, LONG_MS);
+        if (claimed) return claimed.taskId;
+      }
+    }),
+  );
+  expect(claims.toSorted()).toEqual(taskIds.toSorted());
+});
+
+it("an idle look is one statement, which locks nothing", async () => {
+  const { url, schema, adapter } = await withDue("q/1");
+  await adapter.queue.claimNext(QUERY, "worker", LONG_MS);
+  const seen: string[] = [];
+  const pool = spyingPool(newPool(url), { before: ({ text }) => void seen.push(text) });
+  const idle = openAdapter({ pool, schema });
+  await idle.get("q/1", "c1");
+  seen.length = 0;
+  expect(await idle.queue.claimNext(QUERY, "worker", LONG_MS)).toBeUndefined();
+  expect(seen).toHaveLength(1);
+  expect(seen[0]).not.toMatch(/FOR UPDATE|INSERT/);
+});
+
+it.each([
+  ["paused", "UPDATE tasks SET due_at = '2027'", /is due at 2027; by its newest checkpoint, it is due at 2026-/],
+  ["running", "UPDATE tasks SET due_at = '2027'", /is due at 2027; by its newest checkpoint, it is due at 2026-/],
+  ["completed", "UPDATE tasks SET due_at = '2027'", /is due at 2027; by its newest checkpoint, it isn't due/],
+] as const)("a row that doesn't tell when a %s task is due is found and rebuilt", async (status, sql, reason) => {
+  const { url, schema, adapter } = await withDue("q/1");
+  await adapter.setStatus("q/1", "c1", { status });
+  const row = () => administer(url, `SELECT due_at, newest_status FROM "${schema}".tasks`);
+  const before = await row();
+  expect(before).toEqual([
+    { due_at: status === "completed" ? null : "2026-01-02T03:04:00.000Z", newest_status: status },
+  ]);
+  await administer(url, sql.replace("tasks", `"${schema}".tasks`));
+  const steps = [];
+  for await (const step of adapter.maintenance.repair({ dryRun: false, leftoversOlderThanMs: 0 })) steps.push(step);
+  expect(steps).toMatchObject([{ action: "quarantined", finding: { reason: expect.stringMatching(reason) } }]);
+  expect(await row()).toEqual(before);
+});
+
+it("a task whose damaged newest checkpoint was moved away is due as the one before says", async () => {
+  const { url, schema, adapter } = await withDue("q/1");
+  await adapter.append(draft("q/1", "c2"));
+  expect(await adapter.queue.count(QUERY)).toMatchObject({ tasks: 0 });
+  await administer(url, `UPDATE "${schema}".checkpoints SET label = 'damaged' WHERE id = 'c2'`);
+  for await (const _step of adapter.maintenance.repair({ dryRun: false, leftoversOlderThanMs: 0 }));
+  expect(await adapter.queue.count(QUERY)).toEqual({ tasks: 1, oldestDueAt: "2026-01-02T03:04:00.000Z" });
+});

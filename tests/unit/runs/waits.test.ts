@@ -1,0 +1,265 @@
+// run.sleepUntil, run.waitFor and manager.signal.
+import { expect, it } from "vitest";
+import { CheckpointConflictError, RunMismatchError, StorageError } from "waymark";
+import { signalsOf } from "waymark/adapter";
+import { MemoryAdapter } from "waymark/adapters/memory";
+import { z } from "zod";
+import { managerOn, STORAGES } from "./run-support.js";
+
+const MINUTE = 60_000;
+
+/** A manager with a clock that the test sets. */
+function clockedOn(storage = new MemoryAdapter()) {
+  const clock = { nowMs: Date.UTC(2026, 10, 26) };
+  return { ...managerOn(storage, { clock: () => clock.nowMs }), clock };
+}
+
+it.each(Object.entries(STORAGES))("a run waits for a signal, and its record says who sent it (%s)", async (_, open) => {
+  const storage = await open();
+  const { manager } = managerOn(storage);
+  const waiting = new Promise<void>((resolve) => manager.on("waitStarted", () => resolve()));
+  const ran: string[] = [];
+  const program = () =>
+    manager.run("t", async (run) => {
+      await run.step("ask", () => ran.push("ask"));
+      const answer = await run.waitFor<{ ok: boolean }>("approve");
+      await run.step("act", () => ran.push("act"));
+      return [answer.value.ok, answer.by, answer.name];
+    });
+  const running = program();
+  await waiting;
+  expect((await manager.latest("t"))?.run?.steps.at(-1)).toMatchObject({
+    name: "approve",
+    status: "started",
+    waitsFor: "signal",
+  });
+  const other = managerOn(storage).manager;
+  const { id } = await other.signal("t", "approve", { ok: true }, { by: "ada" });
+  expect(await running).toEqual([true, "ada", "approve"]);
+  expect(await program()).toEqual([true, "ada", "approve"]);
+  expect(ran).toEqual(["ask", "act"]);
+  const record = (await manager.latest("t"))?.run?.steps.find(({ name }) => name === "approve");
+  expect(record).toMatchObject({ status: "completed", waitsFor: "signal", signal: { id, by: "ada" } });
+  expect(await manager.signals("t")).toMatchObject([{ id, status: "received", value: { ok: true } }]);
+  await storage.close();
+});
+
+it("a signal that was sent before the wait, or before the task began, is received", async () => {
+  const { manager } = managerOn();
+  await manager.signal("t", "go", 1);
+  await manager.signal("t", "other", 2);
+  await manager.signal("t", "go", 3);
+  const received = await manager.run("t", async (run) => {
+    const first = await run.waitFor<number>("go");
+    const second = await run.waitFor<number>("go");
+    return [first.value, second.value, (await run.waitFor<number>("other")).value];
+  });
+  expect(received).toEqual([1, 3, 2]);
+});
+
+it("a signal with one id counts once, and another value under it is refused", async () => {
+  const { manager } = managerOn();
+  await manager.signal("t", "paid", { cents: 5 }, { id: "evt_1", by: "shop" });
+  await manager.signal("t", "paid", { cents: 5 }, { id: "evt_1", by: "shop" });
+  await expect(manager.signal("t", "paid", { cents: 6 }, { id: "evt_1", by: "shop" })).rejects.toThrow(
+    CheckpointConflictError,
+  );
+  await manager.run("t", (run) => run.waitFor("paid"));
+  await manager.signal("t", "paid", { cents: 5 }, { id: "evt_1", by: "shop" });
+  expect(await manager.signals("t")).toMatchObject([{ id: "evt_1", value: { cents: 5 }, status: "received" }]);
+});
+
+it("a wait whose time has passed gives undefined, and the limit counts from the first attempt", async () => {
+  const { manager, clock, storage } = clockedOn();
+  const controller = new AbortController();
+  manager.on("waitStarted", () => controller.abort());
+  const wait = (signal?: AbortSignal) =>
+    manager.run("t", async (run) => (await run.waitFor("approve", { timeoutMs: 10 * MINUTE })) ?? "nobody", { signal });
+  await expect(wait(controller.signal)).rejects.toMatchObject({ code: "RUN_PAUSED" });
+  clock.nowMs += 10 * MINUTE;
+  expect(await wait()).toBe("nobody");
+  await managerOn(storage).manager.signal("t", "approve");
+  expect(await wait()).toBe("nobody");
+});
+
+it("a sleep ends at the time that its first attempt said", async () => {
+  const { manager, clock } = clockedOn();
+  const controller = new AbortController();
+  manager.on("waitStarted", () => controller.abort());
+  const sleep = (signal?: AbortSignal) =>
+    manager.run("t", (run) => run.sleepUntil("night", new Date(clock.nowMs + 30 * MINUTE)), { signal });
+  await expect(sleep(controller.signal)).rejects.toMatchObject({ code: "RUN_PAUSED" });
+  clock.nowMs += 31 * MINUTE;
+  await sleep();
+  expect((await manager.latest("t"))?.run?.steps).toMatchObject([
+    { name: "night", waitsFor: "sleep", status: "completed", durationMs: 31 * MINUTE },
+  ]);
+});
+
+it("a sleep goes on when its time comes", async () => {
+  const { manager } = managerOn();
+  const kinds: string[] = [];
+  manager.on("waitStarted", ({ step }) => kinds.push(`${step} started`));
+  manager.on("waitEnded", ({ step }) => kinds.push(`${step} ended`));
+  await manager.run("t", async (run) => {
+    await run.sleepUntil("short", new Date(Date.now() + 30));
+    await run.sleepUntil("past", new Date(0));
+  });
+  expect(kinds).toEqual(["short started", "short ended", "past ended"]);
+});
+
+it("a value that the schema refuses is marked, and the wait goes on with the next signal", async () => {
+  const { manager, logger } = managerOn();
+  await manager.signal("t", "answer", { ok: "perhaps" });
+  await manager.signal("t", "answer", { ok: true });
+  const refused: string[] = [];
+  manager.on("signalRefused", ({ name }) => refused.push(name));
+  const schema = z.object({ ok: z.boolean() });
+  const value = await manager.run("t", async (run) => (await run.waitFor("answer", { schema })).value.ok);
+  expect(value).toBe(true);
+  expect(refused).toEqual(["answer"]);
+  expect(logger.lines.some(({ message }) => message.includes('signal "answer"'))).toBe(true);
+  expect((await manager.signals("t")).map(({ status, error }) => [status, error?.code])).toEqual([
+    ["refused", "STATE_INVALID"],
+    ["received", undefined],
+  ]);
+});
+
+it("a schema with a codec decodes the value once, in the first run and on a resume", async () => {
+  const { manager } = managerOn();
+  const schema = z.object({
+    on: z.codec(z.iso.datetime(), z.date(), { decode: (text) => new Date(text), encode: (date) => date.toISOString() }),
+  });
+  await manager.signal("t", "when", { on: "2026-11-26T00:00:00.000Z" });
+  let fails = true;
+  const program = () =>
+    manager.run("t", async (run) => {
+      const { value } = await run.waitFor("when", { schema });
+      await run.step("act", () => {
+        if (fails) throw new Error("not yet");
+      });
+      return value.on.getTime();
+    });
+  await expect(program()).rejects.toThrow("not yet");
+  fails = false;
+  expect(await program()).toBe(Date.UTC(2026, 10, 26));
+});
+
+it("a name that was a step can't be a wait in the next attempt", async () => {
+  const { manager } = managerOn();
+  const fail = async () => {
+    throw new Error("stop");
+  };
+  await expect(
+    manager.run("t", async (run) => {
+      await run.step("x", () => 1);
+      await run.sleepUntil("y", new Date(0));
+      await fail();
+    }),
+  ).rejects.toThrow("stop");
+  await expect(manager.run("t", (run) => run.waitFor("x"))).rejects.toThrow(RunMismatchError);
+  await expect(manager.run("t", (run) => run.step("y", () => 1))).rejects.toThrow(/recorded as a sleep, and is a step/);
+});
+
+it("a step, a sleep and a wait of one name can't overlap", async () => {
+  const { manager } = managerOn();
+  const both = manager.run("t", async (run) => {
+    const waiting = run.waitFor("x");
+    try {
+      await run.step("x", () => 1);
+    } finally {
+      await manager.signal("t", "x");
+      await waiting;
+    }
+  });
+  await expect(both).rejects.toThrow(/already under way/);
+});
+
+it("a signal isn't received again if its mark fails", async () => {
+  const storage = new MemoryAdapter();
+  await managerOn(storage).manager.signal("t", "go", "first");
+  const failing = new Proxy(storage, {
+    get: (target, key) => {
+      if (key === "setStatus") return async () => Promise.reject(new StorageError("The disk is full."));
+      const value: unknown = Reflect.get(target, key);
+      return typeof value === "function" ? value.bind(target) : value;
+    },
+  });
+  const program = async (of: MemoryAdapter) =>
+    managerOn(of).manager.run("t", async (run) => {
+      const values = [(await run.waitFor("go")).value];
+      values.push((await run.waitFor("go", { timeoutMs: 0 }))?.value);
+      return values;
+    });
+  await expect(program(failing)).rejects.toThrow("The disk is full.");
+  expect((await managerOn(storage).manager.signals("t"))[0]?.status).toBe("pending");
+  expect(await program(storage)).toEqual(["first", undefined]);
+  expect((await managerOn(storage).manager.signals("t"))[0]?.status).toBe("received");
+});
+
+it("a rewound run waits for a new signal, and a restarted one, too", async () => {
+  const { manager } = managerOn();
+  const program = (restart = false) =>
+    manager.run("t", async (run) => (await run.waitFor("approve", { timeoutMs: 0 }))?.value ?? "none", { restart });
+  const first = await manager.save("t", {});
+  await manager.signal("t", "approve", 1);
+  expect(await program()).toBe(1);
+  await manager.rewind("t", first.id);
+  expect(await program()).toBe("none");
+  expect(await program(true)).toBe("none");
+  await manager.signal("t", "approve", 2);
+  expect(await program(true)).toBe(2);
+});
+
+it("a task's signals go where the task goes, and no list shows their companion task", async () => {
+  const { manager, storage } = managerOn();
+  const { id } = await manager.save("t", {});
+  await manager.save("u", {});
+  await manager.signal("t", "approve", 1, { by: "ada" });
+  expect((await manager.tasks({ limit: 2 })).map(({ taskId }) => taskId)).toEqual(["t", "u"]);
+  expect((await manager.findIncomplete({ limit: 2 })).map(({ taskId }) => taskId).toSorted()).toEqual(["t", "u"]);
+  await manager.fork("t", id, "copy");
+  expect(await manager.signals("copy")).toEqual(await manager.signals("t"));
+  expect(await manager.run("copy", async (run) => (await run.waitFor("approve")).by)).toBe("ada");
+  expect((await manager.signals("t"))[0]?.status).toBe("pending");
+  await manager.pruneAll({ keepLast: 1 });
+  expect(await manager.signals("t")).toHaveLength(1);
+  await manager.removeTask("t");
+  await manager.removeTasks({ prefix: "copy" });
+  for (const taskId of ["t", "copy"]) {
+    const left = [];
+    for await (const found of storage.list({ taskId: signalsOf(taskId), order: "oldest" })) left.push(found);
+    expect(left).toEqual([]);
+  }
+});
+
+it("a policy that removes a whole task removes its signals, too", async () => {
+  const { manager, clock } = clockedOn();
+  await manager.signal("t", "approve", 1);
+  await manager.run("t", (run) => run.waitFor("approve"));
+  clock.nowMs += 2 * MINUTE;
+  expect(await manager.pruneAll({ maxAgeMs: MINUTE })).toMatchObject({ tasks: 1, failures: [] });
+  expect(await manager.has("t")).toBe(false);
+  expect(await manager.signals("t")).toEqual([]);
+});
+
+it("a removal under a lost lease keeps the signals", async () => {
+  const { manager, storage } = managerOn();
+  await manager.save("t", {});
+  await manager.signal("t", "approve");
+  const lease = await manager.lease("t");
+  await storage.leases?.claim("t", "another", 60_000, { force: true });
+  await expect(manager.removeTask("t", { lease })).rejects.toMatchObject({ code: "LEASE_LOST" });
+  expect(await manager.signals("t")).toHaveLength(1);
+});
+
+it("a misspelled option and a wrong date are refused by name", async () => {
+  const { manager } = managerOn();
+  // @ts-expect-error A misspelled option.
+  await expect(manager.run("a", (run) => run.waitFor("x", { timeout: 1 }))).rejects.toThrow(/timeout/);
+  // @ts-expect-error Not a date.
+  await expect(manager.run("b", (run) => run.sleepUntil("x", 5))).rejects.toThrow(/must be a Date/);
+  await expect(manager.run("c", (run) => run.sleepUntil("x", new Date(Number.NaN)))).rejects.toThrow(RangeError);
+  // @ts-expect-error A misspelled option.
+  await expect(manager.signal("t", "x", 1, { from: "me" })).rejects.toThrow(/from/);
+});

@@ -1,0 +1,376 @@
+// enqueue, work, queue, cancel and retry.
+import { once } from "node:events";
+import { expect, it } from "vitest";
+import type { CheckpointManager, RunFunction, StorageAdapter, WorkOptions } from "waymark";
+import { NEVER, waitsOf } from "waymark/adapter";
+import { MemoryAdapter } from "waymark/adapters/memory";
+import { deferred } from "../../support/deferred.js";
+import { managerOn, STORAGES } from "./run-support.js";
+
+type Fn = RunFunction<unknown, unknown, unknown, never>;
+
+/** Starts a worker. `until` resolves once a task's newest checkpoint has the status, then the worker can be drained. */
+function working(manager: CheckpointManager, fn: Fn, options: Partial<WorkOptions> = {}) {
+  const controller = new AbortController();
+  const errors: unknown[] = [];
+  const ended = manager.work(
+    {
+      prefix: "q/",
+      signal: controller.signal,
+      pauseOnSignal: false,
+      onError: (error) => errors.push(error),
+      ...options,
+    },
+    fn as RunFunction<unknown, unknown, unknown, unknown>,
+  );
+  const drain = async () => {
+    controller.abort();
+    await ended;
+  };
+  return { errors, drain, ended };
+}
+
+/** Resolves once so many runs have ended with the status. */
+function ends(manager: CheckpointManager, status: string, count = 1): Promise<string[]> {
+  const found: string[] = [];
+  return new Promise((resolve) => {
+    const note = (is: string, taskId: string) => {
+      if (is === status) found.push(taskId);
+      if (found.length === count) resolve(found);
+    };
+    manager.on("runEnded", (run) => note(run.status, run.taskId));
+    manager.on("runPaused", (run) => note("paused", run.taskId));
+  });
+}
+
+async function held(storage: StorageAdapter): Promise<string[]> {
+  const found: string[] = [];
+  for await (const { taskId } of storage.leases?.held() ?? []) found.push(taskId);
+  return found;
+}
+
+it.each(Object.entries(STORAGES))("workers run what is enqueued, each task once (%s)", async (_, open) => {
+  const storage = await open();
+  const { manager } = managerOn(storage);
+  const ran: number[] = [];
+  for (let n = 0; n < 6; n += 1) expect(await manager.enqueue(`q/${n}`, { n })).toBe(true);
+  expect(await manager.enqueue("q/3", { n: 3 })).toBe(false);
+  await expect(manager.enqueue("q/3", { n: 4 })).rejects.toMatchObject({ code: "RUN_MISMATCH" });
+  await manager.save("q/saved", { no: "run" });
+  await manager.enqueue("other/1", {});
+  expect((await manager.queue({ prefix: "q/" })).tasks).toBe(6);
+  expect((await manager.latest("q/0"))?.status).toBe("paused");
+  const other = managerOn(storage).manager;
+  const all = Promise.all([ends(manager, "completed", 3), ends(other, "completed", 3)]);
+  const fn: Fn = async (run) => {
+    const { n } = run.input as { n: number };
+    await run.step("work", () => ran.push(n));
+    // Each worker runs three tasks, so neither is idle.
+    if (ran.length === 6) gate.resolve();
+    await run.step("gate", () => gate.promise);
+  };
+  const gate = deferred<void>();
+  const workers = [working(manager, fn, { concurrency: 3 }), working(other, fn, { concurrency: 3 })];
+  await all;
+  for (const { drain, errors } of workers) {
+    await drain();
+    expect(errors).toEqual([]);
+  }
+  expect(ran.toSorted()).toEqual([0, 1, 2, 3, 4, 5]);
+  expect(await manager.enqueue("q/3", { n: 3 })).toBe(false);
+  expect((await manager.latest("q/saved"))?.status).toBe("running");
+  expect((await manager.latest("other/1"))?.status).toBe("paused");
+  expect(await held(storage)).toEqual([]);
+  await storage.close();
+});
+
+it.each(Object.entries(STORAGES))("a run lets go of its worker while it waits (%s)", async (_, open) => {
+  const storage = await open();
+  const { manager } = managerOn(storage);
+  await manager.enqueue("q/t");
+  const paused = ends(manager, "paused");
+  const completed = ends(manager, "completed");
+  const worker = working(manager, async (run) => {
+    const first = await run.waitFor("approve");
+    await run.sleepUntil("a moment", new Date(0));
+    return first.value;
+  });
+  await paused;
+  const newest = await manager.latest("q/t");
+  expect(newest).toMatchObject({ status: "paused", label: "Run waits after approve" });
+  expect(newest && waitsOf(newest)).toEqual({ dueAt: NEVER, waitsFor: ["approve"] });
+  expect((await manager.queue({ prefix: "q/" })).tasks).toBe(0);
+  await managerOn(storage).manager.signal("q/t", "other");
+  expect((await manager.latest("q/t"))?.status).toBe("paused");
+  await managerOn(storage).manager.signal("q/t", "approve", "yes");
+  await completed;
+  expect((await manager.latest("q/t"))?.run?.result).toBe("yes");
+  await worker.drain();
+  await storage.close();
+});
+
+it("a sleeping run is due at its time", async () => {
+  const clock = { nowMs: Date.UTC(2026, 0, 1) };
+  const { manager } = managerOn(new MemoryAdapter(), { clock: () => clock.nowMs });
+  await manager.enqueue("q/t", undefined, { dueAt: new Date(clock.nowMs + 1000) });
+  expect((await manager.queue({ prefix: "q/" })).tasks).toBe(0);
+  clock.nowMs += 1000;
+  expect(await manager.queue({ prefix: "q/" })).toEqual({ tasks: 1, oldestDueAt: "2026-01-01T00:00:01.000Z" });
+  const paused = ends(manager, "paused");
+  const completed = ends(manager, "completed");
+  const worker = working(manager, (run) => run.sleepUntil("night", new Date(Date.UTC(2026, 0, 2))));
+  await paused;
+  clock.nowMs = Date.UTC(2026, 0, 2);
+  await completed;
+  await worker.drain();
+});
+
+it("a run doesn't let go of its worker while a step beside the wait is under way", async () => {
+  const { manager } = managerOn();
+  await manager.enqueue("q/t");
+  const step = deferred<void>();
+  const waiting = new Promise((resolve) => manager.on("waitStarted", resolve));
+  const pauses: string[] = [];
+  manager.on("runPaused", ({ taskId }) => pauses.push(taskId));
+  const completed = ends(manager, "completed");
+  const worker = working(manager, (run) => Promise.all([run.step("long", () => step.promise), run.waitFor("go")]));
+  await waiting;
+  await manager.signal("q/t", "go");
+  await new Promise((resolve) => manager.on("waitEnded", resolve));
+  step.resolve();
+  await completed;
+  expect(pauses).toEqual([]);
+  await worker.drain();
+});
+
+it("a run that throws is failed, is not tried again, and retry puts it back", async () => {
+  const { manager } = managerOn();
+  await manager.enqueue("q/t");
+  let fails = true;
+  const failed = ends(manager, "failed");
+  const completed = ends(manager, "completed");
+  const worker = working(manager, (run) =>
+    run.step("act", () => {
+      if (fails) throw new Error("no disk");
+    }),
+  );
+  await failed;
+  expect((await manager.queue({ prefix: "q/" })).tasks).toBe(0);
+  fails = false;
+  expect(await manager.retry("q/t")).toBe(1);
+  await completed;
+  expect(await manager.retry("q/t")).toBe(0);
+  await worker.drain();
+  expect(worker.errors).toMatchObject([{ message: "no disk" }]);
+});
+
+it("retry of a prefix puts the failed tasks back, and leaves cancelled ones", async () => {
+  const { manager } = managerOn();
+  const fail = () => Promise.reject(new Error("no"));
+  for (const taskId of ["q/a", "q/b", "q/c"]) await expect(manager.run(taskId, fail)).rejects.toThrow("no");
+  await manager.cancel("q/c", "not needed");
+  expect(await manager.retry({ prefix: "q/" })).toBe(2);
+  expect((await manager.latest("q/a"))?.error?.message).toBe("no");
+  expect((await manager.queue({ prefix: "q/" })).tasks).toBe(2);
+  await expect(manager.retry("q/c")).rejects.toMatchObject({ code: "RUN_CANCELLED" });
+});
+
+it("a drained worker pauses its runs, and another one goes on with them", async () => {
+  const storage = new MemoryAdapter();
+  const { manager } = managerOn(storage);
+  await manager.enqueue("q/t");
+  const begun = deferred<void>();
+  const ran: string[] = [];
+  const first = working(manager, async (run) => {
+    await run.step("a", () => ran.push("a"));
+    await run.step("b", async ({ signal }) => {
+      begun.resolve();
+      if (!signal.aborted) await once(signal, "abort");
+      throw signal.reason;
+    });
+  });
+  await begun.promise;
+  await first.drain();
+  expect((await manager.latest("q/t"))?.status).toBe("paused");
+  expect(await held(storage)).toEqual([]);
+  const other = managerOn(storage).manager;
+  const completed = ends(other, "completed");
+  const second = working(other, async (run) => {
+    await run.step("a", () => ran.push("a"));
+    await run.step("b", () => ran.push("b"));
+  });
+  await completed;
+  await second.drain();
+  expect(ran).toEqual(["a", "b"]);
+});
+
+it("a run that ends its workers without progress is failed after so many attempts", async () => {
+  const storage = new MemoryAdapter();
+  const { manager } = managerOn(storage);
+  await manager.enqueue("q/t");
+  // Each attempt is a claim that is never released, and then lost, as when its process is killed.
+  const killed = async () => {
+    const claim = await storage.leases?.claim("q/t", "killed", 60_000);
+    if (claim) await storage.leases?.release("q/t", claim.token);
+  };
+  const first = ends(manager, "paused");
+  const began = working(manager, (run) => run.waitFor("never"), { maxAttempts: 3 });
+  await first;
+  await began.drain();
+  const fn: Fn = async (run) => (await run.waitFor("never", { timeoutMs: 60_000 }))?.value;
+  for (let n = 0; n < 2; n += 1) await killed();
+  await manager.signal("q/t", "never");
+  const completed = ends(manager, "completed");
+  const second = working(manager, fn, { maxAttempts: 3 });
+  await completed;
+  await second.drain();
+
+  await manager.enqueue("q/u");
+  const paused = ends(manager, "paused");
+  const third = working(manager, (run) => run.waitFor("never"), { maxAttempts: 3 });
+  await paused;
+  await third.drain();
+  for (let n = 0; n < 3; n += 1) {
+    const claim = await storage.leases?.claim("q/u", "killed", 60_000);
+    if (claim) await storage.leases?.release("q/u", claim.token);
+  }
+  await manager.signal("q/u", "never");
+  const failed = ends(manager, "failed");
+  const last = working(manager, fn, { maxAttempts: 3 });
+  expect(await failed).toEqual(["q/u"]);
+  await last.drain();
+  expect(await manager.latest("q/u")).toMatchObject({
+    status: "failed",
+    error: { name: "AttemptsError", message: expect.stringContaining("3 attempts in a row") },
+  });
+  // The failure itself counts as a save.
+  await manager.retry("q/u");
+  const again = ends(manager, "completed");
+  const worker = working(manager, fn, { maxAttempts: 3 });
+  await again;
+  await worker.drain();
+});
+
+it("a checkpoint of somebody else during an attempt leaves the task for the next run", async () => {
+  const { manager } = managerOn();
+  await manager.enqueue("q/t");
+  const stopped = ends(manager, "stopped");
+  const worker = working(manager, async (run) => {
+    await manager.save("q/t", { mine: true });
+    await run.step("a", () => 1);
+  });
+  await stopped;
+  await worker.drain();
+  expect(worker.errors).toMatchObject([{ code: "CHECKPOINT_CONFLICT" }]);
+  expect(await manager.enqueue("q/t")).toBe(true);
+  expect((await manager.latest("q/t"))?.state).toEqual({ mine: true });
+});
+
+it("cancel takes a task from its runner, which stops, and the task runs again only with restart", async () => {
+  const storage = new MemoryAdapter();
+  const { manager } = managerOn(storage);
+  const begun = deferred<void>();
+  const go = deferred<void>();
+  const running = manager.run("t", async (run) => {
+    await run.step("a", () => 1);
+    await run.step("b", async () => {
+      begun.resolve();
+      await go.promise;
+    });
+  });
+  const stopped = expect(running).rejects.toMatchObject({ code: "LEASE_LOST" });
+  await begun.promise;
+  expect(await managerOn(storage).manager.cancel("t", "ada: wrong input")).toBe(1);
+  go.resolve();
+  await stopped;
+  const newest = await manager.latest("t");
+  expect(newest).toMatchObject({ status: "failed", error: { message: "ada: wrong input" } });
+  expect(newest?.run?.steps.map(({ name }) => name)).toEqual(["a"]);
+  expect(await manager.leaseOf("t")).toBeUndefined();
+  await expect(manager.run("t", () => 1)).rejects.toMatchObject({
+    code: "RUN_CANCELLED",
+    message: expect.stringContaining("ada: wrong input"),
+  });
+  await expect(manager.enqueue("t")).rejects.toMatchObject({ code: "RUN_CANCELLED" });
+  expect(await manager.cancel("t", "again")).toBe(0);
+  expect(await manager.run("t", () => 1, { restart: true })).toBe(1);
+  await expect(manager.cancel("t", "late")).rejects.toMatchObject({ code: "CHECKPOINT_CONFLICT" });
+});
+
+it("cancel of a prefix takes the incomplete tasks, and a parent isn't cancelled by its child's error", async () => {
+  const { manager } = managerOn();
+  await manager.run("q/done", () => 1);
+  await manager.enqueue("q/a");
+  await manager.enqueue("q/b");
+  await manager.enqueue("other");
+  expect(await manager.cancel({ prefix: "q/" }, "stop all")).toBe(2);
+  expect((await manager.latest("other"))?.status).toBe("paused");
+  const parent = () => manager.run("parent", (run) => run.step("child", () => manager.run("q/a", () => 1)));
+  await expect(parent()).rejects.toMatchObject({ code: "RUN_CANCELLED" });
+  expect(await manager.retry("parent")).toBe(1);
+});
+
+it("a run of another version is left to others, and the worker goes on", async () => {
+  const { manager } = managerOn();
+  const controller = new AbortController();
+  const begun = manager.run("q/old", (run) => run.step("a", () => controller.abort()), {
+    version: 1,
+    signal: controller.signal,
+  });
+  await expect(begun).rejects.toMatchObject({ code: "RUN_PAUSED" });
+  await manager.enqueue("q/new");
+  const completed = ends(manager, "completed");
+  const worker = working(manager, () => 1, { version: 2, concurrency: 2 });
+  expect(await completed).toEqual(["q/new"]);
+  await worker.drain();
+  expect(worker.errors).toMatchObject([{ code: "RUN_MISMATCH" }]);
+  expect((await manager.latest("q/old"))?.status).toBe("paused");
+});
+
+it("a worker with many runs at once causes no warning about listeners", async () => {
+  const { manager } = managerOn();
+  const warnings: unknown[] = [];
+  const note = (warning: unknown) => warnings.push(warning);
+  process.on("warning", note);
+  for (let n = 0; n < 30; n += 1) await manager.enqueue(`q/${n}`);
+  const completed = ends(manager, "completed", 30);
+  const gate = deferred<void>();
+  let begun = 0;
+  const worker = working(
+    manager,
+    (run) =>
+      run.step("gate", () => {
+        begun += 1;
+        if (begun === 30) gate.resolve();
+        return gate.promise;
+      }),
+    { concurrency: 30 },
+  );
+  await completed;
+  await worker.drain();
+  // Node tells warnings in a later turn.
+  await new Promise((resolve) => setImmediate(resolve));
+  process.off("warning", note);
+  expect(warnings).toEqual([]);
+});
+
+it("a worker's options are checked", async () => {
+  const { manager } = managerOn();
+  await expect(manager.work({ prefix: "" }, () => 1)).rejects.toThrow(/needs a prefix/);
+  // @ts-expect-error A misspelled option.
+  await expect(manager.work({ prefix: "q/", concurency: 2 }, () => 1)).rejects.toThrow(/concurency/);
+  await expect(manager.work({ prefix: "q/", concurrency: 0 }, () => 1)).rejects.toThrow(RangeError);
+  await expect(manager.work({ prefix: "q/", lease: { ttlMs: 1 } }, () => 1)).rejects.toThrow(RangeError);
+});
+
+it("close drains the workers of the manager", async () => {
+  const storage = new MemoryAdapter();
+  const { manager } = managerOn(storage);
+  await manager.enqueue("q/t");
+  const waits = new Promise((resolve) => manager.on("waitStarted", resolve));
+  const worker = working(manager, (run) => run.waitFor("never"));
+  await waits;
+  await manager.close();
+  await worker.ended;
+  expect(await held(storage)).toEqual([]);
+});
