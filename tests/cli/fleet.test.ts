@@ -60,7 +60,7 @@ describe.each(STORAGES)("tasks --watch in %s", (url) => {
     const { code, stdout } = await run("tasks", "--watch");
     expect(code).toBe(0);
     const [head = "", heads = "", ...rows] = stdout.trimEnd().split("\n");
-    expect(head).toMatch(/1 being run · .* · \d\d:\d\d:\d\d UTC$/);
+    expect(head).toMatch(/^1 due, the first (just now|.* ago); 1 being run · .* · \d\d:\d\d:\d\d UTC$/);
     expect(heads.split(/ {2,}/)).toEqual(["TASK", "STATUS", "STEP", "SINCE", "RUN BY", "LEASE"]);
     const cells = rows.map((row) => row.split(/ {2,}/).slice(0, 3));
     expect(cells[0]).toEqual(["w/runs", "running", expect.stringMatching(/^plan · \d+ ms$/)]);

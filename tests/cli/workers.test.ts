@@ -256,6 +256,17 @@ describe("waymark work", () => {
     expect(await place.manager.leaseOf("w/1")).toBeUndefined();
   });
 
+  it("prints only what fails with --quiet", async () => {
+    const place = await placeOf();
+    await place.manager.enqueue("w/1");
+    await place.manager.enqueue("w/2", "fails");
+    const { lines } = startWorker(place, WORKER, ["--quiet", "--concurrency", "1"]);
+    for await (const line of lines) {
+      expect(line).toBe("failed w/2: no room");
+      break;
+    }
+  });
+
   it("prints events for programs, and goes on after a run that fails", async () => {
     const place = await placeOf("files:store");
     await place.manager.enqueue("w/1", "fails");

@@ -22,12 +22,12 @@ export const work: CommandFile = {
       .option("--prefix <text>", "only tasks whose id begins with this")
       .option("--concurrency <n>", "run n tasks at a time; default: 1", countArgument(1))
       .option("--max-attempts <n>", "fail a task that has killed n workers; default: 5", countArgument(1))
-      .option("--quiet", "print no line for each task")
+      .option("--quiet", "print only what fails")
       .addOption(new Option("--ndjson", "for programs: each event as a line of JSON").conflicts("quiet"))
       .action(({ module: file, quiet, ndjson, ...flags }) =>
         cli.withStore(async (session) => {
           const { loadWorker } = await import("../work/worker-module.js");
-          const { WorkEvents, workLine } = await import("../work/work-events.js");
+          const { failureLine, WorkEvents, workLine } = await import("../work/work-events.js");
           const { run, ...own } = await loadWorker(file);
           const { prefix = own.prefix ?? "", concurrency = own.concurrency, maxAttempts = own.maxAttempts } = flags;
           const options = { ...own, prefix, concurrency, maxAttempts };
@@ -39,7 +39,7 @@ export const work: CommandFile = {
           }
           const signal = cli.interruptible();
           const manager = await managerFor(session);
-          const lines = new EventLines(cli.output, ndjson ? jsonText : quiet ? () => undefined : workLine);
+          const lines = new EventLines(cli.output, ndjson ? jsonText : quiet ? failureLine : workLine);
           const events = new WorkEvents(manager, (event) => lines.show(event));
           const what = `tasks of ${session.name} that begin with ${JSON.stringify(prefix)}`;
           await cli.errors.line(printable(`Runs ${what}, ${concurrency ?? 1} at a time. Ctrl-C ends it.`));

@@ -1,5 +1,5 @@
-import type { CheckpointStatus, DueCount } from "waymark";
-import { dueAtOf } from "waymark/adapter";
+import type { CheckpointStatus } from "waymark";
+import { type DueCount, dueAtOf } from "waymark/adapter";
 import { firstOf } from "../first-of.js";
 import { LeaseReader } from "../leases.js";
 import { readableSummaries } from "../read-stored.js";

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
-import type { CheckpointSummary, DueCount } from "waymark";
-import { isCorrupt, ownerOf } from "waymark/adapter";
+import type { CheckpointSummary } from "waymark";
+import { type DueCount, isCorrupt, ownerOf } from "waymark/adapter";
 import { checkpointsTask, threadOf, threadPrefixOf } from "waymark/langgraph/records";
 import { firstOf } from "../first-of.js";
 import { LeaseReader } from "../leases.js";

@@ -47,6 +47,11 @@ export class WorkEvents {
   };
 }
 
+/** Like {@link workLine}, for events that tell of an error. */
+export function failureLine(event: WorkEvent): string | undefined {
+  return "error" in event ? workLine(event) : undefined;
+}
+
 /** An event as one line: `taken mail/42, attempt 2, 3 steps recorded`. */
 export function workLine(event: WorkEvent): string {
   switch (event.type) {
