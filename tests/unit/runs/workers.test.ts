@@ -97,7 +97,7 @@ it.each(Object.entries(STORAGES))("a run lets go of its worker while it waits (%
   });
   await paused;
   const newest = await manager.latest("q/t");
-  expect(newest).toMatchObject({ status: "paused", label: "Run waits after approve" });
+  expect(newest).toMatchObject({ status: "paused", label: 'Run waits for "approve"' });
   expect(newest && waitsOf(newest)).toEqual({ dueAt: NEVER, waitsFor: ["approve"] });
   expect((await manager.queue({ prefix: "q/" })).tasks).toBe(0);
   await managerOn(storage).manager.signal("q/t", "other");
