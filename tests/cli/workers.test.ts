@@ -231,7 +231,7 @@ describe("waymark work", () => {
     await place.manager.enqueue("w/1");
     const { child, line, ended } = startWorker(place, WORKER);
     const [paused, completed] = [line(/^paused/), line(/^completed/)];
-    expect(await paused).toBe('paused w/1: it waits for the signal "approve"');
+    expect(await paused).toBe('paused w/1: it waits for "approve"');
     await place.run("signal", "w/1", "approve", "7");
     expect(await completed).toBe("completed w/1");
     child.kill("SIGTERM");
@@ -281,7 +281,7 @@ describe("waymark work", () => {
       { type: "taken", taskId: "w/1", attempt: 1, recordedSteps: 0 },
       { type: "failed", taskId: "w/1", error: { name: "Error", message: "no room" } },
       { type: "taken", taskId: "w/2", attempt: 1, recordedSteps: 0 },
-      { type: "paused", taskId: "w/2", reason: expect.stringContaining('it waits for the signal "approve"') },
+      { type: "paused", taskId: "w/2", reason: expect.stringContaining('it waits for "approve"') },
     ]);
   });
 
