@@ -7,6 +7,7 @@ import { fileURLToPath } from "node:url";
 import { benchAdapters } from "./adapters.mjs";
 import { benchEventLoop } from "./event-loop.mjs";
 import { benchFiles } from "./files.mjs";
+import { benchFleet } from "./fleet.mjs";
 import { benchHistories } from "./histories.mjs";
 import { benchImporting } from "./importing.mjs";
 import { benchLanggraph } from "./langgraph.mjs";
@@ -15,6 +16,7 @@ import { benchPostgres } from "./postgres.mjs";
 import { printMachine } from "./report.mjs";
 import { benchRuns } from "./runs.mjs";
 import { benchSqlite } from "./sqlite.mjs";
+import { benchTracing } from "./tracing.mjs";
 import { benchUi } from "./ui.mjs";
 import { benchWorkers } from "./workers.mjs";
 
@@ -28,6 +30,8 @@ const benchmarks = {
   postgres: benchPostgres,
   runs: benchRuns,
   workers: benchWorkers,
+  fleet: benchFleet,
+  tracing: benchTracing,
   langgraph: benchLanggraph,
   "phase-checkpoints": benchPhaseCheckpoints,
   ui: benchUi,

@@ -6,7 +6,8 @@ import { type CheckpointManagerOptions, resolveOptions } from "../src/manager/op
 
 /**
  * A project's settings for its checkpoints. The program uses them through `openManager`. The `waymark` command uses
- * `storage`, `retention`, `transforms` and `redact`, and shows states in their stored form.
+ * `storage`, `retention`, `transforms` and `redact`, and shows states in their stored form. `waymark work` uses all of
+ * them.
  */
 export interface WaymarkConfig
   extends Pick<

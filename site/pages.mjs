@@ -73,6 +73,16 @@ export const groups = [
       page("docs/security.md", "Security", "Who can do what to a store; encryption, rotation, redaction."),
       page("docs/performance.md", "Performance", "Measured beside the peers; what a history costs; the event loop."),
       page("docs/postgres.md", "PostgreSQL", "Options, poolers, failover, histories."),
+      page(
+        "docs/observability.md",
+        "Observability",
+        "Spans and metrics with OpenTelemetry; the channels of node:diagnostics_channel.",
+      ),
+      page(
+        "docs/fleet.md",
+        "Operating a fleet",
+        "What workers ask of PostgreSQL; retention, stuck tasks, versions, backups.",
+      ),
       page("docs/scaling.md", "Scaling on PostgreSQL", "Ten million tasks on one server, and how to spread them."),
     ],
   },
@@ -144,6 +154,12 @@ export const groups = [
         "Two machines",
         "Leases and killed workers over PostgreSQL.",
         "examples/two-machines",
+      ),
+      page(
+        "examples/observability/README.md",
+        "Observability",
+        "Spans, metrics, and a dashboard for Grafana.",
+        "examples/observability",
       ),
       page(
         "examples/prp-pipeline/README.md",

@@ -1,5 +1,5 @@
 export { type EncryptOptions, encrypt } from "./codec/encrypt.js";
-export { type EncryptionKey, keyFromPassphrase, type PassphraseOptions } from "./codec/encryption-keys.js";
+export { type EncryptionKey, keyFromPassphrase } from "./codec/encryption-keys.js";
 export { gzip } from "./codec/gzip.js";
 export type { Transform } from "./codec/transforms.js";
 export type { CorruptRecord, StorageAdapter } from "./contract/adapter.js";
@@ -56,6 +56,7 @@ export {
 export type { SaveOptions } from "./manager/save-options.js";
 export type { EncodingSchema, SavedStateOf, StateOf, StateSchema } from "./manager/schema.js";
 export type { StateChange } from "./manager/state-diff.js";
+export type { DiagnosticsMessages } from "./manager/tracing.js";
 export type { VerifyOptions, VerifyResult } from "./manager/verify.js";
 export type {
   NextPass,

@@ -1,5 +1,5 @@
 import { CheckpointCorruptError, type CheckpointSummary, type CorruptRecord, type TaskSummary } from "waymark";
-import { findDamage, isCorrupt } from "waymark/adapter";
+import { findDamage, isCorrupt, isSignals, ownerOf } from "waymark/adapter";
 import { checkpointsTask } from "waymark/langgraph/records";
 import type { Session } from "./cli.js";
 import { DamagedCheckpointError } from "./damage.js";
@@ -34,6 +34,12 @@ export async function requireTask(session: QuerySession, word: string): Promise<
  * @throws {CommandError} There is no such task.
  */
 export async function requireTaskToChange(session: QuerySession, word: string): Promise<string> {
+  if (isSignals(word)) {
+    throw new CommandError(
+      ExitCode.usage,
+      `Task ${JSON.stringify(word)} holds the signals of task ${JSON.stringify(ownerOf(word))}, and changes with it. Nothing was changed; name that task.`,
+    );
+  }
   const taskId = await taskNamed(session, word);
   if (taskId !== undefined) return taskId;
   throw await noSuchTask(session, word, await tasksBeginningWith(session, word));

@@ -31,8 +31,8 @@ export type Program = Command<[], GlobalOptions>;
 export interface CommandFile {
   /** For `waymark --help`: a whole line to try. At most 44 columns. */
   readonly example: string;
-  /** Set-up commands are used once, so `waymark --help` only names them. */
-  readonly isSetUp?: true;
+  /** `waymark --help` only names the commands of a group, in one line, so that it fits a screen. */
+  readonly group?: "workers" | "plans" | "set up";
   /** The command doesn't open the storage of `--storage`. */
   readonly noStorage?: true;
   /** Adds the command to the program: its arguments, its options and its action. */

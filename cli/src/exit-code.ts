@@ -38,6 +38,8 @@ const BY_CODE: Readonly<Record<string, ExitCode>> = {
   CHECKPOINT_STALE: ExitCode.conflict,
   LEASE_HELD: ExitCode.conflict,
   LEASE_LOST: ExitCode.conflict,
+  RUN_CANCELLED: ExitCode.conflict,
+  RUN_MISMATCH: ExitCode.conflict,
   PLAN_OUTDATED: ExitCode.conflict,
   PLAN_UNREADABLE: ExitCode.notFound,
   PLAN_INVALID: ExitCode.usage,

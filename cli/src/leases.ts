@@ -1,18 +1,21 @@
 import { CheckpointError, type Lease, LeaseHeldError } from "waymark";
-import { type HeldLease, type LapsedLease, processOf } from "waymark/adapter";
+import { type HeldLease, type HeldTask, type LapsedLease, processOf, type RunWaits } from "waymark/adapter";
 import { checkpointsTask } from "waymark/langgraph/records";
 import { CommandError, ExitCode } from "./exit-code.js";
 import { firstOf } from "./first-of.js";
 import type { FoundTask } from "./langgraph/find-tasks.js";
 import type { QuerySession } from "./store.js";
+import { waitsOfTask } from "./waits.js";
 import { agoText, timeText } from "./words.js";
 
 /**
- * A task with its runner. If the runner of a running task ended without releasing its lease, `lapsed` tells about it.
+ * A task with its runner, or with what it waits for. If the runner of a running task ended without releasing its lease, `lapsed` tells about it.
  */
 export interface RunTask extends FoundTask {
   readonly lease?: HeldLease;
   readonly lapsed?: LapsedLease;
+  /** What its paused run waits for. */
+  readonly waits?: RunWaits;
 }
 
 /** A task that is being run and has no checkpoint yet. */
@@ -46,6 +49,12 @@ export class LeaseReader {
     return this.#read(async (leases) => leases.lapsed(taskId));
   }
 
+  /** Returns the leases that are held now. @param prefix - The beginning of the task ids. */
+  async held(prefix = ""): Promise<readonly HeldTask[]> {
+    const held = (await this.#read(async (leases) => firstOf(leases.held()))) ?? [];
+    return held.filter(({ taskId }) => taskId.startsWith(prefix));
+  }
+
   /** Yields the tasks with their runners, at most `limit` of them. */
   async *of(tasks: AsyncIterable<FoundTask>, limit = Number.POSITIVE_INFINITY): AsyncGenerator<RunTask, void, void> {
     let page: FoundTask[] = [];
@@ -75,10 +84,9 @@ export class LeaseReader {
     limit: number,
   ): Promise<readonly StartingTask[]> {
     if (limit === 0) return [];
-    const held = (await this.#read(async (leases) => firstOf(leases.held()))) ?? [];
     const starting: StartingTask[] = [];
-    for (const { taskId, ...lease } of held) {
-      if (known.has(taskId) || !taskId.startsWith(prefix ?? "")) continue;
+    for (const { taskId, ...lease } of await this.held(prefix)) {
+      if (known.has(taskId)) continue;
       if (await this.#session.manager.has(taskId)) continue;
       starting.push({ taskId, count: 0, lease });
     }
@@ -97,8 +105,9 @@ export class LeaseReader {
   async #described(task: FoundTask): Promise<RunTask> {
     const lease = await this.current(task.taskId);
     if (lease !== undefined) return { ...task, lease };
+    const waits = waitsOfTask(task.newest);
     const lapsed = task.newest.status === "running" ? await this.lapsed(task.taskId) : undefined;
-    return lapsed === undefined ? task : { ...task, lapsed };
+    return { ...task, ...(lapsed && { lapsed }), ...(waits && { waits }) };
   }
 
   async #read<Result>(

@@ -24,18 +24,20 @@ export function makeProgram(
     });
   const cli = makeCli(program);
   const rows: string[] = [];
-  const setUp: string[] = [];
-  for (const { example, isSetUp, noStorage, register } of COMMANDS) {
+  const named = { workers: [] as string[], plans: [] as string[], "set up": [] as string[] };
+  for (const { example, group, noStorage, register } of COMMANDS) {
     const first = program.commands.length;
     register(program, cli);
     const command = program.commands[first];
     const also = noStorage ? "--verbose" : "--storage URL, --config FILE, --verbose";
     command?.addHelpText("after", `\nExample: ${example}\nAlso: ${also}; see waymark --help`);
     const name = command?.name() ?? "";
-    if (isSetUp) setUp.push(name);
+    if (group !== undefined) named[group].push(name);
     else rows.push(`  ${name.padEnd(11)}${(command?.summary() ?? "").padEnd(24)}${example}`);
   }
-  rows.push(`  To set up: ${setUp.join(", ")}`);
+  rows.push(`  Runs and workers: ${named.workers.join(", ")}`);
+  rows.push(`  Plans: ${named.plans.join(", ")}`);
+  rows.push(`  To set up: ${named["set up"].join(", ")}`);
   program.helpInformation = () => overview(rows);
   addHelpCommand(program);
   return { command: program, cli };
@@ -57,7 +59,7 @@ function addHelpCommand(program: Program): void {
     });
 }
 
-/** Lists the commands on one screen, each in a line with an example. Set-up commands share one line. */
+/** Lists the commands on one screen, each in a line with an example. The commands of a group share one line. */
 function overview(rows: readonly string[]): string {
   return `${[
     "Usage: waymark <command> [options]     (waymark <command> --help says more)",

@@ -39,5 +39,6 @@ export function stepLine(step: StepRecord, { attempt }: RunRecord): string {
 /** `model 2 · 3.1 s` */
 export function stepName(step: StepRecord): string {
   if (step.status === "saved") return `saved${step.name === "" ? "" : ` ${step.name}`}`;
-  return `${stepText(step)}${step.status === "started" ? " · started" : ""}`;
+  // The text of a wait says that it hasn't ended.
+  return `${stepText(step)}${step.status === "started" && step.waitsFor === undefined ? " · started" : ""}`;
 }

@@ -13,20 +13,6 @@ const KEY_BYTES = 32;
  */
 export type EncryptionKey = Uint8Array | (() => Uint8Array | Promise<Uint8Array>);
 
-/** The options of {@link keyFromPassphrase}. */
-export interface PassphraseOptions {
-  /**
-   * At least 16 random bytes or characters, made once for this key (`openssl rand -hex 16`). The salt isn't secret.
-   * Keep it with the configuration and never change it, since another salt gives another key.
-   */
-  readonly salt: string | Uint8Array;
-  /**
-   * scrypt's N: a power of two from 131,072, the default, to 4,194,304. The default takes 128 MiB of memory and some
-   * tenths of a second, a higher cost takes more of both. Never change it, since another cost gives another key.
-   */
-  readonly cost?: number | undefined;
-}
-
 const MIN_COST = 2 ** 17;
 const MAX_COST = 2 ** 22;
 const BLOCK_SIZE = 8;
@@ -43,7 +29,21 @@ const MIN_PASSPHRASE = 15;
  * @see https://www.rfc-editor.org/rfc/rfc7914 for scrypt. N = 2^17, r = 8, p = 1 is the minimum of OWASP's Password
  *   Storage Cheat Sheet; 15 characters is the minimum of NIST SP 800-63B-4 for a passphrase as the only factor.
  */
-export function keyFromPassphrase(passphrase: string, options: PassphraseOptions): () => Promise<Uint8Array> {
+export function keyFromPassphrase(
+  passphrase: string,
+  options: {
+    /**
+     * At least 16 random bytes or characters, made once for this key (`openssl rand -hex 16`). The salt isn't secret.
+     * Keep it with the configuration and never change it, since another salt gives another key.
+     */
+    readonly salt: string | Uint8Array;
+    /**
+     * scrypt's N: a power of two from 131,072, the default, to 4,194,304. The default takes 128 MiB of memory and some
+     * tenths of a second, a higher cost takes more of both. Never change it, since another cost gives another key.
+     */
+    readonly cost?: number | undefined;
+  },
+): () => Promise<Uint8Array> {
   checkText("A passphrase", passphrase);
   const normalized = passphrase.normalize("NFKC");
   if ([...normalized.trim()].length < MIN_PASSPHRASE) {
@@ -51,7 +51,7 @@ export function keyFromPassphrase(passphrase: string, options: PassphraseOptions
       `A passphrase must have at least ${MIN_PASSPHRASE} characters, not counting white space at its ends.`,
     );
   }
-  checkKeys("PassphraseOptions", options, keysOf<PassphraseOptions>({ salt: true, cost: true }));
+  checkKeys("PassphraseOptions", options, keysOf<typeof options>({ salt: true, cost: true }));
   const { salt, cost = MIN_COST } = options;
   if (typeof salt !== "string" && !(salt instanceof Uint8Array)) {
     throw new TypeError(

@@ -35,7 +35,8 @@ export interface RunBody extends Omit<RunParts, "failedStep"> {
 }
 
 /** The plain part of {@link RunParts}. */
-export interface RunHead extends Pick<RunRecord, "generation" | "attempt" | "pass" | "isPassOver" | "version"> {
+export interface RunHead
+  extends Pick<RunRecord, "generation" | "attempt" | "pass" | "isPassOver" | "version" | "traceparent"> {
   /** The checkpoint's id. In a copy (a fork, a rewind) it is the id of the original. */
   readonly id: string;
   /** The fencing token of the lease under which the checkpoint was saved. */
@@ -154,6 +155,7 @@ const STATUSES: readonly unknown[] = ["started", "completed", "failed", "saved"]
 
 function isParsedRun(run: unknown): run is ParsedRun {
   if (!has(run, RUN) || !Array.isArray(run["steps"]) || !run["steps"].every(isParsedStep)) return false;
+  if (run["traceparent"] !== undefined && typeof run["traceparent"] !== "string") return false;
   return run["failedStep"] === undefined || has(run["failedStep"], FAILED_STEP);
 }
 

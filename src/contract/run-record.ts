@@ -45,6 +45,8 @@ export interface RunRecord {
   /** True if the pass has ended, by `run.next` or at the end of the run. Then a resume begins the next pass. */
   readonly isPassOver: boolean;
   readonly version?: string | number;
+  /** The W3C trace context of the attempt that saved this, if a subscriber of `waymark:run` gave one. */
+  readonly traceparent?: string;
   readonly input?: unknown;
   /** The function's result, if the run ended with this checkpoint. */
   readonly result?: unknown;

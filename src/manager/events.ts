@@ -30,20 +30,24 @@ export interface CheckpointEvents {
    * A step's function is about to be called. `step` is its name, with a number from the second occurrence on:
    * `model 2`.
    */
-  stepStarted: StepOfRun;
+  stepStarted: { readonly taskId: string; readonly pass: number; readonly step: string };
   /** A step's result or error is stored. */
-  stepEnded: StepOfRun & { readonly durationMs: number; readonly attempts: number; readonly error?: unknown };
+  stepEnded: CheckpointEvents["stepStarted"] & {
+    readonly durationMs: number;
+    readonly attempts: number;
+    readonly error?: unknown;
+  };
   /** A step returned its recorded result or threw its recorded error; its function wasn't called. */
-  stepReused: StepOfRun;
+  stepReused: CheckpointEvents["stepStarted"];
   /**
    * A pass is over, and the function didn't call these recorded steps. The function was probably changed after they were
    * recorded.
    */
   stepsUnused: { readonly taskId: string; readonly steps: readonly string[] };
   /** A run begins to wait, or goes on to wait after a resume. `until` is a sleep's end, or the time limit of a wait. */
-  waitStarted: StepOfRun & { readonly waitsFor: "sleep" | "signal"; readonly until?: string };
+  waitStarted: CheckpointEvents["stepStarted"] & { readonly waitsFor: "sleep" | "signal"; readonly until?: string };
   /** A wait's end is stored. Without `signal`, its time has come. */
-  waitEnded: StepOfRun & {
+  waitEnded: CheckpointEvents["stepStarted"] & {
     readonly waitsFor: "sleep" | "signal";
     readonly durationMs: number;
     readonly signal?: Pick<Signal, "id" | "by" | "sentAt">;
@@ -63,13 +67,6 @@ export interface CheckpointEvents {
     readonly status: "completed" | "failed" | "stopped";
     readonly error?: unknown;
   };
-}
-
-/** A step of a run. */
-export interface StepOfRun {
-  readonly taskId: string;
-  readonly pass: number;
-  readonly step: string;
 }
 
 type CheckpointListener<Event extends keyof CheckpointEvents> = (details: CheckpointEvents[Event]) => void;

@@ -7,6 +7,7 @@ import { checkKeys, keysOf } from "../contract/keys.js";
 import type { ClaimOptions, LeaseStore } from "../contract/leases.js";
 import type { DueQuery } from "../contract/task-queue.js";
 import { queueOf } from "./listed-queue.js";
+import { publishLostLease, traced, tracing } from "./tracing.js";
 
 export interface LeaseOptions {
   /**
@@ -81,10 +82,14 @@ export async function claimLease(
 ): Promise<TaskLease> {
   const { ttlMs, holder } = resolveLeaseOptions(options);
   const leases = leasesOf(storage);
-  const askedAtMs = performance.now();
-  const claim = await leases.claim(taskId, holder, ttlMs, claimOptions);
-  if (!claim.isGranted) throw new LeaseHeldError(taskId, claim);
-  return begunLease(leases, { taskId, holder, token: claim.token, ttlMs }, askedAtMs);
+  const claim = async () => {
+    const askedAtMs = performance.now();
+    const claimed = await leases.claim(taskId, holder, ttlMs, claimOptions);
+    if (!claimed.isGranted) throw new LeaseHeldError(taskId, claimed);
+    return begunLease(leases, { taskId, holder, token: claimed.token, ttlMs }, askedAtMs);
+  };
+  if (!tracing.claim.hasSubscribers) return claim();
+  return traced(tracing.claim, { taskId, holder }, claim, ({ token }) => ({ token }));
 }
 
 /**
@@ -100,9 +105,14 @@ export async function claimNextLease(
 ): Promise<TaskLease | undefined> {
   const { ttlMs, holder } = resolveLeaseOptions(options);
   const leases = leasesOf(storage);
-  const askedAtMs = performance.now();
-  const claimed = await queueOf(storage).claimNext(query, holder, ttlMs);
-  return claimed && begunLease(leases, { ...claimed, holder, ttlMs }, askedAtMs);
+  const claim = async () => {
+    const askedAtMs = performance.now();
+    const claimed = await queueOf(storage).claimNext(query, holder, ttlMs);
+    return claimed && begunLease(leases, { ...claimed, holder, ttlMs }, askedAtMs);
+  };
+  if (!tracing.claim.hasSubscribers) return claim();
+  const facts = (lease?: TaskLease) => (lease ? { taskId: lease.taskId, token: lease.token } : {});
+  return traced(tracing.claim, { prefix: query.prefix, holder }, claim, facts);
 }
 
 /** @throws {TypeError | RangeError} An option is misspelled or out of range. */
@@ -221,6 +231,11 @@ export class TaskLease implements Lease {
 
   /** Ends the lease, because the storage refused a write under it. */
   lose(error: LeaseLostError): void {
+    if (!this.signal.aborted) publishLostLease(this);
+    this.#stop(error);
+  }
+
+  #stop(error: LeaseLostError): void {
     clearInterval(this.#timer);
     clearTimeout(this.#expiry);
     this.#ending.abort(error);
@@ -262,7 +277,7 @@ export class TaskLease implements Lease {
 
   async #release(): Promise<void> {
     const isLost = this.signal.aborted;
-    this.#end("it was released");
+    this.#stop(lostLease(this.taskId, this.token, "it was released"));
     // A lost lease is released too, since the storage may have stored a renewal whose answer got lost.
     const released = this.#leases.release(this.taskId, this.token);
     await (isLost ? released.catch(() => undefined) : released);

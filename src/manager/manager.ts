@@ -55,6 +55,7 @@ import type { EncodingSchema, StateSchema } from "./schema.js";
 import { firstWhere } from "./search.js";
 import { changesOf, type StateChange } from "./state-diff.js";
 import { StatusChanger } from "./status.js";
+import { publishDamage } from "./tracing.js";
 import { type VerifyOptions, type VerifyResult, verifyStorage } from "./verify.js";
 import { CheckpointWriter } from "./writer.js";
 
@@ -773,6 +774,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
   #reportCorrupt(record: CorruptRecord): void {
     this.#options.logger.warn({ ...record }, `Skipped a corrupt checkpoint: ${record.location}: ${record.reason}`);
     this.#events.emit("corrupt", record);
+    publishDamage(record);
   }
 
   async #close(): Promise<void> {

@@ -15,6 +15,7 @@ import {
   type RetentionPolicy,
   whyOutdated,
 } from "./retention.js";
+import { traced, tracing } from "./tracing.js";
 
 /** The result of a prune. */
 export interface PruneResult {
@@ -53,7 +54,7 @@ export class Pruner {
       keepLast: retention.keepLast,
       list: (query) => storage.list(query),
       applyPlan: (taskId) => this.#applyPolicy(taskId, retention),
-      remove: (taskId, ids) => this.remove(taskId, ids, "retention"),
+      remove: (taskId, ids) => this.#prune(taskId, ids, "retention"),
     });
   }
 
@@ -180,7 +181,16 @@ export class Pruner {
     if (remove.length === 0) return { tasks: 1, removed: 0, removedBytes: 0 };
     await this.#assertLeavesSomething(taskId, keep);
     const ids = remove.map(({ checkpoint }) => checkpoint.id);
-    return { tasks: 1, removed: await this.remove(taskId, ids, by), removedBytes: bytes };
+    // Nothing is left of the task, so its signals go, too.
+    if (keep.length === 0) await this.#options.storage.remove(signalsOf(taskId), "all");
+    return { tasks: 1, removed: await this.#prune(taskId, ids, by), removedBytes: bytes };
+  }
+
+  #prune(taskId: string, ids: readonly string[], by: RemovedBy): Promise<number> {
+    const remove = () => this.remove(taskId, ids, by);
+    return tracing.prune.hasSubscribers
+      ? traced(tracing.prune, { taskId, by }, remove, (removed) => ({ removed }))
+      : remove();
   }
 
   /**

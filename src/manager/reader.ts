@@ -22,6 +22,7 @@ import type { RunRecord } from "../contract/run-record.js";
 import { isSignals } from "../contract/signals.js";
 import type { ResolvedOptions } from "./options.js";
 import { decodeWithSchema } from "./schema.js";
+import { traced, tracedFields, tracing } from "./tracing.js";
 
 /** A checkpoint whose text hasn't been decoded. */
 export interface CheckpointText extends PayloadText {
@@ -44,6 +45,12 @@ export class CheckpointReader<State = unknown> {
   }
 
   async first(query: CheckpointQuery): Promise<Checkpoint<State> | undefined> {
+    if (!tracing.latest.hasSubscribers) return this.#first(query);
+    const facts = (found?: Checkpoint<State>) => (found ? { ...tracedFields(found), sequence: found.sequence } : {});
+    return traced(tracing.latest, { taskId: query.taskId }, () => this.#first(query), facts);
+  }
+
+  async #first(query: CheckpointQuery): Promise<Checkpoint<State> | undefined> {
     const damage = new Damage();
     for await (const record of this.#options.storage.read(query)) {
       // Without transforms the result isn't a promise, and not awaiting it saves a turn of the event loop.

@@ -1,3 +1,4 @@
+import { AsyncResource } from "node:async_hooks";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { decodeJson, type EncodedState, encodeJson } from "../codec/json.js";
 import { digestOf, type MadePayload, makePayloadOf, openText, payloadFor } from "../codec/payload.js";
@@ -20,6 +21,7 @@ import { DroppedKeys } from "./dropped-keys.js";
 import type { ResolvedOptions } from "./options.js";
 import { checkSaveOptions, copyMetadata, type SaveOptions, tokenOf } from "./save-options.js";
 import { decodeWithSchema, encodeWithSchema } from "./schema.js";
+import { traced, tracedFields, tracing } from "./tracing.js";
 
 /** The end of the year 9999. Later times have a longer ISO 8601 form, which doesn't sort by time. */
 const LAST_MS = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
@@ -219,6 +221,17 @@ export class CheckpointWriter {
     appendOptions: AppendOptions,
     digest?: string,
   ): Promise<CheckpointSummary> {
+    if (!tracing.save.hasSubscribers) return this.#appendTo(draft, options, appendOptions, digest);
+    const append = async () => this.#appendTo(draft, options, appendOptions, digest);
+    return traced(tracing.save, tracedFields(draft), append, ({ sequence }) => ({ sequence }));
+  }
+
+  #appendTo(
+    draft: CheckpointDraft,
+    options: SaveOptions,
+    appendOptions: AppendOptions,
+    digest?: string,
+  ): Promise<CheckpointSummary> {
     const { expectedSequence, lease } = options;
     const condition = { expectedSequence, fencingToken: tokenOf(draft.taskId, lease) };
     const stored = this.#options.storage.append(draft, condition, appendOptions);
@@ -311,7 +324,8 @@ export class CheckpointWriter {
     queue.add(turn);
     return new Promise((resolve) => {
       const isReady = (appended: () => Promise<Result>) => {
-        turn.call = () => resolve(appended());
+        // An earlier turn may call it. Bound, so that it runs in its own caller's asynchronous context.
+        turn.call = AsyncResource.bind(() => resolve(appended()));
         callReady(queue);
         if (queue.size === 0) this.#queues.delete(taskId);
       };

@@ -30,15 +30,15 @@ class RunWaitsError extends RunPausedError {
   readonly waits: RunWaits;
 
   constructor(taskId: string, waits: RunWaits) {
-    const { dueAt, waitsFor } = waits;
-    const names = waitsFor.map((name) => JSON.stringify(name)).join(", ");
-    const parts = [
-      ...(names === "" ? [] : [`for the signal ${names}`]),
-      ...(dueAt === NEVER ? [] : [`until ${dueAt}`]),
-    ];
-    super(taskId, `it waits ${parts.join(", at most ")}`);
+    super(taskId, `it ${textOfWaits(waits)}`);
     this.waits = waits;
   }
+}
+
+function textOfWaits({ dueAt, waitsFor }: RunWaits): string {
+  const names = waitsFor.map((name) => JSON.stringify(name)).join(", ");
+  const parts = [...(names === "" ? [] : [`for ${names}`]), ...(dueAt === NEVER ? [] : [`until ${dueAt}`])];
+  return `waits ${parts.join(", at most ")}`;
 }
 
 /** The reason for the failure of a run that ended its workers. */
@@ -215,7 +215,7 @@ export class Attempt {
     }
     if (reason instanceof RunPausedError) {
       const waits = reason instanceof RunWaitsError ? reason.waits : undefined;
-      const label = this.#journal.after(waits === undefined ? "Run paused" : "Run waits");
+      const label = waits === undefined ? this.#journal.after("Run paused") : `Run ${textOfWaits(waits)}`;
       await this.#record({ isPassing: true, isEnd: true, status: "paused", label, waits });
       if (waits !== undefined) await this.#wake(waits);
       events.emit("runPaused", { taskId, error: reason });

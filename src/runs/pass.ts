@@ -7,6 +7,7 @@ import type { Signal } from "../contract/signals.js";
 import type { EventHub } from "../manager/events.js";
 import type { Logger } from "../manager/logger.js";
 import type { SavedStateOf, StateOf, StateSchema } from "../manager/schema.js";
+import { traced, tracing } from "../manager/tracing.js";
 import type { RunJournal } from "./journal.js";
 import { enclosing, within } from "./nesting.js";
 import { NextPass, type Run, type RunSaveOptions, type StepCall, type StepOptions } from "./run.js";
@@ -256,17 +257,30 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
     const { name, occurrence, title } = step;
     const input = options.input === undefined ? undefined : values.digestOfInput(title, options.input);
     const recorded = journal.find({ name, occurrence, status: "completed" });
-    if (recorded === undefined) return this.#run(step, fn, options, input);
+    if (recorded === undefined) return this.#traced(step, fn, options, input);
     assertKind(this.taskId, title, recorded, undefined);
     if (recorded.head.input !== input && recorded.head.status !== "started") {
       this.#forgetFrom(recorded);
-      return this.#run(step, fn, options, input);
+      return this.#traced(step, fn, options, input);
     }
     recorded.isUsed = true;
     if (recorded.head.status === "started") throw new StepInterruptedError(this.taskId, title);
     events.emit("stepReused", { taskId: this.taskId, pass: this.#number, step: title });
     if (recorded.head.status === "failed") throw this.#errorOf(recorded, title);
     return values.result(title, recorded.value ?? "null", options.schema);
+  }
+
+  /** Runs a step, and publishes it on `waymark:step`. */
+  #traced(
+    step: NamedStep,
+    fn: (call: StepCall) => unknown,
+    options: StepOptions,
+    input: string | undefined,
+  ): Promise<unknown> {
+    const run = () => this.#run(step, fn, options, input);
+    if (!tracing.step.hasSubscribers) return run();
+    const context = { taskId: this.taskId, attempt: this.attempt, pass: this.#number, step: step.title };
+    return traced(tracing.step, context, run);
   }
 
   async #run(

@@ -11,6 +11,7 @@ import { checkRunOptions } from "./run-options.js";
 import { type Found, type StandingHost, standingOf } from "./standing.js";
 import { StepValues } from "./step-values.js";
 import { StopSignal } from "./stop-signal.js";
+import { tracedAttempt } from "./traced-attempt.js";
 import { ANY } from "./wakers.js";
 
 /** The parts of a manager that its runs use. */
@@ -127,8 +128,9 @@ export class Runs {
       const found = await this.#find(taskId, options);
       if (found.isCompleted) return found.result;
       claimed?.begins(lostBefore(lease, found.standing.head));
-      const attempt = new Attempt(this.#host, { taskId, fn, lease, stop, found, claimed });
-      return await within(this, taskId, stop.signal, () => attempt.run());
+      const attempt = { taskId, fn, lease, stop, claimed };
+      const run = (traced: typeof found) => new Attempt(this.#host, { ...attempt, found: traced }).run();
+      return await within(this, taskId, stop.signal, () => tracedAttempt(taskId, found, stop.signal, run));
     } finally {
       this.#taskIds.delete(taskId);
       if (options.lease === undefined) {

@@ -58,6 +58,8 @@ export class Worker {
   constructor(host: RunsHost, runs: Runs, fn: AnyFunction, options: WorkOptions) {
     checkWorkOptions(options);
     if (typeof fn !== "function") throw new TypeError("manager.work needs its options and a function.");
+    // Each run under way adds listeners, so Node's warning about many listeners is switched off.
+    setMaxListeners(0, this.#drain.signal);
     this.#host = host;
     this.#runs = runs;
     this.#fn = fn;

@@ -25,26 +25,37 @@ const COMMANDS = [
   "repair",
   "rekey",
   "postgres",
+  "work",
+  "enqueue",
+  "signal",
+  "cancel",
+  "retry",
   "oneshot",
   "prp",
   "langgraph",
   "completion",
 ];
 
-/** Used once, so that `waymark --help` only names them. */
-const SET_UP = ["rekey", "postgres", "langgraph", "completion"];
+/** `waymark --help` only names them. */
+const GROUPS = {
+  "Runs and workers": ["work", "enqueue", "signal", "cancel", "retry"],
+  Plans: ["oneshot", "prp"],
+  "To set up": ["rekey", "postgres", "langgraph", "completion"],
+};
 
 describe("--help", () => {
-  it("fits a screen of 80 by 24, and shows an example of each command but those that set up", async () => {
+  it("fits a screen of 80 by 24, and shows an example of each command outside of groups", async () => {
     const { code, stdout } = await waymark({ cwd: "." }, ["--help"]);
     const lines = stdout.trimEnd().split("\n");
     expect(code).toBe(0);
     expect(lines.length).toBeLessThanOrEqual(24);
     for (const line of lines) expect(line.length).toBeLessThanOrEqual(80);
-    for (const command of COMMANDS.filter((name) => !SET_UP.includes(name))) {
+    const grouped = Object.values(GROUPS).flat();
+    for (const command of COMMANDS.filter((name) => !grouped.includes(name))) {
       expect(stdout).toMatch(new RegExp(`^  ${command} .*[ (]waymark ${command}`, "m"));
     }
-    expect(stdout).toContain(`\n  To set up: ${SET_UP.join(", ")}\n`);
+    for (const [group, names] of Object.entries(GROUPS))
+      expect(stdout).toContain(`\n  ${group}: ${names.join(", ")}\n`);
   });
 
   it.each(COMMANDS)("of %s fits a screen too, with its example", async (command) => {
@@ -106,6 +117,11 @@ describe("an error", () => {
     [["tasks", "--storage", "x.db"], 2, /isn't a storage URL/],
     [["tasks"], 2, /No storage is named. Pass --storage/],
     [["list", "", "--storage", "files:."], 2, /must not be empty/],
+    [["signal", "t", "a", "yes", "--storage", "files:x"], 2, /must be JSON\. Quote a text twice: .*'"yes"'/],
+    [["enqueue", "t", "--due-at", "2026-12-01T09:00", "--storage", "files:x"], 2, /ISO 8601 with its zone/],
+    [["cancel", "t", "--storage", "files:x"], 2, /required option '--reason <text>'/],
+    [["work", "--storage", "files:x"], 2, /required option '--module <file>'/],
+    [["work", "--module", "none.js", "--storage", "files:x"], 3, /There is no module .*none\.js\. Check --module/],
     [["import", "none.ndjson", "--storage", "files:x"], 3, /none.ndjson can't be read.*Nothing was imported/],
     [["import", "--storage", "files:x"], 5, /standard input, line 1: it is empty/],
   ])("%j ends with %i and one line that says what to do", async (args, code, message) => {
@@ -275,6 +291,14 @@ describe("completion", () => {
     ],
     [["show", "build-1", "@"], ["@latest"]],
     [["fork", "build-1"], ["build-1"]],
+    [["signal", "build-1"], ["build-1"]],
+    [["cancel", "build-1", "--re"], ["--reason"]],
+    [
+      ["work", "--con"],
+      ["--concurrency", "--config"],
+    ],
+    // The shell completes file names.
+    [["work", "--module", ""], []],
     [["fork", "build-1", "@"], ["@latest"]],
     [["fork", "build-1", "@2", "build"], []],
     [["rewind", "build-1", "@"], ["@latest"]],

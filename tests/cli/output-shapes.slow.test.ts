@@ -62,6 +62,7 @@ async function placeWithEverything() {
     await run.step("tool", () => Promise.reject(new Error("the tool is down")));
   });
   await expect(failing).rejects.toThrow("the tool is down");
+  await manager.enqueue("agent-8", { n: 1 }, { dueAt: new Date("2999-12-01T09:00:00Z") });
   await manager.save("damaged", 1);
   const [file = ""] = readdirSync(join(cwd, "store", "damaged")).filter((name) => name.endsWith(".json"));
   writeFileSync(join(cwd, "store", "damaged", file), "{");
@@ -104,7 +105,7 @@ async function placeWithEverything() {
 /** @param line - A command of the page, whose words in capitals stand for things of the place. */
 function wordsOf(line: string): string[] {
   const names = new Map([
-    ["TASK", line.includes("--timeline") ? "agent-7" : "build-42"],
+    ["TASK", /^retry|--timeline/.test(line) ? "agent-7" : /^(signal|cancel)/.test(line) ? "agent-8" : "build-42"],
     ["NEW-TASK", "build-43"],
     ["CMD", "false"],
     ["URL", "sqlite:copy.db"],

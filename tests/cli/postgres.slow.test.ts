@@ -1,9 +1,12 @@
 import { chmodSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
+import { CheckpointManager } from "waymark";
+import { openStorage } from "waymark/adapters";
 import { startPostgres } from "../../examples/two-machines/src/postgres-server.js";
 import { tempFolder } from "../support/temp-folder.js";
-import { waymarkProcess } from "./waymark.js";
+import { worked } from "./waiting-tasks.js";
+import { waymark, waymarkProcess } from "./waymark.js";
 
 it("ends by itself if the server asks for a password and none is given", async () => {
   const cwd = await tempFolder();
@@ -18,4 +21,30 @@ it("ends by itself if the server asks for a password and none is given", async (
   url.password = "";
   const { code, stderr } = await waymarkProcess({ cwd, env: { WAYMARK_STORAGE: url.href } }, ["tasks"]);
   expect([code, stderr]).toEqual([1, expect.stringMatching(/refuses the connection: SASL: .*password/)]);
+});
+
+it("shows waits, signals and the fleet of a server, and copies them to a file and back", async () => {
+  const cwd = await tempFolder();
+  const server = await startPostgres();
+  onTestFinished(() => server.stop());
+  const place = { cwd, env: { WAYMARK_STORAGE: server.url } };
+  const run = (...args: string[]) => waymark(place, args);
+  await using manager = new CheckpointManager({ storage: openStorage(server.url), ownsStorage: true });
+  await worked(manager, { "w/1": "waits", "w/2": "fails" });
+  await manager.enqueue("v/due");
+  expect((await run("resume")).stdout).toMatch(/^w\/1 .* paused +waits for "approve"$/m);
+  expect((await run("tasks", "--watch")).stdout).toMatch(
+    /^1 due, the first (just now|.* ago); 0 being run .*\n(.*\n)*w\/1 +waits +waits for "approve" /,
+  );
+  expect((await run("signal", "w/1", "note", "1", "--id", "s1")).stdout).toContain("It is kept");
+  expect((await run("tasks", "--limit", "2", "--json")).stdout).not.toContain("signals");
+  expect((await run("copy", "--to", "sqlite:copy.db")).stdout).toContain("4 of 4 identical");
+  await using copy = new CheckpointManager({
+    storage: openStorage("sqlite:copy.db", { relativeTo: cwd }),
+    ownsStorage: true,
+  });
+  expect(await copy.signals("w/1")).toMatchObject([{ id: "s1", name: "note", value: 1 }]);
+  expect((await run("cancel", "--prefix", "w/", "--reason", "x", "--yes")).stdout).toBe("Cancelled 2 tasks.\n");
+  expect((await run("delete", "w/1", "--yes")).stdout).toContain("Removed");
+  expect(await manager.signals("w/1")).toEqual([]);
 });

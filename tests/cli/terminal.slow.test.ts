@@ -175,6 +175,17 @@ describe.skipIf(!hasScript)("on a terminal (skipped without `script` of util-lin
     await manager.close();
   });
 
+  it("shows the fleet until Ctrl-C, and gives the screen and the cursor back", async () => {
+    const { place, manager } = await newPlace();
+    await manager.enqueue("w/1");
+    await manager.close();
+    const { code, screen } = await onTerminal(place, "tasks --watch", { answer: [/w\/1 +\S*due/, "\u0003"] });
+    expect(code).toBe(130);
+    expect(screen).toContain("1 due, the first");
+    expect(screen.indexOf("\u001b[?1049h")).toBeLessThan(screen.indexOf("w/1"));
+    expect(screen.trimEnd().replace(/\^C/g, "").endsWith("\u001b[?25h\u001b[?1049l")).toBe(true);
+  });
+
   it("shows a feature's workstreams as lines if the screen has fewer rows", async () => {
     const place = await newPlace();
     const steps = Array.from({ length: 29 }, (_, n) => ({ id: `step-${n}`, command: `echo done-${n}` }));

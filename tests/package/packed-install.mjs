@@ -20,8 +20,14 @@ import { build } from "esbuild";
 
 const root = join(import.meta.dirname, "..", "..");
 const folder = mkdtempSync(join(tmpdir(), "waymark-packed-"));
-/** Entries that say `npm install zod` without it. */
-const NEED_ZOD = ["waymark/oneshot", "waymark/phase-checkpoints", "waymark/prp", "waymark/kit"];
+/** Entries that say `npm install …` without the package that they need. */
+const NEEDS = new Map([
+  ["waymark/oneshot", "zod"],
+  ["waymark/phase-checkpoints", "zod"],
+  ["waymark/prp", "zod"],
+  ["waymark/kit", "zod"],
+  ["waymark/opentelemetry", "@opentelemetry/api"],
+]);
 /** A clone's remote, with the password of somebody: neither may be published. */
 const ORIGIN = "https://somebody:password@git.example/owner/waymark.git";
 const MOST_PACKAGES = 8;
@@ -81,13 +87,13 @@ function sdkAlone(sdk) {
   assert.ok(bytes <= MOST_BYTES, `${bytes} bytes are more than ${MOST_BYTES}`);
   assert.ok(!existsSync(join(modules, "zod")));
 
-  for (const entry of entriesOf("waymark").filter(
-    (entry) => !NEED_ZOD.includes(entry) && entry !== "waymark/langgraph",
-  )) {
+  for (const entry of entriesOf("waymark").filter((entry) => !NEEDS.has(entry) && entry !== "waymark/langgraph")) {
     importAndRequire(entry, project);
   }
-  for (const entry of NEED_ZOD)
-    assert.match(failing("node", ["-e", `require("${entry}")`], project), /npm install zod/);
+  for (const [entry, needed] of NEEDS) {
+    const said = failing("node", ["-e", `require("${entry}")`], project);
+    assert.ok(said.includes(`npm install ${needed}`), said);
+  }
 
   // The first program runs where better-sqlite3 is missing, too.
   const asked = module(
@@ -149,8 +155,9 @@ function sdkAlone(sdk) {
 
 /** @param {readonly string[]} tarballs */
 function everyEntry(tarballs) {
-  // Who uses waymark/langgraph has it by @langchain/langgraph.
-  const project = makeProject("entries", { type: "module" }, [...tarballs, "@langchain/langgraph-checkpoint@1"]);
+  // Who uses waymark/langgraph has the first by @langchain/langgraph; who uses waymark/opentelemetry has the second.
+  const peers = ["@langchain/langgraph-checkpoint@1", "@opentelemetry/api@1"];
+  const project = makeProject("entries", { type: "module" }, [...tarballs, ...peers]);
   for (const name of ["waymark", "waymark-runners"])
     for (const entry of entriesOf(name)) importAndRequire(entry, project);
 }

@@ -9,6 +9,7 @@ const FOLDERS = [
   "adapters",
   "config",
   "systems",
+  "telemetry",
   "testing",
   "runners/src",
   "cli/src",

@@ -255,15 +255,19 @@ function Step({ step, isHere }: { readonly step: RunStep; readonly isHere: boole
     place.current?.focus({ preventScroll: true });
     place.current?.scrollIntoView({ block: "center" });
   }, [isHere]);
-  const { title, status, durationMs, attempts = 1, runAttempt, from, result, error } = step;
+  const { title, status, durationMs, attempts = 1, runAttempt, from, result, error, waitsFor } = step;
   const tone = { completed: "completed", failed: "failed", started: "paused", saved: "saved" }[status];
   const facts = [
-    ...(status === "started" ? ["not finished"] : []),
+    ...(status === "started" ? [waitsFor === undefined ? "not finished" : "waits"] : []),
     ...(durationMs === undefined ? [] : [durationText(durationMs)]),
     ...(attempts > 1 ? [`${attempts} tries`] : []),
     ...(status === "saved"
       ? []
-      : [from === "storage" ? `from storage, attempt ${runAttempt}` : `ran, attempt ${runAttempt}`]),
+      : [
+          from === "storage"
+            ? `from storage, attempt ${runAttempt}`
+            : `${waitsFor === undefined ? "ran" : "waited"}, attempt ${runAttempt}`,
+        ]),
   ];
   const value = error ?? result;
   const head = (
@@ -303,7 +307,7 @@ function Part({ title, text }: { readonly title: string; readonly text: string }
   );
 }
 
-function Value({ text, label }: { readonly text: string; readonly label: string }) {
+export function Value({ text, label }: { readonly text: string; readonly label: string }) {
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: a part that scrolls is reached by the keyboard.
     <section class="value-box" tabIndex={0} aria-label={label}>

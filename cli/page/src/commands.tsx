@@ -25,7 +25,7 @@ export function CommandList({ commands, actions = {} }: CommandListProps) {
               <code>{text}</code>
               <CopyButton text={text} label={`Copy the command: ${WHAT[action]}`} />
               {run && (
-                <button type="button" class={action === "delete" ? "danger" : ""} onClick={run}>
+                <button type="button" class={action === "delete" || action === "cancel" ? "danger" : ""} onClick={run}>
                   {BUTTON[action] ?? WHAT[action]}
                 </button>
               )}
@@ -75,6 +75,8 @@ const WHAT: Readonly<Record<Command["action"], string>> = {
   rewind: "Go back to this state",
   complete: "Mark it as completed",
   delete: "Remove it",
+  cancel: "End its run for good",
+  retry: "Put it back",
   prune: "Prune by this policy",
   verify: "Look for damage",
   repair: "Move damage to the quarantine",
@@ -86,6 +88,8 @@ const BUTTON: Partial<Record<Command["action"], string>> = {
   rewind: "Rewind …",
   complete: "Complete …",
   delete: "Remove …",
+  cancel: "Cancel …",
+  retry: "Retry …",
   prune: "Prune …",
   repair: "Repair …",
 };

@@ -32,7 +32,7 @@ export function Question(props: QuestionProps) {
 
   useEffect(() => {
     // A failed question is mended where it was answered.
-    if (error) content.current?.querySelector("input")?.focus();
+    if (error) content.current?.querySelector<HTMLElement>("input, textarea")?.focus();
   }, [error]);
 
   const confirm = async () => {

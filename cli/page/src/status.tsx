@@ -1,11 +1,11 @@
 import type { RunnerInfo, TaskRow } from "../../src/ui/api.js";
 import { durationText } from "./words.js";
 
-type Shown = TaskRow["status"] | "died" | "damaged" | "waiting" | "saved";
+type Shown = TaskRow["status"] | "died" | "damaged" | "waits" | "due" | "saved";
 
-/** A task whose runner has died says so, as in the command. */
-export function shownStatus({ status, runner }: Pick<TaskRow, "status" | "runner">): Shown {
-  return status === "running" && runner?.state === "died" ? "died" : status;
+/** A task whose runner has died says so, and a run that nobody runs, as in the command. */
+export function shownStatus({ status, runner, stands }: Pick<TaskRow, "status" | "runner" | "stands">): Shown {
+  return status === "running" && runner?.state === "died" ? "died" : (stands ?? status);
 }
 
 /** A status by shape, word and colour. */
@@ -37,7 +37,8 @@ const SHAPES = {
     </>
   ),
   damaged: <path d="M7 1.5l6 11H1zM7 5.5v3M7 10.6v.2" {...STROKE} stroke-width={1.6} stroke-linejoin="round" />,
-  waiting: (
+  due: <path d="M2.5 7h8M7.5 3.5L11 7l-3.5 3.5" {...STROKE} />,
+  waits: (
     <>
       <circle cx="7" cy="7" r="5.5" {...STROKE} />
       <path d="M7 4v3l2 1.5" {...STROKE} />

@@ -1,5 +1,5 @@
 import { useEffect, useRef, useState } from "preact/hooks";
-import type { CheckpointRow, TaskAnswer, TaskMessage } from "../../src/ui/api.js";
+import type { CheckpointRow, TaskAnswer, TaskMessage, WaitInfo } from "../../src/ui/api.js";
 import { CheckpointList } from "./checkpoint-list.js";
 import { CommandList } from "./commands.js";
 import { useKeys } from "./keys.js";
@@ -12,6 +12,7 @@ import { formatRoute } from "./route.js";
 import { leaseText, StatusMark, shownStatus } from "./status.js";
 import { StoredText } from "./stored-text.js";
 import { useAction } from "./use-action.js";
+import { AnswerQuestion, CancelQuestion, Signals, Waits } from "./waits.js";
 import { Waterfall } from "./waterfall.js";
 import { agoText, bytesText, counted, countText, timeText } from "./words.js";
 
@@ -24,6 +25,7 @@ export function TaskView({ taskId, go }: TaskViewProps) {
   const { api, say, session } = usePage();
   const query = useQuery("task", { taskId });
   const timeline = useQuery("timeline", { taskId });
+  const signals = useQuery("signals", { taskId });
   const [older, setOlder] = useState<readonly TaskAnswer[]>([]);
   const [live, setLive] = useState<Extract<TaskMessage, { kind: "change" }>>();
   const [isGone, setIsGone] = useState(false);
@@ -38,6 +40,7 @@ export function TaskView({ taskId, go }: TaskViewProps) {
     setIsGone(false);
     setLive(message);
     if (!timeline.isLoading) timeline.reload();
+    signals.reload();
   });
 
   const { answer } = query;
@@ -102,6 +105,7 @@ export function TaskView({ taskId, go }: TaskViewProps) {
   const changed = () => {
     query.reload();
     timeline.reload();
+    signals.reload();
     setOlder([]);
   };
   const actions = {
@@ -148,8 +152,31 @@ export function TaskView({ taskId, go }: TaskViewProps) {
           </p>
         </Question>
       )),
+    cancel: () =>
+      ask((close) => (
+        <CancelQuestion taskId={taskId} name={task.name} runner={task.runner} onClose={close} onDone={changed} />
+      )),
+    retry: () =>
+      ask((close) => (
+        <Question
+          title="Put the task back?"
+          confirmText="Retry"
+          onClose={close}
+          onConfirm={async () => {
+            await api.ask("retry", { taskId });
+            say("The task is put back: a worker or the next run goes on with it.");
+            changed();
+          }}
+        >
+          <p>
+            <StoredText text={task.name} /> gets the status “paused”. The step that failed is tried again.
+          </p>
+        </Question>
+      )),
     prune: () => go(formatRoute({ view: "retention", taskId })),
   };
+  const answerWait = (wait: WaitInfo) =>
+    ask((close) => <AnswerQuestion taskId={taskId} wait={wait} onClose={close} onSent={changed} />);
   const { newest, runner } = task;
   const saves = timeline.answer?.saves ?? [];
   const bytes = timeline.answer && saves.reduce((sum, [, , size]) => sum + size, 0);
@@ -227,6 +254,8 @@ export function TaskView({ taskId, go }: TaskViewProps) {
           )}
         </Problem>
       )}
+      {signals.error && <Problem title="Its signals can't be read" error={signals.error} />}
+      {signals.answer && <Waits waits={signals.answer.waits} nowMs={nowMs} onAnswer={answerWait} />}
       {task.asks.length > 0 && (
         <section class="problem paused">
           <h2>It asks</h2>
@@ -255,6 +284,7 @@ export function TaskView({ taskId, go }: TaskViewProps) {
         )}
         {timeline.answer && <Waterfall taskId={taskId} timeline={timeline.answer} />}
       </section>
+      {signals.answer && <Signals answer={signals.answer} nowMs={nowMs} />}
       <div class={hasPlots ? "columns" : "column"}>
         <div class="column">
           <section class="card">

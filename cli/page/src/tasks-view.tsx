@@ -1,5 +1,5 @@
 import { useCallback, useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
-import type { CountsAnswer, Status, TaskRow } from "../../src/ui/api.js";
+import type { CountsAnswer, QueueInfo, Status, TaskRow } from "../../src/ui/api.js";
 import { useKeys } from "./keys.js";
 import { Damage, Problem, Warnings } from "./problem.js";
 import { useNow, useQuery, useWatch } from "./queries.js";
@@ -32,6 +32,7 @@ export function TasksView({ filter, go }: TasksViewProps) {
   const scroller = useRef<HTMLElement>(null);
   const [selected, setSelected] = useState(() => left.get(filterKey)?.selected ?? 0);
   const [first, setFirst] = useState(0);
+  const [queue, setQueue] = useState<QueueInfo>();
   const [height, setHeight] = useState(600);
   const rowHeight = useRowHeight();
   const nowMs = useNow(1000);
@@ -69,6 +70,7 @@ export function TasksView({ filter, go }: TasksViewProps) {
     },
     (message) => {
       if (message.kind !== "change") return;
+      setQueue(message.queue);
       const isMoved = list.update(message.tasks, message.gone);
       // Somebody who has scrolled down is reading: the list stays as it is until they ask.
       if (isMoved && (scroller.current?.scrollTop ?? 0) < rowHeight && selected === 0) list.reload();
@@ -153,6 +155,8 @@ export function TasksView({ filter, go }: TasksViewProps) {
           {!isFiltered && counts.answer ? `, ${counted(counts.answer.checkpoints, "checkpoint")}` : ""}
           {counts.answer && counts.answer.held > 0 ? `, ${countText(counts.answer.held)} being run` : ""}
         </p>
+        {/* Not in the status: it would be read aloud as the time passes. */}
+        {queue && queue.tasks > 0 && <p class="soft">{queueText(queue, nowMs)}</p>}
         {list.changed > 0 && (
           <button type="button" onClick={showNewest}>
             {counted(list.changed, "task")} changed: show the newest
@@ -419,6 +423,12 @@ function Peek({ task, nowMs }: { readonly task: TaskRow; readonly nowMs: number 
       </dl>
     </section>
   );
+}
+
+/** `12 due, the first 3 minutes ago` */
+function queueText({ tasks, oldestDueAt }: QueueInfo, nowMs: number): string {
+  const since = oldestDueAt === undefined ? "" : `, the first ${agoText(oldestDueAt, nowMs)}`;
+  return `${countText(tasks)} due${since}`;
 }
 
 function reasonOf({ runner, why, error }: TaskRow, nowMs: number): string {

@@ -1,5 +1,5 @@
 import { useState } from "preact/hooks";
-import type { TimelineAnswer } from "../../src/ui/api.js";
+import type { TimelineAnswer, TimelineStep } from "../../src/ui/api.js";
 import { formatRoute } from "./route.js";
 import { StoredText } from "./stored-text.js";
 import { type TimeScale, timeScale } from "./time-scale.js";
@@ -137,8 +137,7 @@ function Row({ row, scale, taskId }: RowProps) {
       </td>
       <td class="number took">{tookText(row)}</td>
       <td class="from small soft">
-        {step.status === "failed" ? "failed" : isOpen ? "" : step.from === "storage" ? "from storage" : "ran"}
-        {isOpen ? "" : " · "}attempt {step.runAttempt}
+        {howOf(step, isOpen)}attempt {step.runAttempt}
       </td>
       {when}
       <td class="lane-cell">
@@ -152,6 +151,14 @@ function Row({ row, scale, taskId }: RowProps) {
       </td>
     </tr>
   );
+}
+
+/** `from storage · `; empty for a step that never finished. */
+function howOf({ status, from, waitsFor }: TimelineStep, isOpen: boolean): string {
+  if (status === "failed") return "failed · ";
+  if (waitsFor !== undefined) return isOpen ? "waits · " : "waited · ";
+  if (isOpen) return "";
+  return from === "storage" ? "from storage · " : "ran · ";
 }
 
 function Folds({ scale }: { readonly scale: TimeScale }) {

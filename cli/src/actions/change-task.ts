@@ -1,5 +1,5 @@
 import type { CheckpointSummary } from "waymark";
-import { findDamage, isCorrupt } from "waymark/adapter";
+import { findDamage, isCorrupt, signalsOf } from "waymark/adapter";
 import { checkpointsTask, copyThread } from "waymark/langgraph/records";
 import { findStored, findWhole, requireTaskToChange, titleOf } from "../checkpoints.js";
 import { DamagedCheckpointError } from "../damage.js";
@@ -155,10 +155,12 @@ async function wholeTask(session: QuerySession, taskId: string): Promise<Removal
       if (!isWhole(record)) damaged += 1;
     }
   }
+  let signals = 0;
+  for await (const _signal of storage.list({ taskId: signalsOf(taskId), order: "oldest" })) signals += 1;
   const size = damaged === 0 ? bytesText(bytes) : `${bytesText(bytes)}; ${damaged} of them damaged`;
   const name = thread === undefined ? `task ${JSON.stringify(taskId)}` : `thread ${JSON.stringify(thread.id)}`;
   return {
-    what: `${name} with ${counted(count, thread === undefined ? "checkpoint" : "record")} (${size})`,
+    what: `${name} with ${counted(count, thread === undefined ? "checkpoint" : "record")} (${size})${signals === 0 ? "" : ` and ${counted(signals, "signal")}`}`,
     damaged,
     remove: ({ force } = {}) =>
       underLease(session, taskId, force, (under) =>

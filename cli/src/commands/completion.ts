@@ -40,7 +40,7 @@ complete -c waymark -f -n __waymark_complete -a '$__waymark_candidates'`,
 
 export const completion: CommandFile = {
   example: 'eval "$(waymark completion bash)"',
-  isSetUp: true,
+  group: "set up",
   noStorage: true,
   register(program, cli) {
     program

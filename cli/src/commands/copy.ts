@@ -2,6 +2,7 @@ import { copyTasks, type Difference } from "../actions/copy.js";
 import { sayNothingTo } from "../checkpoints.js";
 import type { CommandFile } from "../cli.js";
 import { CommandError, ExitCode } from "../exit-code.js";
+import { shownTask } from "../langgraph/find-tasks.js";
 import { jsonText } from "../printable.js";
 import { showProgress } from "../progress.js";
 import { countRecords } from "../records/whole-records.js";
@@ -16,7 +17,7 @@ export const copy: CommandFile = {
       .command("copy")
       .summary("to another storage")
       .description(
-        "Copies every task to another storage with its ids, sequences, statuses and errors, and compares all records. " +
+        "Copies every task to another storage with its signals, ids, sequences, statuses and errors, and compares all records. " +
           "After a kill, run it again: it continues from there.",
       )
       .requiredOption("--to <url>", "files:DIR, tasks:DIR, sqlite:FILE or postgres://…")
@@ -35,7 +36,9 @@ export const copy: CommandFile = {
           const onDifference = async ({ taskId, id, sequence, reason }: Difference): Promise<void> => {
             differences += 1;
             if (differences > SHOWN) return;
-            await damage.warn(`checkpoint ${id} (@${sequence}) of task ${JSON.stringify(taskId)} differs: ${reason}`);
+            await damage.warn(
+              `checkpoint ${id} (@${sequence}) of task ${JSON.stringify(shownTask(taskId))} differs: ${reason}`,
+            );
           };
           const onProgress = (done: number) => progress.reach(done);
           const job = { from: storage, to: target, prefix, damage, onProgress, onDifference };

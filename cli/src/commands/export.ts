@@ -1,3 +1,4 @@
+import { isSignals, signalsOf } from "waymark/adapter";
 import { requireTask, sayNothingTo } from "../checkpoints.js";
 import type { CommandFile, Session } from "../cli.js";
 import { tasksOf } from "../langgraph/find-tasks.js";
@@ -15,8 +16,8 @@ export const exportCommand: CommandFile = {
       .command("export")
       .summary("checkpoints as NDJSON")
       .description(
-        "Writes each checkpoint as a line of JSON with its checksum, then a trailer that shows that no line is missing. " +
-          "Default: every task, to standard output.",
+        "Writes each checkpoint and each signal as a line of JSON with its checksum, then a trailer that shows that no line " +
+          "is missing. Default: every task, to standard output.",
       )
       .argument("[task...]")
       .option("--prefix <text>", "only tasks whose id begins with this")
@@ -26,7 +27,7 @@ export const exportCommand: CommandFile = {
           const { storage, damage, output } = session;
           const named = new Set<string>();
           for (const task of tasks) {
-            for await (const id of tasksOf(session, await requireTask(session, task))) named.add(id);
+            for await (const id of tasksOf(session, await requireTask(session, task))) named.add(signalsOf(id)).add(id);
           }
           const chosen = tasks.length > 0 ? named : taskIds(storage, options.prefix, damage);
           const { out } = options;
@@ -58,7 +59,7 @@ async function writeExport(
   const progress = await showProgress("exporting", () => countRecords(storage));
   try {
     for await (const taskId of tasks) {
-      written += 1;
+      if (!isSignals(taskId)) written += 1;
       for await (const record of wholeRecords(storage, { taskId, order: "oldest" }, damage)) {
         if (output.isClosed) break;
         await lines.record(recordJson(record));

@@ -1,10 +1,12 @@
 import type { CommandFile } from "../cli.js";
 import { bisect } from "./bisect.js";
+import { cancel } from "./cancel.js";
 import { complete } from "./complete.js";
 import { completion } from "./completion.js";
 import { copy } from "./copy.js";
 import { deleteCommand } from "./delete.js";
 import { diff } from "./diff.js";
+import { enqueue } from "./enqueue.js";
 import { exportCommand } from "./export.js";
 import { fork } from "./fork.js";
 import { importCommand } from "./import.js";
@@ -17,12 +19,15 @@ import { prune } from "./prune.js";
 import { rekey } from "./rekey.js";
 import { repair } from "./repair.js";
 import { resume } from "./resume.js";
+import { retry } from "./retry.js";
 import { rewind } from "./rewind.js";
 import { show } from "./show.js";
+import { signal } from "./signal.js";
 import { stats } from "./stats.js";
 import { tasks } from "./tasks.js";
 import { ui } from "./ui.js";
 import { verify } from "./verify.js";
+import { work } from "./work.js";
 
 /**
  * Every command, in the order of `waymark --help`. To add one, put a file beside this one and its name in this list.
@@ -48,6 +53,11 @@ export const COMMANDS: readonly CommandFile[] = [
   repair,
   rekey,
   postgres,
+  work,
+  enqueue,
+  signal,
+  cancel,
+  retry,
   oneshot,
   prp,
   langgraph,

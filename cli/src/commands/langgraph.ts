@@ -5,7 +5,7 @@ import { statusOption } from "./tasks.js";
 
 export const langgraph: CommandFile = {
   example: "waymark langgraph prune --idle 30d",
-  isSetUp: true,
+  group: "set up",
   register(program, cli) {
     const command = program
       .command("langgraph")

@@ -1,12 +1,17 @@
 import { Option } from "@commander-js/extra-typings";
+import { isCorrupt } from "waymark/adapter";
+import { requireTask } from "../checkpoints.js";
 import type { CommandFile, Session } from "../cli.js";
+import { firstOf } from "../first-of.js";
 import { type ItemPrinter, jsonOption, jsonPrinter, ndjsonOption, printItems } from "../items.js";
 import { type DescribedCheckpoint, shownStatus } from "../langgraph/thread-state.js";
 import type { Output } from "../output.js";
+import { printable } from "../printable.js";
 import { listCheckpoints } from "../queries/checkpoints.js";
 import { readTimeline, type TimedStep } from "../queries/timeline.js";
 import { statusCell } from "../status-cell.js";
 import { type Column, printTable, SCREEN_ROWS, TablePrinter } from "../table.js";
+import { Answers, waitsOfTask, waitsText } from "../waits.js";
 import { bytesText, countArgument, timeText } from "../words.js";
 import { statusesOf, statusOption } from "./tasks.js";
 
@@ -46,10 +51,23 @@ export const list: CommandFile = {
             ? { add: ({ checkpoint }) => json.add(checkpoint), end: () => json.end() }
             : new TablePrinter(output, columnsOf(output.colors), limit ?? SCREEN_ROWS);
           await printItems(output, found, printer);
+          if (!json) await sayHowToAnswer(session, task);
         }),
       );
   },
 };
+
+/** Says below a task's checkpoints what its run waits for, and how to answer it. */
+async function sayHowToAnswer(session: Session, task: string): Promise<void> {
+  const taskId = await requireTask(session, task);
+  const [newest] = await firstOf(session.storage.list({ taskId, order: "newest", limit: 1 }));
+  const waits = newest === undefined || isCorrupt(newest) ? undefined : waitsOfTask(newest);
+  if (waits === undefined) return;
+  await session.errors.line(printable(`Its run ${waitsText(waits)}.`));
+  const answers = new Answers(session);
+  answers.add(taskId, waits.waitsFor);
+  await answers.print();
+}
 
 function columnsOf(colors: Output["colors"]): readonly Column<DescribedCheckpoint>[] {
   const statusOf = ({ checkpoint, interrupts }: DescribedCheckpoint) => shownStatus(checkpoint, interrupts);

@@ -14,6 +14,7 @@ const DIR = "the checkpoints' folder; default: .sdp/checkpoints";
 
 export const oneshot: CommandFile = {
   example: "waymark oneshot F01 --jobs 4 --resume",
+  group: "plans",
   noStorage: true,
   register(program, cli) {
     const command = program

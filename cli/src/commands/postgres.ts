@@ -3,7 +3,7 @@ import type { CommandFile } from "../cli.js";
 
 export const postgres: CommandFile = {
   example: "waymark postgres ddl | psql app",
-  isSetUp: true,
+  group: "set up",
   noStorage: true,
   register(program, cli) {
     const command = program

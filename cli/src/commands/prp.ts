@@ -15,6 +15,7 @@ import { agoText, countArgument, counted, durationArgument } from "../words.js";
 
 export const prp: CommandFile = {
   example: "waymark prp run PRP.md --coder './agent'",
+  group: "plans",
   noStorage: true,
   register(program, cli) {
     const command = program

@@ -8,7 +8,7 @@ import { counted } from "../words.js";
 
 export const rekey: CommandFile = {
   example: "waymark rekey",
-  isSetUp: true,
+  group: "set up",
   register(program, cli) {
     program
       .command("rekey")

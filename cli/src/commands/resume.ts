@@ -6,6 +6,7 @@ import { printable } from "../printable.js";
 import { type IncompleteTask, listIncomplete } from "../queries/incomplete.js";
 import { taskStatusCell } from "../status-cell.js";
 import { type Column, SCREEN_ROWS, TablePrinter } from "../table.js";
+import { Answers } from "../waits.js";
 import { agoText, countArgument } from "../words.js";
 
 export const resume: CommandFile = {
@@ -25,7 +26,10 @@ export const resume: CommandFile = {
           const { prefix, limit } = options;
           const json = jsonPrinter(output, options);
           const table = new TablePrinter(output, columnsOf(output.colors), limit ?? SCREEN_ROWS);
-          const count = await printItems(output, listIncomplete(session, { prefix, limit }), json ?? table);
+          const answers = new Answers(session);
+          const found = answers.from(listIncomplete(session, { prefix, limit }));
+          const count = await printItems(output, found, json ?? table);
+          if (!json) await answers.print();
           if (count === 0 && !json) {
             await errors.line(printable(`Nothing to resume in ${name}: every task is completed.`));
           }

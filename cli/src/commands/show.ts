@@ -11,6 +11,7 @@ import { allSteps, runText, stepLine } from "../run-steps.js";
 import { parsePath, partAt } from "../state-path.js";
 import { statusCell } from "../status-cell.js";
 import { BlockPrinter } from "../table.js";
+import { answerCommand, type ListedSignal, type PendingWait } from "../waits.js";
 import { agoText, bytesText, secondsText, timeText } from "../words.js";
 
 /** How many steps of a pass are shown: the last ones. `waymark list --timeline` shows all. */
@@ -52,7 +53,8 @@ function jsonOf(details: CheckpointDetails | StartingTask): object {
   return { ...checkpoint, state, ...(run && { run: plainJson(run) }) };
 }
 
-async function print({ output }: Session, details: CheckpointDetails | StartingTask): Promise<void> {
+async function print(session: Session, details: CheckpointDetails | StartingTask): Promise<void> {
+  const { output } = session;
   const block = new BlockPrinter(output);
   const row = (name: string, text: string | undefined) => block.add(name, text ?? "");
   if ("count" in details) {
@@ -61,7 +63,7 @@ async function print({ output }: Session, details: CheckpointDetails | StartingT
     row("run by", runByText(details.lease));
     return block.end();
   }
-  const { checkpoint, interrupts, thread, lease, lapsed, run } = details;
+  const { checkpoint, interrupts, thread, lease, lapsed, run, waits, signals } = details;
   const { taskId, id, sequence, createdAt, stage, label, parentId, error, metadata } = checkpoint;
   row("task", thread === undefined ? taskId : undefined);
   row("thread", thread?.threadId);
@@ -72,6 +74,11 @@ async function print({ output }: Session, details: CheckpointDetails | StartingT
   row("run by", lease && runByText(lease));
   row("last run", lapsed && lapsedText(lapsed, Date.now()));
   row("asks", questionsText(interrupts));
+  for (const wait of waits) {
+    row("waits", waitText(wait));
+    if (wait.kind === "signal") row("answer", answerCommand(session, taskId, wait.name));
+  }
+  for (const [index, signal] of signals.entries()) row(index === 0 ? "signals" : "", signalText(signal));
   row("error", error && [error.name, error.code, error.message].filter((part) => part !== undefined).join(": "));
   row("stage", stage);
   row("label", label);
@@ -87,6 +94,20 @@ async function print({ output }: Session, details: CheckpointDetails | StartingT
 
 function runByText({ holder, remainingMs }: HeldLease): string {
   return `${holderText(holder)}, for ${secondsText(remainingMs)} unless the lease is renewed`;
+}
+
+/** `for "approve", since 3 minutes ago`, `"pause", until 2026-11-21 10:00:05 UTC` */
+function waitText({ kind, name, since, until }: PendingWait): string {
+  const [ago, end] = [agoText(since, Date.now()), until && `until ${timeText(until)} UTC`];
+  const title = JSON.stringify(name);
+  return kind === "sleep"
+    ? `${title}, ${end}`
+    : `for ${title}, since ${ago}${end === undefined ? "" : `, ${end} at most`}`;
+}
+
+/** `approve from ada@build-box, 3 minutes ago: received` */
+function signalText({ name, by, sentAt, status }: ListedSignal): string {
+  return `${name}${by === undefined ? "" : ` from ${by}`}, ${agoText(sentAt, Date.now())}: ${status}`;
 }
 
 /** Returns the outline of a state in a few words. If the key is missing, it returns only the size. */

@@ -1,6 +1,7 @@
 import { Option } from "@commander-js/extra-typings";
 import type { CheckpointStatus } from "waymark";
-import type { CommandFile } from "../cli.js";
+import type { Cli, CommandFile, Session } from "../cli.js";
+import type { printFleet } from "../fleet-view.js";
 import { jsonOption, jsonPrinter, ndjsonOption, printItems } from "../items.js";
 import { nameOf } from "../langgraph/find-tasks.js";
 import { questionsText } from "../langgraph/standing.js";
@@ -11,6 +12,7 @@ import { INCOMPLETE } from "../queries/incomplete.js";
 import { type ListedTask, listTasks } from "../queries/tasks.js";
 import { taskStatusCell } from "../status-cell.js";
 import { type Column, SCREEN_ROWS, TablePrinter } from "../table.js";
+import { Answers, standText } from "../waits.js";
 import { agoText, countArgument } from "../words.js";
 
 export const tasks: CommandFile = {
@@ -28,6 +30,13 @@ export const tasks: CommandFile = {
       .option("--stage <stage>", "only tasks whose newest checkpoint is of this stage")
       .option("--prefix <text>", "only tasks whose id begins with this")
       .option("--recent", "the most recent first")
+      .addOption(
+        new Option("--watch", "who runs what, renewed each second, and how many tasks wait for a worker").conflicts([
+          "recent",
+          "json",
+          "ndjson",
+        ]),
+      )
       .option("--limit <n>", "at most n; default: 20 on a terminal, else all", countArgument(1))
       .addOption(jsonOption("task"))
       .addOption(ndjsonOption("task"))
@@ -35,16 +44,27 @@ export const tasks: CommandFile = {
         cli.withStore(async (session) => {
           const { output, errors, name } = session;
           const { recent, prefix, stage, limit } = options;
+          if (options.watch) return watch(cli, session, { prefix, stage, status: statusesOf(options), limit });
           const order = recent ? "recent" : "taskId";
           const found = listTasks(session, { order, prefix, stage, status: statusesOf(options), limit });
           const json = jsonPrinter(output, options);
           const table = new TablePrinter(output, columnsOf(output.colors), limit ?? SCREEN_ROWS);
-          const count = await printItems(output, found, json ?? table);
+          const answers = new Answers(session);
+          const count = await printItems(output, answers.from(found), json ?? table);
+          if (!json) await answers.print();
           if (count === 0 && !json) await errors.line(printable(`No task of ${name} matches.`));
         }),
       );
   },
 };
+
+/** On a terminal, shows the fleet until Ctrl-C. Elsewhere, prints it once. */
+async function watch(cli: Cli, session: Session, query: Parameters<typeof printFleet>[1]): Promise<void> {
+  const { FleetView, printFleet } = await import("../fleet-view.js");
+  if (!session.output.isTerminal) return printFleet(session, query);
+  const view = new FleetView(session, query);
+  await view.show(cli.interruptible(() => view.leave()));
+}
 
 /** @param description - The text before the list of statuses: `only those that are`. */
 export function statusOption(description: string) {
@@ -75,7 +95,8 @@ function columnsOf(colors: Output["colors"]): readonly Column<ListedTask>[] {
 
 function newestText(task: ListedTask): string {
   if (!("newest" in task)) return `${runningText(task.lease)}, no checkpoint yet`;
-  const { newest, thread, lease } = task;
+  const { newest, thread, lease, waits } = task;
+  if (waits !== undefined) return standText(newest, Date.now()) ?? "";
   const runner = lease === undefined ? "" : ` (${runningText(lease)})`;
   const at = `${newest.label ?? newest.stage ?? ""}${runner}`.trimStart();
   if (thread === undefined) return at;

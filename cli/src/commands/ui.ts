@@ -17,7 +17,7 @@ export const ui: CommandFile = {
       )
       .option("--port <n>", "default: any free port", portArgument)
       .option("--no-open", "don't open the browser")
-      .option("--write", "let the page change the storage: fork, rewind, complete, delete, prune, repair")
+      .option("--write", "let the page change the storage: fork, rewind, complete, delete, prune, signal, …")
       .action((options) =>
         cli.withStore(async (session) => {
           const { servePage } = await import("../ui/server.js");

@@ -1,5 +1,5 @@
-import type { StorageAdapter, TaskSummary } from "waymark";
-import { compareTasks, isCorrupt, type TaskQuery } from "waymark/adapter";
+import type { CorruptRecord, StorageAdapter, TaskSummary } from "waymark";
+import { compareTasks, isCorrupt, isSignals, ownerOf, type TaskQuery } from "waymark/adapter";
 import { THREADS_PREFIX, type Thread, threadOf, threadPrefix, threadPrefixOf } from "waymark/langgraph/records";
 import type { DamageSink } from "../damage.js";
 import { CommandError, ExitCode } from "../exit-code.js";
@@ -32,6 +32,11 @@ interface ThreadNamespace {
 interface Place {
   readonly storage: StorageAdapter;
   readonly damage: DamageSink;
+}
+
+/** The name of a task in a finding: `build-42`, or `build-42 (signals)` for the task that holds the signals of another. */
+export function shownTask(taskId: string): string {
+  return isSignals(taskId) ? `${ownerOf(taskId)} (signals)` : taskId;
 }
 
 /** The name that the command shows and accepts. */
@@ -110,7 +115,7 @@ async function hasThreads({ storage }: Place): Promise<boolean> {
 const PAST_THREADS = `${THREADS_PREFIX}\u{10ffff}`;
 
 async function* otherTasks({ storage, damage }: Place, query: TaskQuery): AsyncGenerator<FoundTask, void, void> {
-  for await (const task of storage.tasks(query)) {
+  for await (const task of withoutCompanions(storage, query)) {
     if (isCorrupt(task)) await damage.add(task);
     else if (!task.taskId.startsWith(THREADS_PREFIX)) yield task;
     else if (query.order === "taskId" && query.after === undefined) {
@@ -118,6 +123,26 @@ async function* otherTasks({ storage, damage }: Place, query: TaskQuery): AsyncG
       yield* otherTasks({ storage, damage }, { ...query, after: PAST_THREADS });
       return;
     }
+  }
+}
+
+/** The tasks that the query finds, without those that hold the signals of others. */
+async function* withoutCompanions(
+  storage: StorageAdapter,
+  { limit, ...query }: TaskQuery,
+): AsyncGenerator<TaskSummary | CorruptRecord, void, void> {
+  const isCompanion = (task: TaskSummary | CorruptRecord) => !isCorrupt(task) && isSignals(task.taskId);
+  if (limit === undefined) {
+    for await (const task of storage.tasks(query)) if (!isCompanion(task)) yield task;
+    return;
+  }
+  for (let hidden = 0; ; ) {
+    const found = await firstOf(storage.tasks({ ...query, limit: limit + hidden }));
+    const tasks = found.filter((task) => !isCompanion(task));
+    // Companions took places within the limit, so this reads again with a higher one.
+    const isShort = tasks.length < limit && found.length >= limit + hidden;
+    if (isShort) hidden = found.length - tasks.length;
+    else return yield* tasks.slice(0, limit);
   }
 }
 

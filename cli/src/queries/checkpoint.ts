@@ -8,6 +8,7 @@ import { LeaseReader, type StartingTask } from "../leases.js";
 import { type PlainJson, plainJson } from "../plain-json.js";
 import { readRun } from "../run-steps.js";
 import type { QuerySession } from "../store.js";
+import { type ListedSignal, listSignals, type PendingWait, pendingWaits } from "../waits.js";
 
 export interface CheckpointQuery {
   /** The task, as a word on the command line names it. */
@@ -30,6 +31,10 @@ export interface CheckpointDetails extends DescribedCheckpoint {
   /** The error that says why there is no state, if the configuration can't open it. */
   readonly keyMissing?: Error;
   readonly run: RunRecord | undefined;
+  /** What the task's run waits for. Empty if an older checkpoint was asked for. */
+  readonly waits: readonly PendingWait[];
+  /** The last signals of the task. */
+  readonly signals: readonly ListedSignal[];
   /** The lease that is held now. */
   readonly lease: HeldLease | undefined;
   /** The last lease of a running checkpoint, if it ended without being released. */
@@ -56,11 +61,15 @@ export async function readDetails(
   const described = await describeCheckpoint(session, stored);
   const { taskId, status } = described.checkpoint;
   const lease = await leases.current(taskId);
+  const run = await readRun(session, stored);
+  const isNewest = query.id === undefined || query.id === "@latest";
   return {
     ...described,
     ...state,
     thread: threadOf(taskId, stored.metadata),
-    run: await readRun(session, stored),
+    run,
+    waits: isNewest ? pendingWaits(stored, run) : [],
+    signals: await listSignals(session, taskId),
     lease,
     lapsed: status === "running" && lease === undefined ? await leases.lapsed(taskId) : undefined,
   };

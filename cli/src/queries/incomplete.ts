@@ -2,6 +2,7 @@ import type { CheckpointStatus } from "waymark";
 import { questionsText } from "../langgraph/standing.js";
 import { lapsedText, type RunTask, runningText } from "../leases.js";
 import type { QuerySession } from "../store.js";
+import { standText } from "../waits.js";
 import { type ListedTask, listTasks, type TasksQuery } from "./tasks.js";
 
 /** The statuses of a task or checkpoint that is not completed. */
@@ -26,8 +27,12 @@ export function whyIncomplete(task: ListedTask, nowMs: number): string {
   return "newest" in task ? whyStopped(task, nowMs) : `${runningText(task.lease)}, no checkpoint yet`;
 }
 
-function whyStopped({ newest: { status, error }, thread, lease, lapsed }: RunTask, nowMs: number): string {
+function whyStopped({ newest, thread, lease, lapsed }: RunTask, nowMs: number): string {
+  const { status, error } = newest;
   if (lease !== undefined) return runningText(lease);
+  // A failed run that was put back keeps its error.
+  const stands = lapsed === undefined ? standText(newest, nowMs) : undefined;
+  if (stands !== undefined) return stands;
   if (error !== undefined) return error.message;
   const questions = questionsText(thread?.interrupts);
   if (questions !== undefined) return `asks ${questions}`;

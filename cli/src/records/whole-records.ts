@@ -1,5 +1,13 @@
 import { CheckpointError, type StorageAdapter } from "waymark";
-import { type CheckpointQuery, findDamage, isCorrupt, type StoredCheckpoint } from "waymark/adapter";
+import {
+  type CheckpointQuery,
+  compareTaskIds,
+  findDamage,
+  isCorrupt,
+  isSignals,
+  type StoredCheckpoint,
+  signalsOf,
+} from "waymark/adapter";
 import type { DamageSink } from "../damage.js";
 
 /** Yields the intact records that the query finds. Damaged ones are reported to `damage`. */
@@ -19,16 +27,30 @@ export async function* wholeRecords(
   }
 }
 
-/** Yields the ids of a storage's tasks. Unreadable records are reported to `damage`. */
+/**
+ * Yields the ids of a storage's tasks. A task comes right after the companion that has its signals: a copy that is
+ * stopped in between has more signals than its task knows, never fewer. Unreadable records are reported to `damage`.
+ */
 export async function* taskIds(
   storage: StorageAdapter,
   prefix: string | undefined,
   damage: DamageSink,
 ): AsyncGenerator<string, void, void> {
+  // Tasks whose companion may still come: by id, it comes soon after them.
+  let waiting: string[] = [];
   for await (const task of storage.tasks({ order: "taskId", prefix })) {
-    if (isCorrupt(task)) await damage.add(task);
-    else yield task.taskId;
+    if (isCorrupt(task)) {
+      await damage.add(task);
+      continue;
+    }
+    const { taskId } = task;
+    const isOver = (owner: string) => compareTaskIds(signalsOf(owner), taskId) <= 0;
+    if (isSignals(taskId)) yield taskId;
+    yield* waiting.filter(isOver);
+    waiting = waiting.filter((owner) => !isOver(owner));
+    if (!isSignals(taskId)) waiting.push(taskId);
   }
+  yield* waiting;
 }
 
 /** Counts the checkpoints for a progress bar. If the storage fails, returns the number counted so far. */

@@ -5,6 +5,7 @@ import { bytesOnDisk } from "../bytes-on-disk.js";
 import { readLatest } from "../checkpoints.js";
 import { DamagedCheckpointError } from "../damage.js";
 import { CommandError, ExitCode } from "../exit-code.js";
+import { firstOf } from "../first-of.js";
 import { isKeyMissing } from "../key-advice.js";
 import { findTasks, nameOf, refuseThread, wholeThread } from "../langgraph/find-tasks.js";
 import { describeCheckpoint, readState } from "../langgraph/thread-state.js";
@@ -16,9 +17,13 @@ import { listQuarantine } from "../queries/quarantine.js";
 import { PolicyPlans } from "../queries/retention.js";
 import { listTasks } from "../queries/tasks.js";
 import { timelineOf } from "../queries/timeline.js";
+import { readableSummaries } from "../read-stored.js";
 import { allSteps, readRun } from "../run-steps.js";
+import { sender } from "../sender.js";
 import { formatPath } from "../state-path.js";
+import { managerOf } from "../store.js";
 import { version } from "../version.js";
+import { answerCommand, listSignals, pendingWaits } from "../waits.js";
 import type {
   Call,
   Change,
@@ -33,6 +38,7 @@ import type {
   RunInfo,
   RunStep,
   Session,
+  SignalsAnswer,
   TaskRow,
   TimelineAttempt,
   TimelineMark,
@@ -54,6 +60,7 @@ const MOST_CHANGES = 2_000;
 const MOST_BESIDES = 200;
 const MOST_PLANNED_TASKS = 500;
 const MOST_QUARANTINED = 200;
+const MOST_SIGNALS = 100;
 
 export async function answerSession(session: PageSession, canWrite: boolean): Promise<Session> {
   const { storage, name } = session;
@@ -67,6 +74,7 @@ export async function answerSession(session: PageSession, canWrite: boolean): Pr
     canWrite,
     ...given({ configFile: file, configError, retention }),
     hasLeases: storage.leases !== undefined,
+    sender: sender(),
     now: nowText(),
     statuses: CHECKPOINT_STATUSES,
     commands: commandsFor(session).ofStorage(),
@@ -194,6 +202,38 @@ export async function answerTimeline(session: PageSession, { taskId }: Request<"
   };
 }
 
+export async function answerSignals(session: PageSession, taskId: string): Promise<SignalsAnswer> {
+  const [newest] = await firstOf(readableSummaries(session, { taskId, order: "newest", limit: 1 }));
+  const waits = newest === undefined ? [] : pendingWaits(newest, await readRun(session, newest));
+  return {
+    now: nowText(),
+    waits: waits.map((wait) => ({
+      ...wait,
+      ...(wait.kind === "signal" && { command: answerCommand(session, taskId, wait.name) }),
+    })),
+    ...(await signalsOf(session, taskId)),
+    damage: session.damage.records,
+  };
+}
+
+async function signalsOf(session: PageSession, taskId: string): Promise<Pick<SignalsAnswer, "signals" | "keyMissing">> {
+  const manager = managerOf(session.storage, await session.config(), session.damage);
+  manager.on("corrupt", (record) => void session.damage.add(record));
+  try {
+    const sent = (await manager.signals(taskId)).slice(-MOST_SIGNALS).reverse();
+    return {
+      signals: sent.map(({ value, error, ...signal }) => ({
+        ...signal,
+        ...(value !== undefined && { value: typedValue(value) }),
+        ...(error && { error: error.message }),
+      })),
+    };
+  } catch (error) {
+    if (!isKeyMissing(error)) throw error;
+    return { signals: [...(await listSignals(session, taskId))].reverse(), keyMissing: errorInfo(error) };
+  }
+}
+
 function markOf(checkpoint: CheckpointSummary, sequences: ReadonlyMap<string, number>): TimelineMark | undefined {
   const { id, sequence, createdAt, status, parentId, error } = checkpoint;
   const { kind, isOfRun, stage, label } = checkpointRow({ checkpoint, interrupts: [] });
@@ -289,11 +329,11 @@ function runInfo(run: RunRecord): RunInfo {
 }
 
 function stepParts(step: StepRecord, run: Pick<RunRecord, "attempt">): Omit<RunStep, "result" | "error"> {
-  const { name, occurrence, startedAt, durationMs, attempts, runAttempt, status } = step;
+  const { name, occurrence, startedAt, durationMs, attempts, runAttempt, status, waitsFor } = step;
   // An earlier attempt recorded it, so this one got the recorded result.
   const from = runAttempt < run.attempt && status !== "saved" && status !== "started" ? "storage" : "ran";
   const title = stepText({ name, occurrence, status: "completed" });
-  return { name, occurrence, title, startedAt, ...given({ durationMs, attempts }), runAttempt, from, status };
+  return { name, occurrence, title, startedAt, ...given({ durationMs, attempts, waitsFor }), runAttempt, from, status };
 }
 
 export async function answerState(session: PageSession, request: Request<"state">): Answer<"state"> {

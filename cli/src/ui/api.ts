@@ -12,6 +12,8 @@ export interface Queries {
   readonly counts: Call<Record<string, never>, CountsAnswer>;
   readonly task: Call<TaskRequest, TaskAnswer>;
   readonly timeline: Call<{ readonly taskId: string }, TimelineAnswer>;
+  /** What a task's run waits for, and the signals that were sent to it. */
+  readonly signals: Call<{ readonly taskId: string }, SignalsAnswer>;
   readonly checkpoint: Call<CheckpointRequest, CheckpointAnswer>;
   readonly state: Call<StateRequest, StateAnswer>;
   readonly search: Call<SearchRequest, SearchAnswer>;
@@ -25,6 +27,9 @@ export interface Queries {
   readonly rewind: Call<RewindRequest, ChangedAnswer>;
   readonly complete: Call<CompleteRequest, ChangedAnswer>;
   readonly delete: Call<DeleteRequest, RemovedAnswer>;
+  readonly signal: Call<SignalRequest, SentAnswer>;
+  readonly cancel: Call<CancelRequest, { readonly cancelled: number }>;
+  readonly retry: Call<{ readonly taskId: string }, { readonly retried: number }>;
   readonly prune: Call<PruneRequest, RemovedAnswer>;
   readonly repair: Call<Record<string, never>, RepairAnswer>;
 }
@@ -70,6 +75,8 @@ export interface Command {
     | "rewind"
     | "complete"
     | "delete"
+    | "cancel"
+    | "retry"
     | "prune"
     | "verify"
     | "repair"
@@ -92,6 +99,8 @@ export interface Session {
   readonly canWrite: boolean;
   /** False: the storage has no leases, so nobody knows who runs a task. */
   readonly hasLeases: boolean;
+  /** Who sends signals, unless the request names somebody: `ada@build-box`. */
+  readonly sender: string;
   /** The clock of the server, ISO 8601 in UTC. */
   readonly now: string;
   readonly statuses: readonly Status[];
@@ -148,6 +157,10 @@ export interface TaskRow {
   readonly isThread: boolean;
   /** `starting`: it is being run and has no checkpoint yet. `unknown`: a thread whose writes can't be read. */
   readonly status: Status | "starting" | "unknown";
+  /** A run that nobody runs now. `due`: a worker or the next run goes on with it. `waits`: for a signal or a time. */
+  readonly stands?: "due" | "waits";
+  /** Its run was cancelled; the status is `failed`. */
+  readonly isCancelled?: true;
   /** The number of checkpoints. */
   readonly count: number;
   /** Missing for a starting task. */
@@ -215,11 +228,19 @@ export type TasksMessage =
   | {
       readonly kind: "change";
       readonly now: string;
+      /** The tasks that are due and that nobody runs; missing if the storage can't count them. */
+      readonly queue?: QueueInfo;
       /** New tasks and those that have changed, if they match the filter. */
       readonly tasks: readonly TaskRow[];
       /** Visible tasks that are gone or don't match the filter any more. */
       readonly gone: readonly string[];
     };
+
+export interface QueueInfo {
+  readonly tasks: number;
+  /** Since when the first of them is due. */
+  readonly oldestDueAt?: string;
+}
 
 export interface TaskRequest {
   readonly taskId: string;
@@ -294,6 +315,8 @@ export interface TimelineStep {
   readonly runAttempt: number;
   /** `storage`: a later attempt took the recorded result. `ran`: none has, so far. */
   readonly from: "ran" | "storage";
+  /** It is a wait, for a time or for a signal. */
+  readonly waitsFor?: "sleep" | "signal";
   /** `started`: not finished, or killed. `saved`: a `run.save`, not a step. */
   readonly status: "started" | "completed" | "failed" | "saved";
   readonly error?: string;
@@ -328,6 +351,41 @@ export interface TimelineMark {
   readonly label?: string;
   /** `branch`: the sequence of the checkpoint that it continues, if that still exists. */
   readonly fromSequence?: number;
+  readonly error?: string;
+}
+
+export interface SignalsAnswer {
+  readonly now: string;
+  readonly waits: readonly WaitInfo[];
+  /** The last 100, the newest first. */
+  readonly signals: readonly SignalInfo[];
+  /** Why the signals have no values: the configuration can't open them. */
+  readonly keyMissing?: ErrorInfo;
+  readonly damage: readonly DamageInfo[];
+}
+
+/** A wait of a run that hasn't ended. */
+export interface WaitInfo {
+  readonly kind: "sleep" | "signal";
+  /** The name of the sleep, or of the signal. */
+  readonly name: string;
+  readonly since: string;
+  /** When a sleep ends, or the time limit of a wait for a signal. */
+  readonly until?: string;
+  /** The command that answers a wait for a signal. Its value stands for `…`. */
+  readonly command?: string;
+}
+
+export interface SignalInfo {
+  readonly id: string;
+  readonly name: string;
+  /** The sender. */
+  readonly by?: string;
+  readonly sentAt: string;
+  readonly status: "pending" | "received" | "refused";
+  /** Missing if it has none, or can't be opened. */
+  readonly value?: Typed;
+  /** Why it was refused. */
   readonly error?: string;
 }
 
@@ -627,6 +685,29 @@ export interface DeleteRequest extends Forced {
   readonly taskId: string;
   /** Only this checkpoint. Without it the whole task goes. */
   readonly id?: string;
+}
+
+export interface SignalRequest {
+  readonly taskId: string;
+  readonly name: string;
+  /** Default: none. */
+  readonly value?: Json;
+  /** Default: the session's `sender`. */
+  readonly by?: string;
+}
+
+export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
+
+export interface SentAnswer {
+  readonly id: string;
+  /** Whether the task's run waited for it. Otherwise it is kept. */
+  readonly isAwaited: boolean;
+}
+
+export interface CancelRequest {
+  readonly taskId: string;
+  /** For people. */
+  readonly reason: string;
 }
 
 export interface PruneRequest {

@@ -2,10 +2,13 @@ import type { CheckpointSummary } from "waymark";
 import { completeTask, findRemoval, forkTask, newestToComplete, rewindTask } from "../actions/change-task.js";
 import { applyPlans } from "../actions/prune.js";
 import { repairStorage } from "../actions/repair.js";
+import { findCancellation, retryTasks, sendSignal } from "../actions/runs.js";
 import { CommandError, ExitCode } from "../exit-code.js";
 import type { PolicyPlans } from "../queries/retention.js";
+import { sender } from "../sender.js";
 import { exactCheckpoint } from "./answers.js";
 import type {
+  CancelRequest,
   ChangedAnswer,
   CompleteRequest,
   DeleteRequest,
@@ -13,6 +16,8 @@ import type {
   RemovedAnswer,
   RepairAnswer,
   RewindRequest,
+  SentAnswer,
+  SignalRequest,
 } from "./api.js";
 import { errorInfo } from "./error-info.js";
 import { repairStep } from "./findings-info.js";
@@ -55,6 +60,24 @@ export async function remove(session: PageSession, request: DeleteRequest): Prom
   const { taskId, id } = request;
   const removal = await findRemoval(session, taskId, id);
   return { removed: await removal.remove(request), failed: [] };
+}
+
+export async function signal(session: PageSession, request: SignalRequest): Promise<SentAnswer> {
+  const { taskId: task, by = sender(), ...its } = request;
+  const { id, isAwaited } = await sendSignal(session, { task, by, ...its });
+  return { id, isAwaited };
+}
+
+export async function cancel(
+  session: PageSession,
+  { taskId, reason }: CancelRequest,
+): Promise<{ readonly cancelled: number }> {
+  const found = await findCancellation(session, { task: taskId });
+  return { cancelled: await found.cancel(reason) };
+}
+
+export async function retry(session: PageSession, taskId: string): Promise<{ readonly retried: number }> {
+  return { retried: await retryTasks(session, { task: taskId }) };
 }
 
 /** Applies plans that were shown. If a task can't be pruned, the others still are. */

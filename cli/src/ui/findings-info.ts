@@ -1,11 +1,13 @@
-import type { RepairStep, StorageFinding } from "waymark/adapter";
+import { ownerOf, type RepairStep, type StorageFinding } from "waymark/adapter";
 import type { Finding, RepairAnswer } from "./api.js";
 import { damageInfo, given } from "./rows.js";
 
 export function findingInfo(finding: StorageFinding): Finding {
   const at =
     finding.kind === "damaged" ? finding.createdAt : finding.kind === "leftover" ? finding.modifiedAt : undefined;
-  return { kind: finding.kind, ...damageInfo(finding), ...given({ at }) };
+  // The page shows signals with their task.
+  const taskId = finding.taskId && ownerOf(finding.taskId);
+  return { kind: finding.kind, ...damageInfo({ ...finding, ...given({ taskId }) }), ...given({ at }) };
 }
 
 export function repairStep(step: RepairStep): RepairAnswer["steps"][number] {

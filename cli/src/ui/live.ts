@@ -1,14 +1,24 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { CheckpointSummary } from "waymark";
-import { isCorrupt } from "waymark/adapter";
+import { type DueCount, isCorrupt, ownerOf } from "waymark/adapter";
 import { checkpointsTask, threadOf, threadPrefixOf } from "waymark/langgraph/records";
 import { firstOf } from "../first-of.js";
 import { LeaseReader } from "../leases.js";
 import { checkpointsOf } from "../queries/checkpoints.js";
+import { queueIn } from "../queries/fleet.js";
 import { verifyStorage } from "../queries/verify.js";
 import { readableSummaries } from "../read-stored.js";
+import { listSignals } from "../waits.js";
 import { findTaskRow } from "./answers.js";
-import type { CheckpointRow, TaskMessage, TaskRow, TasksMessage, VerifyMessage, WatchTasksRequest } from "./api.js";
+import type {
+  CheckpointRow,
+  QueueInfo,
+  TaskMessage,
+  TaskRow,
+  TasksMessage,
+  VerifyMessage,
+  WatchTasksRequest,
+} from "./api.js";
 import { errorInfo } from "./error-info.js";
 import { findingInfo } from "./findings-info.js";
 import type { PageSession } from "./page-session.js";
@@ -18,6 +28,8 @@ import { checkpointRow } from "./rows.js";
 const RECENT = 50;
 const SHOWN_CHECKPOINTS = 50;
 const MOST_FINDINGS = 1_000;
+/** How many times as long as a count of the queue took, it isn't counted again. */
+const REST = 20;
 /** A renewed lease expires later. Smaller differences come from reading the clock. */
 const RENEWED_MS = 500;
 
@@ -38,8 +50,18 @@ export async function* watchTasks(
   watching: Watching,
 ): AsyncGenerator<TasksMessage, void, void> {
   let known = new Map<string, Seen>();
+  let queue: DueCount | undefined;
+  let countAgainAtMs = 0;
   yield* looks(watching, async (session, isFirst) => {
     if (isFirst) known = new Map();
+    const countBefore = JSON.stringify(queue);
+    const beganMs = performance.now();
+    if (beganMs >= countAgainAtMs) {
+      queue = await queueIn(session, request.prefix);
+      const endedMs = performance.now();
+      countAgainAtMs = endedMs + REST * (endedMs - beganMs);
+    }
+    const isQueueNew = isFirst || JSON.stringify(queue) !== countBefore;
     const found = new Map<string, Seen>();
     const tasks: TaskRow[] = [];
     const gone: string[] = [];
@@ -56,7 +78,8 @@ export async function* watchTasks(
       else if (row === undefined || request.visible.includes(taskId)) gone.push(taskId);
     }
     known = found;
-    return tasks.length + gone.length === 0 ? undefined : { kind: "change", now: nowText(), tasks, gone };
+    if (tasks.length + gone.length === 0 && !(isQueueNew && queue !== undefined)) return undefined;
+    return { kind: "change", now: nowText(), ...(queue && { queue: queueInfo(queue) }), tasks, gone };
   });
 }
 
@@ -72,7 +95,7 @@ export async function* watchTask(taskId: string, watching: Watching): AsyncGener
     }
     const { records } = session.damage;
     const now: Seen = {
-      mark: JSON.stringify([checkpoints, lease?.token, records]),
+      mark: JSON.stringify([checkpoints, lease?.token, records, await listSignals(session, taskId)]),
       expiresAtMs: lease && Date.now() + lease.remainingMs,
     };
     if (known !== undefined && isSame(known, now)) return undefined;
@@ -166,8 +189,9 @@ async function newestOf(
   return found;
 }
 
-/** The task under which the page shows a task: for one of a thread, that of its graph. */
-function shownTask(taskId: string, metadata: CheckpointSummary["metadata"]): string {
+/** The task under which the page shows a task: for one of a thread, that of its graph; for signals, theirs. */
+function shownTask(id: string, metadata: CheckpointSummary["metadata"]): string {
+  const taskId = ownerOf(id);
   const thread = threadPrefixOf(taskId) === undefined ? undefined : threadOf(taskId, metadata);
   return thread === undefined ? taskId : checkpointsTask({ threadId: thread.threadId, namespace: "" });
 }
@@ -189,6 +213,10 @@ function isSame(before: Seen, now: Seen): boolean {
   const [old, current] = [before.expiresAtMs, now.expiresAtMs];
   if (before.mark !== now.mark || (old === undefined) !== (current === undefined)) return false;
   return old === undefined || current === undefined || Math.abs(old - current) < RENEWED_MS;
+}
+
+function queueInfo({ tasks, oldestDueAt }: DueCount): QueueInfo {
+  return { tasks, ...(oldestDueAt !== undefined && { oldestDueAt }) };
 }
 
 function nowText(): string {

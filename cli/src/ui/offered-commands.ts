@@ -11,6 +11,8 @@ const PLACEHOLDER = "NEW-TASK";
 const DEFAULT_POLICY: Policy = { keepLast: 5 };
 const FORK_NOTE =
   "Finished steps of that checkpoint are kept. It starts nothing: start the program with the new task then.";
+const RETRY_NOTE = "A worker goes on with it, and tries the failed step again.";
+const CANCEL_NOTE = "Whoever runs it is stopped, and it runs again only from its beginning.";
 const REWIND_NOTE = "Finished steps of that checkpoint are kept. It starts nothing: start the program then.";
 
 /** The facts, besides the task's row, by which the commands for a task are chosen. */
@@ -40,13 +42,16 @@ export function commandsFor({ commandText }: PageSession) {
 
     /** The way out of a task that stands still comes first, and what hides it last. */
     ofTask(row: TaskRow, { policy = DEFAULT_POLICY, run, checkpoints }: OfferedFor): readonly Command[] {
-      const { name, isThread, status, newest, runner, error } = row;
+      const { name, isThread, status, newest, runner, error, stands, isCancelled = false } = row;
       const canComplete = !isThread && newest !== undefined && status !== "completed";
       const standsStill = canComplete && runner?.state !== "held" && (status !== "running" || runner !== undefined);
       const good = checkpoints.find((checkpoint) => checkpoint.status !== "failed");
       const at = `@${(good ?? newest)?.sequence}`;
       return [
-        ...(canComplete && run ? adviceFor(run, runner) : []),
+        ...(canComplete && run && stands !== "waits" && !isCancelled ? adviceFor(run, runner) : []),
+        ...(canComplete && run && status === "failed" && !isCancelled
+          ? [command("retry", "retry", [name], [], { note: RETRY_NOTE })]
+          : []),
         ...(standsStill ? [command("fork", "fork", [name, at, PLACEHOLDER], [], { note: FORK_NOTE })] : []),
         ...(standsStill && good && good.id !== newest.id
           ? [command("rewind", "rewind", [name, at], [], { note: REWIND_NOTE })]
@@ -54,6 +59,9 @@ export function commandsFor({ commandText }: PageSession) {
         command("list", "list", [name]),
         command("show", "show", [name]),
         ...(isThread ? [] : [command("prune", "prune", [name], flagsOf(policy))]),
+        ...(canComplete && run && status !== "failed"
+          ? [command("cancel", "cancel", [name], ["--reason", "…"], { note: CANCEL_NOTE })]
+          : []),
         command("delete", "delete", [name]),
         ...(canComplete
           ? [command("complete", "complete", [name], [], error === undefined ? {} : { loses: error })]

@@ -61,6 +61,7 @@ const REQUESTS: { readonly [Name in keyof Requests]: z.ZodType<Requests[Name]> }
       .partial()
       .exactOptional(),
   }),
+  signals: z.strictObject({ taskId: id }),
   storage: nothing,
   "repair-plan": nothing,
   // The action refuses a blank name, with a sentence for people.
@@ -68,6 +69,14 @@ const REQUESTS: { readonly [Name in keyof Requests]: z.ZodType<Requests[Name]> }
   rewind: z.strictObject({ ...checkpoint, force }),
   complete: z.strictObject({ taskId: id, expectedSequence: sequence, force }),
   delete: z.strictObject({ taskId: id, id: id.exactOptional(), force }),
+  signal: z.strictObject({
+    taskId: id,
+    name: z.string().min(1).max(MOST_ID_UNITS),
+    value: z.json().exactOptional(),
+    by: z.string().min(1).exactOptional(),
+  }),
+  cancel: z.strictObject({ taskId: id, reason: z.string().min(1) }),
+  retry: z.strictObject({ taskId: id }),
   prune: z.strictObject({ planId: z.string() }),
   repair: nothing,
   "watch-tasks": z.strictObject({ ...filter, visible: z.array(id).max(MOST_VISIBLE) }),

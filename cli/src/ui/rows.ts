@@ -1,9 +1,10 @@
 import type { CheckpointSummary } from "waymark";
-import { type HeldLease, isOfRun, isPassing, type LapsedLease, processOf } from "waymark/adapter";
+import { type HeldLease, isCancelled, isOfRun, isPassing, type LapsedLease, processOf } from "waymark/adapter";
 import { nameOf } from "../langgraph/find-tasks.js";
 import { type DescribedCheckpoint, shownStatus } from "../langgraph/thread-state.js";
 import { holderText, type RunTask } from "../leases.js";
 import { jsonText } from "../printable.js";
+import { fleetStatus } from "../queries/fleet.js";
 import { whyIncomplete } from "../queries/incomplete.js";
 import type { ListedTask } from "../queries/tasks.js";
 import type { CheckpointRow, DamageInfo, RunnerInfo, TaskRow } from "./api.js";
@@ -19,6 +20,7 @@ export function taskRow(task: ListedTask, nowMs: number, damage: readonly Damage
     return { taskId, name, isThread: name !== taskId, status: "starting", count, runner, asks: [], damage };
   }
   const { newest, thread } = task;
+  const standing = fleetStatus(task, nowMs);
   const runner = runnerOf(task, nowMs);
   const { id, sequence, createdAt, stage, label, sizeBytes, error } = newest;
   return {
@@ -26,6 +28,8 @@ export function taskRow(task: ListedTask, nowMs: number, damage: readonly Damage
     name,
     isThread: thread !== undefined,
     status: shownStatus(newest, thread === undefined ? [] : thread.interrupts),
+    ...given({ stands: standing === "due" || standing === "waits" ? standing : undefined }),
+    ...(isCancelled(newest) && { isCancelled: true as const }),
     count,
     newest: { id, sequence, createdAt, sizeBytes, ...given({ stage, label }) },
     ...(newest.status !== "completed" && { why: shortened(whyIncomplete(task, nowMs)) }),

@@ -15,13 +15,14 @@ import {
   answerRetention,
   answerSearch,
   answerSession,
+  answerSignals,
   answerState,
   answerStorage,
   answerTask,
   answerTimeline,
 } from "./answers.js";
 import type { CountsAnswer, Failed, Queries } from "./api.js";
-import { complete, fork, planRepair, prune, remove, repair, rewind } from "./changes.js";
+import { cancel, complete, fork, planRepair, prune, remove, repair, retry, rewind, signal } from "./changes.js";
 import { errorInfo, statusOf } from "./error-info.js";
 import { verifying, type Watching, watchTask, watchTasks } from "./live.js";
 import { type PageSession, pageSession } from "./page-session.js";
@@ -170,7 +171,17 @@ function makeApp(options: PageServerOptions, { token, port, closing }: Secrets):
 
 type AnyQuery = keyof Requests;
 
-const CHANGES: ReadonlySet<AnyQuery> = new Set<AnyQuery>(["fork", "rewind", "complete", "delete", "prune", "repair"]);
+const CHANGES: ReadonlySet<AnyQuery> = new Set<AnyQuery>([
+  "fork",
+  "rewind",
+  "complete",
+  "delete",
+  "signal",
+  "cancel",
+  "retry",
+  "prune",
+  "repair",
+]);
 
 /** Answers queries, and remembers what one leaves for a later one: lists, plans, counts. */
 class Answers {
@@ -196,12 +207,12 @@ class Answers {
     }
   }
 
-  #start(name: AnyQuery, body: string, signal: AbortSignal): Promise<object> | AsyncIterable<object> {
+  #start(name: AnyQuery, body: string, aborted: AbortSignal): Promise<object> | AsyncIterable<object> {
     const session = pageSession(this.#options.session);
     const watching: Watching = {
       open: () => pageSession(this.#options.session),
       everyMs: this.#options.watchEveryMs ?? 1_000,
-      signal,
+      signal: aborted,
     };
     switch (name) {
       case "session":
@@ -226,12 +237,14 @@ class Answers {
         return answerDiff(session, parseRequest(name, body));
       case "retention":
         return this.#plan(session, parseRequest(name, body));
+      case "signals":
+        return answerSignals(session, parseRequest(name, body).taskId);
       case "storage":
         parseRequest(name, body);
         return answerStorage(session);
       case "repair-plan":
         parseRequest(name, body);
-        return planRepair(session, signal);
+        return planRepair(session, aborted);
       case "fork":
         return fork(session, parseRequest(name, body));
       case "rewind":
@@ -240,11 +253,17 @@ class Answers {
         return complete(session, parseRequest(name, body));
       case "delete":
         return remove(session, parseRequest(name, body));
+      case "signal":
+        return signal(session, parseRequest(name, body));
+      case "cancel":
+        return cancel(session, parseRequest(name, body));
+      case "retry":
+        return retry(session, parseRequest(name, body).taskId);
       case "prune":
         return this.#prune(session, parseRequest(name, body));
       case "repair":
         parseRequest(name, body);
-        return repair(session, signal);
+        return repair(session, aborted);
       case "watch-tasks":
         return watchTasks(parseRequest(name, body), watching);
       case "watch-task":

@@ -232,6 +232,7 @@ it("shows the step that ended a run, with its tries, its time and its error", as
   const { commands } = await page.ask("task", { taskId: "agent" });
   expect(commands.map(({ action }) => action)).toEqual([
     "advice",
+    "retry",
     "fork",
     "list",
     "show",

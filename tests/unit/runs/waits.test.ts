@@ -262,6 +262,16 @@ it("a task's signals go where the task goes, and no list shows their companion t
   }
 });
 
+it("a policy that removes a whole task removes its signals, too", async () => {
+  const { manager, clock } = clockedOn();
+  await manager.signal("t", "approve", 1);
+  await manager.run("t", (run) => run.waitFor("approve"));
+  clock.nowMs += 2 * MINUTE;
+  expect(await manager.pruneAll({ maxAgeMs: MINUTE })).toMatchObject({ tasks: 1, failures: [] });
+  expect(await manager.has("t")).toBe(false);
+  expect(await manager.signals("t")).toEqual([]);
+});
+
 it("a removal under a lost lease keeps the signals", async () => {
   const { manager, storage } = managerOn();
   await manager.save("t", {});

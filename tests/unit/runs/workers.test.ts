@@ -98,7 +98,7 @@ it.each(Object.entries(STORAGES))("a run lets go of its worker while it waits (%
   });
   await paused;
   const newest = await manager.latest("q/t");
-  expect(newest).toMatchObject({ status: "paused", label: "Run waits after approve" });
+  expect(newest).toMatchObject({ status: "paused", label: 'Run waits for "approve"' });
   expect(newest && waitsOf(newest)).toEqual({ dueAt: NEVER, waitsFor: ["approve"] });
   expect((await manager.queue({ prefix: "q/" })).tasks).toBe(0);
   await managerOn(storage).manager.signal("q/t", "other");
@@ -392,6 +392,33 @@ it("a run of another version is left to others, and the worker goes on", async (
   await worker.drain();
   expect(worker.errors).toMatchObject([{ code: "RUN_MISMATCH" }]);
   expect((await manager.latest("q/old"))?.status).toBe("paused");
+});
+
+it("a worker with many runs at once causes no warning about listeners", async () => {
+  const { manager } = managerOn();
+  const warnings: unknown[] = [];
+  const note = (warning: unknown) => warnings.push(warning);
+  process.on("warning", note);
+  for (let n = 0; n < 30; n += 1) await manager.enqueue(`q/${n}`);
+  const completed = ends(manager, "completed", 30);
+  const gate = deferred<void>();
+  let begun = 0;
+  const worker = working(
+    manager,
+    (run) =>
+      run.step("gate", () => {
+        begun += 1;
+        if (begun === 30) gate.resolve();
+        return gate.promise;
+      }),
+    { concurrency: 30 },
+  );
+  await completed;
+  await worker.drain();
+  // Node tells warnings in a later turn.
+  await new Promise((resolve) => setImmediate(resolve));
+  process.off("warning", note);
+  expect(warnings).toEqual([]);
 });
 
 it("a worker's options are checked", async () => {

@@ -13,7 +13,7 @@ DBOS.registerWorkflow(
 );
 DBOS.setConfig({
   name: "bench",
-  systemDatabaseUrl: process.env["FLEET_URL"] ?? "",
+  systemDatabaseUrl: process.env["JOBS_URL"] ?? "",
   applicationVersion: "first",
   logLevel: "error",
 });

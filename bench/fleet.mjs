@@ -1,0 +1,156 @@
+// @ts-check
+import { readdirSync, readFileSync } from "node:fs";
+import pg from "pg";
+import { CheckpointManager } from "waymark";
+import { PostgresAdapter } from "waymark/adapters/postgres";
+import { bundled } from "../tests/support/bundled.mjs";
+import { printHeading } from "./report.mjs";
+
+const RUNS = 1000;
+const STEPS = 10;
+const CONCURRENCY = 32;
+/** Clock ticks a second in /proc/PID/stat; Linux has always 100 there. */
+const TICKS = 100;
+const RATES = [10, 1000, 100_000];
+
+/**
+ * What one run of a worker costs PostgreSQL: statements, write-ahead log, processor time and space. From these, what
+ * the server is asked to do at some rates.
+ *
+ * @param {string} _folder
+ */
+export async function benchFleet(_folder) {
+  printHeading(`A run of ${STEPS} steps with results of 1 KB, by a worker, on PostgreSQL`);
+  const given = process.env["DATABASE_URL"];
+  const server = given
+    ? { url: given, stop: async () => undefined }
+    : await (await import(await bundled("examples/two-machines/src/postgres-server.ts"))).startPostgres();
+  const admin = new pg.Client({ connectionString: server.url });
+  const pool = new pg.Pool({ connectionString: server.url, max: 10 });
+  const counted = countingPool(pool);
+  try {
+    await admin.connect();
+    const manager = new CheckpointManager({ storage: new PostgresAdapter({ pool: counted.pool, schema: "fleet" }) });
+    await runAll(manager, "warm", 50);
+    const before = await countersOf(admin);
+    counted.statements = 0;
+    const startedMs = performance.now();
+    await runAll(manager, "run", RUNS);
+    const seconds = (performance.now() - startedMs) / 1000;
+    const { statements } = counted;
+    const after = await countersOf(admin);
+    const perRun = {
+      statements: statements / RUNS,
+      commits: (after.commits - before.commits) / RUNS,
+      walKb: (after.wal - before.wal) / RUNS / 1024,
+      cpuMs: ((after.ticks - before.ticks) / TICKS / RUNS) * 1000,
+      diskKb: (after.bytes - before.bytes) / RUNS / 1024,
+    };
+    console.log(
+      `${RUNS} runs in ${seconds.toFixed(1)} s, ${CONCURRENCY} at once: ${Math.round((RUNS * STEPS) / seconds)} steps a second.`,
+    );
+    console.log(`| | a run | ${RATES.map((rate) => `${rate.toLocaleString("en-US")} a minute`).join(" | ")} |`);
+    console.log(`| --- | ---: | ${RATES.map(() => "---:").join(" | ")} |`);
+    const row = (
+      /** @type {string} */ what,
+      /** @type {number} */ value,
+      /** @type {(n: number) => string} */ show,
+      perSecond = 60,
+    ) =>
+      console.log(
+        `| ${what} | ${show(value)} | ${RATES.map((rate) => show((value * rate) / perSecond)).join(" | ")} |`,
+      );
+    const count = (/** @type {number} */ n) => (n < 10 ? n.toFixed(1) : Math.round(n).toLocaleString("en-US"));
+    const bytes = (/** @type {number} */ kb) => (kb < 1024 ? `${count(kb)} KB` : `${count(kb / 1024)} MB`);
+    row("statements, a second", perRun.statements, count);
+    row("commits, a second", perRun.commits, count);
+    row("write-ahead log, a second", perRun.walKb, bytes);
+    row("processor time, cores", perRun.cpuMs / 1000, (n) => n.toFixed(n < 0.1 ? 4 : 2));
+    row("space of completed runs, a day", perRun.diskKb, bytes, 1 / 1440);
+    await manager.close();
+  } finally {
+    await pool.end();
+    await admin.end();
+    await server.stop();
+  }
+}
+
+/**
+ * @param {CheckpointManager} manager
+ * @param {string} name
+ * @param {number} count
+ */
+async function runAll(manager, name, count) {
+  const prefix = `${name}/`;
+  await Promise.all(Array.from({ length: count }, (_, n) => manager.enqueue(`${prefix}${n}`, { n })));
+  const drain = new AbortController();
+  let left = count;
+  const ended = manager.on("runEnded", () => {
+    left -= 1;
+    if (left === 0) drain.abort();
+  });
+  const options = { prefix, concurrency: CONCURRENCY, signal: drain.signal, pauseOnSignal: false };
+  await manager.work(options, async (run) => {
+    for (let step = 1; step <= STEPS; step++) {
+      await run.step(`step ${step}`, () => ({ text: `${run.taskId} ${step} `.padEnd(1000, "lorem ipsum ") }));
+    }
+  });
+  ended();
+}
+
+/** @param {import("pg").Client} admin */
+async function countersOf(admin) {
+  await admin.query("SELECT pg_stat_force_next_flush()");
+  await admin.query("CHECKPOINT");
+  const { rows } =
+    await admin.query(`SELECT pg_backend_pid() AS pid, pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0') AS wal,
+    (SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()) AS commits,
+    (SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+      WHERE n.nspname = 'fleet' AND c.relkind = 'r') AS bytes`);
+  const { pid, wal, commits, bytes } = rows[0];
+  return { wal: Number(wal), commits: Number(commits), bytes: Number(bytes), ticks: ticksOf(parentOf(pid)) };
+}
+
+/** The processor time of a process and of its children, those that have ended included. @param {number} server */
+function ticksOf(server) {
+  let ticks = 0;
+  for (const name of readdirSync("/proc")) {
+    if (!/^\d+$/.test(name)) continue;
+    const fields = fieldsOf(Number(name));
+    if (fields === undefined || !(Number(name) === server || Number(fields[1]) === server)) continue;
+    const own = Number(fields[11]) + Number(fields[12]);
+    ticks += Number(name) === server ? own + Number(fields[13]) + Number(fields[14]) : own;
+  }
+  return ticks;
+}
+
+/** @param {number} pid */
+function parentOf(pid) {
+  return Number(fieldsOf(pid)?.[1]);
+}
+
+/** The fields of /proc/PID/stat from the state on. @param {number} pid */
+function fieldsOf(pid) {
+  try {
+    const text = readFileSync(`/proc/${pid}/stat`, "latin1");
+    return text.slice(text.lastIndexOf(")") + 2).split(" ");
+  } catch {
+    // The process has ended.
+    return undefined;
+  }
+}
+
+/** A pool that counts statements. @param {import("pg").Pool} pool */
+function countingPool(pool) {
+  const counted = { statements: 0, pool };
+  pool.on("connect", (client) => {
+    const query = client.query.bind(client);
+    client.query = /** @type {typeof client.query} */ (
+      (/** @type {unknown[]} */ ...args) => {
+        counted.statements += 1;
+        return Reflect.apply(query, client, args);
+      }
+    );
+  });
+  return counted;
+}

@@ -1,0 +1,247 @@
+import { useState } from "preact/hooks";
+import type { Json, SignalInfo, SignalsAnswer, WaitInfo } from "../../src/ui/api.js";
+import { Value } from "./checkpoint-view.js";
+import { CopyButton } from "./commands.js";
+import { usePage } from "./page.js";
+import { Damage, Problem } from "./problem.js";
+import { Question } from "./question.js";
+import { StoredText } from "./stored-text.js";
+import { typedText } from "./typed.js";
+import { agoText, timeText } from "./words.js";
+
+interface WaitsProps {
+  readonly waits: readonly WaitInfo[];
+  readonly nowMs: number;
+  /** Opens the box for an answer. */
+  readonly onAnswer: (wait: WaitInfo) => void;
+}
+
+/** What a task's run waits for, and how to answer it. */
+export function Waits({ waits, nowMs, onAnswer }: WaitsProps) {
+  const { session } = usePage();
+  if (waits.length === 0) return null;
+  return (
+    <section class="problem waits" aria-label="What its run waits for">
+      <h2>Its run waits</h2>
+      <ul class="commands">
+        {waits.map((wait) => {
+          const { kind, name, since, until, command } = wait;
+          return (
+            <li class="command" key={`${kind} ${name}`}>
+              <span>
+                {kind === "signal" ? "For the signal " : "Sleep "}
+                <strong>
+                  <StoredText text={name} />
+                </strong>
+                , since {agoText(since, nowMs)}
+                {until !== undefined && `, until ${timeText(until)} UTC${kind === "signal" ? " at most" : ""}`}
+              </span>
+              {command !== undefined && (
+                <div class="line">
+                  <code>{command}</code>
+                  <CopyButton text={command} label={`Copy the command that answers ${name}`} />
+                  {session.canWrite && (
+                    <button type="button" onClick={() => onAnswer(wait)}>
+                      Answer …
+                    </button>
+                  )}
+                </div>
+              )}
+            </li>
+          );
+        })}
+      </ul>
+    </section>
+  );
+}
+
+/** The signals that were sent to a task, the newest first. */
+export function Signals({ answer, nowMs }: { readonly answer: SignalsAnswer; readonly nowMs: number }) {
+  const { signals, keyMissing, damage } = answer;
+  if (signals.length === 0 && damage.length === 0) return null;
+  return (
+    <section class="card" aria-label="Signals">
+      <header>
+        <h2>Signals</h2>
+      </header>
+      <div class="body run">
+        {keyMissing && <Problem title="Their values can't be opened" error={keyMissing} />}
+        <Damage damage={damage} />
+        {signals.map((signal) => (
+          <OneSignal key={signal.id} signal={signal} nowMs={nowMs} />
+        ))}
+      </div>
+    </section>
+  );
+}
+
+function OneSignal({ signal, nowMs }: { readonly signal: SignalInfo; readonly nowMs: number }) {
+  const { name, by, sentAt, status, value, error } = signal;
+  const tone = { pending: "waits", received: "completed", refused: "failed" }[status];
+  const head = (
+    <>
+      <strong class={`step-title ${tone}`}>
+        <StoredText text={name} />
+      </strong>{" "}
+      <span class="small soft">
+        {status}
+        {by !== undefined && (
+          <>
+            {" · from "}
+            <StoredText text={by} />
+          </>
+        )}
+        {` · ${agoText(sentAt, nowMs)}`}
+        {error !== undefined && (
+          <>
+            {" · "}
+            <StoredText text={error} />
+          </>
+        )}
+      </span>
+    </>
+  );
+  if (value === undefined) return <p class="step">{head}</p>;
+  return (
+    <details class="step">
+      <summary>{head}</summary>
+      <Value text={typedText(value)} label={`Value of ${name}`} />
+    </details>
+  );
+}
+
+/** How the text of the value is read. */
+type Form = "text" | "json" | "none";
+
+interface AnswerQuestionProps {
+  readonly taskId: string;
+  readonly wait: WaitInfo;
+  readonly onClose: () => void;
+  readonly onSent: () => void;
+}
+
+/** The box for an answer to a wait. */
+export function AnswerQuestion({ taskId, wait, onClose, onSent }: AnswerQuestionProps) {
+  const { api, say, session } = usePage();
+  const [name, setName] = useState(wait.name);
+  const [form, setForm] = useState<Form>("text");
+  const [text, setText] = useState("");
+  const [by, setBy] = useState(session.sender);
+  const value = valueIn(form, text);
+  const isWrong = value === undefined && text !== "";
+  return (
+    <Question
+      title="Answer the run?"
+      confirmText="Send"
+      isReady={name !== "" && by !== "" && value !== undefined}
+      onClose={onClose}
+      onConfirm={async () => {
+        const { isAwaited } = await api.ask("signal", { taskId, name, by, ...value });
+        say(isAwaited ? "Sent: the run goes on with it." : "Sent. It is kept until the run waits for it.");
+        onSent();
+      }}
+    >
+      <label class="field">
+        Name of the signal
+        <input
+          type="text"
+          maxLength={512}
+          autocomplete="off"
+          spellcheck={false}
+          value={name}
+          onInput={(event) => setName(event.currentTarget.value)}
+        />
+      </label>
+      <label class="field">
+        The value is
+        <select value={form} onChange={(event) => setForm(formOf(event.currentTarget.value))}>
+          <option value="text">a text</option>
+          <option value="json">JSON</option>
+          <option value="none">left out</option>
+        </select>
+      </label>
+      {form !== "none" && (
+        <label class="field">
+          Value
+          <textarea
+            spellcheck={false}
+            aria-invalid={isWrong}
+            value={text}
+            onInput={(event) => setText(event.currentTarget.value)}
+          />
+        </label>
+      )}
+      <p class="small soft" role="status">
+        {isWrong ? "The value isn't JSON yet." : ""}
+      </p>
+      <label class="field">
+        Sent by
+        <input
+          type="text"
+          autocomplete="off"
+          spellcheck={false}
+          value={by}
+          onInput={(event) => setBy(event.currentTarget.value)}
+        />
+      </label>
+    </Question>
+  );
+}
+
+/** The part of a request that has the value; `undefined` if the text isn't JSON. */
+function valueIn(form: Form, text: string): { readonly value?: Json } | undefined {
+  if (form === "none") return {};
+  if (form === "text") return { value: text };
+  try {
+    return { value: JSON.parse(text) };
+  } catch {
+    return undefined;
+  }
+}
+
+function formOf(text: string): Form {
+  return text === "json" || text === "none" ? text : "text";
+}
+
+interface CancelQuestionProps {
+  readonly taskId: string;
+  readonly name: string;
+  readonly runner: Parameters<typeof Question>[0]["runner"];
+  readonly onClose: () => void;
+  readonly onDone: () => void;
+}
+
+/** Asks for the reason of a cancellation. */
+export function CancelQuestion({ taskId, name, runner, onClose, onDone }: CancelQuestionProps) {
+  const { api, say } = usePage();
+  const [reason, setReason] = useState("");
+  return (
+    <Question
+      title="Cancel the task?"
+      confirmText="Cancel the task"
+      isDangerous
+      isReady={reason !== ""}
+      runner={runner}
+      onClose={onClose}
+      onConfirm={async () => {
+        await api.ask("cancel", { taskId, reason });
+        say("The task is cancelled.");
+        onDone();
+      }}
+    >
+      <p>
+        <StoredText text={name} /> is recorded as failed. What its runner still writes is refused. It runs again only by
+        a run with <code>restart: true</code>. Its checkpoints stay.
+      </p>
+      <label class="field">
+        Reason
+        <input
+          type="text"
+          autocomplete="off"
+          value={reason}
+          onInput={(event) => setReason(event.currentTarget.value)}
+        />
+      </label>
+    </Question>
+  );
+}

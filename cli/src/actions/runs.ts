@@ -1,0 +1,169 @@
+import type { CheckpointStatus, CheckpointSummary } from "waymark";
+import { isCancelled, isCorrupt, isSignals } from "waymark/adapter";
+import { requireTaskToChange } from "../checkpoints.js";
+import { DamagedCheckpointError } from "../damage.js";
+import { CommandError, ExitCode } from "../exit-code.js";
+import { firstOf } from "../first-of.js";
+import { refuseThread } from "../langgraph/find-tasks.js";
+import { LeaseReader, runningText } from "../leases.js";
+import { INCOMPLETE } from "../queries/incomplete.js";
+import { readRun } from "../run-steps.js";
+import type { QuerySession } from "../store.js";
+import { pendingWaits } from "../waits.js";
+import { counted } from "../words.js";
+
+/** A signal to a task's run. */
+export interface NewSignal {
+  readonly task: string;
+  readonly name: string;
+  readonly value?: unknown;
+  readonly id?: string | undefined;
+  readonly by?: string | undefined;
+}
+
+export interface SentSignal {
+  readonly taskId: string;
+  readonly name: string;
+  readonly id: string;
+  /** Whether the task's run waited for a signal of this name. Otherwise the signal is kept. */
+  readonly isAwaited: boolean;
+}
+
+/**
+ * Sends a signal to a task.
+ *
+ * @throws {CommandError} There is no such task, it is a thread, or its run has ended; nothing was sent.
+ */
+export async function sendSignal(session: QuerySession, { task, name, value, id, by }: NewSignal): Promise<SentSignal> {
+  const newest = await newestOf(session, task, "A graph that asks goes on with LangGraph's Command({ resume }).");
+  const { taskId, status } = newest;
+  const what = `Task ${JSON.stringify(taskId)} is`;
+  if (status === "completed") {
+    throw new CommandError(ExitCode.conflict, `${what} completed, so nothing receives the signal. Nothing was sent.`);
+  }
+  if (status === "failed") {
+    const advice = isCancelled(newest)
+      ? "cancelled, and only a run with restart: true begins it again"
+      : `failed. "waymark retry" puts it back, then send the signal`;
+    throw new CommandError(ExitCode.conflict, `${what} ${advice}. Nothing was sent.`);
+  }
+  const waits = pendingWaits(newest, await readRun(session, newest));
+  const isAwaited = waits.some((wait) => wait.kind === "signal" && wait.name === name);
+  const manager = await session.configured();
+  const sent = await manager.signal(taskId, name, value, { id, by });
+  return { taskId, name, id: sent.id, isAwaited };
+}
+
+/** A task, or all tasks of a prefix, as the command line selects them. */
+export type TaskChoice = { readonly task: string } | { readonly prefix: string };
+
+/** A cancellation, to ask about and to do. */
+export interface Cancellation {
+  /** What is cancelled, for a question: `task "build-42", running on …`. */
+  readonly what: string;
+  /** How many tasks. 0: there is nothing to cancel. */
+  readonly tasks: number;
+  /** Cancels them, and returns how many there were. */
+  readonly cancel: (reason: string) => Promise<number>;
+}
+
+/**
+ * Finds the tasks to cancel.
+ *
+ * @throws {CommandError} There is no such task, it is a thread, or it is completed.
+ */
+export async function findCancellation(session: QuerySession, choice: TaskChoice): Promise<Cancellation> {
+  // The reason is redacted as errors are, so the configuration is needed.
+  const cancel = (of: string | { readonly prefix: string }) => async (reason: string) =>
+    (await session.configured()).cancel(of, reason);
+  if ("prefix" in choice) {
+    const { prefix } = choice;
+    const found = await summariesOf(session, prefix, INCOMPLETE);
+    const tasks = found.filter((newest) => !isCancelled(newest)).length;
+    return {
+      what: `${counted(tasks, "task")} that ${tasks === 1 ? "begins" : "begin"} with ${JSON.stringify(prefix)}`,
+      tasks,
+      cancel: cancel({ prefix }),
+    };
+  }
+  const newest = await newestOf(session, choice.task, "Its graph can be stopped by its own program.");
+  const { taskId, status } = newest;
+  const what = `task ${JSON.stringify(taskId)}`;
+  if (status === "completed") {
+    const completed = `Task ${JSON.stringify(taskId)} is completed, so there is nothing to cancel. Nothing was changed.`;
+    throw new CommandError(ExitCode.conflict, completed);
+  }
+  const lease = await new LeaseReader(session).current(taskId);
+  return {
+    what: lease === undefined ? what : `${what}, ${runningText(lease)}`,
+    tasks: isCancelled(newest) ? 0 : 1,
+    cancel: cancel(taskId),
+  };
+}
+
+/**
+ * Puts failed tasks back, and returns how many there were.
+ *
+ * @throws {CommandError} There is no such task, it is a thread, or it isn't failed.
+ */
+export async function retryTasks(session: QuerySession, choice: TaskChoice): Promise<number> {
+  const { manager } = session;
+  if ("prefix" in choice) {
+    const { prefix } = choice;
+    await summariesOf(session, prefix, ["failed"]);
+    return manager.retry({ prefix });
+  }
+  const { taskId } = await newestOf(session, choice.task, "Invoke its graph again.");
+  if ((await manager.retry(taskId)) === 1) return 1;
+  const { status } = await newestOf(session, choice.task, "");
+  throw new CommandError(
+    ExitCode.conflict,
+    `Task ${JSON.stringify(taskId)} is ${status}, and only failed tasks are put back. Nothing was changed.`,
+  );
+}
+
+/** @returns True if the run was saved; false if the task has this run already. */
+export async function enqueueTask(
+  session: QuerySession,
+  { taskId, input, dueAt }: { readonly taskId: string; readonly input?: unknown; readonly dueAt?: Date | undefined },
+): Promise<boolean> {
+  refuseThread(taskId, "Give the task another name.");
+  return (await session.configured()).enqueue(taskId, input, { dueAt });
+}
+
+/**
+ * The newest checkpoints of the tasks with a prefix and one of these statuses.
+ *
+ * @throws {CommandError} The prefix is empty, or a thread's id begins with it.
+ */
+async function summariesOf(
+  { storage, damage }: QuerySession,
+  prefix: string,
+  status: readonly CheckpointStatus[],
+): Promise<readonly CheckpointSummary[]> {
+  if (prefix === "") {
+    throw new CommandError(ExitCode.usage, "The prefix is empty, which would be every task. Nothing was changed.");
+  }
+  const found: CheckpointSummary[] = [];
+  for await (const task of storage.tasks({ prefix, status, order: "taskId" })) {
+    if (isCorrupt(task)) await damage.add(task);
+    else if (!isSignals(task.taskId)) {
+      refuseThread(task.taskId, "Write a longer prefix.");
+      found.push(task.newest);
+    }
+  }
+  return found;
+}
+
+/** @param ofThread - A sentence that says what to do instead with a thread. */
+async function newestOf(session: QuerySession, task: string, ofThread: string): Promise<CheckpointSummary> {
+  const taskId = await requireTaskToChange(session, task);
+  refuseThread(taskId, ofThread);
+  const [newest] = await firstOf(session.storage.list({ taskId, order: "newest", limit: 1 }));
+  const what = `The newest checkpoint of task ${JSON.stringify(taskId)}`;
+  if (newest === undefined) {
+    throw new CommandError(ExitCode.notFound, `${what} was just removed. Nothing was changed.`);
+  }
+  if (isCorrupt(newest)) throw new DamagedCheckpointError(what, newest, "Nothing was changed.");
+  return newest;
+}

@@ -1,0 +1,35 @@
+import { sendSignal } from "../actions/runs.js";
+import type { CommandFile } from "../cli.js";
+import { jsonArgument } from "../json-argument.js";
+import { jsonText, printable } from "../printable.js";
+import { sender } from "../sender.js";
+
+export const signal: CommandFile = {
+  example: "waymark signal build-42 approve true",
+  group: "workers",
+  register(program, cli) {
+    program
+      .command("signal")
+      .summary("answer a run that waits")
+      .description(
+        "Sends a signal to a task, for its run.waitFor: a person's approval, for example. If the run doesn't wait for it " +
+          "yet, the signal is kept. waymark show says what a run waits for.",
+      )
+      .argument("<task>")
+      .argument("<name>", "the name of the signal, as in run.waitFor")
+      .argument("[value]", "as JSON; default: none", jsonArgument(`waymark signal build-42 approve '"yes"'`))
+      .option("--id <id>", "sent again with this id, it counts once; default: a new one")
+      .option("--by <name>", "who sends it; default: user@host")
+      .option("--json", "for programs: the signal's id, and whether the run waited for it")
+      .action((task, name, value, { id, by = sender(), json }) =>
+        cli.withStore(async (session) => {
+          const sent = await sendSignal(session, { task, name, value, id, by });
+          const effect = sent.isAwaited
+            ? "Its run waits for it: a worker or the run itself goes on"
+            : "It is kept until the run waits for it";
+          const text = `Sent signal ${JSON.stringify(name)} to task ${JSON.stringify(sent.taskId)} as ${sent.id}. ${effect}.`;
+          await session.output.line(json ? jsonText(sent) : printable(text));
+        }),
+      );
+  },
+};

@@ -1,0 +1,180 @@
+import { Writable } from "node:stream";
+import { setTimeout as delay } from "node:timers/promises";
+import { CheckpointError } from "waymark";
+import type { Session } from "./cli.js";
+import { Damage } from "./damage.js";
+import { nameOf } from "./langgraph/find-tasks.js";
+import { holderText } from "./leases.js";
+import { Output } from "./output.js";
+import { printable } from "./printable.js";
+import { type Fleet, type FleetQuery, type FleetStatus, fleetStatus, readFleet } from "./queries/fleet.js";
+import type { ListedTask } from "./queries/tasks.js";
+import { type Column, TablePrinter } from "./table.js";
+import { standText } from "./waits.js";
+import { agoText, timeText } from "./words.js";
+
+const EVERY_MS = 1_000;
+/** A look that takes long is followed by a pause this many times as long, so that the storage is left alone. */
+const REST = 4;
+/** Lines besides the tasks: the head, a warning, the table's head, the cursor's line. */
+const OTHER_LINES = 4;
+
+// Sequences of the terminal: another screen without a cursor, and back; to its top; the rest of a line, of the screen.
+const ENTER = "\u001b[?1049h\u001b[?25l";
+const LEAVE = "\u001b[?25h\u001b[?1049l";
+const TOP = "\u001b[H";
+const CLEAR_LINE = "\u001b[K";
+const CLEAR_REST = "\u001b[J";
+
+/** The query of a view that fills the screen unless it has a limit. */
+type ViewQuery = Omit<FleetQuery, "limit"> & { readonly limit?: number | undefined };
+
+/** Prints the fleet once. */
+export async function printFleet(session: Session, { limit = 20, ...query }: ViewQuery): Promise<void> {
+  const { output } = session;
+  const nowMs = Date.now();
+  const fleet = await readFleet(session, { ...query, limit });
+  await output.line(headOf(session, fleet, nowMs));
+  await printTasks(output, fleet, nowMs);
+}
+
+/** Shows the fleet on the terminal until a signal aborts. Each look draws over the one before, in one write. */
+export class FleetView {
+  readonly #session: Session;
+  readonly #query: ViewQuery;
+  #last: readonly string[] = [];
+
+  constructor(session: Session, query: ViewQuery) {
+    this.#session = session;
+    this.#query = query;
+  }
+
+  async show(signal: AbortSignal, everyMs = EVERY_MS): Promise<void> {
+    await this.#write(ENTER);
+    try {
+      while (!signal.aborted && !this.#session.output.isClosed) {
+        const beganMs = performance.now();
+        await this.#draw(await this.#look());
+        const tookMs = performance.now() - beganMs;
+        await delay(Math.max(everyMs, REST * tookMs), undefined, { signal }).catch(() => undefined);
+      }
+    } finally {
+      await this.leave();
+    }
+  }
+
+  /** Gives the terminal its own screen back. `show` does it, too; call it if the process is about to end. */
+  leave(): Promise<void> {
+    return this.#write(LEAVE);
+  }
+
+  /** The lines of one look. If it fails, those of the one before, below the error. */
+  async #look(): Promise<readonly string[]> {
+    const { output } = this.#session;
+    const { yellow, red } = output.colors;
+    const warnings: string[] = [];
+    // Printed, warnings would tear the view.
+    const damage = new Damage(async (warning) => void warnings.push(warning));
+    const room = Math.max(output.rows - OTHER_LINES, 1);
+    const limit = Math.min(this.#query.limit ?? room, room);
+    const nowMs = Date.now();
+    try {
+      const session = { ...this.#session, damage };
+      const fleet = await readFleet(session, { ...this.#query, limit });
+      const frame = new Frame(output);
+      await printTasks(frame.output, fleet, nowMs);
+      await frame.output.flush();
+      const notes = warnings.slice(0, 1).map((warning) => yellow(this.#cut(printable(warning))));
+      this.#last = [this.#cut(headOf(session, fleet, nowMs)), ...notes, ...frame.text.trimEnd().split("\n")];
+      return this.#last;
+    } catch (error) {
+      if (!(error instanceof CheckpointError)) throw error;
+      return [red(this.#cut(printable(`It can't be read now: ${error.message}`))), ...this.#last.slice(1)];
+    }
+  }
+
+  #draw(lines: readonly string[]): Promise<void> {
+    const { rows } = this.#session.output;
+    // The last line is left to the line feed.
+    const shown = lines.slice(0, rows - 1);
+    return this.#write(`${TOP}${shown.map((line) => `${line}${CLEAR_LINE}`).join("\n")}\n${CLEAR_REST}${TOP}`);
+  }
+
+  /** A line that is wider than the terminal would take two. */
+  #cut(line: string): string {
+    const { columns } = this.#session.output;
+    return line.length <= columns ? line : `${line.slice(0, columns - 1)}…`;
+  }
+
+  async #write(text: string): Promise<void> {
+    const { output } = this.#session;
+    await output.line(text);
+    await output.flush();
+  }
+}
+
+/** Collects what is printed, laid out for the terminal of another output. */
+class Frame extends Writable {
+  readonly isTTY: boolean;
+  readonly columns: number;
+  readonly rows: number;
+  readonly output: Output;
+  text = "";
+
+  constructor({ isTerminal, columns, rows }: Output) {
+    super();
+    this.isTTY = isTerminal;
+    this.columns = columns;
+    this.rows = rows;
+    this.output = new Output(this, { name: "the view", flushAt: Number.POSITIVE_INFINITY, mustArrive: true });
+  }
+
+  override _write(chunk: Buffer, _encoding: BufferEncoding, done: () => void): void {
+    this.text += chunk.toString();
+    done();
+  }
+}
+
+/** `12 due, the first 3 minutes ago; 4 being run · sqlite:… · 10:00:05 UTC` */
+function headOf({ name }: Pick<Session, "name">, { held, queue }: Fleet, nowMs: number): string {
+  const oldest = queue?.oldestDueAt;
+  const due = queue === undefined ? [] : [`${queue.tasks} due${oldest ? `, the first ${agoText(oldest, nowMs)}` : ""}`];
+  const time = timeText(new Date(nowMs).toISOString()).slice("2026-11-21 ".length);
+  return printable(`${[...due, `${held} being run`].join("; ")} · ${name} · ${time} UTC`);
+}
+
+async function printTasks(output: Output, { tasks }: Fleet, nowMs: number): Promise<void> {
+  const table = new TablePrinter(output, columnsOf(output.colors, nowMs));
+  for (const task of tasks) await table.add(task);
+  await table.end();
+}
+
+function columnsOf(colors: Output["colors"], nowMs: number): readonly Column<ListedTask>[] {
+  const { green, red, yellow, cyan } = colors;
+  const color: Record<FleetStatus, (text: string) => string> = {
+    ...{ running: cyan, paused: yellow, completed: green, failed: red },
+    ...{ due: yellow, waits: yellow, died: red },
+  };
+  const statusCell = (task: ListedTask) => {
+    const text = fleetStatus(task, nowMs);
+    return { text, color: color[text] };
+  };
+  return [
+    { head: "TASK", flexible: true, cell: nameOf },
+    { head: "STATUS", cell: statusCell },
+    { head: "STEP", flexible: true, cell: (task) => stepText(task, nowMs) },
+    { head: "SINCE", cell: (task) => ("newest" in task ? agoText(task.newest.createdAt, nowMs) : "") },
+    { head: "RUN BY", flexible: true, cell: ({ lease }) => (lease ? holderText(lease.holder) : "") },
+    { head: "LEASE", align: "right", cell: ({ lease }) => (lease ? `${Math.ceil(lease.remainingMs / 1000)} s` : "") },
+  ];
+}
+
+/** The step under way or the last one; of a failed task its error, of a waiting one what it waits for. */
+function stepText(task: ListedTask, nowMs: number): string {
+  if (!("newest" in task)) return "no checkpoint yet";
+  const { newest } = task;
+  const { label, stage, error, status } = newest;
+  if (status === "failed" && error !== undefined) return error.message;
+  if (fleetStatus(task, nowMs) === "waits") return standText(newest, nowMs) ?? "";
+  return label ?? stage ?? "";
+}

@@ -1,0 +1,76 @@
+import type { CheckpointStatus } from "waymark";
+import { type DueCount, dueAtOf } from "waymark/adapter";
+import { firstOf } from "../first-of.js";
+import { LeaseReader } from "../leases.js";
+import { readableSummaries } from "../read-stored.js";
+import type { QuerySession } from "../store.js";
+import { type ListedTask, listTasks } from "./tasks.js";
+
+export interface FleetQuery {
+  readonly prefix?: string | undefined;
+  readonly status?: readonly CheckpointStatus[] | undefined;
+  readonly stage?: string | undefined;
+  readonly limit: number;
+}
+
+/** Who runs what, and what waits. */
+export interface Fleet {
+  /** Those that are being run first, the longest without a save before the others; then the last saved ones. */
+  readonly tasks: readonly ListedTask[];
+  /** How many tasks are being run now. */
+  readonly held: number;
+  /** The tasks that are due and that nobody runs; `undefined` if counting them would list all tasks. */
+  readonly queue: DueCount | undefined;
+}
+
+/** A word for how a task stands: `due` and `waits` are paused runs, or running ones that nobody runs. */
+export type FleetStatus = CheckpointStatus | "due" | "waits" | "died";
+
+export async function readFleet(session: QuerySession, query: FleetQuery): Promise<Fleet> {
+  const { prefix, status, stage, limit } = query;
+  const leases = await new LeaseReader(session).held(prefix);
+  const found = await firstOf(listTasks(session, { ...query, order: "recent" }), limit);
+  const listed = new Set(found.map(({ taskId }) => taskId));
+  // A task that is in a long step isn't among the last saved ones.
+  for (const { taskId, ...lease } of leases.filter((its) => !listed.has(its.taskId)).slice(0, limit)) {
+    const [newest] = await firstOf(readableSummaries(session, { taskId, order: "newest", limit: 1 }));
+    const isAskedFor = newest && status?.includes(newest.status) !== false && (stage ?? newest.stage) === newest.stage;
+    if (newest && isAskedFor) found.push({ taskId, count: newest.sequence, newest, lease });
+  }
+  return {
+    tasks: found.sort(inOrder).slice(0, limit),
+    held: leases.length,
+    queue: await queueIn(session, prefix),
+  };
+}
+
+/**
+ * How many tasks wait for a worker.
+ *
+ * @returns `undefined` if counting them would list all tasks.
+ */
+export async function queueIn({ manager, storage }: QuerySession, prefix = ""): Promise<DueCount | undefined> {
+  if (prefix !== "") return manager.queue({ prefix });
+  return storage.queue?.count({ prefix, dueBy: new Date().toISOString() });
+}
+
+export function fleetStatus(task: ListedTask, nowMs: number): FleetStatus {
+  if (!("newest" in task)) return "running";
+  const { newest, lease, lapsed, thread } = task;
+  const { status } = newest;
+  if (lease !== undefined || thread !== undefined) return status === "paused" && lease ? "running" : status;
+  if (status === "running" && lapsed?.hasDied) return "died";
+  const dueAt = dueAtOf(newest);
+  if (dueAt === undefined) return status;
+  return Date.parse(dueAt) <= nowMs ? "due" : "waits";
+}
+
+function inOrder(a: ListedTask, b: ListedTask): number {
+  if ((a.lease === undefined) !== (b.lease === undefined)) return a.lease === undefined ? 1 : -1;
+  const [one, other] = [savedAt(a), savedAt(b)];
+  return a.lease === undefined ? (one < other ? 1 : -1) : one < other ? -1 : 1;
+}
+
+function savedAt(task: ListedTask): string {
+  return "newest" in task ? task.newest.createdAt : "";
+}

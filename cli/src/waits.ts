@@ -1,0 +1,132 @@
+import type { CheckpointSummary, RunRecord } from "waymark";
+import { dueAtOf, isCorrupt, NEVER, type RunWaits, senderOf, signalsOf, waitsOf } from "waymark/adapter";
+import type { Session } from "./cli.js";
+import { printable } from "./printable.js";
+import type { QuerySession } from "./store.js";
+import { counted, timeText } from "./words.js";
+
+/** A wait of a run that hasn't ended. */
+export interface PendingWait {
+  /** `sleep`: for a time. `signal`: for a signal of this name. */
+  readonly kind: "sleep" | "signal";
+  readonly name: string;
+  readonly since: string;
+  /** When a sleep ends, or the time limit of a wait for a signal. */
+  readonly until?: string;
+}
+
+/** A signal as its summary tells about it, without its value. */
+export interface ListedSignal {
+  readonly id: string;
+  readonly name: string;
+  readonly by?: string;
+  readonly sentAt: string;
+  readonly status: "pending" | "received" | "refused";
+}
+
+/** Said of a run that nobody runs and that waits for nothing. */
+const DUE = "due: a worker or the next run goes on with it";
+const SHOWN_ANSWERS = 3;
+const MOST_SIGNALS = 10;
+/** Stands for the value of a signal in a command to copy. */
+const VALUE = "…";
+
+/** What a task waits for, by its newest checkpoint. */
+export function waitsOfTask(newest: CheckpointSummary): RunWaits | undefined {
+  return newest.status === "paused" ? waitsOf(newest) : undefined;
+}
+
+/**
+ * Says for people why a run stands that nobody runs: `waits for "approve"`, or that it is due. `undefined` if no run
+ * saved the checkpoint, or the run has ended.
+ */
+export function standText(newest: CheckpointSummary, nowMs: number): string | undefined {
+  const dueAt = dueAtOf(newest);
+  if (dueAt === undefined) return undefined;
+  const waits = waitsOfTask(newest);
+  return waits === undefined || Date.parse(dueAt) <= nowMs ? DUE : waitsText(waits);
+}
+
+/** `waits for "approve" and "note", until 2026-11-21 10:00:05 UTC at most`, `waits until 2026-11-21 10:00:05 UTC` */
+export function waitsText({ dueAt, waitsFor }: RunWaits): string {
+  const until = `until ${timeText(dueAt)} UTC`;
+  if (waitsFor.length === 0) return `waits ${until}`;
+  const names = waitsFor.map((name) => JSON.stringify(name)).join(" and ");
+  return `waits for ${names}${dueAt === NEVER ? "" : `, ${until} at most`}`;
+}
+
+/**
+ * The waits of a task's run.
+ *
+ * @param run - The record of the task's newest checkpoint; `undefined` if it can't be read.
+ */
+export function pendingWaits(newest: CheckpointSummary, run: RunRecord | undefined): readonly PendingWait[] {
+  if (dueAtOf(newest) === undefined) return [];
+  const { createdAt: since } = newest;
+  if (run === undefined) {
+    const names = waitsOfTask(newest)?.waitsFor ?? [];
+    return names.map((name) => ({ kind: "signal", name, since }));
+  }
+  return run.steps.flatMap(({ name, status, waitsFor: kind, startedAt, until }) =>
+    kind === undefined || status !== "started"
+      ? []
+      : [{ kind, name, since: startedAt, ...(until !== undefined && { until }) }],
+  );
+}
+
+/** The command that answers a wait for a signal. */
+export function answerCommand({ commandText }: Pick<Session, "commandText">, taskId: string, name: string): string {
+  return commandText("signal", [taskId, name, VALUE]);
+}
+
+/** Collects the waits of listed tasks, and says below the list how to answer the first of them. */
+export class Answers {
+  readonly #session: Session;
+  readonly #commands: string[] = [];
+  #count = 0;
+
+  constructor(session: Session) {
+    this.#session = session;
+  }
+
+  /** Gives the tasks on. */
+  async *from<Task extends { readonly taskId: string; readonly waits?: RunWaits }>(
+    tasks: AsyncIterable<Task>,
+  ): AsyncGenerator<Task, void, void> {
+    for await (const task of tasks) {
+      this.add(task.taskId, task.waits?.waitsFor ?? []);
+      yield task;
+    }
+  }
+
+  add(taskId: string, names: readonly string[]): void {
+    this.#count += names.length;
+    for (const name of names) {
+      if (this.#commands.length < SHOWN_ANSWERS) this.#commands.push(answerCommand(this.#session, taskId, name));
+    }
+  }
+
+  async print(): Promise<void> {
+    const { errors } = this.#session;
+    for (const command of this.#commands) await errors.line(printable(`To answer: ${command}`));
+    const more = this.#count - this.#commands.length;
+    if (more > 0) await errors.line(`${counted(more, "more wait")}; "waymark show TASK" says how to answer each.`);
+  }
+}
+
+/** The last signals of a task, the oldest first. Damaged ones are reported. */
+export async function listSignals({ storage, damage }: QuerySession, taskId: string): Promise<readonly ListedSignal[]> {
+  const found: ListedSignal[] = [];
+  for await (const signal of storage.list({ taskId: signalsOf(taskId), order: "newest", limit: MOST_SIGNALS })) {
+    if (isCorrupt(signal)) {
+      await damage.add(signal);
+      continue;
+    }
+    const { id, stage: name = "", createdAt: sentAt, status } = signal;
+    const by = senderOf(signal);
+    found.push({ id, name, sentAt, status: SIGNAL_STATUS[status], ...(by !== undefined && { by }) });
+  }
+  return found.reverse();
+}
+
+const SIGNAL_STATUS = { running: "pending", paused: "pending", completed: "received", failed: "refused" } as const;

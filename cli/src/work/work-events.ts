@@ -1,0 +1,83 @@
+import type { CheckpointManager } from "waymark";
+
+/** What happens to a worker's tasks. */
+export type WorkEvent =
+  | { readonly type: "taken"; readonly taskId: string; readonly attempt: number; readonly recordedSteps: number }
+  | { readonly type: "completed"; readonly taskId: string }
+  | { readonly type: "paused"; readonly taskId: string; readonly reason: string }
+  /**
+   * `failed`: its function threw, which is recorded. `stopped`: it lost its lease, met another writer, or couldn't save.
+   * `refused`: it can't be begun, because its run has another version, for example.
+   */
+  | { readonly type: "failed" | "stopped" | "refused"; readonly taskId: string; readonly error: WorkError }
+  /** The worker can't look for tasks. It tries again. */
+  | { readonly type: "error"; readonly error: WorkError };
+
+interface WorkError {
+  readonly name: string;
+  readonly message: string;
+  readonly code?: string;
+}
+
+/** Tells what happens to the tasks of one worker. */
+export class WorkEvents {
+  readonly #show: (event: WorkEvent) => void;
+  /** How a run ended whose error is about to come. */
+  readonly #ends = new Map<string, "failed" | "stopped">();
+
+  constructor(manager: CheckpointManager, show: (event: WorkEvent) => void) {
+    this.#show = show;
+    manager.on("runStarted", ({ taskId, attempt, recordedSteps }) => {
+      show({ type: "taken", taskId, attempt, recordedSteps });
+    });
+    manager.on("runPaused", ({ taskId, error }) => {
+      show({ type: "paused", taskId, reason: errorOf(error).message });
+    });
+    manager.on("runEnded", ({ taskId, status }) => {
+      if (status === "completed") show({ type: "completed", taskId });
+      else this.#ends.set(taskId, status);
+    });
+  }
+
+  /** For `onError` of `manager.work`. */
+  readonly failed = (error: unknown, taskId: string | undefined): void => {
+    if (taskId === undefined) this.#show({ type: "error", error: errorOf(error) });
+    else this.#show({ type: this.#ends.get(taskId) ?? "refused", taskId, error: errorOf(error) });
+    if (taskId !== undefined) this.#ends.delete(taskId);
+  };
+}
+
+/** Like {@link workLine}, for events that tell of an error. */
+export function failureLine(event: WorkEvent): string | undefined {
+  return "error" in event ? workLine(event) : undefined;
+}
+
+/** An event as one line: `taken mail/42, attempt 2, 3 steps recorded`. */
+export function workLine(event: WorkEvent): string {
+  switch (event.type) {
+    case "taken": {
+      const { taskId, attempt, recordedSteps } = event;
+      const again = attempt === 1 ? "" : `, attempt ${attempt}`;
+      return `taken ${taskId}${again}${recordedSteps === 0 ? "" : `, steps recorded: ${recordedSteps}`}`;
+    }
+    case "completed":
+      return `completed ${event.taskId}`;
+    case "paused":
+      return `paused ${event.taskId}: ${shortened(event.reason)}`;
+    case "error":
+      return `can't look for tasks: ${event.error.message}`;
+    default:
+      return `${event.type} ${event.taskId}: ${event.error.message}`;
+  }
+}
+
+/** Leaves out of a message of the SDK what the line says already. */
+function shortened(reason: string): string {
+  return reason.replace(/^The run of task .* was paused: (.*?)\. .*$/, "$1");
+}
+
+function errorOf(error: unknown): WorkError {
+  if (!(error instanceof Error)) return { name: "Error", message: String(error) };
+  const { name, message } = error;
+  return { name, message, ...("code" in error && typeof error.code === "string" && { code: error.code }) };
+}

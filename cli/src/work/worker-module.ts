@@ -1,0 +1,79 @@
+import { existsSync } from "node:fs";
+import { resolve } from "node:path";
+import { pathToFileURL } from "node:url";
+import type { Run, WorkOptions } from "waymark";
+import { checkKeys, keysOf } from "waymark/adapter";
+import { CommandError, ExitCode } from "../exit-code.js";
+
+/** The options of a worker that its module may have. The command line's take precedence. */
+export type WorkerOptions = Partial<
+  Pick<WorkOptions, "prefix" | "concurrency" | "maxAttempts" | "version" | "onChange" | "lease">
+>;
+
+/** The function that runs each task. */
+export type WorkerFunction = (run: Run<unknown, unknown, unknown>) => unknown;
+
+/** What a worker's module exports as default. A function alone stands for `{ run }`. */
+export interface WorkerModule extends WorkerOptions {
+  readonly run: WorkerFunction;
+}
+
+/**
+ * Loads a worker's module, JavaScript, or TypeScript if Node strips its types.
+ *
+ * @throws {CommandError} There is no such file, it can't be loaded, or its default export is no worker.
+ */
+export async function loadWorker(file: string): Promise<WorkerModule> {
+  const path = resolve(file);
+  if (!existsSync(path)) throw new CommandError(ExitCode.notFound, `There is no module ${path}. Check --module.`);
+  try {
+    return workerOf(await defaultOf(path));
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    const message = `The module ${path} is no worker: ${reason.replace(/\.$/, "")}. Nothing was run.`;
+    throw new CommandError(ExitCode.usage, message, { cause });
+  }
+}
+
+async function defaultOf(path: string): Promise<unknown> {
+  try {
+    const module: object = await import(pathToFileURL(path).href);
+    return Reflect.get(module, "default");
+  } catch (cause) {
+    if (!(cause instanceof Error && "code" in cause && cause.code === "ERR_UNKNOWN_FILE_EXTENSION")) throw cause;
+    throw new Error(
+      `it needs Node 22.18 or newer, which strips types, and this is Node ${process.version}. Name a JavaScript file`,
+      { cause },
+    );
+  }
+}
+
+/** @throws {Error} The value is no worker. */
+function workerOf(exported: unknown): WorkerModule {
+  if (exported === undefined) {
+    throw new Error('it has no default export. Write export default { prefix: "mail/", async run(run) { … } }');
+  }
+  if (isFunction(exported)) return { run: exported };
+  checkKeys("Its default export", exported, KEYS);
+  if (isWorker(exported)) return exported;
+  throw new Error("its default export has no function run");
+}
+
+function isFunction(value: unknown): value is WorkerFunction {
+  return typeof value === "function";
+}
+
+/** `manager.work` checks the values of the options. */
+function isWorker(value: unknown): value is WorkerModule {
+  return typeof value === "object" && value !== null && "run" in value && isFunction(value.run);
+}
+
+const KEYS = keysOf<WorkerModule>({
+  prefix: true,
+  concurrency: true,
+  maxAttempts: true,
+  version: true,
+  onChange: true,
+  lease: true,
+  run: true,
+});

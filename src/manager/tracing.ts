@@ -1,0 +1,184 @@
+import { channel, type TracingChannel, tracingChannel } from "node:diagnostics_channel";
+import type { CheckpointSummary } from "../contract/checkpoint.js";
+import { codeOf, isError } from "../contract/errors.js";
+
+/** The part of each tracing channel's context that all channels have. */
+export interface TracedCall {
+  /**
+   * The error's name and code, if the call failed. The error's message isn't given, since it may quote the program's
+   * data.
+   */
+  error?: { readonly name: string; readonly code?: string };
+  /**
+   * A subscriber of `start` may set it to a function that calls `work` and returns its result. It runs the call inside
+   * the subscriber's own context, as `bindStore` does for an `AsyncLocalStorage`.
+   */
+  around?: <Result>(work: () => Result) => Result;
+}
+
+/**
+ * What Waymark publishes on channels of `node:diagnostics_channel`, by the channel's name. The first six are tracing
+ * channels: subscribe with `tracingChannel`. Their optional fields are set when the call has ended, unless they say
+ * otherwise. The last two are plain channels.
+ *
+ * Nothing of a state, metadata, a label, a result or an error's message is published.
+ *
+ * @example
+ * ```ts
+ * import { tracingChannel } from "node:diagnostics_channel";
+ * import type { DiagnosticsMessages } from "waymark";
+ *
+ * tracingChannel<unknown, DiagnosticsMessages["waymark:save"]>("waymark:save").subscribe({
+ *   start() {},
+ *   end() {},
+ *   asyncStart() {},
+ *   asyncEnd: ({ taskId, sizeBytes, error }) => console.log(taskId, sizeBytes, error?.code ?? "stored"),
+ *   error() {},
+ * });
+ * ```
+ */
+export interface DiagnosticsMessages {
+  /** The storage appends a checkpoint: of a `save`, an auto-save, a run, a fork or a rewind. */
+  "waymark:save": TracedCall &
+    Pick<CheckpointSummary, "taskId" | "id" | "stage" | "status" | "sizeBytes"> &
+    Partial<Pick<CheckpointSummary, "sequence">>;
+  /** A call of `latest`. The optional fields are those of the checkpoint that was found. */
+  "waymark:latest": TracedCall &
+    Pick<CheckpointSummary, "taskId"> &
+    Partial<Pick<CheckpointSummary, "id" | "stage" | "status" | "sizeBytes" | "sequence">>;
+  /** An attempt of a run, from its start to its end. */
+  "waymark:run": TracedCall & {
+    readonly taskId: string;
+    readonly attempt: number;
+    readonly pass: number;
+    /** The `traceparent` of the attempt that saved the checkpoint from which this attempt goes on; from the start. */
+    readonly previousTraceparent?: string;
+    /** A subscriber of `start` may set it to the W3C trace context of its span. The run's checkpoints keep it. */
+    traceparent?: string;
+    /**
+     * `stopped` means that the attempt lost its lease, met another writer's checkpoint, or couldn't save; then nothing
+     * more is recorded.
+     */
+    readonly status?: "completed" | "failed" | "paused" | "stopped";
+  };
+  /** A step's function with its retries, until its result or error is stored. Recorded steps aren't published. */
+  "waymark:step": TracedCall & {
+    readonly taskId: string;
+    readonly attempt: number;
+    readonly pass: number;
+    /** The step's name, with a number from the second occurrence on: `model 2`. */
+    readonly step: string;
+  };
+  /** A claim of a task's lease, or a worker's claim of the next task that is due. */
+  "waymark:claim": TracedCall & {
+    /** Of a worker's claim: set when the claim has ended, if a task was due. Otherwise set from the start. */
+    readonly taskId?: string;
+    /** The prefix of a worker's claim, from the start. */
+    readonly prefix?: string;
+    readonly holder: string;
+    readonly token?: number;
+  };
+  /** Checkpoints are removed by a retention policy. */
+  "waymark:prune": TracedCall & {
+    readonly taskId: string;
+    /** `retention`: after a save. `request`: a call of the manager. */
+    readonly by: "retention" | "request";
+    /** The number of removed checkpoints. */
+    readonly removed?: number;
+  };
+  /** A record that can't be read was met and left untouched. It is published each time that a call meets it. */
+  "waymark:damaged": { readonly taskId?: string; readonly id?: string; readonly sequence?: number };
+  /** A lease ended without its release: it expired, or another runner has claimed the task. */
+  "waymark:lease-lost": { readonly taskId: string; readonly holder: string; readonly token: number };
+}
+
+type TracingName =
+  | "waymark:save"
+  | "waymark:latest"
+  | "waymark:run"
+  | "waymark:step"
+  | "waymark:claim"
+  | "waymark:prune";
+
+/** The tracing channels. Ask `hasSubscribers` before {@link traced}, so that a call costs nothing. */
+export const tracing = {
+  save: tracingOf("waymark:save"),
+  latest: tracingOf("waymark:latest"),
+  run: tracingOf("waymark:run"),
+  step: tracingOf("waymark:step"),
+  claim: tracingOf("waymark:claim"),
+  prune: tracingOf("waymark:prune"),
+};
+
+const plain = { damaged: channel("waymark:damaged"), leaseLost: channel("waymark:lease-lost") };
+
+/**
+ * Publishes a call as `tracePromise` of Node does. But the context gets neither the result nor the error, which may hold
+ * the program's data.
+ *
+ * @param work - Mustn't throw, but may reject.
+ * @param facts - The fields of the context that are known once the call has succeeded, and `failure` once it has failed.
+ */
+export function traced<Context extends TracedCall, Result>(
+  { start, end, error, asyncStart, asyncEnd }: TracingChannel<unknown, Context>,
+  context: NoInfer<Context>,
+  work: () => Promise<Result>,
+  facts?: (result: Result) => Partial<NoInfer<Context>>,
+  failure?: (thrown: unknown) => Partial<NoInfer<Context>>,
+): Promise<Result> {
+  const ended = (): void => {
+    asyncStart.publish(context);
+    asyncEnd.publish(context);
+  };
+  return start.runStores(context, () => {
+    const working = context.around === undefined ? work() : context.around(work);
+    end.publish(context);
+    return working.then(
+      (result) => {
+        Object.assign(context, facts?.(result));
+        ended();
+        return result;
+      },
+      (thrown: unknown) => {
+        Object.assign(context, failure?.(thrown), { error: tracedError(thrown) });
+        error.publish(context);
+        ended();
+        throw thrown;
+      },
+    );
+  });
+}
+
+export function publishDamage({ taskId, id, sequence }: DiagnosticsMessages["waymark:damaged"]): void {
+  if (!plain.damaged.hasSubscribers) return;
+  plain.damaged.publish({
+    ...(taskId === undefined ? undefined : { taskId }),
+    ...(id === undefined ? undefined : { id }),
+    ...(sequence === undefined ? undefined : { sequence }),
+  } satisfies DiagnosticsMessages["waymark:damaged"]);
+}
+
+export function publishLostLease({ taskId, holder, token }: DiagnosticsMessages["waymark:lease-lost"]): void {
+  if (!plain.leaseLost.hasSubscribers) return;
+  plain.leaseLost.publish({ taskId, holder, token } satisfies DiagnosticsMessages["waymark:lease-lost"]);
+}
+
+/** The fields of a checkpoint that contexts have. */
+export function tracedFields({
+  taskId,
+  id,
+  stage,
+  status,
+  sizeBytes,
+}: Pick<CheckpointSummary, "taskId" | "id" | "stage" | "status" | "sizeBytes">): DiagnosticsMessages["waymark:save"] {
+  return { taskId, id, ...(stage === undefined ? undefined : { stage }), status, sizeBytes };
+}
+
+function tracedError(thrown: unknown): NonNullable<TracedCall["error"]> {
+  const code = codeOf(thrown);
+  return { name: isError(thrown) ? thrown.name : typeof thrown, ...(code === "" ? undefined : { code }) };
+}
+
+function tracingOf<Name extends TracingName>(name: Name): TracingChannel<unknown, DiagnosticsMessages[Name]> {
+  return tracingChannel<unknown, DiagnosticsMessages[Name]>(name);
+}

@@ -1,0 +1,127 @@
+// The page on runs that wait, in a real browser.
+import type { Browser } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
+import { worked } from "../waiting-tasks.js";
+import { newPlace } from "../waymark.js";
+import { axeFindings, CHROMIUM, focusedText, isTooWide, launch, openPage, startUi } from "./page-browser.js";
+
+let browser: Browser;
+
+async function placeOfWaits() {
+  const place = await newPlace();
+  onTestFinished(() => place.manager.close());
+  await worked(place.manager, { "w/fails": "fails", "w/waits": "waits" });
+  await place.manager.signal("w/waits", "note", { text: "look at it" }, { by: "ada@example.org" });
+  await place.manager.enqueue("w/due");
+  return place;
+}
+
+describe.skipIf(CHROMIUM === undefined)("the page (skipped without Chromium: Debian's package chromium)", () => {
+  beforeAll(async () => {
+    browser = await launch();
+  });
+  afterAll(() => browser.close());
+
+  it("lists what waits and what is due, and the queue, as they change", async () => {
+    const { place, manager } = await placeOfWaits();
+    const { page, problems } = await openPage(browser, (await startUi(place)).url);
+    await page.getByRole("row", { name: /waits.*w\/waits.*waits for "approve"/ }).waitFor();
+    await page.getByRole("row", { name: /due.*w\/due/ }).waitFor();
+    await page.getByLabel("Name begins with").fill("w/");
+    await page
+      .locator(".heading")
+      .getByText(/^1 due, the first /)
+      .waitFor();
+    await manager.signal("w/waits", "approve");
+    await page.getByRole("row", { name: /due.*w\/waits/ }).waitFor();
+    await page
+      .locator(".heading")
+      .getByText(/^2 due, the first /)
+      .waitFor();
+    expect(problems).toEqual([]);
+  }, 60_000);
+
+  it("answers a wait by keys alone, and shows the signal as it is received", async () => {
+    const { place, manager } = await placeOfWaits();
+    const { page, go, problems } = await openPage(browser, (await startUi(place, ["--write"])).url);
+    const dialog = page.getByRole("dialog");
+    await go("#/task/w~002fwaits");
+    const waits = page.getByRole("region", { name: "What its run waits for" });
+    await waits.getByText("For the signal approve, since").waitFor();
+    await waits.getByText(/^waymark signal w\/waits approve '…'$/).waitFor();
+    await page.getByText("note").first().waitFor();
+    await page.getByText(/pending · from ada@example.org/).waitFor();
+
+    await waits.getByRole("button", { name: "Answer …" }).focus();
+    await page.keyboard.press("Enter");
+    expect(await dialog.getByLabel("Name of the signal").inputValue()).toBe("approve");
+    await dialog.getByLabel("The value is").selectOption("json");
+    await dialog.getByLabel("Value", { exact: true }).fill('{"ok":');
+    await dialog.getByText("The value isn't JSON yet.").waitFor();
+    expect(await dialog.getByRole("button", { name: "Send" }).isDisabled()).toBe(true);
+    await dialog.getByLabel("Value", { exact: true }).fill('{"ok":true}');
+    expect(await axeFindings(page)).toEqual([]);
+    await dialog.getByLabel("Sent by").fill("grace");
+    await page.keyboard.press("Enter");
+    await page.getByText("Sent: the run goes on with it.").waitFor();
+    expect(await focusedText(page)).toBe("w/waits");
+    await page.getByText(/pending · from grace/).waitFor();
+    expect(await manager.signals("w/waits")).toMatchObject([{}, { name: "approve", value: { ok: true }, by: "grace" }]);
+
+    await worked(manager, { "w/waits": "waits" });
+    await page.getByText(/received · from grace/).waitFor();
+    expect(await waits.count()).toBe(0);
+    expect(problems).toEqual([]);
+  }, 60_000);
+
+  it("cancels and puts back, each after a question", async () => {
+    const { place, manager } = await placeOfWaits();
+    const { page, go, problems } = await openPage(browser, (await startUi(place, ["--write"])).url);
+    const dialog = page.getByRole("dialog");
+    await go("#/task/w~002ffails");
+    await page.getByRole("button", { name: "Retry …" }).click();
+    await dialog.getByRole("button", { name: "Retry" }).click();
+    await page.locator(".heading").getByText("due").waitFor();
+
+    await page.getByRole("button", { name: "Cancel …" }).click();
+    expect(await dialog.getByRole("button", { name: "Cancel the task" }).isDisabled()).toBe(true);
+    await dialog.getByLabel("Reason").fill("too late");
+    await page.keyboard.press("Enter");
+    await page.getByText("The task is cancelled.").waitFor();
+    await page.locator(".heading").getByText("failed").waitFor();
+    expect(await page.getByRole("button", { name: "Retry …" }).count()).toBe(0);
+    expect((await manager.latest("w/fails"))?.error?.message).toBe("too late");
+    expect(problems).toEqual([]);
+  }, 60_000);
+
+  it("shows waits and signals without a finding of axe, in light and dark, from 360 to 2,560 px", async () => {
+    const { place } = await placeOfWaits();
+    const { url } = await startUi(place, ["--write"]);
+    const findings: string[] = [];
+    for (const width of [360, 1280, 2560]) {
+      const { page, go, problems } = await openPage(browser, url, { width, height: 760 });
+      for (const [fragment, ready] of [
+        ["#/tasks", 'waits for "approve"'],
+        ["#/task/w~002fwaits", "Its run waits"],
+      ] as const) {
+        await go(fragment);
+        await page.getByText(ready).filter({ visible: true }).first().waitFor();
+        if (await isTooWide(page)) findings.push(`${fragment} is wider than ${width} px`);
+        for (const colorScheme of ["light", "dark"] as const) {
+          await page.emulateMedia({ colorScheme });
+          for (const finding of await axeFindings(page)) findings.push(`${fragment}, ${width} px: ${finding}`);
+        }
+      }
+      findings.push(...problems);
+    }
+    expect(findings).toEqual([]);
+  }, 120_000);
+
+  it("has no button for an answer without --write, and shows the command", async () => {
+    const { place } = await placeOfWaits();
+    const { page, go } = await openPage(browser, (await startUi(place)).url);
+    await go("#/task/w~002fwaits");
+    await page.getByRole("button", { name: "Copy the command that answers approve" }).waitFor();
+    expect(await page.getByRole("button", { name: /…$/ }).count()).toBe(0);
+  }, 60_000);
+});

@@ -1,0 +1,22 @@
+import type { CheckpointManager } from "waymark";
+
+/** How a task's run is to end up. */
+export type Standing = "waits" | "fails" | "ends";
+
+/** Enqueues the tasks, whose ids begin with `w/`, and works until each of them stands so. */
+export async function worked(manager: CheckpointManager, tasks: Readonly<Record<string, Standing>>): Promise<void> {
+  const left = new Set(Object.keys(tasks));
+  const drained = new AbortController();
+  const stood = ({ taskId }: { readonly taskId: string }) => {
+    left.delete(taskId);
+    if (left.size === 0) drained.abort();
+  };
+  const unsubscribe = [manager.on("runPaused", stood), manager.on("runEnded", stood)];
+  for (const taskId of left) await manager.enqueue(taskId, tasks[taskId]);
+  await manager.work({ prefix: "w/", signal: drained.signal, onError: () => undefined }, async (run) => {
+    await run.step("plan", () => 1);
+    if (run.input === "fails") await run.step("build", () => Promise.reject(new Error("no room")));
+    if (run.input === "waits") await run.waitFor("approve");
+  });
+  for (const stop of unsubscribe) stop();
+}

@@ -1,0 +1,338 @@
+// The command on runs that wait, fail or are cancelled, and on workers.
+import type { ChildProcess } from "node:child_process";
+import { once } from "node:events";
+import { mkdirSync, writeFileSync } from "node:fs";
+import { hostname } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { emptyCheckpoint } from "@langchain/langgraph-checkpoint";
+import { describe, expect, it, onTestFinished } from "vitest";
+import type { Run } from "waymark";
+import { openStorage } from "waymark/adapters";
+import { WaymarkSaver } from "waymark/langgraph";
+import { deferred } from "../support/deferred.js";
+import { worked } from "./waiting-tasks.js";
+import { cleanEnv, newPlace, start, waymark } from "./waymark.js";
+
+async function placeOf(url?: string) {
+  const place = await newPlace(url);
+  onTestFinished(() => place.manager.close());
+  return place;
+}
+
+type Place = Awaited<ReturnType<typeof placeOf>>;
+
+describe.each(["sqlite:checkpoints.db", "files:store", "tasks:store"])("a run that waits, in %s,", (url) => {
+  it("is shown with what it waits for, and with the command that answers it", async () => {
+    const place = await placeOf(url);
+    await worked(place.manager, { "w/1": "waits" });
+    const answer = "To answer: waymark signal w/1 approve '…'\n";
+    const listed = await place.run("tasks");
+    expect(listed.stdout).toMatch(/^w\/1 +1 +paused +waits for "approve" /m);
+    expect(listed.stderr).toBe(answer);
+    const resumed = await place.run("resume");
+    expect(resumed.stdout).toMatch(/^w\/1 .* paused +waits for "approve"$/m);
+    expect(resumed.stderr).toBe(answer);
+    expect((await place.run("list", "w/1")).stderr).toBe(`Its run waits for "approve".\n${answer}`);
+    const shown = (await place.run("show", "w/1")).stdout;
+    expect(shown).toMatch(/^waits +for "approve", since (just now|.* ago)\nanswer +waymark signal w\/1 approve '…'$/m);
+    expect(shown).toMatch(/^ +approve · waits$/m);
+    expect(JSON.parse((await place.run("resume", "--json")).stdout)).toMatchObject([
+      { taskId: "w/1", why: 'waits for "approve"', waits: { waitsFor: ["approve"], dueAt: expect.any(String) } },
+    ]);
+  });
+
+  it("goes on after the signal", async () => {
+    const place = await placeOf(url);
+    await worked(place.manager, { "w/1": "waits" });
+    const sent = await place.run("signal", "w/1", "approve", '{"ok":true}', "--by", "ada", "--id", "s1");
+    expect(sent).toEqual({
+      code: 0,
+      stderr: "",
+      stdout: 'Sent signal "approve" to task "w/1" as s1. Its run waits for it: a worker or the run itself goes on.\n',
+    });
+    expect((await place.run("resume")).stdout).toMatch(/due: a worker or the next run goes on with it$/m);
+    await worked(place.manager, { "w/1": "waits" });
+    expect((await place.manager.latest("w/1"))?.status).toBe("completed");
+    expect((await place.run("show", "w/1")).stdout).toMatch(/^signals +approve from ada, .*: received$/m);
+  });
+});
+
+describe("waymark signal", () => {
+  it("keeps what the run doesn't wait for yet, and counts an id once", async () => {
+    const { manager, run } = await placeOf();
+    await manager.enqueue("w/1");
+    const first = await run("signal", "w/1", "approve", "--id", "s1", "--json");
+    expect(JSON.parse(first.stdout)).toEqual({ taskId: "w/1", name: "approve", id: "s1", isAwaited: false });
+    const again = await run("signal", "w/1", "approve", "--id", "s1");
+    expect(again.stdout).toBe('Sent signal "approve" to task "w/1" as s1. It is kept until the run waits for it.\n');
+    const other = await run("signal", "w/1", "approve", "5", "--id", "s1");
+    expect([other.code, other.stderr]).toEqual([6, expect.stringContaining("another name or value")]);
+    expect(await manager.signals("w/1")).toMatchObject([
+      { id: "s1", name: "approve", value: undefined, by: expect.stringMatching(`@${hostname()}$`), status: "pending" },
+    ]);
+  });
+
+  it("tells that a run waits which is under way", async () => {
+    const { manager, run } = await placeOf();
+    const waits = told(manager);
+    const running = manager.run("t", async (its) => (await its.waitFor("approve")).value);
+    await waits;
+    expect((await run("show", "t")).stdout).toMatch(/^answer +waymark signal t approve /m);
+    expect((await run("signal", "t", "approve", "[1]")).stdout).toContain("Its run waits for it");
+    expect(await running).toEqual([1]);
+  });
+
+  it("refuses tasks that nothing will receive it for", async () => {
+    const place = await placeOf();
+    await worked(place.manager, { "w/fails": "fails", "w/ends": "ends", "w/waits": "waits" });
+    await place.manager.cancel("w/waits", "not needed");
+    const refusal = async (task: string) => {
+      const { code, stderr } = await place.run("signal", task, "approve");
+      return [code, stderr];
+    };
+    expect(await refusal("w/ends")).toEqual([6, expect.stringContaining("is completed, so nothing receives")]);
+    expect(await refusal("w/fails")).toEqual([6, expect.stringContaining('"waymark retry" puts it back')]);
+    expect(await refusal("w/waits")).toEqual([6, expect.stringContaining("is cancelled")]);
+    // The beginning of an id could be another task's, once the meant one is gone.
+    expect(await refusal("w/end")).toEqual([3, expect.stringContaining("w/ends")]);
+    for (const task of ["w/fails", "w/ends"]) expect(await place.manager.signals(task)).toEqual([]);
+  });
+});
+
+describe("waymark cancel and retry", () => {
+  it("cancel a task after a question, whoever runs it", async () => {
+    const { manager, run } = await placeOf();
+    const [started, stopped] = [deferred(), deferred()];
+    const lease = await manager.lease("t", { ttlMs: 1000 });
+    const program = async (its: Run<unknown, unknown, undefined>) => {
+      its.signal.addEventListener("abort", () => stopped.resolve());
+      started.resolve();
+      await its.step("long", () => stopped.promise);
+    };
+    const running = manager.run("t", program, { lease });
+    const ended = expect(running).rejects.toThrow();
+    await started.promise;
+    const asked = await run("cancel", "t", "--reason", "too old");
+    expect([asked.code, asked.stderr]).toEqual([
+      4,
+      expect.stringMatching(/Cancel task "t", running on .*, process \d+ in /),
+    ]);
+    expect((await run("cancel", "t", "--reason", "too old", "--yes")).stdout).toBe("Cancelled 1 task.\n");
+    await ended;
+    expect((await run("resume")).stdout).toMatch(/^t .* failed +too old$/m);
+    expect((await run("cancel", "t", "--reason", "again")).stdout).toBe("It is cancelled already.\n");
+    const retried = await run("retry", "t");
+    expect([retried.code, retried.stderr]).toEqual([6, expect.stringContaining("was cancelled: too old")]);
+  });
+
+  it("put failed tasks back, by id and by prefix", async () => {
+    const place = await placeOf();
+    await worked(place.manager, { "w/1": "fails", "w/2": "fails", "w/3": "ends" });
+    expect((await place.run("retry", "w/1")).stdout).toBe("Put back 1 task.\n");
+    expect((await place.run("resume")).stdout).toMatch(/^w\/1 .* paused +due: /m);
+    expect(JSON.parse((await place.run("retry", "--prefix", "w/", "--json")).stdout)).toEqual({ retried: 1 });
+    const refused = await place.run("retry", "w/3");
+    expect([refused.code, refused.stderr]).toEqual([6, expect.stringContaining("is completed, and only failed tasks")]);
+  });
+
+  it("cancel all incomplete tasks of a prefix, without counting signals or cancelled ones", async () => {
+    const place = await placeOf();
+    await worked(place.manager, { "w/1": "waits", "w/2": "waits", "w/3": "ends" });
+    await place.manager.signal("w/2", "note");
+    await place.manager.cancel("w/1", "before");
+    const asked = await place.run("cancel", "--prefix", "w/", "--reason", "x");
+    expect([asked.code, asked.stderr]).toEqual([4, expect.stringContaining('Cancel 1 task that begins with "w/"')]);
+    const done = await place.run("cancel", "--prefix", "w/", "--reason", "x", "--yes", "--json");
+    expect(JSON.parse(done.stdout)).toEqual({ cancelled: 1 });
+    expect((await place.run("cancel", "--prefix", "w/", "--reason", "x")).stdout).toBe("There is nothing to cancel.\n");
+    expect((await place.manager.latest("w/1"))?.error?.message).toBe("before");
+  });
+
+  it("refuse threads of LangGraph, an empty prefix, and both a task and a prefix", async () => {
+    const { cwd, manager, run } = await placeOf();
+    await using saver = closing(
+      new WaymarkSaver({ storage: openStorage("sqlite:checkpoints.db", { relativeTo: cwd }) }),
+    );
+    const config = { configurable: { thread_id: "letter", checkpoint_ns: "" } };
+    await saver.put(config, emptyCheckpoint(), { source: "input", step: -1, parents: {} }, {});
+    await manager.save("langgraph/other/c/", 1);
+    for (const [command, ...rest] of [["cancel", "--reason", "x", "--yes"], ["retry"]]) {
+      const answer = async (...args: string[]) => {
+        const { code, stderr } = await run(command ?? "", ...args, ...rest);
+        return [code, stderr];
+      };
+      expect(await answer("letter")).toEqual([2, expect.stringContaining("belongs to a thread of LangGraph")]);
+      if (command === "cancel") {
+        expect(await answer("--prefix", "lang")).toEqual([2, expect.stringContaining("longer prefix")]);
+      }
+      expect(await answer("--prefix", "")).toEqual([2, expect.stringContaining("prefix is empty")]);
+      expect(await answer("a", "--prefix", "b")).toEqual([2, expect.stringContaining("Pass one task, or --prefix")]);
+      expect(await answer()).toEqual([2, expect.stringContaining("Pass one task, or --prefix")]);
+    }
+  });
+});
+
+describe("waymark enqueue", () => {
+  it("saves a run once, with its input and its time", async () => {
+    const { manager, run } = await placeOf();
+    expect((await run("enqueue", "w/1", '{"to":"ada"}')).stdout).toBe('Task "w/1" is enqueued: a worker takes it.\n');
+    expect((await run("enqueue", "w/1", '{"to":"ada"}')).stdout).toBe('Task "w/1" has this run already.\n');
+    const other = await run("enqueue", "w/1", '{"to":"bob"}');
+    expect([other.code, other.stderr]).toEqual([6, expect.stringContaining("[RUN_MISMATCH]")]);
+    expect(JSON.parse((await run("enqueue", "w/2", "--due-at", "2999-12-01T09:00Z", "--json")).stdout)).toEqual({
+      taskId: "w/2",
+      isNew: true,
+    });
+    expect((await run("resume")).stdout).toMatch(/^w\/2 .* waits until 2999-12-01 09:00:00 UTC$/m);
+    expect((await manager.latest("w/1"))?.run?.input).toEqual({ to: "ada" });
+    expect(await manager.queue({ prefix: "w/" })).toMatchObject({ tasks: 1 });
+  });
+});
+
+/** A worker as a process, and its lines. */
+function startWorker(place: Place, code: string, args: readonly string[] = [], name = "worker.mjs") {
+  writeFileSync(join(place.cwd, name), code);
+  const child = start({ ...place.place, env: cleanEnv(place.place.env) }, ["work", "--module", name, ...args], {
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  onTestFinished(() => void child.kill("SIGKILL"));
+  if (child.stdout === null || child.stderr === null) throw new Error("They are pipes.");
+  return {
+    child,
+    lines: createInterface(child.stdout),
+    /** The first line of standard output, or of standard error, that matches. Ask before it may come. */
+    line: (wanted: RegExp) => lineOf(child, wanted),
+    ended: once(child, "exit"),
+  };
+}
+
+function lineOf({ stdout, stderr }: ChildProcess, wanted: RegExp): Promise<string> {
+  return new Promise((resolve) => {
+    for (const input of [stdout, stderr]) {
+      if (input) createInterface(input).on("line", (line) => wanted.test(line) && resolve(line));
+    }
+  });
+}
+
+const WORKER = `export default {
+  prefix: "w/",
+  concurrency: 2,
+  async run(run) {
+    await run.step("plan", () => 1);
+    if (run.input === "fails") throw new Error("no room");
+    return (await run.waitFor("approve")).value;
+  },
+};`;
+
+describe("waymark work", () => {
+  it("takes tasks, prints what happens to each, and is drained by SIGTERM", async () => {
+    const place = await placeOf();
+    await place.manager.enqueue("w/1");
+    const { child, line, ended } = startWorker(place, WORKER);
+    const [paused, completed] = [line(/^paused/), line(/^completed/)];
+    expect(await paused).toBe('paused w/1: it waits for "approve"');
+    await place.run("signal", "w/1", "approve", "7");
+    expect(await completed).toBe("completed w/1");
+    child.kill("SIGTERM");
+    expect(await ended).toEqual([null, "SIGTERM"]);
+    expect((await place.manager.latest("w/1"))?.run?.result).toBe(7);
+  });
+
+  it("pauses a run that is under way at SIGTERM, so that another worker goes on with it", async () => {
+    const place = await placeOf();
+    await place.manager.enqueue("w/1");
+    const code = `export default async (run) => {
+      await run.step("plan", () => 1);
+      console.error("long");
+      await run.step("long", ({ signal }) => setTimeout(60_000, undefined, { signal }));
+    };
+    import { setTimeout } from "node:timers/promises";`;
+    const { child, line, ended } = startWorker(place, code, ["--prefix", "w/", "--quiet"]);
+    await line(/^long$/);
+    child.kill("SIGTERM");
+    expect(await ended).toEqual([null, "SIGTERM"]);
+    expect(await place.manager.latest("w/1")).toMatchObject({ status: "paused", run: { steps: [{ name: "plan" }] } });
+    expect(await place.manager.leaseOf("w/1")).toBeUndefined();
+  });
+
+  it("prints only what fails with --quiet", async () => {
+    const place = await placeOf();
+    await place.manager.enqueue("w/1");
+    await place.manager.enqueue("w/2", "fails");
+    const { lines } = startWorker(place, WORKER, ["--quiet", "--concurrency", "1"]);
+    for await (const line of lines) {
+      expect(line).toBe("failed w/2: no room");
+      break;
+    }
+  });
+
+  it("prints events for programs, and goes on after a run that fails", async () => {
+    const place = await placeOf("files:store");
+    await place.manager.enqueue("w/1", "fails");
+    const { lines } = startWorker(place, WORKER, ["--ndjson"]);
+    const events: unknown[] = [];
+    for await (const line of lines) {
+      events.push(JSON.parse(line));
+      if (events.length === 2) await place.manager.enqueue("w/2");
+      if (events.length === 4) break;
+    }
+    expect(events).toEqual([
+      { type: "taken", taskId: "w/1", attempt: 1, recordedSteps: 0 },
+      { type: "failed", taskId: "w/1", error: { name: "Error", message: "no room" } },
+      { type: "taken", taskId: "w/2", attempt: 1, recordedSteps: 0 },
+      { type: "paused", taskId: "w/2", reason: expect.stringContaining('it waits for "approve"') },
+    ]);
+  });
+
+  it.skipIf(!("typescript" in process.features && process.features.typescript !== false))(
+    "runs a module in TypeScript (skipped if Node doesn't strip types)",
+    async () => {
+      const place = await placeOf();
+      await place.manager.enqueue("w/1");
+      const code = "export default async (run: { taskId: string }): Promise<string> => run.taskId;";
+      const { line } = startWorker(place, code, ["--prefix", "w/"], "worker.ts");
+      expect(await line(/^completed/)).toBe("completed w/1");
+    },
+  );
+
+  it("uses the configuration's schema and key", async () => {
+    const place = await placeOf();
+    const sdk = new URL("../../dist/src/index.js", import.meta.url).href;
+    writeFileSync(
+      join(place.cwd, "waymark.config.mjs"),
+      `import { encrypt } from "${sdk}";
+      export default { transforms: [encrypt({ keys: { a: new Uint8Array(32) }, current: "a" })] };`,
+    );
+    expect((await waymark(place.place, ["enqueue", "w/1", '"secret"'])).code).toBe(0);
+    const { line } = startWorker(place, "export default (run) => run.input.length;", ["--prefix", "w/"]);
+    expect(await line(/^completed/)).toBe("completed w/1");
+    expect(JSON.parse((await waymark(place.place, ["show", "w/1", "--json"])).stdout).run.result).toBe(6);
+  });
+
+  it.each([
+    ["export const run = 1;", [], /has no default export\. Write export default/],
+    ["export default { concurency: 2, run() {} };", [], /has no "concurency"\. Known keys: prefix, concurrency, .*run/],
+    ["export default { prefix: 'w/' };", [], /has no function run/],
+    ["export default 5;", [], /must be an object/],
+    ["export default { run() {} };", [], /No tasks are named\. Pass --prefix mail\//],
+    ["export default { prefix: 'w/', concurrency: 0, run() {} };", [], /WorkOptions\.concurrency must be/],
+    ["throw new Error('no database');", [], /worker\.mjs is no worker: no database\. Nothing was run/],
+    ["export default () => 1;", ["--concurrency", "0"], /whole number from 1/],
+  ])("refuses %s with %j", async (code, args, message) => {
+    const place = await placeOf();
+    mkdirSync(place.cwd, { recursive: true });
+    writeFileSync(join(place.cwd, "worker.mjs"), code);
+    const refused = await place.run("work", "--module", "worker.mjs", ...args);
+    expect([refused.code, refused.stdout, refused.stderr]).toEqual([2, "", expect.stringMatching(message)]);
+  });
+});
+
+/** Resolves once a run waits. */
+function told(manager: Place["manager"]): Promise<unknown> {
+  return new Promise((resolve) => manager.on("waitStarted", resolve));
+}
+
+function closing<Closed extends { close(): Promise<void> }>(closed: Closed): Closed & AsyncDisposable {
+  return Object.assign(closed, { [Symbol.asyncDispose]: () => closed.close() });
+}
