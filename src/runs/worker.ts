@@ -4,7 +4,7 @@ import { LeaseHeldError, LeaseLostError, RunPausedError } from "../contract/erro
 import { checkKeys, keysOf } from "../contract/keys.js";
 import { type LeaseOptions, resolveLeaseOptions, type TaskLease } from "../manager/lease.js";
 import { onTermination } from "../manager/termination.js";
-import type { AnyFunction, ClaimedRun } from "./attempt.js";
+import { type AnyFunction, type ClaimedRun, RunWaitsError } from "./attempt.js";
 import type { RunOptions } from "./run.js";
 import type { Runs, RunsHost } from "./runs.js";
 import { ANY } from "./wakers.js";
@@ -15,9 +15,9 @@ export interface WorkOptions extends Pick<RunOptions, "version" | "onChange"> {
   /** How many tasks to run at once. Default 1. */
   readonly concurrency?: number | undefined;
   /**
-   * A task is recorded as failed once so many attempts in a row have ended without a save, because each was killed or
-   * lost its lease. An attempt that pauses counts as none. After half of them, its worker takes no other task until
-   * this one has saved or ended, since a task that ends its worker ends the others there, too. Default 5.
+   * A task is recorded as failed once so many attempts of workers in a row have begun, and were killed or lost their
+   * lease before a save. An attempt that pauses counts as none. After half of them, its worker takes no other task until
+   * this one has recorded a step or ended, since a task that ends its worker ends the others there, too. Default 5.
    */
   readonly maxAttempts?: number | undefined;
   /** Drains the worker when it aborts: the runs under way are paused, and their tasks are released. */
@@ -41,7 +41,7 @@ const DEFAULT_ATTEMPTS = 5;
 const LOOK_MS = 250;
 /** The longest pause after errors of the storage. Each pause is twice as long as the one before. */
 const LONGEST_PAUSE_MS = 10_000;
-/** A task that can't be begun is held for so long, so that no worker takes it again at once. */
+/** How long a task is set aside. */
 const SET_ASIDE_MS = 5000;
 
 /** Runs the tasks that are due, until it is drained. */
@@ -52,6 +52,9 @@ export class Worker {
   readonly #options: WorkOptions;
   readonly #drain = new AbortController();
   readonly #running = new Set<Promise<void>>();
+  /** The tasks that this worker holds without running them. */
+  readonly #aside = new Set<Promise<void>>();
+  #slotIsFree: () => void = () => undefined;
   /** The tasks under way that may have ended their last workers, and haven't saved yet. */
   readonly #suspects = new Set<string>();
 
@@ -92,12 +95,14 @@ export class Worker {
           await over;
         })
       : () => undefined;
-    const unsubscribeSaves = this.#host.events.on("saved", ({ taskId }) => this.#suspects.delete(taskId));
+    const { events } = this.#host;
+    const saved = ({ taskId }: { readonly taskId: string }) => void this.#suspects.delete(taskId);
+    const listening = [events.on("stepEnded", saved), events.on("waitEnded", saved)];
     try {
       await this.#loop();
     } finally {
-      unsubscribeSaves();
-      await Promise.all(this.#running);
+      for (const stopListening of listening) stopListening();
+      await Promise.all([...this.#running, ...this.#aside]);
       ended();
       unsubscribe();
       // The process is about to end, and other work may still pause.
@@ -116,7 +121,9 @@ export class Worker {
         continue;
       }
       if (this.#running.size >= concurrency) {
-        await Promise.race(this.#running);
+        await new Promise<void>((resolve) => {
+          this.#slotIsFree = resolve;
+        });
         continue;
       }
       let claimed: TaskLease | undefined;
@@ -141,6 +148,7 @@ export class Worker {
       const running = this.#run(lease, resolve).finally(() => {
         this.#running.delete(running);
         this.#suspects.delete(lease.taskId);
+        this.#slotIsFree();
         resolve();
       });
       this.#running.add(running);
@@ -160,12 +168,23 @@ export class Worker {
     try {
       await this.#runs.runClaimed(claimed, this.#fn, { version, onChange, signal });
     } catch (error) {
-      if (!(error instanceof RunPausedError)) this.#tell(error, lease.taskId);
       begun();
-      if (!hasBegun) await this.#host.wakers.wait(lease.taskId, SET_ASIDE_MS, signal);
+      const isOwnPause = error instanceof RunWaitsError || (error instanceof RunPausedError && signal.aborted);
+      if (!isOwnPause) this.#tell(error, lease.taskId);
+      // The function started another run, and that one was paused, or the task can't begin here.
+      if (!isOwnPause && (!hasBegun || error instanceof RunPausedError)) return this.#setAside(lease);
     }
     if (claimed.mayRelease) await this.#release(lease);
     else lease.abandon();
+  }
+
+  /** Holds a task for a while, without a place among those that run, so that no worker takes it again at once. */
+  #setAside(lease: TaskLease): void {
+    const held = this.#host.wakers
+      .wait(lease.taskId, SET_ASIDE_MS, this.#drain.signal)
+      .then(() => this.#release(lease))
+      .finally(() => this.#aside.delete(held));
+    this.#aside.add(held);
   }
 
   async #release(lease: TaskLease): Promise<void> {

@@ -2,11 +2,11 @@
 import { once } from "node:events";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { expect, it } from "vitest";
-import type { CheckpointManager, RunFunction, StorageAdapter, WorkOptions } from "waymark";
+import type { CheckpointManager, Run, RunFunction, StorageAdapter, WorkOptions } from "waymark";
 import { NEVER, waitsOf } from "waymark/adapter";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { deferred } from "../../support/deferred.js";
-import { managerOn, STORAGES } from "./run-support.js";
+import { dyingAfter, managerOn, STORAGES } from "./run-support.js";
 
 type Fn = RunFunction<unknown, unknown, unknown, never>;
 
@@ -230,28 +230,29 @@ it("many tasks at once cause no warning about listeners", async () => {
   expect(warnings).toEqual([]);
 });
 
-it("a task that may have ended its last workers runs alone until it has saved", async () => {
+/** Runs an attempt of the task that ends after its start is recorded, as if its process was killed there. */
+async function killedOnce(storage: MemoryAdapter, maxAttempts = 5): Promise<void> {
+  const { manager } = managerOn(dyingAfter(1, storage));
+  const stopped = ends(manager, "stopped");
+  const worker = working(manager, (run) => run.step("first", () => 1), { maxAttempts });
+  await stopped;
+  await worker.drain();
+}
+
+it("a task that may have ended its last workers runs alone until it has recorded a step", async () => {
   const storage = new MemoryAdapter();
   const { manager } = managerOn(storage);
   await manager.enqueue("q/suspect");
-  const paused = ends(manager, "paused");
-  const first = working(manager, (run) => run.waitFor("go"));
-  await paused;
-  await first.drain();
-  for (let n = 0; n < 3; n += 1) {
-    const claim = await storage.leases?.claim("q/suspect", "killed", 60_000);
-    if (claim) await storage.leases?.release("q/suspect", claim.token);
-  }
-  await manager.signal("q/suspect", "go");
+  for (let n = 0; n < 3; n += 1) await killedOnce(storage);
   // It is due after the suspect.
-  await manager.enqueue("q/other");
+  await manager.enqueue("q/u");
   const order: string[] = [];
   const other = deferred<void>();
   const completed = ends(manager, "completed", 2);
   const worker = working(
     manager,
     async (run) => {
-      if (run.taskId === "q/other") {
+      if (run.taskId === "q/u") {
         order.push("other begins");
         other.resolve();
         return;
@@ -262,7 +263,6 @@ it("a task that may have ended its last workers runs alone until it has saved", 
         order.push("suspect saves");
       });
       await run.step("long", () => other.promise);
-      await run.waitFor("go");
     },
     { concurrency: 2 },
   );
@@ -274,34 +274,16 @@ it("a task that may have ended its last workers runs alone until it has saved", 
 it("a run that ends its workers without progress is failed after so many attempts", async () => {
   const storage = new MemoryAdapter();
   const { manager } = managerOn(storage);
+  const fn: Fn = (run) => run.step("first", () => 1);
   await manager.enqueue("q/t");
-  // Each attempt is a claim that is never released, and then lost, as when its process is killed.
-  const killed = async () => {
-    const claim = await storage.leases?.claim("q/t", "killed", 60_000);
-    if (claim) await storage.leases?.release("q/t", claim.token);
-  };
-  const first = ends(manager, "paused");
-  const began = working(manager, (run) => run.waitFor("never"), { maxAttempts: 3 });
-  await first;
-  await began.drain();
-  const fn: Fn = async (run) => (await run.waitFor("never", { timeoutMs: 60_000 }))?.value;
-  for (let n = 0; n < 2; n += 1) await killed();
-  await manager.signal("q/t", "never");
+  for (let n = 0; n < 2; n += 1) await killedOnce(storage, 3);
   const completed = ends(manager, "completed");
   const second = working(manager, fn, { maxAttempts: 3 });
   await completed;
   await second.drain();
 
   await manager.enqueue("q/u");
-  const paused = ends(manager, "paused");
-  const third = working(manager, (run) => run.waitFor("never"), { maxAttempts: 3 });
-  await paused;
-  await third.drain();
-  for (let n = 0; n < 3; n += 1) {
-    const claim = await storage.leases?.claim("q/u", "killed", 60_000);
-    if (claim) await storage.leases?.release("q/u", claim.token);
-  }
-  await manager.signal("q/u", "never");
+  for (let n = 0; n < 3; n += 1) await killedOnce(storage, 3);
   const failed = ends(manager, "failed");
   const last = working(manager, fn, { maxAttempts: 3 });
   expect(await failed).toEqual(["q/u"]);
@@ -316,6 +298,70 @@ it("a run that ends its workers without progress is failed after so many attempt
   const worker = working(manager, fn, { maxAttempts: 3 });
   await again;
   await worker.drain();
+});
+
+it("claims that begin no attempt count as none", async () => {
+  const storage = new MemoryAdapter();
+  const { manager } = managerOn(storage);
+  await manager.enqueue("q/t");
+  await killedOnce(storage, 2);
+  for (let n = 0; n < 5; n += 1) {
+    await expect(manager.run("q/t", () => 1, { input: n })).rejects.toMatchObject({ code: "RUN_MISMATCH" });
+    await (await manager.lease("q/t")).release();
+  }
+  const completed = ends(manager, "completed");
+  const worker = working(manager, (run) => run.step("first", () => 1), { maxAttempts: 2 });
+  await completed;
+  await worker.drain();
+});
+
+it("a run whose function has ended doesn't wait for its other waits", async () => {
+  const { manager } = managerOn();
+  await manager.signal("a", "approve", 1);
+  const first = (run: Run) => Promise.race([run.waitFor("approve"), run.waitFor("reject")]);
+  expect((await manager.run("a", first)).value).toBe(1);
+  const failing = manager.run("b", (run) =>
+    Promise.all([run.step("act", () => Promise.reject(new Error("no disk"))), run.waitFor("never")]),
+  );
+  await expect(failing).rejects.toThrow("no disk");
+  expect((await manager.latest("b"))?.status).toBe("failed");
+  const turns = manager.run(
+    "c",
+    async (run) => {
+      const state = run.state ?? { turn: 0 };
+      const step = run.step("quick", () => state.turn + 1);
+      const turn = await Promise.race([step, run.sleepUntil("night", new Date(Date.UTC(9000, 0))).then(() => 0)]);
+      return turn === 3 ? turn : run.next({ turn });
+    },
+    { initialState: { turn: 0 } },
+  );
+  expect(await turns).toBe(3);
+  await manager.enqueue("q/t");
+  const completed = ends(manager, "completed");
+  const worker = working(manager, (run) =>
+    Promise.race([run.waitFor("approve"), run.sleepUntil("limit", new Date(0))]),
+  );
+  await completed;
+  await worker.drain();
+});
+
+it("a run within a run that is paused for its own reason is told, and isn't taken again at once", async () => {
+  const { manager } = managerOn();
+  await manager.enqueue("q/t");
+  const attempts: number[] = [];
+  const aborted = AbortSignal.abort(new Error("enough"));
+  const told = deferred<unknown>();
+  const worker = working(
+    manager,
+    (run) => {
+      attempts.push(run.attempt);
+      return run.step("child", () => manager.run("child", () => 1, { signal: aborted }));
+    },
+    { onError: told.resolve },
+  );
+  expect(await told.promise).toMatchObject({ code: "RUN_PAUSED" });
+  await worker.drain();
+  expect(attempts).toEqual([1]);
 });
 
 it("a checkpoint of somebody else during an attempt leaves the task for the next run", async () => {
@@ -345,7 +391,7 @@ it("cancel takes a task from its runner, which stops, and the task runs again on
       await go.promise;
     });
   });
-  const stopped = expect(running).rejects.toMatchObject({ code: "LEASE_LOST" });
+  const stopped = expect(running).rejects.toMatchObject({ code: "RUN_CANCELLED" });
   await begun.promise;
   expect(await managerOn(storage).manager.cancel("t", "ada: wrong input")).toBe(1);
   go.resolve();
@@ -387,7 +433,7 @@ it("a run of another version is left to others, and the worker goes on", async (
   await expect(begun).rejects.toMatchObject({ code: "RUN_PAUSED" });
   await manager.enqueue("q/new");
   const completed = ends(manager, "completed");
-  const worker = working(manager, () => 1, { version: 2, concurrency: 2 });
+  const worker = working(manager, () => 1, { version: 2 });
   expect(await completed).toEqual(["q/new"]);
   await worker.drain();
   expect(worker.errors).toMatchObject([{ code: "RUN_MISMATCH" }]);
