@@ -1,7 +1,7 @@
 // run.sleepUntil, run.waitFor and manager.signal.
 import { expect, it } from "vitest";
 import { CheckpointConflictError, RunMismatchError, StorageError } from "waymark";
-import { signalsOf } from "waymark/adapter";
+import { NEVER, signalsOf, waitsOf } from "waymark/adapter";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { z } from "zod";
 import { managerOn, STORAGES } from "./run-support.js";
@@ -260,6 +260,37 @@ it("a task's signals go where the task goes, and no list shows their companion t
     for await (const found of storage.list({ taskId: signalsOf(taskId), order: "oldest" })) left.push(found);
     expect(left).toEqual([]);
   }
+});
+
+it("a fork that fails leaves no signals, and a task with signals of its own can't begin as a fork", async () => {
+  const { manager } = managerOn();
+  const { id } = await manager.save("t", {});
+  await manager.signal("t", "approve", 1);
+  await expect(manager.fork("t", "nowhere", "copy")).rejects.toMatchObject({ code: "CHECKPOINT_NOT_FOUND" });
+  expect(await manager.signals("copy")).toEqual([]);
+  await manager.signal("other", "approve", 2);
+  await expect(manager.fork("t", id, "other")).rejects.toThrow(
+    /^There is a task "other" already, or there are signals/,
+  );
+  expect(await manager.has("other")).toBe(false);
+});
+
+it("a run that waits says so in its summary, also while it holds its lease", async () => {
+  const { manager } = managerOn();
+  const controller = new AbortController();
+  const waiting = new Promise((resolve) => manager.on("waitStarted", resolve));
+  const running = manager.run("t", (run) => run.waitFor("approve"), { signal: controller.signal });
+  const paused = expect(running).rejects.toMatchObject({ code: "RUN_PAUSED" });
+  await waiting;
+  const waits = async () => {
+    const newest = await manager.latest("t");
+    return newest && { status: newest.status, waits: waitsOf(newest) };
+  };
+  expect(await waits()).toEqual({ status: "running", waits: { dueAt: NEVER, waitsFor: ["approve"] } });
+  controller.abort();
+  await paused;
+  expect(await waits()).toMatchObject({ status: "paused", waits: { waitsFor: ["approve"] } });
+  expect((await manager.queue({ prefix: "t" })).tasks).toBe(1);
 });
 
 it("a policy that removes a whole task removes its signals, too", async () => {

@@ -410,6 +410,23 @@ it("cancel takes a task from its runner, which stops, and the task runs again on
   await expect(manager.cancel("t", "late")).rejects.toMatchObject({ code: "CHECKPOINT_CONFLICT" });
 });
 
+it("cancel of a prefix leaves out a task that is completed meanwhile", async () => {
+  const storage = new MemoryAdapter();
+  const { manager } = managerOn(storage);
+  for (const taskId of ["q/a", "q/b", "q/c"]) await manager.enqueue(taskId);
+  const claim = storage.leases.claim.bind(storage.leases);
+  storage.leases.claim = async (taskId, ...args) => {
+    if (taskId === "q/b") await manager.complete("q/b");
+    return claim(taskId, ...args);
+  };
+  expect(await manager.cancel({ prefix: "q/" }, "stop all")).toBe(2);
+  expect((await manager.tasks({ prefix: "q/" })).map(({ newest }) => newest.status)).toEqual([
+    "failed",
+    "completed",
+    "failed",
+  ]);
+});
+
 it("cancel of a prefix takes the incomplete tasks, and a parent isn't cancelled by its child's error", async () => {
   const { manager } = managerOn();
   await manager.run("q/done", () => 1);
