@@ -3,7 +3,7 @@ import { CheckpointManager } from "waymark";
 import { PostgresAdapter } from "waymark/adapters/postgres";
 import { CONCURRENCY, ended, job, QUEUE, serve } from "./job.mjs";
 
-const manager = new CheckpointManager({ storage: new PostgresAdapter({ url: process.env["FLEET_URL"] ?? "" }) });
+const manager = new CheckpointManager({ storage: new PostgresAdapter({ url: process.env["JOBS_URL"] ?? "" }) });
 const stop = new AbortController();
 /** @type {Promise<void> | undefined} */
 let working;
