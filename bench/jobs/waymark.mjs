@@ -3,7 +3,7 @@ import { CheckpointManager } from "waymark";
 import { PostgresAdapter } from "waymark/adapters/postgres";
 import { CONCURRENCY, ended, job, QUEUE, serve } from "./job.mjs";
 
-// Planning our long statements takes longer than running them, so they are prepared.
+// The server takes about as long to plan our statements as to run them, so they are prepared.
 const manager = new CheckpointManager({
   storage: new PostgresAdapter({ url: process.env["JOBS_URL"] ?? "", prepare: true }),
 });
