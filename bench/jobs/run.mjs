@@ -1,5 +1,5 @@
 // @ts-check
-// Workers on PostgreSQL beside DBOS: `npm run bench:fleet`. Eight processes of each take the same jobs from their queue. The
+// Workers on PostgreSQL beside DBOS: `npm run bench:jobs`. Eight processes of each take the same jobs from their queue. The
 // two sides take turns, on one server with its own defaults. Needs a build.
 import { fork } from "node:child_process";
 import { once } from "node:events";
@@ -45,7 +45,7 @@ printHeading(`PostgreSQL: ${jobs} jobs of ${STEPS} steps, ${workers} worker proc
 const seconds = (/** @type {Round[]} */ of) => median(of.map((one) => one.seconds));
 const perStep = (/** @type {Round[]} */ of) => (seconds(of) * 1000) / (jobs * STEPS);
 printRow({
-  what: "a step of the fleet, to one of DBOS's",
+  what: "a step, to one of DBOS's",
   measuredMs: perStep(results.waymark),
   againstMs: perStep(results.dbos),
   limit: 0.5,
@@ -105,7 +105,11 @@ async function measured(side, round, enqueue) {
 
 /** @param {"waymark" | "dbos"} side @param {string} url */
 function start(side, url) {
-  return fork(join(import.meta.dirname, `${side}.mjs`), { env: { ...process.env, FLEET_URL: url } });
+  const child = fork(join(import.meta.dirname, `${side}.mjs`), { env: { ...process.env, JOBS_URL: url } });
+  child.once("exit", (code) => {
+    if (code !== 0) throw new Error(`A worker of ${side} ended with ${code}.`);
+  });
+  return child;
 }
 
 /** @param {string} url */

@@ -3,7 +3,10 @@ import { CheckpointManager } from "waymark";
 import { PostgresAdapter } from "waymark/adapters/postgres";
 import { CONCURRENCY, ended, job, QUEUE, serve } from "./job.mjs";
 
-const manager = new CheckpointManager({ storage: new PostgresAdapter({ url: process.env["FLEET_URL"] ?? "" }) });
+// The server takes about as long to plan our statements as to run them, so they are prepared.
+const manager = new CheckpointManager({
+  storage: new PostgresAdapter({ url: process.env["JOBS_URL"] ?? "", prepare: true }),
+});
 const stop = new AbortController();
 /** @type {Promise<void> | undefined} */
 let working;
