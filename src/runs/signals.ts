@@ -12,6 +12,7 @@ import type { ResolvedOptions } from "../manager/options.js";
 import type { CheckpointReader, CheckpointText } from "../manager/reader.js";
 import { decodeWithSchema, type StateSchema } from "../manager/schema.js";
 import type { CheckpointWriter } from "../manager/writer.js";
+import { canonicalText } from "./step-values.js";
 import { ANY, type Wakers } from "./wakers.js";
 
 /** The options of `manager.signal`. */
@@ -154,8 +155,9 @@ export class Signals {
       return await appended;
     } catch (cause) {
       if (!(cause instanceof CheckpointConflictError) || id === undefined) throw cause;
-      const { encoding, text, summary } = await this.#host.reader.textById(signalsOf(taskId), id);
-      if (summary.stage === name && encoding === encoded.encoding && text === encoded.text) return summary;
+      const { text, summary } = await this.#host.reader.textById(signalsOf(taskId), id);
+      // The order of keys may differ, as it does between two deliveries of a webhook.
+      if (summary.stage === name && canonicalText(text) === canonicalText(encoded.text)) return summary;
       throw new CheckpointConflictError(
         `The ${titleOf(taskId, name)} was not sent: the task has a signal with the same id and another name or value. ` +
           "Its first form counts; nothing was stored.",

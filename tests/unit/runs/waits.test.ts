@@ -67,6 +67,8 @@ it("a signal with one id counts once, and another value under it is refused", as
   await manager.run("t", (run) => run.waitFor("paid"));
   // The relay that sends it again may be another one.
   expect(await manager.signal("t", "paid", { cents: 5 }, { id: "evt_1", by: "other" })).toEqual({ id: "evt_1" });
+  await manager.signal("u", "paid", { cents: 5, of: 1 }, { id: "evt_2" });
+  expect(await manager.signal("u", "paid", { of: 1, cents: 5 }, { id: "evt_2" })).toEqual({ id: "evt_2" });
   expect(await manager.signals("t")).toMatchObject([
     { id: "evt_1", value: { cents: 5 }, by: "shop", status: "received" },
   ]);
