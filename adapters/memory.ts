@@ -34,9 +34,12 @@ import {
   type LeaseStore,
   leaseStore,
   monotonicMs,
+  nextLease,
+  standingOf,
   type TimedLease,
 } from "../src/contract/leases.js";
-import { isPassing } from "../src/contract/passing.js";
+import { dueAtOf, isPassing } from "../src/contract/passing.js";
+import type { DueQuery, TaskQueue } from "../src/contract/task-queue.js";
 
 /** One task's checkpoints by id, the oldest first, and its newest one. */
 interface StoredTask {
@@ -62,6 +65,19 @@ export class MemoryAdapter implements StorageAdapter {
       if (lease) this.#leases.set(taskId, lease);
     },
   });
+  readonly queue: TaskQueue = {
+    claimNext: async (query, holder, ttlMs) => {
+      const [first] = this.#due(query);
+      if (first === undefined) return undefined;
+      const lease = nextLease(this.#leaseOf(first.taskId), holder, ttlMs);
+      this.#leases.set(first.taskId, lease);
+      return { taskId: first.taskId, token: lease.token };
+    },
+    count: async (query) => {
+      const due = this.#due(query);
+      return { tasks: due.length, oldestDueAt: due[0]?.dueAt };
+    },
+  };
   readonly #tasks = new Map<string, StoredTask>();
   readonly #leases = new Map<string, LeaseRecord>();
   #closed = false;
@@ -152,6 +168,18 @@ export class MemoryAdapter implements StorageAdapter {
     this.#closed = true;
     this.#tasks.clear();
     this.#leases.clear();
+  }
+
+  /** The due tasks, the earliest first. */
+  #due({ prefix, dueBy }: DueQuery): { readonly taskId: string; readonly dueAt: string }[] {
+    this.#assertOpen();
+    const due = [...this.#tasks].flatMap(([taskId, { newest }]) => {
+      const dueAt = taskId.startsWith(prefix) && newest ? dueAtOf(newest) : undefined;
+      if (dueAt === undefined) return [];
+      const standing = standingOf(this.#leaseOf(taskId), () => false);
+      return standing === "unreleased" || (standing === "free" && dueAt <= dueBy) ? [{ taskId, dueAt }] : [];
+    });
+    return due.sort((a, b) => (a.dueAt === b.dueAt ? 0 : a.dueAt < b.dueAt ? -1 : 1));
   }
 
   #leaseOf(taskId: string): TimedLease {

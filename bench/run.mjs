@@ -18,6 +18,7 @@ import { benchRuns } from "./runs.mjs";
 import { benchSqlite } from "./sqlite.mjs";
 import { benchTracing } from "./tracing.mjs";
 import { benchUi } from "./ui.mjs";
+import { benchWorkers } from "./workers.mjs";
 
 const benchmarks = {
   importing: benchImporting,
@@ -28,6 +29,7 @@ const benchmarks = {
   "event-loop": benchEventLoop,
   postgres: benchPostgres,
   runs: benchRuns,
+  workers: benchWorkers,
   fleet: benchFleet,
   tracing: benchTracing,
   langgraph: benchLanggraph,

@@ -31,6 +31,8 @@ await runSteps([
     name: "crashes: every kill, and a tenth of the faults and power losses",
     command: "node scripts/crash.mjs",
   },
+  // Alone, because its leases are short.
+  { name: "chaos: three minutes of killed, stopped and cut off workers", command: "node scripts/chaos.mjs" },
   [
     { name: "half a minute of fuzzing", command: "node tests/fuzz/run.mjs --seconds 30" },
     {

@@ -86,7 +86,8 @@ export function statementsOn(schema: string) {
       ? `held AS (SELECT FROM ${tasks} WHERE task_id = $1 FOR UPDATE),
       doomed AS (
         SELECT sequence FROM ${checkpoints}
-        WHERE task_id = $1 AND sequence = $24 AND seal = $25 AND EXISTS (SELECT FROM held) FOR UPDATE),`
+        WHERE task_id = $1 AND sequence = $24 AND seal = ANY(string_to_array($25, ' ')) AND EXISTS (SELECT FROM held)
+        FOR UPDATE),`
       : "";
     const removed = isReplacing ? "- (SELECT count(*) FROM doomed)" : "";
     const removal = (position: string) =>
@@ -153,7 +154,7 @@ export function statementsOn(schema: string) {
           ? `doomed AS (
         SELECT l.task_id, c.sequence FROM locked l CROSS JOIN LATERAL (
           SELECT sequence FROM ${checkpoints} c
-          WHERE c.task_id = l.task_id AND c.sequence = l.replaced AND c.seal = l.replaced_seal LIMIT 1 FOR UPDATE) c
+          WHERE c.task_id = l.task_id AND c.sequence = l.replaced AND c.seal = ANY(string_to_array(l.replaced_seal, ' ')) LIMIT 1 FOR UPDATE) c
       ), replaced AS (
         DELETE FROM ${checkpoints} c WHERE c.task_id = ANY (ARRAY(SELECT task_id FROM doomed))
           AND c.sequence = ANY (ARRAY(SELECT sequence FROM doomed))

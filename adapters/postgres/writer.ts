@@ -38,7 +38,13 @@ export interface Append {
   readonly condition: AppendCondition;
   readonly options: AppendOptions;
   /** The checkpoint that the append replaces, from {@link PostgresWriter.replacedBy}. */
-  readonly replaced?: Pick<SealedSummary, "sequence" | "seal"> | undefined;
+  readonly replaced?: Replaced | undefined;
+}
+
+/** A passing checkpoint that may be replaced while it has one of these seals. */
+interface Replaced {
+  readonly sequence: number;
+  readonly seals: readonly string[];
 }
 
 const MOST_PASSING = 1000;
@@ -55,7 +61,7 @@ export class PostgresWriter {
    * The passing checkpoints that this adapter stored, by task. The next append to the task can replace them without
    * reading them first.
    */
-  readonly #passing = new Map<string, NonNullable<Append["replaced"]> & Pick<CheckpointDraft, "id">>();
+  readonly #passing = new Map<string, Replaced & Pick<CheckpointDraft, "id">>();
 
   constructor(
     connection: PostgresConnection,
@@ -123,13 +129,15 @@ export class PostgresWriter {
 
   /**
    * The checkpoint that an append replaces, if it is a passing one. If it changes before the append, it isn't removed.
+   * If it is paused, somebody may have set it to running since, to wake its run.
    */
   async replacedBy({ draft, options }: Append): Promise<Append["replaced"]> {
     if (options.replaces === undefined) return undefined;
     const known = this.#passing.get(draft.taskId);
     if (known?.id === options.replaces) return known;
     const found = await this.#reader.sealed(this.#connection, draft.taskId, options.replaces);
-    return found && !isCorrupt(found) && isPassing(found) ? found : undefined;
+    if (!found || isCorrupt(found) || !isPassing(found)) return undefined;
+    return { sequence: found.sequence, seals: [found.seal] };
   }
 
   isFoldDue({ draft }: Append): boolean {
@@ -169,7 +177,7 @@ export class PostgresWriter {
           last_text: piece.after?.toString("hex"),
           due_at: dueAt === undefined ? undefined : toColumn(dueAt),
           replaced: replaced?.sequence,
-          replaced_seal: replaced?.seal,
+          replaced_seal: replaced?.seals.join(" "),
         },
       };
     });
@@ -203,7 +211,7 @@ export class PostgresWriter {
     const { sequence = null } = options;
     const values = [...valuesOf(draft, placed), expectedSequence, sequence, placed.form, placed.after ?? null];
     values.push(dueAtOf(draft) ?? null);
-    if (replaced) values.push(replaced.sequence, replaced.seal);
+    if (replaced) values.push(replaced.sequence, replaced.seals.join(" "));
     try {
       const unfenced = replaced ? this.#sql.appendReplacing : this.#sql.append;
       const fenced = replaced ? this.#sql.appendReplacingUnderLease : this.#sql.appendUnderLease;
@@ -229,7 +237,9 @@ export class PostgresWriter {
     const { taskId, id } = draft;
     this.#passing.delete(taskId);
     if (!isPassing(draft)) return;
-    this.#passing.set(taskId, { id, sequence, seal: sealDraft(draft, sequence).seal });
+    const stored = sealDraft(draft, sequence);
+    const woken = stored.status === "paused" ? [withStatus(stored, { status: "running" }).seal] : [];
+    this.#passing.set(taskId, { id, sequence, seals: [stored.seal, ...woken] });
     const [oldest] = this.#passing.keys();
     if (oldest !== undefined && this.#passing.size > MOST_PASSING) this.#passing.delete(oldest);
   }

@@ -43,6 +43,8 @@ export interface RunHead
   readonly token?: number;
   /** True if the attempt ended with this checkpoint, so the next claim of the task is the next attempt's. */
   readonly isEnd?: boolean;
+  /** If a worker's attempt saved the checkpoint at its start: how many began in a row, and saved nothing else. */
+  readonly starts?: number;
 }
 
 /** A step without its result. */
@@ -102,7 +104,7 @@ export function parseRunBody(text: string, owner: PayloadOwner): RunBody {
 /** The user's state, and the run's record. @throws {CheckpointCorruptError} It isn't a run's text. */
 export function decodeRunBody(text: string, owner: PayloadOwner): { readonly state: unknown; readonly run: RunRecord } {
   const { state, run } = bodyOf(text, owner);
-  const { id: _id, begin: _begin, token: _token, isEnd: _isEnd, ...record } = run;
+  const { id: _id, begin: _begin, token: _token, isEnd: _isEnd, starts: _starts, ...record } = run;
   const decoder = new Decoder(owner);
   try {
     const steps = record.steps.map(({ input: _input, id: _milestone, isOnce: _isOnce, ...step }) => ({

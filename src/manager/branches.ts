@@ -24,9 +24,10 @@ export class Branches {
   async fork(taskId: string, id: string, newTaskId: string, options: ForkOptions): Promise<CheckpointSummary> {
     checkTaskId(newTaskId);
     checkKeys("ForkOptions", options, keysOf<ForkOptions>({ label: true, metadata: true, lease: true }));
-    // The signals come first, since a worker may take the new task as soon as it has a checkpoint.
-    if (!(await this.#reader.has(newTaskId))) await this.#writer.copyTask(signalsOf(taskId), signalsOf(newTaskId));
     try {
+      await this.#reader.use(taskId, id, (record) => record);
+      // The signals come first, since a worker may take the new task as soon as it has a checkpoint.
+      if (!(await this.#reader.has(newTaskId))) await this.#writer.copyTask(signalsOf(taskId), signalsOf(newTaskId));
       const condition = { ...options, expectedSequence: 0 };
       const origin = { forkedFrom: { taskId, id } };
       return await this.#continue(taskId, id, newTaskId, condition, (metadata) => ({
@@ -35,7 +36,7 @@ export class Branches {
     } catch (cause) {
       if (!(cause instanceof CheckpointConflictError)) throw cause;
       throw new CheckpointConflictError(
-        `There is a task ${JSON.stringify(newTaskId)} already, so it can't begin as a fork. ` +
+        `There is a task ${JSON.stringify(newTaskId)} already, or there are signals for it, so it can't begin as a fork. ` +
           "Nothing was stored; choose a task id that has none.",
         { cause },
       );

@@ -1,12 +1,12 @@
 import { setMaxListeners } from "node:events";
 import type { StorageAdapter } from "../contract/adapter.js";
 import { checkInteger, checkText, MAX_DELAY_MS } from "../contract/arguments.js";
-import { LeaseHeldError, LeaseLostError, UnsupportedOperationError } from "../contract/errors.js";
+import { LeaseHeldError, LeaseLostError } from "../contract/errors.js";
 import { ownHolder } from "../contract/holder.js";
 import { checkKeys, keysOf } from "../contract/keys.js";
 import type { ClaimOptions, LeaseStore } from "../contract/leases.js";
 import type { DueQuery } from "../contract/task-queue.js";
-import { queueOf } from "./listed-queue.js";
+import { leasesOf, queueOf } from "./listed-queue.js";
 import { publishLostLease, traced, tracing } from "./tracing.js";
 
 export interface LeaseOptions {
@@ -144,11 +144,6 @@ export async function leaseInfo(storage: StorageAdapter, taskId: string): Promis
   return { taskId, holder, token, expiresAt: new Date(Date.now() + remainingMs).toISOString() };
 }
 
-export function leasesOf({ leases, name }: StorageAdapter): LeaseStore {
-  if (leases !== undefined) return leases;
-  throw new UnsupportedOperationError(`The ${name} storage has no leases. Nothing was changed.`);
-}
-
 function renewalMs(ttlMs: number): number {
   return ttlMs / 3;
 }
@@ -254,8 +249,7 @@ export class TaskLease implements Lease {
     this.signal.throwIfAborted();
     const askedAtMs = performance.now();
     const isHeld = await this.#leases.renew(this.taskId, this.token, this.#ttlMs);
-    if (!isHeld && !(await this.#claimedAgain()))
-      this.#end("it expired, and another runner has claimed the task since");
+    if (!isHeld && !(await this.#claimedAgain())) this.#end("another runner has claimed the task since");
     this.signal.throwIfAborted();
     this.#lastsFrom(askedAtMs);
   }

@@ -1,11 +1,17 @@
 import { isCorrupt, type StorageAdapter } from "../contract/adapter.js";
+import { UnsupportedOperationError } from "../contract/errors.js";
+import type { LeaseStore } from "../contract/leases.js";
 import { dueAtOf } from "../contract/passing.js";
 import type { DueQuery, TaskQueue } from "../contract/task-queue.js";
 
-/** The storage's queue. If the storage has none, it is made of its lists of tasks and of held leases. */
+/**
+ * The storage's queue. If the storage has none, it is made of its lists of tasks and of held leases.
+ *
+ * @throws {UnsupportedOperationError} The storage has no leases.
+ */
 export function queueOf(storage: StorageAdapter): TaskQueue {
-  const { leases, queue } = storage;
-  if (queue !== undefined || leases === undefined) return queue ?? EMPTY;
+  if (storage.queue !== undefined) return storage.queue;
+  const leases = leasesOf(storage);
   return {
     async claimNext(query, holder, ttlMs) {
       for (const { taskId } of await dueTasks(storage, query)) {
@@ -21,11 +27,6 @@ export function queueOf(storage: StorageAdapter): TaskQueue {
   };
 }
 
-const EMPTY: TaskQueue = {
-  claimNext: async () => undefined,
-  count: async () => ({ tasks: 0, oldestDueAt: undefined }),
-};
-
 /** The tasks that are due and that nobody holds, the earliest first. */
 async function dueTasks(
   storage: StorageAdapter,
@@ -40,4 +41,10 @@ async function dueTasks(
   const held = new Set<string>();
   for await (const { taskId } of storage.leases.held()) held.add(taskId);
   return due.filter(({ taskId }) => !held.has(taskId)).sort((a, b) => (a.dueAt < b.dueAt ? -1 : 1));
+}
+
+/** @throws {UnsupportedOperationError} The storage has no leases. */
+export function leasesOf({ leases, name }: StorageAdapter): LeaseStore {
+  if (leases !== undefined) return leases;
+  throw new UnsupportedOperationError(`The ${name} storage has no leases. Nothing was changed.`);
 }

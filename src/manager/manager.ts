@@ -8,7 +8,13 @@ import type {
   PlainFields,
   TaskSummary,
 } from "../contract/checkpoint.js";
-import { ClosedError, LeaseLostError, RunCancelledError } from "../contract/errors.js";
+import {
+  CheckpointConflictError,
+  CheckpointNotFoundError,
+  ClosedError,
+  LeaseLostError,
+  RunCancelledError,
+} from "../contract/errors.js";
 import { checkKeys, keysOf } from "../contract/keys.js";
 import type { Signal } from "../contract/signals.js";
 import type { DueCount } from "../contract/task-queue.js";
@@ -29,10 +35,9 @@ import {
   type LeaseInfo,
   type LeaseOptions,
   leaseInfo,
-  leasesOf,
   TaskLease,
 } from "./lease.js";
-import { queueOf } from "./listed-queue.js";
+import { leasesOf, queueOf } from "./listed-queue.js";
 import { type CheckpointManagerOptions, type ResolvedOptions, resolveOptions } from "./options.js";
 import { type PruneAllResult, type PruneResult, Pruner } from "./pruner.js";
 import {
@@ -592,10 +597,10 @@ export class CheckpointManager<State = unknown, Saved = State> {
   }
 
   /**
-   * Takes the task from its runner and records it as failed. The runner's signal aborts at its next save or renewal, and
-   * what it still writes is refused. `run` throws a RunCancelledError from then on, unless it has `restart`.
+   * Takes the task from its runner and records it as failed. The runner's signal aborts at its next save or renewal (a
+   * third of its lease's time at the latest), and what it still writes is refused. `run` throws a RunCancelledError from then on, unless it has `restart`.
    *
-   * @param task - A task's id, or the prefix of all incomplete tasks to cancel.
+   * @param task - A task's id, or the prefix of all incomplete tasks to cancel. Tasks that end meanwhile are left out.
    * @param reason - For people: who cancels it, and why.
    * @returns The number of cancelled tasks.
    * @throws {CheckpointNotFoundError} The task has no checkpoint.
@@ -725,7 +730,13 @@ export class CheckpointManager<State = unknown, Saved = State> {
     const prefix = resolvePrefix(what, task);
     let changed = 0;
     for (const { taskId, newest } of await this.#reader.tasks({ prefix, status, order: "taskId" })) {
-      if (!isCancelled(newest)) changed += Number(await change(taskId));
+      if (isCancelled(newest)) continue;
+      try {
+        changed += Number(await change(taskId));
+      } catch (error) {
+        // The task was completed, changed or removed since it was listed.
+        if (!(error instanceof CheckpointConflictError || error instanceof CheckpointNotFoundError)) throw error;
+      }
     }
     return changed;
   }
@@ -739,6 +750,8 @@ export class CheckpointManager<State = unknown, Saved = State> {
     } finally {
       await lease.release();
     }
+    // A runner of this manager needn't wait for its next renewal.
+    for (const held of this.#leases) if (held.taskId === taskId) await held.renew().catch(() => undefined);
     return true;
   }
 

@@ -1,9 +1,10 @@
 import { decodeJson } from "../codec/json.js";
 import type { StepHead } from "../codec/run-body.js";
-import { RunPausedError } from "../contract/errors.js";
+import { LeaseLostError, RunCancelledError, RunPausedError } from "../contract/errors.js";
 import { NEVER, type RunWaits } from "../contract/passing.js";
 import { stepTitle } from "../contract/run-record.js";
 import type { Lease } from "../manager/lease.js";
+import { isCancelled } from "./cancellation.js";
 import { type AttemptHost, RunJournal, type Standing } from "./journal.js";
 import { Pass } from "./pass.js";
 import type { NextPass } from "./run.js";
@@ -15,14 +16,18 @@ export interface ClaimedRun {
   readonly lease: Lease;
   /** After so many claims without a save, the run is recorded as failed. */
   readonly maxAttempts: number;
-  /** Becomes true once the run's standing is known, and its function may be called. */
-  hasBegun: boolean;
+  /**
+   * Called once the run's standing is known, and its function may be called.
+   *
+   * @param lost - How many claims in a row ended without a save before this one.
+   */
+  begins(lost: number): void;
   /** Becomes false if the lease must expire, so that the task is due then. */
   mayRelease: boolean;
 }
 
 /** The run lets go of its worker. */
-class RunWaitsError extends RunPausedError {
+export class RunWaitsError extends RunPausedError {
   readonly waits: RunWaits;
 
   constructor(taskId: string, waits: RunWaits) {
@@ -47,6 +52,19 @@ class AttemptsError extends Error {
         'The recorded steps are kept. Find out what ends the process, then put the task back with "waymark retry".',
     );
   }
+}
+
+/**
+ * How many attempts of workers in a row began, and ended without a save, before this lease. Claims that began no attempt
+ * don't count.
+ */
+export function lostBefore(lease: Lease, head: Standing["head"]): number {
+  return hasGap(lease, head) ? (head.starts ?? 0) : 0;
+}
+
+/** Whether the task was claimed since its newest checkpoint, other than by this lease. */
+function hasGap({ token: now }: Lease, { token, isEnd = false }: Standing["head"]): boolean {
+  return token !== undefined && now - token - (isEnd ? 1 : 0) > 0;
 }
 
 /** A run's function. The types of `CheckpointManager.run` ensure that it takes this run and the schema's state. */
@@ -114,16 +132,25 @@ export class Attempt {
     const { signals } = this.#host;
     // The former attempt may have been killed before it marked them.
     const received = this.#journal.entries().flatMap(({ head }) => head.signal?.id ?? []);
-    await signals.received(this.#taskId, new Set(received));
-    const { token, isEnd = false } = this.#journal.head;
-    if (this.#claimed === undefined || token === undefined) {
-      // A worker's first attempt records its token, so that later claims without progress can be counted.
-      const isFirst = this.#isNew || this.#claimed !== undefined;
-      if (isFirst) await this.#journal.save({ isPassing: true, label: "Run started" });
+    try {
+      await signals.received(this.#taskId, new Set(received));
+    } catch (error) {
+      // The function hasn't failed, so neither has the run. The next attempt marks them.
+      this.#stop.stop(error);
+      throw error;
+    }
+    const { head } = this.#journal;
+    if (this.#claimed === undefined) {
+      if (this.#isNew) await this.#journal.save({ isPassing: true, label: "Run started" });
       return;
     }
-    const lost = this.#lease.token - token - (isEnd ? 1 : 0);
+    const lost = lostBefore(this.#lease, head);
     if (lost >= this.#claimed.maxAttempts) throw new AttemptsError(lost);
+    // If this attempt is killed before it saves anything, the next one counts it by this save.
+    const isFirst = head.token === undefined;
+    if (!isFirst && !hasGap(this.#lease, head)) return;
+    const label = isFirst ? "Run started" : this.#journal.after("Run resumed");
+    await this.#journal.save({ isPassing: true, label, starts: lost + 1 });
   }
 
   async #passes(): Promise<unknown> {
@@ -139,7 +166,9 @@ export class Attempt {
         next = pass.nextOf(returned);
       } catch (error) {
         await pass.end();
-        this.#failedStep = pass.forgetErrorsOf(error);
+        // A stop isn't the function's own error, so the errors that the function caught before it stay recorded.
+        const isStop = this.#stop.signal.aborted || error instanceof RunPausedError;
+        if (!isStop) this.#failedStep = pass.forgetErrorsOf(error);
         throw error;
       }
       pass.tellUnused();
@@ -182,7 +211,8 @@ export class Attempt {
   async #ended(thrown: unknown): Promise<unknown> {
     const { events, options } = this.#host;
     const [taskId, { signal }] = [this.#taskId, this.#stop];
-    const reason: unknown = signal.aborted ? signal.reason : thrown;
+    const stop: unknown = signal.aborted ? signal.reason : thrown;
+    const reason = stop instanceof LeaseLostError ? ((await this.#cancelled()) ?? stop) : stop;
     if (!signal.aborted && !(reason instanceof RunPausedError)) {
       await this.#record({ status: "failed", isEnd: true, error: thrown, ...this.#failure() });
       const isOwn = this.#failedStep === undefined && !(thrown instanceof AttemptsError);
@@ -204,6 +234,18 @@ export class Attempt {
       events.emit("runPaused", { taskId, error: reason });
     } else events.emit("runEnded", { taskId, status: "stopped", error: reason });
     return reason;
+  }
+
+  /** If the lease is lost because the task was cancelled: the error that says so. */
+  async #cancelled(): Promise<RunCancelledError | undefined> {
+    try {
+      const newest = await this.#host.reader.newestWhere(this.#taskId);
+      if (newest === undefined || !isCancelled(newest)) return undefined;
+      return new RunCancelledError(this.#taskId, newest.error?.message ?? "");
+    } catch (error) {
+      this.#host.options.logger.warn({ taskId: this.#taskId, error }, "The reason for a lost lease could not be read");
+      return undefined;
+    }
   }
 
   /** A signal that came before the run was recorded as paused found nothing to wake. So this looks again. */

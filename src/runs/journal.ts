@@ -2,7 +2,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { type RunBody, type RunHead, type RunParts, runText, type StepHead } from "../codec/run-body.js";
 import type { CheckpointSummary } from "../contract/checkpoint.js";
 import { CheckpointError, PayloadTooLargeError } from "../contract/errors.js";
-import type { RunWaits } from "../contract/passing.js";
+import { NEVER, type RunWaits } from "../contract/passing.js";
 import { stepText, stepTitle } from "../contract/run-record.js";
 import type { EventHub } from "../manager/events.js";
 import type { Lease } from "../manager/lease.js";
@@ -44,6 +44,8 @@ interface Saving extends RunSaveOptions, Pick<SaveOptions, "status" | "error">, 
   readonly isPassOver?: boolean;
   /** Whether the attempt ends with this save. */
   readonly isEnd?: boolean;
+  readonly starts?: number;
+  /** Default: the waits that have begun. */
   readonly waits?: RunWaits | undefined;
   readonly result?: string;
 }
@@ -221,14 +223,16 @@ export class RunJournal {
     try {
       // A step may have blocked the process for longer than the lease's time.
       if (Date.parse(this.#lease.expiresAt) <= Date.now()) await this.#lease.renew();
-      const { isPassing = false, isPassOver = false, isEnd = false, ...others } = saving;
-      const { waits, result, failedStep, stage = this.#at.stage, ...options } = others;
+      const { isPassing = false, isPassOver = false, isEnd = false, starts, ...others } = saving;
+      const { waits = this.#waits(isPassing, isEnd), ...rest } = others;
+      const { result, failedStep, stage = this.#at.stage, ...options } = rest;
       const replaces = this.#at.passingId;
       const passing = isPassing ? { replaces } : undefined;
       const draft = this.#host.writer.draftOfRun(this.#taskId, { ...options, stage }, passing, waits);
       change?.(draft.id);
-      const { generation } = this.#at.head;
-      this.#at.head = { ...this.#at.head, generation: generation || draft.id, token: this.#lease.token, isEnd };
+      const { generation, starts: _starts, ...head } = this.#at.head;
+      const { token } = this.#lease;
+      this.#at.head = { ...head, generation: generation || draft.id, token, isEnd, ...(starts && { starts }) };
       const encoded = runText(
         {
           head: { ...this.#at.head, id: draft.id, isPassOver },
@@ -274,6 +278,16 @@ export class RunJournal {
         if (this.#lease.signal.aborted) throw error;
       }
     }
+  }
+
+  /** The waits under way, for lists. A run that was paused for another reason is due at once. */
+  #waits(isPassing: boolean, isEnd: boolean): RunWaits | undefined {
+    if (!isPassing) return undefined;
+    const waits = this.entries().filter(({ head, isUsed }) => isUsed && head.status === "started" && head.waitsFor);
+    if (waits.length === 0) return undefined;
+    const until = waits.flatMap(({ head }) => head.until ?? []).sort();
+    const dueAt = isEnd ? new Date(this.#host.options.clock()).toISOString() : (until[0] ?? NEVER);
+    return { dueAt, waitsFor: waits.flatMap(({ head }) => (head.waitsFor === "signal" ? head.name : [])) };
   }
 
   #count(): void {

@@ -143,8 +143,12 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
     }
   }
 
-  /** @internal Waits for the steps under way, then ends the pass. From then on its methods throw. */
+  /**
+   * @internal Ends the waits under way, waits for the steps under way, then ends the pass. From then on its methods
+   * throw.
+   */
   async end(): Promise<void> {
+    this.#waits.end();
     while (this.#underWay.size > 0) await Promise.allSettled(this.#underWay);
     this.#isOver = true;
   }
@@ -203,7 +207,8 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
     // way.
     running.then(ended, (error: unknown) => {
       ended();
-      this.#failures.push({ error, promise });
+      const isOver = error !== undefined && error === this.#waits.overReason;
+      if (!isOver) this.#failures.push({ error, promise });
     });
     const promise = new StepPromise<Result>((resolve, reject) => {
       running.then(resolve, reject);
@@ -420,7 +425,7 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
   /** @throws {TypeError} The pass is over, the call is made within a step, or a step is under way. */
   #assertAlone(what: string): void {
     this.#assertOpen(what);
-    if (this.#underWay.size > 0) {
+    if (this.#underWay.size > this.#waits.size) {
       const names = [...this.#names].map((name) => JSON.stringify(name)).join(", ");
       throw new TypeError(`${what} was called while a step is under way (${names}). Await it first.`);
     }

@@ -11,7 +11,7 @@ import { checkKeys, keysOf } from "../contract/keys.js";
 import { checkSaveOptions, tokenOf } from "../manager/save-options.js";
 import type { StateSchema } from "../manager/schema.js";
 import type { RunOptions, RunSaveOptions, StepOptions, StepRetry } from "./run.js";
-import type { WaitOptions } from "./waits.js";
+import { LONGEST_WAIT_MS, type WaitOptions } from "./waits.js";
 
 const RUN_KEYS = keysOf<RunOptions>({
   input: true,
@@ -74,7 +74,7 @@ export function checkDate(what: string, date: Date): void {
 
 export function checkWaitOptions(name: string, options: WaitOptions): void {
   checkKeys(`WaitOptions of ${JSON.stringify(name)}`, options, WAIT_KEYS);
-  checkInteger("WaitOptions.timeoutMs", options.timeoutMs, 0);
+  checkInteger("WaitOptions.timeoutMs", options.timeoutMs, 0, LONGEST_WAIT_MS);
   checkSchema("WaitOptions.schema", options.schema);
 }
 

@@ -2,7 +2,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { checkTaskId } from "../contract/arguments.js";
 import { LeaseHeldError } from "../contract/errors.js";
 import type { Lease, LeaseOptions, TaskLease } from "../manager/lease.js";
-import { type AnyFunction, Attempt, type ClaimedRun } from "./attempt.js";
+import { type AnyFunction, Attempt, type ClaimedRun, lostBefore } from "./attempt.js";
 import { checkEnqueueOptions, type EnqueueOptions, enqueueRun } from "./enqueue.js";
 import type { AttemptHost } from "./journal.js";
 import { enclosing, isEnclosed, within } from "./nesting.js";
@@ -127,7 +127,7 @@ export class Runs {
       stop.follow(lease.signal);
       const found = await this.#find(taskId, options);
       if (found.isCompleted) return found.result;
-      if (claimed !== undefined) claimed.hasBegun = true;
+      claimed?.begins(lostBefore(lease, found.standing.head));
       const attempt = { taskId, fn, lease, stop, claimed };
       const run = (traced: typeof found) => new Attempt(this.#host, { ...attempt, found: traced }).run();
       return await within(this, taskId, stop.signal, () => tracedAttempt(taskId, found, stop.signal, run));

@@ -12,6 +12,7 @@ import type { ResolvedOptions } from "../manager/options.js";
 import type { CheckpointReader, CheckpointText } from "../manager/reader.js";
 import { decodeWithSchema, type StateSchema } from "../manager/schema.js";
 import type { CheckpointWriter } from "../manager/writer.js";
+import { canonicalText } from "./step-values.js";
 import { ANY, type Wakers } from "./wakers.js";
 
 /** The options of `manager.signal`. */
@@ -57,10 +58,11 @@ export class Signals {
     checkTaskId(companion);
     if (isSignals(taskId)) throw new TypeError("A signal is sent to a task, not to the task of its signals.");
     const { events, writer, wakers } = this.#host;
+    const encoded = this.#encoded(taskId, name, value);
     const sent = await this.#sent(
       taskId,
-      name,
-      writer.appendSignal(companion, this.#encoded(taskId, name, value), { id, stage: name }, by),
+      { id, name, encoded },
+      writer.appendSignal(companion, encoded, { id, stage: name }, by),
     );
     // This is done for a repeated signal, too, since the sender may have been killed before it.
     await this.wake(taskId, [name]);
@@ -143,11 +145,19 @@ export class Signals {
     return false;
   }
 
-  async #sent(taskId: string, name: string, appended: Promise<CheckpointSummary>): Promise<CheckpointSummary> {
+  /** If the signal was sent before, by anybody, its first form counts. */
+  async #sent(
+    taskId: string,
+    { id, name, encoded }: { readonly id: string | undefined; readonly name: string; readonly encoded: EncodedState },
+    appended: Promise<CheckpointSummary>,
+  ): Promise<CheckpointSummary> {
     try {
       return await appended;
     } catch (cause) {
-      if (!(cause instanceof CheckpointConflictError)) throw cause;
+      if (!(cause instanceof CheckpointConflictError) || id === undefined) throw cause;
+      const { text, summary } = await this.#host.reader.textById(signalsOf(taskId), id);
+      // The order of keys may differ, as it does between two deliveries of a webhook.
+      if (summary.stage === name && canonicalText(text) === canonicalText(encoded.text)) return summary;
       throw new CheckpointConflictError(
         `The ${titleOf(taskId, name)} was not sent: the task has a signal with the same id and another name or value. ` +
           "Its first form counts; nothing was stored.",

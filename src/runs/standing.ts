@@ -91,7 +91,7 @@ function resumed(
   place: Place,
 ): Unfinished {
   const { body, summary } = found;
-  const { id, isPassOver, version: _version, token, isEnd, ...head } = body.head;
+  const { id, isPassOver, version: _version, token, isEnd, starts, ...head } = body.head;
   const { version } = options;
   // An enqueued run gets the version of its first attempt.
   if (body.head.attempt > 0 && body.head.version !== version) {
@@ -109,7 +109,7 @@ function resumed(
       attempt: isCopy ? 1 : head.attempt + 1,
       pass: isPassOver ? head.pass + 1 : head.pass,
       ...(version === undefined ? undefined : { version }),
-      ...(token === undefined || isCopy ? undefined : { token, isEnd: isEnd === true }),
+      ...(token === undefined || isCopy ? undefined : { token, isEnd: isEnd === true, ...(starts && { starts }) }),
     },
     input: body.input,
     passingId: undefined,

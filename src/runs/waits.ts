@@ -1,7 +1,7 @@
 import type { StepHead } from "../codec/run-body.js";
-import { RunMismatchError } from "../contract/errors.js";
+import { RunMismatchError, StorageError } from "../contract/errors.js";
 import { NEVER, type RunWaits } from "../contract/passing.js";
-import type { StepRecord } from "../contract/run-record.js";
+import { type StepRecord, stepTitle } from "../contract/run-record.js";
 import type { Signal } from "../contract/signals.js";
 import type { EventHub } from "../manager/events.js";
 import type { StateSchema } from "../manager/schema.js";
@@ -40,6 +40,8 @@ export interface NamedStep {
 /** Another process's signal is found by looking. The pauses between two looks grow from the first to the last. */
 const FIRST_LOOK_MS = 250;
 const LAST_LOOK_MS = 2000;
+/** The longest time limit of a wait: 100 years. */
+export const LONGEST_WAIT_MS = 100 * 366 * 24 * 60 * 60 * 1000;
 /** A longer sleep is divided, since a machine that sleeps stops the timers of its processes. */
 const LONGEST_NAP_MS = 60_000;
 /** A run that has only waited for so long lets go of its worker. */
@@ -57,6 +59,7 @@ export class Waits {
   readonly #host: WaitsHost;
   readonly #underWay: () => number;
   readonly #waiting = new Set<Wait>();
+  readonly #over = new AbortController();
   #timer: NodeJS.Timeout | undefined;
 
   /** @param underWay - Returns the number of the pass's steps and waits that are under way. */
@@ -87,7 +90,7 @@ export class Waits {
       if (signal === undefined) return undefined;
       return { name, value: values.result(title, recorded.value ?? "null", schema), status: "received", ...signal };
     }
-    const look = () => signals.next(taskId, name, schema);
+    const look = () => this.#orStopped(() => signals.next(taskId, name, schema));
     const begun =
       recorded?.head ?? this.#begun(step, "signal", timeoutMs === undefined ? undefined : clock() + timeoutMs);
     const untilMs = begun.until === undefined ? undefined : Date.parse(begun.until);
@@ -112,6 +115,32 @@ export class Waits {
       throw error;
     }
     return found.signal;
+  }
+
+  /** Stops the run if the storage fails, because then its function hasn't failed. */
+  async #orStopped<Found>(look: () => Promise<Found>): Promise<Found> {
+    try {
+      return await look();
+    } catch (error) {
+      if (error instanceof StorageError) this.#host.fail(error);
+      throw error;
+    }
+  }
+
+  /** The number of waits that are waiting. */
+  get size(): number {
+    return this.#waiting.size;
+  }
+
+  /** Ends the waits that are under way, without recording their end. Call it once the run's function has ended. */
+  end(): void {
+    clearTimeout(this.#timer);
+    this.#over.abort();
+  }
+
+  /** The reason with which waits reject that {@link end} has ended; `undefined` before. */
+  get overReason(): unknown {
+    return this.#over.signal.reason;
   }
 
   /** Call it when a step or a wait of the pass has ended. */
@@ -151,7 +180,8 @@ export class Waits {
       journal.note(begun, undefined);
       await journal.stored();
     }
-    const { name: step, waitsFor = "sleep", until } = begun;
+    const { waitsFor = "sleep", until } = begun;
+    const step = stepTitle(begun.name, begun.occurrence);
     events.emit("waitStarted", {
       taskId,
       pass: journal.head.pass,
@@ -167,14 +197,16 @@ export class Waits {
     const origin = signal && originOf(signal);
     journal.note({ ...begun, status: "completed", durationMs, ...(origin && { signal: origin }) }, value);
     await journal.stored();
-    const { name: step, waitsFor = "sleep" } = begun;
+    const { waitsFor = "sleep" } = begun;
+    const step = stepTitle(begun.name, begun.occurrence);
     const told = { taskId, pass: journal.head.pass, step, waitsFor, durationMs };
     events.emit("waitEnded", { ...told, ...(origin && { signal: origin }) });
   }
 
   /** Resolves to the first value of `look` that isn't `undefined`. @throws The reason of the run's stop. */
   async #waitedFor<Found>(wait: Wait, look: () => Promise<Found | undefined>): Promise<Found> {
-    const { clock, signal, taskId, wakers } = this.#host;
+    const { clock, taskId, wakers } = this.#host;
+    const signal = AbortSignal.any([this.#host.signal, this.#over.signal]);
     this.#waiting.add(wait);
     try {
       for (let pauseMs = FIRST_LOOK_MS; ; pauseMs = Math.min(2 * pauseMs, LAST_LOOK_MS)) {

@@ -4,7 +4,7 @@ import { LeaseHeldError, LeaseLostError, RunPausedError } from "../contract/erro
 import { checkKeys, keysOf } from "../contract/keys.js";
 import { type LeaseOptions, resolveLeaseOptions, type TaskLease } from "../manager/lease.js";
 import { onTermination } from "../manager/termination.js";
-import type { AnyFunction, ClaimedRun } from "./attempt.js";
+import { type AnyFunction, type ClaimedRun, RunWaitsError } from "./attempt.js";
 import type { RunOptions } from "./run.js";
 import type { Runs, RunsHost } from "./runs.js";
 import { ANY } from "./wakers.js";
@@ -15,8 +15,9 @@ export interface WorkOptions extends Pick<RunOptions, "version" | "onChange"> {
   /** How many tasks to run at once. Default 1. */
   readonly concurrency?: number | undefined;
   /**
-   * A task is recorded as failed once so many attempts in a row have ended without a save, because each was killed or
-   * lost its lease. An attempt that pauses counts as none. Default 5.
+   * A task is recorded as failed once so many attempts of workers in a row have begun, and were killed or lost their
+   * lease before a save. An attempt that pauses counts as none. After half of them, its worker takes no other task until
+   * this one has recorded a step or ended, since a task that ends its worker ends the others there, too. Default 5.
    */
   readonly maxAttempts?: number | undefined;
   /** Drains the worker when it aborts: the runs under way are paused, and their tasks are released. */
@@ -40,7 +41,7 @@ const DEFAULT_ATTEMPTS = 5;
 const LOOK_MS = 250;
 /** The longest pause after errors of the storage. Each pause is twice as long as the one before. */
 const LONGEST_PAUSE_MS = 10_000;
-/** A task that can't be begun is held for so long, so that no worker takes it again at once. */
+/** How long a task is set aside. */
 const SET_ASIDE_MS = 5000;
 
 /** Runs the tasks that are due, until it is drained. */
@@ -51,6 +52,11 @@ export class Worker {
   readonly #options: WorkOptions;
   readonly #drain = new AbortController();
   readonly #running = new Set<Promise<void>>();
+  /** The tasks that this worker holds without running them. */
+  readonly #aside = new Set<Promise<void>>();
+  #slotIsFree: () => void = () => undefined;
+  /** The tasks under way that may have ended their last workers, and haven't saved yet. */
+  readonly #suspects = new Set<string>();
 
   constructor(host: RunsHost, runs: Runs, fn: AnyFunction, options: WorkOptions) {
     checkWorkOptions(options);
@@ -61,6 +67,8 @@ export class Worker {
     this.#runs = runs;
     this.#fn = fn;
     this.#options = options;
+    // Each run under way adds a listener, so Node's warning about many listeners is switched off.
+    setMaxListeners(0, this.#drain.signal);
   }
 
   async work(): Promise<void> {
@@ -87,10 +95,14 @@ export class Worker {
           await over;
         })
       : () => undefined;
+    const { events } = this.#host;
+    const saved = ({ taskId }: { readonly taskId: string }) => void this.#suspects.delete(taskId);
+    const listening = [events.on("stepEnded", saved), events.on("waitEnded", saved)];
     try {
       await this.#loop();
     } finally {
-      await Promise.all(this.#running);
+      for (const stopListening of listening) stopListening();
+      await Promise.all([...this.#running, ...this.#aside]);
       ended();
       unsubscribe();
       // The process is about to end, and other work may still pause.
@@ -103,8 +115,15 @@ export class Worker {
     const { signal } = this.#drain;
     let failures = 0;
     while (!signal.aborted) {
+      // If a suspect ends this worker, too, each task beside it loses an attempt.
+      if (this.#suspects.size > 0) {
+        await this.#host.wakers.wait(ANY, LOOK_MS, signal);
+        continue;
+      }
       if (this.#running.size >= concurrency) {
-        await Promise.race(this.#running);
+        await new Promise<void>((resolve) => {
+          this.#slotIsFree = resolve;
+        });
         continue;
       }
       let claimed: TaskLease | undefined;
@@ -118,28 +137,54 @@ export class Worker {
           this.#tell(error, undefined);
         }
       }
-      if (claimed !== undefined) this.#start(claimed);
+      if (claimed !== undefined) await this.#start(claimed);
       else await this.#host.wakers.wait(ANY, Math.min(LOOK_MS * 2 ** failures, LONGEST_PAUSE_MS), signal);
     }
   }
 
-  #start(lease: TaskLease): void {
-    const running = this.#run(lease).finally(() => this.#running.delete(running));
-    this.#running.add(running);
+  /** Starts a task. Resolves once its run has begun, or has ended before that. */
+  async #start(lease: TaskLease): Promise<void> {
+    await new Promise<void>((resolve) => {
+      const running = this.#run(lease, resolve).finally(() => {
+        this.#running.delete(running);
+        this.#suspects.delete(lease.taskId);
+        this.#slotIsFree();
+        resolve();
+      });
+      this.#running.add(running);
+    });
   }
 
-  async #run(lease: TaskLease): Promise<void> {
+  async #run(lease: TaskLease, begun: () => void): Promise<void> {
     const { version, onChange, maxAttempts = DEFAULT_ATTEMPTS } = this.#options;
     const { signal } = this.#drain;
-    const claimed: ClaimedRun = { lease, maxAttempts, hasBegun: false, mayRelease: true };
+    let hasBegun = false;
+    const begins = (lost: number) => {
+      hasBegun = true;
+      if (lost * 2 > maxAttempts) this.#suspects.add(lease.taskId);
+      begun();
+    };
+    const claimed: ClaimedRun = { lease, maxAttempts, begins, mayRelease: true };
     try {
       await this.#runs.runClaimed(claimed, this.#fn, { version, onChange, signal });
     } catch (error) {
-      if (!(error instanceof RunPausedError)) this.#tell(error, lease.taskId);
-      if (!claimed.hasBegun) await this.#host.wakers.wait(lease.taskId, SET_ASIDE_MS, signal);
+      begun();
+      const isOwnPause = error instanceof RunWaitsError || (error instanceof RunPausedError && signal.aborted);
+      if (!isOwnPause) this.#tell(error, lease.taskId);
+      // The function started another run, and that one was paused, or the task can't begin here.
+      if (!isOwnPause && (!hasBegun || error instanceof RunPausedError)) return this.#setAside(lease);
     }
     if (claimed.mayRelease) await this.#release(lease);
     else lease.abandon();
+  }
+
+  /** Holds a task for a while, without a place among those that run, so that no worker takes it again at once. */
+  #setAside(lease: TaskLease): void {
+    const held = this.#host.wakers
+      .wait(lease.taskId, SET_ASIDE_MS, this.#drain.signal)
+      .then(() => this.#release(lease))
+      .finally(() => this.#aside.delete(held));
+    this.#aside.add(held);
   }
 
   async #release(lease: TaskLease): Promise<void> {

@@ -7,7 +7,7 @@ registerConformance(
     name: "memory",
     module: new URL("./stores/memory.js", import.meta.url),
     capabilities: { durable: false, multiProcess: false },
-    offers: ["leases", "removePrefix", "replacePayload"],
+    offers: ["leases", "queue", "removePrefix", "replacePayload"],
     newLocation: () => "nowhere",
   },
 );

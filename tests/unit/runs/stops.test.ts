@@ -43,6 +43,30 @@ it("a signal from outside pauses the run, and the next run continues it", async 
   expect(events).toEqual(["paused", "completed"]);
 });
 
+it("an error that the program caught stays recorded when the run is paused", async () => {
+  const { manager } = managerOn();
+  const controller = new AbortController();
+  const ran: string[] = [];
+  const program = (signal?: AbortSignal) =>
+    manager.run(
+      "t",
+      async (run) => {
+        const caught = await run
+          .step("main", () => {
+            ran.push("main");
+            throw new Error("It is down.");
+          })
+          .catch((error: unknown) => error);
+        controller.abort();
+        return run.step("after", () => `${caught}`);
+      },
+      { signal },
+    );
+  await expect(program(controller.signal)).rejects.toThrow(RunPausedError);
+  expect(await program()).toBe("Error: It is down.");
+  expect(ran).toEqual(["main"]);
+});
+
 it("a result that comes after the signal is recorded, and no further step begins", async () => {
   const { manager } = managerOn();
   const controller = new AbortController();

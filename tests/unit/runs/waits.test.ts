@@ -1,7 +1,7 @@
 // run.sleepUntil, run.waitFor and manager.signal.
 import { expect, it } from "vitest";
 import { CheckpointConflictError, RunMismatchError, StorageError } from "waymark";
-import { signalsOf } from "waymark/adapter";
+import { NEVER, signalsOf, waitsOf } from "waymark/adapter";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { z } from "zod";
 import { managerOn, STORAGES } from "./run-support.js";
@@ -65,8 +65,13 @@ it("a signal with one id counts once, and another value under it is refused", as
     CheckpointConflictError,
   );
   await manager.run("t", (run) => run.waitFor("paid"));
-  await manager.signal("t", "paid", { cents: 5 }, { id: "evt_1", by: "shop" });
-  expect(await manager.signals("t")).toMatchObject([{ id: "evt_1", value: { cents: 5 }, status: "received" }]);
+  // The relay that sends it again may be another one.
+  expect(await manager.signal("t", "paid", { cents: 5 }, { id: "evt_1", by: "other" })).toEqual({ id: "evt_1" });
+  await manager.signal("u", "paid", { cents: 5, of: 1 }, { id: "evt_2" });
+  expect(await manager.signal("u", "paid", { of: 1, cents: 5 }, { id: "evt_2" })).toEqual({ id: "evt_2" });
+  expect(await manager.signals("t")).toMatchObject([
+    { id: "evt_1", value: { cents: 5 }, by: "shop", status: "received" },
+  ]);
 });
 
 it("a wait whose time has passed gives undefined, and the limit counts from the first attempt", async () => {
@@ -191,10 +196,36 @@ it("a signal isn't received again if its mark fails", async () => {
       values.push((await run.waitFor("go", { timeoutMs: 0 }))?.value);
       return values;
     });
-  await expect(program(failing)).rejects.toThrow("The disk is full.");
-  expect((await managerOn(storage).manager.signals("t"))[0]?.status).toBe("pending");
+  // The second attempt finds the wait's record, and fails in the mark alone.
+  for (let attempt = 1; attempt <= 2; attempt += 1) {
+    await expect(program(failing)).rejects.toThrow("The disk is full.");
+    expect((await managerOn(storage).manager.signals("t"))[0]?.status).toBe("pending");
+    expect((await managerOn(storage).manager.latest("t"))?.status).toBe("running");
+  }
   expect(await program(storage)).toEqual(["first", undefined]);
   expect((await managerOn(storage).manager.signals("t"))[0]?.status).toBe("received");
+});
+
+it("a storage that fails while a run looks for signals stops the run, and doesn't fail it", async () => {
+  const storage = new MemoryAdapter();
+  const failing = new Proxy(storage, {
+    get: (target, key) => {
+      const value: unknown = Reflect.get(target, key);
+      if (typeof value !== "function") return value;
+      return (...args: readonly unknown[]) => {
+        const [query] = args;
+        const isSignals = typeof query === "object" && query !== null && "taskId" in query && query.taskId !== "t";
+        if (key === "read" && isSignals) throw new StorageError("The server is gone.");
+        return value.apply(target, args);
+      };
+    },
+  });
+  const program = (of: MemoryAdapter) => managerOn(of).manager.run("t", async (run) => (await run.waitFor("go")).value);
+  await expect(program(failing)).rejects.toThrow("The server is gone.");
+  const { manager } = managerOn(storage);
+  expect((await manager.latest("t"))?.status).toBe("running");
+  await manager.signal("t", "go", "on");
+  expect(await program(storage)).toBe("on");
 });
 
 it("a rewound run waits for a new signal, and a restarted one, too", async () => {
@@ -231,6 +262,37 @@ it("a task's signals go where the task goes, and no list shows their companion t
     for await (const found of storage.list({ taskId: signalsOf(taskId), order: "oldest" })) left.push(found);
     expect(left).toEqual([]);
   }
+});
+
+it("a fork that fails leaves no signals, and a task with signals of its own can't begin as a fork", async () => {
+  const { manager } = managerOn();
+  const { id } = await manager.save("t", {});
+  await manager.signal("t", "approve", 1);
+  await expect(manager.fork("t", "nowhere", "copy")).rejects.toMatchObject({ code: "CHECKPOINT_NOT_FOUND" });
+  expect(await manager.signals("copy")).toEqual([]);
+  await manager.signal("other", "approve", 2);
+  await expect(manager.fork("t", id, "other")).rejects.toThrow(
+    /^There is a task "other" already, or there are signals/,
+  );
+  expect(await manager.has("other")).toBe(false);
+});
+
+it("a run that waits says so in its summary, also while it holds its lease", async () => {
+  const { manager } = managerOn();
+  const controller = new AbortController();
+  const waiting = new Promise((resolve) => manager.on("waitStarted", resolve));
+  const running = manager.run("t", (run) => run.waitFor("approve"), { signal: controller.signal });
+  const paused = expect(running).rejects.toMatchObject({ code: "RUN_PAUSED" });
+  await waiting;
+  const waits = async () => {
+    const newest = await manager.latest("t");
+    return newest && { status: newest.status, waits: waitsOf(newest) };
+  };
+  expect(await waits()).toEqual({ status: "running", waits: { dueAt: NEVER, waitsFor: ["approve"] } });
+  controller.abort();
+  await paused;
+  expect(await waits()).toMatchObject({ status: "paused", waits: { waitsFor: ["approve"] } });
+  expect((await manager.queue({ prefix: "t" })).tasks).toBe(1);
 });
 
 it("a policy that removes a whole task removes its signals, too", async () => {

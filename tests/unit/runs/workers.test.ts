@@ -1,11 +1,12 @@
 // enqueue, work, queue, cancel and retry.
 import { once } from "node:events";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { expect, it } from "vitest";
-import type { CheckpointManager, RunFunction, StorageAdapter, WorkOptions } from "waymark";
+import type { CheckpointManager, Run, RunFunction, StorageAdapter, WorkOptions } from "waymark";
 import { NEVER, waitsOf } from "waymark/adapter";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { deferred } from "../../support/deferred.js";
-import { managerOn, STORAGES } from "./run-support.js";
+import { dyingAfter, managerOn, STORAGES } from "./run-support.js";
 
 type Fn = RunFunction<unknown, unknown, unknown, never>;
 
@@ -204,37 +205,85 @@ it("a drained worker pauses its runs, and another one goes on with them", async 
   expect(ran).toEqual(["a", "b"]);
 });
 
+it("many tasks at once cause no warning about listeners", async () => {
+  const { manager } = managerOn();
+  const [tasks, warnings] = [12, [] as string[]];
+  const warn = ({ message }: Error) => warnings.push(message);
+  process.on("warning", warn);
+  const gate = deferred<void>();
+  for (let n = 0; n < tasks; n += 1) await manager.enqueue(`q/${n}`);
+  const completed = ends(manager, "completed", tasks);
+  let begun = 0;
+  const worker = working(
+    manager,
+    (run) =>
+      run.step("gate", () => {
+        begun += 1;
+        if (begun === tasks) gate.resolve();
+        return gate.promise;
+      }),
+    { concurrency: tasks },
+  );
+  await completed;
+  await worker.drain();
+  process.off("warning", warn);
+  expect(warnings).toEqual([]);
+});
+
+/** Runs an attempt of the task that ends after its start is recorded, as if its process was killed there. */
+async function killedOnce(storage: MemoryAdapter, maxAttempts = 5): Promise<void> {
+  const { manager } = managerOn(dyingAfter(1, storage));
+  const stopped = ends(manager, "stopped");
+  const worker = working(manager, (run) => run.step("first", () => 1), { maxAttempts });
+  await stopped;
+  await worker.drain();
+}
+
+it("a task that may have ended its last workers runs alone until it has recorded a step", async () => {
+  const storage = new MemoryAdapter();
+  const { manager } = managerOn(storage);
+  await manager.enqueue("q/suspect");
+  for (let n = 0; n < 3; n += 1) await killedOnce(storage);
+  // It is due after the suspect.
+  await manager.enqueue("q/u");
+  const order: string[] = [];
+  const other = deferred<void>();
+  const completed = ends(manager, "completed", 2);
+  const worker = working(
+    manager,
+    async (run) => {
+      if (run.taskId === "q/u") {
+        order.push("other begins");
+        other.resolve();
+        return;
+      }
+      await run.step("first", async () => {
+        // The worker has time to begin the other task.
+        for (let turn = 0; turn < 100; turn += 1) await nextTurn();
+        order.push("suspect saves");
+      });
+      await run.step("long", () => other.promise);
+    },
+    { concurrency: 2 },
+  );
+  await completed;
+  expect(order).toEqual(["suspect saves", "other begins"]);
+  await worker.drain();
+});
+
 it("a run that ends its workers without progress is failed after so many attempts", async () => {
   const storage = new MemoryAdapter();
   const { manager } = managerOn(storage);
+  const fn: Fn = (run) => run.step("first", () => 1);
   await manager.enqueue("q/t");
-  // Each attempt is a claim that is never released, and then lost, as when its process is killed.
-  const killed = async () => {
-    const claim = await storage.leases?.claim("q/t", "killed", 60_000);
-    if (claim) await storage.leases?.release("q/t", claim.token);
-  };
-  const first = ends(manager, "paused");
-  const began = working(manager, (run) => run.waitFor("never"), { maxAttempts: 3 });
-  await first;
-  await began.drain();
-  const fn: Fn = async (run) => (await run.waitFor("never", { timeoutMs: 60_000 }))?.value;
-  for (let n = 0; n < 2; n += 1) await killed();
-  await manager.signal("q/t", "never");
+  for (let n = 0; n < 2; n += 1) await killedOnce(storage, 3);
   const completed = ends(manager, "completed");
   const second = working(manager, fn, { maxAttempts: 3 });
   await completed;
   await second.drain();
 
   await manager.enqueue("q/u");
-  const paused = ends(manager, "paused");
-  const third = working(manager, (run) => run.waitFor("never"), { maxAttempts: 3 });
-  await paused;
-  await third.drain();
-  for (let n = 0; n < 3; n += 1) {
-    const claim = await storage.leases?.claim("q/u", "killed", 60_000);
-    if (claim) await storage.leases?.release("q/u", claim.token);
-  }
-  await manager.signal("q/u", "never");
+  for (let n = 0; n < 3; n += 1) await killedOnce(storage, 3);
   const failed = ends(manager, "failed");
   const last = working(manager, fn, { maxAttempts: 3 });
   expect(await failed).toEqual(["q/u"]);
@@ -249,6 +298,70 @@ it("a run that ends its workers without progress is failed after so many attempt
   const worker = working(manager, fn, { maxAttempts: 3 });
   await again;
   await worker.drain();
+});
+
+it("claims that begin no attempt count as none", async () => {
+  const storage = new MemoryAdapter();
+  const { manager } = managerOn(storage);
+  await manager.enqueue("q/t");
+  await killedOnce(storage, 2);
+  for (let n = 0; n < 5; n += 1) {
+    await expect(manager.run("q/t", () => 1, { input: n })).rejects.toMatchObject({ code: "RUN_MISMATCH" });
+    await (await manager.lease("q/t")).release();
+  }
+  const completed = ends(manager, "completed");
+  const worker = working(manager, (run) => run.step("first", () => 1), { maxAttempts: 2 });
+  await completed;
+  await worker.drain();
+});
+
+it("a run whose function has ended doesn't wait for its other waits", async () => {
+  const { manager } = managerOn();
+  await manager.signal("a", "approve", 1);
+  const first = (run: Run) => Promise.race([run.waitFor("approve"), run.waitFor("reject")]);
+  expect((await manager.run("a", first)).value).toBe(1);
+  const failing = manager.run("b", (run) =>
+    Promise.all([run.step("act", () => Promise.reject(new Error("no disk"))), run.waitFor("never")]),
+  );
+  await expect(failing).rejects.toThrow("no disk");
+  expect((await manager.latest("b"))?.status).toBe("failed");
+  const turns = manager.run(
+    "c",
+    async (run) => {
+      const state = run.state ?? { turn: 0 };
+      const step = run.step("quick", () => state.turn + 1);
+      const turn = await Promise.race([step, run.sleepUntil("night", new Date(Date.UTC(9000, 0))).then(() => 0)]);
+      return turn === 3 ? turn : run.next({ turn });
+    },
+    { initialState: { turn: 0 } },
+  );
+  expect(await turns).toBe(3);
+  await manager.enqueue("q/t");
+  const completed = ends(manager, "completed");
+  const worker = working(manager, (run) =>
+    Promise.race([run.waitFor("approve"), run.sleepUntil("limit", new Date(0))]),
+  );
+  await completed;
+  await worker.drain();
+});
+
+it("a run within a run that is paused for its own reason is told, and isn't taken again at once", async () => {
+  const { manager } = managerOn();
+  await manager.enqueue("q/t");
+  const attempts: number[] = [];
+  const aborted = AbortSignal.abort(new Error("enough"));
+  const told = deferred<unknown>();
+  const worker = working(
+    manager,
+    (run) => {
+      attempts.push(run.attempt);
+      return run.step("child", () => manager.run("child", () => 1, { signal: aborted }));
+    },
+    { onError: told.resolve },
+  );
+  expect(await told.promise).toMatchObject({ code: "RUN_PAUSED" });
+  await worker.drain();
+  expect(attempts).toEqual([1]);
 });
 
 it("a checkpoint of somebody else during an attempt leaves the task for the next run", async () => {
@@ -278,7 +391,7 @@ it("cancel takes a task from its runner, which stops, and the task runs again on
       await go.promise;
     });
   });
-  const stopped = expect(running).rejects.toMatchObject({ code: "LEASE_LOST" });
+  const stopped = expect(running).rejects.toMatchObject({ code: "RUN_CANCELLED" });
   await begun.promise;
   expect(await managerOn(storage).manager.cancel("t", "ada: wrong input")).toBe(1);
   go.resolve();
@@ -295,6 +408,23 @@ it("cancel takes a task from its runner, which stops, and the task runs again on
   expect(await manager.cancel("t", "again")).toBe(0);
   expect(await manager.run("t", () => 1, { restart: true })).toBe(1);
   await expect(manager.cancel("t", "late")).rejects.toMatchObject({ code: "CHECKPOINT_CONFLICT" });
+});
+
+it("cancel of a prefix leaves out a task that is completed meanwhile", async () => {
+  const storage = new MemoryAdapter();
+  const { manager } = managerOn(storage);
+  for (const taskId of ["q/a", "q/b", "q/c"]) await manager.enqueue(taskId);
+  const claim = storage.leases.claim.bind(storage.leases);
+  storage.leases.claim = async (taskId, ...args) => {
+    if (taskId === "q/b") await manager.complete("q/b");
+    return claim(taskId, ...args);
+  };
+  expect(await manager.cancel({ prefix: "q/" }, "stop all")).toBe(2);
+  expect((await manager.tasks({ prefix: "q/" })).map(({ newest }) => newest.status)).toEqual([
+    "failed",
+    "completed",
+    "failed",
+  ]);
 });
 
 it("cancel of a prefix takes the incomplete tasks, and a parent isn't cancelled by its child's error", async () => {
@@ -320,7 +450,7 @@ it("a run of another version is left to others, and the worker goes on", async (
   await expect(begun).rejects.toMatchObject({ code: "RUN_PAUSED" });
   await manager.enqueue("q/new");
   const completed = ends(manager, "completed");
-  const worker = working(manager, () => 1, { version: 2, concurrency: 2 });
+  const worker = working(manager, () => 1, { version: 2 });
   expect(await completed).toEqual(["q/new"]);
   await worker.drain();
   expect(worker.errors).toMatchObject([{ code: "RUN_MISMATCH" }]);

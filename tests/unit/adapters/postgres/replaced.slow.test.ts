@@ -1,6 +1,7 @@
 import { expect, it } from "vitest";
-import { isPassing } from "waymark/adapter";
-import { newStore } from "../../../support/postgres.js";
+import { isPassing, NEVER, runMetadata } from "waymark/adapter";
+import { draft } from "../../../../src/conformance/drafts.js";
+import { collect, newStore, openAdapter } from "../../../support/postgres.js";
 import { managerOn } from "../../runs/run-support.js";
 
 it("replaces a passing checkpoint whose status was changed since it was stored", async () => {
@@ -13,4 +14,20 @@ it("replaces a passing checkpoint whose status was changed since it was stored",
   await saver.flush();
   await saver.stop();
   expect((await manager.list("t")).filter(isPassing)).toHaveLength(1);
+});
+
+it("replaces a waiting run's checkpoint that another process has woken", async () => {
+  const { url, schema, adapter } = await newStore();
+  const other = openAdapter({ url, schema });
+  const waits = { dueAt: NEVER, waitsFor: ["go"] };
+  let replaces: string | undefined;
+  for (const id of ["a", "b", "c"]) {
+    const metadata = runMetadata({ replaces }, undefined, waits);
+    await adapter.append(draft("t", id, { status: "paused", metadata }), {}, { replaces });
+    expect(await other.setStatus("t", id, { status: "running" })).toBe(true);
+    replaces = id;
+  }
+  expect(
+    (await collect(other.list({ taskId: "t", order: "oldest" }))).map((found) => "id" in found && found.id),
+  ).toEqual(["c"]);
 });

@@ -1,0 +1,25 @@
+// @ts-check
+import { CheckpointManager } from "waymark";
+import { PostgresAdapter } from "waymark/adapters/postgres";
+import { CONCURRENCY, ended, job, QUEUE, serve } from "./job.mjs";
+
+// The server takes about as long to plan our statements as to run them, so they are prepared.
+const manager = new CheckpointManager({
+  storage: new PostgresAdapter({ url: process.env["JOBS_URL"] ?? "", prepare: true }),
+});
+const stop = new AbortController();
+/** @type {Promise<void> | undefined} */
+let working;
+
+serve({
+  begin: async () => {
+    const options = { prefix: `${QUEUE}/`, concurrency: CONCURRENCY, signal: stop.signal };
+    working = manager.work(options, async (run) => job((name, body) => run.step(name, body)));
+    manager.on("runEnded", ended);
+  },
+  end: async () => {
+    stop.abort();
+    await working;
+    await manager.close();
+  },
+});

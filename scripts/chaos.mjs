@@ -1,0 +1,68 @@
+// @ts-check
+// npm run chaos: workers on each storage are killed, stopped and cut off while they run tasks, and the server is killed too.
+// Then it compares what they did with the plan, and prints counts. It exits with 1 if something was lost, done twice or left
+// waiting, and prints the seed.
+//
+//   -- --seconds=3600      the time of the faults on PostgreSQL; SQLite and json-file take a third and a fifth of it
+//   -- --storage=sqlite    one storage
+//   -- --seed=42           the same tasks and faults again; processes and disks still take their own time
+import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { parseArgs } from "node:util";
+import { bundled } from "../tests/support/bundled.mjs";
+
+/** How much of the time, and how many workers and tasks a second, each storage gets. */
+const STORAGES = /** @type {const} */ ([
+  { storage: "postgres", share: 1, workers: 8, tasksPerSecond: 12 },
+  { storage: "sqlite", share: 1 / 3, workers: 4, tasksPerSecond: 8 },
+  { storage: "json-file", share: 1 / 5, workers: 4, tasksPerSecond: 6 },
+]);
+
+const { values } = parseArgs({
+  options: {
+    seconds: { type: "string", default: "80" },
+    storage: { type: "string" },
+    seed: { type: "string", default: String(Math.floor(Math.random() * 1_000_000)) },
+  },
+});
+const [seconds, seed] = [Number(values.seconds), Number(values.seed)];
+if (!(seconds >= 5)) throw new RangeError("--seconds must be from 5 on.");
+if (!Number.isSafeInteger(seed)) throw new RangeError("--seed must be a whole number.");
+const chosen = STORAGES.filter(({ storage }) => values.storage === undefined || values.storage === storage);
+if (chosen.length === 0)
+  throw new RangeError(`--storage must be one of ${STORAGES.map((one) => one.storage).join(", ")}.`);
+
+/** @type {typeof import("../tests/chaos/chaos.js")} */
+const { chaosOn } = await import(await bundled("tests/chaos/chaos.ts"));
+const programs = {
+  worker: fileURLToPath(await bundled("tests/chaos/worker.ts")),
+  sender: fileURLToPath(await bundled("tests/chaos/sender.ts")),
+};
+const folder = mkdtempSync(join(tmpdir(), "waymark-chaos-"));
+const startedMs = Date.now();
+console.log(`Seed ${seed}.`);
+try {
+  for (const { storage, share, workers, tasksPerSecond } of chosen) {
+    const ownSeconds = values.storage === undefined ? seconds * share : seconds;
+    const own = join(folder, storage);
+    mkdirSync(own);
+    const tasks = Math.round(ownSeconds * tasksPerSecond);
+    const options = { storage, folder: own, programs, seed, seconds: ownSeconds, workers, tasks };
+    const { violations, counts } = await chaosOn(options);
+    console.log(`\n${storage}: ${tasks} tasks, ${workers} workers, ${Math.round(ownSeconds)} s of faults`);
+    for (const [what, count] of Object.entries(counts))
+      console.log(`  ${what.padEnd(20)} ${String(count).padStart(7)}`);
+    for (const violation of violations.slice(0, 50)) console.log(`  VIOLATION: ${violation}`);
+    if (violations.length > 50) console.log(`  … and ${violations.length - 50} more`);
+    if (violations.length > 0) process.exitCode = 1;
+  }
+} finally {
+  if (process.exitCode === 1 || process.env["WAYMARK_CHAOS_KEEP"])
+    console.log(`\nThe ledgers and stores are in ${folder}`);
+  else rmSync(folder, { recursive: true, force: true });
+}
+const minutes = ((Date.now() - startedMs) / 60_000).toFixed(1);
+const verdict = process.exitCode === 1 ? `FAILED: npm run chaos -- --seed=${seed} --seconds=${seconds}` : "Passed";
+console.log(`\n${verdict} in ${minutes} minutes, on Node ${process.versions.node}.`);

@@ -1,0 +1,166 @@
+// A chaos run on one storage.
+import { mkdirSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
+import pg from "pg";
+import { CheckpointManager, type StorageAdapter } from "waymark";
+import { isCorrupt } from "waymark/adapter";
+import { type PostgresServer, startPostgres } from "../../examples/two-machines/src/postgres-server.js";
+import { killServer } from "../support/postgres-server.js";
+import { Fleet, type Programs } from "./fleet.js";
+import { factsIn, nowMs } from "./ledger.js";
+import { PREFIX, planOf, randomOf } from "./plan.js";
+import { openStorage, type StorageName } from "./store.js";
+import { countsOf, type Stored, violationsOf } from "./verdict.js";
+
+export interface ChaosOptions {
+  readonly storage: StorageName;
+  /** An empty folder. */
+  readonly folder: string;
+  readonly programs: Programs;
+  readonly seed: number;
+  /** The time of the faults. */
+  readonly seconds: number;
+  readonly workers: number;
+  readonly tasks: number;
+}
+
+export interface ChaosResult {
+  /** In words; empty if nothing was lost, done twice or left waiting. */
+  readonly violations: readonly string[];
+  readonly counts: Readonly<Record<string, number>>;
+}
+
+const TTL_MS = 2500;
+const FAULT_EVERY_MS = 1000;
+/** If no task has changed for so long after the last fault, those left wait for ever. */
+const STILL_MS = 20_000;
+/** The tasks are enqueued during this part of the time. */
+const SPREAD = 0.8;
+const KINDS = ["kills", "kills", "stops", "stops before a save", "drains"] as const;
+const KINDS_WITH_SERVER = [...KINDS, "cuts", "cuts"] as const;
+
+export async function chaosOn(options: ChaosOptions): Promise<ChaosResult> {
+  const { storage, folder, programs, seed, seconds, workers, tasks } = options;
+  // With syncs, because it is killed.
+  const server = storage === "postgres" ? await startPostgres() : undefined;
+  const place = server?.url ?? join(folder, storage);
+  const ledgers = join(folder, "ledgers");
+  mkdirSync(ledgers);
+  const spreadMs = seconds * 1000 * SPREAD;
+  const beganAtMs = nowMs();
+  const told = {
+    storage,
+    place,
+    ledgers,
+    seed,
+    tasks,
+    spreadMs,
+    ttlMs: TTL_MS,
+    beganAtMs,
+  };
+  const fleet = new Fleet(programs, told);
+  const store = openStorage(storage, place);
+  const manager = new CheckpointManager({ storage: store });
+  try {
+    fleet.start(workers);
+    const faults = await faultsOn(fleet, options, server);
+    const left = [...(await untilEnded(manager, fleet)), ...(await fleet.drain()), ...fleet.violations];
+    const facts = factsIn(ledgers);
+    const plans = Array.from({ length: tasks }, (_, number) => planOf(seed, number, spreadMs));
+    const stored = new Map<string, Stored>();
+    for (const { taskId } of plans) {
+      const found = await storedOf(manager, store, taskId);
+      if (found !== undefined) stored.set(taskId, found);
+    }
+    const counts = {
+      ...faults,
+      "stops before a save": fleet.stopsBeforeSaves,
+      "killed by a task": fleet.killedByTasks,
+      ...countsOf(facts),
+    };
+    return { violations: [...left, ...violationsOf(plans, facts, stored)], counts };
+  } finally {
+    fleet.end();
+    await manager.close();
+    await server?.stop();
+  }
+}
+
+/** Every second a random process gets a fault. The server is killed twice. */
+async function faultsOn(fleet: Fleet, { seed, seconds }: ChaosOptions, server: PostgresServer | undefined) {
+  const random = randomOf(seed);
+  const counts = { kills: 0, stops: 0, "stops before a save": 0, drains: 0, cuts: 0, "server kills": 0 };
+  const rounds = Math.floor((seconds * 1000) / FAULT_EVERY_MS);
+  const kinds = server === undefined ? KINDS : KINDS_WITH_SERVER;
+  const beganAtMs = nowMs();
+  for (let round = 1; round <= rounds; round++) {
+    await pause(Math.max(0, beganAtMs + round * FAULT_EVERY_MS - nowMs()));
+    if (server !== undefined && (round === Math.floor(rounds / 3) || round === Math.floor((2 * rounds) / 3))) {
+      await killServer(server);
+      await server.restart();
+      counts["server kills"] += 1;
+      continue;
+    }
+    const kind = kinds[Math.floor(random() * kinds.length)] ?? "kills";
+    const victim = fleet.victim(random());
+    const stoppedMs = TTL_MS * (1.2 + random());
+    // All are stopped.
+    if (victim === undefined) continue;
+    counts[kind] += 1;
+    if (kind === "kills") fleet.kill(victim);
+    else if (kind === "drains") fleet.terminate(victim);
+    else if (kind === "stops before a save") fleet.stopBeforeSave(victim);
+    else if (kind === "stops") fleet.stop(victim, stoppedMs);
+    else await cut(server?.url ?? "", victim.name);
+  }
+  return counts;
+}
+
+/** Ends the connections of a process. */
+async function cut(url: string, name: string): Promise<void> {
+  const client = new pg.Client(url);
+  await client.connect();
+  const of = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = $1";
+  await client.query(of, [name]);
+  await client.end();
+}
+
+/** Resolves to the tasks that wait for ever. */
+async function untilEnded(manager: CheckpointManager, fleet: Fleet): Promise<string[]> {
+  let before = "";
+  let lastMs = nowMs() + STILL_MS;
+  for (;;) {
+    const left = await manager.tasks({ prefix: PREFIX, status: ["running", "paused"] });
+    if (left.length === 0 && fleet.hasSent) return [];
+    const now = JSON.stringify(left.map(({ newest }) => newest.id));
+    if (now !== before) lastMs = nowMs() + STILL_MS;
+    before = now;
+    if (nowMs() > lastMs || fleet.violations.length > 0) {
+      const waits = left.map(async ({ taskId, newest: { status, label = "", sequence } }) => {
+        const lease = await manager.leaseOf(taskId);
+        const held = lease === undefined ? "not held" : `held by ${lease.holder}`;
+        return `${taskId} waits for ever: ${status}, "${label}", sequence ${sequence}, ${held}`;
+      });
+      return [...(fleet.hasSent ? [] : ["the sender hasn't sent everything"]), ...(await Promise.all(waits))];
+    }
+    await pause(250);
+  }
+}
+
+async function storedOf(
+  manager: CheckpointManager,
+  store: StorageAdapter,
+  taskId: string,
+): Promise<Stored | undefined> {
+  const newest = await manager.latest(taskId);
+  if (newest === undefined) return undefined;
+  const saves: { sequence: number; token: number }[] = [];
+  for await (const found of store.read({ taskId, order: "oldest" })) {
+    if (isCorrupt(found)) throw new Error(`${found.location}: ${found.reason}`);
+    const { run } = JSON.parse(found.payload.body.toString()) as { run?: { token?: number } };
+    if (run?.token !== undefined) saves.push({ sequence: found.sequence, token: run.token });
+  }
+  const { status, error, run } = newest;
+  return { taskId, status, error, result: run?.result, saves, signals: await manager.signals(taskId) };
+}

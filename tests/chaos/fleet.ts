@@ -1,0 +1,134 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { appendFileSync, existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
+import { nowMs } from "./ledger.js";
+import type { Told } from "./told.js";
+
+/** So long after SIGTERM, a worker must have ended. */
+const DRAIN_MS = 15_000;
+
+/** The programs of workers and senders. */
+export interface Programs {
+  readonly worker: string;
+  readonly sender: string;
+}
+
+interface Member {
+  readonly name: string;
+  readonly isSender: boolean;
+  readonly child: ChildProcess;
+  isStopped: boolean;
+  isKilled: boolean;
+}
+
+/** The processes of a chaos run: workers, and a sender. If a fault ends one, another takes its place at once. */
+export class Fleet {
+  /** The processes that ended by themselves, with an error. */
+  readonly violations: string[] = [];
+  /** Whether the sender has sent everything. */
+  hasSent = false;
+  /** How many workers stopped themselves right before a save. */
+  stopsBeforeSaves = 0;
+  /** How many workers were killed by the task that they ran. */
+  killedByTasks = 0;
+  readonly #programs: Programs;
+  readonly #told: Omit<Told, "name">;
+  readonly #members = new Set<Member>();
+  #isEnding = false;
+  #started = 0;
+
+  constructor(programs: Programs, told: Omit<Told, "name">) {
+    this.#programs = programs;
+    this.#told = told;
+    process.once("exit", () => this.end());
+  }
+
+  start(workers: number): void {
+    this.#start(true);
+    for (let worker = 0; worker < workers; worker++) this.#start(false);
+  }
+
+  /** A process that isn't stopped. @param random - From 0 to 1. */
+  victim(random: number): Member | undefined {
+    const running = [...this.#members].filter(({ isStopped }) => !isStopped);
+    return running[Math.floor(random * running.length)];
+  }
+
+  kill(member: Member): void {
+    member.isKilled = true;
+    member.child.kill("SIGKILL");
+  }
+
+  /** Asks a process to end. A worker releases its tasks before. */
+  terminate(member: Member): void {
+    member.child.kill("SIGTERM");
+  }
+
+  /** Asks a worker to stop itself right before its next save, for longer than its lease. */
+  stopBeforeSave({ child }: Member): void {
+    child.stdin?.write("stop\n");
+  }
+
+  /** Stops a process for so long. */
+  stop(member: Member, ms: number): void {
+    member.isStopped = true;
+    member.child.kill("SIGSTOP");
+    setTimeout(() => this.#continue(member), ms);
+  }
+
+  /** Ends all processes gracefully. Resolves to those that didn't end. */
+  async drain(): Promise<string[]> {
+    this.#isEnding = true;
+    for (const member of this.#members) {
+      this.#continue(member);
+      this.terminate(member);
+    }
+    const lastMs = nowMs() + DRAIN_MS;
+    while (this.#members.size > 0 && nowMs() < lastMs) await pause(50);
+    return [...this.#members].map(({ name }) => `${name} didn't end after SIGTERM`);
+  }
+
+  end(): void {
+    this.#isEnding = true;
+    for (const member of this.#members) this.kill(member);
+  }
+
+  #continue(member: Member): void {
+    member.isStopped = false;
+    member.child.kill("SIGCONT");
+  }
+
+  #start(isSender: boolean): void {
+    this.#started += 1;
+    const name = `${isSender ? "sender" : "worker"}-${this.#started}`;
+    const { place, storage, ledgers } = this.#told;
+    // The name lets its connections be found.
+    const own = storage === "postgres" ? `${place}?application_name=${name}` : place;
+    const program = isSender ? this.#programs.sender : this.#programs.worker;
+    const child = spawn(process.execPath, [program, JSON.stringify({ ...this.#told, place: own, name })], {
+      stdio: ["pipe", "pipe", "pipe"],
+    });
+    const log = join(ledgers, "..", `${name}.log`);
+    child.stderr.on("data", (text) => appendFileSync(log, text));
+    const member = { name, isSender, child, isStopped: false, isKilled: false };
+    this.#members.add(member);
+    // A pipe breaks when the process is killed.
+    child.stdin.on("error", () => undefined);
+    child.stdout.on("data", () => {
+      this.stopsBeforeSaves += 1;
+      this.stop(member, 1.5 * this.#told.ttlMs);
+    });
+    void once(child, "close").then(([code, signal]) => {
+      this.#members.delete(member);
+      if (signal === "SIGKILL" && !member.isKilled) this.killedByTasks += 1;
+      if (isSender && code === 0) this.hasSent = true;
+      // A fault ends it by a signal. Otherwise it is broken, and another one would be, too.
+      else if (code !== null) {
+        const said = existsSync(log) ? readFileSync(log, "utf8").slice(0, 2000) : "";
+        this.violations.push(`${name} ended by itself with ${code}: ${said}`);
+      } else if (!this.#isEnding) this.#start(isSender);
+    });
+  }
+}

@@ -1,0 +1,40 @@
+// The ledger of a chaos run: a file per process with a line per fact. A line is one write, so it is whole after a kill.
+import { openSync, readdirSync, readFileSync, writeSync } from "node:fs";
+import { join } from "node:path";
+
+/** What a process notes of a task. */
+export type Noted = { readonly task: string } & (
+  | { readonly is: "claimed"; readonly token: number }
+  | { readonly is: "released"; readonly token: number }
+  | { readonly is: "saved"; readonly token: number; readonly sequence: number; readonly sentAtMs: number }
+  | { readonly is: "started"; readonly attempt: number }
+  /** A step's function was called, and made this value. */
+  | { readonly is: "ran"; readonly step: number; readonly key: string; readonly value: string }
+  /** A sleep was asked for. */
+  | { readonly is: "asked"; readonly step: number; readonly untilMs: number }
+  /** The run's function got this value of a step. */
+  | { readonly is: "got"; readonly step: number; readonly value: string; readonly nowMs: number }
+  | { readonly is: "error"; readonly code: string; readonly message: string }
+  | { readonly is: "enqueued" }
+  | { readonly is: "signalled"; readonly id: string; readonly copy: number }
+);
+
+/** `atMs` is by the clock that all processes of the machine share. */
+export type Fact = Noted & { readonly atMs: number };
+
+export function openLedger(folder: string, name: string): (fact: Noted) => void {
+  const file = openSync(join(folder, `${name}.jsonl`), "a");
+  return (fact) => {
+    writeSync(file, `${JSON.stringify({ atMs: nowMs(), ...fact })}\n`);
+  };
+}
+
+export function factsIn(folder: string): Fact[] {
+  return readdirSync(folder)
+    .flatMap((name) => readFileSync(join(folder, name), "utf8").split("\n"))
+    .flatMap((line) => (line === "" ? [] : [JSON.parse(line) as Fact]));
+}
+
+export function nowMs(): number {
+  return Number(process.hrtime.bigint()) / 1e6;
+}

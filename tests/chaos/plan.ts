@@ -1,0 +1,88 @@
+// The tasks of a chaos run. Each process computes them from the seed, so none has to be told.
+
+export type Kind = "quick" | "slow" | "flaky" | "caught" | "once" | "sleep" | "wait" | "timeout";
+
+export interface PlannedStep {
+  readonly kind: Kind;
+  /** The time of a slow step, of a sleep, or of a wait that nobody answers. */
+  readonly ms: number;
+  /** The number of tries of a flaky step that fail. */
+  readonly failures: number;
+  /** Whether the step runs at the same time as the next one. */
+  readonly withNext: boolean;
+  readonly savesAfter: boolean;
+  readonly endsPass: boolean;
+}
+
+export interface PlannedSignal {
+  readonly id: string;
+  readonly atMs: number;
+  /** How often it is sent, with the same id. */
+  readonly copies: number;
+}
+
+export interface Plan {
+  readonly taskId: string;
+  readonly number: number;
+  readonly atMs: number;
+  readonly delayMs: number;
+  /** `failed` throws in its last step, `poison` kills its worker there. */
+  readonly ends: "completed" | "failed" | "poison";
+  readonly steps: readonly PlannedStep[];
+  readonly signals: readonly PlannedSignal[];
+}
+
+export const PREFIX = "chaos/";
+export const SIGNAL = "approve";
+export const STEPS = 10;
+/** An attempt ends a task as failed after so many in a row without a save. */
+export const MAX_ATTEMPTS = 5;
+export const PLANNED_FAILURE = "This failure is planned.";
+
+/** One task of so many kills its workers. */
+const POISON_EVERY = 400;
+
+const KINDS: readonly Kind[] = [
+  ...(["quick", "quick", "quick", "quick", "quick", "quick", "slow", "slow"] as const),
+  ...(["flaky", "flaky", "wait", "wait", "caught", "once", "sleep", "timeout"] as const),
+];
+
+/** @param number - The task's number, from 0. @param spreadMs - The tasks are enqueued during this time. */
+export function planOf(seed: number, number: number, spreadMs: number): Plan {
+  const random = randomOf(seed * 1_000_003 + number);
+  const below = (limit: number) => Math.floor(random() * limit);
+  const atMs = below(spreadMs);
+  const steps = Array.from({ length: STEPS }, (): PlannedStep => {
+    const kind = KINDS[below(KINDS.length)] ?? "quick";
+    return {
+      kind,
+      ms: kind === "slow" ? 10 + below(400) : kind === "timeout" ? 10 + below(1000) : below(3000),
+      failures: 1 + below(2),
+      withNext: random() < 0.1,
+      savesAfter: random() < 0.1,
+      endsPass: random() < 0.05,
+    };
+  });
+  // Some signals come before the task.
+  const signals = steps
+    .filter(({ kind }) => kind === "wait")
+    .map((_, wait) => ({
+      id: `${number}-${wait}`,
+      atMs: Math.max(0, atMs - 1000 + below(6000)),
+      copies: random() < 0.3 ? 2 : 1,
+    }));
+  const ends = number % POISON_EVERY === 1 ? "poison" : random() < 0.05 ? "failed" : "completed";
+  const delayMs = random() < 0.2 ? below(2000) : 0;
+  return { taskId: `${PREFIX}${number}`, number, atMs, delayMs, ends, steps, signals };
+}
+
+/** Random numbers from 0 to 1, the same ones for the same seed (mulberry32). */
+export function randomOf(seed: number): () => number {
+  let state = seed >>> 0;
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  };
+}

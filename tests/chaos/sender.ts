@@ -1,0 +1,73 @@
+// Enqueues the tasks of a chaos run, and sends their signals. It may be killed at any moment. The next one reads in the
+// ledgers what was acknowledged, and does the rest again.
+import { setTimeout as pause } from "node:timers/promises";
+import { CheckpointManager } from "waymark";
+import { factsIn, type Noted, nowMs, openLedger } from "./ledger.js";
+import { type Plan, planOf, SIGNAL } from "./plan.js";
+import { openStorage } from "./store.js";
+import { codeOf, told } from "./told.js";
+
+interface Sending {
+  readonly atMs: number;
+  /** What is noted once it is acknowledged. */
+  readonly fact: Noted;
+  send(): Promise<unknown>;
+}
+
+const AT_ONCE = 10;
+
+const { name, storage, place, ledgers, seed, tasks, spreadMs, beganAtMs } = told();
+const acknowledged = new Set(factsIn(ledgers).flatMap((fact) => idOf(fact) ?? []));
+const note = openLedger(ledgers, name);
+const manager = new CheckpointManager({ storage: openStorage(storage, place) });
+const left = Array.from({ length: tasks }, (_, number) => sendingsOf(planOf(seed, number, spreadMs)))
+  .flat()
+  .filter(({ fact }) => !acknowledged.has(idOf(fact) ?? ""))
+  .sort((a, b) => a.atMs - b.atMs);
+const underWay = new Set<Promise<void>>();
+for (const { atMs, fact, send } of left) {
+  await pause(Math.max(0, beganAtMs + atMs - nowMs()));
+  // A killed sender may have left much.
+  while (underWay.size >= AT_ONCE) await Promise.race(underWay);
+  const sending: Promise<void> = untilDone(send)
+    .then(() => note(fact))
+    .finally(() => underWay.delete(sending));
+  underWay.add(sending);
+}
+await Promise.all(underWay);
+await manager.close();
+process.exit();
+
+function sendingsOf({ taskId: task, number, atMs, delayMs, signals }: Plan): Sending[] {
+  const options = () => (delayMs === 0 ? {} : { dueAt: new Date(Date.now() + delayMs) });
+  const sent = signals.flatMap(({ id, copies, ...signal }) =>
+    Array.from({ length: copies }, (_, copy): Sending => {
+      // Half of the copies are sent at the same moment.
+      const lateMs = number % 2 === 0 ? 0 : copy * 2000;
+      return {
+        atMs: signal.atMs + lateMs,
+        fact: { is: "signalled", task, id, copy },
+        send: () => manager.signal(task, SIGNAL, { answer: id }, { id, by: name }),
+      };
+    }),
+  );
+  return [{ atMs, fact: { is: "enqueued", task }, send: () => manager.enqueue(task, { number }, options()) }, ...sent];
+}
+
+async function untilDone(send: () => Promise<unknown>): Promise<void> {
+  for (;;) {
+    try {
+      await send();
+      return;
+    } catch (error) {
+      note({ is: "error", task: "", code: codeOf(error), message: `${error}` });
+      if (codeOf(error) !== "STORAGE_FAILED") throw error;
+      await pause(500);
+    }
+  }
+}
+
+function idOf(fact: Noted): string | undefined {
+  if (fact.is === "enqueued") return fact.task;
+  return fact.is === "signalled" ? JSON.stringify([fact.task, fact.id, fact.copy]) : undefined;
+}

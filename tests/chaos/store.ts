@@ -1,0 +1,71 @@
+import type { StorageAdapter } from "waymark";
+import { JsonFileAdapter } from "waymark/adapters/json-file";
+import { PostgresAdapter } from "waymark/adapters/postgres";
+import { SqliteAdapter } from "waymark/adapters/sqlite";
+import { type Noted, nowMs } from "./ledger.js";
+
+export type StorageName = "postgres" | "sqlite" | "json-file";
+
+/** @param place - A URL, or a path. */
+export function openStorage(name: StorageName, place: string): StorageAdapter {
+  if (name === "postgres") return new PostgresAdapter({ url: place });
+  return name === "sqlite" ? new SqliteAdapter({ path: place }) : new JsonFileAdapter({ path: place });
+}
+
+/**
+ * The storage, which notes each claim, each release and each save under a lease.
+ *
+ * @param beforeSave - Called before each save under a lease is sent.
+ */
+export function observed(storage: StorageAdapter, note: (fact: Noted) => void, beforeSave: () => void): StorageAdapter {
+  const { leases, queue } = storage;
+  if (leases === undefined) throw new Error(`The ${storage.name} storage has no leases.`);
+  /** When each draft was first sent: a repeated one may have been stored by then. */
+  const sent = new Map<string, number>();
+  const observedLeases = withMembers(leases, {
+    async claim(...args) {
+      const claim = await leases.claim(...args);
+      if (claim.isGranted) note({ is: "claimed", task: args[0], token: claim.token });
+      return claim;
+    },
+    async release(task, token) {
+      await leases.release(task, token);
+      note({ is: "released", task, token });
+    },
+  });
+  const observedQueue =
+    queue &&
+    withMembers(queue, {
+      async claimNext(...args) {
+        const claimed = await queue.claimNext(...args);
+        if (claimed !== undefined) note({ is: "claimed", task: claimed.taskId, token: claimed.token });
+        return claimed;
+      },
+    });
+  return withMembers(storage, {
+    leases: observedLeases,
+    ...(observedQueue && { queue: observedQueue }),
+    async append(draft, condition, options) {
+      const token = condition?.fencingToken;
+      if (token === undefined) return storage.append(draft, condition, options);
+      beforeSave();
+      const sentAtMs = sent.get(draft.id) ?? nowMs();
+      sent.set(draft.id, sentAtMs);
+      const sequence = await storage.append(draft, condition, options);
+      note({ is: "saved", task: draft.taskId, token, sequence, sentAtMs });
+      sent.delete(draft.id);
+      return sequence;
+    },
+  });
+}
+
+/** The object with some members replaced. A proxy, because the methods of a class need their own `this`. */
+function withMembers<Of extends object>(object: Of, members: Partial<Of>): Of {
+  return new Proxy(object, {
+    get(target, name) {
+      if (Object.hasOwn(members, name)) return Reflect.get(members, name);
+      const value: unknown = Reflect.get(target, name);
+      return typeof value === "function" ? value.bind(target) : value;
+    },
+  });
+}

@@ -1,0 +1,214 @@
+// What a chaos run must not have done, found by comparing the plan, the ledger and the store.
+import type { Fact } from "./ledger.js";
+import { PLANNED_FAILURE, type Plan, STEPS } from "./plan.js";
+
+/** A task as it is stored at the end. */
+export interface Stored {
+  readonly taskId: string;
+  readonly status: string;
+  readonly error?: { readonly name?: string; readonly message: string } | undefined;
+  readonly result?: unknown;
+  readonly saves: readonly { readonly sequence: number; readonly token: number }[];
+  readonly signals: readonly { readonly id: string; readonly status: string }[];
+}
+
+interface Task {
+  readonly plan: Plan;
+  readonly facts: readonly Fact[];
+  readonly stored: Stored | undefined;
+}
+
+/** The errors that faults explain. */
+const EXPECTED = new Set(["LEASE_LOST", "LEASE_HELD", "STORAGE_FAILED"]);
+
+/** The violations, in words. */
+export function violationsOf(
+  plans: readonly Plan[],
+  facts: readonly Fact[],
+  stored: ReadonlyMap<string, Stored>,
+): string[] {
+  const byTask = grouped(facts, ({ task }) => task);
+  const tasks = plans.map((plan) => ({
+    plan,
+    facts: byTask.get(plan.taskId) ?? [],
+    stored: stored.get(plan.taskId),
+  }));
+  return [
+    ...[ended, results, onces, fencing, signals, sleeps].flatMap((violations) => tasks.flatMap(violations)),
+    ...keys(facts),
+    ...errors(facts, new Map(plans.map((plan) => [plan.taskId, plan]))),
+  ];
+}
+
+/** The task has ended as planned. */
+function ended({ plan: { taskId, ends }, stored }: Task): string[] {
+  if (stored === undefined) return [`${taskId} is not stored`];
+  const { status, error } = stored;
+  const how = `${taskId} is ${status}${error === undefined ? "" : ` (${error.name}: ${error.message})`}`;
+  if (ends === "completed") return status === "completed" ? [] : [`${how}, and should be completed`];
+  const isPlanned = ends === "failed" ? error?.message === PLANNED_FAILURE : error?.name === "AttemptsError";
+  return status === "failed" && isPlanned ? [] : [`${how}, and should be ${ends}`];
+}
+
+/**
+ * Each step has one result: all attempts saw the same one, it is one that a call of the step made, and it is in the run's
+ * result.
+ */
+function results({ plan: { taskId }, facts, stored }: Task): string[] {
+  const made = grouped(ofKind(facts, "ran"), ({ step }) => step);
+  const got = grouped(ofKind(facts, "got"), ({ step }) => step);
+  const result: readonly unknown[] = Array.isArray(stored?.result) ? stored.result : [];
+  const violations = [...got].flatMap(([step, seen]) => {
+    const [value, ...others] = new Set(seen.map((one) => one.value));
+    const title = `step ${step} of ${taskId}`;
+    if (others.length > 0) return [`${title} has several results: ${[value, ...others].join(", ")}`];
+    const calls = made.get(step);
+    if (calls !== undefined && value !== "interrupted" && !calls.some((call) => call.value === value)) {
+      return [`${title} has the result ${value}, which no call of it made`];
+    }
+    if (stored?.status === "completed" && result[step] !== value) {
+      return [`${title} gave ${value}, and ${result[step]} is recorded`];
+    }
+    return [];
+  });
+  if (stored?.status !== "completed") return violations;
+  const missing = Array.from({ length: STEPS }, (_, step) => step).filter((step) => !got.has(step));
+  const isWhole = result.length === STEPS && missing.length === 0;
+  return isWhole
+    ? violations
+    : [...violations, `${taskId} has ${result.length} results; missing: ${missing.join(", ")}`];
+}
+
+/** An `atMostOnce` step never ran twice. */
+function onces({ plan: { taskId, steps }, facts }: Task): string[] {
+  const made = grouped(ofKind(facts, "ran"), ({ step }) => step);
+  return steps.flatMap(({ kind }, step) => {
+    const calls = made.get(step)?.length ?? 0;
+    return kind === "once" && calls > 1 ? [`step ${step} of ${taskId} ran ${calls} times, and has atMostOnce`] : [];
+  });
+}
+
+/**
+ * No write got in under an old token. The tokens of the saves only grow, in the order of the sequences, and no save succeeded
+ * that was sent after a higher token had been given.
+ */
+function fencing({ plan: { taskId }, facts, stored }: Task): string[] {
+  const violations: string[] = [];
+  const saved = ofKind(facts, "saved");
+  let last = 0;
+  // The ledger has the saves that were replaced since, and the store has those whose answer was lost.
+  const saves = [...(stored?.saves ?? []), ...saved];
+  for (const { sequence, token } of saves.sort((a, b) => a.sequence - b.sequence)) {
+    if (token < last) violations.push(`${taskId}: sequence ${sequence} has token ${token} after ${last}`);
+    last = Math.max(last, token);
+  }
+  const claims = ofKind(facts, "claimed");
+  for (const { token, sequence, sentAtMs } of saved) {
+    const claim = claims.find((one) => one.token > token && one.atMs < sentAtMs);
+    if (claim === undefined) continue;
+    const lateMs = Math.round(sentAtMs - claim.atMs);
+    violations.push(
+      `${taskId}: sequence ${sequence} was saved under token ${token}, sent ${lateMs} ms after token ${claim.token} was given`,
+    );
+  }
+  const given = new Set<number>();
+  for (const { token } of claims) {
+    if (given.has(token)) violations.push(`${taskId}: token ${token} was given twice`);
+    given.add(token);
+  }
+  return violations;
+}
+
+/** Each signal was received once, by the task that it was sent to. */
+function signals({ plan, facts, stored }: Task): string[] {
+  const violations: string[] = [];
+  const received = grouped(
+    ofKind(facts, "got").filter(({ step }) => plan.steps[step]?.kind === "wait"),
+    ({ value }) => value,
+  );
+  for (const [id, seen] of received) {
+    const waits = new Set(seen.map(({ step }) => step));
+    if (waits.size > 1) violations.push(`${plan.taskId}: signal ${id} was received by steps ${[...waits].join(", ")}`);
+    if (!plan.signals.some((signal) => signal.id === id)) {
+      violations.push(`${plan.taskId}: signal ${id} was received, and never sent`);
+    }
+  }
+  const ids = stored?.signals.map(({ id }) => id) ?? [];
+  if (new Set(ids).size < ids.length) violations.push(`${plan.taskId}: signals are stored twice: ${ids.join(", ")}`);
+  if (stored?.status !== "completed") return violations;
+  for (const { id } of plan.signals) {
+    const at = stored.signals.find((signal) => signal.id === id);
+    if (!received.has(id)) violations.push(`${plan.taskId}: signal ${id} was never received`);
+    else if (at?.status !== "received") {
+      violations.push(`${plan.taskId}: signal ${id} was received, and is stored as ${at?.status ?? "missing"}`);
+    }
+  }
+  return violations;
+}
+
+/** No sleep ended before its time. */
+function sleeps({ plan: { taskId }, facts }: Task): string[] {
+  const asked = grouped(ofKind(facts, "asked"), ({ step }) => step);
+  return ofKind(facts, "got").flatMap(({ step, nowMs }) => {
+    const untilMs = Math.min(...(asked.get(step) ?? []).map((one) => one.untilMs));
+    return Number.isFinite(untilMs) && nowMs < untilMs
+      ? [`step ${step} of ${taskId} slept ${untilMs - nowMs} ms too little`]
+      : [];
+  });
+}
+
+/** A step's key is the same at each call, and no other step has it. */
+function keys(facts: readonly Fact[]): string[] {
+  const ran = ofKind(facts, "ran");
+  const title = ({ task, step }: { readonly task: string; readonly step: number }) => `step ${step} of ${task}`;
+  const differing = [...grouped(ran, title)].filter(([, calls]) => new Set(calls.map(({ key }) => key)).size > 1);
+  const shared = [...grouped(ran, ({ key }) => key)].filter(([, calls]) => new Set(calls.map(title)).size > 1);
+  return [
+    ...differing.map(([step]) => `${step} has several keys`),
+    ...shared.map(([key, calls]) => `key ${key} belongs to ${[...new Set(calls.map(title))].join(" and ")}`),
+  ];
+}
+
+/** There were only the planned errors, and those that faults explain. */
+function errors(facts: readonly Fact[], plans: ReadonlyMap<string, Plan>): string[] {
+  return ofKind(facts, "error").flatMap(({ task, code, message }) => {
+    const ends = plans.get(task)?.ends;
+    const isPlanned =
+      (ends === "failed" && message.includes(PLANNED_FAILURE)) || (ends === "poison" && code === "AttemptsError");
+    return isPlanned || EXPECTED.has(code) ? [] : [`${task || "a process"} had the error ${code}: ${message}`];
+  });
+}
+
+/** Counts for people. */
+export function countsOf(facts: readonly Fact[]): Record<string, number> {
+  const released = new Set(ofKind(facts, "released").map(({ task, token }) => `${token} ${task}`));
+  const claims = ofKind(facts, "claimed");
+  const lost = ofKind(facts, "error").filter(({ code }) => code === "LEASE_LOST");
+  const calls = [...grouped(ofKind(facts, "ran"), ({ key }) => key).values()];
+  const sent = ofKind(facts, "signalled");
+  return {
+    claims: claims.length,
+    takeovers: claims.filter(({ task, token }) => token > 1 && !released.has(`${token - 1} ${task}`)).length,
+    attempts: ofKind(facts, "started").length,
+    "leases lost": lost.length,
+    saves: ofKind(facts, "saved").length,
+    "steps run": calls.length,
+    "steps run twice": calls.filter(({ length }) => length > 1).length,
+    signals: new Set(sent.map(({ id }) => id)).size,
+    "signals sent twice": sent.filter(({ copy }) => copy > 0).length,
+  };
+}
+
+function ofKind<Kind extends Fact["is"]>(facts: readonly Fact[], kind: Kind) {
+  return facts.filter((fact): fact is Extract<Fact, { is: Kind }> => fact.is === kind);
+}
+
+function grouped<Item, Key>(items: Iterable<Item>, by: (item: Item) => Key): Map<Key, Item[]> {
+  const groups = new Map<Key, Item[]>();
+  for (const item of items) {
+    const group = groups.get(by(item));
+    if (group === undefined) groups.set(by(item), [item]);
+    else group.push(item);
+  }
+  return groups;
+}

@@ -1,0 +1,132 @@
+// A worker of a chaos run. It may be killed, stopped or cut off at any moment.
+import { writeSync } from "node:fs";
+import { setTimeout as pause } from "node:timers/promises";
+import { CheckpointManager, type NextPass, type Run, type StepCall } from "waymark";
+import { openLedger } from "./ledger.js";
+import { MAX_ATTEMPTS, PLANNED_FAILURE, type PlannedStep, PREFIX, planOf, SIGNAL, STEPS } from "./plan.js";
+import { observed, openStorage } from "./store.js";
+import { codeOf, told } from "./told.js";
+
+/** The state of a run: the number of its next step, and the values of the steps before it. */
+interface State {
+  readonly from: number;
+  readonly values: readonly string[];
+}
+
+type ChaosRun = Run<unknown, unknown, { readonly number: number }>;
+
+/** Whether this process stops itself before its next save. The save is sent when its lease has expired. */
+let stopsBeforeSave = false;
+const { name, storage, place, ledgers, seed, spreadMs, ttlMs } = told(() => {
+  stopsBeforeSave = true;
+});
+const note = openLedger(ledgers, name);
+const store = observed(openStorage(storage, place), note, () => {
+  if (!stopsBeforeSave) return;
+  stopsBeforeSave = false;
+  // The parent lets it go on.
+  writeSync(1, "stopped\n");
+  process.kill(process.pid, "SIGSTOP");
+});
+const manager = new CheckpointManager({ storage: store });
+manager.on("runStarted", ({ taskId, attempt }) => note({ is: "started", task: taskId, attempt }));
+let calls = 0;
+await manager.work<{ readonly number: number }>(
+  {
+    prefix: PREFIX,
+    concurrency: 4,
+    maxAttempts: MAX_ATTEMPTS,
+    lease: { ttlMs },
+    onError: (error, task = "") => note({ is: "error", task, code: codeOf(error), message: `${error}` }),
+  },
+  pass,
+);
+await manager.close();
+process.exit();
+
+async function pass(run: ChaosRun): Promise<readonly string[] | NextPass> {
+  const plan = planOf(seed, run.input.number, spreadMs);
+  const { from, values } = (run.state as State | undefined) ?? { from: 0, values: [] };
+  const got = [...values];
+  for (let at = from; at < STEPS; at++) {
+    if (at === STEPS - 1 && plan.ends !== "completed") await end(run, plan.ends);
+    const [step, next] = plan.steps.slice(at);
+    if (step === undefined) break;
+    // Two waits for signals of one name can't overlap, and the last step may be another one.
+    const isPair = step.withNext && at + 2 < STEPS && !(step.kind === "wait" && next?.kind === "wait");
+    if (isPair && next !== undefined) {
+      got.push(...(await Promise.all([value(run, at, step), value(run, at + 1, next)])));
+      at += 1;
+    } else got.push(await value(run, at, step));
+    const state: State = { from: at + 1, values: got };
+    if (step.savesAfter) await run.save(state, { stage: `after ${at}` });
+    if (step.endsPass && at + 1 < STEPS) return run.next(state);
+  }
+  return got;
+}
+
+/** The value of a step, the same one in each attempt. */
+async function value(run: ChaosRun, at: number, step: PlannedStep): Promise<string> {
+  const found = await performed(run, at, step);
+  note({ is: "got", task: run.taskId, step: at, value: found, nowMs: Date.now() });
+  return found;
+}
+
+async function performed(run: ChaosRun, at: number, { kind, ms, failures }: PlannedStep): Promise<string> {
+  const title = `step ${at}`;
+  const ran = ({ key }: StepCall) => {
+    calls += 1;
+    const made = `${name} ${calls}`;
+    note({ is: "ran", task: run.taskId, step: at, key, value: made });
+    return made;
+  };
+  switch (kind) {
+    case "quick":
+      return run.step(title, ran);
+    case "slow":
+      return run.step(title, async (call) => {
+        await pause(ms, undefined, { signal: call.signal });
+        return ran(call);
+      });
+    case "flaky": {
+      const flaky = (call: StepCall) => {
+        if (call.attempt <= failures) throw new Error(`Try ${call.attempt} fails.`);
+        return ran(call);
+      };
+      return run.step(title, flaky, { retry: { times: failures, backoffMs: 20 } });
+    }
+    case "caught":
+      try {
+        return await run.step(title, (call) => {
+          throw Object.assign(new Error(ran(call)), { name: "RefusedError" });
+        });
+      } catch (error) {
+        if (!(error instanceof Error && error.name === "RefusedError")) throw error;
+        return error.message;
+      }
+    case "once":
+      try {
+        return await run.step(title, ran, { atMostOnce: true });
+      } catch (error) {
+        if (codeOf(error) !== "STEP_INTERRUPTED") throw error;
+        return "interrupted";
+      }
+    case "sleep": {
+      const untilMs = Date.now() + ms;
+      note({ is: "asked", task: run.taskId, step: at, untilMs });
+      await run.sleepUntil(title, new Date(untilMs));
+      return "slept";
+    }
+    case "wait":
+      return (await run.waitFor(SIGNAL)).id;
+    case "timeout":
+      return (await run.waitFor(title, { timeoutMs: ms })) === undefined ? "nobody" : "somebody";
+  }
+}
+
+function end(run: ChaosRun, how: "failed" | "poison"): Promise<never> {
+  return run.step("end", () => {
+    if (how === "poison") process.kill(process.pid, "SIGKILL");
+    throw new Error(PLANNED_FAILURE);
+  });
+}
