@@ -60,12 +60,7 @@ export const work: CommandFile = {
 };
 
 const SHAPE = `
-The module, worker.js:
-  export default async (run) => {
-    const text = await run.step("write", () => write(run.input));
-    await run.waitFor("approve");
-    await run.step("send", ({ key }) => send(text, key));
-  };`;
+worker.js: export default (run) => run.step("send", () => send(run.input));`;
 
 const SHOWN_TASKS = 3;
 
