@@ -1,6 +1,7 @@
 import { Writable } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
 import { CheckpointError } from "waymark";
+import { isCancelled } from "waymark/adapter";
 import type { Session } from "./cli.js";
 import { Damage } from "./damage.js";
 import { nameOf } from "./langgraph/find-tasks.js";
@@ -10,8 +11,8 @@ import { printable } from "./printable.js";
 import { type Fleet, type FleetQuery, type FleetStatus, fleetStatus, readFleet } from "./queries/fleet.js";
 import type { ListedTask } from "./queries/tasks.js";
 import { type Column, TablePrinter } from "./table.js";
-import { standText } from "./waits.js";
-import { agoText, timeText } from "./words.js";
+import { waitsOfTask, waitsText } from "./waits.js";
+import { agoText, countText, forText, timeText } from "./words.js";
 
 const EVERY_MS = 1_000;
 /** A look that takes long is followed by a pause this many times as long, so that the storage is left alone. */
@@ -135,12 +136,15 @@ class Frame extends Writable {
   }
 }
 
-/** `12 due, the first 3 minutes ago; 4 being run · sqlite:… · 10:00:05 UTC` */
+/** `1,383 due, the oldest for 3 minutes; 4 being run · sqlite:… · 10:00:05 UTC` */
 function headOf({ name }: Pick<Session, "name">, { held, queue }: Fleet, nowMs: number): string {
   const oldest = queue?.oldestDueAt;
-  const due = queue === undefined ? [] : [`${queue.tasks} due${oldest ? `, the first ${agoText(oldest, nowMs)}` : ""}`];
+  const due =
+    queue === undefined
+      ? []
+      : [`${countText(queue.tasks)} due${oldest ? `, the oldest ${forText(oldest, nowMs)}` : ""}`];
   const time = timeText(new Date(nowMs).toISOString()).slice("2026-11-21 ".length);
-  return printable(`${[...due, `${held} being run`].join("; ")} · ${name} · ${time} UTC`);
+  return printable(`${[...due, `${countText(held)} being run`].join("; ")} · ${name} · ${time} UTC`);
 }
 
 async function printTasks(output: Output, { tasks }: Fleet, nowMs: number): Promise<void> {
@@ -153,7 +157,7 @@ function columnsOf(colors: Output["colors"], nowMs: number): readonly Column<Lis
   const { green, red, yellow, cyan } = colors;
   const color: Record<FleetStatus, (text: string) => string> = {
     ...{ running: cyan, paused: yellow, completed: green, failed: red },
-    ...{ due: yellow, waits: yellow, died: red },
+    ...{ due: yellow, waits: yellow, died: red, cancelled: red },
   };
   const statusCell = (task: ListedTask) => {
     const text = fleetStatus(task, nowMs);
@@ -162,19 +166,20 @@ function columnsOf(colors: Output["colors"], nowMs: number): readonly Column<Lis
   return [
     { head: "TASK", flexible: true, cell: nameOf },
     { head: "STATUS", cell: statusCell },
-    { head: "STEP", flexible: true, cell: (task) => stepText(task, nowMs) },
+    { head: "LAST STEP", flexible: true, cell: (task) => stepText(task, nowMs) },
     { head: "SINCE", cell: (task) => ("newest" in task ? agoText(task.newest.createdAt, nowMs) : "") },
     { head: "RUN BY", flexible: true, cell: ({ lease }) => (lease ? holderText(lease.holder) : "") },
     { head: "LEASE", align: "right", cell: ({ lease }) => (lease ? `${Math.ceil(lease.remainingMs / 1000)} s` : "") },
   ];
 }
 
-/** The step under way or the last one; of a failed task its error, of a waiting one what it waits for. */
+/** The last recorded step, or the failed one; of a waiting task what it waits for, of a cancelled one the reason. */
 function stepText(task: ListedTask, nowMs: number): string {
   if (!("newest" in task)) return "no checkpoint yet";
   const { newest } = task;
-  const { label, stage, error, status } = newest;
-  if (status === "failed" && error !== undefined) return error.message;
-  if (fleetStatus(task, nowMs) === "waits") return standText(newest, nowMs) ?? "";
-  return label ?? stage ?? "";
+  const { label, stage, error } = newest;
+  if (isCancelled(newest)) return error?.message ?? "";
+  const waits = waitsOfTask(newest);
+  if (waits !== undefined && fleetStatus(task, nowMs) !== "due") return waitsText(waits);
+  return label ?? stage ?? error?.message ?? "";
 }

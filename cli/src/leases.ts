@@ -9,12 +9,12 @@ import { waitsOfTask } from "./waits.js";
 import { agoText, timeText } from "./words.js";
 
 /**
- * A task with its runner, or with what it waits for. If the runner of a running task ended without releasing its lease, `lapsed` tells about it.
+ * A task with its runner, and with what it waits for. If the runner of a running task ended without releasing its lease, `lapsed` tells about it.
  */
 export interface RunTask extends FoundTask {
   readonly lease?: HeldLease;
   readonly lapsed?: LapsedLease;
-  /** What its paused run waits for. */
+  /** What its run waits for, whoever runs it. */
   readonly waits?: RunWaits;
 }
 
@@ -104,8 +104,8 @@ export class LeaseReader {
 
   async #described(task: FoundTask): Promise<RunTask> {
     const lease = await this.current(task.taskId);
-    if (lease !== undefined) return { ...task, lease };
     const waits = waitsOfTask(task.newest);
+    if (lease !== undefined) return { ...task, lease, ...(waits && { waits }) };
     const lapsed = task.newest.status === "running" ? await this.lapsed(task.taskId) : undefined;
     return { ...task, ...(lapsed && { lapsed }), ...(waits && { waits }) };
   }

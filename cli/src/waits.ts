@@ -1,9 +1,9 @@
 import type { CheckpointSummary, RunRecord } from "waymark";
-import { dueAtOf, isCorrupt, NEVER, type RunWaits, senderOf, signalsOf, waitsOf } from "waymark/adapter";
+import { dueAtOf, isCorrupt, isOfRun, NEVER, type RunWaits, senderOf, signalsOf, waitsOf } from "waymark/adapter";
 import type { Session } from "./cli.js";
 import { printable } from "./printable.js";
 import type { QuerySession } from "./store.js";
-import { counted, timeText } from "./words.js";
+import { countText, timeText } from "./words.js";
 
 /** A wait of a run that hasn't ended. */
 export interface PendingWait {
@@ -21,8 +21,12 @@ export interface ListedSignal {
   readonly name: string;
   readonly by?: string;
   readonly sentAt: string;
-  readonly status: "pending" | "received" | "refused";
+  readonly status: SignalStatus;
+  /** Why it was refused. */
+  readonly reason?: string;
 }
+
+export type SignalStatus = "pending" | "received" | "refused";
 
 /** Said of a run that nobody runs and that waits for nothing. */
 const DUE = "due: a worker or the next run goes on with it";
@@ -33,7 +37,12 @@ const VALUE = "…";
 
 /** What a task waits for, by its newest checkpoint. */
 export function waitsOfTask(newest: CheckpointSummary): RunWaits | undefined {
-  return newest.status === "paused" ? waitsOf(newest) : undefined;
+  return newest.status === "completed" || newest.status === "failed" ? undefined : waitsOf(newest);
+}
+
+/** Whether a run failed, and `waymark retry` put it back. It keeps its error. */
+export function isPutBack(newest: CheckpointSummary): boolean {
+  return newest.status === "paused" && newest.error !== undefined && isOfRun(newest);
 }
 
 /**
@@ -43,6 +52,7 @@ export function waitsOfTask(newest: CheckpointSummary): RunWaits | undefined {
 export function standText(newest: CheckpointSummary, nowMs: number): string | undefined {
   const dueAt = dueAtOf(newest);
   if (dueAt === undefined) return undefined;
+  if (isPutBack(newest)) return `put back; it failed with: ${newest.error?.message}`;
   const waits = waitsOfTask(newest);
   return waits === undefined || Date.parse(dueAt) <= nowMs ? DUE : waitsText(waits);
 }
@@ -83,7 +93,8 @@ export function answerCommand({ commandText }: Pick<Session, "commandText">, tas
 export class Answers {
   readonly #session: Session;
   readonly #commands: string[] = [];
-  #count = 0;
+  /** Runs that wait and whose commands aren't shown. */
+  #more = 0;
 
   constructor(session: Session) {
     this.#session = session;
@@ -100,17 +111,18 @@ export class Answers {
   }
 
   add(taskId: string, names: readonly string[]): void {
-    this.#count += names.length;
-    for (const name of names) {
-      if (this.#commands.length < SHOWN_ANSWERS) this.#commands.push(answerCommand(this.#session, taskId, name));
-    }
+    if (names.length > 0 && this.#commands.length >= SHOWN_ANSWERS) this.#more += 1;
+    else this.#commands.push(...names.map((name) => answerCommand(this.#session, taskId, name)));
   }
 
   async print(): Promise<void> {
-    const { errors } = this.#session;
+    const { output, errors } = this.#session;
+    // Standard error isn't gathered: without this, it would come before the list.
+    await output.flush();
     for (const command of this.#commands) await errors.line(printable(`To answer: ${command}`));
-    const more = this.#count - this.#commands.length;
-    if (more > 0) await errors.line(`${counted(more, "more wait")}; "waymark show TASK" says how to answer each.`);
+    if (this.#more === 0) return;
+    const waits = this.#more === 1 ? "1 more run waits" : `${countText(this.#more)} more runs wait`;
+    await errors.line(`${waits}; "waymark show TASK" says how to answer each.`);
   }
 }
 
@@ -122,11 +134,23 @@ export async function listSignals({ storage, damage }: QuerySession, taskId: str
       await damage.add(signal);
       continue;
     }
-    const { id, stage: name = "", createdAt: sentAt, status } = signal;
+    const { id, stage: name = "", createdAt: sentAt, status, error } = signal;
     const by = senderOf(signal);
-    found.push({ id, name, sentAt, status: SIGNAL_STATUS[status], ...(by !== undefined && { by }) });
+    const more = { ...(by !== undefined && { by }), ...(error && { reason: error.message }) };
+    found.push({ id, name, sentAt, status: SIGNAL_STATUS[status], ...more });
   }
   return found.reverse();
+}
+
+/** A signal by its id; `undefined` if there is none, or it is damaged. */
+export async function signalOf(
+  { storage }: Pick<QuerySession, "storage">,
+  taskId: string,
+  id: string,
+): Promise<Pick<ListedSignal, "status" | "reason"> | undefined> {
+  const found = await storage.get(signalsOf(taskId), id);
+  if (found === undefined || isCorrupt(found)) return undefined;
+  return { status: SIGNAL_STATUS[found.status], ...(found.error && { reason: found.error.message }) };
 }
 
 const SIGNAL_STATUS = { running: "pending", paused: "pending", completed: "received", failed: "refused" } as const;

@@ -5,6 +5,11 @@ export function counted(count: number, noun: string): string {
   return `${count} ${noun}${count === 1 ? "" : "s"}`;
 }
 
+/** `12,000` */
+export function countText(count: number): string {
+  return count.toLocaleString("en-US");
+}
+
 /** `1.5 KiB`, `999 B`. */
 export function bytesText(bytes: number): string {
   for (const [unit, size] of BINARY_UNITS) if (bytes >= size) return `${Number((bytes / size).toFixed(1))} ${unit}`;
@@ -15,10 +20,19 @@ export function bytesText(bytes: number): string {
 export function agoText(isoDate: string, nowMs: number): string {
   const ageMs = nowMs - Date.parse(isoDate);
   if (Number.isNaN(ageMs)) return isoDate;
-  const [unit, size] = AGE_UNITS.find(([, unitMs]) => Math.abs(ageMs) >= unitMs) ?? ["second", 1000];
-  const count = Math.trunc(Math.abs(ageMs) / size);
-  if (count === 0) return "just now";
-  return ageMs < 0 ? `in ${counted(count, unit)}` : `${counted(count, unit)} ago`;
+  if (Math.abs(ageMs) < SECOND) return "just now";
+  return ageMs < 0 ? `in ${ageText(-ageMs)}` : `${ageText(ageMs)} ago`;
+}
+
+/** `for 3 hours`, `for less than a second`. */
+export function forText(isoDate: string, nowMs: number): string {
+  const ageMs = nowMs - Date.parse(isoDate);
+  return `for ${ageMs < SECOND ? "less than a second" : ageText(ageMs)}`;
+}
+
+function ageText(ms: number): string {
+  const [unit, size] = AGE_UNITS.find(([, unitMs]) => ms >= unitMs) ?? ["second", SECOND];
+  return counted(Math.trunc(ms / size), unit);
 }
 
 /** `12.3 s`. */

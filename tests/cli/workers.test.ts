@@ -5,14 +5,17 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { hostname } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
+import { Readable } from "node:stream";
 import { emptyCheckpoint } from "@langchain/langgraph-checkpoint";
 import { describe, expect, it, onTestFinished } from "vitest";
 import type { Run } from "waymark";
 import { openStorage } from "waymark/adapters";
 import { WaymarkSaver } from "waymark/langgraph";
+import { z } from "zod";
+import { run } from "../../cli/src/run.js";
 import { deferred } from "../support/deferred.js";
 import { worked } from "./waiting-tasks.js";
-import { cleanEnv, newPlace, start, waymark } from "./waymark.js";
+import { Collected, cleanEnv, newPlace, start, waymark, waymarkProcess, wholeUrl } from "./waymark.js";
 
 async function placeOf(url?: string) {
   const place = await newPlace(url);
@@ -31,14 +34,47 @@ describe.each(["sqlite:checkpoints.db", "files:store", "tasks:store"])("a run th
     expect(listed.stdout).toMatch(/^w\/1 +1 +paused +waits for "approve" /m);
     expect(listed.stderr).toBe(answer);
     const resumed = await place.run("resume");
-    expect(resumed.stdout).toMatch(/^w\/1 .* paused +waits for "approve"$/m);
+    // Its label says what WHY says, so it isn't repeated.
+    expect(resumed.stdout).toMatch(/^w\/1 +@\d+ .* paused +waits for "approve"$/m);
     expect(resumed.stderr).toBe(answer);
     expect((await place.run("list", "w/1")).stderr).toBe(`Its run waits for "approve".\n${answer}`);
     const shown = (await place.run("show", "w/1")).stdout;
-    expect(shown).toMatch(/^waits +for "approve", since (just now|.* ago)\nanswer +waymark signal w\/1 approve '…'$/m);
+    expect(shown).toMatch(/^waits +for "approve", for .* seconds?\nanswer +waymark signal w\/1 approve '…'$/m);
     expect(shown).toMatch(/^ +approve · waits$/m);
     expect(JSON.parse((await place.run("resume", "--json")).stdout)).toMatchObject([
       { taskId: "w/1", why: 'waits for "approve"', waits: { waitsFor: ["approve"], dueAt: expect.any(String) } },
+    ]);
+  });
+
+  it("is shown so, too, while its process runs, and once that was killed", async () => {
+    const place = await placeOf(url);
+    await worked(place.manager, { "w/1": "waits" });
+    const { id } = await place.manager.latest("w/1").then((newest) => newest ?? expect.fail());
+    const storage = openStorage(url, { relativeTo: place.cwd });
+    onTestFinished(() => storage.close());
+    await storage.setStatus("w/1", id, { status: "running" });
+    const lease = await place.manager.lease("w/1");
+    const answer = "To answer: waymark signal w/1 approve '…'\n";
+    const listed = await place.run("tasks");
+    expect(listed.stdout).toMatch(/^w\/1 .* running +waits for "approve" \(running on .*\) /m);
+    expect((await place.run("resume")).stdout).toMatch(/ waits for "approve", running on .*, process \d+$/m);
+    await lease.release();
+    for (const command of ["tasks", "resume"]) expect((await place.run(command)).stderr).toBe(answer);
+    expect((await place.run("list", "w/1")).stderr).toBe(`Its run waits for "approve".\n${answer}`);
+    expect(listed.stderr).toBe(answer);
+  });
+
+  it("says below a list on a terminal how to answer the first ones, and how many more wait", async () => {
+    const { manager, cwd } = await placeOf(url);
+    await worked(manager, { "w/1": "waits", "w/2": "waits", "w/3": "waits", "w/4": "waits", "w/5": "waits" });
+    const terminal = new Collected(100);
+    const streams = { stdin: Readable.from([]), stdout: terminal, stderr: terminal };
+    expect(await run(["tasks", "--storage", wholeUrl(cwd, url)], streams)).toBe(0);
+    const lines = terminal.text.trimEnd().split("\n");
+    expect(lines.slice(-5)).toEqual([
+      expect.stringMatching(/^w\/5 /),
+      ...["w/1", "w/2", "w/3"].map((task) => expect.stringContaining(` ${task} approve '…'`)),
+      '2 more runs wait; "waymark show TASK" says how to answer each.',
     ]);
   });
 
@@ -65,12 +101,40 @@ describe("waymark signal", () => {
     const first = await run("signal", "w/1", "approve", "--id", "s1", "--json");
     expect(JSON.parse(first.stdout)).toEqual({ taskId: "w/1", name: "approve", id: "s1", isAwaited: false });
     const again = await run("signal", "w/1", "approve", "--id", "s1");
-    expect(again.stdout).toBe('Sent signal "approve" to task "w/1" as s1. It is kept until the run waits for it.\n');
+    expect(again.stdout).toBe(
+      'The signal "approve" was sent to task "w/1" before, as s1. It is kept until the run waits for it.\n',
+    );
     const other = await run("signal", "w/1", "approve", "5", "--id", "s1");
     expect([other.code, other.stderr]).toEqual([6, expect.stringContaining("another name or value")]);
     expect(await manager.signals("w/1")).toMatchObject([
       { id: "s1", name: "approve", value: undefined, by: expect.stringMatching(`@${hostname()}$`), status: "pending" },
     ]);
+  });
+
+  it("says of an id that was received or refused that nothing was sent", async () => {
+    const { manager, run } = await placeOf();
+    const told = new Promise((resolve) => manager.on("signalRefused", resolve));
+    await manager.enqueue("w/1");
+    const waiting = manager.run("w/1", async (its) => (await its.waitFor("approve", { schema: z.number() })).value);
+    await run("signal", "w/1", "approve", '"no"', "--id", "s1");
+    await told;
+    const refused = await run("signal", "w/1", "approve", '"no"', "--id", "s1");
+    expect(refused.stdout).toMatch(
+      /^The signal "approve" of task "w\/1" was refused before, as s1: .*expected number.* Nothing was sent; send it with another id\.$/m,
+    );
+    expect((await run("show", "w/1")).stdout).toMatch(/^signals +approve from .*: refused: .*expected number/m);
+    await run("signal", "w/1", "approve", "5", "--id", "s2");
+    expect(await waiting).toBe(5);
+    const received = await run("signal", "w/1", "approve", "5", "--id", "s2");
+    expect(received.stdout).toBe('The signal "approve" of task "w/1" was received before, as s2. Nothing was sent.\n');
+    expect(JSON.parse((await run("signal", "w/1", "approve", "5", "--id", "s2", "--json")).stdout)).toEqual({
+      ...{ taskId: "w/1", name: "approve", id: "s2", isAwaited: false, before: { status: "received" } },
+    });
+    expect(JSON.parse((await run("show", "w/1", "--json")).stdout).signals).toMatchObject([
+      { id: "s1", name: "approve", status: "refused", reason: expect.stringContaining("expected number") },
+      { id: "s2", status: "received" },
+    ]);
+    expect(await manager.signals("w/1")).toHaveLength(2);
   });
 
   it("tells that a run waits which is under way", async () => {
@@ -120,7 +184,17 @@ describe("waymark cancel and retry", () => {
     ]);
     expect((await run("cancel", "t", "--reason", "too old", "--yes")).stdout).toBe("Cancelled 1 task.\n");
     await ended;
-    expect((await run("resume")).stdout).toMatch(/^t .* failed +too old$/m);
+    expect((await run("resume")).stdout).toMatch(/^t .* cancelled +too old$/m);
+    expect((await run("tasks")).stdout).toMatch(/^t .* cancelled +too old /m);
+    expect((await run("tasks", "--watch")).stdout).toMatch(/^t +cancelled +too old /m);
+    const listed = await run("list", "t");
+    expect([listed.stdout, listed.stderr]).toEqual([
+      expect.stringMatching(/ cancelled /),
+      "It is cancelled: too old\n",
+    ]);
+    const shown = (await run("show", "t")).stdout;
+    expect(shown).toMatch(/^status +cancelled\nreason +too old$/m);
+    expect(shown).not.toContain("WAYMARK_CANCELLED");
     expect((await run("cancel", "t", "--reason", "again")).stdout).toBe("It is cancelled already.\n");
     const retried = await run("retry", "t");
     expect([retried.code, retried.stderr]).toEqual([6, expect.stringContaining("was cancelled: too old")]);
@@ -130,7 +204,9 @@ describe("waymark cancel and retry", () => {
     const place = await placeOf();
     await worked(place.manager, { "w/1": "fails", "w/2": "fails", "w/3": "ends" });
     expect((await place.run("retry", "w/1")).stdout).toBe("Put back 1 task.\n");
-    expect((await place.run("resume")).stdout).toMatch(/^w\/1 .* paused +due: /m);
+    const putBack = /^w\/1 .* paused +put back; it failed with: no room/m;
+    for (const command of ["tasks", "resume"]) expect((await place.run(command)).stdout).toMatch(putBack);
+    expect((await place.run("show", "w/1")).stdout).toMatch(/^put back +it failed with: Error: no room$/m);
     expect(JSON.parse((await place.run("retry", "--prefix", "w/", "--json")).stdout)).toEqual({ retried: 1 });
     const refused = await place.run("retry", "w/3");
     expect([refused.code, refused.stderr]).toEqual([6, expect.stringContaining("is completed, and only failed tasks")]);
@@ -177,7 +253,9 @@ describe("waymark enqueue", () => {
   it("saves a run once, with its input and its time", async () => {
     const { manager, run } = await placeOf();
     expect((await run("enqueue", "w/1", '{"to":"ada"}')).stdout).toBe('Task "w/1" is enqueued: a worker takes it.\n');
-    expect((await run("enqueue", "w/1", '{"to":"ada"}')).stdout).toBe('Task "w/1" has this run already.\n');
+    expect((await run("enqueue", "w/1", '{"to":"ada"}')).stdout).toBe(
+      'Task "w/1" was enqueued before with this input and is due. Nothing was changed.\n',
+    );
     const other = await run("enqueue", "w/1", '{"to":"bob"}');
     expect([other.code, other.stderr]).toEqual([6, expect.stringContaining("[RUN_MISMATCH]")]);
     expect(JSON.parse((await run("enqueue", "w/2", "--due-at", "2999-12-01T09:00Z", "--json")).stdout)).toEqual({
@@ -187,6 +265,9 @@ describe("waymark enqueue", () => {
     expect((await run("resume")).stdout).toMatch(/^w\/2 .* waits until 2999-12-01 09:00:00 UTC$/m);
     expect((await manager.latest("w/1"))?.run?.input).toEqual({ to: "ada" });
     expect(await manager.queue({ prefix: "w/" })).toMatchObject({ tasks: 1 });
+    expect((await run("enqueue", "w/2")).stdout).toContain("and waits until 2999-12-01 09:00:00 UTC. Nothing");
+    await manager.complete("w/1");
+    expect((await run("enqueue", "w/1", '{"to":"ada"}')).stdout).toContain("and is completed. Nothing was changed.");
   });
 });
 
@@ -220,7 +301,7 @@ const WORKER = `export default {
   concurrency: 2,
   async run(run) {
     await run.step("plan", () => 1);
-    if (run.input === "fails") throw new Error("no room");
+    if (run.input === "fails") await run.step("build", () => Promise.reject(new Error("no room")));
     return (await run.waitFor("approve")).value;
   },
 };`;
@@ -248,9 +329,12 @@ describe("waymark work", () => {
       await run.step("long", ({ signal }) => setTimeout(60_000, undefined, { signal }));
     };
     import { setTimeout } from "node:timers/promises";`;
-    const { child, line, ended } = startWorker(place, code, ["--prefix", "w/", "--quiet"]);
+    const { child, line, ended } = startWorker(place, code, ["--prefix", "w/"]);
+    const [draining, paused] = [line(/^Draining/), line(/^paused/)];
     await line(/^long$/);
     child.kill("SIGTERM");
+    expect(await draining).toBe("Draining: waits for w/1. Press Ctrl-C again to end at once.");
+    expect(await paused).toBe("paused w/1: this worker is stopping");
     expect(await ended).toEqual([null, "SIGTERM"]);
     expect(await place.manager.latest("w/1")).toMatchObject({ status: "paused", run: { steps: [{ name: "plan" }] } });
     expect(await place.manager.leaseOf("w/1")).toBeUndefined();
@@ -262,7 +346,7 @@ describe("waymark work", () => {
     await place.manager.enqueue("w/2", "fails");
     const { lines } = startWorker(place, WORKER, ["--quiet", "--concurrency", "1"]);
     for await (const line of lines) {
-      expect(line).toBe("failed w/2: no room");
+      expect(line).toBe("failed w/2 in build: no room");
       break;
     }
   });
@@ -279,7 +363,7 @@ describe("waymark work", () => {
     }
     expect(events).toEqual([
       { type: "taken", taskId: "w/1", attempt: 1, recordedSteps: 0 },
-      { type: "failed", taskId: "w/1", error: { name: "Error", message: "no room" } },
+      { type: "failed", taskId: "w/1", step: "build", error: { name: "Error", message: "no room" } },
       { type: "taken", taskId: "w/2", attempt: 1, recordedSteps: 0 },
       { type: "paused", taskId: "w/2", reason: expect.stringContaining('it waits for "approve"') },
     ]);
@@ -314,10 +398,9 @@ describe("waymark work", () => {
     ["export const run = 1;", [], /has no default export\. Write export default/],
     ["export default { concurency: 2, run() {} };", [], /has no "concurency"\. Known keys: prefix, concurrency, .*run/],
     ["export default { prefix: 'w/' };", [], /has no function run/],
-    ["export default 5;", [], /must be an object/],
-    ["export default { run() {} };", [], /No tasks are named\. Pass --prefix mail\//],
+    ["export default 5;", [], /no worker: its default export must be a function, or an object with run\. Nothing/],
+    ["export default { run() {} };", [], /No tasks are named\. Give --prefix mail\/, or export default { prefix: /],
     ["export default { prefix: 'w/', concurrency: 0, run() {} };", [], /WorkOptions\.concurrency must be/],
-    ["throw new Error('no database');", [], /worker\.mjs is no worker: no database\. Nothing was run/],
     ["export default () => 1;", ["--concurrency", "0"], /whole number from 1/],
   ])("refuses %s with %j", async (code, args, message) => {
     const place = await placeOf();
@@ -326,6 +409,27 @@ describe("waymark work", () => {
     const refused = await place.run("work", "--module", "worker.mjs", ...args);
     expect([refused.code, refused.stdout, refused.stderr]).toEqual([2, "", expect.stringMatching(message)]);
   });
+});
+
+it("waymark work names a misspelt option before the missing one", async () => {
+  const { run } = await placeOf();
+  const misspelt = await run("work", "--modul", "worker.js");
+  expect([misspelt.code, misspelt.stderr]).toEqual([2, expect.stringMatching(/'--modul'.*Did you mean --module\?/)]);
+  const missing = await run("work");
+  expect([missing.code, missing.stderr]).toEqual([2, expect.stringContaining("'--module <file>' not specified")]);
+});
+
+// A process of its own: Vitest would load the module in its own way.
+it.each([
+  ["\nthrow new Error('no db');", [], /worker\.mjs could not be loaded: Error: no db \(worker\.mjs:2\)$/m],
+  ["throw new Error('no db');", ["--verbose"], /caused by Error: no db\n +at file:.*worker\.mjs:1:7/],
+  ["\nexport default {\n  run( {\n};", [], /could not be loaded: SyntaxError: .* \(worker\.mjs:4\)$/m],
+  ["export { nope } from 'node:fs';", [], /could not be loaded: SyntaxError: .*nope.* \(worker\.mjs:1\)$/m],
+])("waymark work says where %s ends, with %j", async (code, args, message) => {
+  const { cwd, place } = await placeOf();
+  writeFileSync(join(cwd, "worker.mjs"), code);
+  const refused = await waymarkProcess(place, ["work", "--module", "worker.mjs", ...args]);
+  expect([refused.code, refused.stdout, refused.stderr]).toEqual([2, "", expect.stringMatching(message)]);
 });
 
 /** Resolves once a run waits. */

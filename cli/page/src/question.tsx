@@ -10,6 +10,7 @@ interface QuestionProps {
   readonly title: string;
   readonly children: ComponentChildren;
   readonly confirmText: string;
+  readonly closeText?: string;
   readonly isDangerous?: boolean;
   readonly isReady?: boolean;
   /** Somebody runs the task: the change needs `force`. */
@@ -20,7 +21,8 @@ interface QuestionProps {
 
 /** Asks before something is changed, and shows why it failed. */
 export function Question(props: QuestionProps) {
-  const { title, children, confirmText, isDangerous = false, isReady = true, runner, onConfirm, onClose } = props;
+  const { title, children, confirmText, closeText = "Cancel", isDangerous = false, isReady = true } = props;
+  const { runner, onConfirm, onClose } = props;
   const [isBusy, setIsBusy] = useState(false);
   const [isForced, setIsForced] = useState(false);
   const [error, setError] = useState<ErrorInfo>();
@@ -53,7 +55,7 @@ export function Question(props: QuestionProps) {
     <Modal
       title={title}
       onClose={onClose}
-      closeText="Cancel"
+      closeText={closeText}
       onSubmit={() => void confirm()}
       isDone={() => isDone.current}
       buttons={

@@ -1,16 +1,22 @@
 import type { RunnerInfo, TaskRow } from "../../src/ui/api.js";
 import { durationText } from "./words.js";
 
-type Shown = TaskRow["status"] | "died" | "damaged" | "waits" | "due" | "saved";
+type Shown = TaskRow["status"] | "cancelled" | "died" | "damaged" | "waits" | "due" | "saved";
 
 /** A task whose runner has died says so, and a run that nobody runs, as in the command. */
-export function shownStatus({ status, runner, stands }: Pick<TaskRow, "status" | "runner" | "stands">): Shown {
+export function shownStatus({
+  status,
+  runner,
+  stands,
+  isCancelled,
+}: Pick<TaskRow, "status" | "runner" | "stands" | "isCancelled">): Shown {
+  if (isCancelled) return "cancelled";
   return status === "running" && runner?.state === "died" ? "died" : (stands ?? status);
 }
 
 /** A status by shape, word and colour. */
 export function StatusMark({ status, isChip = false }: { readonly status: Shown; readonly isChip?: boolean }) {
-  const tone = status === "starting" ? "running" : status;
+  const tone = status === "starting" ? "running" : status === "cancelled" ? "failed" : status;
   return (
     <span class={`status ${tone}${isChip ? " chip" : ""}`}>
       <svg viewBox="0 0 14 14" aria-hidden="true">

@@ -243,8 +243,11 @@ export function TaskView({ taskId, go }: TaskViewProps) {
           </dd>
         </div>
       </dl>
-      {task.error !== undefined && (
-        <Problem title="It failed" error={{ name: "", message: task.error, causes: [] }}>
+      {task.error !== undefined && task.status === "failed" && (
+        <Problem
+          title={task.isCancelled ? "It was cancelled" : "It failed"}
+          error={{ name: "", message: task.error, causes: [] }}
+        >
           {newest && (
             <p>
               <a href={formatRoute({ view: "checkpoint", taskId, id: newest.id })}>

@@ -7,7 +7,7 @@ import { formatRoute, STATUSES, type TasksFilter } from "./route.js";
 import { leaseText, StatusMark, shownStatus } from "./status.js";
 import { pictured, StoredText } from "./stored-text.js";
 import { useTaskList } from "./task-list.js";
-import { agoText, bytesText, counted, countText, timeText } from "./words.js";
+import { agoText, bytesText, counted, countText, forText, timeText } from "./words.js";
 
 interface TasksViewProps {
   readonly filter: TasksFilter;
@@ -240,7 +240,7 @@ export function TasksView({ filter, go }: TasksViewProps) {
                 <th scope="col">Status</th>
                 <th scope="col">Task</th>
                 <th scope="col" class="stage">
-                  Stage
+                  Last step
                 </th>
                 <th scope="col" class="runner">
                   Who runs it, or why it stands
@@ -425,9 +425,9 @@ function Peek({ task, nowMs }: { readonly task: TaskRow; readonly nowMs: number 
   );
 }
 
-/** `12 due, the first 3 minutes ago` */
+/** `1,383 due, the oldest for 3 minutes` */
 function queueText({ tasks, oldestDueAt }: QueueInfo, nowMs: number): string {
-  const since = oldestDueAt === undefined ? "" : `, the first ${agoText(oldestDueAt, nowMs)}`;
+  const since = oldestDueAt === undefined ? "" : `, the oldest ${forText(oldestDueAt, nowMs)}`;
   return `${countText(tasks)} due${since}`;
 }
 

@@ -7,7 +7,7 @@ import { Damage, Problem } from "./problem.js";
 import { Question } from "./question.js";
 import { StoredText } from "./stored-text.js";
 import { typedText } from "./typed.js";
-import { agoText, timeText } from "./words.js";
+import { agoText, forText, timeText } from "./words.js";
 
 interface WaitsProps {
   readonly waits: readonly WaitInfo[];
@@ -33,7 +33,7 @@ export function Waits({ waits, nowMs, onAnswer }: WaitsProps) {
                 <strong>
                   <StoredText text={name} />
                 </strong>
-                , since {agoText(since, nowMs)}
+                , {forText(since, nowMs)}
                 {until !== undefined && `, until ${timeText(until)} UTC${kind === "signal" ? " at most" : ""}`}
               </span>
               {command !== undefined && (
@@ -124,7 +124,7 @@ interface AnswerQuestionProps {
 export function AnswerQuestion({ taskId, wait, onClose, onSent }: AnswerQuestionProps) {
   const { api, say, session } = usePage();
   const [name, setName] = useState(wait.name);
-  const [form, setForm] = useState<Form>("text");
+  const [form, setForm] = useState<Form>("json");
   const [text, setText] = useState("");
   const [by, setBy] = useState(session.sender);
   const value = valueIn(form, text);
@@ -136,8 +136,9 @@ export function AnswerQuestion({ taskId, wait, onClose, onSent }: AnswerQuestion
       isReady={name !== "" && by !== "" && value !== undefined}
       onClose={onClose}
       onConfirm={async () => {
-        const { isAwaited } = await api.ask("signal", { taskId, name, by, ...value });
-        say(isAwaited ? "Sent: the run goes on with it." : "Sent. It is kept until the run waits for it.");
+        await api.ask("signal", { taskId, name, by, ...value });
+        // The page shows whether a wait has received it.
+        say("Sent.");
         onSent();
       }}
     >
@@ -155,8 +156,8 @@ export function AnswerQuestion({ taskId, wait, onClose, onSent }: AnswerQuestion
       <label class="field">
         The value is
         <select value={form} onChange={(event) => setForm(formOf(event.currentTarget.value))}>
-          <option value="text">a text</option>
           <option value="json">JSON</option>
+          <option value="text">a text</option>
           <option value="none">left out</option>
         </select>
       </label>
@@ -174,6 +175,13 @@ export function AnswerQuestion({ taskId, wait, onClose, onSent }: AnswerQuestion
       <p class="small soft" role="status">
         {isWrong ? "The value isn't JSON yet." : ""}
       </p>
+      {isWrong && (
+        <p>
+          <button type="button" onClick={() => setForm("text")}>
+            Take it as a text
+          </button>
+        </p>
+      )}
       <label class="field">
         Sent by
         <input
@@ -219,6 +227,7 @@ export function CancelQuestion({ taskId, name, runner, onClose, onDone }: Cancel
     <Question
       title="Cancel the task?"
       confirmText="Cancel the task"
+      closeText="Keep it running"
       isDangerous
       isReady={reason !== ""}
       runner={runner}
@@ -230,8 +239,8 @@ export function CancelQuestion({ taskId, name, runner, onClose, onDone }: Cancel
       }}
     >
       <p>
-        <StoredText text={name} /> is recorded as failed. What its runner still writes is refused. It runs again only by
-        a run with <code>restart: true</code>. Its checkpoints stay.
+        <StoredText text={name} /> is recorded as cancelled. What its runner still writes is refused. It runs again only
+        by a run with <code>restart: true</code>. Its checkpoints stay.
       </p>
       <label class="field">
         Reason

@@ -98,6 +98,7 @@ function attemptRows(its: TimelineAttempt, index: number): WaterfallRow[] {
 const ENDS: Partial<Record<TimelineAttempt["end"], { readonly text: string; readonly tone: "failed" | "paused" }>> = {
   killed: { text: "was killed", tone: "failed" },
   interrupted: { text: "was interrupted: killed or paused", tone: "paused" },
+  waited: { text: "stopped while it waited", tone: "paused" },
 };
 
 function markRows(mark: TimelineMark): WaterfallRow[] {

@@ -23,10 +23,19 @@ export function bytesText(bytes: number): string {
 export function agoText(isoDate: string, nowMs: number): string {
   const ageMs = nowMs - Date.parse(isoDate);
   if (Number.isNaN(ageMs)) return isoDate;
-  const [unit, size] = AGE_UNITS.find(([, unitMs]) => Math.abs(ageMs) >= unitMs) ?? ["second", SECOND];
-  const count = Math.trunc(Math.abs(ageMs) / size);
-  if (count === 0) return "just now";
-  return ageMs < 0 ? `in ${counted(count, unit)}` : `${counted(count, unit)} ago`;
+  if (Math.abs(ageMs) < SECOND) return "just now";
+  return ageMs < 0 ? `in ${ageText(-ageMs)}` : `${ageText(ageMs)} ago`;
+}
+
+/** `for 3 hours`, `for less than a second`. */
+export function forText(isoDate: string, nowMs: number): string {
+  const ageMs = nowMs - Date.parse(isoDate);
+  return `for ${ageMs < SECOND ? "less than a second" : ageText(ageMs)}`;
+}
+
+function ageText(ms: number): string {
+  const [unit, size] = AGE_UNITS.find(([, unitMs]) => ms >= unitMs) ?? ["second", SECOND];
+  return counted(Math.trunc(ms / size), unit);
 }
 
 /** `840 ms`, `3.1 s`, `4 min 5 s`, `2 h 10 min`, `3 d 4 h`. */

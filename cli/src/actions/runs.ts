@@ -9,7 +9,7 @@ import { LeaseReader, runningText } from "../leases.js";
 import { INCOMPLETE } from "../queries/incomplete.js";
 import { readRun } from "../run-steps.js";
 import type { QuerySession } from "../store.js";
-import { pendingWaits } from "../waits.js";
+import { type ListedSignal, pendingWaits, signalOf } from "../waits.js";
 import { counted } from "../words.js";
 
 /** A signal to a task's run. */
@@ -27,6 +27,8 @@ export interface SentSignal {
   readonly id: string;
   /** Whether the task's run waited for a signal of this name. Otherwise the signal is kept. */
   readonly isAwaited: boolean;
+  /** Given if a signal with this id was sent before: what had become of it. */
+  readonly before?: Pick<ListedSignal, "status" | "reason">;
 }
 
 /**
@@ -37,6 +39,12 @@ export interface SentSignal {
 export async function sendSignal(session: QuerySession, { task, name, value, id, by }: NewSignal): Promise<SentSignal> {
   const newest = await newestOf(session, task, "A graph that asks goes on with LangGraph's Command({ resume }).");
   const { taskId, status } = newest;
+  const before = id === undefined ? undefined : await signalOf(session, taskId, id);
+  if (id !== undefined && before !== undefined && before.status !== "pending") {
+    // This sends nothing. It refuses another name or value.
+    await (await session.configured()).signal(taskId, name, value, { id, by });
+    return { taskId, name, id, isAwaited: false, before };
+  }
   const what = `Task ${JSON.stringify(taskId)} is`;
   if (status === "completed") {
     throw new CommandError(ExitCode.conflict, `${what} completed, so nothing receives the signal. Nothing was sent.`);
@@ -51,7 +59,7 @@ export async function sendSignal(session: QuerySession, { task, name, value, id,
   const isAwaited = waits.some((wait) => wait.kind === "signal" && wait.name === name);
   const manager = await session.configured();
   const sent = await manager.signal(taskId, name, value, { id, by });
-  return { taskId, name, id: sent.id, isAwaited };
+  return { taskId, name, id: sent.id, isAwaited, ...(before && { before }) };
 }
 
 /** A task, or all tasks of a prefix, as the command line selects them. */
@@ -122,13 +130,14 @@ export async function retryTasks(session: QuerySession, choice: TaskChoice): Pro
   );
 }
 
-/** @returns True if the run was saved; false if the task has this run already. */
+/** @returns The task's newest checkpoint if it has this run already; `undefined` if the run was saved. */
 export async function enqueueTask(
   session: QuerySession,
   { taskId, input, dueAt }: { readonly taskId: string; readonly input?: unknown; readonly dueAt?: Date | undefined },
-): Promise<boolean> {
+): Promise<CheckpointSummary | undefined> {
   refuseThread(taskId, "Give the task another name.");
-  return (await session.configured()).enqueue(taskId, input, { dueAt });
+  const isNew = await (await session.configured()).enqueue(taskId, input, { dueAt });
+  return isNew ? undefined : newestOf(session, taskId, "");
 }
 
 /**

@@ -1,8 +1,10 @@
 import { InvalidArgumentError } from "@commander-js/extra-typings";
+import type { CheckpointSummary } from "waymark";
 import { enqueueTask } from "../actions/runs.js";
 import type { CommandFile } from "../cli.js";
 import { jsonArgument } from "../json-argument.js";
 import { jsonText, printable } from "../printable.js";
+import { waitsOfTask, waitsText } from "../waits.js";
 import { timeText } from "../words.js";
 
 export const enqueue: CommandFile = {
@@ -22,15 +24,27 @@ export const enqueue: CommandFile = {
       .option("--json", "for programs: whether it is new")
       .action((taskId, input, { dueAt, json }) =>
         cli.withStore(async (session) => {
-          const isNew = await enqueueTask(session, { taskId, input, dueAt });
+          const known = await enqueueTask(session, { taskId, input, dueAt });
+          const isNew = known === undefined;
           const task = `Task ${JSON.stringify(taskId)}`;
           const when = dueAt === undefined ? "" : ` from ${timeText(dueAt.toISOString())} UTC on`;
-          const text = isNew ? `${task} is enqueued: a worker takes it${when}.` : `${task} has this run already.`;
+          const text = isNew
+            ? `${task} is enqueued: a worker takes it${when}.`
+            : `${task} was enqueued before with this input and ${standingText(known)}. Nothing was changed.`;
           await session.output.line(json ? jsonText({ taskId, isNew }) : printable(text));
         }, "write"),
       );
   },
 };
+
+/** `is completed`, `waits for "approve"` */
+function standingText(newest: CheckpointSummary): string {
+  const { status } = newest;
+  if (status === "completed" || status === "running") return `is ${status}`;
+  if (status === "failed") return "has failed";
+  const waits = waitsOfTask(newest);
+  return waits === undefined || Date.parse(waits.dueAt) <= Date.now() ? "is due" : waitsText(waits);
+}
 
 /** Without a time zone, a time would differ between machines. */
 function timeArgument(text: string): Date {

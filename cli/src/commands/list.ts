@@ -1,15 +1,15 @@
 import { Option } from "@commander-js/extra-typings";
-import { isCorrupt } from "waymark/adapter";
+import { isCancelled, isCorrupt } from "waymark/adapter";
 import { requireTask } from "../checkpoints.js";
 import type { CommandFile, Session } from "../cli.js";
 import { firstOf } from "../first-of.js";
 import { type ItemPrinter, jsonOption, jsonPrinter, ndjsonOption, printItems } from "../items.js";
-import { type DescribedCheckpoint, shownStatus } from "../langgraph/thread-state.js";
+import type { DescribedCheckpoint } from "../langgraph/thread-state.js";
 import type { Output } from "../output.js";
 import { printable } from "../printable.js";
 import { listCheckpoints } from "../queries/checkpoints.js";
 import { readTimeline, type TimedStep } from "../queries/timeline.js";
-import { statusCell } from "../status-cell.js";
+import { checkpointCell } from "../status-cell.js";
 import { type Column, printTable, SCREEN_ROWS, TablePrinter } from "../table.js";
 import { Answers, waitsOfTask, waitsText } from "../waits.js";
 import { bytesText, countArgument, timeText } from "../words.js";
@@ -51,17 +51,21 @@ export const list: CommandFile = {
             ? { add: ({ checkpoint }) => json.add(checkpoint), end: () => json.end() }
             : new TablePrinter(output, columnsOf(output.colors), limit ?? SCREEN_ROWS);
           await printItems(output, found, printer);
-          if (!json) await sayHowToAnswer(session, task);
+          if (!json) await sayHowItStands(session, task);
         }),
       );
   },
 };
 
-/** Says below a task's checkpoints what its run waits for, and how to answer it. */
-async function sayHowToAnswer(session: Session, task: string): Promise<void> {
+/** Says below a task's checkpoints what its run waits for, and how to answer it; or why it was cancelled. */
+async function sayHowItStands(session: Session, task: string): Promise<void> {
   const taskId = await requireTask(session, task);
   const [newest] = await firstOf(session.storage.list({ taskId, order: "newest", limit: 1 }));
-  const waits = newest === undefined || isCorrupt(newest) ? undefined : waitsOfTask(newest);
+  if (newest === undefined || isCorrupt(newest)) return;
+  // Standard error isn't gathered: without this, it would come before the list.
+  await session.output.flush();
+  if (isCancelled(newest)) await session.errors.line(printable(`It is cancelled: ${newest.error?.message}`));
+  const waits = waitsOfTask(newest);
   if (waits === undefined) return;
   await session.errors.line(printable(`Its run ${waitsText(waits)}.`));
   const answers = new Answers(session);
@@ -70,11 +74,10 @@ async function sayHowToAnswer(session: Session, task: string): Promise<void> {
 }
 
 function columnsOf(colors: Output["colors"]): readonly Column<DescribedCheckpoint>[] {
-  const statusOf = ({ checkpoint, interrupts }: DescribedCheckpoint) => shownStatus(checkpoint, interrupts);
   return [
     { head: "SEQ", align: "right", cell: ({ checkpoint }) => String(checkpoint.sequence) },
     { head: "SAVED", cell: ({ checkpoint }) => timeText(checkpoint.createdAt) },
-    { head: "STATUS", cell: (described) => statusCell(statusOf(described), colors) },
+    { head: "STATUS", cell: (described) => checkpointCell(described, colors) },
     { head: "STAGE", flexible: true, cell: ({ checkpoint }) => checkpoint.stage ?? "" },
     { head: "LABEL", flexible: true, cell: ({ checkpoint }) => checkpoint.label ?? "" },
     { head: "SIZE", align: "right", cell: ({ checkpoint }) => bytesText(checkpoint.sizeBytes) },

@@ -52,7 +52,9 @@ function columnsOf(colors: Output["colors"]): readonly Column<IncompleteTask>[] 
 /** `Auto-save (unit-tests)` */
 function placeOf(task: IncompleteTask): string {
   if (!("newest" in task)) return "";
-  const { label, stage, sequence } = task.newest;
+  const { stage, sequence } = task.newest;
+  // The label of a run that waits says what WHY says.
+  const label = task.waits === undefined ? task.newest.label : undefined;
   if (label === undefined) return stage ?? `@${sequence}`;
   // The label of a thread is its step. Its stage (`loop`) only says how LangGraph made the checkpoint.
   return stage === undefined || stage === label || task.thread ? label : `${label} (${stage})`;

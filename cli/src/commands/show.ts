@@ -1,18 +1,17 @@
-import type { HeldLease } from "waymark/adapter";
+import { type CheckpointFailure, type HeldLease, isCancelled } from "waymark/adapter";
 import type { CommandFile, Session } from "../cli.js";
 import { nameOf } from "../langgraph/find-tasks.js";
 import { questionsText } from "../langgraph/standing.js";
-import { shownStatus } from "../langgraph/thread-state.js";
 import { holderText, lapsedText, type StartingTask } from "../leases.js";
 import { type PlainJson, plainJson } from "../plain-json.js";
 import { jsonText } from "../printable.js";
 import { type CheckpointDetails, readDetails, readShownState } from "../queries/checkpoint.js";
 import { allSteps, runText, stepLine } from "../run-steps.js";
 import { parsePath, partAt } from "../state-path.js";
-import { statusCell } from "../status-cell.js";
+import { checkpointCell } from "../status-cell.js";
 import { BlockPrinter } from "../table.js";
-import { answerCommand, type ListedSignal, type PendingWait } from "../waits.js";
-import { agoText, bytesText, secondsText, timeText } from "../words.js";
+import { answerCommand, isPutBack, type ListedSignal, type PendingWait } from "../waits.js";
+import { agoText, bytesText, forText, secondsText, timeText } from "../words.js";
 
 /** How many steps of a pass are shown: the last ones. `waymark list --timeline` shows all. */
 const SHOWN_STEPS = 20;
@@ -48,9 +47,9 @@ export const show: CommandFile = {
 /** @throws {Error} The configuration can't open the state. */
 function jsonOf(details: CheckpointDetails | StartingTask): object {
   if ("count" in details) return details;
-  const { checkpoint, state, keyMissing, run } = details;
+  const { checkpoint, state, keyMissing, run, signals } = details;
   if (keyMissing) throw keyMissing;
-  return { ...checkpoint, state, ...(run && { run: plainJson(run) }) };
+  return { ...checkpoint, state, ...(run && { run: plainJson(run) }), ...(signals.length > 0 && { signals }) };
 }
 
 async function print(session: Session, details: CheckpointDetails | StartingTask): Promise<void> {
@@ -70,7 +69,7 @@ async function print(session: Session, details: CheckpointDetails | StartingTask
   row("subgraph", thread?.namespace || undefined);
   row("checkpoint", `${id} (@${sequence})`);
   row("saved", `${timeText(createdAt)} UTC, ${agoText(createdAt, Date.now())}`);
-  block.add("status", statusCell(shownStatus(checkpoint, interrupts), output.colors));
+  block.add("status", checkpointCell(details, output.colors));
   row("run by", lease && runByText(lease));
   row("last run", lapsed && lapsedText(lapsed, Date.now()));
   row("asks", questionsText(interrupts));
@@ -79,7 +78,8 @@ async function print(session: Session, details: CheckpointDetails | StartingTask
     if (wait.kind === "signal") row("answer", answerCommand(session, taskId, wait.name));
   }
   for (const [index, signal] of signals.entries()) row(index === 0 ? "signals" : "", signalText(signal));
-  row("error", error && [error.name, error.code, error.message].filter((part) => part !== undefined).join(": "));
+  if (isCancelled(checkpoint)) row("reason", error?.message);
+  else row(isPutBack(checkpoint) ? "put back" : "error", error && errorText(error, isPutBack(checkpoint)));
   row("stage", stage);
   row("label", label);
   row("goes on from", parentId);
@@ -96,18 +96,22 @@ function runByText({ holder, remainingMs }: HeldLease): string {
   return `${holderText(holder)}, for ${secondsText(remainingMs)} unless the lease is renewed`;
 }
 
-/** `for "approve", since 3 minutes ago`, `"pause", until 2026-11-21 10:00:05 UTC` */
+/** `for "approve", for 3 minutes`, `"pause", until 2026-11-21 10:00:05 UTC` */
 function waitText({ kind, name, since, until }: PendingWait): string {
-  const [ago, end] = [agoText(since, Date.now()), until && `until ${timeText(until)} UTC`];
+  const [long, end] = [forText(since, Date.now()), until && `until ${timeText(until)} UTC`];
   const title = JSON.stringify(name);
-  return kind === "sleep"
-    ? `${title}, ${end}`
-    : `for ${title}, since ${ago}${end === undefined ? "" : `, ${end} at most`}`;
+  return kind === "sleep" ? `${title}, ${end}` : `for ${title}, ${long}${end === undefined ? "" : `, ${end} at most`}`;
 }
 
 /** `approve from ada@build-box, 3 minutes ago: received` */
-function signalText({ name, by, sentAt, status }: ListedSignal): string {
-  return `${name}${by === undefined ? "" : ` from ${by}`}, ${agoText(sentAt, Date.now())}: ${status}`;
+function signalText({ name, by, sentAt, status, reason }: ListedSignal): string {
+  const why = reason === undefined ? "" : `: ${reason}`;
+  return `${name}${by === undefined ? "" : ` from ${by}`}, ${agoText(sentAt, Date.now())}: ${status}${why}`;
+}
+
+/** `TypeError: ERR_INVALID_URL: no such host` */
+function errorText({ name, code, message }: CheckpointFailure, isPast: boolean): string {
+  return `${isPast ? "it failed with: " : ""}${[name, code, message].filter((part) => part !== undefined).join(": ")}`;
 }
 
 /** Returns the outline of a state in a few words. If the key is missing, it returns only the size. */

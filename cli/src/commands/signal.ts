@@ -1,4 +1,4 @@
-import { sendSignal } from "../actions/runs.js";
+import { type SentSignal, sendSignal } from "../actions/runs.js";
 import type { CommandFile } from "../cli.js";
 import { jsonArgument } from "../json-argument.js";
 import { jsonText, printable } from "../printable.js";
@@ -24,12 +24,27 @@ export const signal: CommandFile = {
       .action((task, name, value, { id, by = sender(), json }) =>
         cli.withStore(async (session) => {
           const sent = await sendSignal(session, { task, name, value, id, by });
-          const effect = sent.isAwaited
-            ? "Its run waits for it: a worker or the run itself goes on"
-            : "It is kept until the run waits for it";
-          const text = `Sent signal ${JSON.stringify(name)} to task ${JSON.stringify(sent.taskId)} as ${sent.id}. ${effect}.`;
-          await session.output.line(json ? jsonText(sent) : printable(text));
+          await session.output.line(json ? jsonText(sent) : printable(sentText(sent)));
         }),
       );
   },
 };
+
+function sentText({ taskId, name, id, isAwaited, before }: SentSignal): string {
+  const [signal, task] = [`signal ${JSON.stringify(name)}`, `task ${JSON.stringify(taskId)}`];
+  if (before?.status === "received") {
+    return `The ${signal} of ${task} was received before, as ${id}. Nothing was sent.`;
+  }
+  if (before?.status === "refused") {
+    const why = before.reason === undefined ? "" : `: ${before.reason.replace(/\.$/, "")}`;
+    return `The ${signal} of ${task} was refused before, as ${id}${why}. Nothing was sent; send it with another id.`;
+  }
+  const sent =
+    before === undefined
+      ? `Sent ${signal} to ${task} as ${id}.`
+      : `The ${signal} was sent to ${task} before, as ${id}.`;
+  const effect = isAwaited
+    ? "Its run waits for it: a worker or the run itself goes on."
+    : "It is kept until the run waits for it.";
+  return `${sent} ${effect}`;
+}

@@ -1,5 +1,6 @@
 import { Option } from "@commander-js/extra-typings";
 import type { CheckpointStatus } from "waymark";
+import { isCancelled } from "waymark/adapter";
 import type { Cli, CommandFile, Session } from "../cli.js";
 import type { printFleet } from "../fleet-view.js";
 import { jsonOption, jsonPrinter, ndjsonOption, printItems } from "../items.js";
@@ -12,7 +13,7 @@ import { INCOMPLETE } from "../queries/incomplete.js";
 import { type ListedTask, listTasks } from "../queries/tasks.js";
 import { taskStatusCell } from "../status-cell.js";
 import { type Column, SCREEN_ROWS, TablePrinter } from "../table.js";
-import { Answers, standText } from "../waits.js";
+import { Answers, isPutBack, standText, waitsText } from "../waits.js";
 import { agoText, countArgument } from "../words.js";
 
 export const tasks: CommandFile = {
@@ -96,8 +97,10 @@ function columnsOf(colors: Output["colors"]): readonly Column<ListedTask>[] {
 function newestText(task: ListedTask): string {
   if (!("newest" in task)) return `${runningText(task.lease)}, no checkpoint yet`;
   const { newest, thread, lease, waits } = task;
-  if (waits !== undefined) return standText(newest, Date.now()) ?? "";
+  if (isCancelled(newest)) return newest.error?.message ?? "";
   const runner = lease === undefined ? "" : ` (${runningText(lease)})`;
+  if (lease !== undefined && waits !== undefined) return `${waitsText(waits)}${runner}`;
+  if (waits !== undefined || isPutBack(newest)) return standText(newest, Date.now()) ?? "";
   const at = `${newest.label ?? newest.stage ?? ""}${runner}`.trimStart();
   if (thread === undefined) return at;
   const subgraphs = subgraphsText(thread.namespaces.map(({ namespace }) => namespace));

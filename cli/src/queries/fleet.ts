@@ -1,5 +1,5 @@
 import type { CheckpointStatus } from "waymark";
-import { type DueCount, dueAtOf } from "waymark/adapter";
+import { type DueCount, dueAtOf, isCancelled } from "waymark/adapter";
 import { firstOf } from "../first-of.js";
 import { LeaseReader } from "../leases.js";
 import { readableSummaries } from "../read-stored.js";
@@ -24,7 +24,7 @@ export interface Fleet {
 }
 
 /** A word for how a task stands: `due` and `waits` are paused runs, or running ones that nobody runs. */
-export type FleetStatus = CheckpointStatus | "due" | "waits" | "died";
+export type FleetStatus = CheckpointStatus | "due" | "waits" | "died" | "cancelled";
 
 export async function readFleet(session: QuerySession, query: FleetQuery): Promise<Fleet> {
   const { prefix, status, stage, limit } = query;
@@ -58,6 +58,7 @@ export function fleetStatus(task: ListedTask, nowMs: number): FleetStatus {
   if (!("newest" in task)) return "running";
   const { newest, lease, lapsed, thread } = task;
   const { status } = newest;
+  if (isCancelled(newest)) return "cancelled";
   if (lease !== undefined || thread !== undefined) return status === "paused" && lease ? "running" : status;
   if (status === "running" && lapsed?.hasDied) return "died";
   const dueAt = dueAtOf(newest);

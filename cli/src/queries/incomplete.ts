@@ -2,7 +2,7 @@ import type { CheckpointStatus } from "waymark";
 import { questionsText } from "../langgraph/standing.js";
 import { lapsedText, type RunTask, runningText } from "../leases.js";
 import type { QuerySession } from "../store.js";
-import { standText } from "../waits.js";
+import { standText, waitsOfTask, waitsText } from "../waits.js";
 import { type ListedTask, listTasks, type TasksQuery } from "./tasks.js";
 
 /** The statuses of a task or checkpoint that is not completed. */
@@ -29,8 +29,8 @@ export function whyIncomplete(task: ListedTask, nowMs: number): string {
 
 function whyStopped({ newest, thread, lease, lapsed }: RunTask, nowMs: number): string {
   const { status, error } = newest;
-  if (lease !== undefined) return runningText(lease);
-  // A failed run that was put back keeps its error.
+  const waits = waitsOfTask(newest);
+  if (lease !== undefined) return `${waits === undefined ? "" : `${waitsText(waits)}, `}${runningText(lease)}`;
   const stands = lapsed === undefined ? standText(newest, nowMs) : undefined;
   if (stands !== undefined) return stands;
   if (error !== undefined) return error.message;

@@ -35,9 +35,9 @@ export interface RunAttempt {
   readonly lastSeenAt: string;
   /**
    * `killed`: it ended without saying so. `interrupted`: killed or paused; the next attempt's first save took the place
-   * of the checkpoint that said which. `open`: the last attempt, whose checkpoint says that it runs.
+   * of the checkpoint that said which. `waited`: it stopped while it waited, and the next attempt ended the wait. `open`: the last attempt, whose checkpoint says that it runs.
    */
-  readonly end: "completed" | "failed" | "paused" | "killed" | "interrupted" | "open";
+  readonly end: "completed" | "failed" | "paused" | "killed" | "interrupted" | "waited" | "open";
   /** Its newest checkpoint, if there is one left. */
   readonly checkpoint: CheckpointSummary | undefined;
 }
@@ -107,6 +107,7 @@ export async function timelineOf(session: QuerySession, taskId: string, newest?:
     last = seenIn(attempt, checkpoint.createdAt);
     last.own.push(checkpoint);
   }
+  const waited = waitsBetween([...attempts.values()], [...steps.values()]);
   const byStart = (a: { readonly startedAt: string }, b: { readonly startedAt: string }) =>
     Date.parse(a.startedAt) - Date.parse(b.startedAt);
   return {
@@ -116,7 +117,8 @@ export async function timelineOf(session: QuerySession, taskId: string, newest?:
       .map((attempt) => {
         const { own, ...rest } = attempt;
         const checkpoint = own.at(-1);
-        return { ...rest, checkpoint, end: endOf(checkpoint, checkpoints, attempt === last) };
+        const end = endOf(checkpoint, checkpoints, attempt === last);
+        return { ...rest, checkpoint, end: end === "interrupted" && waited.has(attempt) ? "waited" : end };
       }),
     checkpoints,
     keyMissing,
@@ -131,6 +133,34 @@ interface Attempt {
   lastSeenAt: string;
   /** Its checkpoints, oldest first. */
   readonly own: CheckpointSummary[];
+}
+
+/** If an attempt begins this soon after a wait's end, it is the one that ended the wait. */
+const SAME_MOMENT_MS = 1000;
+
+/**
+ * Finds the attempts that stopped while they waited, and moves their ends to the start of the wait: its record counts
+ * as the first attempt's until its end, which came with the next attempt.
+ */
+function waitsBetween(attempts: readonly Attempt[], steps: readonly RunStep[]): ReadonlySet<Attempt> {
+  const waited = new Set<Attempt>();
+  for (const its of attempts) {
+    const next = attempts.find(
+      ({ generation, startedAt }) => generation === its.generation && startedAt >= its.lastSeenAt,
+    );
+    const wait = steps.find(
+      ({ step, run }) =>
+        step.waitsFor !== undefined &&
+        run.generation === its.generation &&
+        step.runAttempt === its.attempt &&
+        later(step.startedAt, step.durationMs) === its.lastSeenAt,
+    );
+    if (next === undefined || next === its || wait === undefined) continue;
+    if (Date.parse(next.startedAt) - Date.parse(its.lastSeenAt) > SAME_MOMENT_MS) continue;
+    its.lastSeenAt = wait.step.startedAt;
+    waited.add(its);
+  }
+  return waited;
 }
 
 function endOf(

@@ -334,9 +334,10 @@ export interface TimelineAttempt {
   readonly lastSeenAt?: string;
   /**
    * `killed`: it ended without saying so, and another attempt followed or its lease lapsed. `interrupted`: killed or
-   * paused; the checkpoint that said which was replaced. `unknown`: it runs without a lease, or has ended.
+   * paused; the checkpoint that said which was replaced. `waited`: it stopped while it waited, and the next attempt ended
+   * the wait. `unknown`: it runs without a lease, or has ended.
    */
-  readonly end: "running" | "completed" | "failed" | "paused" | "killed" | "interrupted" | "unknown";
+  readonly end: "running" | "completed" | "failed" | "paused" | "killed" | "interrupted" | "waited" | "unknown";
   /** The runner, for the last attempt, if known. */
   readonly runner?: RunnerInfo;
   readonly error?: string;

@@ -9,7 +9,13 @@ export type WorkEvent =
    * `failed`: its function threw, which is recorded. `stopped`: it lost its lease, met another writer, or couldn't save.
    * `refused`: it can't be begun, because its run has another version, for example.
    */
-  | { readonly type: "failed" | "stopped" | "refused"; readonly taskId: string; readonly error: WorkError }
+  | {
+      readonly type: "failed" | "stopped" | "refused";
+      readonly taskId: string;
+      /** The step whose error ended the run. */
+      readonly step?: string;
+      readonly error: WorkError;
+    }
   /** The worker can't look for tasks. It tries again. */
   | { readonly type: "error"; readonly error: WorkError };
 
@@ -24,26 +30,45 @@ export class WorkEvents {
   readonly #show: (event: WorkEvent) => void;
   /** How a run ended whose error is about to come. */
   readonly #ends = new Map<string, "failed" | "stopped">();
+  readonly #underWay = new Set<string>();
+  /** The steps that threw errors. A run ends with the same error object. */
+  readonly #stepOf = new WeakMap<object, string>();
 
   constructor(manager: CheckpointManager, show: (event: WorkEvent) => void) {
     this.#show = show;
     manager.on("runStarted", ({ taskId, attempt, recordedSteps }) => {
+      this.#underWay.add(taskId);
       show({ type: "taken", taskId, attempt, recordedSteps });
     });
+    manager.on("stepEnded", ({ step, error }) => {
+      if (typeof error === "object" && error !== null) this.#stepOf.set(error, step);
+    });
     manager.on("runPaused", ({ taskId, error }) => {
+      this.#underWay.delete(taskId);
       show({ type: "paused", taskId, reason: errorOf(error).message });
     });
     manager.on("runEnded", ({ taskId, status }) => {
+      this.#underWay.delete(taskId);
       if (status === "completed") show({ type: "completed", taskId });
       else this.#ends.set(taskId, status);
     });
   }
 
+  /** The tasks whose runs haven't ended. */
+  get underWay(): readonly string[] {
+    return [...this.#underWay];
+  }
+
   /** For `onError` of `manager.work`. */
   readonly failed = (error: unknown, taskId: string | undefined): void => {
-    if (taskId === undefined) this.#show({ type: "error", error: errorOf(error) });
-    else this.#show({ type: this.#ends.get(taskId) ?? "refused", taskId, error: errorOf(error) });
-    if (taskId !== undefined) this.#ends.delete(taskId);
+    if (taskId === undefined) {
+      this.#show({ type: "error", error: errorOf(error) });
+      return;
+    }
+    const step = typeof error === "object" && error !== null ? this.#stepOf.get(error) : undefined;
+    const type = this.#ends.get(taskId) ?? "refused";
+    this.#ends.delete(taskId);
+    this.#show({ type, taskId, ...(step !== undefined && { step }), error: errorOf(error) });
   };
 }
 
@@ -66,14 +91,18 @@ export function workLine(event: WorkEvent): string {
       return `paused ${event.taskId}: ${shortened(event.reason)}`;
     case "error":
       return `can't look for tasks: ${event.error.message}`;
-    default:
-      return `${event.type} ${event.taskId}: ${event.error.message}`;
+    default: {
+      const { type, taskId, step, error } = event;
+      return `${type} ${taskId}${step === undefined ? "" : ` in ${step}`}: ${error.message}`;
+    }
   }
 }
 
 /** Leaves out of a message of the SDK what the line says already. */
 function shortened(reason: string): string {
-  return reason.replace(/^The run of task .* was paused: (.*?)\. .*$/, "$1");
+  const why = reason.replace(/^The run of task .* was paused: (.*?)\. .*$/, "$1");
+  // The signal that drains the worker.
+  return why === "its signal was aborted" ? "this worker is stopping" : why;
 }
 
 function errorOf(error: unknown): WorkError {

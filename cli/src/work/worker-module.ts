@@ -1,5 +1,6 @@
+import { execFile } from "node:child_process";
 import { existsSync } from "node:fs";
-import { resolve } from "node:path";
+import { basename, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import type { Run, WorkOptions } from "waymark";
 import { checkKeys, keysOf } from "waymark/adapter";
@@ -26,8 +27,9 @@ export interface WorkerModule extends WorkerOptions {
 export async function loadWorker(file: string): Promise<WorkerModule> {
   const path = resolve(file);
   if (!existsSync(path)) throw new CommandError(ExitCode.notFound, `There is no module ${path}. Check --module.`);
+  const exported = await defaultOf(path);
   try {
-    return workerOf(await defaultOf(path));
+    return workerOf(exported);
   } catch (cause) {
     const reason = cause instanceof Error ? cause.message : String(cause);
     const message = `The module ${path} is no worker: ${reason.replace(/\.$/, "")}. Nothing was run.`;
@@ -40,12 +42,26 @@ async function defaultOf(path: string): Promise<unknown> {
     const module: object = await import(pathToFileURL(path).href);
     return Reflect.get(module, "default");
   } catch (cause) {
-    if (!(cause instanceof Error && "code" in cause && cause.code === "ERR_UNKNOWN_FILE_EXTENSION")) throw cause;
-    throw new Error(
-      `it needs Node 22.18 or newer, which strips types, and this is Node ${process.version}. Name a JavaScript file`,
-      { cause },
-    );
+    const isTypes = cause instanceof Error && "code" in cause && cause.code === "ERR_UNKNOWN_FILE_EXTENSION";
+    const reason = isTypes
+      ? `it needs Node 22.18 or newer, which strips types, and this is Node ${process.version}. Name a JavaScript file.`
+      : `${String(cause)}${await placeOf(path, cause)}`;
+    throw new CommandError(ExitCode.usage, `The module ${path} could not be loaded: ${reason}`, { cause });
   }
+}
+
+/** Where a module's error was thrown, ` (worker.js:3)`; empty if that isn't known. */
+async function placeOf(path: string, error: unknown): Promise<string> {
+  if (!(error instanceof Error)) return "";
+  // A SyntaxError of a module names no file. Node's own check does, and runs nothing.
+  const isNameless = error instanceof SyntaxError && !error.stack?.includes("file://");
+  const text = isNameless ? await checkOf(path) : error.stack;
+  const [, file, line] = /^(?: *at |.*\()?(?:file:\/\/)?(\/.*?):(\d+)/m.exec(text ?? "") ?? [];
+  return file === undefined ? "" : ` (${basename(file)}:${line})`;
+}
+
+function checkOf(path: string): Promise<string> {
+  return new Promise((done) => execFile(process.execPath, ["--check", path], (_failure, _out, errors) => done(errors)));
 }
 
 /** @throws {Error} The value is no worker. */
@@ -54,6 +70,9 @@ function workerOf(exported: unknown): WorkerModule {
     throw new Error('it has no default export. Write export default { prefix: "mail/", async run(run) { … } }');
   }
   if (isFunction(exported)) return { run: exported };
+  if (typeof exported !== "object" || exported === null || Array.isArray(exported)) {
+    throw new Error("its default export must be a function, or an object with run");
+  }
   checkKeys("Its default export", exported, KEYS);
   if (isWorker(exported)) return exported;
   throw new Error("its default export has no function run");

@@ -139,6 +139,27 @@ describe("the rows of a waterfall", () => {
     expect(rows[1]).toMatchObject({ isOpen: true, endMs: Date.parse(at(9)) });
   });
 
+  it("show an attempt that stopped while it waited at the wait's start", () => {
+    const rows = waterfallRows(
+      timeline({
+        steps: [
+          step("plan", 0, { durationMs: 1000, from: "storage" }),
+          step("approve", 1, { durationMs: 50_000, runAttempt: 2, waitsFor: "signal" }),
+        ],
+        attempts: [
+          { generation: "g", attempt: 1, startedAt: at(0), lastSeenAt: at(1), end: "waited" },
+          { generation: "g", attempt: 2, startedAt: at(51), lastSeenAt: at(52), end: "completed" },
+        ],
+      }),
+    );
+    expect(rows.map((row) => (row.kind === "step" ? row.step.name : row.title))).toEqual([
+      "plan",
+      "approve",
+      "Attempt 1 stopped while it waited",
+      "Attempt 2 goes on",
+    ]);
+  });
+
   it("draw a step that runs now up to now", () => {
     const attempts = [{ generation: "g", attempt: 1, startedAt: at(0), end: "running" as const }];
     const rows = waterfallRows(timeline({ steps: [step("model", 40, { status: "started" })], attempts }));

@@ -45,6 +45,18 @@ it.each(STORAGES)("tells what a run waits for, how to answer it, and what was se
   ]);
   const { steps } = await page.ask("timeline", { taskId: "w/1" });
   expect(steps.at(-1)).toMatchObject({ title: "approve", status: "started", waitsFor: "signal" });
+
+  await manager.signal("w/1", "approve");
+  await worked(manager, { "w/1": "waits" });
+  const ended = await page.ask("timeline", { taskId: "w/1" });
+  const wait = ended.steps.find(({ title }) => title === "approve");
+  expect(ended.attempts).toMatchObject([
+    { attempt: 1, end: "waited", lastSeenAt: wait?.startedAt },
+    { attempt: 2, end: "completed" },
+  ]);
+  expect(Date.parse(ended.attempts[1]?.startedAt ?? "")).toBeGreaterThanOrEqual(
+    Date.parse(wait?.startedAt ?? "") + (wait?.durationMs ?? Number.NaN),
+  );
 });
 
 it("answers a wait, cancels and puts back, with --write alone", async () => {
