@@ -29,7 +29,7 @@ describe.each(STORAGES)("signals in %s", (url) => {
     const recent = names((await run("tasks", "--json", "--recent", "--limit", "2")).stdout);
     // Both may be saved within the same millisecond.
     expect(recent.toSorted()).toEqual(["a", "b"]);
-    expect(names((await run("resume", "--json")).stdout)).toEqual(["b", "a"]);
+    expect(names((await run("resume", "--json")).stdout).toSorted()).toEqual(["a", "b"]);
     expect(names((await run("stats", "--json")).stdout)).toEqual(["a", "b"]);
     const plans = JSON.parse((await run("prune", "--all", "--keep-last", "1", "--dry-run", "--json")).stdout);
     expect(plans.plans.map(({ taskId }: { taskId: string }) => taskId)).toEqual(["a", "b"]);
