@@ -3,6 +3,7 @@ import { once } from "node:events";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { expect, it } from "vitest";
 import type { CheckpointManager, Run, RunFunction, StorageAdapter, WorkOptions } from "waymark";
+import { StorageError } from "waymark";
 import { NEVER, waitsOf } from "waymark/adapter";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { deferred } from "../../support/deferred.js";
@@ -109,6 +110,101 @@ it.each(Object.entries(STORAGES))("a run lets go of its worker while it waits (%
   await worker.drain();
   await storage.close();
 });
+
+/** A storage that calls `after` once a checkpoint is stored that pauses a run. */
+function afterPause(storage: MemoryAdapter, after: () => Promise<void>): MemoryAdapter {
+  return new Proxy(storage, {
+    get(target, key) {
+      if (key === "append") {
+        return async (...args: Parameters<StorageAdapter["append"]>) => {
+          const sequence = await target.append(...args);
+          if (args[0].label?.startsWith("Run waits")) await after();
+          return sequence;
+        };
+      }
+      const value: unknown = Reflect.get(target, key);
+      return typeof value === "function" ? value.bind(target) : value;
+    },
+  });
+}
+
+it("a run that sleeps beside a wait without a limit is due at the sleep's end", async () => {
+  const { manager } = managerOn();
+  await manager.enqueue("q/t");
+  const paused = ends(manager, "paused");
+  const night = new Date(Date.UTC(9000, 0));
+  const later = new Date(Date.UTC(9001, 0));
+  const worker = working(manager, (run) =>
+    Promise.all([run.waitFor("approve"), run.sleepUntil("later", later), run.sleepUntil("night", night)]),
+  );
+  await paused;
+  await worker.drain();
+  const newest = await manager.latest("q/t");
+  expect(newest && waitsOf(newest)).toEqual({ dueAt: night.toISOString(), waitsFor: ["approve"] });
+});
+
+it("a signal that comes while the run is being paused wakes it", async () => {
+  const inner = new MemoryAdapter();
+  const sender = managerOn(inner).manager;
+  let sent = 0;
+  const storage = afterPause(inner, async () => {
+    sent += 1;
+    // The sender is cut off before it wakes the run.
+    if (sent === 1) await expect(sentOnly(inner, "q/t")).rejects.toThrow("cut off");
+  });
+  const { manager } = managerOn(storage);
+  await sender.enqueue("q/t");
+  const completed = ends(manager, "completed");
+  const worker = working(manager, (run) => run.waitFor("approve"));
+  await completed;
+  await worker.drain();
+  expect(sent).toBe(1);
+});
+
+it("a run that couldn't look for signals after its pause is due once its lease has expired", async () => {
+  const inner = new MemoryAdapter();
+  let isAway = false;
+  const dying = afterPause(inner, async () => {
+    await managerOn(inner)
+      .manager.signal("q/t", "approve")
+      .catch(() => undefined);
+    const newest = (await managerOn(inner).manager.list("q/t"))[0];
+    await inner.setStatus("q/t", newest?.id ?? "", { status: "paused" });
+    isAway = true;
+  });
+  const storage = new Proxy(dying, {
+    get(target, key) {
+      if (isAway && key === "list") throw new StorageError("The storage is away.");
+      const value: unknown = Reflect.get(target, key);
+      return typeof value === "function" ? value.bind(target) : value;
+    },
+  });
+  const { manager } = managerOn(storage);
+  await managerOn(inner).manager.enqueue("q/t");
+  const paused = ends(manager, "paused");
+  const first = working(manager, (run) => run.waitFor("approve"), { lease: { ttlMs: 200 } });
+  await paused;
+  isAway = false;
+  await first.drain();
+  expect(await held(inner)).toEqual(["q/t"]);
+  const other = managerOn(inner).manager;
+  const completed = ends(other, "completed");
+  const second = working(other, (run) => run.waitFor("approve"));
+  await completed;
+  await second.drain();
+});
+
+/** Sends a signal, and is cut off before it wakes the run. */
+async function sentOnly(storage: MemoryAdapter, taskId: string): Promise<void> {
+  const cut = new Proxy(storage, {
+    get(target, key) {
+      if (key === "setStatus") return () => Promise.reject(new Error("cut off"));
+      const value: unknown = Reflect.get(target, key);
+      return typeof value === "function" ? value.bind(target) : value;
+    },
+  });
+  await managerOn(cut).manager.signal(taskId, "approve");
+}
 
 it("a sleeping run is due at its time", async () => {
   const clock = { nowMs: Date.UTC(2026, 0, 1) };
