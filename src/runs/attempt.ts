@@ -230,7 +230,7 @@ export class Attempt {
       const waits = reason instanceof RunWaitsError ? reason.waits : undefined;
       const label = waits === undefined ? this.#journal.after("Run paused") : `Run ${textOfWaits(waits)}`;
       await this.#record({ isPassing: true, isEnd: true, status: "paused", label, waits });
-      if (waits !== undefined) await this.#wake(waits);
+      if (waits !== undefined) await this.#wake();
       events.emit("runPaused", { taskId, error: reason });
     } else events.emit("runEnded", { taskId, status: "stopped", error: reason });
     return reason;
@@ -249,9 +249,9 @@ export class Attempt {
   }
 
   /** A signal that came before the run was recorded as paused found nothing to wake. So this looks again. */
-  async #wake({ waitsFor }: RunWaits): Promise<void> {
+  async #wake(): Promise<void> {
     try {
-      await this.#host.signals.wake(this.#taskId, waitsFor);
+      await this.#host.signals.wake(this.#taskId);
     } catch (error) {
       // A task whose lease isn't released is due once the lease has expired.
       if (this.#claimed !== undefined) this.#claimed.mayRelease = false;

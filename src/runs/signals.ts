@@ -5,7 +5,6 @@ import { type CheckpointSummary, failureOf } from "../contract/checkpoint.js";
 import { CheckpointConflictError, StateInvalidError } from "../contract/errors.js";
 import { checkKeys, keysOf } from "../contract/keys.js";
 import { waitsOf } from "../contract/passing.js";
-
 import { isSignals, type Signal, senderOf, signalsOf } from "../contract/signals.js";
 import type { EventHub } from "../manager/events.js";
 import type { ResolvedOptions } from "../manager/options.js";
@@ -65,7 +64,7 @@ export class Signals {
       writer.appendSignal(companion, encoded, { id, stage: name }, by),
     );
     // This is done for a repeated signal, too, since the sender may have been killed before it.
-    await this.wake(taskId, [name]);
+    await this.wake(taskId);
     events.emit("signalled", { taskId, name, id: sent.id, ...(by !== undefined && { by }) });
     wakers.wake(taskId);
     wakers.wake(ANY);
@@ -117,17 +116,13 @@ export class Signals {
     }
   }
 
-  /**
-   * Makes a paused run due if it waits for one of these signals, and one is pending. A worker, or the next run, then
-   * goes on with it.
-   */
-  async wake(taskId: string, names: readonly string[]): Promise<void> {
+  /** Makes a paused run due if a signal is pending for which it waits. A worker, or the next run, then goes on with it. */
+  async wake(taskId: string): Promise<void> {
     const { reader, options } = this.#host;
     for (;;) {
       const newest = await reader.newestWhere(taskId);
       const waits = newest?.status === "paused" ? waitsOf(newest) : undefined;
-      if (newest === undefined || !waits?.waitsFor.some((name) => names.includes(name))) return;
-      if (!(await this.#isPending(taskId, waits.waitsFor))) return;
+      if (newest === undefined || waits === undefined || !(await this.#isPending(taskId, waits.waitsFor))) return;
       const condition = { expectedSequence: newest.sequence };
       try {
         if (await options.storage.setStatus(taskId, newest.id, { status: "running" }, condition)) return;

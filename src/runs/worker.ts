@@ -67,8 +67,6 @@ export class Worker {
     this.#runs = runs;
     this.#fn = fn;
     this.#options = options;
-    // Each run under way adds a listener, so Node's warning about many listeners is switched off.
-    setMaxListeners(0, this.#drain.signal);
   }
 
   async work(): Promise<void> {
