@@ -181,7 +181,7 @@ describe.skipIf(!hasScript)("on a terminal (skipped without `script` of util-lin
     await manager.close();
     const { code, screen } = await onTerminal(place, "tasks --watch", { answer: [/w\/1 +\S*due/, "\u0003"] });
     expect(code).toBe(130);
-    expect(screen).toContain("1 due, the first");
+    expect(screen).toContain("1 due, the oldest");
     expect(screen.indexOf("\u001b[?1049h")).toBeLessThan(screen.indexOf("w/1"));
     expect(screen.trimEnd().replace(/\^C/g, "").endsWith("\u001b[?25h\u001b[?1049l")).toBe(true);
   });
