@@ -22,7 +22,7 @@ const STORAGES = /** @type {const} */ ([
 
 const { values } = parseArgs({
   options: {
-    seconds: { type: "string", default: "80" },
+    seconds: { type: "string", default: "85" },
     storage: { type: "string" },
     seed: { type: "string", default: String(Math.floor(Math.random() * 1_000_000)) },
   },
