@@ -750,7 +750,8 @@ export class CheckpointManager<State = unknown, Saved = State> {
     } finally {
       await lease.release();
     }
-    // A runner of this manager needn't wait for its next renewal.
+    // A runner of this manager needn't wait for its next renewal. The renewal rejects, because the lease is lost; if the
+    // storage fails, the next renewal finds that out.
     for (const held of this.#leases) if (held.taskId === taskId) await held.renew().catch(() => undefined);
     return true;
   }
