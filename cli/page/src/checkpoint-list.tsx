@@ -1,9 +1,10 @@
 import type { CheckpointRow, DamageInfo } from "../../src/ui/api.js";
+import { agoText, bytesText } from "../../src/words.js";
 import { type BranchRow, branchRows } from "./branches.js";
 import { formatRoute } from "./route.js";
 import { StatusMark } from "./status.js";
 import { StoredText } from "./stored-text.js";
-import { agoText, bytesText, timeText } from "./words.js";
+import { timeText } from "./times.js";
 
 interface CheckpointListProps {
   readonly taskId: string;

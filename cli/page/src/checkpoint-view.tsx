@@ -1,5 +1,6 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { CheckpointAnswer, ErrorInfo, RunInfo, RunStep } from "../../src/ui/api.js";
+import { agoText, bytesText } from "../../src/words.js";
 import { CommandList } from "./commands.js";
 import { useKeys } from "./keys.js";
 import { usePage } from "./page.js";
@@ -10,9 +11,9 @@ import { formatRoute, type StepPlace } from "./route.js";
 import { StateTree } from "./state-tree.js";
 import { StatusMark } from "./status.js";
 import { StoredText } from "./stored-text.js";
+import { durationText, timeText } from "./times.js";
 import { typedText } from "./typed.js";
 import { useAction } from "./use-action.js";
-import { agoText, bytesText, durationText, timeText } from "./words.js";
 
 interface CheckpointViewProps {
   readonly taskId: string;

@@ -1,6 +1,7 @@
 import type { ComponentChildren } from "preact";
 import { useEffect } from "preact/hooks";
 import type { Change, CheckpointRow, Typed } from "../../src/ui/api.js";
+import { agoText, bytesText, counted, countText } from "../../src/words.js";
 import { changedText } from "./changed-text.js";
 import { CommandList } from "./commands.js";
 import { useKeys } from "./keys.js";
@@ -10,7 +11,6 @@ import { formatRoute } from "./route.js";
 import { StatusMark } from "./status.js";
 import { StoredText } from "./stored-text.js";
 import { typedText } from "./typed.js";
-import { agoText, bytesText, counted, countText } from "./words.js";
 
 interface DiffViewProps {
   readonly taskId: string;

@@ -1,5 +1,6 @@
 import type { TimelineAnswer } from "../../src/ui/api.js";
-import { bytesText, durationText } from "./words.js";
+import { bytesText } from "../../src/words.js";
+import { durationText } from "./times.js";
 
 /** Bars that a plot has at most: more would be thinner than a pixel. */
 const MOST_BARS = 160;

@@ -1,5 +1,5 @@
 import type { Policy } from "../../src/ui/api.js";
-import { bytesText, counted } from "./words.js";
+import { bytesText, counted } from "../../src/words.js";
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;

@@ -1,7 +1,7 @@
 import type { ComponentChildren } from "preact";
 import type { DamageInfo, ErrorInfo } from "../../src/ui/api.js";
+import { counted } from "../../src/words.js";
 import { StoredText } from "./stored-text.js";
-import { counted } from "./words.js";
 
 interface ProblemProps {
   readonly title: string;

@@ -1,5 +1,6 @@
 import { useEffect, useState } from "preact/hooks";
 import type { PlanCounts, PlannedRow, Policy, RetentionAnswer } from "../../src/ui/api.js";
+import { agoText, bytesText, counted, countText } from "../../src/words.js";
 import { CommandList } from "./commands.js";
 import { usePage } from "./page.js";
 import { isPolicy, RULES, type Rule, valuesOf, withRule } from "./policy-rules.js";
@@ -10,7 +11,6 @@ import { formatRoute } from "./route.js";
 import { StatusMark } from "./status.js";
 import { pictured, StoredText } from "./stored-text.js";
 import { useAction } from "./use-action.js";
-import { agoText, bytesText, counted, countText } from "./words.js";
 
 interface RetentionViewProps {
   readonly taskId?: string;

@@ -1,5 +1,6 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { ErrorInfo, SearchAnswer, StatePath, Typed } from "../../src/ui/api.js";
+import { countText } from "../../src/words.js";
 import { errorInfo, isAbort } from "./api.js";
 import { useCopy } from "./commands.js";
 import { useKeys } from "./keys.js";
@@ -8,7 +9,6 @@ import { Problem } from "./problem.js";
 import { StoredText } from "./stored-text.js";
 import { openAtFirst, type TreeRow, treeRows, valueAt } from "./tree-rows.js";
 import { joined, jsonPath, leafOf, openNode, pathKey, sizeOf, summaryText, typedText } from "./typed.js";
-import { countText } from "./words.js";
 
 interface StateTreeProps {
   readonly taskId: string;

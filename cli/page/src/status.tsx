@@ -1,5 +1,5 @@
 import type { RunnerInfo, TaskRow } from "../../src/ui/api.js";
-import { durationText } from "./words.js";
+import { durationText } from "./times.js";
 
 type Shown = TaskRow["status"] | "cancelled" | "died" | "damaged" | "waits" | "due" | "saved";
 

@@ -1,5 +1,6 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { ErrorInfo, Finding, RepairAnswer, StorageAnswer, VerifyMessage } from "../../src/ui/api.js";
+import { agoText, bytesText, counted, countText } from "../../src/words.js";
 import { errorInfo, isAbort } from "./api.js";
 import { CommandList } from "./commands.js";
 import { useKeys } from "./keys.js";
@@ -11,7 +12,6 @@ import { formatRoute } from "./route.js";
 import { StatusMark } from "./status.js";
 import { StoredText } from "./stored-text.js";
 import { useAction } from "./use-action.js";
-import { agoText, bytesText, counted, countText } from "./words.js";
 
 /** The storage itself: its size, its damage, and what repairs moved away. */
 export function StorageView() {

@@ -1,5 +1,6 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { CheckpointRow, TaskAnswer, TaskMessage, WaitInfo } from "../../src/ui/api.js";
+import { agoText, bytesText, counted, countText } from "../../src/words.js";
 import { CheckpointList } from "./checkpoint-list.js";
 import { CommandList } from "./commands.js";
 import { useKeys } from "./keys.js";
@@ -11,10 +12,10 @@ import { Question } from "./question.js";
 import { formatRoute } from "./route.js";
 import { leaseText, StatusMark, shownStatus } from "./status.js";
 import { StoredText } from "./stored-text.js";
+import { timeText } from "./times.js";
 import { useAction } from "./use-action.js";
 import { AnswerQuestion, CancelQuestion, Signals, Waits } from "./waits.js";
 import { Waterfall } from "./waterfall.js";
-import { agoText, bytesText, counted, countText, timeText } from "./words.js";
 
 interface TaskViewProps {
   readonly taskId: string;

@@ -1,5 +1,6 @@
 import { useCallback, useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { CountsAnswer, QueueInfo, Status, TaskRow } from "../../src/ui/api.js";
+import { agoText, bytesText, counted, countText, forText } from "../../src/words.js";
 import { useKeys } from "./keys.js";
 import { Damage, Problem, Warnings } from "./problem.js";
 import { useNow, useQuery, useWatch } from "./queries.js";
@@ -7,7 +8,7 @@ import { formatRoute, STATUSES, type TasksFilter } from "./route.js";
 import { leaseText, StatusMark, shownStatus } from "./status.js";
 import { pictured, StoredText } from "./stored-text.js";
 import { useTaskList } from "./task-list.js";
-import { agoText, bytesText, counted, countText, forText, timeText } from "./words.js";
+import { timeText } from "./times.js";
 
 interface TasksViewProps {
   readonly filter: TasksFilter;

@@ -1,13 +1,14 @@
 import { useState } from "preact/hooks";
 import type { Json, SignalInfo, SignalsAnswer, WaitInfo } from "../../src/ui/api.js";
+import { agoText, forText } from "../../src/words.js";
 import { Value } from "./checkpoint-view.js";
 import { CopyButton } from "./commands.js";
 import { usePage } from "./page.js";
 import { Damage, Problem } from "./problem.js";
 import { Question } from "./question.js";
 import { StoredText } from "./stored-text.js";
+import { timeText } from "./times.js";
 import { typedText } from "./typed.js";
-import { agoText, forText, timeText } from "./words.js";
 
 interface WaitsProps {
   readonly waits: readonly WaitInfo[];

@@ -1,5 +1,5 @@
 import type { TimelineAnswer, TimelineAttempt, TimelineMark, TimelineStep } from "../../src/ui/api.js";
-import { durationText } from "./words.js";
+import { durationText } from "./times.js";
 
 export type WaterfallRow =
   | { readonly kind: "pass"; readonly key: string; readonly atMs: number; readonly title: string }

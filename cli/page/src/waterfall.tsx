@@ -1,10 +1,11 @@
 import { useState } from "preact/hooks";
 import type { TimelineAnswer, TimelineStep } from "../../src/ui/api.js";
+import { countText } from "../../src/words.js";
 import { formatRoute } from "./route.js";
 import { StoredText } from "./stored-text.js";
 import { type TimeScale, timeScale } from "./time-scale.js";
+import { durationText, offsetText, timeText } from "./times.js";
 import { tookText, type WaterfallRow, waterfallRows } from "./waterfall-rows.js";
-import { countText, durationText, offsetText, timeText } from "./words.js";
 
 /** Rows that are drawn at first: the newest ones. */
 const AT_FIRST = 300;

@@ -1,6 +1,6 @@
 import type { Command } from "@commander-js/extra-typings";
 import type { CommandFile, GlobalOptions } from "../cli.js";
-import { durationArgument } from "../words.js";
+import { durationArgument } from "../measure-arguments.js";
 import { statusOption } from "./tasks.js";
 
 export const langgraph: CommandFile = {

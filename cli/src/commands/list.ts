@@ -5,6 +5,7 @@ import type { CommandFile, Session } from "../cli.js";
 import { firstOf } from "../first-of.js";
 import { type ItemPrinter, jsonOption, jsonPrinter, ndjsonOption, printItems } from "../items.js";
 import type { DescribedCheckpoint } from "../langgraph/thread-state.js";
+import { countArgument } from "../measure-arguments.js";
 import type { Output } from "../output.js";
 import { printable } from "../printable.js";
 import { listCheckpoints } from "../queries/checkpoints.js";
@@ -12,7 +13,7 @@ import { readTimeline, type TimedStep } from "../queries/timeline.js";
 import { checkpointCell } from "../status-cell.js";
 import { type Column, printTable, SCREEN_ROWS, TablePrinter } from "../table.js";
 import { Answers, waitsOfTask, waitsText } from "../waits.js";
-import { bytesText, countArgument, timeText } from "../words.js";
+import { bytesText, timeText } from "../words.js";
 import { statusesOf, statusOption } from "./tasks.js";
 
 export const list: CommandFile = {

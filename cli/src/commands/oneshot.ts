@@ -5,10 +5,11 @@ import type { Cli, CommandFile, GlobalOptions } from "../cli.js";
 import { whyPlain } from "../config-file.js";
 import { EventLines, JSON_HELP, JsonEvents } from "../event-lines.js";
 import { namingFlags } from "../flags.js";
+import { countArgument, durationArgument } from "../measure-arguments.js";
 import { plainLine } from "../oneshot/plain-line.js";
 import { runPausably } from "../pausable-run.js";
 import { printable } from "../printable.js";
-import { countArgument, counted, durationArgument } from "../words.js";
+import { counted } from "../words.js";
 
 const DIR = "the checkpoints' folder; default: .sdp/checkpoints";
 

@@ -7,11 +7,12 @@ import { whyPlain } from "../config-file.js";
 import { JSON_HELP, JsonEvents } from "../event-lines.js";
 import { ExitCode } from "../exit-code.js";
 import { namingFlags } from "../flags.js";
+import { countArgument, durationArgument } from "../measure-arguments.js";
 import { runPausably } from "../pausable-run.js";
 import { jsonText, printable } from "../printable.js";
 import { statusCell } from "../status-cell.js";
 import { printTable } from "../table.js";
-import { agoText, countArgument, counted, durationArgument } from "../words.js";
+import { agoText, counted } from "../words.js";
 
 export const prp: CommandFile = {
   example: "waymark prp run PRP.md --coder './agent'",

@@ -1,6 +1,6 @@
 import { Option } from "@commander-js/extra-typings";
 import type { CommandFile, Program } from "../cli.js";
-import { countArgument, durationArgument, sizeArgument } from "../words.js";
+import { countArgument, durationArgument, sizeArgument } from "../measure-arguments.js";
 
 export const prune: CommandFile = {
   example: "waymark prune --all --keep-last 9 --dry-run",

@@ -6,9 +6,10 @@ import { confirm } from "../confirm.js";
 import { ExitCode } from "../exit-code.js";
 import { printSteps } from "../findings.js";
 import { shownTask } from "../langgraph/find-tasks.js";
+import { durationArgument } from "../measure-arguments.js";
 import { jsonText, printable } from "../printable.js";
 import { showProgress } from "../progress.js";
-import { counted, durationArgument, timeText } from "../words.js";
+import { counted, timeText } from "../words.js";
 
 export const repair: CommandFile = {
   example: "waymark repair --dry-run",

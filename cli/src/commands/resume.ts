@@ -1,13 +1,14 @@
 import type { CommandFile } from "../cli.js";
 import { jsonOption, jsonPrinter, ndjsonOption, printItems } from "../items.js";
 import { nameOf } from "../langgraph/find-tasks.js";
+import { countArgument } from "../measure-arguments.js";
 import type { Output } from "../output.js";
 import { printable } from "../printable.js";
 import { type IncompleteTask, listIncomplete } from "../queries/incomplete.js";
 import { taskStatusCell } from "../status-cell.js";
 import { type Column, SCREEN_ROWS, TablePrinter } from "../table.js";
 import { Answers } from "../waits.js";
-import { agoText, countArgument } from "../words.js";
+import { agoText } from "../words.js";
 
 export const resume: CommandFile = {
   example: "waymark resume --limit 10",

@@ -7,6 +7,7 @@ import { jsonOption, jsonPrinter, ndjsonOption, printItems } from "../items.js";
 import { nameOf } from "../langgraph/find-tasks.js";
 import { questionsText } from "../langgraph/standing.js";
 import { runningText } from "../leases.js";
+import { countArgument } from "../measure-arguments.js";
 import type { Output } from "../output.js";
 import { printable } from "../printable.js";
 import { INCOMPLETE } from "../queries/incomplete.js";
@@ -14,7 +15,7 @@ import { type ListedTask, listTasks } from "../queries/tasks.js";
 import { taskStatusCell } from "../status-cell.js";
 import { type Column, SCREEN_ROWS, TablePrinter } from "../table.js";
 import { Answers, isPutBack, standText, waitsText } from "../waits.js";
-import { agoText, countArgument } from "../words.js";
+import { agoText } from "../words.js";
 
 export const tasks: CommandFile = {
   example: "waymark tasks --incomplete",

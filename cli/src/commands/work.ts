@@ -3,8 +3,8 @@ import { CheckpointManager } from "waymark";
 import type { CommandFile, Session } from "../cli.js";
 import { EventLines } from "../event-lines.js";
 import { CommandError, ExitCode } from "../exit-code.js";
+import { countArgument } from "../measure-arguments.js";
 import { jsonText, printable } from "../printable.js";
-import { countArgument } from "../words.js";
 
 export const work: CommandFile = {
   example: "waymark work --module ./worker.js --prefix mail/",

@@ -1,8 +1,8 @@
 import type { CheckpointSummary, RunRecord } from "waymark";
 import { stepText } from "waymark/adapter";
 import { nameOf } from "../langgraph/find-tasks.js";
+import { durationFlag } from "../measure-arguments.js";
 import { printable } from "../printable.js";
-import { durationFlag } from "../words.js";
 import type { CheckpointRow, Command, Policy, RunnerInfo, TaskRow } from "./api.js";
 import type { PageSession } from "./page-session.js";
 

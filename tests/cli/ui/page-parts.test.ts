@@ -6,11 +6,12 @@ import { changedText } from "../../../cli/page/src/changed-text.js";
 import { isPolicy, RULES, valuesOf, withRule } from "../../../cli/page/src/policy-rules.js";
 import { formatRoute, parentOf, parseRoute, type Route } from "../../../cli/page/src/route.js";
 import { timeScale } from "../../../cli/page/src/time-scale.js";
+import { durationText, offsetText } from "../../../cli/page/src/times.js";
 import { openAtFirst, treeRows, valueAt } from "../../../cli/page/src/tree-rows.js";
 import { joined, jsonPath, summaryText, typedText } from "../../../cli/page/src/typed.js";
 import { tookText, waterfallRows } from "../../../cli/page/src/waterfall-rows.js";
-import { durationText, offsetText } from "../../../cli/page/src/words.js";
 import type { TimelineAnswer, TimelineStep, Typed } from "../../../cli/src/ui/api.js";
+import { counted } from "../../../cli/src/words.js";
 
 /** Any text that a task may be named by, lone surrogates included. */
 const anyId = fc
@@ -338,6 +339,14 @@ it("offers a configured value on its slider, and leaves other rules alone", () =
   expect(withRule(policy, "maxAgeMs", 1000)).toEqual({ ...policy, maxAgeMs: 1000 });
   expect(withRule(policy, "keepLast", undefined)).toEqual({ keepStages: ["done"] });
   expect(isPolicy({ timeZone: "UTC" })).toBe(false);
+});
+
+it("counts with separators, as the command does", () => {
+  expect([0, 1, 12_000].map((count) => counted(count, "checkpoint"))).toEqual([
+    "0 checkpoints",
+    "1 checkpoint",
+    "12,000 checkpoints",
+  ]);
 });
 
 it("says how long after the beginning something was", () => {
