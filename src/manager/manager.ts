@@ -8,17 +8,11 @@ import type {
   PlainFields,
   TaskSummary,
 } from "../contract/checkpoint.js";
-import {
-  CheckpointConflictError,
-  CheckpointNotFoundError,
-  ClosedError,
-  LeaseLostError,
-  RunCancelledError,
-} from "../contract/errors.js";
+import { ClosedError, LeaseLostError } from "../contract/errors.js";
 import { checkKeys, keysOf } from "../contract/keys.js";
 import type { Signal } from "../contract/signals.js";
 import type { DueCount } from "../contract/task-queue.js";
-import { cancellation, isCancelled } from "../runs/cancellation.js";
+import { cancelTasks, retryTasks } from "../runs/cancellation.js";
 import type { NextPass, RunFunction, RunOptions, RunSavedOf, RunStateOf } from "../runs/run.js";
 import { Runs, type RunsHost } from "../runs/runs.js";
 import { Signals } from "../runs/signals.js";
@@ -41,7 +35,6 @@ import { leasesOf, queueOf } from "./listed-queue.js";
 import { type CheckpointManagerOptions, type ResolvedOptions, resolveOptions } from "./options.js";
 import { type PruneAllResult, type PruneResult, Pruner } from "./pruner.js";
 import {
-  INCOMPLETE,
   type ListQuery,
   resolveIncompleteQuery,
   resolveLatestFilter,
@@ -608,7 +601,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
    */
   async cancel(task: string | { readonly prefix: string }, reason: string): Promise<number> {
     checkText("The reason of a cancellation", reason, 1);
-    return this.#run(() => this.#eachOf("cancel", task, INCOMPLETE, (taskId) => this.#cancel(taskId, reason)));
+    return this.#run(() => cancelTasks(this.#runsHost, task, reason, this.#statuses, this.#leases));
   }
 
   /**
@@ -620,7 +613,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
    * @throws {RunCancelledError} The task was cancelled.
    */
   async retry(task: string | { readonly prefix: string }): Promise<number> {
-    return this.#run(() => this.#eachOf("retry", task, ["failed"], (taskId) => this.#retry(taskId)));
+    return this.#run(() => retryTasks(this.#runsHost, task));
   }
 
   /**
@@ -714,54 +707,6 @@ export class CheckpointManager<State = unknown, Saved = State> {
   #run<Result>(call: () => Promise<Result>, lease?: Lease): Promise<Result> {
     this.#assertOpen();
     return this.#track(call, lease);
-  }
-
-  /** Calls `change` for the task, or for each task of the prefix with one of these statuses. Counts what it changed. */
-  async #eachOf(
-    what: string,
-    task: string | { readonly prefix: string },
-    status: readonly CheckpointStatus[],
-    change: (taskId: string) => Promise<boolean>,
-  ): Promise<number> {
-    if (typeof task === "string") {
-      checkTaskId(task);
-      return Number(await change(task));
-    }
-    const prefix = resolvePrefix(what, task);
-    let changed = 0;
-    for (const { taskId, newest } of await this.#reader.tasks({ prefix, status, order: "taskId" })) {
-      if (isCancelled(newest)) continue;
-      try {
-        changed += Number(await change(taskId));
-      } catch (error) {
-        // The task was completed, changed or removed since it was listed.
-        if (!(error instanceof CheckpointConflictError || error instanceof CheckpointNotFoundError)) throw error;
-      }
-    }
-    return changed;
-  }
-
-  async #cancel(taskId: string, reason: string): Promise<boolean> {
-    const newest = await this.#reader.newest(taskId);
-    if (isCancelled(newest)) return false;
-    const lease = await claimLease(this.#options.storage, taskId, {}, { force: true });
-    try {
-      await this.#statuses.setNewest(taskId, "failed", cancellation(reason), { lease });
-    } finally {
-      await lease.release();
-    }
-    // A runner of this manager needn't wait for its next renewal. The renewal rejects, because the lease is lost; if the
-    // storage fails, the next renewal finds that out.
-    for (const held of this.#leases) if (held.taskId === taskId) await held.renew().catch(() => undefined);
-    return true;
-  }
-
-  async #retry(taskId: string): Promise<boolean> {
-    const { id, sequence, status, ...newest } = await this.#reader.newest(taskId);
-    if (status !== "failed") return false;
-    if (isCancelled({ status, ...newest })) throw new RunCancelledError(taskId, newest.error?.message ?? "");
-    const change = { status: "paused", ...(newest.error && { error: newest.error }) } as const;
-    return this.#options.storage.setStatus(taskId, id, change, { expectedSequence: sequence });
   }
 
   /**
