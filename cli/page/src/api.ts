@@ -1,4 +1,5 @@
-import type { ErrorInfo, Failed, LiveQueries, Queries } from "../../src/ui/api.js";
+import type { Failed, LiveQueries, Queries } from "../../src/ui/api.js";
+import type { ErrorInfo } from "../../src/ui/api-parts.js";
 
 /** The server of this page. Every request carries the token; none has anything of the storage in its URL. */
 export class Api {

@@ -1,5 +1,5 @@
 import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
-import type { ErrorInfo } from "../../src/ui/api.js";
+import type { ErrorInfo } from "../../src/ui/api-parts.js";
 import { errorInfo } from "./api.js";
 import { CheckpointView } from "./checkpoint-view.js";
 import { type Connected, connect, NO_TOKEN } from "./connect.js";

@@ -1,4 +1,4 @@
-import type { CheckpointRow } from "../../src/ui/api.js";
+import type { CheckpointRow } from "../../src/ui/api-parts.js";
 
 /** How a checkpoint's row is drawn in a history with branches. */
 export interface BranchRow {

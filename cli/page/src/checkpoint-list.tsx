@@ -1,4 +1,4 @@
-import type { CheckpointRow, DamageInfo } from "../../src/ui/api.js";
+import type { CheckpointRow, DamageInfo } from "../../src/ui/api-parts.js";
 import { agoText, bytesText } from "../../src/words.js";
 import { type BranchRow, branchRows } from "./branches.js";
 import { formatRoute } from "./route.js";

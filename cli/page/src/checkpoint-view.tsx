@@ -1,5 +1,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
-import type { CheckpointAnswer, ErrorInfo, RunInfo, RunStep } from "../../src/ui/api.js";
+import type { ErrorInfo } from "../../src/ui/api-parts.js";
+import type { RunInfo, RunStep } from "../../src/ui/api-runs.js";
+import type { CheckpointAnswer } from "../../src/ui/api-states.js";
 import { agoText, bytesText } from "../../src/words.js";
 import { CommandList } from "./commands.js";
 import { useKeys } from "./keys.js";

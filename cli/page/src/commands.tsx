@@ -1,4 +1,4 @@
-import type { Command } from "../../src/ui/api.js";
+import type { Command } from "../../src/ui/api-parts.js";
 import { usePage } from "./page.js";
 
 interface CommandListProps {

@@ -1,6 +1,7 @@
 import type { ComponentChildren } from "preact";
 import { useEffect } from "preact/hooks";
-import type { Change, CheckpointRow, Typed } from "../../src/ui/api.js";
+import type { CheckpointRow, Typed } from "../../src/ui/api-parts.js";
+import type { Change } from "../../src/ui/api-states.js";
 import { agoText, bytesText, counted, countText } from "../../src/words.js";
 import { changedText } from "./changed-text.js";
 import { CommandList } from "./commands.js";

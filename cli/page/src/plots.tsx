@@ -1,4 +1,4 @@
-import type { TimelineAnswer } from "../../src/ui/api.js";
+import type { TimelineAnswer } from "../../src/ui/api-runs.js";
 import { bytesText } from "../../src/words.js";
 import { durationText } from "./times.js";
 

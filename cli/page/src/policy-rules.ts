@@ -1,4 +1,4 @@
-import type { Policy } from "../../src/ui/api.js";
+import type { Policy } from "../../src/ui/api-storage.js";
 import { bytesText, counted } from "../../src/words.js";
 
 const MINUTE = 60_000;

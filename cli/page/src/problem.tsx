@@ -1,5 +1,5 @@
 import type { ComponentChildren } from "preact";
-import type { DamageInfo, ErrorInfo } from "../../src/ui/api.js";
+import type { DamageInfo, ErrorInfo } from "../../src/ui/api-parts.js";
 import { counted } from "../../src/words.js";
 import { StoredText } from "./stored-text.js";
 

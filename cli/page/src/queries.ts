@@ -1,5 +1,6 @@
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
-import type { ErrorInfo, LiveQueries, Queries } from "../../src/ui/api.js";
+import type { LiveQueries, Queries } from "../../src/ui/api.js";
+import type { ErrorInfo } from "../../src/ui/api-parts.js";
 import { errorInfo, isAbort } from "./api.js";
 import { usePage } from "./page.js";
 

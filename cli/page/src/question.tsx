@@ -1,6 +1,6 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import type { ErrorInfo, RunnerInfo } from "../../src/ui/api.js";
+import type { ErrorInfo, RunnerInfo } from "../../src/ui/api-parts.js";
 import { errorInfo } from "./api.js";
 import { Modal } from "./modal.js";
 import { Problem } from "./problem.js";

@@ -1,5 +1,5 @@
 import { useEffect, useState } from "preact/hooks";
-import type { PlanCounts, PlannedRow, Policy, RetentionAnswer } from "../../src/ui/api.js";
+import type { PlanCounts, PlannedRow, Policy, RetentionAnswer } from "../../src/ui/api-storage.js";
 import { agoText, bytesText, counted, countText } from "../../src/words.js";
 import { CommandList } from "./commands.js";
 import { usePage } from "./page.js";

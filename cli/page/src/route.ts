@@ -1,4 +1,4 @@
-import type { Status } from "../../src/ui/api.js";
+import type { Status } from "../../src/ui/api-parts.js";
 
 /** The place in the page that the address bar's fragment names. */
 export type Route =

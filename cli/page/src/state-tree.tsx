@@ -1,5 +1,6 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import type { ErrorInfo, SearchAnswer, StatePath, Typed } from "../../src/ui/api.js";
+import type { ErrorInfo, StatePath, Typed } from "../../src/ui/api-parts.js";
+import type { SearchAnswer } from "../../src/ui/api-states.js";
 import { countText } from "../../src/words.js";
 import { errorInfo, isAbort } from "./api.js";
 import { useCopy } from "./commands.js";

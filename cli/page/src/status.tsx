@@ -1,4 +1,5 @@
-import type { RunnerInfo, TaskRow } from "../../src/ui/api.js";
+import type { RunnerInfo } from "../../src/ui/api-parts.js";
+import type { TaskRow } from "../../src/ui/api-tasks.js";
 import { durationText } from "./times.js";
 
 type Shown = TaskRow["status"] | "cancelled" | "died" | "damaged" | "waits" | "due" | "saved";

@@ -1,5 +1,6 @@
 import { useEffect, useRef, useState } from "preact/hooks";
-import type { ErrorInfo, Finding, RepairAnswer, StorageAnswer, VerifyMessage } from "../../src/ui/api.js";
+import type { ErrorInfo } from "../../src/ui/api-parts.js";
+import type { Finding, RepairAnswer, StorageAnswer, VerifyMessage } from "../../src/ui/api-storage.js";
 import { agoText, bytesText, counted, countText } from "../../src/words.js";
 import { errorInfo, isAbort } from "./api.js";
 import { CommandList } from "./commands.js";

@@ -1,5 +1,6 @@
 import { useCallback, useEffect, useReducer, useRef } from "preact/hooks";
-import type { DamageInfo, ErrorInfo, TaskRow, TasksRequest } from "../../src/ui/api.js";
+import type { DamageInfo, ErrorInfo } from "../../src/ui/api-parts.js";
+import type { TaskRow, TasksRequest } from "../../src/ui/api-tasks.js";
 import { errorInfo, isAbort } from "./api.js";
 import { usePage } from "./page.js";
 import type { TasksFilter } from "./route.js";

@@ -1,5 +1,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
-import type { CheckpointRow, TaskAnswer, TaskMessage, WaitInfo } from "../../src/ui/api.js";
+import type { CheckpointRow } from "../../src/ui/api-parts.js";
+import type { WaitInfo } from "../../src/ui/api-runs.js";
+import type { TaskAnswer, TaskMessage } from "../../src/ui/api-tasks.js";
 import { agoText, bytesText, counted, countText } from "../../src/words.js";
 import { CheckpointList } from "./checkpoint-list.js";
 import { CommandList } from "./commands.js";

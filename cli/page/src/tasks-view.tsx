@@ -1,5 +1,6 @@
 import { useCallback, useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
-import type { CountsAnswer, QueueInfo, Status, TaskRow } from "../../src/ui/api.js";
+import type { Status } from "../../src/ui/api-parts.js";
+import type { CountsAnswer, QueueInfo, TaskRow } from "../../src/ui/api-tasks.js";
 import { agoText, bytesText, counted, countText, forText } from "../../src/words.js";
 import { useKeys } from "./keys.js";
 import { Damage, Problem, Warnings } from "./problem.js";

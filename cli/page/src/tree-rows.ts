@@ -1,4 +1,4 @@
-import type { StatePath, Typed } from "../../src/ui/api.js";
+import type { StatePath, Typed } from "../../src/ui/api-parts.js";
 import { openNode, pathKey, sizeOf } from "./typed.js";
 
 /** A line of a state's tree. */

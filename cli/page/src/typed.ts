@@ -1,4 +1,4 @@
-import type { StatePath, Typed } from "../../src/ui/api.js";
+import type { StatePath, Typed } from "../../src/ui/api-parts.js";
 
 export type NodeKind = "object" | "array" | "map" | "set" | "error";
 

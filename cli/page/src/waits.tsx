@@ -1,5 +1,6 @@
 import { useState } from "preact/hooks";
-import type { Json, SignalInfo, SignalsAnswer, WaitInfo } from "../../src/ui/api.js";
+import type { Json } from "../../src/ui/api-actions.js";
+import type { SignalInfo, SignalsAnswer, WaitInfo } from "../../src/ui/api-runs.js";
 import { agoText, forText } from "../../src/words.js";
 import { Value } from "./checkpoint-view.js";
 import { CopyButton } from "./commands.js";

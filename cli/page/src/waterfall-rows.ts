@@ -1,4 +1,4 @@
-import type { TimelineAnswer, TimelineAttempt, TimelineMark, TimelineStep } from "../../src/ui/api.js";
+import type { TimelineAnswer, TimelineAttempt, TimelineMark, TimelineStep } from "../../src/ui/api-runs.js";
 import { durationText } from "./times.js";
 
 export type WaterfallRow =

@@ -1,5 +1,5 @@
 import { useState } from "preact/hooks";
-import type { TimelineAnswer, TimelineStep } from "../../src/ui/api.js";
+import type { TimelineAnswer, TimelineStep } from "../../src/ui/api-runs.js";
 import { countText } from "../../src/words.js";
 import { formatRoute } from "./route.js";
 import { StoredText } from "./stored-text.js";

@@ -24,26 +24,12 @@ import { formatPath } from "../state-path.js";
 import { managerOf } from "../store.js";
 import { version } from "../version.js";
 import { answerCommand, listSignals, pendingWaits } from "../waits.js";
-import type {
-  Call,
-  Change,
-  CheckpointAnswer,
-  Command,
-  CountsAnswer,
-  ErrorInfo,
-  PlannedRow,
-  Policy,
-  Queries,
-  RetentionAnswer,
-  RunInfo,
-  RunStep,
-  Session,
-  SignalsAnswer,
-  TaskRow,
-  TimelineAttempt,
-  TimelineMark,
-  TimelineStep,
-} from "./api.js";
+import type { Call, Queries, Session } from "./api.js";
+import type { Command, ErrorInfo } from "./api-parts.js";
+import type { RunInfo, RunStep, SignalsAnswer, TimelineAttempt, TimelineMark, TimelineStep } from "./api-runs.js";
+import type { Change, CheckpointAnswer } from "./api-states.js";
+import type { PlannedRow, Policy, RetentionAnswer } from "./api-storage.js";
+import type { CountsAnswer, TaskRow } from "./api-tasks.js";
 import { errorInfo } from "./error-info.js";
 import { givingWay } from "./giving-way.js";
 import { commandsFor } from "./offered-commands.js";

@@ -14,11 +14,11 @@ import type {
   DeleteRequest,
   ForkRequest,
   RemovedAnswer,
-  RepairAnswer,
   RewindRequest,
   SentAnswer,
   SignalRequest,
-} from "./api.js";
+} from "./api-actions.js";
+import type { RepairAnswer } from "./api-storage.js";
 import { errorInfo } from "./error-info.js";
 import { repairStep } from "./findings-info.js";
 import { commandsFor } from "./offered-commands.js";

@@ -1,6 +1,6 @@
 import { CommandError, ExitCode, exitCodeOf } from "../exit-code.js";
 import { isKeyMissing } from "../key-advice.js";
-import type { ErrorInfo } from "./api.js";
+import type { ErrorInfo } from "./api-parts.js";
 
 const MOST_CAUSES = 10;
 

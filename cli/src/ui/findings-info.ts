@@ -1,5 +1,5 @@
 import { ownerOf, type RepairStep, type StorageFinding } from "waymark/adapter";
-import type { Finding, RepairAnswer } from "./api.js";
+import type { Finding, RepairAnswer } from "./api-storage.js";
 import { damageInfo, given } from "./rows.js";
 
 export function findingInfo(finding: StorageFinding): Finding {

@@ -10,15 +10,9 @@ import { verifyStorage } from "../queries/verify.js";
 import { readableSummaries } from "../read-stored.js";
 import { listSignals } from "../waits.js";
 import { findTaskRow } from "./answers.js";
-import type {
-  CheckpointRow,
-  QueueInfo,
-  TaskMessage,
-  TaskRow,
-  TasksMessage,
-  VerifyMessage,
-  WatchTasksRequest,
-} from "./api.js";
+import type { CheckpointRow } from "./api-parts.js";
+import type { VerifyMessage } from "./api-storage.js";
+import type { QueueInfo, TaskMessage, TaskRow, TasksMessage, WatchTasksRequest } from "./api-tasks.js";
 import { errorInfo } from "./error-info.js";
 import { findingInfo } from "./findings-info.js";
 import type { PageSession } from "./page-session.js";

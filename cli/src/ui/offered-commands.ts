@@ -3,7 +3,9 @@ import { stepText } from "waymark/adapter";
 import { nameOf } from "../langgraph/find-tasks.js";
 import { durationFlag } from "../measure-arguments.js";
 import { printable } from "../printable.js";
-import type { CheckpointRow, Command, Policy, RunnerInfo, TaskRow } from "./api.js";
+import type { CheckpointRow, Command, RunnerInfo } from "./api-parts.js";
+import type { Policy } from "./api-storage.js";
+import type { TaskRow } from "./api-tasks.js";
 import type { PageSession } from "./page-session.js";
 
 const PLACEHOLDER = "NEW-TASK";

@@ -1,7 +1,7 @@
 import type { Session } from "../cli.js";
 import { Damage, type DamagedRecord, keyOf } from "../damage.js";
 import type { QuerySession } from "../store.js";
-import type { DamageInfo } from "./api.js";
+import type { DamageInfo } from "./api-parts.js";
 import { damageInfo } from "./rows.js";
 
 const MOST_RECORDS = 100;

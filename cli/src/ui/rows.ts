@@ -7,7 +7,8 @@ import { jsonText } from "../printable.js";
 import { fleetStatus } from "../queries/fleet.js";
 import { whyIncomplete } from "../queries/incomplete.js";
 import type { ListedTask } from "../queries/tasks.js";
-import type { CheckpointRow, DamageInfo, RunnerInfo, TaskRow } from "./api.js";
+import type { CheckpointRow, DamageInfo, RunnerInfo } from "./api-parts.js";
+import type { TaskRow } from "./api-tasks.js";
 
 const MOST_UNITS = 300;
 

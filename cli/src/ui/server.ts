@@ -21,7 +21,8 @@ import {
   answerTask,
   answerTimeline,
 } from "./answers.js";
-import type { CountsAnswer, Failed, Queries } from "./api.js";
+import type { Failed, Queries } from "./api.js";
+import type { CountsAnswer } from "./api-tasks.js";
 import { cancel, complete, fork, planRepair, prune, remove, repair, retry, rewind, signal } from "./changes.js";
 import { errorInfo, statusOf } from "./error-info.js";
 import { verifying, type Watching, watchTask, watchTasks } from "./live.js";

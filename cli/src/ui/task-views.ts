@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { type ListedTask, listTasks } from "../queries/tasks.js";
-import type { TaskRow, TasksAnswer, TasksRequest } from "./api.js";
+import type { TaskRow, TasksAnswer, TasksRequest } from "./api-tasks.js";
 import { givingWay } from "./giving-way.js";
 import type { PageSession } from "./page-session.js";
 import { taskRow } from "./rows.js";

@@ -1,6 +1,7 @@
 import { types } from "node:util";
 import { formatPath, type PathStep } from "../state-path.js";
-import type { SearchAnswer, StatePath, Typed } from "./api.js";
+import type { StatePath, Typed } from "./api-parts.js";
+import type { SearchAnswer } from "./api-states.js";
 
 /** The most children of a node that are sent at once. */
 const MOST_CHILDREN = 500;

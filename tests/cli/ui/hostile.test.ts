@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
 import { encrypt } from "waymark";
 import { openStorage } from "waymark/adapters";
-import type { TaskMessage, TasksMessage } from "../../../cli/src/ui/api.js";
+import type { TaskMessage, TasksMessage } from "../../../cli/src/ui/api-tasks.js";
 import { newPlace } from "../waymark.js";
 import { served } from "./served.js";
 

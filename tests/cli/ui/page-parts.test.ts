@@ -10,7 +10,8 @@ import { durationText, offsetText } from "../../../cli/page/src/times.js";
 import { openAtFirst, treeRows, valueAt } from "../../../cli/page/src/tree-rows.js";
 import { joined, jsonPath, summaryText, typedText } from "../../../cli/page/src/typed.js";
 import { tookText, waterfallRows } from "../../../cli/page/src/waterfall-rows.js";
-import type { TimelineAnswer, TimelineStep, Typed } from "../../../cli/src/ui/api.js";
+import type { Typed } from "../../../cli/src/ui/api-parts.js";
+import type { TimelineAnswer, TimelineStep } from "../../../cli/src/ui/api-runs.js";
 import { counted } from "../../../cli/src/words.js";
 
 /** Any text that a task may be named by, lone surrogates included. */

@@ -1,0 +1,68 @@
+import type { CheckpointRow, ErrorInfo } from "./api-parts.js";
+
+/** `force`: change the task even while somebody runs it. */
+interface Forced {
+  readonly force?: boolean;
+}
+
+export interface ForkRequest extends Forced {
+  readonly taskId: string;
+  readonly id: string;
+  readonly newTaskId: string;
+}
+
+export interface RewindRequest extends Forced {
+  readonly taskId: string;
+  readonly id: string;
+}
+
+export interface CompleteRequest extends Forced {
+  readonly taskId: string;
+  /** The newest as the question showed it. */
+  readonly expectedSequence: number;
+}
+
+export interface DeleteRequest extends Forced {
+  readonly taskId: string;
+  /** Only this checkpoint. Without it the whole task goes. */
+  readonly id?: string;
+}
+
+export interface SignalRequest {
+  readonly taskId: string;
+  readonly name: string;
+  /** Default: none. */
+  readonly value?: Json;
+  /** Default: the session's `sender`. */
+  readonly by?: string;
+}
+
+export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
+
+export interface SentAnswer {
+  readonly id: string;
+  /** Whether the task's run waited for it. Otherwise it is kept. */
+  readonly isAwaited: boolean;
+}
+
+export interface CancelRequest {
+  readonly taskId: string;
+  /** For people. */
+  readonly reason: string;
+}
+
+export interface PruneRequest {
+  readonly planId: string;
+}
+
+export interface ChangedAnswer {
+  readonly taskId: string;
+  readonly checkpoint: CheckpointRow;
+}
+
+export interface RemovedAnswer {
+  readonly removed: number;
+  readonly removedBytes?: number;
+  /** Tasks that could not be pruned. */
+  readonly failed: readonly { readonly taskId: string; readonly error: ErrorInfo }[];
+}

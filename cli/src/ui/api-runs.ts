@@ -1,0 +1,127 @@
+import type { DamageInfo, ErrorInfo, RunnerInfo, Typed } from "./api-parts.js";
+
+/** Everything for the waterfall and the plots of a task. */
+export interface TimelineAnswer {
+  readonly now: string;
+  /** By start. */
+  readonly steps: readonly TimelineStep[];
+  /** The starts and resumes of the task's runs, oldest first. */
+  readonly attempts: readonly TimelineAttempt[];
+  /** Saved states that aren't steps, oldest first: milestones, forks, pauses, ends. */
+  readonly marks: readonly TimelineMark[];
+  /** A point per checkpoint, oldest first: sequence, createdAt in ms since 1970, bytes. At most the newest 2,000. */
+  readonly saves: readonly (readonly [sequence: number, atMs: number, bytes: number])[];
+  /** Why some steps are missing: the configuration can't open the states. */
+  readonly keyMissing?: ErrorInfo;
+  readonly damage: readonly DamageInfo[];
+}
+
+export interface TimelineStep {
+  readonly name: string;
+  /** Its number among the steps of that name in its pass. */
+  readonly occurrence: number;
+  /** `model 2`. */
+  readonly title: string;
+  readonly pass: number;
+  /** Changes with a restart, a fork or a rewind. */
+  readonly generation: string;
+  readonly startedAt: string;
+  /** Missing if the step isn't finished. */
+  readonly durationMs?: number;
+  /** How often it was tried. */
+  readonly attempts?: number;
+  /** The attempt of the run that ran it. */
+  readonly runAttempt: number;
+  /** `storage`: a later attempt took the recorded result. `ran`: none has, so far. */
+  readonly from: "ran" | "storage";
+  /** It is a wait, for a time or for a signal. */
+  readonly waitsFor?: "sleep" | "signal";
+  /** `started`: not finished, or killed. `saved`: a `run.save`, not a step. */
+  readonly status: "started" | "completed" | "failed" | "saved";
+  readonly error?: string;
+  /** The newest checkpoint that records it. */
+  readonly checkpointId: string;
+  readonly sequence: number;
+}
+
+export interface TimelineAttempt {
+  readonly generation: string;
+  readonly attempt: number;
+  /** When its first step or save began, as far as known. */
+  readonly startedAt?: string;
+  /** When it was last seen. */
+  readonly lastSeenAt?: string;
+  /**
+   * `killed`: it ended without saying so, and another attempt followed or its lease lapsed. `interrupted`: killed or
+   * paused; the checkpoint that said which was replaced. `waited`: it stopped while it waited, and the next attempt ended
+   * the wait. `unknown`: it runs without a lease, or has ended.
+   */
+  readonly end: "running" | "completed" | "failed" | "paused" | "killed" | "interrupted" | "waited" | "unknown";
+  /** The runner, for the last attempt, if known. */
+  readonly runner?: RunnerInfo;
+  readonly error?: string;
+}
+
+export interface TimelineMark {
+  readonly kind: "milestone" | "auto-save" | "branch" | "paused" | "failed" | "completed";
+  readonly at: string;
+  readonly id: string;
+  readonly sequence: number;
+  readonly stage?: string;
+  readonly label?: string;
+  /** `branch`: the sequence of the checkpoint that it continues, if that still exists. */
+  readonly fromSequence?: number;
+  readonly error?: string;
+}
+
+export interface SignalsAnswer {
+  readonly now: string;
+  readonly waits: readonly WaitInfo[];
+  /** The last 100, the newest first. */
+  readonly signals: readonly SignalInfo[];
+  /** Why the signals have no values: the configuration can't open them. */
+  readonly keyMissing?: ErrorInfo;
+  readonly damage: readonly DamageInfo[];
+}
+
+/** A wait of a run that hasn't ended. */
+export interface WaitInfo {
+  readonly kind: "sleep" | "signal";
+  /** The name of the sleep, or of the signal. */
+  readonly name: string;
+  readonly since: string;
+  /** When a sleep ends, or the time limit of a wait for a signal. */
+  readonly until?: string;
+  /** The command that answers a wait for a signal. Its value stands for `…`. */
+  readonly command?: string;
+}
+
+export interface SignalInfo {
+  readonly id: string;
+  readonly name: string;
+  /** The sender. */
+  readonly by?: string;
+  readonly sentAt: string;
+  readonly status: "pending" | "received" | "refused";
+  /** Missing if it has none, or can't be opened. */
+  readonly value?: Typed;
+  /** Why it was refused. */
+  readonly error?: string;
+}
+
+export interface RunInfo {
+  readonly generation: string;
+  readonly attempt: number;
+  readonly pass: number;
+  readonly isPassOver: boolean;
+  readonly version?: string | number;
+  readonly input?: Typed;
+  readonly result?: Typed;
+  readonly steps: readonly RunStep[];
+}
+
+export interface RunStep extends Omit<TimelineStep, "checkpointId" | "sequence" | "generation" | "pass" | "error"> {
+  /** Left out once the pass is over. */
+  readonly result?: Typed;
+  readonly error?: Typed;
+}

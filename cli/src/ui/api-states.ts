@@ -1,0 +1,98 @@
+import type { CheckpointRow, Command, DamageInfo, ErrorInfo, RunnerInfo, StatePath, Typed } from "./api-parts.js";
+import type { RunInfo } from "./api-runs.js";
+
+export interface CheckpointRequest {
+  readonly taskId: string;
+  /** Default: the newest that can be read. */
+  readonly id?: string;
+}
+
+export interface CheckpointAnswer {
+  readonly now: string;
+  readonly taskId: string;
+  /** The task's name for people. */
+  readonly name: string;
+  readonly checkpoint: CheckpointRow;
+  /** Its neighbours by sequence, for moving through the history. */
+  readonly before?: { readonly id: string; readonly sequence: number };
+  readonly after?: { readonly id: string; readonly sequence: number };
+  readonly metadata?: Typed;
+  /** The error of its status. */
+  readonly error?: ErrorInfo;
+  /** The subgraph of a LangGraph thread; empty for the graph itself. Missing outside threads. */
+  readonly namespace?: string;
+  readonly asks: readonly string[];
+  readonly run?: RunInfo;
+  /** Missing if it can't be opened: then `keyMissing` says why. */
+  readonly state?: Typed;
+  readonly keyMissing?: ErrorInfo;
+  readonly runner?: RunnerInfo;
+  readonly damage: readonly DamageInfo[];
+  readonly commands: readonly Command[];
+}
+
+export interface StateRequest {
+  readonly taskId: string;
+  readonly id: string;
+  readonly path: StatePath;
+  /** The first child to give, for the rest of a long list. For a text: the first unit. Default 0. */
+  readonly from?: number;
+}
+
+export interface StateAnswer {
+  /** The node at the path. With `from`, its children begin there. A text is given whole from there, up to 1,000,000 units. */
+  readonly value: Typed;
+  /** The path as text: `messages[3].role`. */
+  readonly text: string;
+}
+
+export interface SearchRequest {
+  readonly taskId: string;
+  readonly id: string;
+  /** Found in keys and in values as they are shown, ignoring case. */
+  readonly text: string;
+}
+
+export interface SearchAnswer {
+  /** At most 500, in the state's order. */
+  readonly found: readonly {
+    readonly path: StatePath;
+    readonly text: string;
+    readonly in: "key" | "value";
+    /** The value, cut. */
+    readonly value: Typed;
+  }[];
+  /** True if there are more. */
+  readonly isCut: boolean;
+  /** Found beside the state, in the run's record and in the error. `text` says where: `run.steps[1].result.url`. */
+  readonly besides: readonly { readonly text: string; readonly value: Typed }[];
+}
+
+export interface DiffRequest {
+  readonly taskId: string;
+  /** Default: the one before `to`. */
+  readonly from?: string;
+  readonly to: string;
+}
+
+export interface DiffAnswer {
+  readonly from: CheckpointRow;
+  readonly to: CheckpointRow;
+  /** The first 2,000. */
+  readonly changes: readonly Change[];
+  readonly total: number;
+  /** What changed beside the state, for people: `status running → failed`, `+ model · 3.1 s`. */
+  readonly besides: readonly string[];
+  readonly commands: readonly Command[];
+}
+
+export type Change = {
+  /** In the new state; of a removed or moved part, in the old one. */
+  readonly path: readonly (string | number)[];
+  readonly text: string;
+} & (
+  | { readonly kind: "added"; readonly to: Typed }
+  | { readonly kind: "removed"; readonly from: Typed }
+  | { readonly kind: "changed"; readonly from: Typed; readonly to: Typed }
+  | { readonly kind: "moved"; readonly toIndex: number }
+);
