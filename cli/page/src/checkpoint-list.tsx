@@ -2,7 +2,7 @@ import type { CheckpointRow, DamageInfo } from "../../src/ui/api-parts.js";
 import { agoText, bytesText } from "../../src/words.js";
 import { type BranchRow, branchRows } from "./branches.js";
 import { formatRoute } from "./route.js";
-import { StatusMark } from "./status.js";
+import { StatusMark, shownStatus } from "./status.js";
 import { StoredText } from "./stored-text.js";
 import { timeText } from "./times.js";
 
@@ -101,7 +101,7 @@ export function CheckpointList({
                   </div>
                 )}
                 <div class="small soft">
-                  <StatusMark status={status} />
+                  <StatusMark status={shownStatus(checkpoint)} />
                   {kind === "passing" && " · passing: the next save takes its place"}
                   <span class="narrow-only">
                     {" "}

@@ -11,7 +11,7 @@ import { useNow, useQuery } from "./queries.js";
 import { Question } from "./question.js";
 import { formatRoute, type StepPlace } from "./route.js";
 import { StateTree } from "./state-tree.js";
-import { StatusMark } from "./status.js";
+import { StatusMark, shownStatus } from "./status.js";
 import { StoredText } from "./stored-text.js";
 import { durationText, timeText } from "./times.js";
 import { typedText } from "./typed.js";
@@ -52,7 +52,7 @@ export function CheckpointView({ taskId, id, step, go }: CheckpointViewProps) {
   if (error) return <NotShown taskId={taskId} id={id} error={error} />;
   if (answer === undefined) return <p class="empty">Reading …</p>;
   const { checkpoint, before, after, run } = answer;
-  const { sequence, status, stage, label, createdAt, sizeBytes, kind, parentId, forkedFrom, stateVersion } = checkpoint;
+  const { sequence, stage, label, createdAt, sizeBytes, kind, parentId, forkedFrom, stateVersion } = checkpoint;
   return (
     <>
       <div class="heading" aria-busy={isLoading}>
@@ -60,7 +60,7 @@ export function CheckpointView({ taskId, id, step, go }: CheckpointViewProps) {
           @{sequence} {label !== undefined && <StoredText text={label} />}
           {label === undefined && stage !== undefined && <StoredText text={stage} />}
         </h1>
-        <StatusMark status={status} isChip />
+        <StatusMark status={shownStatus(checkpoint)} isChip />
         <div class="buttons">
           <button type="button" disabled={before === undefined} onClick={() => openId(before?.id)}>
             ← Before <kbd>[</kbd>
@@ -141,7 +141,7 @@ export function CheckpointView({ taskId, id, step, go }: CheckpointViewProps) {
           </dd>
         </div>
       </dl>
-      {answer.error && <Problem title={status === "failed" ? "It failed" : "Its error"} error={answer.error} />}
+      {answer.error && <Problem title={errorTitle(checkpoint)} error={answer.error} />}
       {answer.asks.length > 0 && (
         <section class="problem paused">
           <h2>It asks</h2>
@@ -180,6 +180,11 @@ export function CheckpointView({ taskId, id, step, go }: CheckpointViewProps) {
 }
 
 /** A checkpoint that can't be read: why, what stands around it, and what repairs it. */
+function errorTitle({ status, isCancelled }: CheckpointAnswer["checkpoint"]): string {
+  if (isCancelled) return "It was cancelled";
+  return status === "failed" ? "It failed" : "Its error";
+}
+
 function NotShown({ taskId, id, error }: { readonly taskId: string; readonly id: string; readonly error: ErrorInfo }) {
   const { session } = usePage();
   const { answer } = useQuery("task", { taskId });

@@ -9,7 +9,7 @@ import { useKeys } from "./keys.js";
 import { Problem } from "./problem.js";
 import { useNow, useQuery } from "./queries.js";
 import { formatRoute } from "./route.js";
-import { StatusMark } from "./status.js";
+import { StatusMark, shownStatus } from "./status.js";
 import { StoredText } from "./stored-text.js";
 import { typedText } from "./typed.js";
 
@@ -128,13 +128,14 @@ interface SideProps {
   readonly checkpoint: CheckpointRow;
 }
 
-function Side({ title, taskId, checkpoint: { id, sequence, stage, label, status, createdAt, sizeBytes } }: SideProps) {
+function Side({ title, taskId, checkpoint }: SideProps) {
+  const { id, sequence, stage, label, createdAt, sizeBytes } = checkpoint;
   const nowMs = useNow(10_000);
   return (
     <section class="card body-only">
       <h2>
         <span class="soft">{title}</span> <a href={formatRoute({ view: "checkpoint", taskId, id })}>@{sequence}</a>{" "}
-        <StatusMark status={status} />
+        <StatusMark status={shownStatus(checkpoint)} />
       </h2>
       <p class="anywhere">
         <StoredText text={label ?? stage ?? ""} />

@@ -8,7 +8,7 @@ import { Damage, Problem, Warnings } from "./problem.js";
 import { useNow, useQuery } from "./queries.js";
 import { Question } from "./question.js";
 import { formatRoute } from "./route.js";
-import { StatusMark } from "./status.js";
+import { StatusMark, shownStatus } from "./status.js";
 import { pictured, StoredText } from "./stored-text.js";
 import { useAction } from "./use-action.js";
 
@@ -219,22 +219,25 @@ function Planned({ taskId, rows }: { readonly taskId: string; readonly rows: rea
         </tr>
       </thead>
       <tbody>
-        {rows.map(({ checkpoint: { id, sequence, stage, label, status, createdAt, sizeBytes }, stays, reasons }) => (
-          <tr key={id} class={stays ? "stays" : "goes"}>
-            <td class="anywhere">
-              <a href={formatRoute({ view: "checkpoint", taskId, id })}>@{sequence}</a> <StatusMark status={status} />
-              <div class="small soft">
-                <StoredText text={label ?? stage ?? ""} />
-              </div>
-            </td>
-            <td class="verdict">{stays ? "✓ stays" : "✕ goes"}</td>
-            <td class="reasons anywhere">
-              <StoredText text={reasons.join(", ")} />
-            </td>
-            <td class="number wide-only">{agoText(createdAt, nowMs)}</td>
-            <td class="number">{bytesText(sizeBytes)}</td>
-          </tr>
-        ))}
+        {rows.map(
+          ({ checkpoint, checkpoint: { id, sequence, stage, label, createdAt, sizeBytes }, stays, reasons }) => (
+            <tr key={id} class={stays ? "stays" : "goes"}>
+              <td class="anywhere">
+                <a href={formatRoute({ view: "checkpoint", taskId, id })}>@{sequence}</a>{" "}
+                <StatusMark status={shownStatus(checkpoint)} />
+                <div class="small soft">
+                  <StoredText text={label ?? stage ?? ""} />
+                </div>
+              </td>
+              <td class="verdict">{stays ? "✓ stays" : "✕ goes"}</td>
+              <td class="reasons anywhere">
+                <StoredText text={reasons.join(", ")} />
+              </td>
+              <td class="number wide-only">{agoText(createdAt, nowMs)}</td>
+              <td class="number">{bytesText(sizeBytes)}</td>
+            </tr>
+          ),
+        )}
       </tbody>
     </table>
   );

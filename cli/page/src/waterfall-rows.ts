@@ -109,10 +109,17 @@ function markRows(mark: TimelineMark): WaterfallRow[] {
     branch: fromSequence === undefined ? `Branch @${sequence}` : `Branch @${sequence} from @${fromSequence}`,
     paused: `Paused @${sequence}`,
     failed: `Failed @${sequence}`,
+    cancelled: `Cancelled @${sequence}`,
     completed: `Completed @${sequence}`,
   }[kind];
   const tone =
-    kind === "paused" || kind === "failed" || kind === "completed" ? kind : kind === "branch" ? "running" : "saved";
+    kind === "cancelled"
+      ? "failed"
+      : kind === "paused" || kind === "failed" || kind === "completed"
+        ? kind
+        : kind === "branch"
+          ? "running"
+          : "saved";
   const more = error ?? label ?? stage;
   return [
     {

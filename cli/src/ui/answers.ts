@@ -222,12 +222,12 @@ async function signalsOf(session: PageSession, taskId: string): Promise<Pick<Sig
 
 function markOf(checkpoint: CheckpointSummary, sequences: ReadonlyMap<string, number>): TimelineMark | undefined {
   const { id, sequence, createdAt, status, parentId, error } = checkpoint;
-  const { kind, isOfRun, stage, label } = checkpointRow({ checkpoint, interrupts: [] });
+  const { kind, isOfRun, isCancelled, stage, label } = checkpointRow({ checkpoint, interrupts: [] });
   const parts = { at: createdAt, id, sequence, ...given({ stage, label, error: error?.message }) };
   if (parentId !== undefined) {
     return { kind: "branch", ...parts, ...given({ fromSequence: sequences.get(parentId) }) };
   }
-  if (status !== "running") return { kind: status, ...parts };
+  if (status !== "running") return { kind: isCancelled ? "cancelled" : status, ...parts };
   if (kind === "milestone") return { kind, ...parts };
   // Other passing checkpoints of a run are its steps.
   return isOfRun ? undefined : { kind: "auto-save", ...parts };

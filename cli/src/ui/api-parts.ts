@@ -72,6 +72,8 @@ export interface CheckpointRow {
   /** `passing`: an auto-save or a step, which the next one replaces. */
   readonly kind: "milestone" | "passing";
   readonly isOfRun: boolean;
+  /** A cancel recorded it as `failed`. */
+  readonly isCancelled?: true;
   readonly error?: string;
 }
 

@@ -63,7 +63,7 @@ export interface TimelineAttempt {
 }
 
 export interface TimelineMark {
-  readonly kind: "milestone" | "auto-save" | "branch" | "paused" | "failed" | "completed";
+  readonly kind: "milestone" | "auto-save" | "branch" | "paused" | "failed" | "cancelled" | "completed";
   readonly at: string;
   readonly id: string;
   readonly sequence: number;

@@ -76,6 +76,7 @@ export function checkpointRow({ checkpoint, interrupts }: DescribedCheckpoint): 
     stateVersion,
     kind: isPassing(checkpoint) ? "passing" : "milestone",
     isOfRun: isOfRun(checkpoint),
+    ...(isCancelled(checkpoint) && { isCancelled: true as const }),
     ...(error && { error: shortened(error.message) }),
   };
 }

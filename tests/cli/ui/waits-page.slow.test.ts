@@ -93,6 +93,10 @@ describe.skipIf(CHROMIUM === undefined)("the page (skipped without Chromium: Deb
     await page.getByText("The task is cancelled.").waitFor();
     await page.locator(".heading").getByText("cancelled").waitFor();
     expect(await page.getByRole("button", { name: "Retry …" }).count()).toBe(0);
+    const newest = page.getByRole("table").getByRole("row", { name: /too late cancelled/ });
+    await newest.getByRole("link").first().click();
+    await page.getByRole("heading", { name: "It was cancelled" }).waitFor();
+    await page.locator(".heading").getByText("cancelled").waitFor();
     expect((await manager.latest("w/fails"))?.error?.message).toBe("too late");
     expect(problems).toEqual([]);
   }, 60_000);

@@ -86,7 +86,9 @@ it("answers a wait, cancels and puts back, with --write alone", async () => {
     { taskId: "w/2", stands: "due", status: "paused" },
     { taskId: "w/3", isCancelled: true, status: "failed", error: "late" },
   ]);
-  const { commands } = await page.ask("task", { taskId: "w/3" });
+  const { commands, checkpoints } = await page.ask("task", { taskId: "w/3" });
+  expect(checkpoints[0]).toMatchObject({ status: "failed", isCancelled: true });
+  expect((await page.ask("timeline", { taskId: "w/3" })).marks.at(-1)).toMatchObject({ kind: "cancelled" });
   expect(commands.map(({ action }) => action)).not.toContain("retry");
 
   expect(await page.refused("signal", { taskId: "w/3", name: "approve" })).toMatchObject({ status: 409 });
