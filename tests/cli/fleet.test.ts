@@ -78,6 +78,18 @@ describe.each(STORAGES)("tasks --watch in %s", (url) => {
     );
   });
 
+  it("shows due tasks after those that are being run, the one that has been due the longest first", async () => {
+    const { cwd, manager } = await placeOfFleet(url);
+    for (const [id, due] of Object.entries({ second: 2, first: 1, third: 3 })) {
+      await manager.enqueue(`v/${id}`, undefined, { dueAt: new Date(due) });
+    }
+    await withSession(wholeUrl(cwd, url), new Collected(), async (session) => {
+      const { tasks } = await readFleet(session, { limit: 20 });
+      const ids = tasks.map(({ taskId }) => taskId);
+      expect(ids.slice(0, 5)).toEqual(["w/runs", "v/first", "v/second", "v/third", "v/due"]);
+    });
+  });
+
   it("shows a task in a long step before thousands of others that saved since", async () => {
     const { cwd, manager } = await placeOfFleet(url);
     for (let n = 0; n < 20; n += 1) await manager.save(`other-${n}`, n);

@@ -1,5 +1,5 @@
 import type { CheckpointStatus } from "waymark";
-import { type DueCount, dueAtOf, isCancelled } from "waymark/adapter";
+import { type DueCount, dueAtOf, isCancelled, NEVER } from "waymark/adapter";
 import { firstOf } from "../first-of.js";
 import { LeaseReader } from "../leases.js";
 import { readableSummaries } from "../read-stored.js";
@@ -15,7 +15,10 @@ export interface FleetQuery {
 
 /** Who runs what, and what waits. */
 export interface Fleet {
-  /** Those that are being run first, the longest without a save before the others; then the last saved ones. */
+  /**
+   * Those that are being run, the longest without a save first. Then the last saved of the others: first those that are
+   * due, the one that has been due the longest before the others, then the rest, the last saved first.
+   */
   readonly tasks: readonly ListedTask[];
   /** How many tasks are being run now. */
   readonly held: number;
@@ -37,8 +40,9 @@ export async function readFleet(session: QuerySession, query: FleetQuery): Promi
     const isAskedFor = newest && status?.includes(newest.status) !== false && (stage ?? newest.stage) === newest.stage;
     if (newest && isAskedFor) found.push({ taskId, count: newest.sequence, newest, lease });
   }
+  const nowMs = Date.now();
   return {
-    tasks: found.sort(inOrder).slice(0, limit),
+    tasks: found.sort((a, b) => inOrder(a, b, nowMs)).slice(0, limit),
     held: leases.length,
     queue: await queueIn(session, prefix),
   };
@@ -61,17 +65,21 @@ export function fleetStatus(task: ListedTask, nowMs: number): FleetStatus {
   if (isCancelled(newest)) return "cancelled";
   if (lease !== undefined || thread !== undefined) return status === "paused" && lease ? "running" : status;
   if (status === "running" && lapsed?.hasDied) return "died";
-  const dueAt = dueAtOf(newest);
-  if (dueAt === undefined) return status;
-  return Date.parse(dueAt) <= nowMs ? "due" : "waits";
+  if (dueAtOf(newest) === undefined) return status;
+  return dueMs(task) <= nowMs ? "due" : "waits";
 }
 
-function inOrder(a: ListedTask, b: ListedTask): number {
-  if ((a.lease === undefined) !== (b.lease === undefined)) return a.lease === undefined ? 1 : -1;
-  const [one, other] = [savedAt(a), savedAt(b)];
-  return a.lease === undefined ? (one < other ? 1 : -1) : one < other ? -1 : 1;
+function inOrder(a: ListedTask, b: ListedTask, nowMs: number): number {
+  const group = (task: ListedTask) => (task.lease !== undefined ? 0 : dueMs(task) <= nowMs ? 1 : 2);
+  const its = group(a);
+  if (its !== group(b)) return its - group(b);
+  return its === 0 ? savedMs(a) - savedMs(b) : its === 1 ? dueMs(a) - dueMs(b) : savedMs(b) - savedMs(a);
 }
 
-function savedAt(task: ListedTask): string {
-  return "newest" in task ? task.newest.createdAt : "";
+function dueMs(task: ListedTask): number {
+  return "newest" in task ? Date.parse(dueAtOf(task.newest) ?? NEVER) : 0;
+}
+
+function savedMs(task: ListedTask): number {
+  return "newest" in task ? Date.parse(task.newest.createdAt) : 0;
 }
