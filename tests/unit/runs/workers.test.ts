@@ -1,12 +1,13 @@
 // enqueue, work, queue, cancel and retry.
 import { once } from "node:events";
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { expect, it } from "vitest";
+import { expect, it, onTestFinished, vi } from "vitest";
 import type { CheckpointManager, Run, RunFunction, StorageAdapter, WorkOptions } from "waymark";
 import { StorageError } from "waymark";
 import { NEVER, waitsOf } from "waymark/adapter";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { deferred } from "../../support/deferred.js";
+import { stopTimeouts } from "../../support/stopped-clock.js";
 import { dyingAfter, managerOn, STORAGES } from "./run-support.js";
 
 type Fn = RunFunction<unknown, unknown, unknown, never>;
@@ -599,4 +600,107 @@ it("close drains the workers of the manager", async () => {
   await manager.close();
   await worker.ended;
   expect(await held(storage)).toEqual([]);
+});
+
+it("a run doesn't let go of its worker if a step begins soon after another one beside the wait", async () => {
+  const timeouts = stopTimeouts();
+  const { manager } = managerOn();
+  await manager.enqueue("q/t");
+  const [short, begun, long] = [deferred<void>(), deferred<void>(), deferred<void>()];
+  const waiting = new Promise((resolve) => manager.on("waitStarted", resolve));
+  const paused = vi.fn();
+  manager.on("runPaused", paused);
+  const completed = ends(manager, "completed");
+  const worker = working(manager, (run) => {
+    const steps = async () => {
+      await run.step("short", () => short.promise);
+      await run.step("long", () => {
+        begun.resolve();
+        return long.promise;
+      });
+    };
+    return Promise.all([run.waitFor("go"), steps()]);
+  });
+  await waiting;
+  await nextTurn();
+  short.resolve();
+  await begun.promise;
+  // Between the steps, nothing but the wait was under way.
+  timeouts.pass(250);
+  long.resolve();
+  await manager.signal("q/t", "go");
+  await completed;
+  await worker.drain();
+  expect(paused).not.toHaveBeenCalled();
+});
+
+it("a worker looks after growing pauses while its storage is away, and then as often as before", async () => {
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "Date"], now: 0 });
+  onTestFinished(() => void vi.useRealTimers());
+  const storage = new MemoryAdapter();
+  const claimNext = storage.queue.claimNext.bind(storage.queue);
+  let isAway = true;
+  let lookedMs = 0;
+  const pauses: number[] = [];
+  storage.queue.claimNext = async (...args) => {
+    pauses.push(Date.now() - lookedMs);
+    lookedMs = Date.now();
+    if (isAway) throw new StorageError("The storage is away.");
+    return claimNext(...args);
+  };
+  const worker = working(managerOn(storage).manager, () => 1);
+  const look = async (times: number) => {
+    for (let n = 0; n < times; n += 1) await vi.advanceTimersToNextTimerAsync();
+    return pauses.splice(0);
+  };
+  expect(await look(7)).toEqual([0, 500, 1000, 2000, 4000, 8000, 10_000, 10_000]);
+  isAway = false;
+  expect(await look(2)).toEqual([10_000, 250]);
+  isAway = true;
+  expect(await look(3)).toEqual([250, 500, 1000]);
+  await worker.drain();
+});
+
+/** A storage in which somebody saves a checkpoint of the task right before the first change of a status. */
+function savedBetween(inner: MemoryAdapter, taskId: string): StorageAdapter {
+  let isSaved = false;
+  return new Proxy(inner, {
+    get(target, key) {
+      if (key === "setStatus") {
+        return async (...args: Parameters<StorageAdapter["setStatus"]>) => {
+          if (!isSaved) {
+            isSaved = true;
+            await managerOn(inner).manager.save(taskId, { mine: true });
+          }
+          return target.setStatus(...args);
+        };
+      }
+      const value: unknown = Reflect.get(target, key);
+      return typeof value === "function" ? value.bind(target) : value;
+    },
+  });
+}
+
+it("a signal leaves the checkpoint of a pause as it is if somebody saves before it wakes the run", async () => {
+  const storage = new MemoryAdapter();
+  const { manager } = managerOn(storage);
+  await manager.enqueue("q/t");
+  const paused = ends(manager, "paused");
+  const worker = working(manager, (run) => run.waitFor("go"));
+  await paused;
+  await worker.drain();
+  await managerOn(savedBetween(storage, "q/t")).manager.signal("q/t", "go");
+  expect((await manager.list("q/t")).map(({ status }) => status)).toEqual(["running", "paused"]);
+});
+
+it("retry leaves a failed checkpoint as it is if somebody saves before it is put back", async () => {
+  const storage = new MemoryAdapter();
+  const { manager } = managerOn(storage);
+  const fail = () => Promise.reject(new Error("no disk"));
+  for (const taskId of ["q/a", "q/b"]) await expect(manager.run(taskId, fail)).rejects.toThrow("no disk");
+  const retrying = managerOn(savedBetween(storage, "q/a")).manager.retry("q/a");
+  await expect(retrying).rejects.toMatchObject({ code: "CHECKPOINT_CONFLICT" });
+  expect((await manager.list("q/a")).map(({ status }) => status)).toEqual(["running", "failed"]);
+  expect(await managerOn(savedBetween(storage, "q/b")).manager.retry({ prefix: "q/" })).toBe(0);
+  expect((await manager.list("q/b")).map(({ status }) => status)).toEqual(["running", "failed"]);
 });
