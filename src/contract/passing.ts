@@ -76,12 +76,17 @@ export function waitsOf({ metadata }: Pick<CheckpointSummary, "metadata">): RunW
 }
 
 /**
- * The metadata of a copy. A copy is a milestone, even of a passing checkpoint.
+ * The metadata of a fork or a rewind. It is a milestone, even if the original is passing. It says for which signals its
+ * run waits. It doesn't say until when an enqueued run waits, because it is due at once.
  *
- * @param ofRun - Whether a run saved the original.
+ * @param metadata - Its own, with or without the original's note.
  */
-export function milestoneMetadata(metadata: object | undefined, ofRun: boolean): object | undefined {
-  if (ofRun) return runMetadata(undefined, metadata);
+export function milestoneMetadata(
+  metadata: object | undefined,
+  original: Pick<CheckpointSummary, "metadata">,
+): object | undefined {
+  const waits = waitsOf(original);
+  if (isOfRun(original)) return runMetadata(undefined, metadata, waits?.waitsFor.length ? waits : undefined);
   if (metadata === undefined || !(NOTE_KEY in metadata)) return metadata;
   const { [NOTE_KEY]: _note, ...others } = metadata;
   return Object.keys(others).length === 0 ? undefined : others;

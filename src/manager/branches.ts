@@ -2,7 +2,7 @@ import { checkTaskId } from "../contract/arguments.js";
 import type { CheckpointSummary } from "../contract/checkpoint.js";
 import { CheckpointConflictError } from "../contract/errors.js";
 import { checkKeys, keysOf } from "../contract/keys.js";
-import { isOfRun, milestoneMetadata } from "../contract/passing.js";
+import { milestoneMetadata } from "../contract/passing.js";
 import { signalsOf } from "../contract/signals.js";
 import type { CheckpointReader } from "./reader.js";
 import { checkSaveOptions, type SaveOptions, tokenOf } from "./save-options.js";
@@ -63,7 +63,7 @@ export class Branches {
       return this.#writer.draftCopy(source, newTaskId, {
         stage: source.stage,
         label,
-        ...link(milestoneMetadata(metadata, isOfRun(source))),
+        ...link(milestoneMetadata(metadata, source)),
       });
     });
     return this.#writer.appendCopy(newTaskId, draft, options, { taskId, id });

@@ -64,6 +64,20 @@ describe.each(["sqlite:checkpoints.db", "files:store", "tasks:store"])("a run th
     expect(listed.stderr).toBe(answer);
   });
 
+  it("is shown so, too, in a fork that nobody has run yet", async () => {
+    const place = await placeOf(url);
+    await worked(place.manager, { "w/1": "waits" });
+    expect((await place.run("fork", "w/1", "@latest", "w/2")).code).toBe(0);
+    const answer = "To answer: waymark signal w/2 approve '…'\n";
+    expect((await place.run("list", "w/2")).stderr).toBe(`Its run waits for "approve".\n${answer}`);
+    expect((await place.run("show", "w/2")).stdout).toMatch(/^waits +for "approve", for .* seconds?$/m);
+    for (const command of ["tasks", "resume"]) {
+      const { stdout, stderr } = await place.run(command, "--prefix", "w/2");
+      expect(stdout).toMatch(/^w\/2 .* due: a worker or the next run goes on with it/m);
+      expect(stderr).toBe(answer);
+    }
+  });
+
   it("says below a list on a terminal how to answer the first ones, and how many more wait", async () => {
     const { manager, cwd } = await placeOf(url);
     await worked(manager, { "w/1": "waits", "w/2": "waits", "w/3": "waits", "w/4": "waits", "w/5": "waits" });
