@@ -3,6 +3,11 @@ export function counted(count: number, noun: string): string {
   return `${countText(count)} ${noun}${count === 1 ? "" : "s"}`;
 }
 
+/** `3 checkpoints`, `3 checkpoints and 2 signals`. */
+export function checkpointsText(checkpoints: number, signals: number): string {
+  return `${counted(checkpoints, "checkpoint")}${signals === 0 ? "" : ` and ${counted(signals, "signal")}`}`;
+}
+
 /** `12,000` */
 export function countText(count: number): string {
   return count.toLocaleString("en-US");

@@ -4,6 +4,7 @@ import type { CheckpointSummary, StoredCheckpoint } from "../contract/checkpoint
 import type { CheckedRecord, StorageFinding } from "../contract/findings.js";
 import { findingOf } from "../contract/header-index.js";
 import { checkKeys, keysOf } from "../contract/keys.js";
+import { isSignals } from "../contract/signals.js";
 import { placeOf } from "./reader.js";
 
 /** The options of `verify`. */
@@ -19,8 +20,10 @@ export interface VerifyOptions {
 /** The result of `verify`. */
 export interface VerifyResult {
   readonly tasks: number;
-  /** The number of checkpoints, damaged ones included. */
+  /** The number of the tasks' checkpoints, damaged ones included. */
   readonly checkpoints: number;
+  /** The number of signals that were sent to the tasks. */
+  readonly signals: number;
   /** The size of the payloads whose size could be read, in bytes. */
   readonly bytes: number;
   /** Empty if nothing is wrong. */
@@ -40,14 +43,17 @@ export async function verifyStorage(
   const { quick = false, onProgress, signal } = checked(options);
   const stop = eitherOf(closing, signal);
   const findings: StorageFinding[] = [];
-  const counts = { tasks: 0, checkpoints: 0, bytes: 0 };
+  const counts = { tasks: 0, checkpoints: 0, signals: 0, bytes: 0 };
   let current: CheckedRecord | undefined;
   stop.throwIfAborted();
   for await (const item of storage.maintenance?.verify({ quick }) ?? everyRecord(storage, quick)) {
     stop.throwIfAborted();
     if (item.kind === "checked") {
-      if (current === undefined || current.taskId !== item.taskId) counts.tasks += 1;
-      counts.checkpoints += 1;
+      if (item.taskId !== undefined && isSignals(item.taskId)) counts.signals += 1;
+      else {
+        if (current === undefined || current.taskId !== item.taskId) counts.tasks += 1;
+        counts.checkpoints += 1;
+      }
       counts.bytes += item.sizeBytes;
       current = item;
     } else findings.push(item);

@@ -403,6 +403,7 @@ describe.each(["sqlite:to.db", "files:to", "tasks:to"])("export, import and copy
       records: 5,
       identical: 5,
       copied: 0,
+      signals: 0,
       extra: 0,
       unreadable: 0,
     });

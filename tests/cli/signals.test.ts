@@ -37,16 +37,31 @@ describe.each(STORAGES)("signals in %s", (url) => {
     expect((await run("list", "c")).stderr).not.toContain("signals");
   });
 
+  it("are counted apart by verify", async () => {
+    const { manager, run } = await placeWithSignals(url);
+    expect((await run("verify")).stdout).toMatch(/^2 checkpoints and 2 signals of 2 tasks \(.*: nothing is wrong\.\n$/);
+    expect(await manager.verify()).toMatchObject({ tasks: 2, checkpoints: 2, signals: 2, findings: [] });
+  });
+
   it("are copied and exported before their task", async () => {
     const { cwd, run, open } = await placeWithSignals(url);
-    expect((await run("copy", "--to", "sqlite:copy.db")).stdout).toContain("4 of 4 identical");
+    const copied = await run("copy", "--to", "sqlite:copy.db");
+    expect(copied.stdout).toMatch(/^Copied 2 checkpoints and 2 signals to .*\n4 of 4 identical\n$/);
+    expect(JSON.parse((await run("copy", "--to", "sqlite:other.db", "--json")).stdout)).toMatchObject({
+      copied: 4,
+      signals: 2,
+    });
     expect((await run("copy", "--to", "sqlite:prefixed.db", "--prefix", "a")).stdout).toContain("3 of 3 identical");
     const whole = await run("export");
     const one = await run("export", "a");
+    const toFile = (await run("export", "--out", "all.ndjson")).stdout;
+    expect(toFile).toBe("Exported 2 checkpoints and 2 signals of 2 tasks.\n");
     expect(recordsIn(whole.stdout)).toEqual(["a\u001fsignals", "a\u001fsignals", "a", "b"]);
     expect(recordsIn(one.stdout)).toEqual(["a\u001fsignals", "a\u001fsignals", "a"]);
     const imported = { cwd, env: { WAYMARK_STORAGE: "sqlite:imported.db" } };
-    expect((await waymark(imported, ["import"], one.stdout)).stdout).toContain("Imported 3 checkpoints");
+    expect((await waymark(imported, ["import"], one.stdout)).stdout).toBe(
+      "Imported 1 checkpoint and 2 signals; 0 there already.\n",
+    );
     for (const its of ["sqlite:copy.db", "sqlite:prefixed.db", "sqlite:imported.db"]) {
       await using copied = await open(its);
       expect(await copied.signals("a")).toMatchObject([

@@ -1,7 +1,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { ErrorInfo } from "../../src/ui/api-parts.js";
 import type { Finding, RepairAnswer, StorageAnswer, VerifyMessage } from "../../src/ui/api-storage.js";
-import { agoText, bytesText, counted, countText } from "../../src/words.js";
+import { agoText, bytesText, checkpointsText, counted, countText } from "../../src/words.js";
 import { errorInfo, isAbort } from "./api.js";
 import { CommandList } from "./commands.js";
 import { useKeys } from "./keys.js";
@@ -170,8 +170,8 @@ function Findings({ check: { last, error, isRunning } }: { readonly check: Check
       )}
       {last && (
         <p>
-          {last.kind === "progress" ? "Looked at" : "Looked at all"} {counted(last.checkpoints, "checkpoint")} of{" "}
-          {counted(last.tasks, "task")}, {bytesText(last.bytes)}:{" "}
+          {last.kind === "progress" ? "Looked at" : "Looked at all"} {checkpointsText(last.checkpoints, last.signals)}{" "}
+          of {counted(last.tasks, "task")}, {bytesText(last.bytes)}:{" "}
           {last.kind === "progress"
             ? counted(last.findings, "finding")
             : last.total === 0

@@ -1,5 +1,5 @@
 import type { StorageAdapter } from "waymark";
-import type { StoredCheckpoint } from "waymark/adapter";
+import { isSignals, type StoredCheckpoint } from "waymark/adapter";
 import { type DamageSink, keyOf } from "../damage.js";
 import { newestSequence, RecordPlacer, relationOf } from "../records/place-record.js";
 import { isWhole } from "../records/stored-record.js";
@@ -13,6 +13,8 @@ export interface CopyResult {
   identical: number;
   /** How many records this run wrote. */
   copied: number;
+  /** How many of those are signals. */
+  signals: number;
   /** How many records of the target are not in the source. */
   extra: number;
   /** How many records of the source can't be read, and so weren't copied. */
@@ -41,7 +43,7 @@ export interface CopyJob {
 
 /** Copies every task to another storage, and compares all records. */
 export async function copyTasks(job: CopyJob): Promise<CopyResult> {
-  const result: CopyResult = { records: 0, identical: 0, copied: 0, extra: 0, unreadable: 0 };
+  const result: CopyResult = { records: 0, identical: 0, copied: 0, signals: 0, extra: 0, unreadable: 0 };
   // Counts each record once: listing, copying and comparing meet the same damage.
   const unreadable = new Set<string>();
   const source: DamageSink = {
@@ -80,7 +82,10 @@ async function copyTask(job: TaskJob, taskId: string, result: CopyResult): Promi
   let last = before;
   const added = { taskId, order: "oldest", afterSequence: before } as const;
   for await (const record of wholeRecords(job.from, added, job.source)) {
-    if ((await placer.place(record)) === "added") result.copied += 1;
+    if ((await placer.place(record)) === "added") {
+      result.copied += 1;
+      if (isSignals(taskId)) result.signals += 1;
+    }
     last = record.sequence;
     job.advance();
   }

@@ -8,7 +8,7 @@ import { showProgress } from "../progress.js";
 import { countRecords } from "../records/whole-records.js";
 import { isSamePlace } from "../storage-place.js";
 import { openTarget } from "../store.js";
-import { counted } from "../words.js";
+import { checkpointsText, counted } from "../words.js";
 
 export const copy: CommandFile = {
   example: "waymark copy --to files:backup",
@@ -47,10 +47,10 @@ export const copy: CommandFile = {
             await target.close();
           });
           if (differences > SHOWN) await errors.line(`and ${differences - SHOWN} more`);
-          const { records, identical, copied, extra, unreadable } = result;
+          const { records, identical, copied, signals, extra, unreadable } = result;
           if (options.json) await output.line(jsonText(result));
           else {
-            await output.line(`Copied ${counted(copied, "checkpoint")} to ${to}.`);
+            await output.line(`Copied ${checkpointsText(copied - signals, signals)} to ${to}.`);
             if (extra > 0) await output.line(`${to} has ${counted(extra, "more checkpoint")} of these tasks.`);
             const lost =
               unreadable === 0

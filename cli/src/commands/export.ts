@@ -7,7 +7,7 @@ import { CheckedLinesWriter } from "../records/checked-lines.js";
 import { LineFile } from "../records/line-file.js";
 import { EXPORT_FORMAT, recordJson } from "../records/stored-record.js";
 import { countRecords, taskIds, wholeRecords } from "../records/whole-records.js";
-import { counted } from "../words.js";
+import { checkpointsText, counted } from "../words.js";
 
 export const exportCommand: CommandFile = {
   example: "waymark export --out backup.ndjson",
@@ -36,8 +36,10 @@ export const exportCommand: CommandFile = {
             const written = await writeExport(session, chosen, (text) => (file ?? output).line(text));
             await file?.end();
             const { records } = written;
-            if (file)
-              await output.line(`Exported ${counted(records, "checkpoint")} of ${counted(written.tasks, "task")}.`);
+            if (file) {
+              const exported = checkpointsText(records - written.signals, written.signals);
+              await output.line(`Exported ${exported} of ${counted(written.tasks, "task")}.`);
+            }
             if (records === 0 && !output.isClosed) await sayNothingTo("export", session, options.prefix);
           } finally {
             await file?.close();
@@ -52,9 +54,10 @@ async function writeExport(
   { storage, damage, output }: Session,
   tasks: Iterable<string> | AsyncIterable<string>,
   writeLine: (text: string) => Promise<void>,
-): Promise<{ readonly records: number; readonly tasks: number }> {
+): Promise<{ readonly records: number; readonly signals: number; readonly tasks: number }> {
   const lines = new CheckedLinesWriter(writeLine);
   let written = 0;
+  let signals = 0;
   await lines.header(EXPORT_FORMAT, { exportedAt: new Date().toISOString() });
   const progress = await showProgress("exporting", () => countRecords(storage));
   try {
@@ -63,6 +66,7 @@ async function writeExport(
       for await (const record of wholeRecords(storage, { taskId, order: "oldest" }, damage)) {
         if (output.isClosed) break;
         await lines.record(recordJson(record));
+        if (isSignals(taskId)) signals += 1;
         progress.advance();
       }
       if (output.isClosed) break;
@@ -71,5 +75,5 @@ async function writeExport(
     progress.stop();
   }
   await lines.trailer({ tasks: written, damaged: damage.count });
-  return { records: lines.records, tasks: written };
+  return { records: lines.records, signals, tasks: written };
 }

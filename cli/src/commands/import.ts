@@ -1,13 +1,14 @@
 import { createReadStream } from "node:fs";
 import { stat } from "node:fs/promises";
 import { CheckpointConflictError } from "waymark";
+import { isSignals } from "waymark/adapter";
 import type { CommandFile, Session } from "../cli.js";
 import { CommandError, ExitCode } from "../exit-code.js";
 import { jsonText } from "../printable.js";
 import { showProgress } from "../progress.js";
 import { type Placement, RecordPlacer } from "../records/place-record.js";
 import { readExport } from "../records/stored-record.js";
-import { counted } from "../words.js";
+import { checkpointsText, counted } from "../words.js";
 
 export const importCommand: CommandFile = {
   example: "waymark import backup.ndjson",
@@ -24,18 +25,21 @@ export const importCommand: CommandFile = {
       .action((file = "-", options) =>
         cli.withStore(async (session) => {
           const counts = file === "-" ? await importStandardInput(session) : await importFile(session, file);
-          const { added, present, otherStatus } = counts;
+          const { added, signals, present, otherStatus } = counts;
           if (options.json) await session.output.line(jsonText(counts));
           else {
             const other = otherStatus > 0 ? `, ${otherStatus} there already with another status, which stays` : "";
-            await session.output.line(`Imported ${counted(added, "checkpoint")}; ${present} there already${other}.`);
+            await session.output.line(
+              `Imported ${checkpointsText(added - signals, signals)}; ${present} there already${other}.`,
+            );
           }
         }, "write"),
       );
   },
 };
 
-type Counts = Record<Placement, number>;
+/** @property signals - How many of the added records are signals. */
+type Counts = Record<Placement | "signals", number>;
 
 async function importStandardInput(session: Session): Promise<Counts> {
   if (session.stdin.isTTY) {
@@ -79,7 +83,7 @@ async function importFrom(
   from: string,
   onRecord: () => void = () => undefined,
 ): Promise<Counts> {
-  const counts: Counts = { added: 0, present: 0, otherStatus: 0 };
+  const counts: Counts = { added: 0, signals: 0, present: 0, otherStatus: 0 };
   const placer = new RecordPlacer(storage);
   const standing = () => {
     const { added, present, otherStatus } = counts;
@@ -89,7 +93,9 @@ async function importFrom(
   };
   for await (const { item: record, line } of readExport(chunks, { from, standing })) {
     try {
-      counts[await placer.place(record)] += 1;
+      const placement = await placer.place(record);
+      counts[placement] += 1;
+      if (placement === "added" && isSignals(record.taskId)) counts.signals += 1;
     } catch (cause) {
       if (!(cause instanceof CheckpointConflictError)) throw cause;
       throw new CommandError(

@@ -5,7 +5,7 @@ import { jsonText, printable } from "../printable.js";
 import { showProgress } from "../progress.js";
 import { verifyStorage } from "../queries/verify.js";
 import { countRecords } from "../records/whole-records.js";
-import { bytesText, counted } from "../words.js";
+import { bytesText, checkpointsText, counted } from "../words.js";
 
 export const verify: CommandFile = {
   example: "waymark verify --quick",
@@ -25,13 +25,13 @@ export const verify: CommandFile = {
           const progress = await showProgress("verifying", () => countRecords(session.storage));
           const result = await verifyStorage(session, {
             quick: options.quick === true,
-            onProgress: ({ checkpoints }) => progress.reach(checkpoints),
+            onProgress: ({ checkpoints, signals }) => progress.reach(checkpoints + signals),
           }).finally(() => progress.stop());
-          const { findings, tasks, checkpoints, bytes } = result;
+          const { findings, tasks, checkpoints, signals, bytes } = result;
           if (options.json) await output.line(jsonText(result));
           else {
             await printFindings(session, findings);
-            const checked = `${counted(checkpoints, "checkpoint")} of ${counted(tasks, "task")} (${bytesText(bytes)}) in ${name}`;
+            const checked = `${checkpointsText(checkpoints, signals)} of ${counted(tasks, "task")} (${bytesText(bytes)}) in ${name}`;
             const verdict = findings.length === 0 ? "nothing is wrong" : counted(findings.length, "finding");
             await output.line(output.colors.bold(printable(`${checked}: ${verdict}.`)));
             if (findings.length > 0) await output.line('"waymark repair --dry-run" shows what a repair would do.');

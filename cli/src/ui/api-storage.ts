@@ -56,6 +56,7 @@ export type VerifyMessage =
       readonly kind: "progress";
       readonly tasks: number;
       readonly checkpoints: number;
+      readonly signals: number;
       readonly bytes: number;
       readonly findings: number;
     }
@@ -64,6 +65,7 @@ export type VerifyMessage =
       readonly kind: "done";
       readonly tasks: number;
       readonly checkpoints: number;
+      readonly signals: number;
       readonly bytes: number;
       /** The first 1,000. */
       readonly findings: readonly Finding[];

@@ -106,7 +106,7 @@ export async function* verifying(
   quick: boolean,
   { everyMs, signal }: Omit<Watching, "open">,
 ): AsyncGenerator<VerifyMessage, void, void> {
-  let progress: VerifyMessage = { kind: "progress", tasks: 0, checkpoints: 0, bytes: 0, findings: 0 };
+  let progress: VerifyMessage = { kind: "progress", tasks: 0, checkpoints: 0, signals: 0, bytes: 0, findings: 0 };
   const ended: Promise<VerifyMessage> = verifyStorage(session, {
     quick,
     signal,
