@@ -107,9 +107,9 @@ export class PostgresAdapter extends SqlAdapter<Tables> {
     held: () => this.#held(),
   };
   override readonly queue: TaskQueue = {
-    claimNext: (query, ...args) => {
+    claimNext: async (query, ...args) => {
       const asked = { ...query };
-      return this.changing(({ queue }) => queue.claimNext(asked, ...args));
+      return (await this.changing(({ queue }) => queue.claimNext(asked, ...args))) ?? [];
     },
     // Tables of an older version don't tell when tasks are due.
     count: async (query) => {

@@ -22,7 +22,7 @@ import { StorageError } from "../../src/contract/errors.js";
 import { requireIntact } from "../../src/contract/header-index.js";
 import { dueAtOf, isPassing } from "../../src/contract/passing.js";
 import { FORM, WHOLE_FORMS } from "../sql/history.js";
-import { columnsOf, HIGHEST, jsonOf } from "../sql/rows.js";
+import { columnsOf, HIGHEST, jsonOf, type SqlRow } from "../sql/rows.js";
 import { idDigestOf, toColumn } from "./columns.js";
 import type { PostgresConnection, Statements } from "./connection.js";
 import { updateDueAt } from "./due.js";
@@ -189,14 +189,14 @@ export class PostgresWriter {
     const statement = isFenced ? fenced : unfenced;
     try {
       const stored = await this.#connection.rows(statement, JSON.stringify(rows), bodies);
-      const sequences = new Map(stored.map(([taskId, sequence]) => [taskId, Number(sequence)]));
+      const given = new Map(stored.map(([taskId, ...position]) => [taskId, position]));
       for (const { draft, piece, replaced } of placed) {
-        const sequence = sequences.get(draft.taskId);
-        if (sequence === undefined) continue;
-        this.#stored(draft, piece, sequence);
+        const position = given.get(draft.taskId);
+        if (position === undefined) continue;
+        this.#stored(draft, piece, position);
         if (replaced) await this.#trimBefore(draft.taskId, piece);
       }
-      return sequences;
+      return new Map(stored.map(([taskId, sequence]) => [taskId, Number(sequence)]));
     } catch (error) {
       // The server refused one of the appends, usually because its id is taken. So nothing was stored, and the caller
       // makes each append by itself.
@@ -217,29 +217,25 @@ export class PostgresWriter {
       const fenced = replaced ? this.#sql.appendReplacingUnderLease : this.#sql.appendUnderLease;
       const { first, next } = fencingToken === undefined ? unfenced : fenced;
       const token = fencingToken === undefined ? [] : [fencingToken];
-      const [[given] = []] = await this.#connection.rows(
-        placed.form === FORM.delta ? next : first,
-        ...values,
-        ...token,
-      );
+      const [given] = await this.#connection.rows(placed.form === FORM.delta ? next : first, ...values, ...token);
       if (given === undefined) return undefined;
-      this.#stored(draft, placed, Number(given));
+      this.#stored(draft, placed, given);
       if (replaced) await this.#trimBefore(draft.taskId, placed);
-      return Number(given);
+      return Number(given[0]);
     } catch (error) {
       if (!isTaken(error)) throw error;
       return "taken";
     }
   }
 
-  #stored(draft: CheckpointDraft, placed: PayloadForm, sequence: number): void {
+  #stored(draft: CheckpointDraft, placed: PayloadForm, [position, seal]: SqlRow): void {
+    const sequence = Number(position);
     this.#histories.stored(draft, placed, sequence);
-    const { taskId, id } = draft;
+    const { taskId, id, status } = draft;
     this.#passing.delete(taskId);
     if (!isPassing(draft)) return;
-    const stored = sealDraft(draft, sequence);
-    const woken = stored.status === "paused" ? [withStatus(stored, { status: "running" }).seal] : [];
-    this.#passing.set(taskId, { id, sequence, seals: [stored.seal, ...woken] });
+    const woken = status === "paused" ? [withStatus(sealDraft(draft, sequence), { status: "running" }).seal] : [];
+    this.#passing.set(taskId, { id, sequence, seals: [String(seal), ...woken] });
     const [oldest] = this.#passing.keys();
     if (oldest !== undefined && this.#passing.size > MOST_PASSING) this.#passing.delete(oldest);
   }
@@ -248,8 +244,9 @@ export class PostgresWriter {
    * Removes unneeded pieces after a text has begun a new history. Failures are ignored, because the append is stored,
    * and the next removal of checkpoints removes the pieces too.
    */
-  async #trimBefore(taskId: string, { form }: PayloadForm): Promise<void> {
-    if (!WHOLE_FORMS.includes(form)) return;
+  async #trimBefore(taskId: string, { form, after }: PayloadForm): Promise<void> {
+    const isFirstText = after?.length === 0;
+    if (!WHOLE_FORMS.includes(form) || isFirstText) return;
     const trim = async (run: Statements): Promise<void> => {
       await run.rows(this.#sql.lock, taskId);
       await run.change(this.#sql.trim, taskId);
