@@ -13,7 +13,6 @@ import {
   type Payload,
   type SealedSummary,
   type StatusChange,
-  sealDraft,
   sealedParts,
   withPayload,
   withStatus,
@@ -29,6 +28,7 @@ import { updateDueAt } from "./due.js";
 import { isTaken, mayPass } from "./errors.js";
 import type { PayloadForm, PostgresHistories } from "./histories.js";
 import type { PostgresLeases } from "./leases.js";
+import type { PassingCheckpoints, Replaced } from "./passing.js";
 import type { PostgresReader } from "./reader.js";
 import { DRAFT_COLUMNS, type PostgresStatements } from "./statements.js";
 
@@ -41,14 +41,6 @@ export interface Append {
   readonly replaced?: Replaced | undefined;
 }
 
-/** A passing checkpoint that may be replaced while it has one of these seals. */
-interface Replaced {
-  readonly sequence: number;
-  readonly seals: readonly string[];
-}
-
-const MOST_PASSING = 1000;
-
 /** Changes the tables. Each call is all or nothing, and checks its condition in the same step. */
 export class PostgresWriter {
   readonly #connection: PostgresConnection;
@@ -57,11 +49,7 @@ export class PostgresWriter {
   readonly #histories: PostgresHistories;
   readonly #leases: PostgresLeases;
   readonly #retryForMs: number;
-  /**
-   * The passing checkpoints that this adapter stored, by task. The next append to the task can replace them without
-   * reading them first.
-   */
-  readonly #passing = new Map<string, Replaced & Pick<CheckpointDraft, "id">>();
+  readonly #passing: PassingCheckpoints;
 
   constructor(
     connection: PostgresConnection,
@@ -70,6 +58,7 @@ export class PostgresWriter {
       readonly reader: PostgresReader;
       readonly histories: PostgresHistories;
       readonly leases: PostgresLeases;
+      readonly passing: PassingCheckpoints;
     },
     { retryForMs }: { readonly retryForMs: number },
   ) {
@@ -78,6 +67,7 @@ export class PostgresWriter {
     this.#reader = parts.reader;
     this.#histories = parts.histories;
     this.#leases = parts.leases;
+    this.#passing = parts.passing;
     this.#retryForMs = retryForMs;
   }
 
@@ -129,12 +119,11 @@ export class PostgresWriter {
 
   /**
    * The checkpoint that an append replaces, if it is a passing one. If it changes before the append, it isn't removed.
-   * If it is paused, somebody may have set it to running since, to wake its run.
    */
   async replacedBy({ draft, options }: Append): Promise<Append["replaced"]> {
     if (options.replaces === undefined) return undefined;
-    const known = this.#passing.get(draft.taskId);
-    if (known?.id === options.replaces) return known;
+    const known = this.#passing.find(draft.taskId, options.replaces);
+    if (known !== undefined) return known;
     const found = await this.#reader.sealed(this.#connection, draft.taskId, options.replaces);
     if (!found || isCorrupt(found) || !isPassing(found)) return undefined;
     return { sequence: found.sequence, seals: [found.seal] };
@@ -231,13 +220,7 @@ export class PostgresWriter {
   #stored(draft: CheckpointDraft, placed: PayloadForm, [position, seal]: SqlRow): void {
     const sequence = Number(position);
     this.#histories.stored(draft, placed, sequence);
-    const { taskId, id, status } = draft;
-    this.#passing.delete(taskId);
-    if (!isPassing(draft)) return;
-    const woken = status === "paused" ? [withStatus(sealDraft(draft, sequence), { status: "running" }).seal] : [];
-    this.#passing.set(taskId, { id, sequence, seals: [String(seal), ...woken] });
-    const [oldest] = this.#passing.keys();
-    if (oldest !== undefined && this.#passing.size > MOST_PASSING) this.#passing.delete(oldest);
+    this.#passing.note({ ...draft, sequence, seal: String(seal) });
   }
 
   /**
@@ -324,7 +307,7 @@ export class PostgresWriter {
     condition: AppendCondition | undefined,
     change: (record: SealedSummary, run: Statements) => Promise<boolean>,
   ): Promise<boolean> {
-    this.#passing.delete(taskId);
+    this.#passing.forget(taskId);
     return this.#connection.atomically(async (run) => {
       await this.#leases.check(run, taskId, condition);
       if (!(await this.#lock(run, taskId))) return false;
