@@ -66,13 +66,14 @@ export class MemoryAdapter implements StorageAdapter {
     },
   });
   readonly queue: TaskQueue = {
-    claimNext: async (query, holder, ttlMs) => {
-      const [first] = this.#due(query);
-      if (first === undefined) return undefined;
-      const lease = nextLease(this.#leaseOf(first.taskId), holder, ttlMs);
-      this.#leases.set(first.taskId, lease);
-      return { taskId: first.taskId, token: lease.token };
-    },
+    claimNext: async (query, holder, ttlMs, limit) =>
+      this.#due(query)
+        .slice(0, limit)
+        .map(({ taskId }) => {
+          const lease = nextLease(this.#leaseOf(taskId), holder, ttlMs);
+          this.#leases.set(taskId, lease);
+          return { taskId, token: lease.token };
+        }),
     count: async (query) => {
       const due = this.#due(query);
       return { tasks: due.length, oldestDueAt: due[0]?.dueAt };

@@ -58,7 +58,7 @@ function claimSpans(tracer: Tracer): () => void {
     },
     ended(call) {
       const startTime = startedMs.get(call);
-      if (startTime === undefined || (call.taskId === undefined && call.error === undefined)) return;
+      if (startTime === undefined || (call.taskIds?.length === 0 && call.error === undefined)) return;
       end(tracer.startSpan("waymark.claim", { startTime }), call, ofClaim(call), performance.now());
     },
   });
@@ -128,6 +128,7 @@ function ofClaim(call: DiagnosticsMessages["waymark:claim"]): Attributes {
   return {
     "waymark.task_id": call.taskId,
     "waymark.queue.prefix": call.prefix,
+    "waymark.queue.claimed": call.taskIds?.length,
     "waymark.lease.holder": call.holder,
     "waymark.lease.token": call.token,
   };

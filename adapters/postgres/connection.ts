@@ -90,6 +90,15 @@ export class PostgresConnection implements Statements {
     return this.#untilDone(async () => rowsOf(await this.#opened().query(query)));
   }
 
+  /**
+   * Like {@link rows}, for a statement whose best plan depends on its values, as on how many tasks a prefix has. It isn't
+   * prepared, because the server may keep one plan for all values of a prepared statement.
+   */
+  rowsByValues(text: string, ...values: readonly unknown[]): Promise<readonly SqlRow[]> {
+    const query = this.#query(text, values, false);
+    return this.#untilDone(async () => rowsOf(await this.#opened().query(query)));
+  }
+
   /** Like {@link rows}, for a statement that changes rows. Returns the number of changed rows. */
   change(text: string, ...values: readonly unknown[]): Promise<number> {
     const query = this.#query(text, values);
@@ -192,9 +201,9 @@ export class PostgresConnection implements Statements {
     return this.#pool;
   }
 
-  #query(text: string, values: readonly unknown[]): PostgresQuery {
+  #query(text: string, values: readonly unknown[], prepare = this.#options.prepare): PostgresQuery {
     const query = { text, values: values.map(toParameter), rowMode: "array" } as const;
-    return this.#options.prepare && values.length > 0 ? { ...query, name: statementName(text) } : query;
+    return prepare && values.length > 0 ? { ...query, name: statementName(text) } : query;
   }
 }
 

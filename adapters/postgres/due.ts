@@ -5,6 +5,9 @@ import type { PostgresConnection, Statements } from "./connection.js";
 import { claimedBy } from "./leases.js";
 import type { PostgresStatements } from "./statements.js";
 
+/** So many more due tasks are found than a worker wants, since other workers may take the first ones. */
+const RESERVE = 15;
+
 /** Finds the tasks that are due for workers. The server's clock decides which leases are held. */
 export class PostgresQueue {
   readonly #connection: PostgresConnection;
@@ -16,23 +19,36 @@ export class PostgresQueue {
   }
 
   /**
-   * Finds some due tasks, then claims the first one that is still free. If nothing is due, it locks nothing. If an answer
-   * is lost, the claim is sent again for the same tasks, and finds its own lease among them.
+   * Finds some due tasks, then claims the first ones that are still free. If nothing is due, it locks nothing. If an
+   * answer is lost, the claim is sent again for the same tasks, and finds its own leases among them.
    */
-  async claimNext({ prefix, dueBy }: DueQuery, holder: string, ttlMs: number): Promise<ClaimedTask | undefined> {
+  async claimNext(
+    { prefix, dueBy }: DueQuery,
+    holder: string,
+    ttlMs: number,
+    limit: number,
+  ): Promise<readonly ClaimedTask[]> {
+    const query = [prefix, prefix + HIGHEST, dueBy, limit + RESERVE];
     for (let before = ""; ; ) {
-      const found = await this.#connection.rows(this.#sql.dueTasks, prefix, prefix + HIGHEST, dueBy);
+      const found = await this.#connection.rowsByValues(this.#sql.dueTasks, ...query);
       const taskIds = found.flat();
       // If the same tasks are found again, others have locked them, probably to claim them.
-      if (taskIds.length === 0 || JSON.stringify(taskIds) === before) return undefined;
+      if (taskIds.length === 0 || JSON.stringify(taskIds) === before) return [];
       before = JSON.stringify(taskIds);
-      const [claimed] = await this.#connection.rows(this.#sql.claimDue, taskIds, claimedBy(holder), ttlMs, dueBy);
-      if (claimed !== undefined) return { taskId: String(claimed[0]), token: Number(claimed[1]) };
+      const claim = [taskIds, claimedBy(holder), ttlMs, dueBy, limit];
+      const claimed = await this.#connection.rows(this.#sql.claimDue, ...claim);
+      if (claimed.length > 0)
+        return claimed.map(([taskId, token]) => ({ taskId: String(taskId), token: Number(token) }));
     }
   }
 
   async count({ prefix, dueBy }: DueQuery): Promise<DueCount> {
-    const [[tasks, oldest] = []] = await this.#connection.rows(this.#sql.countDue, prefix, prefix + HIGHEST, dueBy);
+    const [[tasks, oldest] = []] = await this.#connection.rowsByValues(
+      this.#sql.countDue,
+      prefix,
+      prefix + HIGHEST,
+      dueBy,
+    );
     return { tasks: Number(tasks), oldestDueAt: typeof oldest === "string" ? oldest : undefined };
   }
 }

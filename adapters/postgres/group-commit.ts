@@ -5,23 +5,24 @@ interface Waiting extends Append {
   readonly reject: (error: unknown) => void;
 }
 
-/**
- * The most statements that run at once. There are several, so that a statement that waits for another process doesn't
- * hold up the others.
- */
-const LANES = 4;
+/** How long a statement holds up the next one. After that, it probably waits for another process. */
+const PATIENCE_MS = 50;
+/** The most statements that run at once. */
+const MOST_STATEMENTS = 4;
 const MOST_ROWS = 128;
 /** The most bytes of payloads in a batch. If a single payload is larger, it is a batch by itself. */
 const MOST_BYTES = 1024 * 1024;
 
 /**
- * Combines appends that come at the same moment into one statement, and so into one commit. A single append is sent at
- * once. Appends that come while all lanes are taken form the next batch.
+ * Combines appends into one statement, and so into one commit. A single append is sent at once. Appends that come while
+ * a statement is under way form the next one.
  */
 export class GroupCommit {
   readonly #writer: PostgresWriter;
   #waiting: Waiting[] = [];
-  #lanes = 0;
+  #underWay = 0;
+  /** The statement that holds up the next one. */
+  #newest: symbol | undefined;
   #isWoken = false;
 
   constructor(writer: PostgresWriter) {
@@ -45,13 +46,20 @@ export class GroupCommit {
   }
 
   #start(): void {
-    while (this.#lanes < LANES && this.#waiting.length > 0) {
-      this.#lanes += 1;
-      void this.#store(this.#nextBatch()).then(() => {
-        this.#lanes -= 1;
-        this.#start();
-      });
-    }
+    if (this.#waiting.length === 0 || this.#newest !== undefined || this.#underWay === MOST_STATEMENTS) return;
+    const own = Symbol();
+    this.#newest = own;
+    this.#underWay += 1;
+    const startNext = () => {
+      if (this.#newest === own) this.#newest = undefined;
+      this.#start();
+    };
+    const patience = setTimeout(startNext, PATIENCE_MS);
+    void this.#store(this.#nextBatch()).then(() => {
+      clearTimeout(patience);
+      this.#underWay -= 1;
+      startNext();
+    });
   }
 
   #nextBatch(): readonly Waiting[] {

@@ -25,6 +25,7 @@ import { GroupCommit } from "./group-commit.js";
 import { PostgresHistories } from "./histories.js";
 import { PostgresLeases } from "./leases.js";
 import { maintainedTables } from "./maintenance.js";
+import { PassingCheckpoints } from "./passing.js";
 import { PAGE_BYTES, PostgresReader } from "./reader.js";
 import { migrate, type Presence, presenceOf, quoted } from "./schema.js";
 import { statementsOn } from "./statements.js";
@@ -107,9 +108,9 @@ export class PostgresAdapter extends SqlAdapter<Tables> {
     held: () => this.#held(),
   };
   override readonly queue: TaskQueue = {
-    claimNext: (query, ...args) => {
+    claimNext: async (query, ...args) => {
       const asked = { ...query };
-      return this.changing(({ queue }) => queue.claimNext(asked, ...args));
+      return (await this.changing(({ queue }) => queue.claimNext(asked, ...args))) ?? [];
     },
     // Tables of an older version don't tell when tasks are due.
     count: async (query) => {
@@ -143,9 +144,10 @@ export class PostgresAdapter extends SqlAdapter<Tables> {
     this.#connection = new PostgresConnection({ pool: source, prepare, retryForMs, place });
     const sql = statementsOn(schema);
     const histories = new PostgresHistories(this.#connection, sql);
-    const reader = new PostgresReader(this.#connection, sql, histories, place);
+    const passing = new PassingCheckpoints();
+    const reader = new PostgresReader(this.#connection, sql, { histories, passing }, place);
     const leases = new PostgresLeases(this.#connection, sql);
-    const writer = new PostgresWriter(this.#connection, sql, { reader, histories, leases }, { retryForMs });
+    const writer = new PostgresWriter(this.#connection, sql, { reader, histories, leases, passing }, { retryForMs });
     const queue = new PostgresQueue(this.#connection, sql);
     this.#tables = {
       ...{ connection: this.#connection, sql, reader, leases, queue, writer },

@@ -18,6 +18,7 @@ import { COLUMNS, damagedRow, type SqlRow, sealedSummaryOf } from "../sql/rows.j
 import { idDigestOf, numberIn } from "./columns.js";
 import type { PostgresConnection, Statements } from "./connection.js";
 import type { PostgresHistories } from "./histories.js";
+import type { PassingCheckpoints } from "./passing.js";
 import type { PostgresStatements } from "./statements.js";
 
 const WIDTH = COLUMNS.length;
@@ -29,12 +30,19 @@ export class PostgresReader {
   readonly #connection: PostgresConnection;
   readonly #sql: PostgresStatements;
   readonly #histories: PostgresHistories;
+  readonly #passing: PassingCheckpoints;
   readonly #place: string;
 
-  constructor(connection: PostgresConnection, sql: PostgresStatements, histories: PostgresHistories, place: string) {
+  constructor(
+    connection: PostgresConnection,
+    sql: PostgresStatements,
+    parts: { readonly histories: PostgresHistories; readonly passing: PassingCheckpoints },
+    place: string,
+  ) {
     this.#connection = connection;
     this.#sql = sql;
-    this.#histories = histories;
+    this.#histories = parts.histories;
+    this.#passing = parts.passing;
     this.#place = place;
   }
 
@@ -135,6 +143,7 @@ export class PostgresReader {
         if (order === "oldest") return this.#histories.textOf(summary, pieces);
         return this.#histories.newestTextOf(summary, pieces);
       });
+      if (order === "newest" && query.beforeSequence === undefined && !isCorrupt(found)) this.#passing.note(found);
       return { key: row[0], found };
     });
     return { entries, next: lastOf(rows) };

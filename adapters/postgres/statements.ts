@@ -7,8 +7,6 @@ export const DRAFT_COLUMNS = COLUMNS.slice(1, -1);
 const NUMBERED: readonly string[] = ["state_version", "size_bytes"];
 /** The highest safe integer, and the highest sequence of a task. */
 const HIGHEST_SEQUENCE = "9007199254740991";
-/** So many due tasks are found at a time, since other workers may take the first ones. */
-const CANDIDATES = 16;
 
 /**
  * Makes the value of the column `last_text` from the digests of a text and of its checkpoint's id (see
@@ -119,7 +117,7 @@ export function statementsOn(schema: string) {
       INSERT INTO ${checkpoints} (task_id, is_text, body, id_digest, ${names})
       SELECT $1, $2::boolean, CASE WHEN $21 = 0 THEN $3 END, $4::bytea, sequence, $5, $6, $7, $8, $9, $10, $11, $12,
         $13::bigint, $14::bigint, $15, $16, ${sealOf("$17::text", "$18::text")} FROM ${position}
-      RETURNING sequence`;
+      RETURNING sequence, seal`;
     return {
       first: `
       WITH ${fence} ${doomed} ${advanced}, ${begun},
@@ -188,7 +186,7 @@ export function statementsOn(schema: string) {
       SELECT i.task_id, i.is_text, CASE WHEN i.form = 0 THEN substring($2::bytea FROM i.start FOR i.length) END, decode(i.id_digest, 'hex'), g.sequence,
         ${DRAFT_COLUMNS.map((name) => `i.${name}`).join(", ")}, ${sealOf("i.before", "i.after", "g.sequence")}
       FROM given g JOIN input i ON i.task_id = g.task_id
-      RETURNING task_id, sequence`;
+      RETURNING task_id, sequence, seal`;
 
   const fenceOf = (token: string) =>
     `fence AS (SELECT FROM ${leases} WHERE task_id = $1 AND token = ${token} AND expires_at > clock_timestamp() FOR SHARE),`;
@@ -358,15 +356,15 @@ export function statementsOn(schema: string) {
       leasesHeld: `
         SELECT task_id, holder, token, ceil(extract(epoch FROM expires_at - clock_timestamp()) * 1000) FROM ${leases}
         WHERE expires_at > clock_timestamp()`,
-      /** The first tasks that are due. Those whose runner has died come first. */
+      /** The first $4 tasks that are due. Those whose runner has died come first. */
       dueTasks: `
         SELECT task_id FROM (
-          (SELECT 0 AS part, l.* FROM (${lapsed}) l ORDER BY due_at LIMIT ${CANDIDATES}) UNION ALL
-          (SELECT 1 AS part, d.* FROM (${due(isReleased)}) d ORDER BY due_at, task_id LIMIT ${CANDIDATES})
-        ) found ORDER BY part, due_at, task_id LIMIT ${CANDIDATES}`,
+          (SELECT 0 AS part, l.* FROM (${lapsed}) l ORDER BY due_at LIMIT $4) UNION ALL
+          (SELECT 1 AS part, d.* FROM (${due(isReleased)}) d ORDER BY due_at, task_id LIMIT $4)
+        ) found ORDER BY part, due_at, task_id LIMIT $4`,
       /**
-       * Claims the first of the tasks $1 that is still due by $4, that nobody holds, and whose row no other transaction
-       * has locked. $2 is the holder with the claim's id.
+       * Claims the first $5 of the tasks $1 that are still due by $4, that nobody holds, and whose rows no other
+       * transaction has locked. $2 is the holder with the claim's id.
        */
       claimDue: `
         WITH mine AS (SELECT task_id FROM ${leases} WHERE task_id = ANY($1) AND holder = $2),
@@ -376,7 +374,7 @@ export function statementsOn(schema: string) {
               SELECT l.expires_at <= clock_timestamp() AND (l.expires_at > 'epoch' OR t.due_at <= $4)
               FROM ${leases} l WHERE l.task_id = t.task_id), t.due_at <= $4)
             LIMIT 1 FOR UPDATE SKIP LOCKED) t
-          WHERE NOT EXISTS (SELECT FROM mine) LIMIT 1)
+          WHERE NOT EXISTS (SELECT FROM mine) LIMIT $5)
         INSERT INTO ${leases} (task_id, holder, token, expires_at)
         SELECT task_id, $2, 1, clock_timestamp() + $3::float8 * interval '1 millisecond'
         FROM (SELECT task_id FROM mine UNION ALL SELECT task_id FROM free) next

@@ -13,7 +13,6 @@ import {
   type Payload,
   type SealedSummary,
   type StatusChange,
-  sealDraft,
   sealedParts,
   withPayload,
   withStatus,
@@ -22,13 +21,14 @@ import { StorageError } from "../../src/contract/errors.js";
 import { requireIntact } from "../../src/contract/header-index.js";
 import { dueAtOf, isPassing } from "../../src/contract/passing.js";
 import { FORM, WHOLE_FORMS } from "../sql/history.js";
-import { columnsOf, HIGHEST, jsonOf } from "../sql/rows.js";
+import { columnsOf, HIGHEST, jsonOf, type SqlRow } from "../sql/rows.js";
 import { idDigestOf, toColumn } from "./columns.js";
 import type { PostgresConnection, Statements } from "./connection.js";
 import { updateDueAt } from "./due.js";
 import { isTaken, mayPass } from "./errors.js";
 import type { PayloadForm, PostgresHistories } from "./histories.js";
 import type { PostgresLeases } from "./leases.js";
+import type { PassingCheckpoints, Replaced } from "./passing.js";
 import type { PostgresReader } from "./reader.js";
 import { DRAFT_COLUMNS, type PostgresStatements } from "./statements.js";
 
@@ -41,14 +41,6 @@ export interface Append {
   readonly replaced?: Replaced | undefined;
 }
 
-/** A passing checkpoint that may be replaced while it has one of these seals. */
-interface Replaced {
-  readonly sequence: number;
-  readonly seals: readonly string[];
-}
-
-const MOST_PASSING = 1000;
-
 /** Changes the tables. Each call is all or nothing, and checks its condition in the same step. */
 export class PostgresWriter {
   readonly #connection: PostgresConnection;
@@ -57,11 +49,7 @@ export class PostgresWriter {
   readonly #histories: PostgresHistories;
   readonly #leases: PostgresLeases;
   readonly #retryForMs: number;
-  /**
-   * The passing checkpoints that this adapter stored, by task. The next append to the task can replace them without
-   * reading them first.
-   */
-  readonly #passing = new Map<string, Replaced & Pick<CheckpointDraft, "id">>();
+  readonly #passing: PassingCheckpoints;
 
   constructor(
     connection: PostgresConnection,
@@ -70,6 +58,7 @@ export class PostgresWriter {
       readonly reader: PostgresReader;
       readonly histories: PostgresHistories;
       readonly leases: PostgresLeases;
+      readonly passing: PassingCheckpoints;
     },
     { retryForMs }: { readonly retryForMs: number },
   ) {
@@ -78,6 +67,7 @@ export class PostgresWriter {
     this.#reader = parts.reader;
     this.#histories = parts.histories;
     this.#leases = parts.leases;
+    this.#passing = parts.passing;
     this.#retryForMs = retryForMs;
   }
 
@@ -129,12 +119,11 @@ export class PostgresWriter {
 
   /**
    * The checkpoint that an append replaces, if it is a passing one. If it changes before the append, it isn't removed.
-   * If it is paused, somebody may have set it to running since, to wake its run.
    */
   async replacedBy({ draft, options }: Append): Promise<Append["replaced"]> {
     if (options.replaces === undefined) return undefined;
-    const known = this.#passing.get(draft.taskId);
-    if (known?.id === options.replaces) return known;
+    const known = this.#passing.find(draft.taskId, options.replaces);
+    if (known !== undefined) return known;
     const found = await this.#reader.sealed(this.#connection, draft.taskId, options.replaces);
     if (!found || isCorrupt(found) || !isPassing(found)) return undefined;
     return { sequence: found.sequence, seals: [found.seal] };
@@ -189,14 +178,14 @@ export class PostgresWriter {
     const statement = isFenced ? fenced : unfenced;
     try {
       const stored = await this.#connection.rows(statement, JSON.stringify(rows), bodies);
-      const sequences = new Map(stored.map(([taskId, sequence]) => [taskId, Number(sequence)]));
+      const given = new Map(stored.map(([taskId, ...position]) => [taskId, position]));
       for (const { draft, piece, replaced } of placed) {
-        const sequence = sequences.get(draft.taskId);
-        if (sequence === undefined) continue;
-        this.#stored(draft, piece, sequence);
+        const position = given.get(draft.taskId);
+        if (position === undefined) continue;
+        this.#stored(draft, piece, position);
         if (replaced) await this.#trimBefore(draft.taskId, piece);
       }
-      return sequences;
+      return new Map(stored.map(([taskId, sequence]) => [taskId, Number(sequence)]));
     } catch (error) {
       // The server refused one of the appends, usually because its id is taken. So nothing was stored, and the caller
       // makes each append by itself.
@@ -217,39 +206,30 @@ export class PostgresWriter {
       const fenced = replaced ? this.#sql.appendReplacingUnderLease : this.#sql.appendUnderLease;
       const { first, next } = fencingToken === undefined ? unfenced : fenced;
       const token = fencingToken === undefined ? [] : [fencingToken];
-      const [[given] = []] = await this.#connection.rows(
-        placed.form === FORM.delta ? next : first,
-        ...values,
-        ...token,
-      );
+      const [given] = await this.#connection.rows(placed.form === FORM.delta ? next : first, ...values, ...token);
       if (given === undefined) return undefined;
-      this.#stored(draft, placed, Number(given));
+      this.#stored(draft, placed, given);
       if (replaced) await this.#trimBefore(draft.taskId, placed);
-      return Number(given);
+      return Number(given[0]);
     } catch (error) {
       if (!isTaken(error)) throw error;
       return "taken";
     }
   }
 
-  #stored(draft: CheckpointDraft, placed: PayloadForm, sequence: number): void {
+  #stored(draft: CheckpointDraft, placed: PayloadForm, [position, seal]: SqlRow): void {
+    const sequence = Number(position);
     this.#histories.stored(draft, placed, sequence);
-    const { taskId, id } = draft;
-    this.#passing.delete(taskId);
-    if (!isPassing(draft)) return;
-    const stored = sealDraft(draft, sequence);
-    const woken = stored.status === "paused" ? [withStatus(stored, { status: "running" }).seal] : [];
-    this.#passing.set(taskId, { id, sequence, seals: [stored.seal, ...woken] });
-    const [oldest] = this.#passing.keys();
-    if (oldest !== undefined && this.#passing.size > MOST_PASSING) this.#passing.delete(oldest);
+    this.#passing.note({ ...draft, sequence, seal: String(seal) });
   }
 
   /**
    * Removes unneeded pieces after a text has begun a new history. Failures are ignored, because the append is stored,
    * and the next removal of checkpoints removes the pieces too.
    */
-  async #trimBefore(taskId: string, { form }: PayloadForm): Promise<void> {
-    if (!WHOLE_FORMS.includes(form)) return;
+  async #trimBefore(taskId: string, { form, after }: PayloadForm): Promise<void> {
+    const isFirstText = after?.length === 0;
+    if (!WHOLE_FORMS.includes(form) || isFirstText) return;
     const trim = async (run: Statements): Promise<void> => {
       await run.rows(this.#sql.lock, taskId);
       await run.change(this.#sql.trim, taskId);
@@ -327,7 +307,7 @@ export class PostgresWriter {
     condition: AppendCondition | undefined,
     change: (record: SealedSummary, run: Statements) => Promise<boolean>,
   ): Promise<boolean> {
-    this.#passing.delete(taskId);
+    this.#passing.forget(taskId);
     return this.#connection.atomically(async (run) => {
       await this.#leases.check(run, taskId, condition);
       if (!(await this.#lock(run, taskId))) return false;

@@ -18,36 +18,37 @@ const DUE = `
   FROM waymark_tasks t INDEXED BY waymark_tasks_due WHERE t.due_at <= ? AND t.task_id >= ? AND t.task_id < ?
   AND NOT EXISTS (
     SELECT 1 FROM waymark_leases l WHERE l.task_id = t.task_id AND l.expires_at_ms <> l.renewed_at_ms)`;
-const FIRST_DUE = `SELECT t.task_id ${DUE} ORDER BY t.due_at LIMIT 1`;
+const NEXT_DUE = `SELECT t.task_id ${DUE} ORDER BY t.due_at LIMIT ?`;
 const COUNT_DUE = `SELECT count(*), min(t.due_at) ${DUE}`;
 
-/** The next task that is due. Tasks whose runner has died come first. */
-export function firstDue(database: SqliteConnection, query: DueQuery): string | undefined {
-  if (!tellsDueTimes(database)) return undefined;
-  const [lapsed] = lapsedTasks(database, query).toSorted((a, b) => (a.dueAt < b.dueAt ? -1 : 1));
-  if (lapsed !== undefined) return lapsed.taskId;
-  const row = database.one(FIRST_DUE, ...valuesOf(query));
-  return row && String(row[0]);
+/** The next tasks that are due. Tasks whose runner has died come first. */
+export function nextDue(database: SqliteConnection, query: DueQuery, limit: number): readonly string[] {
+  if (!tellsDueTimes(database)) return [];
+  const lapsed = lapsedTasks(database, query).toSorted((a, b) => (a.dueAt < b.dueAt ? -1 : 1));
+  const others = lapsed.length < limit ? database.all(NEXT_DUE, ...valuesOf(query), limit - lapsed.length) : [];
+  return [...lapsed.slice(0, limit).map(({ taskId }) => taskId), ...others.map(([taskId]) => String(taskId))];
 }
 
 /**
- * Claims a task, in one transaction, or if it isn't due any more, the next one that is.
+ * Claims tasks, in one transaction, or if none of them is due any more, the next ones that are.
  *
- * @param found - The task that {@link firstDue} gave. It is found before the transaction, which keeps others waiting.
+ * @param found - The tasks that {@link nextDue} gave. They are found before the transaction, which keeps others waiting.
  */
 export function claimDue(
   database: SqliteConnection,
-  found: string,
+  found: readonly string[],
   query: DueQuery,
   holder: string,
   ttlMs: number,
-): ClaimedTask | undefined {
+): readonly ClaimedTask[] {
   return database.atomically(() => {
-    const taskId = isDue(database, found, query) ? found : firstDue(database, query);
-    if (taskId === undefined) return undefined;
-    const lease = nextLease(leaseIn(database, taskId), holder, ttlMs);
-    storeLease(database, taskId, lease);
-    return { taskId, token: lease.token };
+    const due = found.filter((taskId) => isDue(database, taskId, query));
+    const taskIds = due.length > 0 ? due : nextDue(database, query, found.length);
+    return taskIds.map((taskId) => {
+      const lease = nextLease(leaseIn(database, taskId), holder, ttlMs);
+      storeLease(database, taskId, lease);
+      return { taskId, token: lease.token };
+    });
   });
 }
 

@@ -18,7 +18,7 @@ import { NOTHING_DUE } from "../sql/due.js";
 import { SqlMaintenance } from "../sql/maintenance.js";
 import { inPages, PAGE_ROWS } from "../sql/pages.js";
 import type { SqliteConnection, SqliteDriver } from "./connection.js";
-import { claimDue, countDue, firstDue } from "./due.js";
+import { claimDue, countDue, nextDue } from "./due.js";
 import { explain, isReadOnly } from "./errors.js";
 import { SqliteHistories } from "./histories.js";
 import { leaseIn, leasesAfter, updateLease } from "./leases.js";
@@ -95,12 +95,12 @@ export class SqliteAdapter extends SqlAdapter<OpenedStore> {
     { oneMachine: true },
   );
   override readonly queue: TaskQueue = {
-    claimNext: async (query, holder, ttlMs) => {
+    claimNext: async (query, holder, ttlMs, limit) => {
       const asked = { ...query };
       // Most looks of an idle worker find nothing, so the first look takes no lock.
-      const found = await this.reading(({ database }) => firstDue(database, asked));
-      if (found === undefined) return undefined;
-      return this.changing(({ database }) => claimDue(database, found, asked, holder, ttlMs));
+      const found = (await this.reading(({ database }) => nextDue(database, asked, limit))) ?? [];
+      if (found.length === 0) return [];
+      return (await this.changing(({ database }) => claimDue(database, found, asked, holder, ttlMs))) ?? [];
     },
     count: async (query) => (await this.reading(({ database }) => countDue(database, query))) ?? NOTHING_DUE,
   };

@@ -9,14 +9,16 @@
  */
 export interface TaskQueue {
   /**
-   * Claims the next task that is due, in one atomic step, as `LeaseStore.claim` does.
+   * Claims the next tasks that are due, each in one atomic step, as `LeaseStore.claim` does.
    *
    * - MUST give each task to one caller. (cases: due.one-holder, due.many-processes)
    * - MUST give the tasks that nobody holds and that are `paused` in the order of their times. (case: due.order)
+   * - MUST give at most `limit` tasks, and MAY give fewer than are due. (case: due.limit)
    *
-   * @returns `undefined` if no task is due.
+   * @param limit - A positive integer.
+   * @returns Empty if no task is due.
    */
-  claimNext(query: DueQuery, holder: string, ttlMs: number): Promise<ClaimedTask | undefined>;
+  claimNext(query: DueQuery, holder: string, ttlMs: number, limit: number): Promise<readonly ClaimedTask[]>;
   /** Counts the tasks that are due. (cases: due.only-due, due.order) */
   count(query: DueQuery): Promise<DueCount>;
 }

@@ -93,25 +93,33 @@ export async function claimLease(
 }
 
 /**
- * Claims the next task that is due; `undefined` if there is none.
+ * Claims the next tasks that are due, at most `limit`; none if none is due.
  *
- * @throws {LeaseLostError} The lease expired before the storage answered.
+ * @throws {LeaseLostError} The leases expired before the storage answered.
  * @throws {UnsupportedOperationError} The storage has no leases.
  */
-export async function claimNextLease(
+export async function claimNextLeases(
   storage: StorageAdapter,
   query: DueQuery,
   options: LeaseOptions,
-): Promise<TaskLease | undefined> {
+  limit: number,
+): Promise<readonly TaskLease[]> {
   const { ttlMs, holder } = resolveLeaseOptions(options);
   const leases = leasesOf(storage);
   const claim = async () => {
     const askedAtMs = performance.now();
-    const claimed = await queueOf(storage).claimNext(query, holder, ttlMs);
-    return claimed && begunLease(leases, { ...claimed, holder, ttlMs }, askedAtMs);
+    const claimed = await queueOf(storage).claimNext(query, holder, ttlMs, limit);
+    const begun = await Promise.allSettled(
+      claimed.map((task) => begunLease(leases, { ...task, holder, ttlMs }, askedAtMs)),
+    );
+    const held = begun.flatMap((each) => (each.status === "fulfilled" ? each.value : []));
+    // A task whose lease is lost is due again, so it matters only if there is no other.
+    const [failed] = begun.filter((each) => each.status === "rejected");
+    if (failed !== undefined && held.length === 0) throw failed.reason;
+    return held;
   };
   if (!tracing.claim.hasSubscribers) return claim();
-  const facts = (lease?: TaskLease) => (lease ? { taskId: lease.taskId, token: lease.token } : {});
+  const facts = (held: readonly TaskLease[]) => ({ taskIds: held.map(({ taskId }) => taskId) });
   return traced(tracing.claim, { prefix: query.prefix, holder }, claim, facts);
 }
 

@@ -16,9 +16,10 @@ export function queueOf(storage: StorageAdapter): TaskQueue {
     async claimNext(query, holder, ttlMs) {
       for (const { taskId } of await dueTasks(storage, query)) {
         const { isGranted, token } = await leases.claim(taskId, holder, ttlMs);
-        if (isGranted) return { taskId, token };
+        // One at a time, since an error in the middle would leave the tasks before it claimed.
+        if (isGranted) return [{ taskId, token }];
       }
-      return undefined;
+      return [];
     },
     async count(query) {
       const due = await dueTasks(storage, query);

@@ -30,7 +30,7 @@ import { Branches } from "./branches.js";
 import { type CheckpointEvents, EventHub } from "./events.js";
 import {
   claimLease,
-  claimNextLease,
+  claimNextLeases,
   type Lease,
   type LeaseInfo,
   type LeaseOptions,
@@ -130,7 +130,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
       wakers,
       closing: this.#closing.signal,
       claim: (taskId) => this.lease(taskId),
-      claimNext: (prefix, leaseOptions) => this.#claimNext(prefix, leaseOptions),
+      claimNext: (...query) => this.#claimNext(...query),
       hasAutoSave: (taskId) => this.#autoSaves.has(taskId),
     };
     this.#runs = new Runs(this.#runsHost);
@@ -681,11 +681,11 @@ export class CheckpointManager<State = unknown, Saved = State> {
     await this.close();
   }
 
-  async #claimNext(prefix: string, options: LeaseOptions): Promise<TaskLease | undefined> {
+  async #claimNext(prefix: string, options: LeaseOptions, limit: number): Promise<readonly TaskLease[]> {
     const { clock, storage } = this.#options;
     const query = { prefix, dueBy: new Date(clock()).toISOString() };
-    const lease = await claimNextLease(storage, query, options);
-    return lease && this.#kept(lease);
+    const leases = await claimNextLeases(storage, query, options, limit);
+    return leases.map((lease) => this.#kept(lease));
   }
 
   /** Keeps a lease, so that `close` releases it. */

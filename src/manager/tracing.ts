@@ -69,14 +69,17 @@ export interface DiagnosticsMessages {
     /** The step's name, with a number from the second occurrence on: `model 2`. */
     readonly step: string;
   };
-  /** A claim of a task's lease, or a worker's claim of the next task that is due. */
+  /** A claim of a task's lease, or a worker's claim of the next tasks that are due. */
   "waymark:claim": TracedCall & {
-    /** Of a worker's claim: set when the claim has ended, if a task was due. Otherwise set from the start. */
+    readonly holder: string;
+    /** From the start; not given for a worker's claim. */
     readonly taskId?: string;
+    /** The lease's token; not given for a worker's claim. */
+    readonly token?: number;
     /** The prefix of a worker's claim, from the start. */
     readonly prefix?: string;
-    readonly holder: string;
-    readonly token?: number;
+    /** The tasks that a worker has claimed. Empty if none is due. */
+    readonly taskIds?: readonly string[];
   };
   /** Checkpoints are removed by a retention policy. */
   "waymark:prune": TracedCall & {

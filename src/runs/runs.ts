@@ -19,8 +19,8 @@ export interface RunsHost extends AttemptHost {
   /** Aborts when the manager closes, which then waits for its runs. */
   readonly closing: AbortSignal;
   claim(taskId: string): Promise<Lease>;
-  /** Claims the next task that is due. */
-  claimNext(prefix: string, options: LeaseOptions): Promise<TaskLease | undefined>;
+  /** Claims the next tasks that are due, at most `limit`. */
+  claimNext(prefix: string, options: LeaseOptions, limit: number): Promise<readonly TaskLease[]>;
   hasAutoSave(taskId: string): boolean;
 }
 

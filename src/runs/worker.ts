@@ -37,6 +37,8 @@ export interface WorkOptions extends Pick<RunOptions, "version" | "onChange"> {
 }
 
 const DEFAULT_ATTEMPTS = 5;
+/** The most tasks that are claimed at once. Other workers get those after them. */
+const MOST_CLAIMED = 16;
 /** The pause between two looks for a task. */
 const LOOK_MS = 250;
 /** The longest pause after errors of the storage. Each pause is twice as long as the one before. */
@@ -118,15 +120,16 @@ export class Worker {
         await this.#host.wakers.wait(ANY, LOOK_MS, signal);
         continue;
       }
-      if (this.#running.size >= concurrency) {
+      const free = concurrency - this.#running.size;
+      if (free <= 0) {
         await new Promise<void>((resolve) => {
           this.#slotIsFree = resolve;
         });
         continue;
       }
-      let claimed: TaskLease | undefined;
+      let claimed: readonly TaskLease[] = [];
       try {
-        claimed = await this.#host.claimNext(prefix, lease);
+        claimed = await this.#host.claimNext(prefix, lease, Math.min(free, MOST_CLAIMED));
         failures = 0;
       } catch (error) {
         // Another runner was quicker, or the claim took too long.
@@ -135,8 +138,16 @@ export class Worker {
           this.#tell(error, undefined);
         }
       }
-      if (claimed !== undefined) await this.#start(claimed);
+      if (claimed.length > 0) await this.#startAll(claimed);
       else await this.#host.wakers.wait(ANY, Math.min(LOOK_MS * 2 ** failures, LONGEST_PAUSE_MS), signal);
+    }
+  }
+
+  /** Starts the tasks one after another. Releases those that come after a task that must run alone, or after a drain. */
+  async #startAll(leases: readonly TaskLease[]): Promise<void> {
+    for (const lease of leases) {
+      if (this.#suspects.size > 0 || this.#drain.signal.aborted) await this.#release(lease);
+      else await this.#start(lease);
     }
   }
 

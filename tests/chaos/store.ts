@@ -38,7 +38,7 @@ export function observed(storage: StorageAdapter, note: (fact: Noted) => void, b
     withMembers(queue, {
       async claimNext(...args) {
         const claimed = await queue.claimNext(...args);
-        if (claimed !== undefined) note({ is: "claimed", task: claimed.taskId, token: claimed.token });
+        for (const { taskId, token } of claimed) note({ is: "claimed", task: taskId, token });
         return claimed;
       },
     });

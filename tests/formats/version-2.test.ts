@@ -63,7 +63,7 @@ describe.each(Object.keys(STORES))("a store of version 2, %s", (name) => {
       await storage.setStatus(taskId, newest!.id, { status: "paused" });
     }
     expect(await queue?.count(QUERY)).toMatchObject({ tasks: 2 });
-    const claims = [await queue?.claimNext(QUERY, "worker", 60_000), await queue?.claimNext(QUERY, "worker", 60_000)];
+    const claims = await queue?.claimNext(QUERY, "worker", 60_000, 3);
     // Both tasks had a lease before.
     expect(claims).toEqual(DUE.map((taskId) => ({ taskId, token: 2 })));
     expect(await leases?.current("killed")).toMatchObject({ holder: "worker" });
@@ -137,7 +137,7 @@ describe("tables of version 2", () => {
     expect(await manager.tasks()).toHaveLength(5);
     expect((await manager.verify()).findings).toEqual([]);
     expect(await storage.queue.count(QUERY)).toEqual({ tasks: 0, oldestDueAt: undefined });
-    expect(await storage.queue.claimNext(QUERY, "worker", 1000)).toBeUndefined();
+    expect(await storage.queue.claimNext(QUERY, "worker", 1000, 1)).toEqual([]);
     await expect(manager.save("t", {})).rejects.toThrow(/is read-only/);
     await manager.close();
     const database = new Database(path, { readonly: true });
@@ -157,7 +157,7 @@ describe("tables of version 2", () => {
       () => manager.save("plain", {}),
       () => storage.setStatus("paused", newest.id, { status: "running" }),
       () => storage.remove("paused", [newest.id]),
-      () => storage.queue.claimNext(QUERY, "worker", 1000),
+      () => storage.queue.claimNext(QUERY, "worker", 1000, 1),
     ]) {
       await expect(change()).rejects.toThrow(/tables of an older version.*waymark postgres ddl/);
     }

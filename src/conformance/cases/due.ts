@@ -115,6 +115,35 @@ export const dueCases: readonly ConformanceCase[] = [
     },
   },
   {
+    name: "due.limit",
+    promise: "gives no more tasks at once than asked for, in the order of their times",
+    about: "queue",
+    replayed: true,
+    async run(store) {
+      let adapter = await store.open();
+      await appendAll(
+        adapter,
+        [17, 3, 11, 29, 2].map((second) => ofRun(`q/${second}`, "c1", { status: "paused", dueAt: at(second) })),
+      );
+      adapter = await store.carryOn(adapter);
+      const order = ["q/2", "q/3", "q/11", "q/17", "q/29"];
+      for (let given = 0; given < order.length; ) {
+        const claimed = await queueOf(adapter).claimNext(QUERY, "worker", LONG_MS, 2);
+        const expected = order.slice(given, given + Math.min(Math.max(claimed.length, 1), 2));
+        same(
+          claimed.map(({ taskId }) => taskId),
+          expected,
+          "claimNext MUST give one task or more, at most `limit`, the first ones",
+        );
+        for (const { taskId, token } of claimed) {
+          same((await leasesOf(adapter).current(taskId))?.token, token, "claimNext MUST claim each task that it gives");
+        }
+        given += claimed.length;
+      }
+      same(await next(adapter), undefined, "claimNext MUST give each task once");
+    },
+  },
+  {
     name: "due.one-holder",
     promise: "gives each due task to one of several callers at once",
     about: "queue",
@@ -211,8 +240,9 @@ function ofRun(
   });
 }
 
-function next(adapter: StorageAdapter, holder = "worker"): Promise<ClaimedTask | undefined> {
-  return queueOf(adapter).claimNext(QUERY, holder, LONG_MS);
+async function next(adapter: StorageAdapter, holder = "worker"): Promise<ClaimedTask | undefined> {
+  const [claimed] = await queueOf(adapter).claimNext(QUERY, holder, LONG_MS, 1);
+  return claimed;
 }
 
 async function allDue(adapter: StorageAdapter, holder = "worker"): Promise<ClaimedTask[]> {

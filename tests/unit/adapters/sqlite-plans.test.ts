@@ -25,7 +25,7 @@ async function plansOfALife(): Promise<Map<string, readonly string[]>> {
   await collect(adapter.tasks({ order: "recent", prefix: "t" }));
   await adapter.append(draft("t", "paused", { status: "paused", metadata: runMetadata() }));
   await adapter.queue.count(QUERY);
-  await adapter.queue.claimNext(QUERY, "worker", 60_000);
+  await adapter.queue.claimNext(QUERY, "worker", 60_000, 1);
   await adapter.remove("t", ["paused"]);
   await adapter.setStatus("t", "c3", { status: "paused" }, { expectedSequence: 3 });
   await adapter.remove("t", ["c3"]);

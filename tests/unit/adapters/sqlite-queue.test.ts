@@ -27,20 +27,20 @@ it("a task whose worker was killed is due at once, before those that wait longer
   const child = spawnSync(process.execPath, ["--input-type=module", "-e", program], { encoding: "utf8" });
   expect(child).toMatchObject({ signal: "SIGKILL", stderr: "" });
   expect(await adapter.queue.count(QUERY)).toEqual({ tasks: 2, oldestDueAt: "2026-01-02T03:04:01.000Z" });
-  expect(await adapter.queue.claimNext(QUERY, "worker", LONG_MS)).toEqual({ taskId: "q/t", token: 2 });
-  expect(await adapter.queue.claimNext(QUERY, "worker", LONG_MS)).toEqual({ taskId: "q/waits", token: 1 });
+  expect(await adapter.queue.claimNext(QUERY, "worker", LONG_MS, 1)).toEqual([{ taskId: "q/t", token: 2 }]);
+  expect(await adapter.queue.claimNext(QUERY, "worker", LONG_MS, 1)).toEqual([{ taskId: "q/waits", token: 1 }]);
 });
 
 it("a look that finds nothing takes no lock, and makes no database", async () => {
   const statements: string[] = [];
   const { adapter, path } = await newStore({ database: spyingDriver({ prepared: (sql) => statements.push(sql) }) });
-  expect(await adapter.queue.claimNext(QUERY, "worker", LONG_MS)).toBeUndefined();
+  expect(await adapter.queue.claimNext(QUERY, "worker", LONG_MS, 1)).toEqual([]);
   expect(await adapter.queue.count(QUERY)).toEqual({ tasks: 0, oldestDueAt: undefined });
   expect(existsSync(path)).toBe(false);
   await openAdapter({ path }).append(ofRun("other/t", "c1", 1, "paused"));
   const other = connect(path);
   other.exec("BEGIN IMMEDIATE");
-  expect(await adapter.queue.claimNext(QUERY, "worker", LONG_MS)).toBeUndefined();
+  expect(await adapter.queue.claimNext(QUERY, "worker", LONG_MS, 1)).toEqual([]);
   other.exec("COMMIT");
   expect(statements.filter((sql) => sql.startsWith("BEGIN"))).toEqual([]);
 });
@@ -57,7 +57,7 @@ it("a task that is completed right before its claim isn't claimed", async () => 
       .run().changes;
   };
   const slow = openAdapter({ path, database: spyingDriver({ running }) });
-  expect(await slow.queue.claimNext(QUERY, "worker", LONG_MS)).toEqual({ taskId: "q/2", token: 1 });
+  expect(await slow.queue.claimNext(QUERY, "worker", LONG_MS, 1)).toEqual([{ taskId: "q/2", token: 1 }]);
   expect(completed).toBe(1);
 });
 

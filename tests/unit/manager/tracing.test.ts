@@ -95,14 +95,14 @@ it("publishes a claim that is granted with its token, and one that isn't with th
   ]);
 });
 
-it("publishes a worker's claims with its prefix, and with the task if one was due", async () => {
+it("publishes a worker's claims with its prefix and the tasks", async () => {
   const manager = inMemory();
-  await manager.enqueue("mail/42");
+  for (const taskId of ["mail/1", "mail/2", "mail/3"]) await manager.enqueue(taskId);
   const claims = callsOf("waymark:claim");
   const draining = new AbortController();
-  await manager.work({ prefix: "mail/", signal: draining.signal }, () => draining.abort());
+  await manager.work({ prefix: "mail/", concurrency: 2, signal: draining.signal }, () => draining.abort());
   const [first] = claims;
-  expect(first).toEqual({ taskId: "mail/42", prefix: "mail/", holder: first?.holder, token: 1 });
+  expect(first).toEqual({ prefix: "mail/", holder: first?.holder, taskIds: ["mail/1", "mail/2"] });
 });
 
 it("gives an error's name and code, and not its message", async () => {

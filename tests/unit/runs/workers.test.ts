@@ -4,7 +4,7 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import { expect, it } from "vitest";
 import type { CheckpointManager, Run, RunFunction, StorageAdapter, WorkOptions } from "waymark";
 import { StorageError } from "waymark";
-import { NEVER, waitsOf } from "waymark/adapter";
+import { NEVER, type TaskQueue, waitsOf } from "waymark/adapter";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { deferred } from "../../support/deferred.js";
 import { dyingAfter, managerOn, STORAGES } from "./run-support.js";
@@ -299,6 +299,30 @@ it("a drained worker pauses its runs, and another one goes on with them", async 
   await completed;
   await second.drain();
   expect(ran).toEqual(["a", "b"]);
+});
+
+it("a worker that is drained right after a claim releases the claimed tasks, and begins none", async () => {
+  const storage = new MemoryAdapter();
+  const draining = new AbortController();
+  const claimed: string[] = [];
+  const { queue } = storage;
+  const drainsAfterClaim: TaskQueue = {
+    ...queue,
+    claimNext: async (...args) => {
+      const tasks = await queue.claimNext(...args);
+      claimed.push(...tasks.map(({ taskId }) => taskId));
+      draining.abort();
+      return tasks;
+    },
+  };
+  const { manager } = managerOn(Object.assign(storage, { queue: drainsAfterClaim }));
+  for (const taskId of ["q/1", "q/2", "q/3"]) await manager.enqueue(taskId);
+  const started: string[] = [];
+  manager.on("runStarted", ({ taskId }) => started.push(taskId));
+  await manager.work({ prefix: "q/", concurrency: 2, signal: draining.signal }, () => undefined);
+  expect(claimed).toEqual(["q/1", "q/2"]);
+  expect(started).toEqual([]);
+  expect(await manager.queue({ prefix: "q/" })).toMatchObject({ tasks: 3 });
 });
 
 it("many tasks at once cause no warning about listeners", async () => {

@@ -20,7 +20,7 @@ import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import type { StorageAdapter } from "waymark";
-import { type CheckpointDraft, type ClaimedTask, NEVER, runMetadata } from "waymark/adapter";
+import { type CheckpointDraft, NEVER, runMetadata } from "waymark/adapter";
 import { withLock } from "../../../../adapters/files/lock.js";
 import { draft } from "./drafts.js";
 import { newJsonStore, newTaskStore } from "./stores.js";
@@ -194,7 +194,7 @@ describe.each(Object.entries(stores))("a worker's claim of a %s task", (_kind, {
     expect((await adapter.queue.count(query)).tasks).toBe(2);
     spoil(join(root, "t"));
     expect((await adapter.queue.count(query)).tasks).toBe(2);
-    expect(await adapter.queue.claimNext(query, "worker", LONG_MS)).toEqual({ taskId: "u", token: 1 });
+    expect(await adapter.queue.claimNext(query, "worker", LONG_MS, 1)).toEqual([{ taskId: "u", token: 1 }]);
     expect(await adapter.leases.current("t")).toBeUndefined();
   });
 
@@ -207,10 +207,10 @@ describe.each(Object.entries(stores))("a worker's claim of a %s task", (_kind, {
     await adapter.leases.release("t", 1);
     const claim = await whileLocked(
       join(root, "t"),
-      () => adapter.queue.claimNext(query, "next", LONG_MS),
+      () => adapter.queue.claimNext(query, "next", LONG_MS, 1),
       () => writeFileSync(path, lease),
     );
-    expect(claim).toEqual({ taskId: "u", token: 1 });
+    expect(claim).toEqual([{ taskId: "u", token: 1 }]);
     expect(await adapter.leases.current("t")).toMatchObject({ holder: "worker", token: 1 });
   });
 
@@ -220,10 +220,10 @@ describe.each(Object.entries(stores))("a worker's claim of a %s task", (_kind, {
     expect(await due(NOON)).toEqual(["t"]);
     const claim = await whileLocked(
       join(root, "t"),
-      () => adapter.queue.claimNext(query, "worker", LONG_MS),
+      () => adapter.queue.claimNext(query, "worker", LONG_MS, 1),
       () => rmSync(join(root, "t"), { recursive: true }),
     );
-    expect(claim).toBeUndefined();
+    expect(claim).toEqual([]);
     expect(existsSync(join(root, "t"))).toBe(false);
   });
 
@@ -231,8 +231,8 @@ describe.each(Object.entries(stores))("a worker's claim of a %s task", (_kind, {
     const { root, adapter } = await queueOn(make);
     for (const taskId of ["t", "u"]) await adapter.append(ofRun(taskId));
     writeFileSync(join(root, "t", ".lease.json"), "{");
-    expect(await adapter.queue.claimNext(query, "worker", LONG_MS)).toEqual({ taskId: "u", token: 1 });
-    await expect(adapter.queue.claimNext(query, "worker", LONG_MS)).rejects.toMatchObject({
+    expect(await adapter.queue.claimNext(query, "worker", LONG_MS, 1)).toEqual([{ taskId: "u", token: 1 }]);
+    await expect(adapter.queue.claimNext(query, "worker", LONG_MS, 1)).rejects.toMatchObject({
       code: "CHECKPOINT_CORRUPT",
       message: expect.stringContaining('Could not claim task "t"'),
     });
@@ -242,7 +242,7 @@ describe.each(Object.entries(stores))("a worker's claim of a %s task", (_kind, {
     const { adapter } = await queueOn(make);
     await adapter.append(ofRun("t"));
     await adapter.close();
-    await expect(adapter.queue.claimNext(query, "worker", LONG_MS)).rejects.toMatchObject({ code: "CLOSED" });
+    await expect(adapter.queue.claimNext(query, "worker", LONG_MS, 1)).rejects.toMatchObject({ code: "CLOSED" });
     await expect(adapter.queue.count(query)).rejects.toMatchObject({ code: "CLOSED" });
   });
 });
@@ -266,9 +266,7 @@ async function queueOn(
     },
     /** The due tasks, in the order in which workers get them. Each is released again. */
     async due(dueBy: string, prefix = ""): Promise<string[]> {
-      const claimed: ClaimedTask[] = [];
-      const next = () => adapter.queue.claimNext({ prefix, dueBy }, "worker", LONG_MS);
-      for (let task = await next(); task; task = await next()) claimed.push(task);
+      const claimed = await adapter.queue.claimNext({ prefix, dueBy }, "worker", LONG_MS, 100);
       for (const { taskId, token } of claimed) await adapter.leases.release(taskId, token);
       return claimed.map(({ taskId }) => taskId);
     },

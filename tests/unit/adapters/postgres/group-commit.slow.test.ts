@@ -1,6 +1,6 @@
 import { fileURLToPath } from "node:url";
 import { execa } from "execa";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
 import type { PostgresAdapter, PostgresQuery } from "waymark/adapters/postgres";
 import { draft } from "../../../../src/conformance/drafts.js";
 import { deferred } from "../../../support/deferred.js";
@@ -100,27 +100,28 @@ describe("appends at the same moment", () => {
     expect(seen).toHaveLength(3);
   });
 
-  it("that come while four statements are under way share the next one", async () => {
-    const seen: PostgresQuery[] = [];
-    const free = deferred<void>();
-    const { adapter } = await begun({
-      before: async (query) => {
-        if (!query.text.includes("INSERT INTO")) return;
-        seen.push(query);
-        await free.promise;
-      },
-    });
-    await opened(adapter);
-    const appends: Promise<number>[] = [];
-    for (const taskId of TASKS) {
-      appends.push(adapter.append(draft(taskId, "c2")));
-      await nextTurn();
-    }
-    expect(seen).toHaveLength(4);
-    expect(seen.some(isBatch)).toBe(false);
+  it("that come while a statement is under way share the next one", async () => {
+    const { adapter, seen, free } = await heldUp();
+    const appends = await inTurns(adapter, TASKS);
+    expect(seen).toHaveLength(1);
     free.resolve();
     expect(await Promise.all(appends)).toEqual(TASKS.map(() => 2));
-    expect(seen).toHaveLength(5);
+    expect(seen.map(isBatch)).toEqual([false, true]);
+  });
+
+  it("wait 50 ms for a statement, and for the fourth until one has ended", async () => {
+    const { adapter, seen, free } = await heldUp();
+    const appends = await inTurns(adapter, TASKS.slice(0, 1));
+    for (const [index, taskId] of TASKS.slice(1, 6).entries()) {
+      appends.push(...(await inTurns(adapter, [taskId])));
+      await pass(49);
+      expect(seen).toHaveLength(Math.min(index + 1, 4));
+      await pass(1);
+      expect(seen).toHaveLength(Math.min(index + 2, 4));
+    }
+    free.resolve();
+    expect(await Promise.all(appends)).toEqual(appends.map(() => 2));
+    expect(seen.map(isBatch)).toEqual([false, false, false, false, true]);
   });
 });
 
@@ -191,6 +192,42 @@ async function newStoreSpied(seen: PostgresQuery[]) {
   const { url, schema } = await newSchema();
   const pool = spyingPool(newPool(url), { before: (query) => void seen.push(query) });
   return { adapter: openAdapter({ pool, schema }) };
+}
+
+/** An adapter whose appends are held up, and whose clock stands still. */
+async function heldUp() {
+  const seen: PostgresQuery[] = [];
+  const free = deferred<void>();
+  const { adapter } = await begun({
+    before: async (query) => {
+      if (!query.text.includes("INSERT INTO")) return;
+      seen.push(query);
+      await free.promise;
+    },
+  });
+  await opened(adapter);
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+  onTestFinished(() => {
+    vi.useRealTimers();
+    free.resolve();
+  });
+  return { adapter, seen, free };
+}
+
+/** Lets time pass for an adapter of {@link heldUp}. */
+async function pass(ms: number): Promise<void> {
+  vi.advanceTimersByTime(ms);
+  await nextTurn();
+}
+
+/** Appends to the tasks, each in a turn of the event loop of its own. */
+async function inTurns(adapter: PostgresAdapter, taskIds: readonly string[]): Promise<Promise<number>[]> {
+  const appends: Promise<number>[] = [];
+  for (const taskId of taskIds) {
+    appends.push(adapter.append(draft(taskId, "c2")));
+    await nextTurn();
+  }
+  return appends;
 }
 
 function nextTurn(): Promise<void> {

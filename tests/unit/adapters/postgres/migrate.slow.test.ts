@@ -101,6 +101,6 @@ describe("the tables", () => {
     await limited.append(draft("paused", "c1", { status: "paused", metadata: runMetadata() }));
     const query = { prefix: "", dueBy: "2027-01-01T00:00:00.000Z" };
     expect(await limited.queue.count(query)).toMatchObject({ tasks: 1 });
-    expect(await limited.queue.claimNext(query, "limited", 1000)).toEqual({ taskId: "paused", token: 1 });
+    expect(await limited.queue.claimNext(query, "limited", 1000, 1)).toEqual([{ taskId: "paused", token: 1 }]);
   });
 });

@@ -16,8 +16,8 @@ async function withDue(...taskIds: string[]) {
   return store;
 }
 
-it("a claim whose answer is lost is found again, and no further task is claimed", async () => {
-  const { url, schema, adapter } = await withDue("q/1", "q/2", "q/3");
+it("claims whose answer is lost are found again, and no further task is claimed", async () => {
+  const { url, schema, adapter } = await withDue("q/1", "q/2", "q/3", "q/4");
   let lost = 0;
   const after = ({ text }: { text: string }) => {
     if (lost > 0 || !text.includes("INSERT INTO")) return;
@@ -25,7 +25,10 @@ it("a claim whose answer is lost is found again, and no further task is claimed"
     throw Object.assign(new Error("Connection terminated unexpectedly"), { code: "08006" });
   };
   const unlucky = openAdapter({ pool: spyingPool(newPool(url), { after }), schema });
-  expect(await unlucky.queue.claimNext(QUERY, "worker", LONG_MS)).toEqual({ taskId: "q/1", token: 1 });
+  expect(await unlucky.queue.claimNext(QUERY, "worker", LONG_MS, 2)).toEqual([
+    { taskId: "q/1", token: 1 },
+    { taskId: "q/2", token: 1 },
+  ]);
   expect(lost).toBe(1);
   expect(await adapter.queue.count(QUERY)).toMatchObject({ tasks: 2 });
 });
@@ -35,12 +38,12 @@ it("a task whose row another transaction has locked is passed over", async () =>
   const inTheWay = await newPool(url).connect();
   await inTheWay.query("BEGIN");
   await inTheWay.query(`SELECT FROM "${schema}".tasks WHERE task_id = 'q/1' FOR UPDATE`);
-  expect(await adapter.queue.claimNext(QUERY, "worker", LONG_MS)).toEqual({ taskId: "q/2", token: 1 });
+  expect(await adapter.queue.claimNext(QUERY, "worker", LONG_MS, 1)).toEqual([{ taskId: "q/2", token: 1 }]);
   // Nothing else is due, so the call doesn't wait.
-  expect(await adapter.queue.claimNext(QUERY, "worker", LONG_MS)).toBeUndefined();
+  expect(await adapter.queue.claimNext(QUERY, "worker", LONG_MS, 1)).toEqual([]);
   await inTheWay.query("COMMIT");
   inTheWay.release();
-  expect(await adapter.queue.claimNext(QUERY, "worker", LONG_MS)).toEqual({ taskId: "q/1", token: 1 });
+  expect(await adapter.queue.claimNext(QUERY, "worker", LONG_MS, 1)).toEqual([{ taskId: "q/1", token: 1 }]);
 });
 
 it("a task that is completed right before its claim isn't claimed", async () => {
@@ -49,7 +52,7 @@ it("a task that is completed right before its claim isn't claimed", async () => 
     if (text.includes("INSERT INTO")) await adapter.setStatus("q/1", "c1", { status: "completed" });
   };
   const slow = openAdapter({ pool: spyingPool(newPool(url), { before }), schema });
-  expect(await slow.queue.claimNext(QUERY, "worker", LONG_MS)).toEqual({ taskId: "q/2", token: 1 });
+  expect(await slow.queue.claimNext(QUERY, "worker", LONG_MS, 1)).toEqual([{ taskId: "q/2", token: 1 }]);
 });
 
 it("forty workers at once get forty tasks", async () => {
@@ -58,7 +61,7 @@ it("forty workers at once get forty tasks", async () => {
   const claims = await Promise.all(
     taskIds.map(async (_, n) => {
       for (;;) {
-        const claimed = await adapter.queue.claimNext(QUERY, `worker-${n}`, LONG_MS);
+        const [claimed] = await adapter.queue.claimNext(QUERY, `worker-${n}`, LONG_MS, 1);
         if (claimed) return claimed.taskId;
       }
     }),
@@ -68,13 +71,13 @@ it("forty workers at once get forty tasks", async () => {
 
 it("an idle look is one statement, which locks nothing", async () => {
   const { url, schema, adapter } = await withDue("q/1");
-  await adapter.queue.claimNext(QUERY, "worker", LONG_MS);
+  await adapter.queue.claimNext(QUERY, "worker", LONG_MS, 1);
   const seen: string[] = [];
   const pool = spyingPool(newPool(url), { before: ({ text }) => void seen.push(text) });
   const idle = openAdapter({ pool, schema });
   await idle.get("q/1", "c1");
   seen.length = 0;
-  expect(await idle.queue.claimNext(QUERY, "worker", LONG_MS)).toBeUndefined();
+  expect(await idle.queue.claimNext(QUERY, "worker", LONG_MS, 1)).toEqual([]);
   expect(seen).toHaveLength(1);
   expect(seen[0]).not.toMatch(/FOR UPDATE|INSERT/);
 });

@@ -1,7 +1,8 @@
 import { expect, it } from "vitest";
 import { isPassing, NEVER, runMetadata } from "waymark/adapter";
+import type { PostgresAdapter } from "waymark/adapters/postgres";
 import { draft } from "../../../../src/conformance/drafts.js";
-import { collect, newStore, openAdapter } from "../../../support/postgres.js";
+import { collect, newPool, newStore, openAdapter, spyingPool } from "../../../support/postgres.js";
 import { managerOn } from "../../runs/run-support.js";
 
 it("replaces a passing checkpoint whose status was changed since it was stored", async () => {
@@ -30,4 +31,22 @@ it("replaces a waiting run's checkpoint that another process has woken", async (
   expect(
     (await collect(other.list({ taskId: "t", order: "oldest" }))).map((found) => "id" in found && found.id),
   ).toEqual(["c"]);
+});
+
+it.each([
+  ["unchanged", async () => undefined],
+  ["woken", async (adapter: PostgresAdapter) => adapter.setStatus("t", "a", { status: "running" })],
+])("replaces a waiting run's checkpoint that it has only read, with one statement (%s)", async (_, change) => {
+  const { url, schema, adapter } = await newStore();
+  const metadata = runMetadata({ replaces: undefined }, undefined, { dueAt: NEVER, waitsFor: ["go"] });
+  await adapter.append(draft("t", "a", { status: "paused", metadata }));
+  const seen: string[] = [];
+  const pool = spyingPool(newPool(url), { before: ({ text }) => void seen.push(text) });
+  const other = openAdapter({ pool, schema });
+  await collect(other.read({ taskId: "t", order: "newest", limit: 1 }));
+  await change(adapter);
+  seen.length = 0;
+  await other.append(draft("t", "b", { metadata: runMetadata({ replaces: "a" }) }), {}, { replaces: "a" });
+  expect(seen).toHaveLength(1);
+  expect(await collect(other.list({ taskId: "t", order: "oldest" }))).toMatchObject([{ id: "b" }]);
 });
