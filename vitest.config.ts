@@ -68,8 +68,9 @@ export default defineConfig({
     exclude: [...configDefaults.exclude, ...left],
     sequence: { sequencer: LongSuitesFirst },
     globalSetup: "tests/support/postgres-server.ts",
-    // One for each processor: vitest's own choice leaves one idle, and many tests wait for disks and processes.
-    maxWorkers: availableParallelism(),
+    // One for each processor: vitest's own choice leaves one idle, and many tests wait for disks and processes. Of the
+    // slow ones most do.
+    maxWorkers: availableParallelism() + (extent === undefined ? 0 : 1),
     // For a test that hangs. The longest ones take a minute on a busy machine.
     testTimeout: 180_000,
     hookTimeout: 60_000,

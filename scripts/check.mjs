@@ -1,5 +1,5 @@
 // @ts-check
-// Everything: `npm run check`. `-- --after-tests` leaves out the quick tests, for CI, which has run them already.
+// Everything: `npm run check`. `-- --after-tests` leaves out the build and the quick tests, for CI, which has done both.
 import { memoryDisk } from "../tests/support/memory-disk.mjs";
 import { runSteps } from "./steps.mjs";
 
@@ -9,30 +9,40 @@ if (disk !== undefined) process.env["TMPDIR"] ??= disk;
 // time.
 process.env["WAYMARK_CRASH_TENTH"] ??= String(Math.floor(Math.random() * 10));
 
-const quickTests = {
-  name: "quick tests, with coverage",
-  command: "npx vitest run",
-  env: { ...process.env, WAYMARK_COVERAGE: "1" },
-};
-
-await runSteps([
+const buildAndQuickTests = [
   { name: "build", command: "npm run build" },
+  {
+    name: "quick tests, with coverage",
+    command: "npx vitest run",
+    env: { ...process.env, WAYMARK_COVERAGE: "1" },
+  },
+];
+
+// Beside tests that wait for processes and disks run steps that compute, so that no processor is idle.
+await runSteps([
+  ...(process.argv.includes("--after-tests") ? [] : buildAndQuickTests),
   [
+    {
+      name: "slow tests but the crash tests",
+      command: "npx vitest run --exclude 'tests/crash/**' --exclude tests/hostile/naughty-strings.slow.test.ts",
+      env: { ...process.env, WAYMARK_TESTS: "slow" },
+    },
+    { name: "the site: links, and axe in Chromium", command: "node site/check.mjs" },
+  ],
+  [
+    {
+      name: "crashes: every kill, and a tenth of the faults and power losses",
+      command: "node scripts/crash.mjs",
+    },
     { name: "format and lint", command: "npm run lint" },
     { name: "types", command: "npm run types" },
   ],
-  ...(process.argv.includes("--after-tests") ? [] : [quickTests]),
-  {
-    name: "slow tests but the crash tests",
-    command: "npx vitest run --exclude 'tests/crash/**' --exclude tests/hostile/naughty-strings.slow.test.ts",
-    env: { ...process.env, WAYMARK_TESTS: "slow" },
-  },
-  {
-    name: "crashes: every kill, and a tenth of the faults and power losses",
-    command: "node scripts/crash.mjs",
-  },
-  // Alone, because its leases are short.
-  { name: "chaos: three minutes of killed, stopped and cut off workers", command: "node scripts/chaos.mjs" },
+  // Only beside what takes half a minute, because its leases are short.
+  [
+    { name: "chaos: a minute and a half of killed, stopped and cut off workers", command: "node scripts/chaos.mjs" },
+    { name: "API pages", command: "npm run docs" },
+    { name: "unused code and dependencies", command: "npm run unused" },
+  ],
   [
     { name: "half a minute of fuzzing", command: "node tests/fuzz/run.mjs --seconds 30" },
     {
@@ -44,9 +54,6 @@ await runSteps([
     { name: "soak, a fiftieth of it", command: "node --expose-gc scripts/soak.mjs --scale=0.02" },
     { name: "the example of a custom adapter", command: "npm run examples -w waymark-example-custom-adapter" },
     { name: "the example of an adapter for Redis", command: "npm run examples -w waymark-example-redis-adapter" },
-    { name: "API pages", command: "npm run docs" },
-    { name: "the site: links, and axe in Chromium", command: "node site/check.mjs" },
-    { name: "unused code and dependencies", command: "npm run unused" },
   ],
   // Runs by itself, because it builds anew and the other steps load the build.
   { name: "the packages: publint, attw, installed elsewhere", command: "npm run package" },

@@ -1,7 +1,7 @@
 import { BaseSequencer, type TestSpecification } from "vitest/node";
 
-/** Short files that run the suites of others. */
-const LONG_SUITES = /\/tests\/(conformance|systems\/langgraph)\//;
+/** Short files that run the suites of others, and files that take a minute or more. */
+const LONG_SUITES = /\/tests\/(conformance\/|systems\/langgraph\/|crash\/kills|package\/readme|cli\/ui\/server\.slow)/;
 
 /**
  * Vitest begins with the files that took longest in the last run. Without a last run it begins with the largest files:

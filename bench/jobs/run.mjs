@@ -19,6 +19,8 @@ const { values } = parseArgs({
     jobs: { type: "string", default: "1000" },
     workers: { type: "string", default: "8" },
     rounds: { type: "string", default: "3" },
+    // Waymark's default, for poolers: the server plans each statement anew.
+    unprepared: { type: "boolean", default: false },
   },
 });
 const [jobs, workers, rounds] = [Number(values.jobs), Number(values.workers), Number(values.rounds)];
@@ -122,7 +124,9 @@ async function analyze(url) {
 
 /** @param {"waymark" | "dbos"} side @param {string} url */
 function start(side, url) {
-  const child = fork(join(import.meta.dirname, `${side}.mjs`), { env: { ...process.env, JOBS_URL: url } });
+  const child = fork(join(import.meta.dirname, `${side}.mjs`), {
+    env: { ...process.env, JOBS_URL: url, JOBS_PREPARE: String(!values.unprepared) },
+  });
   child.once("exit", (code) => {
     if (code !== 0) throw new Error(`A worker of ${side} ended with ${code}.`);
   });

@@ -3,10 +3,9 @@ import { CheckpointManager } from "waymark";
 import { PostgresAdapter } from "waymark/adapters/postgres";
 import { CONCURRENCY, ended, job, QUEUE, serve } from "./job.mjs";
 
-// The server takes about as long to plan our statements as to run them, so they are prepared.
-const manager = new CheckpointManager({
-  storage: new PostgresAdapter({ url: process.env["JOBS_URL"] ?? "", prepare: true }),
-});
+const { JOBS_URL: url = "", JOBS_PREPARE } = process.env;
+// The server takes about as long to plan our statements as to run them, so they are usually prepared.
+const manager = new CheckpointManager({ storage: new PostgresAdapter({ url, prepare: JOBS_PREPARE === "true" }) });
 const stop = new AbortController();
 /** @type {Promise<void> | undefined} */
 let working;

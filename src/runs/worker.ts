@@ -1,4 +1,5 @@
 import { setMaxListeners } from "node:events";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { checkBoolean, checkFunction, checkInteger, checkSignal, checkText } from "../contract/arguments.js";
 import { LeaseHeldError, LeaseLostError, RunPausedError } from "../contract/errors.js";
 import { checkKeys, keysOf } from "../contract/keys.js";
@@ -54,7 +55,7 @@ export class Worker {
   readonly #options: WorkOptions;
   readonly #drain = new AbortController();
   readonly #running = new Set<Promise<void>>();
-  /** The tasks that this worker holds without running them. */
+  /** The tasks that this worker holds without running them, until they are released. */
   readonly #aside = new Set<Promise<void>>();
   #slotIsFree: () => void = () => undefined;
   /** The tasks under way that may have ended their last workers, and haven't saved yet. */
@@ -102,7 +103,8 @@ export class Worker {
       await this.#loop();
     } finally {
       for (const stopListening of listening) stopListening();
-      await Promise.all([...this.#running, ...this.#aside]);
+      await Promise.all(this.#running);
+      await Promise.all(this.#aside);
       ended();
       unsubscribe();
       // The process is about to end, and other work may still pause.
@@ -125,6 +127,8 @@ export class Worker {
         await new Promise<void>((resolve) => {
           this.#slotIsFree = resolve;
         });
+        // Runs whose saves share a statement end together, and one claim finds the next tasks for all of them.
+        await nextTurn();
         continue;
       }
       let claimed: readonly TaskLease[] = [];
@@ -143,12 +147,23 @@ export class Worker {
     }
   }
 
-  /** Starts the tasks one after another. Releases those that come after a task that must run alone, or after a drain. */
+  /**
+   * Starts the tasks together. But first it starts those that were claimed often enough to be suspects, one after another.
+   * Releases the tasks that come after a suspect, or after a drain.
+   */
   async #startAll(leases: readonly TaskLease[]): Promise<void> {
-    for (const lease of leases) {
+    const start = async (lease: TaskLease) => {
       if (this.#suspects.size > 0 || this.#drain.signal.aborted) await this.#release(lease);
       else await this.#start(lease);
-    }
+    };
+    const mayBeSuspect = ({ token }: TaskLease) => this.#isSuspect(token - 1);
+    for (const lease of leases.filter(mayBeSuspect)) await start(lease);
+    await Promise.all(leases.filter((lease) => !mayBeSuspect(lease)).map(start));
+  }
+
+  /** @param lost - How many attempts in a row have ended without a save, at most. */
+  #isSuspect(lost: number): boolean {
+    return lost * 2 > (this.#options.maxAttempts ?? DEFAULT_ATTEMPTS);
   }
 
   /** Starts a task. Resolves once its run has begun, or has ended before that. */
@@ -170,7 +185,7 @@ export class Worker {
     let hasBegun = false;
     const begins = (lost: number) => {
       hasBegun = true;
-      if (lost * 2 > maxAttempts) this.#suspects.add(lease.taskId);
+      if (this.#isSuspect(lost)) this.#suspects.add(lease.taskId);
       begun();
     };
     const claimed: ClaimedRun = { lease, maxAttempts, begins, mayRelease: true };
@@ -183,16 +198,17 @@ export class Worker {
       // The function started another run, and that one was paused, or the task can't begin here.
       if (!isOwnPause && (!hasBegun || error instanceof RunPausedError)) return this.#setAside(lease);
     }
-    if (claimed.mayRelease) await this.#release(lease);
+    if (claimed.mayRelease) this.#hold(this.#release(lease));
     else lease.abandon();
   }
 
   /** Holds a task for a while, without a place among those that run, so that no worker takes it again at once. */
   #setAside(lease: TaskLease): void {
-    const held = this.#host.wakers
-      .wait(lease.taskId, SET_ASIDE_MS, this.#drain.signal)
-      .then(() => this.#release(lease))
-      .finally(() => this.#aside.delete(held));
+    this.#hold(this.#host.wakers.wait(lease.taskId, SET_ASIDE_MS, this.#drain.signal).then(() => this.#release(lease)));
+  }
+
+  #hold(released: Promise<void>): void {
+    const held = released.finally(() => this.#aside.delete(held));
     this.#aside.add(held);
   }
 

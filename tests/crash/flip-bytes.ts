@@ -11,6 +11,7 @@ import {
   gzip,
   type TaskSummary,
 } from "waymark";
+import { STRIDE_FACTOR } from "./extent.js";
 import { openAdapter } from "./open-adapter.mjs";
 import type { StoreKind } from "./operations.js";
 import { PLACE } from "./place.js";
@@ -77,7 +78,7 @@ const LAST_SEQUENCES = { alpha: 3, beta: 4 } as const;
 const SAVES_EVERY = 8;
 const LOG_HEADER_BYTES = 32;
 const FRAME_HEADER_BYTES = 24;
-const PAGE_STEP = 97;
+const PAGE_STEP = 97 * STRIDE_FACTOR;
 
 /** The results of every reading call on a store. */
 interface Seen {

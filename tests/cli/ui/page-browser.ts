@@ -59,6 +59,8 @@ export async function openPage(browser: Browser, url: string, options: PageOptio
   const context = await browser.newContext({ viewport: { width, height }, colorScheme, reducedMotion: "reduce" });
   await context.grantPermissions(["clipboard-read", "clipboard-write"]);
   onTestFinished(() => context.close());
+  // For a test that hangs: Playwright's own half a minute is short on a busy machine.
+  context.setDefaultTimeout(100_000);
   const page = await context.newPage();
   const problems: string[] = [];
   const { origin } = new URL(url);

