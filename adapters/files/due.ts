@@ -44,23 +44,21 @@ export class FolderQueue implements TaskQueue {
   }
 
   /**
-   * If a task can't be claimed, because its lease is damaged for example, the next one is tried, so that it doesn't stop
+   * Claims one task, since the folder of the next one may be locked for seconds. If a task can't be claimed, because its lease is damaged for example, the next one is tried, so that it doesn't stop
    * the others. The error is thrown if no other task is due.
    */
-  async claimNext(query: DueQuery, holder: string, ttlMs: number, limit: number): Promise<readonly ClaimedTask[]> {
-    const all: ClaimedTask[] = [];
+  async claimNext(query: DueQuery, holder: string, ttlMs: number): Promise<readonly ClaimedTask[]> {
     let failure: { readonly error: unknown } | undefined;
     for (const { taskId } of await this.#due(query)) {
-      if (all.length === limit) break;
       try {
         const claimed = await this.#store.claim(taskId, (lock) => this.#claim(taskId, query, holder, ttlMs, lock));
-        if (claimed) all.push(claimed);
+        if (claimed) return [claimed];
       } catch (error) {
         failure ??= { error };
       }
     }
-    if (failure && all.length === 0) throw failure.error;
-    return all;
+    if (failure) throw failure.error;
+    return [];
   }
 
   async count(query: DueQuery): Promise<DueCount> {

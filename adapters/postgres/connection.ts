@@ -91,10 +91,10 @@ export class PostgresConnection implements Statements {
   }
 
   /**
-   * Like {@link rows}, for a statement whose best plan depends on its values, as on how many tasks a prefix has. It isn't
-   * prepared, because the server may keep one plan for all values of a prepared statement.
+   * Like {@link rows}, but never prepared. For a statement whose best plan depends on its values, such as the prefix and
+   * how many tasks have it: the server may keep one plan for all values of a prepared statement.
    */
-  rowsByValues(text: string, ...values: readonly unknown[]): Promise<readonly SqlRow[]> {
+  rowsUnprepared(text: string, ...values: readonly unknown[]): Promise<readonly SqlRow[]> {
     const query = this.#query(text, values, false);
     return this.#untilDone(async () => rowsOf(await this.#opened().query(query)));
   }

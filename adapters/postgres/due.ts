@@ -5,7 +5,7 @@ import type { PostgresConnection, Statements } from "./connection.js";
 import { claimedBy } from "./leases.js";
 import type { PostgresStatements } from "./statements.js";
 
-/** So many more due tasks are found than a worker wants, since other workers may take the first ones. */
+/** How many due tasks to find beyond `limit`, since other workers may claim the first ones. */
 const RESERVE = 15;
 
 /** Finds the tasks that are due for workers. The server's clock decides which leases are held. */
@@ -30,7 +30,7 @@ export class PostgresQueue {
   ): Promise<readonly ClaimedTask[]> {
     const query = [prefix, prefix + HIGHEST, dueBy, limit + RESERVE];
     for (let before = ""; ; ) {
-      const found = await this.#connection.rowsByValues(this.#sql.dueTasks, ...query);
+      const found = await this.#connection.rowsUnprepared(this.#sql.dueTasks, ...query);
       const taskIds = found.flat();
       // If the same tasks are found again, others have locked them, probably to claim them.
       if (taskIds.length === 0 || JSON.stringify(taskIds) === before) return [];
@@ -43,7 +43,7 @@ export class PostgresQueue {
   }
 
   async count({ prefix, dueBy }: DueQuery): Promise<DueCount> {
-    const [[tasks, oldest] = []] = await this.#connection.rowsByValues(
+    const [[tasks, oldest] = []] = await this.#connection.rowsUnprepared(
       this.#sql.countDue,
       prefix,
       prefix + HIGHEST,

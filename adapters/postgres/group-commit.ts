@@ -15,14 +15,14 @@ const MOST_BYTES = 1024 * 1024;
 
 /**
  * Combines appends into one statement, and so into one commit. A single append is sent at once. Appends that come while
- * a statement is under way form the next one.
+ * a statement is under way form the next one, which is sent once that one has ended or the new one is full.
  */
 export class GroupCommit {
   readonly #writer: PostgresWriter;
   #waiting: Waiting[] = [];
   #underWay = 0;
-  /** The statement that holds up the next one. */
-  #newest: symbol | undefined;
+  /** Runs while the newest statement holds up the next one. */
+  #patience: NodeJS.Timeout | undefined;
   #isWoken = false;
 
   constructor(writer: PostgresWriter) {
@@ -46,29 +46,37 @@ export class GroupCommit {
   }
 
   #start(): void {
-    if (this.#waiting.length === 0 || this.#newest !== undefined || this.#underWay === MOST_STATEMENTS) return;
-    const own = Symbol();
-    this.#newest = own;
-    this.#underWay += 1;
+    while (this.#underWay < MOST_STATEMENTS && this.#waiting.length > 0) {
+      const end = this.#endOfBatch();
+      // A full batch has nothing to gain from waiting.
+      if (this.#patience !== undefined && end === this.#waiting.length) return;
+      this.#send(this.#waiting.splice(0, end));
+    }
+  }
+
+  #send(batch: readonly Waiting[]): void {
     const startNext = () => {
-      if (this.#newest === own) this.#newest = undefined;
+      if (this.#patience === patience) this.#patience = undefined;
       this.#start();
     };
     const patience = setTimeout(startNext, PATIENCE_MS);
-    void this.#store(this.#nextBatch()).then(() => {
+    this.#patience = patience;
+    this.#underWay += 1;
+    void this.#store(batch).then(() => {
       clearTimeout(patience);
       this.#underWay -= 1;
       startNext();
     });
   }
 
-  #nextBatch(): readonly Waiting[] {
+  /** How many of the waiting appends fit into one statement. */
+  #endOfBatch(): number {
     let bytes = 0;
     const end = this.#waiting.findIndex(({ draft }, index) => {
       bytes += draft.sizeBytes;
       return index > 0 && (index >= MOST_ROWS || bytes > MOST_BYTES);
     });
-    return this.#waiting.splice(0, end === -1 ? this.#waiting.length : end);
+    return end === -1 ? this.#waiting.length : end;
   }
 
   async #store(batch: readonly Waiting[]): Promise<void> {

@@ -7,11 +7,12 @@ export interface Replaced {
   readonly seals: readonly string[];
 }
 
-const MOST = 1000;
+/** The most tasks that are remembered. A task that was forgotten costs a statement. */
+const MOST_TASKS = 1000;
 
 /**
  * The passing checkpoints that this adapter stored or read last, by task. The next append to the task can replace them
- * without reading them first.
+ * without reading them first. If another process has changed the status meanwhile, the checkpoint isn't replaced and stays.
  */
 export class PassingCheckpoints {
   readonly #byTask = new Map<string, Replaced & Pick<SealedSummary, "id">>();
@@ -31,7 +32,7 @@ export class PassingCheckpoints {
     const woken = mayWake ? [withStatus(newest, { status: "running" }).seal] : [];
     this.#byTask.set(taskId, { id, sequence, seals: [seal, ...woken] });
     const [oldest] = this.#byTask.keys();
-    if (oldest !== undefined && this.#byTask.size > MOST) this.#byTask.delete(oldest);
+    if (oldest !== undefined && this.#byTask.size > MOST_TASKS) this.#byTask.delete(oldest);
   }
 
   forget(taskId: string): void {

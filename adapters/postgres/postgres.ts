@@ -90,8 +90,8 @@ export interface PostgresTablesOptions {
  * history takes little more space than its last state. Encrypted and gzip'd payloads can't be compared, and are stored
  * whole. Up to 32 MB of last states are kept in memory, to compare new states with them.
  *
- * Saves of several tasks that come at the same moment share a statement and a commit, each with its own outcome. Saves
- * that you don't await queue up in memory. So in a loop, await each save, or a few at a time.
+ * Saves of several tasks that come while a statement is under way share the next one and its commit, each with its own
+ * outcome. Saves that you don't await queue up in memory. So in a loop, await each save, or a few at a time.
  *
  * The adapter's own pool has up to 10 connections. Each statement runs by itself or in a transaction, so a pooler in
  * transaction mode works.

@@ -178,11 +178,11 @@ export class PostgresWriter {
     const statement = isFenced ? fenced : unfenced;
     try {
       const stored = await this.#connection.rows(statement, JSON.stringify(rows), bodies);
-      const given = new Map(stored.map(([taskId, ...position]) => [taskId, position]));
+      const rowOf = new Map(stored.map(([taskId, ...row]) => [taskId, row]));
       for (const { draft, piece, replaced } of placed) {
-        const position = given.get(draft.taskId);
-        if (position === undefined) continue;
-        this.#stored(draft, piece, position);
+        const row = rowOf.get(draft.taskId);
+        if (row === undefined) continue;
+        this.#stored(draft, piece, row);
         if (replaced) await this.#trimBefore(draft.taskId, piece);
       }
       return new Map(stored.map(([taskId, sequence]) => [taskId, Number(sequence)]));
@@ -217,10 +217,9 @@ export class PostgresWriter {
     }
   }
 
-  #stored(draft: CheckpointDraft, placed: PayloadForm, [position, seal]: SqlRow): void {
-    const sequence = Number(position);
-    this.#histories.stored(draft, placed, sequence);
-    this.#passing.note({ ...draft, sequence, seal: String(seal) });
+  #stored(draft: CheckpointDraft, placed: PayloadForm, [sequence, seal]: SqlRow): void {
+    this.#histories.stored(draft, placed, Number(sequence));
+    this.#passing.note({ ...draft, sequence: Number(sequence), seal: String(seal) });
   }
 
   /**

@@ -113,7 +113,7 @@ export async function claimNextLeases(
       claimed.map((task) => begunLease(leases, { ...task, holder, ttlMs }, askedAtMs)),
     );
     const held = begun.flatMap((each) => (each.status === "fulfilled" ? each.value : []));
-    // A task whose lease is lost is due again, so it matters only if there is no other.
+    // A task whose lease is lost is due again, so its error is thrown only if no lease was claimed.
     const [failed] = begun.filter((each) => each.status === "rejected");
     if (failed !== undefined && held.length === 0) throw failed.reason;
     return held;

@@ -16,7 +16,7 @@ export function queueOf(storage: StorageAdapter): TaskQueue {
     async claimNext(query, holder, ttlMs) {
       for (const { taskId } of await dueTasks(storage, query)) {
         const { isGranted, token } = await leases.claim(taskId, holder, ttlMs);
-        // One at a time, since an error in the middle would leave the tasks before it claimed.
+        // Claims one task: if a later claim failed, nobody would run or release the earlier ones.
         if (isGranted) return [{ taskId, token }];
       }
       return [];

@@ -38,7 +38,7 @@ export interface WorkOptions extends Pick<RunOptions, "version" | "onChange"> {
 }
 
 const DEFAULT_ATTEMPTS = 5;
-/** The most tasks that are claimed at once. Other workers get those after them. */
+/** The most tasks in one claim, so that other workers get some, too. */
 const MOST_CLAIMED = 16;
 /** The pause between two looks for a task. */
 const LOOK_MS = 250;
@@ -55,8 +55,8 @@ export class Worker {
   readonly #options: WorkOptions;
   readonly #drain = new AbortController();
   readonly #running = new Set<Promise<void>>();
-  /** The tasks that this worker holds without running them, until they are released. */
-  readonly #aside = new Set<Promise<void>>();
+  /** The releases under way, and those to come of the tasks that were set aside. */
+  readonly #releasing = new Set<Promise<void>>();
   #slotIsFree: () => void = () => undefined;
   /** The tasks under way that may have ended their last workers, and haven't saved yet. */
   readonly #suspects = new Set<string>();
@@ -104,7 +104,7 @@ export class Worker {
     } finally {
       for (const stopListening of listening) stopListening();
       await Promise.all(this.#running);
-      await Promise.all(this.#aside);
+      await Promise.all(this.#releasing);
       ended();
       unsubscribe();
       // The process is about to end, and other work may still pause.
@@ -148,8 +148,8 @@ export class Worker {
   }
 
   /**
-   * Starts the tasks together. But first it starts those that were claimed often enough to be suspects, one after another.
-   * Releases the tasks that come after a suspect, or after a drain.
+   * Tasks that may be suspects, judged by their tokens, start first, one after another. Then the others start together. Once
+   * a suspect has begun, and after a drain, the rest are released.
    */
   async #startAll(leases: readonly TaskLease[]): Promise<void> {
     const start = async (lease: TaskLease) => {
@@ -161,7 +161,7 @@ export class Worker {
     await Promise.all(leases.filter((lease) => !mayBeSuspect(lease)).map(start));
   }
 
-  /** @param lost - How many attempts in a row have ended without a save, at most. */
+  /** @param lost - How many attempts in a row, at most, have ended without a save. */
   #isSuspect(lost: number): boolean {
     return lost * 2 > (this.#options.maxAttempts ?? DEFAULT_ATTEMPTS);
   }
@@ -182,7 +182,7 @@ export class Worker {
   async #run(lease: TaskLease, begun: () => void): Promise<void> {
     const { version, onChange, maxAttempts = DEFAULT_ATTEMPTS } = this.#options;
     const { signal } = this.#drain;
-    let hasBegun = false;
+    let [hasBegun, isPaused] = [false, false];
     const begins = (lost: number) => {
       hasBegun = true;
       if (this.#isSuspect(lost)) this.#suspects.add(lease.taskId);
@@ -193,23 +193,27 @@ export class Worker {
       await this.#runs.runClaimed(claimed, this.#fn, { version, onChange, signal });
     } catch (error) {
       begun();
-      const isOwnPause = error instanceof RunWaitsError || (error instanceof RunPausedError && signal.aborted);
-      if (!isOwnPause) this.#tell(error, lease.taskId);
+      isPaused = error instanceof RunWaitsError || (error instanceof RunPausedError && signal.aborted);
+      if (!isPaused) this.#tell(error, lease.taskId);
       // The function started another run, and that one was paused, or the task can't begin here.
-      if (!isOwnPause && (!hasBegun || error instanceof RunPausedError)) return this.#setAside(lease);
+      if (!isPaused && (!hasBegun || error instanceof RunPausedError)) return this.#setAside(lease);
     }
-    if (claimed.mayRelease) this.#hold(this.#release(lease));
-    else lease.abandon();
+    if (!claimed.mayRelease) lease.abandon();
+    // A signal may have made the task due meanwhile. The next look finds it only if it is released.
+    else if (isPaused) await this.#release(lease);
+    else this.#track(this.#release(lease));
   }
 
   /** Holds a task for a while, without a place among those that run, so that no worker takes it again at once. */
   #setAside(lease: TaskLease): void {
-    this.#hold(this.#host.wakers.wait(lease.taskId, SET_ASIDE_MS, this.#drain.signal).then(() => this.#release(lease)));
+    this.#track(
+      this.#host.wakers.wait(lease.taskId, SET_ASIDE_MS, this.#drain.signal).then(() => this.#release(lease)),
+    );
   }
 
-  #hold(released: Promise<void>): void {
-    const held = released.finally(() => this.#aside.delete(held));
-    this.#aside.add(held);
+  #track(release: Promise<void>): void {
+    const releasing = release.finally(() => this.#releasing.delete(releasing));
+    this.#releasing.add(releasing);
   }
 
   async #release(lease: TaskLease): Promise<void> {

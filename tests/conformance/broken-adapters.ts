@@ -379,7 +379,7 @@ export const VERDICTS: Readonly<Record<string, Verdict>> = {
   "never-forces": { group: "leasing", caughtBy: ["leases.forced"] },
   "works-for-any-prefix": { group: "queueing", caughtBy: ["due.only-due"] },
   "decides-by-the-oldest": { group: "queueing", caughtBy: ["due.changes"] },
-  "gives-the-latest-first": { group: "queueing", caughtBy: ["due.order"], andPerhaps: ["due.limit"] },
+  "gives-the-latest-first": { group: "queueing", caughtBy: ["due.order"] },
   "gives-one-more": { group: "queueing", caughtBy: ["due.limit"] },
   "gives-what-it-did-not-get": {
     group: "queueing",

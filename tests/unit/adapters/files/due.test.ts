@@ -20,7 +20,7 @@ import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import type { StorageAdapter } from "waymark";
-import { type CheckpointDraft, NEVER, runMetadata } from "waymark/adapter";
+import { type CheckpointDraft, type ClaimedTask, NEVER, runMetadata } from "waymark/adapter";
 import { withLock } from "../../../../adapters/files/lock.js";
 import { draft } from "./drafts.js";
 import { newJsonStore, newTaskStore } from "./stores.js";
@@ -266,7 +266,12 @@ async function queueOn(
     },
     /** The due tasks, in the order in which workers get them. Each is released again. */
     async due(dueBy: string, prefix = ""): Promise<string[]> {
-      const claimed = await adapter.queue.claimNext({ prefix, dueBy }, "worker", LONG_MS, 100);
+      const claimed: ClaimedTask[] = [];
+      for (;;) {
+        const [task] = await adapter.queue.claimNext({ prefix, dueBy }, "worker", LONG_MS, 1);
+        if (task === undefined) break;
+        claimed.push(task);
+      }
       for (const { taskId, token } of claimed) await adapter.leases.release(taskId, token);
       return claimed.map(({ taskId }) => taskId);
     },

@@ -109,6 +109,16 @@ describe("appends at the same moment", () => {
     expect(seen.map(isBatch)).toEqual([false, true]);
   });
 
+  it("wait for no statement once they are a full batch", async () => {
+    const { adapter, seen, free } = await heldUp();
+    const appends = Array.from({ length: 300 }, (_, number) => adapter.append(draft(`new-${number}`, "c1")));
+    await nextTurn();
+    expect(seen.map((query) => rowsOf(query).length)).toEqual([128, 128]);
+    free.resolve();
+    await Promise.all(appends);
+    expect(seen.map((query) => rowsOf(query).length)).toEqual([128, 128, 44]);
+  });
+
   it("wait 50 ms for a statement, and for the fourth until one has ended", async () => {
     const { adapter, seen, free } = await heldUp();
     const appends = await inTurns(adapter, TASKS.slice(0, 1));
@@ -125,7 +135,7 @@ describe("appends at the same moment", () => {
   });
 });
 
-it("an append to a locked task keeps no other waiting", async () => {
+it("an append to a locked task keeps no other of its batch waiting", async () => {
   const { url, schema, adapter } = await begun();
   const inTheWay = await newPool(url).connect();
   await inTheWay.query("BEGIN");

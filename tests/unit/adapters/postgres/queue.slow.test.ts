@@ -1,4 +1,5 @@
 import { expect, it } from "vitest";
+import type { PostgresQuery } from "waymark/adapters/postgres";
 import { draft } from "../../../../src/conformance/drafts.js";
 import { runMetadata } from "../../../../src/contract/passing.js";
 import { administer, newPool, newStore, openAdapter, spyingPool } from "../../../support/postgres.js";
@@ -72,14 +73,16 @@ it("forty workers at once get forty tasks", async () => {
 it("an idle look is one statement, which locks nothing", async () => {
   const { url, schema, adapter } = await withDue("q/1");
   await adapter.queue.claimNext(QUERY, "worker", LONG_MS, 1);
-  const seen: string[] = [];
-  const pool = spyingPool(newPool(url), { before: ({ text }) => void seen.push(text) });
-  const idle = openAdapter({ pool, schema });
+  const seen: PostgresQuery[] = [];
+  const pool = spyingPool(newPool(url), { before: (query) => void seen.push(query) });
+  const idle = openAdapter({ pool, schema, prepare: true });
   await idle.get("q/1", "c1");
   seen.length = 0;
   expect(await idle.queue.claimNext(QUERY, "worker", LONG_MS, 1)).toEqual([]);
   expect(seen).toHaveLength(1);
-  expect(seen[0]).not.toMatch(/FOR UPDATE|INSERT/);
+  expect(seen[0]?.text).not.toMatch(/FOR UPDATE|INSERT/);
+  // The server would keep the plan that it made while the queue was empty.
+  expect(seen[0]).not.toHaveProperty("name");
 });
 
 it.each([

@@ -46,7 +46,8 @@ it.each([
   await collect(other.read({ taskId: "t", order: "newest", limit: 1 }));
   await change(adapter);
   seen.length = 0;
-  await other.append(draft("t", "b", { metadata: runMetadata({ replaces: "a" }) }), {}, { replaces: "a" });
+  const body = JSON.stringify("the task's first long text".repeat(100));
+  await other.append(draft("t", "b", { metadata: runMetadata({ replaces: "a" }), body }), {}, { replaces: "a" });
   expect(seen).toHaveLength(1);
   expect(await collect(other.list({ taskId: "t", order: "oldest" }))).toMatchObject([{ id: "b" }]);
 });
