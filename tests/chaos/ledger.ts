@@ -29,8 +29,12 @@ export function openLedger(folder: string, name: string): (fact: Noted) => void 
   };
 }
 
-export function factsIn(folder: string): Fact[] {
+/**
+ * @param of - The beginning of the processes' names. The ledger of a process that is still writing may end with half a line.
+ */
+export function factsIn(folder: string, of = ""): Fact[] {
   return readdirSync(folder)
+    .filter((name) => name.startsWith(of))
     .flatMap((name) => readFileSync(join(folder, name), "utf8").split("\n"))
     .flatMap((line) => (line === "" ? [] : [JSON.parse(line) as Fact]));
 }

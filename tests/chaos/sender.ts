@@ -17,7 +17,7 @@ interface Sending {
 const AT_ONCE = 10;
 
 const { name, storage, place, ledgers, seed, tasks, spreadMs, beganAtMs } = told();
-const acknowledged = new Set(factsIn(ledgers).flatMap((fact) => idOf(fact) ?? []));
+const acknowledged = new Set(factsIn(ledgers, "sender-").flatMap((fact) => idOf(fact) ?? []));
 const note = openLedger(ledgers, name);
 const manager = new CheckpointManager({ storage: openStorage(storage, place) });
 const left = Array.from({ length: tasks }, (_, number) => sendingsOf(planOf(seed, number, spreadMs)))

@@ -1,6 +1,9 @@
 // The verdict of a chaos run finds each kind of violation.
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { expect, it } from "vitest";
-import type { Fact } from "./ledger.js";
+import { tempFolder } from "../support/temp-folder.js";
+import { type Fact, factsIn, openLedger } from "./ledger.js";
 import { type Plan, planOf, STEPS } from "./plan.js";
 import { type Stored, violationsOf } from "./verdict.js";
 
@@ -129,4 +132,11 @@ const spoilt: readonly (readonly [string, (run: Run) => Run, string])[] = [
 
 it.each(spoilt)("finds %s", (_, spoil, violation) => {
   expect(verdictOf(spoil(intact()))).toContainEqual(expect.stringContaining(violation));
+});
+
+it("a sender reads the ledgers of senders alone, since a worker may be writing its own", async () => {
+  const folder = await tempFolder();
+  openLedger(folder, "sender-1")({ is: "enqueued", task: "chaos/1" });
+  writeFileSync(join(folder, "worker-2.jsonl"), '{"atMs":1,"is":"sa');
+  expect(factsIn(folder, "sender-")).toMatchObject([{ is: "enqueued", task: "chaos/1" }]);
 });
