@@ -1,4 +1,5 @@
 import { randomUUID } from "node:crypto";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import type { AppendCondition } from "../../src/contract/adapter.js";
 import { holderHasEnded } from "../../src/contract/holder.js";
 import {
@@ -18,11 +19,15 @@ export class PostgresLeases {
   readonly #connection: PostgresConnection;
   readonly #sql: PostgresStatements["leases"];
   readonly #held: string;
+  readonly #releases: string;
+  readonly #toRelease: { readonly taskId: string; readonly token: number }[] = [];
+  #releasing: Promise<void> | undefined;
 
   constructor(connection: PostgresConnection, sql: PostgresStatements) {
     this.#connection = connection;
     this.#sql = sql.leases;
     this.#held = sql.acrossTasks.leasesHeld;
+    this.#releases = sql.acrossTasks.release;
   }
 
   async claim(
@@ -48,8 +53,20 @@ export class PostgresLeases {
     return (await this.#connection.change(this.#sql.renew, taskId, token, ttlMs)) > 0;
   }
 
-  async release(taskId: string, token: number): Promise<void> {
-    await this.#connection.change(this.#sql.release, taskId, token);
+  /** Releases of one turn of the event loop share a statement, as of runs whose last saves shared one. */
+  release(taskId: string, token: number): Promise<void> {
+    this.#toRelease.push({ taskId, token });
+    this.#releasing ??= this.#releaseAll();
+    return this.#releasing;
+  }
+
+  async #releaseAll(): Promise<void> {
+    await nextTurn();
+    const leases = this.#toRelease.splice(0);
+    this.#releasing = undefined;
+    const taskIds = leases.map(({ taskId }) => taskId);
+    const tokens = leases.map(({ token }) => token);
+    await this.#connection.change(this.#releases, taskIds, tokens);
   }
 
   async current(taskId: string): Promise<HeldLease | undefined> {

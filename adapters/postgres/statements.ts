@@ -313,8 +313,6 @@ export function statementsOn(schema: string) {
       renew: `
         UPDATE ${leases} SET expires_at = clock_timestamp() + $3::float8 * interval '1 millisecond'
         WHERE task_id = $1 AND token = $2 AND expires_at > clock_timestamp()`,
-      // If a lease expires at 'epoch', it was released.
-      release: `UPDATE ${leases} SET expires_at = 'epoch' WHERE task_id = $1 AND token = $2`,
       read: lease,
       lapsed: `
         SELECT holder, token, ceil(extract(epoch FROM clock_timestamp() - expires_at) * 1000) FROM ${leases}
@@ -353,6 +351,15 @@ export function statementsOn(schema: string) {
       appendManyReplacing: appendMany("", "", true),
       appendManyUnderLeases: appendMany(...fences),
       appendManyReplacingUnderLeases: appendMany(...fences, true),
+      /**
+       * If a lease expires at 'epoch', it was released. ANY makes the planner look up each lease by its key.
+       *
+       * $1 and $2 are the tasks and the tokens.
+       */
+      release: `
+        UPDATE ${leases} l SET expires_at = 'epoch' WHERE l.task_id = ANY($1) AND EXISTS (
+          SELECT FROM unnest($1::text[], $2::bigint[]) AS r (task_id, token)
+          WHERE r.task_id = l.task_id AND r.token = l.token)`,
       leasesHeld: `
         SELECT task_id, holder, token, ceil(extract(epoch FROM expires_at - clock_timestamp()) * 1000) FROM ${leases}
         WHERE expires_at > clock_timestamp()`,

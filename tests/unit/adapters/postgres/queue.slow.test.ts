@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 import type { PostgresQuery } from "waymark/adapters/postgres";
 import { draft } from "../../../../src/conformance/drafts.js";
 import { runMetadata } from "../../../../src/contract/passing.js";
-import { administer, newPool, newStore, openAdapter, spyingPool } from "../../../support/postgres.js";
+import { administer, collect, newPool, newStore, openAdapter, spyingPool } from "../../../support/postgres.js";
 
 const QUERY = { prefix: "q/", dueBy: "2026-01-02T03:04:59.000Z" };
 const LONG_MS = 600_000;
@@ -111,4 +111,21 @@ it("a task whose damaged newest checkpoint was moved away is due as the one befo
   await administer(url, `UPDATE "${schema}".checkpoints SET label = 'damaged' WHERE id = 'c2'`);
   for await (const _step of adapter.maintenance.repair({ dryRun: false, leftoversOlderThanMs: 0 }));
   expect(await adapter.queue.count(QUERY)).toEqual({ tasks: 1, oldestDueAt: "2026-01-02T03:04:00.000Z" });
+});
+
+it("leases that are released together share a statement, and a lease of another token stays", async () => {
+  const { url, schema, adapter } = await withDue("q/1", "q/2", "q/3");
+  await adapter.queue.claimNext(QUERY, "worker", LONG_MS, 3);
+  const seen: string[] = [];
+  const pool = spyingPool(newPool(url), { before: ({ text }) => void seen.push(text) });
+  const releasing = openAdapter({ pool, schema });
+  await releasing.hasTables();
+  seen.length = 0;
+  await Promise.all([
+    releasing.leases.release("q/1", 1),
+    releasing.leases.release("q/2", 2),
+    releasing.leases.release("q/3", 1),
+  ]);
+  expect(seen).toHaveLength(1);
+  expect((await collect(adapter.leases.held())).map(({ taskId }) => taskId)).toEqual(["q/2"]);
 });
