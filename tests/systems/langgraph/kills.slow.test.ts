@@ -12,8 +12,8 @@ const NODES = 40;
  * lost.
  */
 const LONGEST_LIFE = { sync: 20, async: 45 };
-/** The number of lines if no work were lost. */
-const LEAST_KILLS = { sync: 8, async: 4 };
+/** The number of interrupted lives if no work were lost. */
+const LEAST_INTERRUPTED = { sync: 8, async: 4 };
 
 const cases = (["json-file", "task-file", "sqlite", "postgres"] as const).flatMap((kind) =>
   (["sync", "async"] as const).map((durability) => ({ kind, durability })),
@@ -24,13 +24,15 @@ describe("a graph of 40 nodes whose process is killed at random moments until it
     const place = await newPlace(kind);
     const lives = new Lives([PROGRAM, place.url, durability]);
     const run = new Run();
-    let kills = 0;
+    let [kills, interrupted] = [0, 0];
     for (let life = 0; run.end === undefined; life++) {
       const seed = life * cases.length + cases.findIndex((one) => one.kind === kind && one.durability === durability);
       const length = momentOf(seed, LONGEST_LIFE[durability]);
       const { lines, isKilled } = await lives.next(length);
       if (isKilled) kills += 1;
       run.read(lines, `life ${life + 1}`);
+      // Most are killed. The one after a kill may meet a conflict with the killed client's last statement.
+      if (run.end === undefined) interrupted += 1;
     }
 
     const { findings, checkpoints } = await new CheckpointManager({ storage: place.open() }).verify();
@@ -38,7 +40,7 @@ describe("a graph of 40 nodes whose process is killed at random moments until it
     process.stdout.write(
       `${of}: ${kills} kills, ${run.acknowledged.size} results acknowledged, ${run.begun} nodes begun, ${checkpoints} records\n`,
     );
-    expect(kills).toBeGreaterThanOrEqual(LEAST_KILLS[durability]);
+    expect(interrupted).toBeGreaterThanOrEqual(LEAST_INTERRUPTED[durability]);
     expect(findings.filter((finding) => finding.kind !== "leftover")).toEqual([]);
     const { input, log, delta } = run.end;
     expect(input).toBe("from the input");
