@@ -6,10 +6,10 @@ import { SqliteAdapter } from "waymark/adapters/sqlite";
 import { collect } from "../../support/postgres.js";
 import { newPlace, saverOn, threadOf } from "./storages.js";
 
-const [NAMESPACES, COUNT] = [20, 500];
+const [NAMESPACES, COUNT] = [20, 100];
 
 it.each(["memory", "sqlite", "postgres"] as const)(
-  "on %s a thread of 10,000 checkpoints is deleted in one removal",
+  "on %s a thread of 2,000 checkpoints is deleted in one removal",
   async (kind) => {
     const place = await newPlace(kind);
     const storage =
@@ -20,7 +20,7 @@ it.each(["memory", "sqlite", "postgres"] as const)(
       let config: RunnableConfig = threadOf("t", { checkpoint_ns: `${namespace}` });
       for (let number = 0; number < COUNT; number++) {
         config = await saver.put(config, { ...emptyCheckpoint(), id: uuid6(0) }, metadata, {});
-        if (number % 100 === 0) await saver.putWrites(config, [["channel", number]], "task");
+        if (number % 20 === 0) await saver.putWrites(config, [["channel", number]], "task");
       }
     };
     await Promise.all(Array.from({ length: NAMESPACES }, fill));
