@@ -44,8 +44,9 @@ export class FolderQueue implements TaskQueue {
   }
 
   /**
-   * Claims one task, since the folder of the next one may be locked for seconds. If a task can't be claimed, because its lease is damaged for example, the next one is tried, so that it doesn't stop
-   * the others. The error is thrown if no other task is due.
+   * Claims one task, since the folder of the next one may be locked for seconds. If a task can't be claimed, because its
+   * lease is damaged for example, the next one is tried, so that it doesn't stop the others. The error is thrown if no
+   * other task is due.
    */
   async claimNext(query: DueQuery, holder: string, ttlMs: number): Promise<readonly ClaimedTask[]> {
     let failure: { readonly error: unknown } | undefined;

@@ -21,7 +21,7 @@ export interface StateDiff {
   readonly from: CheckpointSummary;
   readonly to: CheckpointSummary;
   readonly changes: readonly StateChange[];
-  /** What changed beside the state, for people: `status running → failed`, `error no room`, `+ model · 3.1 s`. */
+  /** The changes beside the state, for people: `status running → failed`, `error no room`, `+ model · 3.1 s`. */
   readonly besides: readonly string[];
 }
 

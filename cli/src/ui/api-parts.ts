@@ -28,9 +28,9 @@ export interface Command {
     | "repair"
     | "tasks";
   readonly text: string;
-  /** What it keeps, and what it doesn't do. */
+  /** The parts that it leaves as they are. */
   readonly note?: string;
-  /** What is lost by it and can't be brought back: the error of the newest checkpoint. */
+  /** The part that it removes for good: the error of the newest checkpoint. */
   readonly loses?: string;
 }
 

@@ -81,7 +81,7 @@ export interface DiffAnswer {
   /** The first 2,000. */
   readonly changes: readonly Change[];
   readonly total: number;
-  /** What changed beside the state, for people: `status running → failed`, `+ model · 3.1 s`. */
+  /** The changes beside the state, for people: `status running → failed`, `+ model · 3.1 s`. */
   readonly besides: readonly string[];
   readonly commands: readonly Command[];
 }

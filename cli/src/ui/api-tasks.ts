@@ -44,7 +44,7 @@ export interface TaskRow {
   readonly isThread: boolean;
   /** `starting`: it is being run and has no checkpoint yet. `unknown`: a thread whose writes can't be read. */
   readonly status: Status | "starting" | "unknown";
-  /** A run that nobody runs now. `due`: a worker or the next run goes on with it. `waits`: for a signal or a time. */
+  /** A run whose task nobody holds. `due`: a worker or the next run goes on with it. `waits`: for a signal or a time. */
   readonly stands?: "due" | "waits";
   /** Its run was cancelled; the status is `failed`. */
   readonly isCancelled?: true;

@@ -42,7 +42,7 @@ import type {
 } from "./api-tasks.js";
 
 /**
- * What the page of `waymark ui` may ask its server. The requests and answers are in the files api-*.ts. They all hold
+ * The requests that the page of `waymark ui` may send to its server. The requests and answers are in the files api-*.ts. They all hold
  * types only, and import only each other, so that the page compiles against them in a browser's environment.
  *
  * Each query is `POST /api/<name>` with a JSON body, and answers with JSON. A failed one answers {@link Failed}. The
