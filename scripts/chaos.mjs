@@ -15,14 +15,14 @@ import { bundled } from "../tests/support/bundled.mjs";
 
 /** How much of the time, and how many workers and tasks a second, each storage gets. */
 const STORAGES = /** @type {const} */ ([
-  { storage: "postgres", share: 1, workers: 8, tasksPerSecond: 12 },
-  { storage: "sqlite", share: 1 / 3, workers: 4, tasksPerSecond: 8 },
-  { storage: "json-file", share: 1 / 5, workers: 4, tasksPerSecond: 6 },
+  { storage: "postgres", share: 1, workers: 8, tasksPerSecond: 6 },
+  { storage: "sqlite", share: 1 / 3, workers: 4, tasksPerSecond: 4 },
+  { storage: "json-file", share: 1 / 5, workers: 4, tasksPerSecond: 3 },
 ]);
 
 const { values } = parseArgs({
   options: {
-    seconds: { type: "string", default: "85" },
+    seconds: { type: "string", default: "180" },
     storage: { type: "string" },
     seed: { type: "string", default: String(Math.floor(Math.random() * 1_000_000)) },
   },
