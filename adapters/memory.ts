@@ -172,10 +172,11 @@ export class MemoryAdapter implements StorageAdapter {
   }
 
   /** The due tasks, the earliest first. */
-  #due({ prefix, dueBy }: DueQuery): { readonly taskId: string; readonly dueAt: string }[] {
+  #due({ prefix, dueBy, except = [] }: DueQuery): { readonly taskId: string; readonly dueAt: string }[] {
     this.#assertOpen();
     const due = [...this.#tasks].flatMap(([taskId, { newest }]) => {
-      const dueAt = taskId.startsWith(prefix) && newest ? dueAtOf(newest) : undefined;
+      const isAsked = taskId.startsWith(prefix) && !except.includes(taskId);
+      const dueAt = isAsked && newest ? dueAtOf(newest) : undefined;
       if (dueAt === undefined) return [];
       const standing = standingOf(this.#leaseOf(taskId), () => false);
       return standing === "unreleased" || (standing === "free" && dueAt <= dueBy) ? [{ taskId, dueAt }] : [];

@@ -67,7 +67,9 @@ export class FolderQueue implements TaskQueue {
     return { tasks: due.length, oldestDueAt: due[0]?.dueAt };
   }
 
-  #due({ prefix, dueBy }: DueQuery): Promise<readonly OpenTask[]> {
+  #due({ prefix, dueBy, except }: DueQuery): Promise<readonly OpenTask[]> {
+    const excepted = new Set(except);
+    const isAsked = ({ taskId }: OpenTask) => taskId.startsWith(prefix) && !excepted.has(taskId);
     return this.#store.read(async () => {
       const { load } = this.#store;
       const hasDied = askingOnce(holderHasEnded);
@@ -76,7 +78,7 @@ export class FolderQueue implements TaskQueue {
       for (const [index, name] of names.entries()) {
         const folder = this.#folderNamed(name);
         const task = folder.mayHold(prefix) ? folder.task(load) : undefined;
-        if (task?.taskId.startsWith(prefix) && isDue(task, dueBy, monotonicMs(), hasDied)) due.push(task);
+        if (task && isAsked(task) && isDue(task, dueBy, monotonicMs(), hasDied)) due.push(task);
         if (index % SLICE === SLICE - 1) await setImmediate();
       }
       if (this.#folders.size > names.length) this.#forgetAllBut(new Set(names));

@@ -22,35 +22,28 @@ export class PostgresQueue {
    * Finds some due tasks, then claims the first ones that are still free. If nothing is due, it locks nothing. If an
    * answer is lost, the claim is sent again for the same tasks, and finds its own leases among them.
    */
-  async claimNext(
-    { prefix, dueBy }: DueQuery,
-    holder: string,
-    ttlMs: number,
-    limit: number,
-  ): Promise<readonly ClaimedTask[]> {
-    const query = [prefix, prefix + HIGHEST, dueBy, limit + RESERVE];
+  async claimNext(asked: DueQuery, holder: string, ttlMs: number, limit: number): Promise<readonly ClaimedTask[]> {
     for (let before = ""; ; ) {
-      const found = await this.#connection.rowsUnprepared(this.#sql.dueTasks, ...query);
+      const found = await this.#connection.rowsUnprepared(this.#sql.dueTasks, ...valuesOf(asked), limit + RESERVE);
       const taskIds = found.flat();
       // If the same tasks are found again, others have locked them, probably to claim them.
       if (taskIds.length === 0 || JSON.stringify(taskIds) === before) return [];
       before = JSON.stringify(taskIds);
-      const claim = [taskIds, claimedBy(holder), ttlMs, dueBy, limit];
+      const claim = [taskIds, claimedBy(holder), ttlMs, asked.dueBy, limit];
       const claimed = await this.#connection.rows(this.#sql.claimDue, ...claim);
       if (claimed.length > 0)
         return claimed.map(([taskId, token]) => ({ taskId: String(taskId), token: Number(token) }));
     }
   }
 
-  async count({ prefix, dueBy }: DueQuery): Promise<DueCount> {
-    const [[tasks, oldest] = []] = await this.#connection.rowsUnprepared(
-      this.#sql.countDue,
-      prefix,
-      prefix + HIGHEST,
-      dueBy,
-    );
+  async count(asked: DueQuery): Promise<DueCount> {
+    const [[tasks, oldest] = []] = await this.#connection.rowsUnprepared(this.#sql.countDue, ...valuesOf(asked));
     return { tasks: Number(tasks), oldestDueAt: typeof oldest === "string" ? oldest : undefined };
   }
+}
+
+function valuesOf({ prefix, dueBy, except = [] }: DueQuery): readonly unknown[] {
+  return [prefix, prefix + HIGHEST, dueBy, except];
 }
 
 /**

@@ -210,11 +210,11 @@ export function statementsOn(schema: string) {
   const lapsed = `
         SELECT t.task_id, t.due_at FROM ${leases} l JOIN ${tasks} t ON t.task_id = l.task_id
         WHERE l.expires_at > 'epoch' AND l.expires_at <= statement_timestamp()
-          AND l.task_id >= $1 AND l.task_id < $2 AND t.due_at IS NOT NULL`;
+          AND l.task_id >= $1 AND l.task_id < $2 AND t.task_id <> ALL($4::text[]) AND t.due_at IS NOT NULL`;
   /** All other tasks that are due by $3. @param isReleased - Whether the task has no lease, or a released one. */
   const due = (isReleased: string) => `
         SELECT t.task_id, t.due_at FROM ${tasks} t
-        WHERE t.due_at <= $3 AND t.task_id >= $1 AND t.task_id < $2 AND ${isReleased}`;
+        WHERE t.due_at <= $3 AND t.task_id >= $1 AND t.task_id < $2 AND t.task_id <> ALL($4::text[]) AND ${isReleased}`;
   /** Looks up the lease of each task. For few tasks. */
   const isReleased = `coalesce((SELECT l.expires_at = 'epoch' FROM ${leases} l WHERE l.task_id = t.task_id), true)`;
   /** Reads all leases that weren't released. For many tasks. */
@@ -363,12 +363,12 @@ export function statementsOn(schema: string) {
       leasesHeld: `
         SELECT task_id, holder, token, ceil(extract(epoch FROM expires_at - clock_timestamp()) * 1000) FROM ${leases}
         WHERE expires_at > clock_timestamp()`,
-      /** The first $4 tasks that are due. Those whose runner has died come first. */
+      /** The first $5 tasks that are due. Those whose runner has died come first. */
       dueTasks: `
         SELECT task_id FROM (
-          (SELECT 0 AS part, l.* FROM (${lapsed}) l ORDER BY due_at LIMIT $4) UNION ALL
-          (SELECT 1 AS part, d.* FROM (${due(isReleased)}) d ORDER BY due_at, task_id LIMIT $4)
-        ) found ORDER BY part, due_at, task_id LIMIT $4`,
+          (SELECT 0 AS part, l.* FROM (${lapsed}) l ORDER BY due_at LIMIT $5) UNION ALL
+          (SELECT 1 AS part, d.* FROM (${due(isReleased)}) d ORDER BY due_at, task_id LIMIT $5)
+        ) found ORDER BY part, due_at, task_id LIMIT $5`,
       /**
        * Claims the first $5 of the tasks $1 that are still due by $4, that nobody holds, and whose rows no other
        * transaction has locked. $2 is the holder with the claim's id.

@@ -16,7 +16,7 @@ const DUE_AT = "SELECT due_at FROM waymark_tasks WHERE task_id = ?";
 /** All other tasks that are due. */
 const DUE = `
   FROM waymark_tasks t INDEXED BY waymark_tasks_due WHERE t.due_at <= ? AND t.task_id >= ? AND t.task_id < ?
-  AND NOT EXISTS (
+  AND t.task_id NOT IN (SELECT value FROM json_each(?)) AND NOT EXISTS (
     SELECT 1 FROM waymark_leases l WHERE l.task_id = t.task_id AND l.expires_at_ms <> l.renewed_at_ms)`;
 const NEXT_DUE = `SELECT t.task_id ${DUE} ORDER BY t.due_at LIMIT ?`;
 const COUNT_DUE = `SELECT count(*), min(t.due_at) ${DUE}`;
@@ -70,16 +70,18 @@ function isDue(database: SqliteConnection, taskId: string, { dueBy }: DueQuery):
 /** The tasks whose last lease ended without a release. They are due whatever their time. */
 function lapsedTasks(
   database: SqliteConnection,
-  { prefix }: DueQuery,
+  { prefix, except }: DueQuery,
 ): readonly { readonly taskId: string; readonly dueAt: string }[] {
   const nowMs = monotonicMs();
   const hasEnded = askingOnce(holderHasEnded);
+  const excepted = new Set(except);
   return database
     .all(UNRELEASED, prefix, prefix + HIGHEST)
     .filter(([, , ...lease]) => standingOf({ lease: leaseOf(lease), nowMs }, hasEnded) === "unreleased")
-    .map(([taskId, dueAt]) => ({ taskId: String(taskId), dueAt: String(dueAt) }));
+    .map(([taskId, dueAt]) => ({ taskId: String(taskId), dueAt: String(dueAt) }))
+    .filter(({ taskId }) => !excepted.has(taskId));
 }
 
-function valuesOf({ prefix, dueBy }: DueQuery): readonly unknown[] {
-  return [dueBy, prefix, prefix + HIGHEST];
+function valuesOf({ prefix, dueBy, except = [] }: DueQuery): readonly unknown[] {
+  return [dueBy, prefix, prefix + HIGHEST, JSON.stringify(except)];
 }

@@ -24,6 +24,11 @@ export function isOfRun({ metadata }: Pick<CheckpointSummary, "metadata">): bool
   return noteIn(metadata)?.["run"] === true;
 }
 
+/** Whether the checkpoint's run began within another run. */
+function isInner({ metadata }: Pick<CheckpointSummary, "metadata">): boolean {
+  return noteIn(metadata)?.["inner"] === true;
+}
+
 /** The metadata of a passing checkpoint. @param replaces - The id of the checkpoint that it replaces. */
 export function passingMetadata(replaces: string | undefined): JsonObject {
   return { [NOTE_KEY]: passingNote(replaces) };
@@ -46,25 +51,28 @@ export const NEVER = "9999-12-31T23:59:59.999Z";
  * @param passing - Given for a passing checkpoint.
  * @param metadata - The user's own metadata.
  * @param waits - Given for a paused run that waits.
+ * @param isInner - Whether the run began within another one.
  */
 export function runMetadata(
   passing?: { replaces: string | undefined },
   metadata?: object,
   waits?: RunWaits,
+  isInner = false,
 ): JsonObject {
-  return { ...metadata, [NOTE_KEY]: { run: true, ...(passing && passingNote(passing.replaces)), ...waits } };
+  const note = { run: true, ...(isInner && { inner: true }), ...(passing && passingNote(passing.replaces)), ...waits };
+  return { ...metadata, [NOTE_KEY]: note };
 }
 
 /**
  * When a worker may go on with a task, judged by the task's newest checkpoint, in ISO 8601 UTC. `undefined` if no worker
- * may: the checkpoint is completed or failed, or no run saved it. An adapter stores it in the task's row, to find the
- * tasks that are due.
+ * may: the checkpoint is completed or failed, no run saved it, or its run began within another one, which goes on with
+ * it. An adapter stores it in the task's row, to find the tasks that are due.
  *
  * A running task is due since its checkpoint, because a worker that is alive holds its lease.
  */
 export function dueAtOf(newest: Pick<CheckpointSummary, "status" | "createdAt" | "metadata">): string | undefined {
   const { status, createdAt } = newest;
-  if (status === "completed" || status === "failed" || !isOfRun(newest)) return undefined;
+  if (status === "completed" || status === "failed" || !isOfRun(newest) || isInner(newest)) return undefined;
   return (status === "paused" ? waitsOf(newest)?.dueAt : undefined) ?? createdAt;
 }
 
@@ -86,7 +94,9 @@ export function milestoneMetadata(
   original: Pick<CheckpointSummary, "metadata">,
 ): object | undefined {
   const waits = waitsOf(original);
-  if (isOfRun(original)) return runMetadata(undefined, metadata, waits?.waitsFor.length ? waits : undefined);
+  if (isOfRun(original)) {
+    return runMetadata(undefined, metadata, waits?.waitsFor.length ? waits : undefined, isInner(original));
+  }
   if (metadata === undefined || !(NOTE_KEY in metadata)) return metadata;
   const { [NOTE_KEY]: _note, ...others } = metadata;
   return Object.keys(others).length === 0 ? undefined : others;

@@ -29,6 +29,8 @@ export interface DueQuery {
   readonly prefix: string;
   /** Only tasks that are due by this time, in ISO 8601 UTC. */
   readonly dueBy: string;
+  /** Not these tasks. A worker gives those that it can't run, so that others take them. (case: due.except) */
+  readonly except?: readonly string[] | undefined;
 }
 
 /** A task that a worker has claimed. */

@@ -185,8 +185,8 @@ interface Claimed {
 export class TaskLease implements Lease {
   readonly taskId: string;
   readonly holder: string;
+  readonly ttlMs: number;
   readonly #leases: LeaseStore;
-  readonly #ttlMs: number;
   readonly #ending = new AbortController();
   readonly #timer: NodeJS.Timeout;
   #renewing: Promise<void> | undefined;
@@ -197,7 +197,7 @@ export class TaskLease implements Lease {
 
   constructor(leases: LeaseStore, { taskId, holder, token, ttlMs, askedAtMs }: Claimed) {
     this.#leases = leases;
-    this.#ttlMs = ttlMs;
+    this.ttlMs = ttlMs;
     this.taskId = taskId;
     this.holder = holder;
     this.#token = token;
@@ -256,7 +256,7 @@ export class TaskLease implements Lease {
   async #renew(): Promise<void> {
     this.signal.throwIfAborted();
     const askedAtMs = performance.now();
-    const isHeld = await this.#leases.renew(this.taskId, this.token, this.#ttlMs);
+    const isHeld = await this.#leases.renew(this.taskId, this.token, this.ttlMs);
     if (!isHeld && !(await this.#claimedAgain())) this.#end("another runner has claimed the task since");
     this.signal.throwIfAborted();
     this.#lastsFrom(askedAtMs);
@@ -268,7 +268,7 @@ export class TaskLease implements Lease {
    */
   async #claimedAgain(): Promise<boolean> {
     if (this.signal.aborted) return false;
-    const claim = await this.#leases.claim(this.taskId, this.holder, this.#ttlMs);
+    const claim = await this.#leases.claim(this.taskId, this.holder, this.ttlMs);
     if (!claim.isGranted) return false;
     // If `release` was called during the claim, it released the old token, so the new one is released here.
     const isNext = claim.token === this.#token + 1 && !this.signal.aborted;
@@ -287,7 +287,7 @@ export class TaskLease implements Lease {
 
   #lastsFrom(askedAtMs: number): void {
     clearTimeout(this.#expiry);
-    this.#expiresAtMs = askedAtMs + this.#ttlMs;
+    this.#expiresAtMs = askedAtMs + this.ttlMs;
     const leftMs = Math.max(0, this.#expiresAtMs - performance.now());
     this.#expiry = setTimeout(() => this.#expire(), leftMs).unref();
   }
@@ -298,7 +298,7 @@ export class TaskLease implements Lease {
       expired();
       return;
     }
-    this.#expiry = setTimeout(expired, renewalMs(this.#ttlMs)).unref();
+    this.#expiry = setTimeout(expired, renewalMs(this.ttlMs)).unref();
     void this.renew().catch(expired);
   }
 

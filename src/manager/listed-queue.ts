@@ -31,11 +31,11 @@ export function queueOf(storage: StorageAdapter): TaskQueue {
 /** The tasks that are due and that nobody holds, the earliest first. */
 async function dueTasks(
   storage: StorageAdapter,
-  { prefix, dueBy }: DueQuery,
+  { prefix, dueBy, except = [] }: DueQuery,
 ): Promise<{ readonly taskId: string; readonly dueAt: string }[]> {
   const due: { taskId: string; dueAt: string }[] = [];
   for await (const task of storage.tasks({ prefix, status: ["running", "paused"], order: "taskId" })) {
-    const dueAt = isCorrupt(task) ? undefined : dueAtOf(task.newest);
+    const dueAt = isCorrupt(task) || except.includes(task.taskId) ? undefined : dueAtOf(task.newest);
     if (!isCorrupt(task) && dueAt !== undefined && dueAt <= dueBy) due.push({ taskId: task.taskId, dueAt });
   }
   if (due.length === 0 || storage.leases === undefined) return due;

@@ -11,7 +11,7 @@ import type {
 import { ClosedError, LeaseLostError } from "../contract/errors.js";
 import { checkKeys, keysOf } from "../contract/keys.js";
 import type { Signal } from "../contract/signals.js";
-import type { DueCount } from "../contract/task-queue.js";
+import type { DueCount, DueQuery } from "../contract/task-queue.js";
 import { cancelTasks, retryTasks } from "../runs/cancellation.js";
 import type { NextPass, RunFunction, RunOptions, RunSavedOf, RunStateOf } from "../runs/run.js";
 import { Runs, type RunsHost } from "../runs/runs.js";
@@ -122,8 +122,8 @@ export class CheckpointManager<State = unknown, Saved = State> {
       signals: this.#signals,
       wakers,
       closing: this.#closing.signal,
-      claim: (taskId) => this.lease(taskId),
-      claimNext: (...query) => this.#claimNext(...query),
+      claim: (taskId, options) => this.lease(taskId, options),
+      claimNext: (query, ...how) => this.#claimNext(query, ...how),
       hasAutoSave: (taskId) => this.#autoSaves.has(taskId),
     };
     this.#runs = new Runs(this.#runsHost);
@@ -674,10 +674,14 @@ export class CheckpointManager<State = unknown, Saved = State> {
     await this.close();
   }
 
-  async #claimNext(prefix: string, options: LeaseOptions, limit: number): Promise<readonly TaskLease[]> {
+  async #claimNext(
+    query: Omit<DueQuery, "dueBy">,
+    options: LeaseOptions,
+    limit: number,
+  ): Promise<readonly TaskLease[]> {
     const { clock, storage } = this.#options;
-    const query = { prefix, dueBy: new Date(clock()).toISOString() };
-    const leases = await claimNextLeases(storage, query, options, limit);
+    const dueBy = new Date(clock()).toISOString();
+    const leases = await claimNextLeases(storage, { ...query, dueBy }, options, limit);
     return leases.map((lease) => this.#kept(lease));
   }
 

@@ -118,10 +118,11 @@ export class CheckpointWriter {
     options: SaveOptions,
     passing: { replaces: string | undefined } | undefined,
     waits?: RunWaits,
+    isInner = false,
   ): RunDraft {
     checkSaveOptions(options);
     const draft = this.#draft(taskId, options);
-    return { ...draft, metadata: runMetadata(passing, draft.metadata, waits) };
+    return { ...draft, metadata: runMetadata(passing, draft.metadata, waits, isInner) };
   }
 
   /**

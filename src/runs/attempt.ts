@@ -10,6 +10,7 @@ import { Pass } from "./pass.js";
 import type { NextPass } from "./run.js";
 import { StepValues } from "./step-values.js";
 import type { StopSignal } from "./stop-signal.js";
+import { isStop, noteStop } from "./stops.js";
 
 /** A task that a worker has claimed. Its run lets go of the worker while it waits. */
 export interface ClaimedRun {
@@ -92,12 +93,15 @@ export class Attempt {
       stop,
       found,
       claimed,
+      isInner,
     }: {
       readonly taskId: string;
       readonly fn: AnyFunction;
       readonly lease: Lease;
       readonly stop: StopSignal;
       readonly found: { readonly isNew: boolean; readonly standing: Standing };
+      /** Whether the run began within another run. */
+      readonly isInner: boolean;
       /** Given if a worker has claimed the task. */
       readonly claimed?: ClaimedRun | undefined;
     },
@@ -110,7 +114,7 @@ export class Attempt {
     this.#claimed = claimed;
     this.#lease = lease;
     this.#values = new StepValues(taskId, host.options);
-    this.#journal = new RunJournal(taskId, host, lease, found.standing, (error) => stop.stop(error));
+    this.#journal = new RunJournal(taskId, host, lease, found.standing, isInner, (error) => stop.stop(error));
   }
 
   async run(): Promise<unknown> {
@@ -167,8 +171,7 @@ export class Attempt {
       } catch (error) {
         await pass.end();
         // A stop isn't the function's own error, so the errors that the function caught before it stay recorded.
-        const isStop = this.#stop.signal.aborted || error instanceof RunPausedError;
-        if (!isStop) this.#failedStep = pass.forgetErrorsOf(error);
+        if (!this.#stop.signal.aborted && !isStop(error)) this.#failedStep = pass.forgetErrorsOf(error);
         throw error;
       }
       pass.tellUnused();
@@ -211,7 +214,7 @@ export class Attempt {
   async #ended(thrown: unknown): Promise<unknown> {
     const { events, options } = this.#host;
     const [taskId, { signal }] = [this.#taskId, this.#stop];
-    const stop: unknown = signal.aborted ? signal.reason : thrown;
+    const stop: unknown = signal.aborted ? signal.reason : this.#pauseFor(thrown);
     const reason = stop instanceof LeaseLostError ? ((await this.#cancelled()) ?? stop) : stop;
     if (!signal.aborted && !(reason instanceof RunPausedError)) {
       await this.#record({ status: "failed", isEnd: true, error: thrown, ...this.#failure() });
@@ -233,7 +236,14 @@ export class Attempt {
       if (waits !== undefined) await this.#wake();
       events.emit("runPaused", { taskId, error: reason });
     } else events.emit("runEnded", { taskId, status: "stopped", error: reason });
+    noteStop(reason);
     return reason;
+  }
+
+  /** If an inner run couldn't go on: the error that pauses this run. Otherwise the same error. */
+  #pauseFor(thrown: unknown): unknown {
+    if (thrown instanceof RunPausedError || !isStop(thrown)) return thrown;
+    return new RunPausedError(this.#taskId, "a run within it couldn't go on", { cause: thrown });
   }
 
   /** If the lease is lost because the task was cancelled: the error that says so. */

@@ -61,6 +61,7 @@ export class RunJournal {
   readonly #taskId: string;
   readonly #host: AttemptHost;
   readonly #lease: Lease;
+  readonly #isInner: boolean;
   readonly #failed: (error: unknown) => void;
   readonly #at: { -readonly [Key in keyof Omit<Standing, "steps">]: Standing[Key] };
   #steps: StepEntries;
@@ -70,17 +71,22 @@ export class RunJournal {
   #last: Promise<void> = Promise.resolve();
   #next: Promise<void> | undefined;
 
-  /** @param failed - Called once a save has failed for good. Then nothing more is stored. */
+  /**
+   * @param isInner - Whether the run began within another run.
+   * @param failed - Called once a save has failed for good. Then nothing more is stored.
+   */
   constructor(
     taskId: string,
     host: AttemptHost,
     lease: Lease,
     { steps, ...standing }: Standing,
+    isInner: boolean,
     failed: (error: unknown) => void,
   ) {
     this.#taskId = taskId;
     this.#host = host;
     this.#lease = lease;
+    this.#isInner = isInner;
     this.#failed = failed;
     this.#at = standing;
     this.#steps = new StepEntries(steps);
@@ -228,7 +234,7 @@ export class RunJournal {
       const { result, failedStep, stage = this.#at.stage, ...options } = rest;
       const replaces = this.#at.passingId;
       const passing = isPassing ? { replaces } : undefined;
-      const draft = this.#host.writer.draftOfRun(this.#taskId, { ...options, stage }, passing, waits);
+      const draft = this.#host.writer.draftOfRun(this.#taskId, { ...options, stage }, passing, waits, this.#isInner);
       change?.(draft.id);
       const { generation, starts: _starts, ...head } = this.#at.head;
       const { token } = this.#lease;

@@ -24,6 +24,11 @@ export function isEnclosed(of: object, name: string): boolean {
   return call !== undefined;
 }
 
+/** Whether the current code is called from within a run. */
+export function isWithin(): boolean {
+  return CALLS.getStore() !== undefined;
+}
+
 export function enclosingSignal(): AbortSignal | undefined {
   return CALLS.getStore()?.signal;
 }

@@ -1,6 +1,6 @@
 import type { StepHead } from "../codec/run-body.js";
 import { checkId } from "../contract/arguments.js";
-import { RunPausedError, StateInvalidError, StepInterruptedError } from "../contract/errors.js";
+import { StateInvalidError, StepInterruptedError } from "../contract/errors.js";
 import type { RunWaits } from "../contract/passing.js";
 import { stepTitle } from "../contract/run-record.js";
 import type { Signal } from "../contract/signals.js";
@@ -16,6 +16,7 @@ import type { Signals } from "./signals.js";
 import { attemptStep } from "./step-attempts.js";
 import type { Entry } from "./step-entries.js";
 import { hashOf, type StepValues } from "./step-values.js";
+import { isStop } from "./stops.js";
 import { ThrownErrors } from "./thrown-errors.js";
 import { assertKind, type NamedStep, type WaitOptions, Waits } from "./waits.js";
 import type { Wakers } from "./wakers.js";
@@ -342,8 +343,8 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
     if (end.isFailed) {
       // The run's stop interrupted the step, so the error isn't the step's own.
       if (signal.aborted) throw signal.reason;
-      // The step's function started another run, and that run was paused.
-      if (end.error instanceof RunPausedError) throw end.error;
+      // The step's function started another run, and that run was paused, or couldn't go on.
+      if (isStop(end.error)) throw end.error;
       const text = values.textOfError(name, title, end.error);
       entry = journal.note({ ...ended, status: "failed" }, text);
     } else {

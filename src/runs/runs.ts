@@ -1,16 +1,18 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { checkTaskId } from "../contract/arguments.js";
 import { LeaseHeldError } from "../contract/errors.js";
-import type { Lease, LeaseOptions, TaskLease } from "../manager/lease.js";
+import type { DueQuery } from "../contract/task-queue.js";
+import { type Lease, type LeaseOptions, TaskLease } from "../manager/lease.js";
 import { type AnyFunction, Attempt, type ClaimedRun, lostBefore } from "./attempt.js";
 import { checkEnqueueOptions, type EnqueueOptions, enqueueRun } from "./enqueue.js";
 import type { AttemptHost } from "./journal.js";
-import { enclosing, isEnclosed, within } from "./nesting.js";
+import { enclosing, isEnclosed, isWithin, within } from "./nesting.js";
 import type { RunOptions } from "./run.js";
 import { checkRunOptions } from "./run-options.js";
 import { type Found, type StandingHost, standingOf } from "./standing.js";
 import { StepValues } from "./step-values.js";
 import { StopSignal } from "./stop-signal.js";
+import { notingStops } from "./stops.js";
 import { tracedAttempt } from "./traced-attempt.js";
 import { ANY } from "./wakers.js";
 
@@ -18,9 +20,9 @@ import { ANY } from "./wakers.js";
 export interface RunsHost extends AttemptHost {
   /** Aborts when the manager closes, which then waits for its runs. */
   readonly closing: AbortSignal;
-  claim(taskId: string): Promise<Lease>;
+  claim(taskId: string, options: LeaseOptions): Promise<Lease>;
   /** Claims the next tasks that are due, at most `limit`. */
-  claimNext(prefix: string, options: LeaseOptions, limit: number): Promise<readonly TaskLease[]>;
+  claimNext(query: Omit<DueQuery, "dueBy">, options: LeaseOptions, limit: number): Promise<readonly TaskLease[]>;
   hasAutoSave(taskId: string): boolean;
 }
 
@@ -29,14 +31,15 @@ const CLAIM_EVERY_MS = 100;
 /** The runs of one manager: at most one per task. */
 export class Runs {
   readonly #host: RunsHost;
-  readonly #taskIds = new Set<string>();
+  /** The leases of the tasks under way. */
+  readonly #leases = new Map<string, Lease>();
 
   constructor(host: RunsHost) {
     this.#host = host;
   }
 
   has(taskId: string): boolean {
-    return this.#taskIds.has(taskId);
+    return this.#leases.has(taskId);
   }
 
   /** @throws {TypeError} The call comes from within one of these runs, so it would wait for itself. */
@@ -63,7 +66,7 @@ export class Runs {
         `Task ${JSON.stringify(taskId)} has an auto-save. stop() it first, since a run saves by itself.`,
       );
     }
-    const completed = await this.#completed(taskId, options);
+    const completed = await notingStops(this.#completed(taskId, options));
     if (completed !== undefined) return completed.result;
     return this.#stoppable(taskId, fn, options);
   }
@@ -121,18 +124,18 @@ export class Runs {
     stop: StopSignal,
     claimed: ClaimedRun | undefined,
   ): Promise<unknown> {
-    const lease = options.lease ?? (await this.#claim(taskId, options, stop.signal));
-    this.#taskIds.add(taskId);
+    const lease = options.lease ?? (await notingStops(this.#claim(taskId, options, stop.signal)));
+    this.#leases.set(taskId, lease);
     try {
       stop.follow(lease.signal);
-      const found = await this.#find(taskId, options);
+      const found = await notingStops(this.#find(taskId, options));
       if (found.isCompleted) return found.result;
       claimed?.begins(lostBefore(lease, found.standing.head));
-      const attempt = { taskId, fn, lease, stop, claimed };
+      const attempt = { taskId, fn, lease, stop, claimed, isInner: isWithin() };
       const run = (traced: typeof found) => new Attempt(this.#host, { ...attempt, found: traced }).run();
       return await within(this, taskId, stop.signal, () => tracedAttempt(taskId, found, stop.signal, run));
     } finally {
-      this.#taskIds.delete(taskId);
+      this.#leases.delete(taskId);
       if (options.lease === undefined) {
         // If the release fails, the lease expires by itself.
         await lease.release().catch((error: unknown) => {
@@ -145,13 +148,21 @@ export class Runs {
     }
   }
 
-  /** @throws {LeaseHeldError} Another runner still has the lease after `waitForLease`. */
-  async #claim(taskId: string, { waitForLease = 0 }: RunOptions, signal: AbortSignal): Promise<Lease> {
+  /**
+   * Claims the task. An inner run's lease lasts as long as the lease of the run around it. It waits so long by default:
+   * if a runner has died, the inner lease may expire after the outer one.
+   *
+   * @throws {LeaseHeldError} Another runner still has the lease after `waitForLease`.
+   */
+  async #claim(taskId: string, options: RunOptions, signal: AbortSignal): Promise<Lease> {
+    const outer = this.#leases.get(enclosing(this) ?? "");
+    const own = outer instanceof TaskLease ? { ttlMs: outer.ttlMs, holder: outer.holder } : {};
+    const { waitForLease = own.ttlMs ?? 0 } = options;
     const lastMs = performance.now() + waitForLease;
     for (;;) {
       signal.throwIfAborted();
       try {
-        return await this.#host.claim(taskId);
+        return await this.#host.claim(taskId, own);
       } catch (error) {
         const leftMs = lastMs - performance.now();
         if (!(error instanceof LeaseHeldError) || leftMs <= 0) throw error;

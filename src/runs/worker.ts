@@ -44,8 +44,8 @@ const MOST_CLAIMED = 16;
 const LOOK_MS = 250;
 /** The longest pause after errors of the storage. Each pause is twice as long as the one before. */
 const LONGEST_PAUSE_MS = 10_000;
-/** How long a task is set aside. */
-const SET_ASIDE_MS = 5000;
+/** For so long, a worker leaves a task to others that it couldn't run. */
+const REFUSED_MS = 30_000;
 
 /** Runs the tasks that are due, until it is drained. */
 export class Worker {
@@ -55,8 +55,9 @@ export class Worker {
   readonly #options: WorkOptions;
   readonly #drain = new AbortController();
   readonly #running = new Set<Promise<void>>();
-  /** The releases under way, and those to come of the tasks that were set aside. */
   readonly #releasing = new Set<Promise<void>>();
+  /** The tasks that this worker couldn't run, and until when it leaves them to others. */
+  readonly #refused = new Map<string, number>();
   #slotIsFree: () => void = () => undefined;
   /** The tasks under way that may have ended their last workers, and haven't saved yet. */
   readonly #suspects = new Set<string>();
@@ -133,7 +134,8 @@ export class Worker {
       }
       let claimed: readonly TaskLease[] = [];
       try {
-        claimed = await this.#host.claimNext(prefix, lease, Math.min(free, MOST_CLAIMED));
+        const query = { prefix, except: this.#stillRefused() };
+        claimed = await this.#host.claimNext(query, lease, Math.min(free, MOST_CLAIMED));
         failures = 0;
       } catch (error) {
         // Another runner was quicker, or the claim took too long.
@@ -196,7 +198,7 @@ export class Worker {
       isPaused = error instanceof RunWaitsError || (error instanceof RunPausedError && signal.aborted);
       if (!isPaused) this.#tell(error, lease.taskId);
       // The function started another run, and that one was paused, or the task can't begin here.
-      if (!isPaused && (!hasBegun || error instanceof RunPausedError)) return this.#setAside(lease);
+      if (!isPaused && (!hasBegun || error instanceof RunPausedError)) this.#refuse(lease.taskId);
     }
     if (!claimed.mayRelease) lease.abandon();
     // A signal may have made the task due meanwhile. The next look finds it only if it is released.
@@ -204,11 +206,14 @@ export class Worker {
     else this.#track(this.#release(lease));
   }
 
-  /** Holds a task for a while, without a place among those that run, so that no worker takes it again at once. */
-  #setAside(lease: TaskLease): void {
-    this.#track(
-      this.#host.wakers.wait(lease.taskId, SET_ASIDE_MS, this.#drain.signal).then(() => this.#release(lease)),
-    );
+  #refuse(taskId: string): void {
+    this.#refused.set(taskId, this.#host.options.clock() + REFUSED_MS);
+  }
+
+  #stillRefused(): readonly string[] {
+    const nowMs = this.#host.options.clock();
+    for (const [taskId, untilMs] of this.#refused) if (untilMs <= nowMs) this.#refused.delete(taskId);
+    return [...this.#refused.keys()];
   }
 
   #track(release: Promise<void>): void {

@@ -381,6 +381,7 @@ export const VERDICTS: Readonly<Record<string, Verdict>> = {
   "decides-by-the-oldest": { group: "queueing", caughtBy: ["due.changes"] },
   "gives-the-latest-first": { group: "queueing", caughtBy: ["due.order"] },
   "gives-one-more": { group: "queueing", caughtBy: ["due.limit"] },
+  "excepts-nothing": { group: "queueing", caughtBy: ["due.except"] },
   "gives-what-it-did-not-get": {
     group: "queueing",
     caughtBy: ["due.one-holder"],

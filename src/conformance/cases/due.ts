@@ -145,6 +145,39 @@ export const dueCases: readonly ConformanceCase[] = [
     },
   },
   {
+    name: "due.except",
+    promise: "leaves out the excepted tasks, also those whose runner has died, and gives them to others",
+    about: "queue",
+    replayed: true,
+    async run(store) {
+      let adapter = await store.open();
+      const taskIds = ["q/a", "q/b", 'q/it\'s "q"', "q/died", "q/died-too"];
+      await appendAll(
+        adapter,
+        taskIds.map((taskId) => ofRun(taskId, "c1", { status: "paused" })),
+      );
+      const died = taskIds.slice(3);
+      for (const taskId of died) await leasesOf(adapter).claim(taskId, "worker", SHORT_MS);
+      for (const taskId of died) await untilFree(leasesOf(adapter), taskId);
+      adapter = await store.carryOn(adapter);
+      const query = { ...QUERY, except: ["q/a", 'q/it\'s "q"', "q/died", "q/unknown"] };
+      const obligation = "claimNext and count MUST leave out the excepted tasks";
+      same((await queueOf(adapter).count(query)).tasks, 2, obligation);
+      const given: string[] = [];
+      for (;;) {
+        const tasks = await queueOf(adapter).claimNext(query, "worker", LONG_MS, 5);
+        if (tasks.length === 0) break;
+        given.push(...tasks.map(({ taskId }) => taskId));
+      }
+      same(given.toSorted(), ["q/b", "q/died-too"], obligation);
+      same(
+        (await allDue(adapter)).map(({ taskId }) => taskId).toSorted(),
+        ["q/a", "q/died", 'q/it\'s "q"'],
+        "a query that doesn't except them MUST give them",
+      );
+    },
+  },
+  {
     name: "due.one-holder",
     promise: "gives each due task to one of several callers at once",
     about: "queue",

@@ -476,12 +476,14 @@ it("a run within a run that is paused for its own reason is told, and isn't take
   const worker = working(
     manager,
     (run) => {
+      if (run.taskId !== "q/t") return 1;
       attempts.push(run.attempt);
       return run.step("child", () => manager.run("child", () => 1, { signal: aborted }));
     },
     { onError: told.resolve },
   );
   expect(await told.promise).toMatchObject({ code: "RUN_PAUSED" });
+  await untilLooked(manager);
   await worker.drain();
   expect(attempts).toEqual([1]);
 });
@@ -563,7 +565,8 @@ it("cancel of a prefix takes the incomplete tasks, and a parent isn't cancelled 
 });
 
 it("a run of another version is left to others, and the worker goes on", async () => {
-  const { manager } = managerOn();
+  const storage = new MemoryAdapter();
+  const { manager } = managerOn(storage);
   const controller = new AbortController();
   const begun = manager.run("q/old", (run) => run.step("a", () => controller.abort()), {
     version: 1,
@@ -574,10 +577,24 @@ it("a run of another version is left to others, and the worker goes on", async (
   const completed = ends(manager, "completed");
   const worker = working(manager, () => 1, { version: 2 });
   expect(await completed).toEqual(["q/new"]);
-  await worker.drain();
-  expect(worker.errors).toMatchObject([{ code: "RUN_MISMATCH" }]);
+  // Its next looks leave the old one out, and a worker of the old version gets it.
+  await untilLooked(manager);
   expect((await manager.latest("q/old"))?.status).toBe("paused");
+  const old = managerOn(storage).manager;
+  const ended = ends(old, "completed");
+  const other = working(old, (run) => run.step("a", () => 1), { version: 1 });
+  expect(await ended).toEqual(["q/old"]);
+  for (const { drain } of [worker, other]) await drain();
+  expect(worker.errors).toMatchObject([{ code: "RUN_MISMATCH" }]);
+  expect(other.errors).toEqual([]);
 });
+
+/** Resolves once the worker has looked for tasks after it ran one. */
+async function untilLooked(manager: CheckpointManager): Promise<void> {
+  const completed = ends(manager, "completed");
+  await manager.enqueue("q/next");
+  await completed;
+}
 
 it("a worker with many runs at once causes no warning about listeners", async () => {
   const { manager } = managerOn();

@@ -212,7 +212,7 @@ describe("statements about due tasks", () => {
          WHEN n <= 60000 THEN now() + interval '1 hour' ELSE now() - interval '1 hour' END FROM generate_series(1, 100000) n`,
     );
     await administer(url, `VACUUM ANALYZE "${schema}".tasks, "${schema}".leases`);
-    const range = ["task-", "task-\u{10ffff}", dueBy];
+    const range = ["task-", "task-\u{10ffff}", dueBy, []];
     const found = await planOf(url, sql.dueTasks, [...range, 31]);
     expect(found).not.toMatch(/Seq Scan/);
     expect(await blocksOf(url, sql.dueTasks, [...range, 31])).toBeLessThan(200);

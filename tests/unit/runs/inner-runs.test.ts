@@ -1,0 +1,135 @@
+// Runs that begin within the runs of workers.
+import { once } from "node:events";
+import { expect, it } from "vitest";
+import { type CheckpointManager, type Run, StorageError } from "waymark";
+import { MemoryAdapter } from "waymark/adapters/memory";
+import { deferred } from "../../support/deferred.js";
+import { managerOn, STORAGES } from "./run-support.js";
+
+/** A worker that runs `fn` until it is drained. */
+function working(manager: CheckpointManager, fn: (run: Run) => unknown) {
+  const controller = new AbortController();
+  const errors: unknown[] = [];
+  const onError = (error: unknown) => errors.push(error);
+  const ended = manager.work(
+    { prefix: "q/", concurrency: 2, signal: controller.signal, pauseOnSignal: false, onError },
+    fn,
+  );
+  const drain = async () => {
+    controller.abort();
+    await ended;
+  };
+  return { drain, errors };
+}
+
+it.each(Object.entries(STORAGES))("a worker leaves an inner run to the run around it (%s)", async (_, open) => {
+  const storage = await open();
+  const { manager } = managerOn(storage);
+  await manager.enqueue("q/t", "ada");
+  const sending = deferred<void>();
+  const first = working(manager, (run) =>
+    run.step("upload", () =>
+      manager.run(`${run.taskId}/upload`, async (inner) => {
+        await inner.step("resize", () => "small");
+        return inner.step("send", ({ signal }) => {
+          sending.resolve();
+          return once(signal, "abort");
+        });
+      }),
+    ),
+  );
+  await sending.promise;
+  await first.drain();
+  for (const taskId of ["q/t", "q/t/upload"]) expect((await manager.latest(taskId))?.status).toBe("paused");
+  expect((await manager.queue({ prefix: "q/" })).tasks).toBe(1);
+
+  const other = managerOn(storage).manager;
+  const ran: string[] = [];
+  const completed = new Promise<void>((resolve) => {
+    other.on("runEnded", ({ taskId }) => taskId === "q/t" && resolve());
+  });
+  const second = working(other, (run) => {
+    ran.push(run.taskId);
+    return run.step("upload", () =>
+      other.run(`${run.taskId}/upload`, async (inner) => {
+        const size = await inner.step("resize", () => expect.unreachable());
+        return inner.step("send", () => `${size} ${run.input}`);
+      }),
+    );
+  });
+  await completed;
+  await second.drain();
+  expect([ran, second.errors]).toEqual([["q/t"], []]);
+  expect((await other.latest("q/t"))?.run?.result).toBe("small ada");
+  await storage.close();
+});
+
+it("an inner run waits for the lease of its former runner, and its own lasts as long as the outer one", async () => {
+  const storage = new MemoryAdapter();
+  const { claim } = storage.leases;
+  const asked: (readonly [taskId: string, holder: string, ttlMs: number])[] = [];
+  const former = await claim("q/t/inner", "died", 60_000);
+  storage.leases.claim = async (taskId, holder, ttlMs, options) => {
+    const claimed = await claim(taskId, holder, ttlMs, options);
+    asked.push([taskId, holder, ttlMs]);
+    if (!claimed.isGranted) await storage.leases.release(taskId, former.token);
+    return claimed;
+  };
+  const { manager } = managerOn(storage);
+  await manager.enqueue("q/t");
+  const ended = new Promise((resolve) => {
+    manager.on("runEnded", ({ taskId, status }) => taskId === "q/t" && resolve(status));
+  });
+  const controller = new AbortController();
+  const working = manager.work(
+    { prefix: "q/", signal: controller.signal, pauseOnSignal: false, lease: { ttlMs: 45_000, holder: "me" } },
+    (run) => run.step("inner", () => manager.run("q/t/inner", () => 1)),
+  );
+  expect(await ended).toBe("completed");
+  controller.abort();
+  await working;
+  expect(asked).toEqual([
+    ["q/t/inner", "me", 45_000],
+    ["q/t/inner", "me", 45_000],
+  ]);
+});
+
+const held = async (storage: MemoryAdapter) => {
+  const { token } = await storage.leases.claim("inner", "somebody", 60_000);
+  return () => storage.leases.release("inner", token);
+};
+const failing = async (storage: MemoryAdapter) => {
+  const append = storage.append.bind(storage);
+  storage.append = async (draft, ...how) => {
+    if (draft.taskId === "inner") throw new StorageError("The disk is full.");
+    return append(draft, ...how);
+  };
+  return async () => {
+    storage.append = append;
+  };
+};
+
+it.each([
+  ["somebody runs it", held, "LEASE_HELD"],
+  ["its storage fails", failing, "STORAGE_FAILED"],
+])("if an inner run can't go on because %s, the run around it is paused, and goes on later", async (_, stop, code) => {
+  const storage = new MemoryAdapter();
+  const { manager } = managerOn(storage);
+  const outer = () =>
+    manager.run("outer", (run) => run.step("inner", () => manager.run("inner", () => 1, { waitForLease: 0 })));
+  const goOn = await stop(storage);
+  await expect(outer()).rejects.toMatchObject({ code: "RUN_PAUSED", taskId: "outer", cause: { code } });
+  expect((await manager.latest("outer"))?.status).toBe("paused");
+  await goOn();
+  expect(await outer()).toBe(1);
+});
+
+it("an inner run's own error fails the run around it, also if it is an error of a storage", async () => {
+  const { manager } = managerOn();
+  const fail = () => {
+    throw new StorageError("The user's own storage failed.");
+  };
+  const outer = manager.run("outer", (run) => run.step("inner", () => manager.run("inner", fail)));
+  await expect(outer).rejects.toMatchObject({ code: "STORAGE_FAILED" });
+  for (const taskId of ["outer", "inner"]) expect((await manager.latest(taskId))?.status).toBe("failed");
+});
