@@ -32,6 +32,19 @@ export interface Plan {
   readonly signals: readonly PlannedSignal[];
 }
 
+/** The labels of milestones, and of no other save. */
+export const MILESTONE = /^(Saved|Passed) after \d+$/;
+
+/** Steps that run at the same time, mostly one alone, and the milestones after them. */
+export interface Group {
+  readonly first: number;
+  readonly last: number;
+  /** The label of the save after them. */
+  readonly save: string | undefined;
+  /** The label of the pass's end after them. */
+  readonly next: string | undefined;
+}
+
 export const PREFIX = "chaos/";
 export const SIGNAL = "approve";
 export const STEPS = 10;
@@ -74,6 +87,24 @@ export function planOf(seed: number, number: number, spreadMs: number): Plan {
   const ends = number % POISON_EVERY === 1 ? "poison" : random() < 0.05 ? "failed" : "completed";
   const delayMs = random() < 0.2 ? below(2000) : 0;
   return { taskId: `${PREFIX}${number}`, number, atMs, delayMs, ends, steps, signals };
+}
+
+export function groupsOf(steps: readonly PlannedStep[]): Group[] {
+  const groups: Group[] = [];
+  for (const [first, step] of steps.entries()) {
+    if (first <= (groups.at(-1)?.last ?? -1)) continue;
+    const next = steps[first + 1];
+    // Two waits for signals of one name can't overlap, and the last step may be another one.
+    const isPair = step.withNext && first + 2 < steps.length && !(step.kind === "wait" && next?.kind === "wait");
+    const last = isPair ? first + 1 : first;
+    groups.push({
+      first,
+      last,
+      save: step.savesAfter ? `Saved after ${last}` : undefined,
+      next: step.endsPass && last + 1 < steps.length ? `Passed after ${last}` : undefined,
+    });
+  }
+  return groups;
 }
 
 /** Random numbers from 0 to 1, the same ones for the same seed (mulberry32). */

@@ -3,7 +3,7 @@ import { writeSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
 import { CheckpointManager, type NextPass, type Run, type StepCall } from "waymark";
 import { openLedger } from "./ledger.js";
-import { MAX_ATTEMPTS, PLANNED_FAILURE, type PlannedStep, PREFIX, planOf, SIGNAL, STEPS } from "./plan.js";
+import { groupsOf, MAX_ATTEMPTS, PLANNED_FAILURE, type PlannedStep, PREFIX, planOf, SIGNAL, STEPS } from "./plan.js";
 import { observed, openStorage } from "./store.js";
 import { codeOf, told } from "./told.js";
 
@@ -29,7 +29,7 @@ const store = observed(openStorage(storage, place), note, () => {
   process.kill(process.pid, "SIGSTOP");
 });
 const manager = new CheckpointManager({ storage: store });
-manager.on("runStarted", ({ taskId, attempt }) => note({ is: "started", task: taskId, attempt }));
+manager.on("runStarted", ({ taskId, attempt }) => note({ is: "started", task: taskId, attempt, nowMs: Date.now() }));
 let calls = 0;
 await manager.work<{ readonly number: number }>(
   {
@@ -48,19 +48,14 @@ async function pass(run: ChaosRun): Promise<readonly string[] | NextPass> {
   const plan = planOf(seed, run.input.number, spreadMs);
   const { from, values } = (run.state as State | undefined) ?? { from: 0, values: [] };
   const got = [...values];
-  for (let at = from; at < STEPS; at++) {
-    if (at === STEPS - 1 && plan.ends !== "completed") await end(run, plan.ends);
-    const [step, next] = plan.steps.slice(at);
-    if (step === undefined) break;
-    // Two waits for signals of one name can't overlap, and the last step may be another one.
-    const isPair = step.withNext && at + 2 < STEPS && !(step.kind === "wait" && next?.kind === "wait");
-    if (isPair && next !== undefined) {
-      got.push(...(await Promise.all([value(run, at, step), value(run, at + 1, next)])));
-      at += 1;
-    } else got.push(await value(run, at, step));
-    const state: State = { from: at + 1, values: got };
-    if (step.savesAfter) await run.save(state, { stage: `after ${at}` });
-    if (step.endsPass && at + 1 < STEPS) return run.next(state);
+  for (const { first, last, save, next } of groupsOf(plan.steps)) {
+    if (first < from) continue;
+    if (last === STEPS - 1 && plan.ends !== "completed") await end(run, plan.ends);
+    const steps = plan.steps.slice(first, last + 1);
+    got.push(...(await Promise.all(steps.map((step, n) => value(run, first + n, step)))));
+    const state: State = { from: last + 1, values: got };
+    if (save !== undefined) await run.save(state, { stage: "saved", label: save });
+    if (next !== undefined) return run.next(state, { label: next });
   }
   return got;
 }
@@ -120,13 +115,17 @@ async function performed(run: ChaosRun, at: number, { kind, ms, failures }: Plan
     case "wait":
       return (await run.waitFor(SIGNAL)).id;
     case "timeout":
+      note({ is: "asked", task: run.taskId, step: at, untilMs: Date.now() + ms });
       return (await run.waitFor(title, { timeoutMs: ms })) === undefined ? "nobody" : "somebody";
   }
 }
 
 function end(run: ChaosRun, how: "failed" | "poison"): Promise<never> {
   return run.step("end", () => {
-    if (how === "poison") process.kill(process.pid, "SIGKILL");
+    if (how === "poison") {
+      note({ is: "died", task: run.taskId });
+      process.kill(process.pid, "SIGKILL");
+    }
     throw new Error(PLANNED_FAILURE);
   });
 }
