@@ -102,6 +102,12 @@ function poisonous(deaths: number, name = "AttemptsError"): Run {
   return { ...withFacts(run, ...facts), stored: { ...run.stored, saves: [...run.stored.saves, end] } };
 }
 
+/** The facts, of which the first says that the last attempt got the step's recorded value again. */
+function againAtLast({ facts }: Run): Fact[] {
+  const again = { atMs: 600, task, is: "got", step: STEPS - 2, value: `value ${STEPS - 2}`, nowMs: 600 } as const;
+  return [again, ...facts];
+}
+
 function errorOf(code: string, message: string): Fact {
   return { ...at, is: "error", code, message };
 }
@@ -123,6 +129,10 @@ const well: readonly (readonly [string, Run] | readonly [string, Run, StorageNam
   [
     "that killed as many workers as it may",
     withFacts(poisonous(MAX_ATTEMPTS + 1), errorOf("AttemptsError", "Too many attempts.")),
+  ],
+  [
+    "whose last attempt comes first in the ledgers",
+    { ...poisonous(MAX_ATTEMPTS + 1), facts: againAtLast(poisonous(MAX_ATTEMPTS + 1)) },
   ],
   [
     "that was killed elsewhere, too, before it killed its own workers",

@@ -81,7 +81,8 @@ function delays({ plan: { taskId, delayMs }, facts }: Task): string[] {
 function poison({ plan: { taskId, ends, steps }, facts, stored }: Task): string[] {
   if (ends !== "poison") return [];
   const before = steps.length - 2;
-  const reached = ofKind(facts, "got").find(({ step }) => step === before)?.atMs ?? Number.POSITIVE_INFINITY;
+  // The ledgers are read one after another.
+  const reached = Math.min(...ofKind(facts, "got").flatMap(({ step, atMs }) => (step === before ? atMs : [])));
   // The attempt that reached the last step, or one before it that was killed meanwhile.
   const first = Math.max(0, ...ofKind(facts, "claimed").flatMap(({ token, atMs }) => (atMs < reached ? token : [])));
   const last = Math.max(0, ...(stored?.saves ?? []).map(({ token }) => token));
