@@ -355,6 +355,14 @@ it.each(spoilt)("finds %s", (_, spoil, violation) => {
   expect(verdictOf(spoil(intact()))).toContainEqual(expect.stringContaining(violation));
 });
 
+it.each([
+  ["sqlite", "No space is left."],
+  ["json-file", "The database was locked by another process for all 5000 ms."],
+] as const)("finds a failure of %s that no fault explains: %s", (storage, message) => {
+  const run = withFacts(intact(), errorOf("STORAGE_FAILED", message));
+  expect(verdictOf(run, storage)).toEqual([`chaos/0 had the error STORAGE_FAILED: ${message}`]);
+});
+
 it("finds a fault that never happened in a long run", () => {
   expect(missingFaults({ kills: 3, cuts: 0, drains: 0 }, 60)).toEqual(["there were no cuts", "there were no drains"]);
   expect(missingFaults({ kills: 3, cuts: 0 }, 59)).toEqual([]);
