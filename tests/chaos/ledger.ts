@@ -8,6 +8,8 @@ export type Noted = { readonly task: string } & (
   | { readonly is: "released"; readonly token: number }
   | { readonly is: "saved"; readonly token: number; readonly sequence: number; readonly sentAtMs: number }
   | { readonly is: "started"; readonly attempt: number; readonly nowMs: number }
+  /** The worker's function was called. */
+  | { readonly is: "called" }
   /** A step's function was called, and made this value. */
   | { readonly is: "ran"; readonly step: number; readonly key: string; readonly value: string }
   /** A sleep, or a wait with a time limit, was asked for. */

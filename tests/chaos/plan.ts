@@ -1,6 +1,6 @@
 // The tasks of a chaos run. Each process computes them from the seed, so none has to be told.
 
-export type Kind = "quick" | "slow" | "flaky" | "caught" | "once" | "sleep" | "wait" | "timeout";
+export type Kind = "quick" | "slow" | "flaky" | "caught" | "once" | "sleep" | "wait" | "timeout" | "inner";
 
 export interface PlannedStep {
   readonly kind: Kind;
@@ -52,12 +52,20 @@ export const STEPS = 10;
 export const MAX_ATTEMPTS = 5;
 export const PLANNED_FAILURE = "This failure is planned.";
 
+const INNER_STEP = { ms: 300, failures: 0, withNext: false, savesAfter: false, endsPass: false } as const;
+
+/** The steps of a run within a step. */
+export const INNER_STEPS: readonly PlannedStep[] = [
+  { ...INNER_STEP, kind: "slow" },
+  { ...INNER_STEP, kind: "quick" },
+];
+
 /** One task of so many kills its workers. */
 const POISON_EVERY = 400;
 
 const KINDS: readonly Kind[] = [
   ...(["quick", "quick", "quick", "quick", "quick", "quick", "slow", "slow"] as const),
-  ...(["flaky", "flaky", "wait", "wait", "caught", "once", "sleep", "timeout"] as const),
+  ...(["flaky", "flaky", "wait", "wait", "caught", "once", "sleep", "timeout", "inner"] as const),
 ];
 
 /** @param number - The task's number, from 0. @param spreadMs - The tasks are enqueued during this time. */
@@ -87,6 +95,31 @@ export function planOf(seed: number, number: number, spreadMs: number): Plan {
   const ends = number % POISON_EVERY === 1 ? "poison" : random() < 0.05 ? "failed" : "completed";
   const delayMs = random() < 0.2 ? below(2000) : 0;
   return { taskId: `${PREFIX}${number}`, number, atMs, delayMs, ends, steps, signals };
+}
+
+/** The task of the run within a step. */
+export function innerOf(taskId: string, step: number): string {
+  return `${taskId}/child-${step}`;
+}
+
+/** The plans of the runs within the steps of a task. */
+export function innerPlansOf(plan: Plan): Plan[] {
+  // The last step of a task that fails is another one.
+  const steps = plan.ends === "completed" ? plan.steps : plan.steps.slice(0, -1);
+  return [...steps.entries()].flatMap(([step, { kind }]) =>
+    kind === "inner"
+      ? [
+          {
+            ...plan,
+            taskId: innerOf(plan.taskId, step),
+            delayMs: 0,
+            ends: "completed",
+            steps: INNER_STEPS,
+            signals: [],
+          },
+        ]
+      : [],
+  );
 }
 
 export function groupsOf(steps: readonly PlannedStep[]): Group[] {

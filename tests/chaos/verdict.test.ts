@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { expect, it } from "vitest";
 import { tempFolder } from "../support/temp-folder.js";
 import { type Fact, factsIn, openLedger } from "./ledger.js";
-import { type Kind, MAX_ATTEMPTS, PLANNED_FAILURE, type Plan, planOf, STEPS } from "./plan.js";
+import { innerOf, type Kind, MAX_ATTEMPTS, PLANNED_FAILURE, type Plan, planOf, STEPS } from "./plan.js";
 import type { StorageName } from "./store.js";
 import { missingFaults, type Stored, violationsOf } from "./verdict.js";
 
@@ -361,6 +361,48 @@ it.each([
 ] as const)("finds a failure of %s that no fault explains: %s", (storage, message) => {
   const run = withFacts(intact(), errorOf("STORAGE_FAILED", message));
   expect(verdictOf(run, storage)).toEqual([`chaos/0 had the error STORAGE_FAILED: ${message}`]);
+});
+
+/** The task, of which step 8 contains a run. */
+function withInner(): { readonly run: Run; readonly inner: Stored; readonly facts: readonly Fact[] } {
+  const plain = intact();
+  const made = "first, second";
+  const steps = plain.plan.steps.map((step, n) => (n === 8 ? { ...step, kind: "inner" as const } : step));
+  const outer = withValue({ ...plain, plan: { ...plain.plan, steps } }, 8, made);
+  const own = outer.facts.map((fact) => (fact.is === "ran" && fact.step === 8 ? { ...fact, value: made } : fact));
+  const child = innerOf(task, 8);
+  const facts = ["first", "second"].flatMap((value, step): Fact[] => [
+    { atMs: 10, task: child, is: "ran", step, key: `inner ${step}`, value },
+    { atMs: 10, task: child, is: "got", step, value, nowMs: 10 },
+  ]);
+  const called: Fact = { atMs: 2, task, is: "called" };
+  const stored = { status: "completed", result: ["first", "second"], saves: [], signals: [] };
+  return { run: { ...outer, facts: [...own, called] }, inner: { taskId: child, ...stored }, facts };
+}
+
+function innerVerdict({ run, inner, facts }: ReturnType<typeof withInner>): string[] {
+  const stored = new Map([run.stored, inner].map((one) => [one.taskId, one]));
+  return violationsOf({ storage: "json-file", plans: [run.plan], facts: [...run.facts, ...facts], stored });
+}
+
+it("finds nothing in a run within a step that went well", () => {
+  expect(innerVerdict(withInner())).toEqual([]);
+});
+
+it("finds what a run within a step did wrong", () => {
+  const intact = withInner();
+  const child = intact.inner.taskId;
+  const of = (more: Fact) => innerVerdict({ ...intact, facts: [...intact.facts, more] });
+  expect(innerVerdict({ ...intact, inner: { ...intact.inner, status: "paused" } })).toEqual([
+    `${child} is paused, and should be completed`,
+  ]);
+  expect(of({ atMs: 12, task: child, is: "called" })).toEqual([`a worker's function was called for ${child}`]);
+  expect(of({ atMs: 12, task: child, is: "got", step: 1, value: "other", nowMs: 12 })).toEqual([
+    `step 1 of ${child} has several results: second, other`,
+  ]);
+  expect(innerVerdict({ ...intact, inner: { ...intact.inner, result: ["first"] } })).toContain(
+    `step 8 of ${task} gave first, second, and the run within it gave first`,
+  );
 });
 
 it("finds a fault that never happened in a long run", () => {

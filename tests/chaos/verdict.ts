@@ -1,6 +1,15 @@
 // What a chaos run must not have done, found by comparing the plan, the ledger and the store.
 import type { Fact } from "./ledger.js";
-import { groupsOf, type Kind, MAX_ATTEMPTS, MILESTONE, PLANNED_FAILURE, type Plan } from "./plan.js";
+import {
+  groupsOf,
+  innerOf,
+  innerPlansOf,
+  type Kind,
+  MAX_ATTEMPTS,
+  MILESTONE,
+  PLANNED_FAILURE,
+  type Plan,
+} from "./plan.js";
 import type { StorageName } from "./store.js";
 
 /** A task as it is stored at the end. */
@@ -37,13 +46,16 @@ const LONG_SECONDS = 60;
 /** The violations, in words. */
 export function violationsOf({ storage, plans, facts, stored }: Outcome): string[] {
   const byTask = grouped(facts, ({ task }) => task);
-  const tasks = plans.map((plan) => ({
+  const all = plans.flatMap((plan) => [plan, ...innerPlansOf(plan)]);
+  const tasks = all.map((plan) => ({
     plan,
     facts: byTask.get(plan.taskId) ?? [],
     stored: stored.get(plan.taskId),
   }));
   return [
     ...CHECKS.flatMap((violations) => tasks.flatMap(violations)),
+    ...plans.flatMap((plan) => inner(plan, stored)),
+    ...calls(facts, new Set(plans.map(({ taskId }) => taskId))),
     ...keys(facts),
     ...errors(facts, new Map(plans.map((plan) => [plan.taskId, plan])), storage),
   ];
@@ -126,6 +138,26 @@ function results({ plan: { taskId, steps }, facts, stored }: Task): string[] {
   return isWhole
     ? violations
     : [...violations, `${taskId} has ${result.length} results; missing: ${missing.join(", ")}`];
+}
+
+/** The result of a step with a run within it is that run's result. */
+function inner({ taskId, steps }: Plan, stored: ReadonlyMap<string, Stored>): string[] {
+  const result: unknown = stored.get(taskId)?.result;
+  if (!Array.isArray(result)) return [];
+  return steps.flatMap(({ kind }, step) => {
+    if (kind !== "inner") return [];
+    const own = stored.get(innerOf(taskId, step))?.result;
+    const expected = Array.isArray(own) ? own.join(", ") : "nothing";
+    return result[step] === expected
+      ? []
+      : [`step ${step} of ${taskId} gave ${result[step]}, and the run within it gave ${expected}`];
+  });
+}
+
+/** The workers' function is never called for a run within a step. */
+function calls(facts: readonly Fact[], taskIds: ReadonlySet<string>): string[] {
+  const others = new Set(ofKind(facts, "called").flatMap(({ task }) => (taskIds.has(task) ? [] : task)));
+  return [...others].map((task) => `a worker's function was called for ${task}`);
 }
 
 /** @param calls - The calls of the step. Each was noted before its end, so no kill has lost one whose value was recorded. */

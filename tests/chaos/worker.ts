@@ -3,7 +3,18 @@ import { writeSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
 import { CheckpointManager, type NextPass, type Run, type StepCall } from "waymark";
 import { openLedger } from "./ledger.js";
-import { groupsOf, MAX_ATTEMPTS, PLANNED_FAILURE, type PlannedStep, PREFIX, planOf, SIGNAL, STEPS } from "./plan.js";
+import {
+  groupsOf,
+  INNER_STEPS,
+  innerOf,
+  MAX_ATTEMPTS,
+  PLANNED_FAILURE,
+  type PlannedStep,
+  PREFIX,
+  planOf,
+  SIGNAL,
+  STEPS,
+} from "./plan.js";
 import { observed, openStorage } from "./store.js";
 import { codeOf, told } from "./told.js";
 
@@ -14,6 +25,8 @@ interface State {
 }
 
 type ChaosRun = Run<unknown, unknown, { readonly number: number }>;
+/** A task's run, or the run within one of its steps. */
+type StepsRun = Pick<ChaosRun, "taskId" | "step" | "sleepUntil" | "waitFor">;
 
 /** Whether this process stops itself before its next save. The save is sent when its lease has expired. */
 let stopsBeforeSave = false;
@@ -45,6 +58,7 @@ await manager.close();
 process.exit();
 
 async function pass(run: ChaosRun): Promise<readonly string[] | NextPass> {
+  note({ is: "called", task: run.taskId });
   const plan = planOf(seed, run.input.number, spreadMs);
   const { from, values } = (run.state as State | undefined) ?? { from: 0, values: [] };
   const got = [...values];
@@ -60,14 +74,20 @@ async function pass(run: ChaosRun): Promise<readonly string[] | NextPass> {
   return got;
 }
 
+async function innerPass(run: StepsRun): Promise<readonly string[]> {
+  const got: string[] = [];
+  for (const [at, step] of INNER_STEPS.entries()) got.push(await value(run, at, step));
+  return got;
+}
+
 /** The value of a step, the same one in each attempt. */
-async function value(run: ChaosRun, at: number, step: PlannedStep): Promise<string> {
+async function value(run: StepsRun, at: number, step: PlannedStep): Promise<string> {
   const found = await performed(run, at, step);
   note({ is: "got", task: run.taskId, step: at, value: found, nowMs: Date.now() });
   return found;
 }
 
-async function performed(run: ChaosRun, at: number, { kind, ms, failures }: PlannedStep): Promise<string> {
+async function performed(run: StepsRun, at: number, { kind, ms, failures }: PlannedStep): Promise<string> {
   const title = `step ${at}`;
   const ran = ({ key }: StepCall) => {
     calls += 1;
@@ -117,6 +137,13 @@ async function performed(run: ChaosRun, at: number, { kind, ms, failures }: Plan
     case "timeout":
       note({ is: "asked", task: run.taskId, step: at, untilMs: Date.now() + ms });
       return (await run.waitFor(title, { timeoutMs: ms })) === undefined ? "nobody" : "somebody";
+    case "inner":
+      return run.step(title, async ({ key }) => {
+        const values = await manager.run(innerOf(run.taskId, at), innerPass);
+        const made = values.join(", ");
+        note({ is: "ran", task: run.taskId, step: at, key, value: made });
+        return made;
+      });
   }
 }
 
