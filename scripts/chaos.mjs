@@ -46,6 +46,10 @@ console.log(`Seed ${seed}.`);
 try {
   // Side by side: a storage's workers mostly wait.
   await Promise.all(chosen.map(runOn));
+} catch (error) {
+  // Workers on the other storages may still write into the folder.
+  process.exitCode = 1;
+  throw error;
 } finally {
   if (process.exitCode === 1 || process.env["WAYMARK_CHAOS_KEEP"])
     console.log(`\nThe ledgers and stores are in ${folder}`);

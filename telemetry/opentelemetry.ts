@@ -37,7 +37,7 @@ const NAME = "waymark";
  * instrumentation.stop();
  * ```
  *
- * @throws {TypeError} An option is misspelled.
+ * @throws {TypeError} An option is misspelled, or two queues have the same prefix and name.
  */
 export function instrument(options: InstrumentOptions = {}): Instrumentation {
   const keys = keysOf<InstrumentOptions>({ tracerProvider: true, meterProvider: true, queues: true });

@@ -53,7 +53,7 @@ export class PostgresLeases {
     return (await this.#connection.change(this.#sql.renew, taskId, token, ttlMs)) > 0;
   }
 
-  /** Releases of one turn of the event loop share a statement, as of runs whose last saves shared one. */
+  /** Runs whose last saves shared a statement end together, so their releases share one, too. */
   release(taskId: string, token: number): Promise<void> {
     this.#toRelease.push({ taskId, token });
     this.#releasing ??= this.#releaseAll();

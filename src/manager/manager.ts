@@ -590,8 +590,9 @@ export class CheckpointManager<State = unknown, Saved = State> {
   }
 
   /**
-   * Takes the task from its runner and records it as failed. The runner's signal aborts at its next save or renewal (a
-   * third of its lease's time at the latest), and what it still writes is refused. `run` throws a RunCancelledError from then on, unless it has `restart`.
+   * Takes the task from its runner and records it as failed. The runner's signal aborts at its next save, or at its next
+   * renewal, which comes after a third of the lease's time. What it still writes is refused. `run` throws a
+   * RunCancelledError from then on, unless it has `restart`.
    *
    * @param task - A task's id, or the prefix of all incomplete tasks to cancel. Tasks that end meanwhile are left out.
    * @param reason - For people: who cancels it, and why.

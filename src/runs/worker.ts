@@ -16,9 +16,10 @@ export interface WorkOptions extends Pick<RunOptions, "version" | "onChange"> {
   /** How many tasks to run at once. Default 1. */
   readonly concurrency?: number | undefined;
   /**
-   * A task is recorded as failed once so many attempts of workers in a row have begun, and were killed or lost their
-   * lease before a save. An attempt that pauses counts as none. After half of them, its worker takes no other task until
-   * this one has recorded a step or ended, since a task that ends its worker ends the others there, too. Default 5.
+   * A task is recorded as failed once so many attempts of workers in a row have begun, and ended without a save: they
+   * were killed or lost their lease, or the storage failed. An attempt that pauses counts as none. After half of them,
+   * its worker takes no other task until this one has recorded a step or ended, since a task that ends its worker ends
+   * the others there, too. Default 5.
    */
   readonly maxAttempts?: number | undefined;
   /** Drains the worker when it aborts: the runs under way are paused, and their tasks are released. */

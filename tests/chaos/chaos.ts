@@ -9,9 +9,9 @@ import { type PostgresServer, startPostgres } from "../../examples/two-machines/
 import { killServer } from "../support/postgres-server.js";
 import { Fleet, type Programs } from "./fleet.js";
 import { factsIn, nowMs } from "./ledger.js";
-import { PREFIX, planOf, randomOf } from "./plan.js";
+import { innerPlansOf, PREFIX, planOf, randomOf } from "./plan.js";
 import { openStorage, type StorageName } from "./store.js";
-import { countsOf, type Stored, violationsOf } from "./verdict.js";
+import { countsOf, missingFaults, type Stored, violationsOf } from "./verdict.js";
 
 export interface ChaosOptions {
   readonly storage: StorageName;
@@ -69,17 +69,17 @@ export async function chaosOn(options: ChaosOptions): Promise<ChaosResult> {
     const facts = factsIn(ledgers);
     const plans = Array.from({ length: tasks }, (_, number) => planOf(seed, number, spreadMs));
     const stored = new Map<string, Stored>();
-    for (const { taskId } of plans) {
+    for (const { taskId } of plans.flatMap((plan) => [plan, ...innerPlansOf(plan)])) {
       const found = await storedOf(manager, store, taskId);
       if (found !== undefined) stored.set(taskId, found);
     }
-    const counts = {
+    const seen = {
       ...faults,
       "stops before a save": fleet.stopsBeforeSaves,
       "killed by a task": fleet.killedByTasks,
-      ...countsOf(facts),
     };
-    return { violations: [...left, ...violationsOf(plans, facts, stored)], counts };
+    const violations = [...left, ...missingFaults(seen, seconds), ...violationsOf({ storage, plans, facts, stored })];
+    return { violations, counts: { ...seen, ...countsOf(facts) } };
   } finally {
     fleet.end();
     await manager.close();
@@ -90,16 +90,20 @@ export async function chaosOn(options: ChaosOptions): Promise<ChaosResult> {
 /** Every second a random process gets a fault. The server is killed twice. */
 async function faultsOn(fleet: Fleet, { seed, seconds }: ChaosOptions, server: PostgresServer | undefined) {
   const random = randomOf(seed);
-  const counts = { kills: 0, stops: 0, "stops before a save": 0, drains: 0, cuts: 0, "server kills": 0 };
   const rounds = Math.floor((seconds * 1000) / FAULT_EVERY_MS);
   const kinds = server === undefined ? KINDS : KINDS_WITH_SERVER;
+  const all = server === undefined ? kinds : [...kinds, "server kills"];
+  const counts: Record<string, number> = Object.fromEntries(all.map((kind) => [kind, 0]));
+  const count = (kind: string) => {
+    counts[kind] = (counts[kind] ?? 0) + 1;
+  };
   const beganAtMs = nowMs();
   for (let round = 1; round <= rounds; round++) {
     await pause(Math.max(0, beganAtMs + round * FAULT_EVERY_MS - nowMs()));
     if (server !== undefined && (round === Math.floor(rounds / 3) || round === Math.floor((2 * rounds) / 3))) {
       await killServer(server);
       await server.restart();
-      counts["server kills"] += 1;
+      count("server kills");
       continue;
     }
     const kind = kinds[Math.floor(random() * kinds.length)] ?? "kills";
@@ -107,23 +111,24 @@ async function faultsOn(fleet: Fleet, { seed, seconds }: ChaosOptions, server: P
     const stoppedMs = TTL_MS * (1.2 + random());
     // All are stopped.
     if (victim === undefined) continue;
-    counts[kind] += 1;
+    if (kind !== "cuts") count(kind);
     if (kind === "kills") fleet.kill(victim);
     else if (kind === "drains") fleet.terminate(victim);
     else if (kind === "stops before a save") fleet.stopBeforeSave(victim);
     else if (kind === "stops") fleet.stop(victim, stoppedMs);
-    else await cut(server?.url ?? "", victim.name);
+    else if (await cut(server?.url ?? "", victim.name)) count(kind);
   }
   return counts;
 }
 
-/** Ends the connections of a process. */
-async function cut(url: string, name: string): Promise<void> {
+/** Ends the connections of a process. Returns whether it had any. */
+async function cut(url: string, name: string): Promise<boolean> {
   const client = new pg.Client(url);
   await client.connect();
   const of = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = $1";
-  await client.query(of, [name]);
+  const { rowCount } = await client.query(of, [name]);
   await client.end();
+  return (rowCount ?? 0) > 0;
 }
 
 /** Resolves to the tasks that wait for ever. */
@@ -155,11 +160,11 @@ async function storedOf(
 ): Promise<Stored | undefined> {
   const newest = await manager.latest(taskId);
   if (newest === undefined) return undefined;
-  const saves: { sequence: number; token: number }[] = [];
+  const saves: { sequence: number; token: number; label: string | undefined }[] = [];
   for await (const found of store.read({ taskId, order: "oldest" })) {
     if (isCorrupt(found)) throw new Error(`${found.location}: ${found.reason}`);
     const { run } = JSON.parse(found.payload.body.toString()) as { run?: { token?: number } };
-    if (run?.token !== undefined) saves.push({ sequence: found.sequence, token: run.token });
+    if (run?.token !== undefined) saves.push({ sequence: found.sequence, token: run.token, label: found.label });
   }
   const { status, error, run } = newest;
   return { taskId, status, error, result: run?.result, saves, signals: await manager.signals(taskId) };

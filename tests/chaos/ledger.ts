@@ -7,14 +7,20 @@ export type Noted = { readonly task: string } & (
   | { readonly is: "claimed"; readonly token: number }
   | { readonly is: "released"; readonly token: number }
   | { readonly is: "saved"; readonly token: number; readonly sequence: number; readonly sentAtMs: number }
-  | { readonly is: "started"; readonly attempt: number }
+  | { readonly is: "started"; readonly attempt: number; readonly nowMs: number }
+  /** The worker's function was called. */
+  | { readonly is: "called" }
   /** A step's function was called, and made this value. */
   | { readonly is: "ran"; readonly step: number; readonly key: string; readonly value: string }
-  /** A sleep was asked for. */
+  /** A sleep, or a wait with a time limit, was asked for. */
   | { readonly is: "asked"; readonly step: number; readonly untilMs: number }
   /** The run's function got this value of a step. */
   | { readonly is: "got"; readonly step: number; readonly value: string; readonly nowMs: number }
+  /** The worker is about to be killed by the task. */
+  | { readonly is: "died" }
   | { readonly is: "error"; readonly code: string; readonly message: string }
+  /** The task is about to be enqueued, to begin later. */
+  | { readonly is: "delayed"; readonly dueAtMs: number }
   | { readonly is: "enqueued" }
   | { readonly is: "signalled"; readonly id: string; readonly copy: number }
 );

@@ -1,6 +1,6 @@
 // The tasks of a chaos run. Each process computes them from the seed, so none has to be told.
 
-export type Kind = "quick" | "slow" | "flaky" | "caught" | "once" | "sleep" | "wait" | "timeout";
+export type Kind = "quick" | "slow" | "flaky" | "caught" | "once" | "sleep" | "wait" | "timeout" | "inner";
 
 export interface PlannedStep {
   readonly kind: Kind;
@@ -32,6 +32,19 @@ export interface Plan {
   readonly signals: readonly PlannedSignal[];
 }
 
+/** The labels of milestones, and of no other save. */
+export const MILESTONE = /^(Saved|Passed) after \d+$/;
+
+/** Steps that run at the same time, mostly one alone, and the milestones after them. */
+export interface Group {
+  readonly first: number;
+  readonly last: number;
+  /** The label of the save after them. */
+  readonly save: string | undefined;
+  /** The label of the pass's end after them. */
+  readonly next: string | undefined;
+}
+
 export const PREFIX = "chaos/";
 export const SIGNAL = "approve";
 export const STEPS = 10;
@@ -39,12 +52,20 @@ export const STEPS = 10;
 export const MAX_ATTEMPTS = 5;
 export const PLANNED_FAILURE = "This failure is planned.";
 
+const INNER_STEP = { ms: 300, failures: 0, withNext: false, savesAfter: false, endsPass: false } as const;
+
+/** The steps of a run within a step. */
+export const INNER_STEPS: readonly PlannedStep[] = [
+  { ...INNER_STEP, kind: "slow" },
+  { ...INNER_STEP, kind: "quick" },
+];
+
 /** One task of so many kills its workers. */
 const POISON_EVERY = 400;
 
 const KINDS: readonly Kind[] = [
   ...(["quick", "quick", "quick", "quick", "quick", "quick", "slow", "slow"] as const),
-  ...(["flaky", "flaky", "wait", "wait", "caught", "once", "sleep", "timeout"] as const),
+  ...(["flaky", "flaky", "wait", "wait", "caught", "once", "sleep", "timeout", "inner"] as const),
 ];
 
 /** @param number - The task's number, from 0. @param spreadMs - The tasks are enqueued during this time. */
@@ -74,6 +95,49 @@ export function planOf(seed: number, number: number, spreadMs: number): Plan {
   const ends = number % POISON_EVERY === 1 ? "poison" : random() < 0.05 ? "failed" : "completed";
   const delayMs = random() < 0.2 ? below(2000) : 0;
   return { taskId: `${PREFIX}${number}`, number, atMs, delayMs, ends, steps, signals };
+}
+
+/** The task of the run within a step. */
+export function innerOf(taskId: string, step: number): string {
+  return `${taskId}/child-${step}`;
+}
+
+/** The plans of the runs within the steps of a task. */
+export function innerPlansOf(plan: Plan): Plan[] {
+  // The last step of a task that fails is another one.
+  const steps = plan.ends === "completed" ? plan.steps : plan.steps.slice(0, -1);
+  return [...steps.entries()].flatMap(([step, { kind }]) =>
+    kind === "inner"
+      ? [
+          {
+            ...plan,
+            taskId: innerOf(plan.taskId, step),
+            delayMs: 0,
+            ends: "completed",
+            steps: INNER_STEPS,
+            signals: [],
+          },
+        ]
+      : [],
+  );
+}
+
+export function groupsOf(steps: readonly PlannedStep[]): Group[] {
+  const groups: Group[] = [];
+  for (const [first, step] of steps.entries()) {
+    if (first <= (groups.at(-1)?.last ?? -1)) continue;
+    const next = steps[first + 1];
+    // Two waits for signals of one name can't overlap, and the last step may be another one.
+    const isPair = step.withNext && first + 2 < steps.length && !(step.kind === "wait" && next?.kind === "wait");
+    const last = isPair ? first + 1 : first;
+    groups.push({
+      first,
+      last,
+      save: step.savesAfter ? `Saved after ${last}` : undefined,
+      next: step.endsPass && last + 1 < steps.length ? `Passed after ${last}` : undefined,
+    });
+  }
+  return groups;
 }
 
 /** Random numbers from 0 to 1, the same ones for the same seed (mulberry32). */

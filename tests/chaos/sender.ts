@@ -39,7 +39,12 @@ await manager.close();
 process.exit();
 
 function sendingsOf({ taskId: task, number, atMs, delayMs, signals }: Plan): Sending[] {
-  const options = () => (delayMs === 0 ? {} : { dueAt: new Date(Date.now() + delayMs) });
+  const enqueue = () => {
+    if (delayMs === 0) return manager.enqueue(task, { number });
+    const dueAtMs = Date.now() + delayMs;
+    note({ is: "delayed", task, dueAtMs });
+    return manager.enqueue(task, { number }, { dueAt: new Date(dueAtMs) });
+  };
   const sent = signals.flatMap(({ id, copies, ...signal }) =>
     Array.from({ length: copies }, (_, copy): Sending => {
       // Half of the copies are sent at the same moment.
@@ -51,7 +56,7 @@ function sendingsOf({ taskId: task, number, atMs, delayMs, signals }: Plan): Sen
       };
     }),
   );
-  return [{ atMs, fact: { is: "enqueued", task }, send: () => manager.enqueue(task, { number }, options()) }, ...sent];
+  return [{ atMs, fact: { is: "enqueued", task }, send: enqueue }, ...sent];
 }
 
 async function untilDone(send: () => Promise<unknown>): Promise<void> {

@@ -4,8 +4,9 @@ import { join } from "node:path";
 import { expect, it } from "vitest";
 import { tempFolder } from "../support/temp-folder.js";
 import { type Fact, factsIn, openLedger } from "./ledger.js";
-import { type Plan, planOf, STEPS } from "./plan.js";
-import { type Stored, violationsOf } from "./verdict.js";
+import { innerOf, type Kind, MAX_ATTEMPTS, PLANNED_FAILURE, type Plan, planOf, STEPS } from "./plan.js";
+import type { StorageName } from "./store.js";
+import { missingFaults, type Stored, violationsOf } from "./verdict.js";
 
 interface Run {
   readonly plan: Plan;
@@ -13,16 +14,43 @@ interface Run {
   readonly stored: Stored;
 }
 
-/** A completed task, of which the wait of step 1 received a signal. */
+const task = "chaos/0";
+const at = { atMs: 20, task };
+/** The values of the steps that no call makes. */
+const GIVEN = new Map([
+  [1, "a"],
+  [6, "slept"],
+  [7, "nobody"],
+]);
+
+/**
+ * A completed task that was enqueued to begin later, and again by a second sender. Its step 1 received a signal, step 6
+ * slept, step 7 waited in vain, and a milestone came after steps 2 and 3.
+ */
 function intact(): Run {
   const plain = planOf(1, 0, 1000);
-  const steps = plain.steps.map((step, at) => ({ ...step, kind: at === 1 ? ("wait" as const) : ("once" as const) }));
-  const plan: Plan = { ...plain, steps, ends: "completed", signals: [{ id: "a", atMs: 0, copies: 1 }] };
-  const [task, values] = [plan.taskId, Array.from({ length: STEPS }, (_, at) => (at === 1 ? "a" : `value ${at}`))];
+  const kinds: Record<number, Kind> = { 0: "quick", 1: "wait", 6: "sleep", 7: "timeout" };
+  const steps = plain.steps.map((step, n) => ({
+    ...step,
+    kind: kinds[n] ?? ("once" as const),
+    withNext: false,
+    savesAfter: n === 2,
+    endsPass: n === 3,
+  }));
+  const signals = [{ id: "a", atMs: 0, copies: 1 }];
+  const plan: Plan = { ...plain, steps, delayMs: 5, ends: "completed", signals };
+  const values = Array.from({ length: STEPS }, (_, n) => GIVEN.get(n) ?? `value ${n}`);
   const facts: Fact[] = [
+    { atMs: 0, task, is: "delayed", dueAtMs: 0 },
+    { atMs: 0, task, is: "delayed", dueAtMs: 1 },
     { atMs: 1, task, is: "claimed", token: 1 },
+    { atMs: 1, task, is: "started", attempt: 1, nowMs: 0 },
+    { atMs: 6, task, is: "asked", step: 6, untilMs: 6 },
+    // The wait had been recorded before, so the second attempt's time doesn't count.
+    { atMs: 7, task, is: "asked", step: 7, untilMs: 7 },
+    { atMs: 7, task, is: "asked", step: 7, untilMs: 90 },
     ...values.flatMap((value, step): Fact[] => [
-      ...(step === 1 ? [] : [{ atMs: step + 2, task, is: "ran", step, key: `key ${step}`, value } as const]),
+      ...(GIVEN.has(step) ? [] : [{ atMs: step + 2, task, is: "ran", step, key: `key ${step}`, value } as const]),
       { atMs: step + 2, task, is: "saved", token: 1, sequence: step + 1, sentAtMs: step + 2 },
       { atMs: step + 3, task, is: "got", step, value, nowMs: step },
     ]),
@@ -31,24 +59,129 @@ function intact(): Run {
     taskId: task,
     status: "completed",
     result: values,
-    saves: [{ sequence: STEPS, token: 1 }],
+    saves: [
+      { sequence: 3, token: 1, label: "Saved after 2" },
+      { sequence: 4, token: 1, label: "Passed after 3" },
+      { sequence: STEPS, token: 1, label: "Run completed" },
+    ],
     signals: [{ id: "a", status: "received" }],
   };
   return { plan, facts, stored };
 }
 
-function verdictOf({ plan, facts, stored }: Run): string[] {
-  return violationsOf([plan], facts, new Map([[stored.taskId, stored]]));
+function verdictOf({ plan, facts, stored }: Run, storage: StorageName = "json-file"): string[] {
+  return violationsOf({ storage, plans: [plan], facts, stored: new Map([[stored.taskId, stored]]) });
+}
+
+function withFacts(run: Run, ...facts: Fact[]): Run {
+  return { ...run, facts: [...run.facts, ...facts] };
+}
+
+/** The run with another value of a step, in the ledger and in the result. */
+function withValue({ plan, facts, stored }: Run, step: number, value: string): Run {
+  const got = facts.map((fact) => (fact.is === "got" && fact.step === step ? { ...fact, value } : fact));
+  const result = (stored.result as readonly string[]).map((one, n) => (n === step ? value : one));
+  return { plan, facts: got, stored: { ...stored, result } };
+}
+
+/** The task, failed in its last step. */
+function failed(ends: "failed" | "poison", error: Stored["error"], { plan, facts, stored }: Run = intact()): Run {
+  const before = facts.filter((fact) => !("step" in fact && fact.step === STEPS - 1));
+  return { plan: { ...plan, ends }, facts: before, stored: { ...stored, status: "failed", error } };
+}
+
+/** A task that killed its worker in so many attempts, after the step before had been saved in the first one. */
+function poisonous(deaths: number, name = "AttemptsError"): Run {
+  const run = failed("poison", { name, message: "" });
+  const attempts = Array.from({ length: deaths }, (_, n) => n + 1);
+  const facts = attempts.flatMap((token): Fact[] => [
+    ...(token === 1 ? [] : [{ atMs: 100 * token, task, is: "claimed", token } as const]),
+    { atMs: 100 * token + 1, task, is: "died" },
+  ]);
+  const end = { sequence: STEPS + 1, token: deaths + 1, label: "Run failed" };
+  return { ...withFacts(run, ...facts), stored: { ...run.stored, saves: [...run.stored.saves, end] } };
+}
+
+/** The facts, of which the first says that the last attempt got the step's recorded value again. */
+function againAtLast({ facts }: Run): Fact[] {
+  const again = { atMs: 600, task, is: "got", step: STEPS - 2, value: `value ${STEPS - 2}`, nowMs: 600 } as const;
+  return [again, ...facts];
+}
+
+function errorOf(code: string, message: string): Fact {
+  return { ...at, is: "error", code, message };
 }
 
 it("finds nothing in a run that went well", () => {
   expect(verdictOf(intact())).toEqual([]);
 });
 
-const task = "chaos/0";
-const at = { atMs: 20, task };
+const well: readonly (readonly [string, Run] | readonly [string, Run, StorageName])[] = [
+  [
+    "whose sleep lasted until the first attempt's time",
+    withFacts(intact(), { ...at, is: "asked", step: 6, untilMs: 99 }),
+  ],
+  ["whose atMostOnce step was interrupted", withValue(intact(), 4, "interrupted")],
+  [
+    "that failed as planned",
+    withFacts(failed("failed", { message: PLANNED_FAILURE }), errorOf("Error", PLANNED_FAILURE)),
+  ],
+  [
+    "that killed as many workers as it may",
+    withFacts(poisonous(MAX_ATTEMPTS + 1), errorOf("AttemptsError", "Too many attempts.")),
+  ],
+  [
+    "whose last attempt comes first in the ledgers",
+    { ...poisonous(MAX_ATTEMPTS + 1), facts: againAtLast(poisonous(MAX_ATTEMPTS + 1)) },
+  ],
+  [
+    "that was killed elsewhere, too, before it killed its own workers",
+    { ...poisonous(MAX_ATTEMPTS + 1), facts: poisonous(MAX_ATTEMPTS + 1).facts.filter(({ atMs }) => atMs !== 301) },
+  ],
+  [
+    "that paused between two of its kills",
+    withFacts(poisonous(MAX_ATTEMPTS + 3), { atMs: 250, task, is: "released", token: 2 }),
+  ],
+  ["that met other holders", withFacts(intact(), errorOf("LEASE_LOST", ""), errorOf("LEASE_HELD", ""))],
+  ["whose server was killed", withFacts(intact(), errorOf("STORAGE_FAILED", "The connection broke.")), "postgres"],
+  [
+    "that a stopped process locked out",
+    withFacts(intact(), errorOf("STORAGE_FAILED", "The database was locked by another process for all 5000 ms.")),
+    "sqlite",
+  ],
+];
+
+it.each(well)("finds nothing in a run %s", (...[, run, storage]) => {
+  expect(verdictOf(run, storage)).toEqual([]);
+});
+
 const spoilt: readonly (readonly [string, (run: Run) => Run, string])[] = [
   ["a lost task", (run) => ({ ...run, plan: { ...run.plan, taskId: "other" } }), "other is not stored"],
+  [
+    "a planned failure with another error",
+    (run) => failed("failed", { name: "Error", message: "Other." }, run),
+    "chaos/0 is failed (Error: Other.), and should be failed",
+  ],
+  [
+    "a poisonous task with another error",
+    () => poisonous(MAX_ATTEMPTS + 1, "Error"),
+    "chaos/0 is failed (Error: ), and should be poison",
+  ],
+  [
+    "a poisonous task that was given up early",
+    () => poisonous(MAX_ATTEMPTS - 1),
+    `chaos/0 was tried ${MAX_ATTEMPTS - 1} times, and should be ${MAX_ATTEMPTS}`,
+  ],
+  [
+    "a poisonous task that was tried too often",
+    () => poisonous(MAX_ATTEMPTS + 2),
+    `chaos/0 killed its worker more than ${MAX_ATTEMPTS + 1} times`,
+  ],
+  [
+    "a task that began too early",
+    (run) => withFacts(run, { ...at, is: "started", attempt: 2, nowMs: -3 }),
+    "chaos/0 began 3 ms before it was due",
+  ],
   ["a task that failed", (run) => ({ ...run, stored: { ...run.stored, status: "failed" } }), "should be completed"],
   ["a task that didn't fail", (run) => ({ ...run, plan: { ...run.plan, ends: "failed" } }), "should be failed"],
   [
@@ -60,6 +193,57 @@ const spoilt: readonly (readonly [string, (run: Run) => Run, string])[] = [
     "a result that no call made",
     (run) => ({ ...run, facts: run.facts.map((fact) => (fact.is === "ran" ? { ...fact, value: "other" } : fact)) }),
     "step 0 of chaos/0 has the result value 0, which no call of it made",
+  ],
+  [
+    "a result that nobody made",
+    (run) => ({ ...run, facts: run.facts.filter((fact) => !(fact.is === "ran" && fact.step === 0)) }),
+    "step 0 of chaos/0 has the result value 0, which no call of it made",
+  ],
+  [
+    "an interrupted step without atMostOnce",
+    (run) => withValue(run, 0, "interrupted"),
+    "step 0 of chaos/0 has the result interrupted, which no call of it made",
+  ],
+  [
+    "another value of a sleep",
+    (run) => withValue(run, 6, "nobody"),
+    "step 6 of chaos/0 has the result nobody, which no call of it made",
+  ],
+  [
+    "a wait that a signal ended which nobody sent",
+    (run) => withValue(run, 7, "somebody"),
+    "step 7 of chaos/0 has the result somebody, which no call of it made",
+  ],
+  [
+    "a step that is missing in the ledger",
+    (run) => ({ ...run, facts: run.facts.filter((fact) => !(fact.is === "got" && fact.step === 5)) }),
+    "chaos/0 has 10 results; missing: 5",
+  ],
+  [
+    "a step that is missing in the record",
+    (run) => ({ ...run, stored: { ...run.stored, result: [...(run.stored.result as string[]), "more"] } }),
+    "chaos/0 has 11 results; missing: ",
+  ],
+  [
+    "a milestone that is missing",
+    (run) => ({ ...run, stored: { ...run.stored, saves: run.stored.saves.slice(1) } }),
+    'chaos/0 has the milestone "Saved after 2" 0 times',
+  ],
+  [
+    "a milestone that was saved twice",
+    ({ stored, ...run }) => ({
+      ...run,
+      stored: { ...stored, saves: [...stored.saves, { sequence: 5, token: 1, label: "Passed after 3" }] },
+    }),
+    'chaos/0 has the milestone "Passed after 3" 2 times',
+  ],
+  [
+    "a milestone that isn't planned",
+    ({ stored, ...run }) => ({
+      ...run,
+      stored: { ...stored, saves: [...stored.saves, { sequence: 5, token: 1, label: "Passed after 4" }] },
+    }),
+    'chaos/0 has the milestone "Passed after 4", which isn\'t planned',
   ],
   [
     "another result in the record",
@@ -82,6 +266,11 @@ const spoilt: readonly (readonly [string, (run: Run) => Run, string])[] = [
     "chaos/0: sequence 4 was saved under token 1, sent 1 ms after token 2 was given",
   ],
   [
+    "a late save that was sent after another claim",
+    (run) => withFacts(run, { atMs: 10, task, is: "claimed", token: 2 }),
+    "chaos/0: sequence 10 was saved under token 1, sent 1 ms after token 2 was given",
+  ],
+  [
     "a token that was given twice",
     (run) => ({ ...run, facts: [...run.facts, { ...at, is: "claimed", token: 1 }] }),
     "chaos/0: token 1 was given twice",
@@ -95,6 +284,12 @@ const spoilt: readonly (readonly [string, (run: Run) => Run, string])[] = [
     },
     "chaos/0: signal a was received by steps 1, 2",
   ],
+  ["a signal that nobody sent", (run) => withValue(run, 1, "z"), "chaos/0: signal z was received, and never sent"],
+  [
+    "a signal that is stored twice",
+    ({ stored, ...run }) => ({ ...run, stored: { ...stored, signals: [...stored.signals, ...stored.signals] } }),
+    "chaos/0: signals are stored twice: a, a",
+  ],
   [
     "a signal that wasn't marked",
     (run) => ({ ...run, stored: { ...run.stored, signals: [{ id: "a", status: "pending" }] } }),
@@ -107,8 +302,19 @@ const spoilt: readonly (readonly [string, (run: Run) => Run, string])[] = [
   ],
   [
     "a sleep that was too short",
-    (run) => ({ ...run, facts: [...run.facts, { ...at, is: "asked", step: 5, untilMs: 100 }] }),
-    "step 5 of chaos/0 slept 95 ms too little",
+    ({ facts, ...run }) => ({
+      ...run,
+      facts: facts.map((fact) => (fact.is === "asked" && fact.step === 6 ? { ...fact, untilMs: 100 } : fact)),
+    }),
+    "step 6 of chaos/0 slept 94 ms too little",
+  ],
+  [
+    "a wait with a time limit that was too short",
+    ({ facts, ...run }) => ({
+      ...run,
+      facts: facts.map((fact) => (fact.is === "asked" && fact.step === 7 ? { ...fact, untilMs: 17 } : fact)),
+    }),
+    "step 7 of chaos/0 slept 10 ms too little",
   ],
   [
     "a key that changed",
@@ -128,10 +334,80 @@ const spoilt: readonly (readonly [string, (run: Run) => Run, string])[] = [
     }),
     "chaos/0 had the error CHECKPOINT_CONFLICT: Taken.",
   ],
+  [
+    "an error of a task that fails otherwise",
+    (run) => withFacts(failed("failed", { message: PLANNED_FAILURE }, run), errorOf("Error", "Other.")),
+    "chaos/0 had the error Error: Other.",
+  ],
+  [
+    "an error of a task that kills its workers",
+    () => withFacts(poisonous(MAX_ATTEMPTS + 1), errorOf("Error", "Other.")),
+    "chaos/0 had the error Error: Other.",
+  ],
+  [
+    "a storage that fails without a fault",
+    (run) => withFacts(run, errorOf("STORAGE_FAILED", "No space is left.")),
+    "chaos/0 had the error STORAGE_FAILED: No space is left.",
+  ],
 ];
 
 it.each(spoilt)("finds %s", (_, spoil, violation) => {
   expect(verdictOf(spoil(intact()))).toContainEqual(expect.stringContaining(violation));
+});
+
+it.each([
+  ["sqlite", "No space is left."],
+  ["json-file", "The database was locked by another process for all 5000 ms."],
+] as const)("finds a failure of %s that no fault explains: %s", (storage, message) => {
+  const run = withFacts(intact(), errorOf("STORAGE_FAILED", message));
+  expect(verdictOf(run, storage)).toEqual([`chaos/0 had the error STORAGE_FAILED: ${message}`]);
+});
+
+/** The task, of which step 8 contains a run. */
+function withInner(): { readonly run: Run; readonly inner: Stored; readonly facts: readonly Fact[] } {
+  const plain = intact();
+  const made = "first, second";
+  const steps = plain.plan.steps.map((step, n) => (n === 8 ? { ...step, kind: "inner" as const } : step));
+  const outer = withValue({ ...plain, plan: { ...plain.plan, steps } }, 8, made);
+  const own = outer.facts.map((fact) => (fact.is === "ran" && fact.step === 8 ? { ...fact, value: made } : fact));
+  const child = innerOf(task, 8);
+  const facts = ["first", "second"].flatMap((value, step): Fact[] => [
+    { atMs: 10, task: child, is: "ran", step, key: `inner ${step}`, value },
+    { atMs: 10, task: child, is: "got", step, value, nowMs: 10 },
+  ]);
+  const called: Fact = { atMs: 2, task, is: "called" };
+  const stored = { status: "completed", result: ["first", "second"], saves: [], signals: [] };
+  return { run: { ...outer, facts: [...own, called] }, inner: { taskId: child, ...stored }, facts };
+}
+
+function innerVerdict({ run, inner, facts }: ReturnType<typeof withInner>): string[] {
+  const stored = new Map([run.stored, inner].map((one) => [one.taskId, one]));
+  return violationsOf({ storage: "json-file", plans: [run.plan], facts: [...run.facts, ...facts], stored });
+}
+
+it("finds nothing in a run within a step that went well", () => {
+  expect(innerVerdict(withInner())).toEqual([]);
+});
+
+it("finds what a run within a step did wrong", () => {
+  const intact = withInner();
+  const child = intact.inner.taskId;
+  const of = (more: Fact) => innerVerdict({ ...intact, facts: [...intact.facts, more] });
+  expect(innerVerdict({ ...intact, inner: { ...intact.inner, status: "paused" } })).toEqual([
+    `${child} is paused, and should be completed`,
+  ]);
+  expect(of({ atMs: 12, task: child, is: "called" })).toEqual([`a worker's function was called for ${child}`]);
+  expect(of({ atMs: 12, task: child, is: "got", step: 1, value: "other", nowMs: 12 })).toEqual([
+    `step 1 of ${child} has several results: second, other`,
+  ]);
+  expect(innerVerdict({ ...intact, inner: { ...intact.inner, result: ["first"] } })).toContain(
+    `step 8 of ${task} gave first, second, and the run within it gave first`,
+  );
+});
+
+it("finds a fault that never happened in a long run", () => {
+  expect(missingFaults({ kills: 3, cuts: 0, drains: 0 }, 60)).toEqual(["there were no cuts", "there were no drains"]);
+  expect(missingFaults({ kills: 3, cuts: 0 }, 59)).toEqual([]);
 });
 
 it("a sender reads the ledgers of senders alone, since a worker may be writing its own", async () => {

@@ -1,6 +1,16 @@
 // What a chaos run must not have done, found by comparing the plan, the ledger and the store.
 import type { Fact } from "./ledger.js";
-import { PLANNED_FAILURE, type Plan, STEPS } from "./plan.js";
+import {
+  groupsOf,
+  innerOf,
+  innerPlansOf,
+  type Kind,
+  MAX_ATTEMPTS,
+  MILESTONE,
+  PLANNED_FAILURE,
+  type Plan,
+} from "./plan.js";
+import type { StorageName } from "./store.js";
 
 /** A task as it is stored at the end. */
 export interface Stored {
@@ -8,7 +18,11 @@ export interface Stored {
   readonly status: string;
   readonly error?: { readonly name?: string; readonly message: string } | undefined;
   readonly result?: unknown;
-  readonly saves: readonly { readonly sequence: number; readonly token: number }[];
+  readonly saves: readonly {
+    readonly sequence: number;
+    readonly token: number;
+    readonly label?: string | undefined;
+  }[];
   readonly signals: readonly { readonly id: string; readonly status: string }[];
 }
 
@@ -18,27 +32,43 @@ interface Task {
   readonly stored: Stored | undefined;
 }
 
-/** The errors that faults explain. */
-const EXPECTED = new Set(["LEASE_LOST", "LEASE_HELD", "STORAGE_FAILED"]);
+/** What a chaos run has planned, noted and stored. */
+export interface Outcome {
+  readonly storage: StorageName;
+  readonly plans: readonly Plan[];
+  readonly facts: readonly Fact[];
+  readonly stored: ReadonlyMap<string, Stored>;
+}
+
+/** From so many seconds on, each kind of fault happens. */
+const LONG_SECONDS = 60;
 
 /** The violations, in words. */
-export function violationsOf(
-  plans: readonly Plan[],
-  facts: readonly Fact[],
-  stored: ReadonlyMap<string, Stored>,
-): string[] {
+export function violationsOf({ storage, plans, facts, stored }: Outcome): string[] {
   const byTask = grouped(facts, ({ task }) => task);
-  const tasks = plans.map((plan) => ({
+  const all = plans.flatMap((plan) => [plan, ...innerPlansOf(plan)]);
+  const tasks = all.map((plan) => ({
     plan,
     facts: byTask.get(plan.taskId) ?? [],
     stored: stored.get(plan.taskId),
   }));
   return [
-    ...[ended, results, onces, fencing, signals, sleeps].flatMap((violations) => tasks.flatMap(violations)),
+    ...CHECKS.flatMap((violations) => tasks.flatMap(violations)),
+    ...plans.flatMap((plan) => inner(plan, stored)),
+    ...calls(facts, new Set(plans.map(({ taskId }) => taskId))),
     ...keys(facts),
-    ...errors(facts, new Map(plans.map((plan) => [plan.taskId, plan]))),
+    ...errors(facts, new Map(plans.map((plan) => [plan.taskId, plan])), storage),
   ];
 }
+
+/** @param faults - How often each kind of fault happened. */
+export function missingFaults(faults: Readonly<Record<string, number>>, seconds: number): string[] {
+  if (seconds < LONG_SECONDS) return [];
+  const missing = Object.entries(faults).filter(([, count]) => count === 0);
+  return missing.map(([kind]) => `there were no ${kind}`);
+}
+
+const CHECKS = [ended, delays, poison, results, milestones, onces, fencing, signals, sleeps];
 
 /** The task has ended as planned. */
 function ended({ plan: { taskId, ends }, stored }: Task): string[] {
@@ -50,11 +80,43 @@ function ended({ plan: { taskId, ends }, stored }: Task): string[] {
   return status === "failed" && isPlanned ? [] : [`${how}, and should be ${ends}`];
 }
 
+/** The task began no earlier than it was due. */
+function delays({ plan: { taskId, delayMs }, facts }: Task): string[] {
+  if (delayMs === 0) return [];
+  // A sender that was killed may have enqueued it before the next one did.
+  const dueAtMs = Math.min(...ofKind(facts, "delayed").map((one) => one.dueAtMs));
+  const early = ofKind(facts, "started").filter(({ nowMs }) => nowMs < dueAtMs);
+  return early.map(({ nowMs }) => `${taskId} began ${dueAtMs - nowMs} ms before it was due`);
+}
+
+/** A task that kills its workers was tried as often as it should be, and no more. */
+function poison({ plan: { taskId, ends, steps }, facts, stored }: Task): string[] {
+  if (ends !== "poison") return [];
+  const before = steps.length - 2;
+  // The ledgers are read one after another.
+  const reached = Math.min(...ofKind(facts, "got").flatMap(({ step, atMs }) => (step === before ? atMs : [])));
+  // The attempt that reached the last step, or one before it that was killed meanwhile.
+  const first = Math.max(0, ...ofKind(facts, "claimed").flatMap(({ token, atMs }) => (atMs < reached ? token : [])));
+  const last = Math.max(0, ...(stored?.saves ?? []).map(({ token }) => token));
+  const violations =
+    last - first < MAX_ATTEMPTS ? [`${taskId} was tried ${last - first} times, and should be ${MAX_ATTEMPTS}`] : [];
+  // The first of these attempts had saved a step, and an attempt that pauses begins the count anew.
+  let deaths = 0;
+  for (const { is } of facts.toSorted((a, b) => a.atMs - b.atMs)) {
+    if (is === "released") deaths = 0;
+    if (is === "died") deaths += 1;
+    if (is === "died" && deaths === MAX_ATTEMPTS + 2) {
+      violations.push(`${taskId} killed its worker more than ${MAX_ATTEMPTS + 1} times`);
+    }
+  }
+  return violations;
+}
+
 /**
  * Each step has one result: all attempts saw the same one, it is one that a call of the step made, and it is in the run's
  * result.
  */
-function results({ plan: { taskId }, facts, stored }: Task): string[] {
+function results({ plan: { taskId, steps }, facts, stored }: Task): string[] {
   const made = grouped(ofKind(facts, "ran"), ({ step }) => step);
   const got = grouped(ofKind(facts, "got"), ({ step }) => step);
   const result: readonly unknown[] = Array.isArray(stored?.result) ? stored.result : [];
@@ -62,8 +124,7 @@ function results({ plan: { taskId }, facts, stored }: Task): string[] {
     const [value, ...others] = new Set(seen.map((one) => one.value));
     const title = `step ${step} of ${taskId}`;
     if (others.length > 0) return [`${title} has several results: ${[value, ...others].join(", ")}`];
-    const calls = made.get(step);
-    if (calls !== undefined && value !== "interrupted" && !calls.some((call) => call.value === value)) {
+    if (value === undefined || !isPossible(steps[step]?.kind, value, made.get(step) ?? [])) {
       return [`${title} has the result ${value}, which no call of it made`];
     }
     if (stored?.status === "completed" && result[step] !== value) {
@@ -72,11 +133,54 @@ function results({ plan: { taskId }, facts, stored }: Task): string[] {
     return [];
   });
   if (stored?.status !== "completed") return violations;
-  const missing = Array.from({ length: STEPS }, (_, step) => step).filter((step) => !got.has(step));
-  const isWhole = result.length === STEPS && missing.length === 0;
+  const missing = [...steps.keys()].filter((step) => !got.has(step));
+  const isWhole = result.length === steps.length && missing.length === 0;
   return isWhole
     ? violations
     : [...violations, `${taskId} has ${result.length} results; missing: ${missing.join(", ")}`];
+}
+
+/** The result of a step with a run within it is that run's result. */
+function inner({ taskId, steps }: Plan, stored: ReadonlyMap<string, Stored>): string[] {
+  const result: unknown = stored.get(taskId)?.result;
+  if (!Array.isArray(result)) return [];
+  return steps.flatMap(({ kind }, step) => {
+    if (kind !== "inner") return [];
+    const own = stored.get(innerOf(taskId, step))?.result;
+    const expected = Array.isArray(own) ? own.join(", ") : "nothing";
+    return result[step] === expected
+      ? []
+      : [`step ${step} of ${taskId} gave ${result[step]}, and the run within it gave ${expected}`];
+  });
+}
+
+/** The workers' function is never called for a run within a step. */
+function calls(facts: readonly Fact[], taskIds: ReadonlySet<string>): string[] {
+  const others = new Set(ofKind(facts, "called").flatMap(({ task }) => (taskIds.has(task) ? [] : task)));
+  return [...others].map((task) => `a worker's function was called for ${task}`);
+}
+
+/** @param calls - The calls of the step. Each was noted before its end, so no kill has lost one whose value was recorded. */
+function isPossible(kind: Kind | undefined, value: string, calls: readonly { readonly value: string }[]): boolean {
+  // The other checks compare the ids of signals.
+  if (kind === "wait") return true;
+  if (kind === "sleep") return value === "slept";
+  // Nobody sends a signal of this name.
+  if (kind === "timeout") return value === "nobody";
+  return calls.some((call) => call.value === value) || (kind === "once" && value === "interrupted");
+}
+
+/** Each planned milestone is stored once, and no other one. */
+function milestones({ plan: { taskId, ends, steps }, stored }: Task): string[] {
+  if (stored === undefined) return [];
+  const groups = groupsOf(steps).filter(({ last }) => ends === "completed" || last + 1 < steps.length);
+  const planned = new Set(groups.flatMap(({ save, next }) => [save, next]).filter((label) => label !== undefined));
+  const found = stored.saves.flatMap(({ label }) => (label !== undefined && MILESTONE.test(label) ? label : []));
+  const counts = new Map([...planned, ...found].map((label) => [label, found.filter((one) => one === label).length]));
+  return [...counts].flatMap(([label, count]) => {
+    if (!planned.has(label)) return [`${taskId} has the milestone "${label}", which isn't planned`];
+    return count === 1 ? [] : [`${taskId} has the milestone "${label}" ${count} times`];
+  });
 }
 
 /** An `atMostOnce` step never ran twice. */
@@ -146,7 +250,7 @@ function signals({ plan, facts, stored }: Task): string[] {
   return violations;
 }
 
-/** No sleep ended before its time. */
+/** No sleep, and no wait with a time limit, ended before its time. */
 function sleeps({ plan: { taskId }, facts }: Task): string[] {
   const asked = grouped(ofKind(facts, "asked"), ({ step }) => step);
   return ofKind(facts, "got").flatMap(({ step, nowMs }) => {
@@ -170,13 +274,22 @@ function keys(facts: readonly Fact[]): string[] {
 }
 
 /** There were only the planned errors, and those that faults explain. */
-function errors(facts: readonly Fact[], plans: ReadonlyMap<string, Plan>): string[] {
+function errors(facts: readonly Fact[], plans: ReadonlyMap<string, Plan>, storage: StorageName): string[] {
   return ofKind(facts, "error").flatMap(({ task, code, message }) => {
     const ends = plans.get(task)?.ends;
     const isPlanned =
       (ends === "failed" && message.includes(PLANNED_FAILURE)) || (ends === "poison" && code === "AttemptsError");
-    return isPlanned || EXPECTED.has(code) ? [] : [`${task || "a process"} had the error ${code}: ${message}`];
+    return isPlanned || isExplained(storage, code, message)
+      ? []
+      : [`${task || "a process"} had the error ${code}: ${message}`];
   });
+}
+
+function isExplained(storage: StorageName, code: string, message: string): boolean {
+  if (code === "LEASE_LOST" || code === "LEASE_HELD") return true;
+  if (code !== "STORAGE_FAILED") return false;
+  // The server is killed, and its connections are cut. A process that is stopped in a transaction locks the others out.
+  return storage === "postgres" || (storage === "sqlite" && message.includes("was locked by another process"));
 }
 
 /** Counts for people. */

@@ -3,7 +3,18 @@ import { writeSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
 import { CheckpointManager, type NextPass, type Run, type StepCall } from "waymark";
 import { openLedger } from "./ledger.js";
-import { MAX_ATTEMPTS, PLANNED_FAILURE, type PlannedStep, PREFIX, planOf, SIGNAL, STEPS } from "./plan.js";
+import {
+  groupsOf,
+  INNER_STEPS,
+  innerOf,
+  MAX_ATTEMPTS,
+  PLANNED_FAILURE,
+  type PlannedStep,
+  PREFIX,
+  planOf,
+  SIGNAL,
+  STEPS,
+} from "./plan.js";
 import { observed, openStorage } from "./store.js";
 import { codeOf, told } from "./told.js";
 
@@ -14,6 +25,8 @@ interface State {
 }
 
 type ChaosRun = Run<unknown, unknown, { readonly number: number }>;
+/** A task's run, or the run within one of its steps. */
+type StepsRun = Pick<ChaosRun, "taskId" | "step" | "sleepUntil" | "waitFor">;
 
 /** Whether this process stops itself before its next save. The save is sent when its lease has expired. */
 let stopsBeforeSave = false;
@@ -29,7 +42,7 @@ const store = observed(openStorage(storage, place), note, () => {
   process.kill(process.pid, "SIGSTOP");
 });
 const manager = new CheckpointManager({ storage: store });
-manager.on("runStarted", ({ taskId, attempt }) => note({ is: "started", task: taskId, attempt }));
+manager.on("runStarted", ({ taskId, attempt }) => note({ is: "started", task: taskId, attempt, nowMs: Date.now() }));
 let calls = 0;
 await manager.work<{ readonly number: number }>(
   {
@@ -45,34 +58,36 @@ await manager.close();
 process.exit();
 
 async function pass(run: ChaosRun): Promise<readonly string[] | NextPass> {
+  note({ is: "called", task: run.taskId });
   const plan = planOf(seed, run.input.number, spreadMs);
   const { from, values } = (run.state as State | undefined) ?? { from: 0, values: [] };
   const got = [...values];
-  for (let at = from; at < STEPS; at++) {
-    if (at === STEPS - 1 && plan.ends !== "completed") await end(run, plan.ends);
-    const [step, next] = plan.steps.slice(at);
-    if (step === undefined) break;
-    // Two waits for signals of one name can't overlap, and the last step may be another one.
-    const isPair = step.withNext && at + 2 < STEPS && !(step.kind === "wait" && next?.kind === "wait");
-    if (isPair && next !== undefined) {
-      got.push(...(await Promise.all([value(run, at, step), value(run, at + 1, next)])));
-      at += 1;
-    } else got.push(await value(run, at, step));
-    const state: State = { from: at + 1, values: got };
-    if (step.savesAfter) await run.save(state, { stage: `after ${at}` });
-    if (step.endsPass && at + 1 < STEPS) return run.next(state);
+  for (const { first, last, save, next } of groupsOf(plan.steps)) {
+    if (first < from) continue;
+    if (last === STEPS - 1 && plan.ends !== "completed") await end(run, plan.ends);
+    const steps = plan.steps.slice(first, last + 1);
+    got.push(...(await Promise.all(steps.map((step, n) => value(run, first + n, step)))));
+    const state: State = { from: last + 1, values: got };
+    if (save !== undefined) await run.save(state, { stage: "saved", label: save });
+    if (next !== undefined) return run.next(state, { label: next });
   }
   return got;
 }
 
+async function innerPass(run: StepsRun): Promise<readonly string[]> {
+  const got: string[] = [];
+  for (const [at, step] of INNER_STEPS.entries()) got.push(await value(run, at, step));
+  return got;
+}
+
 /** The value of a step, the same one in each attempt. */
-async function value(run: ChaosRun, at: number, step: PlannedStep): Promise<string> {
+async function value(run: StepsRun, at: number, step: PlannedStep): Promise<string> {
   const found = await performed(run, at, step);
   note({ is: "got", task: run.taskId, step: at, value: found, nowMs: Date.now() });
   return found;
 }
 
-async function performed(run: ChaosRun, at: number, { kind, ms, failures }: PlannedStep): Promise<string> {
+async function performed(run: StepsRun, at: number, { kind, ms, failures }: PlannedStep): Promise<string> {
   const title = `step ${at}`;
   const ran = ({ key }: StepCall) => {
     calls += 1;
@@ -120,13 +135,24 @@ async function performed(run: ChaosRun, at: number, { kind, ms, failures }: Plan
     case "wait":
       return (await run.waitFor(SIGNAL)).id;
     case "timeout":
+      note({ is: "asked", task: run.taskId, step: at, untilMs: Date.now() + ms });
       return (await run.waitFor(title, { timeoutMs: ms })) === undefined ? "nobody" : "somebody";
+    case "inner":
+      return run.step(title, async ({ key }) => {
+        const values = await manager.run(innerOf(run.taskId, at), innerPass);
+        const made = values.join(", ");
+        note({ is: "ran", task: run.taskId, step: at, key, value: made });
+        return made;
+      });
   }
 }
 
 function end(run: ChaosRun, how: "failed" | "poison"): Promise<never> {
   return run.step("end", () => {
-    if (how === "poison") process.kill(process.pid, "SIGKILL");
+    if (how === "poison") {
+      note({ is: "died", task: run.taskId });
+      process.kill(process.pid, "SIGKILL");
+    }
     throw new Error(PLANNED_FAILURE);
   });
 }

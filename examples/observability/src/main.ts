@@ -15,7 +15,7 @@ const stopping = new AbortController();
 for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => stopping.abort());
 
 const store = open(folder);
-const queues = [{ manager: store.manager, prefix: "orders/" }];
+const queues = [{ manager: store.manager, prefix: "orders/", name: "shop" }];
 const telemetry = startTelemetry(new PrintSpans(), queues, isServing ? PORT : undefined);
 try {
   console.log("Spans, in the order in which they end:");

@@ -1,7 +1,7 @@
 import { readdir, truncate } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { context, SpanStatusCode, trace } from "@opentelemetry/api";
+import { context, diag, SpanStatusCode, trace } from "@opentelemetry/api";
 import { AsyncLocalStorageContextManager } from "@opentelemetry/context-async-hooks";
 import {
   AggregationTemporality,
@@ -263,6 +263,48 @@ it("measures the length and the age of the queues that it is given, and only the
       [idle, 0],
     ]),
   );
+});
+
+it("tells queues of one prefix in several storages apart by their names", async () => {
+  const shards = [inMemory(), inMemory()];
+  await shards[0]?.enqueue("mail/1");
+  for (const taskId of ["mail/2", "mail/3"]) await shards[1]?.enqueue(taskId);
+  const { values } = instrumented({
+    queues: shards.map((manager, n) => ({ manager, prefix: "mail/", name: `shard-${n}` })),
+  });
+  expect(await values("waymark.queue.length")).toMatchObject([
+    { attributes: { "waymark.queue.prefix": "mail/", "waymark.queue.name": "shard-0" }, value: 1 },
+    { attributes: { "waymark.queue.prefix": "mail/", "waymark.queue.name": "shard-1" }, value: 2 },
+  ]);
+  const [manager = inMemory(), other = inMemory()] = shards;
+  const twice = [
+    { manager, prefix: "mail/" },
+    { manager: other, prefix: "mail/" },
+  ];
+  expect(() => instrument({ queues: twice })).toThrow('Two queues have the prefix "mail/" and no name.');
+  const named = twice.map((queue) => ({ ...queue, name: "a" }));
+  expect(() => instrument({ queues: named })).toThrow('Two queues have the prefix "mail/" and the name "a".');
+});
+
+it("measures the other queues if one storage fails, and the SDK reports the error", async () => {
+  const [intact, broken] = [inMemory(), inMemory()];
+  await intact.enqueue("mail/1");
+  const reported: unknown[] = [];
+  const error = (...args: unknown[]) => void reported.push(...args);
+  const others = { warn: error, info: error, debug: () => undefined, verbose: () => undefined };
+  diag.setLogger({ error, ...others }, { suppressOverrideMessage: true });
+  onTestFinished(() => diag.disable());
+  const { values } = instrumented({
+    queues: [
+      { manager: broken, prefix: "mail/", name: "broken" },
+      { manager: intact, prefix: "mail/", name: "intact" },
+    ],
+  });
+  await broken.close();
+  expect(await values("waymark.queue.length")).toMatchObject([
+    { attributes: { "waymark.queue.name": "intact" }, value: 1 },
+  ]);
+  expect(reported).toContainEqual(expect.objectContaining({ code: "CLOSED" }));
 });
 
 it("puts nothing of a state, metadata, label, result or message into a span or a metric", async () => {

@@ -2,7 +2,15 @@ import { expect, it } from "vitest";
 import type { PostgresQuery } from "waymark/adapters/postgres";
 import { draft } from "../../../../src/conformance/drafts.js";
 import { runMetadata } from "../../../../src/contract/passing.js";
-import { administer, collect, newPool, newStore, openAdapter, spyingPool } from "../../../support/postgres.js";
+import {
+  administer,
+  collect,
+  newPool,
+  newStore,
+  openAdapter,
+  spyingPool,
+  untilWaiting,
+} from "../../../support/postgres.js";
 
 const QUERY = { prefix: "q/", dueBy: "2026-01-02T03:04:59.000Z" };
 const LONG_MS = 600_000;
@@ -128,4 +136,19 @@ it("leases that are released together share a statement, and a lease of another 
   ]);
   expect(seen).toHaveLength(1);
   expect((await collect(adapter.leases.held())).map(({ taskId }) => taskId)).toEqual(["q/2"]);
+});
+
+it("a lease that is released while a statement is under way is released by the next one", async () => {
+  const { url, schema, adapter } = await withDue("q/1", "q/2");
+  await adapter.queue.claimNext(QUERY, "worker", LONG_MS, 2);
+  const inTheWay = await newPool(url).connect();
+  await inTheWay.query("BEGIN");
+  await inTheWay.query(`SELECT FROM "${schema}".leases WHERE task_id = 'q/1' FOR UPDATE`);
+  const first = adapter.leases.release("q/1", 1);
+  await untilWaiting(url, schema, 1);
+  const second = adapter.leases.release("q/2", 1);
+  await inTheWay.query("COMMIT");
+  inTheWay.release();
+  await Promise.all([first, second]);
+  expect(await collect(adapter.leases.held())).toEqual([]);
 });
