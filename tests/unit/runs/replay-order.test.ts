@@ -25,7 +25,7 @@ function gate() {
     lives += 1;
     if (lives > 1) return undefined;
     return new Promise((_, reject) => {
-      const stop = () => reject(signal.reason);
+      const stop = () => reject(new Error("paused"));
       if (signal.aborted) stop();
       else signal.addEventListener("abort", stop);
     });
@@ -137,7 +137,7 @@ it("a new step can't overtake a recorded one, even if its call comes first", asy
     const fresh = isResume ? [run.step("new", () => "new")] : [];
     const old = async () => {
       // The call comes some microtasks later.
-      for (let tick = 0; tick < 20; tick += 1) await undefined;
+      for (let tick = 0; tick < 20; tick += 1) await Promise.resolve();
       return run.step("old", () => "old");
     };
     const winner = await Promise.race([...fresh, old()]);
