@@ -19,7 +19,8 @@ interface Call {
  */
 export class Replay {
   readonly #journal: Pick<RunJournal, "find">;
-  readonly #calls = new Set<Call>();
+  readonly #calls: Call[] = [];
+  #isSorted = true;
   #unrecorded: (() => void)[] = [];
   #isUnderWay = false;
 
@@ -33,7 +34,8 @@ export class Replay {
     const entry = this.#journal.find(key);
     if (entry !== undefined && hasResult(entry)) {
       await new Promise<void>((resolve) => {
-        this.#calls.add({ key, entry, begins: resolve });
+        this.#calls.push({ key, entry, begins: resolve });
+        this.#isSorted = false;
         this.#turnSoon();
       });
     } else {
@@ -51,8 +53,7 @@ export class Replay {
 
   #turn(): void {
     this.#isUnderWay = false;
-    for (let call = this.#first(); call !== undefined; call = this.#first()) {
-      this.#calls.delete(call);
+    for (let call = this.#takeFirst(); call !== undefined; call = this.#takeFirst()) {
       if (this.#journal.find(call.key) === call.entry) {
         call.begins();
         this.#turnSoon();
@@ -66,11 +67,11 @@ export class Replay {
     for (const begins of begin) begins();
   }
 
-  /** The call whose result was recorded first. */
-  #first(): Call | undefined {
-    let first: Call | undefined;
-    for (const call of this.#calls) if (first === undefined || call.entry.place < first.entry.place) first = call;
-    return first;
+  /** Takes the call whose result was recorded first. */
+  #takeFirst(): Call | undefined {
+    if (!this.#isSorted) this.#calls.sort((a, b) => b.entry.place - a.entry.place);
+    this.#isSorted = true;
+    return this.#calls.pop();
   }
 }
 
