@@ -209,10 +209,11 @@ export class CheckpointReader<State = unknown> {
   /** The task's newest readable summary for which `is` returns true. Default: any. */
   async newestWhere(
     taskId: string,
-    is = (_summary: CheckpointSummary) => true,
+    is?: (summary: CheckpointSummary) => boolean,
   ): Promise<CheckpointSummary | undefined> {
-    for await (const record of this.#options.storage.list({ taskId, order: "newest" })) {
-      if (!isCorrupt(record) && is(record)) return record;
+    const limit = is === undefined ? 1 : undefined;
+    for await (const record of this.#options.storage.list({ taskId, order: "newest", limit })) {
+      if (!isCorrupt(record) && is?.(record) !== false) return record;
     }
     return undefined;
   }

@@ -1,4 +1,4 @@
-import { setTimeout as pause } from "node:timers/promises";
+import { setImmediate as nextTurn, setTimeout as pause } from "node:timers/promises";
 import { type RunBody, type RunHead, type RunParts, runText, type StepHead } from "../codec/run-body.js";
 import type { CheckpointSummary } from "../contract/checkpoint.js";
 import { CheckpointError, PayloadTooLargeError } from "../contract/errors.js";
@@ -70,6 +70,8 @@ export class RunJournal {
   #unsaved: string[] = [];
   #last: Promise<void> = Promise.resolve();
   #next: Promise<void> | undefined;
+  /** Resolves once the last call of {@link stored} has. */
+  #told: Promise<void> = Promise.resolve();
 
   /**
    * @param isInner - Whether the run began within another run.
@@ -143,14 +145,27 @@ export class RunJournal {
     this.#steps.forget(is);
   }
 
-  /** Resolves once everything noted is stored. Calls that wait at the same time share a save. */
-  stored(): Promise<void> {
-    this.#next ??= this.#inTurn(async () => {
+  /**
+   * Resolves once everything noted is stored. Calls that wait at the same time share a save. They resolve one in each
+   * turn of the event loop, so that the first run sees the results in the order in which a resume gives them.
+   *
+   * @param then - Done after the save, before this call and the later ones resolve.
+   */
+  stored(then?: () => Promise<void>): Promise<void> {
+    const before = this.#told;
+    const told = this.#next === undefined ? this.#storedAfter(before) : before.then(() => nextTurn());
+    this.#told = then === undefined ? told : told.then(then);
+    return this.#told;
+  }
+
+  async #storedAfter(before: Promise<void>): Promise<void> {
+    this.#next = this.#inTurn(async () => {
       this.#next = undefined;
       const label = labelOf(this.#unsaved);
       await this.#save({ isPassing: true, ...(label === undefined ? undefined : { label }) });
     });
-    return this.#next;
+    await this.#next;
+    await before.catch(() => undefined);
   }
 
   /**

@@ -10,6 +10,7 @@ import type { SavedStateOf, StateOf, StateSchema } from "../manager/schema.js";
 import { traced, tracing } from "../manager/tracing.js";
 import type { RunJournal } from "./journal.js";
 import { enclosing, within } from "./nesting.js";
+import { Replay } from "./replay.js";
 import { NextPass, type Run, type RunSaveOptions, type StepCall, type StepOptions } from "./run.js";
 import { checkDate, checkRunSaveOptions, checkStepOptions, checkWaitOptions } from "./run-options.js";
 import type { Signals } from "./signals.js";
@@ -64,6 +65,9 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
   readonly #underWay = new Set<Promise<unknown>>();
   readonly #thrown = new ThrownErrors();
   readonly #waits: Waits;
+  readonly #replay: Replay;
+  /** The number of waits that haven't gone on yet. */
+  #waitsToCome = 0;
   readonly #failures: { readonly error: unknown; readonly promise: StepPromise<unknown> }[] = [];
   #next: NextPass | undefined;
   #isOver = false;
@@ -73,6 +77,7 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
     const { pass, attempt } = host.journal.head;
     this.#host = host;
     this.#waits = new Waits(host, () => this.#underWay.size);
+    this.#replay = new Replay(host.journal);
     this.#number = pass;
     this.taskId = host.taskId;
     this.signal = host.signal;
@@ -128,6 +133,7 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
     const saved = journal.find({ name, occurrence, status: "saved" });
     if (saved !== undefined) {
       saved.isUsed = true;
+      await this.#replay.turn(saved.head);
       return { id: saved.head.id ?? "" };
     }
     this.signal.throwIfAborted();
@@ -221,23 +227,44 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
     checkId("A step's name", name);
     if (typeof fn !== "function") throw new TypeError("run.step needs a name and a function.");
     checkStepOptions(name, options);
-    return this.#named("run.step", name, (step) => this.#recordedOrRun(step, fn, options));
+    return this.#named("run.step", name, (step, goesOn) => this.#recordedOrRun(step, goesOn, fn, options));
   }
 
   async #sleep(name: string, date: Date): Promise<void> {
     checkId("A sleep's name", name);
     checkDate("The date of run.sleepUntil", date);
-    return this.#named("run.sleepUntil", name, (step) => this.#waits.sleep(step, date.getTime()));
+    const untilMs = date.getTime();
+    return this.#namedWait("run.sleepUntil", name, (step) => this.#waits.sleep(step, untilMs));
   }
 
   async #waitFor(name: string, options: WaitOptions): Promise<Signal | undefined> {
     checkId("A signal's name", name);
     checkWaitOptions(name, options);
-    return this.#named("run.waitFor", name, (step) => this.#waits.signal(step, options));
+    return this.#namedWait("run.waitFor", name, (step) => this.#waits.signal(step, options));
   }
 
-  /** Counts a step or a wait, and refuses it while another one with its name is under way. */
-  async #named<Result>(what: string, name: string, call: (step: NamedStep) => Promise<Result>): Promise<Result> {
+  #namedWait<Result>(what: string, name: string, call: (step: NamedStep) => Promise<Result>): Promise<Result> {
+    return this.#named(what, name, async (step, goesOn) => {
+      this.#waitsToCome += 1;
+      try {
+        await goesOn();
+      } finally {
+        this.#waitsToCome -= 1;
+      }
+      return call(step);
+    });
+  }
+
+  /**
+   * Counts a step or a wait, and refuses it while another one with its name is under way.
+   *
+   * @param call - `goesOn` resolves when it is the step's turn to give its recorded result, or to begin.
+   */
+  async #named<Result>(
+    what: string,
+    name: string,
+    call: (step: NamedStep, goesOn: () => Promise<void>) => Promise<Result>,
+  ): Promise<Result> {
     this.#assertOpen(what);
     this.signal.throwIfAborted();
     if (this.#names.has(name)) {
@@ -249,19 +276,28 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
     this.#names.add(name);
     this.#thrown.stepBegins();
     try {
-      // A recorded step waits here too, so that two overlapping steps of the same name are refused on a resume, too.
-      await Promise.resolve();
       const occurrence = this.#count(`step ${name}`);
-      return await call({ name, occurrence, title: stepTitle(name, occurrence) });
+      const turn = this.#replay.turn({ name, occurrence, status: "completed" });
+      const goesOn = async () => {
+        await turn;
+        this.signal.throwIfAborted();
+      };
+      return await call({ name, occurrence, title: stepTitle(name, occurrence) }, goesOn);
     } finally {
       this.#names.delete(name);
     }
   }
 
-  async #recordedOrRun(step: NamedStep, fn: (call: StepCall) => unknown, options: StepOptions): Promise<unknown> {
+  async #recordedOrRun(
+    step: NamedStep,
+    goesOn: () => Promise<void>,
+    fn: (call: StepCall) => unknown,
+    options: StepOptions,
+  ): Promise<unknown> {
     const { journal, values, events } = this.#host;
     const { name, occurrence, title } = step;
     const input = options.input === undefined ? undefined : values.digestOfInput(title, options.input);
+    await goesOn();
     const recorded = journal.find({ name, occurrence, status: "completed" });
     if (recorded === undefined) return this.#traced(step, fn, options, input);
     assertKind(this.taskId, title, recorded, undefined);
@@ -426,7 +462,7 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
   /** @throws {TypeError} The pass is over, the call is made within a step, or a step is under way. */
   #assertAlone(what: string): void {
     this.#assertOpen(what);
-    if (this.#underWay.size > this.#waits.size) {
+    if (this.#underWay.size > this.#waits.size + this.#waitsToCome) {
       const names = [...this.#names].map((name) => JSON.stringify(name)).join(", ");
       throw new TypeError(`${what} was called while a step is under way (${names}). Await it first.`);
     }

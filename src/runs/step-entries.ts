@@ -5,6 +5,8 @@ import { bytesOfText } from "./step-values.js";
 export interface Entry extends StoredStep {
   /** True if the function has called the step in this attempt. */
   isUsed: boolean;
+  /** Grows with each record, so it tells which of two steps ended first. */
+  readonly place: number;
 }
 
 type Key = Pick<StepHead, "name" | "occurrence" | "status">;
@@ -12,6 +14,7 @@ type Key = Pick<StepHead, "name" | "occurrence" | "status">;
 /** The recorded steps of a pass, ordered by when they ended, with their texts. */
 export class StepEntries {
   readonly #entries: Map<string, Entry>;
+  #nextPlace: number;
   /**
    * The joined texts of the steps. They are first made when a save needs them, because a resume may save nothing. Later
    * steps are appended.
@@ -19,7 +22,8 @@ export class StepEntries {
   #joined: { readonly text: string; readonly bytes: number } | undefined;
 
   constructor(steps: readonly StoredStep[]) {
-    this.#entries = new Map(steps.map((step) => [keyOf(step.head), { ...step, isUsed: false }]));
+    this.#entries = new Map(steps.map((step, place) => [keyOf(step.head), { ...step, isUsed: false, place }]));
+    this.#nextPlace = steps.length;
   }
 
   get size(): number {
@@ -50,7 +54,8 @@ export class StepEntries {
 
   /** Adds a step that the function called. It replaces the record of the step's start, if there is one. */
   add(step: StoredStep): Entry {
-    const entry = { ...step, isUsed: true };
+    const entry = { ...step, isUsed: true, place: this.#nextPlace };
+    this.#nextPlace += 1;
     const key = keyOf(step.head);
     // A step's place is where it ended, not where it started.
     if (this.#entries.delete(key)) this.#joined = undefined;

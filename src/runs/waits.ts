@@ -75,8 +75,8 @@ export class Waits {
     const begun = recorded?.head ?? this.#begun(step, "sleep", untilMs);
     const wait = { untilMs: Date.parse(begun.until ?? ""), name: undefined };
     if (wait.untilMs > clock()) {
-      await this.#began(begun, recorded);
-      await this.#waitedFor(wait, async () => (wait.untilMs <= clock() ? true : undefined));
+      const begins = () => this.#began(begun, recorded);
+      await this.#waitedFor(wait, begins, async () => (wait.untilMs <= clock() ? true : undefined));
     }
     await this.#ended(begun, undefined, undefined);
   }
@@ -96,8 +96,8 @@ export class Waits {
     const untilMs = begun.until === undefined ? undefined : Date.parse(begun.until);
     let found = await look();
     if (found === undefined && (untilMs === undefined || untilMs > clock())) {
-      await this.#began(begun, recorded);
-      const last = await this.#waitedFor({ untilMs, name }, async () => {
+      const begins = () => this.#began(begun, recorded);
+      const last = await this.#waitedFor({ untilMs, name }, begins, async () => {
         const next = await look();
         const isOver = next !== undefined || (untilMs !== undefined && untilMs <= clock());
         return isOver ? { next } : undefined;
@@ -106,15 +106,17 @@ export class Waits {
     }
     this.#host.signal.throwIfAborted();
     await this.#ended(begun, found?.signal, found && values.textOfResult(name, title, found.sent, undefined));
-    if (found === undefined) return undefined;
+    return found?.signal;
+  }
+
+  async #mark({ id }: Signal): Promise<void> {
     try {
-      await signals.received(taskId, new Set([found.signal.id]));
+      await this.#host.signals.received(this.#host.taskId, new Set([id]));
     } catch (error) {
       // The next attempt marks the signal before it goes on, so no other wait receives it.
       this.#host.fail(error);
       throw error;
     }
-    return found.signal;
   }
 
   /** Stops the run if the storage fails, because then its function hasn't failed. */
@@ -196,7 +198,7 @@ export class Waits {
     const durationMs = Math.max(0, clock() - Date.parse(begun.startedAt));
     const origin = signal && originOf(signal);
     journal.note({ ...begun, status: "completed", durationMs, ...(origin && { signal: origin }) }, value);
-    await journal.stored();
+    await journal.stored(signal && (() => this.#mark(signal)));
     const { waitsFor = "sleep" } = begun;
     const step = stepTitle(begun.name, begun.occurrence);
     const told = { taskId, pass: journal.head.pass, step, waitsFor, durationMs };
@@ -204,13 +206,18 @@ export class Waits {
   }
 
   /** Resolves to the first value of `look` that isn't `undefined`. @throws The reason of the run's stop. */
-  async #waitedFor<Found>(wait: Wait, look: () => Promise<Found | undefined>): Promise<Found> {
+  async #waitedFor<Found>(
+    wait: Wait,
+    begins: () => Promise<void>,
+    look: () => Promise<Found | undefined>,
+  ): Promise<Found> {
     const { clock, taskId, wakers } = this.#host;
     const signal = AbortSignal.any([this.#host.signal, this.#over.signal]);
     this.#waiting.add(wait);
+    this.#letGoSoon();
     try {
+      await begins();
       for (let pauseMs = FIRST_LOOK_MS; ; pauseMs = Math.min(2 * pauseMs, LAST_LOOK_MS)) {
-        this.#letGoSoon();
         const leftMs = wait.untilMs === undefined ? LONGEST_NAP_MS : wait.untilMs - clock();
         await wakers.wait(taskId, Math.min(leftMs, wait.name === undefined ? LONGEST_NAP_MS : pauseMs), signal);
         signal.throwIfAborted();

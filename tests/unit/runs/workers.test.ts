@@ -207,6 +207,27 @@ async function sentOnly(storage: MemoryAdapter, taskId: string): Promise<void> {
   await managerOn(cut).manager.signal(taskId, "approve");
 }
 
+it("a run whose waits look for signals all the time still lets go of its worker", async () => {
+  const storage = new MemoryAdapter();
+  const { manager } = managerOn(storage);
+  await manager.enqueue("q/t");
+  const paused = ends(manager, "paused");
+  const waiting = new Promise((resolve) => manager.on("waitStarted", resolve));
+  const worker = working(manager, (run) => Promise.all([run.waitFor("a"), run.waitFor("b")]));
+  await waiting;
+  let isPaused = false;
+  void paused.then(() => {
+    isPaused = true;
+  });
+  // The same signal again and again, for which nothing waits, ends each pause between two looks.
+  while (!isPaused) {
+    await manager.signal("q/t", "other", 1, { id: "once" });
+    await nextTurn();
+  }
+  expect(await paused).toEqual(["q/t"]);
+  await worker.drain();
+});
+
 it("a sleeping run is due at its time", async () => {
   const clock = { nowMs: Date.UTC(2026, 0, 1) };
   const { manager } = managerOn(new MemoryAdapter(), { clock: () => clock.nowMs });

@@ -1,0 +1,223 @@
+// Recorded results are given in the order in which they were recorded.
+import { join } from "node:path";
+import { expect, it } from "vitest";
+import type { CheckpointManager, Run } from "waymark";
+import { openStorage } from "waymark/adapters";
+import { tempFolder } from "../../support/temp-folder.js";
+import { managerOn, STORAGES } from "./run-support.js";
+
+type Program = (run: Run<unknown, unknown, unknown>) => Promise<unknown>;
+
+/** Pauses the run in its first life while the step `gate` is under way. */
+async function pausedInGate(manager: CheckpointManager, program: Program): Promise<void> {
+  const deploy = new AbortController();
+  const stop = manager.on("stepStarted", ({ step }) => {
+    if (step === "gate") deploy.abort();
+  });
+  await expect(manager.run("t", program, { signal: deploy.signal })).rejects.toMatchObject({ code: "RUN_PAUSED" });
+  stop();
+}
+
+/** Ends with the gate only after the run has been paused in it once. */
+function gate() {
+  let lives = 0;
+  return ({ signal }: { readonly signal: AbortSignal }) => {
+    lives += 1;
+    if (lives > 1) return undefined;
+    return new Promise((_, reject) => {
+      const stop = () => reject(new Error("paused"));
+      if (signal.aborted) stop();
+      else signal.addEventListener("abort", stop);
+    });
+  };
+}
+
+it.each(Object.entries(STORAGES))("the winner of a race of steps wins it on a resume, too (%s)", async (_, open) => {
+  const storage = await open();
+  const { manager } = managerOn(storage);
+  const last = gate();
+  const used: string[] = [];
+  const program: Program = async (run) => {
+    let free: () => void = () => undefined;
+    const other = new Promise<void>((resolve) => {
+      free = resolve;
+    });
+    const slow = run.step("slow", async () => {
+      await other;
+      return "slow";
+    });
+    const fast = run.step("fast", () => "fast");
+    const winner = await Promise.race([slow, fast]);
+    free();
+    await run.step(`use ${winner}`, () => used.push(winner));
+    await slow;
+    await run.step("gate", last);
+    return winner;
+  };
+  await pausedInGate(manager, program);
+  expect(await manager.run("t", program)).toBe("fast");
+  expect(used).toEqual(["fast"]);
+  await storage.close();
+});
+
+it("a limit that won a race against a wait wins it on a resume, though the signal has come since", async () => {
+  const { manager } = managerOn();
+  const last = gate();
+  const program: Program = async (run) => {
+    const approved = run.waitFor("approve");
+    const limit = run.sleepUntil("limit", new Date(Date.now() + 1));
+    const winner = await Promise.race([approved.then(() => "approved"), limit.then(() => "nobody")]);
+    if (winner === "nobody") {
+      await run.step("escalate", async () => {
+        await manager.signal("t", "approve");
+      });
+      await approved;
+    }
+    await run.step("gate", last);
+    return winner;
+  };
+  await pausedInGate(manager, program);
+  expect(await manager.run("t", program)).toBe("nobody");
+});
+
+it("Promise.any takes the result that was recorded first, after the recorded errors", async () => {
+  const { manager } = managerOn();
+  const last = gate();
+  const program: Program = async (run) => {
+    const seen: string[] = [];
+    const noted = async (name: string, step: Promise<string>) => {
+      try {
+        return await step;
+      } finally {
+        seen.push(name);
+      }
+    };
+    let free: () => void = () => undefined;
+    const other = new Promise<void>((resolve) => {
+      free = resolve;
+    });
+    const first = await Promise.any([
+      noted(
+        "late",
+        run.step("late", async () => {
+          await other;
+          return "late";
+        }),
+      ),
+      noted(
+        "bad",
+        run.step<string>("bad", () => {
+          throw new Error("bad");
+        }),
+      ),
+      noted(
+        "good",
+        run.step("good", async () => {
+          await new Promise((resolve) => setImmediate(resolve));
+          return "good";
+        }),
+      ),
+    ]);
+    free();
+    await run.step("then", () => 1);
+    await run.step("gate", last);
+    return [first, ...seen.slice(0, 2)];
+  };
+  await pausedInGate(manager, program);
+  expect(await manager.run("t", program)).toEqual(["good", "bad", "good"]);
+});
+
+it("a new step can't overtake a recorded one, even if its call comes first", async () => {
+  const storage = openStorage(`sqlite:${join(await tempFolder(), "store.db")}`);
+  const { manager } = managerOn(storage);
+  const last = gate();
+  let isResume = false;
+  const program: Program = async (run) => {
+    await run.step("before", () => 1);
+    const fresh = isResume ? [run.step("new", () => "new")] : [];
+    const old = async () => {
+      // The call comes some microtasks later.
+      for (let tick = 0; tick < 20; tick += 1) await Promise.resolve();
+      return run.step("old", () => "old");
+    };
+    const winner = await Promise.race([...fresh, old()]);
+    await Promise.all(fresh);
+    await run.step("gate", last);
+    return winner;
+  };
+  await pausedInGate(manager, program);
+  isResume = true;
+  expect(await manager.run("t", program)).toBe("old");
+  await storage.close();
+});
+
+it("steps whose results share a save are given one after another in the first run, too", async () => {
+  const { manager } = managerOn();
+  const last = gate();
+  const winners: string[] = [];
+  const program: Program = async (run) => {
+    let free: () => void = () => undefined;
+    const both = new Promise<void>((resolve) => {
+      free = resolve;
+    });
+    const step = (name: string) =>
+      run.step(name, async () => {
+        await both;
+        return name;
+      });
+    // The first result passes through more promises than the second.
+    let first: Promise<string> = step("first");
+    for (let hop = 0; hop < 20; hop += 1) first = first.then((name) => name);
+    const second = step("second");
+    free();
+    winners.push(await Promise.race([first, second]));
+    await Promise.all([first, second]);
+    await run.step("gate", last);
+  };
+  await pausedInGate(manager, program);
+  await manager.run("t", program);
+  expect(winners).toEqual(["first", "first"]);
+});
+
+it("a milestone may be saved beside a wait whose end is recorded after it", async () => {
+  const { manager } = managerOn();
+  const last = gate();
+  const program: Program = async (run) => {
+    const answer = run.waitFor("answer");
+    await run.step("a", () => 1);
+    await run.save({ n: 1 });
+    await run.step("send", async () => {
+      await manager.signal("t", "answer", 5);
+    });
+    const { value } = await answer;
+    await run.step("gate", last);
+    return value;
+  };
+  await pausedInGate(manager, program);
+  expect(await manager.run("t", program)).toBe(5);
+});
+
+it("the loser of a race keeps its record", async () => {
+  const { manager } = managerOn();
+  const last = gate();
+  let slowRuns = 0;
+  const program: Program = async (run) => {
+    let free: () => void = () => undefined;
+    const other = new Promise<void>((resolve) => {
+      free = resolve;
+    });
+    const slow = run.step("slow", async () => {
+      slowRuns += 1;
+      await other;
+      return "slow";
+    });
+    const winner = await Promise.race([slow, run.step("fast", () => "fast")]);
+    free();
+    const both = [winner, await slow];
+    await run.step("gate", last);
+    return both;
+  };
+  await pausedInGate(manager, program);
+  expect(await manager.run("t", program)).toEqual(["fast", "slow"]);
+  expect(slowRuns).toBe(1);
+});
