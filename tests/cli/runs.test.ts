@@ -57,6 +57,17 @@ it("show lists the steps of the pass, and which of them came from storage", asyn
   });
 });
 
+it("show prints a run's result, shortened, and the metadata of the user alone", async () => {
+  const { manager, run } = await newPlace();
+  const result = "x".repeat(500);
+  await manager.run("long", () => result);
+  await manager.run("own", (its) => its.save(1, { metadata: { commit: "a1" } }));
+  expect((await run("show", "long")).stdout).toMatch(/^run .*\nresult +"x{99}…\n$/m);
+  expect(JSON.parse((await run("show", "long", "--json")).stdout).run.result).toBe(result);
+  const saved = (await manager.list("own")).find(({ metadata }) => metadata?.["commit"] === "a1");
+  expect((await run("show", "own", saved?.id ?? "")).stdout).toMatch(/^metadata +\{"commit":"a1"\}\n/m);
+});
+
 it("list --timeline draws all steps of a task's runs as bars", async () => {
   const { run } = await placeWithRun();
   const { code, stdout } = await run("list", "agent", "--timeline");
