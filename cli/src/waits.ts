@@ -1,11 +1,21 @@
 import type { CheckpointSummary, RunRecord } from "waymark";
-import { dueAtOf, isCorrupt, isOfRun, NEVER, type RunWaits, senderOf, signalsOf, waitsOf } from "waymark/adapter";
+import {
+  dueAtOf,
+  isCancelled,
+  isCorrupt,
+  isOfRun,
+  NEVER,
+  type RunWaits,
+  senderOf,
+  signalsOf,
+  waitsOf,
+} from "waymark/adapter";
 import type { Session } from "./cli.js";
 import { DamagedCheckpointError } from "./damage.js";
 import { isKeyMissing } from "./key-advice.js";
 import { type PlainJson, plainJson } from "./plain-json.js";
 import { printable } from "./printable.js";
-import { readStored, readableSummaries } from "./read-stored.js";
+import { readableSummaries, readStored } from "./read-stored.js";
 import type { QuerySession } from "./store.js";
 import { countText, timeText } from "./words.js";
 
@@ -52,6 +62,11 @@ export function waitsOfTask(newest: CheckpointSummary): RunWaits | undefined {
 /** Whether a run failed, and `waymark retry` put it back. It keeps its error. */
 export function isPutBack(newest: CheckpointSummary): boolean {
   return newest.status === "paused" && newest.error !== undefined && isOfRun(newest);
+}
+
+/** Whether the task's run failed, so that workers take it only after `waymark retry`. */
+export function canRetry(newest: CheckpointSummary): boolean {
+  return newest.status === "failed" && isOfRun(newest) && !isCancelled(newest);
 }
 
 /**

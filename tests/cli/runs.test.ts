@@ -29,7 +29,10 @@ async function placeWithRun() {
 it("tasks, list and resume name a run's last step", async () => {
   const { run } = await placeWithRun();
   expect((await run("tasks")).stdout).toContain("Run failed after model 2");
-  expect((await run("resume")).stdout).toMatch(/agent +Run failed after model 2 \(asked\) .* the model is overloaded/);
+  const resumed = await run("resume");
+  expect(resumed.stdout).toMatch(/agent +Run failed after model 2 \(asked\) .* the model is overloaded/);
+  expect(resumed.stderr).toBe('Workers take a failed run again after "waymark retry TASK".\n');
+  expect((await run("show", "agent")).stdout).toMatch(/^for workers +waymark retry agent$/m);
   const { stdout } = await run("list", "agent");
   expect(stdout).toContain("Run failed after");
   expect(stdout).toContain("planned");

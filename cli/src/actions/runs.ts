@@ -53,7 +53,7 @@ export async function sendSignal(session: QuerySession, { task, name, value, id,
   }
   if (status === "failed") {
     const advice = isCancelled(newest)
-      ? "cancelled, and only a run with restart: true begins it again"
+      ? `cancelled. A run with restart: true begins it anew, or "waymark delete" and "waymark enqueue"`
       : `failed. "waymark retry" puts it back, then send the signal`;
     throw new CommandError(ExitCode.conflict, `${what} ${advice}. Nothing was sent.`);
   }

@@ -65,7 +65,7 @@ async function print(session: Session, details: CheckpointDetails | StartingTask
     row("run by", runByText(details.lease));
     return block.end();
   }
-  const { checkpoint, interrupts, thread, lease, lapsed, run, waits, signals } = details;
+  const { checkpoint, interrupts, thread, lease, lapsed, run, waits, canRetry, signals } = details;
   const { taskId, id, sequence, createdAt, stage, label, parentId, error } = checkpoint;
   row("task", thread === undefined ? taskId : undefined);
   row("thread", thread?.threadId);
@@ -83,6 +83,7 @@ async function print(session: Session, details: CheckpointDetails | StartingTask
   for (const [index, signal] of signals.entries()) row(index === 0 ? "signals" : "", signalText(signal));
   if (isCancelled(checkpoint)) row("reason", error?.message);
   else row(isPutBack(checkpoint) ? "put back" : "error", error && errorText(error, isPutBack(checkpoint)));
+  if (canRetry) row("for workers", session.commandText("retry", [taskId]));
   row("stage", stage);
   row("label", label);
   row("goes on from", parentId);

@@ -76,6 +76,24 @@ describe.skipIf(CHROMIUM === undefined)("the page (skipped without Chromium: Deb
     expect(problems).toEqual([]);
   }, 60_000);
 
+  it("shows other buttons and no replaced checkpoint once the watched task is completed", async () => {
+    const { place, manager } = await placeOfWaits();
+    const { page, go, problems } = await openPage(browser, (await startUi(place, ["--write"])).url);
+    await go("#/task/w~002fwaits");
+    await page.getByRole("button", { name: "Cancel …" }).waitFor();
+    const checkpoints = page.getByRole("table").getByRole("row");
+    const replaced = checkpoints.filter({ hasText: "approve · waits" });
+    await replaced.waitFor();
+
+    await manager.signal("w/waits", "approve");
+    await worked(manager, { "w/waits": "waits" });
+    await page.locator(".heading").getByText("completed").waitFor();
+    await page.getByRole("button", { name: "Cancel …" }).waitFor({ state: "detached" });
+    await replaced.waitFor({ state: "detached" });
+    expect(await checkpoints.filter({ hasText: "@" }).count()).toBe((await manager.list("w/waits")).length);
+    expect(problems).toEqual([]);
+  }, 60_000);
+
   it("cancels and puts back, each after a question", async () => {
     const { place, manager } = await placeOfWaits();
     const { page, go, problems } = await openPage(browser, (await startUi(place, ["--write"])).url);
