@@ -1,7 +1,21 @@
 import type { CheckpointSummary, RunRecord } from "waymark";
-import { dueAtOf, isCorrupt, isOfRun, NEVER, type RunWaits, senderOf, signalsOf, waitsOf } from "waymark/adapter";
+import {
+  dueAtOf,
+  isCancelled,
+  isCorrupt,
+  isOfRun,
+  NEVER,
+  type RunWaits,
+  senderOf,
+  signalsOf,
+  waitsOf,
+} from "waymark/adapter";
 import type { Session } from "./cli.js";
+import { DamagedCheckpointError } from "./damage.js";
+import { isKeyMissing } from "./key-advice.js";
+import { type PlainJson, plainJson } from "./plain-json.js";
 import { printable } from "./printable.js";
+import { readableSummaries, readStored } from "./read-stored.js";
 import type { QuerySession } from "./store.js";
 import { countText, timeText } from "./words.js";
 
@@ -26,6 +40,11 @@ export interface ListedSignal {
   readonly reason?: string;
 }
 
+/** A signal with its value as plain JSON. There is none if none was sent, or it can't be read. */
+export interface ShownSignal extends ListedSignal {
+  readonly value?: PlainJson;
+}
+
 export type SignalStatus = "pending" | "received" | "refused";
 
 /** Said of a run that nobody runs and that waits for nothing. */
@@ -43,6 +62,11 @@ export function waitsOfTask(newest: CheckpointSummary): RunWaits | undefined {
 /** Whether a run failed, and `waymark retry` put it back. It keeps its error. */
 export function isPutBack(newest: CheckpointSummary): boolean {
   return newest.status === "paused" && newest.error !== undefined && isOfRun(newest);
+}
+
+/** Whether the task's run failed, so that workers take it only after `waymark retry`. */
+export function canRetry(newest: CheckpointSummary): boolean {
+  return newest.status === "failed" && isOfRun(newest) && !isCancelled(newest);
 }
 
 /**
@@ -127,19 +151,39 @@ export class Answers {
 }
 
 /** The last signals of a task, the oldest first. Damaged ones are reported. */
-export async function listSignals({ storage, damage }: QuerySession, taskId: string): Promise<readonly ListedSignal[]> {
-  const found: ListedSignal[] = [];
-  for await (const signal of storage.list({ taskId: signalsOf(taskId), order: "newest", limit: MOST_SIGNALS })) {
-    if (isCorrupt(signal)) {
-      await damage.add(signal);
-      continue;
+export async function listSignals(session: QuerySession, taskId: string): Promise<readonly ListedSignal[]> {
+  return (await lastSignals(session, taskId)).map(listedSignal);
+}
+
+/** Like {@link listSignals}, with the values. */
+export async function readSignals(session: QuerySession, taskId: string): Promise<readonly ShownSignal[]> {
+  const found: ShownSignal[] = [];
+  for (const summary of await lastSignals(session, taskId)) {
+    const signal = listedSignal(summary);
+    try {
+      const value = await readStored(session, summary);
+      found.push(value === undefined ? signal : { ...signal, value: plainJson(value) });
+    } catch (error) {
+      if (error instanceof DamagedCheckpointError) await session.damage.add(error.record);
+      else if (!isKeyMissing(error)) throw error;
+      found.push(signal);
     }
-    const { id, stage: name = "", createdAt: sentAt, status, error } = signal;
-    const by = senderOf(signal);
-    const more = { ...(by !== undefined && { by }), ...(error && { reason: error.message }) };
-    found.push({ id, name, sentAt, status: SIGNAL_STATUS[status], ...more });
   }
+  return found;
+}
+
+async function lastSignals(session: QuerySession, taskId: string): Promise<readonly CheckpointSummary[]> {
+  const found: CheckpointSummary[] = [];
+  const query = { taskId: signalsOf(taskId), order: "newest", limit: MOST_SIGNALS } as const;
+  for await (const summary of readableSummaries(session, query)) found.push(summary);
   return found.reverse();
+}
+
+function listedSignal(summary: CheckpointSummary): ListedSignal {
+  const { id, stage: name = "", createdAt: sentAt, status, error } = summary;
+  const by = senderOf(summary);
+  const more = { ...(by !== undefined && { by }), ...(error && { reason: error.message }) };
+  return { id, name, sentAt, status: SIGNAL_STATUS[status], ...more };
 }
 
 /** A signal by its id; `undefined` if there is none, or it is damaged. */

@@ -201,8 +201,8 @@ export class RunCancelledError extends CodedError {
 
   constructor(taskId: string, reason: string) {
     super(
-      `The run of task ${JSON.stringify(taskId)} was cancelled: ${reason}. Its checkpoints are kept. Pass \`restart: true\` to run the ` +
-        "task from its beginning.",
+      `The run of task ${JSON.stringify(taskId)} was cancelled: ${reason}. Its checkpoints are kept. To begin ` +
+        "it anew, pass `restart: true` to `manager.run`, or remove the task (`waymark delete`) and enqueue it again.",
     );
     this.taskId = taskId;
   }

@@ -151,7 +151,8 @@ function assertInput({ taskId, values }: StandingHost, { input }: RunOptions, re
   throw new RunMismatchError(
     taskId,
     `The run of task ${JSON.stringify(taskId)} began ${other}. Nothing was run or changed. Leave the input out to keep the ` +
-      "recorded one, pass `restart: true` to start over, or use another task id for another input.",
+      "recorded one, or use another task id for another input. To start over, pass `restart: true` to `manager.run`, or " +
+      "remove the task (`waymark delete`) and enqueue it again.",
   );
 }
 

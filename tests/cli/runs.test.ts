@@ -29,7 +29,10 @@ async function placeWithRun() {
 it("tasks, list and resume name a run's last step", async () => {
   const { run } = await placeWithRun();
   expect((await run("tasks")).stdout).toContain("Run failed after model 2");
-  expect((await run("resume")).stdout).toMatch(/agent +Run failed after model 2 \(asked\) .* the model is overloaded/);
+  const resumed = await run("resume");
+  expect(resumed.stdout).toMatch(/agent +Run failed after model 2 \(asked\) .* the model is overloaded/);
+  expect(resumed.stderr).toBe('Workers take a failed run again after "waymark retry TASK".\n');
+  expect((await run("show", "agent")).stdout).toMatch(/^for workers +waymark retry agent$/m);
   const { stdout } = await run("list", "agent");
   expect(stdout).toContain("Run failed after");
   expect(stdout).toContain("planned");
@@ -55,6 +58,17 @@ it("show lists the steps of the pass, and which of them came from storage", asyn
     state: 1,
     run: { attempt: 2, steps: [{ name: "model", result: "x" }, {}, { result: "y" }] },
   });
+});
+
+it("show prints a run's result, shortened, and the metadata of the user alone", async () => {
+  const { manager, run } = await newPlace();
+  const result = "x".repeat(500);
+  await manager.run("long", () => result);
+  await manager.run("own", (its) => its.save(1, { metadata: { commit: "a1" } }));
+  expect((await run("show", "long")).stdout).toMatch(/^run .*\nresult +"x{99}…\n$/m);
+  expect(JSON.parse((await run("show", "long", "--json")).stdout).run.result).toBe(result);
+  const saved = (await manager.list("own")).find(({ metadata }) => metadata?.["commit"] === "a1");
+  expect((await run("show", "own", saved?.id ?? "")).stdout).toMatch(/^metadata +\{"commit":"a1"\}\n/m);
 });
 
 it("list --timeline draws all steps of a task's runs as bars", async () => {

@@ -99,12 +99,16 @@ describe.each(["sqlite:checkpoints.db", "files:store", "tasks:store"])("a run th
     expect(sent).toEqual({
       code: 0,
       stderr: "",
-      stdout: 'Sent signal "approve" to task "w/1" as s1. Its run waits for it: a worker or the run itself goes on.\n',
+      stdout: 'Sent signal "approve" to task "w/1" as s1. The run waits for it and is due now.\n',
     });
     expect((await place.run("resume")).stdout).toMatch(/due: a worker or the next run goes on with it$/m);
     await worked(place.manager, { "w/1": "waits" });
     expect((await place.manager.latest("w/1"))?.status).toBe("completed");
-    expect((await place.run("show", "w/1")).stdout).toMatch(/^signals +approve from ada, .*: received$/m);
+    const { stdout } = await place.run("show", "w/1");
+    expect(stdout).toMatch(/^signals +approve \{"ok":true\} from ada, .*: received$/m);
+    // The run has an input, and neither metadata of the user nor a state.
+    expect(stdout).toMatch(/^run .*\ninput +"waits"\nsteps /m);
+    expect(stdout).not.toMatch(/^(metadata|state) /m);
   });
 });
 
@@ -125,6 +129,20 @@ describe("waymark signal", () => {
     ]);
   });
 
+  it("names what the run waits for if the signal has another name", async () => {
+    const { manager, run } = await placeOf();
+    await worked(manager, { "w/1": "waits" });
+    const sent = await run("signal", "w/1", "aprove", "--id", "s1");
+    expect(sent).toEqual({
+      code: 0,
+      stderr: "",
+      stdout:
+        'Sent signal "aprove" to task "w/1" as s1. It is kept until the run waits for it. Its run waits for "approve".\n',
+    });
+    const { stdout } = await run("signal", "w/1", "aprove", "--id", "s2", "--json");
+    expect(JSON.parse(stdout)).toEqual({ taskId: "w/1", name: "aprove", id: "s2", isAwaited: false });
+  });
+
   it("says of an id that was received or refused that nothing was sent", async () => {
     const { manager, run } = await placeOf();
     const told = new Promise((resolve) => manager.on("signalRefused", resolve));
@@ -136,7 +154,7 @@ describe("waymark signal", () => {
     expect(refused.stdout).toMatch(
       /^The signal "approve" of task "w\/1" was refused before, as s1: .*expected number.* Nothing was sent; send it with another id\.$/m,
     );
-    expect((await run("show", "w/1")).stdout).toMatch(/^signals +approve from .*: refused: .*expected number/m);
+    expect((await run("show", "w/1")).stdout).toMatch(/^signals +approve "no" from .*: refused: .*expected number/m);
     await run("signal", "w/1", "approve", "5", "--id", "s2");
     expect(await waiting).toBe(5);
     const received = await run("signal", "w/1", "approve", "5", "--id", "s2");
@@ -145,8 +163,8 @@ describe("waymark signal", () => {
       ...{ taskId: "w/1", name: "approve", id: "s2", isAwaited: false, before: { status: "received" } },
     });
     expect(JSON.parse((await run("show", "w/1", "--json")).stdout).signals).toMatchObject([
-      { id: "s1", name: "approve", status: "refused", reason: expect.stringContaining("expected number") },
-      { id: "s2", status: "received" },
+      { id: "s1", name: "approve", value: "no", status: "refused", reason: expect.stringContaining("expected number") },
+      { id: "s2", value: 5, status: "received" },
     ]);
     expect(await manager.signals("w/1")).toHaveLength(2);
   });
@@ -157,7 +175,7 @@ describe("waymark signal", () => {
     const running = manager.run("t", async (its) => (await its.waitFor("approve")).value);
     await waits;
     expect((await run("show", "t")).stdout).toMatch(/^answer +waymark signal t approve /m);
-    expect((await run("signal", "t", "approve", "[1]")).stdout).toContain("Its run waits for it");
+    expect((await run("signal", "t", "approve", "[1]")).stdout).toContain("The run waits for it and is due now.");
     expect(await running).toEqual([1]);
   });
 

@@ -17,6 +17,8 @@ const PAGES = [
   "langgraph",
   "postgres",
   "runs",
+  "workers",
+  "waiting",
   "ctrl-c",
   "writing-an-adapter",
   "storages",

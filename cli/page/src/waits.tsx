@@ -241,8 +241,8 @@ export function CancelQuestion({ taskId, name, runner, onClose, onDone }: Cancel
       }}
     >
       <p>
-        <StoredText text={name} /> is recorded as cancelled. What its runner still writes is refused. It runs again only
-        by a run with <code>restart: true</code>. Its checkpoints stay.
+        <StoredText text={name} /> is recorded as cancelled. What its runner still writes is refused. Its checkpoints
+        stay. It runs again only by a run with <code>restart: true</code>, or removed and enqueued anew.
       </p>
       <label class="field">
         Reason

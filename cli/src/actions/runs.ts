@@ -27,6 +27,8 @@ export interface SentSignal {
   readonly id: string;
   /** Whether the task's run waited for a signal of this name. Otherwise the signal is kept. */
   readonly isAwaited: boolean;
+  /** The names of the other signals that the run waits for. */
+  readonly otherNames: readonly string[];
   /** Given if a signal with this id was sent before: what had become of it. */
   readonly before?: Pick<ListedSignal, "status" | "reason">;
 }
@@ -43,7 +45,7 @@ export async function sendSignal(session: QuerySession, { task, name, value, id,
   if (id !== undefined && before !== undefined && before.status !== "pending") {
     // This sends nothing. It refuses another name or value.
     await (await session.configured()).signal(taskId, name, value, { id, by });
-    return { taskId, name, id, isAwaited: false, before };
+    return { taskId, name, id, isAwaited: false, otherNames: [], before };
   }
   const what = `Task ${JSON.stringify(taskId)} is`;
   if (status === "completed") {
@@ -51,15 +53,17 @@ export async function sendSignal(session: QuerySession, { task, name, value, id,
   }
   if (status === "failed") {
     const advice = isCancelled(newest)
-      ? "cancelled, and only a run with restart: true begins it again"
+      ? `cancelled. A run with restart: true begins it anew, or "waymark delete" and "waymark enqueue"`
       : `failed. "waymark retry" puts it back, then send the signal`;
     throw new CommandError(ExitCode.conflict, `${what} ${advice}. Nothing was sent.`);
   }
   const waits = pendingWaits(newest, await readRun(session, newest));
-  const isAwaited = waits.some((wait) => wait.kind === "signal" && wait.name === name);
+  const names = waits.flatMap((wait) => (wait.kind === "signal" ? [wait.name] : []));
+  const isAwaited = names.includes(name);
+  const otherNames = names.filter((other) => other !== name);
   const manager = await session.configured();
   const sent = await manager.signal(taskId, name, value, { id, by });
-  return { taskId, name, id: sent.id, isAwaited, ...(before && { before }) };
+  return { taskId, name, id: sent.id, isAwaited, otherNames, ...(before && { before }) };
 }
 
 /** A task, or all tasks of a prefix, as the command line selects them. */

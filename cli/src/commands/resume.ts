@@ -7,7 +7,7 @@ import { printable } from "../printable.js";
 import { type IncompleteTask, listIncomplete } from "../queries/incomplete.js";
 import { taskStatusCell } from "../status-cell.js";
 import { type Column, SCREEN_ROWS, TablePrinter } from "../table.js";
-import { Answers } from "../waits.js";
+import { Answers, canRetry } from "../waits.js";
 import { agoText } from "../words.js";
 
 export const resume: CommandFile = {
@@ -28,9 +28,17 @@ export const resume: CommandFile = {
           const json = jsonPrinter(output, options);
           const table = new TablePrinter(output, columnsOf(output.colors), limit ?? SCREEN_ROWS);
           const answers = new Answers(session);
-          const found = answers.from(listIncomplete(session, { prefix, limit }));
+          let hasFailed = false;
+          async function* noted() {
+            for await (const task of listIncomplete(session, { prefix, limit })) {
+              if ("newest" in task && canRetry(task.newest)) hasFailed = true;
+              yield task;
+            }
+          }
+          const found = answers.from(noted());
           const count = await printItems(output, found, json ?? table);
           if (!json) await answers.print();
+          if (!json && hasFailed) await errors.line('Workers take a failed run again after "waymark retry TASK".');
           if (count === 0 && !json) {
             await errors.line(printable(`Nothing to resume in ${name}: every task is completed.`));
           }

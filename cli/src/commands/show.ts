@@ -1,4 +1,5 @@
-import { type CheckpointFailure, type HeldLease, isCancelled } from "waymark/adapter";
+import type { CheckpointSummary } from "waymark";
+import { type CheckpointFailure, type HeldLease, isCancelled, isOfRun } from "waymark/adapter";
 import type { CommandFile, Session } from "../cli.js";
 import { nameOf } from "../langgraph/find-tasks.js";
 import { questionsText } from "../langgraph/standing.js";
@@ -10,9 +11,11 @@ import { allSteps, runText, stepLine } from "../run-steps.js";
 import { parsePath, partAt } from "../state-path.js";
 import { checkpointCell } from "../status-cell.js";
 import { BlockPrinter } from "../table.js";
-import { answerCommand, isPutBack, type ListedSignal, type PendingWait } from "../waits.js";
+import { answerCommand, isPutBack, type PendingWait, type ShownSignal } from "../waits.js";
 import { agoText, bytesText, forText, secondsText, timeText } from "../words.js";
 
+/** How much of a value is shown. --json shows all of it. */
+const SHOWN_UNITS = 100;
 /** How many steps of a pass are shown: the last ones. `waymark list --timeline` shows all. */
 const SHOWN_STEPS = 20;
 
@@ -62,8 +65,8 @@ async function print(session: Session, details: CheckpointDetails | StartingTask
     row("run by", runByText(details.lease));
     return block.end();
   }
-  const { checkpoint, interrupts, thread, lease, lapsed, run, waits, signals } = details;
-  const { taskId, id, sequence, createdAt, stage, label, parentId, error, metadata } = checkpoint;
+  const { checkpoint, interrupts, thread, lease, lapsed, run, waits, canRetry, signals } = details;
+  const { taskId, id, sequence, createdAt, stage, label, parentId, error } = checkpoint;
   row("task", thread === undefined ? taskId : undefined);
   row("thread", thread?.threadId);
   row("subgraph", thread?.namespace || undefined);
@@ -80,15 +83,19 @@ async function print(session: Session, details: CheckpointDetails | StartingTask
   for (const [index, signal] of signals.entries()) row(index === 0 ? "signals" : "", signalText(signal));
   if (isCancelled(checkpoint)) row("reason", error?.message);
   else row(isPutBack(checkpoint) ? "put back" : "error", error && errorText(error, isPutBack(checkpoint)));
+  if (canRetry) row("for workers", session.commandText("retry", [taskId]));
   row("stage", stage);
   row("label", label);
   row("goes on from", parentId);
-  row("metadata", metadata && jsonText(metadata));
+  row("metadata", metadataText(checkpoint));
   row("run", run && runText(run));
+  row("input", valueText(run?.input));
+  row("result", valueText(run?.result));
   for (const [index, step] of (run ? allSteps(run) : []).slice(-SHOWN_STEPS).entries()) {
     row(index === 0 ? "steps" : "", run && stepLine(step, run));
   }
-  row("state", stateText(details));
+  // A run without rounds has no state.
+  if (run === undefined || details.state !== null) row("state", stateText(details));
   await block.end();
 }
 
@@ -103,10 +110,26 @@ function waitText({ kind, name, since, until }: PendingWait): string {
   return kind === "sleep" ? `${title}, ${end}` : `for ${title}, ${long}${end === undefined ? "" : `, ${end} at most`}`;
 }
 
-/** `approve from ada@build-box, 3 minutes ago: received` */
-function signalText({ name, by, sentAt, status, reason }: ListedSignal): string {
+/** `approve {"ok":true} from ada@build-box, 3 minutes ago: received` */
+function signalText({ name, value, by, sentAt, status, reason }: ShownSignal): string {
   const why = reason === undefined ? "" : `: ${reason}`;
-  return `${name}${by === undefined ? "" : ` from ${by}`}, ${agoText(sentAt, Date.now())}: ${status}${why}`;
+  const what = [name, valueText(value)].filter((part) => part !== undefined).join(" ");
+  return `${what}${by === undefined ? "" : ` from ${by}`}, ${agoText(sentAt, Date.now())}: ${status}${why}`;
+}
+
+/** The metadata, without what each checkpoint of a run has; `undefined` if there is no other. */
+function metadataText(checkpoint: CheckpointSummary): string | undefined {
+  const { metadata = {} } = checkpoint;
+  const { waymark: _ofRun, ...own } = metadata;
+  const shown = isOfRun(checkpoint) ? own : metadata;
+  return Object.keys(shown).length === 0 ? undefined : jsonText(shown);
+}
+
+/** A value as JSON, cut at {@link SHOWN_UNITS}; `undefined` if there is none. */
+function valueText(value: unknown): string | undefined {
+  if (value === undefined) return undefined;
+  const text = jsonText(plainJson(value));
+  return text.length > SHOWN_UNITS ? `${text.slice(0, SHOWN_UNITS)}…` : text;
 }
 
 /** `TypeError: ERR_INVALID_URL: no such host` */

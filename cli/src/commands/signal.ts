@@ -24,13 +24,14 @@ export const signal: CommandFile = {
       .action((task, name, value, { id, by = sender(), json }) =>
         cli.withStore(async (session) => {
           const sent = await sendSignal(session, { task, name, value, id, by });
-          await session.output.line(json ? jsonText(sent) : printable(sentText(sent)));
+          const { otherNames: _names, ...answer } = sent;
+          await session.output.line(json ? jsonText(answer) : printable(sentText(sent)));
         }),
       );
   },
 };
 
-function sentText({ taskId, name, id, isAwaited, before }: SentSignal): string {
+function sentText({ taskId, name, id, isAwaited, otherNames, before }: SentSignal): string {
   const [signal, task] = [`signal ${JSON.stringify(name)}`, `task ${JSON.stringify(taskId)}`];
   if (before?.status === "received") {
     return `The ${signal} of ${task} was received before, as ${id}. Nothing was sent.`;
@@ -43,8 +44,7 @@ function sentText({ taskId, name, id, isAwaited, before }: SentSignal): string {
     before === undefined
       ? `Sent ${signal} to ${task} as ${id}.`
       : `The ${signal} was sent to ${task} before, as ${id}.`;
-  const effect = isAwaited
-    ? "Its run waits for it: a worker or the run itself goes on."
-    : "It is kept until the run waits for it.";
-  return `${sent} ${effect}`;
+  if (isAwaited) return `${sent} The run waits for it and is due now.`;
+  const others = otherNames.map((other) => JSON.stringify(other)).join(" and ");
+  return `${sent} It is kept until the run waits for it.${others === "" ? "" : ` Its run waits for ${others}.`}`;
 }

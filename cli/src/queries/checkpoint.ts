@@ -8,7 +8,7 @@ import { LeaseReader, type StartingTask } from "../leases.js";
 import { type PlainJson, plainJson } from "../plain-json.js";
 import { readRun } from "../run-steps.js";
 import type { QuerySession } from "../store.js";
-import { type ListedSignal, listSignals, type PendingWait, pendingWaits } from "../waits.js";
+import { canRetry, type PendingWait, pendingWaits, readSignals, type ShownSignal } from "../waits.js";
 
 export interface CheckpointQuery {
   /** The task, as a word on the command line names it. */
@@ -33,8 +33,10 @@ export interface CheckpointDetails extends DescribedCheckpoint {
   readonly run: RunRecord | undefined;
   /** What the task's run waits for. Empty if an older checkpoint was asked for. */
   readonly waits: readonly PendingWait[];
+  /** Whether `waymark retry` puts the task back. */
+  readonly canRetry: boolean;
   /** The last signals of the task. */
-  readonly signals: readonly ListedSignal[];
+  readonly signals: readonly ShownSignal[];
   /** The lease that is held now. */
   readonly lease: HeldLease | undefined;
   /** The last lease of a running checkpoint, if it ended without being released. */
@@ -69,7 +71,8 @@ export async function readDetails(
     thread: threadOf(taskId, stored.metadata),
     run,
     waits: isNewest ? pendingWaits(stored, run) : [],
-    signals: await listSignals(session, taskId),
+    canRetry: isNewest && canRetry(stored),
+    signals: await readSignals(session, taskId),
     lease,
     lapsed: status === "running" && lease === undefined ? await leases.lapsed(taskId) : undefined,
   };

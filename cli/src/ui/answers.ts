@@ -1,4 +1,10 @@
-import type { CheckpointSummary, RetentionPlan, RunRecord, StepRecord } from "waymark";
+import {
+  CheckpointNotFoundError,
+  type CheckpointSummary,
+  type RetentionPlan,
+  type RunRecord,
+  type StepRecord,
+} from "waymark";
 import { CHECKPOINT_STATUSES, type CheckpointFailure, isCorrupt, stepText, summaryOf } from "waymark/adapter";
 import { threadOf } from "waymark/langgraph/records";
 import { bytesOnDisk } from "../bytes-on-disk.js";
@@ -121,11 +127,21 @@ async function configuredPolicy(session: PageSession): Promise<Policy | undefine
 async function goingOn(session: PageSession, { taskId, newest, status }: TaskRow): Promise<RunRecord | undefined> {
   if (newest === undefined || status === "completed") return undefined;
   try {
-    return await readRun(session, await exactCheckpoint(session, taskId, newest.id));
+    return await runOf(session, await exactCheckpoint(session, taskId, newest.id));
   } catch (error) {
     // It was removed meanwhile, or its state is damaged, which its own page says.
     if (error instanceof CommandError || error instanceof DamagedCheckpointError) return undefined;
     throw error;
+  }
+}
+
+/** The record of a checkpoint's run; `undefined` if the checkpoint has just been replaced. */
+async function runOf(session: PageSession, checkpoint: CheckpointSummary): Promise<RunRecord | undefined> {
+  try {
+    return await readRun(session, checkpoint);
+  } catch (error) {
+    if (!(error instanceof CheckpointNotFoundError)) throw error;
+    return undefined;
   }
 }
 
@@ -190,7 +206,7 @@ export async function answerTimeline(session: PageSession, { taskId }: Request<"
 
 export async function answerSignals(session: PageSession, taskId: string): Promise<SignalsAnswer> {
   const [newest] = await firstOf(readableSummaries(session, { taskId, order: "newest", limit: 1 }));
-  const waits = newest === undefined ? [] : pendingWaits(newest, await readRun(session, newest));
+  const waits = newest === undefined ? [] : pendingWaits(newest, await runOf(session, newest));
   return {
     now: nowText(),
     waits: waits.map((wait) => ({

@@ -50,7 +50,7 @@ export function commandsFor({ commandText }: PageSession) {
       const good = checkpoints.find((checkpoint) => checkpoint.status !== "failed");
       const at = `@${(good ?? newest)?.sequence}`;
       return [
-        ...(canComplete && run && stands !== "waits" && !isCancelled ? adviceFor(run, runner) : []),
+        ...(canComplete && run && stands !== "waits" && !isCancelled ? adviceFor(run, runner, status) : []),
         ...(canComplete && run && status === "failed" && !isCancelled
           ? [command("retry", "retry", [name], [], { note: RETRY_NOTE })]
           : []),
@@ -110,7 +110,11 @@ export function commandsFor({ commandText }: PageSession) {
 }
 
 /** What makes a run go on, unless somebody runs it. */
-function adviceFor({ failedStep, steps }: RunRecord, runner: RunnerInfo | undefined): readonly Command[] {
+function adviceFor(
+  { failedStep, steps }: RunRecord,
+  runner: RunnerInfo | undefined,
+  status?: TaskRow["status"],
+): readonly Command[] {
   if (runner?.state === "held") return [];
   const last = steps.filter(({ status }) => status !== "saved").at(-1);
   const titleOf = ({ name, occurrence }: Pick<RunRecord["steps"][number], "name" | "occurrence">) =>
@@ -121,7 +125,9 @@ function adviceFor({ failedStep, steps }: RunRecord, runner: RunnerInfo | undefi
       : last === undefined
         ? "it goes on from this state"
         : `it goes on after ${titleOf(last)}`;
-  const text = `Start the program again: ${where}. Finished steps give their recorded results.`;
+  const text = `Start the program again: ${where}. Finished steps give their recorded results.${
+    status === "failed" ? ' Workers take it again after "waymark retry".' : ""
+  }`;
   return [{ action: "advice", text: printable(text) }];
 }
 

@@ -241,7 +241,7 @@ it("shows the step that ended a run, with its tries, its time and its error", as
     "complete",
   ]);
   expect(commands[0]?.text).toBe(
-    "Start the program again: it goes on at deploy. Finished steps give their recorded results.",
+    'Start the program again: it goes on at deploy. Finished steps give their recorded results. Workers take it again after "waymark retry".',
   );
   expect(commands.at(-1)).toMatchObject({ loses: "no room" });
   expect((await run("list", "agent", "--timeline")).stdout).toMatch(/deploy · \S+ ms · failed after 3 tries/);

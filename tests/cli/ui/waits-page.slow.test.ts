@@ -76,6 +76,25 @@ describe.skipIf(CHROMIUM === undefined)("the page (skipped without Chromium: Deb
     expect(problems).toEqual([]);
   }, 60_000);
 
+  it("shows other buttons and no replaced checkpoint once the watched task is completed", async () => {
+    const { place, manager } = await placeOfWaits();
+    const { page, go, problems } = await openPage(browser, (await startUi(place, ["--write"])).url);
+    await go("#/task/w~002fwaits");
+    await page.getByRole("button", { name: "Cancel …" }).waitFor();
+    const checkpoints = page.getByRole("table").filter({ hasText: "Bytes" }).getByRole("row");
+    const replaced = checkpoints.filter({ hasText: "the next save takes its place" });
+    await replaced.waitFor();
+
+    await manager.signal("w/waits", "approve");
+    await worked(manager, { "w/waits": "waits" });
+    await page.locator(".heading").getByText("completed").waitFor();
+    await page.getByRole("button", { name: "Cancel …" }).waitFor({ state: "detached" });
+    await replaced.waitFor({ state: "detached" });
+    // The first row is the head.
+    expect(await checkpoints.count()).toBe(1 + (await manager.list("w/waits")).length);
+    expect(problems).toEqual([]);
+  }, 60_000);
+
   it("cancels and puts back, each after a question", async () => {
     const { place, manager } = await placeOfWaits();
     const { page, go, problems } = await openPage(browser, (await startUi(place, ["--write"])).url);
