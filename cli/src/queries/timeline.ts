@@ -1,4 +1,4 @@
-import type { CheckpointSummary, RunRecord, StepRecord } from "waymark";
+import { CheckpointNotFoundError, type CheckpointSummary, type RunRecord, type StepRecord } from "waymark";
 import { isOfRun, isPassing, replacedBy } from "waymark/adapter";
 import { requireTask } from "../checkpoints.js";
 import { DamagedCheckpointError } from "../damage.js";
@@ -184,6 +184,8 @@ async function runIn(session: QuerySession, checkpoint: CheckpointSummary): Prom
     return (await readCheckpoint(session, checkpoint)).run;
   } catch (error) {
     if (isKeyMissing(error)) return error;
+    // The run has replaced it meanwhile.
+    if (error instanceof CheckpointNotFoundError) return undefined;
     if (!(error instanceof DamagedCheckpointError)) throw error;
     await session.damage.add(error.record);
     return undefined;
