@@ -14,7 +14,7 @@ import { checkKeys, keysOf } from "../../src/contract/keys.js";
 import { checkLease, type LeaseStore, NO_LEASE } from "../../src/contract/leases.js";
 import type { TaskQueue } from "../../src/contract/task-queue.js";
 import { utf8Of } from "../../src/contract/utf8.js";
-import { SqlAdapter } from "../sql/adapter.js";
+import { SqlAdapter, type SqlStore } from "../sql/adapter.js";
 import { NOTHING_DUE } from "../sql/due.js";
 import { SqlMaintenance } from "../sql/maintenance.js";
 import { inPages, PAGE_ROWS } from "../sql/pages.js";
@@ -96,26 +96,26 @@ export interface PostgresTablesOptions {
  * The adapter's own pool has up to 10 connections. Each statement runs by itself or in a transaction, so a pooler in
  * transaction mode works.
  */
-export class PostgresAdapter extends SqlAdapter<Tables> {
+export class PostgresAdapter extends SqlAdapter {
   override readonly name = "postgres";
   override readonly maintenance: StorageMaintenance;
   override readonly leases: LeaseStore = {
     claim: (...args) => this.#calls.run(async () => (await this.#madeTables()).leases.claim(...args)),
-    renew: async (...args) => (await this.reading(({ leases }) => leases.renew(...args))) ?? false,
-    release: (...args) => this.reading(({ leases }) => leases.release(...args)),
-    current: (taskId) => this.reading(({ leases }) => leases.current(taskId)),
-    lapsed: (taskId) => this.reading(({ leases }) => leases.lapsed(taskId)),
+    renew: async (...args) => (await this.#reading(({ leases }) => leases.renew(...args))) ?? false,
+    release: (...args) => this.#reading(({ leases }) => leases.release(...args)),
+    current: (taskId) => this.#reading(({ leases }) => leases.current(taskId)),
+    lapsed: (taskId) => this.#reading(({ leases }) => leases.lapsed(taskId)),
     held: () => this.#held(),
   };
   override readonly queue: TaskQueue = {
     claimNext: async (query, ...args) => {
       const asked = { ...query };
-      return (await this.changing(({ queue }) => queue.claimNext(asked, ...args))) ?? [];
+      return (await this.#changing(({ queue }) => queue.claimNext(asked, ...args))) ?? [];
     },
     // Tables of an older version don't tell when tasks are due.
     count: async (query) => {
       const asked = { ...query };
-      const count = () => this.reading(({ queue }) => (this.#presence === "current" ? queue.count(asked) : undefined));
+      const count = () => this.#reading(({ queue }) => (this.#presence === "current" ? queue.count(asked) : undefined));
       return (await count()) ?? NOTHING_DUE;
     },
   };
@@ -153,7 +153,7 @@ export class PostgresAdapter extends SqlAdapter<Tables> {
       ...{ connection: this.#connection, sql, reader, leases, queue, writer },
       groupCommit: new GroupCommit(writer),
     };
-    const access = { read: this.reading.bind(this), change: this.changing.bind(this) };
+    const access = { read: this.#reading.bind(this), change: this.#changing.bind(this) };
     this.maintenance = new SqlMaintenance(maintainedTables(place, histories, access));
   }
 
@@ -177,7 +177,7 @@ export class PostgresAdapter extends SqlAdapter<Tables> {
     const isOne = query.order === "newest";
     const isFiltered = query.stage !== undefined || query.status !== undefined;
     return inPages(query, isOne ? (isFiltered ? 64 : 1) : PAGE_ROWS, (rest, rows) =>
-      this.reading(({ reader }) => reader.checkpoints(rest, rows, isOne && rest === query ? 1 : PAGE_BYTES)),
+      this.#reading(({ reader }) => reader.checkpoints(rest, rows, isOne && rest === query ? 1 : PAGE_BYTES)),
     );
   }
 
@@ -202,15 +202,25 @@ export class PostgresAdapter extends SqlAdapter<Tables> {
   }
 
   async *#held() {
-    yield* (await this.reading(({ leases }) => leases.held())) ?? [];
+    yield* (await this.#reading(({ leases }) => leases.held())) ?? [];
   }
 
-  protected override reading<Result>(work: (tables: Tables) => Result | Promise<Result>): Promise<Result | undefined> {
+  protected override reading<Result>(work: (store: SqlStore) => Result | Promise<Result>): Promise<Result | undefined> {
+    return this.#reading(work);
+  }
+
+  protected override changing<Result>(
+    work: (store: SqlStore) => Result | Promise<Result>,
+  ): Promise<Result | undefined> {
+    return this.#changing(work);
+  }
+
+  #reading<Result>(work: (tables: Tables) => Result | Promise<Result>): Promise<Result | undefined> {
     return this.#calls.run(async () => ((await this.#looked()) === "none" ? undefined : work(this.#tables)));
   }
 
-  protected override changing<Result>(work: (tables: Tables) => Result | Promise<Result>): Promise<Result | undefined> {
-    return this.reading(async () => work(await this.#madeTables()));
+  #changing<Result>(work: (tables: Tables) => Result | Promise<Result>): Promise<Result | undefined> {
+    return this.#reading(async () => work(await this.#madeTables()));
   }
 
   /** Whether the tables exist. Once they do in this version, this isn't checked again. */

@@ -13,7 +13,7 @@ import type { StorageMaintenance } from "../../src/contract/findings.js";
 import { checkKeys, keysOf } from "../../src/contract/keys.js";
 import { checkLease, type LeaseStore, leaseStore, NO_LEASE } from "../../src/contract/leases.js";
 import type { TaskQueue } from "../../src/contract/task-queue.js";
-import { SqlAdapter } from "../sql/adapter.js";
+import { SqlAdapter, type SqlStore } from "../sql/adapter.js";
 import { NOTHING_DUE } from "../sql/due.js";
 import { SqlMaintenance } from "../sql/maintenance.js";
 import { inPages, PAGE_ROWS } from "../sql/pages.js";
@@ -82,12 +82,12 @@ const LOCK_SLICE_MS = 3;
  * If the database's folder can't be written, for example in a mounted snapshot, checkpoints are read from a copy in the
  * temporary folder.
  */
-export class SqliteAdapter extends SqlAdapter<OpenedStore> {
+export class SqliteAdapter extends SqlAdapter {
   override readonly name = "sqlite";
   override readonly maintenance: StorageMaintenance;
   override readonly leases: LeaseStore = leaseStore(
     {
-      read: async (taskId) => (await this.reading(({ database }) => leaseIn(database, taskId))) ?? NO_LEASE,
+      read: async (taskId) => (await this.#reading(({ database }) => leaseIn(database, taskId))) ?? NO_LEASE,
       all: () => this.#allLeases(),
       update: (taskId, change) =>
         this.#call(() => this.#write(() => updateLease(this.#file.orNew().database, taskId, change))),
@@ -98,11 +98,11 @@ export class SqliteAdapter extends SqlAdapter<OpenedStore> {
     claimNext: async (query, holder, ttlMs, limit) => {
       const asked = { ...query };
       // Most looks of an idle worker find nothing, so the first look takes no lock.
-      const found = (await this.reading(({ database }) => nextDue(database, asked, limit))) ?? [];
+      const found = (await this.#reading(({ database }) => nextDue(database, asked, limit))) ?? [];
       if (found.length === 0) return [];
-      return (await this.changing(({ database }) => claimDue(database, found, asked, holder, ttlMs))) ?? [];
+      return (await this.#changing(({ database }) => claimDue(database, found, asked, holder, ttlMs))) ?? [];
     },
-    count: async (query) => (await this.reading(({ database }) => countDue(database, query))) ?? NOTHING_DUE,
+    count: async (query) => (await this.#reading(({ database }) => countDue(database, query))) ?? NOTHING_DUE,
   };
   readonly #path: string;
   readonly #busyTimeoutMs: number;
@@ -120,7 +120,7 @@ export class SqliteAdapter extends SqlAdapter<OpenedStore> {
     const place = { path: this.#path, durability, lockWaitMs: LOCK_SLICE_MS, driver: database };
     this.#file = new DatabaseFile({ ...place, isPresent: isWaymarkDatabase, migrate, store: storeIn });
     this.#queue = new WriteQueue(busyTimeoutMs, (appends) => this.#file.change(() => this.#append(appends)));
-    const access = { path: this.#path, read: this.reading.bind(this), write: this.changing.bind(this) };
+    const access = { path: this.#path, read: this.#reading.bind(this), write: this.#changing.bind(this) };
     this.maintenance = new SqlMaintenance(maintainedTables(access));
   }
 
@@ -136,7 +136,7 @@ export class SqliteAdapter extends SqlAdapter<OpenedStore> {
   override read(query: CheckpointQuery): AsyncGenerator<StoredCheckpoint | CorruptRecord, void, void> {
     // Most reads that begin with the newest checkpoint need only that one.
     const rows = query.order === "newest" ? 1 : PAGE_ROWS;
-    return inPages(query, rows, (rest, size) => this.reading(({ reader }) => reader.checkpoints(rest, size)));
+    return inPages(query, rows, (rest, size) => this.#reading(({ reader }) => reader.checkpoints(rest, size)));
   }
 
   override close(): Promise<void> {
@@ -158,7 +158,7 @@ export class SqliteAdapter extends SqlAdapter<OpenedStore> {
 
   async *#allLeases() {
     for (let after = ""; ; ) {
-      const page = (await this.reading(({ database }) => leasesAfter(database, after, PAGE_ROWS))) ?? [];
+      const page = (await this.#reading(({ database }) => leasesAfter(database, after, PAGE_ROWS))) ?? [];
       yield* page;
       const last = page.at(-1);
       if (last === undefined) return;
@@ -166,16 +166,22 @@ export class SqliteAdapter extends SqlAdapter<OpenedStore> {
     }
   }
 
-  protected override reading<Result>(
-    work: (store: OpenedStore) => Result | Promise<Result>,
+  protected override reading<Result>(work: (store: SqlStore) => Result | Promise<Result>): Promise<Result | undefined> {
+    return this.#reading(work);
+  }
+
+  protected override changing<Result>(
+    work: (store: SqlStore) => Result | Promise<Result>,
   ): Promise<Result | undefined> {
+    return this.#changing(work);
+  }
+
+  #reading<Result>(work: (store: OpenedStore) => Result | Promise<Result>): Promise<Result | undefined> {
     return this.#call(() => this.#queue.read(() => this.#ifPresent(work)));
   }
 
   /** Synchronous unless another process has locked the database. */
-  protected override changing<Result>(
-    work: (store: OpenedStore) => Result | Promise<Result>,
-  ): Promise<Result | undefined> {
+  #changing<Result>(work: (store: OpenedStore) => Result | Promise<Result>): Promise<Result | undefined> {
     return this.#call(() => this.#write(() => this.#ifPresent(work)));
   }
 

@@ -242,8 +242,8 @@ export class Attempt {
 
   /** If an inner run couldn't go on: the error that pauses this run. Otherwise the same error. */
   #pauseFor(thrown: unknown): unknown {
-    if (thrown instanceof RunPausedError || !isStop(thrown)) return thrown;
-    return new RunPausedError(this.#taskId, "a run within it couldn't go on", { cause: thrown });
+    if (!(thrown instanceof Error) || thrown instanceof RunPausedError || !isStop(thrown)) return thrown;
+    return new RunPausedError(this.#taskId, `a run within it couldn't go on (${thrown.message})`, { cause: thrown });
   }
 
   /** If the lease is lost because the task was cancelled: the error that says so. */

@@ -26,8 +26,9 @@ export function told(asked: () => void = () => undefined): Told {
   return JSON.parse(process.argv[2] ?? "") as Told;
 }
 
-/** An error's code, or its name. */
+/** An error's code, or its name. If a run was paused because a run within it couldn't go on: the reason's. */
 export function codeOf(error: unknown): string {
   if (!(error instanceof Error)) return typeof error;
+  if (error.name === "RunPausedError" && error.cause instanceof Error) return codeOf(error.cause);
   return "code" in error ? `${error.code}` : error.name;
 }
