@@ -8,6 +8,7 @@ import { isCancelled } from "./cancellation.js";
 import { type AttemptHost, RunJournal, type Standing } from "./journal.js";
 import { Pass } from "./pass.js";
 import type { NextPass } from "./run.js";
+import { RunSignals } from "./signals.js";
 import { StepValues } from "./step-values.js";
 import type { StopSignal } from "./stop-signal.js";
 import { isStop, noteStop } from "./stops.js";
@@ -80,6 +81,7 @@ export class Attempt {
   readonly #isNew: boolean;
   readonly #values: StepValues;
   readonly #journal: RunJournal;
+  readonly #signals: RunSignals;
   readonly #claimed: ClaimedRun | undefined;
   readonly #lease: Lease;
   #failedStep: StepHead | undefined;
@@ -114,6 +116,7 @@ export class Attempt {
     this.#claimed = claimed;
     this.#lease = lease;
     this.#values = new StepValues(taskId, host.options);
+    this.#signals = new RunSignals(host.signals, taskId);
     this.#journal = new RunJournal(taskId, host, lease, found.standing, isInner, (error) => stop.stop(error));
   }
 
@@ -133,11 +136,10 @@ export class Attempt {
   }
 
   async #begin(): Promise<void> {
-    const { signals } = this.#host;
     // The former attempt may have been killed before it marked them.
     const received = this.#journal.entries().flatMap(({ head }) => head.signal?.id ?? []);
     try {
-      await signals.received(this.#taskId, new Set(received));
+      await this.#signals.received(new Set(received));
     } catch (error) {
       // The function hasn't failed, so neither has the run. The next attempt marks them.
       this.#stop.stop(error);
@@ -182,14 +184,14 @@ export class Attempt {
   }
 
   #pass(): Pass<unknown, unknown, unknown> {
-    const { events, reader, writer, options, signals, wakers } = this.#host;
+    const { events, reader, writer, options, wakers } = this.#host;
     const { logger, clock } = options;
     const [taskId, journal, values, { signal }] = [this.#taskId, this.#journal, this.#values, this.#stop];
     const textOfState = (state: unknown) => writer.stateText(taskId, state);
     const fail = (error: unknown) => this.#stop.stop(error);
     const letGo = this.#claimed && ((waits: RunWaits) => this.#stop.stop(new RunWaitsError(taskId, waits)));
     const own = { taskId, journal, values, signal, textOfState, fail, letGo };
-    const host = { ...own, events, logger, clock, signals, wakers };
+    const host = { ...own, events, logger, clock, signals: this.#signals, wakers };
     const { begin, input, head } = journal;
     return new Pass(host, {
       state:

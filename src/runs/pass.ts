@@ -13,7 +13,7 @@ import { enclosing, within } from "./nesting.js";
 import { Replay } from "./replay.js";
 import { NextPass, type Run, type RunSaveOptions, type StepCall, type StepOptions } from "./run.js";
 import { checkDate, checkRunSaveOptions, checkStepOptions, checkWaitOptions } from "./run-options.js";
-import type { Signals } from "./signals.js";
+import type { RunSignals } from "./signals.js";
 import { attemptStep } from "./step-attempts.js";
 import type { Entry } from "./step-entries.js";
 import { hashOf, type StepValues } from "./step-values.js";
@@ -30,7 +30,7 @@ export interface PassHost<Saved> {
   readonly events: EventHub;
   readonly logger: Logger;
   readonly signal: AbortSignal;
-  readonly signals: Signals;
+  readonly signals: RunSignals;
   readonly wakers: Wakers;
   clock(): number;
   /** A state as text. @throws The errors of `save`. */

@@ -83,10 +83,17 @@ export class Signals {
   /**
    * The first signal with this name that no wait has received. If the schema refuses a signal's value, the signal is
    * marked as refused, and the next one is taken.
+   *
+   * @param settled - No signal up to this sequence is pending.
    */
-  async next(taskId: string, name: string, schema: StateSchema | undefined): Promise<NextSignal | undefined> {
+  async next(
+    taskId: string,
+    name: string,
+    schema: StateSchema | undefined,
+    settled: number,
+  ): Promise<NextSignal | undefined> {
     const { events, options, reader } = this.#host;
-    for await (const text of reader.texts(pending(taskId, name))) {
+    for await (const text of reader.texts({ ...pending(taskId, settled), stage: name })) {
       const signal = this.#signal(taskId, text);
       const sent = signal.value;
       if (schema === undefined) return { signal: { ...signal, status: "received" }, sent };
@@ -106,14 +113,25 @@ export class Signals {
     return undefined;
   }
 
-  /** Marks signals as received, so that no other wait receives them. */
-  async received(taskId: string, ids: ReadonlySet<string>): Promise<void> {
+  /**
+   * Marks signals as received, so that no other wait receives them.
+   *
+   * @param settled - No signal up to this sequence is pending.
+   * @returns The same, for the next call.
+   */
+  async received(taskId: string, ids: ReadonlySet<string>, settled: number): Promise<number> {
     const { storage } = this.#host.options;
-    if (ids.size === 0) return;
-    for await (const found of storage.list(pending(taskId))) {
-      if (!isCorrupt(found) && ids.has(found.id))
-        await storage.setStatus(found.taskId, found.id, { status: "completed" });
+    if (ids.size === 0) return settled;
+    let [isFirst, last, left] = [true, settled, ids.size];
+    for await (const found of storage.list(pending(taskId, settled))) {
+      const isReceived = !isCorrupt(found) && ids.has(found.id);
+      if (isReceived) await storage.setStatus(found.taskId, found.id, { status: "completed" });
+      isFirst &&= isReceived;
+      if (isFirst) last = found.sequence ?? last;
+      if (isReceived) left -= 1;
+      if (left === 0) break;
     }
+    return last;
   }
 
   /** Makes a paused run due if a signal is pending for which it waits. A worker, or the next run, then goes on with it. */
@@ -185,10 +203,32 @@ export class Signals {
   }
 }
 
+/** The signals that one attempt of a run receives. It remembers which are settled, since each look reads all others. */
+export class RunSignals {
+  readonly #signals: Signals;
+  readonly #taskId: string;
+  #settled = 0;
+
+  constructor(signals: Signals, taskId: string) {
+    this.#signals = signals;
+    this.#taskId = taskId;
+  }
+
+  /** See {@link Signals.next}. */
+  next(name: string, schema: StateSchema | undefined): Promise<NextSignal | undefined> {
+    return this.#signals.next(this.#taskId, name, schema, this.#settled);
+  }
+
+  /** See {@link Signals.received}. */
+  async received(ids: ReadonlySet<string>): Promise<void> {
+    this.#settled = await this.#signals.received(this.#taskId, ids, this.#settled);
+  }
+}
+
 const STATUSES = { running: "pending", paused: "pending", completed: "received", failed: "refused" } as const;
 
-function pending(taskId: string, stage?: string) {
-  return { taskId: signalsOf(taskId), order: "oldest", stage, status: ["paused"] } as const;
+function pending(taskId: string, settled = 0) {
+  return { taskId: signalsOf(taskId), order: "oldest", afterSequence: settled, status: ["paused"] } as const;
 }
 
 function titleOf(taskId: string, name: string): string {

@@ -6,7 +6,7 @@ import type { Signal } from "../contract/signals.js";
 import type { EventHub } from "../manager/events.js";
 import type { StateSchema } from "../manager/schema.js";
 import type { RunJournal } from "./journal.js";
-import type { Signals } from "./signals.js";
+import type { RunSignals } from "./signals.js";
 import type { Entry } from "./step-entries.js";
 import type { StepValues } from "./step-values.js";
 import type { Wakers } from "./wakers.js";
@@ -18,7 +18,7 @@ export interface WaitsHost {
   readonly values: StepValues;
   readonly events: EventHub;
   readonly signal: AbortSignal;
-  readonly signals: Signals;
+  readonly signals: RunSignals;
   readonly wakers: Wakers;
   clock(): number;
   fail(error: unknown): void;
@@ -82,7 +82,7 @@ export class Waits {
   }
 
   async signal(step: NamedStep, { timeoutMs, schema }: WaitOptions): Promise<Signal | undefined> {
-    const { clock, signals, taskId, values } = this.#host;
+    const { clock, signals, values } = this.#host;
     const { name, title } = step;
     const recorded = this.#recorded(step, "signal");
     if (recorded?.head.status === "completed") {
@@ -90,7 +90,7 @@ export class Waits {
       if (signal === undefined) return undefined;
       return { name, value: values.result(title, recorded.value ?? "null", schema), status: "received", ...signal };
     }
-    const look = () => this.#orStopped(() => signals.next(taskId, name, schema));
+    const look = () => this.#orStopped(() => signals.next(name, schema));
     const begun =
       recorded?.head ?? this.#begun(step, "signal", timeoutMs === undefined ? undefined : clock() + timeoutMs);
     const untilMs = begun.until === undefined ? undefined : Date.parse(begun.until);
@@ -111,7 +111,7 @@ export class Waits {
 
   async #mark({ id }: Signal): Promise<void> {
     try {
-      await this.#host.signals.received(this.#host.taskId, new Set([id]));
+      await this.#host.signals.received(new Set([id]));
     } catch (error) {
       // The next attempt marks the signal before it goes on, so no other wait receives it.
       this.#host.fail(error);

@@ -1,7 +1,7 @@
 // run.sleepUntil, run.waitFor and manager.signal.
 import { expect, it } from "vitest";
-import { CheckpointConflictError, RunMismatchError, StorageError } from "waymark";
-import { NEVER, signalsOf, waitsOf } from "waymark/adapter";
+import { CheckpointConflictError, type CheckpointStatus, RunMismatchError, StorageError } from "waymark";
+import { CHECKPOINT_STATUSES, NEVER, signalsOf, waitsOf } from "waymark/adapter";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { z } from "zod";
 import { managerOn, STORAGES } from "./run-support.js";
@@ -55,6 +55,39 @@ it("a signal that was sent before the wait, or before the task began, is receive
     return [first.value, second.value, (await run.waitFor<number>("other")).value];
   });
   expect(received).toEqual([1, 3, 2]);
+});
+
+it("a run that receives a signal each turn doesn't read those again that it has received", async () => {
+  const TURNS = 40;
+  const storage = new MemoryAdapter();
+  let records = 0;
+  // A storage reads and checks a record before it knows whether the record is asked for.
+  async function* counted<Found extends { status?: CheckpointStatus }>(
+    found: AsyncIterable<Found>,
+    asked: readonly CheckpointStatus[] = CHECKPOINT_STATUSES,
+  ) {
+    for await (const each of found) {
+      records += 1;
+      if (each.status && asked.includes(each.status)) yield each;
+    }
+  }
+  const { list, read } = storage;
+  storage.list = ({ status, ...query }) => counted(list.call(storage, query), status);
+  storage.read = ({ status, ...query }) => counted(read.call(storage, query), status);
+  const { manager } = managerOn(storage);
+  const send = () => manager.signal("t", "message");
+  manager.on("waitEnded", send);
+  await send();
+  await manager.run(
+    "t",
+    async (run) => {
+      await run.waitFor("message");
+      return run.state.turn < TURNS ? run.next({ turn: run.state.turn + 1 }) : undefined;
+    },
+    { initialState: { turn: 1 } },
+  );
+  expect((await manager.signals("t")).length).toBeGreaterThanOrEqual(TURNS);
+  expect(records).toBeLessThan(12 * TURNS);
 });
 
 it("a signal with one id counts once, and another value under it is refused", async () => {
