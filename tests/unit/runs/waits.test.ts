@@ -76,7 +76,7 @@ it("a run that receives a signal each turn doesn't read those again that it has 
   storage.read = ({ status, ...query }) => counted(read.call(storage, query), status);
   const { manager } = managerOn(storage);
   const send = () => manager.signal("t", "message");
-  manager.on("waitEnded", send);
+  manager.on("waitEnded", () => void send());
   await send();
   await manager.run(
     "t",
