@@ -165,6 +165,7 @@ export class RunJournal {
       await this.#save({ isPassing: true, ...(label === undefined ? undefined : { label }) });
     });
     await this.#next;
+    // Its own caller gets its error.
     await before.catch(() => undefined);
   }
 
