@@ -44,7 +44,8 @@ export function instrument(options: InstrumentOptions = {}): Instrumentation {
   checkKeys("InstrumentOptions", options, keys);
   const { tracerProvider = api.trace, meterProvider = api.metrics, queues = [] } = options;
   const meter = meterProvider.getMeter(NAME);
-  const stops = [traceCalls(tracerProvider.getTracer(NAME)), measure(meter), measureQueues(meter, queues)];
+  // The queues come first, because they may be refused, and then nothing is subscribed.
+  const stops = [measureQueues(meter, queues), traceCalls(tracerProvider.getTracer(NAME)), measure(meter)];
   const stop = (): void => {
     for (const end of stops.splice(0)) end();
   };

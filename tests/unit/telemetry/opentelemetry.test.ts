@@ -1,3 +1,4 @@
+import { channel } from "node:diagnostics_channel";
 import { readdir, truncate } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -276,7 +277,10 @@ it("tells queues of one prefix in several storages apart by their names", async 
     { attributes: { "waymark.queue.prefix": "mail/", "waymark.queue.name": "shard-0" }, value: 1 },
     { attributes: { "waymark.queue.prefix": "mail/", "waymark.queue.name": "shard-1" }, value: 2 },
   ]);
-  const [manager = inMemory(), other = inMemory()] = shards;
+});
+
+it("refuses two queues of one prefix and name, and then subscribes to nothing", () => {
+  const [manager, other] = [inMemory(), inMemory()];
   const twice = [
     { manager, prefix: "mail/" },
     { manager: other, prefix: "mail/" },
@@ -284,6 +288,7 @@ it("tells queues of one prefix in several storages apart by their names", async 
   expect(() => instrument({ queues: twice })).toThrow('Two queues have the prefix "mail/" and no name.');
   const named = twice.map((queue) => ({ ...queue, name: "a" }));
   expect(() => instrument({ queues: named })).toThrow('Two queues have the prefix "mail/" and the name "a".');
+  expect(channel("tracing:waymark:save:start").hasSubscribers).toBe(false);
 });
 
 it("measures the other queues if one storage fails, and the SDK reports the error", async () => {
