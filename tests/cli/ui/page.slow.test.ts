@@ -4,9 +4,10 @@ import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { execa } from "execa";
 import type { Browser, Page } from "playwright-core";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { CheckpointManager } from "waymark";
 import { openStorage } from "waymark/adapters";
+import { deferred } from "../../support/deferred.js";
 import { tempFolder } from "../../support/temp-folder.js";
 import { newPlace, type Place } from "../waymark.js";
 import {
@@ -24,7 +25,7 @@ const root = join(import.meta.dirname, "..", "..", "..");
 const RELEASE = join(root, "tests", "fixtures", "release-until-killed.mjs");
 /** Set it to a folder, and the test draws the pictures of docs/ui.md. */
 const PICTURES = process.env["WAYMARK_PICTURES"];
-const PICTURED = ["tasks", "task", "checkpoint", "retention"];
+const PICTURED = ["tasks", "task", "waits", "checkpoint", "retention"];
 
 let browser: Browser;
 
@@ -74,6 +75,7 @@ describe.skipIf(CHROMIUM === undefined)("the page (skipped without Chromium: Deb
   describe("over runs that were killed, failed and rewound", () => {
     it("shows every view without a finding of axe, in light and dark, from 360 to 2,560 px", async () => {
       const place = await releaseStore();
+      await workOnRefunds(place);
       const { url } = await startUi(place, ["--write"]);
       const findings: string[] = [];
       for (const width of [360, 1280, 2560]) {
@@ -420,6 +422,37 @@ async function releaseStore(): Promise<Place> {
   return { cwd, env: { WAYMARK_STORAGE: `sqlite:${path}` } };
 }
 
+/** A worker's refunds: one waits, one is cancelled, one is due, and one is under way until the test ends. */
+async function workOnRefunds(place: Place): Promise<void> {
+  const manager = await managerOf(place);
+  const [allStand, isPaid] = [deferred<void>(), deferred<void>()];
+  const stopping = new AbortController();
+  let standing = 0;
+  const stands = () => {
+    standing += 1;
+    if (standing === 3) allStand.resolve();
+  };
+  manager.on("runPaused", stands);
+  manager.on("stepStarted", ({ step }) => step === "pay back" && stands());
+  for (const order of [2280, 2291, 2288]) await manager.enqueue(`refund/${order}`, { order, euros: 412 });
+  const options = { prefix: "refund/", signal: stopping.signal, lease: { holder: "worker-2" } };
+  const working = manager.work(options, async (run) => {
+    await run.step("read the order", () => ({ order: run.input, isPaid: true }));
+    if (run.taskId !== "refund/2288") await run.waitFor("approve", { timeoutMs: 3 * 24 * 3_600_000 });
+    await run.step("pay back", () => isPaid.promise);
+  });
+  onTestFinished(async () => {
+    stopping.abort();
+    isPaid.resolve();
+    await working;
+    await manager.close();
+  });
+  await allStand.promise;
+  await manager.cancel("refund/2280", "The customer keeps it");
+  await manager.signal("refund/2291", "note", { text: "Asked the warehouse" }, { by: "ada@example.org" });
+  await manager.enqueue("refund/2295", { order: 2295, euros: 80 });
+}
+
 async function managerOf({ env }: Place): Promise<CheckpointManager> {
   return new CheckpointManager({ storage: openStorage(String(env?.["WAYMARK_STORAGE"])), ownsStorage: true });
 }
@@ -432,6 +465,7 @@ async function viewsOf(place: Place): Promise<readonly (readonly [string, string
   return [
     ["tasks", "#/tasks", "nightly-import"],
     ["task", "#/task/release-4.2", "Attempt 1 was interrupted"],
+    ["waits", "#/task/refund~002f2291", "For the signal"],
     ["history", "#/task/nightly-import", "batch 16"],
     ["checkpoint", `#/task/release-4.2/checkpoint/${failed?.id}`, "GET /health answered 503 instead of 200"],
     ["diff", `#/task/nightly-import/diff/${earlier?.id}/${before?.id}`, "batch"],
