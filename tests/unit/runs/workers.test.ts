@@ -46,6 +46,18 @@ function ends(manager: CheckpointManager, status: string, count = 1): Promise<st
   });
 }
 
+/** Called at each try of {@link fails}. */
+let tried: (value?: unknown) => void;
+const fails: Fn = (run) =>
+  run.step(
+    "flaky",
+    () => {
+      tried();
+      throw new Error("no answer");
+    },
+    { retry: { times: 9, backoffMs: 60_000 } },
+  );
+
 async function held(storage: StorageAdapter): Promise<string[]> {
   const found: string[] = [];
   for await (const { taskId } of storage.leases?.held() ?? []) found.push(taskId);
@@ -553,6 +565,27 @@ it("cancel takes a task from its runner, which stops, and the task runs again on
   expect(await manager.cancel("t", "again")).toBe(0);
   expect(await manager.run("t", () => 1, { restart: true })).toBe(1);
   await expect(manager.cancel("t", "late")).rejects.toMatchObject({ code: "CHECKPOINT_CONFLICT" });
+});
+
+it.each<[string, Fn]>([
+  ["the pause before a retry", fails],
+  ["a sleep", (run) => run.sleepUntil("later", new Date(Date.now() + 3_600_000))],
+  ["a wait for a signal", (run) => run.waitFor("approve")],
+])("cancel ends %s, from the runner's own manager and from another one", async (_, fn) => {
+  const storage = new MemoryAdapter();
+  const [own, other] = [managerOn(storage).manager, managerOn(storage).manager];
+  for (const canceller of [own, other]) {
+    const pausing = new Promise((resolve) => {
+      own.on("waitStarted", resolve);
+      tried = resolve;
+    });
+    await using lease = await own.lease("t", { ttlMs: 100 });
+    const running = own.run("t", fn as RunFunction<unknown, unknown, unknown, unknown>, { restart: true, lease });
+    const stopped = expect(running).rejects.toMatchObject({ code: "RUN_CANCELLED" });
+    await pausing;
+    expect(await canceller.cancel("t", "ada: wrong input")).toBe(1);
+    await stopped;
+  }
 });
 
 it("cancel of a prefix leaves out a task that is completed meanwhile", async () => {
