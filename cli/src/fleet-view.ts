@@ -8,10 +8,11 @@ import { nameOf } from "./langgraph/find-tasks.js";
 import { holderText } from "./leases.js";
 import { Output } from "./output.js";
 import { printable } from "./printable.js";
-import { type Fleet, type FleetQuery, type FleetStatus, fleetStatus, readFleet } from "./queries/fleet.js";
+import { type Fleet, type FleetQuery, fleetStatus, readFleet } from "./queries/fleet.js";
 import type { ListedTask } from "./queries/tasks.js";
+import { taskStatusCell } from "./status-cell.js";
 import { type Column, TablePrinter } from "./table.js";
-import { waitsOfTask, waitsText } from "./waits.js";
+import { waitsText } from "./waits.js";
 import { agoText, countText, forText, timeText } from "./words.js";
 
 const EVERY_MS = 1_000;
@@ -154,18 +155,9 @@ async function printTasks(output: Output, { tasks }: Fleet, nowMs: number): Prom
 }
 
 function columnsOf(colors: Output["colors"], nowMs: number): readonly Column<ListedTask>[] {
-  const { green, red, yellow, cyan } = colors;
-  const color: Record<FleetStatus, (text: string) => string> = {
-    ...{ running: cyan, paused: yellow, completed: green, failed: red },
-    ...{ due: yellow, waits: yellow, died: red, cancelled: red },
-  };
-  const statusCell = (task: ListedTask) => {
-    const text = fleetStatus(task, nowMs);
-    return { text, color: color[text] };
-  };
   return [
     { head: "TASK", flexible: true, cell: nameOf },
-    { head: "STATUS", cell: statusCell },
+    { head: "STATUS", cell: (task) => taskStatusCell(task, colors, nowMs) },
     { head: "LAST STEP", flexible: true, cell: (task) => stepText(task, nowMs) },
     { head: "SINCE", cell: (task) => ("newest" in task ? agoText(task.newest.createdAt, nowMs) : "") },
     { head: "RUN BY", flexible: true, cell: ({ lease }) => (lease ? holderText(lease.holder) : "") },
@@ -176,10 +168,11 @@ function columnsOf(colors: Output["colors"], nowMs: number): readonly Column<Lis
 /** The last recorded step, or the failed one; of a waiting task what it waits for, of a cancelled one the reason. */
 function stepText(task: ListedTask, nowMs: number): string {
   if (!("newest" in task)) return "no checkpoint yet";
-  const { newest } = task;
+  const { newest, waits } = task;
   const { label, stage, error } = newest;
   if (isCancelled(newest)) return error?.message ?? "";
-  const waits = waitsOfTask(newest);
-  if (waits !== undefined && fleetStatus(task, nowMs) !== "due") return waitsText(waits);
+  // A sleep that is over says nothing.
+  const isOver = waits?.waitsFor.length === 0 && fleetStatus(task, nowMs) === "due";
+  if (waits !== undefined && !isOver) return waitsText(waits, nowMs);
   return label ?? stage ?? error?.message ?? "";
 }

@@ -1,11 +1,11 @@
 import { CheckpointError, type Lease, LeaseHeldError } from "waymark";
-import { type HeldLease, type HeldTask, type LapsedLease, processOf, type RunWaits } from "waymark/adapter";
+import { type HeldLease, type HeldTask, type LapsedLease, processOf } from "waymark/adapter";
 import { checkpointsTask } from "waymark/langgraph/records";
 import { CommandError, ExitCode } from "./exit-code.js";
 import { firstOf } from "./first-of.js";
 import type { FoundTask } from "./langgraph/find-tasks.js";
 import type { QuerySession } from "./store.js";
-import { waitsOfTask } from "./waits.js";
+import { standingWaits, type TaskWaits, waitsOfTask } from "./waits.js";
 import { agoText, timeText } from "./words.js";
 
 /**
@@ -15,7 +15,7 @@ export interface RunTask extends FoundTask {
   readonly lease?: HeldLease;
   readonly lapsed?: LapsedLease;
   /** What its run waits for, whoever runs it. */
-  readonly waits?: RunWaits;
+  readonly waits?: TaskWaits;
 }
 
 /** A task that is being run and has no checkpoint yet. */
@@ -103,10 +103,11 @@ export class LeaseReader {
   }
 
   async #described(task: FoundTask): Promise<RunTask> {
-    const lease = await this.current(task.taskId);
-    const waits = waitsOfTask(task.newest);
+    const { taskId, newest } = task;
+    const lease = await this.current(taskId);
+    const waits = lease === undefined ? await standingWaits(this.#session, newest) : waitsOfTask(newest);
     if (lease !== undefined) return { ...task, lease, ...(waits && { waits }) };
-    const lapsed = task.newest.status === "running" ? await this.lapsed(task.taskId) : undefined;
+    const lapsed = newest.status === "running" ? await this.lapsed(taskId) : undefined;
     return { ...task, ...(lapsed && { lapsed }), ...(waits && { waits }) };
   }
 

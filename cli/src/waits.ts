@@ -3,6 +3,7 @@ import {
   dueAtOf,
   isCancelled,
   isCorrupt,
+  isInner,
   isOfRun,
   NEVER,
   type RunWaits,
@@ -12,6 +13,7 @@ import {
 } from "waymark/adapter";
 import type { Session } from "./cli.js";
 import { DamagedCheckpointError } from "./damage.js";
+import { firstOf } from "./first-of.js";
 import { isKeyMissing } from "./key-advice.js";
 import { type PlainJson, plainJson } from "./plain-json.js";
 import { printable } from "./printable.js";
@@ -27,6 +29,14 @@ export interface PendingWait {
   readonly since: string;
   /** When a sleep ends, or the time limit of a wait for a signal. */
   readonly until?: string;
+  /** A signal of this name is pending: the run receives it once somebody runs it. */
+  readonly isAnswered?: true;
+}
+
+/** What a task's run waits for. */
+export interface TaskWaits extends RunWaits {
+  /** The names for which a signal is pending. Given if nobody runs the task and there is one. */
+  readonly answered?: readonly string[];
 }
 
 /** A signal as its summary tells about it, without its value. */
@@ -47,8 +57,6 @@ export interface ShownSignal extends ListedSignal {
 
 export type SignalStatus = "pending" | "received" | "refused";
 
-/** Said of a run that nobody runs and that waits for nothing. */
-const DUE = "due: a worker or the next run goes on with it";
 const SHOWN_ANSWERS = 3;
 const MOST_SIGNALS = 10;
 /** Stands for the value of a signal in a command to copy. */
@@ -56,7 +64,51 @@ const VALUE = "…";
 
 /** What a task waits for, by its newest checkpoint. */
 export function waitsOfTask(newest: CheckpointSummary): RunWaits | undefined {
-  return newest.status === "completed" || newest.status === "failed" ? undefined : waitsOf(newest);
+  return hasEnded(newest) ? undefined : waitsOf(newest);
+}
+
+/**
+ * Like {@link waitsOfTask}, with the names that are answered. Call it for a task that nobody runs: a runner receives a
+ * signal at once.
+ */
+export async function standingWaits(
+  session: Pick<QuerySession, "storage" | "damage">,
+  newest: CheckpointSummary,
+): Promise<TaskWaits | undefined> {
+  const waits = waitsOfTask(newest);
+  // A signal makes its run due.
+  if (waits === undefined || waits.waitsFor.length === 0 || !isDue(newest, Date.now())) return waits;
+  const answered = await answeredOf(session, newest.taskId, waits.waitsFor);
+  return answered.length === 0 ? waits : { ...waits, answered };
+}
+
+/** Those of the names for which a signal is pending. */
+async function answeredOf(
+  session: Pick<QuerySession, "storage" | "damage">,
+  taskId: string,
+  names: readonly string[],
+): Promise<readonly string[]> {
+  const pending = await pendingSignals(session, taskId);
+  return names.filter((name) => pending.some((signal) => signal.name === name));
+}
+
+/** The signals of a task that no wait has received, the oldest first. */
+export async function pendingSignals(
+  session: Pick<QuerySession, "storage" | "damage">,
+  taskId: string,
+): Promise<readonly ListedSignal[]> {
+  const query = { taskId: signalsOf(taskId), order: "oldest", status: ["paused"] } as const;
+  return (await firstOf(readableSummaries(session, query))).map(listedSignal);
+}
+
+function hasEnded({ status }: CheckpointSummary): boolean {
+  return status === "completed" || status === "failed";
+}
+
+/** Whether a run goes on as soon as somebody runs it. */
+function isDue(newest: CheckpointSummary, nowMs: number): boolean {
+  const dueAt = dueAtOf(newest);
+  return dueAt === undefined ? isInner(newest) && !hasEnded(newest) : Date.parse(dueAt) <= nowMs;
 }
 
 /** Whether a run failed, and `waymark retry` put it back. It keeps its error. */
@@ -73,20 +125,34 @@ export function canRetry(newest: CheckpointSummary): boolean {
  * Says for people why a run stands that nobody runs: `waits for "approve"`, or that it is due. `undefined` if no run
  * saved the checkpoint, or the run has ended.
  */
-export function standText(newest: CheckpointSummary, nowMs: number): string | undefined {
-  const dueAt = dueAtOf(newest);
-  if (dueAt === undefined) return undefined;
+export function standText(
+  newest: CheckpointSummary,
+  nowMs: number,
+  waits: TaskWaits | undefined = waitsOfTask(newest),
+): string | undefined {
+  if (!isOfRun(newest) || hasEnded(newest)) return undefined;
   if (isPutBack(newest)) return `put back; it failed with: ${newest.error?.message}`;
-  const waits = waitsOfTask(newest);
-  return waits === undefined || Date.parse(dueAt) <= nowMs ? DUE : waitsText(waits);
+  if (waits !== undefined && !isDue(newest, nowMs)) return waitsText(waits, nowMs);
+  const why = waits === undefined || waits.waitsFor.length === 0 ? "due: " : `${waitsText(waits, nowMs)}; `;
+  return `${why}${isInner(newest) ? "the run around it" : "a worker or the next run"} goes on with it`;
 }
 
-/** `waits for "approve" and "note", until 2026-11-21 10:00:05 UTC at most`, `waits until 2026-11-21 10:00:05 UTC` */
-export function waitsText({ dueAt, waitsFor }: RunWaits): string {
+/**
+ * `waits for "approve" and "note", until 2026-11-21 10:00:05 UTC at most`, `waits until 2026-11-21 10:00:05 UTC`,
+ * `"approve" is answered`
+ */
+export function waitsText({ dueAt, waitsFor, answered = [] }: TaskWaits, nowMs: number): string {
   const until = `until ${timeText(dueAt)} UTC`;
   if (waitsFor.length === 0) return `waits ${until}`;
-  const names = waitsFor.map((name) => JSON.stringify(name)).join(" and ");
-  return `waits for ${names}${dueAt === NEVER ? "" : `, ${until} at most`}`;
+  if (answered.length > 0) return `${namesText(answered)} ${answered.length === 1 ? "is" : "are"} answered`;
+  // A run that was stopped while it waited is due at once, whatever its time limit.
+  const limit = dueAt === NEVER || Date.parse(dueAt) <= nowMs ? "" : `, ${until} at most`;
+  return `waits for ${namesText(waitsFor)}${limit}`;
+}
+
+/** `"approve" and "note"` */
+export function namesText(names: readonly string[]): string {
+  return names.map((name) => JSON.stringify(name)).join(" and ");
 }
 
 /**
@@ -94,8 +160,22 @@ export function waitsText({ dueAt, waitsFor }: RunWaits): string {
  *
  * @param run - The record of the task's newest checkpoint; `undefined` if it can't be read.
  */
-export function pendingWaits(newest: CheckpointSummary, run: RunRecord | undefined): readonly PendingWait[] {
-  if (dueAtOf(newest) === undefined) return [];
+export async function pendingWaits(
+  session: Pick<QuerySession, "storage" | "damage">,
+  newest: CheckpointSummary,
+  run: RunRecord | undefined,
+): Promise<readonly PendingWait[]> {
+  const waits = waitsIn(newest, run);
+  const names = waits.flatMap(({ kind, name }) => (kind === "signal" ? [name] : []));
+  if (names.length === 0) return waits;
+  const answered = await answeredOf(session, newest.taskId, names);
+  return waits.map((wait) =>
+    wait.kind === "signal" && answered.includes(wait.name) ? { ...wait, isAnswered: true } : wait,
+  );
+}
+
+function waitsIn(newest: CheckpointSummary, run: RunRecord | undefined): readonly PendingWait[] {
+  if (!isOfRun(newest) || hasEnded(newest)) return [];
   const { createdAt: since } = newest;
   if (run === undefined) {
     const names = waitsOfTask(newest)?.waitsFor ?? [];
@@ -125,16 +205,17 @@ export class Answers {
   }
 
   /** Gives the tasks on. */
-  async *from<Task extends { readonly taskId: string; readonly waits?: RunWaits }>(
+  async *from<Task extends { readonly taskId: string; readonly waits?: TaskWaits }>(
     tasks: AsyncIterable<Task>,
   ): AsyncGenerator<Task, void, void> {
     for await (const task of tasks) {
-      this.add(task.taskId, task.waits?.waitsFor ?? []);
+      if (task.waits !== undefined) this.add(task.taskId, task.waits);
       yield task;
     }
   }
 
-  add(taskId: string, names: readonly string[]): void {
+  add(taskId: string, { waitsFor, answered = [] }: TaskWaits): void {
+    const names = waitsFor.filter((name) => !answered.includes(name));
     if (names.length > 0 && this.#commands.length >= SHOWN_ANSWERS) this.#more += 1;
     else this.#commands.push(...names.map((name) => answerCommand(this.#session, taskId, name)));
   }
@@ -173,10 +254,8 @@ export async function readSignals(session: QuerySession, taskId: string): Promis
 }
 
 async function lastSignals(session: QuerySession, taskId: string): Promise<readonly CheckpointSummary[]> {
-  const found: CheckpointSummary[] = [];
   const query = { taskId: signalsOf(taskId), order: "newest", limit: MOST_SIGNALS } as const;
-  for await (const summary of readableSummaries(session, query)) found.push(summary);
-  return found.reverse();
+  return (await firstOf(readableSummaries(session, query))).reverse();
 }
 
 function listedSignal(summary: CheckpointSummary): ListedSignal {

@@ -32,7 +32,7 @@ it("tasks, list and resume name a run's last step", async () => {
   const resumed = await run("resume");
   expect(resumed.stdout).toMatch(/agent +Run failed after model 2 \(asked\) .* the model is overloaded/);
   expect(resumed.stderr).toBe('Workers take a failed run again after "waymark retry TASK".\n');
-  expect((await run("show", "agent")).stdout).toMatch(/^for workers +waymark retry agent$/m);
+  expect((await run("show", "agent")).stdout).toMatch(/^retry +waymark retry agent$/m);
   const { stdout } = await run("list", "agent");
   expect(stdout).toContain("Run failed after");
   expect(stdout).toContain("planned");

@@ -1,5 +1,5 @@
 // The command on runs that wait, fail or are cancelled, and on workers.
-import type { ChildProcess } from "node:child_process";
+import { type ChildProcess, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { hostname } from "node:os";
@@ -31,11 +31,10 @@ describe.each(["sqlite:checkpoints.db", "files:store", "tasks:store"])("a run th
     await worked(place.manager, { "w/1": "waits" });
     const answer = "To answer: waymark signal w/1 approve '…'\n";
     const listed = await place.run("tasks");
-    expect(listed.stdout).toMatch(/^w\/1 +1 +paused +waits for "approve" /m);
+    expect(listed.stdout).toMatch(/^w\/1 +1 +waits +waits for "approve" /m);
     expect(listed.stderr).toBe(answer);
     const resumed = await place.run("resume");
-    // Its label says what WHY says, so it isn't repeated.
-    expect(resumed.stdout).toMatch(/^w\/1 +@\d+ .* paused +waits for "approve"$/m);
+    expect(resumed.stdout).toMatch(/^w\/1 +Run waits for "approve" +just now +waits +waits for "approve"$/m);
     expect(resumed.stderr).toBe(answer);
     expect((await place.run("list", "w/1")).stderr).toBe(`Its run waits for "approve".\n${answer}`);
     const shown = (await place.run("show", "w/1")).stdout;
@@ -73,9 +72,47 @@ describe.each(["sqlite:checkpoints.db", "files:store", "tasks:store"])("a run th
     expect((await place.run("show", "w/2")).stdout).toMatch(/^waits +for "approve", for .* seconds?$/m);
     for (const command of ["tasks", "resume"]) {
       const { stdout, stderr } = await place.run(command, "--prefix", "w/2");
-      expect(stdout).toMatch(/^w\/2 .* due: a worker or the next run goes on with it/m);
+      expect(stdout).toMatch(/^w\/2 .* due +waits for "approve"; a worker or the next run goes on with it/m);
       expect(stderr).toBe(answer);
     }
+  });
+
+  it("says what it waits for if its program was stopped or killed while it waited", async () => {
+    const { manager, run: command, cwd, open } = await placeOf(url);
+    const stop = new AbortController();
+    const waits = told(manager);
+    const running = manager.run("t", (its) => its.waitFor("approve", { timeoutMs: 86_400_000 }), {
+      signal: stop.signal,
+    });
+    await waits;
+    stop.abort();
+    await expect(running).rejects.toThrow();
+    const goesOn = 'waits for "approve"; a worker or the next run goes on with it';
+    for (const one of ["tasks", "resume"]) {
+      const { stdout, stderr } = await command(one);
+      expect([stdout, stderr]).toEqual([
+        expect.stringMatching(new RegExp(`^t .* due +${goesOn}`, "m")),
+        "To answer: waymark signal t approve '…'\n",
+      ]);
+    }
+    expect((await command("tasks", "--watch")).stdout).toMatch(/^t +due +waits for "approve" /m);
+
+    const program = `import { CheckpointManager } from "${new URL("../../dist/src/index.js", import.meta.url).href}";
+      import { openStorage } from "${new URL("../../dist/adapters/index.js", import.meta.url).href}";
+      const manager = new CheckpointManager({ storage: openStorage("${url}") });
+      manager.on("waitStarted", () => process.kill(process.pid, "SIGKILL"));
+      await manager.run("k", (run) => run.waitFor("approve"));`;
+    spawnSync(process.execPath, ["--input-type=module", "-e", program], { cwd });
+    expect((await command("resume")).stdout).toMatch(
+      new RegExp(`^k .* died +waits for "approve"; died on ${hostname()}, process \\d+; last seen`, "m"),
+    );
+    await using other = await open();
+    await other.signal("k", "approve");
+    const answered = await command("resume", "--prefix", "k");
+    expect([answered.stdout, answered.stderr]).toEqual([
+      expect.stringMatching(/ died +"approve" is answered; died on /),
+      "",
+    ]);
   });
 
   it("says below a list on a terminal how to answer the first ones, and how many more wait", async () => {
@@ -101,7 +138,22 @@ describe.each(["sqlite:checkpoints.db", "files:store", "tasks:store"])("a run th
       stderr: "",
       stdout: 'Sent signal "approve" to task "w/1" as s1. The run waits for it and is due now.\n',
     });
-    expect((await place.run("resume")).stdout).toMatch(/due: a worker or the next run goes on with it$/m);
+    // No worker is up.
+    const answered = /^w\/1 .* due +"approve" is answered; a worker or the next run goes on with it/m;
+    for (const command of ["tasks", "resume"]) {
+      const { stdout, stderr } = await place.run(command);
+      expect([stdout, stderr]).toEqual([expect.stringMatching(answered), ""]);
+    }
+    expect((await place.run("tasks", "--watch")).stdout).toMatch(/^w\/1 +due +"approve" is answered /m);
+    expect(JSON.parse((await place.run("tasks", "--json")).stdout)).toMatchObject([
+      { newest: { status: "running" }, waits: { waitsFor: ["approve"], answered: ["approve"] } },
+    ]);
+    expect((await place.run("list", "w/1")).stderr).toBe(
+      '"approve" is answered; a worker or the next run goes on with it.\n',
+    );
+    const shown = (await place.run("show", "w/1")).stdout;
+    expect(shown).toMatch(/^waits +for "approve", answered$/m);
+    expect(shown).not.toMatch(/^answer /m);
     await worked(place.manager, { "w/1": "waits" });
     expect((await place.manager.latest("w/1"))?.status).toBe("completed");
     const { stdout } = await place.run("show", "w/1");
@@ -141,6 +193,22 @@ describe("waymark signal", () => {
     });
     const { stdout } = await run("signal", "w/1", "aprove", "--id", "s2", "--json");
     expect(JSON.parse(stdout)).toEqual({ taskId: "w/1", name: "aprove", id: "s2", isAwaited: false });
+  });
+
+  it("says that one is pending already, and for what the second one is kept", async () => {
+    const { manager, run } = await placeOf();
+    await worked(manager, { "w/1": "waits" });
+    await run("signal", "w/1", "approve", "true", "--id", "s1");
+    expect((await run("signal", "w/1", "approve", "false", "--id", "s2")).stdout).toBe(
+      'Sent signal "approve" to task "w/1" as s2. Another signal "approve" is pending already, so this one is kept for the next wait of that name.\n',
+    );
+    const json = await run("signal", "w/1", "approve", "false", "--id", "s2", "--json");
+    expect(JSON.parse(json.stdout)).toEqual({
+      ...{ taskId: "w/1", name: "approve", id: "s2", isAwaited: false, before: { status: "pending" } },
+    });
+    expect((await run("signal", "w/1", "approve", "true", "--id", "s1")).stdout).toBe(
+      'The signal "approve" was sent to task "w/1" before, as s1. The run waits for it and is due now.\n',
+    );
   });
 
   it("says of an id that was received or refused that nothing was sent", async () => {
@@ -236,7 +304,7 @@ describe("waymark cancel and retry", () => {
     const place = await placeOf();
     await worked(place.manager, { "w/1": "fails", "w/2": "fails", "w/3": "ends" });
     expect((await place.run("retry", "w/1")).stdout).toBe("Put back 1 task.\n");
-    const putBack = /^w\/1 .* paused +put back; it failed with: no room/m;
+    const putBack = /^w\/1 .* due +put back; it failed with: no room/m;
     for (const command of ["tasks", "resume"]) expect((await place.run(command)).stdout).toMatch(putBack);
     expect((await place.run("show", "w/1")).stdout).toMatch(/^put back +it failed with: Error: no room$/m);
     expect(JSON.parse((await place.run("retry", "--prefix", "w/", "--json")).stdout)).toEqual({ retried: 1 });

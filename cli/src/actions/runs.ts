@@ -9,7 +9,7 @@ import { LeaseReader, runningText } from "../leases.js";
 import { INCOMPLETE } from "../queries/incomplete.js";
 import { readRun } from "../run-steps.js";
 import type { QuerySession } from "../store.js";
-import { type ListedSignal, pendingWaits, signalOf } from "../waits.js";
+import { type ListedSignal, pendingSignals, pendingWaits, signalOf } from "../waits.js";
 import { counted } from "../words.js";
 
 /** A signal to a task's run. */
@@ -25,8 +25,10 @@ export interface SentSignal {
   readonly taskId: string;
   readonly name: string;
   readonly id: string;
-  /** Whether the task's run waited for a signal of this name. Otherwise the signal is kept. */
+  /** Whether the task's run waited for it. Otherwise the signal is kept. */
   readonly isAwaited: boolean;
+  /** Whether an earlier signal of this name is pending, which a wait receives first. */
+  readonly isLater: boolean;
   /** The names of the other signals that the run waits for. */
   readonly otherNames: readonly string[];
   /** Given if a signal with this id was sent before: what had become of it. */
@@ -45,7 +47,7 @@ export async function sendSignal(session: QuerySession, { task, name, value, id,
   if (id !== undefined && before !== undefined && before.status !== "pending") {
     // This sends nothing. It refuses another name or value.
     await (await session.configured()).signal(taskId, name, value, { id, by });
-    return { taskId, name, id, isAwaited: false, otherNames: [], before };
+    return { taskId, name, id, isAwaited: false, isLater: false, otherNames: [], before };
   }
   const what = `Task ${JSON.stringify(taskId)} is`;
   if (status === "completed") {
@@ -57,13 +59,15 @@ export async function sendSignal(session: QuerySession, { task, name, value, id,
       : `failed. "waymark retry" puts it back, then send the signal`;
     throw new CommandError(ExitCode.conflict, `${what} ${advice}. Nothing was sent.`);
   }
-  const waits = pendingWaits(newest, await readRun(session, newest));
+  const waits = await pendingWaits(session, newest, await readRun(session, newest));
   const names = waits.flatMap((wait) => (wait.kind === "signal" ? [wait.name] : []));
-  const isAwaited = names.includes(name);
+  const first = (await pendingSignals(session, taskId)).find((signal) => signal.name === name);
+  const isLater = first !== undefined && first.id !== id;
+  const isAwaited = names.includes(name) && !isLater;
   const otherNames = names.filter((other) => other !== name);
   const manager = await session.configured();
   const sent = await manager.signal(taskId, name, value, { id, by });
-  return { taskId, name, id: sent.id, isAwaited, otherNames, ...(before && { before }) };
+  return { taskId, name, id: sent.id, isAwaited, isLater, otherNames, ...(before && { before }) };
 }
 
 /** A task, or all tasks of a prefix, as the command line selects them. */

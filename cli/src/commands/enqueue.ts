@@ -43,7 +43,7 @@ function standingText(newest: CheckpointSummary): string {
   if (status === "completed" || status === "running") return `is ${status}`;
   if (status === "failed") return "has failed";
   const waits = waitsOfTask(newest);
-  return waits === undefined || Date.parse(waits.dueAt) <= Date.now() ? "is due" : waitsText(waits);
+  return waits === undefined || Date.parse(waits.dueAt) <= Date.now() ? "is due" : waitsText(waits, Date.now());
 }
 
 /** Without a time zone, a time would differ between machines. */

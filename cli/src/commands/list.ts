@@ -12,7 +12,7 @@ import { listCheckpoints } from "../queries/checkpoints.js";
 import { readTimeline, type TimedStep } from "../queries/timeline.js";
 import { checkpointCell } from "../status-cell.js";
 import { type Column, printTable, SCREEN_ROWS, TablePrinter } from "../table.js";
-import { Answers, waitsOfTask, waitsText } from "../waits.js";
+import { Answers, standingWaits, standText, waitsText } from "../waits.js";
 import { bytesText, timeText } from "../words.js";
 import { statusesOf, statusOption } from "./tasks.js";
 
@@ -66,11 +66,13 @@ async function sayHowItStands(session: Session, task: string): Promise<void> {
   // Standard error isn't gathered: without this, it would come before the list.
   await session.output.flush();
   if (isCancelled(newest)) await session.errors.line(printable(`It is cancelled: ${newest.error?.message}`));
-  const waits = waitsOfTask(newest);
+  const nowMs = Date.now();
+  const waits = await standingWaits(session, newest);
   if (waits === undefined) return;
-  await session.errors.line(printable(`Its run ${waitsText(waits)}.`));
+  const text = waits.answered === undefined ? `Its run ${waitsText(waits, nowMs)}` : standText(newest, nowMs, waits);
+  await session.errors.line(printable(`${text}.`));
   const answers = new Answers(session);
-  answers.add(taskId, waits.waitsFor);
+  answers.add(taskId, waits);
   await answers.print();
 }
 

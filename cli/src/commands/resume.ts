@@ -53,7 +53,7 @@ function columnsOf(colors: Output["colors"]): readonly Column<IncompleteTask>[] 
     { head: "TASK", flexible: true, cell: nameOf },
     { head: "STOPPED AT", flexible: true, cell: placeOf },
     { head: "WHEN", cell: (task) => ("newest" in task ? agoText(task.newest.createdAt, nowMs) : "") },
-    { head: "STATUS", cell: (task) => taskStatusCell(task, colors) },
+    { head: "STATUS", cell: (task) => taskStatusCell(task, colors, nowMs) },
     { head: "WHY", flexible: true, cell: ({ why }) => why },
   ];
 }
@@ -61,9 +61,7 @@ function columnsOf(colors: Output["colors"]): readonly Column<IncompleteTask>[] 
 /** `Auto-save (unit-tests)` */
 function placeOf(task: IncompleteTask): string {
   if (!("newest" in task)) return "";
-  const { stage, sequence } = task.newest;
-  // The label of a run that waits says what WHY says.
-  const label = task.waits === undefined ? task.newest.label : undefined;
+  const { label, stage, sequence } = task.newest;
   if (label === undefined) return stage ?? `@${sequence}`;
   // The label of a thread is its step. Its stage (`loop`) only says how LangGraph made the checkpoint.
   return stage === undefined || stage === label || task.thread ? label : `${label} (${stage})`;

@@ -78,12 +78,12 @@ async function print(session: Session, details: CheckpointDetails | StartingTask
   row("asks", questionsText(interrupts));
   for (const wait of waits) {
     row("waits", waitText(wait));
-    if (wait.kind === "signal") row("answer", answerCommand(session, taskId, wait.name));
+    if (wait.kind === "signal" && !wait.isAnswered) row("answer", answerCommand(session, taskId, wait.name));
   }
   for (const [index, signal] of signals.entries()) row(index === 0 ? "signals" : "", signalText(signal));
   if (isCancelled(checkpoint)) row("reason", error?.message);
   else row(isPutBack(checkpoint) ? "put back" : "error", error && errorText(error, isPutBack(checkpoint)));
-  if (canRetry) row("for workers", session.commandText("retry", [taskId]));
+  if (canRetry) row("retry", session.commandText("retry", [taskId]));
   row("stage", stage);
   row("label", label);
   row("goes on from", parentId);
@@ -103,8 +103,9 @@ function runByText({ holder, remainingMs }: HeldLease): string {
   return `${holderText(holder)}, for ${secondsText(remainingMs)} unless the lease is renewed`;
 }
 
-/** `for "approve", for 3 minutes`, `"pause", until 2026-11-21 10:00:05 UTC` */
-function waitText({ kind, name, since, until }: PendingWait): string {
+/** `for "approve", for 3 minutes`, `for "approve", answered`, `"pause", until 2026-11-21 10:00:05 UTC` */
+function waitText({ kind, name, since, until, isAnswered }: PendingWait): string {
+  if (isAnswered) return `for ${JSON.stringify(name)}, answered`;
   const [long, end] = [forText(since, Date.now()), until && `until ${timeText(until)} UTC`];
   const title = JSON.stringify(name);
   return kind === "sleep" ? `${title}, ${end}` : `for ${title}, ${long}${end === undefined ? "" : `, ${end} at most`}`;

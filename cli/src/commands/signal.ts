@@ -24,14 +24,14 @@ export const signal: CommandFile = {
       .action((task, name, value, { id, by = sender(), json }) =>
         cli.withStore(async (session) => {
           const sent = await sendSignal(session, { task, name, value, id, by });
-          const { otherNames: _names, ...answer } = sent;
+          const { otherNames: _names, isLater: _isLater, ...answer } = sent;
           await session.output.line(json ? jsonText(answer) : printable(sentText(sent)));
         }),
       );
   },
 };
 
-function sentText({ taskId, name, id, isAwaited, otherNames, before }: SentSignal): string {
+function sentText({ taskId, name, id, isAwaited, isLater, otherNames, before }: SentSignal): string {
   const [signal, task] = [`signal ${JSON.stringify(name)}`, `task ${JSON.stringify(taskId)}`];
   if (before?.status === "received") {
     return `The ${signal} of ${task} was received before, as ${id}. Nothing was sent.`;
@@ -45,6 +45,9 @@ function sentText({ taskId, name, id, isAwaited, otherNames, before }: SentSigna
       ? `Sent ${signal} to ${task} as ${id}.`
       : `The ${signal} was sent to ${task} before, as ${id}.`;
   if (isAwaited) return `${sent} The run waits for it and is due now.`;
+  if (isLater) {
+    return `${sent} Another ${signal} is pending already, so this one is kept for the next wait of that name.`;
+  }
   const others = otherNames.map((other) => JSON.stringify(other)).join(" and ");
   return `${sent} It is kept until the run waits for it.${others === "" ? "" : ` Its run waits for ${others}.`}`;
 }

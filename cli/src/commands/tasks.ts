@@ -89,19 +89,19 @@ function columnsOf(colors: Output["colors"]): readonly Column<ListedTask>[] {
   return [
     { head: "TASK", flexible: true, cell: nameOf },
     { head: "CHECKPOINTS", align: "right", cell: ({ count }) => String(count) },
-    { head: "STATUS", cell: (task) => taskStatusCell(task, colors) },
-    { head: "NEWEST", flexible: true, cell: newestText },
+    { head: "STATUS", cell: (task) => taskStatusCell(task, colors, nowMs) },
+    { head: "NEWEST", flexible: true, cell: (task) => newestText(task, nowMs) },
     { head: "SAVED", cell: (task) => ("newest" in task ? agoText(task.newest.createdAt, nowMs) : "") },
   ];
 }
 
-function newestText(task: ListedTask): string {
+function newestText(task: ListedTask, nowMs: number): string {
   if (!("newest" in task)) return `${runningText(task.lease)}, no checkpoint yet`;
   const { newest, thread, lease, waits } = task;
   if (isCancelled(newest)) return newest.error?.message ?? "";
   const runner = lease === undefined ? "" : ` (${runningText(lease)})`;
-  if (lease !== undefined && waits !== undefined) return `${waitsText(waits)}${runner}`;
-  if (waits !== undefined || isPutBack(newest)) return standText(newest, Date.now()) ?? "";
+  if (lease !== undefined && waits !== undefined) return `${waitsText(waits, nowMs)}${runner}`;
+  if (waits !== undefined || isPutBack(newest)) return standText(newest, nowMs, waits) ?? "";
   const at = `${newest.label ?? newest.stage ?? ""}${runner}`.trimStart();
   if (thread === undefined) return at;
   const subgraphs = subgraphsText(thread.namespaces.map(({ namespace }) => namespace));

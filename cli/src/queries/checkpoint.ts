@@ -70,7 +70,7 @@ export async function readDetails(
     ...state,
     thread: threadOf(taskId, stored.metadata),
     run,
-    waits: isNewest ? pendingWaits(stored, run) : [],
+    waits: isNewest ? await pendingWaits(session, stored, run) : [],
     canRetry: isNewest && canRetry(stored),
     signals: await readSignals(session, taskId),
     lease,

@@ -4,6 +4,7 @@ import { firstOf } from "../first-of.js";
 import { LeaseReader } from "../leases.js";
 import { readableSummaries } from "../read-stored.js";
 import type { QuerySession } from "../store.js";
+import { waitsOfTask } from "../waits.js";
 import { type ListedTask, listTasks } from "./tasks.js";
 
 export interface FleetQuery {
@@ -38,7 +39,8 @@ export async function readFleet(session: QuerySession, query: FleetQuery): Promi
   for (const { taskId, ...lease } of leases.filter((its) => !listed.has(its.taskId)).slice(0, limit)) {
     const [newest] = await firstOf(readableSummaries(session, { taskId, order: "newest", limit: 1 }));
     const isAskedFor = newest && status?.includes(newest.status) !== false && (stage ?? newest.stage) === newest.stage;
-    if (newest && isAskedFor) found.push({ taskId, count: newest.sequence, newest, lease });
+    const waits = newest && waitsOfTask(newest);
+    if (newest && isAskedFor) found.push({ taskId, count: newest.sequence, newest, lease, ...(waits && { waits }) });
   }
   const nowMs = Date.now();
   return {

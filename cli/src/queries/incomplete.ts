@@ -2,7 +2,7 @@ import type { CheckpointStatus } from "waymark";
 import { questionsText } from "../langgraph/standing.js";
 import { lapsedText, type RunTask, runningText } from "../leases.js";
 import type { QuerySession } from "../store.js";
-import { standText, waitsOfTask, waitsText } from "../waits.js";
+import { standText, waitsText } from "../waits.js";
 import { type ListedTask, listTasks, type TasksQuery } from "./tasks.js";
 
 /** The statuses of a task or checkpoint that is not completed. */
@@ -27,17 +27,18 @@ export function whyIncomplete(task: ListedTask, nowMs: number): string {
   return "newest" in task ? whyStopped(task, nowMs) : `${runningText(task.lease)}, no checkpoint yet`;
 }
 
-function whyStopped({ newest, thread, lease, lapsed }: RunTask, nowMs: number): string {
+function whyStopped({ newest, thread, lease, lapsed, waits }: RunTask, nowMs: number): string {
   const { status, error } = newest;
-  const waits = waitsOfTask(newest);
-  if (lease !== undefined) return `${waits === undefined ? "" : `${waitsText(waits)}, `}${runningText(lease)}`;
-  const stands = lapsed === undefined ? standText(newest, nowMs) : undefined;
+  if (lease !== undefined) return `${waits === undefined ? "" : `${waitsText(waits, nowMs)}, `}${runningText(lease)}`;
+  const stands = lapsed === undefined ? standText(newest, nowMs, waits) : undefined;
   if (stands !== undefined) return stands;
   if (error !== undefined) return error.message;
   const questions = questionsText(thread?.interrupts);
   if (questions !== undefined) return `asks ${questions}`;
   if (thread !== undefined && thread.interrupts === undefined) return "its question can't be read";
-  if (lapsed !== undefined) return lapsedText(lapsed, nowMs);
+  if (lapsed !== undefined) {
+    return `${waits?.waitsFor.length ? `${waitsText(waits, nowMs)}; ` : ""}${lapsedText(lapsed, nowMs)}`;
+  }
   if (status === "running") return "not known: no lease";
   return status === "paused" ? "paused" : "failed, without an error";
 }

@@ -206,13 +206,15 @@ export async function answerTimeline(session: PageSession, { taskId }: Request<"
 
 export async function answerSignals(session: PageSession, taskId: string): Promise<SignalsAnswer> {
   const [newest] = await firstOf(readableSummaries(session, { taskId, order: "newest", limit: 1 }));
-  const waits = newest === undefined ? [] : pendingWaits(newest, await runOf(session, newest));
+  const run = newest && (await runOf(session, newest));
+  const waits = newest === undefined ? [] : await pendingWaits(session, newest, run);
   return {
     now: nowText(),
     waits: waits.map((wait) => ({
       ...wait,
-      ...(wait.kind === "signal" && { command: answerCommand(session, taskId, wait.name) }),
+      ...(wait.kind === "signal" && !wait.isAnswered && { command: answerCommand(session, taskId, wait.name) }),
     })),
+    ...(waits.length > 0 && run?.input !== undefined && { input: typedValue(run.input) }),
     ...(await signalsOf(session, taskId)),
     damage: session.damage.records,
   };

@@ -77,6 +77,8 @@ export interface TimelineMark {
 export interface SignalsAnswer {
   readonly now: string;
   readonly waits: readonly WaitInfo[];
+  /** The input of a run that waits. */
+  readonly input?: Typed;
   /** The last 100, the newest first. */
   readonly signals: readonly SignalInfo[];
   /** Why the signals have no values: the configuration can't open them. */
@@ -92,7 +94,9 @@ export interface WaitInfo {
   readonly since: string;
   /** When a sleep ends, or the time limit of a wait for a signal. */
   readonly until?: string;
-  /** The command that answers a wait for a signal. Its value stands for `…`. */
+  /** A signal of this name is pending: the run receives it once somebody runs it. */
+  readonly isAnswered?: true;
+  /** The command that answers a wait for a signal. Its value stands for `…`. Missing if it is answered. */
   readonly command?: string;
 }
 
