@@ -312,6 +312,45 @@ describe("waymark cancel and retry", () => {
     expect([refused.code, refused.stderr]).toEqual([6, expect.stringContaining("is completed, and only failed tasks")]);
   });
 
+  it("say of a run within another one that no worker takes it", async () => {
+    const { manager, run } = await placeOf();
+    const outer = (taskId: string) =>
+      manager.run(taskId, (its) =>
+        its.step("sub", () =>
+          manager.run(`${taskId}/sub`, (inner) => inner.step("build", () => Promise.reject(new Error("no room")))),
+        ),
+      );
+    for (const taskId of ["p/1", "p/2"]) await expect(outer(taskId)).rejects.toThrow("no room");
+    const goesOn =
+      "began within another run, which goes on with it once it runs again; no worker takes it. " +
+      "If that run failed, too, put its task back as well.\n";
+    expect((await run("retry", "p/1/sub")).stdout).toBe(`Put back 1 task. It ${goesOn}`);
+    expect((await run("retry", "--prefix", "p/")).stdout).toBe(`Put back 3 tasks. 1 of them ${goesOn}`);
+    expect(await manager.queue({ prefix: "p/" })).toMatchObject({ tasks: 2 });
+  });
+
+  it("show how to answer a run within another one, and what goes on with it", async () => {
+    const { manager, run } = await placeOf();
+    const stop = new AbortController();
+    const waits = told(manager);
+    const running = manager.run(
+      "p",
+      (its) => its.step("sub", () => manager.run("p/sub", (inner) => inner.waitFor("approve"))),
+      { signal: stop.signal },
+    );
+    await waits;
+    stop.abort();
+    await expect(running).rejects.toThrow();
+    expect((await run("show", "p/sub")).stdout).toMatch(/^answer +waymark signal p\/sub approve '…'$/m);
+    expect((await run("resume", "--prefix", "p/")).stdout).toMatch(
+      / waits for "approve"; the run around it goes on with it$/m,
+    );
+    expect((await run("signal", "p/sub", "approve")).stdout).toContain("The run waits for it and is due now.");
+    expect((await run("resume", "--prefix", "p/")).stdout).toMatch(
+      / "approve" is answered; the run around it goes on with it$/m,
+    );
+  });
+
   it("cancel all incomplete tasks of a prefix, without counting signals or cancelled ones", async () => {
     const place = await placeOf();
     await worked(place.manager, { "w/1": "waits", "w/2": "waits", "w/3": "ends" });

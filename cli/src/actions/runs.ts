@@ -1,5 +1,5 @@
 import type { CheckpointStatus, CheckpointSummary } from "waymark";
-import { isCancelled, isCorrupt, isSignals } from "waymark/adapter";
+import { isCancelled, isCorrupt, isInner, isSignals } from "waymark/adapter";
 import { requireTaskToChange } from "../checkpoints.js";
 import { DamagedCheckpointError } from "../damage.js";
 import { CommandError, ExitCode } from "../exit-code.js";
@@ -117,20 +117,29 @@ export async function findCancellation(session: QuerySession, choice: TaskChoice
   };
 }
 
+/** How many failed tasks were put back. */
+export interface PutBack {
+  readonly retried: number;
+  /** Those that began within another run, so that workers leave them to that run. */
+  readonly inner: number;
+}
+
 /**
- * Puts failed tasks back, and returns how many there were.
+ * Puts failed tasks back.
  *
  * @throws {CommandError} There is no such task, it is a thread, or it isn't failed.
  */
-export async function retryTasks(session: QuerySession, choice: TaskChoice): Promise<number> {
+export async function retryTasks(session: QuerySession, choice: TaskChoice): Promise<PutBack> {
   const { manager } = session;
   if ("prefix" in choice) {
     const { prefix } = choice;
-    await summariesOf(session, prefix, ["failed"]);
-    return manager.retry({ prefix });
+    const found = await summariesOf(session, prefix, ["failed"]);
+    const inner = found.filter((newest) => isInner(newest) && !isCancelled(newest)).length;
+    return { retried: await manager.retry({ prefix }), inner };
   }
-  const { taskId } = await newestOf(session, choice.task, "Invoke its graph again.");
-  if ((await manager.retry(taskId)) === 1) return 1;
+  const failed = await newestOf(session, choice.task, "Invoke its graph again.");
+  const { taskId } = failed;
+  if ((await manager.retry(taskId)) === 1) return { retried: 1, inner: Number(isInner(failed)) };
   const { status } = await newestOf(session, choice.task, "");
   throw new CommandError(
     ExitCode.conflict,

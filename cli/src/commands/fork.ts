@@ -13,7 +13,9 @@ export const fork: CommandFile = {
       .description(
         "Begins a new task with a checkpoint's state, stage, label and metadata. ID is an id, @7 or @latest. " +
           "The new task must have no checkpoint yet. For a thread of LangGraph, it begins a new thread with the " +
-          "history up to that checkpoint. A fork of the newest checkpoint has its open questions, too.",
+          "history up to that checkpoint. A fork of the newest checkpoint has its open questions, too. If a worker's " +
+          "prefix covers the new task, the worker begins it at once; a fork of a completed run runs every step again, " +
+          "with new keys.",
       )
       .argument("<task>")
       .argument("<id>")

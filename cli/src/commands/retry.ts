@@ -1,8 +1,8 @@
-import { retryTasks } from "../actions/runs.js";
+import { type PutBack, retryTasks } from "../actions/runs.js";
 import type { CommandFile } from "../cli.js";
 import { jsonText } from "../printable.js";
 import { taskChoice } from "../task-choice.js";
-import { counted } from "../words.js";
+import { counted, countText } from "../words.js";
 
 export const retry: CommandFile = {
   example: "waymark retry build-42",
@@ -13,6 +13,7 @@ export const retry: CommandFile = {
       .summary("put failed tasks back")
       .description(
         "Puts failed tasks back, so that a worker, or the next run, goes on with them. The step that failed is tried again. " +
+          "A task whose run began within another one waits for that run. " +
           "Cancelled tasks stay as they are.",
       )
       .argument("[task]")
@@ -20,9 +21,19 @@ export const retry: CommandFile = {
       .option("--json", "for programs: how many were put back")
       .action((task, { prefix, json }) =>
         cli.withStore(async (session) => {
-          const retried = await retryTasks(session, taskChoice(task, prefix, "waymark retry build-42"));
-          await session.output.line(json ? jsonText({ retried }) : `Put back ${counted(retried, "task")}.`);
+          const done = await retryTasks(session, taskChoice(task, prefix, "waymark retry build-42"));
+          await session.output.line(json ? jsonText({ retried: done.retried }) : putBackText(done));
         }),
       );
   },
 };
+
+function putBackText({ retried, inner }: PutBack): string {
+  const back = `Put back ${counted(retried, "task")}.`;
+  if (inner === 0) return back;
+  const which = retried === 1 ? "It" : inner === retried ? "Each of them" : `${countText(inner)} of them`;
+  return (
+    `${back} ${which} began within another run, which goes on with it once it runs again; no worker takes it. ` +
+    "If that run failed, too, put its task back as well."
+  );
+}

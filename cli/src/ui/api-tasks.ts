@@ -46,6 +46,8 @@ export interface TaskRow {
   readonly status: Status | "starting" | "unknown";
   /** A run whose task nobody holds. `due`: a worker or the next run goes on with it. `waits`: for a signal or a time. */
   readonly stands?: "due" | "waits";
+  /** Its run began within another one, which goes on with it: workers don't. */
+  readonly isInner?: true;
   /** Its run was cancelled; the status is `failed`. */
   readonly isCancelled?: true;
   /** The number of checkpoints. */

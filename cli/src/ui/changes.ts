@@ -77,7 +77,8 @@ export async function cancel(
 }
 
 export async function retry(session: PageSession, taskId: string): Promise<{ readonly retried: number }> {
-  return { retried: await retryTasks(session, { task: taskId }) };
+  const { retried } = await retryTasks(session, { task: taskId });
+  return { retried };
 }
 
 /** Applies plans that were shown. If a task can't be pruned, the others still are. */

@@ -1,5 +1,5 @@
 import type { CheckpointSummary, RunRecord } from "waymark";
-import { stepText } from "waymark/adapter";
+import { isCancelled, isInner, stepText } from "waymark/adapter";
 import { nameOf } from "../langgraph/find-tasks.js";
 import { durationFlag } from "../measure-arguments.js";
 import { printable } from "../printable.js";
@@ -12,10 +12,15 @@ const PLACEHOLDER = "NEW-TASK";
 /** If the configuration has no policy. The retention view begins with it, too. */
 const DEFAULT_POLICY: Policy = { keepLast: 5 };
 const FORK_NOTE =
-  "Finished steps of that checkpoint are kept. It starts nothing: start the program with the new task then.";
+  "Finished steps of that checkpoint are kept. If a worker's prefix covers the new task, the worker begins it at once; " +
+  "otherwise start the program with the new task. A fork of a completed run runs every step again, with new keys.";
 const RETRY_NOTE = "A worker goes on with it, and tries the failed step again.";
+const INNER_RETRY_NOTE =
+  "The run around it goes on with it once it runs again, and tries the failed step again. No worker takes it.";
 const CANCEL_NOTE = "Whoever runs it is stopped, and it runs again only from its beginning.";
-const REWIND_NOTE = "Finished steps of that checkpoint are kept. It starts nothing: start the program then.";
+const REWIND_NOTE =
+  "Finished steps of that checkpoint are kept. If a worker's prefix covers the task, the worker goes on with it at once; " +
+  "otherwise start the program again. A rewind to a completed run runs every step again, with new keys.";
 
 /** The facts, besides the task's row, by which the commands for a task are chosen. */
 export interface OfferedFor {
@@ -44,15 +49,15 @@ export function commandsFor({ commandText }: PageSession) {
 
     /** The way out of a task that stands still comes first, and what hides it last. */
     ofTask(row: TaskRow, { policy = DEFAULT_POLICY, run, checkpoints }: OfferedFor): readonly Command[] {
-      const { name, isThread, status, newest, runner, error, stands, isCancelled = false } = row;
+      const { name, isThread, status, newest, runner, error, stands } = row;
       const canComplete = !isThread && newest !== undefined && status !== "completed";
       const standsStill = canComplete && runner?.state !== "held" && (status !== "running" || runner !== undefined);
       const good = checkpoints.find((checkpoint) => checkpoint.status !== "failed");
       const at = `@${(good ?? newest)?.sequence}`;
       return [
-        ...(canComplete && run && stands !== "waits" && !isCancelled ? adviceFor(run, runner, status) : []),
-        ...(canComplete && run && status === "failed" && !isCancelled
-          ? [command("retry", "retry", [name], [], { note: RETRY_NOTE })]
+        ...(canComplete && run && stands !== "waits" && !row.isCancelled ? adviceFor(run, row) : []),
+        ...(canComplete && run && status === "failed" && !row.isCancelled
+          ? [command("retry", "retry", [name], [], { note: row.isInner ? INNER_RETRY_NOTE : RETRY_NOTE })]
           : []),
         ...(standsStill ? [command("fork", "fork", [name, at, PLACEHOLDER], [], { note: FORK_NOTE })] : []),
         ...(standsStill && good && good.id !== newest.id
@@ -76,17 +81,20 @@ export function commandsFor({ commandText }: PageSession) {
      * @param run - The run that goes on from this checkpoint.
      */
     ofCheckpoint(
-      { taskId, sequence, status }: CheckpointSummary,
+      checkpoint: CheckpointSummary,
       {
         before,
         run,
         runner,
       }: Pick<Partial<OfferedFor>, "run"> & { readonly before?: number; readonly runner?: RunnerInfo },
     ): readonly Command[] {
+      const { taskId, sequence, status } = checkpoint;
       const name = nameOf({ taskId });
       const [isThread, at] = [name !== taskId, `@${sequence}`];
       return [
-        ...(run && status !== "completed" ? adviceFor(run, runner) : []),
+        ...(run && status !== "completed" && !isCancelled(checkpoint)
+          ? adviceFor(run, { runner, status, isInner: isInner(checkpoint) })
+          : []),
         command("show", "show", [name, at]),
         command("show-state", "show", [name, at], ["--state"]),
         ...(before === undefined ? [] : [command("diff", "diff", [name, `@${before}`, at])]),
@@ -112,8 +120,11 @@ export function commandsFor({ commandText }: PageSession) {
 /** What makes a run go on, unless somebody runs it. */
 function adviceFor(
   { failedStep, steps }: RunRecord,
-  runner: RunnerInfo | undefined,
-  status?: TaskRow["status"],
+  {
+    runner,
+    status: its,
+    isInner: isInnerRun = false,
+  }: Pick<TaskRow, "status"> & { readonly runner?: RunnerInfo | undefined; readonly isInner?: boolean },
 ): readonly Command[] {
   if (runner?.state === "held") return [];
   const last = steps.filter(({ status }) => status !== "saved").at(-1);
@@ -125,9 +136,13 @@ function adviceFor(
       : last === undefined
         ? "it goes on from this state"
         : `it goes on after ${titleOf(last)}`;
-  const text = `Start the program again: ${where}. Finished steps give their recorded results.${
-    status === "failed" ? ' Workers take it again after "waymark retry".' : ""
-  }`;
+  const start = isInnerRun
+    ? "Start the run around it again"
+    : its === "failed"
+      ? "Start the program again"
+      : "A worker takes it, or start the program again";
+  const forWorkers = its === "failed" && !isInnerRun ? ' Workers take it again after "waymark retry".' : "";
+  const text = `${start}: ${where}. Finished steps give their recorded results.${forWorkers}`;
   return [{ action: "advice", text: printable(text) }];
 }
 

@@ -1,5 +1,5 @@
 import type { CheckpointSummary } from "waymark";
-import { type HeldLease, isCancelled, isOfRun, isPassing, type LapsedLease, processOf } from "waymark/adapter";
+import { type HeldLease, isCancelled, isInner, isOfRun, isPassing, type LapsedLease, processOf } from "waymark/adapter";
 import { nameOf } from "../langgraph/find-tasks.js";
 import { type DescribedCheckpoint, shownStatus } from "../langgraph/thread-state.js";
 import { holderText, type RunTask } from "../leases.js";
@@ -30,6 +30,7 @@ export function taskRow(task: ListedTask, nowMs: number, damage: readonly Damage
     isThread: thread !== undefined,
     status: shownStatus(newest, thread === undefined ? [] : thread.interrupts),
     ...given({ stands: standing === "due" || standing === "waits" ? standing : undefined }),
+    ...(isInner(newest) && { isInner: true as const }),
     ...(isCancelled(newest) && { isCancelled: true as const }),
     count,
     newest: { id, sequence, createdAt, sizeBytes, ...given({ stage, label }) },

@@ -273,6 +273,36 @@ it("offers the newest checkpoint that hasn't failed to go back to, and the polic
   await manager.close();
 });
 
+it("says of a fork and of a stopped run what a worker does with them", async () => {
+  const { cwd, manager, run } = await newPlace();
+  const stop = new AbortController();
+  const running = manager.run(
+    "w/1",
+    async (its) => {
+      await its.step("plan", () => 1);
+      stop.abort();
+      its.signal.throwIfAborted();
+    },
+    { signal: stop.signal },
+  );
+  await expect(running).rejects.toThrow();
+  const page = await served("sqlite:checkpoints.db", { cwd });
+
+  const { commands } = await page.ask("task", { taskId: "w/1" });
+  expect(commands[0]?.text).toBe(
+    "A worker takes it, or start the program again: it goes on after plan. Finished steps give their recorded results.",
+  );
+  const takes = "If a worker's prefix covers the new task, the worker begins it at once";
+  expect(commands.find(({ action }) => action === "fork")?.note).toContain(takes);
+  for (const command of ["fork", "rewind"]) {
+    const help = (await run(command, "--help")).stdout.replaceAll(/\s+/g, " ");
+    expect(help).toMatch(
+      /prefix covers the (new )?task, .* at once; a \S+ (of|to) a completed run runs every step again/,
+    );
+  }
+  await manager.close();
+});
+
 it("a diff tells the status, the error and the steps that changed, even if the states are equal", async () => {
   const { cwd, manager, run } = await newPlace();
   const failing = manager.run(
