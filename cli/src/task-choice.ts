@@ -1,5 +1,13 @@
-import type { TaskChoice } from "./actions/runs.js";
 import { CommandError, ExitCode } from "./exit-code.js";
+
+/** A task, or all tasks of a prefix, as the command line selects them. */
+export type TaskChoice = { readonly task: string } | { readonly prefix: string };
+
+/** @throws {CommandError} The prefix is empty. */
+export function assertPrefix(prefix: string): void {
+  if (prefix !== "") return;
+  throw new CommandError(ExitCode.usage, "The prefix is empty, which would be every task. Nothing was changed.");
+}
 
 /**
  * Returns what a command that takes a task or `--prefix` is to change.

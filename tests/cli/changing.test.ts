@@ -234,6 +234,55 @@ describe("waymark delete and complete", () => {
     await manager.close();
   });
 
+  it.each(["sqlite:checkpoints.db", "files:store", "tasks:store"])(
+    "delete removes all tasks of a prefix with their signals, and no other, in %s",
+    async (url) => {
+      const { run, manager } = await newPlace(url);
+      for (const taskId of ["mail/1", "mail/1", "mail/2", "mail", "other"]) await manager.save(taskId, 1);
+      await manager.signal("mail/1", "note");
+      expect(await run("delete", "--prefix", "mail/")).toMatchObject({
+        code: 4,
+        stderr: expect.stringContaining(
+          'Remove 2 tasks that begin with "mail/", with 3 checkpoints (3 B) and 1 signal from ',
+        ),
+      });
+      const lease = await manager.lease("mail/2", { holder: "worker-1" });
+      expect(await run("delete", "--prefix", "mail/", "--yes")).toMatchObject({
+        code: 6,
+        stderr: expect.stringMatching(/Task "mail\/2" is run by worker-1\. Nothing was removed\. .* or pass --force/),
+      });
+      await lease.release();
+      expect((await manager.tasks()).map(({ taskId }) => taskId).sort()).toEqual(["mail", "mail/1", "mail/2", "other"]);
+
+      expect((await run("delete", "--prefix", "mail/", "--yes", "--json")).stdout).toBe('{"removed":3,"damaged":0}\n');
+      expect((await manager.tasks()).map(({ taskId }) => taskId).sort()).toEqual(["mail", "other"]);
+      expect(await manager.signals("mail/1")).toEqual([]);
+      expect(await run("delete", "--prefix", "mail/")).toMatchObject({
+        code: 0,
+        stdout: expect.stringContaining('There is no task that begins with "mail/"'),
+      });
+      await manager.close();
+    },
+  );
+
+  it("delete refuses an empty prefix, threads of LangGraph, and a task beside a prefix", async () => {
+    const { run, manager } = await placeWith(1, 1);
+    await manager.save("langgraph/letter/c/", 1);
+    const refusal = async (...args: string[]) => {
+      const { code, stderr } = await run("delete", ...args, "--yes", "--force");
+      return [code, stderr];
+    };
+    expect(await refusal("--prefix", "")).toEqual([2, expect.stringContaining("prefix is empty")]);
+    expect(await refusal("--prefix", "lang")).toEqual([2, expect.stringContaining("longer prefix")]);
+    expect(await refusal("task-1", "--prefix", "t")).toEqual([
+      2,
+      expect.stringContaining("Pass one task, or --prefix"),
+    ]);
+    expect(await refusal()).toEqual([2, expect.stringContaining("Pass one task, or --prefix")]);
+    expect(await manager.tasks()).toHaveLength(2);
+    await manager.close();
+  });
+
   it("complete marks the newest only after an answer, and says if it was completed before", async () => {
     const { run, manager } = await placeWith(1, 2);
     expect((await run("complete", "task-1")).stderr).toMatch(/Task "task-1" is running at @2 .*--yes/);

@@ -1,13 +1,15 @@
 import type { CheckpointSummary } from "waymark";
-import { findDamage, isCorrupt, signalsOf } from "waymark/adapter";
+import { findDamage, isCorrupt, isSignals, signalsOf } from "waymark/adapter";
 import { checkpointsTask, copyThread } from "waymark/langgraph/records";
 import { findStored, findWhole, requireTaskToChange, titleOf } from "../checkpoints.js";
 import { DamagedCheckpointError } from "../damage.js";
 import { CommandError, ExitCode } from "../exit-code.js";
+import { firstOf } from "../first-of.js";
 import { refuseThread, tasksOf, wholeThread } from "../langgraph/find-tasks.js";
-import { underLease } from "../leases.js";
+import { runningText, underLease } from "../leases.js";
 import { isWhole } from "../records/stored-record.js";
 import type { QuerySession } from "../store.js";
+import { assertPrefix } from "../task-choice.js";
 import { bytesText, counted } from "../words.js";
 
 /** A change of a task claims the task's lease. */
@@ -142,31 +144,95 @@ export async function findRemoval(session: QuerySession, task: string, id?: stri
 }
 
 async function wholeTask(session: QuerySession, taskId: string): Promise<Removal> {
-  const { storage, manager } = session;
+  const { manager } = session;
   const thread = wholeThread(taskId);
   if (thread === undefined) refuseThread(taskId, "To remove the whole thread, name it.");
-  let count = 0;
-  let bytes = 0;
-  let damaged = 0;
-  for await (const id of tasksOf(session, taskId)) {
-    for await (const record of storage.read({ taskId: id, order: "newest" })) {
-      count += 1;
-      if (!isCorrupt(record)) bytes += record.sizeBytes;
-      if (!isWhole(record)) damaged += 1;
-    }
-  }
-  let signals = 0;
-  for await (const _signal of storage.list({ taskId: signalsOf(taskId), order: "oldest" })) signals += 1;
-  const size = damaged === 0 ? bytesText(bytes) : `${bytesText(bytes)}; ${damaged} of them damaged`;
+  const found = await recordsOf(session, tasksOf(session, taskId));
   const name = thread === undefined ? `task ${JSON.stringify(taskId)}` : `thread ${JSON.stringify(thread.id)}`;
   return {
-    what: `${name} with ${counted(count, thread === undefined ? "checkpoint" : "record")} (${size})${signals === 0 ? "" : ` and ${counted(signals, "signal")}`}`,
-    damaged,
+    what: `${name} with ${recordsText(found, thread === undefined ? "checkpoint" : "record")}`,
+    damaged: found.damaged,
     remove: ({ force } = {}) =>
       underLease(session, taskId, force, (under) =>
         thread ? manager.removeTasks({ prefix: thread.prefix }) : manager.removeTask(taskId, under),
       ),
   };
+}
+
+/**
+ * Finds all tasks with a prefix, to be removed.
+ *
+ * @returns `undefined` if there is none.
+ * @throws {CommandError} The prefix is empty, or a thread's id begins with it.
+ */
+export async function findRemovalOfTasks(session: QuerySession, prefix: string): Promise<Removal | undefined> {
+  assertPrefix(prefix);
+  const { storage, manager, damage } = session;
+  const taskIds = new Set<string>();
+  for await (const task of storage.tasks({ prefix, order: "taskId" })) {
+    const { taskId } = task;
+    if (taskId === undefined) {
+      if (isCorrupt(task)) await damage.add(task);
+    } else if (!isSignals(taskId)) {
+      refuseThread(taskId, "Write a longer prefix.");
+      taskIds.add(taskId);
+    }
+  }
+  if (taskIds.size === 0) return undefined;
+  const found = await recordsOf(session, taskIds);
+  const begin = taskIds.size === 1 ? "begins" : "begin";
+  return {
+    what: `${counted(taskIds.size, "task")} that ${begin} with ${JSON.stringify(prefix)}, with ${recordsText(found, "checkpoint")}`,
+    damaged: found.damaged,
+    remove: async ({ force } = {}) => {
+      if (!force) await assertNobodyRuns(session, prefix);
+      // Some storages count the signals, too.
+      return Math.min(await manager.removeTasks({ prefix }), found.count);
+    },
+  };
+}
+
+/** @throws {CommandError} Somebody runs a task with this prefix; nothing was changed. */
+async function assertNobodyRuns({ storage }: QuerySession, prefix: string): Promise<void> {
+  const held = (storage.leases && (await firstOf(storage.leases.held()))) ?? [];
+  const [first, ...others] = held.filter(({ taskId }) => taskId.startsWith(prefix));
+  if (first === undefined) return;
+  const more = others.length === 0 ? "" : `, and ${counted(others.length, "other task")} of this prefix, too`;
+  throw new CommandError(
+    ExitCode.conflict,
+    `Task ${JSON.stringify(first.taskId)} is ${runningText(first)}${more}. Nothing was removed. Stop whoever runs them ` +
+      'first, take the tasks away with "waymark cancel", or pass --force.',
+  );
+}
+
+/** What is removed with tasks. */
+interface FoundRecords {
+  readonly count: number;
+  readonly bytes: number;
+  readonly damaged: number;
+  readonly signals: number;
+}
+
+async function recordsOf(
+  { storage }: QuerySession,
+  taskIds: AsyncIterable<string> | Iterable<string>,
+): Promise<FoundRecords> {
+  const found = { count: 0, bytes: 0, damaged: 0, signals: 0 };
+  for await (const taskId of taskIds) {
+    for await (const record of storage.read({ taskId, order: "newest" })) {
+      found.count += 1;
+      if (!isCorrupt(record)) found.bytes += record.sizeBytes;
+      if (!isWhole(record)) found.damaged += 1;
+    }
+    for await (const _signal of storage.list({ taskId: signalsOf(taskId), order: "oldest" })) found.signals += 1;
+  }
+  return found;
+}
+
+/** `3 checkpoints (1.5 KiB; 1 of them damaged) and 2 signals` */
+function recordsText({ count, bytes, damaged, signals }: FoundRecords, noun: string): string {
+  const size = damaged === 0 ? bytesText(bytes) : `${bytesText(bytes)}; ${damaged} of them damaged`;
+  return `${counted(count, noun)} (${size})${signals === 0 ? "" : ` and ${counted(signals, "signal")}`}`;
 }
 
 async function oneOf(session: QuerySession, taskId: string, word: string): Promise<Removal> {

@@ -9,6 +9,7 @@ import { LeaseReader, runningText } from "../leases.js";
 import { INCOMPLETE } from "../queries/incomplete.js";
 import { readRun } from "../run-steps.js";
 import type { QuerySession } from "../store.js";
+import { assertPrefix, type TaskChoice } from "../task-choice.js";
 import { type ListedSignal, pendingSignals, pendingWaits, signalOf } from "../waits.js";
 import { counted } from "../words.js";
 
@@ -69,9 +70,6 @@ export async function sendSignal(session: QuerySession, { task, name, value, id,
   const sent = await manager.signal(taskId, name, value, { id, by });
   return { taskId, name, id: sent.id, isAwaited, isLater, otherNames, ...(before && { before }) };
 }
-
-/** A task, or all tasks of a prefix, as the command line selects them. */
-export type TaskChoice = { readonly task: string } | { readonly prefix: string };
 
 /** A cancellation, to ask about and to do. */
 export interface Cancellation {
@@ -167,9 +165,7 @@ async function summariesOf(
   prefix: string,
   status: readonly CheckpointStatus[],
 ): Promise<readonly CheckpointSummary[]> {
-  if (prefix === "") {
-    throw new CommandError(ExitCode.usage, "The prefix is empty, which would be every task. Nothing was changed.");
-  }
+  assertPrefix(prefix);
   const found: CheckpointSummary[] = [];
   for await (const task of storage.tasks({ prefix, status, order: "taskId" })) {
     if (isCorrupt(task)) await damage.add(task);

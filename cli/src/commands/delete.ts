@@ -1,7 +1,8 @@
-import { findRemoval } from "../actions/change-task.js";
+import { findRemoval, findRemovalOfTasks } from "../actions/change-task.js";
 import type { CommandFile } from "../cli.js";
 import { confirm } from "../confirm.js";
-import { jsonText } from "../printable.js";
+import { jsonText, printable } from "../printable.js";
+import { taskChoice } from "../task-choice.js";
 import { counted } from "../words.js";
 
 export const deleteCommand: CommandFile = {
@@ -11,21 +12,32 @@ export const deleteCommand: CommandFile = {
       .command("delete")
       .summary("remove checkpoints")
       .description(
-        "Removes a task with all its checkpoints, or one checkpoint, damaged or not. ID is an id, @7 or @latest. " +
+        "Removes a task with all its checkpoints, or one checkpoint, damaged or not, or all tasks of a prefix. ID is an id, @7 or @latest. " +
           "A thread of LangGraph is only removed as a whole. This can't be undone.",
       )
-      .argument("<task>")
+      .argument("[task]")
       .argument("[id]")
+      .option("--prefix <text>", "all tasks whose id begins with this")
       .option("--yes", "don't ask")
       .option("--force", "remove it even while somebody runs the task")
       .option("--json", "for programs: how many were removed")
-      .action((task, id, { yes, force, json }) =>
+      .action((task, id, { prefix, yes, force, json }) =>
         cli.withStore(async (session) => {
-          const { what, damaged, remove } = await findRemoval(session, task, id);
-          await confirm(session, `Remove ${what} from ${session.name}?`, yes === true);
+          const { output, name } = session;
+          const choice = taskChoice(task, prefix, "waymark delete build-42");
+          const found =
+            "prefix" in choice
+              ? await findRemovalOfTasks(session, choice.prefix)
+              : await findRemoval(session, choice.task, id);
+          if (found === undefined) {
+            const nothing = `There is no task that begins with ${JSON.stringify(prefix)} in ${name}.`;
+            return output.line(json ? jsonText({ removed: 0, damaged: 0 }) : printable(nothing));
+          }
+          const { what, damaged, remove } = found;
+          await confirm(session, `Remove ${what} from ${name}?`, yes === true);
           const removed = await remove({ force });
           const which = damaged === 0 ? "" : `, ${damaged} of them damaged`;
-          await session.output.line(
+          await output.line(
             json ? jsonText({ removed, damaged }) : `Removed ${counted(removed, "checkpoint")}${which}.`,
           );
         }),
