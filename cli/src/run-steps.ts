@@ -40,5 +40,11 @@ export function stepLine(step: StepRecord, { attempt }: RunRecord): string {
 export function stepName(step: StepRecord): string {
   if (step.status === "saved") return `saved${step.name === "" ? "" : ` ${step.name}`}`;
   // The text of a wait says that it hasn't ended.
-  return `${stepText(step)}${step.status === "started" && step.waitsFor === undefined ? " · started" : ""}`;
+  const isStarted = step.status === "started" && step.waitsFor === undefined;
+  return `${stepText(step)}${isStarted ? " · started" : ""}${hasTimedOut(step) ? " · timed out" : ""}`;
+}
+
+/** Whether a wait for a signal ended without one. */
+export function hasTimedOut({ waitsFor, status, signal }: StepRecord): boolean {
+  return waitsFor === "signal" && status === "completed" && signal === undefined;
 }

@@ -71,6 +71,19 @@ it("show prints a run's result, shortened, and the metadata of the user alone", 
   expect((await run("show", "own", saved?.id ?? "")).stdout).toMatch(/^metadata +\{"commit":"a1"\}\n/m);
 });
 
+it("show and list --timeline tell a wait that timed out from an answered one", async () => {
+  const { manager, run } = await newPlace();
+  await manager.enqueue("t");
+  await manager.signal("t", "approve");
+  await manager.run("t", async (its) => {
+    await its.waitFor("approve");
+    await its.waitFor("note", { timeoutMs: 1 });
+  });
+  const { stdout } = await run("show", "t");
+  expect(stdout).toMatch(/^steps +approve · \d+ ms\n +note · \d+ ms · timed out$/m);
+  expect((await run("list", "t", "--timeline")).stdout).toMatch(/ note · \d+ ms · timed out$/m);
+});
+
 it("list --timeline draws all steps of a task's runs as bars", async () => {
   const { run } = await placeWithRun();
   const { code, stdout } = await run("list", "agent", "--timeline");

@@ -263,19 +263,14 @@ function Step({ step, isHere }: { readonly step: RunStep; readonly isHere: boole
     place.current?.focus({ preventScroll: true });
     place.current?.scrollIntoView({ block: "center" });
   }, [isHere]);
-  const { title, status, durationMs, attempts = 1, runAttempt, from, result, error, waitsFor } = step;
+  const { title, status, durationMs, attempts = 1, runAttempt, result, error, waitsFor } = step;
   const tone = { completed: "completed", failed: "failed", started: "paused", saved: "saved" }[status];
   const facts = [
     ...(status === "started" ? [waitsFor === undefined ? "not finished" : "waits"] : []),
     ...(durationMs === undefined ? [] : [durationText(durationMs)]),
     ...(attempts > 1 ? [`${attempts} tries`] : []),
-    ...(status === "saved"
-      ? []
-      : [
-          from === "storage"
-            ? `from storage, attempt ${runAttempt}`
-            : `${waitsFor === undefined ? "ran" : "waited"}, attempt ${runAttempt}`,
-        ]),
+    ...(step.hasTimedOut ? ["timed out"] : []),
+    ...(status === "saved" ? [] : [`${howOf(step)}attempt ${runAttempt}`]),
   ];
   const value = error ?? result;
   const head = (
@@ -304,7 +299,14 @@ function Step({ step, isHere }: { readonly step: RunStep; readonly isHere: boole
   );
 }
 
-function Part({ title, text }: { readonly title: string; readonly text: string }) {
+/** `from storage, `, `ran, `, `waited, `; empty for a step that never finished. */
+function howOf({ status, from, waitsFor }: RunStep): string {
+  if (status === "started") return "";
+  if (from === "storage") return "from storage, ";
+  return waitsFor === undefined ? "ran, " : "waited, ";
+}
+
+export function Part({ title, text }: { readonly title: string; readonly text: string }) {
   return (
     <details class="step" open={text.length < 200}>
       <summary>

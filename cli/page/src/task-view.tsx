@@ -186,7 +186,9 @@ export function TaskView({ taskId, go }: TaskViewProps) {
     prune: () => go(formatRoute({ view: "retention", taskId })),
   };
   const answerWait = (wait: WaitInfo) =>
-    ask((close) => <AnswerQuestion taskId={taskId} wait={wait} onClose={close} onSent={changed} />);
+    ask((close) => (
+      <AnswerQuestion taskId={taskId} wait={wait} input={signals.answer?.input} onClose={close} onSent={changed} />
+    ));
   const { newest, runner } = task;
   const saves = timeline.answer?.saves ?? [];
   const bytes = timeline.answer && saves.reduce((sum, [, , size]) => sum + size, 0);

@@ -1,8 +1,9 @@
 import { useState } from "preact/hooks";
 import type { Json } from "../../src/ui/api-actions.js";
+import type { Typed } from "../../src/ui/api-parts.js";
 import type { SignalInfo, SignalsAnswer, WaitInfo } from "../../src/ui/api-runs.js";
 import { agoText, forText } from "../../src/words.js";
-import { Value } from "./checkpoint-view.js";
+import { Part, Value } from "./checkpoint-view.js";
 import { CopyButton } from "./commands.js";
 import { usePage } from "./page.js";
 import { Damage, Problem } from "./problem.js";
@@ -24,10 +25,10 @@ export function Waits({ waits, nowMs, onAnswer }: WaitsProps) {
   if (waits.length === 0) return null;
   return (
     <section class="problem waits" aria-label="What its run waits for">
-      <h2>Its run waits</h2>
+      <h2>{waits.every(({ isAnswered }) => isAnswered) ? "Its run is answered" : "Its run waits"}</h2>
       <ul class="commands">
         {waits.map((wait) => {
-          const { kind, name, since, until, command } = wait;
+          const { kind, name, since, until, isAnswered, command } = wait;
           return (
             <li class="command" key={`${kind} ${name}`}>
               <span>
@@ -35,8 +36,10 @@ export function Waits({ waits, nowMs, onAnswer }: WaitsProps) {
                 <strong>
                   <StoredText text={name} />
                 </strong>
-                , {forText(since, nowMs)}
-                {until !== undefined && `, until ${timeText(until)} UTC${kind === "signal" ? " at most" : ""}`}
+                , {isAnswered ? "answered: the run goes on once a worker or a program takes it" : forText(since, nowMs)}
+                {!isAnswered &&
+                  until !== undefined &&
+                  `, until ${timeText(until)} UTC${kind === "signal" ? " at most" : ""}`}
               </span>
               {command !== undefined && (
                 <div class="line">
@@ -118,12 +121,14 @@ type Form = "text" | "json" | "none";
 interface AnswerQuestionProps {
   readonly taskId: string;
   readonly wait: WaitInfo;
+  /** The run's input: what the answer is about. */
+  readonly input: Typed | undefined;
   readonly onClose: () => void;
   readonly onSent: () => void;
 }
 
 /** The box for an answer to a wait. */
-export function AnswerQuestion({ taskId, wait, onClose, onSent }: AnswerQuestionProps) {
+export function AnswerQuestion({ taskId, wait, input, onClose, onSent }: AnswerQuestionProps) {
   const { api, say, session } = usePage();
   const [name, setName] = useState(wait.name);
   const [form, setForm] = useState<Form>("json");
@@ -144,6 +149,7 @@ export function AnswerQuestion({ taskId, wait, onClose, onSent }: AnswerQuestion
         onSent();
       }}
     >
+      {input !== undefined && <Part title="Input of the run" text={typedText(input)} />}
       <label class="field">
         Name of the signal
         <input

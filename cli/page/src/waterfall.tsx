@@ -155,9 +155,9 @@ function Row({ row, scale, taskId }: RowProps) {
 }
 
 /** `from storage · `; empty for a step that never finished. */
-function howOf({ status, from, waitsFor }: TimelineStep, isOpen: boolean): string {
+function howOf({ status, from, waitsFor, hasTimedOut }: TimelineStep, isOpen: boolean): string {
   if (status === "failed") return "failed · ";
-  if (waitsFor !== undefined) return isOpen ? "waits · " : "waited · ";
+  if (waitsFor !== undefined) return isOpen ? "waits · " : hasTimedOut ? "timed out · " : "waited · ";
   if (isOpen) return "";
   return from === "storage" ? "from storage · " : "ran · ";
 }

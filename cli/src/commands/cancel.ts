@@ -14,7 +14,7 @@ export const cancel: CommandFile = {
       .summary("end a run for good")
       .description(
         "Takes tasks from whoever runs them, and records them as failed. What their runners still write is refused. " +
-          "Its checkpoints stay. A cancelled task runs again only by a run with restart: true, or deleted and enqueued anew.",
+          "Its checkpoints stay. A cancelled task runs again only by a run with restart: true, or deleted (waymark delete, by --prefix, too) and enqueued anew.",
       )
       .argument("[task]")
       .option("--prefix <text>", "all incomplete tasks whose id begins with this")

@@ -24,7 +24,7 @@ import { PolicyPlans } from "../queries/retention.js";
 import { listTasks } from "../queries/tasks.js";
 import { timelineOf } from "../queries/timeline.js";
 import { readableSummaries } from "../read-stored.js";
-import { allSteps, readRun } from "../run-steps.js";
+import { allSteps, hasTimedOut, readRun } from "../run-steps.js";
 import { sender } from "../sender.js";
 import { formatPath } from "../state-path.js";
 import { managerOf } from "../store.js";
@@ -337,7 +337,11 @@ function stepParts(step: StepRecord, run: Pick<RunRecord, "attempt">): Omit<RunS
   // An earlier attempt recorded it, so this one got the recorded result.
   const from = runAttempt < run.attempt && status !== "saved" && status !== "started" ? "storage" : "ran";
   const title = stepText({ name, occurrence, status: "completed" });
-  return { name, occurrence, title, startedAt, ...given({ durationMs, attempts, waitsFor }), runAttempt, from, status };
+  return {
+    ...{ name, occurrence, title, startedAt, runAttempt, from, status },
+    ...given({ durationMs, attempts, waitsFor }),
+    ...(hasTimedOut(step) && { hasTimedOut: true }),
+  };
 }
 
 export async function answerState(session: PageSession, request: Request<"state">): Answer<"state"> {

@@ -36,6 +36,8 @@ export interface TimelineStep {
   readonly from: "ran" | "storage";
   /** It is a wait, for a time or for a signal. */
   readonly waitsFor?: "sleep" | "signal";
+  /** It is a wait for a signal, and its time limit ended it. */
+  readonly hasTimedOut?: true;
   /** `started`: not finished, or killed. `saved`: a `run.save`, not a step. */
   readonly status: "started" | "completed" | "failed" | "saved";
   readonly error?: string;

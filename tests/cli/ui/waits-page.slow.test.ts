@@ -55,6 +55,7 @@ describe.skipIf(CHROMIUM === undefined)("the page (skipped without Chromium: Deb
     await waits.getByRole("button", { name: "Answer …" }).focus();
     await page.keyboard.press("Enter");
     expect(await dialog.getByLabel("Name of the signal").inputValue()).toBe("approve");
+    await dialog.getByRole("region", { name: "Input of the run" }).getByText('"waits"').waitFor();
     await dialog.getByLabel("Value", { exact: true }).fill('{"ok":');
     await dialog.getByText("The value isn't JSON yet.").waitFor();
     expect(await dialog.getByRole("button", { name: "Send" }).isDisabled()).toBe(true);
@@ -68,6 +69,8 @@ describe.skipIf(CHROMIUM === undefined)("the page (skipped without Chromium: Deb
     await page.getByText("Sent.", { exact: true }).waitFor();
     expect(await focusedText(page)).toBe("w/waits");
     await page.getByText(/pending · from grace/).waitFor();
+    await waits.getByText("For the signal approve, answered: the run goes on").waitFor();
+    expect(await waits.getByRole("button").count()).toBe(0);
     expect(await manager.signals("w/waits")).toMatchObject([{}, { name: "approve", value: { ok: true }, by: "grace" }]);
 
     await worked(manager, { "w/waits": "waits" });
@@ -149,5 +152,7 @@ describe.skipIf(CHROMIUM === undefined)("the page (skipped without Chromium: Deb
     await go("#/task/w~002fwaits");
     await page.getByRole("button", { name: "Copy the command that answers approve" }).waitFor();
     expect(await page.getByRole("button", { name: /…$/ }).count()).toBe(0);
+    await page.getByRole("table").filter({ hasText: "Bytes" }).getByRole("link").first().click();
+    await page.getByText(/^approve waits · attempt 1$/).waitFor();
   }, 60_000);
 });

@@ -31,6 +31,7 @@ it.each(STORAGES)("tells what a run waits for, how to answer it, and what was se
     waits: [
       { kind: "signal", name: "approve", command: expect.stringMatching(/^waymark signal .* w\/1 approve '…'$/) },
     ],
+    input: "waits",
     signals: [{ name: "note", by: "ada", status: "pending", value: ["date", "1970-01-01T00:00:00.000Z"] }],
   });
   const { commands } = await page.ask("task", { taskId: "w/1" });
@@ -47,6 +48,13 @@ it.each(STORAGES)("tells what a run waits for, how to answer it, and what was se
   expect(steps.at(-1)).toMatchObject({ title: "approve", status: "started", waitsFor: "signal" });
 
   await manager.signal("w/1", "approve");
+  const answered = await page.ask("signals", { taskId: "w/1" });
+  expect(answered.waits).toEqual([{ kind: "signal", name: "approve", since: expect.any(String), isAnswered: true }]);
+  expect((await page.ask("task", { taskId: "w/1" })).task).toMatchObject({
+    status: "running",
+    stands: "due",
+    why: '"approve" is answered; a worker or the next run goes on with it',
+  });
   await worked(manager, { "w/1": "waits" });
   const ended = await page.ask("timeline", { taskId: "w/1" });
   const wait = ended.steps.find(({ title }) => title === "approve");
@@ -57,6 +65,24 @@ it.each(STORAGES)("tells what a run waits for, how to answer it, and what was se
   expect(Date.parse(ended.attempts[1]?.startedAt ?? "")).toBeGreaterThanOrEqual(
     Date.parse(wait?.startedAt ?? "") + (wait?.durationMs ?? Number.NaN),
   );
+});
+
+it("tells a wait that timed out from an answered one", async () => {
+  const { cwd, manager } = await placeOf();
+  await manager.enqueue("t");
+  await manager.signal("t", "approve");
+  await manager.run("t", async (run) => {
+    await run.waitFor("approve");
+    await run.waitFor("note", { timeoutMs: 1 });
+    await run.sleepUntil("pause", new Date(0));
+  });
+  const page = await served("sqlite:checkpoints.db", { cwd });
+  const { steps } = await page.ask("timeline", { taskId: "t" });
+  expect(steps.map(({ title, hasTimedOut }) => [title, hasTimedOut])).toEqual([
+    ["approve", undefined],
+    ["note", true],
+    ["pause", undefined],
+  ]);
 });
 
 it("answers a wait, cancels and puts back, with --write alone", async () => {
