@@ -12,7 +12,7 @@ import type { NextPass } from "./run.js";
 import { RunSignals } from "./signals.js";
 import { StepValues } from "./step-values.js";
 import type { StopSignal } from "./stop-signal.js";
-import { isStop, noteStop } from "./stops.js";
+import { isStop, noteStop, pausedBy } from "./stops.js";
 
 /** A task that a worker has claimed. Its run lets go of the worker while it waits. */
 export interface ClaimedRun {
@@ -53,8 +53,9 @@ class AttemptsError extends Error {
 
   constructor(lost: number) {
     super(
-      `${lost} attempts in a row ended without a save: each was killed, or lost its lease, before it recorded anything. ` +
-        'The recorded steps are kept. Find out what ends the process, then put the task back with "waymark retry".',
+      `${lost} attempts in a row ended without a save: each was killed, lost its lease, or met an error of the storage, ` +
+        "before it recorded anything. The recorded steps are kept. Find the reason in the workers' logs, then put the task " +
+        'back with "waymark retry".',
     );
   }
 }
@@ -251,10 +252,10 @@ export class Attempt {
     return reason;
   }
 
-  /** If an inner run couldn't go on: the error that pauses this run. Otherwise the same error. */
+  /** If an inner run outside of all steps couldn't go on: the error that pauses this run. Otherwise the same error. */
   #pauseFor(thrown: unknown): unknown {
     if (!(thrown instanceof Error) || thrown instanceof RunPausedError || !isStop(thrown)) return thrown;
-    return new RunPausedError(this.#taskId, `a run within it couldn't go on (${thrown.message})`, { cause: thrown });
+    return pausedBy(this.#taskId, thrown);
   }
 
   /** If the lease is lost because the task was cancelled: the error that says so. */

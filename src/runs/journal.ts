@@ -1,4 +1,4 @@
-import { setImmediate as nextTurn, setTimeout as pause } from "node:timers/promises";
+import { setTimeout as pause } from "node:timers/promises";
 import { type RunBody, type RunHead, type RunParts, runText, type StepHead } from "../codec/run-body.js";
 import type { CheckpointSummary } from "../contract/checkpoint.js";
 import { CheckpointError, PayloadTooLargeError } from "../contract/errors.js";
@@ -147,26 +147,26 @@ export class RunJournal {
   }
 
   /**
-   * Resolves once everything noted is stored. Calls that wait at the same time share a save. They resolve one in each
-   * turn of the event loop, so that the first run sees the results in the order in which a resume gives them.
+   * Resolves once everything noted is stored. Calls that wait at the same time share a save. They resolve in the order
+   * in which they were made.
    *
-   * @param then - Done after the save, before this call and the later ones resolve.
+   * @param then - Called after the save. This call and later ones resolve after it.
    */
   stored(then?: () => Promise<void>): Promise<void> {
     const before = this.#told;
-    const told = this.#next === undefined ? this.#storedAfter(before) : before.then(() => nextTurn());
-    this.#told = then === undefined ? told : told.then(then);
-    return this.#told;
-  }
-
-  async #storedAfter(before: Promise<void>): Promise<void> {
-    this.#next = this.#inTurn(async () => {
+    this.#next ??= this.#inTurn(async () => {
       this.#next = undefined;
       const label = labelOf(this.#unsaved);
       await this.#save({ isPassing: true, ...(label === undefined ? undefined : { label }) });
     });
-    await this.#next;
-    // Its own caller gets its error.
+    const told = this.#storedAfter(this.#next, before);
+    this.#told = then === undefined ? told : told.then(then);
+    return this.#told;
+  }
+
+  async #storedAfter(save: Promise<void>, before: Promise<void>): Promise<void> {
+    await save;
+    // The caller of that save gets its error.
     await before.catch(() => undefined);
   }
 

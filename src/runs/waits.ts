@@ -58,13 +58,15 @@ interface Wait {
 export class Waits {
   readonly #host: WaitsHost;
   readonly #underWay: () => number;
+  readonly #inOrder: (entry: Entry) => Promise<void>;
   readonly #waiting = new Set<Wait>();
   readonly #over = new AbortController();
   #timer: NodeJS.Timeout | undefined;
 
   /** @param underWay - Returns the number of the pass's steps and waits that are under way. */
-  constructor(host: WaitsHost, underWay: () => number) {
+  constructor(host: WaitsHost, inOrder: (entry: Entry) => Promise<void>, underWay: () => number) {
     this.#host = host;
+    this.#inOrder = inOrder;
     this.#underWay = underWay;
   }
 
@@ -105,6 +107,7 @@ export class Waits {
       found = last.next;
     }
     this.#host.signal.throwIfAborted();
+    this.#over.signal.throwIfAborted();
     await this.#ended(begun, found?.signal, found && values.textOfResult(name, title, found.sent, undefined));
     return found?.signal;
   }
@@ -127,11 +130,6 @@ export class Waits {
       if (error instanceof StorageError) this.#host.fail(error);
       throw error;
     }
-  }
-
-  /** The number of waits that are waiting. */
-  get size(): number {
-    return this.#waiting.size;
   }
 
   /** Ends the waits that are under way, without recording their end. Call it once the run's function has ended. */
@@ -197,8 +195,9 @@ export class Waits {
     const { clock, events, journal, taskId } = this.#host;
     const durationMs = Math.max(0, clock() - Date.parse(begun.startedAt));
     const origin = signal && originOf(signal);
-    journal.note({ ...begun, status: "completed", durationMs, ...(origin && { signal: origin }) }, value);
+    const entry = journal.note({ ...begun, status: "completed", durationMs, ...(origin && { signal: origin }) }, value);
     await journal.stored(signal && (() => this.#mark(signal)));
+    await this.#inOrder(entry);
     const { waitsFor = "sleep" } = begun;
     const step = stepTitle(begun.name, begun.occurrence);
     const told = { taskId, pass: journal.head.pass, step, waitsFor, durationMs };

@@ -126,6 +126,28 @@ it.each([
   expect(await outer()).toBe(1);
 });
 
+it.each<[string, (run: Run, inner: Promise<unknown>) => Promise<unknown>]>([
+  ["catches the error", (_, inner) => inner.catch(() => "another")],
+  ["throws another error", (_, inner) => inner.catch((cause) => Promise.reject(new Error("no upload", { cause })))],
+  ["compensates", (run, inner) => inner.catch((error) => run.step("refund", () => Promise.reject(error)))],
+  ["passes it to Promise.any", (_, inner) => Promise.any([inner])],
+])("a run is paused if an inner run can't go on, also if its function %s", async (_, outside) => {
+  const storage = new MemoryAdapter();
+  const { manager } = managerOn(storage);
+  const goOn = await held(storage);
+  const outer = () =>
+    manager.run("outer", (run: Run) =>
+      outside(
+        run,
+        run.step("inner", () => manager.run("inner", () => 1, { waitForLease: 0 })),
+      ),
+    );
+  await expect(outer()).rejects.toMatchObject({ code: "RUN_PAUSED", taskId: "outer" });
+  expect((await manager.latest("outer"))?.run?.steps).toEqual([]);
+  await goOn();
+  expect(await outer()).toBe(1);
+});
+
 /** An attempt whose process is killed in the inner step with this number. */
 async function killedIn(step: number, storage: MemoryAdapter): Promise<void> {
   let isDead = false;

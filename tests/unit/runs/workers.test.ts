@@ -670,6 +670,37 @@ it("a run of another version is left to others, and the worker goes on", async (
   expect(other.errors).toEqual([]);
 });
 
+it("a task whose start can't be saved isn't taken again at once", async () => {
+  const { manager, storage } = managerOn();
+  await manager.enqueue("q/t");
+  const append = storage.append.bind(storage);
+  let starts = 0;
+  storage.append = async (draft, ...how) => {
+    if (draft.taskId !== "q/t") return append(draft, ...how);
+    starts += 1;
+    throw new StorageError("The file would be too large.");
+  };
+  const stopped = ends(manager, "stopped");
+  const worker = working(manager, () => 1);
+  await stopped;
+  await untilLooked(manager);
+  await worker.drain();
+  expect(starts).toBe(1);
+});
+
+it("a run that saves beside its wait lets go of its worker", async () => {
+  const { manager } = managerOn();
+  await manager.enqueue("q/t");
+  const paused = ends(manager, "paused");
+  const worker = working(manager, async (run) => {
+    const answer = run.waitFor("answer");
+    await run.save({ isAsked: true });
+    return answer;
+  });
+  expect(await paused).toEqual(["q/t"]);
+  await worker.drain();
+});
+
 /** Resolves once the worker has looked for tasks after it ran one. */
 async function untilLooked(manager: CheckpointManager): Promise<void> {
   const completed = ends(manager, "completed");
