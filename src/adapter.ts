@@ -111,6 +111,7 @@ export {
 export { parseSummary, type StoredFields } from "./contract/parse-summary.js";
 export {
   dueAtOf,
+  isInner,
   isOfRun,
   isPassing,
   NEVER,

@@ -24,8 +24,8 @@ export function isOfRun({ metadata }: Pick<CheckpointSummary, "metadata">): bool
   return noteIn(metadata)?.["run"] === true;
 }
 
-/** Whether the checkpoint's run began within another run. */
-function isInner({ metadata }: Pick<CheckpointSummary, "metadata">): boolean {
+/** Whether the checkpoint's run began within another run, which goes on with it. */
+export function isInner({ metadata }: Pick<CheckpointSummary, "metadata">): boolean {
   return noteIn(metadata)?.["inner"] === true;
 }
 

@@ -6,6 +6,7 @@ import { stepTitle } from "../contract/run-record.js";
 import type { Lease } from "../manager/lease.js";
 import { isCancelled } from "./cancellation.js";
 import { type AttemptHost, RunJournal, type Standing } from "./journal.js";
+import type { OuterRun } from "./nesting.js";
 import { Pass } from "./pass.js";
 import type { NextPass } from "./run.js";
 import { RunSignals } from "./signals.js";
@@ -24,6 +25,8 @@ export interface ClaimedRun {
    * @param lost - How many claims in a row ended without a save before this one.
    */
   begins(lost: number): void;
+  /** Called when a run within this one has recorded something. */
+  innerSaved(): void;
   /** Becomes false if the lease must expire, so that the task is due then. */
   mayRelease: boolean;
 }
@@ -95,15 +98,15 @@ export class Attempt {
       stop,
       found,
       claimed,
-      isInner,
+      outer,
     }: {
       readonly taskId: string;
       readonly fn: AnyFunction;
       readonly lease: Lease;
       readonly stop: StopSignal;
       readonly found: { readonly isNew: boolean; readonly standing: Standing };
-      /** Whether the run began within another run. */
-      readonly isInner: boolean;
+      /** Given if the run began within another run. */
+      readonly outer: OuterRun | undefined;
       /** Given if a worker has claimed the task. */
       readonly claimed?: ClaimedRun | undefined;
     },
@@ -117,7 +120,7 @@ export class Attempt {
     this.#lease = lease;
     this.#values = new StepValues(taskId, host.options);
     this.#signals = new RunSignals(host.signals, taskId);
-    this.#journal = new RunJournal(taskId, host, lease, found.standing, isInner, (error) => stop.stop(error));
+    this.#journal = new RunJournal(taskId, host, lease, found.standing, outer, (error) => stop.stop(error));
   }
 
   async run(): Promise<unknown> {
@@ -133,6 +136,12 @@ export class Attempt {
     } catch (thrown) {
       throw await this.#ended(thrown);
     }
+  }
+
+  /** See {@link OuterRun}. */
+  async innerSaved(): Promise<void> {
+    this.#claimed?.innerSaved();
+    await this.#journal.innerSaved();
   }
 
   async #begin(): Promise<void> {
@@ -288,6 +297,8 @@ export class Attempt {
     try {
       await this.#journal.save(saving);
     } catch (error) {
+      // A cancelled run has its end.
+      if (error instanceof LeaseLostError && (await this.#cancelled()) !== undefined) return;
       this.#host.options.logger.warn({ taskId: this.#taskId, error }, "The end of a run could not be recorded");
     }
   }

@@ -10,6 +10,7 @@ import type { ResolvedOptions } from "../manager/options.js";
 import type { CheckpointReader } from "../manager/reader.js";
 import type { SaveOptions } from "../manager/save-options.js";
 import type { CheckpointWriter } from "../manager/writer.js";
+import type { OuterRun } from "./nesting.js";
 import type { RunSaveOptions } from "./run.js";
 import type { Signals } from "./signals.js";
 import { type Entry, StepEntries } from "./step-entries.js";
@@ -61,7 +62,7 @@ export class RunJournal {
   readonly #taskId: string;
   readonly #host: AttemptHost;
   readonly #lease: Lease;
-  readonly #isInner: boolean;
+  readonly #outer: OuterRun | undefined;
   readonly #failed: (error: unknown) => void;
   readonly #at: { -readonly [Key in keyof Omit<Standing, "steps">]: Standing[Key] };
   #steps: StepEntries;
@@ -74,7 +75,7 @@ export class RunJournal {
   #told: Promise<void> = Promise.resolve();
 
   /**
-   * @param isInner - Whether the run began within another run.
+   * @param outer - Given if the run began within another run.
    * @param failed - Called once a save has failed for good. Then nothing more is stored.
    */
   constructor(
@@ -82,13 +83,13 @@ export class RunJournal {
     host: AttemptHost,
     lease: Lease,
     { steps, ...standing }: Standing,
-    isInner: boolean,
+    outer: OuterRun | undefined,
     failed: (error: unknown) => void,
   ) {
     this.#taskId = taskId;
     this.#host = host;
     this.#lease = lease;
-    this.#isInner = isInner;
+    this.#outer = outer;
     this.#failed = failed;
     this.#at = standing;
     this.#steps = new StepEntries(steps);
@@ -182,6 +183,16 @@ export class RunJournal {
   }
 
   /**
+   * See {@link OuterRun}. If this attempt has saved nothing but its start, it saves now, so that it isn't counted as an
+   * attempt that ended without a save.
+   */
+  async innerSaved(): Promise<void> {
+    if (this.#at.head.starts === undefined) return this.#outer?.innerSaved();
+    // An error has stopped this run.
+    await this.save({ isPassing: true, label: this.after("Run resumed") }).catch(() => undefined);
+  }
+
+  /**
    * Saves a milestone in the middle of the pass, and notes it as a step. From then on `latest` returns its state. The
    * pass itself still has the state from its beginning.
    *
@@ -250,7 +261,13 @@ export class RunJournal {
       const { result, failedStep, stage = this.#at.stage, ...options } = rest;
       const replaces = this.#at.passingId;
       const passing = isPassing ? { replaces } : undefined;
-      const draft = this.#host.writer.draftOfRun(this.#taskId, { ...options, stage }, passing, waits, this.#isInner);
+      const draft = this.#host.writer.draftOfRun(
+        this.#taskId,
+        { ...options, stage },
+        passing,
+        waits,
+        this.#outer !== undefined,
+      );
       change?.(draft.id);
       const { generation, starts: _starts, ...head } = this.#at.head;
       const { token } = this.#lease;
@@ -272,6 +289,7 @@ export class RunJournal {
       this.#at.sequence = sequence;
       this.#at.passingId = isPassing ? id : undefined;
       this.#at.stage = stage;
+      if (!isPassing || this.#steps.size > 0) await this.#outer?.innerSaved();
       return id;
     } catch (error) {
       this.#failed(error);

@@ -191,7 +191,8 @@ export class Worker {
       if (this.#isSuspect(lost)) this.#suspects.add(lease.taskId);
       begun();
     };
-    const claimed: ClaimedRun = { lease, maxAttempts, begins, mayRelease: true };
+    const innerSaved = () => void this.#suspects.delete(lease.taskId);
+    const claimed: ClaimedRun = { lease, maxAttempts, begins, innerSaved, mayRelease: true };
     try {
       await this.#runs.runClaimed(claimed, this.#fn, { version, onChange, signal });
     } catch (error) {
