@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
 import type { StepHead } from "../codec/run-body.js";
 import { RunMismatchError, StorageError } from "../contract/errors.js";
 import { NEVER, type RunWaits } from "../contract/passing.js";
@@ -60,6 +61,7 @@ export class Waits {
   readonly #underWay: () => number;
   readonly #inOrder: (entry: Entry) => Promise<void>;
   readonly #waiting = new Set<Wait>();
+  readonly #looks = new Set<Promise<unknown>>();
   readonly #over = new AbortController();
   #timer: NodeJS.Timeout | undefined;
 
@@ -80,6 +82,7 @@ export class Waits {
       const begins = () => this.#began(begun, recorded);
       await this.#waitedFor(wait, begins, async () => (wait.untilMs <= clock() ? true : undefined));
     }
+    await this.#othersLooked();
     await this.#ended(begun, undefined, undefined);
   }
 
@@ -124,12 +127,26 @@ export class Waits {
 
   /** Stops the run if the storage fails, because then its function hasn't failed. */
   async #orStopped<Found>(look: () => Promise<Found>): Promise<Found> {
+    const looking = look();
+    this.#looks.add(looking);
     try {
-      return await look();
+      return await looking;
     } catch (error) {
       if (error instanceof StorageError) this.#host.fail(error);
       throw error;
+    } finally {
+      this.#looks.delete(looking);
     }
+  }
+
+  /** Lets the waits beside a sleep that is over look once more: a signal that came in time ends its wait first. */
+  async #othersLooked(): Promise<void> {
+    this.#host.wakers.wake(this.#host.taskId);
+    await nextTurn();
+    await Promise.allSettled(this.#looks);
+    await nextTurn();
+    this.#host.signal.throwIfAborted();
+    this.#over.signal.throwIfAborted();
   }
 
   /** Ends the waits that are under way, without recording their end. Call it once the run's function has ended. */

@@ -82,6 +82,28 @@ it("a limit that won a race against a wait wins it on a resume, though the signa
   expect(await manager.run("t", program)).toBe("nobody");
 });
 
+it.each(Object.entries(STORAGES))(
+  "a signal that came in time wins against a limit, also if the run comes back later (%s)",
+  async (_, open) => {
+    const storage = await open();
+    const clock = { nowMs: Date.UTC(2026, 0, 1) };
+    const { manager } = managerOn(storage, { clock: () => clock.nowMs });
+    const limit = new Date(clock.nowMs + 1000);
+    const program: Program = async (run) =>
+      Promise.race([
+        run.sleepUntil("limit", limit).then(() => "nobody"),
+        run.waitFor("approve").then(() => "approved"),
+      ]);
+    const deploy = new AbortController();
+    manager.on("waitStarted", () => deploy.abort());
+    await expect(manager.run("t", program, { signal: deploy.signal })).rejects.toMatchObject({ code: "RUN_PAUSED" });
+    await manager.signal("t", "approve");
+    clock.nowMs += 60_000;
+    expect(await manager.run("t", program)).toBe("approved");
+    await storage.close();
+  },
+);
+
 it("Promise.any takes the result that was recorded first, after the recorded errors", async () => {
   const { manager } = managerOn();
   const last = gate();
