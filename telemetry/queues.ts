@@ -16,7 +16,7 @@ export interface Queue {
   /** The prefix that the workers have; the metrics' attribute `waymark.queue.prefix`. */
   readonly prefix: string;
   /**
-   * Tells queues of the same prefix in several storages apart, such as shards; the metrics' attribute
+   * Tells apart queues with one prefix in several storages, such as shards. It is the metrics' attribute
    * `waymark.queue.name`. Default: none.
    */
   readonly name?: string | undefined;

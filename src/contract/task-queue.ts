@@ -29,7 +29,7 @@ export interface DueQuery {
   readonly prefix: string;
   /** Only tasks that are due by this time, in ISO 8601 UTC. */
   readonly dueBy: string;
-  /** Not these tasks. A worker gives those that it can't run, so that others take them. (case: due.except) */
+  /** Leaves these tasks out. A worker names those that it couldn't run, so that others take them. (case: due.except) */
   readonly except?: readonly string[] | undefined;
 }
 

@@ -10,9 +10,10 @@ import type {
 } from "../contract/checkpoint.js";
 import { ClosedError, LeaseLostError } from "../contract/errors.js";
 import { checkKeys, keysOf } from "../contract/keys.js";
+import { isInner } from "../contract/passing.js";
 import type { Signal } from "../contract/signals.js";
 import type { DueCount, DueQuery } from "../contract/task-queue.js";
-import { cancelTasks, retryTasks } from "../runs/cancellation.js";
+import { cancelTasks, isCancelled, retryTasks } from "../runs/cancellation.js";
 import type { NextPass, RunFunction, RunOptions, RunSavedOf, RunStateOf } from "../runs/run.js";
 import { Runs, type RunsHost } from "../runs/runs.js";
 import { Signals } from "../runs/signals.js";
@@ -297,10 +298,14 @@ export class CheckpointManager<State = unknown, Saved = State> {
     return this.#reader.tasks(resolveTasksQuery(query));
   }
 
-  /** The tasks whose newest checkpoint isn't `completed`, most recent first: for a prompt like "Resume from …?". */
+  /**
+   * The tasks that can go on, most recent first: for a prompt like "Resume from …?". The newest checkpoint isn't
+   * `completed`, and the task isn't cancelled. A run within another run is left out, because the other one goes on with
+   * it.
+   */
   async findIncomplete(query: Pick<TasksQuery, "prefix" | "limit"> = {}): Promise<TaskSummary[]> {
     this.#assertOpen();
-    return this.#reader.tasks(resolveIncompleteQuery(query));
+    return this.#reader.tasks(resolveIncompleteQuery(query), ({ newest }) => isCancelled(newest) || isInner(newest));
   }
 
   /** Whether the task has any checkpoint, damaged or not. */

@@ -236,26 +236,30 @@ export class CheckpointReader<State = unknown> {
     return false;
   }
 
-  /** The tasks of the query, without the companions that hold signals. */
-  async tasks(query: TaskQuery): Promise<TaskSummary[]> {
+  /**
+   * The tasks of the query, without the companions that hold signals.
+   *
+   * @param isLeftOut - Which other tasks to leave out.
+   */
+  async tasks(query: TaskQuery, isLeftOut?: (task: TaskSummary) => boolean): Promise<TaskSummary[]> {
     const damage = new Damage();
     let found: TaskSummary[];
-    let companions = 0;
+    let leftOut = 0;
     for (;;) {
       found = [];
       let [read, hidden] = [0, 0];
-      const limit = query.limit === undefined ? undefined : query.limit + companions;
+      const limit = query.limit === undefined ? undefined : query.limit + leftOut;
       for await (const task of this.#options.storage.tasks({ ...query, limit })) {
         if (isCorrupt(task)) this.#report(damage, task);
         else {
           read += 1;
-          if (isSignals(task.taskId)) hidden += 1;
+          if (isSignals(task.taskId) || isLeftOut?.(task)) hidden += 1;
           else if (found.length < (query.limit ?? Number.POSITIVE_INFINITY)) found.push(task);
         }
       }
-      // Companions took places within the limit, so this reads again with a higher one.
-      if (limit === undefined || read < limit || hidden <= companions) break;
-      companions = hidden;
+      // Those that are left out took places within the limit, so this reads again with a higher one.
+      if (limit === undefined || read < limit || hidden <= leftOut) break;
+      leftOut = hidden;
     }
     if (found.length === 0 && damage.found) {
       for await (const task of this.#options.storage.tasks({ order: "taskId" })) if (!isCorrupt(task)) return [];

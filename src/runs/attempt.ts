@@ -6,12 +6,13 @@ import { stepTitle } from "../contract/run-record.js";
 import type { Lease } from "../manager/lease.js";
 import { isCancelled } from "./cancellation.js";
 import { type AttemptHost, RunJournal, type Standing } from "./journal.js";
+import type { OuterRun } from "./nesting.js";
 import { Pass } from "./pass.js";
 import type { NextPass } from "./run.js";
 import { RunSignals } from "./signals.js";
 import { StepValues } from "./step-values.js";
 import type { StopSignal } from "./stop-signal.js";
-import { isStop, noteStop } from "./stops.js";
+import { isStop, noteStop, pausedBy } from "./stops.js";
 
 /** A task that a worker has claimed. Its run lets go of the worker while it waits. */
 export interface ClaimedRun {
@@ -24,6 +25,8 @@ export interface ClaimedRun {
    * @param lost - How many claims in a row ended without a save before this one.
    */
   begins(lost: number): void;
+  /** Called when a run within this one has recorded something. */
+  innerSaved(): void;
   /** Becomes false if the lease must expire, so that the task is due then. */
   mayRelease: boolean;
 }
@@ -50,8 +53,9 @@ class AttemptsError extends Error {
 
   constructor(lost: number) {
     super(
-      `${lost} attempts in a row ended without a save: each was killed, or lost its lease, before it recorded anything. ` +
-        'The recorded steps are kept. Find out what ends the process, then put the task back with "waymark retry".',
+      `${lost} attempts in a row ended without a save: each was killed, lost its lease, or met an error of the storage, ` +
+        "before it recorded anything. The recorded steps are kept. Find the reason in the workers' logs, then put the task " +
+        'back with "waymark retry".',
     );
   }
 }
@@ -95,15 +99,15 @@ export class Attempt {
       stop,
       found,
       claimed,
-      isInner,
+      outer,
     }: {
       readonly taskId: string;
       readonly fn: AnyFunction;
       readonly lease: Lease;
       readonly stop: StopSignal;
       readonly found: { readonly isNew: boolean; readonly standing: Standing };
-      /** Whether the run began within another run. */
-      readonly isInner: boolean;
+      /** Given if the run began within another run. */
+      readonly outer: OuterRun | undefined;
       /** Given if a worker has claimed the task. */
       readonly claimed?: ClaimedRun | undefined;
     },
@@ -117,7 +121,7 @@ export class Attempt {
     this.#lease = lease;
     this.#values = new StepValues(taskId, host.options);
     this.#signals = new RunSignals(host.signals, taskId);
-    this.#journal = new RunJournal(taskId, host, lease, found.standing, isInner, (error) => stop.stop(error));
+    this.#journal = new RunJournal(taskId, host, lease, found.standing, outer, (error) => stop.stop(error));
   }
 
   async run(): Promise<unknown> {
@@ -133,6 +137,12 @@ export class Attempt {
     } catch (thrown) {
       throw await this.#ended(thrown);
     }
+  }
+
+  /** See {@link OuterRun}. */
+  async innerSaved(): Promise<void> {
+    this.#claimed?.innerSaved();
+    await this.#journal.innerSaved();
   }
 
   async #begin(): Promise<void> {
@@ -242,10 +252,10 @@ export class Attempt {
     return reason;
   }
 
-  /** If an inner run couldn't go on: the error that pauses this run. Otherwise the same error. */
+  /** If an inner run outside of all steps couldn't go on: the error that pauses this run. Otherwise the same error. */
   #pauseFor(thrown: unknown): unknown {
     if (!(thrown instanceof Error) || thrown instanceof RunPausedError || !isStop(thrown)) return thrown;
-    return new RunPausedError(this.#taskId, `a run within it couldn't go on (${thrown.message})`, { cause: thrown });
+    return pausedBy(this.#taskId, thrown);
   }
 
   /** If the lease is lost because the task was cancelled: the error that says so. */
@@ -288,6 +298,8 @@ export class Attempt {
     try {
       await this.#journal.save(saving);
     } catch (error) {
+      // A cancelled run has its end.
+      if (error instanceof LeaseLostError && (await this.#cancelled()) !== undefined) return;
       this.#host.options.logger.warn({ taskId: this.#taskId, error }, "The end of a run could not be recorded");
     }
   }

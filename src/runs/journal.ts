@@ -1,4 +1,4 @@
-import { setImmediate as nextTurn, setTimeout as pause } from "node:timers/promises";
+import { setTimeout as pause } from "node:timers/promises";
 import { type RunBody, type RunHead, type RunParts, runText, type StepHead } from "../codec/run-body.js";
 import type { CheckpointSummary } from "../contract/checkpoint.js";
 import { CheckpointError, PayloadTooLargeError } from "../contract/errors.js";
@@ -10,6 +10,7 @@ import type { ResolvedOptions } from "../manager/options.js";
 import type { CheckpointReader } from "../manager/reader.js";
 import type { SaveOptions } from "../manager/save-options.js";
 import type { CheckpointWriter } from "../manager/writer.js";
+import type { OuterRun } from "./nesting.js";
 import type { RunSaveOptions } from "./run.js";
 import type { Signals } from "./signals.js";
 import { type Entry, StepEntries } from "./step-entries.js";
@@ -61,7 +62,7 @@ export class RunJournal {
   readonly #taskId: string;
   readonly #host: AttemptHost;
   readonly #lease: Lease;
-  readonly #isInner: boolean;
+  readonly #outer: OuterRun | undefined;
   readonly #failed: (error: unknown) => void;
   readonly #at: { -readonly [Key in keyof Omit<Standing, "steps">]: Standing[Key] };
   #steps: StepEntries;
@@ -74,7 +75,7 @@ export class RunJournal {
   #told: Promise<void> = Promise.resolve();
 
   /**
-   * @param isInner - Whether the run began within another run.
+   * @param outer - Given if the run began within another run.
    * @param failed - Called once a save has failed for good. Then nothing more is stored.
    */
   constructor(
@@ -82,13 +83,13 @@ export class RunJournal {
     host: AttemptHost,
     lease: Lease,
     { steps, ...standing }: Standing,
-    isInner: boolean,
+    outer: OuterRun | undefined,
     failed: (error: unknown) => void,
   ) {
     this.#taskId = taskId;
     this.#host = host;
     this.#lease = lease;
-    this.#isInner = isInner;
+    this.#outer = outer;
     this.#failed = failed;
     this.#at = standing;
     this.#steps = new StepEntries(steps);
@@ -146,26 +147,26 @@ export class RunJournal {
   }
 
   /**
-   * Resolves once everything noted is stored. Calls that wait at the same time share a save. They resolve one in each
-   * turn of the event loop, so that the first run sees the results in the order in which a resume gives them.
+   * Resolves once everything noted is stored. Calls that wait at the same time share a save. They resolve in the order
+   * in which they were made.
    *
-   * @param then - Done after the save, before this call and the later ones resolve.
+   * @param then - Called after the save. This call and later ones resolve after it.
    */
   stored(then?: () => Promise<void>): Promise<void> {
     const before = this.#told;
-    const told = this.#next === undefined ? this.#storedAfter(before) : before.then(() => nextTurn());
-    this.#told = then === undefined ? told : told.then(then);
-    return this.#told;
-  }
-
-  async #storedAfter(before: Promise<void>): Promise<void> {
-    this.#next = this.#inTurn(async () => {
+    this.#next ??= this.#inTurn(async () => {
       this.#next = undefined;
       const label = labelOf(this.#unsaved);
       await this.#save({ isPassing: true, ...(label === undefined ? undefined : { label }) });
     });
-    await this.#next;
-    // Its own caller gets its error.
+    const told = this.#storedAfter(this.#next, before);
+    this.#told = then === undefined ? told : told.then(then);
+    return this.#told;
+  }
+
+  async #storedAfter(save: Promise<void>, before: Promise<void>): Promise<void> {
+    await save;
+    // The caller of that save gets its error.
     await before.catch(() => undefined);
   }
 
@@ -179,6 +180,16 @@ export class RunJournal {
       id = await this.#save(saving, change);
     });
     return id;
+  }
+
+  /**
+   * See {@link OuterRun}. If this attempt has saved nothing but its start, it saves now, so that it isn't counted as an
+   * attempt that ended without a save.
+   */
+  async innerSaved(): Promise<void> {
+    if (this.#at.head.starts === undefined) return this.#outer?.innerSaved();
+    // An error has stopped this run.
+    await this.save({ isPassing: true, label: this.after("Run resumed") }).catch(() => undefined);
   }
 
   /**
@@ -250,7 +261,13 @@ export class RunJournal {
       const { result, failedStep, stage = this.#at.stage, ...options } = rest;
       const replaces = this.#at.passingId;
       const passing = isPassing ? { replaces } : undefined;
-      const draft = this.#host.writer.draftOfRun(this.#taskId, { ...options, stage }, passing, waits, this.#isInner);
+      const draft = this.#host.writer.draftOfRun(
+        this.#taskId,
+        { ...options, stage },
+        passing,
+        waits,
+        this.#outer !== undefined,
+      );
       change?.(draft.id);
       const { generation, starts: _starts, ...head } = this.#at.head;
       const { token } = this.#lease;
@@ -272,6 +289,7 @@ export class RunJournal {
       this.#at.sequence = sequence;
       this.#at.passingId = isPassing ? id : undefined;
       this.#at.stage = stage;
+      if (!isPassing || this.#steps.size > 0) await this.#outer?.innerSaved();
       return id;
     } catch (error) {
       this.#failed(error);

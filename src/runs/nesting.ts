@@ -1,10 +1,18 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 
+/** A run under way. */
+export interface OuterRun {
+  /** Called when a run within it has recorded something. Resolves once it has saved, too, if it has to. Never rejects. */
+  innerSaved(): Promise<void>;
+}
+
 /** A call under way, with the call from within which it was made. */
 interface Call {
   readonly of: object;
   readonly name: string;
   readonly signal: AbortSignal;
+  /** Given if the call is a run. */
+  readonly run: OuterRun | undefined;
   readonly outer: Call | undefined;
 }
 
@@ -14,8 +22,14 @@ const CALLS = new AsyncLocalStorage<Call>();
  * Runs `call`. Within it, the functions below find it. @param of - The object that makes the call: for a step, its
  * pass.
  */
-export function within<Result>(of: object, name: string, signal: AbortSignal, call: () => Result): Result {
-  return CALLS.run({ of, name, signal, outer: CALLS.getStore() }, call);
+export function within<Result>(
+  of: object,
+  name: string,
+  signal: AbortSignal,
+  call: () => Result,
+  run?: OuterRun,
+): Result {
+  return CALLS.run({ of, name, signal, run, outer: CALLS.getStore() }, call);
 }
 
 export function isEnclosed(of: object, name: string): boolean {
@@ -24,9 +38,11 @@ export function isEnclosed(of: object, name: string): boolean {
   return call !== undefined;
 }
 
-/** Whether the current code is called from within a run. */
-export function isWithin(): boolean {
-  return CALLS.getStore() !== undefined;
+/** The innermost run around the current code. */
+export function outerRun(): OuterRun | undefined {
+  let call = CALLS.getStore();
+  while (call !== undefined && call.run === undefined) call = call.outer;
+  return call?.run;
 }
 
 export function enclosingSignal(): AbortSignal | undefined {

@@ -17,7 +17,7 @@ import type { RunSignals } from "./signals.js";
 import { attemptStep } from "./step-attempts.js";
 import type { Entry } from "./step-entries.js";
 import { hashOf, type StepValues } from "./step-values.js";
-import { isStop } from "./stops.js";
+import { isStop, pausedBy } from "./stops.js";
 import { ThrownErrors } from "./thrown-errors.js";
 import { assertKind, type NamedStep, type WaitOptions, Waits } from "./waits.js";
 import type { Wakers } from "./wakers.js";
@@ -66,8 +66,7 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
   readonly #thrown = new ThrownErrors();
   readonly #waits: Waits;
   readonly #replay: Replay;
-  /** The number of waits that haven't gone on yet. */
-  #waitsToCome = 0;
+  #waitsUnderWay = 0;
   readonly #failures: { readonly error: unknown; readonly promise: StepPromise<unknown> }[] = [];
   #next: NextPass | undefined;
   #isOver = false;
@@ -76,8 +75,12 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
   constructor(host: PassHost<Saved>, begun: { readonly state: State; readonly input: Input }) {
     const { pass, attempt } = host.journal.head;
     this.#host = host;
-    this.#waits = new Waits(host, () => this.#underWay.size);
-    this.#replay = new Replay(host.journal);
+    this.#waits = new Waits(
+      host,
+      (entry) => this.#replay.inOrder(entry),
+      () => this.#underWay.size,
+    );
+    this.#replay = new Replay(host.journal.entries().length > 0);
     this.#number = pass;
     this.taskId = host.taskId;
     this.signal = host.signal;
@@ -133,7 +136,7 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
     const saved = journal.find({ name, occurrence, status: "saved" });
     if (saved !== undefined) {
       saved.isUsed = true;
-      await this.#replay.turn(saved.head);
+      await this.#replay.inOrder(saved);
       return { id: saved.head.id ?? "" };
     }
     this.signal.throwIfAborted();
@@ -147,6 +150,7 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
       return { id: await saving };
     } finally {
       this.#underWay.delete(saving);
+      this.#waits.stepEnded();
     }
   }
 
@@ -245,13 +249,13 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
 
   #namedWait<Result>(what: string, name: string, call: (step: NamedStep) => Promise<Result>): Promise<Result> {
     return this.#named(what, name, async (step, goesOn) => {
-      this.#waitsToCome += 1;
+      this.#waitsUnderWay += 1;
       try {
         await goesOn();
+        return await call(step);
       } finally {
-        this.#waitsToCome -= 1;
+        this.#waitsUnderWay -= 1;
       }
-      return call(step);
     });
   }
 
@@ -277,7 +281,7 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
     this.#thrown.stepBegins();
     try {
       const occurrence = this.#count(`step ${name}`);
-      const turn = this.#replay.turn({ name, occurrence, status: "completed" });
+      const turn = this.#replay.turn(this.#host.journal.find({ name, occurrence, status: "completed" }));
       const goesOn = async () => {
         await turn;
         this.signal.throwIfAborted();
@@ -380,13 +384,18 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
       // The run's stop interrupted the step, so the error isn't the step's own.
       if (signal.aborted) throw signal.reason;
       // The step's function started another run, and that run was paused, or couldn't go on.
-      if (isStop(end.error)) throw end.error;
+      if (isStop(end.error)) {
+        const paused = pausedBy(this.taskId, end.error);
+        this.#host.fail(paused);
+        throw paused;
+      }
       const text = values.textOfError(name, title, end.error);
       entry = journal.note({ ...ended, status: "failed" }, text);
     } else {
       entry = journal.note({ ...ended, status: "completed" }, end.result);
     }
     await journal.stored();
+    await this.#replay.inOrder(entry);
     this.#warnIfLong();
     const error = end.isFailed ? { error: this.#errorOf(entry, title) } : undefined;
     events.emit("stepEnded", { ...told, durationMs, attempts, ...error });
@@ -462,7 +471,7 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
   /** @throws {TypeError} The pass is over, the call is made within a step, or a step is under way. */
   #assertAlone(what: string): void {
     this.#assertOpen(what);
-    if (this.#underWay.size > this.#waits.size + this.#waitsToCome) {
+    if (this.#underWay.size > this.#waitsUnderWay) {
       const names = [...this.#names].map((name) => JSON.stringify(name)).join(", ");
       throw new TypeError(`${what} was called while a step is under way (${names}). Await it first.`);
     }

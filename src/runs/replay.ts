@@ -1,48 +1,49 @@
 import { setImmediate } from "node:timers";
-import type { StepHead } from "../codec/run-body.js";
-import type { RunJournal } from "./journal.js";
 import type { Entry } from "./step-entries.js";
 
-type Key = Pick<StepHead, "name" | "occurrence" | "status">;
-
-/** A call whose result is recorded. */
+/** A call whose result is stored. */
 interface Call {
-  readonly key: Key;
-  readonly entry: Entry;
-  begins(): void;
+  readonly place: number;
+  goesOn(): void;
 }
 
 /**
- * The order in which a pass's calls go on. Recorded results are given in the order in which they were recorded, one in
- * each turn of the event loop, so that `Promise.race` has the same winner as in the attempt that recorded them. Calls
- * without a recorded result begin after a turn that gave none, since a quick storage would let them overtake.
+ * The order in which a pass's calls go on. Stored results are given in the order in which they were recorded, one in
+ * each turn of the event loop, in the attempt that records them and in each resume. So `Promise.race` has the same
+ * winner. A call without a stored result begins after a turn that gave none: otherwise a quick storage would let it
+ * overtake the others.
  */
 export class Replay {
-  readonly #journal: Pick<RunJournal, "find">;
+  /** The call whose result was recorded first is the last one. */
   readonly #calls: Call[] = [];
-  #isSorted = true;
   #unrecorded: (() => void)[] = [];
   #isUnderWay = false;
 
-  constructor(journal: Pick<RunJournal, "find" | "entries">) {
-    this.#journal = journal;
-    if (journal.entries().length > 0) this.#turnSoon();
+  /** @param isResume - Whether results of an earlier attempt are stored. */
+  constructor(isResume: boolean) {
+    if (isResume) this.#turnSoon();
   }
 
-  /** Resolves when the call goes on. Its record may have been forgotten meanwhile. */
-  async turn(key: Key): Promise<void> {
-    const entry = this.#journal.find(key);
-    if (entry !== undefined && hasResult(entry)) {
-      await new Promise<void>((resolve) => {
-        this.#calls.push({ key, entry, begins: resolve });
-        this.#isSorted = false;
-        this.#turnSoon();
-      });
-    } else {
-      // The calls that are made together with this one are registered first.
-      await Promise.resolve();
-      if (this.#isUnderWay) await new Promise<void>((resolve) => this.#unrecorded.push(resolve));
-    }
+  /** Resolves when it is the turn of this result, which is stored. */
+  inOrder({ place }: Entry): Promise<void> {
+    return new Promise((goesOn) => {
+      let [from, to] = [0, this.#calls.length];
+      while (from < to) {
+        const middle = (from + to) >>> 1;
+        if ((this.#calls[middle]?.place ?? 0) > place) from = middle + 1;
+        else to = middle;
+      }
+      this.#calls.splice(from, 0, { place, goesOn });
+      this.#turnSoon();
+    });
+  }
+
+  /** Resolves when the call goes on: in the order of the stored results, or after them if it has none. */
+  async turn(entry: Entry | undefined): Promise<void> {
+    if (entry !== undefined && hasResult(entry)) return this.inOrder(entry);
+    // The calls that are made together with this one are registered first.
+    await Promise.resolve();
+    if (this.#isUnderWay) await new Promise<void>((resolve) => this.#unrecorded.push(resolve));
   }
 
   #turnSoon(): void {
@@ -53,25 +54,15 @@ export class Replay {
 
   #turn(): void {
     this.#isUnderWay = false;
-    for (let call = this.#takeFirst(); call !== undefined; call = this.#takeFirst()) {
-      if (this.#journal.find(call.key) === call.entry) {
-        call.begins();
-        this.#turnSoon();
-        return;
-      }
-      // Another step's input has changed, so this one runs again.
-      this.#unrecorded.push(call.begins);
+    const call = this.#calls.pop();
+    if (call !== undefined) {
+      call.goesOn();
+      this.#turnSoon();
+      return;
     }
     const begin = this.#unrecorded;
     this.#unrecorded = [];
     for (const begins of begin) begins();
-  }
-
-  /** Takes the call whose result was recorded first. */
-  #takeFirst(): Call | undefined {
-    if (!this.#isSorted) this.#calls.sort((a, b) => b.entry.place - a.entry.place);
-    this.#isSorted = true;
-    return this.#calls.pop();
   }
 }
 

@@ -182,7 +182,8 @@ export interface RunOptions<Input = unknown, Initial = unknown> {
   readonly restart?: boolean | undefined;
   /**
    * How long to wait for the lease if another runner has it, in milliseconds. Default 0, so a LeaseHeldError is thrown
-   * at once. Within another run: the time of that run's lease, because a dead runner's inner lease may expire last.
+   * at once. A run within another one waits for as long as the outer lease lasts, because a dead runner's inner lease may
+   * expire after the outer one.
    */
   readonly waitForLease?: number | undefined;
   /**

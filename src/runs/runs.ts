@@ -6,7 +6,7 @@ import { type Lease, type LeaseOptions, TaskLease } from "../manager/lease.js";
 import { type AnyFunction, Attempt, type ClaimedRun, lostBefore } from "./attempt.js";
 import { checkEnqueueOptions, type EnqueueOptions, enqueueRun } from "./enqueue.js";
 import type { AttemptHost } from "./journal.js";
-import { enclosing, isEnclosed, isWithin, within } from "./nesting.js";
+import { enclosing, isEnclosed, outerRun, within } from "./nesting.js";
 import type { RunOptions } from "./run.js";
 import { checkRunOptions } from "./run-options.js";
 import { type Found, type StandingHost, standingOf } from "./standing.js";
@@ -131,9 +131,14 @@ export class Runs {
       const found = await notingStops(this.#find(taskId, options));
       if (found.isCompleted) return found.result;
       claimed?.begins(lostBefore(lease, found.standing.head));
-      const attempt = { taskId, fn, lease, stop, claimed, isInner: isWithin() };
-      const run = (traced: typeof found) => new Attempt(this.#host, { ...attempt, found: traced }).run();
-      return await within(this, taskId, stop.signal, () => tracedAttempt(taskId, found, stop.signal, run));
+      let attempt: Attempt | undefined;
+      const parts = { taskId, fn, lease, stop, claimed, outer: outerRun() };
+      const run = (traced: typeof found) => {
+        attempt = new Attempt(this.#host, { ...parts, found: traced });
+        return attempt.run();
+      };
+      const own = { innerSaved: async () => attempt?.innerSaved() };
+      return await within(this, taskId, stop.signal, () => tracedAttempt(taskId, found, stop.signal, run), own);
     } finally {
       this.#leases.delete(taskId);
       if (options.lease === undefined) {

@@ -84,7 +84,7 @@ export class Signals {
    * The first signal with this name that no wait has received. If the schema refuses a signal's value, the signal is
    * marked as refused, and the next one is taken.
    *
-   * @param settled - No signal up to this sequence is pending.
+   * @param settled - Looks only after this sequence: no signal up to it is pending.
    */
   async next(
     taskId: string,
@@ -116,8 +116,8 @@ export class Signals {
   /**
    * Marks signals as received, so that no other wait receives them.
    *
-   * @param settled - No signal up to this sequence is pending.
-   * @returns The same, for the next call.
+   * @param settled - Looks only after this sequence: no signal up to it is pending.
+   * @returns The new `settled`.
    */
   async received(taskId: string, ids: ReadonlySet<string>, settled: number): Promise<number> {
     const { storage } = this.#host.options;
@@ -203,7 +203,7 @@ export class Signals {
   }
 }
 
-/** The signals that one attempt of a run receives. It remembers which are settled, since each look reads all others. */
+/** The signals that one attempt of a run receives. It remembers up to which sequence none is pending, and reads later ones. */
 export class RunSignals {
   readonly #signals: Signals;
   readonly #taskId: string;

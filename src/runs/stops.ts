@@ -2,10 +2,7 @@ import { LeaseHeldError, LeaseLostError, RunPausedError, StorageError } from "..
 
 const STOPS = new WeakSet<object>();
 
-/**
- * Notes an error with which a run stopped, and that isn't recorded as the run's end. A run around it stops, too, instead
- * of being recorded as failed.
- */
+/** Notes the error that stopped a run without ending it. The run around it is then paused, not failed. */
 export function noteStop(error: unknown): void {
   if (error instanceof LeaseHeldError || error instanceof LeaseLostError || error instanceof StorageError)
     STOPS.add(error);
@@ -19,6 +16,12 @@ export async function notingStops<Result>(begin: Promise<Result>): Promise<Resul
     noteStop(error);
     throw error;
   }
+}
+
+/** The error that pauses a run because a run within it couldn't go on. */
+export function pausedBy(taskId: string, cause: unknown): RunPausedError {
+  const why = cause instanceof Error ? cause.message : String(cause);
+  return new RunPausedError(taskId, `a run within it couldn't go on (${why})`, { cause });
 }
 
 /** Whether a run stopped with this error, so that it may go on later. */

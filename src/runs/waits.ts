@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
 import type { StepHead } from "../codec/run-body.js";
 import { RunMismatchError, StorageError } from "../contract/errors.js";
 import { NEVER, type RunWaits } from "../contract/passing.js";
@@ -58,13 +59,16 @@ interface Wait {
 export class Waits {
   readonly #host: WaitsHost;
   readonly #underWay: () => number;
+  readonly #inOrder: (entry: Entry) => Promise<void>;
   readonly #waiting = new Set<Wait>();
+  readonly #looks = new Set<Promise<unknown>>();
   readonly #over = new AbortController();
   #timer: NodeJS.Timeout | undefined;
 
   /** @param underWay - Returns the number of the pass's steps and waits that are under way. */
-  constructor(host: WaitsHost, underWay: () => number) {
+  constructor(host: WaitsHost, inOrder: (entry: Entry) => Promise<void>, underWay: () => number) {
     this.#host = host;
+    this.#inOrder = inOrder;
     this.#underWay = underWay;
   }
 
@@ -78,6 +82,7 @@ export class Waits {
       const begins = () => this.#began(begun, recorded);
       await this.#waitedFor(wait, begins, async () => (wait.untilMs <= clock() ? true : undefined));
     }
+    await this.#othersLooked();
     await this.#ended(begun, undefined, undefined);
   }
 
@@ -105,6 +110,7 @@ export class Waits {
       found = last.next;
     }
     this.#host.signal.throwIfAborted();
+    this.#over.signal.throwIfAborted();
     await this.#ended(begun, found?.signal, found && values.textOfResult(name, title, found.sent, undefined));
     return found?.signal;
   }
@@ -121,17 +127,26 @@ export class Waits {
 
   /** Stops the run if the storage fails, because then its function hasn't failed. */
   async #orStopped<Found>(look: () => Promise<Found>): Promise<Found> {
+    const looking = look();
+    this.#looks.add(looking);
     try {
-      return await look();
+      return await looking;
     } catch (error) {
       if (error instanceof StorageError) this.#host.fail(error);
       throw error;
+    } finally {
+      this.#looks.delete(looking);
     }
   }
 
-  /** The number of waits that are waiting. */
-  get size(): number {
-    return this.#waiting.size;
+  /** Lets the waits beside a sleep that is over look once more: a signal that came in time ends its wait first. */
+  async #othersLooked(): Promise<void> {
+    this.#host.wakers.wake(this.#host.taskId);
+    await nextTurn();
+    await Promise.allSettled(this.#looks);
+    await nextTurn();
+    this.#host.signal.throwIfAborted();
+    this.#over.signal.throwIfAborted();
   }
 
   /** Ends the waits that are under way, without recording their end. Call it once the run's function has ended. */
@@ -197,8 +212,9 @@ export class Waits {
     const { clock, events, journal, taskId } = this.#host;
     const durationMs = Math.max(0, clock() - Date.parse(begun.startedAt));
     const origin = signal && originOf(signal);
-    journal.note({ ...begun, status: "completed", durationMs, ...(origin && { signal: origin }) }, value);
+    const entry = journal.note({ ...begun, status: "completed", durationMs, ...(origin && { signal: origin }) }, value);
     await journal.stored(signal && (() => this.#mark(signal)));
+    await this.#inOrder(entry);
     const { waitsFor = "sleep" } = begun;
     const step = stepTitle(begun.name, begun.occurrence);
     const told = { taskId, pass: journal.head.pass, step, waitsFor, durationMs };

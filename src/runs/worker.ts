@@ -8,6 +8,7 @@ import { onTermination } from "../manager/termination.js";
 import { type AnyFunction, type ClaimedRun, RunWaitsError } from "./attempt.js";
 import type { RunOptions } from "./run.js";
 import type { Runs, RunsHost } from "./runs.js";
+import { isStop } from "./stops.js";
 import { ANY } from "./wakers.js";
 
 export interface WorkOptions extends Pick<RunOptions, "version" | "onChange"> {
@@ -16,10 +17,10 @@ export interface WorkOptions extends Pick<RunOptions, "version" | "onChange"> {
   /** How many tasks to run at once. Default 1. */
   readonly concurrency?: number | undefined;
   /**
-   * A task is recorded as failed once so many attempts of workers in a row have begun, and ended without a save: they
-   * were killed or lost their lease, or the storage failed. An attempt that pauses counts as none. After half of them,
-   * its worker takes no other task until this one has recorded a step or ended, since a task that ends its worker ends
-   * the others there, too. Default 5.
+   * After this many attempts in a row without a save, a task is recorded as failed. Each of them was killed, lost its
+   * lease, or met an error of the storage. An attempt that pauses counts as none. After half of them, the worker takes
+   * no other task until this one has recorded a step or ended, since a task that ends its worker ends the others there,
+   * too. Default 5.
    */
   readonly maxAttempts?: number | undefined;
   /** Drains the worker when it aborts: the runs under way are paused, and their tasks are released. */
@@ -45,7 +46,7 @@ const MOST_CLAIMED = 16;
 const LOOK_MS = 250;
 /** The longest pause after errors of the storage. Each pause is twice as long as the one before. */
 const LONGEST_PAUSE_MS = 10_000;
-/** For so long, a worker leaves a task to others that it couldn't run. */
+/** How long a worker leaves a task that it couldn't run to others. */
 const REFUSED_MS = 30_000;
 
 /** Runs the tasks that are due, until it is drained. */
@@ -191,15 +192,16 @@ export class Worker {
       if (this.#isSuspect(lost)) this.#suspects.add(lease.taskId);
       begun();
     };
-    const claimed: ClaimedRun = { lease, maxAttempts, begins, mayRelease: true };
+    const innerSaved = () => void this.#suspects.delete(lease.taskId);
+    const claimed: ClaimedRun = { lease, maxAttempts, begins, innerSaved, mayRelease: true };
     try {
       await this.#runs.runClaimed(claimed, this.#fn, { version, onChange, signal });
     } catch (error) {
       begun();
       isPaused = error instanceof RunWaitsError || (error instanceof RunPausedError && signal.aborted);
       if (!isPaused) this.#tell(error, lease.taskId);
-      // The function started another run, and that one was paused, or the task can't begin here.
-      if (!isPaused && (!hasBegun || error instanceof RunPausedError)) this.#refuse(lease.taskId);
+      // A run within this one couldn't go on, the storage failed, or the task can't begin here.
+      if (!isPaused && (!hasBegun || isStop(error))) this.#refuse(lease.taskId);
     }
     if (!claimed.mayRelease) lease.abandon();
     // A signal may have made the task due meanwhile. The next look finds it only if it is released.

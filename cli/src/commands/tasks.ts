@@ -27,7 +27,7 @@ export const tasks: CommandFile = {
         "The tasks by id, each with its newest checkpoint, then leased tasks that have no checkpoint yet. " +
           "A thread of LangGraph is one task, with its status, its subgraphs, and the question that it asks.",
       )
-      .option("--incomplete", "only tasks whose newest checkpoint isn't completed")
+      .option("--incomplete", "only tasks that can go on: neither completed nor cancelled, nor within another run")
       .addOption(statusOption("only tasks whose newest checkpoint is"))
       .option("--stage <stage>", "only tasks whose newest checkpoint is of this stage")
       .option("--prefix <text>", "only tasks whose id begins with this")
@@ -46,9 +46,10 @@ export const tasks: CommandFile = {
         cli.withStore(async (session) => {
           const { output, errors, name } = session;
           const { recent, prefix, stage, limit } = options;
-          if (options.watch) return watch(cli, session, { prefix, stage, status: statusesOf(options), limit });
+          const query = { prefix, stage, status: statusesOf(options), canGoOn: options.incomplete, limit };
+          if (options.watch) return watch(cli, session, query);
           const order = recent ? "recent" : "taskId";
-          const found = listTasks(session, { order, prefix, stage, status: statusesOf(options), limit });
+          const found = listTasks(session, { ...query, order });
           const json = jsonPrinter(output, options);
           const table = new TablePrinter(output, columnsOf(output.colors), limit ?? SCREEN_ROWS);
           const answers = new Answers(session);

@@ -1,5 +1,5 @@
 import type { CorruptRecord, StorageAdapter, TaskSummary } from "waymark";
-import { compareTasks, isCorrupt, isSignals, ownerOf, type TaskQuery } from "waymark/adapter";
+import { compareTasks, isCancelled, isCorrupt, isInner, isSignals, ownerOf, type TaskQuery } from "waymark/adapter";
 import { THREADS_PREFIX, type Thread, threadOf, threadPrefix, threadPrefixOf } from "waymark/langgraph/records";
 import type { DamageSink } from "../damage.js";
 import { CommandError, ExitCode } from "../exit-code.js";
@@ -32,6 +32,12 @@ interface ThreadNamespace {
 interface Place {
   readonly storage: StorageAdapter;
   readonly damage: DamageSink;
+}
+
+/** Selects tasks. */
+export interface FoundQuery extends TaskQuery {
+  /** Only tasks that can go on by themselves: not those that are cancelled, nor the runs within others. */
+  readonly canGoOn?: boolean | undefined;
 }
 
 /** The name of a task in a finding: `build-42`, or `build-42 (signals)` for the task that holds the signals of another. */
@@ -78,7 +84,7 @@ export function refuseThread(taskId: string, advice: string): void {
  */
 export async function* findTasks(
   place: Place,
-  { limit, ...query }: Omit<TaskQuery, "after">,
+  { limit, ...query }: Omit<FoundQuery, "after">,
 ): AsyncGenerator<FoundTask, void, void> {
   if (!(await hasThreads(place))) {
     yield* otherTasks(place, { ...query, limit });
@@ -96,7 +102,7 @@ export async function* findTasks(
 /** Like {@link findTasks}, with the status and the questions of each thread. */
 export async function* describedTasks(
   session: QuerySession,
-  query: Omit<TaskQuery, "after">,
+  query: Omit<FoundQuery, "after">,
 ): AsyncGenerator<FoundTask, void, void> {
   for await (const task of findTasks(session, query)) {
     const { thread } = task;
@@ -114,8 +120,8 @@ async function hasThreads({ storage }: Place): Promise<boolean> {
 /** Sorts after every task id of a thread. */
 const PAST_THREADS = `${THREADS_PREFIX}\u{10ffff}`;
 
-async function* otherTasks({ storage, damage }: Place, query: TaskQuery): AsyncGenerator<FoundTask, void, void> {
-  for await (const task of withoutCompanions(storage, query)) {
+async function* otherTasks({ storage, damage }: Place, query: FoundQuery): AsyncGenerator<FoundTask, void, void> {
+  for await (const task of listed(storage, query)) {
     if (isCorrupt(task)) await damage.add(task);
     else if (!task.taskId.startsWith(THREADS_PREFIX)) yield task;
     else if (query.order === "taskId" && query.after === undefined) {
@@ -127,21 +133,22 @@ async function* otherTasks({ storage, damage }: Place, query: TaskQuery): AsyncG
 }
 
 /** The tasks that the query finds, without those that hold the signals of others. */
-async function* withoutCompanions(
+async function* listed(
   storage: StorageAdapter,
-  { limit, ...query }: TaskQuery,
+  { limit, canGoOn = false, ...query }: FoundQuery,
 ): AsyncGenerator<TaskSummary | CorruptRecord, void, void> {
-  const isCompanion = (task: TaskSummary | CorruptRecord) => !isCorrupt(task) && isSignals(task.taskId);
+  const isLeftOut = (task: TaskSummary | CorruptRecord) =>
+    !isCorrupt(task) && (isSignals(task.taskId) || (canGoOn && (isCancelled(task.newest) || isInner(task.newest))));
   if (limit === undefined) {
-    for await (const task of storage.tasks(query)) if (!isCompanion(task)) yield task;
+    for await (const task of storage.tasks(query)) if (!isLeftOut(task)) yield task;
     return;
   }
-  for (let hidden = 0; ; ) {
-    const found = await firstOf(storage.tasks({ ...query, limit: limit + hidden }));
-    const tasks = found.filter((task) => !isCompanion(task));
-    // Companions took places within the limit, so this reads again with a higher one.
-    const isShort = tasks.length < limit && found.length >= limit + hidden;
-    if (isShort) hidden = found.length - tasks.length;
+  for (let leftOut = 0; ; ) {
+    const found = await firstOf(storage.tasks({ ...query, limit: limit + leftOut }));
+    const tasks = found.filter((task) => !isLeftOut(task));
+    // Those that are left out took places within the limit, so this reads again with a higher one.
+    const isShort = tasks.length < limit && found.length >= limit + leftOut;
+    if (isShort) leftOut = found.length - tasks.length;
     else return yield* tasks.slice(0, limit);
   }
 }

@@ -11,13 +11,13 @@ export const INCOMPLETE: readonly CheckpointStatus[] = ["running", "paused", "fa
 /** A task that isn't completed, with the reason. */
 export type IncompleteTask = ListedTask & { readonly why: string };
 
-/** Yields the incomplete tasks, the most recent first. */
+/** Yields the incomplete tasks that can go on by themselves, the most recent first. */
 export async function* listIncomplete(
   session: QuerySession,
   query: Pick<TasksQuery, "prefix" | "limit">,
 ): AsyncGenerator<IncompleteTask, void, void> {
   const nowMs = Date.now();
-  for await (const task of listTasks(session, { ...query, order: "recent", status: INCOMPLETE })) {
+  for await (const task of listTasks(session, { ...query, order: "recent", status: INCOMPLETE, canGoOn: true })) {
     yield { ...task, why: whyIncomplete(task, nowMs) };
   }
 }

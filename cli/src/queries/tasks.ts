@@ -15,18 +15,20 @@ export interface TasksQuery {
   /** The stage of the newest checkpoint. */
   readonly stage?: string | undefined;
   readonly limit?: number | undefined;
+  /** Only tasks that can go on by themselves: not those that are cancelled, nor the runs within others. */
+  readonly canGoOn?: boolean | undefined;
 }
 
 /** Yields the tasks of a storage, each LangGraph thread as one. Tasks without a checkpoint come last. */
 export async function* listTasks(
   session: QuerySession,
-  { order, prefix, status, stage, limit = Number.POSITIVE_INFINITY }: TasksQuery,
+  { order, prefix, status, stage, canGoOn, limit = Number.POSITIVE_INFINITY }: TasksQuery,
 ): AsyncGenerator<ListedTask, void, void> {
   const leases = new LeaseReader(session);
   const leased = new Set<string>();
   let count = 0;
   const most = stage === undefined && Number.isFinite(limit) ? limit : undefined;
-  const found = describedTasks(session, { order, prefix, status, limit: most });
+  const found = describedTasks(session, { order, prefix, status, canGoOn, limit: most });
   for await (const task of leases.of(ofStage(found, stage), limit)) {
     if (task.lease) leased.add(task.taskId);
     count += 1;

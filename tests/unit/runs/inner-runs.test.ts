@@ -1,18 +1,18 @@
 // Runs that begin within the runs of workers.
 import { once } from "node:events";
 import { expect, it } from "vitest";
-import { type CheckpointManager, type Run, StorageError } from "waymark";
+import { type CheckpointManager, type Run, StorageError, type WorkOptions } from "waymark";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { deferred } from "../../support/deferred.js";
 import { managerOn, STORAGES } from "./run-support.js";
 
 /** A worker that runs `fn` until it is drained. */
-function working(manager: CheckpointManager, fn: (run: Run) => unknown) {
+function working(manager: CheckpointManager, fn: (run: Run) => unknown, options: Partial<WorkOptions> = {}) {
   const controller = new AbortController();
   const errors: unknown[] = [];
   const onError = (error: unknown) => errors.push(error);
   const ended = manager.work(
-    { prefix: "q/", concurrency: 2, signal: controller.signal, pauseOnSignal: false, onError },
+    { prefix: "q/", concurrency: 2, signal: controller.signal, pauseOnSignal: false, onError, ...options },
     fn,
   );
   const drain = async () => {
@@ -42,6 +42,8 @@ it.each(Object.entries(STORAGES))("a worker leaves an inner run to the run aroun
   await first.drain();
   for (const taskId of ["q/t", "q/t/upload"]) expect((await manager.latest(taskId))?.status).toBe("paused");
   expect((await manager.queue({ prefix: "q/" })).tasks).toBe(1);
+  expect((await manager.findIncomplete()).map(({ taskId }) => taskId)).toEqual(["q/t"]);
+  expect((await manager.findIncomplete({ limit: 1 })).map(({ taskId }) => taskId)).toEqual(["q/t"]);
 
   const other = managerOn(storage).manager;
   const ran: string[] = [];
@@ -122,6 +124,77 @@ it.each([
   expect((await manager.latest("outer"))?.status).toBe("paused");
   await goOn();
   expect(await outer()).toBe(1);
+});
+
+it.each<[string, (run: Run, inner: Promise<unknown>) => Promise<unknown>]>([
+  ["catches the error", (_, inner) => inner.catch(() => "another")],
+  ["throws another error", (_, inner) => inner.catch((cause) => Promise.reject(new Error("no upload", { cause })))],
+  ["compensates", (run, inner) => inner.catch((error) => run.step("refund", () => Promise.reject(error)))],
+  ["passes it to Promise.any", (_, inner) => Promise.any([inner])],
+])("a run is paused if an inner run can't go on, also if its function %s", async (_, outside) => {
+  const storage = new MemoryAdapter();
+  const { manager } = managerOn(storage);
+  const goOn = await held(storage);
+  const outer = () =>
+    manager.run("outer", (run: Run) =>
+      outside(
+        run,
+        run.step("inner", () => manager.run("inner", () => 1, { waitForLease: 0 })),
+      ),
+    );
+  await expect(outer()).rejects.toMatchObject({ code: "RUN_PAUSED", taskId: "outer" });
+  expect((await manager.latest("outer"))?.run?.steps).toEqual([]);
+  await goOn();
+  expect(await outer()).toBe(1);
+});
+
+/** An attempt whose process is killed in the inner step with this number. */
+async function killedIn(step: number, storage: MemoryAdapter): Promise<void> {
+  let isDead = false;
+  const dying = new Proxy(storage, {
+    get(target, key) {
+      const value: unknown = Reflect.get(target, key);
+      if (typeof value !== "function") return value;
+      const method = value.bind(target);
+      return key !== "append"
+        ? method
+        : (...args: unknown[]) =>
+            isDead ? Promise.reject(new StorageError("The process was killed.")) : method(...args);
+    },
+  });
+  const { manager } = managerOn(dying);
+  const ended = new Promise<void>((resolve) => {
+    manager.on("runPaused", ({ taskId }) => taskId === "q/t" && resolve());
+  });
+  const worker = working(
+    manager,
+    (run) =>
+      run.step("subtask", () =>
+        manager.run("q/t/subtask", async (inner) => {
+          for (let n = 0; n <= step; n += 1) {
+            await inner.step(`${n}`, () => {
+              isDead = n === step;
+            });
+          }
+        }),
+      ),
+    { maxAttempts: 2 },
+  );
+  await ended;
+  await worker.drain();
+}
+
+it("attempts in which an inner run recorded something don't count as attempts without a save", async () => {
+  const storage = new MemoryAdapter();
+  const { manager } = managerOn(storage);
+  await manager.enqueue("q/t");
+  for (let step = 1; step <= 4; step += 1) await killedIn(step, storage);
+  const ended = new Promise<string>((resolve) => {
+    manager.on("runEnded", ({ taskId, status }) => taskId === "q/t" && resolve(status));
+  });
+  const last = working(manager, (run) => run.step("subtask", () => 1), { maxAttempts: 2 });
+  expect(await ended).toBe("completed");
+  await last.drain();
 });
 
 it("an inner run's own error fails the run around it, also if it is an error of a storage", async () => {

@@ -1,5 +1,7 @@
 // Recorded results are given in the order in which they were recorded.
+import { readFile } from "node:fs/promises";
 import { join } from "node:path";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { expect, it } from "vitest";
 import type { CheckpointManager, Run } from "waymark";
 import { openStorage } from "waymark/adapters";
@@ -80,6 +82,28 @@ it("a limit that won a race against a wait wins it on a resume, though the signa
   expect(await manager.run("t", program)).toBe("nobody");
 });
 
+it.each(Object.entries(STORAGES))(
+  "a signal that came in time wins against a limit, also if the run comes back later (%s)",
+  async (_, open) => {
+    const storage = await open();
+    const clock = { nowMs: Date.UTC(2026, 0, 1) };
+    const { manager } = managerOn(storage, { clock: () => clock.nowMs });
+    const limit = new Date(clock.nowMs + 1000);
+    const program: Program = async (run) =>
+      Promise.race([
+        run.sleepUntil("limit", limit).then(() => "nobody"),
+        run.waitFor("approve").then(() => "approved"),
+      ]);
+    const deploy = new AbortController();
+    manager.on("waitStarted", () => deploy.abort());
+    await expect(manager.run("t", program, { signal: deploy.signal })).rejects.toMatchObject({ code: "RUN_PAUSED" });
+    await manager.signal("t", "approve");
+    clock.nowMs += 60_000;
+    expect(await manager.run("t", program)).toBe("approved");
+    await storage.close();
+  },
+);
+
 it("Promise.any takes the result that was recorded first, after the recorded errors", async () => {
   const { manager } = managerOn();
   const last = gate();
@@ -127,13 +151,23 @@ it("Promise.any takes the result that was recorded first, after the recorded err
   expect(await manager.run("t", program)).toEqual(["good", "bad", "good"]);
 });
 
-it("a new step can't overtake a recorded one, even if its call comes first", async () => {
+it.each<[string, Program]>([
+  ["at first", async () => undefined],
+  ["after a step", (run) => run.step("before", () => 1)],
+  [
+    "after a step and a request",
+    async (run) => {
+      await run.step("before", () => 1);
+      await readFile(import.meta.filename);
+    },
+  ],
+])("a new step can't overtake a recorded one, even if its call comes first (%s)", async (_, before) => {
   const storage = openStorage(`sqlite:${join(await tempFolder(), "store.db")}`);
   const { manager } = managerOn(storage);
   const last = gate();
   let isResume = false;
   const program: Program = async (run) => {
-    await run.step("before", () => 1);
+    await before(run);
     const fresh = isResume ? [run.step("new", () => "new")] : [];
     const old = async () => {
       // The call comes some microtasks later.
@@ -177,6 +211,118 @@ it("steps whose results share a save are given one after another in the first ru
   await pausedInGate(manager, program);
   await manager.run("t", program);
   expect(winners).toEqual(["first", "first"]);
+});
+
+it("so are the results of two saves", async () => {
+  const { manager } = managerOn();
+  const last = gate();
+  const winners: string[] = [];
+  const program: Program = async (run) => {
+    const slowly = async (step: Promise<string>) => {
+      const name = await step;
+      for (let hop = 0; hop < 5; hop += 1) await Promise.resolve();
+      return name;
+    };
+    const before = ["w", "x", "y"].map((name) => run.step(name, () => name));
+    const first = run.step("first", () => "first");
+    // It ends while the results before it are saved.
+    const second = run.step("second", async () => {
+      await nextTurn();
+      return "second";
+    });
+    winners.push(await Promise.race([slowly(first), second]));
+    await Promise.all([...before, first, second]);
+    await run.step("gate", last);
+  };
+  await pausedInGate(manager, program);
+  await manager.run("t", program);
+  expect(winners).toEqual(["first", "first"]);
+});
+
+it("chains of steps side by side share their saves", async () => {
+  const { manager } = managerOn();
+  let saves = 0;
+  manager.on("saved", () => {
+    saves += 1;
+  });
+  await manager.run("t", (run) =>
+    Promise.all(
+      Array.from({ length: 200 }, async (_, n) => {
+        for (const name of ["load", "use", "tell"]) await run.step(`${name} ${n}`, () => n);
+      }),
+    ),
+  );
+  // The run's start and its end, and a few for each link of the chains.
+  expect(saves).toBeLessThan(12);
+});
+
+it("a wait that was under way looks for its signal after all recorded results", async () => {
+  const { manager } = managerOn();
+  const last = gate();
+  const program: Program = async (run) => {
+    const steps = async () => {
+      for (let n = 0; n < 20; n += 1) await run.step(`${n}`, () => n);
+      return "steps";
+    };
+    const winner = await Promise.race([run.waitFor("message").then(() => "message"), steps()]);
+    await run.step("gate", last);
+    return winner;
+  };
+  await pausedInGate(manager, program);
+  await manager.signal("t", "message");
+  expect(await manager.run("t", program)).toBe("steps");
+});
+
+it("a wait that looks once its pass is over leaves the signal to the next pass", async () => {
+  const { manager } = managerOn();
+  const deploy = new AbortController();
+  const program = async (run: Run<{ readonly turn: number }>) => {
+    const message = run.waitFor("message");
+    if (run.state.turn === 2) return (await message).value;
+    await Promise.race([message, run.step("tick", () => 1)]);
+    deploy.abort();
+    return run.next({ turn: 2 });
+  };
+  const options = { initialState: { turn: 1 } };
+  const paused = manager.run("t", program, { ...options, signal: deploy.signal });
+  await expect(paused).rejects.toMatchObject({ code: "RUN_PAUSED" });
+  await manager.signal("t", "message", 7);
+  expect(await manager.run("t", program, options)).toBe(7);
+});
+
+it("a step that waits for its turn doesn't begin after a stop", async () => {
+  const { manager } = managerOn();
+  const began: string[] = [];
+  const life = (...more: readonly string[]) => {
+    const stopping = new AbortController();
+    const program: Program = async (run) => {
+      const recorded = run.step("recorded", () => 1);
+      const others = more.map((name) => run.step(name, () => began.push(name)));
+      await recorded;
+      stopping.abort();
+      await Promise.all(others);
+      return run.step("last", () => 1);
+    };
+    return manager.run("t", program, { signal: stopping.signal });
+  };
+  await expect(life()).rejects.toMatchObject({ code: "RUN_PAUSED" });
+  await expect(life("new")).rejects.toMatchObject({ code: "RUN_PAUSED" });
+  expect(began).toEqual([]);
+});
+
+it("milestones may be saved while a signal comes", async () => {
+  const storage = openStorage(`files:${join(await tempFolder(), "store")}`);
+  const { manager } = managerOn(storage);
+  const got = await manager.run("t", async (run: Run<unknown, unknown, unknown>) => {
+    const answer = run.waitFor("answer");
+    await run.step("a", () => 1);
+    const sent = manager.signal("t", "answer", 5);
+    for (let n = 0; n < 20; n += 1) await run.save({ n });
+    await sent;
+    return (await answer).value;
+  });
+  expect(got).toBe(5);
+  await storage.close();
 });
 
 it("a milestone may be saved beside a wait whose end is recorded after it", async () => {

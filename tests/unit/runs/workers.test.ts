@@ -394,7 +394,13 @@ async function killedOnce(storage: MemoryAdapter, maxAttempts = 5): Promise<void
   await worker.drain();
 }
 
-it("a task that may have ended its last workers runs alone until it has recorded a step", async () => {
+it.each<[string, (manager: CheckpointManager, run: Run, steps: (run: Run) => Promise<void>) => Promise<void>]>([
+  ["it", (_, run, steps) => steps(run)],
+  [
+    "a run within it",
+    (manager, run, steps) => run.step("inner", () => manager.run("q/inner", (inner) => steps(inner))),
+  ],
+])("a task that may have ended its last workers runs alone until %s has recorded a step", async (_, record) => {
   const storage = new MemoryAdapter();
   const { manager } = managerOn(storage);
   await manager.enqueue("q/suspect");
@@ -412,12 +418,14 @@ it("a task that may have ended its last workers runs alone until it has recorded
         other.resolve();
         return;
       }
-      await run.step("first", async () => {
-        // The worker has time to begin the other task.
-        for (let turn = 0; turn < 100; turn += 1) await nextTurn();
-        order.push("suspect saves");
+      await record(manager, run as Run, async (its) => {
+        await its.step("first", async () => {
+          // The worker has time to begin the other task.
+          for (let turn = 0; turn < 100; turn += 1) await nextTurn();
+          order.push("suspect saves");
+        });
+        await its.step("long", () => other.promise);
       });
-      await run.step("long", () => other.promise);
     },
     { concurrency: 2 },
   );
@@ -562,6 +570,7 @@ it("cancel takes a task from its runner, which stops, and the task runs again on
     message: expect.stringContaining("ada: wrong input"),
   });
   await expect(manager.enqueue("t")).rejects.toMatchObject({ code: "RUN_CANCELLED" });
+  expect(await manager.findIncomplete()).toEqual([]);
   expect(await manager.cancel("t", "again")).toBe(0);
   expect(await manager.run("t", () => 1, { restart: true })).toBe(1);
   await expect(manager.cancel("t", "late")).rejects.toMatchObject({ code: "CHECKPOINT_CONFLICT" });
@@ -586,6 +595,24 @@ it.each<[string, Fn]>([
     expect(await canceller.cancel("t", "ada: wrong input")).toBe(1);
     await stopped;
   }
+});
+
+it("a run that pauses before it knows of its cancellation leaves it as it is, without a warning", async () => {
+  const storage = new MemoryAdapter();
+  const { manager, logger } = managerOn(storage);
+  const controller = new AbortController();
+  const paused = manager.run(
+    "t",
+    (run) =>
+      run.step("a", async () => {
+        await managerOn(storage).manager.cancel("t", "ada: wrong input");
+        controller.abort();
+      }),
+    { signal: controller.signal },
+  );
+  await expect(paused).rejects.toMatchObject({ code: "RUN_PAUSED" });
+  expect(logger.lines.filter(({ level }) => level === "warn")).toEqual([]);
+  expect(await manager.latest("t")).toMatchObject({ status: "failed", error: { message: "ada: wrong input" } });
 });
 
 it("cancel of a prefix leaves out a task that is completed meanwhile", async () => {
@@ -641,6 +668,37 @@ it("a run of another version is left to others, and the worker goes on", async (
   for (const { drain } of [worker, other]) await drain();
   expect(worker.errors).toMatchObject([{ code: "RUN_MISMATCH" }]);
   expect(other.errors).toEqual([]);
+});
+
+it("a task whose start can't be saved isn't taken again at once", async () => {
+  const { manager, storage } = managerOn();
+  await manager.enqueue("q/t");
+  const append = storage.append.bind(storage);
+  let starts = 0;
+  storage.append = async (draft, ...how) => {
+    if (draft.taskId !== "q/t") return append(draft, ...how);
+    starts += 1;
+    throw new StorageError("The file would be too large.");
+  };
+  const stopped = ends(manager, "stopped");
+  const worker = working(manager, () => 1);
+  await stopped;
+  await untilLooked(manager);
+  await worker.drain();
+  expect(starts).toBe(1);
+});
+
+it("a run that saves beside its wait lets go of its worker", async () => {
+  const { manager } = managerOn();
+  await manager.enqueue("q/t");
+  const paused = ends(manager, "paused");
+  const worker = working(manager, async (run) => {
+    const answer = run.waitFor("answer");
+    await run.save({ isAsked: true });
+    return answer;
+  });
+  expect(await paused).toEqual(["q/t"]);
+  await worker.drain();
 });
 
 /** Resolves once the worker has looked for tasks after it ran one. */
