@@ -63,6 +63,10 @@ async function placeWithEverything() {
   });
   await expect(failing).rejects.toThrow("the tool is down");
   await manager.enqueue("agent-8", { n: 1 }, { dueAt: new Date("2999-12-01T09:00:00Z") });
+  const stop = new AbortController();
+  manager.on("waitStarted", () => stop.abort());
+  await expect(manager.run("agent-9", (run) => run.waitFor("approve"), { signal: stop.signal })).rejects.toThrow();
+  await manager.signal("agent-9", "approve", true, { id: "s1" });
   await manager.save("damaged", 1);
   const [file = ""] = readdirSync(join(cwd, "store", "damaged")).filter((name) => name.endsWith(".json"));
   writeFileSync(join(cwd, "store", "damaged", file), "{");
