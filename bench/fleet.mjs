@@ -6,12 +6,12 @@ import { PostgresAdapter } from "waymark/adapters/postgres";
 import { bundled } from "../tests/support/bundled.mjs";
 import { printHeading } from "./report.mjs";
 
+/** A fifth of them one at a time, then all with so many at once as {@link CONCURRENCY}. */
 const RUNS = 1000;
 const STEPS = 10;
 const CONCURRENCY = 32;
 /** Clock ticks a second in /proc/PID/stat; Linux has always 100 there. */
 const TICKS = 100;
-const RATES = [10, 1000, 100_000];
 
 /**
  * What one run of a worker costs PostgreSQL: statements, write-ahead log, processor time and space. From these, what
@@ -31,42 +31,55 @@ export async function benchFleet(_folder) {
   try {
     await admin.connect();
     const manager = new CheckpointManager({ storage: new PostgresAdapter({ pool: counted.pool, schema: "fleet" }) });
-    await runAll(manager, "warm", 50);
-    const before = await countersOf(admin);
-    counted.statements = 0;
-    const startedMs = performance.now();
-    await runAll(manager, "run", RUNS);
-    const seconds = (performance.now() - startedMs) / 1000;
-    const { statements } = counted;
-    const after = await countersOf(admin);
-    const perRun = {
-      statements: statements / RUNS,
-      commits: (after.commits - before.commits) / RUNS,
-      walKb: (after.wal - before.wal) / RUNS / 1024,
-      cpuMs: ((after.ticks - before.ticks) / TICKS / RUNS) * 1000,
-      diskKb: (after.bytes - before.bytes) / RUNS / 1024,
+    const measured = async (/** @type {number} */ concurrency, /** @type {number} */ runs) => {
+      await runAll(manager, `warm-${concurrency}`, 50, concurrency);
+      const before = await countersOf(admin);
+      counted.statements = 0;
+      const startedMs = performance.now();
+      await runAll(manager, `run-${concurrency}`, runs, concurrency);
+      const seconds = (performance.now() - startedMs) / 1000;
+      const { statements } = counted;
+      const after = await countersOf(admin);
+      console.log(
+        `${runs} runs in ${seconds.toFixed(1)} s, ${concurrency} at once: ${Math.round((runs * STEPS) / seconds)} steps a second.`,
+      );
+      return {
+        statements: statements / runs,
+        commits: (after.commits - before.commits) / runs,
+        walKb: (after.wal - before.wal) / runs / 1024,
+        cpuMs: ((after.ticks - before.ticks) / TICKS / runs) * 1000,
+        diskKb: (after.bytes - before.bytes) / runs / 1024,
+      };
     };
-    console.log(
-      `${RUNS} runs in ${seconds.toFixed(1)} s, ${CONCURRENCY} at once: ${Math.round((RUNS * STEPS) / seconds)} steps a second.`,
-    );
-    console.log(`| | a run | ${RATES.map((rate) => `${rate.toLocaleString("en-US")} a minute`).join(" | ")} |`);
-    console.log(`| --- | ---: | ${RATES.map(() => "---:").join(" | ")} |`);
+    // At low rates, each run has the server for itself; at high ones, the runs of a worker share statements.
+    const alone = await measured(1, RUNS / 5);
+    const shared = await measured(CONCURRENCY, RUNS);
+    const rates = [
+      { rate: 10, of: alone },
+      { rate: 1000, of: alone },
+      { rate: 100_000, of: shared },
+    ];
+    const heads = rates.map(({ rate, of }) => `${rate.toLocaleString("en-US")} a minute${of === shared ? ", so" : ""}`);
+    console.log(`| | a run, one at a time | a run, ${CONCURRENCY} at once | ${heads.join(" | ")} |`);
+    console.log(`| --- | ---: | ---: | ${rates.map(() => "---:").join(" | ")} |`);
     const row = (
       /** @type {string} */ what,
-      /** @type {number} */ value,
+      /** @type {keyof typeof alone} */ key,
       /** @type {(n: number) => string} */ show,
       perSecond = 60,
-    ) =>
-      console.log(
-        `| ${what} | ${show(value)} | ${RATES.map((rate) => show((value * rate) / perSecond)).join(" | ")} |`,
-      );
+      unit = 1,
+    ) => {
+      const each = [alone, shared].map((of) => show(of[key] / unit));
+      const calculated = rates.map(({ rate, of }) => show((of[key] * rate) / perSecond / unit));
+      console.log(`| ${[what, ...each, ...calculated].join(" | ")} |`);
+    };
     const count = (/** @type {number} */ n) => (n < 10 ? n.toFixed(1) : Math.round(n).toLocaleString("en-US"));
     const bytes = (/** @type {number} */ kb) => (kb < 1024 ? `${count(kb)} KB` : `${count(kb / 1024)} MB`);
-    row("statements, a second", perRun.statements, count);
-    row("commits, a second", perRun.commits, count);
-    row("write-ahead log, a second", perRun.walKb, bytes);
-    row("processor time, cores", perRun.cpuMs / 1000, (n) => n.toFixed(n < 0.1 ? 4 : 2));
-    row("space of completed runs, a day", perRun.diskKb, bytes, 1 / 1440);
+    row("statements, a second", "statements", count);
+    row("commits, a second", "commits", count);
+    row("write-ahead log, a second", "walKb", bytes);
+    row("processor time, cores", "cpuMs", (n) => n.toFixed(n < 0.1 ? 4 : 2), 60, 1000);
+    row("space of completed runs, a day", "diskKb", bytes, 1 / 1440);
     await manager.close();
   } finally {
     await pool.end();
@@ -79,8 +92,9 @@ export async function benchFleet(_folder) {
  * @param {CheckpointManager} manager
  * @param {string} name
  * @param {number} count
+ * @param {number} concurrency
  */
-async function runAll(manager, name, count) {
+async function runAll(manager, name, count, concurrency) {
   const prefix = `${name}/`;
   await Promise.all(Array.from({ length: count }, (_, n) => manager.enqueue(`${prefix}${n}`, { n })));
   const drain = new AbortController();
@@ -89,7 +103,7 @@ async function runAll(manager, name, count) {
     left -= 1;
     if (left === 0) drain.abort();
   });
-  const options = { prefix, concurrency: CONCURRENCY, signal: drain.signal, pauseOnSignal: false };
+  const options = { prefix, concurrency, signal: drain.signal, pauseOnSignal: false };
   await manager.work(options, async (run) => {
     for (let step = 1; step <= STEPS; step++) {
       await run.step(`step ${step}`, () => ({ text: `${run.taskId} ${step} `.padEnd(1000, "lorem ipsum ") }));

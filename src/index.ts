@@ -36,7 +36,6 @@ export {
 } from "./contract/errors.js";
 export type { RunRecord, StepRecord } from "./contract/run-record.js";
 export type { Signal } from "./contract/signals.js";
-export type { DueCount } from "./contract/task-queue.js";
 export type { AutoSave, AutoSaveOptions } from "./manager/auto-save.js";
 export type { CheckpointEvents } from "./manager/events.js";
 export type { Lease, LeaseInfo, LeaseOptions } from "./manager/lease.js";

@@ -284,7 +284,7 @@ describe("waymark cancel and retry", () => {
     ]);
     expect((await run("cancel", "t", "--reason", "too old", "--yes")).stdout).toBe("Cancelled 1 task.\n");
     await ended;
-    expect((await run("resume")).stdout).toMatch(/^t .* cancelled +too old$/m);
+    expect((await run("resume")).stderr).toMatch(/^Nothing to resume in .*: no task can go on\.$/m);
     expect((await run("tasks")).stdout).toMatch(/^t .* cancelled +too old /m);
     expect((await run("tasks", "--watch")).stdout).toMatch(/^t +cancelled +too old /m);
     const listed = await run("list", "t");
@@ -579,3 +579,17 @@ function told(manager: Place["manager"]): Promise<unknown> {
 function closing<Closed extends { close(): Promise<void> }>(closed: Closed): Closed & AsyncDisposable {
   return Object.assign(closed, { [Symbol.asyncDispose]: () => closed.close() });
 }
+
+it("resume and tasks --incomplete leave a run within another run to that one", async () => {
+  const { manager, run } = await placeOf();
+  const stopping = new AbortController();
+  const inner = () => manager.run("t/in", (its) => its.step("long", () => stopping.abort()));
+  const paused = manager.run("t", (its) => its.step("in", inner), { signal: stopping.signal });
+  await expect(paused).rejects.toMatchObject({ code: "RUN_PAUSED" });
+  expect((await manager.tasks()).map(({ taskId }) => taskId)).toEqual(["t", "t/in"]);
+  for (const args of [["resume"], ["resume", "--limit", "1"], ["tasks", "--incomplete"]]) {
+    const { stdout } = await run(...args);
+    expect(stdout, args.join(" ")).toMatch(/^t /m);
+    expect(stdout, args.join(" ")).not.toContain("t/in");
+  }
+});

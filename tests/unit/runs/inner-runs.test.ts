@@ -83,13 +83,21 @@ it("an inner run waits for the lease of its former runner, and its own lasts as 
     manager.on("runEnded", ({ taskId, status }) => taskId === "q/t" && resolve(status));
   });
   const controller = new AbortController();
+  const errors: unknown[] = [];
   const working = manager.work(
-    { prefix: "q/", signal: controller.signal, pauseOnSignal: false, lease: { ttlMs: 45_000, holder: "me" } },
+    {
+      prefix: "q/",
+      signal: controller.signal,
+      pauseOnSignal: false,
+      lease: { ttlMs: 45_000, holder: "me" },
+      onError: (error) => errors.push(error),
+    },
     (run) => run.step("inner", () => manager.run("q/t/inner", () => 1)),
   );
   expect(await ended).toBe("completed");
   controller.abort();
   await working;
+  expect(errors).toEqual([]);
   expect(asked).toEqual([
     ["q/t/inner", "me", 45_000],
     ["q/t/inner", "me", 45_000],
@@ -111,8 +119,22 @@ const failing = async (storage: MemoryAdapter) => {
   };
 };
 
+const taken = async (storage: MemoryAdapter) => {
+  const append = storage.append.bind(storage);
+  let token = 0;
+  storage.append = async (draft, ...how) => {
+    if (draft.taskId === "inner") ({ token } = await storage.leases.claim("inner", "another", 60_000, { force: true }));
+    return append(draft, ...how);
+  };
+  return async () => {
+    storage.append = append;
+    await storage.leases.release("inner", token);
+  };
+};
+
 it.each([
   ["somebody runs it", held, "LEASE_HELD"],
+  ["somebody takes it over", taken, "LEASE_LOST"],
   ["its storage fails", failing, "STORAGE_FAILED"],
 ])("if an inner run can't go on because %s, the run around it is paused, and goes on later", async (_, stop, code) => {
   const storage = new MemoryAdapter();
