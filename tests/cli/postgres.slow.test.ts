@@ -32,7 +32,7 @@ it("shows waits, signals and the fleet of a server, and copies them to a file an
   await using manager = new CheckpointManager({ storage: openStorage(server.url), ownsStorage: true });
   await worked(manager, { "w/1": "waits", "w/2": "fails" });
   await manager.enqueue("v/due");
-  expect((await run("resume")).stdout).toMatch(/^w\/1 .* paused +waits for "approve"$/m);
+  expect((await run("resume")).stdout).toMatch(/^w\/1 .* waits +waits for "approve"$/m);
   expect((await run("tasks", "--watch")).stdout).toMatch(
     /^1 due, the oldest for .*; 0 being run .*\n(.*\n)*w\/1 +waits +waits for "approve" /,
   );
@@ -45,6 +45,11 @@ it("shows waits, signals and the fleet of a server, and copies them to a file an
   });
   expect(await copy.signals("w/1")).toMatchObject([{ id: "s1", name: "note", value: 1 }]);
   expect((await run("cancel", "--prefix", "w/", "--reason", "x", "--yes")).stdout).toBe("Cancelled 2 tasks.\n");
-  expect((await run("delete", "w/1", "--yes")).stdout).toContain("Removed");
+  const lease = await manager.lease("w/2", { holder: "worker-1" });
+  expect((await run("delete", "--prefix", "w/", "--yes")).stderr).toContain('Task "w/2" is run by worker-1.');
+  await lease.release();
+  const checkpoints = (await manager.list("w/1")).length + (await manager.list("w/2")).length;
+  expect((await run("delete", "--prefix", "w/", "--yes")).stdout).toBe(`Removed ${checkpoints} checkpoints.\n`);
+  expect((await manager.tasks()).map(({ taskId }) => taskId)).toEqual(["v/due"]);
   expect(await manager.signals("w/1")).toEqual([]);
 });
