@@ -3,6 +3,7 @@ import type { CommandFile } from "../cli.js";
 import { jsonArgument } from "../json-argument.js";
 import { jsonText, printable } from "../printable.js";
 import { sender } from "../sender.js";
+import { namesText } from "../waits.js";
 
 export const signal: CommandFile = {
   example: "waymark signal build-42 approve true",
@@ -48,6 +49,6 @@ function sentText({ taskId, name, id, isAwaited, isLater, otherNames, before }: 
   if (isLater) {
     return `${sent} Another ${signal} is pending already, so this one is kept for the next wait of that name.`;
   }
-  const others = otherNames.map((other) => JSON.stringify(other)).join(" and ");
+  const others = namesText(otherNames);
   return `${sent} It is kept until the run waits for it.${others === "" ? "" : ` Its run waits for ${others}.`}`;
 }
