@@ -279,7 +279,7 @@ function keepRules(policy: RetentionPolicy, untilMs: number): KeepRule[] {
       stage !== undefined && stages.has(stage) ? `stage ${stage}` : undefined,
     );
   }
-  return rules.length > 0 ? rules : [() => "no keep rule: everything is kept"];
+  return rules.length > 0 ? rules : [() => "no keep rule, and within the limits"];
 }
 
 /** Claims the first checkpoint of each bucket. Since the newest checkpoints come first, it is the bucket's newest. */

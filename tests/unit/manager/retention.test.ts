@@ -283,8 +283,8 @@ describe("limits", () => {
     });
 
     expect(reasons(keep)).toEqual({
-      3: ["no keep rule: everything is kept"],
-      2: ["no keep rule: everything is kept"],
+      3: ["no keep rule, and within the limits"],
+      2: ["no keep rule, and within the limits"],
     });
     expect(reasons(remove)).toEqual({ 1: ["older than 30 days"] });
   });
