@@ -274,7 +274,7 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
     if (this.#names.has(name)) {
       throw new TypeError(
         `A step named ${JSON.stringify(name)} is already under way in this pass, and a resume couldn't tell the two apart. Make their ` +
-          `names differ: run.step(\`${name} \${item.id}\`, …).`,
+          `names differ: ${what}(\`${name} \${item.id}\`, …).`,
       );
     }
     this.#names.add(name);

@@ -69,7 +69,8 @@ export function checkStepOptions(name: string, options: StepOptions): void {
 export function checkDate(what: string, date: Date): void {
   if (!(date instanceof Date))
     throw new TypeError(`${what} must be a Date, not ${date === null ? "null" : typeof date}.`);
-  if (!(Math.abs(date.getTime()) <= LAST_MS)) throw new RangeError(`${what} must be a time before the year 10000.`);
+  if (Number.isNaN(date.getTime())) throw new RangeError(`${what} is an invalid Date.`);
+  if (Math.abs(date.getTime()) > LAST_MS) throw new RangeError(`${what} must be a time before the year 10000.`);
 }
 
 export function checkWaitOptions(name: string, options: WaitOptions): void {
