@@ -257,9 +257,10 @@ export class CheckpointReader<State = unknown> {
           else if (found.length < (query.limit ?? Number.POSITIVE_INFINITY)) found.push(task);
         }
       }
-      // Those that are left out took places within the limit, so this reads again with a higher one.
+      // Those that are left out took places within the limit, so this reads again with a limit that is at least twice as
+      // high: there may be thousands of them.
       if (limit === undefined || read < limit || hidden <= leftOut) break;
-      leftOut = hidden;
+      leftOut = 2 * hidden + (query.limit ?? 0);
     }
     if (found.length === 0 && damage.found) {
       for await (const task of this.#options.storage.tasks({ order: "taskId" })) if (!isCorrupt(task)) return [];

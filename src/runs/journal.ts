@@ -71,8 +71,6 @@ export class RunJournal {
   #unsaved: string[] = [];
   #last: Promise<void> = Promise.resolve();
   #next: Promise<void> | undefined;
-  /** Resolves once the last call of {@link stored} has. */
-  #told: Promise<void> = Promise.resolve();
 
   /**
    * @param outer - Given if the run began within another run.
@@ -146,28 +144,14 @@ export class RunJournal {
     this.#steps.forget(is);
   }
 
-  /**
-   * Resolves once everything noted is stored. Calls that wait at the same time share a save. They resolve in the order
-   * in which they were made.
-   *
-   * @param then - Called after the save. This call and later ones resolve after it.
-   */
-  stored(then?: () => Promise<void>): Promise<void> {
-    const before = this.#told;
+  /** Resolves once everything noted is stored. Calls that wait at the same time share a save. */
+  stored(): Promise<void> {
     this.#next ??= this.#inTurn(async () => {
       this.#next = undefined;
       const label = labelOf(this.#unsaved);
       await this.#save({ isPassing: true, ...(label === undefined ? undefined : { label }) });
     });
-    const told = this.#storedAfter(this.#next, before);
-    this.#told = then === undefined ? told : told.then(then);
-    return this.#told;
-  }
-
-  async #storedAfter(save: Promise<void>, before: Promise<void>): Promise<void> {
-    await save;
-    // The caller of that save gets its error.
-    await before.catch(() => undefined);
+    return this.#next;
   }
 
   /**
@@ -188,8 +172,13 @@ export class RunJournal {
    */
   async innerSaved(): Promise<void> {
     if (this.#at.head.starts === undefined) return this.#outer?.innerSaved();
-    // An error has stopped this run.
-    await this.save({ isPassing: true, label: this.after("Run resumed") }).catch(() => undefined);
+    await this.#inTurn(async () => {
+      // Several inner runs may have recorded something at the same time.
+      if (this.#at.head.starts === undefined) return;
+      await this.#save({ isPassing: true, label: "A run within it has saved" });
+    }).catch(() => {
+      // The error has stopped this run.
+    });
   }
 
   /**

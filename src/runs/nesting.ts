@@ -2,7 +2,7 @@ import { AsyncLocalStorage } from "node:async_hooks";
 
 /** A run under way. */
 export interface OuterRun {
-  /** Called when a run within it has recorded something. Resolves once it has saved, too, if it has to. Never rejects. */
+  /** Called when a run within it has recorded something. If it has to save as well, resolves after that save. Never rejects. */
   innerSaved(): Promise<void>;
 }
 
@@ -19,8 +19,10 @@ interface Call {
 const CALLS = new AsyncLocalStorage<Call>();
 
 /**
- * Runs `call`. Within it, the functions below find it. @param of - The object that makes the call: for a step, its
- * pass.
+ * Runs `call`. Within it, the functions below find it.
+ *
+ * @param of - The object that makes the call: for a step, its pass.
+ * @param run - Given if the call is a run.
  */
 export function within<Result>(
   of: object,

@@ -77,7 +77,7 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
     this.#host = host;
     this.#waits = new Waits(
       host,
-      (entry) => this.#replay.inOrder(entry),
+      (entry, first) => this.#replay.inOrder(entry, first),
       () => this.#underWay.size,
     );
     this.#replay = new Replay(host.journal.entries().length > 0);
@@ -133,21 +133,25 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
     const text = this.#host.textOfState(state);
     const name = options.stage ?? "";
     const occurrence = this.#count(`save ${name}`);
-    const saved = journal.find({ name, occurrence, status: "saved" });
+    const key = { name, occurrence, status: "saved" } as const;
+    const saved = journal.find(key);
     if (saved !== undefined) {
       saved.isUsed = true;
       await this.#replay.inOrder(saved);
       return { id: saved.head.id ?? "" };
     }
     this.signal.throwIfAborted();
-    const saving = journal.show(
-      text,
-      { name, occurrence, status: "saved", startedAt: this.#now(), runAttempt: this.attempt },
-      options,
-    );
+    const show = async () => {
+      const started = { ...key, startedAt: this.#now(), runAttempt: this.attempt };
+      const id = await journal.show(text, started, options);
+      const entry = journal.find(key);
+      if (entry !== undefined) await this.#replay.inOrder(entry);
+      return { id };
+    };
+    const saving = show();
     this.#underWay.add(saving);
     try {
-      return { id: await saving };
+      return await saving;
     } finally {
       this.#underWay.delete(saving);
       this.#waits.stepEnded();

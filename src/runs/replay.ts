@@ -4,7 +4,8 @@ import type { Entry } from "./step-entries.js";
 /** A call whose result is stored. */
 interface Call {
   readonly place: number;
-  goesOn(): void;
+  /** Resolves, or returns nothing, once the caller has the result. Never rejects. */
+  goesOn(): Promise<void> | void;
 }
 
 /**
@@ -24,9 +25,14 @@ export class Replay {
     if (isResume) this.#turnSoon();
   }
 
-  /** Resolves when it is the turn of this result, which is stored. */
-  inOrder({ place }: Entry): Promise<void> {
-    return new Promise((goesOn) => {
+  /**
+   * Resolves when it is the turn of this result, which is stored.
+   *
+   * @param first - Called when it is its turn. This call, and later ones, go on after it.
+   */
+  inOrder({ place }: Entry, first?: () => Promise<void>): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const goesOn = first === undefined ? resolve : () => first().then(resolve, reject);
       let [from, to] = [0, this.#calls.length];
       while (from < to) {
         const middle = (from + to) >>> 1;
@@ -56,8 +62,15 @@ export class Replay {
     this.#isUnderWay = false;
     const call = this.#calls.pop();
     if (call !== undefined) {
-      call.goesOn();
-      this.#turnSoon();
+      const going = call.goesOn();
+      if (going === undefined) this.#turnSoon();
+      else {
+        this.#isUnderWay = true;
+        void going.then(() => {
+          this.#isUnderWay = false;
+          this.#turnSoon();
+        });
+      }
       return;
     }
     const begin = this.#unrecorded;

@@ -84,7 +84,7 @@ export class Signals {
    * The first signal with this name that no wait has received. If the schema refuses a signal's value, the signal is
    * marked as refused, and the next one is taken.
    *
-   * @param settled - Looks only after this sequence: no signal up to it is pending.
+   * @param settled - No signal up to this sequence is pending, so only later ones are read.
    */
   async next(
     taskId: string,
@@ -116,7 +116,7 @@ export class Signals {
   /**
    * Marks signals as received, so that no other wait receives them.
    *
-   * @param settled - Looks only after this sequence: no signal up to it is pending.
+   * @param settled - No signal up to this sequence is pending, so only later ones are read.
    * @returns The new `settled`.
    */
   async received(taskId: string, ids: ReadonlySet<string>, settled: number): Promise<number> {
@@ -203,7 +203,10 @@ export class Signals {
   }
 }
 
-/** The signals that one attempt of a run receives. It remembers up to which sequence none is pending, and reads later ones. */
+/**
+ * The signals that one attempt of a run receives. No signal up to a certain sequence is pending. It remembers that
+ * sequence, and reads only later signals.
+ */
 export class RunSignals {
   readonly #signals: Signals;
   readonly #taskId: string;

@@ -59,14 +59,18 @@ interface Wait {
 export class Waits {
   readonly #host: WaitsHost;
   readonly #underWay: () => number;
-  readonly #inOrder: (entry: Entry) => Promise<void>;
+  readonly #inOrder: (entry: Entry, first?: () => Promise<void>) => Promise<void>;
   readonly #waiting = new Set<Wait>();
   readonly #looks = new Set<Promise<unknown>>();
   readonly #over = new AbortController();
   #timer: NodeJS.Timeout | undefined;
 
   /** @param underWay - Returns the number of the pass's steps and waits that are under way. */
-  constructor(host: WaitsHost, inOrder: (entry: Entry) => Promise<void>, underWay: () => number) {
+  constructor(
+    host: WaitsHost,
+    inOrder: (entry: Entry, first?: () => Promise<void>) => Promise<void>,
+    underWay: () => number,
+  ) {
     this.#host = host;
     this.#inOrder = inOrder;
     this.#underWay = underWay;
@@ -213,8 +217,19 @@ export class Waits {
     const durationMs = Math.max(0, clock() - Date.parse(begun.startedAt));
     const origin = signal && originOf(signal);
     const entry = journal.note({ ...begun, status: "completed", durationMs, ...(origin && { signal: origin }) }, value);
-    await journal.stored(signal && (() => this.#mark(signal)));
-    await this.#inOrder(entry);
+    await journal.stored();
+    await this.#inOrder(
+      entry,
+      signal &&
+        (async () => {
+          // The function has ended without the signal, so the next wait of its name gets it.
+          if (this.#over.signal.aborted && !this.#host.signal.aborted) {
+            journal.note(begun, undefined);
+            this.#over.signal.throwIfAborted();
+          }
+          await this.#mark(signal);
+        }),
+    );
     const { waitsFor = "sleep" } = begun;
     const step = stepTitle(begun.name, begun.occurrence);
     const told = { taskId, pass: journal.head.pass, step, waitsFor, durationMs };

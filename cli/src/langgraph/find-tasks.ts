@@ -146,9 +146,10 @@ async function* listed(
   for (let leftOut = 0; ; ) {
     const found = await firstOf(storage.tasks({ ...query, limit: limit + leftOut }));
     const tasks = found.filter((task) => !isLeftOut(task));
-    // Those that are left out took places within the limit, so this reads again with a higher one.
+    // Those that are left out took places within the limit, so this reads again with a limit that is at least twice as
+    // high: there may be thousands of them.
     const isShort = tasks.length < limit && found.length >= limit + leftOut;
-    if (isShort) leftOut = found.length - tasks.length;
+    if (isShort) leftOut = 2 * (found.length - tasks.length) + limit;
     else return yield* tasks.slice(0, limit);
   }
 }

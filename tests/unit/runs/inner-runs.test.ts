@@ -219,6 +219,39 @@ it("attempts in which an inner run recorded something don't count as attempts wi
   await last.drain();
 });
 
+it("inner runs side by side make the run around them save once, through a run between them, too", async () => {
+  const { manager } = managerOn();
+  await manager.enqueue("q/t");
+  const labels: (string | undefined)[] = [];
+  manager.on("saved", ({ taskId, label }) => taskId === "q/t" && labels.push(label));
+  const ended = new Promise<void>((resolve) => {
+    manager.on("runEnded", ({ taskId }) => taskId === "q/t" && resolve());
+  });
+  const last = deferred<void>();
+  let left = 10;
+  const worker = working(manager, (run) =>
+    run.step("middle", () =>
+      manager.run("q/t/middle", (middle) =>
+        Promise.all(
+          Array.from({ length: left }, (_, n) =>
+            middle.step(`${n}`, () =>
+              manager.run(`q/t/${n}`, async (inner) => {
+                await inner.step("a", () => n);
+                left -= 1;
+                if (left === 0) last.resolve();
+                await last.promise;
+              }),
+            ),
+          ),
+        ),
+      ),
+    ),
+  );
+  await ended;
+  await worker.drain();
+  expect(labels.filter((label) => label === "A run within it has saved")).toHaveLength(1);
+});
+
 it("an inner run's own error fails the run around it, also if it is an error of a storage", async () => {
   const { manager } = managerOn();
   const fail = () => {

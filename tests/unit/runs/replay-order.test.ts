@@ -3,8 +3,9 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { expect, it } from "vitest";
-import type { CheckpointManager, Run } from "waymark";
+import type { CheckpointManager, Run, StorageAdapter } from "waymark";
 import { openStorage } from "waymark/adapters";
+import { MemoryAdapter } from "waymark/adapters/memory";
 import { tempFolder } from "../../support/temp-folder.js";
 import { managerOn, STORAGES } from "./run-support.js";
 
@@ -103,6 +104,57 @@ it.each(Object.entries(STORAGES))(
     await storage.close();
   },
 );
+
+/** A storage whose reads take some turns, as those of a server do. */
+function readSlowly(storage: MemoryAdapter): StorageAdapter {
+  const { list, read } = storage;
+  async function* later<Item>(items: AsyncIterable<Item>) {
+    for (let turn = 0; turn < 5; turn += 1) await nextTurn();
+    yield* items;
+  }
+  storage.list = (query) => later(list.call(storage, query));
+  storage.read = (query) => later(read.call(storage, query));
+  return storage;
+}
+
+it.each([
+  ["at once", (storage: MemoryAdapter) => storage],
+  ["slowly", readSlowly],
+])("a signal of another process wins against the limit that ends before it is found (reads %s)", async (_, open) => {
+  const storage = open(new MemoryAdapter());
+  const { manager } = managerOn(storage);
+  const other = managerOn(storage).manager;
+  let waits = 0;
+  manager.on("waitStarted", () => {
+    waits += 1;
+    if (waits === 2) void other.signal("t", "approve");
+  });
+  const limit = new Date(Date.now() + 100);
+  const program: Program = (run) =>
+    Promise.race([run.sleepUntil("limit", limit).then(() => "nobody"), run.waitFor("approve").then(() => "approved")]);
+  expect(await manager.run("t", program)).toBe("approved");
+});
+
+it("a milestone beside a wait is given in order, in the first run as in a resume", async () => {
+  const { manager } = managerOn();
+  const last = gate();
+  const orders: string[] = [];
+  const program: Program = async (run) => {
+    const order: string[] = [];
+    const answer = run.waitFor("answer").then(() => order.push("answer"));
+    await run.step("send", async () => {
+      await manager.signal("t", "answer", 5);
+    });
+    await run.save({ n: 1 });
+    order.push("save");
+    await answer;
+    orders.push(order.join());
+    await run.step("gate", last);
+  };
+  await pausedInGate(manager, program);
+  await manager.run("t", program);
+  expect(orders[1]).toBe(orders[0]);
+});
 
 it("Promise.any takes the result that was recorded first, after the recorded errors", async () => {
   const { manager } = managerOn();
@@ -288,6 +340,30 @@ it("a wait that looks once its pass is over leaves the signal to the next pass",
   await expect(paused).rejects.toMatchObject({ code: "RUN_PAUSED" });
   await manager.signal("t", "message", 7);
   expect(await manager.run("t", program, options)).toBe(7);
+});
+
+it("a signal that comes while a race against it is lost stays for the next pass", async () => {
+  const { manager, storage } = managerOn();
+  const append = storage.append.bind(storage);
+  let hasTicked = false;
+  storage.append = async (draft, ...how) => {
+    if (draft.taskId === "t" && hasTicked) {
+      hasTicked = false;
+      await manager.signal("t", "message", 7);
+    }
+    return append(draft, ...how);
+  };
+  const program = async (run: Run<{ readonly turn: number }>) => {
+    const message = run.waitFor("message");
+    if (run.state.turn === 2) return (await message).value;
+    await run.step("before", () => 1);
+    const tick = run.step("tick", () => {
+      hasTicked = true;
+    });
+    await Promise.race([message, tick]);
+    return run.next({ turn: 2 });
+  };
+  expect(await manager.run("t", program, { initialState: { turn: 1 } })).toBe(7);
 });
 
 it("a step that waits for its turn doesn't begin after a stop", async () => {

@@ -615,6 +615,22 @@ it("a run that pauses before it knows of its cancellation leaves it as it is, wi
   expect(await manager.latest("t")).toMatchObject({ status: "failed", error: { message: "ada: wrong input" } });
 });
 
+it("findIncomplete with a limit reads few times, however many tasks it leaves out", async () => {
+  const storage = new MemoryAdapter();
+  const { manager } = managerOn(storage);
+  await manager.enqueue("live");
+  for (let n = 0; n < 100; n += 1) await manager.enqueue(`old/${n}`);
+  await manager.cancel({ prefix: "old/" }, "ada: not needed");
+  const tasks = storage.tasks.bind(storage);
+  let reads = 0;
+  storage.tasks = (query) => {
+    reads += 1;
+    return tasks(query);
+  };
+  expect((await manager.findIncomplete({ limit: 1 })).map(({ taskId }) => taskId)).toEqual(["live"]);
+  expect(reads).toBeLessThan(10);
+});
+
 it("cancel of a prefix leaves out a task that is completed meanwhile", async () => {
   const storage = new MemoryAdapter();
   const { manager } = managerOn(storage);
