@@ -312,6 +312,23 @@ describe("waymark cancel and retry", () => {
     expect([refused.code, refused.stderr]).toEqual([6, expect.stringContaining("is completed, and only failed tasks")]);
   });
 
+  it("show who runs a task that was put back or failed, and not that it failed", async () => {
+    const { manager, run } = await placeOf();
+    await worked(manager, { "w/1": "fails", "w/2": "fails" });
+    await manager.retry("w/1");
+    expect((await run("tasks", "--watch")).stdout).toMatch(/^w\/1 +due +put back; it failed with: no room /m);
+    const leases = [await manager.lease("w/1"), await manager.lease("w/2")];
+    const listed = (await run("tasks")).stdout;
+    expect(listed).toMatch(/^w\/1 +\d+ +running +running on \S+, process \d+ /m);
+    expect(listed).toMatch(/^w\/2 +\d+ +running +Run failed in build \(running on \S+, process \d+\) /m);
+    expect((await run("resume")).stdout).toMatch(/^w\/2 .* running +running on \S+, process \d+$/m);
+    const watched = (await run("tasks", "--watch")).stdout;
+    expect(watched).toMatch(/^w\/1 +running +put back {2,}/m);
+    expect(watched).toMatch(/^w\/2 +running +Run failed in build {2,}/m);
+    for (const lease of leases) await lease.release();
+    expect((await run("tasks")).stdout).toMatch(/^w\/2 +\d+ +failed +Run failed in build /m);
+  });
+
   it("say of a run within another one that no worker takes it", async () => {
     const { manager, run } = await placeOf();
     const outer = (taskId: string) =>
