@@ -158,6 +158,8 @@ describe.each(["sqlite:checkpoints.db", "files:store", "tasks:store"])("a run th
     expect((await place.manager.latest("w/1"))?.status).toBe("completed");
     const { stdout } = await place.run("show", "w/1");
     expect(stdout).toMatch(/^signals +approve \{"ok":true\} from ada, .*: received$/m);
+    // The last attempt ended the wait, which an earlier one began.
+    expect(stdout).toMatch(/^steps +plan · \d+ ms · from storage\n +approve · \S+ m?s$/m);
     // The run has an input, and neither metadata of the user nor a state.
     expect(stdout).toMatch(/^run .*\ninput +"waits"\nsteps /m);
     expect(stdout).not.toMatch(/^(metadata|state) /m);
@@ -338,11 +340,13 @@ describe("waymark cancel and retry", () => {
         ),
       );
     for (const taskId of ["p/1", "p/2"]) await expect(outer(taskId)).rejects.toThrow("no room");
-    const goesOn =
-      "began within another run, which goes on with it once it runs again; no worker takes it. " +
-      "If that run failed, too, put its task back as well.\n";
-    expect((await run("retry", "p/1/sub")).stdout).toBe(`Put back 1 task. It ${goesOn}`);
-    expect((await run("retry", "--prefix", "p/")).stdout).toBe(`Put back 3 tasks. 1 of them ${goesOn}`);
+    expect((await run("show", "p/1")).stdout).toMatch(/^retry +waymark retry p\/1$/m);
+    expect((await run("show", "p/1/sub")).stdout).not.toMatch(/^retry /m);
+    const goesOn = "began within another run, which goes on with it once it runs again; no worker takes it.";
+    expect((await run("retry", "p/1/sub")).stdout).toBe(
+      `Put back 1 task. It ${goesOn} If that run failed, too, put its task back as well.\n`,
+    );
+    expect((await run("retry", "--prefix", "p/")).stdout).toBe(`Put back 3 tasks. 1 of them ${goesOn}\n`);
     expect(await manager.queue({ prefix: "p/" })).toMatchObject({ tasks: 2 });
   });
 

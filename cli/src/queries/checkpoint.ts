@@ -1,5 +1,5 @@
 import type { CheckpointSummary, RunRecord } from "waymark";
-import { type HeldLease, type LapsedLease, summaryOf } from "waymark/adapter";
+import { type HeldLease, isInner, type LapsedLease, summaryOf } from "waymark/adapter";
 import { type Thread, threadOf } from "waymark/langgraph/records";
 import { findCheckpoint, readLatest, requireTask } from "../checkpoints.js";
 import { isKeyMissing } from "../key-advice.js";
@@ -33,7 +33,7 @@ export interface CheckpointDetails extends DescribedCheckpoint {
   readonly run: RunRecord | undefined;
   /** What the task's run waits for. Empty if an older checkpoint was asked for. */
   readonly waits: readonly PendingWait[];
-  /** Whether `waymark retry` puts the task back. */
+  /** Whether workers take the task after `waymark retry`. */
   readonly canRetry: boolean;
   /** The last signals of the task. */
   readonly signals: readonly ShownSignal[];
@@ -71,7 +71,7 @@ export async function readDetails(
     thread: threadOf(taskId, stored.metadata),
     run,
     waits: isNewest ? await pendingWaits(session, stored, run) : [],
-    canRetry: isNewest && canRetry(stored),
+    canRetry: isNewest && canRetry(stored) && !isInner(stored),
     signals: await readSignals(session, taskId),
     lease,
     lapsed: status === "running" && lease === undefined ? await leases.lapsed(taskId) : undefined,
