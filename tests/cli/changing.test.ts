@@ -252,7 +252,13 @@ describe("waymark delete and complete", () => {
         stderr: expect.stringMatching(/Task "mail\/2" is run by worker-1\. Nothing was removed\. .* or pass --force/),
       });
       await lease.release();
-      expect((await manager.tasks()).map(({ taskId }) => taskId).sort()).toEqual(["log/1", "mail", "mail/1", "mail/2", "other"]);
+      expect((await manager.tasks()).map(({ taskId }) => taskId).sort()).toEqual([
+        "log/1",
+        "mail",
+        "mail/1",
+        "mail/2",
+        "other",
+      ]);
 
       expect((await run("delete", "--prefix", "mail/", "--yes")).stdout).toBe("Removed 2 tasks with 3 checkpoints.\n");
       const removed = await run("delete", "--prefix", "log/", "--yes", "--json");
