@@ -210,9 +210,11 @@ function judge(summaries: readonly CheckpointSummary[], policy: RetentionPolicy,
     // A passing checkpoint is never completed. So if it is the newest, its task is incomplete, and `settle` lets it
     // stay.
     const claims = passes ? [] : rules.map((rule) => rule(candidate)).filter((claim) => claim !== undefined);
-    const noClaim = passes ? "a passing checkpoint that is no longer the newest" : "no rule keeps it";
-    const objections = claims.length === 0 ? [noClaim] : [];
+    const objections: string[] = [];
+    if (passes) objections.push("a passing checkpoint that is no longer the newest");
+    else if (claims.length === 0 && rules.length > 0) objections.push("no rule keeps it");
     if (candidate.createdAtMs < oldestMs) objections.push(`older than ${durationText(policy.maxAgeMs ?? 0)}`);
+    if (rules.length === 0 && objections.length === 0) claims.push("no keep rule, and within the limits");
     return { checkpoint, claims, objections, stays: objections.length === 0 };
   });
 }
@@ -279,7 +281,7 @@ function keepRules(policy: RetentionPolicy, untilMs: number): KeepRule[] {
       stage !== undefined && stages.has(stage) ? `stage ${stage}` : undefined,
     );
   }
-  return rules.length > 0 ? rules : [() => "no keep rule, and within the limits"];
+  return rules;
 }
 
 /** Claims the first checkpoint of each bucket. Since the newest checkpoints come first, it is the bucket's newest. */

@@ -47,6 +47,11 @@ function textOfWaits({ dueAt, waitsFor }: RunWaits): string {
   return `waits ${parts.join(", at most ")}`;
 }
 
+/** Without the limit of a wait for a signal: lists show it beside the label. */
+function labelOfWaits(waits: RunWaits): string {
+  return `Run ${textOfWaits(waits.waitsFor.length === 0 ? waits : { ...waits, dueAt: NEVER })}`;
+}
+
 /** The reason for the failure of a run that ended its workers. */
 class AttemptsError extends Error {
   override readonly name = "AttemptsError";
@@ -243,7 +248,7 @@ export class Attempt {
     }
     if (reason instanceof RunPausedError) {
       const waits = reason instanceof RunWaitsError ? reason.waits : undefined;
-      const label = waits === undefined ? this.#journal.after("Run paused") : `Run ${textOfWaits(waits)}`;
+      const label = waits === undefined ? this.#journal.after("Run paused") : labelOfWaits(waits);
       await this.#record({ isPassing: true, isEnd: true, status: "paused", label, waits });
       if (waits !== undefined) await this.#wake();
       events.emit("runPaused", { taskId, error: reason });

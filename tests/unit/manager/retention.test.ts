@@ -277,6 +277,11 @@ describe("keep rules", () => {
 });
 
 describe("limits", () => {
+  it("maxAgeMs alone gives only the true reason for an old checkpoint that stays", () => {
+    const { keep } = plan(task({ at: 30 * DAY, status: "failed" }), { maxAgeMs: DAY });
+    expect(reasons(keep)).toEqual({ 1: ["newest of an incomplete task"] });
+  });
+
   it("maxAgeMs alone keeps everything that is not older, and says so", () => {
     const { keep, remove } = plan(task({ at: 30 * DAY + 1 }, { at: 30 * DAY }, { at: 0, status: "completed" }), {
       maxAgeMs: 30 * DAY,
