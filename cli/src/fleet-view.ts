@@ -12,7 +12,7 @@ import { type Fleet, type FleetQuery, fleetStatus, readFleet } from "./queries/f
 import type { ListedTask } from "./queries/tasks.js";
 import { taskStatusCell } from "./status-cell.js";
 import { type Column, TablePrinter } from "./table.js";
-import { waitsText } from "./waits.js";
+import { isPutBack, standText, waitsText } from "./waits.js";
 import { agoText, countText, forText, timeText } from "./words.js";
 
 const EVERY_MS = 1_000;
@@ -165,12 +165,16 @@ function columnsOf(colors: Output["colors"], nowMs: number): readonly Column<Lis
   ];
 }
 
-/** The last recorded step, or the failed one; of a waiting task what it waits for, of a cancelled one the reason. */
+/**
+ * The last recorded step, or the failed one. Of a waiting task what it waits for, of a cancelled one the reason, and of
+ * one that was put back why it had failed, until a worker runs it.
+ */
 function stepText(task: ListedTask, nowMs: number): string {
   if (!("newest" in task)) return "no checkpoint yet";
-  const { newest, waits } = task;
+  const { newest, waits, lease } = task;
   const { label, stage, error } = newest;
   if (isCancelled(newest)) return error?.message ?? "";
+  if (isPutBack(newest)) return lease === undefined ? (standText(newest, nowMs) ?? "") : "put back";
   // A sleep that is over says nothing.
   const isOver = waits?.waitsFor.length === 0 && fleetStatus(task, nowMs) === "due";
   if (waits !== undefined && !isOver) return waitsText(waits, nowMs);

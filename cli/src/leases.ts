@@ -59,7 +59,7 @@ export class LeaseReader {
   async *of(tasks: AsyncIterable<FoundTask>, limit = Number.POSITIVE_INFINITY): AsyncGenerator<RunTask, void, void> {
     let page: FoundTask[] = [];
     let seen = 0;
-    const described = () => Promise.all(page.map((task) => this.#described(task)));
+    const described = () => Promise.all(page.map((task) => this.described(task)));
     for await (const task of tasks) {
       page.push(task);
       seen += 1;
@@ -102,7 +102,8 @@ export class LeaseReader {
     return undefined;
   }
 
-  async #described(task: FoundTask): Promise<RunTask> {
+  /** Returns a task with its runner. */
+  async described(task: FoundTask): Promise<RunTask> {
     const { taskId, newest } = task;
     const lease = await this.current(taskId);
     const waits = lease === undefined ? await standingWaits(this.#session, newest) : waitsOfTask(newest);

@@ -30,10 +30,20 @@ export function runText({ attempt, pass, version }: RunRecord): string {
   return `attempt ${attempt}, pass ${pass}${version === undefined ? "" : `, version ${version}`}`;
 }
 
-/** `model 2 · 3.1 s · from storage`. `from storage`: an earlier attempt recorded the step. */
-export function stepLine(step: StepRecord, { attempt }: RunRecord): string {
-  const isKept = step.runAttempt < attempt && step.status !== "saved";
-  return `${stepName(step)}${isKept ? " · from storage" : ""}`;
+/** `model 2 · 3.1 s · from storage` */
+export function stepLine(step: StepRecord, run: Pick<RunRecord, "attempt">): string {
+  return `${stepName(step)}${isFromStorage(step, run) ? " · from storage" : ""}`;
+}
+
+/**
+ * Whether an earlier attempt recorded the step, so that this one got the recorded result. It is never said of a wait: its
+ * record names the attempt that began it, not the one that ended it.
+ */
+export function isFromStorage(
+  { status, waitsFor, runAttempt }: StepRecord,
+  { attempt }: Pick<RunRecord, "attempt">,
+): boolean {
+  return runAttempt < attempt && (status === "completed" || status === "failed") && waitsFor === undefined;
 }
 
 /** `model 2 · 3.1 s` */

@@ -238,7 +238,7 @@ describe("waymark delete and complete", () => {
     "delete removes all tasks of a prefix with their signals, and no other, in %s",
     async (url) => {
       const { run, manager } = await newPlace(url);
-      for (const taskId of ["mail/1", "mail/1", "mail/2", "mail", "other"]) await manager.save(taskId, 1);
+      for (const taskId of ["mail/1", "mail/1", "mail/2", "mail", "other", "log/1"]) await manager.save(taskId, 1);
       await manager.signal("mail/1", "note");
       expect(await run("delete", "--prefix", "mail/")).toMatchObject({
         code: 4,
@@ -252,15 +252,25 @@ describe("waymark delete and complete", () => {
         stderr: expect.stringMatching(/Task "mail\/2" is run by worker-1\. Nothing was removed\. .* or pass --force/),
       });
       await lease.release();
-      expect((await manager.tasks()).map(({ taskId }) => taskId).sort()).toEqual(["mail", "mail/1", "mail/2", "other"]);
+      expect((await manager.tasks()).map(({ taskId }) => taskId).sort()).toEqual([
+        "log/1",
+        "mail",
+        "mail/1",
+        "mail/2",
+        "other",
+      ]);
 
-      expect((await run("delete", "--prefix", "mail/", "--yes", "--json")).stdout).toBe('{"removed":3,"damaged":0}\n');
+      expect((await run("delete", "--prefix", "mail/", "--yes")).stdout).toBe("Removed 2 tasks with 3 checkpoints.\n");
+      const removed = await run("delete", "--prefix", "log/", "--yes", "--json");
+      expect(JSON.parse(removed.stdout)).toEqual({ tasks: 1, removed: 1, damaged: 0 });
       expect((await manager.tasks()).map(({ taskId }) => taskId).sort()).toEqual(["mail", "other"]);
       expect(await manager.signals("mail/1")).toEqual([]);
       expect(await run("delete", "--prefix", "mail/")).toMatchObject({
         code: 0,
         stdout: expect.stringContaining('There is no task that begins with "mail/"'),
       });
+      const none = await run("delete", "--prefix", "mail/", "--json");
+      expect(JSON.parse(none.stdout)).toEqual({ tasks: 0, removed: 0, damaged: 0 });
       await manager.close();
     },
   );

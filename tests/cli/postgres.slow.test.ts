@@ -49,7 +49,9 @@ it("shows waits, signals and the fleet of a server, and copies them to a file an
   expect((await run("delete", "--prefix", "w/", "--yes")).stderr).toContain('Task "w/2" is run by worker-1.');
   await lease.release();
   const checkpoints = (await manager.list("w/1")).length + (await manager.list("w/2")).length;
-  expect((await run("delete", "--prefix", "w/", "--yes")).stdout).toBe(`Removed ${checkpoints} checkpoints.\n`);
+  expect((await run("delete", "--prefix", "w/", "--yes")).stdout).toBe(
+    `Removed 2 tasks with ${checkpoints} checkpoints.\n`,
+  );
   expect((await manager.tasks()).map(({ taskId }) => taskId)).toEqual(["v/due"]);
   expect(await manager.signals("w/1")).toEqual([]);
 });

@@ -40,6 +40,8 @@ describe.each(["sqlite:checkpoints.db", "files:store", "tasks:store"])("a run th
     const shown = (await place.run("show", "w/1")).stdout;
     expect(shown).toMatch(/^waits +for "approve", for .* seconds?\nanswer +waymark signal w\/1 approve '…'$/m);
     expect(shown).toMatch(/^ +approve · waits$/m);
+    expect(shown).toMatch(/^status +waits\nwaits /m);
+    expect((await place.run("list", "w/1")).stdout).toMatch(/^ *\d+ +\S+ \S+ +waits +/m);
     expect(JSON.parse((await place.run("resume", "--json")).stdout)).toMatchObject([
       { taskId: "w/1", why: 'waits for "approve"', waits: { waitsFor: ["approve"], dueAt: expect.any(String) } },
     ]);
@@ -60,6 +62,9 @@ describe.each(["sqlite:checkpoints.db", "files:store", "tasks:store"])("a run th
     await lease.release();
     for (const command of ["tasks", "resume"]) expect((await place.run(command)).stderr).toBe(answer);
     expect((await place.run("list", "w/1")).stderr).toBe(`Its run waits for "approve".\n${answer}`);
+    expect((await place.run("show", "w/1")).stdout).toMatch(
+      /^status +due\nwhy +waits for "approve"; a worker or the next run goes on with it\nwaits +for "approve", /m,
+    );
     expect(listed.stderr).toBe(answer);
   });
 
@@ -103,6 +108,8 @@ describe.each(["sqlite:checkpoints.db", "files:store", "tasks:store"])("a run th
       manager.on("waitStarted", () => process.kill(process.pid, "SIGKILL"));
       await manager.run("k", (run) => run.waitFor("approve"));`;
     spawnSync(process.execPath, ["--input-type=module", "-e", program], { cwd });
+    expect((await command("show", "k")).stdout).toMatch(/^status +died\nlast run +died on .*\nwaits +for "approve", /m);
+    expect((await command("list", "k")).stdout).toMatch(/^ *\d+ +\S+ \S+ +died /m);
     expect((await command("resume")).stdout).toMatch(
       new RegExp(`^k .* died +waits for "approve"; died on ${hostname()}, process \\d+; last seen`, "m"),
     );
@@ -152,12 +159,17 @@ describe.each(["sqlite:checkpoints.db", "files:store", "tasks:store"])("a run th
       '"approve" is answered; a worker or the next run goes on with it.\n',
     );
     const shown = (await place.run("show", "w/1")).stdout;
-    expect(shown).toMatch(/^waits +for "approve", answered$/m);
+    expect(shown).toMatch(
+      /^status +due\nwhy +"approve" is answered; a worker or the next run goes on with it\nwaits +for "approve", answered\n/m,
+    );
+    expect((await place.run("list", "w/1")).stdout).toMatch(/^ *\d+ +\S+ \S+ +due +/m);
     expect(shown).not.toMatch(/^answer /m);
     await worked(place.manager, { "w/1": "waits" });
     expect((await place.manager.latest("w/1"))?.status).toBe("completed");
     const { stdout } = await place.run("show", "w/1");
     expect(stdout).toMatch(/^signals +approve \{"ok":true\} from ada, .*: received$/m);
+    // The last attempt ended the wait, which an earlier one began.
+    expect(stdout).toMatch(/^steps +plan · \d+ ms · from storage\n +approve · \S+ m?s$/m);
     // The run has an input, and neither metadata of the user nor a state.
     expect(stdout).toMatch(/^run .*\ninput +"waits"\nsteps /m);
     expect(stdout).not.toMatch(/^(metadata|state) /m);
@@ -306,10 +318,31 @@ describe("waymark cancel and retry", () => {
     expect((await place.run("retry", "w/1")).stdout).toBe("Put back 1 task.\n");
     const putBack = /^w\/1 .* due +put back; it failed with: no room/m;
     for (const command of ["tasks", "resume"]) expect((await place.run(command)).stdout).toMatch(putBack);
-    expect((await place.run("show", "w/1")).stdout).toMatch(/^put back +it failed with: Error: no room$/m);
+    expect((await place.run("show", "w/1")).stdout).toMatch(
+      /^status +due\nput back +it failed with: Error: no room\nlabel /m,
+    );
     expect(JSON.parse((await place.run("retry", "--prefix", "w/", "--json")).stdout)).toEqual({ retried: 1 });
     const refused = await place.run("retry", "w/3");
     expect([refused.code, refused.stderr]).toEqual([6, expect.stringContaining("is completed, and only failed tasks")]);
+  });
+
+  it("show who runs a task that was put back or failed, and not that it failed", async () => {
+    const { manager, run } = await placeOf();
+    await worked(manager, { "w/1": "fails", "w/2": "fails" });
+    await manager.retry("w/1");
+    expect((await run("tasks", "--watch")).stdout).toMatch(/^w\/1 +due +put back; it failed with: no room /m);
+    const leases = [await manager.lease("w/1"), await manager.lease("w/2")];
+    const listed = (await run("tasks")).stdout;
+    expect(listed).toMatch(/^w\/1 +\d+ +running +running on \S+, process \d+ /m);
+    expect(listed).toMatch(/^w\/2 +\d+ +running +Run failed in build \(running on \S+, process \d+\) /m);
+    expect((await run("resume")).stdout).toMatch(/^w\/2 .* running +running on \S+, process \d+$/m);
+    expect((await run("show", "w/1")).stdout).toMatch(/^status +running\nrun by .*\nput back /m);
+    expect((await run("show", "w/2")).stdout).toMatch(/^status +running\nrun by .*\nerror +Error: no room\n/m);
+    const watched = (await run("tasks", "--watch")).stdout;
+    expect(watched).toMatch(/^w\/1 +running +put back {2,}/m);
+    expect(watched).toMatch(/^w\/2 +running +Run failed in build {2,}/m);
+    for (const lease of leases) await lease.release();
+    expect((await run("tasks")).stdout).toMatch(/^w\/2 +\d+ +failed +Run failed in build /m);
   });
 
   it("say of a run within another one that no worker takes it", async () => {
@@ -321,11 +354,13 @@ describe("waymark cancel and retry", () => {
         ),
       );
     for (const taskId of ["p/1", "p/2"]) await expect(outer(taskId)).rejects.toThrow("no room");
-    const goesOn =
-      "began within another run, which goes on with it once it runs again; no worker takes it. " +
-      "If that run failed, too, put its task back as well.\n";
-    expect((await run("retry", "p/1/sub")).stdout).toBe(`Put back 1 task. It ${goesOn}`);
-    expect((await run("retry", "--prefix", "p/")).stdout).toBe(`Put back 3 tasks. 1 of them ${goesOn}`);
+    expect((await run("show", "p/1")).stdout).toMatch(/^retry +waymark retry p\/1$/m);
+    expect((await run("show", "p/1/sub")).stdout).not.toMatch(/^retry /m);
+    const goesOn = "began within another run, which goes on with it once it runs again; no worker takes it.";
+    expect((await run("retry", "p/1/sub")).stdout).toBe(
+      `Put back 1 task. It ${goesOn} If that run failed, too, put its task back as well.\n`,
+    );
+    expect((await run("retry", "--prefix", "p/")).stdout).toBe(`Put back 3 tasks. 1 of them ${goesOn}\n`);
     expect(await manager.queue({ prefix: "p/" })).toMatchObject({ tasks: 2 });
   });
 
@@ -349,6 +384,15 @@ describe("waymark cancel and retry", () => {
     expect((await run("tasks", "--prefix", "p/")).stdout).toMatch(
       / "approve" is answered; the run around it goes on with it /m,
     );
+  });
+
+  it("show the signals of a task below the error that it failed with, or the reason", async () => {
+    const { manager, run } = await placeOf();
+    await worked(manager, { "w/1": "fails", "w/2": "waits" });
+    for (const taskId of ["w/1", "w/2"]) await manager.signal(taskId, "note");
+    await manager.cancel("w/2", "too old");
+    expect((await run("show", "w/1")).stdout).toMatch(/^error .*\nretry .*\nsignals +note, /m);
+    expect((await run("show", "w/2")).stdout).toMatch(/^reason .*\nsignals +note, /m);
   });
 
   it("cancel all incomplete tasks of a prefix, without counting signals or cancelled ones", async () => {
@@ -402,6 +446,13 @@ describe("waymark enqueue", () => {
       isNew: true,
     });
     expect((await run("resume")).stdout).toMatch(/^w\/2 .* waits until 2999-12-01 09:00:00 UTC$/m);
+    const waits = /^status +waits\nwhy +waits until 2999-12-01 09:00:00 UTC\n/m;
+    expect((await run("show", "w/2")).stdout).toMatch(waits);
+    // Another process may have saved since, so a checkpoint that was named is shown as it was stored.
+    expect((await run("show", "w/2", "@1")).stdout).toMatch(/^status +paused\nlabel/m);
+    expect((await run("show", "w/1")).stdout).toMatch(
+      /^status +due\nwhy +due: a worker or the next run goes on with it\n/m,
+    );
     expect((await manager.latest("w/1"))?.run?.input).toEqual({ to: "ada" });
     expect(await manager.queue({ prefix: "w/" })).toMatchObject({ tasks: 1 });
     expect((await run("enqueue", "w/2")).stdout).toContain("and waits until 2999-12-01 09:00:00 UTC. Nothing");

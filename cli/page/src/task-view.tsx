@@ -171,10 +171,7 @@ export function TaskView({ taskId, go }: TaskViewProps) {
           onClose={close}
           onConfirm={async () => {
             await api.ask("retry", { taskId });
-            const goesOn = task.isInner
-              ? "the run around it goes on with it"
-              : "a worker or the next run goes on with it";
-            say(`The task is put back: ${goesOn}.`);
+            say("The task is put back: a worker or the next run goes on with it.");
             changed();
           }}
         >

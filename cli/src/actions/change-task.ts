@@ -128,6 +128,8 @@ export async function completeTask(
 export interface Removal {
   /** The name of these checkpoints in a question. */
   readonly what: string;
+  /** How many tasks, if they were found by a prefix. */
+  readonly tasks?: number;
   readonly damaged: number;
   /** Removes them, and returns how many there were. */
   readonly remove: (options?: ChangeOptions) => Promise<number>;
@@ -183,6 +185,7 @@ export async function findRemovalOfTasks(session: QuerySession, prefix: string):
   const begin = taskIds.size === 1 ? "begins" : "begin";
   return {
     what: `${counted(taskIds.size, "task")} that ${begin} with ${JSON.stringify(prefix)}, with ${recordsText(found, "checkpoint")}`,
+    tasks: taskIds.size,
     damaged: found.damaged,
     remove: async ({ force } = {}) => {
       if (!force) await assertNobodyRuns(session, prefix);

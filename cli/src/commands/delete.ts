@@ -19,7 +19,7 @@ export const deleteCommand: CommandFile = {
       .argument("[id]")
       .option("--prefix <text>", "all tasks whose id begins with this")
       .option("--yes", "don't ask")
-      .option("--force", "remove it even while somebody runs the task")
+      .option("--force", "remove them even while somebody runs one")
       .option("--json", "for programs: how many were removed")
       .action((task, id, { prefix, yes, force, json }) =>
         cli.withStore(async (session) => {
@@ -31,15 +31,15 @@ export const deleteCommand: CommandFile = {
               : await findRemoval(session, choice.task, id);
           if (found === undefined) {
             const nothing = `There is no task that begins with ${JSON.stringify(prefix)} in ${name}.`;
-            return output.line(json ? jsonText({ removed: 0, damaged: 0 }) : printable(nothing));
+            return output.line(json ? jsonText({ tasks: 0, removed: 0, damaged: 0 }) : printable(nothing));
           }
-          const { what, damaged, remove } = found;
+          const { what, tasks, damaged, remove } = found;
           await confirm(session, `Remove ${what} from ${name}?`, yes === true);
           const removed = await remove({ force });
+          if (json) return output.line(jsonText({ tasks, removed, damaged }));
+          const of = tasks === undefined ? "" : `${counted(tasks, "task")} with `;
           const which = damaged === 0 ? "" : `, ${damaged} of them damaged`;
-          await output.line(
-            json ? jsonText({ removed, damaged }) : `Removed ${counted(removed, "checkpoint")}${which}.`,
-          );
+          await output.line(`Removed ${of}${counted(removed, "checkpoint")}${which}.`);
         }),
       );
   },

@@ -1,18 +1,20 @@
 import { Option } from "@commander-js/extra-typings";
 import { isCancelled, isCorrupt } from "waymark/adapter";
+import { threadOf } from "waymark/langgraph/records";
 import { requireTask } from "../checkpoints.js";
 import type { CommandFile, Session } from "../cli.js";
 import { firstOf } from "../first-of.js";
 import { type ItemPrinter, jsonOption, jsonPrinter, ndjsonOption, printItems } from "../items.js";
 import type { DescribedCheckpoint } from "../langgraph/thread-state.js";
+import { LeaseReader, type RunTask } from "../leases.js";
 import { countArgument } from "../measure-arguments.js";
 import type { Output } from "../output.js";
 import { printable } from "../printable.js";
 import { listCheckpoints } from "../queries/checkpoints.js";
 import { readTimeline, type TimedStep } from "../queries/timeline.js";
-import { checkpointCell } from "../status-cell.js";
+import { checkpointCell, taskStatusCell } from "../status-cell.js";
 import { type Column, printTable, SCREEN_ROWS, TablePrinter } from "../table.js";
-import { Answers, standingWaits, standText, waitsText } from "../waits.js";
+import { Answers, standText, waitsText } from "../waits.js";
 import { bytesText, timeText } from "../words.js";
 import { statusesOf, statusOption } from "./tasks.js";
 
@@ -48,27 +50,40 @@ export const list: CommandFile = {
           const { oldest, stage, limit } = options;
           const order = oldest ? "oldest" : "newest";
           const found = listCheckpoints(session, { task, order, stage, status: statusesOf(options), limit });
-          const printer: ItemPrinter<DescribedCheckpoint> = json
-            ? { add: ({ checkpoint }) => json.add(checkpoint), end: () => json.end() }
-            : new TablePrinter(output, columnsOf(output.colors), limit ?? SCREEN_ROWS);
-          await printItems(output, found, printer);
-          if (!json) await sayHowItStands(session, task);
+          if (json) {
+            const printer = {
+              add: ({ checkpoint }: DescribedCheckpoint) => json.add(checkpoint),
+              end: () => json.end(),
+            };
+            return void (await printItems(output, found, printer));
+          }
+          const standing = await readStanding(session, task);
+          await printItems(
+            output,
+            found,
+            new TablePrinter(output, columnsOf(output.colors, standing), limit ?? SCREEN_ROWS),
+          );
+          if (standing) await sayHowItStands(session, standing);
         }),
       );
   },
 };
 
-/** Says below a task's checkpoints what its run waits for, and how to answer it; or why it was cancelled. */
-async function sayHowItStands(session: Session, task: string): Promise<void> {
+/** How a task stands by its newest checkpoint; `undefined` if that is damaged, or the task is a thread. */
+async function readStanding(session: Session, task: string): Promise<RunTask | undefined> {
   const taskId = await requireTask(session, task);
   const [newest] = await firstOf(session.storage.list({ taskId, order: "newest", limit: 1 }));
-  if (newest === undefined || isCorrupt(newest)) return;
+  if (newest === undefined || isCorrupt(newest) || threadOf(taskId, newest.metadata)) return undefined;
+  return new LeaseReader(session).described({ taskId, count: newest.sequence, newest });
+}
+
+/** Says below a task's checkpoints what its run waits for, and how to answer it; or why it was cancelled. */
+async function sayHowItStands(session: Session, { taskId, newest, waits }: RunTask): Promise<void> {
   // Standard error isn't gathered: without this, it would come before the list.
   await session.output.flush();
   if (isCancelled(newest)) await session.errors.line(printable(`It is cancelled: ${newest.error?.message}`));
-  const nowMs = Date.now();
-  const waits = await standingWaits(session, newest);
   if (waits === undefined) return;
+  const nowMs = Date.now();
   const text = waits.answered === undefined ? `Its run ${waitsText(waits, nowMs)}` : standText(newest, nowMs, waits);
   await session.errors.line(printable(`${text}.`));
   const answers = new Answers(session);
@@ -76,11 +91,19 @@ async function sayHowItStands(session: Session, task: string): Promise<void> {
   await answers.print();
 }
 
-function columnsOf(colors: Output["colors"]): readonly Column<DescribedCheckpoint>[] {
+/** @param standing - How the task stands, for the row of its newest checkpoint. */
+function columnsOf(colors: Output["colors"], standing: RunTask | undefined): readonly Column<DescribedCheckpoint>[] {
+  const nowMs = Date.now();
   return [
     { head: "SEQ", align: "right", cell: ({ checkpoint }) => String(checkpoint.sequence) },
     { head: "SAVED", cell: ({ checkpoint }) => timeText(checkpoint.createdAt) },
-    { head: "STATUS", cell: (described) => checkpointCell(described, colors) },
+    {
+      head: "STATUS",
+      cell: (described) =>
+        described.checkpoint.id === standing?.newest.id
+          ? taskStatusCell(standing, colors, nowMs)
+          : checkpointCell(described, colors),
+    },
     { head: "STAGE", flexible: true, cell: ({ checkpoint }) => checkpoint.stage ?? "" },
     { head: "LABEL", flexible: true, cell: ({ checkpoint }) => checkpoint.label ?? "" },
     { head: "SIZE", align: "right", cell: ({ checkpoint }) => bytesText(checkpoint.sizeBytes) },

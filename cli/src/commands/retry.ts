@@ -21,19 +21,19 @@ export const retry: CommandFile = {
       .option("--json", "for programs: how many were put back")
       .action((task, { prefix, json }) =>
         cli.withStore(async (session) => {
-          const done = await retryTasks(session, taskChoice(task, prefix, "waymark retry build-42"));
-          await session.output.line(json ? jsonText({ retried: done.retried }) : putBackText(done));
+          const choice = taskChoice(task, prefix, "waymark retry build-42");
+          const done = await retryTasks(session, choice);
+          await session.output.line(json ? jsonText({ retried: done.retried }) : putBackText(done, "task" in choice));
         }),
       );
   },
 };
 
-function putBackText({ retried, inner }: PutBack): string {
+/** @param isOne - One task was named. A prefix may have put back the runs around inner ones, too. */
+function putBackText({ retried, inner }: PutBack, isOne: boolean): string {
   const back = `Put back ${counted(retried, "task")}.`;
   if (inner === 0) return back;
   const which = retried === 1 ? "It" : inner === retried ? "Each of them" : `${countText(inner)} of them`;
-  return (
-    `${back} ${which} began within another run, which goes on with it once it runs again; no worker takes it. ` +
-    "If that run failed, too, put its task back as well."
-  );
+  const goesOn = "began within another run, which goes on with it once it runs again; no worker takes it.";
+  return `${back} ${which} ${goesOn}${isOne ? " If that run failed, too, put its task back as well." : ""}`;
 }

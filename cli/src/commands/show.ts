@@ -9,7 +9,7 @@ import { jsonText } from "../printable.js";
 import { type CheckpointDetails, readDetails, readShownState } from "../queries/checkpoint.js";
 import { allSteps, runText, stepLine } from "../run-steps.js";
 import { parsePath, partAt } from "../state-path.js";
-import { checkpointCell } from "../status-cell.js";
+import { checkpointCell, statusCell } from "../status-cell.js";
 import { BlockPrinter } from "../table.js";
 import { answerCommand, isPutBack, type PendingWait, type ShownSignal } from "../waits.js";
 import { agoText, bytesText, forText, secondsText, timeText } from "../words.js";
@@ -65,14 +65,15 @@ async function print(session: Session, details: CheckpointDetails | StartingTask
     row("run by", runByText(details.lease));
     return block.end();
   }
-  const { checkpoint, interrupts, thread, lease, lapsed, run, waits, canRetry, signals } = details;
+  const { checkpoint, interrupts, thread, lease, lapsed, run, waits, canRetry, signals, standing } = details;
   const { taskId, id, sequence, createdAt, stage, label, parentId, error } = checkpoint;
   row("task", thread === undefined ? taskId : undefined);
   row("thread", thread?.threadId);
   row("subgraph", thread?.namespace || undefined);
   row("checkpoint", `${id} (@${sequence})`);
   row("saved", `${timeText(createdAt)} UTC, ${agoText(createdAt, Date.now())}`);
-  block.add("status", checkpointCell(details, output.colors));
+  block.add("status", standing ? statusCell(standing.status, output.colors) : checkpointCell(details, output.colors));
+  row("why", standing?.why);
   row("run by", lease && runByText(lease));
   row("last run", lapsed && lapsedText(lapsed, Date.now()));
   row("asks", questionsText(interrupts));
@@ -80,10 +81,10 @@ async function print(session: Session, details: CheckpointDetails | StartingTask
     row("waits", waitText(wait));
     if (wait.kind === "signal" && !wait.isAnswered) row("answer", answerCommand(session, taskId, wait.name));
   }
-  for (const [index, signal] of signals.entries()) row(index === 0 ? "signals" : "", signalText(signal));
   if (isCancelled(checkpoint)) row("reason", error?.message);
   else row(isPutBack(checkpoint) ? "put back" : "error", error && errorText(error, isPutBack(checkpoint)));
   if (canRetry) row("retry", session.commandText("retry", [taskId]));
+  for (const [index, signal] of signals.entries()) row(index === 0 ? "signals" : "", signalText(signal));
   row("stage", stage);
   row("label", label);
   row("goes on from", parentId);

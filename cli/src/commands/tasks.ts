@@ -102,6 +102,7 @@ function newestText(task: ListedTask, nowMs: number): string {
   if (isCancelled(newest)) return newest.error?.message ?? "";
   const runner = lease === undefined ? "" : ` (${runningText(lease)})`;
   if (lease !== undefined && waits !== undefined) return `${waitsText(waits, nowMs)}${runner}`;
+  if (lease !== undefined && isPutBack(newest)) return runningText(lease);
   if (waits !== undefined || isPutBack(newest)) return standText(newest, nowMs, waits) ?? "";
   const at = `${newest.label ?? newest.stage ?? ""}${runner}`.trimStart();
   if (thread === undefined) return at;

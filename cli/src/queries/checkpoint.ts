@@ -1,14 +1,23 @@
 import type { CheckpointSummary, RunRecord } from "waymark";
-import { type HeldLease, type LapsedLease, summaryOf } from "waymark/adapter";
+import { type HeldLease, isInner, type LapsedLease, summaryOf } from "waymark/adapter";
 import { type Thread, threadOf } from "waymark/langgraph/records";
 import { findCheckpoint, readLatest, requireTask } from "../checkpoints.js";
 import { isKeyMissing } from "../key-advice.js";
 import { type DescribedCheckpoint, describeCheckpoint, readState } from "../langgraph/thread-state.js";
-import { LeaseReader, type StartingTask } from "../leases.js";
+import { LeaseReader, type RunTask, type StartingTask } from "../leases.js";
 import { type PlainJson, plainJson } from "../plain-json.js";
 import { readRun } from "../run-steps.js";
 import type { QuerySession } from "../store.js";
-import { canRetry, type PendingWait, pendingWaits, readSignals, type ShownSignal } from "../waits.js";
+import {
+  canRetry,
+  isPutBack,
+  type PendingWait,
+  pendingWaits,
+  readSignals,
+  type ShownSignal,
+  standText,
+} from "../waits.js";
+import { type FleetStatus, fleetStatus } from "./fleet.js";
 
 export interface CheckpointQuery {
   /** The task, as a word on the command line names it. */
@@ -33,7 +42,7 @@ export interface CheckpointDetails extends DescribedCheckpoint {
   readonly run: RunRecord | undefined;
   /** What the task's run waits for. Empty if an older checkpoint was asked for. */
   readonly waits: readonly PendingWait[];
-  /** Whether `waymark retry` puts the task back. */
+  /** Whether workers take the task after `waymark retry`. */
   readonly canRetry: boolean;
   /** The last signals of the task. */
   readonly signals: readonly ShownSignal[];
@@ -41,6 +50,15 @@ export interface CheckpointDetails extends DescribedCheckpoint {
   readonly lease: HeldLease | undefined;
   /** The last lease of a running checkpoint, if it ended without being released. */
   readonly lapsed: LapsedLease | undefined;
+  /** How the task stands. `undefined` if an older checkpoint was asked for, or the task is a thread. */
+  readonly standing: TaskStanding | undefined;
+}
+
+/** How a task stands, as lists of tasks show it. */
+export interface TaskStanding {
+  readonly status: FleetStatus;
+  /** Why nobody runs it, if the other details don't say so. */
+  readonly why: string | undefined;
 }
 
 /** @throws {CheckpointError} The configuration can't open the state. */
@@ -61,21 +79,32 @@ export async function readDetails(
   if (starting !== undefined) return starting;
   const { checkpoint: stored, state } = await readOne(session, query, (checkpoint) => openState(session, checkpoint));
   const described = await describeCheckpoint(session, stored);
-  const { taskId, status } = described.checkpoint;
-  const lease = await leases.current(taskId);
+  const { taskId, sequence } = stored;
+  const task = await leases.described({ taskId, count: sequence, newest: stored });
   const run = await readRun(session, stored);
   const isNewest = query.id === undefined || query.id === "@latest";
+  const thread = threadOf(taskId, stored.metadata);
+  const waits = isNewest ? await pendingWaits(session, stored, run) : [];
   return {
     ...described,
     ...state,
-    thread: threadOf(taskId, stored.metadata),
+    thread,
     run,
-    waits: isNewest ? await pendingWaits(session, stored, run) : [],
-    canRetry: isNewest && canRetry(stored),
+    waits,
+    canRetry: isNewest && canRetry(stored) && !isInner(stored),
     signals: await readSignals(session, taskId),
-    lease,
-    lapsed: status === "running" && lease === undefined ? await leases.lapsed(taskId) : undefined,
+    lease: task.lease,
+    lapsed: task.lapsed,
+    standing: isNewest && thread === undefined ? standingOf(task, waits, Date.now()) : undefined,
   };
+}
+
+function standingOf(task: RunTask, pending: readonly PendingWait[], nowMs: number): TaskStanding {
+  const { newest, lease, lapsed, waits } = task;
+  const status = fleetStatus(task, nowMs);
+  const isSaid = lease !== undefined || lapsed !== undefined || isPutBack(newest);
+  const isWait = status === "waits" && pending.length > 0;
+  return { status, why: isSaid || isWait ? undefined : standText(newest, nowMs, waits) };
 }
 
 async function openState(

@@ -65,7 +65,8 @@ export function fleetStatus(task: ListedTask, nowMs: number): FleetStatus {
   const { newest, lease, lapsed, thread } = task;
   const { status } = newest;
   if (isCancelled(newest)) return "cancelled";
-  if (lease !== undefined || thread !== undefined) return status === "paused" && lease ? "running" : status;
+  if (lease !== undefined) return status === "completed" ? status : "running";
+  if (thread !== undefined) return status;
   if (status === "running" && lapsed?.hasDied) return "died";
   if (dueAtOf(newest) === undefined) return status;
   return dueMs(task) <= nowMs ? "due" : "waits";

@@ -24,7 +24,7 @@ import { PolicyPlans } from "../queries/retention.js";
 import { listTasks } from "../queries/tasks.js";
 import { timelineOf } from "../queries/timeline.js";
 import { readableSummaries } from "../read-stored.js";
-import { allSteps, hasTimedOut, readRun } from "../run-steps.js";
+import { allSteps, hasTimedOut, isFromStorage, readRun } from "../run-steps.js";
 import { sender } from "../sender.js";
 import { formatPath } from "../state-path.js";
 import { managerOf } from "../store.js";
@@ -334,8 +334,7 @@ function runInfo(run: RunRecord): RunInfo {
 
 function stepParts(step: StepRecord, run: Pick<RunRecord, "attempt">): Omit<RunStep, "result" | "error"> {
   const { name, occurrence, startedAt, durationMs, attempts, runAttempt, status, waitsFor } = step;
-  // An earlier attempt recorded it, so this one got the recorded result.
-  const from = runAttempt < run.attempt && status !== "saved" && status !== "started" ? "storage" : "ran";
+  const from = isFromStorage(step, run) ? "storage" : "ran";
   const title = stepText({ name, occurrence, status: "completed" });
   return {
     ...{ name, occurrence, title, startedAt, runAttempt, from, status },

@@ -32,7 +32,7 @@ export interface TimelineStep {
   readonly attempts?: number;
   /** The attempt of the run that ran it. */
   readonly runAttempt: number;
-  /** `storage`: a later attempt took the recorded result. `ran`: none has, so far. */
+  /** `storage`: a later attempt took the recorded result. `ran`: none has, so far, or it is a wait. */
   readonly from: "ran" | "storage";
   /** It is a wait, for a time or for a signal. */
   readonly waitsFor?: "sleep" | "signal";

@@ -15,8 +15,6 @@ const FORK_NOTE =
   "Finished steps of that checkpoint are kept. If a worker's prefix covers the new task, the worker begins it at once; " +
   "otherwise start the program with the new task. A fork of a completed run runs every step again, with new keys.";
 const RETRY_NOTE = "A worker goes on with it, and tries the failed step again.";
-const INNER_RETRY_NOTE =
-  "The run around it goes on with it once it runs again, and tries the failed step again. No worker takes it.";
 const CANCEL_NOTE = "Whoever runs it is stopped, and it runs again only from its beginning.";
 const REWIND_NOTE =
   "Finished steps of that checkpoint are kept. If a worker's prefix covers the task, the worker goes on with it at once; " +
@@ -56,8 +54,9 @@ export function commandsFor({ commandText }: PageSession) {
       const at = `@${(good ?? newest)?.sequence}`;
       return [
         ...(canComplete && run && stands !== "waits" && !row.isCancelled ? adviceFor(run, row) : []),
-        ...(canComplete && run && status === "failed" && !row.isCancelled
-          ? [command("retry", "retry", [name], [], { note: row.isInner ? INNER_RETRY_NOTE : RETRY_NOTE })]
+        // The run around an inner one is put back, and goes on with it.
+        ...(canComplete && run && status === "failed" && !row.isCancelled && !row.isInner
+          ? [command("retry", "retry", [name], [], { note: RETRY_NOTE })]
           : []),
         ...(standsStill ? [command("fork", "fork", [name, at, PLACEHOLDER], [], { note: FORK_NOTE })] : []),
         ...(standsStill && good && good.id !== newest.id
@@ -135,7 +134,7 @@ function adviceFor(
       ? `it goes on at ${titleOf(failedStep)}`
       : last === undefined
         ? "it goes on from this state"
-        : `it goes on after ${titleOf(last)}`;
+        : `it goes on ${last.status === "started" ? "at" : "after"} ${titleOf(last)}`;
   const start = isInnerRun
     ? "Start the run around it again"
     : its === "failed"

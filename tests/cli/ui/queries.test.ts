@@ -273,6 +273,32 @@ it("offers the newest checkpoint that hasn't failed to go back to, and the polic
   await manager.close();
 });
 
+it("offers to put back a failed run, but none within another one, which goes on with it", async () => {
+  const { cwd, manager } = await newPlace();
+  const inner = () => manager.run("p/sub", (its) => its.step("build", () => Promise.reject(new Error("no room"))));
+  await expect(manager.run("p", (its) => its.step("sub", inner))).rejects.toThrow("no room");
+  const page = await served("sqlite:checkpoints.db", { cwd });
+  const actionsFor = async (taskId: string) =>
+    (await page.ask("task", { taskId })).commands.map(({ action }) => action).slice(0, 3);
+  expect(await actionsFor("p")).toEqual(["advice", "retry", "fork"]);
+  expect(await actionsFor("p/sub")).toEqual(["advice", "fork", "list"]);
+  await manager.close();
+});
+
+it("says at which wait a stopped run goes on", async () => {
+  const { cwd, manager } = await newPlace();
+  const stop = new AbortController();
+  const waits = new Promise((resolve) => manager.on("waitStarted", resolve));
+  const running = manager.run("w/1", (its) => its.waitFor("approve"), { signal: stop.signal });
+  await waits;
+  stop.abort();
+  await expect(running).rejects.toThrow();
+  const page = await served("sqlite:checkpoints.db", { cwd });
+  const { commands } = await page.ask("task", { taskId: "w/1" });
+  expect(commands[0]?.text).toContain("start the program again: it goes on at approve. Finished steps");
+  await manager.close();
+});
+
 it("says of a fork and of a stopped run what a worker does with them", async () => {
   const { cwd, manager, run } = await newPlace();
   const stop = new AbortController();

@@ -58,6 +58,14 @@ it.each(STORAGES)("tells what a run waits for, how to answer it, and what was se
   await worked(manager, { "w/1": "waits" });
   const ended = await page.ask("timeline", { taskId: "w/1" });
   const wait = ended.steps.find(({ title }) => title === "approve");
+  // The last attempt ended the wait, which an earlier one began.
+  const { run } = await page.ask("checkpoint", { taskId: "w/1", id: wait?.checkpointId ?? "" });
+  for (const steps of [ended.steps, run?.steps ?? []]) {
+    expect(steps.map(({ title, from, runAttempt }) => [title, from, runAttempt])).toEqual([
+      ["plan", "storage", 1],
+      ["approve", "ran", 1],
+    ]);
+  }
   expect(ended.attempts).toMatchObject([
     { attempt: 1, end: "waited", lastSeenAt: wait?.startedAt },
     { attempt: 2, end: "completed" },
