@@ -151,7 +151,7 @@ it.each([
 it.each<[string, (run: Run, inner: Promise<unknown>) => Promise<unknown>]>([
   ["catches the error", (_, inner) => inner.catch(() => "another")],
   ["throws another error", (_, inner) => inner.catch((cause) => Promise.reject(new Error("no upload", { cause })))],
-  ["compensates", (run, inner) => inner.catch((error) => run.step("refund", () => Promise.reject(error)))],
+  ["compensates", (run, inner) => inner.catch((error: Error) => run.step("refund", () => Promise.reject(error)))],
   ["passes it to Promise.any", (_, inner) => Promise.any([inner])],
 ])("a run is paused if an inner run can't go on, also if its function %s", async (_, outside) => {
   const storage = new MemoryAdapter();
