@@ -155,5 +155,5 @@ async function barePostgres(pool, schema, taskOf) {
   const text = `UPDATE ${table} SET holder = $1, token = token + 1, expires_at = now() + interval '10 minutes'
     WHERE task_id = (SELECT task_id FROM ${table} WHERE holder IS NULL AND due_at <= $2 AND task_id >= 'mine/'
       AND task_id < 'mine0' ORDER BY due_at LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING task_id, token`;
-  return () => pool.query({ name: "bare-claim", text, values: ["worker", new Date().toISOString()] });
+  return () => pool.query({ name: `bare-claim ${schema}`, text, values: ["worker", new Date().toISOString()] });
 }
