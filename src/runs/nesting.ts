@@ -2,7 +2,10 @@ import { AsyncLocalStorage } from "node:async_hooks";
 
 /** A run under way. */
 export interface OuterRun {
-  /** Called when a run within it has recorded something. If it has to save as well, resolves after that save. Never rejects. */
+  /**
+   * Called when a run within it has recorded something. If it has to save as well, resolves after that save. Never
+   * rejects.
+   */
   innerSaved(): Promise<void>;
 }
 

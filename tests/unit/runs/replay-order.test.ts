@@ -122,14 +122,18 @@ it.each([
   ["slowly", readSlowly],
 ])("a signal of another process wins against the limit that ends before it is found (reads %s)", async (_, open) => {
   const storage = open(new MemoryAdapter());
-  const { manager } = managerOn(storage);
+  const clock = { nowMs: Date.UTC(2026, 0, 1) };
+  const { manager } = managerOn(storage, { clock: () => clock.nowMs });
   const other = managerOn(storage).manager;
+  const limit = new Date(clock.nowMs + 100);
   let waits = 0;
   manager.on("waitStarted", () => {
     waits += 1;
-    if (waits === 2) void other.signal("t", "approve");
+    if (waits < 2) return;
+    void other.signal("t", "approve").then(() => {
+      clock.nowMs = limit.getTime();
+    });
   });
-  const limit = new Date(Date.now() + 100);
   const program: Program = (run) =>
     Promise.race([run.sleepUntil("limit", limit).then(() => "nobody"), run.waitFor("approve").then(() => "approved")]);
   expect(await manager.run("t", program)).toBe("approved");
