@@ -121,7 +121,7 @@ export {
   runMetadata,
   waitsOf,
 } from "./contract/passing.js";
-export { type RunRecord, type StepRecord, stepText } from "./contract/run-record.js";
+export { keptErrorsText, type RunRecord, type StepRecord, stepText } from "./contract/run-record.js";
 export { isSignals, ownerOf, senderOf, signalsOf } from "./contract/signals.js";
 export type { ClaimedTask, DueCount, DueQuery, TaskQueue } from "./contract/task-queue.js";
 export { isCancelled } from "./runs/cancellation.js";

@@ -50,8 +50,6 @@ export interface RunHead
 /** A step without its result. */
 export interface StepHead extends Omit<StepRecord, "result" | "error"> {
   readonly input?: string;
-  /** True if the step has `atMostOnce`. */
-  readonly isOnce?: true;
   /** The milestone's id, if the status is `saved`. */
   readonly id?: string;
 }
@@ -107,7 +105,7 @@ export function decodeRunBody(text: string, owner: PayloadOwner): { readonly sta
   const { id: _id, begin: _begin, token: _token, isEnd: _isEnd, starts: _starts, ...record } = run;
   const decoder = new Decoder(owner);
   try {
-    const steps = record.steps.map(({ input: _input, id: _milestone, isOnce: _isOnce, ...step }) => ({
+    const steps = record.steps.map(({ input: _input, id: _milestone, ...step }) => ({
       ...step,
       ...("result" in step && { result: decoder.value(step.result) }),
       ...("error" in step && { error: decoder.value(step.error) }),

@@ -65,6 +65,22 @@ export function stepTitle(name: string, occurrence: number): string {
 }
 
 /**
+ * Names the failed steps that a later run doesn't try again, and says how to retry them; `undefined` if there are none.
+ */
+export function keptErrorsText(
+  steps: readonly Pick<StepRecord, "name" | "occurrence" | "status">[],
+): string | undefined {
+  const failed = steps.filter(({ status }) => status === "failed");
+  if (failed.length === 0) return undefined;
+  const titles = failed.slice(0, 5).map(({ name, occurrence }) => JSON.stringify(stepTitle(name, occurrence)));
+  const more = failed.length > titles.length ? ` and ${failed.length - titles.length} more` : "";
+  return (
+    `The errors of ${titles.join(", ")}${more} stay recorded, because the function may have acted on them, so these steps ` +
+    "aren't tried again. To retry them as well, throw `new AggregateError(errors)` with their errors."
+  );
+}
+
+/**
  * A step with its duration, for people: `model 2 · 3.1 s`, `deploy · 520 ms · failed after 3 tries`, `approve · waits`.
  */
 export function stepText({

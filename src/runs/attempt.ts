@@ -2,7 +2,7 @@ import { decodeJson } from "../codec/json.js";
 import type { StepHead } from "../codec/run-body.js";
 import { LeaseLostError, RunCancelledError, RunPausedError } from "../contract/errors.js";
 import { NEVER, type RunWaits } from "../contract/passing.js";
-import { stepTitle } from "../contract/run-record.js";
+import { keptErrorsText, stepTitle } from "../contract/run-record.js";
 import type { Lease } from "../manager/lease.js";
 import { isCancelled } from "./cancellation.js";
 import { type AttemptHost, RunJournal, type Standing } from "./journal.js";
@@ -229,20 +229,13 @@ export class Attempt {
    * caller.
    */
   async #ended(thrown: unknown): Promise<unknown> {
-    const { events, options } = this.#host;
+    const { events } = this.#host;
     const [taskId, { signal }] = [this.#taskId, this.#stop];
     const stop: unknown = signal.aborted ? signal.reason : this.#pauseFor(thrown);
     const reason = stop instanceof LeaseLostError ? ((await this.#cancelled()) ?? stop) : stop;
     if (!signal.aborted && !(reason instanceof RunPausedError)) {
       await this.#record({ status: "failed", isEnd: true, error: thrown, ...this.#failure() });
-      const isOwn = this.#failedStep === undefined && !(thrown instanceof AttemptsError);
-      if (isOwn && this.#journal.size.steps > 0) {
-        options.logger.warn(
-          { taskId },
-          `The run of task ${JSON.stringify(taskId)} failed with an error that no step threw. The next run reuses the recorded ` +
-            "results, so fix the function, or start over with `restart: true`",
-        );
-      }
+      if (!(thrown instanceof AttemptsError)) this.#warnOfRecordedResults();
       events.emit("runEnded", { taskId, status: "failed", error: thrown });
       return thrown;
     }
@@ -255,6 +248,18 @@ export class Attempt {
     } else events.emit("runEnded", { taskId, status: "stopped", error: reason });
     noteStop(reason);
     return reason;
+  }
+
+  /** Warns of results that make the next run end in the same way, and of errors that it gets again. */
+  #warnOfRecordedResults(): void {
+    const kept = keptErrorsText(this.#journal.entries().map(({ head }) => head));
+    const isOwn = this.#failedStep === undefined && this.#journal.size.steps > 0;
+    if (kept === undefined && !isOwn) return;
+    const own =
+      " with an error that no step threw. The next run reuses the recorded results, so fix the function, or start over with " +
+      "`restart: true`";
+    const failed = `The run of task ${JSON.stringify(this.#taskId)} failed${isOwn ? own : ""}`;
+    this.#host.options.logger.warn({ taskId: this.#taskId }, kept === undefined ? failed : `${failed}. ${kept}`);
   }
 
   /** If an inner run outside of all steps couldn't go on: the error that pauses this run. Otherwise the same error. */

@@ -48,8 +48,6 @@ export interface PassHost<Saved> {
 const MANY_STEPS = 1000;
 const MANY_BYTES = 1_000_000;
 
-const ONCE = { isOnce: true } as const;
-
 /** One call of a run's function, from its top. */
 export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
   readonly taskId: string;
@@ -206,7 +204,7 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
    */
   forgetErrorsOf(thrown: unknown): StepHead | undefined {
     const { journal } = this.#host;
-    const gone = this.#thrown.toRetryAfter(thrown, journal.entries());
+    const gone = this.#thrown.toRetryAfter(thrown);
     if (gone.size > 0) journal.forget((entry) => gone.has(entry));
     const [first] = gone;
     return first?.head;
@@ -349,7 +347,6 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
       startedAt,
       runAttempt: this.attempt,
       ...(input && { input }),
-      ...(atMostOnce && ONCE),
     };
     if (atMostOnce) {
       const noted = journal.note({ ...begun, status: "started" }, undefined);

@@ -145,7 +145,8 @@ export interface StepOptions {
   readonly input?: unknown;
   /**
    * If true, the start of the step is recorded first. If a resume finds that the step started but didn't end, it throws
-   * a StepInterruptedError instead of starting the step again. An error that the step threw is kept, too.
+   * a StepInterruptedError instead of starting the step again. A step that threw has ended, so its error is treated as
+   * any other step's.
    */
   readonly atMostOnce?: boolean | undefined;
 }

@@ -16,16 +16,12 @@ export class ThrownErrors {
   }
 
   /**
-   * The failed steps to try again after the error `thrown` has ended the run: the first step whose error it contains,
-   * and all steps that failed later. If it contains no step's error, the function threw an error of its own. Then they
-   * are the steps that failed since the function last began a step. Steps with `atMostOnce` are never tried again.
+   * The failed steps to try again after the error `thrown` has ended the run: the steps whose errors it contains, then
+   * those that failed since the function last began a step. The other errors stay recorded, because the function may
+   * have acted on them.
    */
-  toRetryAfter(thrown: unknown, entries: readonly Entry[]): ReadonlySet<Entry> {
-    const parts = partsOf(thrown).flatMap((part) => this.#entries.get(part) ?? []);
-    const fatal = new Set(parts.length === 0 ? this.#last : parts);
-    const first = entries.findIndex((entry) => fatal.has(entry));
-    const after = first === -1 ? [] : entries.slice(first);
-    return new Set(after.filter(({ head }) => head.status === "failed" && !head.isOnce));
+  toRetryAfter(thrown: unknown): ReadonlySet<Entry> {
+    return new Set([...partsOf(thrown).flatMap((part) => this.#entries.get(part) ?? []), ...this.#last]);
   }
 }
 

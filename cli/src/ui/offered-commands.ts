@@ -1,5 +1,5 @@
 import type { CheckpointSummary, RunRecord } from "waymark";
-import { isCancelled, isInner, stepText } from "waymark/adapter";
+import { isCancelled, isInner, keptErrorsText, stepText } from "waymark/adapter";
 import { nameOf } from "../langgraph/find-tasks.js";
 import { durationFlag } from "../measure-arguments.js";
 import { printable } from "../printable.js";
@@ -141,7 +141,8 @@ function adviceFor(
       ? "Start the program again"
       : "A worker takes it, or start the program again";
   const forWorkers = its === "failed" && !isInnerRun ? ' Workers take it again after "waymark retry".' : "";
-  const text = `${start}: ${where}. Finished steps give their recorded results.${forWorkers}`;
+  const kept = its === "failed" ? keptErrorsText(steps) : undefined;
+  const text = `${start}: ${where}. Finished steps return their recorded results.${forWorkers}${kept === undefined ? "" : ` ${kept}`}`;
   return [{ action: "advice", text: printable(text) }];
 }
 

@@ -241,7 +241,7 @@ it("shows the step that ended a run, with its tries, its time and its error", as
     "complete",
   ]);
   expect(commands[0]?.text).toBe(
-    'Start the program again: it goes on at deploy. Finished steps give their recorded results. Workers take it again after "waymark retry".',
+    'Start the program again: it goes on at deploy. Finished steps return their recorded results. Workers take it again after "waymark retry".',
   );
   expect(commands.at(-1)).toMatchObject({ loses: "no room" });
   expect((await run("list", "agent", "--timeline")).stdout).toMatch(/deploy · \S+ ms · failed after 3 tries/);
@@ -270,6 +270,23 @@ it("offers the newest checkpoint that hasn't failed to go back to, and the polic
   );
   const done = await page.ask("task", { taskId: "build-2" });
   expect(done.commands.map(({ action }) => action)).toEqual(["list", "show", "prune", "delete"]);
+  await manager.close();
+});
+
+it("names the failed steps that a retry leaves as they are", async () => {
+  const { cwd, manager, run } = await newPlace();
+  const fails = () => Promise.reject(new Error("down"));
+  const program = manager.run("r", async (its) => {
+    await its.step("fetch a", fails).catch(() => undefined);
+    await its.step("fetch b", fails).catch(() => undefined);
+    throw new Error("2 of 2 failed");
+  });
+  await expect(program).rejects.toThrow("2 of 2");
+  const kept = /The errors of "fetch a" stay recorded.*new AggregateError\(errors\)/;
+  const page = await served("sqlite:checkpoints.db", { cwd });
+  expect((await page.ask("task", { taskId: "r" })).commands[0]?.text).toMatch(kept);
+  const { stdout, stderr } = await run("retry", "r");
+  expect([stdout, stderr]).toEqual(["Put back 1 task.\n", expect.stringMatching(kept)]);
   await manager.close();
 });
 
@@ -316,7 +333,7 @@ it("says of a fork and of a stopped run what a worker does with them", async () 
 
   const { commands } = await page.ask("task", { taskId: "w/1" });
   expect(commands[0]?.text).toBe(
-    "A worker takes it, or start the program again: it goes on after plan. Finished steps give their recorded results.",
+    "A worker takes it, or start the program again: it goes on after plan. Finished steps return their recorded results.",
   );
   const takes = "If a worker's prefix covers the new task, the worker begins it at once";
   expect(commands.find(({ action }) => action === "fork")?.note).toContain(takes);

@@ -1,5 +1,5 @@
 // The stored form of a step's error, and values that can't be stored or are too large.
-import { expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import {
   type CheckpointManager,
   PayloadTooLargeError,
@@ -7,6 +7,7 @@ import {
   StateNotSerializableError,
   StorageError,
 } from "waymark";
+import { deferred } from "../../support/deferred.js";
 import { dyingAfter, managerOn } from "./run-support.js";
 
 class HttpError extends RangeError {
@@ -124,6 +125,81 @@ it("steps that failed beside the one that ended the run are tried again, too", a
   const program = (_run: Run, step: (name: string, fails?: boolean) => Promise<unknown>) =>
     Promise.all([step("a", true), step("b"), step("c", true)]);
   expect(await attemptsOf(program)).toEqual(["a,b,c", "a,c"]);
+});
+
+it("a caught error stays recorded, though a step beside it had ended the run before", async () => {
+  const { manager } = managerOn();
+  const [reported, mailed] = [deferred(), deferred()];
+  let [charges, isBroken] = [0, true];
+  const program = () =>
+    manager.run("t", async (run) => {
+      const charge = run.step("charge", async () => {
+        charges += 1;
+        await reported.promise;
+        throw new Error("declined");
+      });
+      const mail = charge.catch(async ({ message }: Error) => {
+        await run.step("mail", () => mailed.resolve());
+        return message;
+      });
+      const report = run.step("report", () => (isBroken ? Promise.reject(new Error("disk")) : 1));
+      const slow = run.step("slow", () => mailed.promise);
+      const seen = report.finally(() => reported.resolve());
+      return (await Promise.all([mail, seen, slow]))[0];
+    });
+  await expect(program()).rejects.toThrow("disk");
+  isBroken = false;
+  expect(await program()).toBe("declined");
+  expect(charges).toBe(1);
+});
+
+describe("steps caught one by one", () => {
+  const program = (fail: (errors: readonly Error[]) => Error) => {
+    const { manager, logger } = managerOn();
+    let isDown = true;
+    const called: string[] = [];
+    const go = async () => {
+      called.length = 0;
+      const ran = manager.run("t", async (run) => {
+        const errors: Error[] = [];
+        for (const city of ["a", "b", "c"]) {
+          const fetched = run.step(`fetch ${city}`, () => {
+            called.push(city);
+            if (isDown) throw new Error(`${city} is down`);
+          });
+          await fetched.catch((error: Error) => errors.push(error));
+        }
+        if (errors.length > 0) throw fail(errors);
+      });
+      const message = await ran.then(
+        () => "completed",
+        (error: Error) => error.message,
+      );
+      isDown = false;
+      return { message, called: called.join() };
+    };
+    return { go, manager, logger };
+  };
+
+  it("are all tried again if the function throws their errors as an AggregateError", async () => {
+    const { go, logger } = program((errors) => new AggregateError(errors, "some failed"));
+    expect(await go()).toEqual({ message: "some failed", called: "a,b,c" });
+    expect(await go()).toEqual({ message: "completed", called: "a,b,c" });
+    expect(logger.lines.filter(({ level }) => level === "warn")).toEqual([]);
+  });
+
+  it("keep their errors if it throws one of its own, and the failure names them and the way out", async () => {
+    const { go, logger } = program((errors) => new Error(`${errors.length} of 3 failed`));
+    expect(await go()).toEqual({ message: "3 of 3 failed", called: "a,b,c" });
+    expect(logger.lines.filter(({ level }) => level === "warn")).toMatchObject([
+      {
+        message: expect.stringMatching(
+          /The errors of "fetch a", "fetch b" stay recorded.*new AggregateError\(errors\)/,
+        ),
+      },
+    ]);
+    expect(await go()).toEqual({ message: "2 of 3 failed", called: "c" });
+  });
 });
 
 it("a step is tried again if the function throws an error of its own for it, and begins no other step", async () => {

@@ -298,13 +298,15 @@ describe("atMostOnce", () => {
     expect(handled).toBe("pay");
   });
 
-  it("keeps an error that ended the run", async () => {
+  it("runs again after an error of its own, because a step that threw has ended", async () => {
     const { manager } = managerOn();
     let ran = 0;
-    const program = () =>
-      manager.run("t", (run) => run.step("pay", () => Promise.reject(new Error(`${++ran}`)), { atMostOnce: true }));
-    await expect(program()).rejects.toThrow("1");
-    await expect(program()).rejects.toThrow("1");
+    const pay = () => (++ran === 1 ? Promise.reject(new Error("DNS failed")) : "paid");
+    const program = () => manager.run("t", (run) => run.step("pay", pay, { atMostOnce: true }));
+    await expect(program()).rejects.toThrow("DNS failed");
+    expect((await manager.latest("t"))?.label).toBe("Run failed in pay");
+    expect(await program()).toBe("paid");
+    expect(ran).toBe(2);
   });
 
   it("can't be retried", async () => {
