@@ -111,6 +111,7 @@ export {
 export { parseSummary, type StoredFields } from "./contract/parse-summary.js";
 export {
   dueAtOf,
+  isCancelled,
   isInner,
   isOfRun,
   isPassing,
@@ -124,4 +125,3 @@ export {
 export { keptErrorsText, type RunRecord, type StepRecord, stepText } from "./contract/run-record.js";
 export { isSignals, ownerOf, senderOf, signalsOf } from "./contract/signals.js";
 export type { ClaimedTask, DueCount, DueQuery, TaskQueue } from "./contract/task-queue.js";
-export { isCancelled } from "./runs/cancellation.js";

@@ -137,10 +137,19 @@ export class LeaseHeldError extends CodedError {
   /** The lease expires after this many milliseconds unless its holder renews it. */
   readonly remainingMs: number;
 
-  constructor(taskId: string, { holder, remainingMs }: { readonly holder: string; readonly remainingMs: number }) {
+  /** @param held - `isOwn`: this process holds the lease. */
+  constructor(
+    taskId: string,
+    held: { readonly holder: string; readonly remainingMs: number; readonly isOwn?: boolean | undefined },
+  ) {
+    const { holder, remainingMs, isOwn = false } = held;
+    const task = `Task ${JSON.stringify(taskId)}`;
     super(
-      `Task ${JSON.stringify(taskId)} is being run by ${JSON.stringify(holder)}. That lease expires in ${remainingMs} ms unless it is ` +
-        "renewed. Nothing was changed; try again then, or leave the task to its holder.",
+      isOwn
+        ? `${task} is already being run by this process (${JSON.stringify(holder)}). Nothing was changed. Await that run, or release ` +
+            "its lease, before the task is claimed again."
+        : `${task} is being run by ${JSON.stringify(holder)}. That lease expires in ${remainingMs} ms unless it is renewed. Nothing was ` +
+            "changed; try again then, or leave the task to its holder.",
       { retryable: true },
     );
     this.taskId = taskId;

@@ -1,4 +1,5 @@
 import type { CheckpointSummary, JsonObject } from "./checkpoint.js";
+import { RunCancelledError } from "./errors.js";
 import { isJsonObject } from "./parse-summary.js";
 
 /** The key in a checkpoint's metadata that is reserved for Waymark. */
@@ -27,6 +28,14 @@ export function isOfRun({ metadata }: Pick<CheckpointSummary, "metadata">): bool
 /** Whether the checkpoint's run began within another run, which goes on with it. */
 export function isInner({ metadata }: Pick<CheckpointSummary, "metadata">): boolean {
   return noteIn(metadata)?.["inner"] === true;
+}
+
+/**
+ * Whether `manager.cancel` has recorded the checkpoint as failed. Unlike the RunCancelledError that a run threw, because
+ * a run within it was cancelled, a cancellation has no stack.
+ */
+export function isCancelled({ status, error }: Pick<CheckpointSummary, "status" | "error">): boolean {
+  return status === "failed" && error?.code === RunCancelledError.code && error.stack === undefined;
 }
 
 /** The metadata of a passing checkpoint. @param replaces - The id of the checkpoint that it replaces. */

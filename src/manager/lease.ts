@@ -1,10 +1,11 @@
 import { setMaxListeners } from "node:events";
-import type { StorageAdapter } from "../contract/adapter.js";
+import { isCorrupt, type StorageAdapter } from "../contract/adapter.js";
 import { checkInteger, checkText, MAX_DELAY_MS } from "../contract/arguments.js";
-import { LeaseHeldError, LeaseLostError } from "../contract/errors.js";
+import { LeaseHeldError, LeaseLostError, RunCancelledError } from "../contract/errors.js";
 import { ownHolder } from "../contract/holder.js";
 import { checkKeys, keysOf } from "../contract/keys.js";
 import type { ClaimOptions, LeaseStore } from "../contract/leases.js";
+import { isCancelled } from "../contract/passing.js";
 import type { DueQuery } from "../contract/task-queue.js";
 import { leasesOf, queueOf } from "./listed-queue.js";
 import { publishLostLease, traced, tracing } from "./tracing.js";
@@ -38,8 +39,8 @@ export interface Lease extends AsyncDisposable {
   /** When the lease expires unless it is renewed, in ISO 8601 UTC by this machine's clock. */
   readonly expiresAt: string;
   /**
-   * Aborts with a LeaseLostError once the lease is released or lost. It is lost when it expires, or when a write under
-   * it is refused. If it expired because the process was blocked or suspended, the lease is first renewed. Then the
+   * Aborts with a LeaseLostError once the lease is released or lost, or with a RunCancelledError if it is lost because
+   * the task was cancelled. It is lost when it expires, or when a write under it is refused. If it expired because the process was blocked or suspended, the lease is first renewed. Then the
    * signal aborts only if another runner has claimed the task meanwhile.
    */
   readonly signal: AbortSignal;
@@ -85,8 +86,8 @@ export async function claimLease(
   const claim = async () => {
     const askedAtMs = performance.now();
     const claimed = await leases.claim(taskId, holder, ttlMs, claimOptions);
-    if (!claimed.isGranted) throw new LeaseHeldError(taskId, claimed);
-    return begunLease(leases, { taskId, holder, token: claimed.token, ttlMs }, askedAtMs);
+    if (!claimed.isGranted) throw new LeaseHeldError(taskId, { ...claimed, isOwn: claimed.holder === ownHolder() });
+    return begunLease(storage, { taskId, holder, token: claimed.token, ttlMs }, askedAtMs);
   };
   if (!tracing.claim.hasSubscribers) return claim();
   return traced(tracing.claim, { taskId, holder }, claim, ({ token }) => ({ token }));
@@ -105,12 +106,11 @@ export async function claimNextLeases(
   limit: number,
 ): Promise<readonly TaskLease[]> {
   const { ttlMs, holder } = resolveLeaseOptions(options);
-  const leases = leasesOf(storage);
   const claim = async () => {
     const askedAtMs = performance.now();
     const claimed = await queueOf(storage).claimNext(query, holder, ttlMs, limit);
     const begun = await Promise.allSettled(
-      claimed.map((task) => begunLease(leases, { ...task, holder, ttlMs }, askedAtMs)),
+      claimed.map((task) => begunLease(storage, { ...task, holder, ttlMs }, askedAtMs)),
     );
     const held = begun.flatMap((each) => (each.status === "fulfilled" ? each.value : []));
     // A task whose lease is lost is due again, so its error is thrown only if no lease was claimed.
@@ -133,16 +133,16 @@ export function resolveLeaseOptions(options: LeaseOptions): { readonly ttlMs: nu
 }
 
 async function begunLease(
-  leases: LeaseStore,
+  storage: StorageAdapter,
   claimed: Omit<Claimed, "askedAtMs">,
   askedAtMs: number,
 ): Promise<TaskLease> {
   const { ttlMs } = claimed;
   const answeredAtMs = performance.now();
-  if (answeredAtMs - askedAtMs < renewalMs(ttlMs)) return new TaskLease(leases, { ...claimed, askedAtMs });
+  if (answeredAtMs - askedAtMs < renewalMs(ttlMs)) return new TaskLease(storage, { ...claimed, askedAtMs });
   // The answer took so long that the first timed renewal would come too late. So the lease is renewed at once.
-  await renewOrRelease(leases, claimed);
-  return new TaskLease(leases, { ...claimed, askedAtMs: answeredAtMs });
+  await renewOrRelease(leasesOf(storage), claimed);
+  return new TaskLease(storage, { ...claimed, askedAtMs: answeredAtMs });
 }
 
 export async function leaseInfo(storage: StorageAdapter, taskId: string): Promise<LeaseInfo | undefined> {
@@ -172,6 +172,18 @@ function lostLease(taskId: string, token: number, why: string): LeaseLostError {
   return new LeaseLostError(`${message} Stop this run, and claim the task again.`, { taskId });
 }
 
+/** The cancellation at the task's newest checkpoint, if there is one. */
+async function cancellationOf(storage: StorageAdapter, taskId: string): Promise<RunCancelledError | undefined> {
+  try {
+    for await (const newest of storage.list({ taskId, order: "newest", limit: 1 })) {
+      if (!isCorrupt(newest) && isCancelled(newest)) return new RunCancelledError(taskId, newest.error?.message ?? "");
+    }
+  } catch {
+    // The lease is lost whatever the reason, so the caller reports the loss.
+  }
+  return undefined;
+}
+
 interface Claimed {
   readonly taskId: string;
   readonly holder: string;
@@ -186,6 +198,7 @@ export class TaskLease implements Lease {
   readonly taskId: string;
   readonly holder: string;
   readonly ttlMs: number;
+  readonly #storage: StorageAdapter;
   readonly #leases: LeaseStore;
   readonly #ending = new AbortController();
   readonly #timer: NodeJS.Timeout;
@@ -195,8 +208,9 @@ export class TaskLease implements Lease {
   #token: number;
   #released: Promise<void> | undefined;
 
-  constructor(leases: LeaseStore, { taskId, holder, token, ttlMs, askedAtMs }: Claimed) {
-    this.#leases = leases;
+  constructor(storage: StorageAdapter, { taskId, holder, token, ttlMs, askedAtMs }: Claimed) {
+    this.#storage = storage;
+    this.#leases = leasesOf(storage);
     this.ttlMs = ttlMs;
     this.taskId = taskId;
     this.holder = holder;
@@ -232,13 +246,23 @@ export class TaskLease implements Lease {
     return this.#released;
   }
 
-  /** Ends the lease, because the storage refused a write under it. */
-  lose(error: LeaseLostError): void {
-    if (!this.signal.aborted) publishLostLease(this);
-    this.#stop(error);
+  /**
+   * Ends the lease, because the storage refused a write under it, or another runner has claimed the task.
+   *
+   * @returns The reason: a RunCancelledError if the task was cancelled, otherwise `error`.
+   */
+  async lose(error: LeaseLostError): Promise<LeaseLostError | RunCancelledError> {
+    const reason = (await cancellationOf(this.#storage, this.taskId)) ?? error;
+    this.#lose(reason);
+    return reason;
   }
 
-  #stop(error: LeaseLostError): void {
+  #lose(reason: LeaseLostError | RunCancelledError): void {
+    if (!this.signal.aborted) publishLostLease(this);
+    this.#stop(reason);
+  }
+
+  #stop(error: LeaseLostError | RunCancelledError): void {
     clearInterval(this.#timer);
     clearTimeout(this.#expiry);
     this.#ending.abort(error);
@@ -257,7 +281,9 @@ export class TaskLease implements Lease {
     this.signal.throwIfAborted();
     const askedAtMs = performance.now();
     const isHeld = await this.#leases.renew(this.taskId, this.token, this.ttlMs);
-    if (!isHeld && !(await this.#claimedAgain())) this.#end("another runner has claimed the task since");
+    if (!isHeld && !(await this.#claimedAgain())) {
+      await this.lose(lostLease(this.taskId, this.token, "another runner has claimed the task since"));
+    }
     this.signal.throwIfAborted();
     this.#lastsFrom(askedAtMs);
   }
@@ -303,6 +329,6 @@ export class TaskLease implements Lease {
   }
 
   #end(why: string): void {
-    this.lose(lostLease(this.taskId, this.token, why));
+    this.#lose(lostLease(this.taskId, this.token, why));
   }
 }

@@ -10,10 +10,10 @@ import type {
 } from "../contract/checkpoint.js";
 import { ClosedError, LeaseLostError } from "../contract/errors.js";
 import { checkKeys, keysOf } from "../contract/keys.js";
-import { isInner } from "../contract/passing.js";
+import { isCancelled, isInner } from "../contract/passing.js";
 import type { Signal } from "../contract/signals.js";
 import type { DueCount, DueQuery } from "../contract/task-queue.js";
-import { cancelTasks, isCancelled, retryTasks } from "../runs/cancellation.js";
+import { cancelTasks, retryTasks } from "../runs/cancellation.js";
 import type { NextPass, RunFunction, RunOptions, RunSavedOf, RunStateOf } from "../runs/run.js";
 import { Runs, type RunsHost } from "../runs/runs.js";
 import { Signals } from "../runs/signals.js";
@@ -145,6 +145,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
    * @throws {CheckpointConflictError} Another writer saved since `expectedSequence`, or `id` is taken by another
    *   checkpoint; nothing was stored.
    * @throws {StorageError} The backend failed; earlier checkpoints are intact.
+   * @throws {TypeError} The call comes from within the task's own run, which saves with `run.save` and `run.next`.
    */
   async save<Metadata extends object & PlainFields<Metadata> = object>(
     taskId: string,
@@ -152,6 +153,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
     options: SaveOptions<Metadata> = {},
   ): Promise<CheckpointSummary> {
     this.#assertOpen();
+    this.#runs.assertNotWithin("manager.save", taskId);
     // Don't capture `state`: it would stay in memory while the save is under way.
     return this.#saved(this.#writer.append(taskId, state, options), options.lease);
   }
@@ -227,6 +229,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
     id: string,
     options: Pick<SaveOptions<Metadata>, "label" | "metadata" | "expectedSequence" | "lease"> = {},
   ): Promise<CheckpointSummary> {
+    this.#runs.assertNotWithin("manager.rewind", taskId);
     return this.#run(async () => this.#noted(await this.#branches.rewind(taskId, id, options)), options.lease);
   }
 
@@ -325,6 +328,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
   /** Removes the task with its signals, and ends its numbering. Returns the number of removed checkpoints. */
   async removeTask(taskId: string, options: Pick<SaveOptions, "lease"> = {}): Promise<number> {
     checkTaskId(taskId);
+    this.#runs.assertNotWithin("manager.removeTask", taskId);
     const condition = removalCondition(taskId, options);
     return this.#run(() => this.#pruner.removeTask(taskId, condition), options.lease);
   }
@@ -721,7 +725,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
 
   /**
    * @param lease - The lease of the call's writes. If a write is refused because the lease is lost, the lease's signal
-   *   aborts at once.
+   *   aborts.
    */
   async #track<Result>(call: () => Promise<Result>, lease?: Lease): Promise<Result> {
     const running = call();
@@ -729,7 +733,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
     try {
       return await running;
     } catch (error) {
-      if (error instanceof LeaseLostError && lease instanceof TaskLease) lease.lose(error);
+      if (error instanceof LeaseLostError && lease instanceof TaskLease) throw await lease.lose(error);
       throw error;
     } finally {
       this.#inProgress.delete(running);

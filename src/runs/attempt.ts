@@ -1,10 +1,9 @@
 import { decodeJson } from "../codec/json.js";
 import type { StepHead } from "../codec/run-body.js";
-import { LeaseLostError, RunCancelledError, RunPausedError } from "../contract/errors.js";
+import { RunCancelledError, RunPausedError } from "../contract/errors.js";
 import { NEVER, type RunWaits } from "../contract/passing.js";
 import { keptErrorsText, stepTitle } from "../contract/run-record.js";
 import type { Lease } from "../manager/lease.js";
-import { isCancelled } from "./cancellation.js";
 import { type AttemptHost, RunJournal, type Standing } from "./journal.js";
 import type { OuterRun } from "./nesting.js";
 import { Pass } from "./pass.js";
@@ -231,8 +230,7 @@ export class Attempt {
   async #ended(thrown: unknown): Promise<unknown> {
     const { events } = this.#host;
     const [taskId, { signal }] = [this.#taskId, this.#stop];
-    const stop: unknown = signal.aborted ? signal.reason : this.#pauseFor(thrown);
-    const reason = stop instanceof LeaseLostError ? ((await this.#cancelled()) ?? stop) : stop;
+    const reason: unknown = signal.aborted ? signal.reason : this.#pauseFor(thrown);
     if (!signal.aborted && !(reason instanceof RunPausedError)) {
       await this.#record({ status: "failed", isEnd: true, error: thrown, ...this.#failure() });
       if (!(thrown instanceof AttemptsError)) this.#warnOfRecordedResults();
@@ -268,18 +266,6 @@ export class Attempt {
     return pausedBy(this.#taskId, thrown);
   }
 
-  /** If the lease is lost because the task was cancelled: the error that says so. */
-  async #cancelled(): Promise<RunCancelledError | undefined> {
-    try {
-      const newest = await this.#host.reader.newestWhere(this.#taskId);
-      if (newest === undefined || !isCancelled(newest)) return undefined;
-      return new RunCancelledError(this.#taskId, newest.error?.message ?? "");
-    } catch (error) {
-      this.#host.options.logger.warn({ taskId: this.#taskId, error }, "The reason for a lost lease could not be read");
-      return undefined;
-    }
-  }
-
   /** A signal that came before the run was recorded as paused found nothing to wake. So this looks again. */
   async #wake(): Promise<void> {
     try {
@@ -309,7 +295,7 @@ export class Attempt {
       await this.#journal.save(saving);
     } catch (error) {
       // A cancelled run has its end.
-      if (error instanceof LeaseLostError && (await this.#cancelled()) !== undefined) return;
+      if (error instanceof RunCancelledError) return;
       this.#host.options.logger.warn({ taskId: this.#taskId, error }, "The end of a run could not be recorded");
     }
   }

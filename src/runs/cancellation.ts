@@ -1,6 +1,7 @@
 import { checkTaskId } from "../contract/arguments.js";
 import type { CheckpointStatus, CheckpointSummary } from "../contract/checkpoint.js";
 import { CheckpointConflictError, CheckpointNotFoundError, RunCancelledError } from "../contract/errors.js";
+import { isCancelled } from "../contract/passing.js";
 import { claimLease, type Lease } from "../manager/lease.js";
 import { INCOMPLETE, resolvePrefix } from "../manager/queries.js";
 import type { StatusChanger } from "../manager/status.js";
@@ -9,9 +10,6 @@ import type { AttemptHost } from "./journal.js";
 type Host = Pick<AttemptHost, "options" | "reader">;
 /** A task's id, or the prefix of several. */
 type Tasks = string | { readonly prefix: string };
-
-/** The code in the error of a cancelled task's checkpoint. A run that throws can't have it by chance. */
-const CODE = "WAYMARK_CANCELLED";
 
 /**
  * Cancels the task, or all incomplete tasks of the prefix.
@@ -77,12 +75,8 @@ async function changeEach(
   return changed;
 }
 
-/** The error of a cancelled task's checkpoint. */
+/** The error of a cancelled task's checkpoint. See {@link isCancelled}. */
 function cancellation(reason: string): Error {
-  return Object.assign(new Error(reason), { name: "RunCancelledError", code: CODE, stack: undefined });
-}
-
-/** Whether `manager.cancel` has recorded the checkpoint as failed. */
-export function isCancelled({ status, error }: Pick<CheckpointSummary, "status" | "error">): boolean {
-  return status === "failed" && error?.code === CODE;
+  const { code } = RunCancelledError;
+  return Object.assign(new Error(reason), { name: "RunCancelledError", code, stack: undefined });
 }

@@ -85,6 +85,12 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
     this.attempt = attempt;
     this.state = begun.state;
     this.input = begun.input;
+    // The methods also work when destructured: `async ({ step }) => step(…)`.
+    this.step = this.step.bind(this);
+    this.sleepUntil = this.sleepUntil.bind(this);
+    this.waitFor = this.waitFor.bind(this);
+    this.next = this.next.bind(this);
+    this.save = this.save.bind(this);
   }
 
   step<Schema extends StateSchema>(

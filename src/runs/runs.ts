@@ -52,6 +52,17 @@ export class Runs {
     );
   }
 
+  /** @throws {TypeError} The call comes from within the task's own run, whose next save would then be a conflict. */
+  assertNotWithin(what: string, taskId: string): void {
+    if (!isEnclosed(this, taskId)) return;
+    const id = JSON.stringify(taskId);
+    throw new TypeError(
+      `${what} was called for task ${id} inside that task's own run, so the run's next save would be a conflict. Nothing was ` +
+        "changed. Save a state with run.save or run.next outside of steps, or save progress under a task id of its own: " +
+        `${JSON.stringify(`${taskId}/progress`)}.`,
+    );
+  }
+
   async run(taskId: string, fn: AnyFunction, options: RunOptions): Promise<unknown> {
     checkTaskId(taskId);
     if (typeof fn !== "function") throw new TypeError("manager.run needs a task id and a function.");

@@ -1,9 +1,8 @@
 import { decodeJson, encodeJson } from "../codec/json.js";
 import { parseRunBody, type RunBody } from "../codec/run-body.js";
 import { RunCancelledError, RunMismatchError } from "../contract/errors.js";
-import { isOfRun, isPassing } from "../contract/passing.js";
+import { isCancelled, isOfRun, isPassing } from "../contract/passing.js";
 import type { CheckpointText } from "../manager/reader.js";
-import { isCancelled } from "./cancellation.js";
 import type { AttemptHost, Standing } from "./journal.js";
 import type { RunOptions } from "./run.js";
 import { canonicalText, type StepValues } from "./step-values.js";

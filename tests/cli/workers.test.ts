@@ -306,7 +306,7 @@ describe("waymark cancel and retry", () => {
     ]);
     const shown = (await run("show", "t")).stdout;
     expect(shown).toMatch(/^status +cancelled\nreason +too old$/m);
-    expect(shown).not.toContain("WAYMARK_CANCELLED");
+    expect(shown).not.toContain("RUN_CANCELLED");
     expect((await run("cancel", "t", "--reason", "again")).stdout).toBe("It is cancelled already.\n");
     const retried = await run("retry", "t");
     expect([retried.code, retried.stderr]).toEqual([6, expect.stringContaining("was cancelled: too old")]);

@@ -54,6 +54,57 @@ it("a completed run returns its stored result to everybody, even while somebody 
   expect(await other.run("t", () => expect.unreachable())).toEqual({ at: new Date(5) });
 });
 
+it("the methods of a run work when destructured", async () => {
+  const { manager } = managerOn();
+  const result = await manager.run("t", async ({ step, sleepUntil, waitFor, save, next, state }) => {
+    if (state === undefined) {
+      await sleepUntil("past", new Date(0));
+      await save({ n: 1 });
+      return next({ n: await step("a", () => 2) });
+    }
+    return (await waitFor("never", { timeoutMs: 0 })) ?? state;
+  });
+  expect(result).toEqual({ n: 2 });
+});
+
+it.each<[string, (manager: CheckpointManager) => Promise<unknown>]>([
+  ["manager.save", (manager) => manager.save("t", { percent: 50 })],
+  ["manager.rewind", async (manager) => manager.rewind("t", (await manager.latest("t"))?.id ?? "")],
+  ["manager.removeTask", (manager) => manager.removeTask("t")],
+])(
+  "%s of a run's own task is refused inside the run, in a step or outside of it, and the run continues",
+  async (name, call) => {
+    const { manager } = managerOn();
+    const refusal = () => call(manager).catch((error: unknown) => String(error));
+    const result = await manager.run("t", async (run) => [await run.step("a", refusal), await refusal()]);
+    const message = `TypeError: ${name} was called for task "t" inside that task's own run`;
+    expect(result).toEqual([expect.stringContaining(message), expect.stringContaining("run.save or run.next")]);
+  },
+);
+
+it("a step may save progress under a task id of its own", async () => {
+  const { manager } = managerOn();
+  await manager.run("t", (run) => run.step("a", () => manager.save("t/progress", { percent: 50 })));
+  expect((await manager.latest("t/progress"))?.state).toEqual({ percent: 50 });
+});
+
+it("a second run of a task in one process is refused, and told that this process has the first", async () => {
+  const { manager } = managerOn();
+  const [begun, go] = [deferred(), deferred()];
+  const first = manager.run("t", (run) =>
+    run.step("a", () => {
+      begun.resolve();
+      return go.promise;
+    }),
+  );
+  await begun.promise;
+  const second = manager.run("t", () => 1);
+  await expect(second).rejects.toThrow(LeaseHeldError);
+  await expect(second).rejects.toThrow(/already being run by this process/);
+  go.resolve();
+  await first;
+});
+
 it("a task that was completed without a run has no result", async () => {
   const { manager } = managerOn();
   await manager.save("t", 1, { status: "completed" });

@@ -576,6 +576,36 @@ it("cancel takes a task from its runner, which stops, and the task runs again on
   await expect(manager.cancel("t", "late")).rejects.toMatchObject({ code: "CHECKPOINT_CONFLICT" });
 });
 
+it.each(["the runner's own manager", "another one"])(
+  "%s cancels: the step's signal says so, with the reason",
+  async (who) => {
+    const storage = new MemoryAdapter();
+    const { manager } = managerOn(storage);
+    const canceller = who === "another one" ? managerOn(storage).manager : manager;
+    await using lease = await manager.lease("t", { ttlMs: 100 });
+    const [begun, stopped] = [deferred(), deferred<unknown>()];
+    const running = manager.run(
+      "t",
+      (run) =>
+        run.step("a", async ({ signal }) => {
+          signal.addEventListener("abort", () => stopped.resolve(signal.reason));
+          begun.resolve();
+          await stopped.promise;
+        }),
+      { lease },
+    );
+    const cancelled = { code: "RUN_CANCELLED", message: expect.stringContaining("was cancelled: ada: wrong input") };
+    const rejected = expect(running).rejects.toMatchObject(cancelled);
+    await begun.promise;
+    await canceller.cancel("t", "ada: wrong input");
+    expect(await stopped.promise).toMatchObject(cancelled);
+    await rejected;
+    expect(lease.signal.reason).toMatchObject(cancelled);
+    await expect(manager.save("t", {}, { lease })).rejects.toMatchObject(cancelled);
+    expect((await manager.latest("t"))?.error).toMatchObject({ code: "RUN_CANCELLED", message: "ada: wrong input" });
+  },
+);
+
 it.each<[string, Fn]>([
   ["the pause before a retry", fails],
   ["a sleep", (run) => run.sleepUntil("later", new Date(Date.now() + 3_600_000))],
