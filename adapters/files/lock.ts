@@ -152,6 +152,11 @@ export class FolderLock {
     return true;
   }
 
+  /** Whether the lock was stolen, or its folder removed, before it was freed. */
+  get isLost(): boolean {
+    return this.#isHeld && !existsSync(this.#claim);
+  }
+
   /** @throws {LockLostError} The lock was stolen; data read since it was taken may be out of date. */
   assertHeld(): void {
     if (!existsSync(this.#claim)) throw new LockLostError(dirname(this.#claim));
@@ -206,8 +211,9 @@ export class FolderLock {
  * runs again from the beginning, so it must read all its data itself.
  *
  * @param options.timeoutMs - How long to wait while other processes hold the lock.
- * @param options.makeFolder - Makes the folder to lock if it is missing. Without this option, a missing folder makes
- *   the call fail with the system's ENOENT.
+ * @param options.makeFolder - Makes the folder to lock if it is missing.
+ * @param options.absent - If the folder to lock is missing, returns the result. Without both options, a missing folder
+ *   makes the call fail with the system's ENOENT.
  * @param options.begin - Called under the lock before `work`.
  * @throws {StorageError} The lock couldn't be taken, or was stolen again and again; retryable.
  */
@@ -217,11 +223,12 @@ export function withLock<Result>(
     readonly name?: string;
     readonly timeoutMs: number;
     readonly makeFolder?: (() => Promise<void>) | undefined;
+    readonly absent?: (() => Result) | undefined;
     readonly begin?: (() => Promise<void>) | undefined;
   },
   work: (lock: FolderLock) => Promise<Result>,
 ): Promise<Result> {
-  const { name = LOCK_NAME, timeoutMs, makeFolder, begin } = options;
+  const { name = LOCK_NAME, timeoutMs, makeFolder, absent, begin } = options;
   const lockFolder = join(folder, name);
   return inTurn(lockFolder, async () => {
     for (let attempt = 1; ; attempt++) {
@@ -231,9 +238,11 @@ export function withLock<Result>(
         await begin?.();
         return await work(lock);
       } catch (error) {
-        const isGone = lock === undefined && makeFolder !== undefined && codeOf(error) === "ENOENT";
+        // Another process has removed the folder, or the lock in it. It may have made them again since.
+        const isGone = codeOf(error) === "ENOENT" && (lock?.isLost ?? true);
+        if (isGone && absent && statsOf(folder) === undefined) return absent();
         if (attempt === MAX_ATTEMPTS || !(isGone || error instanceof LockLostError)) throw error;
-        if (isGone) await makeFolder();
+        if (isGone) await makeFolder?.();
       } finally {
         lock?.release();
       }

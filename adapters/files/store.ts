@@ -28,7 +28,7 @@ import {
   withPayload,
   withStatus,
 } from "../../src/contract/checkpoint.js";
-import { CheckpointCorruptError, codeOf } from "../../src/contract/errors.js";
+import { CheckpointCorruptError } from "../../src/contract/errors.js";
 import type { StorageMaintenance } from "../../src/contract/findings.js";
 import { requireIntact } from "../../src/contract/header-index.js";
 import { type LeaseStore, leaseStore } from "../../src/contract/leases.js";
@@ -250,12 +250,12 @@ export abstract class FolderStore implements StorageAdapter {
         const options = {
           timeoutMs: this.#lockTimeoutMs,
           makeFolder: absent ? undefined : makeFolder,
+          absent,
           // This makes the folder durable, since a process may have made it and died before syncing its name.
           begin: this.#known.has(folder) ? undefined : makeFolder,
         };
         return await withLock(folder, options, work);
       } catch (error) {
-        if (absent && codeOf(error) === "ENOENT" && statsOf(folder) === undefined) return absent();
         return this.#fail(error, doing, folder);
       }
     });

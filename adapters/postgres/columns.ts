@@ -26,6 +26,25 @@ export function lastTextName(sha256: string, id: string): Buffer {
   return Buffer.concat([Buffer.from(sha256, "hex"), idDigestOf(id).subarray(0, LAST_TEXT_ID_BYTES)]);
 }
 
+const [BOOLEAN, BYTEA] = [16, 17];
+
+/** Parses the columns of the adapter's statements: `boolean` and `bytea`. All others stay texts. */
+export const COLUMN_TYPES = {
+  getTypeParser(oid: number): (text: string) => unknown {
+    if (oid === BOOLEAN) return (text) => text === "t";
+    return oid === BYTEA ? bytesOf : (text) => text;
+  },
+};
+
+/** Parses a `bytea` in both formats of the setting `bytea_output`: `hex` and `escape`. */
+function bytesOf(text: string): Buffer {
+  if (text.startsWith("\\x")) return Buffer.from(text.slice(2), "hex");
+  const unescaped = text.replace(/\\(\\|[0-7]{3})/g, (_, code: string) =>
+    code === "\\" ? code : String.fromCharCode(Number.parseInt(code, 8)),
+  );
+  return Buffer.from(unescaped, "latin1");
+}
+
 /** The number in a `bigint` column, however the driver returns it. */
 export function numberIn(value: unknown): unknown {
   return typeof value === "string" || typeof value === "bigint" ? Number(value) : value;

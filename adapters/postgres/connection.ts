@@ -3,7 +3,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { StorageError } from "../../src/contract/errors.js";
 import { ownRequire } from "../../src/contract/own-require.js";
 import type { SqlRow } from "../sql/rows.js";
-import { fromColumn, toColumn } from "./columns.js";
+import { COLUMN_TYPES, fromColumn, toColumn } from "./columns.js";
 import { isLost, isUnreachable, mayPass } from "./errors.js";
 
 /** A statement as the adapter passes it to pg. */
@@ -11,6 +11,8 @@ export interface PostgresQuery {
   readonly text: string;
   readonly values: unknown[];
   readonly rowMode: "array";
+  /** The adapter's own parsers. So the parsers that the application has set in pg or in its pool don't apply. */
+  readonly types: { getTypeParser(oid: number): (text: string) => unknown };
   /** The statement's name. Given only with `prepare: true`. */
   readonly name?: string;
 }
@@ -202,7 +204,7 @@ export class PostgresConnection implements Statements {
   }
 
   #query(text: string, values: readonly unknown[], prepare = this.#options.prepare): PostgresQuery {
-    const query = { text, values: values.map(toParameter), rowMode: "array" } as const;
+    const query = { text, values: values.map(toParameter), rowMode: "array", types: COLUMN_TYPES } as const;
     return prepare && values.length > 0 ? { ...query, name: statementName(text) } : query;
   }
 }

@@ -70,7 +70,7 @@ export function explain(error: unknown, place: string): unknown {
   }
   if (code === "25006") {
     return failure(
-      `${place} is read-only (probably a standby): ${reason} (${code}). ${intact} Use the primary's address, or try again once ` +
+      `${place} is read-only (a standby, or \`default_transaction_read_only\` is on): ${reason} (${code}). ${intact} Use the primary's address, or try again once ` +
         "this server is promoted.",
       true,
     );

@@ -1,4 +1,6 @@
+import { isDeepStrictEqual } from "node:util";
 import { StorageError, UnsupportedFormatError } from "../../src/contract/errors.js";
+import { numberIn } from "./columns.js";
 import type { PostgresConnection, Statements } from "./connection.js";
 
 /** The version of the tables. Version 2 has the tables of version 1, and more forms of pieces. Version 3 has more of {@link addedIn3}. */
@@ -133,14 +135,20 @@ function noteIn(schema: string): string {
   return `COMMENT ON TABLE ${quoted(schema)}.tasks IS '${NOTE.replaceAll("'", "''")}${VERSION}';`;
 }
 
+/** What the first columns of {@link LOOK} must be. The driver and the server have settings that change them. */
+const SAMPLES: readonly unknown[] = [Buffer.from([0, 255]), true, 1, "UTF8"];
 /**
+ * Returns at least one row, which begins with the samples.
+ *
  * This reads the catalogue itself, because `to_regclass` may return a result that the connection cached before it
  * waited for the lock.
  */
 const LOOK = `
-  SELECT c.relname, obj_description(c.oid, 'pg_class') FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-  WHERE n.nspname = $1 AND c.relname IN ('tasks', 'checkpoints', 'pieces', 'leases', 'quarantine')
-  ORDER BY c.relname DESC`;
+  SELECT decode('00ff', 'hex'), true, 1::bigint, current_setting('client_encoding'),
+    c.relname, obj_description(c.oid, 'pg_class')
+  FROM (SELECT 1) samples LEFT JOIN (pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace)
+    ON n.nspname = $1 AND c.relname IN ('tasks', 'checkpoints', 'pieces', 'leases', 'quarantine')
+  ORDER BY c.relname DESC NULLS LAST`;
 
 /**
  * Whether the schema has Waymark's tables. `current` are tables of this version. `old` tables are of an older version,
@@ -148,12 +156,15 @@ const LOOK = `
  */
 export type Presence = "current" | "old" | "none";
 
-/** @throws {UnsupportedFormatError} A newer program or another program made the tables. */
+/**
+ * @throws {StorageError} A setting of the driver or of the server changes what statements return.
+ * @throws {UnsupportedFormatError} A newer program or another program made the tables.
+ */
 export async function presenceOf(statements: Statements, schema: string, place: string): Promise<Presence> {
   // The first row is the table `tasks`, whose comment contains the version.
-  const [found] = await statements.rows(LOOK, schema);
-  if (found === undefined) return "none";
-  const [table, note] = found;
+  const [[bytes, flag, number, encoding, table, note] = []] = await statements.rows(LOOK, schema);
+  if (!isDeepStrictEqual([bytes, flag, numberIn(number), encoding], SAMPLES)) throw unreadable(place);
+  if (table === null) return "none";
   const version = typeof note === "string" && note.startsWith(NOTE) ? Number(note.slice(NOTE.length)) : undefined;
   if (version === VERSION) return "current";
   if (version === 1 || version === 2) return "old";
@@ -162,6 +173,14 @@ export async function presenceOf(statements: Statements, schema: string, place: 
       ? `${place} has a table "${String(table)}" of another program. It was left untouched; choose another schema.`
       : `${place} has version ${version} of the tables; this program knows versions up to ${VERSION}. ` +
           "They were left untouched; use the newer program, or choose another schema.",
+  );
+}
+
+function unreadable(place: string): StorageError {
+  return new StorageError(
+    `The pool of ${place} returns values in another form than the adapter asks for, so intact checkpoints would look ` +
+      "damaged. Nothing was read or written. Set `binary` to false and `client_encoding` to UTF8. A wrapper of the pool " +
+      "must pass on a query's `types` and `rowMode`. pg-native ignores `types`, so don't set type parsers with it.",
   );
 }
 

@@ -16,6 +16,8 @@ export interface SqliteDatabase {
   prepare(sql: string): SqliteStatement;
   exec(sql: string): unknown;
   pragma(sql: string, options: { readonly simple: true }): unknown;
+  /** Whether integers are returned as bigints. A class that always returns numbers doesn't need this method. */
+  defaultSafeIntegers?(isOn: boolean): unknown;
   close(): unknown;
 }
 
@@ -37,6 +39,8 @@ export class SqliteConnection {
   constructor(driver: SqliteDriver, path: string, timeoutMs: number) {
     // When the first database is opened, better-sqlite3 loads its native part here.
     this.database = new driver(path, { fileMustExist: true, timeout: timeoutMs });
+    // The application's class may have turned it on, and then every row would look damaged.
+    this.database.defaultSafeIntegers?.(false);
   }
 
   close(): void {

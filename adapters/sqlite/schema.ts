@@ -87,7 +87,8 @@ const SCHEMA_BEFORE_3: Readonly<Record<string, string>> = Object.fromEntries(
 );
 
 /** This is one statement, since another process may be making the tables. */
-const HEADER_AND_SCHEMA = `SELECT user_version, application_id, s.name, s.sql FROM pragma_user_version, pragma_application_id
+const HEADER_AND_SCHEMA = `SELECT user_version, application_id, s.name, s.sql, encoding
+  FROM pragma_user_version, pragma_application_id, pragma_encoding
   LEFT JOIN sqlite_schema s ON s.name >= 'waymark_' AND s.name < 'waymark\`'`;
 
 /**
@@ -110,10 +111,16 @@ export function tellsDueTimes(database: SqliteConnection): boolean {
 /** The version of Waymark's tables; 0 if there are none. Throws the errors of {@link isWaymarkDatabase}. */
 function versionOf(database: SqliteConnection, path: string): number {
   const rows = database.all(HEADER_AND_SCHEMA);
-  const [found, application] = rows[0] ?? [];
+  const [found, application, , , encoding] = rows[0] ?? [];
   const version = Number(found);
   const names = new Map(rows.flatMap(([, , name, sql]) => (name === null ? [] : [[String(name), String(sql)]])));
-  if (application === 0 && version === 0 && names.size === 0) return 0;
+  if (application === 0 && version === 0 && names.size === 0) {
+    if (encoding === "UTF-8") return 0;
+    throw new UnsupportedFormatError(
+      `The database ${path} has the encoding ${String(encoding)}, in which SQLite sorts task ids in another order than ` +
+        "in UTF-8. It was left untouched; choose another path.",
+    );
+  }
   if (application !== APPLICATION_ID) {
     throw new UnsupportedFormatError(
       `The database ${path} belongs to another program: its application_id is ${String(application)}, not Waymark's ` +

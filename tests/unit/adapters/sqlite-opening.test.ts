@@ -25,9 +25,10 @@ describe("a database that we must not write to", () => {
     ["PRAGMA application_id = 42", /application_id is 42/],
     ["PRAGMA user_version = 3", /user_version 3/],
     ["CREATE TABLE waymark_checkpoints (id TEXT)", /1 tables and indexes named waymark_/],
+    ["PRAGMA encoding = 'UTF-16le'", /the encoding UTF-16le/],
   ])("is refused if another program made it: %s", async (sql, message) => {
     const path = join(await tempFolder(), "theirs.db");
-    connect(path).exec(`CREATE TABLE theirs (a); ${sql}`);
+    connect(path).exec(`${sql}; CREATE TABLE theirs (a)`);
     await expectUntouched(path, UnsupportedFormatError, message);
   });
 
