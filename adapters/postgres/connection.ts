@@ -1,7 +1,7 @@
 import { hash } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
-import { StorageError } from "../../src/contract/errors.js";
-import { ownRequire } from "../../src/contract/own-require.js";
+import { isError, StorageError } from "../../src/contract/errors.js";
+import { loadPackage } from "../../src/contract/load-package.js";
 import type { SqlRow } from "../sql/rows.js";
 import { COLUMN_TYPES, fromColumn, toColumn } from "./columns.js";
 import { isLost, isUnreachable, mayPass } from "./errors.js";
@@ -266,9 +266,23 @@ interface Pg {
   };
 }
 
+/** @throws {StorageError} pg can't be loaded. */
+function loadPg(): Pg {
+  try {
+    // The cast is needed, since only pg's own declarations could prove this type.
+    return loadPackage("pg") as Pg;
+  } catch (cause) {
+    const [reason = ""] = (isError(cause) ? cause.message : String(cause)).split("\n", 1);
+    throw new StorageError(
+      `pg can't be loaded: ${reason}. Nothing was read or written. Run \`npm install pg\`. For a bundle, install it where ` +
+        "the bundle runs, or pass a `pool`.",
+      { cause },
+    );
+  }
+}
+
 export function newPool(url: string): PostgresPool {
-  // The cast is needed, since only pg's own declarations could prove this type.
-  const pg = ownRequire()("pg") as Pg;
+  const pg = loadPg();
   class Client extends pg.Client {
     /**
      * Closes the connection if the login fails. If no password is given, pg leaves it open, and the program would run

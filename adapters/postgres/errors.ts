@@ -64,10 +64,6 @@ export function explain(error: unknown, place: string): unknown {
   const intact = "This call changed nothing, and earlier checkpoints are intact.";
   const failure = (message: string, retryable = false) => new StorageError(message, { cause: error, retryable });
 
-  if (code === "MODULE_NOT_FOUND" || code === "ERR_MODULE_NOT_FOUND") {
-    const what = reason.split("\n", 1)[0] ?? reason;
-    return failure(`pg can't be loaded: ${what}. Nothing was read or written. Run \`npm install pg\`.`);
-  }
   if (code === "25006") {
     return failure(
       `${place} is read-only (a standby, or \`default_transaction_read_only\` is on): ${reason} (${code}). ${intact} Use the primary's address, or try again once ` +

@@ -1,5 +1,7 @@
-import { ownRequire } from "../../src/contract/own-require.js";
+import { codeOf } from "../../src/contract/errors.js";
+import { loadPackage } from "../../src/contract/load-package.js";
 import type { SqlRow } from "../sql/rows.js";
+import { driverFailure } from "./errors.js";
 
 /** The part of better-sqlite3's `Statement` that the adapter uses. */
 export interface SqliteStatement {
@@ -35,10 +37,17 @@ export class SqliteConnection {
   readonly database: SqliteDatabase;
   readonly #statements = new Map<string, SqliteStatement>();
 
-  /** @param timeoutMs - How long SQLite itself waits for a lock. This wait blocks the process. */
+  /**
+   * @param timeoutMs - How long SQLite itself waits for a lock. This wait blocks the process.
+   * @throws {StorageError} The driver can't be loaded.
+   */
   constructor(driver: SqliteDriver, path: string, timeoutMs: number) {
     // When the first database is opened, better-sqlite3 loads its native part here.
-    this.database = new driver(path, { fileMustExist: true, timeout: timeoutMs });
+    try {
+      this.database = new driver(path, { fileMustExist: true, timeout: timeoutMs });
+    } catch (error) {
+      throw codeOf(error).startsWith("SQLITE_") ? error : driverFailure(error);
+    }
     // The application's class may have turned it on, and then every row would look damaged.
     this.database.defaultSafeIntegers?.(false);
   }
@@ -105,7 +114,12 @@ function isRow(value: unknown): value is SqlRow {
   return Array.isArray(value);
 }
 
+/** @throws {StorageError} It can't be loaded. */
 export function loadDriver(): SqliteDriver {
-  // The cast is needed, since only better-sqlite3's own declarations could prove this type.
-  return ownRequire()("better-sqlite3") as SqliteDriver;
+  try {
+    // The cast is needed, since only better-sqlite3's own declarations could prove this type.
+    return loadPackage("better-sqlite3") as SqliteDriver;
+  } catch (cause) {
+    throw driverFailure(cause);
+  }
 }

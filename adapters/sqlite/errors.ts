@@ -16,6 +16,19 @@ export function isDamaged(error: unknown): boolean {
   return codeOf(error).startsWith("SQLITE_CORRUPT");
 }
 
+/** The error for a driver that can't be loaded, or whose native part can't be. */
+export function driverFailure(cause: unknown): StorageError {
+  const { version, platform, arch } = process;
+  const [reason = ""] = (isError(cause) ? cause.message : String(cause)).split("\n", 1);
+  return new StorageError(
+    `better-sqlite3 can't be loaded in Node ${version} on ${platform} ${arch}: ${reason.replace(/[.:]?$/, ".")} Nothing was read or ` +
+      "written. If it isn't installed, run `npm install better-sqlite3`. If it is, its native build is missing or was made " +
+      "for another Node: run `npm rebuild better-sqlite3`, with install scripts allowed. For a bundle, install it where " +
+      "the bundle runs, or mark it as external and pass it as `driver`.",
+    { cause },
+  );
+}
+
 /** Turns an error of SQLite or the file system into an error that a caller of the adapter can act on. */
 export function explain(error: unknown, path: string, busyTimeoutMs: number): unknown {
   const code = codeOf(error);
@@ -24,14 +37,6 @@ export function explain(error: unknown, path: string, busyTimeoutMs: number): un
   const intact = "This call changed nothing, and earlier checkpoints are intact.";
   const failure = (message: string, retryable = false) => new StorageError(message, { cause: error, retryable });
 
-  if (code === "ERR_DLOPEN_FAILED" || code === "MODULE_NOT_FOUND" || reason.includes("bindings file")) {
-    const { version, platform, arch } = process;
-    return failure(
-      `better-sqlite3 can't be loaded in Node ${version} on ${platform} ${arch}: ${reason.split("\n", 1)[0]} Nothing was ` +
-        "read or written. If it isn't installed, run `npm install better-sqlite3`. If it is, its native build is missing " +
-        "or was made for another Node: run `npm rebuild better-sqlite3`, with install scripts allowed.",
-    );
-  }
   if (code === "" || code.startsWith("ERR_")) return error;
   // A constraint can only fail if a damaged index lacks a row of its table.
   if (isDamaged(error) || code.startsWith("SQLITE_CONSTRAINT") || code === "SQLITE_NOTADB") {

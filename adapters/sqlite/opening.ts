@@ -11,7 +11,7 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { checkFunction, checkInteger, MAX_DELAY_MS } from "../../src/contract/arguments.js";
+import { checkInteger, MAX_DELAY_MS } from "../../src/contract/arguments.js";
 import { StorageError } from "../../src/contract/errors.js";
 import { assertCanBeMade, makeFoldersSync, syncFolderSync, unlessAbsent } from "../files/file-io.js";
 import { loadDriver, SqliteConnection, type SqliteDriver } from "./connection.js";
@@ -267,13 +267,22 @@ export const DEFAULT_BUSY_TIMEOUT_MS = 5000;
  */
 export function checkDatabaseOptions(
   what: string,
-  { path, busyTimeoutMs, database }: { path: string; busyTimeoutMs?: number | undefined; database?: unknown },
+  { path, busyTimeoutMs, driver }: { path: string; busyTimeoutMs?: number | undefined; driver?: unknown },
 ): void {
   if (typeof path !== "string" || path === "" || path === ":memory:" || path.includes("\0")) {
     throw new TypeError(`${what}.path must be the path of a file; for tests, use a temporary one.`);
   }
   checkInteger(`${what}.busyTimeoutMs`, busyTimeoutMs, 0, MAX_DELAY_MS);
-  checkFunction(`${what}.database, better-sqlite3's Database or a class like it,`, database);
+  if (driver !== undefined && !isDriver(driver)) {
+    throw new TypeError(`${what}.driver must be better-sqlite3's Database, or a class with the same methods.`);
+  }
+}
+
+function isDriver(driver: unknown): boolean {
+  if (typeof driver !== "function") return false;
+  const methods: unknown = driver.prototype;
+  if (typeof methods !== "object" || methods === null) return false;
+  return ["prepare", "exec", "pragma", "close"].every((name) => typeof Reflect.get(methods, name) === "function");
 }
 
 function writeAhead(database: SqliteConnection, path: string): void {

@@ -47,8 +47,11 @@ export interface SqliteAdapterOptions {
    * 5,000.
    */
   readonly busyTimeoutMs?: number | undefined;
-  /** better-sqlite3's `Database`, or a class that works like it. Default: the installed better-sqlite3. */
-  readonly database?: SqliteDriver | undefined;
+  /**
+   * better-sqlite3's `Database`, or a class that works like it. Default: the installed better-sqlite3. Pass it if
+   * Waymark can't find it, in a bundle for example: `import Database from "better-sqlite3"`.
+   */
+  readonly driver?: SqliteDriver | undefined;
 }
 
 /**
@@ -114,10 +117,10 @@ export class SqliteAdapter extends SqlAdapter {
   constructor(options: SqliteAdapterOptions) {
     super();
     checkOptions(options);
-    const { path, durability = "full", busyTimeoutMs = DEFAULT_BUSY_TIMEOUT_MS, database } = options;
+    const { path, durability = "full", busyTimeoutMs = DEFAULT_BUSY_TIMEOUT_MS, driver } = options;
     this.#path = resolve(path);
     this.#busyTimeoutMs = busyTimeoutMs;
-    const place = { path: this.#path, durability, lockWaitMs: LOCK_SLICE_MS, driver: database };
+    const place = { path: this.#path, durability, lockWaitMs: LOCK_SLICE_MS, driver };
     this.#file = new DatabaseFile({ ...place, isPresent: isWaymarkDatabase, migrate, store: storeIn });
     this.#queue = new WriteQueue(busyTimeoutMs, (appends) => this.#file.change(() => this.#append(appends)));
     const access = { path: this.#path, read: this.#reading.bind(this), write: this.#changing.bind(this) };
@@ -233,7 +236,7 @@ function refusalByNothing({ draft, condition, options }: Append): Outcome | unde
   }
 }
 
-const OPTIONS = keysOf<SqliteAdapterOptions>({ path: true, durability: true, busyTimeoutMs: true, database: true });
+const OPTIONS = keysOf<SqliteAdapterOptions>({ path: true, durability: true, busyTimeoutMs: true, driver: true });
 
 function checkOptions(options: SqliteAdapterOptions): void {
   checkKeys("SqliteAdapterOptions", options, OPTIONS);

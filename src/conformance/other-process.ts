@@ -20,7 +20,7 @@ import type {
   TaskSummary,
 } from "../contract/checkpoint.js";
 import type { HeldTask, LeaseStore } from "../contract/leases.js";
-import { ownRequire } from "../contract/own-require.js";
+import { resolvePackage } from "../contract/load-package.js";
 import type { TaskQueue } from "../contract/task-queue.js";
 import type { Call, Request, Response } from "./protocol.js";
 
@@ -214,7 +214,7 @@ export class OtherProcess implements StorageAdapter {
  * test runner.
  */
 function childScript(): string {
-  const suite = ownRequire().resolve("waymark/conformance");
+  const suite = resolvePackage("waymark/conformance");
   const script = join(dirname(suite), "child.js");
   if (!existsSync(script))
     throw new Error(`${script} is missing. Build waymark first, since its suite starts processes.`);

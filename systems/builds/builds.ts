@@ -58,7 +58,7 @@ export class Builds {
       path: this.#path,
       durability: "full",
       lockWaitMs: busyTimeoutMs,
-      driver: options.database,
+      driver: options.driver,
     });
     this.#busyTimeoutMs = busyTimeoutMs;
     this.#retention = structuredClone(retention);

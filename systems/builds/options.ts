@@ -27,7 +27,7 @@ export interface BuildCheckpointsOptions<Schema extends StateSchema = StateSchem
   /** A pino logger, or one of the same shape. Default: warnings and errors become process warnings. */
   readonly logger?: Logger | undefined;
   /** better-sqlite3's `Database`, or a compatible class. Default: the installed better-sqlite3. */
-  readonly database?: SqliteDriver | undefined;
+  readonly driver?: SqliteDriver | undefined;
 }
 
 const NAME = "BuildCheckpointsOptions";
@@ -39,7 +39,7 @@ const KEYS = keysOf<BuildCheckpointsOptions>({
   busyTimeoutMs: true,
   onCorrupt: true,
   logger: true,
-  database: true,
+  driver: true,
 });
 
 /** @throws {TypeError | RangeError} An option is missing, misspelled or out of range; the message names it. */

@@ -2,7 +2,8 @@
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { encrypt, gzip } from "waymark";
+import { CheckpointManager, encrypt, gzip } from "waymark";
+import { openStorage } from "waymark/adapters";
 import { newPlace, recordsOf, waymark, wholeUrl } from "./waymark.js";
 
 async function placeWith(tasks: number, checkpoints: number, url?: string) {
@@ -465,6 +466,7 @@ describe.each(["sqlite:to.db", "files:to", "tasks:to"])("export, import and copy
       signals: 0,
       extra: 0,
       unreadable: 0,
+      leftOut: [],
     });
   });
 });
@@ -482,19 +484,148 @@ describe("waymark copy", () => {
     await manager.close();
   });
 
-  it("ends with 6 if the target has other checkpoints, and says which", async () => {
-    const { run, manager, open } = await placeWith(2, 2);
+  it("writes nothing to a task with another history, names it, and copies the others", async () => {
+    const { run, manager, open, cwd } = await placeWith(2, 3);
     await manager.close();
     const other = await open("files:to");
-    await other.save("task-1", "somebody else's");
-    await other.save("task-1", "and another");
-    await other.close();
+    for (const who of ["another program's", "and its second"]) await other.save("task-1", who);
+    const before = await recordsOf(cwd, "files:to");
     const { code, stdout, stderr } = await run("copy", "--to", "files:to");
-    expect([code, stdout]).toEqual([6, expect.stringContaining("2 of 4 identical\n")]);
-    expect(stderr).toMatch(
-      /warning: checkpoint .* \(@1\) of task "task-1" differs: another checkpoint has its sequence\n/,
-    );
-    expect(stderr).toMatch(/\nwaymark: 2 checkpoints can't be copied, .*Delete those tasks there.*\n$/);
+    expect([code, stdout]).toEqual([6, expect.stringMatching(/^Copied 3 checkpoints to .*\n3 of 6 identical\n$/)]);
+    expect(stderr).toMatch(/warning: task "task-1" was left out: its checkpoint @1 is another one\n/);
+    expect(stderr).toMatch(/\nwaymark: 1 task was left out, because .* has another history of it\. Delete those tasks/);
+    const after = await recordsOf(cwd, "files:to");
+    expect(after.filter(({ taskId }) => taskId === "task-1")).toEqual(before);
+    expect(after.filter(({ taskId }) => taskId === "task-2")).toHaveLength(3);
+    const json = await run("copy", "--to", "files:to", "--json");
+    expect([json.code, JSON.parse(json.stdout)]).toEqual([
+      6,
+      { records: 6, identical: 3, copied: 0, signals: 0, extra: 0, unreadable: 0, leftOut: ["task-1"] },
+    ]);
+    await other.close();
+  });
+
+  it("changes no status if a later checkpoint shows that the history is another one", async () => {
+    const { run, manager, open, cwd } = await placeWith(1, 1);
+    await run("copy", "--to", "files:to");
+    await manager.fail("task-1", new Error("here"));
+    await manager.save("task-1", "second here");
+    await using other = await open("files:to");
+    await other.save("task-1", "second there");
+    const before = await recordsOf(cwd, "files:to");
+    expect((await run("copy", "--to", "files:to")).stderr).toContain("its checkpoint @2 is another one");
+    expect(await recordsOf(cwd, "files:to")).toEqual(before);
+    await manager.close();
+  });
+
+  it("leaves a task out if no checkpoint is in both storages: pruning has removed what could be compared", async () => {
+    const { run, manager, open, cwd } = await placeWith(1, 3);
+    await manager.prune("task-1", { keepLast: 1 });
+    await using other = await open("files:to");
+    for (const n of [1, 2]) await other.save("task-1", n);
+    const before = await recordsOf(cwd, "files:to");
+    const { code, stderr } = await run("copy", "--to", "files:to");
+    expect([code, stderr]).toEqual([
+      6,
+      expect.stringContaining('task "task-1" was left out: no checkpoint is in both'),
+    ]);
+    expect(await recordsOf(cwd, "files:to")).toEqual(before);
+    await manager.close();
+  });
+
+  it("repeats a copy although the source has pruned old checkpoints, or a run has replaced its own", async () => {
+    const { run, manager, open } = await placeWith(1, 3);
+    await manager.run("run", async (on) => {
+      await on.step("a", () => 1);
+      expect((await run("copy", "--to", "files:to")).code).toBe(0);
+      await on.step("b", () => 2);
+    });
+    await manager.prune("task-1", { keepLast: 1 });
+    await manager.save("task-1", "fourth");
+    expect(await run("copy", "--to", "files:to")).toMatchObject({ code: 0, stderr: "" });
+    await using copied = await open("files:to");
+    expect((await copied.latest("run"))?.status).toBe("completed");
+    await manager.close();
+  });
+
+  it("copies nothing of a task that is ahead in the target, and counts its newer checkpoints", async () => {
+    const { run, manager, open } = await placeWith(1, 2);
+    await run("copy", "--to", "files:to");
+    await using ahead = await open("files:to");
+    await ahead.save("task-1", "third");
+    const { code, stdout } = await run("copy", "--to", "files:to");
+    expect([code, stdout]).toEqual([
+      0,
+      expect.stringMatching(/^Copied 0 .*\n.* has 1 more checkpoint .*\n2 of 2 ident/),
+    ]);
+    await manager.close();
+  });
+
+  it("leaves a task out if its sequences are taken by checkpoints that were removed in the target", async () => {
+    const { run, manager, open, cwd } = await placeWith(2, 1);
+    await run("copy", "--to", "files:to");
+    await using other = await open("files:to");
+    const removed = await other.save("task-1", "second there");
+    await other.remove("task-1", removed.id);
+    for (const task of ["task-1", "task-2"]) await manager.save(task, "second here");
+    const { code, stderr } = await run("copy", "--to", "files:to");
+    expect([code, stderr]).toEqual([6, expect.stringMatching(/task "task-1" was left out: Sequence 2 .* is taken/)]);
+    expect((await recordsOf(cwd, "files:to")).map(({ taskId }) => taskId)).toEqual(["task-1", "task-2", "task-2"]);
+    await manager.close();
+  });
+
+  it("leaves a task out with its signals if the history of one of the two is another one", async () => {
+    const { run, manager, open, cwd } = await placeWith(2, 1);
+    await manager.signal("task-1", "approve", 1);
+    await manager.signal("task-2", "approve", 1);
+    await using other = await open("files:to");
+    await other.save("task-1", "another program's");
+    await other.signal("task-2", "reject", 2);
+    const before = await recordsOf(cwd, "files:to");
+    const { code, stdout } = await run("copy", "--to", "files:to", "--json");
+    expect([code, JSON.parse(stdout)]).toEqual([
+      6,
+      expect.objectContaining({ records: 4, copied: 0, leftOut: ["task-1", "task-2"] }),
+    ]);
+    expect(await recordsOf(cwd, "files:to")).toEqual(before);
+    await manager.close();
+  });
+
+  it("leaves a thread of LangGraph out as a whole", async () => {
+    const { run, manager, open, cwd } = await newPlace();
+    for (const thread of ["one", "two"]) {
+      for (const part of ["c/", "w//x"]) await manager.save(`langgraph/${thread}/${part}`, part);
+    }
+    await using other = await open("files:to");
+    await other.save("langgraph/one/w//x", "another program's");
+    const { code, stdout, stderr } = await run("copy", "--to", "files:to", "--json");
+    expect([code, JSON.parse(stdout)]).toEqual([
+      6,
+      expect.objectContaining({ records: 4, copied: 2, leftOut: ["langgraph/one/c/"] }),
+    ]);
+    expect(stderr).toContain('warning: task "one" was left out: its checkpoint @1 is another one');
+    expect((await recordsOf(cwd, "files:to")).map(({ taskId }) => taskId)).toEqual([
+      "langgraph/one/w//x",
+      "langgraph/two/c/",
+      "langgraph/two/w//x",
+    ]);
+    await manager.close();
+  });
+
+  it("reports a checkpoint that was encrypted anew since an earlier copy", async () => {
+    const { cwd, run, manager } = await placeWith(1, 1);
+    await run("copy", "--to", "files:to");
+    const keyed = new CheckpointManager({
+      storage: openStorage("sqlite:checkpoints.db", { relativeTo: cwd }),
+      transforms: [encrypt({ keys: { k: Buffer.alloc(32, 7) }, current: "k" })],
+    });
+    await keyed.rekey();
+    await keyed.save("task-1", 2);
+    const { code, stdout, stderr } = await run("copy", "--to", "files:to");
+    expect([code, stdout]).toEqual([6, expect.stringContaining("1 of 2 identical")]);
+    expect(stderr).toMatch(/\(@1\) of task "task-1" differs: its content differs\n/);
+    await keyed.close();
+    await manager.close();
   });
 
   it("refuses to copy a storage to itself", async () => {
@@ -571,6 +702,43 @@ describe("waymark import refuses", () => {
     const { code, stderr } = await importing(lines.join("\n"));
     expect([code, stderr]).toEqual([6, expect.stringMatching(/^waymark: x.ndjson, line 2: Sequence 1 .*\n$/)]);
   });
+
+  it("a file with a task of which the storage has another history, before it stores a signal or another task", async () => {
+    const { run, cwd, manager, open } = await placeWith(2, 1);
+    await manager.signal("task-2", "approve", 1);
+    await manager.close();
+    await run("export", "--out", "x.ndjson");
+    await using other = await open("sqlite:new.db");
+    await other.save("task-2", "another program's");
+    const into = { cwd, env: { WAYMARK_STORAGE: "sqlite:new.db" } };
+    const { code, stderr } = await waymark(into, ["import", "x.ndjson"]);
+    expect([code, stderr]).toEqual([
+      6,
+      expect.stringMatching(
+        /^waymark: x.ndjson, line 4: Sequence 1 of task "task-2" is taken: .* Nothing was imported\. /,
+      ),
+    ]);
+    expect(await recordsOf(cwd, "sqlite:new.db")).toMatchObject([{ taskId: "task-2" }]);
+  });
+
+  it.each([["x.ndjson"], ["-"]])(
+    "checkpoints that come after others of the task, of which %s has none",
+    async (file) => {
+      const { run, cwd, manager, open } = await placeWith(1, 3);
+      await manager.prune("task-1", { keepLast: 1 });
+      await manager.close();
+      await run("export", "--out", "x.ndjson");
+      await using other = await open("sqlite:new.db");
+      for (const n of [1, 2]) await other.save("task-1", n);
+      const into = { cwd, env: { WAYMARK_STORAGE: "sqlite:new.db" } };
+      const { code, stderr } = await waymark(into, ["import", file], readFileSync(join(cwd, "x.ndjson"), "utf8"));
+      expect([code, stderr]).toEqual([
+        6,
+        expect.stringMatching(/line 2: .* another history\. Nothing was imported\. Import/),
+      ]);
+      expect(await recordsOf(cwd, "sqlite:new.db")).toHaveLength(2);
+    },
+  );
 });
 
 describe("waymark export --out", () => {

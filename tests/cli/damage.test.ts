@@ -180,6 +180,7 @@ describe("waymark copy", () => {
         signals: 0,
         extra: 0,
         unreadable: 2,
+        leftOut: [],
       });
     },
   );

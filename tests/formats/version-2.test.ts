@@ -132,7 +132,7 @@ describe("tables of version 2", () => {
         super(file, { ...options, readonly: true });
       }
     }
-    const storage = new SqliteAdapter({ path, database: ReadOnly });
+    const storage = new SqliteAdapter({ path, driver: ReadOnly });
     const manager = new CheckpointManager({ storage });
     expect(await manager.tasks()).toHaveLength(5);
     expect((await manager.verify()).findings).toEqual([]);

@@ -36,7 +36,7 @@ function manifestOf(folder: string): Manifest {
 }
 
 /** `require` and the calls that make one. */
-const REQUIRES = /^(?:require|(?:createRequire|ownRequire)\(.*\))$/s;
+const REQUIRES = /^(?:require|loadPackage|createRequire\(.*\))$/s;
 
 /** The files and packages that a text imports, also by `require`. */
 function importedBy(text: string): string[] {

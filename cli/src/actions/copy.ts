@@ -1,13 +1,15 @@
-import type { StorageAdapter } from "waymark";
-import { isSignals, type StoredCheckpoint } from "waymark/adapter";
+import { CheckpointConflictError, type StorageAdapter } from "waymark";
+import { isCorrupt, isSignals, ownerOf, type StoredCheckpoint, signalsOf } from "waymark/adapter";
+import { threadPrefixOf } from "waymark/langgraph/records";
 import { type DamageSink, keyOf } from "../damage.js";
+import { findOtherHistory } from "../records/other-history.js";
 import { newestSequence, RecordPlacer, relationOf } from "../records/place-record.js";
 import { isWhole } from "../records/stored-record.js";
 import { taskIds, wholeRecords } from "../records/whole-records.js";
 
 /** The counts of a copy after the comparison with its source. */
 export interface CopyResult {
-  /** How many records the source has. */
+  /** How many records the source has, with those of left out tasks. */
   records: number;
   /** How many records are the same in the target. */
   identical: number;
@@ -19,6 +21,8 @@ export interface CopyResult {
   extra: number;
   /** How many records of the source can't be read, and so weren't copied. */
   unreadable: number;
+  /** The tasks of which the target has another history. Nothing was written to them. */
+  leftOut: string[];
 }
 
 /** A record that differs between source and target. */
@@ -26,7 +30,7 @@ export interface Difference {
   readonly taskId: string;
   readonly id: string;
   readonly sequence: number;
-  readonly reason: "it is missing" | "another checkpoint has its sequence" | "its status differs";
+  readonly reason: "it is missing" | "its content differs" | "its status differs";
 }
 
 /** The source and the target of a copy, and the receivers of its reports. */
@@ -39,11 +43,12 @@ export interface CopyJob {
   /** Called with the work that is done. Each record counts twice: it is copied and compared. */
   readonly onProgress?: (done: number) => void;
   readonly onDifference: (difference: Difference) => Promise<void>;
+  readonly onLeftOut: (taskId: string, reason: string) => Promise<void>;
 }
 
-/** Copies every task to another storage, and compares all records. */
+/** Copies every task to another storage, and compares all records. A task of which the target has another history is left out. */
 export async function copyTasks(job: CopyJob): Promise<CopyResult> {
-  const result: CopyResult = { records: 0, identical: 0, copied: 0, signals: 0, extra: 0, unreadable: 0 };
+  const result: CopyResult = { records: 0, identical: 0, copied: 0, signals: 0, extra: 0, unreadable: 0, leftOut: [] };
   // Counts each record once: listing, copying and comparing meet the same damage.
   const unreadable = new Set<string>();
   const source: DamageSink = {
@@ -52,17 +57,52 @@ export async function copyTasks(job: CopyJob): Promise<CopyResult> {
       return job.damage.add(record);
     },
   };
+  let group: { readonly taskId: string; otherHistory: string | undefined } | undefined;
   for await (const taskId of taskIds(job.from, job.prefix, source)) {
     let done = 2 * result.records;
     const advance = () => {
       done += 1;
       job.onProgress?.(done);
     };
-    await copyTask({ ...job, source, advance }, taskId, result);
+    const named = groupOf(taskId);
+    if (named !== group?.taskId) group = { taskId: named, otherHistory: await findOtherHistoryIn(job, named) };
+    group.otherHistory ??= await copyTask({ ...job, source, advance }, taskId, result);
+    if (group.otherHistory === undefined) continue;
+    // The tasks of a group follow each other.
+    if (result.leftOut.at(-1) !== named) {
+      result.leftOut.push(named);
+      await job.onLeftOut(named, group.otherHistory);
+    }
+    for await (const record of job.from.list({ taskId, order: "oldest" })) {
+      if (isCorrupt(record)) await source.add(record);
+      else result.records += 1;
+    }
   }
   result.unreadable = unreadable.size;
   result.records += unreadable.size;
   return result;
+}
+
+/**
+ * Returns the id that names the tasks that are copied together or not at all: a task and its signals, or all tasks of a
+ * LangGraph thread.
+ */
+function groupOf(taskId: string): string {
+  const owner = ownerOf(taskId);
+  const thread = threadPrefixOf(owner);
+  return thread === undefined ? owner : `${thread}c/`;
+}
+
+/** Like {@link findOtherHistory}, for all tasks of a group. */
+async function findOtherHistoryIn({ from, to }: CopyJob, group: string): Promise<string | undefined> {
+  const thread = threadPrefixOf(group);
+  // Damage is reported where the tasks are copied.
+  const unreported = { add: async () => undefined };
+  for await (const taskId of thread === undefined ? [signalsOf(group), group] : taskIds(from, thread, unreported)) {
+    const reason = await findOtherHistory(from, to, taskId);
+    if (reason !== undefined) return reason;
+  }
+  return undefined;
 }
 
 interface TaskJob extends CopyJob {
@@ -75,22 +115,31 @@ interface TaskJob extends CopyJob {
 /**
  * Copies the task's records that are newer than the target's newest one, then compares all records. If a status changed
  * in the source since an earlier copy, it copies the status too.
+ *
+ * @returns The conflict, if another program writes to the task in the target, or if sequences are taken there by records
+ *   that were removed.
  */
-async function copyTask(job: TaskJob, taskId: string, result: CopyResult): Promise<void> {
+async function copyTask(job: TaskJob, taskId: string, result: CopyResult): Promise<string | undefined> {
   const before = await newestSequence(job.to, taskId);
-  const placer = new RecordPlacer(job.to);
+  const placer = new RecordPlacer(job.to, { isSameHistory: true });
   let last = before;
   const added = { taskId, order: "oldest", afterSequence: before } as const;
   for await (const record of wholeRecords(job.from, added, job.source)) {
-    if ((await placer.place(record)) === "added") {
-      result.copied += 1;
-      if (isSignals(taskId)) result.signals += 1;
+    try {
+      if ((await placer.place(record)) === "added") {
+        result.copied += 1;
+        if (isSignals(taskId)) result.signals += 1;
+      }
+    } catch (error) {
+      if (!(error instanceof CheckpointConflictError)) throw error;
+      return error.message;
     }
     last = record.sequence;
     job.advance();
   }
   // Records that are saved from now on are left to the next copy.
   await compareTask(job, taskId, last, result);
+  return undefined;
 }
 
 /** Compares a task's records in one pass: both storages return them by sequence. */
@@ -122,7 +171,7 @@ async function differenceOf(
   if (copy === undefined) return "it is missing";
   const relation = relationOf(record, copy);
   if (relation === "same") return undefined;
-  if (relation === "different") return "another checkpoint has its sequence";
+  if (relation === "different") return "its content differs";
   // A completed checkpoint stays completed, so the copy's status can't be changed back.
   if (copy.status === "completed" && record.status !== "completed") return "its status differs";
   const { taskId, id, status, error } = record;

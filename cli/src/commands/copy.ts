@@ -2,7 +2,7 @@ import { copyTasks, type Difference } from "../actions/copy.js";
 import { sayNothingTo } from "../checkpoints.js";
 import type { CommandFile } from "../cli.js";
 import { CommandError, ExitCode } from "../exit-code.js";
-import { shownTask } from "../langgraph/find-tasks.js";
+import { nameOf, shownTask } from "../langgraph/find-tasks.js";
 import { jsonText } from "../printable.js";
 import { showProgress } from "../progress.js";
 import { countRecords } from "../records/whole-records.js";
@@ -40,14 +40,17 @@ export const copy: CommandFile = {
               `checkpoint ${id} (@${sequence}) of task ${JSON.stringify(shownTask(taskId))} differs: ${reason}`,
             );
           };
+          const onLeftOut = async (taskId: string, reason: string): Promise<void> => {
+            await damage.warn(`task ${JSON.stringify(nameOf({ taskId }))} was left out: ${reason}`);
+          };
           const onProgress = (done: number) => progress.reach(done);
-          const job = { from: storage, to: target, prefix, damage, onProgress, onDifference };
+          const job = { from: storage, to: target, prefix, damage, onProgress, onDifference, onLeftOut };
           const result = await copyTasks(job).finally(async () => {
             progress.stop();
             await target.close();
           });
           if (differences > SHOWN) await errors.line(`and ${differences - SHOWN} more`);
-          const { records, identical, copied, signals, extra, unreadable } = result;
+          const { records, identical, copied, signals, extra, unreadable, leftOut } = result;
           if (options.json) await output.line(jsonText(result));
           else {
             await output.line(`Copied ${checkpointsText(copied - signals, signals)} to ${to}.`);
@@ -59,13 +62,22 @@ export const copy: CommandFile = {
             await output.line(output.colors.bold(`${identical} of ${records} identical${lost}`));
           }
           if (records === 0) await sayNothingTo("copy", session, prefix);
-          const refused = records - identical - unreadable;
+          const reasons: string[] = [];
+          if (leftOut.length > 0) {
+            const [were, them] = leftOut.length === 1 ? ["was", "it"] : ["were", "them"];
+            reasons.push(
+              `${counted(leftOut.length, "task")} ${were} left out, because ${to} has another history of ${them}.`,
+            );
+          }
+          if (differences > 0) {
+            reasons.push(
+              `${counted(differences, "checkpoint")} can't be copied, because they conflict with checkpoints in ${to}.`,
+            );
+          }
           // Damaged records were reported, and the exit code shows them.
-          if (refused === 0) return;
-          throw new CommandError(
-            ExitCode.conflict,
-            `${counted(refused, "checkpoint")} can't be copied, because they conflict with checkpoints in ${to}. Delete those tasks there, or copy to an empty storage.`,
-          );
+          if (reasons.length === 0) return;
+          reasons.push("Delete those tasks there, or copy to an empty storage.");
+          throw new CommandError(ExitCode.conflict, reasons.join(" "));
         }),
       );
   },

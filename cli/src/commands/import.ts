@@ -18,7 +18,8 @@ export const importCommand: CommandFile = {
       .summary("read what export wrote")
       .description(
         "Stores the checkpoints of an export, with their ids, sequences and statuses. A file is checked as a whole before " +
-          "anything is stored; standard input is checked line by line. Safe to repeat: stored checkpoints are left as they are.",
+          "anything is stored, and compared with the storage; standard input is checked line by line. Safe to repeat: " +
+          "stored checkpoints are left as they are.",
       )
       .argument("[file]", "a file, or - for standard input; default: -")
       .option("--json", "for programs: how many were added, and how many existed")
@@ -66,7 +67,9 @@ async function importFile(session: Session, path: string): Promise<Counts> {
   const progress = await showProgress("importing", () => 2 * size);
   try {
     const checked = read();
-    for await (const _record of readExport(checked, { from: path, standing })) {
+    const placer = new RecordPlacer(session.storage);
+    for await (const { item, line } of readExport(checked, { from: path, standing })) {
+      await placer.check(item).catch(refuse(`${path}, line ${line}`, () => "Nothing was imported."));
       records += 1;
       progress.reach(checked.bytesRead);
     }
@@ -92,19 +95,22 @@ async function importFrom(
       : `The lines before it are imported: ${added} added, ${present + otherStatus} there already.`;
   };
   for await (const { item: record, line } of readExport(chunks, { from, standing })) {
-    try {
-      const placement = await placer.place(record);
-      counts[placement] += 1;
-      if (placement === "added" && isSignals(record.taskId)) counts.signals += 1;
-    } catch (cause) {
-      if (!(cause instanceof CheckpointConflictError)) throw cause;
-      throw new CommandError(
-        ExitCode.conflict,
-        `${from}, line ${line}: ${cause.message} ${standing()} Import into an empty storage, or delete the task there first.`,
-        { cause },
-      );
-    }
+    const placement = await placer.place(record).catch(refuse(`${from}, line ${line}`, standing));
+    counts[placement] += 1;
+    if (placement === "added" && isSignals(record.taskId)) counts.signals += 1;
     onRecord();
   }
   return counts;
+}
+
+/** Returns a function that throws its error, a conflict as the command's own. */
+function refuse(place: string, standing: () => string): (cause: unknown) => never {
+  return (cause) => {
+    if (!(cause instanceof CheckpointConflictError)) throw cause;
+    throw new CommandError(
+      ExitCode.conflict,
+      `${place}: ${cause.message} ${standing()} Import into an empty storage, or delete the task there first.`,
+      { cause },
+    );
+  };
 }

@@ -1,5 +1,5 @@
 import { CheckpointConflictError, type StorageAdapter } from "waymark";
-import { type StoredCheckpoint, seal } from "waymark/adapter";
+import { isCorrupt, isPassing, type StoredCheckpoint, seal } from "waymark/adapter";
 import { draftOf, isWhole } from "./stored-record.js";
 
 /** The result of placing a record. `otherStatus`: the record existed, with another status or error. */
@@ -11,35 +11,69 @@ export type Placement = "added" | "present" | "otherStatus";
  */
 export class RecordPlacer {
   readonly #storage: StorageAdapter;
+  readonly #isSameHistory: boolean;
   #taskId: string | undefined;
   #newest = 0;
+  #belongsThere = false;
 
-  constructor(storage: StorageAdapter) {
+  /**
+   * @param options.isSameHistory - True if the caller has compared the task's checkpoints. Otherwise the first record
+   *   above the task's newest one is refused, unless the task has one of the records before it (see
+   *   `findOtherHistory`).
+   */
+  constructor(storage: StorageAdapter, { isSameHistory = false }: { readonly isSameHistory?: boolean } = {}) {
     this.#storage = storage;
+    this.#isSameHistory = isSameHistory;
   }
 
-  /** @throws {CheckpointConflictError} Another checkpoint has the record's sequence or its id. */
+  /** @throws {CheckpointConflictError} See {@link check}, or another program saved to the task meanwhile. */
   async place(record: StoredCheckpoint): Promise<Placement> {
-    const { taskId, sequence } = record;
-    if (taskId !== this.#taskId) {
-      this.#newest = await newestSequence(this.#storage, taskId);
-      this.#taskId = taskId;
-    }
-    if (sequence <= this.#newest) {
-      const existing = await this.#storage.get(taskId, record.id);
-      if (existing !== undefined && isWhole(existing) && existing.sequence === sequence) {
-        const relation = relationOf(record, existing);
-        if (relation !== "different") return relation === "same" ? "present" : "otherStatus";
-      }
-    }
-    const given = await this.#storage.append(draftOf(record), {}, { sequence, sharesWith: originOf(record) });
+    const placement = await this.check(record);
+    if (placement !== "added") return placement;
+    const { taskId, id, sequence } = record;
+    const condition = { expectedSequence: this.#newest };
+    const given = await this.#storage.append(draftOf(record), condition, { sequence, sharesWith: originOf(record) });
     if (given !== sequence) {
       throw new CheckpointConflictError(
-        `Checkpoint ${record.id} of task ${JSON.stringify(taskId)} is there already under sequence ${given}, not ${sequence}. Nothing was changed.`,
+        `Checkpoint ${id} of task ${JSON.stringify(taskId)} is there already under sequence ${given}, not ${sequence}. Nothing was changed.`,
       );
     }
     this.#newest = sequence;
+    this.#belongsThere = true;
     return "added";
+  }
+
+  /**
+   * Finds out how {@link place} would end, and writes nothing.
+   *
+   * @throws {CheckpointConflictError} Another checkpoint has the record's sequence or its id, or the task has another
+   *   history.
+   */
+  async check(record: StoredCheckpoint): Promise<Placement> {
+    const { taskId, id, sequence } = record;
+    if (taskId !== this.#taskId) {
+      this.#newest = await newestSequence(this.#storage, taskId);
+      this.#belongsThere = this.#isSameHistory || !(await hasMilestone(this.#storage, taskId));
+      this.#taskId = taskId;
+    }
+    const task = `task ${JSON.stringify(taskId)}`;
+    if (sequence > this.#newest) {
+      if (this.#belongsThere) return "added";
+      throw new CheckpointConflictError(
+        `The checkpoints of ${task} up to @${this.#newest} are not among those before @${sequence} here, so they may be of another history.`,
+      );
+    }
+    const existing = await this.#storage.get(taskId, id);
+    // `append` reports the damage.
+    if (existing !== undefined && !isWhole(existing)) return "added";
+    const relation = existing?.sequence === sequence ? relationOf(record, existing) : "different";
+    if (relation === "different") {
+      throw new CheckpointConflictError(
+        `Sequence ${sequence} of ${task} is taken: the task has, or had, another checkpoint there.`,
+      );
+    }
+    this.#belongsThere = true;
+    return relation === "same" ? "present" : "otherStatus";
   }
 }
 
@@ -61,6 +95,14 @@ export async function newestSequence(storage: StorageAdapter, taskId: string): P
     newest = Math.max(newest, sequence);
   }
   return newest;
+}
+
+/** Whether the task has a checkpoint that isn't passing. */
+async function hasMilestone(storage: StorageAdapter, taskId: string): Promise<boolean> {
+  for await (const summary of storage.list({ taskId, order: "newest" })) {
+    if (!isCorrupt(summary) && !isPassing(summary)) return true;
+  }
+  return false;
 }
 
 /** Compares two intact records by their seals, which cover everything in a record. */

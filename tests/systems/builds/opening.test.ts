@@ -34,7 +34,7 @@ describe("the options", () => {
     [{ path: "b.db", busyTimeoutMs: "5" }, TypeError, "busyTimeoutMs"],
     [{ path: "b.db", onCorrupt: "log" }, TypeError, "onCorrupt"],
     [{ path: "b.db", logger: { warn() {} } }, TypeError, "BuildCheckpointsOptions.logger"],
-    [{ path: "b.db", database: {} }, TypeError, "database"],
+    [{ path: "b.db", driver: {} }, TypeError, "driver"],
   ])("refuse %j, and name the wrong part", (options, type, named) => {
     const create = () => createBuildCheckpoints(options as BuildCheckpointsOptions & { taskSchema?: undefined });
     expect(create).toThrow(type);
@@ -185,7 +185,7 @@ describe("a failing disk or folder", () => {
     }
     const { path, saveCheckpoint } = await openBuilds();
     saveCheckpoint(checkpoint("c1"));
-    const reader = await openBuilds({ path, database: ReadOnly });
+    const reader = await openBuilds({ path, driver: ReadOnly });
     expect(reader.getLatestCheckpoint("b")?.id).toBe("c1");
     expect(() => reader.saveCheckpoint(checkpoint("c2"))).toThrow(StorageError);
     expect(() => reader.saveCheckpoint(checkpoint("c2"))).toThrow(/is read-only.*earlier checkpoints are intact/);
@@ -198,7 +198,7 @@ describe("a failing disk or folder", () => {
         this.pragma("max_page_count = 40");
       }
     }
-    const { saveCheckpoint, getLatestCheckpoint } = await openBuilds({ database: SmallDisk });
+    const { saveCheckpoint, getLatestCheckpoint } = await openBuilds({ driver: SmallDisk });
     saveCheckpoint(checkpoint("c1"));
     const large = checkpoint("c2", { tasks: ["x".repeat(400_000)] });
     expect(() => saveCheckpoint(large)).toThrow(/no space left.*changed nothing/i);

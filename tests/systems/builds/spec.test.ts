@@ -259,7 +259,7 @@ describe("a database that Waymark has made", () => {
         connections.push(this);
       }
     }
-    const { saveCheckpoint } = await openBuilds({ database: Spied, busyTimeoutMs: 1234 });
+    const { saveCheckpoint } = await openBuilds({ driver: Spied, busyTimeoutMs: 1234 });
     saveCheckpoint(checkpoint("c1"));
     const connection = connections.at(-1)!;
 

@@ -9,8 +9,8 @@ import { connect, listed, newStore, openAdapter, spyingDriver } from "./sqlite-s
 describe("appends that are called at the same moment", () => {
   it("share one transaction, in call order, and a read that comes after them sees them", async () => {
     const commits: string[] = [];
-    const database = spyingDriver({ running: (sql) => void (sql === "COMMIT" && commits.push(sql)) });
-    const { adapter } = await newStore({ database });
+    const driver = spyingDriver({ running: (sql) => void (sql === "COMMIT" && commits.push(sql)) });
+    const { adapter } = await newStore({ driver });
     await adapter.append(draft("t", "first"));
     commits.length = 0;
     const appended = Array.from({ length: 64 }, (_, index) => adapter.append(draft("t", `c${index}`)));
@@ -22,8 +22,8 @@ describe("appends that are called at the same moment", () => {
 
   it("share it when they are encrypted saves of one task", async () => {
     const commits: string[] = [];
-    const database = spyingDriver({ running: (sql) => void (sql === "COMMIT" && commits.push(sql)) });
-    const { adapter } = await newStore({ database });
+    const driver = spyingDriver({ running: (sql) => void (sql === "COMMIT" && commits.push(sql)) });
+    const { adapter } = await newStore({ driver });
     const transforms = [encrypt({ keys: { k: Buffer.alloc(32, 7) }, current: "k" })];
     const manager = new CheckpointManager({ storage: adapter, transforms });
     await manager.save("t", "first");
@@ -36,8 +36,8 @@ describe("appends that are called at the same moment", () => {
   it("are stored at once when 256 of them, or 4 MB, wait", async () => {
     const appended: Promise<number>[] = [];
     const stored: number[] = [];
-    const database = spyingDriver({ running: (sql) => void (sql === "COMMIT" && stored.push(appended.length)) });
-    const { adapter } = await newStore({ database });
+    const driver = spyingDriver({ running: (sql) => void (sql === "COMMIT" && stored.push(appended.length)) });
+    const { adapter } = await newStore({ driver });
     await adapter.append(draft("t", "first"));
     stored.length = 0;
     for (let index = 0; index < 260; index++) appended.push(adapter.append(draft("t", `c${index}`)));
@@ -76,7 +76,7 @@ describe("appends that are called at the same moment", () => {
         this.pragma("max_page_count = 40");
       }
     }
-    const { adapter } = await newStore({ database: SmallDisk });
+    const { adapter } = await newStore({ driver: SmallDisk });
     const noise = JSON.stringify(Array.from({ length: 60_000 }, (_, index) => Math.sin(index)));
     const [first, large, last] = await Promise.allSettled([
       adapter.append(draft("t", "c1")),
@@ -89,8 +89,8 @@ describe("appends that are called at the same moment", () => {
 
   it("wait once, all together, for another process's lock", async () => {
     const begun: string[] = [];
-    const database = spyingDriver({ running: (sql) => void (sql === "BEGIN IMMEDIATE" && begun.push(sql)) });
-    const { adapter, path } = await newStore({ database, busyTimeoutMs: 0 });
+    const driver = spyingDriver({ running: (sql) => void (sql === "BEGIN IMMEDIATE" && begun.push(sql)) });
+    const { adapter, path } = await newStore({ driver, busyTimeoutMs: 0 });
     await adapter.append(draft("t", "first"));
     connect(path).exec("BEGIN IMMEDIATE");
     begun.length = 0;

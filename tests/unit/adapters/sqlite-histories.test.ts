@@ -357,7 +357,7 @@ describe("a read while another process removes", () => {
     const removing = spyingDriver({
       prepared: (sql) => void (/form > 0 AND number >=/u.test(sql) && other.exec("DELETE FROM waymark_payloads")),
     });
-    expect(await read(openAdapter({ path, database: removing }))).toMatchObject({ payload: { body: bodies[9] } });
+    expect(await read(openAdapter({ path, driver: removing }))).toMatchObject({ payload: { body: bodies[9] } });
     expect(rows(path, "waymark_payloads")).toBe(0);
   });
 });

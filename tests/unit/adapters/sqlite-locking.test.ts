@@ -22,7 +22,7 @@ it("a database that another process is just creating counts as ours", async () =
   // The log's first page is written, but the tables don't exist yet.
   connect(path).exec("PRAGMA journal_mode = WAL");
   let made: Promise<number> | undefined;
-  const database = spyingDriver({
+  const driver = spyingDriver({
     prepared(sql) {
       if (made !== undefined || !sql.includes("sqlite_schema")) return;
       const other = openAdapter({ path });
@@ -31,7 +31,7 @@ it("a database that another process is just creating counts as ours", async () =
       void other.get("t", "c1");
     },
   });
-  expect(await openAdapter({ path, database }).append(draft("t", "c2"))).toBe(2);
+  expect(await openAdapter({ path, driver }).append(draft("t", "c2"))).toBe(2);
   expect(await made).toBe(1);
 });
 
@@ -58,14 +58,14 @@ describe("a database that another process has locked", () => {
   it("is written to as soon as it is free again", async () => {
     let tries = 0;
     const release = () => holder.exec("COMMIT");
-    const database = spyingDriver({
+    const driver = spyingDriver({
       running: (sql) => {
         if (sql !== "BEGIN IMMEDIATE") return;
         tries += 1;
         if (tries === 5) release();
       },
     });
-    const { adapter, holder } = await lockedStore({ database });
+    const { adapter, holder } = await lockedStore({ driver });
     expect(await adapter.append(draft("t", "c2"))).toBe(2);
     expect(tries).toBe(5);
   });
@@ -95,7 +95,7 @@ describe("a database that another process has locked", () => {
     vi.useFakeTimers({ toFake: ["performance"] });
     onTestFinished(() => void vi.useRealTimers());
     let tries = 0;
-    const database = spyingDriver({
+    const driver = spyingDriver({
       running(sql) {
         if (sql !== "BEGIN IMMEDIATE") return;
         tries += 1;
@@ -104,7 +104,7 @@ describe("a database that another process has locked", () => {
         if (tries === 3 || tries === 6) holder.exec("COMMIT");
       },
     });
-    const { adapter, holder } = await lockedStore({ busyTimeoutMs: 5000, database });
+    const { adapter, holder } = await lockedStore({ busyTimeoutMs: 5000, driver });
     tries = 0;
     const appended = adapter.append(draft("t", "c2"));
     const changed = adapter.setStatus("t", "c1", { status: "completed" });
@@ -192,13 +192,13 @@ describe("calls that wait for a lock", () => {
     holder.pragma("locking_mode = EXCLUSIVE");
     holder.exec("BEGIN IMMEDIATE");
     let opened = 0;
-    const database = spyingDriver({
+    const driver = spyingDriver({
       opening: () => {
         opened += 1;
         if (opened === 3) holder.close();
       },
     });
-    const reader = openAdapter({ path, database });
+    const reader = openAdapter({ path, driver });
     expect(await listed(reader)).toEqual(["c1"]);
     expect(opened).toBe(3);
   });

@@ -88,7 +88,7 @@ describe("a save that is acknowledged after the log is gone", () => {
       if (sql !== "COMMIT" || moments.shift() !== "now") return;
       removeLog(path);
     };
-    const { adapter, path } = await newStore({ database: spyingDriver({ running }) });
+    const { adapter, path } = await newStore({ driver: spyingDriver({ running }) });
     await adapter.append(draft("t", "c1"));
     moments.push("now");
     await adapter.append(draft("t", "c2"));
@@ -227,7 +227,7 @@ it("a database that is opened through a link has its log beside the link's targe
   let opened = 0;
   const linked = openAdapter({
     path: join(folder, "link.db"),
-    database: spyingDriver({ opening: () => void opened++ }),
+    driver: spyingDriver({ opening: () => void opened++ }),
   });
   await linked.append(draft("t", "c2"));
   expect(await listed(linked)).toEqual(["c2", "c1"]);

@@ -17,7 +17,7 @@ async function populated() {
     moments.beforeWrite = () => {};
     happen();
   };
-  const { adapter, path, folder } = await newStore({ database: spyingDriver({ running }) });
+  const { adapter, path, folder } = await newStore({ driver: spyingDriver({ running }) });
   const manager = new CheckpointManager({ storage: adapter, createId: ({ stage }) => stage ?? "none" });
   onTestFinished(() => manager.close());
   for (const n of [1, 2, 3]) await manager.save("t", { n }, { stage: `i${n}` });

@@ -91,7 +91,7 @@ describe("a failing disk or folder", () => {
         this.pragma("max_page_count = 40");
       }
     }
-    const { adapter } = await newStore({ database: SmallDisk });
+    const { adapter } = await newStore({ driver: SmallDisk });
     await adapter.append(draft("t", "c1"));
     const large = draft("t", "c2", { body: JSON.stringify(randomBytes(200_000).toString("hex")) });
     await expect(adapter.append(large)).rejects.toThrow(/no space left.*changed nothing.*Free some space/i);
@@ -108,7 +108,7 @@ describe("a failing disk or folder", () => {
     }
     const { adapter, path } = await newStore();
     await adapter.append(draft("t", "c1"));
-    const reader = openAdapter({ path, database: ReadOnly });
+    const reader = openAdapter({ path, driver: ReadOnly });
     expect(await listed(reader)).toEqual(["c1"]);
     await expect(reader.append(draft("t", "c2"))).rejects.toThrow(/is read-only/);
     await expect(reader.append(draft("t", "c2"))).rejects.toThrow(StorageError);
@@ -135,7 +135,7 @@ describe("a failing disk or folder", () => {
       // The super-user may write anywhere.
       if (process.getuid() === 0) process.setuid(65534);
       const path = ${JSON.stringify(join(folder, "new", "checkpoints.db"))};
-      await new SqliteAdapter({ path, database: Database }).get("t", "c1");
+      await new SqliteAdapter({ path, driver: Database }).get("t", "c1");
     `);
     expect(error).toMatchObject({
       code: "STORAGE_FAILED",
@@ -162,7 +162,7 @@ describe("the driver", () => {
   });
 
   it("whose native build is missing makes the first call fail with an error that says how to rebuild it", async () => {
-    const { adapter, folder } = await newStore({ database: await unbuiltDriver() });
+    const { adapter, folder } = await newStore({ driver: await unbuiltDriver() });
     for (const call of firstCalls(adapter)) {
       await expect(call()).rejects.toThrow(StorageError);
       await expect(call()).rejects.toThrow(/can't be loaded.*bindings file.*npm rebuild/);
@@ -172,7 +172,7 @@ describe("the driver", () => {
 
   it("may be a class of your own", async () => {
     class Mine extends Database {}
-    const { adapter } = await newStore({ database: Mine });
+    const { adapter } = await newStore({ driver: Mine });
     expect(await adapter.append(draft("t", "c1"))).toBe(1);
   });
 });
@@ -186,7 +186,7 @@ describe("a new database", () => {
         return super.pragma(sql, options);
       }
     }
-    const { adapter } = await newStore({ database: Failing });
+    const { adapter } = await newStore({ driver: Failing });
     await expect(adapter.append(draft("t", "c1"))).rejects.toThrow(/no space left.*Free some space/);
     expect(await listed(adapter)).toEqual([]);
     fails = false;

@@ -8,8 +8,8 @@ const QUERY = { prefix: "", dueBy: "2027-01-01T00:00:00.000Z" };
 /** Every statement that the adapter makes in a life with some of everything, and SQLite's plan for it. */
 async function plansOfALife(): Promise<Map<string, readonly string[]>> {
   const statements = new Set<string>();
-  const database = spyingDriver({ prepared: (sql) => statements.add(sql) });
-  const { adapter, path } = await newStore({ database });
+  const driver = spyingDriver({ prepared: (sql) => statements.add(sql) });
+  const { adapter, path } = await newStore({ driver });
   for (const one of [...drafts("t", 3), ...drafts("u", 2)]) await adapter.append(one);
   await adapter.append(draft("t", "c1"));
   await adapter.get("t", "c1");

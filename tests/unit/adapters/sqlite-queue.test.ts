@@ -33,7 +33,7 @@ it("a task whose worker was killed is due at once, before those that wait longer
 
 it("a look that finds nothing takes no lock, and makes no database", async () => {
   const statements: string[] = [];
-  const { adapter, path } = await newStore({ database: spyingDriver({ prepared: (sql) => statements.push(sql) }) });
+  const { adapter, path } = await newStore({ driver: spyingDriver({ prepared: (sql) => statements.push(sql) }) });
   expect(await adapter.queue.claimNext(QUERY, "worker", LONG_MS, 1)).toEqual([]);
   expect(await adapter.queue.count(QUERY)).toEqual({ tasks: 0, oldestDueAt: undefined });
   expect(existsSync(path)).toBe(false);
@@ -56,7 +56,7 @@ it("a task that is completed right before its claim isn't claimed", async () => 
       .prepare("UPDATE waymark_tasks SET newest_status = 'completed', due_at = NULL WHERE task_id = 'q/1'")
       .run().changes;
   };
-  const slow = openAdapter({ path, database: spyingDriver({ running }) });
+  const slow = openAdapter({ path, driver: spyingDriver({ running }) });
   expect(await slow.queue.claimNext(QUERY, "worker", LONG_MS, 1)).toEqual([{ taskId: "q/2", token: 1 }]);
   expect(completed).toBe(1);
 });
@@ -64,7 +64,7 @@ it("a task that is completed right before its claim isn't claimed", async () => 
 it("the saves of a running task keep its place in the line, and leave the index alone", async () => {
   const changes: string[] = [];
   const running = (sql: string) => void (sql.startsWith("UPDATE waymark_tasks SET due_at") && changes.push(sql));
-  const { adapter, path } = await newStore({ database: spyingDriver({ running }) });
+  const { adapter, path } = await newStore({ driver: spyingDriver({ running }) });
   const stored = () => connect(path).prepare("SELECT due_at FROM waymark_tasks").pluck().get();
   await adapter.append(ofRun("q/t", "c1", 10, "paused"));
   for (const second of [11, 12, 13]) await adapter.append(ofRun("q/t", `c${second}`, second, "running"));

@@ -25,7 +25,18 @@ describe("options", () => {
     [{ path: "a.db", durability: "fast" }, TypeError, "durability"],
     [{ path: "a.db", busyTimeoutMs: -1 }, RangeError, "busyTimeoutMs"],
     [{ path: "a.db", busyTimeoutMs: 0.5 }, RangeError, "busyTimeoutMs"],
-    [{ path: "a.db", database: {} }, TypeError, "database"],
+    [{ path: "a.db", driver: {} }, TypeError, "driver"],
+    [{ path: "a.db", driver: () => ({}) }, TypeError, "driver"],
+    [
+      {
+        path: "a.db",
+        driver: class {
+          prepare() {}
+        },
+      },
+      TypeError,
+      "driver",
+    ],
   ])("refuses %j and names what is wrong", (options, type, named) => {
     const make = () => new SqliteAdapter(options as unknown as SqliteAdapterOptions);
     expect(make).toThrow(type);
@@ -33,7 +44,7 @@ describe("options", () => {
   });
 
   it("takes options that are undefined as absent ones", async () => {
-    const { adapter } = await newStore({ durability: undefined, busyTimeoutMs: undefined, database: undefined });
+    const { adapter } = await newStore({ durability: undefined, busyTimeoutMs: undefined, driver: undefined });
     expect(await adapter.append(draft("t", "c1"))).toBe(1);
   });
 
@@ -44,7 +55,7 @@ describe("options", () => {
     const connections = new Set<Database.Database>();
     const { adapter } = await newStore({
       durability,
-      database: spyingDriver({ prepared: (_sql, database) => connections.add(database) }),
+      driver: spyingDriver({ prepared: (_sql, database) => connections.add(database) }),
     });
     await adapter.append(draft("t", "c1"));
     const [connection] = connections;
@@ -195,8 +206,8 @@ describe("long lists", () => {
   it("read small checkpoints in few statements, and large ones within a budget at a time", async () => {
     const bodies: string[] = [];
     const pages: string[] = [];
-    const database = spyingDriver({ running: (sql) => void (sql.includes("LIMIT") && pages.push(sql)) });
-    const { adapter } = await newStore({ durability: "normal", database });
+    const driver = spyingDriver({ running: (sql) => void (sql.includes("LIMIT") && pages.push(sql)) });
+    const { adapter } = await newStore({ durability: "normal", driver });
     for (const one of drafts("small", 300)) await adapter.append(one);
     const large = JSON.stringify("x".repeat(200_000));
     for (const id of ["l1", "l2", "l3", "l4", "l5"]) await adapter.append(draft("large", id, { body: large }));
@@ -336,7 +347,7 @@ describe("an existing store", () => {
       new Database(":memory:").close();
       // The super-user may write anywhere.
       if (process.getuid() === 0) process.setuid(65534);
-      const adapter = new SqliteAdapter({ path: ${JSON.stringify(path)}, database: Database });
+      const adapter = new SqliteAdapter({ path: ${JSON.stringify(path)}, driver: Database });
       for await (const item of adapter.maintenance.verify({ quick: false })) if (item.kind !== "checked") throw item;
       for await (const task of adapter.tasks({ order: "taskId" })) {
         if (task.newest.id !== "c-" + task.count) throw new Error("The log is missing: " + JSON.stringify(task));
