@@ -14,7 +14,7 @@ class WithBigints extends Database {
 }
 
 it("reads every row with a driver that returns bigints", async () => {
-  const { path, adapter: storage } = await newStore({ database: WithBigints });
+  const { path, adapter: storage } = await newStore({ driver: WithBigints });
   const manager = new CheckpointManager({ storage });
   for (let n = 1; n <= 5; n++) await manager.save("t", { n, text: "long".repeat(500) });
   expect(await manager.latest("t")).toMatchObject({ sequence: 5, state: { n: 5 } });
@@ -34,7 +34,7 @@ it("reads every row with a driver that returns bigints", async () => {
 
 it("keeps builds with a driver that returns bigints", async () => {
   const { path } = await newStore();
-  using builds = createBuildCheckpoints({ path, database: WithBigints });
+  using builds = createBuildCheckpoints({ path, driver: WithBigints });
   builds.saveCheckpoint("b", { tasks: [{ id: "compile" }], currentPhase: 2 });
   expect(builds.getLatestCheckpoint("b")).toMatchObject({ currentPhase: 2 });
   expect(connect(path).prepare("SELECT count(*) FROM checkpoints").pluck().get()).toBe(1);
