@@ -49,7 +49,8 @@ export function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-function readBytes(path: string): Buffer | undefined {
+/** @throws {UnreadableError} It is not a file. */
+export function readBytes(path: string): Buffer | undefined {
   let file: number | undefined;
   try {
     file = openSync(path, READ_FLAGS);

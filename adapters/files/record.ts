@@ -197,15 +197,19 @@ export function parseHead(
  * a JSON object.
  */
 export function parseObject(source: string): JsonObject {
-  let value: JsonValue;
+  const value = parseJson(source);
+  if (!isJsonObject(value)) throw new UnreadableError("it isn't a JSON object");
+  return value;
+}
+
+/** @throws {UnreadableError} */
+export function parseJson(source: string): JsonValue {
   try {
     // `JSON.parse` always returns a JsonValue.
-    value = JSON.parse(source.replace(/^\uFEFF/, "")) as JsonValue;
+    return JSON.parse(source.replace(/^\uFEFF/, "")) as JsonValue;
   } catch (error) {
     throw new UnreadableError("it is cut short or isn't JSON", { cause: error });
   }
-  if (!isJsonObject(value)) throw new UnreadableError("it isn't a JSON object");
-  return value;
 }
 
 /**

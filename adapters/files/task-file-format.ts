@@ -20,6 +20,7 @@ import {
   formOfBody,
   type Position,
   parseHead,
+  parseJson,
   parseObject,
   type RecordHead,
   type RecordSource,
@@ -252,9 +253,10 @@ function sealOf(taskId: string, lastSequence: number): string {
 }
 
 /**
- * Reads a JSON document in any layout.
+ * Reads a JSON document in any layout; `undefined` if it is damaged.
  *
  * @param isOurs - True if other programs have changed nothing but the layout. Then there are no records to adopt.
+ * @throws {UnsupportedFormatError} It is intact JSON in another format, so it must not be set aside as damaged.
  */
 function parseDocument(
   bytes: Buffer,
@@ -262,11 +264,15 @@ function parseDocument(
   adopt: AdoptRecord | undefined,
   isOurs: boolean,
 ): TaskFileContent | undefined {
-  const document = attempt(() => parseObject(decodeText(bytes)));
+  const document = attempt(() => parseJson(decodeText(bytes)));
   if (document instanceof UnreadableError) return undefined;
+  if (!isJsonObject(document)) throw anotherFormat(path);
   const header = checkedHeader(document, path, isOurs);
-  const { checkpoints } = document as { checkpoints?: JsonValue };
-  if (!Array.isArray(checkpoints)) return undefined;
+  const { checkpoints, waymark } = document as { checkpoints?: JsonValue; waymark?: JsonValue };
+  if (!Array.isArray(checkpoints)) {
+    if (waymark === undefined) throw anotherFormat(path);
+    return undefined;
+  }
   const damaged: RecordLine[] = [];
   const ours: RecordLine[] = [];
   const foreign: ForeignRecord[] = [];
@@ -285,6 +291,13 @@ function parseDocument(
     ours.push(new RecordLine(path, `record ${draft.id}`, renderRecord(sealDraft(draft, sequence), fields)));
   }
   return { ...header, lines: [...damaged, ...ours] };
+}
+
+function anotherFormat(path: string): UnsupportedFormatError {
+  return new UnsupportedFormatError(
+    `${path} is JSON without a list of checkpoints, so another program wrote it. It was left untouched; use another folder, or ` +
+      "another name for the task.",
+  );
 }
 
 function salvage(bytes: Buffer, path: string): TaskFileContent {

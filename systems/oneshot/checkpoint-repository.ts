@@ -100,7 +100,7 @@ export class CheckpointRepository {
    * @throws {CheckpointNotFoundError} There is no checkpoint.
    * @throws {CheckpointStaleError} Without `force`: the last update is longer ago (or further ahead) than `maxAgeMs`.
    * @throws {CheckpointCorruptError} The file can't be read; the message names it, and it was left untouched.
-   * @throws {UnsupportedFormatError} Another program wrote the file: it is JSON without `feature_id`.
+   * @throws {UnsupportedFormatError} The file is no checkpoint, and nothing shows that Waymark wrote it.
    */
   async load(featureId: string, options: LoadOptions = {}): Promise<OneshotCheckpoint> {
     checkFeatureId("A featureId", featureId);

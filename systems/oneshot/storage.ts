@@ -9,10 +9,17 @@ import {
   codeOf,
   UnsupportedFormatError,
 } from "../../src/contract/errors.js";
-import { isRecord, NotAnObjectError, readJsonObject, UnreadableError } from "../json-object.js";
+import {
+  isRecord,
+  NotAnObjectError,
+  parseJsonObject,
+  readBytes,
+  readJsonObject,
+  UnreadableError,
+} from "../json-object.js";
 import { type LockedFiles, withLockedFile } from "../locked-folder.js";
 import { describeIssues, invalidCheckpoint } from "../schema-issues.js";
-import { type OneshotCheckpoint, OneshotCheckpointSchema } from "./schema.js";
+import { type OneshotCheckpoint, OneshotCheckpointSchema, OneshotFileSchema } from "./schema.js";
 
 const EXTENSION = ".json";
 /** A hidden folder beside the checkpoints. */
@@ -46,8 +53,9 @@ export interface SetAside {
  * { "feature_id": "F01", …, "last_update": "…", "waymark": { …, "sha256": "…" } }
  * ```
  *
- * A file without a checksum comes from another program or a person's editor, and is accepted unchecked. JSON without a
- * `feature_id` belongs to another program: it is never written, moved or removed.
+ * A file without a checksum comes from the spec's own program or a person's editor, and is accepted unchecked. If a file
+ * can't be read, and nothing in it shows that it was such a file or ours, it belongs to another program: it is never
+ * written, moved or removed.
  */
 export class FeatureCheckpoints {
   /** The absolute path of `<base>/.sdp/checkpoints`, or of the caller's folder. */
@@ -204,36 +212,19 @@ export class FeatureCheckpoints {
    * @throws {UnsupportedFormatError} Another program wrote the file.
    */
   #parse(featureId: string): StoredFeature | undefined {
-    const file = this.#jsonOf(featureId);
-    if (file === undefined) return undefined;
-    const { waymark, ...fields } = file;
-    const { sha256 = undefined, ...run } = isRecord(waymark) ? waymark : {};
-    if (sha256 === undefined && !("feature_id" in file)) throw this.#foreign(featureId);
-    const content = isRecord(waymark) ? contentOf(fields, run) : file;
-    const revision = revisionOf(content);
-    if (sha256 !== undefined && sha256 !== revision) throw new UnreadableError("it fails its checksum: it was changed");
-    const { success, data, error } = OneshotCheckpointSchema.safeParse(content);
-    if (!success)
-      throw new UnreadableError(`it is not a feature's checkpoint: ${describeIssues(error)}`, { cause: error });
-    if (data.featureId !== featureId) {
-      throw new UnreadableError(`it is the checkpoint of feature ${JSON.stringify(data.featureId)}`);
-    }
-    return { state: data, revision };
-  }
-
-  #jsonOf(featureId: string): Record<string, unknown> | undefined {
+    const path = this.#pathOf(featureId);
+    let bytes: Buffer | undefined;
     try {
-      return readJsonObject(this.#pathOf(featureId));
+      bytes = readBytes(path);
+      return bytes && parseFeature(bytes, featureId);
     } catch (error) {
-      throw error instanceof NotAnObjectError ? this.#foreign(featureId) : error;
+      if (!(error instanceof UnreadableError) || (bytes && isOurs(bytes, featureId))) throw error;
+      throw new UnsupportedFormatError(
+        `${path} is no checkpoint of feature ${JSON.stringify(featureId)}: ${error.message}. Nothing in it shows that ` +
+          "Waymark wrote it, so it was left untouched. Use another name for the feature, or another folder for Waymark's checkpoints.",
+        { cause: error },
+      );
     }
-  }
-
-  #foreign(featureId: string): UnsupportedFormatError {
-    return new UnsupportedFormatError(
-      `${this.#pathOf(featureId)} is no checkpoint of feature ${JSON.stringify(featureId)}: it is JSON without feature_id, ` +
-        "so another program wrote it. It was left untouched. Keep Waymark's checkpoints in another folder.",
-    );
   }
 
   async #locked<Result>(
@@ -255,6 +246,50 @@ export class FeatureCheckpoints {
       throw storageFailure(error, { doing, path: this.folder, isRead: true });
     }
   }
+}
+
+/** @throws {UnreadableError} The bytes are no checkpoint of the feature. */
+function parseFeature(bytes: Uint8Array, featureId: string): StoredFeature {
+  const file = parseJsonObject(bytes);
+  const { waymark, ...fields } = file;
+  const { sha256 = undefined, ...run } = isRecord(waymark) ? waymark : {};
+  const content = isRecord(waymark) ? contentOf(fields, run) : file;
+  const revision = revisionOf(content);
+  if (sha256 !== undefined && sha256 !== revision) throw new UnreadableError("it fails its checksum: it was changed");
+  const { success, data, error } = OneshotCheckpointSchema.safeParse(content);
+  if (!success) {
+    const missing = REQUIRED_KEYS.filter((key) => !(key in file));
+    const reason = missing.length === 0 ? describeIssues(error) : `it has no ${missing.join(", ")}`;
+    throw new UnreadableError(reason, { cause: error });
+  }
+  if (data.featureId !== featureId) {
+    throw new UnreadableError(`it is the checkpoint of feature ${JSON.stringify(data.featureId)}`);
+  }
+  return { state: data, revision };
+}
+
+const REQUIRED_KEYS = OneshotFileSchema.omit({ waymark: true }).keyof().options;
+
+/**
+ * Whether damaged bytes were a feature's checkpoint, so that they may be set aside or removed. Only Waymark writes a
+ * `waymark` key. JSON that is cut short may have lost it, so such a text counts by its beginning, which is the same in
+ * the spec's own program.
+ */
+function isOurs(bytes: Uint8Array, featureId: string): boolean {
+  try {
+    return isRecord(parseJsonObject(bytes)["waymark"]);
+  } catch (error) {
+    if (!(error instanceof UnreadableError)) throw error;
+    if (error instanceof NotAnObjectError) return false;
+  }
+  // After a power cut, the end of a file may be zeros.
+  const text = withoutSpace(new TextDecoder().decode(bytes).replaceAll("\0", ""));
+  const beginning = withoutSpace(`{"feature_id":${JSON.stringify(featureId)},"agent_id":`);
+  return text.startsWith(beginning) || beginning.startsWith(text) || text.includes('"waymark":{');
+}
+
+function withoutSpace(text: string): string {
+  return text.replace(/\s+/g, "");
 }
 
 /** Returns a file's content without its checksum. */

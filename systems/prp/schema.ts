@@ -34,6 +34,8 @@ export const ValidationGateResultSchema = z.object({
   /** Null if the gate was skipped, timed out, or was ended by a signal. */
   exitCode: z.number().nullable(),
   skipped: z.boolean(),
+  /** A digest of the work on which the gate passed. Absent if the gate failed, or nothing could tell the work's state. */
+  passedOn: z.string().optional(),
 });
 
 export type ValidationGateResult = output<typeof ValidationGateResultSchema>;

@@ -255,12 +255,15 @@ describe("waymark oneshot", () => {
     const { cwd, oneshot } = await project([{ id: "a", command: "test -e mended" }]);
     const path = join(cwd, ".sdp", "checkpoints", "F01.json");
     mkdirSync(join(cwd, ".sdp", "checkpoints"));
-    writeFileSync(path, '{"steps":[]}');
-    const said = `${path} is no checkpoint of feature "F01": it is JSON without feature_id, so another program wrote it.`;
+    const foreign = '{"feature_id":"F01","steps":[]}';
+    writeFileSync(path, foreign);
+    const said = `${path} is no checkpoint of feature "F01": it has no agent_id, status, `;
     for (const words of [[], ["--resume"], ["--restart"]]) {
       const { code, stderr } = await oneshot("F01", ...words);
-      expect([code, stderr]).toEqual([1, expect.stringContaining(`${said} It was left untouched.`)]);
-      expect(stderr).toContain("(--dir)");
+      expect([code, stderr]).toEqual([1, expect.stringContaining(said)]);
+      expect(stderr).toMatch(
+        / it was left untouched\. Use another name for the feature, or another folder for Waymark's checkpoints \(--dir\)\. \[UNSUPPORTED_FORMAT\]\n$/,
+      );
     }
     const list = await oneshot("list");
     expect([list.code, list.stderr]).toEqual([3, expect.stringContaining(`warning: ${said}`)]);
@@ -276,7 +279,7 @@ describe("waymark oneshot", () => {
     expect(resume).toBe("waymark oneshot F01 --dir state --resume");
     writeFileSync(join(cwd, "mended"), "");
     expect(await inShell(cwd, resume)).toContain("Completed: 1 of 1 workstream.");
-    expect(readFileSync(path, "utf8")).toBe('{"steps":[]}');
+    expect(readFileSync(path, "utf8")).toBe(foreign);
   });
 
   it.each([

@@ -176,6 +176,23 @@ describe("waymark prp", () => {
     expect(log()).toEqual(["coder", "gate-1", "gate-2", "gate-2"]);
   });
 
+  it("runs a passed gate again if the fix broke it, says why, and fails", async () => {
+    const { cwd, write } = await project();
+    const gates = ["test ! -e lint-error", "test -e feature"].map(
+      (gate, i) => `### Level ${i + 1}\n\n\`\`\`sh\n${gate}\n\`\`\`\n`,
+    );
+    writeFileSync(join(cwd, "PRP.md"), `# It\n\n## Validation Loop\n\n${gates.join("\n")}`);
+    const args = ["prp", "run", "PRP.md", "--coder", "./agent", "--fixes", "0"];
+    const failed = await waymark({ cwd }, args);
+    expect([failed.code, failed.stdout]).toEqual([1, expect.stringContaining("Fix it, then continue with --resume.")]);
+    write("feature");
+    write("lint-error");
+    const resumed = await waymark({ cwd }, [...args, "--resume"]);
+
+    expect([resumed.code, resumed.stdout]).toEqual([1, expect.stringContaining("Failed: ")]);
+    expect(resumed.stderr).toContain("Gate 1 runs again: the work has changed since it passed\n");
+  });
+
   it.each([
     [
       "a PRP that isn't there",

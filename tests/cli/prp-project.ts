@@ -1,3 +1,4 @@
+import { execFileSync } from "node:child_process";
 import { once } from "node:events";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -13,9 +14,11 @@ touch made
 echo '{"result":"success","message":"done"}'
 `;
 
-/** A folder with a PRP of two gates. The second waits for ever until there is a file `go`. */
+/** A git repository with a PRP of two gates. The second waits for ever until there is a file `go`, which git ignores. */
 export async function project() {
   const cwd = await tempFolder();
+  execFileSync("git", ["init", "--quiet"], { cwd });
+  writeFileSync(join(cwd, ".git", "info", "exclude"), "/log\n/go\n");
   const gates = [
     "### Level 1: Made\n\n```sh\necho gate-1 >> log; test -e made\n```",
     "### Level 2: Slow\n\n```sh\necho gate-2 >> log; test -e go || { echo waiting; exec sleep 600; }\n```",

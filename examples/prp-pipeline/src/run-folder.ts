@@ -1,6 +1,8 @@
+import { execFile } from "node:child_process";
 import { cp, mkdir, readdir, rm } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
 
 /** The paths in one run's folder. */
 export interface RunFolder {
@@ -56,6 +58,8 @@ export async function createRunFolder(): Promise<RunFolder> {
     // The output of builds made by hand would only be in the way.
     filter: (source) => !["dist", "node_modules"].includes(basename(source)),
   });
+  // A resumed run skips the gates that have passed only if git shows that nothing has changed since.
+  await promisify(execFile)("git", ["init", "--quiet"], { cwd: folder.project });
   return folder;
 }
 

@@ -97,6 +97,30 @@ export function positionOf(
   return position;
 }
 
+/** Returns the results of the gates that the execution would skip from `position` on. */
+export function resultsToSkip(position: Position, gates: readonly LoadedGate[]): readonly ValidationGateResult[] {
+  const step = nextStep(position, gates, 0);
+  // After a failed gate, the coder's next response makes all results void.
+  const skips = step.kind === "gate" || (step.kind === "finish" && step.position.stage === "complete");
+  return skips ? position.validationResults.filter(({ skipped }) => !skipped) : [];
+}
+
+/** Returns the position without these results, so that their gates run again. */
+export function withoutResults(
+  position: Position,
+  outdated: readonly ValidationGateResult[],
+  gates: readonly LoadedGate[],
+): Position {
+  const validationResults = position.validationResults.filter((result) => !outdated.includes(result));
+  return { ...position, stage: lastStage(validationResults, gates), validationResults };
+}
+
+/** Names the gate of a result as its stage does: `1`, `1-2`. */
+export function shortNameOf(result: ValidationGateResult, gates: readonly LoadedGate[]): string {
+  const [gate] = [...resultsByGate([result], gates).keys()];
+  return gate?.stage.slice("validation-gate-".length) ?? String(result.level);
+}
+
 /** Returns the results whose gate was changed or removed. */
 export function outdatedResults(
   { validationResults }: CheckpointExecutionState,

@@ -49,7 +49,7 @@ export interface PrpExecutorOptions {
   /** Shows the output of the coder and the gates while they run. Default: this process's stdout and stderr. */
   readonly output?: PrpOutput | undefined;
   /**
-   * The details of some entries have a `type`: `resumed`, `stepStarted`, `stepEnded`. Default: warnings and errors
+   * The details of some entries have a `type`: `resumed`, `gateRunsAgain`, `stepStarted`, `stepEnded`. Default: warnings and errors
    * become process warnings.
    */
   readonly logger?: Logger | undefined;
@@ -99,8 +99,9 @@ const DEFAULT_MAX_OUTPUT_BYTES = 64 * 1024;
  * the gates run again. Each point is a checkpoint (`pre-execution`, `coder-response`, `validation-gate-N`, `complete`,
  * `failed`). After a kill, execute the PRP again: it resumes from the newest checkpoint.
  *
- * Saved responses are reused and passed gates are skipped, once their checkpoints are on disk. If this process dies, a
- * watchdog ends the running coder or gate.
+ * Saved responses are reused, once their checkpoints are on disk. A passed gate is skipped if git shows that nothing
+ * has changed since it passed; otherwise it runs again, and the logger gets the reason. If this process dies, a watchdog
+ * ends the running coder or gate.
  *
  * Several executors and processes may execute any number of tasks of one session at once. A task that is already being
  * executed is refused. (Only on one machine: executions on another machine aren't detected.) All tasks share `cwd`. If
@@ -149,15 +150,14 @@ export class PrpExecutor {
    * Executes a PRP, or resumes it from its newest checkpoint:
    *
    * - `complete`: nothing runs, and the result is returned again.
-   * - `failed`: a new round of fix attempts begins. It begins with the failed gate, or with the coder if there is no
-   *   usable response.
+   * - `failed`: a new round of fix attempts begins. It begins with the first gate that isn't skipped, or with the
+   *   coder if there is no usable response.
    * - Any other stage: the work continues where it stopped. If a coder's response wasn't saved, the coder is called
    *   again.
    *
    * SIGINT, SIGTERM and SIGHUP end the running command, save the task as paused, and then end this process as usual.
    *
-   * The PRP may change between executions. A passed gate isn't run again as long as it is the same. A changed or added
-   * gate is run.
+   * The PRP's text may change between executions; only its gates count. A changed or added gate is run.
    *
    * @param prp - The document, or the path of its file: Markdown, or the document as JSON.
    * @returns The result, even if a gate or the coder failed: then `success` is false, and `error` says why.
@@ -261,6 +261,7 @@ function resolveOptions(sessionPath: string, options: PrpExecutorOptions): RunSe
   checkMilliseconds("killGraceMs", killGraceMs, 0);
   checkMilliseconds("autoSaveIntervalMs", autoSaveIntervalMs, 0);
   return {
+    sessionPath,
     coder,
     maxFixAttempts: maxFixAttempts ?? 2,
     gateTimeoutMs: gateTimeoutMs ?? DEFAULT_GATE_TIMEOUT_MS,

@@ -15,16 +15,21 @@ import {
   outdatedResults,
   type Position,
   positionOf,
+  resultsToSkip,
   START,
   type Step,
+  shortNameOf,
+  withoutResults,
 } from "./next-step.js";
 import { openSink, type PrpOutput } from "./output.js";
 import { executionPrompt, fixPrompt } from "./prompts.js";
 import type { RunJournal } from "./run-journal.js";
 import { progressOf, progressText, saveProgress, type Work } from "./work-progress.js";
+import { readWorkState, type WorkState } from "./work-state.js";
 
 /** The executor's options with their defaults. */
 export interface RunSettings {
+  readonly sessionPath: string;
   readonly coder: Coder;
   readonly maxFixAttempts: number;
   readonly gateTimeoutMs: number;
@@ -93,7 +98,30 @@ export class PrpRun {
       { type: "resumed", from: id },
       `Resuming from ${state.stage}${wasKilled ? ", where the last run was killed" : ""}`,
     );
-    return { ...(await this.#work(position, position.stage === state.stage ? "saved" : "reopened")), resumedFrom };
+    const checked = await this.#withoutStaleResults(position);
+    const isSaved = checked === position && position.stage === state.stage;
+    return { ...(await this.#work(checked, isSaved ? "saved" : "reopened")), resumedFrom };
+  }
+
+  /** Drops the result of each gate that passed on other work than there is now, and says why the gate runs again. */
+  async #withoutStaleResults(position: Position): Promise<Position> {
+    const { gates } = this.#prp;
+    const results = resultsToSkip(position, gates);
+    if (results.length === 0) return position;
+    const now = await this.#readWorkState();
+    const stale = results.filter((result) => {
+      const why = whyStale(result, now);
+      if (why === undefined) return false;
+      const text = `Gate ${shortNameOf(result, gates)} runs again: ${why}`;
+      this.#log("info", { type: "gateRunsAgain", level: result.level }, text);
+      return true;
+    });
+    return stale.length === 0 ? position : withoutResults(position, stale, gates);
+  }
+
+  #readWorkState(): Promise<WorkState> {
+    const { cwd, sessionPath } = this.#settings;
+    return readWorkState({ cwd, sessionPath, prpPath: this.#prp.path, signal: this.#signal });
   }
 
   /** A PRP may change while it runs: agents tick its boxes, and people fix its gates. */
@@ -189,8 +217,21 @@ export class PrpRun {
       ended,
       `Gate ${step.gate.stage.slice("validation-gate-".length)} ${success ? "passed" : "failed"}`,
     );
-    const result = { level, description, success, command, stdout, stderr, exitCode, skipped: false };
+    const passedOn = success ? await this.#passedOn() : undefined;
+    const result = {
+      ...{ level, description, success, command, stdout, stderr, exitCode, skipped: false },
+      ...(passedOn === undefined ? undefined : { passedOn }),
+    };
     return { position: afterGate(position, step.gate, result, this.#prp.gates) };
+  }
+
+  /** Returns the work's state, for a resumed run to compare; `undefined` if it can't be told or won't be saved. */
+  async #passedOn(): Promise<string | undefined> {
+    if (!this.#journal.isKept) return undefined;
+    const state = await this.#readWorkState();
+    if ("digest" in state) return state.digest;
+    this.#log("debug", {}, `A resumed run will run this gate again: ${state.whyUnknown}`);
+    return undefined;
   }
 
   /** Returns `undefined` if the run was paused before the coder had answered. */
@@ -282,6 +323,13 @@ export class PrpRun {
   #log(level: keyof Logger, details: object, message: string): void {
     this.#settings.logger[level]({ taskId: this.#prp.taskId, ...details }, `PRP ${this.#prp.taskId}: ${message}`);
   }
+}
+
+/** Returns why a passed gate's result doesn't hold for the work as it is now. */
+function whyStale({ passedOn }: ValidationGateResult, now: WorkState): string | undefined {
+  if ("whyUnknown" in now) return now.whyUnknown;
+  if (passedOn === undefined) return "its checkpoint doesn't tell on which work it passed";
+  return passedOn === now.digest ? undefined : "the work has changed since it passed";
 }
 
 function workOf(step: CoderStep | GateStep): Work {

@@ -92,6 +92,11 @@ export class RunJournal {
     }
   }
 
+  /** Whether entries are written. */
+  get isKept(): boolean {
+    return this.#session !== undefined;
+  }
+
   /** The file descriptor for the watchdogs of this execution's commands. */
   get watched(): number | undefined {
     return this.#lock?.watched;

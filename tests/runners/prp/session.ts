@@ -35,7 +35,10 @@ echo '{"result":"success","message":"done","artifacts":["log"]}'
 
 export const KEEP_ALL = { maxCheckpoints: 100 };
 
-/** A session's folder with a PRP of four gates, a coder that is a command, and a log of what has run. */
+/**
+ * A session's folder with a PRP of four gates, a coder that is a command, and a log of what has run. It is a git
+ * repository that ignores the log and the files by which tests steer gates, so these don't count as changes.
+ */
 export class Session {
   readonly path: string;
   readonly prpPath: string;
@@ -47,11 +50,23 @@ export class Session {
   }
 
   static async create(): Promise<Session> {
+    const session = await Session.createWithoutGit();
+    await session.git("init", "--quiet");
+    await session.write(".git/info/exclude", "/log\n/block\n/block-all\n/fail-*\n/made\n");
+    return session;
+  }
+
+  static async createWithoutGit(): Promise<Session> {
     const session = new Session(await tempFolder());
     await writeFile(join(session.path, "work"), WORK, { mode: 0o755 });
     await writeFile(join(session.path, "coder"), CODER, { mode: 0o755 });
     await session.writePrp();
     return session;
+  }
+
+  async git(...args: string[]): Promise<string> {
+    const identity = ["-c", "user.name=T", "-c", "user.email=t@example.com"];
+    return (await execa("git", [...identity, ...args], { cwd: this.path })).stdout;
   }
 
   /** A PRP with another goal. */

@@ -1,7 +1,7 @@
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
-import { CheckpointCorruptError, CheckpointManager } from "waymark";
+import { CheckpointCorruptError, CheckpointManager, UnsupportedFormatError } from "waymark";
 import { TaskFileAdapter } from "waymark/adapters/task-file";
 import { tempFolder } from "../../../support/temp-folder.js";
 import { filesIn } from "./stores.js";
@@ -54,3 +54,21 @@ it("throws an error that names what to move if it isn't a file, and loses nothin
   expect(existsSync(join(folder, "checkpoints.json"))).toBe(true);
   await adapter.close();
 });
+
+it.each(["[]", '[{"step":1}]', "null", '"text"', '{"version":"1.0"}', '{"version":"1.0","checkpoints":{}}', "{}"])(
+  "leaves JSON that another program wrote, as do a repair and a removal: %s",
+  async (content) => {
+    const { folder, adapter } = await taskOf(content);
+    for (const call of [() => adapter.setAside("t"), () => adapter.remove("t", "all")]) {
+      const refused = call();
+      await expect(refused).rejects.toBeInstanceOf(UnsupportedFormatError);
+      await expect(refused).rejects.toThrow("It was left untouched");
+    }
+    const steps = [];
+    for await (const step of adapter.maintenance.repair({ dryRun: false, leftoversOlderThanMs: 0 })) steps.push(step);
+    expect(steps).toMatchObject([{ action: "left", finding: { kind: "refused" } }]);
+    expect(filesIn(folder)).toEqual(["checkpoints.json"]);
+    expect(readFileSync(join(folder, "checkpoints.json"), "utf8")).toBe(content);
+    await adapter.close();
+  },
+);
