@@ -23,7 +23,7 @@ const PROCESS = /^process (\d+)$/;
  * @throws The signal's reason, once everything that was started has ended.
  */
 export async function demonstrate(folder: RunFolder, signal: AbortSignal): Promise<string[]> {
-  narration.introduce();
+  narration.introduce(folder);
   const follower = await CheckpointFollower.start(folder, narration.showStep);
   try {
     narration.showStart("Run 1", folder);
@@ -46,7 +46,7 @@ export async function demonstrate(folder: RunFolder, signal: AbortSignal): Promi
     const evidence = await collectEvidence(folder, checkpoints);
     narration.showWork(evidence.work, checkpoints, first);
     narration.showTimeline(checkpoints, first, folder);
-    return judge({ first, second, atKill, checkpoints, evidence, gateHasEnded, boxes });
+    return judge({ folder, first, second, atKill, checkpoints, evidence, gateHasEnded, boxes });
   } finally {
     await follower.stop();
   }

@@ -21,7 +21,7 @@ for (const name of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
 const folder = await createRunFolder();
 try {
   const problems = await demonstrate(folder, interruption.signal);
-  showVerdict(problems);
+  showVerdict(problems, folder);
   process.exitCode = problems.length === 0 ? 0 : 1;
 } catch (error) {
   if (interruptedBy === undefined) throw error;

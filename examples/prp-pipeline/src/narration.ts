@@ -13,7 +13,7 @@ const TEXT_WIDTH = 47;
 const TOOK_WIDTH = 10;
 const DETAIL_WIDTH = 74;
 
-export function introduce(): void {
+export function introduce({ hasGit }: RunFolder): void {
   heading("A PRP, executed by a process that is killed in the middle of a gate");
   line();
   fact("the PRP", `${shown(PRP)}: a program that adds up work logs gets a report`);
@@ -22,6 +22,7 @@ export function introduce(): void {
     "a script in the place of an agent. It edits the program and ticks boxes in the run's copy of the PRP. Any agent's command line can replace it.",
   );
   fact("the gates", "type check, unit tests, the program run, an end-to-end check");
+  if (!hasGit) fact("git", "not installed, so nothing can tell whether the work has changed: passed gates run again");
 }
 
 export function showStart(name: string, folder: RunFolder): void {
@@ -67,12 +68,13 @@ export function showWork(work: readonly WorkDone[], checkpoints: readonly Checkp
   heading("Work that was done once, twice, or not again");
   line();
   line(colours.dim(workRow("", "run 1", "run 2", "     at  last trace on disk")));
-  for (const { work: name, starts, trace } of work) {
+  const cutOff = work.findLast(({ starts: [inFirst] }) => inFirst > 0);
+  for (const done of work) {
+    const { work: name, starts, trace } = done;
     const [inFirst, inSecond] = starts;
-    const wasCutOff = inFirst > 0 && inSecond > 0;
     const at = trace === undefined ? "" : seconds(trace.atMs - first.startedAtMs);
     const last = `${at.padStart(7)}  ${colours.dim(trace?.path ?? "none, it only reads")}`;
-    line(workRow(nameOfWork(name, checkpoints), wasCutOff ? "cut off" : times(inFirst), times(inSecond), last));
+    line(workRow(nameOfWork(name, checkpoints), done === cutOff ? "cut off" : times(inFirst), times(inSecond), last));
   }
   const late = work.filter(({ trace }) => trace !== undefined && trace.atMs > first.endedAtMs);
   const names = late.map(({ work: name }) => name).join(", ");
@@ -94,10 +96,11 @@ export function showTimeline(checkpoints: readonly CheckpointData[], first: Run,
   line(`npx waymark ui --storage tasks:${shown(dirname(dirname(folder.checkpoints)))}`);
 }
 
-export function showVerdict(problems: readonly string[]): void {
+export function showVerdict(problems: readonly string[], { hasGit }: RunFolder): void {
   line();
   if (problems.length === 0) {
-    line(colours.green("✓ The PRP is done. Work that was finished before the kill was not done again."));
+    const finished = hasGit ? "Work that was finished" : "The coder's work that was finished";
+    line(colours.green(`✓ The PRP is done. ${finished} before the kill was not done again.`));
     return;
   }
   line(colours.red("✗ Some checks failed:"));

@@ -1,4 +1,5 @@
 import { execFile } from "node:child_process";
+import { existsSync } from "node:fs";
 import { cp, mkdir, readdir, rm } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -11,6 +12,8 @@ export interface RunFolder {
   readonly prp: string;
   /** The copy of the project that the coder works on. */
   readonly project: string;
+  /** Whether that copy is a git repository. */
+  readonly hasGit: boolean;
   /** The session; its checkpoints are in artifacts/<task>/checkpoints.json. */
   readonly session: string;
   /** The checkpoints' path, for people. */
@@ -31,10 +34,12 @@ export const RUNNER = fileURLToPath(new URL("run.js", import.meta.url));
 
 export function runFolderAt(path: string): RunFolder {
   const session = join(path, "session");
+  const project = join(path, "hours");
   return {
     path,
     prp: join(path, "PRP.md"),
-    project: join(path, "hours"),
+    project,
+    hasGit: existsSync(join(project, ".git")),
     session,
     checkpoints: join(session, "artifacts", TASK_ID, "checkpoints.json"),
     coderLog: join(path, "coder.log"),
@@ -59,8 +64,12 @@ export async function createRunFolder(): Promise<RunFolder> {
     filter: (source) => !["dist", "node_modules"].includes(basename(source)),
   });
   // A resumed run skips the gates that have passed only if git shows that nothing has changed since.
-  await promisify(execFile)("git", ["init", "--quiet"], { cwd: folder.project });
-  return folder;
+  try {
+    await promisify(execFile)("git", ["init", "--quiet"], { cwd: folder.project });
+  } catch (error) {
+    if (!(error instanceof Error && "code" in error && error.code === "ENOENT")) throw error;
+  }
+  return runFolderAt(folder.path);
 }
 
 /** Two runs may begin at once; mkdir decides which of them gets the number. */

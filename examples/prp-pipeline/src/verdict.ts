@@ -1,10 +1,12 @@
 import { isDeepStrictEqual } from "node:util";
 import type { CheckpointData } from "waymark/prp";
 import type { Boxes, Evidence, WorkDone } from "./evidence.js";
+import type { RunFolder } from "./run-folder.js";
 import type { Run } from "./runner-process.js";
 import { isResumed } from "./step.js";
 
 export interface Outcome {
+  readonly folder: RunFolder;
   readonly first: Run;
   readonly second: Run;
   readonly atKill: readonly CheckpointData[];
@@ -28,6 +30,9 @@ const EXPECTED: Readonly<Record<string, WorkDone["starts"]>> = {
   "gate 4": [1, 1],
 };
 
+/** Without git, nothing can tell that the work hasn't changed since a gate passed. */
+const EXPECTED_WITHOUT_GIT = { ...EXPECTED, "gate 1": [2, 1], "gate 2": [2, 1], "gate 3": [1, 1] };
+
 const STAGES = [
   "pre-execution",
   "coder-response",
@@ -40,13 +45,15 @@ const STAGES = [
 
 /** The checks that failed; empty if all passed. */
 export function judge(outcome: Outcome): string[] {
-  const { first, second, atKill, checkpoints, gateHasEnded, boxes } = outcome;
+  const { folder, first, second, atKill, checkpoints, gateHasEnded, boxes } = outcome;
   const { work, coderCalls } = outcome.evidence;
   const starts = Object.fromEntries(work.map(({ work: name, starts }) => [name, starts]));
   const stages = new Set<string>(checkpoints.map(({ state }) => state.stage));
   const resumed = checkpoints.find(isResumed);
   const gate4 = work.find(({ work: name }) => name === "gate 4");
-  const late = work.filter((done) => done !== gate4 && (done.trace?.atMs ?? 0) > first.endedAtMs);
+  const { hasGit } = folder;
+  const mayRunAgain = (done: WorkDone) => done === gate4 || (!hasGit && done.work.startsWith("gate "));
+  const late = work.filter((done) => !mayRunAgain(done) && (done.trace?.atMs ?? 0) > first.endedAtMs);
   const problems: [wrong: boolean, problem: string][] = [
     [atKill.at(-1)?.state.stage !== "validation-gate-3", "Run 1 was not killed right after gate 3 had passed."],
     [
@@ -57,8 +64,11 @@ export function judge(outcome: Outcome): string[] {
     [boxes.ticked === 0, "No box of the PRP was ticked when run 1 was killed."],
     [!boxes.isAllThatChanged, "The run changed more of its PRP than the boxes, or it changed the repository's PRP."],
     [second.exitCode !== 0, `Run 2 failed (exit code ${second.exitCode}): ${second.stderr.trim()}`],
-    [resumed?.state.stage !== "validation-gate-3", "Run 2 did not resume from gate 3."],
-    [!isDeepStrictEqual(starts, EXPECTED), `The runs started something else: ${JSON.stringify(starts)}.`],
+    [hasGit && resumed?.state.stage !== "validation-gate-3", "Run 2 did not resume from gate 3."],
+    [
+      !isDeepStrictEqual(starts, hasGit ? EXPECTED : EXPECTED_WITHOUT_GIT),
+      `The runs started something else: ${JSON.stringify(starts)}.`,
+    ],
     [coderCalls !== 2, `The coder itself has recorded ${coderCalls} calls, not 2.`],
     ...late.map(({ work: name }): [boolean, string] => [true, `${name} has left a trace after run 1 was killed.`]),
     [!((gate4?.trace?.atMs ?? 0) > first.endedAtMs), "Gate 4 has left no trace after run 1 was killed."],

@@ -21,7 +21,7 @@ describe("the output of a command that is killed with its executor", () => {
     { work: "gate-2", stage: "validation-gate-1", kind: "gate", who: "Gate 2" },
     { work: "fix", stage: "validation-gate-2", kind: "coder", who: "Fix attempt 1" },
   ])("is in the newest checkpoint: $work", async ({ work, stage, kind, who }) => {
-    const session = await Session.create();
+    const session = await Session.createWithGit();
     await session.write("fail-gate-2");
     await session.write("block", work);
     const run = session.spawn({ ...SOON, killAtLabel: `${who} so far` });
@@ -38,7 +38,7 @@ describe("the output of a command that is killed with its executor", () => {
   });
 
   it("doesn't count as a response: the coder is ended, and asked again", async () => {
-    const session = await Session.create();
+    const session = await Session.createWithGit();
     await session.write("block", "code");
     const run = session.spawn({ ...SOON, killAtLabel: "The coder so far" });
     const pid = await blocked(run);
@@ -55,7 +55,7 @@ describe("the output of a command that is killed with its executor", () => {
   });
 
   it("doesn't count as a response even if it ends in a result", async () => {
-    const session = await Session.create();
+    const session = await Session.createWithGit();
     const coder = `echo '{"result":"success","message":"not yet"}'; ./work code`;
     await session.write("block", "code");
     const run = session.spawn({ ...SOON, coder, killAtLabel: "The coder so far" });
@@ -68,7 +68,7 @@ describe("the output of a command that is killed with its executor", () => {
   });
 
   it("satisfies the schema of the file", async () => {
-    const session = await Session.create();
+    const session = await Session.createWithGit();
     await session.write("block", "code");
     await session.spawn({ ...SOON, killAtLabel: "The coder so far" });
     const text = await readFile(join(session.path, "artifacts", session.taskId, "checkpoints.json"), "utf8");
@@ -77,7 +77,7 @@ describe("the output of a command that is killed with its executor", () => {
   });
 
   it("stays beside the checkpoint before it if the kill came between the two, and is resumed from", async () => {
-    const session = await Session.create();
+    const session = await Session.createWithGit();
     const coder = "echo one; until grep -q 'so far' artifacts/*/checkpoints.json; do :; done; ./work code";
     await session.write("block", "code");
     expect((await session.spawn({ ...SOON, coder, killAfterSave: 3 })).signal).toBe("SIGKILL");
@@ -94,7 +94,7 @@ describe("the output of a command that is killed with its executor", () => {
 
 describe("a run that is paused while a command runs", () => {
   it("by SIGTERM says how far the command came", async () => {
-    const session = await Session.create();
+    const session = await Session.createWithGit();
     await session.write("block", "code");
     const run = session.spawn();
     const pid = await blocked(run);
@@ -113,7 +113,7 @@ describe("a run that is paused while a command runs", () => {
 describe("saving how far a command has come", () => {
   /** A coder that writes the given lines. */
   async function toldCoder(options: object = {}) {
-    const session = await Session.create();
+    const session = await Session.createWithGit();
     await execa("sh", ["-c", "mkfifo told"], { cwd: session.path });
     await writeFile(
       join(session.path, "steps"),
@@ -208,7 +208,7 @@ describe("saving how far a command has come", () => {
   });
 
   it("is never done for a coder that is a function", async () => {
-    const session = await Session.create();
+    const session = await Session.createWithGit();
     const executor = session.executor({ autoSaveIntervalMs: 1, coder: countingCoder() });
     await executor.execute(documentOf("true"));
 
@@ -221,13 +221,13 @@ describe("saving how far a command has come", () => {
   });
 
   it.each([-1, 1.5, Number.NaN, 2 ** 31])("is refused at an interval of %d ms", async (autoSaveIntervalMs) => {
-    const session = await Session.create();
+    const session = await Session.createWithGit();
 
     expect(() => session.executor({ autoSaveIntervalMs })).toThrow(/autoSaveIntervalMs/);
   });
 
   it.each([0, Number.POSITIVE_INFINITY])("never happens at an interval of %d", async (autoSaveIntervalMs) => {
-    const session = await Session.create();
+    const session = await Session.createWithGit();
     await session.executor({ autoSaveIntervalMs }).execute(session.prpPath);
 
     expect(await session.checkpoints()).toHaveLength(7);

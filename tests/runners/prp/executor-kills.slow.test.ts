@@ -12,7 +12,7 @@ describe("on interruption, the checkpoint allows resume from the last state: a r
   it.each(["code", "gate-2", "fix"])(
     "in %s: this work ends with the run and runs again, and nothing else does",
     async (work) => {
-      const session = await Session.create();
+      const session = await Session.createWithGit();
       await session.write("fail-gate-2");
       await session.write("block", work);
       const run = session.spawn();
@@ -40,7 +40,7 @@ describe("on interruption, the checkpoint allows resume from the last state: a r
   it.each(["code", "gate-1", "gate-2", "gate-3"])(
     "in %s, where a box is ticked meanwhile, and gates are lists, sessions and pipes",
     async (work) => {
-      const session = await Session.create();
+      const session = await Session.createWithGit();
       const prp = (box: string) =>
         `# T\n\n- [${box}] coded\n\n## Quality Gates (Validation)\n\n**Level 1: A list**\n\n\`\`\`bash\ncd . && ./work gate-1\n\`\`\`\n\n` +
         "**Level 1.5: A pipe after a condition**\n\n```sh\n[ -d no ] && rm -r no\n./work gate-2 | cat\n```\n\n" +
@@ -65,7 +65,7 @@ describe("on interruption, the checkpoint allows resume from the last state: a r
   );
 
   it("and started over: only once no process of the killed run is left", async () => {
-    const session = await Session.create();
+    const session = await Session.createWithGit();
     // When told to end, the gate waits until somebody writes into the pipe.
     const gate =
       "[ -e go ] && exit; mkfifo go; trap 'cat go; exit' TERM; sh -c 'echo blocked: it by $$; exec sleep 1000' & wait";
@@ -90,7 +90,7 @@ describe("on interruption, the checkpoint allows resume from the last state: a r
   });
 
   it("by process.exit, which ends its running work", async () => {
-    const session = await Session.create();
+    const session = await Session.createWithGit();
     const alive = await LifeLine.create();
     const coder = `exec 9>${alive.path}; echo blocked; exec sleep 1000`;
     expect((await session.spawn({ exitOn: "blocked", coder })).exitCode).toBe(3);
@@ -99,7 +99,7 @@ describe("on interruption, the checkpoint allows resume from the last state: a r
   });
 
   it("more than once", async () => {
-    const session = await Session.create();
+    const session = await Session.createWithGit();
     for (const work of ["code", "code", "gate-3"]) {
       await session.write("block", work);
       const run = session.spawn({ checkpoints: { maxCheckpoints: 1 }, autoSaveIntervalMs: 5 });
@@ -120,7 +120,7 @@ describe("a run that was killed in the moment in which a checkpoint was acknowle
   it.each([1, 2, 3, 4, 5, WHOLE_RUN.length + 2])(
     "its checkpoint %d: every response and every gate has run exactly once in the end",
     async (killAfterSave) => {
-      const session = await Session.create();
+      const session = await Session.createWithGit();
       await session.write("fail-gate-2");
       const killed = await session.spawn({ killAfterSave });
       const before = await session.checkpoints();
@@ -137,7 +137,7 @@ describe("a run that was killed in the moment in which a checkpoint was acknowle
   );
 
   it("gets its result if only the last checkpoint was missing", async () => {
-    const session = await Session.create();
+    const session = await Session.createWithGit();
     await session.write("fail-gate-1");
     const options = { maxFixAttempts: 0, checkpoints: { maxCheckpoints: 100 } };
     await session.spawn({ ...options, killAfterSave: 3 });
@@ -153,7 +153,7 @@ describe("a run that was killed in the moment in which a checkpoint was acknowle
 
 describe("a run that is paused", () => {
   it.each(["SIGINT", "SIGTERM", "SIGHUP"] as const)("by %s ends as that signal would have it", async (signal) => {
-    const session = await Session.create();
+    const session = await Session.createWithGit();
     await session.write("block", "gate-3");
     const run = session.spawn();
     const pid = await blocked(run);

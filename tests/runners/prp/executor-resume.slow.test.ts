@@ -12,7 +12,7 @@ const GATES = ["gate-1", "gate-2", "gate-3", "gate-4"];
 
 describe("the option `resume`", () => {
   it("needs a checkpoint if it is true", async () => {
-    const session = await Session.create();
+    const session = await Session.createWithGit();
     const executor = session.executor();
     await expect(executor.execute(session.prpPath, { resume: true })).rejects.toMatchObject({
       code: "CHECKPOINT_NOT_FOUND",
@@ -22,7 +22,7 @@ describe("the option `resume`", () => {
   });
 
   it("refuses unfinished work if it is false, and resumes it if it is true", async () => {
-    const session = await Session.create();
+    const session = await Session.createWithGit();
     await session.write("fail-gate-2");
     const executor = session.executor({ maxFixAttempts: 0 });
     expect((await executor.execute(session.prpPath, { resume: false })).success).toBe(false);
@@ -39,7 +39,7 @@ describe("the option `resume`", () => {
   });
 
   it("excludes restart", async () => {
-    const session = await Session.create();
+    const session = await Session.createWithGit();
     await expect(session.executor().execute(session.prpPath, { resume: true, restart: true })).rejects.toThrow(
       /resume and restart exclude each other/,
     );
@@ -48,7 +48,7 @@ describe("the option `resume`", () => {
 
 describe("a PRP that is complete", () => {
   it("runs nothing if it is executed again, and returns its result", async () => {
-    const session = await Session.create();
+    const session = await Session.createWithGit();
     const first = await session.executor().execute(session.prpPath);
     const latest = await session.latest();
     const second = await session.executor().execute(session.prpPath);
@@ -59,7 +59,7 @@ describe("a PRP that is complete", () => {
   });
 
   it("runs from the beginning with restart, and keeps its history", async () => {
-    const session = await Session.create();
+    const session = await Session.createWithGit();
     await session.executor().execute(session.prpPath);
     const result = await session.executor().execute(session.prpPath, { restart: true });
 
@@ -71,7 +71,7 @@ describe("a PRP that is complete", () => {
 
 describe("a PRP that has failed", () => {
   it("continues with the gate that failed, without the coder and the passed gates", async () => {
-    const session = await Session.create();
+    const session = await Session.createWithGit();
     await session.write("fail-gate-3");
     const executor = session.executor({ coder: countingCoder(), maxFixAttempts: 0 });
     await executor.execute(session.prpPath);
@@ -85,7 +85,7 @@ describe("a PRP that has failed", () => {
   });
 
   it("has all its fix attempts again if the gate still fails", async () => {
-    const session = await Session.create();
+    const session = await Session.createWithGit();
     const coder = countingCoder();
     const executor = session.executor({ coder });
     await executor.execute(documentOf("false"));
@@ -96,7 +96,7 @@ describe("a PRP that has failed", () => {
   });
 
   it("goes back to the coder if the coder had failed", async () => {
-    const session = await Session.create();
+    const session = await Session.createWithGit();
     await session.executor({ coder: () => ({ result: "error", message: "no network" }) }).execute(session.prpPath);
     const result = await session.executor().execute(session.prpPath);
 
@@ -105,7 +105,7 @@ describe("a PRP that has failed", () => {
   });
 
   it("goes back to the fix if the coder had failed there: its prompt says again what to fix", async () => {
-    const session = await Session.create();
+    const session = await Session.createWithGit();
     await session.write("fail-gate-2");
     const failing = session.executor({
       coder: ({ fixAttempt }) => ({ result: fixAttempt === 0 ? "success" : "issue", message: "stuck" }),
@@ -124,7 +124,7 @@ describe("a PRP that has failed", () => {
 
 describe("a PRP that has changed since its checkpoint", () => {
   it("continues with a note if its boxes were ticked and its prose has changed; passed gates aren't run again", async () => {
-    const session = await Session.create();
+    const session = await Session.createWithGit();
     await session.writePrp("Make it work\n\n- [ ] one\n- [ ] two");
     await session.write("fail-gate-3");
     await session.executor({ maxFixAttempts: 0 }).execute(session.prpPath);
@@ -147,7 +147,7 @@ describe("a PRP that has changed since its checkpoint", () => {
   });
 
   it("runs a gate again that has changed, and one that was added; the others stay passed", async () => {
-    const session = await Session.create();
+    const session = await Session.createWithGit();
     await session.executor({ coder: countingCoder() }).execute(session.prpPath);
     const before = await readFile(session.prpPath, "utf8");
     const added = "\n### Level 5: Docs\n\n```sh\n./work docs\n```\n";
@@ -164,7 +164,7 @@ describe("a PRP that has changed since its checkpoint", () => {
   });
 
   it("drops the result of a gate that was removed, and runs nothing again", async () => {
-    const session = await Session.create();
+    const session = await Session.createWithGit();
     await session.executor({ coder: countingCoder() }).execute(session.prpPath);
     const before = await readFile(session.prpPath, "utf8");
     await writeFile(session.prpPath, before.slice(0, before.indexOf("### Level 4")));
@@ -176,7 +176,7 @@ describe("a PRP that has changed since its checkpoint", () => {
   });
 
   it("starts over with restart", async () => {
-    const session = await Session.create();
+    const session = await Session.createWithGit();
     await session.executor().execute(session.prpPath);
     await session.writePrp("Make something else work");
     await session.executor().execute(session.prpPath, { restart: true });
@@ -187,7 +187,7 @@ describe("a PRP that has changed since its checkpoint", () => {
 
 describe("two PRPs of one session whose files have the same name, and no id", () => {
   it("are two tasks by their paths, and both run", async () => {
-    const session = await Session.create();
+    const session = await Session.createWithGit();
     const text = "# T\n\n## Validation Loop\n\n### Level 1: A\n\n```sh\n./work gate-1\n```\n";
     for (const folder of ["one", "two"]) {
       await mkdir(join(session.path, folder));
@@ -201,7 +201,7 @@ describe("two PRPs of one session whose files have the same name, and no id", ()
   });
 
   it("continues under the file's name if the session began with it", async () => {
-    const session = await Session.create();
+    const session = await Session.createWithGit();
     await mkdir(join(session.path, "one"));
     const path = join(session.path, "one", "PRP.md");
     await session.write("one/PRP.md", "# T\n\n## Validation Loop\n\n### Level 1: A\n\n```sh\n./work gate-1\n```\n");
@@ -219,7 +219,7 @@ describe("two PRPs of one session whose files have the same name, and no id", ()
 
 describe("two PRPs of one session whose titles name one work item", () => {
   it("are two tasks, the second by its path, and both run; one that is moved is still the same", async () => {
-    const session = await Session.create();
+    const session = await Session.createWithGit();
     const text = "# PRP: P1.M2.T1.S1\n\n## Validation Loop\n\n### Level 1: A\n\n```sh\n./work gate-1\n```\n";
     const [a, b, c] = ["a.md", "b.md", "c.md"].map((name) => join(session.path, name)) as [string, string, string];
     await session.write("a.md", text);
@@ -239,7 +239,7 @@ describe("two PRPs of one session whose titles name one work item", () => {
 
 describe("a PRP document whose levels repeat, or are texts", () => {
   it("runs each gate in order, with a checkpoint of its own; and is read from a file of JSON", async () => {
-    const session = await Session.create();
+    const session = await Session.createWithGit();
     const gate = (level: number | string, name: string) => ({ level, description: name, command: `./work ${name}` });
     const gates = [gate("L2", "c"), gate("1 \u2014 vet", "a"), gate(1, "b"), gate(5, "d")];
     await session.write("plan.json", JSON.stringify({ taskId: "T", validationGates: gates }));
@@ -257,7 +257,7 @@ describe("a PRP document whose levels repeat, or are texts", () => {
   });
 
   it("runs a gate again that appears twice, and continues with the second one", async () => {
-    const session = await Session.create();
+    const session = await Session.createWithGit();
     const gates = ["test -f made", "rm made", "test -f made"].map((command) => ({ level: 1, command }));
     await session.write("made");
     const first = await session.executor({ maxFixAttempts: 0 }).execute({ taskId: "T", validationGates: gates });
@@ -270,7 +270,7 @@ describe("a PRP document whose levels repeat, or are texts", () => {
   });
 
   it("continues with the second gate of a level after that gate has failed", async () => {
-    const session = await Session.create();
+    const session = await Session.createWithGit();
     const gates = ["a", "b"].map((name) => ({ level: 1, description: name, command: `./work ${name}` }));
     await session.write("fail-b");
     await session
@@ -290,7 +290,7 @@ describe("a PRP whose newest checkpoint is damaged", () => {
     ["its line says nothing any more", () => "?".repeat(50)],
     ["a letter of it was changed", (line: string) => line.replace("PRP.md", "PRP.me")],
   ])("continues from the one before it, with a warning: %s", async (_how, damage) => {
-    const session = await Session.create();
+    const session = await Session.createWithGit();
     await session.write("fail-gate-2");
     await session.executor({ maxFixAttempts: 0 }).execute(session.prpPath);
     await session.remove("fail-gate-2");
@@ -309,7 +309,7 @@ describe("a PRP whose newest checkpoint is damaged", () => {
 
 describe("a run that is paused", () => {
   it("by its signal rejects with the reason; the gate is ended, and passed gates don't run again", async () => {
-    const session = await Session.create();
+    const session = await Session.createWithGit();
     await session.write("block", "gate-2");
     const run = new AbortController();
     const started = deferred<string>();
@@ -335,7 +335,7 @@ describe("a run that is paused", () => {
   });
 
   it("while a gate that took too long is being ended runs that gate again", async () => {
-    const session = await Session.create();
+    const session = await Session.createWithGit();
     // When told to end, the gate says so and waits until somebody writes into the pipe.
     const slow =
       "[ -e pipe ] && exit; mkfifo pipe; trap 'echo ending; cat pipe; exit' TERM; sleep 1000 & echo ready; wait";
@@ -366,7 +366,7 @@ describe("a run that is paused", () => {
   });
 
   it("while a function that is a coder finishes keeps its response", async () => {
-    const session = await Session.create();
+    const session = await Session.createWithGit();
     const run = new AbortController();
     const executor = session.executor({
       coder: () => {
@@ -386,7 +386,7 @@ describe("a run that is paused", () => {
     ["a command", "./coder"],
     ["a function", countingCoder()],
   ])("between a checkpoint and the work that it names never starts that work: %s", async (_what, coder) => {
-    const session = await Session.create();
+    const session = await Session.createWithGit();
     const run = new AbortController();
     const logger = { ...recordingLogger(), debug: () => run.abort(new Error("enough")) };
     const executor = session.executor({ logger, coder });
@@ -401,7 +401,7 @@ describe("a run that is paused", () => {
   });
 
   it("rejects with its reason even if it can't be marked as paused", async () => {
-    const session = await Session.create();
+    const session = await Session.createWithGit();
     const checkpoints = new PrpCheckpointManager(session.path);
     const run = new AbortController();
     const logger = recordingLogger();
@@ -418,7 +418,7 @@ describe("a run that is paused", () => {
   });
 
   it("before it began does nothing", async () => {
-    const session = await Session.create();
+    const session = await Session.createWithGit();
     const signal = AbortSignal.abort(new Error("never"));
 
     await expect(session.executor().execute(session.prpPath, { signal })).rejects.toThrow("never");
@@ -426,7 +426,7 @@ describe("a run that is paused", () => {
   });
 
   it("by a signal that its program listens to itself rejects, and that program continues", async () => {
-    const session = await Session.create();
+    const session = await Session.createWithGit();
     await session.write("block", "code");
     const run = session.spawn({ listensTo: "SIGINT" });
     await blocked(run);
@@ -441,7 +441,7 @@ describe("a run that is paused", () => {
 
 describe("a task that another process executes", () => {
   it("is refused here, and continues there", async () => {
-    const session = await Session.create();
+    const session = await Session.createWithGit();
     await session.write("block", "gate-1");
     const run = session.spawn();
     const pid = await blocked(run);
@@ -473,7 +473,7 @@ describe("a session of another program, in the spec's format", () => {
   const response = { coderResponse: "…", coderResult: { result: "success", message: "" } };
 
   async function foreignSession(...states: object[]): Promise<Session> {
-    const session = await Session.create();
+    const session = await Session.createWithGit();
     const folder = join(session.path, "artifacts", session.taskId);
     await mkdir(folder, { recursive: true });
     const checkpoints = states.map((state, i) => {

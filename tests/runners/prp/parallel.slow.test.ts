@@ -21,7 +21,7 @@ echo '{"result":"success","message":"done"}'
 
 /** A session with PRPs of these names. */
 async function sessionOf(...tasks: string[]) {
-  const session = await Session.create();
+  const session = await Session.createWithGit();
   await writeFile(join(session.path, "coder"), CODER, { mode: 0o755 });
   const paths = tasks.map((task) => join(session.path, `${task}.md`));
   for (const [i, task] of tasks.entries()) {
@@ -108,7 +108,7 @@ describe("tasks of one session that are executed at once by several processes", 
 
 describe("a task that is being executed already", () => {
   it("is refused to another process, which changes nothing", async () => {
-    const session = await Session.create();
+    const session = await Session.createWithGit();
     await session.write("block", "gate-1");
     const first = session.spawn();
     await blocked(first);
@@ -126,7 +126,7 @@ describe("a task that is being executed already", () => {
   });
 
   it("is refused to the same process, by the same executor and by another one", async () => {
-    const session = await Session.create();
+    const session = await Session.createWithGit();
     const executor = session.executor({ coder: countingCoder() });
     const other = session.executor({ coder: countingCoder() });
     const prp = documentOf("true");

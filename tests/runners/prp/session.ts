@@ -36,8 +36,7 @@ echo '{"result":"success","message":"done","artifacts":["log"]}'
 export const KEEP_ALL = { maxCheckpoints: 100 };
 
 /**
- * A session's folder with a PRP of four gates, a coder that is a command, and a log of what has run. It is a git
- * repository that ignores the log and the files by which tests steer gates, so these don't count as changes.
+ * A session's folder with a PRP of four gates, a coder that is a command, and a log of what has run.
  */
 export class Session {
   readonly path: string;
@@ -49,14 +48,18 @@ export class Session {
     this.prpPath = join(path, "PRP.md");
   }
 
-  static async create(): Promise<Session> {
-    const session = await Session.createWithoutGit();
+  /**
+   * A session in a git repository that ignores the log and the files by which tests steer gates, so these don't count as
+   * changes. Only slow tests may need git.
+   */
+  static async createWithGit(): Promise<Session> {
+    const session = await Session.create();
     await session.git("init", "--quiet");
     await session.write(".git/info/exclude", "/log\n/block\n/block-all\n/fail-*\n/made\n");
     return session;
   }
 
-  static async createWithoutGit(): Promise<Session> {
+  static async create(): Promise<Session> {
     const session = new Session(await tempFolder());
     await writeFile(join(session.path, "work"), WORK, { mode: 0o755 });
     await writeFile(join(session.path, "coder"), CODER, { mode: 0o755 });

@@ -29,7 +29,7 @@ async function resumed(session: Session) {
 
 describe("a gate that passed before another one failed", () => {
   it("runs again if the fix broke it, and then the execution fails", async () => {
-    const session = await failedAtGate2(await Session.create());
+    const session = await failedAtGate2(await Session.createWithGit());
     await session.write("feature");
     await session.write("fail-gate-1");
     expect(await resumed(session)).toEqual({
@@ -40,12 +40,12 @@ describe("a gate that passed before another one failed", () => {
   });
 
   it("is skipped if nothing has changed", async () => {
-    const session = await failedAtGate2(await Session.create());
+    const session = await failedAtGate2(await Session.createWithGit());
     expect(await resumed(session)).toEqual({ success: true, ran: REST, reasons: [] });
   });
 
   it("runs again if there is no repository, and if there was none when it passed", async () => {
-    const session = await failedAtGate2(await Session.createWithoutGit());
+    const session = await failedAtGate2(await Session.create());
     await session.write("fail-gate-2");
     expect(await resumed(session)).toEqual({
       success: false,
@@ -62,7 +62,7 @@ describe("a gate that passed before another one failed", () => {
 
 describe("a gate that passed", () => {
   it("before a kill runs again if files have changed meanwhile, and is skipped if not", async () => {
-    const session = await Session.create();
+    const session = await Session.createWithGit();
     await session.write("block", "gate-3");
     for (const _run of [1, 2]) {
       const run = session.spawn();
@@ -83,7 +83,7 @@ describe("a gate that passed", () => {
   });
 
   it("runs again only once if a later gate left files that git doesn't ignore", async () => {
-    const session = await Session.create();
+    const session = await Session.createWithGit();
     const gates = documentOf("echo 1 >> log; echo x > report", "echo 2 >> log; echo y > other", "test -e made");
     const executor = session.executor({ coder: countingCoder(), maxFixAttempts: 0 });
     for (const _run of [1, 2, 3]) await executor.execute(gates);
@@ -92,7 +92,7 @@ describe("a gate that passed", () => {
   });
 
   it("before the PRP was complete runs again with a gate that was added, if the work has changed", async () => {
-    const session = await Session.create();
+    const session = await Session.createWithGit();
     const executor = session.executor({ coder: countingCoder() });
     await executor.execute(documentOf("echo 1 >> log"));
     await session.write("feature");
@@ -104,7 +104,7 @@ describe("a gate that passed", () => {
   });
 
   it("doesn't run again for the session's own files, but for others beside them", async () => {
-    const session = await Session.create();
+    const session = await Session.createWithGit();
     const path = join(session.path, "plan", "one");
     await using executor = new PrpExecutor(path, {
       coder: countingCoder(),
