@@ -1,3 +1,4 @@
+import { isAbortSignal } from "./built-ins.js";
 import { CHECKPOINT_STATUSES, type CheckpointStatus } from "./checkpoint.js";
 
 /** The longest task id, in UTF-16 units. */
@@ -49,7 +50,7 @@ export function checkFunction(what: string, value: unknown): void {
 }
 
 export function checkSignal(what: string, value: unknown): void {
-  if (value === undefined || value instanceof AbortSignal) return;
+  if (value === undefined || isAbortSignal(value)) return;
   throw new TypeError(`${what} must be an AbortSignal, not ${typeName(value)}.`);
 }
 

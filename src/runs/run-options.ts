@@ -1,3 +1,4 @@
+import { types } from "node:util";
 import {
   checkBoolean,
   checkFunction,
@@ -67,8 +68,7 @@ export function checkStepOptions(name: string, options: StepOptions): void {
 
 /** @throws {TypeError | RangeError} Not a date, or an invalid one. */
 export function checkDate(what: string, date: Date): void {
-  if (!(date instanceof Date))
-    throw new TypeError(`${what} must be a Date, not ${date === null ? "null" : typeof date}.`);
+  if (!types.isDate(date)) throw new TypeError(`${what} must be a Date, not ${date === null ? "null" : typeof date}.`);
   if (Number.isNaN(date.getTime())) throw new RangeError(`${what} is an invalid Date.`);
   if (Math.abs(date.getTime()) > LAST_MS) throw new RangeError(`${what} must be a time before the year 10000.`);
 }
