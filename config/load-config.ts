@@ -5,7 +5,7 @@ import { basename, dirname, extname, join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { compileFunction } from "node:vm";
 import { checkText } from "../src/contract/arguments.js";
-import { codeOf } from "../src/contract/errors.js";
+import { codeOf, isError } from "../src/contract/errors.js";
 import { checkKeys, keysOf } from "../src/contract/keys.js";
 import { checkConfig, type WaymarkConfig } from "./config.js";
 import { assertOurs } from "./config-owner.js";
@@ -78,7 +78,7 @@ async function load(path: string, { isFound }: { readonly isFound: boolean }): P
     checkConfig("The configuration", config);
     return { config, file: path, folder: dirname(path) };
   } catch (cause) {
-    const reason = cause instanceof Error ? cause.message : String(cause);
+    const reason = isError(cause) ? cause.message : String(cause);
     throw new TypeError(`The configuration in ${path} can't be used: ${reason}`, { cause });
   }
 }
@@ -137,7 +137,7 @@ async function assertParses(path: string): Promise<void> {
   try {
     compileFunction(code, ["exports", "require", "module", "__filename", "__dirname"], { filename: path });
   } catch (cause) {
-    const error = `${lineOf(cause)}${cause instanceof Error ? cause.message : String(cause)}`;
+    const error = `${lineOf(cause)}${isError(cause) ? cause.message : String(cause)}`;
     if (!/^\s*(?:import|export)\b/m.test(code)) throw new Error(`it isn't JavaScript: ${error}.`, { cause });
     throw new Error(
       `${manifest} has no "type": "module", so Node reads it as CommonJS, and it isn't (${error}). Rename it to ` +
@@ -149,7 +149,7 @@ async function assertParses(path: string): Promise<void> {
 
 /** The line of a syntax error, which Node writes only into the stack: `/project/waymark.config.js:2`. */
 function lineOf(error: unknown): string {
-  const [, line] = /^.*:(\d+)\n/.exec((error instanceof Error && error.stack) || "") ?? [];
+  const [, line] = /^.*:(\d+)\n/.exec((isError(error) && error.stack) || "") ?? [];
   return line === undefined ? "" : `line ${line}: `;
 }
 

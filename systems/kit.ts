@@ -5,11 +5,15 @@ export { nameOf } from "../adapters/files/names.js";
 export {
   checkFunction,
   checkInteger,
+  checkSignal,
   checkTaskId,
   checkText,
   MAX_DELAY_MS,
   MAX_TASK_ID_LENGTH,
 } from "../src/contract/arguments.js";
+export { isPromiseLike } from "../src/contract/built-ins.js";
+export { isError } from "../src/contract/errors.js";
+export { onAbort } from "../src/manager/abort-signals.js";
 export { safeLogger, warningLogger } from "../src/manager/logger.js";
 export { onTermination } from "../src/manager/termination.js";
 export { isRecord } from "./json-object.js";

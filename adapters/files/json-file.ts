@@ -5,7 +5,7 @@ import type { CheckpointQuery } from "../../src/contract/adapter.js";
 import { checkBoolean } from "../../src/contract/arguments.js";
 import type { StoredCheckpoint } from "../../src/contract/checkpoint.js";
 import { CheckpointError } from "../../src/contract/errors.js";
-import { checkKeys, keysOf } from "../../src/contract/keys.js";
+import { checkKeys, formWith, keysOf } from "../../src/contract/keys.js";
 import { namesIn, SLICE, syncFolder, UnreadableError } from "./file-io.js";
 import {
   CheckpointFile,
@@ -51,7 +51,7 @@ export class JsonFileAdapter extends FolderStore {
   /** @throws {TypeError | RangeError} An option is wrong. */
   constructor(options: JsonFileAdapterOptions) {
     const keys = keysOf<JsonFileAdapterOptions>({ path: true, lockTimeoutMs: true, pretty: true });
-    checkKeys("JsonFileAdapterOptions", options, keys);
+    checkKeys("JsonFileAdapterOptions", options, keys, formWith("path", options));
     const { pretty = false, ...rest } = options;
     super("json-file", rest);
     checkBoolean("JsonFileAdapterOptions.pretty", pretty);

@@ -1,5 +1,6 @@
 import { rmSync } from "node:fs";
 import { setImmediate } from "node:timers/promises";
+import { types } from "node:util";
 import { findDamage, type StoredCheckpoint } from "../../src/contract/checkpoint.js";
 import { CheckpointError } from "../../src/contract/errors.js";
 import type { CheckedRecord, RepairStep, StorageFinding, StorageRepair } from "../../src/contract/findings.js";
@@ -59,7 +60,7 @@ export async function* repairFolders(
         if (finding === undefined) continue;
         const { location } = finding;
         const bytes = finding.kind === "damaged" && entry ? attempt(() => entry.bytes()) : undefined;
-        if (finding.kind === "damaged" && entry && bytes instanceof Uint8Array) {
+        if (finding.kind === "damaged" && entry && types.isUint8Array(bytes)) {
           const to = await keepInQuarantine(folder.path, bytes, finding, lock);
           moved.push(entry);
           steps.set(location, { action: "quarantined", finding, to });

@@ -3,7 +3,7 @@ import type { CheckpointQuery } from "../../src/contract/adapter.js";
 import { checkFunction } from "../../src/contract/arguments.js";
 import type { StoredCheckpoint } from "../../src/contract/checkpoint.js";
 import { CheckpointCorruptError } from "../../src/contract/errors.js";
-import { checkKeys, keysOf } from "../../src/contract/keys.js";
+import { checkKeys, formWith, keysOf } from "../../src/contract/keys.js";
 import { readStored, syncFolder, UnreadableError } from "./file-io.js";
 import type { FolderLock } from "./lock.js";
 import { digestOf } from "./quarantine.js";
@@ -56,6 +56,7 @@ export class TaskFileAdapter extends FolderStore {
       "TaskFileAdapterOptions",
       options,
       keysOf<TaskFileAdapterOptions>({ path: true, lockTimeoutMs: true, adopt: true }),
+      formWith("path", options),
     );
     const { adopt, ...rest } = options;
     checkFunction("TaskFileAdapterOptions.adopt", adopt);

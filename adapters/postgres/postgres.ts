@@ -10,7 +10,7 @@ import { checkBoolean, checkInteger, MAX_DELAY_MS } from "../../src/contract/arg
 import { type CheckpointDraft, copyRecord, type StoredCheckpoint } from "../../src/contract/checkpoint.js";
 import { StorageError } from "../../src/contract/errors.js";
 import type { StorageMaintenance } from "../../src/contract/findings.js";
-import { checkKeys, keysOf } from "../../src/contract/keys.js";
+import { checkKeys, formWith, keysOf } from "../../src/contract/keys.js";
 import { checkLease, type LeaseStore, NO_LEASE } from "../../src/contract/leases.js";
 import type { TaskQueue } from "../../src/contract/task-queue.js";
 import { utf8Of } from "../../src/contract/utf8.js";
@@ -296,7 +296,7 @@ const OPTIONS = keysOf<PostgresAdapterOptions>({
 
 /** Checks the options. No message repeats the URL, since it may contain a password. */
 function checkOptions(options: PostgresAdapterOptions): void {
-  checkKeys("PostgresAdapterOptions", options, OPTIONS);
+  checkKeys("PostgresAdapterOptions", options, OPTIONS, formWith("url", undefined));
   const { pool, url, migrate, prepare, retryForMs } = options;
   if ((pool === undefined) === (url === undefined)) {
     throw new TypeError("PostgresAdapterOptions needs a `pool` or a `url`, not both.");

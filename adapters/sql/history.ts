@@ -1,4 +1,4 @@
-import { promisify } from "node:util";
+import { promisify, types } from "node:util";
 import {
   type BrotliOptions,
   brotliCompress,
@@ -296,7 +296,7 @@ function unfolded({ number, form, body }: Piece, sizeBytes: number): readonly Pi
 
 /** The bytes of a piece. @throws {RangeError} The body isn't bytes. */
 export function bufferOf(body: unknown): Buffer {
-  if (body instanceof Uint8Array) return Buffer.from(body.buffer, body.byteOffset, body.length);
+  if (types.isUint8Array(body)) return Buffer.from(body.buffer, body.byteOffset, body.length);
   throw new RangeError("it isn't bytes");
 }
 

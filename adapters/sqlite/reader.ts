@@ -1,3 +1,4 @@
+import { types } from "node:util";
 import {
   type CheckpointQuery,
   type CorruptRecord,
@@ -164,8 +165,8 @@ export class SqliteReader {
           ? loneBody({ form, body }, summary.sizeBytes)
           : this.#histories.textOf(numberOr0(row[0]), summary);
       // The driver returns a Buffer, and callers get a plain Uint8Array.
-      const its = value instanceof Uint8Array ? new Uint8Array(value.buffer, value.byteOffset, value.length) : value;
-      if (typeof its !== "string" && !(its instanceof Uint8Array)) {
+      const its = types.isUint8Array(value) ? new Uint8Array(value.buffer, value.byteOffset, value.length) : value;
+      if (typeof its !== "string" && !types.isUint8Array(its)) {
         return damagedRow(locationOf(this.#path, row[0]), summary, "its payload is missing");
       }
       return { ...summary, payload: { ...summary.payload, body: its } };

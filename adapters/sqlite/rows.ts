@@ -1,3 +1,4 @@
+import { types } from "node:util";
 import type { CorruptRecord } from "../../src/contract/adapter.js";
 import type { SealedSummary } from "../../src/contract/checkpoint.js";
 import * as sql from "../sql/rows.js";
@@ -24,7 +25,7 @@ export function digestBytes(hex: string): Buffer {
 
 /** A digest's bytes as text. If the value isn't bytes, it is damaged, and is returned as it is. */
 export function hexOf(column: unknown): unknown {
-  return column instanceof Uint8Array
+  return types.isUint8Array(column)
     ? Buffer.from(column.buffer, column.byteOffset, column.length).toString("hex")
     : column;
 }

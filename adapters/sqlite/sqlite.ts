@@ -10,7 +10,7 @@ import { checkWord } from "../../src/contract/arguments.js";
 import type { CheckpointDraft, StoredCheckpoint } from "../../src/contract/checkpoint.js";
 import { ClosedError } from "../../src/contract/errors.js";
 import type { StorageMaintenance } from "../../src/contract/findings.js";
-import { checkKeys, keysOf } from "../../src/contract/keys.js";
+import { checkKeys, formWith, keysOf } from "../../src/contract/keys.js";
 import { checkLease, type LeaseStore, leaseStore, NO_LEASE } from "../../src/contract/leases.js";
 import type { TaskQueue } from "../../src/contract/task-queue.js";
 import { SqlAdapter, type SqlStore } from "../sql/adapter.js";
@@ -239,7 +239,7 @@ function refusalByNothing({ draft, condition, options }: Append): Outcome | unde
 const OPTIONS = keysOf<SqliteAdapterOptions>({ path: true, durability: true, busyTimeoutMs: true, driver: true });
 
 function checkOptions(options: SqliteAdapterOptions): void {
-  checkKeys("SqliteAdapterOptions", options, OPTIONS);
+  checkKeys("SqliteAdapterOptions", options, OPTIONS, formWith("path", options));
   checkDatabaseOptions("SqliteAdapterOptions", options);
   checkWord("SqliteAdapterOptions.durability", options.durability, ["full", "normal"]);
 }

@@ -1,5 +1,6 @@
+import { setMaxListeners } from "node:events";
 import { setTimeout as delay } from "node:timers/promises";
-import { onTermination } from "waymark/kit";
+import { onAbort, onTermination } from "waymark/kit";
 
 export interface InterruptionOptions {
   /** The caller's signal. It ends the work too. */
@@ -23,7 +24,10 @@ export async function interruptibly<Result>(
   { signal, reason }: InterruptionOptions,
 ): Promise<Result> {
   const interruption = new AbortController();
-  const running = work(signal === undefined ? interruption.signal : AbortSignal.any([interruption.signal, signal]));
+  // Each command and each call of a coder may add a listener, so Node's warning about many listeners is switched off.
+  setMaxListeners(0, interruption.signal);
+  const unfollow = signal && onAbort(signal, (why) => interruption.abort(why));
+  const running = work(interruption.signal);
   let isFinal = false;
   const forget = onTermination(async (name, isTheEnd) => {
     isFinal = isTheEnd;
@@ -39,5 +43,6 @@ export async function interruptibly<Result>(
     throw error;
   } finally {
     forget();
+    unfollow?.();
   }
 }

@@ -1,6 +1,6 @@
 import { constants } from "node:buffer";
 import { inspect, types } from "node:util";
-import { PayloadTooLargeError, StateNotSerializableError } from "../contract/errors.js";
+import { isError, PayloadTooLargeError, StateNotSerializableError } from "../contract/errors.js";
 import { adviceFor, describeInstance, errorKindOf, isEnumerable, kindOf, prototypeOf } from "./kinds.js";
 import { formatPath, type PathStep, shortPath } from "./path.js";
 import type { RedactedPaths } from "./redacted-paths.js";
@@ -263,8 +263,8 @@ export class Encoder implements Writing {
 
   /** The error for anything that a getter, a Proxy's trap or the engine threw. */
   #failure(cause: unknown): Error {
-    if (cause instanceof RangeError && cause.message === "Invalid string length") return this.#tooLarge();
-    const reason = cause instanceof Error ? cause.message : "something other than an Error was thrown";
+    if (isError(cause) && cause.message === "Invalid string length") return this.#tooLarge();
+    const reason = isError(cause) ? cause.message : "something other than an Error was thrown";
     return this.#refusal(`not readable (${reason})`, "The error's cause says why.", this.#steps, { cause });
   }
 

@@ -1,4 +1,5 @@
 import { createSecretKey, type KeyObject, scrypt } from "node:crypto";
+import { types } from "node:util";
 import { checkInteger, checkText } from "../contract/arguments.js";
 import { KeyUnavailableError } from "../contract/errors.js";
 import { checkKeys, keysOf } from "../contract/keys.js";
@@ -53,7 +54,7 @@ export function keyFromPassphrase(
   }
   checkKeys("PassphraseOptions", options, keysOf<typeof options>({ salt: true, cost: true }));
   const { salt, cost = MIN_COST } = options;
-  if (typeof salt !== "string" && !(salt instanceof Uint8Array)) {
+  if (typeof salt !== "string" && !types.isUint8Array(salt)) {
     throw new TypeError(
       "PassphraseOptions.salt must be text or bytes. Make a random one once, and keep it: openssl rand -hex 16.",
     );
@@ -109,7 +110,7 @@ export function keyGetter(id: string, key: EncryptionKey): () => Promise<KeyObje
 }
 
 function keyObject(id: string, key: unknown): KeyObject {
-  if (!(key instanceof Uint8Array)) {
+  if (!types.isUint8Array(key)) {
     throw new TypeError(
       `The key ${idText(id)} must be ${KEY_BYTES} bytes (a Uint8Array), or a function that returns them. From a passphrase: keyFromPassphrase(…); ` +
         'from hexadecimal text: Buffer.from(text, "hex").',
@@ -139,8 +140,8 @@ async function fetchKey(id: string, source: () => unknown): Promise<KeyObject> {
       { cause, retryable: true },
     );
   }
-  if (bytes instanceof Uint8Array && bytes.byteLength === KEY_BYTES) return createSecretKey(bytes);
-  const what = bytes instanceof Uint8Array ? `${bytes.byteLength} bytes` : `something of type ${typeof bytes}`;
+  if (types.isUint8Array(bytes) && bytes.byteLength === KEY_BYTES) return createSecretKey(bytes);
+  const what = types.isUint8Array(bytes) ? `${bytes.byteLength} bytes` : `something of type ${typeof bytes}`;
   throw new KeyUnavailableError(
     `The function for the key ${id} returned ${what}; AES-256 needs ${KEY_BYTES} bytes (a Uint8Array). ` +
       "Nothing was stored, and stored data was left untouched.",

@@ -1,4 +1,5 @@
 import { hash, webcrypto } from "node:crypto";
+import { types } from "node:util";
 import type { Payload } from "../contract/checkpoint.js";
 import { CheckpointError, UnsupportedFormatError } from "../contract/errors.js";
 import type { RunRecord } from "../contract/run-record.js";
@@ -130,7 +131,7 @@ export function makePayloadOfJson(json: string, options: MakePayloadOptions): Ma
 export function openPayload(payload: Payload, options: OpenPayloadOptions): OpenedPayload | Promise<OpenedPayload> {
   const { context } = options;
   const opened = openText(payload, options);
-  return opened instanceof Promise ? opened.then((text) => decoded(text, context)) : decoded(opened, context);
+  return types.isPromise(opened) ? opened.then((text) => decoded(text, context)) : decoded(opened, context);
 }
 
 export function openText(payload: Payload, options: OpenPayloadOptions): PayloadText | Promise<PayloadText> {
@@ -350,6 +351,6 @@ function transformNamed(name: string, encoding: string, { transforms, context }:
 
 /** Checks the result of a transform, since a transform written in JavaScript may return anything. */
 function bytesFrom(result: unknown, transform: Transform, method: string): Uint8Array {
-  if (result instanceof Uint8Array) return result;
+  if (types.isUint8Array(result)) return result;
   throw new TypeError(`The transform ${JSON.stringify(transform.name)} must ${method} to a Uint8Array.`);
 }

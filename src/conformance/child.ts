@@ -2,7 +2,7 @@
 import { writeSync } from "node:fs";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { StorageAdapter } from "../contract/adapter.js";
-import { codeOf } from "../contract/errors.js";
+import { codeOf, isError } from "../contract/errors.js";
 import { loadModule } from "./load-module.js";
 import type { Call, Request, Response } from "./protocol.js";
 
@@ -107,5 +107,5 @@ function send(response: Response): void {
 }
 
 function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
+  return isError(error) ? error.message : String(error);
 }

@@ -1,5 +1,6 @@
 import { AssertionError } from "node:assert";
 import type { AdapterCapabilities } from "../contract/adapter.js";
+import { isError } from "../contract/errors.js";
 import { checkKeys, keysOf } from "../contract/keys.js";
 import { CaseStore } from "./case-store.js";
 import { conformanceCases } from "./cases/index.js";
@@ -62,7 +63,7 @@ export async function runConformanceCase(
 /** Adds the case's obligation to an error that the adapter threw, since such an error doesn't mention it. */
 function explained(error: unknown, { name, promise }: ConformanceCase): unknown {
   if (error instanceof AssertionError) return error;
-  const message = error instanceof Error ? error.message : String(error);
+  const message = isError(error) ? error.message : String(error);
   return new Error(`${name}: an adapter ${promise}; here a call failed: ${message}`, { cause: error });
 }
 

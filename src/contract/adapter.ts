@@ -1,15 +1,16 @@
-import { isDeepStrictEqual } from "node:util";
 import {
   type CheckpointDraft,
   type CheckpointStatus,
   type CheckpointSummary,
   compareTaskIds,
+  type JsonValue,
   type Payload,
   type SealedSummary,
   type StatusChange,
   type StoredCheckpoint,
   type TaskSummary,
   titleOf,
+  withSortedKeys,
 } from "./checkpoint.js";
 import { CheckpointConflictError, StorageError } from "./errors.js";
 import type { StorageMaintenance } from "./findings.js";
@@ -342,7 +343,9 @@ export function requireUnchangedTasks(
  * @throws {CheckpointConflictError} The id belongs to another checkpoint.
  */
 export function matchRetry(existing: Omit<SealedSummary, "seal">, draft: CheckpointDraft): number {
-  const different = SAME_FIELDS.find((field) => !isDeepStrictEqual(existing[field], draft[field]));
+  // Compared as text, because isDeepStrictEqual also compares prototypes, and those of another realm differ.
+  const textOf = (value: JsonValue | undefined) => value !== undefined && JSON.stringify(withSortedKeys(value));
+  const different = SAME_FIELDS.find((field) => textOf(existing[field]) !== textOf(draft[field]));
   const isSameState = existing.payload.sha256 === draft.payload.sha256;
   if (isSameState && different === undefined) return existing.sequence;
   throw new CheckpointConflictError(

@@ -1,3 +1,4 @@
+import { isAbortSignal } from "./built-ins.js";
 import { CHECKPOINT_STATUSES, type CheckpointStatus } from "./checkpoint.js";
 
 /** The longest task id, in UTF-16 units. */
@@ -32,7 +33,10 @@ export const MAX_DELAY_MS = 2 ** 31 - 1;
 /** @throws {TypeError | RangeError} Given, and not a whole number from `min` to `max`. */
 export function checkInteger(what: string, value: number | undefined, min: number, max?: number): void {
   if (value === undefined) return;
-  if (typeof value !== "number") throw new TypeError(`${what} must be a number, not ${typeName(value)}.`);
+  if (typeof value !== "number") {
+    const unit = /Ms\b/.test(what) ? " of milliseconds, such as 3000" : "";
+    throw new TypeError(`${what} must be a number${unit}, not ${typeName(value)}.`);
+  }
   if (Number.isSafeInteger(value) && value >= min && value <= (max ?? value)) return;
   const upTo = max === undefined ? "" : ` to ${max}`;
   throw new RangeError(`${what} must be a whole number from ${min}${upTo}; it is ${value}.`);
@@ -49,7 +53,7 @@ export function checkFunction(what: string, value: unknown): void {
 }
 
 export function checkSignal(what: string, value: unknown): void {
-  if (value === undefined || value instanceof AbortSignal) return;
+  if (value === undefined || isAbortSignal(value)) return;
   throw new TypeError(`${what} must be an AbortSignal, not ${typeName(value)}.`);
 }
 

@@ -329,7 +329,8 @@ function rankOfUnit(unit: number): number {
   return unit >= 0xd800 && unit <= 0xdfff ? unit + 0x10000 : unit;
 }
 
-function withSortedKeys(value: JsonValue): JsonValue {
+/** The value with each object as a list of its keys and values, sorted, so that equal values have the same JSON. */
+export function withSortedKeys(value: JsonValue): JsonValue {
   if (Array.isArray(value)) return value.map((item: JsonValue) => withSortedKeys(item));
   if (value === null || typeof value !== "object") return value;
   return Object.entries(value)

@@ -63,7 +63,7 @@ export class CheckpointError extends Error {
 function isInstance(type: typeof CheckpointError, value: unknown): boolean {
   if (Function.prototype[Symbol.hasInstance].call(type, value)) return true;
   // A caller's subclass inherits the static `code`. For such a class only the prototype chain counts.
-  if (!Object.hasOwn(type, "code") || !(value instanceof Error) || !(BRAND in value)) return false;
+  if (!Object.hasOwn(type, "code") || !isError(value) || !(BRAND in value)) return false;
   return type.code === undefined || ("code" in value && value.code === type.code);
 }
 
@@ -333,10 +333,11 @@ export class ClosedError extends CodedError {
 
 /**
  * Whether `thrown` is an error of any realm. Jest runs tests in a `node:vm` context, where the errors of Node's files
- * and sockets come from the outer realm.
+ * and sockets come from the outer realm. All realms share DOMException, which is no native error in Node 20.
  */
 export function isError(thrown: unknown): thrown is Error {
-  return thrown instanceof Error || types.isNativeError(thrown);
+  // eslint-disable-next-line no-restricted-syntax -- for objects of this realm that only inherit from Error.
+  return thrown instanceof Error || types.isNativeError(thrown) || thrown instanceof DOMException;
 }
 
 /** The `code` of an error of any realm, from Waymark, Node or a database: `ENOENT`. `""` if there is none. */
@@ -347,5 +348,5 @@ export function codeOf(error: unknown): string {
 
 /** Whether the error is a stack overflow. Damaged data can cause one, since it may nest deeper than any saved state. */
 export function isStackOverflow(error: unknown): boolean {
-  return error instanceof RangeError && error.message === "Maximum call stack size exceeded";
+  return isError(error) && error.message === "Maximum call stack size exceeded";
 }

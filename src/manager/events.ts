@@ -1,4 +1,5 @@
 import type { CorruptRecord } from "../contract/adapter.js";
+import { isPromiseLike } from "../contract/built-ins.js";
 import type { CheckpointSummary } from "../contract/checkpoint.js";
 import type { Signal } from "../contract/signals.js";
 import type { Logger } from "./logger.js";
@@ -120,7 +121,7 @@ export class EventHub {
       try {
         // Nobody else handles the rejection of an async listener.
         const returned: unknown = listener(details);
-        if (returned instanceof Promise) returned.catch(failed);
+        if (isPromiseLike(returned)) returned.then(undefined, failed);
       } catch (error) {
         failed(error);
       }

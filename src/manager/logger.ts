@@ -1,3 +1,5 @@
+import { isError } from "../contract/errors.js";
+
 /** Receives Waymark's log. pino's loggers and most others have this shape. */
 export interface Logger {
   debug(details: object, message: string): void;
@@ -15,7 +17,7 @@ export const warningLogger: Logger = {
 };
 
 function emitWarning(details: object, message: string): void {
-  const cause = "error" in details && details.error instanceof Error ? details.error.message : undefined;
+  const cause = "error" in details && isError(details.error) ? details.error.message : undefined;
   process.emitWarning(cause === undefined ? message : `${message}: ${cause}`, "WaymarkWarning");
 }
 

@@ -1,4 +1,3 @@
-import { setMaxListeners } from "node:events";
 import type { AppendCondition, CorruptRecord } from "../contract/adapter.js";
 import { checkId, checkTaskId, checkText } from "../contract/arguments.js";
 import type {
@@ -94,8 +93,6 @@ export class CheckpointManager<State = unknown, Saved = State> {
   constructor(options: CheckpointManagerOptions<StateSchema<Saved, State>>);
   constructor(options: CheckpointManagerOptions) {
     this.#options = resolveOptions(options);
-    // Each run under way adds a listener, so Node's warning about many listeners is switched off.
-    setMaxListeners(0, this.#closing.signal);
     const { logger, transforms } = this.#options;
     if (transforms.length > 0) {
       const names = transforms.map(({ name }) => name);

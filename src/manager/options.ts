@@ -4,7 +4,7 @@ import { DEFAULT_MAX_PAYLOAD_BYTES } from "../codec/payload.js";
 import { checkTransforms, type Transform } from "../codec/transforms.js";
 import type { StorageAdapter } from "../contract/adapter.js";
 import { checkBoolean, checkFunction, checkInteger } from "../contract/arguments.js";
-import { checkKeys, keysOf } from "../contract/keys.js";
+import { checkKeys, formWith, keysOf } from "../contract/keys.js";
 import { type Logger, safeLogger, warningLogger } from "./logger.js";
 import { Redaction, type RedactOptions } from "./redaction.js";
 import { checkRetentionPolicy, type RetentionPolicy } from "./retention.js";
@@ -87,7 +87,7 @@ export function resolveOptions(options: CheckpointManagerOptions): ResolvedOptio
   if (typeof options === "object" && options !== null && "append" in options) {
     throw new TypeError("CheckpointManager takes options: new CheckpointManager({ storage }).");
   }
-  checkKeys("CheckpointManagerOptions", options, MANAGER_KEYS);
+  checkKeys("CheckpointManagerOptions", options, MANAGER_KEYS, formWith("storage", undefined));
   if (typeof options.storage?.append !== "function") {
     throw new TypeError(`options.storage must be a StorageAdapter. ${howToOpen(options.storage)}`);
   }

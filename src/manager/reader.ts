@@ -1,3 +1,4 @@
+import { types } from "node:util";
 import { type OpenedPayload, openPayload, openText, type PayloadText } from "../codec/payload.js";
 import { type CheckpointQuery, type CorruptRecord, isCorrupt, type TaskQuery } from "../contract/adapter.js";
 import { checkId, checkTaskId } from "../contract/arguments.js";
@@ -55,7 +56,7 @@ export class CheckpointReader<State = unknown> {
     for await (const record of this.#options.storage.read(query)) {
       // Without transforms the result isn't a promise, and not awaiting it saves a turn of the event loop.
       const opening = this.#open(record);
-      const opened = opening instanceof Promise ? await opening : opening;
+      const opened = types.isPromise(opening) ? await opening : opening;
       if (!isCorrupt(opened)) return opened;
       this.#report(damage, opened);
     }
@@ -312,7 +313,7 @@ export class CheckpointReader<State = unknown> {
   ): Result | Promise<Result> {
     const opened = openPayload(record.payload, { transforms: this.#options.transforms, context: record });
     const current = ({ state, run }: OpenedPayload) => make(this.migrated(record, state), run);
-    return opened instanceof Promise ? opened.then(current) : current(opened);
+    return types.isPromise(opened) ? opened.then(current) : current(opened);
   }
 
   /**
@@ -368,7 +369,7 @@ function ifIntact<Result extends object>(
     const broken = brokenSeal(record);
     if (broken !== undefined) return corruptRecord(record, broken);
     const used = use(record);
-    return used instanceof Promise ? used.catch((error: unknown) => corruptOrThrow(record, error)) : used;
+    return types.isPromise(used) ? used.catch((error: unknown) => corruptOrThrow(record, error)) : used;
   } catch (error) {
     return corruptOrThrow(record, error);
   }

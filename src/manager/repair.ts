@@ -4,7 +4,7 @@ import { type CheckpointSummary, findDamage, summaryOf } from "../contract/check
 import { CheckpointError, UnsupportedOperationError } from "../contract/errors.js";
 import type { RepairStep } from "../contract/findings.js";
 import { checkKeys, keysOf } from "../contract/keys.js";
-import { eitherOf } from "./verify.js";
+import { eitherOf } from "./abort-signals.js";
 
 /** The options of `repair`. */
 export interface RepairOptions {
@@ -44,7 +44,7 @@ export async function repairStorage(
   closing: AbortSignal,
 ): Promise<RepairResult> {
   const { leftoversOlderThanMs = HOUR_MS, dryRun = false, onProgress, signal } = checked(options);
-  const stop = eitherOf(closing, signal);
+  const stop = signal === undefined ? closing : eitherOf(closing, signal);
   if (storage.maintenance === undefined) {
     throw new UnsupportedOperationError(
       `The ${storage.name} adapter has no repair. Nothing was changed; verify() finds what is damaged, and remove() removes a checkpoint.`,

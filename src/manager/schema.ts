@@ -1,4 +1,5 @@
-import { StateInvalidError } from "../contract/errors.js";
+import { isPromiseLike } from "../contract/built-ins.js";
+import { isError, StateInvalidError } from "../contract/errors.js";
 import type { StandardSchemaV1 } from "./standard-schema.js";
 
 /**
@@ -62,18 +63,13 @@ export function decodeWithSchema<Schema extends StateSchema>(
 
 function accept<Schema extends StateSchema>(schema: Schema, value: unknown, what: string): StateOf<Schema> {
   const result = callSchema(what, () => schema["~standard"].validate(value));
-  if (isThenable(result)) {
+  if (isPromiseLike(result)) {
     // Prevents an unhandled rejection.
     result.then(undefined, () => undefined);
     throw asynchronous(what);
   }
   if (result.issues !== undefined) throw invalid(what, result.issues);
   return result.value as StateOf<Schema>;
-}
-
-/** Whether the result is a promise, also of other libraries and realms. */
-function isThenable<Result>(result: Result | PromiseLike<Result>): result is PromiseLike<Result> {
-  return typeof result === "object" && result !== null && "then" in result && typeof result.then === "function";
 }
 
 function canEncode(schema: StateSchema): schema is StateSchema & ZodLike {
@@ -85,7 +81,7 @@ function callSchema<Result>(what: string, call: () => Result): Result {
   try {
     return call();
   } catch (cause) {
-    const name = cause instanceof Error ? cause.constructor.name : "";
+    const name = isError(cause) ? cause.constructor.name : "";
     if (name === "$ZodAsyncError") {
       throw asynchronous(what, cause);
     }

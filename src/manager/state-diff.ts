@@ -29,7 +29,7 @@ export function* changesOf(from: unknown, to: unknown, path: Path = []): Generat
   const [old, current] = [partsOf(from), partsOf(to)];
   if (kindOf(from) === kindOf(to) && old !== undefined && current !== undefined) {
     if (Array.isArray(old) && Array.isArray(current)) yield* changesOfItems(old, current, path);
-    if (old instanceof Map && current instanceof Map) yield* changesOfMembers(old, current, path);
+    if (types.isMap(old) && types.isMap(current)) yield* changesOfMembers(old, current, path);
   } else if (textOf(from) !== textOf(to)) yield { kind: "changed", path, from, to };
 }
 
@@ -41,8 +41,8 @@ function kindOf(value: unknown): string {
 /** A value's members by name, or its items in order; `undefined` if the value is compared as a whole. */
 function partsOf(value: unknown): unknown[] | Map<unknown, unknown> | undefined {
   if (Array.isArray(value)) return Array.from<unknown>(value);
-  if (value instanceof Set) return [...value];
-  if (value instanceof Map) return value;
+  if (types.isSet(value)) return [...value];
+  if (types.isMap(value)) return value;
   if (types.isNativeError(value)) {
     const { name, message, cause } = value;
     return new Map(Object.entries({ ...value, name, message, cause }));

@@ -5,6 +5,7 @@ import type { CheckedRecord, StorageFinding } from "../contract/findings.js";
 import { findingOf } from "../contract/header-index.js";
 import { checkKeys, keysOf } from "../contract/keys.js";
 import { isSignals } from "../contract/signals.js";
+import { eitherOf } from "./abort-signals.js";
 import { placeOf } from "./reader.js";
 
 /** The options of `verify`. */
@@ -41,7 +42,7 @@ export async function verifyStorage(
   closing: AbortSignal,
 ): Promise<VerifyResult> {
   const { quick = false, onProgress, signal } = checked(options);
-  const stop = eitherOf(closing, signal);
+  const stop = signal === undefined ? closing : eitherOf(closing, signal);
   const findings: StorageFinding[] = [];
   const counts = { tasks: 0, checkpoints: 0, signals: 0, bytes: 0 };
   let current: CheckedRecord | undefined;
@@ -60,10 +61,6 @@ export async function verifyStorage(
     onProgress?.({ ...counts, findings: findings.length });
   }
   return { ...counts, findings };
-}
-
-export function eitherOf(closing: AbortSignal, signal: AbortSignal | undefined): AbortSignal {
-  return signal === undefined ? closing : AbortSignal.any([closing, signal]);
 }
 
 /** Verifies a storage that has no `maintenance`, by checking every record that it returns. */

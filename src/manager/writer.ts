@@ -1,5 +1,6 @@
 import { AsyncResource } from "node:async_hooks";
 import { setImmediate as nextTurn } from "node:timers/promises";
+import { types } from "node:util";
 import { decodeJson, type EncodedState, encodeJson } from "../codec/json.js";
 import { digestOf, type MadePayload, makePayloadOf, openText, payloadFor } from "../codec/payload.js";
 import type { PayloadOwner } from "../codec/transforms.js";
@@ -212,7 +213,7 @@ export class CheckpointWriter {
       onRedacted: schema && ((stored) => decodeWithSchema(schema, stored, REDACTED_REFUSED)),
     });
     const append = (made: MadePayload) => this.#append({ ...draft, ...made }, options, appendOptions, digest);
-    const isNext = !(payload instanceof Promise || this.#queues.has(draft.taskId));
+    const isNext = !(types.isPromise(payload) || this.#queues.has(draft.taskId));
     return isNext ? append(payload) : this.#inOrder(draft.taskId, payload, append);
   }
 

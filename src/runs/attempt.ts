@@ -1,6 +1,6 @@
 import { decodeJson } from "../codec/json.js";
 import type { StepHead } from "../codec/run-body.js";
-import { RunCancelledError, RunPausedError } from "../contract/errors.js";
+import { isError, RunCancelledError, RunPausedError } from "../contract/errors.js";
 import { NEVER, type RunWaits } from "../contract/passing.js";
 import { keptErrorsText, stepTitle } from "../contract/run-record.js";
 import type { Lease } from "../manager/lease.js";
@@ -262,7 +262,7 @@ export class Attempt {
 
   /** If an inner run outside of all steps couldn't go on: the error that pauses this run. Otherwise the same error. */
   #pauseFor(thrown: unknown): unknown {
-    if (!(thrown instanceof Error) || thrown instanceof RunPausedError || !isStop(thrown)) return thrown;
+    if (!isError(thrown) || thrown instanceof RunPausedError || !isStop(thrown)) return thrown;
     return pausedBy(this.#taskId, thrown);
   }
 

@@ -1,3 +1,4 @@
+import { types } from "node:util";
 import {
   checkBoolean,
   checkFunction,
@@ -7,7 +8,7 @@ import {
   checkWord,
   MAX_DELAY_MS,
 } from "../contract/arguments.js";
-import { checkKeys, keysOf } from "../contract/keys.js";
+import { checkKeys, formWith, keysOf } from "../contract/keys.js";
 import { checkSaveOptions, tokenOf } from "../manager/save-options.js";
 import type { StateSchema } from "../manager/schema.js";
 import type { RunOptions, RunSaveOptions, StepOptions, StepRetry } from "./run.js";
@@ -46,37 +47,39 @@ export function checkRunOptions(taskId: string, options: RunOptions): void {
 }
 
 export function checkStepOptions(name: string, options: StepOptions): void {
-  checkKeys(`StepOptions of step ${JSON.stringify(name)}`, options, STEP_KEYS);
+  const ofStep = ` of step ${JSON.stringify(name)}`;
+  checkKeys(`StepOptions${ofStep}`, options, STEP_KEYS, "{ timeoutMs: 3000 }");
   const { retry, timeoutMs, schema, atMostOnce } = options;
-  checkInteger("StepOptions.timeoutMs", timeoutMs, 0, MAX_DELAY_MS);
-  checkBoolean("StepOptions.atMostOnce", atMostOnce);
-  checkSchema("StepOptions.schema", schema);
+  checkInteger(`StepOptions.timeoutMs${ofStep}`, timeoutMs, 0, MAX_DELAY_MS);
+  checkBoolean(`StepOptions.atMostOnce${ofStep}`, atMostOnce);
+  checkSchema(`StepOptions.schema${ofStep}`, schema);
   if (retry === undefined) return;
-  checkKeys("StepOptions.retry", retry, RETRY_KEYS);
+  checkKeys(`StepOptions.retry${ofStep}`, retry, RETRY_KEYS, formWith("times", retry));
   const { times, backoffMs, factor, maxMs, if: condition } = retry;
-  if (times === undefined) throw new TypeError("StepOptions.retry needs `times`: how often to try the step again.");
-  checkInteger("StepOptions.retry.times", times, 0);
-  checkInteger("StepOptions.retry.backoffMs", backoffMs, 0, MAX_DELAY_MS);
-  checkInteger("StepOptions.retry.maxMs", maxMs, 0, MAX_DELAY_MS);
-  checkFunction("StepOptions.retry.if", condition);
+  if (times === undefined)
+    throw new TypeError(`StepOptions.retry${ofStep} needs \`times\`: how often to try the step again.`);
+  checkInteger(`StepOptions.retry.times${ofStep}`, times, 0);
+  checkInteger(`StepOptions.retry.backoffMs${ofStep}`, backoffMs, 0, MAX_DELAY_MS);
+  checkInteger(`StepOptions.retry.maxMs${ofStep}`, maxMs, 0, MAX_DELAY_MS);
+  checkFunction(`StepOptions.retry.if${ofStep}`, condition);
   if (factor !== undefined && !(factor >= 1 && factor < Number.POSITIVE_INFINITY)) {
-    throw new RangeError(`StepOptions.retry.factor must be a number from 1, not ${factor}.`);
+    throw new RangeError(`StepOptions.retry.factor${ofStep} must be a number from 1, not ${factor}.`);
   }
-  if (atMostOnce === true && times > 0) throw new TypeError("A step with atMostOnce can't have a retry.");
+  if (atMostOnce === true && times > 0)
+    throw new TypeError(`Step ${JSON.stringify(name)} has atMostOnce, so it can't have a retry.`);
 }
 
 /** @throws {TypeError | RangeError} Not a date, or an invalid one. */
 export function checkDate(what: string, date: Date): void {
-  if (!(date instanceof Date))
-    throw new TypeError(`${what} must be a Date, not ${date === null ? "null" : typeof date}.`);
+  if (!types.isDate(date)) throw new TypeError(`${what} must be a Date, not ${date === null ? "null" : typeof date}.`);
   if (Number.isNaN(date.getTime())) throw new RangeError(`${what} is an invalid Date.`);
   if (Math.abs(date.getTime()) > LAST_MS) throw new RangeError(`${what} must be a time before the year 10000.`);
 }
 
 export function checkWaitOptions(name: string, options: WaitOptions): void {
   checkKeys(`WaitOptions of ${JSON.stringify(name)}`, options, WAIT_KEYS);
-  checkInteger("WaitOptions.timeoutMs", options.timeoutMs, 0, LONGEST_WAIT_MS);
-  checkSchema("WaitOptions.schema", options.schema);
+  checkInteger(`WaitOptions.timeoutMs of ${JSON.stringify(name)}`, options.timeoutMs, 0, LONGEST_WAIT_MS);
+  checkSchema(`WaitOptions.schema of ${JSON.stringify(name)}`, options.schema);
 }
 
 export function checkRunSaveOptions(options: RunSaveOptions): void {

@@ -1,3 +1,4 @@
+import { setMaxListeners } from "node:events";
 import { setTimeout as pause } from "node:timers/promises";
 import type { StepCall, StepOptions, StepRetry } from "./run.js";
 
@@ -62,6 +63,8 @@ class TimedSignal {
 
   constructor(outer: AbortSignal, timeoutMs: number, title: string) {
     this.#outer = outer;
+    // A step may pass it to many calls, so Node's warning about many listeners is switched off.
+    setMaxListeners(0, this.signal);
     this.#timer = setTimeout(() => {
       this.#timeout = new DOMException(
         `Step ${JSON.stringify(title)} took longer than ${timeoutMs} ms`,

@@ -3,6 +3,7 @@ import { hash } from "node:crypto";
 import { decodeJson, encodeJson } from "../codec/json.js";
 import { BUILT_IN_ERRORS, errorKindOf } from "../codec/kinds.js";
 import type { RedactedPaths } from "../codec/redacted-paths.js";
+import { errorsIn } from "../contract/built-ins.js";
 import { failureOf } from "../contract/checkpoint.js";
 import { isError, PayloadTooLargeError, StateNotSerializableError } from "../contract/errors.js";
 import type { ResolvedOptions } from "../manager/options.js";
@@ -114,8 +115,8 @@ function storablePart(thrown: unknown, isStored: (value: unknown) => boolean, de
   if (thrown.cause !== undefined && depth > 0) {
     define("cause", isStored(thrown.cause) ? thrown.cause : storablePart(thrown.cause, isStored, depth - 1), false);
   }
-  if (thrown instanceof AggregateError) {
-    const errors: readonly unknown[] = thrown.errors;
+  const errors = errorsIn(thrown);
+  if (errors.length > 0 || kind === "AggregateError") {
     const kept = errors.map((each) => (isStored(each) || depth === 0 ? each : storablePart(each, isStored, depth - 1)));
     define("errors", kept.filter(isStored), false);
   }

@@ -1,5 +1,6 @@
 import { setMaxListeners } from "node:events";
 import { RunPausedError } from "../contract/errors.js";
+import { onAbort } from "../manager/abort-signals.js";
 import { onTermination } from "../manager/termination.js";
 import { enclosingSignal } from "./nesting.js";
 import type { RunOptions } from "./run.js";
@@ -8,7 +9,7 @@ import type { RunOptions } from "./run.js";
 export class StopSignal {
   readonly #taskId: string;
   readonly #controller = new AbortController();
-  readonly #ended = new AbortController();
+  readonly #following: (() => void)[] = [];
   readonly #unsubscribe: () => void;
   #end: () => void = () => undefined;
   /** True if the process got a signal that ends it once the outermost run has paused. */
@@ -48,7 +49,7 @@ export class StopSignal {
 
   /** Call it once the run is over and its lease released. */
   end(): void {
-    this.#ended.abort();
+    for (const forget of this.#following) forget();
     this.#end();
     this.#unsubscribe();
   }
@@ -58,7 +59,6 @@ export class StopSignal {
   }
 
   #on(signal: AbortSignal, call: (reason: unknown) => void): void {
-    if (signal.aborted) call(signal.reason);
-    else signal.addEventListener("abort", () => call(signal.reason), { once: true, signal: this.#ended.signal });
+    this.#following.push(onAbort(signal, call));
   }
 }

@@ -1,4 +1,4 @@
-import { LeaseHeldError, LeaseLostError, RunPausedError, StorageError } from "../contract/errors.js";
+import { isError, LeaseHeldError, LeaseLostError, RunPausedError, StorageError } from "../contract/errors.js";
 
 const STOPS = new WeakSet<object>();
 
@@ -20,11 +20,11 @@ export async function notingStops<Result>(begin: Promise<Result>): Promise<Resul
 
 /** The error that pauses a run because a run within it couldn't go on. */
 export function pausedBy(taskId: string, cause: unknown): RunPausedError {
-  const why = cause instanceof Error ? cause.message : String(cause);
+  const why = isError(cause) ? cause.message : String(cause);
   return new RunPausedError(taskId, `a run within it couldn't go on (${why})`, { cause });
 }
 
 /** Whether a run stopped with this error, so that it may go on later. */
 export function isStop(error: unknown): boolean {
-  return error instanceof RunPausedError || (error instanceof Error && STOPS.has(error));
+  return error instanceof RunPausedError || (isError(error) && STOPS.has(error));
 }

@@ -1,3 +1,4 @@
+import { errorsIn } from "../contract/built-ins.js";
 import { isError } from "../contract/errors.js";
 import type { Entry } from "./step-entries.js";
 
@@ -30,6 +31,8 @@ function partsOf(thrown: unknown, seen: Set<unknown> = new Set()): readonly unkn
   if (seen.has(thrown)) return [];
   seen.add(thrown);
   if (!isError(thrown)) return [thrown];
-  const errors: readonly unknown[] = thrown instanceof AggregateError ? thrown.errors : [];
-  return [thrown, ...[thrown.cause, ...errors].flatMap((part) => (part === undefined ? [] : partsOf(part, seen)))];
+  return [
+    thrown,
+    ...[thrown.cause, ...errorsIn(thrown)].flatMap((part) => (part === undefined ? [] : partsOf(part, seen))),
+  ];
 }

@@ -1,8 +1,8 @@
-import { setMaxListeners } from "node:events";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { checkBoolean, checkFunction, checkInteger, checkSignal, checkText } from "../contract/arguments.js";
 import { LeaseHeldError, LeaseLostError, RunPausedError } from "../contract/errors.js";
 import { checkKeys, keysOf } from "../contract/keys.js";
+import { onAbort } from "../manager/abort-signals.js";
 import { type LeaseOptions, resolveLeaseOptions, type TaskLease } from "../manager/lease.js";
 import { onTermination } from "../manager/termination.js";
 import { type AnyFunction, type ClaimedRun, RunWaitsError } from "./attempt.js";
@@ -67,8 +67,6 @@ export class Worker {
   constructor(host: RunsHost, runs: Runs, fn: AnyFunction, options: WorkOptions) {
     checkWorkOptions(options);
     if (typeof fn !== "function") throw new TypeError("manager.work needs its options and a function.");
-    // Each run under way adds listeners, so Node's warning about many listeners is switched off.
-    setMaxListeners(0, this.#drain.signal);
     this.#host = host;
     this.#runs = runs;
     this.#fn = fn;
@@ -77,16 +75,9 @@ export class Worker {
 
   async work(): Promise<void> {
     const { signal, pauseOnSignal = true } = this.#options;
-    const follow = (outer: AbortSignal) => {
-      if (outer.aborted) this.#drain.abort(outer.reason);
-      else
-        outer.addEventListener("abort", () => this.#drain.abort(outer.reason), {
-          once: true,
-          signal: this.#drain.signal,
-        });
-    };
-    follow(this.#host.closing);
-    if (signal !== undefined) follow(signal);
+    const following = [this.#host.closing, signal].map(
+      (outer) => outer && onAbort(outer, (reason) => this.#drain.abort(reason)),
+    );
     let isFinal = false;
     let ended: () => void = () => undefined;
     const unsubscribe = pauseOnSignal
@@ -105,6 +96,7 @@ export class Worker {
     try {
       await this.#loop();
     } finally {
+      for (const forget of following) forget?.();
       for (const stopListening of listening) stopListening();
       await Promise.all(this.#running);
       await Promise.all(this.#releasing);

@@ -4,6 +4,7 @@ import { explain, isReadOnly } from "../../adapters/sqlite/errors.js";
 import { DatabaseFile, DEFAULT_BUSY_TIMEOUT_MS } from "../../adapters/sqlite/opening.js";
 import type { CorruptRecord } from "../../src/contract/adapter.js";
 import { checkId, checkInteger } from "../../src/contract/arguments.js";
+import { isPromiseLike } from "../../src/contract/built-ins.js";
 import { CheckpointCorruptError, ClosedError } from "../../src/contract/errors.js";
 import { type Logger, safeLogger, warningLogger } from "../../src/manager/logger.js";
 import type { RetentionPolicy } from "../../src/manager/retention.js";
@@ -232,7 +233,7 @@ export class Builds {
     try {
       // If the listener is async, nothing else handles a rejection of its promise.
       const returned = listener(record);
-      if (returned instanceof Promise) returned.catch(failed);
+      if (isPromiseLike(returned)) returned.then(undefined, failed);
     } catch (error) {
       failed(error);
     }

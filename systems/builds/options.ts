@@ -2,7 +2,7 @@ import type { SqliteDriver } from "../../adapters/sqlite/connection.js";
 import { checkDatabaseOptions } from "../../adapters/sqlite/opening.js";
 import type { CorruptRecord } from "../../src/contract/adapter.js";
 import { checkFunction, checkInteger } from "../../src/contract/arguments.js";
-import { checkKeys, keysOf } from "../../src/contract/keys.js";
+import { checkKeys, formWith, keysOf } from "../../src/contract/keys.js";
 import type { Logger } from "../../src/manager/logger.js";
 import { checkLogger } from "../../src/manager/options.js";
 import { checkRetentionPolicy, type RetentionPolicy } from "../../src/manager/retention.js";
@@ -44,7 +44,7 @@ const KEYS = keysOf<BuildCheckpointsOptions>({
 
 /** @throws {TypeError | RangeError} An option is missing, misspelled or out of range; the message names it. */
 export function checkOptions(options: BuildCheckpointsOptions): void {
-  checkKeys(NAME, options, KEYS);
+  checkKeys(NAME, options, KEYS, formWith("path", options));
   checkDatabaseOptions(NAME, options);
   if (options.retention !== undefined) checkRetentionPolicy(options.retention);
   if (options.taskSchema !== undefined && typeof options.taskSchema?.["~standard"]?.validate !== "function") {

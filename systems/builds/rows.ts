@@ -1,5 +1,5 @@
 import type { CorruptRecord } from "../../src/contract/adapter.js";
-import { CheckpointCorruptError } from "../../src/contract/errors.js";
+import { CheckpointCorruptError, isError } from "../../src/contract/errors.js";
 import type { BuildState, Checkpoint, SavedBuild } from "./checkpoint.js";
 
 /** A checkpoint's columns, in the order that {@link checkpointOf} reads. */
@@ -36,10 +36,10 @@ export function checkpointOf(row: readonly unknown[], path: string): Checkpoint 
   if (typeof timestamp !== "string" || !/^\d{4}-\d\d-\d\d/.test(timestamp)) return wrong("timestamp");
   if (typeof currentPhase !== "number") return wrong("current_phase");
   const tasks = parse(tasksJson);
-  if (!Array.isArray(tasks)) return wrong("tasks", tasks instanceof Error ? tasks : undefined);
+  if (!Array.isArray(tasks)) return wrong("tasks", isError(tasks) ? tasks : undefined);
   // The spec's program stores empty metadata as NULL or '', and reads both as {}.
   const metadata = metadataJson === null || metadataJson === "" ? {} : (parse(metadataJson) ?? {});
-  if (!isObject(metadata)) return wrong("metadata", metadata instanceof Error ? metadata : undefined);
+  if (!isObject(metadata)) return wrong("metadata", isError(metadata) ? metadata : undefined);
   return { id, buildId, timestamp, tasks, currentPhase, metadata };
 }
 
@@ -59,7 +59,7 @@ export function buildStateOf(buildId: string, row: readonly unknown[], path: str
   const list = (column: string, json: unknown): unknown[] => {
     const value = parse(json);
     if (Array.isArray(value)) return value;
-    throw wrong(column, value instanceof Error ? value : undefined);
+    throw wrong(column, isError(value) ? value : undefined);
   };
 
   if (typeof prdFile !== "string") throw wrong("prd_file");
@@ -69,7 +69,7 @@ export function buildStateOf(buildId: string, row: readonly unknown[], path: str
   const completedTasks = list("completed_tasks", completedJson);
   const failedTasks = list("failed_tasks", failedJson);
   const logs = parse(logsJson);
-  if (logs instanceof Error) throw wrong("logs", logs);
+  if (isError(logs)) throw wrong("logs", logs);
   return { buildId, prdFile, startTime, tasks, completedTasks, failedTasks, currentPhase, logs };
 }
 
@@ -121,5 +121,5 @@ export function parse(json: unknown): unknown {
 }
 
 function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value) && !(value instanceof Error);
+  return typeof value === "object" && value !== null && !Array.isArray(value) && !isError(value);
 }

@@ -4,7 +4,7 @@ import type { SqliteConnection } from "../../adapters/sqlite/connection.js";
 import { isDamaged } from "../../adapters/sqlite/errors.js";
 import { type CorruptRecord, isCorrupt } from "../../src/contract/adapter.js";
 import type { CheckpointSummary } from "../../src/contract/checkpoint.js";
-import { CheckpointConflictError, CheckpointCorruptError } from "../../src/contract/errors.js";
+import { CheckpointConflictError, CheckpointCorruptError, isError } from "../../src/contract/errors.js";
 import { planRetention, type RetentionPolicy } from "../../src/manager/retention.js";
 import type { BuildState, Checkpoint, SavedBuild, SavedCheckpoint } from "./checkpoint.js";
 import { buildStateOf, checkpointOf, damaged, parse, savedBuildOf } from "./rows.js";
@@ -264,5 +264,5 @@ function holdsSame(row: SqlRow, draft: BuildDraft): boolean {
 function isSameJson(a: unknown, b: string): boolean {
   if (a === b) return true;
   const value = parse(a);
-  return !(value instanceof Error) && isDeepStrictEqual(value, JSON.parse(b));
+  return !isError(value) && isDeepStrictEqual(value, JSON.parse(b));
 }

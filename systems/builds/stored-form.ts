@@ -1,4 +1,6 @@
+import { types } from "node:util";
 import { encodePlainJson } from "../../src/codec/json.js";
+import { kindOf, prototypeOf } from "../../src/codec/kinds.js";
 import type { PayloadOwner } from "../../src/codec/transforms.js";
 import { checkText, MAX_TASK_ID_LENGTH } from "../../src/contract/arguments.js";
 import { checkKeys, keysOf } from "../../src/contract/keys.js";
@@ -131,9 +133,10 @@ function jsonOf(name: string, value: unknown, { maxPayloadBytes }: Encoding, con
 
 /** Turns dates into ISO texts, as the spec's program does. Values without dates stay as they are. */
 function withDatesAsText(value: unknown, ancestors: readonly unknown[] = []): unknown {
-  if (value instanceof Date && !Number.isNaN(value.getTime())) return value.toISOString();
+  if (types.isDate(value) && !Number.isNaN(value.getTime())) return value.toISOString();
   if (typeof value !== "object" || value === null || ancestors.includes(value)) return value;
-  if (!Array.isArray(value) && Object.getPrototypeOf(value) !== Object.prototype) return value;
+  const prototype = prototypeOf(value);
+  if (prototype === null || !["Array", "Object"].includes(kindOf(prototype) ?? "")) return value;
   const members: [string | number, unknown][] = Array.isArray(value) ? [...value.entries()] : Object.entries(value);
   const changed = members.map(([key, item]) => [key, withDatesAsText(item, [...ancestors, value])] as const);
   if (changed.every(([, item], at) => item === members[at]?.[1])) return value;

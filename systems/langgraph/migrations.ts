@@ -1,4 +1,5 @@
 import { type Checkpoint, maxChannelVersion } from "@langchain/langgraph-checkpoint";
+import { isPromiseLike } from "../../src/contract/built-ins.js";
 import { failureOf } from "../../src/contract/checkpoint.js";
 import { UnsupportedFormatError } from "../../src/contract/errors.js";
 import type { Logger } from "../../src/manager/logger.js";
@@ -69,7 +70,7 @@ export class ChannelMigrations {
     } catch (cause) {
       throw new UnsupportedFormatError(`${what} failed: ${failureOf(cause).message}`, { cause });
     }
-    if (typeof migrated !== "object" || migrated === null || migrated instanceof Promise || Array.isArray(migrated)) {
+    if (typeof migrated !== "object" || migrated === null || isPromiseLike(migrated) || Array.isArray(migrated)) {
       throw new UnsupportedFormatError(`${what} returned no object of values. It must return one, and not a promise.`);
     }
     // To LangGraph, a channel whose value is undefined has no value.

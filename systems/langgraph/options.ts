@@ -1,5 +1,5 @@
 import type { SerializerProtocol } from "@langchain/langgraph-checkpoint";
-import { checkKeys, keysOf } from "../../src/contract/keys.js";
+import { checkKeys, formWith, keysOf } from "../../src/contract/keys.js";
 import type { Logger } from "../../src/manager/logger.js";
 import type { CheckpointManagerOptions } from "../../src/manager/options.js";
 import { checkRetentionPolicy, type RetentionPolicy } from "../../src/manager/retention.js";
@@ -36,7 +36,7 @@ export function checkOptions(options: WaymarkSaverOptions): void {
   if (typeof options === "object" && options !== null && "append" in options) {
     throw new TypeError("WaymarkSaver takes options: new WaymarkSaver({ storage }).");
   }
-  checkKeys("WaymarkSaverOptions", options, OPTIONS);
+  checkKeys("WaymarkSaverOptions", options, OPTIONS, formWith("storage", undefined));
   const { serde, retention, exclusive = true } = options;
   if (serde !== undefined && (typeof serde?.dumpsTyped !== "function" || typeof serde.loadsTyped !== "function")) {
     throw new TypeError(

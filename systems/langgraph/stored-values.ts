@@ -1,3 +1,4 @@
+import { types } from "node:util";
 import { load } from "@langchain/core/load";
 import { JsonPlusSerializer, type SerializerProtocol } from "@langchain/langgraph-checkpoint";
 import { Decoder } from "../../src/codec/decoder.js";
@@ -32,8 +33,8 @@ export async function serializedValue(
 ): Promise<SerializedValue> {
   const subject = channel === undefined ? "A checkpoint's metadata" : `The value of channel ${JSON.stringify(channel)}`;
   // Copied, because the caller may change its bytes later.
-  const given = value instanceof Uint8Array ? copyOf(value) : value;
-  if (serde instanceof DefaultSerializer && !(given instanceof Uint8Array)) return encoded(given, subject);
+  const given = types.isUint8Array(value) ? copyOf(value) : value;
+  if (serde instanceof DefaultSerializer && !types.isUint8Array(given)) return encoded(given, subject);
   const [type, bytes] = await serde.dumpsTyped(given);
   if (type !== "json") return { type, bytes };
   const text = DECODER.decode(bytes);

@@ -1,3 +1,4 @@
+import { types } from "node:util";
 import type { SerializerProtocol } from "@langchain/langgraph-checkpoint";
 import type { StorageAdapter } from "../../src/contract/adapter.js";
 import { checkInteger, checkStatus, checkText } from "../../src/contract/arguments.js";
@@ -171,7 +172,7 @@ function resolved(what: string, query: ThreadsQuery, keys: readonly (keyof Threa
   const { prefix, status, idleSince, limit } = query;
   if (prefix !== undefined) checkText(`${what}.prefix`, prefix);
   checkInteger(`${what}.limit`, limit, 0);
-  if (idleSince !== undefined && (!(idleSince instanceof Date) || Number.isNaN(idleSince.getTime()))) {
+  if (idleSince !== undefined && (!types.isDate(idleSince) || Number.isNaN(idleSince.getTime()))) {
     throw new TypeError(`${what}.idleSince must be a valid Date.`);
   }
   const statuses = typeof status === "string" ? [status] : status;

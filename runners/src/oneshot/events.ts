@@ -1,5 +1,5 @@
 import type { Logger } from "waymark";
-import { safeLogger } from "waymark/kit";
+import { isPromiseLike, safeLogger } from "waymark/kit";
 
 /** A workstream in the list at the beginning of a run. */
 export interface ListedWorkstream {
@@ -77,7 +77,7 @@ export function safeListener(listener: OneshotListener | undefined, logger: Logg
     try {
       // Nothing waits for an asynchronous listener, but its rejection must be handled.
       const returned: unknown = listener?.(event);
-      if (returned instanceof Promise) returned.catch((error: unknown) => report(error, event));
+      if (isPromiseLike(returned)) returned.then(undefined, (error: unknown) => report(error, event));
     } catch (error) {
       report(error, event);
     }

@@ -5,6 +5,7 @@ import {
   checkFunction,
   checkInteger,
   checkMaxAge,
+  checkSignal,
   checkText,
   DEFAULT_MAX_AGE_MS,
   MAX_DELAY_MS,
@@ -101,9 +102,7 @@ export function resolveOptions(options: OneshotOptions): Settings {
   checkMaxAge("OneshotOptions.maxAgeMs", maxAgeMs);
   checkFunction("OneshotOptions.onEvent", options.onEvent);
   checkFunction("OneshotOptions.clock", options.clock);
-  if (signal !== undefined && !(signal instanceof AbortSignal)) {
-    throw new TypeError("OneshotOptions.signal must be an AbortSignal.");
-  }
+  checkSignal("OneshotOptions.signal", signal);
   const [resume, restart, force] = (["resume", "restart", "force"] as const).map((name) => {
     const value = options[name] ?? false;
     if (typeof value !== "boolean") throw new TypeError(`OneshotOptions.${name} must be true or false.`);

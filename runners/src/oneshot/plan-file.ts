@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { join, relative, resolve } from "node:path";
-import { nameOf, reasonOf } from "waymark/kit";
+import { isError, nameOf, reasonOf } from "waymark/kit";
 import type { OneshotRunState } from "waymark/oneshot";
 import { parse } from "yaml";
 import { invalidPlan, OneshotError } from "./errors.js";
@@ -81,7 +81,7 @@ export function parsePlan(source: string, path: string): PlanForm {
   try {
     plan = path.endsWith(".json") ? JSON.parse(source) : parse(source, { logLevel: "error" });
   } catch (cause) {
-    if (cause instanceof Error && "code" in cause && cause.code === "MULTIPLE_DOCS") {
+    if (isError(cause) && "code" in cause && cause.code === "MULTIPLE_DOCS") {
       const [place = ""] = / at line \d+, column \d+/.exec(cause.message) ?? [];
       const issue = `it has more than one YAML document${place}; a plan is one document, and Markdown isn't read here. ${FOLDER_ADVICE}`;
       throw invalidPlan(`The plan ${path}`, [issue], cause);

@@ -1,5 +1,6 @@
 import type { Readable } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
+import { onAbort } from "waymark/kit";
 import { type Command, type CommandLine, type ProcessEnd, startCommand, type WatchOptions } from "./command.js";
 import { CommandOutput, type OutputSink } from "./command-output.js";
 
@@ -114,12 +115,10 @@ async function endOf(command: Command, { timeoutMs, signal }: RunOptions): Promi
     void command.end({ isOver: false });
   };
   const timer = timeoutMs === undefined ? undefined : setTimeout(() => stop("timeout"), timeoutMs);
-  const abort = () => stop("abort");
-  signal?.addEventListener("abort", abort, { once: true });
-  if (signal?.aborted) abort();
+  const unfollow = signal && onAbort(signal, () => stop("abort"));
   const end = await command.ended;
   clearTimeout(timer);
-  signal?.removeEventListener("abort", abort);
+  unfollow?.();
   return { end, endedBy };
 }
 

@@ -1,4 +1,5 @@
 import { setTimeout as delay } from "node:timers/promises";
+import { isError, onAbort } from "waymark/kit";
 import type { ValidationGateResult } from "waymark/prp";
 import type { CommandResult } from "../processes/run-command.js";
 import { type CoderReply, parseCoderReply, toCoderReply } from "./coder-reply.js";
@@ -68,7 +69,12 @@ export async function callCoder(
   const signal = timeout === undefined ? request.signal : AbortSignal.any([request.signal, timeout]);
   // Never rejects, so an abandoned coder causes no unhandled rejection.
   const answered = answerOf(coder, { ...request, signal });
-  const late = await Promise.race([answered, aborted(signal)]);
+  let unfollow = (): void => undefined;
+  const aborted = new Promise<undefined>((resolve) => {
+    unfollow = onAbort(signal, () => resolve(undefined));
+  });
+  const late = await Promise.race([answered, aborted]);
+  unfollow();
   if (late !== undefined) return late;
   // A coder that heeds the signal gets time to end. If a successful result comes by then, it still counts.
   const patience = new AbortController();
@@ -98,7 +104,7 @@ async function answerOf(coder: Exclude<Coder, string>, request: CoderRequest): P
       reply: toCoderReply(answer),
     };
   } catch (error) {
-    const message = error instanceof Error ? error.message : String(error);
+    const message = isError(error) ? error.message : String(error);
     return { response: "", reply: { result: "error", message, artifacts: [] }, error };
   }
 }
@@ -106,11 +112,4 @@ async function answerOf(coder: Exclude<Coder, string>, request: CoderRequest): P
 function timedOut(timeoutMs: number | undefined): CoderOutcome {
   const message = `The coder timed out after ${timeoutMs} ms.`;
   return { response: "", reply: { result: "error", message, artifacts: [] } };
-}
-
-function aborted(signal: AbortSignal): Promise<undefined> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve(undefined);
-    else signal.addEventListener("abort", () => resolve(undefined), { once: true });
-  });
 }

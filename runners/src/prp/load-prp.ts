@@ -1,7 +1,7 @@
 import { hash } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { relative, resolve, sep } from "node:path";
-import { reasonOf } from "waymark/kit";
+import { isError, reasonOf } from "waymark/kit";
 import type { GateStage } from "waymark/prp";
 import { PrpError } from "./errors.js";
 import { findingsIn } from "./gates/gate-findings.js";
@@ -184,7 +184,7 @@ async function textOf(path: string): Promise<string> {
     // The Markdown parser skips a BOM, which shifts its offsets by one. A shell takes "\r" for a character.
     return text.replace(/^\ufeff/, "").replaceAll("\r\n", "\n");
   } catch (cause) {
-    const isFolder = cause instanceof Error && "code" in cause && cause.code === "EISDIR";
+    const isFolder = isError(cause) && "code" in cause && cause.code === "EISDIR";
     const reason = isFolder ? "it is a folder, and a PRP is a file" : reasonOf(cause);
     const message = `The PRP ${path} can't be read: ${reason}. Nothing was run.`;
     throw new PrpError("PRP_UNREADABLE", message, { cause });

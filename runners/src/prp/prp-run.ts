@@ -1,4 +1,5 @@
 import type { Logger } from "waymark";
+import { isError } from "waymark/kit";
 import type { CheckpointExecutionState, PrpStage, ValidationGateResult, WorkProgress } from "waymark/prp";
 import { boundText } from "../processes/bounded-capture.js";
 import { type CommandLine, ProcessStartError } from "../processes/command.js";
@@ -356,5 +357,5 @@ function resultOf({ stage, validationResults, artifacts, fixAttempt }: Position,
     fixAttempts: fixAttempt,
   };
   if (stage === "complete") return result;
-  return { ...result, error: error instanceof Error ? error.message : String(error) };
+  return { ...result, error: isError(error) ? error.message : String(error) };
 }

@@ -376,3 +376,18 @@ it("a misspelled option or a wrong name is refused before anything runs", async 
   await expect(manager.run("u", "x" as unknown as () => 1)).rejects.toThrow(TypeError);
   expect(ran).not.toHaveBeenCalled();
 });
+
+it.each<[string, object, string]>([
+  ["a number as retry", { retry: 3 }, 'StepOptions.retry of step "a" must be an object: { times: 3 }.'],
+  [
+    "a text as timeoutMs",
+    { timeoutMs: "3s" },
+    'StepOptions.timeoutMs of step "a" must be a number of milliseconds, such as 3000, not string.',
+  ],
+  ["a retry without times", { retry: {} }, 'StepOptions.retry of step "a" needs `times`'],
+])("%s names the step and the form", async (_what, options, message) => {
+  const { manager } = managerOn();
+  const running = manager.run("t", (run) => run.step("a", () => 1, options));
+  await expect(running).rejects.toThrow(message);
+  await expect(running).rejects.toThrow(TypeError);
+});

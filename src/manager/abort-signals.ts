@@ -1,0 +1,55 @@
+/** The calls that wait for a signal, behind one listener. */
+class Waiting {
+  readonly #calls = new Set<{ readonly call: (reason: unknown) => void }>();
+  readonly #signal: AbortSignal;
+  readonly #abort = () => {
+    WAITING.delete(this.#signal);
+    for (const { call } of this.#calls) call(this.#signal.reason);
+  };
+
+  constructor(signal: AbortSignal) {
+    this.#signal = signal;
+    WAITING.set(signal, this);
+    signal.addEventListener("abort", this.#abort, { once: true });
+  }
+
+  add(call: (reason: unknown) => void): () => void {
+    // An object of its own, so that a function that is added twice is called twice.
+    const own = { call };
+    this.#calls.add(own);
+    return () => {
+      this.#calls.delete(own);
+      if (this.#calls.size > 0) return;
+      WAITING.delete(this.#signal);
+      this.#signal.removeEventListener("abort", this.#abort);
+    };
+  }
+}
+
+const WAITING = new WeakMap<AbortSignal, Waiting>();
+
+/**
+ * Calls `call` with the signal's reason once it aborts; at once if it has. All calls together add one listener to the
+ * signal, since a program may pass one signal to many runs, and Node warns of a leak from the eleventh listener on.
+ *
+ * @returns A function that forgets the call. The last one removes the listener.
+ */
+export function onAbort(signal: AbortSignal, call: (reason: unknown) => void): () => void {
+  if (!signal.aborted) return (WAITING.get(signal) ?? new Waiting(signal)).add(call);
+  call(signal.reason);
+  return () => undefined;
+}
+
+/** A signal that aborts with the first of two. */
+export function eitherOf(a: AbortSignal, b: AbortSignal): AbortSignal {
+  return AbortSignal.any([a, b].map(nativeSignal));
+}
+
+/** `AbortSignal.any` refuses the signals of other libraries. */
+function nativeSignal(signal: AbortSignal): AbortSignal {
+  // eslint-disable-next-line no-restricted-syntax -- AbortSignal.any asks the same.
+  if (signal instanceof AbortSignal) return signal;
+  const controller = new AbortController();
+  onAbort(signal, (reason) => controller.abort(reason));
+  return controller.signal;
+}
