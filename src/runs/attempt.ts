@@ -29,6 +29,8 @@ export interface ClaimedRun {
   innerSaved(): void;
   /** Becomes false if the lease must expire, so that the task is due then. */
   mayRelease: boolean;
+  /** Becomes true if the attempt's end is stored. Otherwise the task may still be due. */
+  isEndSaved: boolean;
 }
 
 /** The run lets go of its worker. */
@@ -141,6 +143,8 @@ export class Attempt {
       return result;
     } catch (thrown) {
       throw await this.#ended(thrown);
+    } finally {
+      if (this.#claimed !== undefined) this.#claimed.isEndSaved = this.#journal.isEndSaved;
     }
   }
 

@@ -71,6 +71,7 @@ export class RunJournal {
   #unsaved: string[] = [];
   #last: Promise<void> = Promise.resolve();
   #next: Promise<void> | undefined;
+  #isEndSaved = false;
 
   /**
    * @param outer - Given if the run began within another run.
@@ -96,6 +97,11 @@ export class RunJournal {
 
   get head(): Standing["head"] {
     return this.#at.head;
+  }
+
+  /** Whether the end of this attempt is stored. */
+  get isEndSaved(): boolean {
+    return this.#isEndSaved;
   }
 
   get begin(): string | undefined {
@@ -275,6 +281,7 @@ export class RunJournal {
       );
       this.#unsaved = [];
       const { sequence, id } = await this.#append(draft, encoded, replaces);
+      this.#isEndSaved = isEnd;
       this.#at.sequence = sequence;
       this.#at.passingId = isPassing ? id : undefined;
       this.#at.stage = stage;
