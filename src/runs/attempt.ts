@@ -136,6 +136,7 @@ export class Attempt {
     const taskId = this.#taskId;
     try {
       await this.#begin();
+      if (this.#claimed !== undefined) this.#onPause(() => void this.#journal.pausing());
       const { attempt, pass } = this.#journal.head;
       events.emit("runStarted", { taskId, attempt, pass, recordedSteps: this.#journal.size.steps });
       const result = await this.#passes();
@@ -152,6 +153,16 @@ export class Attempt {
   async innerSaved(): Promise<void> {
     this.#claimed?.innerSaved();
     await this.#journal.innerSaved();
+  }
+
+  /** Calls `call` once the run is asked to pause. A run that lets go of its worker is recorded as paused at once. */
+  #onPause(call: () => void): void {
+    const { signal } = this.#stop;
+    const stopped = () => {
+      if (signal.reason instanceof RunPausedError && !(signal.reason instanceof RunWaitsError)) call();
+    };
+    if (signal.aborted) stopped();
+    else signal.addEventListener("abort", stopped, { once: true });
   }
 
   async #begin(): Promise<void> {

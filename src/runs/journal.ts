@@ -188,6 +188,20 @@ export class RunJournal {
   }
 
   /**
+   * Call it when the attempt must pause. If it has saved nothing but its start, it saves now that the start doesn't count:
+   * a platform may kill the process before the steps under way have ended. Never rejects.
+   */
+  async pausing(): Promise<void> {
+    await this.#inTurn(async () => {
+      const { starts } = this.#at.head;
+      if (starts === undefined) return;
+      await this.#save({ isPassing: true, label: this.after("Run is pausing"), starts: starts - 1 });
+    }).catch(() => {
+      // The save of the attempt's end meets the same error, and reports it.
+    });
+  }
+
+  /**
    * Saves a milestone in the middle of the pass, and notes it as a step. From then on `latest` returns its state. The
    * pass itself still has the state from its beginning.
    *

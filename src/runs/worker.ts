@@ -25,9 +25,9 @@ export interface WorkOptions extends Pick<RunOptions, "version" | "onChange"> {
   readonly concurrency?: number | undefined;
   /**
    * After this many attempts in a row without a save, a task is recorded as failed. Each of them was killed, lost its
-   * lease, or met an error of the storage. An attempt that pauses counts as none. After half of them, the worker takes
-   * no other task until this one has recorded a step or ended, since a task that ends its worker ends the others there,
-   * too. Default 5.
+   * lease, or met an error of the storage. An attempt that pauses counts as none, and so does one that is killed after it
+   * was asked to pause. After half of them, the worker takes no other task until this one has recorded a step or ended,
+   * since a task that ends its worker ends the others there, too. Default 5.
    */
   readonly maxAttempts?: number | undefined;
   /** Drains the worker when it aborts: the runs under way are paused, and their tasks are released. */
