@@ -1,6 +1,6 @@
 import { checkId, checkInteger, checkText, MAX_DELAY_MS } from "../contract/arguments.js";
 import type { CheckpointSummary } from "../contract/checkpoint.js";
-import { ClosedError } from "../contract/errors.js";
+import { ClosedError, LeaseLostError } from "../contract/errors.js";
 import { checkKeys, keysOf } from "../contract/keys.js";
 import { isOfRun, isPassing } from "../contract/passing.js";
 import type { EventHub } from "./events.js";
@@ -26,7 +26,10 @@ export interface AutoSaveOptions {
    * signal itself, it must end the process and release the lease itself. Default false.
    */
   readonly saveOnSignal?: boolean | undefined;
-  /** The task's lease. Once it is lost, nothing is stored any more. */
+  /**
+   * The task's lease. If a save is refused because the lease is released or lost, the auto-save ends: `autoSaveFailed`
+   * is emitted once, and nothing more is stored.
+   */
   readonly lease?: Lease | undefined;
 }
 
@@ -72,6 +75,9 @@ export class AutoSave<State> {
   #pausing: Promise<void> | undefined;
   /** True until the checkpoint with status `paused` is stored, which is needed even if the state didn't change. */
   #isPauseDue = false;
+  #isOver = false;
+  /** The error that ended the auto-save: no later save under its lease can succeed. */
+  #lost: LeaseLostError | undefined;
 
   /** @internal */
   constructor(
@@ -100,17 +106,18 @@ export class AutoSave<State> {
   /**
    * Waits for the save in progress, then saves the state if it changed.
    *
-   * @throws The error of `save`; `autoSaveFailed` is emitted too. After `stop()`, a ClosedError.
+   * @throws The error of `save`; `autoSaveFailed` is emitted too. After `stop()`, a ClosedError. Once the lease is lost,
+   *   its LeaseLostError.
    */
   async flush(): Promise<void> {
-    if (this.#stopping !== undefined) throw new ClosedError("The auto-save");
+    if (this.#stopping !== undefined && this.#lost === undefined) throw new ClosedError("The auto-save");
     await this.#saveNext();
   }
 
   /**
    * Stops the timer, waits for the save in progress, then saves the state if it changed. Idempotent.
    *
-   * @throws The error of `save`; the timer is stopped anyway.
+   * @throws The error of `save`; the timer is stopped anyway. Once the lease is lost, its LeaseLostError.
    */
   stop(): Promise<void> {
     this.#stopping ??= this.#stop();
@@ -137,9 +144,17 @@ export class AutoSave<State> {
     } finally {
       // If a signal came during that save, the storage must stay open for the save as `paused`.
       await this.#pausing;
-      this.#unsubscribe();
-      this.#stopped();
+      this.#end();
     }
+  }
+
+  /** Frees the task for another auto-save or a run. */
+  #end(): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    clearInterval(this.#timer);
+    this.#unsubscribe();
+    this.#stopped();
   }
 
   #tick(): void {
@@ -192,6 +207,7 @@ export class AutoSave<State> {
   }
 
   async #save(): Promise<void> {
+    if (this.#lost !== undefined) throw this.#lost;
     const { events, logger, noted, writer } = this.#host;
     const taskId = this.#taskId;
     try {
@@ -211,6 +227,10 @@ export class AutoSave<State> {
       if (status === "paused") this.#isPauseDue = false;
     } catch (error) {
       logger.error({ taskId, error }, `Auto-save of task ${JSON.stringify(taskId)} failed`);
+      if (error instanceof LeaseLostError) {
+        this.#lost = error;
+        this.#end();
+      }
       events.emit("autoSaveFailed", { taskId, error });
       throw error;
     }

@@ -16,8 +16,10 @@ export function queueOf(storage: StorageAdapter): TaskQueue {
     async claimNext(query, holder, ttlMs) {
       for (const { taskId } of await dueTasks(storage, query)) {
         const { isGranted, token } = await leases.claim(taskId, holder, ttlMs);
+        if (!isGranted) continue;
         // Claims one task: if a later claim failed, nobody would run or release the earlier ones.
-        if (isGranted) return [{ taskId, token }];
+        if (await isStillDue(storage, taskId, query)) return [{ taskId, token }];
+        await leases.release(taskId, token);
       }
       return [];
     },
@@ -26,6 +28,15 @@ export function queueOf(storage: StorageAdapter): TaskQueue {
       return { tasks: due.length, oldestDueAt: due[0]?.dueAt };
     },
   };
+}
+
+/** Whether a claimed task is due. Another worker may have ended its run before the claim. */
+async function isStillDue(storage: StorageAdapter, taskId: string, { dueBy }: DueQuery): Promise<boolean> {
+  for await (const newest of storage.list({ taskId, order: "newest", limit: 1 })) {
+    const dueAt = isCorrupt(newest) ? undefined : dueAtOf(newest);
+    return isCorrupt(newest) || (dueAt !== undefined && dueAt <= dueBy);
+  }
+  return false;
 }
 
 /** The tasks that are due and that nobody holds, the earliest first. */

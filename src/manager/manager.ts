@@ -462,7 +462,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
    * Every `intervalMs`, saves the task's state if it differs from the newest checkpoint's state. `stop()` saves the
    * last change and ends this. An auto-save is a passing checkpoint, which replaces the previous auto-save. So policies
    * count milestones only. It never reopens a completed task. A failure is logged and emitted as `autoSaveFailed`; the
-   * next tick tries again. The timer never keeps the process alive.
+   * next tick tries again, unless the lease is lost. The timer never keeps the process alive.
    *
    * @param getState - Returns the state now; `undefined` if there is nothing to save yet.
    * @throws {TypeError} The task already has an auto-save, or an option is misspelled.

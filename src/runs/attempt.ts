@@ -28,6 +28,8 @@ export interface ClaimedRun {
   innerSaved(): void;
   /** Becomes false if the lease must expire, so that the task is due then. */
   mayRelease: boolean;
+  /** Becomes true if the attempt's end is stored. Otherwise the task may still be due. */
+  isEndSaved: boolean;
 }
 
 /** The run lets go of its worker. */
@@ -133,6 +135,7 @@ export class Attempt {
     const taskId = this.#taskId;
     try {
       await this.#begin();
+      if (this.#claimed !== undefined) this.#onPause(() => void this.#journal.pausing());
       const { attempt, pass } = this.#journal.head;
       events.emit("runStarted", { taskId, attempt, pass, recordedSteps: this.#journal.size.steps });
       const result = await this.#passes();
@@ -140,6 +143,8 @@ export class Attempt {
       return result;
     } catch (thrown) {
       throw await this.#ended(thrown);
+    } finally {
+      if (this.#claimed !== undefined) this.#claimed.isEndSaved = this.#journal.isEndSaved;
     }
   }
 
@@ -147,6 +152,16 @@ export class Attempt {
   async innerSaved(): Promise<void> {
     this.#claimed?.innerSaved();
     await this.#journal.innerSaved();
+  }
+
+  /** Calls `call` once the run is asked to pause. A run that lets go of its worker is recorded as paused at once. */
+  #onPause(call: () => void): void {
+    const { signal } = this.#stop;
+    const stopped = () => {
+      if (signal.reason instanceof RunPausedError && !(signal.reason instanceof RunWaitsError)) call();
+    };
+    if (signal.aborted) stopped();
+    else signal.addEventListener("abort", stopped, { once: true });
   }
 
   async #begin(): Promise<void> {

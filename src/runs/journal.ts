@@ -71,6 +71,7 @@ export class RunJournal {
   #unsaved: string[] = [];
   #last: Promise<void> = Promise.resolve();
   #next: Promise<void> | undefined;
+  #isEndSaved = false;
 
   /**
    * @param outer - Given if the run began within another run.
@@ -96,6 +97,11 @@ export class RunJournal {
 
   get head(): Standing["head"] {
     return this.#at.head;
+  }
+
+  /** Whether the end of this attempt is stored. */
+  get isEndSaved(): boolean {
+    return this.#isEndSaved;
   }
 
   get begin(): string | undefined {
@@ -178,6 +184,20 @@ export class RunJournal {
       await this.#save({ isPassing: true, label: "A run within it has saved" });
     }).catch(() => {
       // The error has stopped this run.
+    });
+  }
+
+  /**
+   * Call it when the attempt must pause. If it has saved nothing but its start, it saves now that the start doesn't count:
+   * a platform may kill the process before the steps under way have ended. Never rejects.
+   */
+  async pausing(): Promise<void> {
+    await this.#inTurn(async () => {
+      const { starts } = this.#at.head;
+      if (starts === undefined) return;
+      await this.#save({ isPassing: true, label: this.after("Run is pausing"), starts: starts - 1 });
+    }).catch(() => {
+      // The save of the attempt's end meets the same error, and reports it.
     });
   }
 
@@ -275,6 +295,7 @@ export class RunJournal {
       );
       this.#unsaved = [];
       const { sequence, id } = await this.#append(draft, encoded, replaces);
+      this.#isEndSaved = isEnd;
       this.#at.sequence = sequence;
       this.#at.passingId = isPassing ? id : undefined;
       this.#at.stage = stage;

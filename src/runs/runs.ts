@@ -1,6 +1,6 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { checkTaskId } from "../contract/arguments.js";
-import { LeaseHeldError } from "../contract/errors.js";
+import { CheckpointCorruptError, LeaseHeldError } from "../contract/errors.js";
 import type { DueQuery } from "../contract/task-queue.js";
 import { type Lease, type LeaseOptions, TaskLease } from "../manager/lease.js";
 import { type AnyFunction, Attempt, type ClaimedRun, lostBefore } from "./attempt.js";
@@ -140,7 +140,10 @@ export class Runs {
     try {
       stop.follow(lease.signal);
       const found = await notingStops(this.#find(taskId, options));
-      if (found.isCompleted) return found.result;
+      if (found.isCompleted) {
+        if (claimed !== undefined) throw isCompletedAndDue(taskId);
+        return found.result;
+      }
       claimed?.begins(lostBefore(lease, found.standing.head));
       let attempt: Attempt | undefined;
       const parts = { taskId, fn, lease, stop, claimed, outer: outerRun() };
@@ -187,4 +190,12 @@ export class Runs {
       }
     }
   }
+}
+
+function isCompletedAndDue(taskId: string): CheckpointCorruptError {
+  return new CheckpointCorruptError(
+    `The storage gave task ${JSON.stringify(taskId)} to a worker, but the task's newest intact checkpoint is completed. Either a newer ` +
+      "checkpoint is damaged, or the storage's record of due tasks is wrong. Nothing was run or changed. " +
+      '"waymark verify" shows the damage, and "waymark repair" removes it from the task.',
+  );
 }

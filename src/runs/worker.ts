@@ -1,6 +1,13 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { checkBoolean, checkFunction, checkInteger, checkSignal, checkText } from "../contract/arguments.js";
-import { LeaseHeldError, LeaseLostError, RunPausedError } from "../contract/errors.js";
+import {
+  CheckpointConflictError,
+  LeaseHeldError,
+  LeaseLostError,
+  RunCancelledError,
+  RunPausedError,
+  StorageError,
+} from "../contract/errors.js";
 import { checkKeys, keysOf } from "../contract/keys.js";
 import { onAbort } from "../manager/abort-signals.js";
 import { type LeaseOptions, resolveLeaseOptions, type TaskLease } from "../manager/lease.js";
@@ -18,9 +25,9 @@ export interface WorkOptions extends Pick<RunOptions, "version" | "onChange"> {
   readonly concurrency?: number | undefined;
   /**
    * After this many attempts in a row without a save, a task is recorded as failed. Each of them was killed, lost its
-   * lease, or met an error of the storage. An attempt that pauses counts as none. After half of them, the worker takes
-   * no other task until this one has recorded a step or ended, since a task that ends its worker ends the others there,
-   * too. Default 5.
+   * lease, or met an error of the storage. An attempt that pauses counts as none, and so does one that is killed after it
+   * was asked to pause. After half of them, the worker takes no other task until this one has recorded a step or ended,
+   * since a task that ends its worker ends the others there, too. Default 5.
    */
   readonly maxAttempts?: number | undefined;
   /** Drains the worker when it aborts: the runs under way are paused, and their tasks are released. */
@@ -48,6 +55,8 @@ const LOOK_MS = 250;
 const LONGEST_PAUSE_MS = 10_000;
 /** How long a worker leaves a task that it couldn't run to others. */
 const REFUSED_MS = 30_000;
+/** The same, if the reason passes by itself. */
+const REFUSED_BRIEFLY_MS = 1000;
 
 /** Runs the tasks that are due, until it is drained. */
 export class Worker {
@@ -111,22 +120,24 @@ export class Worker {
     const { concurrency = 1, lease = {}, prefix } = this.#options;
     const { signal } = this.#drain;
     let failures = 0;
+    let claimed: readonly TaskLease[] = [];
     while (!signal.aborted) {
       // If a suspect ends this worker, too, each task beside it loses an attempt.
       if (this.#suspects.size > 0) {
         await this.#host.wakers.wait(ANY, LOOK_MS, signal);
         continue;
       }
-      const free = concurrency - this.#running.size;
-      if (free <= 0) {
+      if (this.#running.size >= concurrency) {
         await new Promise<void>((resolve) => {
           this.#slotIsFree = resolve;
         });
-        // Runs whose saves share a statement end together, and one claim finds the next tasks for all of them.
-        await nextTurn();
-        continue;
       }
-      let claimed: readonly TaskLease[] = [];
+      // Lets timers and signals arrive, however fast the storage claims. Also, runs whose saves share a statement end
+      // together, so one claim finds the next tasks for all of them.
+      if (claimed.length > 0) await nextTurn();
+      if (signal.aborted) break;
+      const free = concurrency - this.#running.size;
+      claimed = [];
       try {
         const query = { prefix, except: this.#stillRefused() };
         claimed = await this.#host.claimNext(query, lease, Math.min(free, MOST_CLAIMED));
@@ -178,22 +189,21 @@ export class Worker {
   async #run(lease: TaskLease, begun: () => void): Promise<void> {
     const { version, onChange, maxAttempts = DEFAULT_ATTEMPTS } = this.#options;
     const { signal } = this.#drain;
-    let [hasBegun, isPaused] = [false, false];
+    let isPaused = false;
     const begins = (lost: number) => {
-      hasBegun = true;
       if (this.#isSuspect(lost)) this.#suspects.add(lease.taskId);
       begun();
     };
     const innerSaved = () => void this.#suspects.delete(lease.taskId);
-    const claimed: ClaimedRun = { lease, maxAttempts, begins, innerSaved, mayRelease: true };
+    const claimed: ClaimedRun = { lease, maxAttempts, begins, innerSaved, mayRelease: true, isEndSaved: false };
     try {
       await this.#runs.runClaimed(claimed, this.#fn, { version, onChange, signal });
     } catch (error) {
       begun();
       isPaused = error instanceof RunWaitsError || (error instanceof RunPausedError && signal.aborted);
       if (!isPaused) this.#tell(error, lease.taskId);
-      // A run within this one couldn't go on, the storage failed, or the task can't begin here.
-      if (!isPaused && (!hasBegun || isStop(error))) this.#refuse(lease.taskId);
+      // The task is still due: it can't begin here, its end can't be stored, or a run within it couldn't go on.
+      if (!isPaused && (!claimed.isEndSaved || isStop(error))) this.#refuse(lease.taskId, refusedMs(error));
     }
     if (!claimed.mayRelease) lease.abandon();
     // A signal may have made the task due meanwhile. The next look finds it only if it is released.
@@ -201,8 +211,8 @@ export class Worker {
     else this.#track(this.#release(lease));
   }
 
-  #refuse(taskId: string): void {
-    this.#refused.set(taskId, this.#host.options.clock() + REFUSED_MS);
+  #refuse(taskId: string, ms: number): void {
+    if (ms > 0) this.#refused.set(taskId, this.#host.options.clock() + ms);
   }
 
   #stillRefused(): readonly string[] {
@@ -243,6 +253,16 @@ export class Worker {
       logger.error({ taskId, error: thrown }, "A worker's onError threw");
     }
   }
+}
+
+/** How long to leave a task to others after its run has stopped with this error. */
+function refusedMs(error: unknown): number {
+  // The run is paused because a run within it stopped with the cause.
+  if (error instanceof RunPausedError && error.cause !== undefined) return refusedMs(error.cause);
+  // Losing a lease takes time, so this can't become a busy loop. A cancelled task isn't due.
+  if (error instanceof LeaseLostError || error instanceof RunCancelledError) return 0;
+  const isChanged = error instanceof LeaseHeldError || error instanceof CheckpointConflictError;
+  return isChanged || (error instanceof StorageError && error.retryable) ? REFUSED_BRIEFLY_MS : REFUSED_MS;
 }
 
 function checkWorkOptions(options: WorkOptions): void {

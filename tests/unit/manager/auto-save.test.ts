@@ -394,6 +394,56 @@ describe("auto-save", () => {
     manager.autoSave("t", () => 1);
   });
 
+  it.each(["released", "lost"] as const)(
+    "ends once with the error if a save is refused under a %s lease",
+    async (how) => {
+      const storage = new MemoryAdapter();
+      const logger = recordingLogger();
+      const manager = new CheckpointManager({ storage, ownsStorage: false, logger });
+      const lease = await manager.lease("t");
+      const state = { n: 1 };
+      const autoSave = manager.autoSave("t", () => state, { lease, intervalMs: 1000 });
+      const failures: unknown[] = [];
+      manager.on("autoSaveFailed", ({ error }) => failures.push(error));
+      await vi.advanceTimersByTimeAsync(1000);
+      if (how === "released") await lease.release();
+      else await storage.leases.release("t", lease.token);
+      state.n = 2;
+      await vi.advanceTimersByTimeAsync(3000);
+      expect(failures).toMatchObject([{ code: "LEASE_LOST" }]);
+      expect(logger.lines.filter(({ level }) => level === "error")).toHaveLength(1);
+      await expect(autoSave.flush()).rejects.toBe(failures[0]);
+
+      // The task is free for another auto-save, which the end of the first one leaves alone.
+      manager.autoSave("t", () => state);
+      await expect(autoSave.stop()).rejects.toBe(failures[0]);
+      expect(() => manager.autoSave("t", () => state)).toThrow(/already/);
+      await manager.close();
+      expect(failures).toHaveLength(1);
+      expect((await new CheckpointManager({ storage }).latest("t"))?.state).toEqual({ n: 2 });
+      expect(vi.getTimerCount()).toBe(0);
+    },
+  );
+
+  it("close() resolves if a lost lease has ended an auto-save", async () => {
+    const manager = new CheckpointManager({ storage: new MemoryAdapter(), logger: recordingLogger() });
+    const lease = await manager.lease("t");
+    const autoSave = manager.autoSave("t", () => 1, { lease });
+    await lease.release();
+    await expect(autoSave.flush()).rejects.toMatchObject({ code: "LEASE_LOST" });
+    await manager.close();
+  });
+
+  it("close() rejects if its own last save is the first that a lost lease refuses", async () => {
+    const manager = new CheckpointManager({ storage: new MemoryAdapter(), logger: recordingLogger() });
+    const lease = await manager.lease("t");
+    const autoSave = manager.autoSave("t", () => 1, { lease });
+    await lease.release();
+    await expect(manager.close()).rejects.toMatchObject({ code: "LEASE_LOST" });
+    await expect(autoSave.flush()).rejects.toMatchObject({ code: "LEASE_LOST" });
+    expect(vi.getTimerCount()).toBe(0);
+  });
+
   it("saves an unsaved state when its manager closes, or its scope ends", async () => {
     const storage = new MemoryAdapter();
     const manager = new CheckpointManager({ storage, ownsStorage: false });

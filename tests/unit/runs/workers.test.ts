@@ -739,6 +739,114 @@ it("a task whose start can't be saved is taken again after half a minute", async
   await worker.drain();
 });
 
+it("a worker goes on with its task once its storage is back, though the lease expired meanwhile", async () => {
+  vi.useFakeTimers({
+    toFake: ["setTimeout", "clearTimeout", "setInterval", "clearInterval", "Date", "performance", "hrtime"],
+  });
+  onTestFinished(() => void vi.useRealTimers());
+  const storage = new MemoryAdapter();
+  let isAway = false;
+  const away = () => {
+    if (isAway) throw new StorageError("The storage is away.", { retryable: true });
+  };
+  const { renew } = storage.leases;
+  storage.leases.renew = async (...args) => (away(), renew.call(storage.leases, ...args));
+  const { claimNext } = storage.queue;
+  storage.queue.claimNext = async (...args) => (away(), claimNext.call(storage.queue, ...args));
+  const { manager } = managerOn(storage);
+  await manager.enqueue("q/t");
+  const begun = deferred<void>();
+  const stopped = ends(manager, "stopped");
+  const completed = ends(manager, "completed");
+  const worker = working(
+    manager,
+    (run) =>
+      run.step("step", ({ signal }) => {
+        begun.resolve();
+        return run.attempt === 2 ? [] : once(signal, "abort");
+      }),
+    { lease: { ttlMs: 2000 } },
+  );
+  await begun.promise;
+  isAway = true;
+  await vi.advanceTimersByTimeAsync(2500);
+  isAway = false;
+  await stopped;
+  await vi.advanceTimersByTimeAsync(2000);
+  expect(await completed).toEqual(["q/t"]);
+  await worker.drain();
+});
+
+it("a task whose checkpoint can't be read for the moment is taken again after a second, not sooner", async () => {
+  const clock = { nowMs: Date.now() };
+  const { manager, storage } = managerOn(new MemoryAdapter(), { clock: () => clock.nowMs });
+  await manager.enqueue("q/t");
+  const read = storage.read.bind(storage);
+  const failed = deferred<void>();
+  let reads = 0;
+  storage.read = (query) => {
+    if (query.taskId !== "q/t") return read(query);
+    reads += 1;
+    throw new StorageError("Too many files are open.", { retryable: true });
+  };
+  const worker = working(manager, () => 1, { onError: () => failed.resolve() });
+  await failed.promise;
+  await untilLooked(manager);
+  expect(reads).toBe(1);
+  storage.read = read;
+  clock.nowMs += 1000;
+  expect(await ends(manager, "completed")).toEqual(["q/t"]);
+  await worker.drain();
+});
+
+it("a task whose end can't be saved isn't run again at once", async () => {
+  const { manager, storage } = managerOn();
+  await manager.enqueue("q/t");
+  await manager.run("q/t", (run) => run.step("a", () => 1), { signal: AbortSignal.abort() }).catch(() => undefined);
+  const append = storage.append.bind(storage);
+  storage.append = async (draft, ...how) => {
+    if (draft.status === "failed") throw new StorageError("The record is refused.");
+    return append(draft, ...how);
+  };
+  let attempts = 0;
+  const told = deferred<unknown>();
+  const worker = working(
+    manager,
+    (run) => {
+      if (run.taskId !== "q/t") return;
+      attempts += 1;
+      throw new Error("no answer");
+    },
+    { onError: told.resolve },
+  );
+  expect(await told.promise).toMatchObject({ message: "no answer" });
+  await untilLooked(manager);
+  await worker.drain();
+  expect(attempts).toBe(1);
+});
+
+it("a worker without a queue leaves a task alone whose run ends between its look and its claim", async () => {
+  const storage = new MemoryAdapter();
+  Reflect.set(storage, "queue", undefined);
+  const { manager } = managerOn(storage);
+  await manager.enqueue("q/t");
+  const claim = storage.leases.claim.bind(storage.leases);
+  let isEnded = false;
+  storage.leases.claim = async (taskId, ...how) => {
+    if (taskId === "q/t" && !isEnded) {
+      isEnded = true;
+      await managerOn(storage).manager.run("q/t", () => 1);
+    }
+    return claim(taskId, ...how);
+  };
+  const ran: string[] = [];
+  const worker = working(manager, (run) => ran.push(run.taskId));
+  await untilLooked(manager);
+  await worker.drain();
+  expect([ran, worker.errors]).toEqual([["q/next"], []]);
+  expect(await held(storage)).toEqual([]);
+});
+
 it("a run that saves beside its wait lets go of its worker", async () => {
   const { manager } = managerOn();
   await manager.enqueue("q/t");
