@@ -1,6 +1,6 @@
 import { checkId, checkInteger, checkText, MAX_DELAY_MS } from "../contract/arguments.js";
 import type { CheckpointSummary } from "../contract/checkpoint.js";
-import { ClosedError, LeaseLostError } from "../contract/errors.js";
+import { ClosedError, LeaseLostError, RunCancelledError } from "../contract/errors.js";
 import { checkKeys, keysOf } from "../contract/keys.js";
 import { isOfRun, isPassing } from "../contract/passing.js";
 import type { EventHub } from "./events.js";
@@ -77,7 +77,7 @@ export class AutoSave<State> {
   #isPauseDue = false;
   #isOver = false;
   /** The error that ended the auto-save: no later save under its lease can succeed. */
-  #lost: LeaseLostError | undefined;
+  #lost: LeaseLostError | RunCancelledError | undefined;
 
   /** @internal */
   constructor(
@@ -227,7 +227,7 @@ export class AutoSave<State> {
       if (status === "paused") this.#isPauseDue = false;
     } catch (error) {
       logger.error({ taskId, error }, `Auto-save of task ${JSON.stringify(taskId)} failed`);
-      if (error instanceof LeaseLostError) {
+      if (error instanceof LeaseLostError || error instanceof RunCancelledError) {
         this.#lost = error;
         this.#end();
       }
@@ -262,6 +262,6 @@ export class AutoSave<State> {
 
 export function runSavesItself(taskId: string): TypeError {
   return new TypeError(
-    `Task ${JSON.stringify(taskId)} has a run, which saves after each step: an auto-save would replace its record. Nothing was saved.`,
+    `Task ${JSON.stringify(taskId)} has a run, which saves after each step: an auto-save would replace its record. Nothing was saved. Inside the run, use run.save or run.next.`,
   );
 }

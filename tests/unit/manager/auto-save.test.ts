@@ -394,8 +394,8 @@ describe("auto-save", () => {
     manager.autoSave("t", () => 1);
   });
 
-  it.each(["released", "lost"] as const)(
-    "ends once with the error if a save is refused under a %s lease",
+  it.each(["released", "lost", "cancelled"] as const)(
+    "ends once with the error if a save is refused under a lease that was %s",
     async (how) => {
       const storage = new MemoryAdapter();
       const logger = recordingLogger();
@@ -407,10 +407,11 @@ describe("auto-save", () => {
       manager.on("autoSaveFailed", ({ error }) => failures.push(error));
       await vi.advanceTimersByTimeAsync(1000);
       if (how === "released") await lease.release();
+      else if (how === "cancelled") await new CheckpointManager({ storage }).cancel("t", "ada: not needed");
       else await storage.leases.release("t", lease.token);
       state.n = 2;
       await vi.advanceTimersByTimeAsync(3000);
-      expect(failures).toMatchObject([{ code: "LEASE_LOST" }]);
+      expect(failures).toMatchObject([{ code: how === "cancelled" ? "RUN_CANCELLED" : "LEASE_LOST" }]);
       expect(logger.lines.filter(({ level }) => level === "error")).toHaveLength(1);
       await expect(autoSave.flush()).rejects.toBe(failures[0]);
 
