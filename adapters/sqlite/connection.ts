@@ -1,4 +1,5 @@
 import { ownRequire } from "../../src/contract/own-require.js";
+import { processState } from "../../src/contract/process-state.js";
 import type { SqlRow } from "../sql/rows.js";
 
 /** The part of better-sqlite3's `Statement` that the adapter uses. */
@@ -101,7 +102,12 @@ function isRow(value: unknown): value is SqlRow {
   return Array.isArray(value);
 }
 
+/**
+ * Loads better-sqlite3. All copies of this package in a process use the one that was loaded first: two SQLite libraries
+ * in one process free each other's locks, and the first that closes a database removes the log that the other writes to.
+ */
 export function loadDriver(): SqliteDriver {
   // The cast is needed, since only better-sqlite3's own declarations could prove this type.
-  return ownRequire()("better-sqlite3") as SqliteDriver;
+  const own = ownRequire()("better-sqlite3") as SqliteDriver;
+  return processState("sqlite-driver.1", () => own);
 }
