@@ -1,5 +1,6 @@
 import { codeOf } from "../../src/contract/errors.js";
 import { loadPackage } from "../../src/contract/load-package.js";
+import { processState } from "../../src/contract/process-state.js";
 import type { SqlRow } from "../sql/rows.js";
 import { driverFailure } from "./errors.js";
 
@@ -114,11 +115,17 @@ function isRow(value: unknown): value is SqlRow {
   return Array.isArray(value);
 }
 
-/** @throws {StorageError} It can't be loaded. */
+/**
+ * Loads better-sqlite3. All copies of this package in a process use the one that was loaded first: two SQLite libraries
+ * in one process free each other's locks, and the first that closes a database removes the log that the other writes to.
+ *
+ * @throws {StorageError} It can't be loaded.
+ */
 export function loadDriver(): SqliteDriver {
   try {
     // The cast is needed, since only better-sqlite3's own declarations could prove this type.
-    return loadPackage("better-sqlite3") as SqliteDriver;
+    const own = loadPackage("better-sqlite3") as SqliteDriver;
+    return processState("sqlite-driver.1", () => own);
   } catch (cause) {
     throw driverFailure(cause);
   }

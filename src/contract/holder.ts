@@ -2,6 +2,7 @@ import { hash, randomBytes } from "node:crypto";
 import { readFileSync, readlinkSync } from "node:fs";
 import { hostname } from "node:os";
 import { codeOf } from "./errors.js";
+import { processState } from "./process-state.js";
 
 /** `HOST:PID:START-MACHINE-RANDOM`, or `HOST:PID:RANDOM` if the system doesn't tell start and machine. */
 const HOLDER = /^(.*):(\d+):(?:(\d+)-([0-9a-f]{12})-)?[0-9a-f]{8}$/s;
@@ -13,12 +14,10 @@ export interface HolderProcess {
   readonly pid: number;
 }
 
-let own: string | undefined;
-
 /** The default holder of this process's leases, as readable text. */
 export function ownHolder(): string {
-  own ??= `${hostname()}:${process.pid}:${identity()}${randomBytes(4).toString("hex")}`;
-  return own;
+  const makeName = () => `${hostname()}:${process.pid}:${identity()}${randomBytes(4).toString("hex")}`;
+  return processState("holder.1", () => ({ name: makeName() })).name;
 }
 
 /** The process of a holder that {@link ownHolder} made; `undefined` for other holders. */

@@ -1,3 +1,5 @@
+import { processState } from "../contract/process-state.js";
+
 /**
  * Called when the process gets SIGINT, SIGTERM or SIGHUP.
  *
@@ -8,8 +10,12 @@ export type TerminationCallback = (signal: NodeJS.Signals, isFinal: boolean) => 
 
 /** SIGHUP comes when a terminal is closed. */
 const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
-const callbacks = new Set<TerminationCallback>();
-let ending = false;
+/** Shared, because each copy of this package would take another copy's listener for one of the program. */
+const TERMINATION = processState("termination.1", () => ({
+  callbacks: new Set<TerminationCallback>(),
+  isEnding: false,
+  listener: end,
+}));
 
 /**
  * Calls `callback` on the first of these signals, so that work can be saved. Once all callbacks have settled, it raises
@@ -21,29 +27,35 @@ let ending = false;
  * @returns A function that unsubscribes.
  */
 export function onTermination(callback: TerminationCallback): () => void {
-  if (callbacks.size === 0 && !ending) for (const signal of SIGNALS) process.on(signal, end);
+  const { callbacks } = TERMINATION;
+  if (callbacks.size === 0 && !TERMINATION.isEnding) listen();
   callbacks.add(callback);
   return () => {
     callbacks.delete(callback);
-    if (callbacks.size === 0 && !ending) stopListening();
+    if (callbacks.size === 0 && !TERMINATION.isEnding) stopListening();
   };
 }
 
 function end(signal: NodeJS.Signals): void {
-  ending = true;
+  const { callbacks } = TERMINATION;
+  TERMINATION.isEnding = true;
   const othersListen = process.listenerCount(signal) > cleanupListeners() + 1;
   // From now on a second Ctrl-C has its default effect. The listeners are removed only after all of them were called,
   // because signal-exit ends the process if its listener is the last one.
   queueMicrotask(stopListening);
   void Promise.allSettled([...callbacks].map(async (callback) => callback(signal, !othersListen))).then(() => {
-    ending = false;
+    TERMINATION.isEnding = false;
     if (!othersListen) process.kill(process.pid, signal);
-    else if (callbacks.size > 0) for (const name of SIGNALS) process.on(name, end);
+    else if (callbacks.size > 0) listen();
   });
 }
 
+function listen(): void {
+  for (const signal of SIGNALS) process.on(signal, TERMINATION.listener);
+}
+
 function stopListening(): void {
-  for (const signal of SIGNALS) process.off(signal, end);
+  for (const signal of SIGNALS) process.off(signal, TERMINATION.listener);
 }
 
 /**

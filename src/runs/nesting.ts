@@ -1,4 +1,5 @@
 import { AsyncLocalStorage } from "node:async_hooks";
+import { processState } from "../contract/process-state.js";
 
 /** A run under way. */
 export interface OuterRun {
@@ -19,7 +20,8 @@ interface Call {
   readonly outer: Call | undefined;
 }
 
-const CALLS = new AsyncLocalStorage<Call>();
+/** Shared, because a run of one copy of this package may begin within a run of another copy. */
+const CALLS = processState("calls.1", () => new AsyncLocalStorage<Call>());
 
 /**
  * Runs `call`. Within it, the functions below find it.

@@ -207,6 +207,9 @@ export type RunSaveOptions<Metadata extends object = object> = Pick<
   "stage" | "label" | "metadata"
 >;
 
+/** Marks the values of `run.next` of every copy of this package. */
+const BRAND = Symbol.for("waymark.NextPass");
+
 /** The value of `run.next`. The run's function must return it. */
 export class NextPass {
   readonly #state: string;
@@ -217,6 +220,12 @@ export class NextPass {
   constructor(state: string, options: RunSaveOptions) {
     this.#state = state;
     this.options = options;
+    Object.defineProperty(this, BRAND, { value: true });
+  }
+
+  /** @internal Also recognises the values of another copy of this package, whose class is another one. */
+  static [Symbol.hasInstance](value: unknown): boolean {
+    return typeof value === "object" && value !== null && BRAND in value;
   }
 
   /** @internal */

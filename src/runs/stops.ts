@@ -1,6 +1,8 @@
 import { isError, LeaseHeldError, LeaseLostError, RunPausedError, StorageError } from "../contract/errors.js";
+import { processState } from "../contract/process-state.js";
 
-const STOPS = new WeakSet<object>();
+/** Shared, because the run around a stopped one may be of another copy of this package. */
+const STOPS = processState("stops.1", () => new WeakSet<object>());
 
 /** Notes the error that stopped a run without ending it. The run around it is then paused, not failed. */
 export function noteStop(error: unknown): void {

@@ -1,5 +1,6 @@
 import { expect, it, vi } from "vitest";
 import * as ours from "waymark";
+import { ownHolder } from "waymark/adapter";
 import { MemoryAdapter } from "waymark/adapters/memory";
 
 const KEY = Buffer.alloc(32, 1);
@@ -27,6 +28,27 @@ it("doesn't take other errors for ours", () => {
   class Own extends ours.CheckpointNotFoundError {}
   expect(new ours.CheckpointNotFoundError("There is none.", { taskId: "t" })).not.toBeInstanceOf(Own);
   expect(new Own("There is none.", { taskId: "t" })).toBeInstanceOf(Own);
+});
+
+it("knows the value of another copy's run.next", async () => {
+  const theirs = new (await anotherCopy()).CheckpointManager({ storage: new MemoryAdapter() });
+  const manager = new ours.CheckpointManager({ storage: new MemoryAdapter() });
+  const outer = manager.run("outer", async () => {
+    let next: unknown;
+    await theirs.run("inner", (run) => {
+      if (run.state !== undefined) return 1;
+      const first = run.next({ n: 1 });
+      next = first;
+      return first;
+    });
+    return next;
+  });
+  await expect(outer).rejects.toThrow("must return its value");
+});
+
+it("has the same holder of leases as another copy, since both end with the process", async () => {
+  await anotherCopy();
+  expect((await import("waymark/adapter")).ownHolder()).toBe(ownHolder());
 });
 
 it("reports a wrong key as DECRYPTION_FAILED when another copy's transform refuses it", async () => {

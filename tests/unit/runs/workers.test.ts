@@ -750,9 +750,15 @@ it("a worker goes on with its task once its storage is back, though the lease ex
     if (isAway) throw new StorageError("The storage is away.", { retryable: true });
   };
   const { renew } = storage.leases;
-  storage.leases.renew = async (...args) => (away(), renew.call(storage.leases, ...args));
+  storage.leases.renew = async (...args) => {
+    away();
+    return renew.call(storage.leases, ...args);
+  };
   const { claimNext } = storage.queue;
-  storage.queue.claimNext = async (...args) => (away(), claimNext.call(storage.queue, ...args));
+  storage.queue.claimNext = async (...args) => {
+    away();
+    return claimNext.call(storage.queue, ...args);
+  };
   const { manager } = managerOn(storage);
   await manager.enqueue("q/t");
   const begun = deferred<void>();
