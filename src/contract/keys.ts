@@ -11,7 +11,7 @@ export function keysOf<Type extends object>(keys: Readonly<Record<keyof Type, tr
  * Refuses options that aren't an object or have an unknown key, so that a misspelled option isn't ignored.
  *
  * @param what - The name of the options, for the message: `SqliteAdapterOptions`.
- * @param form - The options that the caller probably means, for the message: {@link formWith}.
+ * @param form - The options that the caller probably means, for the message: `{ path: "x.db" }`.
  * @throws {TypeError} The options aren't an object, or have an unknown key, which the message names.
  */
 export function checkKeys(what: string, options: unknown, known: readonly PropertyKey[], form?: string): void {

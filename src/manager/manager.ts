@@ -1,3 +1,4 @@
+import type { StateToSave, Storable } from "../codec/storable.js";
 import type { AppendCondition, CorruptRecord } from "../contract/adapter.js";
 import { checkId, checkTaskId, checkText } from "../contract/arguments.js";
 import type {
@@ -13,7 +14,7 @@ import { isCancelled, isInner } from "../contract/passing.js";
 import type { Signal } from "../contract/signals.js";
 import type { DueCount, DueQuery } from "../contract/task-queue.js";
 import { cancelTasks, retryTasks } from "../runs/cancellation.js";
-import type { NextPass, RunFunction, RunOptions, RunSavedOf, RunStateOf } from "../runs/run.js";
+import type { NextPass, RunFunction, RunOptions, RunSavedOf, RunStateOf, StorableResult } from "../runs/run.js";
 import { Runs, type RunsHost } from "../runs/runs.js";
 import { Signals } from "../runs/signals.js";
 import { Wakers } from "../runs/wakers.js";
@@ -144,9 +145,9 @@ export class CheckpointManager<State = unknown, Saved = State> {
    * @throws {StorageError} The backend failed; earlier checkpoints are intact.
    * @throws {TypeError} The call comes from within the task's own run, which saves with `run.save` and `run.next`.
    */
-  async save<Metadata extends object & PlainFields<Metadata> = object>(
+  async save<Metadata extends object & PlainFields<Metadata> = object, Given = Saved>(
     taskId: string,
-    state: Saved,
+    state: StateToSave<Saved, Given>,
     options: SaveOptions<Metadata> = {},
   ): Promise<CheckpointSummary> {
     this.#assertOpen();
@@ -505,8 +506,9 @@ export class CheckpointManager<State = unknown, Saved = State> {
    */
   async run<Result, Input = undefined, Initial extends Saved | undefined = undefined>(
     taskId: string,
-    fn: RunFunction<Result, RunStateOf<State, NoInfer<Initial>>, RunSavedOf<State, Saved, NoInfer<Initial>>, Input>,
-    options: RunOptions<Input, Initial> = {},
+    fn: RunFunction<Result, RunStateOf<State, NoInfer<Initial>>, RunSavedOf<State, Saved, NoInfer<Initial>>, Input> &
+      ((...args: never[]) => StorableResult<NoInfer<Result>>),
+    options: RunOptions<Input, Initial> & { readonly input?: NoInfer<Storable<Input>> | undefined } = {},
   ): Promise<Exclude<Result, NextPass>> {
     return this.#run(() => this.#runs.run(taskId, fn, options)) as Promise<Exclude<Result, NextPass>>;
   }
@@ -521,6 +523,13 @@ export class CheckpointManager<State = unknown, Saved = State> {
    * @throws {RunMismatchError} The task has a run with another input.
    * @throws {RunCancelledError} The task was cancelled.
    */
+  async enqueue<Input>(
+    taskId: string,
+    input: Input & NoInfer<Storable<Input>>,
+    options?: { readonly dueAt?: Date | undefined },
+  ): Promise<boolean>;
+  /** Saves a run without an input. */
+  async enqueue(taskId: string): Promise<boolean>;
   async enqueue(
     taskId: string,
     input?: unknown,
@@ -581,6 +590,14 @@ export class CheckpointManager<State = unknown, Saved = State> {
    *   sent.
    * @throws {StateNotSerializableError | PayloadTooLargeError} The value can't be stored.
    */
+  async signal<Value>(
+    taskId: string,
+    name: string,
+    value: Value & NoInfer<Storable<Value>>,
+    options?: { readonly id?: string | undefined; readonly by?: string | undefined },
+  ): Promise<{ readonly id: string }>;
+  /** Sends a signal without a value. */
+  async signal(taskId: string, name: string): Promise<{ readonly id: string }>;
   async signal(
     taskId: string,
     name: string,

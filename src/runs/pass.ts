@@ -6,7 +6,6 @@ import { stepTitle } from "../contract/run-record.js";
 import type { Signal } from "../contract/signals.js";
 import type { EventHub } from "../manager/events.js";
 import type { Logger } from "../manager/logger.js";
-import type { SavedStateOf, StateOf, StateSchema } from "../manager/schema.js";
 import { traced, tracing } from "../manager/tracing.js";
 import type { RunJournal } from "./journal.js";
 import { enclosing, within } from "./nesting.js";
@@ -93,16 +92,8 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
     this.save = this.save.bind(this);
   }
 
-  step<Schema extends StateSchema>(
-    name: string,
-    fn: (call: StepCall) => SavedStateOf<Schema> | Promise<SavedStateOf<Schema>>,
-    options: StepOptions & { readonly schema: Schema },
-  ): Promise<StateOf<Schema>>;
-  step<Result>(
-    name: string,
-    fn: (call: StepCall) => Result | Promise<Result>,
-    options?: StepOptions & { readonly schema?: undefined },
-  ): Promise<Result>;
+  // `never`, because only Run's signature can type the result.
+  step(name: string, fn: (call: StepCall) => unknown, options?: StepOptions): Promise<never>;
   step(name: string, fn: (call: StepCall) => unknown, options: StepOptions = {}): Promise<unknown> {
     return this.#tracked(this.#step(name, fn, options));
   }

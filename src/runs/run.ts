@@ -1,3 +1,4 @@
+import type { Storable } from "../codec/storable.js";
 import type { PlainFields } from "../contract/checkpoint.js";
 import type { Signal } from "../contract/signals.js";
 import type { Lease } from "../manager/lease.js";
@@ -42,16 +43,11 @@ export interface Run<State = unknown, Saved = State, Input = unknown> {
    * @throws {StateInvalidError} The step's schema refuses the result.
    * @throws {StepInterruptedError} The step has `atMostOnce`, and an earlier attempt started it and was interrupted.
    */
-  step<Schema extends StateSchema>(
+  step<Result, Schema extends StateSchema | undefined = undefined>(
     name: string,
-    fn: (call: StepCall) => SavedStateOf<Schema> | Promise<SavedStateOf<Schema>>,
-    options: StepOptions & { readonly schema: Schema },
-  ): Promise<StateOf<Schema>>;
-  step<Result>(
-    name: string,
-    fn: (call: StepCall) => Result | Promise<Result>,
-    options?: StepOptions & { readonly schema?: undefined },
-  ): Promise<Result>;
+    fn: StepFunction<Result> & StepFunction<NoInfer<CheckedResult<Result, Schema>>>,
+    options?: StepOptions<Schema>,
+  ): Promise<[Schema] extends [StateSchema] ? StateOf<Schema> : Result>;
 
   /**
    * Waits until a time. The first call records the time, so a resume waits until the same time. In a worker, the run
@@ -115,6 +111,12 @@ export interface Run<State = unknown, Saved = State, Input = unknown> {
   ): Promise<{ readonly id: string }>;
 }
 
+/** A step's function. */
+type StepFunction<Result> = (call: StepCall) => Result | Promise<Result>;
+
+/** What a step's function may return: what its schema takes. Without a schema, what can be stored. */
+type CheckedResult<Result, Schema> = [Schema] extends [StateSchema] ? SavedStateOf<Schema> : Storable<Result>;
+
 /** The argument of a step's function. */
 export interface StepCall {
   /**
@@ -128,7 +130,7 @@ export interface StepCall {
   readonly signal: AbortSignal;
 }
 
-export interface StepOptions {
+export interface StepOptions<Schema extends StateSchema | undefined = StateSchema | undefined> {
   /** How to try the step again if it throws. Default: no retry, because a step may cost money. */
   readonly retry?: StepRetry | undefined;
   /**
@@ -137,7 +139,7 @@ export interface StepOptions {
    */
   readonly timeoutMs?: number | undefined;
   /** Validates the result before it is stored, and again when it is reused. */
-  readonly schema?: StateSchema | undefined;
+  readonly schema?: Schema | undefined;
   /**
    * A value that the step depends on. If a resume passes another value, this step and all steps recorded after it run
    * again.
@@ -249,6 +251,9 @@ export type RunStateOf<State, Initial> = unknown extends State
  * `initialState`.
  */
 export type RunSavedOf<State, Saved, Initial> = unknown extends State ? RunStateOf<State, Initial> : Saved;
+
+/** What a run's function may return. */
+export type StorableResult<Result> = Storable<Result> | NextPass | Promise<Storable<Result> | NextPass>;
 
 /** A run's function. Returns the run's result, or the value of `run.next`. */
 export type RunFunction<Result, State, Saved, Input> = (

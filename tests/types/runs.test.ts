@@ -1,5 +1,6 @@
-import { expectTypeOf, it } from "vitest";
-import { CheckpointManager, type NextPass, type Run, type Signal } from "waymark";
+import ts from "typescript";
+import { expect, expectTypeOf, it } from "vitest";
+import { CheckpointManager, type NextPass, type Run, type SavedStateOf, type Signal, type StateSchema } from "waymark";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { z } from "zod";
 
@@ -55,6 +56,112 @@ it("types a run's input by the option, and a step by its function or its schema"
   void ((run: Run) => run.step("b", () => 1, { timeout: 5 }));
 });
 
+interface Report {
+  readonly ok: boolean;
+  readonly at?: Date;
+  readonly parts: readonly Report[];
+}
+type Part = { type: "text"; text: string } | { type: "bytes"; bytes: Uint8Array } | Error;
+
+it("types a step by its function, sync or async, and by the type that the caller expects", () => {
+  const report: Report = { ok: true, parts: [] };
+  const steps = async (run: Run, parts: Part[], anything: unknown) =>
+    [
+      await run.step("a", () => report),
+      await run.step("b", async ({ key }) => ({ key, parts })),
+      await run.step("c", ({ attempt }) => (attempt === 1 ? undefined : parts[0])),
+      await run.step("d", async () => 1, { retry: { times: 2 }, timeoutMs: 5 }),
+      await run.step("e", async () => anything),
+      await run.step<Report>("f", () => ({ ok: true, parts: [] })),
+    ] as const;
+  expectTypeOf(steps).returns.resolves.toEqualTypeOf<
+    readonly [Report, { key: string; parts: Part[] }, Part | undefined, number, unknown, Report]
+  >();
+  const expected = (run: Run): Promise<{ answer: "yes" | "no" }> => run.step("a", async () => ({ answer: "yes" }));
+  expectTypeOf(expected).toBeFunction();
+});
+
+it("takes functions whose result is a type parameter", () => {
+  const cached = <T>(run: Run, fn: () => Promise<T>): Promise<T> => run.step("a", fn, { timeoutMs: 5 });
+  const wrapped = async <T, K extends keyof T>(run: Run, load: () => Promise<T>, key: K) =>
+    run.step("a", async () => ({ value: (await load())[key], list: [await load()] }));
+  const checked = <S extends StateSchema>(run: Run, schema: S, fn: () => Promise<SavedStateOf<S>>) =>
+    run.step("a", fn, { schema });
+  expectTypeOf(cached).toBeFunction();
+  expectTypeOf(wrapped).toBeFunction();
+  expectTypeOf(checked).toBeFunction();
+});
+
+it("a misspelled or wrong option of a step is one error at that option", () => {
+  const program = (option: string) => `
+    import type { Run } from "waymark";
+    export const step = (run: Run) => run.step("a", () => 1, { ${option} });`;
+  expect(errorsIn(program("timeout: 5"))).toEqual([
+    expect.stringMatching(/^timeout: .*'timeout' does not exist in type 'StepOptions<.*'timeoutMs'\?$/),
+  ]);
+  expect(errorsIn(program("retry: 3"))).toEqual(["retry: Type 'number' is not assignable to type 'StepRetry'."]);
+});
+
+it("results, inputs and values that can't be stored are compile errors", () => {
+  class Session {
+    readonly id = 1;
+    close(): void {}
+  }
+  const manager = new CheckpointManager({ storage });
+  const later = Promise.resolve(1);
+  void (async (run: Run) => {
+    // @ts-expect-error A function.
+    await run.step("a", () => later.then);
+    // @ts-expect-error A Promise in the result.
+    await run.step("a", async () => ({ later }));
+    // @ts-expect-error A symbol.
+    await run.step("a", () => [{ key: Symbol("x") }]);
+    // @ts-expect-error An instance with methods.
+    await run.step("a", async () => new Session());
+  });
+  // @ts-expect-error The run's result has a method.
+  void (() => manager.run("t", async () => new Session()));
+  // @ts-expect-error The input has a function.
+  void (() => manager.run("t", () => 1, { input: { done: later.then } }));
+  // @ts-expect-error The input has a function.
+  void (() => manager.enqueue("t", { done: later.then }));
+  // @ts-expect-error The value has a Promise.
+  void (() => manager.signal("t", "go", { later }));
+  // @ts-expect-error The state has a method.
+  void (() => manager.save("t", { session: new Session() }));
+});
+
+it("rich values, interfaces, unions and unknown values can be stored", () => {
+  const manager = new CheckpointManager({ storage });
+  const rich = { at: new Date(), ids: new Set([1n]), by: new Map<string, Part>(), pattern: /x/, url: new URL("x:y") };
+  const store = (parts: Part[], part: Part, anything: unknown, report: Report, maybe: Part | undefined) => [
+    manager.save("t", { rich, parts, bytes: new Uint8Array(), error: new TypeError("no"), none: undefined }),
+    manager.save("t", anything),
+    manager.save("t", part),
+    manager.enqueue("t", report, { dueAt: new Date() }),
+    manager.enqueue("t", maybe),
+    manager.enqueue("t"),
+    manager.signal("t", "go", part, { id: "1" }),
+    manager.signal("t", "go"),
+    manager.run("t", (run) => void expectTypeOf(run.input).toEqualTypeOf<Part>(), { input: part }),
+    manager.run("t", async () => (maybe === undefined ? report : { part, anything })),
+  ];
+  const storeAny = <T>(value: T) => [
+    manager.save("t", value),
+    manager.enqueue("t", { value }),
+    manager.run("t", () => value),
+  ];
+  expectTypeOf(store).toBeFunction();
+  expectTypeOf(storeAny).toBeFunction();
+  const Sessions = z.codec(z.string(), z.instanceof(URLSearchParams), {
+    decode: (text) => new URLSearchParams(text),
+    encode: String,
+  });
+  const typed = new CheckpointManager({ storage, schema: Sessions });
+  void (() => typed.save("t", new URLSearchParams()));
+  void ((run: Run) => run.step("a", () => new URLSearchParams(), { schema: Sessions }));
+});
+
 it("types runs by the manager's type parameter, and takes a function that names the same run", () => {
   const manager = new CheckpointManager<Chat>({ storage });
   const step = async (run: Run<Chat | undefined>) => run.next(run.state ?? { turns: 0, at: new Date() });
@@ -88,3 +195,22 @@ it("types a signal by its schema or by hand, and says that a wait with a limit m
   // @ts-expect-error `prefix` is required.
   void (() => manager.work({}, () => 1));
 });
+
+/** The errors of a program that imports the package, each with the text that it points at and its first line. */
+function errorsIn(text: string): string[] {
+  const { options } = ts.parseJsonConfigFileContent(
+    ts.readConfigFile("tsconfig.json", ts.sys.readFile).config,
+    ts.sys,
+    process.cwd(),
+  );
+  const host = ts.createCompilerHost(options);
+  const path = `${import.meta.dirname}/program-of-a-test.ts`;
+  const read = host.getSourceFile.bind(host);
+  host.getSourceFile = (name, ...rest) =>
+    name === path ? ts.createSourceFile(name, text, ts.ScriptTarget.Latest) : read(name, ...rest);
+  const program = ts.createProgram([path], { ...options, noEmit: true }, host);
+  return program.getSemanticDiagnostics(program.getSourceFile(path)).map(({ messageText, start = 0, length = 0 }) => {
+    const [line = ""] = ts.flattenDiagnosticMessageText(messageText, "\n").split("\n");
+    return `${text.slice(start, start + length)}: ${line}`;
+  });
+}

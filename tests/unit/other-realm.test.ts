@@ -92,7 +92,8 @@ it("a state with values of another realm is stored like one of this realm", asyn
       bytes: realm.Uint8Array.of(1, 2),
       buffer: realm.Uint8Array.of(3).buffer,
     });
-  await manager.save("theirs", stateOf(foreign));
+  const theirs: object = stateOf(foreign);
+  await manager.save("theirs", theirs);
   const loaded = (await manager.latest("theirs"))?.state;
   const own = stateOf(globalThis);
   own.error.stack = expect.any(String) as unknown as string;

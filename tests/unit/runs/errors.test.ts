@@ -274,7 +274,7 @@ it("an error that the program caught is thrown again by a resume, so that it tak
 
 it("a result that can't be stored is refused in the first run, with the step's name and the path", async () => {
   const { manager } = managerOn();
-  const program = () => manager.run("t", (run) => run.step("model", () => ({ tools: [{ call: () => 1 }] })));
+  const program = () => manager.run("t", (run) => run.step("model", (): unknown => ({ tools: [{ call: () => 1 }] })));
   const refused = program();
   await expect(refused).rejects.toThrow(StateNotSerializableError);
   await expect(refused).rejects.toMatchObject({
@@ -284,7 +284,7 @@ it("a result that can't be stored is refused in the first run, with the step's n
     ),
   });
   expect((await manager.latest("t"))?.run?.steps).toEqual([]);
-  const result = managerOn().manager.run("t", () => () => 1);
+  const result = managerOn().manager.run("t", (): unknown => () => 1);
   await expect(result).rejects.toThrow(/The result of the run of task "t" can't be saved/);
 });
 

@@ -92,7 +92,7 @@ describe("it finds", () => {
   });
 
   it("a value that can't be stored", async () => {
-    const { problems, stops, result } = await rehearse((run) => run.step("a", () => ({ list: [() => 1] })));
+    const { problems, stops, result } = await rehearse((run) => run.step("a", (): unknown => ({ list: [() => 1] })));
     expect(problems).toEqual([
       expect.objectContaining({ kind: "unstorable", message: expect.stringMatching(/list\[0\]/) }),
     ]);
