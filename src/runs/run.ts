@@ -5,7 +5,7 @@ import type { Lease } from "../manager/lease.js";
 import type { SaveOptions } from "../manager/save-options.js";
 import type { SavedStateOf, StateOf, StateSchema } from "../manager/schema.js";
 
-/** One pass of a run, which `manager.run` passes to its function. */
+/** One pass of a run, which `manager.run` passes to its function. Its methods also work when destructured. */
 export interface Run<State = unknown, Saved = State, Input = unknown> {
   readonly taskId: string;
   /**
@@ -44,6 +44,7 @@ export interface Run<State = unknown, Saved = State, Input = unknown> {
    * @throws {StepInterruptedError} The step has `atMostOnce`, and an earlier attempt started it and was interrupted.
    */
   step<Result, Schema extends StateSchema | undefined = undefined>(
+    this: void,
     name: string,
     fn: StepFunction<Result> & StepFunction<NoInfer<CheckedResult<Result, Schema>>>,
     options?: StepOptions<Schema>,
@@ -57,7 +58,7 @@ export interface Run<State = unknown, Saved = State, Input = unknown> {
    *
    * @throws {TypeError} A step with the same name is under way, the call is made within a step, or `date` isn't a date.
    */
-  sleepUntil(name: string, date: Date): Promise<void>;
+  sleepUntil(this: void, name: string, date: Date): Promise<void>;
 
   /**
    * Waits for a signal: for the next one with this name that `manager.signal` sends, or has sent before. A signal ends
@@ -72,10 +73,12 @@ export interface Run<State = unknown, Saved = State, Input = unknown> {
    *   misspelled.
    */
   waitFor<Value = unknown>(
+    this: void,
     name: string,
     options?: { readonly schema?: StateSchema<unknown, Value> | undefined; readonly timeoutMs?: undefined },
   ): Promise<Signal<Value>>;
   waitFor<Value = unknown>(
+    this: void,
     name: string,
     options: {
       readonly schema?: StateSchema<unknown, Value> | undefined;
@@ -92,6 +95,7 @@ export interface Run<State = unknown, Saved = State, Input = unknown> {
    * @throws {StateInvalidError | StateNotSerializableError | PayloadTooLargeError} The state can't be saved.
    */
   next<Metadata extends object & PlainFields<Metadata> = object>(
+    this: void,
     state: Saved,
     options?: RunSaveOptions<Metadata>,
   ): NextPass;
@@ -106,6 +110,7 @@ export interface Run<State = unknown, Saved = State, Input = unknown> {
    * @throws {StateInvalidError | StateNotSerializableError | PayloadTooLargeError} The state can't be saved.
    */
   save<Metadata extends object & PlainFields<Metadata> = object>(
+    this: void,
     state: Saved,
     options?: RunSaveOptions<Metadata>,
   ): Promise<{ readonly id: string }>;
