@@ -310,14 +310,14 @@ it("a write that is refused for the lost lease stops the run", async () => {
 });
 
 it("another program's checkpoint ends the attempt with a conflict, and the next attempt begins a pass with its state", async () => {
-  const { manager } = managerOn();
+  const { manager, storage } = managerOn();
   const keys: string[] = [];
   const program = (input?: number) =>
     manager.run(
       "t",
       async (run) => {
         await run.step("a", ({ key }) => keys.push(key));
-        if (run.state === undefined) await manager.save("t", { by: "somebody" });
+        if (run.state === undefined) await managerOn(storage).manager.save("t", { by: "somebody" });
         await run.step("b", () => 1);
         return [run.state, run.input];
       },
