@@ -19,6 +19,9 @@ if (disk !== undefined) process.env["TMPDIR"] ??= disk;
 const extent = process.env["WAYMARK_TESTS"];
 const left = { slow: ["**/!(*.slow).test.ts"], full: [] }[extent ?? ""] ?? ["**/*.slow.test.ts"];
 
+/** The same random tests each time, so that only a change can break one. Slow runs try new ones; the last line has their seed. */
+process.env["WAYMARK_SEED"] ??= String(extent === undefined ? 1 : Math.floor(Math.random() * 2 ** 31));
+
 /** Tests that replace a module, or load one twice. The others share their modules and processes, which saves starting them. */
 const ALONE = [
   "tests/**/*failing-calls*.test.ts",
@@ -68,6 +71,7 @@ export default defineConfig({
     exclude: [...configDefaults.exclude, ...left],
     sequence: { sequencer: LongSuitesFirst },
     globalSetup: "tests/support/postgres-server.ts",
+    setupFiles: ["tests/support/seeded.ts"],
     // One for each processor: vitest's own choice leaves one idle, and many tests wait for disks and processes. Of the
     // slow ones most do.
     maxWorkers: availableParallelism() + (extent === undefined ? 0 : 1),

@@ -138,7 +138,7 @@ async function assertParses(path: string): Promise<void> {
     compileFunction(code, ["exports", "require", "module", "__filename", "__dirname"], { filename: path });
   } catch (cause) {
     const error = `${lineOf(cause)}${isError(cause) ? cause.message : String(cause)}`;
-    if (!/^\s*(?:import|export)\b/m.test(code)) throw new Error(`it isn't JavaScript: ${error}.`, { cause });
+    if (!/^[ \t]*(?:import|export)\b/m.test(code)) throw new Error(`it isn't JavaScript: ${error}.`, { cause });
     throw new Error(
       `${manifest} has no "type": "module", so Node reads it as CommonJS, and it isn't (${error}). Rename it to ` +
         `${basename(path, ".js")}.mjs.`,

@@ -8,6 +8,9 @@ if (disk !== undefined) process.env["TMPDIR"] ??= disk;
 // Every kill is tried. A tenth of the faults, power losses, damaged bytes and broken adapters is tried: another tenth each
 // time.
 process.env["WAYMARK_CRASH_TENTH"] ??= String(Math.floor(Math.random() * 10));
+// Each check makes other random tests, the same in all of its steps.
+process.env["WAYMARK_SEED"] ??= String(Math.floor(Math.random() * 2 ** 31));
+console.log(`WAYMARK_SEED=${process.env["WAYMARK_SEED"]} WAYMARK_CRASH_TENTH=${process.env["WAYMARK_CRASH_TENTH"]}`);
 
 const buildAndQuickTests = [
   { name: "build", command: "npm run build" },

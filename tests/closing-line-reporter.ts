@@ -2,7 +2,7 @@ import type { Reporter, SerializedError, TestCase, TestModule } from "vitest/nod
 
 /**
  * Ends a run with the line that programs look for: `N passed, N failed`, and `, N skipped` if there are any. Before it
- * come the counts of LangGraph's own suite on each storage.
+ * come the counts of LangGraph's own suite on each storage, and the seed.
  */
 export default class ClosingLineReporter implements Reporter {
   onTestRunEnd(modules: readonly TestModule[], unhandledErrors: readonly SerializedError[]): void {
@@ -20,6 +20,7 @@ export default class ClosingLineReporter implements Reporter {
         process.stdout.write(`${suite.name}: ${passed} passed, ${failed} failed, ${skipped} skipped\n`);
       }
     }
+    process.stdout.write(`The seed of random tests: WAYMARK_SEED=${process.env["WAYMARK_SEED"]}\n`);
     const skipped = counts.skipped > 0 ? `, ${counts.skipped} skipped` : "";
     process.stdout.write(`${counts.passed} passed, ${counts.failed} failed${skipped}\n`);
   }

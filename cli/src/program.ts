@@ -73,7 +73,9 @@ function overview(rows: readonly string[]): string {
 const oneLine: NonNullable<OutputConfiguration["outputError"]> = (text, write) => {
   const message = text
     .replace(/^error: /, "")
-    .trim()
-    .replace(/\s*\n\s*/g, " ");
+    .split("\n")
+    .map((line) => line.trim())
+    .filter((line) => line !== "")
+    .join(" ");
   write(`waymark: ${printable(message)}${/[.)]$/.test(message) ? "" : "."} See waymark --help.\n`);
 };

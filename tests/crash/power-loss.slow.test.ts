@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { SEED } from "../support/seeded.js";
 import { count } from "./counts.js";
 import { noStrace, recorded } from "./crash-process.js";
 import { CHANGING, CrashSite, OPENING, storeIn } from "./crash-site.js";
@@ -7,9 +8,6 @@ import { OPERATIONS, SESSION, type StoreKind } from "./operations.js";
 import { type Allowed, PowerLosses } from "./power-loss.js";
 
 const KINDS: readonly StoreKind[] = ["json-file", "task-file", "sqlite", "sqlite-normal"];
-
-/** A new seed each time finds what others didn't. A failure prints it. */
-const SEED = Number(process.env["WAYMARK_SEED"] ?? Math.floor(Math.random() * 2 ** 31));
 
 describe.skipIf(noStrace !== undefined)(`a power loss${noStrace ? ` (skipped: ${noStrace})` : ""}`, () => {
   for (const kind of KINDS) {

@@ -5,6 +5,7 @@ import { text } from "node:stream/consumers";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { isCorrupt, type StoredCheckpoint } from "waymark/adapter";
+import { randomFrom, SEED } from "../support/seeded.js";
 import { tempFolder } from "../support/temp-folder.js";
 import { collect, draft, isWhole } from "../unit/adapters/files/drafts.js";
 import { count } from "./counts.js";
@@ -19,7 +20,6 @@ const MOST_BETWEEN = 25;
 /** A disk that isn't memory: there the writers would save ten thousand times before the next process has started. */
 const DISK = "/var/tmp";
 const STALL_MS = 15_000;
-const SEED = Number(process.env["WAYMARK_SEED"] ?? Math.floor(Math.random() * 2 ** 31));
 
 interface Saved {
   readonly taskId: string;
@@ -208,15 +208,4 @@ async function wrongsIn(kind: StoreKind, folder: string, saved: readonly Saved[]
     if (there !== sequence) wrong.push(`${id} of ${taskId} was acknowledged as ${sequence}, and there is ${there}`);
   }
   return { wrong, found: found.size };
-}
-
-/** mulberry32: the same numbers for the same seed. */
-function randomFrom(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
 }

@@ -9,7 +9,7 @@ const [, , url = "", schema = "", seed = ""] = process.argv;
 const storage = url.startsWith("postgres") ? new PostgresAdapter({ url, schema }) : openStorage(url);
 const TASKS = ["one", "two"];
 
-let state = Number(seed) + 1;
+let state = (Number(seed) % 2_147_483_646) + 1;
 /** Less than `below`, the same ones for the same seed. @param {number} below */
 function random(below) {
   state = (state * 48_271) % 2_147_483_647;

@@ -8,13 +8,13 @@ import { isCorrupt, type StorageAdapter } from "waymark/adapter";
 import { openStorage } from "waymark/adapters";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { newSchema, openAdapter } from "../support/postgres.js";
+import { SEED } from "../support/seeded.js";
 import { tempFolder } from "../support/temp-folder.js";
 import { count } from "./counts.js";
 import { tenth } from "./extent.js";
 import { type Call, perform } from "./operations.js";
 
 const KILLS = tenth === undefined ? 60 : 20;
-const SEED = Number(process.env["WAYMARK_SEED"] ?? Math.floor(Math.random() * 2 ** 20));
 
 it(`sqlite: histories keep what they have, whenever a process is killed (WAYMARK_SEED=${SEED})`, {
   timeout: 300_000,

@@ -146,6 +146,6 @@ function corpusOf(name) {
 }
 
 function propertiesHold() {
-  const env = { ...process.env, WAYMARK_FUZZ_SECONDS: String(Math.ceil(seconds / 3)), WAYMARK_FUZZ_SEED: String(seed) };
+  const env = { ...process.env, WAYMARK_FUZZ_SECONDS: String(Math.ceil(seconds / 3)), WAYMARK_SEED: String(seed) };
   return spawnSync("npx", ["vitest", "run", "tests/fuzz/properties.test.ts"], { env, stdio: "inherit" }).status === 0;
 }

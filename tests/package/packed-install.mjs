@@ -235,7 +235,7 @@ function command({ sdk, runners, command }) {
   look(project, ["node", "node_modules/waymark/bin/waymark.js"]);
 
   // The command loads what only other commands need when they are called.
-  for (const name of ["zod", "yaml", "mdast-util-from-markdown", "unbash"]) {
+  for (const name of ["zod", "yaml", "markdown-it", "unbash"]) {
     rmSync(join(project, "node_modules", name), { recursive: true });
   }
   look(project, ["npx", "--no-install", "waymark"]);

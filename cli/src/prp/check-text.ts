@@ -165,7 +165,7 @@ function wrapped(
     line = more;
     isEmpty = true;
   };
-  for (const [, blanks = "", word = ""] of text.matchAll(/(\s*)(\S+)/g)) {
+  for (const [, blanks = "", word = ""] of text.trimEnd().matchAll(/(\s*)(\S+)/g)) {
     // Keeps the text's own indentation, but drops blanks at line breaks.
     if (!isEmpty && stringWidth(line + blanks + word) > width) next();
     else line += blanks;

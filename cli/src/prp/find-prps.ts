@@ -42,9 +42,9 @@ function looksLikePrp(path: string, text: string): boolean | undefined {
 
 /** How many characters at the start of a text are searched. */
 const TOP = 2_000;
-const PRP_ID = /^[^\p{L}\n]*PRP[\s_-]*ID[\s*_`]*[:：]/imu;
+const PRP_ID = /^[^\p{L}\r\n\u2028\u2029]*PRP[\s_-]*ID[\s*_`]*[:：]/imu;
 const GATES = /^(?:#{1,6} .*|\*\*.*)\bvalidation (?:loops?|gates?)\b/im;
 const NAME = /(?:^|[^a-z])prps?(?:[^a-z]|$)|product requirements? prompt/i;
 /** Headings of the usual template. */
 const USUAL =
-  /^#{1,6}[^\p{L}\n]*(goal|why|what|success criteria|all needed context|implementation (?:blueprint|tasks|steps|plan)|final validation)\b/gimu;
+  /^#{1,6}[^\p{L}\r\n\u2028\u2029]*(goal|why|what|success criteria|all needed context|implementation (?:blueprint|tasks|steps|plan)|final validation)\b/gimu;

@@ -100,7 +100,8 @@ export function workLine(event: WorkEvent): string {
 
 /** Leaves out of a message of the SDK what the line says already. */
 function shortened(reason: string): string {
-  const why = reason.replace(/^The run of task .* was paused: (.*?)\. .*$/, "$1");
+  const [, after] = reason.startsWith("The run of task ") ? reason.split(" was paused: ", 2) : [];
+  const [why = ""] = after === undefined ? [reason] : after.split(". ", 1);
   // The signal that drains the worker.
   return why === "its signal was aborted" ? "this worker is stopping" : why;
 }

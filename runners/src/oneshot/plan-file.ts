@@ -3,7 +3,7 @@ import { readFile } from "node:fs/promises";
 import { join, relative, resolve } from "node:path";
 import { isError, nameOf, reasonOf } from "waymark/kit";
 import type { OneshotRunState } from "waymark/oneshot";
-import { parse } from "yaml";
+import { parseYaml } from "../yaml-text.js";
 import { invalidPlan, OneshotError } from "./errors.js";
 import { type CheckedWorkstream, checkPlan, type OneshotPlan, type WorkstreamFolder } from "./plan.js";
 import { readWorkstreams } from "./workstream-folder.js";
@@ -79,16 +79,14 @@ export function parsePlan(source: string, path: string): PlanForm {
   }
   let plan: unknown;
   try {
-    plan = path.endsWith(".json") ? JSON.parse(source) : parse(source, { logLevel: "error" });
+    plan = path.endsWith(".json") ? JSON.parse(source) : parseYaml(source);
   } catch (cause) {
     if (isError(cause) && "code" in cause && cause.code === "MULTIPLE_DOCS") {
       const [place = ""] = / at line \d+, column \d+/.exec(cause.message) ?? [];
       const issue = `it has more than one YAML document${place}; a plan is one document, and Markdown isn't read here. ${FOLDER_ADVICE}`;
       throw invalidPlan(`The plan ${path}`, [issue], cause);
     }
-    // After an empty line, the YAML library repeats the place.
-    const [what = ""] = reasonOf(cause).split(":\n\n");
-    throw invalidPlan(`The plan ${path}`, [what.replaceAll("\n", " ")], cause);
+    throw invalidPlan(`The plan ${path}`, [reasonOf(cause).replaceAll("\n", " ")], cause);
   }
   return checked(plan, `The plan ${path}`);
 }

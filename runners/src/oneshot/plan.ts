@@ -71,7 +71,7 @@ const text = z.string({
   error: ({ input }) => (input === undefined ? "is missing" : "must be text; put a number or true in quotes"),
 });
 
-const id = text.regex(/^\P{Cc}*[^\p{Cc}\s]\P{Cc}*$/u, "must be one line of text, and not empty");
+const id = text.refine(isId, "must be one line of text, and not empty");
 
 const ids = z.array(id, "must be a list of ids").default([]);
 
@@ -99,10 +99,17 @@ const planSchema = z.strictObject({
     .min(1, "must not be empty: there is nothing to do"),
 });
 
+/** Whether a text can be the id of a workstream. */
+export function isId(text: string): boolean {
+  return text.trim() !== "" && !/\p{Cc}/u.test(text);
+}
+
 function repeatedIds(workstreams: readonly CheckedWorkstream[]): string[] {
+  const firsts = new Map<string, number>();
   return workstreams.flatMap(({ id }, index) => {
-    const first = workstreams.findIndex((other) => other.id === id);
-    if (first === index) return [];
+    const first = firsts.get(id);
+    if (first === undefined) firsts.set(id, index);
+    if (first === undefined) return [];
     return [`workstreams[${index}].id: ${JSON.stringify(id)} is the id of workstreams[${first}] already`];
   });
 }
@@ -121,20 +128,30 @@ function unknownIds(workstreams: readonly CheckedWorkstream[]): string[] {
 
 /** Returns the ids of one cycle, with the first one repeated at the end. Empty if there is no cycle. */
 export function findCycle(workstreams: readonly CheckedWorkstream[]): string[] {
-  // Repeatedly removes the workstreams that don't depend on a remaining one. Only cycles, and what depends on them,
-  // stay.
   const left = new Map(workstreams.map((workstream) => [workstream.id, workstream]));
-  for (let size = -1; size !== left.size; ) {
-    size = left.size;
-    for (const [id, { dependsOn }] of left) if (!dependsOn.some((other) => left.has(other))) left.delete(id);
+  const dependents = new Map<string, string[]>(workstreams.map(({ id }) => [id, []]));
+  for (const { id, dependsOn } of workstreams) for (const other of dependsOn) dependents.get(other)?.push(id);
+  // Removes the workstreams whose dependencies are all removed. Only cycles, and what depends on them, stay.
+  const waits = new Map(
+    workstreams.map(({ id, dependsOn }) => [id, dependsOn.filter((other) => left.has(other)).length]),
+  );
+  const free = workstreams.map(({ id }) => id).filter((id) => waits.get(id) === 0);
+  for (let id = free.pop(); id !== undefined; id = free.pop()) {
+    left.delete(id);
+    for (const dependent of dependents.get(id) ?? []) {
+      const others = (waits.get(dependent) ?? 0) - 1;
+      waits.set(dependent, others);
+      if (others === 0) free.push(dependent);
+    }
   }
-  const path: string[] = [];
+  const path = new Set<string>();
   let [next] = left.keys();
-  while (next !== undefined && !path.includes(next)) {
-    path.push(next);
+  while (next !== undefined && !path.has(next)) {
+    path.add(next);
     next = left.get(next)?.dependsOn.find((id) => left.has(id));
   }
-  return next === undefined ? [] : [...path.slice(path.indexOf(next)), next];
+  const ids = [...path];
+  return next === undefined ? [] : [...ids.slice(ids.indexOf(next)), next];
 }
 
 /** `workstreams[2].command`; `the plan` for the whole plan. */

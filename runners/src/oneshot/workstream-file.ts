@@ -1,5 +1,6 @@
 import { isRecord, reasonOf } from "waymark/kit";
-import { parse } from "yaml";
+import { parseYaml } from "../yaml-text.js";
+import { isId } from "./plan.js";
 
 /** The front matter of a workstream's file. Nothing is inferred from the file's name or folder. */
 export interface WorkstreamFile {
@@ -40,13 +41,13 @@ export function parseWorkstreamFile(
   let fields: unknown;
   try {
     // Every value is text: 0010, null and 2026-01-30 stay as they are written.
-    fields = parse(matter, { schema: "failsafe", logLevel: "error" });
+    fields = parseYaml(matter, "failsafe");
   } catch (error) {
-    return unreadable(`its front matter is no YAML: ${reasonOf(error).split("\n")[0]?.replace(/:$/, "")}`);
+    return unreadable(`its front matter is no YAML: ${reasonOf(error).replaceAll("\n", " ")}`);
   }
   if (!isRecord(fields)) return unreadable("its front matter has no fields");
   const [id, status, feature] = [fields["ws_id"], fields["status"] ?? "", fields["feature"] ?? fields["feature_id"]];
-  if (typeof id !== "string" || !ID.test(id.trim())) return unreadable("its ws_id is not one line of text");
+  if (typeof id !== "string" || !isId(id.trim())) return unreadable("its ws_id is not one line of text");
   if (typeof status !== "string") return unreadable("its status is not text");
   if (feature !== undefined && typeof feature !== "string") return unreadable("its feature is not text");
   const dependsOn = idsOf(fields["depends_on"]);
@@ -54,7 +55,6 @@ export function parseWorkstreamFile(
   return { ...where, id: id.trim(), status: status.trim(), feature: feature?.trim(), dependsOn };
 }
 
-const ID = /^\P{Cc}*[^\p{Cc}\s]\P{Cc}*$/u;
 /** The words that authors write for "nothing". */
 const NONE = /^(?:|none|null|~|-|n\/a)$/i;
 

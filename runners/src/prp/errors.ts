@@ -2,7 +2,7 @@
  * The stable codes of every {@link PrpError}. Messages may change; codes do not.
  *
  * - `PRP_UNREADABLE`: the PRP's file can't be read.
- * - `PRP_INVALID`: the PRP has no gate to run, a gate that can't be run, or a part of the wrong shape.
+ * - `PRP_INVALID`: the PRP has no gate to run, a gate that can't be run, or a part of the wrong shape; or it is too large.
  * - `PROCESS_NOT_STARTED`: a gate or the coder could not be started (no such folder or shell); the work is paused.
  * - `INTERRUPTED`: SIGINT, SIGTERM or SIGHUP came while a PRP was executed.
  */

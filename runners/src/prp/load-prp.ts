@@ -129,7 +129,7 @@ export async function readPrp(prp: PrpDocument | string, options: LoadOptions): 
 async function loadedDocument(document: CheckedDocument, path: string, options: LoadOptions): Promise<LoadedPrp> {
   const { prompt = describeDocument(document), validationGates } = document;
   const gates = validationGates.map(({ manual, shell = "bash", ...gate }) => {
-    const isIdle = gate.command === null || !/^\s*[^#\s]/m.test(gate.command);
+    const isIdle = gate.command === null || gate.command.split("\n").every((line) => /^\s*(?:#|$)/.test(line));
     const skipped = manual === true ? "a person checks it" : isIdle ? "it has no command" : undefined;
     return { ...gate, shell, lines: [], left: [], skipped };
   });
@@ -147,12 +147,14 @@ type FoundGate = Omit<LoadedGate, "stage" | "skipped"> & { readonly skipped: str
 
 async function withStages(gates: readonly FoundGate[]): Promise<LoadedGate[]> {
   const seen = new Map<number, number>();
+  const installed = new Map<GateShell, boolean>();
+  for (const shell of new Set(gates.map((gate) => gate.shell))) installed.set(shell, await isInstalled(shell));
   const loaded: LoadedGate[] = [];
   for (const { skipped, ...gate } of gates.toSorted((a, b) => a.level - b.level)) {
     const nth = (seen.get(gate.level) ?? 0) + 1;
     seen.set(gate.level, nth);
     const missing =
-      skipped ?? ((await isInstalled(gate.shell)) ? undefined : `there is no ${gate.shell} in the folders of PATH`);
+      skipped ?? (installed.get(gate.shell) === true ? undefined : `there is no ${gate.shell} in the folders of PATH`);
     loaded.push({
       ...gate,
       stage: `validation-gate-${gate.level}${nth === 1 ? "" : `-${nth}`}`,
@@ -179,10 +181,27 @@ function parseJson(text: string, path: string): unknown {
 }
 
 async function textOf(path: string): Promise<string> {
+  const bytes = await bytesOf(path);
+  if (bytes.length > MAX_BYTES) {
+    const size = `has ${bytes.length} bytes, and a PRP may have ${MAX_BYTES}`;
+    throw new PrpError(
+      "PRP_INVALID",
+      `The PRP ${path} ${size}. Nothing was run; split it, or take out what no gate needs.`,
+    );
+  }
+  // The Markdown parser would take a BOM for text. A shell takes "\r" for a character.
+  return bytes
+    .toString("utf8")
+    .replace(/^\ufeff/, "")
+    .replaceAll("\r\n", "\n");
+}
+
+/** Five times the size of a long PRP. Reading a text of this size takes a few seconds at most, whatever it consists of. */
+const MAX_BYTES = 512 * 1024;
+
+async function bytesOf(path: string): Promise<Buffer> {
   try {
-    const text = await readFile(path, "utf8");
-    // The Markdown parser skips a BOM, which shifts its offsets by one. A shell takes "\r" for a character.
-    return text.replace(/^\ufeff/, "").replaceAll("\r\n", "\n");
+    return await readFile(path);
   } catch (cause) {
     const isFolder = isError(cause) && "code" in cause && cause.code === "EISDIR";
     const reason = isFolder ? "it is a folder, and a PRP is a file" : reasonOf(cause);

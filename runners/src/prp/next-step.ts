@@ -175,7 +175,12 @@ function isOf(result: ValidationGateResult, { level, command }: LoadedGate): boo
 }
 
 function trimmed(command: string | null): string | undefined {
-  return command?.replace(/\s+$/gm, "").trim();
+  return command
+    ?.split("\n")
+    .map((line) => line.trimEnd())
+    .filter((line) => line !== "")
+    .join("\n")
+    .trim();
 }
 
 /** Returns the stage of the last gate that has run. */

@@ -38,21 +38,17 @@ export interface ParsedGate {
  * @throws {PrpError} `PRP_INVALID`: no section holds the gates, or several could.
  */
 export function parsePrp(markdown: string, path: string, name?: string): ParsedPrp {
-  if (markdown.length > MAX_LENGTH || NESTED.test(markdown)) {
-    throw new PrpError(
-      "PRP_INVALID",
-      `${path} can't be read as a PRP: it has more than ${MAX_LENGTH} characters, or a line in more than 50 quotes or lists.`,
-    );
-  }
   const { text, frontMatter } = withoutFrontMatter(markdown);
   const items = outlineOf(text);
+  if (items === undefined) {
+    throw new PrpError(
+      "PRP_INVALID",
+      `${path} can't be read as a PRP: it nests more than 9 lists or 18 quotes. Nothing was run; write it flatter.`,
+    );
+  }
   const [section, sections] = sectionsOf(items, path, name);
   return { ids: idsIn(items, frontMatter), section, gates: levelsIn(sections).map(gateOf) };
 }
-
-const MAX_LENGTH = 1024 * 1024;
-/** Refuses deeply nested quotes and lists: parsing them takes ever longer, and walking them recurses. */
-const NESTED = /^[ \t]*(?:(?:>[ \t]?|(?:[-*+]|\d{1,9}[.)])[ \t]+)[ \t]*){50}[^-*_\s]/m;
 
 function sectionsOf(items: readonly OutlineItem[], path: string, name: string | undefined): [name: string, Section[]] {
   const { chosen, others } = chooseSection(items, name);

@@ -6,6 +6,7 @@ import { execa } from "execa";
 import { expect, it } from "vitest";
 import { noStrace } from "../../crash/crash-process.js";
 import { newSchema } from "../../support/postgres.js";
+import { randomFrom, SEED } from "../../support/seeded.js";
 import { tempFolder } from "../../support/temp-folder.js";
 
 const PROGRAM = fileURLToPath(new URL("../../fixtures/run-until-killed.mjs", import.meta.url));
@@ -86,6 +87,8 @@ function repeatedIn(ledger: string): string[] {
   });
 }
 
+const random = randomFrom(SEED);
+
 function between(least: number, most: number): number {
-  return least + Math.floor(Math.random() * (most - least + 1));
+  return least + Math.floor(random() * (most - least + 1));
 }

@@ -43,7 +43,8 @@ export function gateScript(command: string, shell: GateShell): GateScript {
 /** @throws {GateSyntaxError} The command is no valid shell. */
 export function statementsOf(command: string): GateStatement[] {
   const { commands } = parseCommand(command);
-  return commands.map(({ pos, end }) => ({ text: command.slice(pos, end), line: lineAt(command, pos) }));
+  const lineAt = linesOf(command);
+  return commands.map(({ pos, end }) => ({ text: command.slice(pos, end), line: lineAt(pos) }));
 }
 
 /** The command is no valid shell. */
@@ -60,15 +61,37 @@ export class GateSyntaxError extends Error {
 
 /** @throws {GateSyntaxError} The command is no valid shell. */
 export function parseCommand(command: string): ParsedScript {
-  const parsed = parse(command);
+  const parsed = parsedOf(command);
   const [error] = parsed.errors ?? [];
   if (error === undefined) return parsed;
-  throw new GateSyntaxError(error.message, lineAt(command, error.pos));
+  throw new GateSyntaxError(error.message, linesOf(command)(error.pos));
 }
 
-/** Returns the line of a position in the text, from 0. */
-export function lineAt(text: string, position: number): number {
-  return text.slice(0, position).split("\n").length - 1;
+function parsedOf(command: string): ParsedScript {
+  try {
+    return parse(command);
+  } catch (error) {
+    // The parser bounds the depth of everything but functions that are the body of a function.
+    if (error instanceof RangeError) throw new GateSyntaxError(TOO_DEEP, 0);
+    throw error;
+  }
+}
+
+export const TOO_DEEP = "it nests too deeply";
+
+/** Returns a function that finds the line of a position in the text, from 0. */
+export function linesOf(text: string): (position: number) => number {
+  const starts = [0];
+  for (let end = text.indexOf("\n"); end !== -1; end = text.indexOf("\n", end + 1)) starts.push(end + 1);
+  return (position) => {
+    let [line, after] = [0, starts.length];
+    while (after - line > 1) {
+      const middle = (line + after) >> 1;
+      if ((starts[middle] ?? 0) <= position) line = middle;
+      else after = middle;
+    }
+    return line;
+  };
 }
 
 /** `exit` without a number ends the script with the checked status. */

@@ -1,6 +1,6 @@
 import { type Command, forEachChild, type Statement, type SyntaxNode } from "unbash";
 import { commandIn, conditionLength, isSearch, isTest, wordsOf } from "./conditions.js";
-import { lineAt, parseCommand } from "./gate-script.js";
+import { GateSyntaxError, linesOf, parseCommand, TOO_DEEP } from "./gate-script.js";
 
 /** A fact about a gate that a person should know before it runs. */
 export interface Hazard {
@@ -19,8 +19,9 @@ export interface Hazard {
 export function hazardsIn(command: string): Hazard[] {
   const parsed = parseCommand(command);
   const hazards: Hazard[] = [];
+  const lineAt = linesOf(command);
   const add = (kind: Hazard["kind"], position: number, message: string): void => {
-    hazards.push({ kind, line: lineAt(command, position), message });
+    hazards.push({ kind, line: lineAt(position), message });
   };
   for (const [offset, text] of placeholdersIn(command, parsed)) {
     add("error", offset, `${text} ${UNFILLED}`);
@@ -47,7 +48,7 @@ export function hazardsIn(command: string): Hazard[] {
 
 export const UNFILLED = "is a placeholder that nobody has filled in";
 
-const PLACEHOLDER = /<[A-Za-z][\w.-]*(?:[ |/-][\w.-]+)*>|\{\{\s*[\w. -]+\s*\}\}/g;
+const PLACEHOLDER = /<[A-Za-z][\w.-]*(?:[ |/][\w.-]+)*>|\{\{[\w.\s-]+\}\}/g;
 
 /** Returns the placeholder in a line that is no valid shell. It is often the cause: `gh repo view <owner>`. */
 export function placeholderIn(line: string): string | undefined {
@@ -63,7 +64,6 @@ const QUOTED_PLACEHOLDER = /^<(?:[A-Z][A-Z0-9_-]{2,}|[Yy]our\b.*)>$/;
  */
 function placeholdersIn(command: string, parsed: SyntaxNode): (readonly [offset: number, text: string])[] {
   const found: (readonly [number, string])[] = [];
-  const isIn = (places: typeof literal, at: number): boolean => places.some(([from, to]) => at >= from && at < to);
   const literal: (readonly [from: number, to: number])[] = [];
   const doubleQuoted: typeof literal = [];
   walk(parsed, (node) => {
@@ -72,7 +72,7 @@ function placeholdersIn(command: string, parsed: SyntaxNode): (readonly [offset:
       literal.push([node.pos, node.end]);
     if (node.type === "DoubleQuoted") doubleQuoted.push([node.pos, node.end]);
     if (node.type === "Command" && /^\[\w/.test(node.name?.value ?? ""))
-      found.push([node.pos, /\[[^\]\n]*\]?/.exec(command.slice(node.pos))?.[0] ?? ""]);
+      found.push([node.pos, /\[[^\]\n]{0,80}\]?/.exec(command.slice(node.pos))?.[0] ?? ""]);
     if (node.type === "HereDoc") literal.push([node.body.pos, node.body.end]);
     if (node.type === "Word") {
       const path = /(?:^|[\s"'=/])(path\/to\/[\w./-]*)/.exec(node.value)?.[1];
@@ -80,11 +80,26 @@ function placeholdersIn(command: string, parsed: SyntaxNode): (readonly [offset:
     }
   });
   const code = command.replace(/(^|\s)#.*$/gm, (comment) => " ".repeat(comment.length));
+  const isLiteral = within(literal);
+  const isDoubleQuoted = within(doubleQuoted);
   for (const { index, 0: text } of code.matchAll(PLACEHOLDER)) {
-    if (isIn(literal, index) || code[index - 1] === "<") continue;
-    if (!isIn(doubleQuoted, index) || QUOTED_PLACEHOLDER.test(text)) found.push([index, text]);
+    const isQuoted = isDoubleQuoted(index);
+    if (isLiteral(index) || code[index - 1] === "<") continue;
+    if (!isQuoted || QUOTED_PLACEHOLDER.test(text)) found.push([index, text]);
   }
   return found;
+}
+
+/** Returns a function that tells whether a position is in one of the places. Each call's position is after the last one's. */
+function within(places: readonly (readonly [from: number, to: number])[]): (position: number) => boolean {
+  const inOrder = places.toSorted(([a], [b]) => a - b);
+  let [next, end] = [0, 0];
+  return (position) => {
+    for (let place = inOrder[next]; place !== undefined && place[0] <= position; place = inOrder[++next]) {
+      end = Math.max(end, place[1]);
+    }
+    return position < end;
+  };
 }
 
 function warningsFor(statement: Statement, text: string, comment: string, isLast: boolean): string[] {
@@ -141,7 +156,7 @@ const NOTHING_EXPECTED =
   /\b(?:expect(?:ed|s)?|should|must)\b[\s:]*(?:to )?(?:be|return|find|print|show|output|see|have)?[\s:]*(?:no (?:output|match|result|hit|line)|nothing|zero|0(?![.\d])|none|empty)|(?:预期|期待).{0,6}(?:没有|为空|なし)/i;
 /** Matches `exit 1`, `should fail`, `non-zero exit`. */
 const FAILURE_EXPECTED =
-  /\b(?:exits?(?: code| status)?(?: with| is)?(?: code)?\s*[:=]?\s*[1-9]\b|non-?zero\b|(?:should|must|will|expect(?:ed)?:?(?: to)?) fail)(?! (?:if|when|unless|on)\b)/i;
+  /\b(?:exits?(?: code| status)?(?: with| is)?(?: code)?\s*(?:[:=]\s*)?[1-9]\b|non-?zero\b|(?:should|must|will|expect(?:ed)?:?(?: to)?) fail)(?! (?:if|when|unless|on)\b)/i;
 /** Matches a use of `$?`, except a check whether it is 0. */
 const READS_STATUS = /\$\?(?!["']?\s*(?:(?:-eq|-gt|==?|-ne|!=)\s*["']?0))/;
 const STOPS_EARLY = /\|\s*(?:head\b|grep\s+-\w*q|sed\s+\S*q)/;
@@ -198,7 +213,7 @@ function changeOf(words: readonly string[]): string | undefined {
 }
 
 const CHANGES: readonly (readonly [RegExp, string])[] = [
-  [/^rm (?:-\w+ )*-\w*[rR]\w* |^rm (?:-\w+ )*--recursive/, "rm -r"],
+  [/^rm (?:-\w+ )*-[^\WrR]*[rR]\w* |^rm (?:-\w+ )*--recursive/, "rm -r"],
   [/^git push\b/, "git push"],
   [/^git (?:reset --hard|clean -\w*f|checkout (?:--|\.)|restore )/, "git takes changes away"],
   [/^docker (?:system|volume|image|container|builder) prune/, "docker prune"],
@@ -229,17 +244,21 @@ function commentAbout(
     own,
     ...below.filter((line) => after === undefined || EXPECTATION.test(line)),
   ]
-    .flatMap((line) => line.match(/#.*$/) ?? [])
+    .flatMap((line) => (line.includes("#") ? line.slice(line.indexOf("#")) : []))
     .join("\n");
 }
 
 /** Matches the beginning of a comment about the command above it. */
 const EXPECTATION = /^\s*#\s*(?:[-=]*>|→|expect|预期|期待)/i;
 
-function walk(node: SyntaxNode, visit: (node: SyntaxNode) => void): void {
+/** @throws {GateSyntaxError} The node is nested too deeply: each `<(` parses again all that it holds. */
+function walk(node: SyntaxNode, visit: (node: SyntaxNode) => void, depth = 0): void {
+  if (depth > MAX_DEPTH) throw new GateSyntaxError(TOO_DEEP, 0);
   visit(node);
-  forEachChild(node, (child) => walk(child, visit));
+  forEachChild(node, (child) => walk(child, visit, depth + 1));
 }
+
+const MAX_DEPTH = 1_000;
 
 function oneLine(text: string): string {
   const [first = "", ...more] = text.split("\n");

@@ -1,5 +1,5 @@
-import { parse } from "unbash";
-import type { GateShell } from "../gates/gate-script.js";
+import type { Statement } from "unbash";
+import { type GateShell, GateSyntaxError, parseCommand } from "../gates/gate-script.js";
 import { numberIn } from "./levels.js";
 import { type CodeBlock, type OutlineItem, plain } from "./outline.js";
 
@@ -54,7 +54,7 @@ export function commandOf(items: readonly OutlineItem[]): LevelCommand {
       const why = isLeft ? "after a failure" : whyNotRun(item, before, lines.length > 0);
       if (why === undefined) {
         if (SHELLS[item.language] === "zsh") shell = "zsh";
-        lines.push(...linesOf(item));
+        for (const line of linesOf(item)) lines.push(line);
       } else left.push({ line: item.line, language: item.language, why });
     }
     before = item.kind === "code" ? "" : item.text;
@@ -86,12 +86,22 @@ function whyNotRun({ language, text }: CodeBlock, before: string, hasCommand: bo
  * Whether a block without a language reads like a command: each statement begins with a word that may name a program.
  */
 function isCommand(text: string): boolean {
-  const { commands, errors } = parse(withoutPrompts(text));
-  if (errors !== undefined || commands.length === 0) return false;
+  const commands = statementsIn(withoutPrompts(text));
+  if (commands.length === 0) return false;
   return commands.every(({ command }) => {
     const name = command.type === "Command" ? command.name?.value : "";
     return name === undefined || /^(?:\d?[a-z_][a-z0-9_+.-]*|(?:\.{0,2}|~|[\w.-]+)\/[\w./-]+|)$/.test(name);
   });
+}
+
+/** Returns no statements if the text is no valid shell. */
+function statementsIn(text: string): readonly Statement[] {
+  try {
+    return parseCommand(text).commands;
+  } catch (error) {
+    if (error instanceof GateSyntaxError) return [];
+    throw error;
+  }
 }
 
 function withoutPrompts(text: string): string {
@@ -115,4 +125,4 @@ function linesOf({ text, line, language }: CodeBlock): CommandLineOf[] {
   });
 }
 
-const PROMPT = /^\s*(?:\([\w.-]+\)[ \t]*)?(?:[\w@~:./-]*)?([$%❯>#])[ \t]+(.*)$/u;
+const PROMPT = /^\s*(?:\([\w.-]+\)[ \t]*)?[\w@~:./-]*([$%❯>#])[ \t]+(.*)$/su;

@@ -1,5 +1,5 @@
 import { commandOf } from "./commands.js";
-import { type CodeBlock, type Heading, type OutlineItem, plain, sectionAt } from "./outline.js";
+import { type CodeBlock, type Heading, type OutlineItem, plain, sectionAt, withoutEnd } from "./outline.js";
 import type { Section } from "./validation-section.js";
 
 /** A level of the validation section: one gate. */
@@ -33,7 +33,8 @@ export function levelsIn(sections: readonly Section[]): Level[] {
   const levels: Level[] = [];
   for (const section of sections) {
     const numbered = numberedHeadings(section.items);
-    levels.push(...(numbered.size > 0 ? byNumbers(section, numbered) : inOrder(section, levels.length)));
+    for (const level of numbered.size > 0 ? byNumbers(section, numbered) : inOrder(section, levels.length))
+      levels.push(level);
   }
   return levels.toSorted((a, b) => a.number - b.number);
 }
@@ -49,7 +50,7 @@ function numberedHeadings(items: readonly OutlineItem[]): ReadonlySet<OutlineIte
       ? [{ item, number, hasCode: hasCode(sectionAt(items, index)) }]
       : [];
   });
-  const depth = Math.min(...numbered.filter((each) => each.hasCode).map(({ item }) => item.depth));
+  const depth = highestDepth(numbered.filter((each) => each.hasCode).map(({ item }) => item));
   const highest = numbered.filter(({ item }) => item.depth === depth);
   const named = highest.filter(({ number }) => number.isNamed);
   return new Set((named.some((each) => each.hasCode) ? named : highest).map(({ item }) => item));
@@ -83,7 +84,7 @@ function inOrder(section: Section, counted: number): Level[] {
  * Splits the section at the given headings, and at every other heading of the same depth. Each part has its heading.
  */
 function partsOf({ heading, items }: Section, starts: ReadonlySet<OutlineItem>): Section[] {
-  const depth = Math.max(...[...starts].map((item) => (item.kind === "heading" ? item.depth : 0)));
+  const depth = [...starts].reduce((deepest, item) => Math.max(deepest, item.kind === "heading" ? item.depth : 0), 0);
   const isStart = (item: OutlineItem): item is Heading =>
     item.kind === "heading" && (starts.has(item) || item.depth <= depth);
   const at = items.flatMap((item, index) => (isStart(item) ? [{ heading: item, index }] : []));
@@ -96,18 +97,22 @@ function partsOf({ heading, items }: Section, starts: ReadonlySet<OutlineItem>):
 
 /** Returns the headings directly above code, but only those of the highest depth. Deeper ones belong to them. */
 function headingsAboveCode(items: readonly OutlineItem[]): ReadonlySet<OutlineItem> {
-  const above = items.filter((item, index): item is Heading => {
-    const next = items.slice(index + 1).find(({ kind }) => kind !== "prose");
-    return item.kind === "heading" && next?.kind === "code";
-  });
-  const depth = Math.min(...above.map((heading) => heading.depth));
+  const notProse = items.filter(({ kind }) => kind !== "prose");
+  const above = notProse.filter(
+    (item, index): item is Heading => item.kind === "heading" && notProse[index + 1]?.kind === "code",
+  );
+  const depth = highestDepth(above);
   return new Set(above.filter((heading) => heading.depth === depth));
+}
+
+function highestDepth(headings: readonly Heading[]): number {
+  return headings.reduce((highest, { depth }) => Math.min(highest, depth), Number.POSITIVE_INFINITY);
 }
 
 function levelOf({ heading, items }: Section, number: number, title = ""): Level {
   return {
     number,
-    title: title || heading.text.replace(/[\s:：]+$/u, ""),
+    title: title || withoutEnd(heading.text, /[\s:：]/),
     line: heading.line,
     items: [heading, ...items],
   };
@@ -153,16 +158,17 @@ interface Piece {
 /** Splits a block of code before the comments that name a level: `# Level 1: style`, not `# Python 3 is needed`. */
 function cutAtLevels(code: CodeBlock): Piece[] {
   const pieces: { lines: string[]; line: number; name?: Piece["name"] }[] = [];
+  let isBlank = true;
   for (const [index, text] of code.text.split("\n").entries()) {
     const line = code.line + index;
     const [, comment, word] = /^\s*#+[\s=-]*((\p{L}+)\s*\d+(?:\.\d+)?\s*(?:[:：.)–—-].*)?)$/u.exec(text) ?? [];
     const number = comment === undefined ? undefined : numberIn(comment);
-    const isBlank = pieces.every(({ lines }) => lines.every((each) => each.trim() === ""));
     if (number !== undefined && word !== undefined) {
       const blank = isBlank ? pieces.splice(0).flatMap(({ lines }) => lines) : [];
       pieces.push({ lines: [...blank, text], line: line - blank.length, name: { ...number, word: plain(word), line } });
     } else if (pieces.length === 0) pieces.push({ lines: [text], line });
     else pieces.at(-1)?.lines.push(text);
+    isBlank &&= text.trim() === "";
   }
   return pieces.map(({ lines, line, name }) => {
     const item = { ...code, text: lines.join("\n"), line };

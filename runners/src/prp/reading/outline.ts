@@ -1,5 +1,4 @@
-import { fromMarkdown } from "mdast-util-from-markdown";
-import { toString as textOf } from "mdast-util-to-string";
+import MarkdownIt, { type Token } from "markdown-it";
 
 /** An item of a Markdown text's outline: a heading, code below it, or text between. Quotes are left out. */
 export type OutlineItem = Heading | CodeBlock | Prose;
@@ -32,39 +31,94 @@ export interface Prose {
 export const BOLD_DEPTH = 7;
 export const LIST_DEPTH = 8;
 
-/** Returns the outline of a Markdown text, in its order. */
-export function outlineOf(markdown: string): OutlineItem[] {
-  return fromMarkdown(markdown).children.flatMap((block) => itemsOf(block, markdown));
+/**
+ * A text whose quotes and lists are nested deeper than this is refused: each level reads all lines within it again. A
+ * quote is one level, a list two.
+ */
+const MAX_NESTING = 20;
+
+/** Its time grows with the length of a text, also for texts that consist of marks only. */
+const MARKDOWN = new MarkdownIt("commonmark", { maxNesting: MAX_NESTING });
+
+/** Returns the outline of a Markdown text, in its order; `undefined` if its quotes or lists are nested too deeply. */
+export function outlineOf(markdown: string): OutlineItem[] | undefined {
+  const tokens = MARKDOWN.parse(markdown, {});
+  // The parser leaves out the content of a block at this level.
+  if (tokens.some(({ nesting, level }) => nesting === 1 && level >= MAX_NESTING - 1)) return undefined;
+  const items: OutlineItem[] = [];
+  /** The number of the next item of each list around the token; `undefined` if the list isn't numbered. */
+  const lists: (number | undefined)[] = [];
+  let quotes = 0;
+  for (const [index, token] of tokens.entries()) {
+    if (token.type === "blockquote_open") quotes += 1;
+    if (token.type === "blockquote_close") quotes -= 1;
+    if (quotes > 0) continue;
+    const line = (token.map?.[0] ?? 0) + 1;
+    switch (token.type) {
+      case "heading_open":
+        items.push({ kind: "heading", depth: Number(token.tag.slice(1)), text: textOf(tokens[index + 1]), line });
+        break;
+      // Four blanks also make a code block, but mostly by accident. So only fenced blocks count.
+      case "fence":
+        items.push({
+          kind: "code",
+          language: languageOf(token),
+          text: token.content.replace(/\n$/, ""),
+          line: line + 1,
+        });
+        break;
+      case "ordered_list_open":
+        lists.push(Number(token.attrGet("start") ?? 1));
+        break;
+      case "bullet_list_open":
+        lists.push(undefined);
+        break;
+      case "ordered_list_close":
+      case "bullet_list_close":
+        lists.pop();
+        break;
+      case "paragraph_open": {
+        const [item, content] = [tokens[index - 1]?.type === "list_item_open", tokens[index + 1]];
+        const text = textOf(content);
+        if (item) items.push(...headed(LIST_DEPTH, `${numberOf(lists)}${text}`, line));
+        else
+          items.push(
+            ...(beginsInBold(content) ? headed(BOLD_DEPTH, text, line) : [{ kind: "prose", text, line } as const]),
+          );
+        break;
+      }
+      case "list_item_close": {
+        const number = lists.pop();
+        lists.push(number === undefined ? undefined : number + 1);
+      }
+    }
+  }
+  return items;
 }
 
-type Block = ReturnType<typeof fromMarkdown>["children"][number];
+/** `2. ` for the second item of a numbered list. */
+function numberOf(lists: readonly (number | undefined)[]): string {
+  const number = lists.at(-1);
+  return number === undefined ? "" : `${number}. `;
+}
 
-function itemsOf(block: Block, markdown: string): OutlineItem[] {
-  const line = block.position?.start.line ?? 0;
-  switch (block.type) {
-    case "heading":
-      return [{ kind: "heading", depth: block.depth, text: textOf(block), line }];
-    case "code":
-      // Four blanks also make a code block, but mostly by accident. So only fenced blocks count.
-      if (!/^[`~]/.test(markdown.slice(block.position?.start.offset))) return [];
-      return [{ kind: "code", language: (block.lang ?? "").toLowerCase(), text: block.value, line: line + 1 }];
-    case "paragraph": {
-      const text = textOf(block);
-      return block.children[0]?.type === "strong" ? headed(BOLD_DEPTH, text, line) : [{ kind: "prose", text, line }];
-    }
-    case "list":
-      return block.children.flatMap(({ children: [first, ...rest] }, index) => {
-        const number = block.ordered === true ? `${(block.start ?? 1) + index}. ` : "";
-        const at = first?.position?.start.line ?? line;
-        const own = first?.type === "paragraph" ? headed(LIST_DEPTH, number + textOf(first), at) : [];
-        const inner = first?.type === "paragraph" ? rest : [first, ...rest];
-        return [...own, ...inner.flatMap((child) => (child === undefined ? [] : itemsOf(child, markdown)))];
-      });
-    case "blockquote":
-      return [];
-    default:
-      return "children" in block ? [{ kind: "prose", text: textOf(block), line }] : [];
-  }
+/** Returns the first word behind the fence. */
+function languageOf({ info }: Token): string {
+  return info.trim().split(/\s/, 1)[0]?.toLowerCase() ?? "";
+}
+
+function beginsInBold(content: Token | undefined): boolean {
+  return content?.children?.find(({ type, content }) => type !== "text" || content !== "")?.type === "strong_open";
+}
+
+/** Returns a text without its marks. */
+function textOf(content: Token | undefined): string {
+  return (content?.children ?? [])
+    .map((token) => {
+      if (token.type === "softbreak" || token.type === "hardbreak") return "\n";
+      return token.type === "image" ? textOf(token) : token.content;
+    })
+    .join("");
 }
 
 /** Returns a one-line heading, and the rest of its paragraph. */
@@ -78,16 +132,23 @@ function headed(depth: number, text: string, line: number): OutlineItem[] {
 export function sectionAt(items: readonly OutlineItem[], index: number): readonly OutlineItem[] {
   const heading = items[index];
   if (heading?.kind !== "heading") return [];
-  const after = items.slice(index + 1);
-  const end = after.findIndex((item) => item.kind === "heading" && item.depth <= heading.depth);
-  return end === -1 ? after : after.slice(0, end);
+  let end = index + 1;
+  for (let item = items[end]; item !== undefined; item = items[++end]) {
+    if (item.kind === "heading" && item.depth <= heading.depth) break;
+  }
+  return items.slice(index + 1, end);
 }
 
 /** Returns the text in lower case, without accents and without a colon at the end. */
 export function plain(text: string): string {
   const base = text.normalize("NFKD").replace(/\p{M}/gu, "").normalize("NFC");
-  return base
-    .toLowerCase()
-    .replace(/[\s:：]+$/u, "")
-    .trim();
+  return withoutEnd(base.toLowerCase(), /[\s:：]/).trim();
+}
+
+/** Returns the text up to its last character that isn't unwanted. */
+export function withoutEnd(text: string, unwanted: RegExp): string {
+  // `/[…]+$/` would read a run of such characters again from each of them.
+  let end = text.length;
+  while (end > 0 && unwanted.test(text.charAt(end - 1))) end -= 1;
+  return text.slice(0, end);
 }

@@ -1,9 +1,9 @@
-import { parse } from "yaml";
-import type { OutlineItem } from "./outline.js";
+import { parseYaml } from "../../yaml-text.js";
+import { type OutlineItem, withoutEnd } from "./outline.js";
 
 /** How many items of the outline count as the top. */
 const TOP = 20;
-const ID = /^[^\p{L}]*prp[\s_-]*id[\s*_`]*[:：][\s*_`]*([^\s*`][^*`|]*?)[\s*_`]*$/iu;
+const BEFORE_ID = /^[^\p{L}]*prp[\s_-]*id[\s*_`]*[:：][\s*_`]*/iu;
 /** A work item's number: `P1.M2.T1.S1`. */
 const WORK_ITEM = /\bP\d+(?:\.[MTS]\d+)+\b/;
 
@@ -32,7 +32,11 @@ export function idsIn(items: readonly OutlineItem[], frontMatter: string | undef
 export function withoutFrontMatter(markdown: string): { readonly text: string; readonly frontMatter?: string } {
   const [whole, frontMatter] = /^---[ \t]*\n([\s\S]*?\n)?(?:---|\.\.\.)[ \t]*(?:\n|$)/.exec(markdown) ?? [];
   // A divider as the first line doesn't begin front matter: it needs a field or a comment directly below.
-  if (whole === undefined || frontMatter === undefined || !/^(?:#.*\n)*["']?[\w -]+["']?[ \t]*:/.test(frontMatter))
+  if (
+    whole === undefined ||
+    frontMatter === undefined ||
+    !/^(?:#.*\n)*["']?[\w \t-]+(?:["'][ \t]*)?:/.test(frontMatter)
+  )
     return { text: markdown };
   return { text: "\n".repeat(whole.split("\n").length - 1) + markdown.slice(whole.length), frontMatter };
 }
@@ -44,7 +48,7 @@ function field(fields: readonly [name: string, value: unknown][], name: RegExp):
 
 function fieldsOf(frontMatter: string): [string, unknown][] {
   try {
-    const value: unknown = parse(frontMatter);
+    const value: unknown = parseYaml(frontMatter);
     return typeof value === "object" && value !== null ? Object.entries(value) : [];
   } catch {
     // Front matter that isn't YAML has no id.
@@ -56,8 +60,9 @@ function idLine(items: readonly OutlineItem[]): string | undefined {
   for (const item of items.slice(0, TOP)) {
     if (item.kind === "code") continue;
     for (const line of item.text.split("\n")) {
-      const [, id] = ID.exec(line.trim()) ?? [];
-      if (id !== undefined) return id.trim();
+      const [before] = BEFORE_ID.exec(line) ?? [];
+      const id = before === undefined ? "" : withoutEnd(line.slice(before.length), /[\s*_`]/);
+      if (id !== "" && !/[*`|]/.test(id)) return id;
     }
   }
   return undefined;

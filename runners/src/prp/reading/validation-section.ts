@@ -32,14 +32,17 @@ const LOOP = /\b(?:loops?|gates?)\b|循环|循環|ループ|루프|цикл|schl
  * @param name - The heading that the caller chose. It needn't say validation.
  */
 export function chooseSection(items: readonly OutlineItem[], name: string | undefined): SectionChoice {
+  const titles = items.filter((item) => item.kind === "heading" && item.depth === 1).length;
   const fits =
     name === undefined
-      ? ({ heading, items: below }: Section) => saysValidation(heading) && !isWholeText(heading, below, items)
+      ? (section: Section) => saysValidation(section.heading) && !(titles === 1 && isWholeText(section))
       : fitsName(items, plain(name));
   const found = outermost(items, fits);
-  const best = Math.max(...found.map(rank));
-  const chosen = name === undefined ? found.filter((section) => rank(section) === best) : found;
-  return { chosen, others: chosen.length > 0 ? [] : outermost(items, (section) => isOther(section, items)) };
+  const ranks = found.map(rank);
+  const best = ranks.reduce((highest, each) => Math.max(highest, each), 0);
+  const chosen = name === undefined ? found.filter((_section, index) => ranks[index] === best) : found;
+  const isOther = (section: Section): boolean => hasCommand(section.items) && !(titles === 1 && isWholeText(section));
+  return { chosen, others: chosen.length > 0 ? [] : outermost(items, isOther) };
 }
 
 /** Returns the matching sections with code, except those inside another one. */
@@ -68,21 +71,17 @@ function saysValidation({ text, depth }: Pick<Heading, "text" | "depth">): boole
   return VALIDATION.test(plain(text)) && (number === undefined || (depth < BOLD_DEPTH && !number.isNamed));
 }
 
-/** Whether a heading is the title of a whole text whose parts are not levels: "PRP: email validation". */
-function isWholeText(title: Heading, below: readonly OutlineItem[], items: readonly OutlineItem[]): boolean {
-  if (title.depth > 1 || headingsIn(items).filter(({ depth }) => depth === 1).length > 1) return false;
-  const parts = headingsIn(below);
-  const highest = Math.min(...parts.map(({ depth }) => depth));
+/** Whether a text's only title heads the whole text, and its parts are not levels: "PRP: email validation". */
+function isWholeText({ heading, items }: Section): boolean {
+  if (heading.depth > 1) return false;
+  const parts = headingsIn(items);
+  const highest = parts.reduce((least, { depth }) => Math.min(least, depth), Number.POSITIVE_INFINITY);
   return parts.some(({ depth, text }) => depth === highest && numberIn(text) === undefined);
 }
 
 /** Returns the headings, without bold lines and list items. */
 function headingsIn(items: readonly OutlineItem[]): Heading[] {
   return items.filter((item) => item.kind === "heading").filter(({ depth }) => depth < BOLD_DEPTH);
-}
-
-function isOther({ heading, items: below }: Section, items: readonly OutlineItem[]): boolean {
-  return hasCommand(below) && !isWholeText(heading, below, items);
 }
 
 function rank({ heading, items }: Section): number {

@@ -8,7 +8,8 @@ import { managerOn } from "../../runs/run-support.js";
 it("replaces a passing checkpoint whose status was changed since it was stored", async () => {
   const { adapter } = await newStore();
   const { manager } = managerOn(adapter);
-  const saver = manager.autoSave("t", () => ({ n: Math.random() }), { intervalMs: 2 ** 30 });
+  let n = 0;
+  const saver = manager.autoSave("t", () => ({ n: n++ }), { intervalMs: 2 ** 30 });
   await saver.flush();
   const [first] = await manager.list("t");
   await manager.setStatus("t", first?.id ?? "", "paused");
