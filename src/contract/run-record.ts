@@ -17,8 +17,9 @@ export interface StepRecord {
   /** The number of this step among the steps of the same name in its pass, from 1. */
   readonly occurrence: number;
   /**
-   * `started`: an `atMostOnce` step that began, a step under way at a kill, or a wait that hasn't ended. `saved`: a
-   * milestone of `run.save`; its stage is the `name`.
+   * `started`: an `atMostOnce` step that began, or a wait that hasn't ended. Any other step is recorded when it ends, so
+   * the record doesn't tell which one was in progress at a kill. `saved`: a milestone of `run.save`; its stage is the
+   * `name`.
    */
   readonly status: "started" | "completed" | "failed" | "saved";
   /** ISO 8601 in UTC. */
@@ -50,7 +51,7 @@ export interface RunRecord {
   readonly input?: unknown;
   /** The function's result, if the run ended with this checkpoint. */
   readonly result?: unknown;
-  /** The steps of the pass, in the order in which they ended. */
+  /** The steps of the pass, in the order in which they ended. A step in progress isn't one of them, unless its start is recorded. */
   readonly steps: readonly StepRecord[];
   /**
    * If the checkpoint says `failed`: the step whose error ended the run, and that the next run tries again. So it isn't

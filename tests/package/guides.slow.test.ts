@@ -5,7 +5,10 @@ import { once } from "node:events";
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
+import ts from "typescript";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { CheckpointManager } from "waymark";
+import { openStorage } from "waymark/adapters";
 import { administer, serverUrl } from "../support/postgres.js";
 
 const root = join(import.meta.dirname, "..", "..");
@@ -85,6 +88,55 @@ describe("the site's start page", () => {
 });
 
 describe("docs/coming-from.md", () => {
+  /** The programs of a section on Waymark: the one that saves, and the one that imports. */
+  function programsOf(section: string): void {
+    const [, text = ""] = new RegExp(`^## ${section}\\n(.*?)(?=^## |(?![^]))`, "ms").exec(comingFrom) ?? [];
+    const own = [...text.matchAll(/```ts\n(.*?)```/gs)].map(([, code = ""]) => code);
+    const [program = "", importing = ""] = own.filter((code) => code.includes("waymark"));
+    writeFileSync(join(folder, "program.mjs"), withoutTypes(program));
+    writeFileSync(join(folder, "import.mjs"), withoutTypes(importing));
+  }
+
+  it.each([
+    ["conf", "config.json", { done: ["compile"] }, "files:.waymark/conf", { done: ["compile", "test"] }],
+    ["lowdb", "db.json", { builds: { "build-42": { phase: 1 } } }, "sqlite:.waymark/builds.db", { phase: 2 }],
+    [
+      "A JSON file of your own",
+      "state.json",
+      { done: ["compile"] },
+      "files:.waymark/state",
+      { done: ["compile", "test"] },
+    ],
+  ])("%s: the program goes on from what the import has stored", async (section, file, data, storage, state) => {
+    programsOf(section);
+    writeFileSync(join(folder, file), JSON.stringify(data));
+    // Importing twice stores nothing twice.
+    for (const script of ["import.mjs", "import.mjs", "program.mjs"]) run(script);
+
+    const manager = new CheckpointManager({ storage: openStorage(inFolder(storage)) });
+    const [task] = await manager.tasks();
+    const saved = await manager.list(task?.taskId ?? "");
+    expect([saved.length, saved.at(-1)?.stage]).toEqual([2, "imported"]);
+    expect((await manager.latest(task?.taskId ?? ""))?.state).toEqual(state);
+    await manager.close();
+  });
+
+  it("says which file is cut short, and stores nothing of it", async () => {
+    programsOf("A JSON file of your own");
+    writeFileSync(join(folder, "state.json"), '{"done":["comp');
+
+    expect(() => run("import.mjs")).toThrow(/state\.json is no JSON, so nothing was imported/);
+    const manager = new CheckpointManager({ storage: openStorage(inFolder("files:.waymark/state")) });
+    expect(await manager.tasks()).toEqual([]);
+    await manager.close();
+  });
+
+  /** A storage's URL with its path in the folder. */
+  function inFolder(url: string): string {
+    const [scheme = "", path = ""] = url.split(":");
+    return `${scheme}:${join(folder, path)}`;
+  }
+
   for (const [, code = ""] of comingFrom.matchAll(/```js\n(.*?)```/gs)) {
     const [, name = ""] = /from "((?:@[^/]+\/)?[^/"]+)/.exec(code) ?? [];
     // `npm run bench:peers` installs them: they are no dependencies of the project.
@@ -109,4 +161,9 @@ describe("docs/coming-from.md", () => {
 
 function run(...args: string[]): string {
   return execFileSync(process.execPath, args, { cwd: folder, encoding: "utf8" });
+}
+
+function withoutTypes(code: string): string {
+  const compilerOptions = { target: ts.ScriptTarget.ESNext, module: ts.ModuleKind.ESNext };
+  return ts.transpileModule(code, { compilerOptions }).outputText;
 }

@@ -56,7 +56,8 @@ beforeAll(async () => {
     { mode: 0o700 },
   );
   mkdirSync(join(folder, "plan", "session-1"), { recursive: true });
-  // docs/coming-from.md reads the files of conf and lowdb, and has this one copied.
+  // docs/coming-from.md reads these files, and has a program copied.
+  writeFileSync(join(folder, "state.json"), JSON.stringify({ done: ["compile"] }));
   writeFileSync(join(folder, "config.json"), JSON.stringify({ done: ["compile"] }));
   writeFileSync(join(folder, "db.json"), JSON.stringify({ builds: { "build-42": { phase: 2 } } }));
   const imports = readFileSync(join(root, "examples/langgraph-agent/src/import-threads.ts"), "utf8");

@@ -9,7 +9,7 @@ export type WaterfallRow =
       readonly step: TimelineStep;
       readonly atMs: number;
       readonly endMs: number;
-      /** The step isn't finished: it runs now, or was under way at a kill. */
+      /** The step isn't finished: a wait that lasts, or an `atMostOnce` step that began. */
       readonly isOpen: boolean;
     }
   | {

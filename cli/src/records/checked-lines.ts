@@ -123,7 +123,8 @@ async function* linesOf(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<strin
 
 function parseLine(text: string): { readonly kind: string; readonly sha256: string; readonly value: unknown } {
   const { sha256, kind, json } = LINE.exec(text)?.groups ?? {};
-  if (sha256 === undefined || kind === undefined || json === undefined) throw new Error("it is not a whole line");
+  if (sha256 === undefined || kind === undefined || json === undefined)
+    throw new Error("it is no whole line of an export");
   if (hash("sha256", json, "hex") !== sha256) throw new Error("its checksum doesn't match its content");
   return { kind, sha256, value: JSON.parse(json) };
 }
