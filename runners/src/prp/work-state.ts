@@ -5,7 +5,7 @@ import { lstat, readlink, realpath } from "node:fs/promises";
 import { join, relative, resolve } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { promisify } from "node:util";
-import { reasonOf } from "waymark/kit";
+import { isError, reasonOf } from "waymark/kit";
 
 /** The state of the work at one moment: a digest, or why it can't be told. */
 export type WorkState = { readonly digest: string } | { readonly whyUnknown: string };
@@ -149,7 +149,7 @@ async function assertNotIgnored(root: string, folder: string, signal: AbortSigna
   const isIgnored = await git(folder, signal, "check-ignore", "--quiet", "--", ".").then(
     () => true,
     (error: unknown) => {
-      if (error instanceof Error && "code" in error && error.code === 1) return false;
+      if (isError(error) && "code" in error && error.code === 1) return false;
       throw error;
     },
   );
@@ -173,15 +173,15 @@ async function realPathOf(path: string): Promise<string> {
 function whyUnknown(error: unknown): string {
   const toTell = "to tell whether the work has changed";
   if (error instanceof IgnoredFolderError) return `git, which is asked ${toTell}, ignores its folder`;
-  if (isMissing(error) && error instanceof Error && "syscall" in error && error.syscall === "spawn git") {
+  if (isMissing(error) && isError(error) && "syscall" in error && error.syscall === "spawn git") {
     return `there is no git ${toTell}`;
   }
-  const said = error instanceof Error && "stderr" in error ? String(error.stderr).trim() : "";
+  const said = isError(error) && "stderr" in error ? String(error.stderr).trim() : "";
   if (/^fatal: not a git repository/m.test(said)) return `there is no git repository ${toTell}`;
   const reason = said === "" ? reasonOf(error) : (said.split("\n")[0] ?? "");
   return `git can't tell whether the work has changed: ${reason}`;
 }
 
 function isMissing(error: unknown): boolean {
-  return error instanceof Error && "code" in error && error.code === "ENOENT";
+  return isError(error) && "code" in error && error.code === "ENOENT";
 }
