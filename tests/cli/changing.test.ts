@@ -548,6 +548,17 @@ describe("waymark copy", () => {
     await manager.close();
   });
 
+  it("repeats a copy although retention has left no checkpoint that is in both storages", async () => {
+    const { run, manager, open } = await placeWith(1, 3);
+    expect((await run("copy", "--to", "files:to")).code).toBe(0);
+    for (const n of [4, 5]) await manager.save("task-1", n);
+    await manager.prune("task-1", { keepLast: 2 });
+    expect(await run("copy", "--to", "files:to")).toMatchObject({ code: 0, stderr: "" });
+    await using copied = await open("files:to");
+    expect((await copied.list("task-1")).map(({ sequence }) => sequence)).toEqual([5, 4, 3, 2, 1]);
+    await manager.close();
+  });
+
   it("copies nothing of a task that is ahead in the target, and counts its newer checkpoints", async () => {
     const { run, manager, open } = await placeWith(1, 2);
     await run("copy", "--to", "files:to");

@@ -1,5 +1,6 @@
 import { CheckpointConflictError, type StorageAdapter } from "waymark";
-import { isCorrupt, isPassing, type StoredCheckpoint, seal } from "waymark/adapter";
+import { type CheckpointSummary, isCorrupt, type StoredCheckpoint, seal } from "waymark/adapter";
+import { continuesAfter } from "./other-history.js";
 import { draftOf, isWhole } from "./stored-record.js";
 
 /** The result of placing a record. `otherStatus`: the record existed, with another status or error. */
@@ -18,8 +19,8 @@ export class RecordPlacer {
 
   /**
    * @param options.isSameHistory - True if the caller has compared the task's checkpoints. Otherwise the first record
-   *   above the task's newest one is refused, unless the task has one of the records before it (see
-   *   `findOtherHistory`).
+   *   above the task's newest one is refused, unless the task has one of the records before it, or the record
+   *   {@link continuesAfter} it.
    */
   constructor(storage: StorageAdapter, { isSameHistory = false }: { readonly isSameHistory?: boolean } = {}) {
     this.#storage = storage;
@@ -53,14 +54,15 @@ export class RecordPlacer {
     const { taskId, id, sequence } = record;
     if (taskId !== this.#taskId) {
       this.#newest = await newestSequence(this.#storage, taskId);
-      this.#belongsThere = this.#isSameHistory || !(await hasMilestone(this.#storage, taskId));
+      const isNext = async () => continuesAfter(await newestIntact(this.#storage, taskId), record);
+      this.#belongsThere = this.#isSameHistory || (sequence > this.#newest && (await isNext()));
       this.#taskId = taskId;
     }
     const task = `task ${JSON.stringify(taskId)}`;
     if (sequence > this.#newest) {
       if (this.#belongsThere) return "added";
       throw new CheckpointConflictError(
-        `The checkpoints of ${task} up to @${this.#newest} are not among those before @${sequence} here, so they may be of another history.`,
+        `The checkpoints of ${task} up to @${this.#newest} are newer than @${sequence}, so they belong to another history.`,
       );
     }
     const existing = await this.#storage.get(taskId, id);
@@ -97,12 +99,9 @@ export async function newestSequence(storage: StorageAdapter, taskId: string): P
   return newest;
 }
 
-/** Whether the task has a checkpoint that isn't passing. */
-async function hasMilestone(storage: StorageAdapter, taskId: string): Promise<boolean> {
-  for await (const summary of storage.list({ taskId, order: "newest" })) {
-    if (!isCorrupt(summary) && !isPassing(summary)) return true;
-  }
-  return false;
+async function newestIntact(storage: StorageAdapter, taskId: string): Promise<CheckpointSummary | undefined> {
+  for await (const summary of storage.list({ taskId, order: "newest" })) if (!isCorrupt(summary)) return summary;
+  return undefined;
 }
 
 /** Compares two intact records by their seals, which cover everything in a record. */
