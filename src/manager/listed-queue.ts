@@ -18,8 +18,13 @@ export function queueOf(storage: StorageAdapter): TaskQueue {
         const { isGranted, token } = await leases.claim(taskId, holder, ttlMs);
         if (!isGranted) continue;
         // Claims one task: if a later claim failed, nobody would run or release the earlier ones.
-        if (await isStillDue(storage, taskId, query)) return [{ taskId, token }];
-        await leases.release(taskId, token);
+        let isDue = false;
+        try {
+          isDue = await isStillDue(storage, taskId, query);
+        } finally {
+          if (!isDue) await leases.release(taskId, token);
+        }
+        if (isDue) return [{ taskId, token }];
       }
       return [];
     },

@@ -319,6 +319,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
   async remove(taskId: string, id: string, options: Pick<SaveOptions, "lease"> = {}): Promise<boolean> {
     checkTaskId(taskId);
     checkId("A checkpoint id", id);
+    this.#runs.assertNotWithin("manager.remove", taskId);
     const condition = removalCondition(taskId, options);
     return this.#run(async () => (await this.#pruner.remove(taskId, [id], "request", condition)) > 0, options.lease);
   }

@@ -1,7 +1,9 @@
+import { parseRunBody } from "../codec/run-body.js";
 import { checkTaskId } from "../contract/arguments.js";
 import type { CheckpointStatus, CheckpointSummary } from "../contract/checkpoint.js";
 import { CheckpointConflictError, CheckpointNotFoundError, RunCancelledError } from "../contract/errors.js";
-import { isCancelled } from "../contract/passing.js";
+import { isCancelled, isOfRun } from "../contract/passing.js";
+import { keptErrorsText } from "../contract/run-record.js";
 import { claimLease, type Lease } from "../manager/lease.js";
 import { INCOMPLETE, resolvePrefix } from "../manager/queries.js";
 import type { StatusChanger } from "../manager/status.js";
@@ -39,14 +41,30 @@ export function cancelTasks(
 }
 
 /** Puts the failed task back, or all failed tasks of the prefix. */
-export function retryTasks({ options, reader }: Host, tasks: Tasks): Promise<number> {
+export function retryTasks(host: Host, tasks: Tasks): Promise<number> {
+  const { options, reader } = host;
   return changeEach(reader, "retry", tasks, ["failed"], async (taskId, newest) => {
     const { id, sequence, status, error } = newest;
     if (status !== "failed") return false;
     if (isCancelled(newest)) throw new RunCancelledError(taskId, error?.message ?? "");
     const change = { status: "paused", ...(error && { error }) } as const;
-    return options.storage.setStatus(taskId, id, change, { expectedSequence: sequence });
+    const isChanged = await options.storage.setStatus(taskId, id, change, { expectedSequence: sequence });
+    if (isChanged && isOfRun(newest)) await warnOfKeptErrors(host, newest);
+    return isChanged;
   });
+}
+
+/** Names the failed steps of a task that was put back, but that aren't tried again. */
+async function warnOfKeptErrors({ options, reader }: Host, { taskId, id }: CheckpointSummary): Promise<void> {
+  const { logger } = options;
+  try {
+    const { text, summary } = await reader.textById(taskId, id);
+    const kept = keptErrorsText(parseRunBody(text, summary).steps.map(({ head }) => head));
+    if (kept !== undefined) logger.warn({ taskId }, `Task ${JSON.stringify(taskId)} was put back. ${kept}`);
+  } catch (error) {
+    // It may be damaged, or this manager has no key for it.
+    logger.debug({ taskId, error }, "The steps of a task that was put back can't be read");
+  }
 }
 
 /** Calls `change` for the task, or for each task of the prefix with one of these statuses. Counts what it changed. */

@@ -1,4 +1,5 @@
 import { AsyncLocalStorage } from "node:async_hooks";
+import { isPromiseLike } from "../contract/built-ins.js";
 import { processState } from "../contract/process-state.js";
 
 /** A run under way. */
@@ -18,6 +19,7 @@ interface Call {
   /** Given if the call is a run. */
   readonly run: OuterRun | undefined;
   readonly outer: Call | undefined;
+  isOver: boolean;
 }
 
 /** Shared, because a run of one copy of this package may begin within a run of another copy. */
@@ -36,29 +38,43 @@ export function within<Result>(
   call: () => Result,
   run?: OuterRun,
 ): Result {
-  return CALLS.run({ of, name, signal, run, outer: CALLS.getStore() }, call);
+  const own: Call = { of, name, signal, run, outer: current(), isOver: false };
+  const result = CALLS.run(own, call);
+  const end = () => {
+    own.isOver = true;
+  };
+  if (isPromiseLike(result)) result.then(end, end);
+  else end();
+  return result;
+}
+
+/** The innermost call under way. A timer or a listener that a call has left behind still runs within it. */
+function current(): Call | undefined {
+  let call = CALLS.getStore();
+  while (call?.isOver) call = call.outer;
+  return call;
 }
 
 export function isEnclosed(of: object, name: string): boolean {
-  let call = CALLS.getStore();
+  let call = current();
   while (call !== undefined && !(call.of === of && call.name === name)) call = call.outer;
   return call !== undefined;
 }
 
 /** The innermost run around the current code. */
 export function outerRun(): OuterRun | undefined {
-  let call = CALLS.getStore();
+  let call = current();
   while (call !== undefined && call.run === undefined) call = call.outer;
   return call?.run;
 }
 
 export function enclosingSignal(): AbortSignal | undefined {
-  return CALLS.getStore()?.signal;
+  return current()?.signal;
 }
 
 /** The name of the innermost call of the object `of` around the current code; `undefined` if there is none. */
 export function enclosing(of: object): string | undefined {
-  let call = CALLS.getStore();
+  let call = current();
   while (call !== undefined && call.of !== of) call = call.outer;
   return call?.name;
 }

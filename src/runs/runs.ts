@@ -58,8 +58,8 @@ export class Runs {
     const id = JSON.stringify(taskId);
     throw new TypeError(
       `${what} was called for task ${id} inside that task's own run, so the run's next save would be a conflict. Nothing was ` +
-        "changed. Save a state with run.save or run.next outside of steps, or save progress under a task id of its own: " +
-        `${JSON.stringify(`${taskId}/progress`)}.`,
+        "changed. A run saves its state with run.save and run.next, outside of steps. Save progress under another task id, such as " +
+        `${JSON.stringify(`${taskId}/progress`)}, and change the task's other checkpoints once the run has ended.`,
     );
   }
 

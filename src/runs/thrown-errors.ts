@@ -30,6 +30,8 @@ export class ThrownErrors {
 function partsOf(thrown: unknown, seen: Set<unknown> = new Set()): readonly unknown[] {
   if (seen.has(thrown)) return [];
   seen.add(thrown);
+  // A cause may also be a list of errors.
+  if (Array.isArray(thrown)) return thrown.flatMap((part: unknown) => partsOf(part, seen));
   if (!isError(thrown)) return [thrown];
   return [
     thrown,

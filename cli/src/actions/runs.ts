@@ -1,5 +1,5 @@
 import type { CheckpointStatus, CheckpointSummary } from "waymark";
-import { isCancelled, isCorrupt, isInner, isSignals, keptErrorsText } from "waymark/adapter";
+import { isCancelled, isCorrupt, isInner, isSignals } from "waymark/adapter";
 import { requireTaskToChange } from "../checkpoints.js";
 import { DamagedCheckpointError } from "../damage.js";
 import { CommandError, ExitCode } from "../exit-code.js";
@@ -120,8 +120,6 @@ export interface PutBack {
   readonly retried: number;
   /** Those that began within another run, so that workers leave them to that run. */
   readonly inner: number;
-  /** Names the failed steps of the one task that aren't tried again. */
-  readonly keptErrors?: string | undefined;
 }
 
 /**
@@ -139,10 +137,7 @@ export async function retryTasks(session: QuerySession, choice: TaskChoice): Pro
   }
   const failed = await newestOf(session, choice.task, "Invoke its graph again.");
   const { taskId } = failed;
-  const run = await readRun(session, failed);
-  if ((await manager.retry(taskId)) === 1) {
-    return { retried: 1, inner: Number(isInner(failed)), keptErrors: run && keptErrorsText(run.steps) };
-  }
+  if ((await manager.retry(taskId)) === 1) return { retried: 1, inner: Number(isInner(failed)) };
   const { status } = await newestOf(session, choice.task, "");
   throw new CommandError(
     ExitCode.conflict,

@@ -1,6 +1,6 @@
 import { type PutBack, retryTasks } from "../actions/runs.js";
 import type { CommandFile } from "../cli.js";
-import { jsonText, printable } from "../printable.js";
+import { jsonText } from "../printable.js";
 import { taskChoice } from "../task-choice.js";
 import { counted, countText } from "../words.js";
 
@@ -24,7 +24,6 @@ export const retry: CommandFile = {
           const choice = taskChoice(task, prefix, "waymark retry build-42");
           const done = await retryTasks(session, choice);
           await session.output.line(json ? jsonText({ retried: done.retried }) : putBackText(done, "task" in choice));
-          if (done.keptErrors !== undefined) await session.errors.line(printable(done.keptErrors));
         }),
       );
   },

@@ -109,7 +109,7 @@ function leftText({ line, language, why }: GateCheck["left"][number]): string {
 
 /** Shows each statement in full, with the number of its first line. */
 function statementsText(statements: GateCheck["statements"], width: number): string[] {
-  const numberWidth = Math.max(0, ...statements.map(({ line }) => String(line ?? "").length));
+  const numberWidth = statements.reduce((most, { line }) => Math.max(most, String(line ?? "").length), 0);
   const more = " ".repeat(numberWidth === 0 ? 2 : numberWidth + 4);
   return statements.flatMap(({ text, line }) =>
     text.split("\n").flatMap((each, index) => {
@@ -159,19 +159,27 @@ function wrapped(
 ): string[] {
   const lines: string[] = [];
   let line = first;
+  let columns = stringWidth(first);
   let isEmpty = true;
   const next = (): void => {
     lines.push(line.trimEnd());
     line = more;
+    columns = stringWidth(more);
     isEmpty = true;
+  };
+  const add = (text: string): void => {
+    line += text;
+    columns += stringWidth(text);
   };
   for (const [, blanks = "", word = ""] of text.trimEnd().matchAll(/(\s*)(\S+)/g)) {
     // Keeps the text's own indentation, but drops blanks at line breaks.
-    if (!isEmpty && stringWidth(line + blanks + word) > width) next();
-    else line += blanks;
-    for (const character of word) {
-      if (!isEmpty && stringWidth(line + character) > width) next();
-      line += character;
+    if (!isEmpty && columns + stringWidth(blanks + word) > width) next();
+    else add(blanks);
+    // Most words fit into a line, so their characters needn't be measured.
+    const parts = columns + stringWidth(word) <= width ? [word] : word;
+    for (const part of parts) {
+      if (!isEmpty && columns + stringWidth(part) > width) next();
+      add(part);
       isEmpty = false;
     }
   }

@@ -208,6 +208,7 @@ export class PrpRun {
         return `${at === undefined ? "" : `line ${at}: `}${statement.text}`;
       },
     };
+    const ranOn = await this.#digestToSave();
     const ran = await this.#run(line, step, position, this.#settings.gateTimeoutMs);
     if (ran.aborted) return undefined;
     const { exitCode, stdout, stderr } = ran;
@@ -218,16 +219,17 @@ export class PrpRun {
       ended,
       `Gate ${step.gate.stage.slice("validation-gate-".length)} ${success ? "passed" : "failed"}`,
     );
-    const passedOn = success ? await this.#passedOn() : undefined;
+    // If the work changed while the gate ran, nothing tells which of the two it passed on.
+    const isSame = success && ranOn !== undefined && ranOn === (await this.#digestToSave());
     const result = {
       ...{ level, description, success, command, stdout, stderr, exitCode, skipped: false },
-      ...(passedOn === undefined ? undefined : { passedOn }),
+      ...(isSame && { passedOn: ranOn }),
     };
     return { position: afterGate(position, step.gate, result, this.#prp.gates) };
   }
 
   /** Returns the work's state, for a resumed run to compare; `undefined` if it can't be told or won't be saved. */
-  async #passedOn(): Promise<string | undefined> {
+  async #digestToSave(): Promise<string | undefined> {
     if (!this.#journal.isKept) return undefined;
     const state = await this.#readWorkState();
     if ("digest" in state) return state.digest;

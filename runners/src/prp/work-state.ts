@@ -45,8 +45,8 @@ const OWN_FILE =
   /^(?:\.quarantine\/.*|[^/]+\/(?:checkpoints\.json(?:\.damaged-[0-9a-f]+)?|\.lease\.json|\.lock(?:[-/].*)?))$/s;
 
 /** Beyond these limits, looking at the work would take longer than running most gates again. */
-const MAX_FILES = 20_000;
-const MAX_BYTES = 512 * 1024 * 1024;
+const MAX_FILES = 2000;
+const MAX_BYTES = 64 * 1024 * 1024;
 /** Files that are read at once. */
 const BATCH = 16;
 
@@ -61,6 +61,7 @@ async function digestRepository(root: string, reading: Reading): Promise<string>
   const lines = (await git(root, reading.signal, ...STATUS)).split("\0");
   const found = lines.filter((line) => line.startsWith("# branch.oid "));
   const entries = lines.flatMap(parseEntry).filter(({ path }) => reading.isWork(join(root, path)));
+  if (entries.length > MAX_FILES) throw new Error(TOO_MUCH);
   for (let at = 0; at < entries.length; at += BATCH) {
     found.push(...(await Promise.all(entries.slice(at, at + BATCH).map((entry) => digestEntry(root, entry, reading)))));
   }
@@ -126,8 +127,7 @@ async function digestEntry(root: string, { path, presence }: Entry, reading: Rea
   return digestText([path, "repository", await digestRepository(inner, reading)]);
 }
 
-const TOO_MUCH =
-  "more than 20,000 files or 512 MB are changed or untracked. If they aren't work, add them to .gitignore";
+const TOO_MUCH = "more than 2,000 files or 64 MB are changed or untracked. If they aren't work, add them to .gitignore";
 
 async function digestFile(path: string, signal: AbortSignal): Promise<string> {
   const digest = createHash("sha256");

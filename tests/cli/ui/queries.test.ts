@@ -285,7 +285,7 @@ it("names the failed steps that a retry leaves as they are", async () => {
   const kept = /The errors of "fetch a" stay recorded.*new AggregateError\(errors\)/;
   const page = await served("sqlite:checkpoints.db", { cwd });
   expect((await page.ask("task", { taskId: "r" })).commands[0]?.text).toMatch(kept);
-  const { stdout, stderr } = await run("retry", "r");
+  const { stdout, stderr } = await run("retry", "--prefix", "r");
   expect([stdout, stderr]).toEqual(["Put back 1 task.\n", expect.stringMatching(kept)]);
   await manager.close();
 });

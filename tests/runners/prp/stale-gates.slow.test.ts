@@ -82,13 +82,13 @@ describe("a gate that passed", () => {
     });
   });
 
-  it("runs again only once if a later gate left files that git doesn't ignore", async () => {
+  it("runs again once if the work changed while it ran: gates left files that git doesn't ignore", async () => {
     const session = await Session.createWithGit();
     const gates = documentOf("echo 1 >> log; echo x > report", "echo 2 >> log; echo y > other", "test -e made");
     const executor = session.executor({ coder: countingCoder(), maxFixAttempts: 0 });
     for (const _run of [1, 2, 3]) await executor.execute(gates);
 
-    expect(await session.log()).toEqual(["1", "2", "1"]);
+    expect(await session.log()).toEqual(["1", "2", "1", "2"]);
   });
 
   it("before the PRP was complete runs again with a gate that was added, if the work has changed", async () => {

@@ -186,8 +186,8 @@ describe("the state of the work", () => {
     ],
     [
       "too much is untracked",
-      "git can't tell whether the work has changed: more than 20,000 files or 512 MB are changed or untracked. If they aren't work, add them to .gitignore",
-      ({ path }) => truncate(join(path, "untracked"), 512 * 1024 * 1024 + 1),
+      "git can't tell whether the work has changed: more than 2,000 files or 64 MB are changed or untracked. If they aren't work, add them to .gitignore",
+      ({ path }) => truncate(join(path, "untracked"), 64 * 1024 * 1024 + 1),
     ],
     [
       "git isn't installed",

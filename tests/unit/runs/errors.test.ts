@@ -188,16 +188,20 @@ describe("steps caught one by one", () => {
     expect(logger.lines.filter(({ level }) => level === "warn")).toEqual([]);
   });
 
-  it("keep their errors if it throws one of its own, and the failure names them and the way out", async () => {
-    const { go, logger } = program((errors) => new Error(`${errors.length} of 3 failed`));
+  it("are all tried again if its error has them as its cause", async () => {
+    const { go } = program((errors) => new Error("some failed", { cause: errors }));
+    expect(await go()).toEqual({ message: "some failed", called: "a,b,c" });
+    expect(await go()).toEqual({ message: "completed", called: "a,b,c" });
+  });
+
+  it("keep their errors if it throws one of its own; the failure and retry name them and the way out", async () => {
+    const { go, logger, manager } = program((errors) => new Error(`${errors.length} of 3 failed`));
     expect(await go()).toEqual({ message: "3 of 3 failed", called: "a,b,c" });
-    expect(logger.lines.filter(({ level }) => level === "warn")).toMatchObject([
-      {
-        message: expect.stringMatching(
-          /The errors of "fetch a", "fetch b" stay recorded.*new AggregateError\(errors\)/,
-        ),
-      },
-    ]);
+    expect(await manager.retry("t")).toBe(1);
+    const named = {
+      message: expect.stringMatching(/The errors of "fetch a", "fetch b" stay recorded.*AggregateError/),
+    };
+    expect(logger.lines.filter(({ level }) => level === "warn")).toMatchObject([named, named]);
     expect(await go()).toEqual({ message: "2 of 3 failed", called: "c" });
   });
 });

@@ -70,6 +70,7 @@ it("the methods of a run work when destructured", async () => {
 it.each<[string, (manager: CheckpointManager) => Promise<unknown>]>([
   ["manager.save", (manager) => manager.save("t", { percent: 50 })],
   ["manager.rewind", async (manager) => manager.rewind("t", (await manager.latest("t"))?.id ?? "")],
+  ["manager.remove", async (manager) => manager.remove("t", (await manager.latest("t"))?.id ?? "")],
   ["manager.removeTask", (manager) => manager.removeTask("t")],
 ])(
   "%s of a run's own task is refused inside the run, in a step or outside of it, and the run continues",
@@ -78,9 +79,24 @@ it.each<[string, (manager: CheckpointManager) => Promise<unknown>]>([
     const refusal = () => call(manager).catch((error: unknown) => String(error));
     const result = await manager.run("t", async (run) => [await run.step("a", refusal), await refusal()]);
     const message = `TypeError: ${name} was called for task "t" inside that task's own run`;
-    expect(result).toEqual([expect.stringContaining(message), expect.stringContaining("run.save or run.next")]);
+    expect(result).toEqual([expect.stringContaining(message), expect.stringContaining("run.save and run.next")]);
   },
 );
+
+it("a listener that a run left behind may save to the task once the run has ended", async () => {
+  const { manager } = managerOn();
+  const later = deferred();
+  let saving: Promise<unknown> | undefined;
+  await manager.run("t", (run) =>
+    run.step("a", () => {
+      saving = later.promise.then(() => manager.save("t", { by: "a listener" }));
+    }),
+  );
+  later.resolve();
+  await saving;
+  expect((await manager.latest("t"))?.state).toEqual({ by: "a listener" });
+  expect(await manager.run("t", () => 1)).toBe(1);
+});
 
 it("a step may save progress under a task id of its own", async () => {
   const { manager } = managerOn();
