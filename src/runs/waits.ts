@@ -249,7 +249,7 @@ export class Waits {
     try {
       await begins();
       for (let pauseMs = FIRST_LOOK_MS; ; pauseMs = Math.min(2 * pauseMs, LAST_LOOK_MS)) {
-        const leftMs = wait.untilMs === undefined ? LONGEST_NAP_MS : wait.untilMs - clock();
+        const leftMs = wait.untilMs === undefined ? LONGEST_NAP_MS : Math.max(0, wait.untilMs - clock());
         await wakers.wait(taskId, Math.min(leftMs, wait.name === undefined ? LONGEST_NAP_MS : pauseMs), signal);
         signal.throwIfAborted();
         const found = await look();
