@@ -17,25 +17,16 @@ interface OpenTables {
   readonly sql: PostgresStatements;
 }
 
-/** Gives maintenance access to the tables. If there are none, both methods resolve to `undefined`. */
-interface Access {
-  readonly read: Call;
-  readonly change: Call;
-}
-
-type Call = <Result>(work: (tables: OpenTables) => Promise<Result>) => Promise<Result | undefined>;
+/** Gives maintenance access to the tables. If there are none, it resolves to `undefined`. */
+type Access = <Result>(work: (tables: OpenTables) => Promise<Result>) => Promise<Result | undefined>;
 
 /** The tables for SqlMaintenance. Each change runs in a transaction, under the task's lock. */
-export function maintainedTables(
-  place: string,
-  histories: PostgresHistories,
-  { read, change }: Access,
-): MaintainedTables {
+export function maintainedTables(place: string, histories: PostgresHistories, access: Access): MaintainedTables {
   const underLock = async (
     taskId: string,
     work: (run: Statements, tables: OpenTables) => Promise<boolean>,
   ): Promise<boolean> => {
-    const done = await change((tables) =>
+    const done = await access((tables) =>
       tables.connection.atomically(async (run) => {
         await run.rows(tables.sql.lock, taskId);
         return work(run, tables);
@@ -50,7 +41,7 @@ export function maintainedTables(
 
     async *taskIds() {
       for (let after = ""; ; ) {
-        const found = await read(({ connection, sql }) => connection.rows(sql.acrossTasks.allIds, after, PAGE_ROWS));
+        const found = await access(({ connection, sql }) => connection.rows(sql.acrossTasks.allIds, after, PAGE_ROWS));
         const ids = (found ?? []).map(([taskId]) => String(taskId));
         yield* ids;
         if (ids.length < PAGE_ROWS) return;
@@ -65,12 +56,12 @@ export function maintainedTables(
         { taskId, order: "oldest" },
         PAGE_ROWS,
         (rest, rows) =>
-          read(({ reader }) => (quick ? reader.summaries(rest, rows) : reader.checkpoints(rest, rows, PAGE_BYTES))),
+          access(({ reader }) => (quick ? reader.summaries(rest, rows) : reader.checkpoints(rest, rows, PAGE_BYTES))),
       );
     },
 
     locate: (taskId, sequence) => locationOf(place, taskId, sequence),
-    taskRow: (taskId) => read(({ connection, sql }) => taskRow(connection, sql, taskId)),
+    taskRow: (taskId) => access(({ connection, sql }) => taskRow(connection, sql, taskId)),
 
     moveCheckpoint: (taskId, key) =>
       underLock(taskId, async (run, { reader, sql }) => {

@@ -27,7 +27,7 @@ import { PostgresLeases } from "./leases.js";
 import { maintainedTables } from "./maintenance.js";
 import { PassingCheckpoints } from "./passing.js";
 import { PAGE_BYTES, PostgresReader } from "./reader.js";
-import { migrate, type Presence, presenceOf, quoted } from "./schema.js";
+import { hasTables, makeTables, quoted } from "./schema.js";
 import { statementsOn } from "./statements.js";
 import { type Append, PostgresWriter } from "./writer.js";
 
@@ -110,13 +110,11 @@ export class PostgresAdapter extends SqlAdapter {
   override readonly queue: TaskQueue = {
     claimNext: async (query, ...args) => {
       const asked = { ...query };
-      return (await this.#changing(({ queue }) => queue.claimNext(asked, ...args))) ?? [];
+      return (await this.#reading(({ queue }) => queue.claimNext(asked, ...args))) ?? [];
     },
-    // Tables of an older version don't tell when tasks are due.
     count: async (query) => {
       const asked = { ...query };
-      const count = () => this.#reading(({ queue }) => (this.#presence === "current" ? queue.count(asked) : undefined));
-      return (await count()) ?? NOTHING_DUE;
+      return (await this.#reading(({ queue }) => queue.count(asked))) ?? NOTHING_DUE;
     },
   };
   readonly #schema: string;
@@ -125,8 +123,8 @@ export class PostgresAdapter extends SqlAdapter {
   readonly #connection: PostgresConnection;
   readonly #tables: Tables;
   readonly #calls: AdapterCalls;
-  #looking: Promise<Presence> | undefined;
-  #presence: Presence = "none";
+  #looking: Promise<boolean> | undefined;
+  #hasTables = false;
 
   /** @throws {TypeError | RangeError} An option is missing, misspelled or out of range; the message names it. */
   constructor(options: PostgresAdapterOptions) {
@@ -153,8 +151,7 @@ export class PostgresAdapter extends SqlAdapter {
       ...{ connection: this.#connection, sql, reader, leases, queue, writer },
       groupCommit: new GroupCommit(writer),
     };
-    const access = { read: this.#reading.bind(this), change: this.#changing.bind(this) };
-    this.maintenance = new SqlMaintenance(maintainedTables(place, histories, access));
+    this.maintenance = new SqlMaintenance(maintainedTables(place, histories, this.#reading.bind(this)));
   }
 
   override append(
@@ -183,7 +180,7 @@ export class PostgresAdapter extends SqlAdapter {
 
   /** Whether the schema has Waymark's tables. Without them there are no checkpoints, and the first save makes them. */
   hasTables(): Promise<boolean> {
-    return this.#calls.run(async () => (await this.#looked()) !== "none");
+    return this.#calls.run(() => this.#looked());
   }
 
   override close(): Promise<void> {
@@ -191,7 +188,7 @@ export class PostgresAdapter extends SqlAdapter {
   }
 
   async #append(append: Append): Promise<number> {
-    if ((await this.#looked()) === "none") {
+    if (!(await this.#looked())) {
       // These checks come first, because a refused append must not make tables.
       const { draft, condition, options } = append;
       checkLease(draft.taskId, NO_LEASE, condition);
@@ -212,44 +209,38 @@ export class PostgresAdapter extends SqlAdapter {
   protected override changing<Result>(
     work: (store: SqlStore) => Result | Promise<Result>,
   ): Promise<Result | undefined> {
-    return this.#changing(work);
+    return this.#reading(work);
   }
 
   #reading<Result>(work: (tables: Tables) => Result | Promise<Result>): Promise<Result | undefined> {
-    return this.#calls.run(async () => ((await this.#looked()) === "none" ? undefined : work(this.#tables)));
+    return this.#calls.run(async () => ((await this.#looked()) ? work(this.#tables) : undefined));
   }
 
-  #changing<Result>(work: (tables: Tables) => Result | Promise<Result>): Promise<Result | undefined> {
-    return this.#reading(async () => work(await this.#madeTables()));
-  }
-
-  /** Whether the tables exist. Once they do in this version, this isn't checked again. */
-  async #looked(): Promise<Presence> {
-    if (this.#presence === "current") return this.#presence;
-    this.#looking ??= presenceOf(this.#connection, this.#schema, this.#place).finally(() => {
+  /** Whether the tables exist. Once they do, this isn't checked again. */
+  async #looked(): Promise<boolean> {
+    if (this.#hasTables) return true;
+    this.#looking ??= hasTables(this.#connection, this.#schema, this.#place).finally(() => {
       this.#looking = undefined;
     });
-    this.#presence = await this.#looking;
-    return this.#presence;
+    this.#hasTables = await this.#looking;
+    return this.#hasTables;
   }
 
-  /** The tables. Makes them if they are missing, and brings them to this version. */
+  /** The tables. Makes them if they are missing. */
   async #madeTables(): Promise<Tables> {
-    const presence = await this.#looked();
-    if (presence === "current") return this.#tables;
+    if (await this.#looked()) return this.#tables;
     if (!this.#mayMigrate) {
-      const has = presence === "none" ? "has no tables" : "has the tables of an older version";
       throw new StorageError(
-        `${this.#place} ${has}, and \`migrate\` is false. Nothing was stored. Apply the output of \`waymark postgres ddl\`.`,
+        `${this.#place} has no tables, and \`migrate\` is false. Nothing was stored. Apply the output of \`waymark postgres ddl\`.`,
       );
     }
-    await migrate(this.#connection, this.#schema, this.#place);
-    this.#presence = "current";
+    await makeTables(this.#connection, this.#schema, this.#place);
+    this.#hasTables = true;
     return this.#tables;
   }
 
   #explained(error: unknown): unknown {
-    if (isMissing(error)) this.#presence = "none";
+    if (isMissing(error)) this.#hasTables = false;
     return explain(error, this.#place);
   }
 }

@@ -3,8 +3,8 @@ import { StorageError, UnsupportedFormatError } from "../../src/contract/errors.
 import { numberIn } from "./columns.js";
 import type { PostgresConnection, Statements } from "./connection.js";
 
-/** The version of the tables. Version 2 has the tables of version 1, and more forms of pieces. Version 3 has more of {@link addedIn3}. */
-const VERSION = 3;
+/** The version of the tables. */
+const VERSION = 1;
 const NOTE = "Waymark's checkpoints, version ";
 /** The letters `WYMK` as a number, which no other program should lock. */
 const ADVISORY_LOCK = 0x57594d4b;
@@ -43,9 +43,11 @@ function tablesIn(schema: string): string {
   newest_sequence bigint, -- NULL in a task without checkpoints, as the rest of the row
   newest_created_at text COLLATE "C",
   newest_status text COLLATE "C",
+  due_at text COLLATE "C", -- when a worker may continue the task, in ISO 8601 UTC; NULL: no worker may
   last_text bytea -- the text that the last piece gives: its SHA-256, and 8 bytes of its id's; NULL: the next one begins anew
 );
 CREATE INDEX IF NOT EXISTS tasks_by_recency ON ${name}.tasks (newest_status, newest_created_at DESC, task_id);
+CREATE INDEX IF NOT EXISTS tasks_due ON ${name}.tasks (due_at, task_id) WHERE due_at IS NOT NULL;
 
 CREATE TABLE IF NOT EXISTS ${name}.checkpoints (
   task_id text COLLATE "C" NOT NULL,
@@ -74,7 +76,7 @@ CREATE UNIQUE INDEX IF NOT EXISTS checkpoints_by_id ON ${name}.checkpoints (task
 CREATE TABLE IF NOT EXISTS ${name}.pieces (
   task_id text COLLATE "C" NOT NULL,
   number bigint NOT NULL, -- the sequence of its checkpoint; of a bundle, of the last one
-  form int NOT NULL, -- 1, 4, 7: a whole text, 2, 5: a delta, 3, 6: a bundle of deltas
+  form int NOT NULL, -- 1: a whole text, 2: a whole text, by Brotli, 3: a delta, 4: a bundle of deltas
   body bytea NOT NULL,
   PRIMARY KEY (task_id, number)
 );
@@ -87,6 +89,8 @@ CREATE TABLE IF NOT EXISTS ${name}.leases (
   token bigint NOT NULL,
   expires_at timestamptz NOT NULL
 );
+-- The leases that are held, or that ended without a release.
+CREATE INDEX IF NOT EXISTS leases_unreleased ON ${name}.leases (expires_at, task_id) WHERE expires_at > 'epoch';
 
 -- Where repair puts damaged rows. For a task's row, the reason says what it contained.
 CREATE TABLE IF NOT EXISTS ${name}.quarantine (
@@ -115,24 +119,9 @@ CREATE TABLE IF NOT EXISTS ${name}.quarantine (
   PRIMARY KEY (task_id, number)
 );
 
-${addedIn3(schema)}
 -- By this the program knows its tables.
-${noteIn(schema)}
+COMMENT ON TABLE ${name}.tasks IS '${NOTE.replaceAll("'", "''")}${VERSION}';
 `;
-}
-
-function addedIn3(schema: string): string {
-  const name = quoted(schema);
-  return `-- When a worker may go on with a task, in ISO 8601 UTC; NULL: no worker may.
-ALTER TABLE ${name}.tasks ADD COLUMN IF NOT EXISTS due_at text COLLATE "C";
-CREATE INDEX IF NOT EXISTS tasks_due ON ${name}.tasks (due_at, task_id) WHERE due_at IS NOT NULL;
--- The leases that are held, or that ended without a release.
-CREATE INDEX IF NOT EXISTS leases_unreleased ON ${name}.leases (expires_at, task_id) WHERE expires_at > 'epoch';
-`;
-}
-
-function noteIn(schema: string): string {
-  return `COMMENT ON TABLE ${quoted(schema)}.tasks IS '${NOTE.replaceAll("'", "''")}${VERSION}';`;
 }
 
 /** What the first columns of {@link LOOK} must be. The driver and the server have settings that change them. */
@@ -151,23 +140,18 @@ const LOOK = `
   ORDER BY c.relname DESC NULLS LAST`;
 
 /**
- * Whether the schema has Waymark's tables. `current` are tables of this version. `old` tables are of an older version,
- * and can be read as they are.
- */
-export type Presence = "current" | "old" | "none";
-
-/**
+ * Whether the schema has Waymark's tables.
+ *
  * @throws {StorageError} A setting of the driver or of the server changes what statements return.
  * @throws {UnsupportedFormatError} A newer program or another program made the tables.
  */
-export async function presenceOf(statements: Statements, schema: string, place: string): Promise<Presence> {
+export async function hasTables(statements: Statements, schema: string, place: string): Promise<boolean> {
   // The first row is the table `tasks`, whose comment contains the version.
   const [[bytes, flag, number, encoding, table, note] = []] = await statements.rows(LOOK, schema);
   if (!isDeepStrictEqual([bytes, flag, numberIn(number), encoding], SAMPLES)) throw unreadable(place);
-  if (table === null) return "none";
+  if (table === null) return false;
   const version = typeof note === "string" && note.startsWith(NOTE) ? Number(note.slice(NOTE.length)) : undefined;
-  if (version === VERSION) return "current";
-  if (version === 1 || version === 2) return "old";
+  if (version === VERSION) return true;
   throw new UnsupportedFormatError(
     version === undefined
       ? `${place} has a table "${String(table)}" of another program. It was left untouched; choose another schema.`
@@ -184,16 +168,11 @@ function unreadable(place: string): StorageError {
   );
 }
 
-/**
- * Makes the tables, or brings them to this version, in one transaction. Changes nothing if another process has already
- * done so.
- */
-export async function migrate(connection: PostgresConnection, schema: string, place: string): Promise<void> {
+/** Makes the tables in one transaction. Changes nothing if another process has already made them. */
+export async function makeTables(connection: PostgresConnection, schema: string, place: string): Promise<void> {
   const make = async (statements: Statements) => {
     await statements.rows("SELECT pg_advisory_xact_lock($1)", ADVISORY_LOCK);
-    const presence = await presenceOf(statements, schema, place);
-    if (presence === "current") return;
-    if (presence === "old") return void (await statements.change(addedIn3(schema) + noteIn(schema)));
+    if (await hasTables(statements, schema, place)) return;
     const [[encoding, existing] = []] = await statements.rows(
       "SELECT current_setting('server_encoding'), to_regnamespace($1)::text",
       quoted(schema),

@@ -1,4 +1,4 @@
-import { DELTA_FORMS, FORM, WHOLE_FORMS } from "../sql/history.js";
+import { FORM, WHOLE_FORMS } from "../sql/history.js";
 import { COLUMNS } from "../sql/rows.js";
 import { LAST_TEXT_ID_BYTES } from "./columns.js";
 import { quoted } from "./schema.js";
@@ -254,7 +254,7 @@ export function statementsOn(schema: string) {
       FROM ${tasks} t WHERE t.task_id = $1 AND t.last_text IS NOT NULL`,
     deltas: `
       SELECT number, form, body FROM ${pieces} WHERE task_id = $1
-        AND number > (SELECT max(number) FROM ${pieces} WHERE task_id = $1 AND form NOT IN (${DELTA_FORMS.join()})) ORDER BY number`,
+        AND number > (SELECT max(number) FROM ${pieces} WHERE task_id = $1 AND form <> ${FORM.delta}) ORDER BY number`,
     /** Replaces the deltas from $2 to $3 by the bundle $4. The caller must hold the task's lock. */
     fold: `
       WITH folded AS (DELETE FROM ${pieces} WHERE task_id = $1 AND number >= $2 AND number < $3)
@@ -321,15 +321,13 @@ export function statementsOn(schema: string) {
     },
 
     /**
-     * A task's row and the values that it must have. Tables of an older version have no `due_at`; there it is
-     * the NULL of `i`. This is one statement, because other processes may write between
+     * A task's row and the values that it must have. This is one statement, because other processes may write between
      * two.
      */
     taskRow: `
-      SELECT t.last_sequence, t.count, t.newest_sequence, t.newest_created_at, t.newest_status,
-        (SELECT due_at FROM ${tasks} WHERE task_id = $1),
+      SELECT t.last_sequence, t.count, t.newest_sequence, t.newest_created_at, t.newest_status, t.due_at,
         (SELECT count(*) FROM ${checkpoints} WHERE task_id = $1), c.sequence, c.created_at, c.status, c.metadata
-      FROM (SELECT $1::text AS task_id, NULL::text AS due_at) i LEFT JOIN ${tasks} t ON t.task_id = $1
+      FROM (SELECT 1) i LEFT JOIN ${tasks} t ON t.task_id = $1
       LEFT JOIN ${checkpoints} c ON c.task_id = $1
         AND c.sequence = (SELECT max(sequence) FROM ${checkpoints} WHERE task_id = $1)`,
     replaceTask: `

@@ -28,13 +28,12 @@ export function damageInTaskRow(row: SqlRow): string | undefined {
   return `its row says ${told(said)}, the last sequence ${String(last)}; there are ${told(actual)}`;
 }
 
-/** If no time is stored, an older version may have saved the task. Its next save stores one. */
 function damageInDueAt(row: SqlRow): string | undefined {
   const said = row[5];
   const dueAt = nextDueAtIn(row.slice(8), said);
-  if (said === null || said === dueAt) return undefined;
-  const told = dueAt === null ? "it isn't due" : `it is due at ${dueAt}`;
-  return `its row says that it is due at ${String(said)}; by its newest checkpoint, ${told}`;
+  if (said === dueAt) return undefined;
+  const told = (time: unknown) => (time === null ? "it isn't due" : `it is due at ${String(time)}`);
+  return `its row says that ${told(said)}; by its newest checkpoint, ${told(dueAt)}`;
 }
 
 /**

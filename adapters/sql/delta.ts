@@ -40,13 +40,6 @@ export function deltaBetween(base: Buffer, text: Buffer, most: number): Buffer |
   return delta.length <= most ? delta : undefined;
 }
 
-/** A stored delta. */
-export interface StoredDelta {
-  readonly bytes: Buffer;
-  /** True if the delta is of the first kind, which has no base's length and no edits that go back in the base. */
-  readonly isInOrder: boolean;
-}
-
 /**
  * Returns the text that results from applying the deltas to their base, one after another. It works backwards from the
  * last delta, and copies each byte of the text once, from an insert or the base. So the texts in between take no
@@ -55,7 +48,7 @@ export interface StoredDelta {
  * @param mostBytes - The most bytes that the text may have.
  * @throws {RangeError} A delta is damaged, or belongs to another base.
  */
-export function withDeltas(base: Buffer, deltas: readonly StoredDelta[], mostBytes: number): Buffer {
+export function withDeltas(base: Buffer, deltas: readonly Buffer[], mostBytes: number): Buffer {
   const all = deltas.map(partsIn);
   let length = base.length;
   for (const { baseLength, textLength } of all) {
@@ -141,9 +134,9 @@ interface DeltaParts {
   readonly textLength: number;
 }
 
-function partsIn({ bytes, isInOrder }: StoredDelta): DeltaParts {
+function partsIn(bytes: Buffer): DeltaParts {
   const reader = new NumberReader(bytes);
-  const told = isInOrder ? undefined : reader.next();
+  const baseLength = reader.next();
   const parts: Part[] = [];
   let [inserted, base, furthest, position] = [0, 0, 0, 0];
   const add = (length: number, from: number, isInserted: boolean) => {
@@ -153,8 +146,7 @@ function partsIn({ bytes, isInOrder }: StoredDelta): DeltaParts {
   };
   for (let left = reader.count(3); left > 0; left -= 1) {
     const skip = reader.next();
-    if (told === undefined) base += skip;
-    else base += skip % 2 === 0 ? skip / 2 : -(skip + 1) / 2;
+    base += skip % 2 === 0 ? skip / 2 : -(skip + 1) / 2;
     if (base < 0) throw new RangeError(MISFIT);
     const [keep, insert] = [reader.next(), reader.next()];
     add(keep, base, false);
@@ -164,7 +156,6 @@ function partsIn({ bytes, isInOrder }: StoredDelta): DeltaParts {
     inserted += insert;
   }
   const inserts = bytes.subarray(reader.at);
-  const baseLength = told ?? base;
   const isSafe = Number.isSafeInteger(position) && Number.isSafeInteger(furthest);
   if (!isSafe || furthest > baseLength || inserted !== inserts.length) throw new RangeError(MISFIT);
   return { parts, inserts, baseLength, textLength: position };

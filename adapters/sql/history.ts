@@ -9,7 +9,7 @@ import {
   inflateRawSync,
 } from "node:zlib";
 import { isError } from "../../src/contract/errors.js";
-import { bytesOfNumbers, deltaBetween, NumberReader, type StoredDelta, withDeltas } from "./delta.js";
+import { bytesOfNumbers, deltaBetween, NumberReader, withDeltas } from "./delta.js";
 
 /**
  * The most payloads of a history. A history is a run of payloads. The first is stored whole, and each later one as a
@@ -18,34 +18,24 @@ import { bytesOfNumbers, deltaBetween, NumberReader, type StoredDelta, withDelta
  */
 export const PLACES = 1024;
 
-/** The forms in which payloads are stored. Version 1 of the tables has the forms 0 to 4. */
+/** The forms in which payloads are stored. */
 export const FORM = {
   /** A text, compressed by Brotli. Nothing builds on it. */
   alonePacked: -1,
   /** The payload itself. Nothing builds on it. */
   alone: 0,
-  /** A text that others build on, deflated. Only version 1 writes this form and the two below. */
-  deflated: 1,
-  /** The changes since the text before, as a delta of the first kind (see {@link StoredDelta}). */
-  deltaInOrder: 2,
-  /** Several such deltas, deflated. */
-  bundleInOrder: 3,
   /** A text that others build on. */
-  plain: 4,
-  /** The changes since the text before, as a delta. */
-  delta: 5,
-  /** Several deltas, of either kind, deflated. */
-  bundle: 6,
+  plain: 1,
   /** A text that others build on, compressed by Brotli. */
-  packed: 7,
+  packed: 2,
+  /** The changes since the text before. */
+  delta: 3,
+  /** Several deltas, deflated. */
+  bundle: 4,
 } as const;
 
 /** The forms of whole texts, with which a history may begin. */
-export const WHOLE_FORMS: readonly number[] = [FORM.deflated, FORM.plain, FORM.packed];
-/** The forms of a single delta. */
-export const DELTA_FORMS: readonly number[] = [FORM.deltaInOrder, FORM.delta];
-/** The forms of several deltas. */
-export const BUNDLE_FORMS: readonly number[] = [FORM.bundleInOrder, FORM.bundle];
+export const WHOLE_FORMS: readonly number[] = [FORM.plain, FORM.packed];
 
 /** A row of the table of payloads. */
 export interface Piece {
@@ -197,7 +187,7 @@ export function folded<Text extends HistoryText>(text: Text): Text {
 export function bundleOf(deltas: readonly Piece[]): Piece {
   const number = deltas.at(-1)?.number ?? 0;
   const bodies = deltas.map(({ body }) => bufferOf(body));
-  const places = deltas.flatMap((delta, index) => [number - delta.number, delta.form, bodies[index]?.length ?? 0]);
+  const places = deltas.flatMap((delta, index) => [number - delta.number, bodies[index]?.length ?? 0]);
   const bytes = Buffer.concat([bytesOfNumbers([deltas.length, ...places]), ...bodies]);
   return { number, form: FORM.bundle, body: deflateRawSync(bytes) };
 }
@@ -220,7 +210,7 @@ export function textAt(number: number, pieces: readonly Piece[], sizeBytes: numb
     const after = pieces.slice(first + 1).flatMap((piece) => (isDelta(piece) ? piece : unfolded(piece, sizeBytes)));
     const deltas = after.filter((delta) => delta.number <= number);
     if ((deltas.at(-1) ?? whole).number !== number) throw new BrokenHistoryError(MISSING);
-    const bodies = deltas.map(storedDelta);
+    const bodies = deltas.map(({ body }) => bufferOf(body));
     const base = unpacked(whole, sizeBytes * MOST_DECODED);
     const singles = pieces.length - 1 - pieces.findLastIndex((piece) => !isDelta(piece));
     return {
@@ -257,40 +247,33 @@ export function lastTextAt(
 
 /** Whether a piece is a single delta. */
 export function isDelta({ form }: Pick<Piece, "form">): boolean {
-  return DELTA_FORMS.includes(form);
+  return form === FORM.delta;
 }
 
 function unpacked({ form, body }: Piece, maxOutputLength: number): Buffer {
   const stored = bufferOf(body);
-  if (form === FORM.plain) return stored;
-  return (form === FORM.deflated ? inflateRawSync : brotliDecompressSync)(stored, { maxOutputLength });
+  return form === FORM.plain ? stored : brotliDecompressSync(stored, { maxOutputLength });
 }
 
-function storedDelta({ form, body }: Piece): StoredDelta {
-  return { bytes: bufferOf(body), isInOrder: form === FORM.deltaInOrder };
-}
-
-function sizeOf(deltas: readonly StoredDelta[]): number {
-  return deltas.reduce((sum, { bytes }) => sum + bytes.length, 0);
+function sizeOf(deltas: readonly Buffer[]): number {
+  return deltas.reduce((sum, { length }) => sum + length, 0);
 }
 
 const MISSING = "a piece of its payload is missing";
 
 /** The deltas of a bundle. */
-function unfolded({ number, form, body }: Piece, sizeBytes: number): readonly Piece[] {
+function unfolded({ number, body }: Piece, sizeBytes: number): readonly Piece[] {
   const maxOutputLength = sizeBytes * MOST_BUNDLED.times + MOST_BUNDLED.bytes;
   const bytes = inflateRawSync(bufferOf(body), { maxOutputLength });
   const reader = new NumberReader(bytes);
-  const isInOrder = form === FORM.bundleInOrder;
-  const places = Array.from({ length: reader.count(isInOrder ? 2 : 3) }, () => ({
+  const places = Array.from({ length: reader.count(2) }, () => ({
     number: number - reader.next(),
-    form: isInOrder ? FORM.deltaInOrder : reader.next(),
     length: reader.next(),
   }));
   let at = reader.at;
   return places.map(({ length, ...place }) => {
     at += length;
-    return { ...place, body: bytes.subarray(at - length, at) };
+    return { ...place, form: FORM.delta, body: bytes.subarray(at - length, at) };
   });
 }
 

@@ -1,11 +1,9 @@
 import { askingOnce, holderHasEnded } from "../../src/contract/holder.js";
 import { monotonicMs, nextLease, standingOf } from "../../src/contract/leases.js";
 import type { ClaimedTask, DueCount, DueQuery } from "../../src/contract/task-queue.js";
-import { NOTHING_DUE } from "../sql/due.js";
 import { HIGHEST, numberOr0 } from "../sql/rows.js";
 import type { SqliteConnection } from "./connection.js";
 import { leaseIn, leaseOf, storeLease } from "./leases.js";
-import { tellsDueTimes } from "./schema.js";
 
 /** The tasks whose leases weren't released. They are few: those that somebody runs, and those whose runner has died. */
 const UNRELEASED = `
@@ -23,7 +21,6 @@ const COUNT_DUE = `SELECT count(*), min(t.due_at) ${DUE}`;
 
 /** The next tasks that are due. Tasks whose runner has died come first. */
 export function nextDue(database: SqliteConnection, query: DueQuery, limit: number): readonly string[] {
-  if (!tellsDueTimes(database)) return [];
   const lapsed = lapsedTasks(database, query).toSorted((a, b) => (a.dueAt < b.dueAt ? -1 : 1));
   const others = lapsed.length < limit ? database.all(NEXT_DUE, ...valuesOf(query), limit - lapsed.length) : [];
   return [...lapsed.slice(0, limit).map(({ taskId }) => taskId), ...others.map(([taskId]) => String(taskId))];
@@ -53,7 +50,6 @@ export function claimDue(
 }
 
 export function countDue(database: SqliteConnection, query: DueQuery): DueCount {
-  if (!tellsDueTimes(database)) return NOTHING_DUE;
   const lapsed = lapsedTasks(database, query);
   const [tasks, oldest] = database.one(COUNT_DUE, ...valuesOf(query)) ?? [];
   const times = [...lapsed.map(({ dueAt }) => dueAt), ...(typeof oldest === "string" ? [oldest] : [])];

@@ -1,7 +1,7 @@
 import type { CheckpointSummary, StoredCheckpoint } from "../../src/contract/checkpoint.js";
 import { findingOf } from "../../src/contract/header-index.js";
 import { damageInTaskRow, taskRowOf } from "../sql/damage.js";
-import { BUNDLE_FORMS } from "../sql/history.js";
+import { FORM } from "../sql/history.js";
 import type { MaintainedTables } from "../sql/maintenance.js";
 import { entriesInPages, PAGE_ROWS } from "../sql/pages.js";
 import { numberOr0, type SqlRow } from "../sql/rows.js";
@@ -27,20 +27,19 @@ interface Store {
 
 const TASK_IDS = "SELECT task_id FROM waymark_tasks UNION SELECT task_id FROM waymark_checkpoints ORDER BY task_id";
 /**
- * Reads a task's row and the values that it must have. In tables of an older version, `due_at` is the NULL of `i`. This
- * is one statement, because other processes may write between two.
+ * Reads a task's row and the values that it must have. This is one statement, because other processes may write between
+ * two.
  */
 const TASK_ROW = `
-  SELECT t.last_sequence, t.count, t.newest_sequence, t.newest_created_at, t.newest_status,
-    (SELECT due_at FROM waymark_tasks WHERE task_id = i.task_id),
+  SELECT t.last_sequence, t.count, t.newest_sequence, t.newest_created_at, t.newest_status, t.due_at,
     (SELECT count(*) FROM waymark_checkpoints WHERE task_id = i.task_id), c.sequence, c.created_at, c.status, c.metadata
-  FROM (SELECT ? AS task_id, NULL AS due_at) i LEFT JOIN waymark_tasks t ON t.task_id = i.task_id
+  FROM (SELECT ? AS task_id) i LEFT JOIN waymark_tasks t ON t.task_id = i.task_id
   LEFT JOIN waymark_checkpoints c ON c.task_id = i.task_id
     AND c.sequence = (SELECT max(sequence) FROM waymark_checkpoints WHERE task_id = i.task_id)`;
 const REPLACE_TASK = "INSERT OR REPLACE INTO waymark_tasks VALUES (?, ?, ?, ?, ?, ?, ?)";
 const QUARANTINE_CHECKPOINT = `
   INSERT INTO waymark_quarantine SELECT ?, ?, c.task_id, ${COLUMNS}, p.form, p.body
-  FROM waymark_checkpoints c LEFT JOIN waymark_payloads p ON (p.number = c.number OR p.form IN (${BUNDLE_FORMS.join()}))
+  FROM waymark_checkpoints c LEFT JOIN waymark_payloads p ON (p.number = c.number OR p.form = ${FORM.bundle})
     AND p.number = (SELECT min(number) FROM waymark_payloads WHERE number BETWEEN c.number AND ?) WHERE c.number = ?`;
 const QUARANTINE_TASK = "INSERT INTO waymark_quarantine (quarantined_at, reason, task_id) VALUES (?, ?, ?)";
 

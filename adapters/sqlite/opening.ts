@@ -34,7 +34,7 @@ export interface DatabaseFileOptions<Store> {
    */
   readonly isPresent: (database: SqliteConnection, path: string) => boolean;
   /** Makes the tables in one transaction; concurrent calls wait for each other. */
-  readonly migrate: (database: SqliteConnection, path: string) => void;
+  readonly makeTables: (database: SqliteConnection, path: string) => void;
   readonly store: (database: SqliteConnection, path: string) => Store;
 }
 
@@ -189,7 +189,7 @@ export class DatabaseFile<Store> {
 
   /** Opens the file. Returns `undefined` if it has no tables and `mayCreate` is false. */
   #openFile(mayCreate: boolean): { readonly database: SqliteConnection; readonly isCopy: boolean } | undefined {
-    const { path, durability, isPresent, migrate } = this.#options;
+    const { path, durability, isPresent, makeTables } = this.#options;
     try {
       const database = this.#connection(path, (database) => {
         // This check must come before any write, since it refuses a database of another program.
@@ -204,7 +204,7 @@ export class DatabaseFile<Store> {
         if (durability === "full") database.pragma("fullfsync = ON");
         // If many saves have made the log large, it shrinks to this size once it is copied.
         database.pragma(`journal_size_limit = ${LOG_BYTES}`);
-        migrate(database, path);
+        makeTables(database, path);
         syncFolderSync(dirname(path));
         return true;
       });

@@ -1,30 +1,18 @@
 import { CheckpointCorruptError, UnsupportedFormatError } from "../../src/contract/errors.js";
 import type { SqliteConnection } from "./connection.js";
-import { isReadOnly } from "./errors.js";
 
 /** The letters `WYMK` as a number. It distinguishes Waymark's databases from those of other programs. */
 export const APPLICATION_ID = 0x57594d4b;
-/**
- * The version of the tables. Version 2 has the tables of version 1, and more forms of payloads. Version 3 has
- * `due_at` and the indexes of {@link INDEXES_OF_3}.
- */
-const VERSION = 3;
-
-const INDEXES_OF_3: Readonly<Record<string, string>> = {
-  waymark_tasks_due: "CREATE INDEX waymark_tasks_due ON waymark_tasks (due_at) WHERE due_at IS NOT NULL",
-  // The leases that are held, or that ended without a release.
-  waymark_leases_unreleased:
-    "CREATE INDEX waymark_leases_unreleased ON waymark_leases (task_id) WHERE expires_at_ms <> renewed_at_ms",
-};
+/** The version of the tables. */
+const VERSION = 1;
 
 /**
  * A checkpoint and its payload are in two tables, under the same number. So a list needn't read over payloads. A new
  * status doesn't write the payload again, as it would in one table, where SQLite writes the whole row. Each 1,024
- * numbers are a history. Payloads have more forms than the comment in the table lists (see adapters/sql/history.ts).
+ * numbers are a history (see adapters/sql/history.ts).
  *
  * Every append writes the task's row. One look-up of the row gives the task's position. The row also shows if
- * checkpoints are missing. Its `due_at` says when a worker may go on with the task; NULL: no worker may. The column
- * stands where ALTER TABLE puts it, so that a migrated database has the same text.
+ * checkpoints are missing.
  */
 const SCHEMA: Readonly<Record<string, string>> = {
   waymark_tasks: `CREATE TABLE waymark_tasks (
@@ -33,10 +21,12 @@ const SCHEMA: Readonly<Record<string, string>> = {
     count INTEGER NOT NULL,
     newest_sequence INTEGER, -- NULL in a task without checkpoints, as the rest of the row
     newest_created_at TEXT,
-    newest_status TEXT
-  , due_at TEXT) STRICT, WITHOUT ROWID`,
+    newest_status TEXT,
+    due_at TEXT -- when a worker may continue the task, in ISO 8601 UTC; NULL: no worker may
+  ) STRICT, WITHOUT ROWID`,
   waymark_tasks_by_recency:
     "CREATE INDEX waymark_tasks_by_recency ON waymark_tasks (newest_status, newest_created_at DESC)",
+  waymark_tasks_due: "CREATE INDEX waymark_tasks_due ON waymark_tasks (due_at) WHERE due_at IS NOT NULL",
   waymark_checkpoints: `CREATE TABLE waymark_checkpoints (
     number INTEGER NOT NULL PRIMARY KEY,
     task_id TEXT NOT NULL,
@@ -60,8 +50,8 @@ const SCHEMA: Readonly<Record<string, string>> = {
   waymark_checkpoints_by_id: "CREATE UNIQUE INDEX waymark_checkpoints_by_id ON waymark_checkpoints (task_id, id)",
   waymark_payloads: `CREATE TABLE waymark_payloads (
     number INTEGER NOT NULL PRIMARY KEY,
-    form INTEGER NOT NULL, -- 0: alone, 1: whole, deflated, 2: a delta, 3: a bundle of deltas, with the number of the last, 4: whole
-    body ANY NOT NULL -- alone: TEXT is JSON, a BLOB is what the encoding says
+    form INTEGER NOT NULL, -- -1: alone, by Brotli, 0: alone, 1: whole, 2: whole, by Brotli, 3: a delta, 4: a bundle of deltas, with the number of the last
+    body ANY NOT NULL -- of form 0: TEXT is JSON, a BLOB is what the encoding says
   ) STRICT`,
   waymark_leases: `CREATE TABLE waymark_leases (
     task_id TEXT NOT NULL PRIMARY KEY,
@@ -70,21 +60,16 @@ const SCHEMA: Readonly<Record<string, string>> = {
     renewed_at_ms INTEGER NOT NULL, -- by the machine's monotonic clock, as the next one
     expires_at_ms INTEGER NOT NULL
   ) STRICT, WITHOUT ROWID`,
+  // The leases that are held, or that ended without a release.
+  waymark_leases_unreleased:
+    "CREATE INDEX waymark_leases_unreleased ON waymark_leases (task_id) WHERE expires_at_ms <> renewed_at_ms",
   // The columns have no types, so that a damaged value stays as it is. A damaged row of waymark_tasks is in `reason`.
   waymark_quarantine: `CREATE TABLE waymark_quarantine (
     quarantined_at TEXT NOT NULL, reason TEXT NOT NULL, task_id,
     number, sequence, id, created_at, stage, label, parent_id, metadata, status, error, state_version, size_bytes,
     encoding, sha256, seal, form, body
   )`,
-  ...INDEXES_OF_3,
 };
-
-/** The tables and indexes of the versions 1 and 2. */
-const SCHEMA_BEFORE_3: Readonly<Record<string, string>> = Object.fromEntries(
-  Object.entries(SCHEMA)
-    .filter(([name]) => !(name in INDEXES_OF_3))
-    .map(([name, sql]) => [name, sql.replace(", due_at TEXT", "")]),
-);
 
 /** This is one statement, since another process may be making the tables. */
 const HEADER_AND_SCHEMA = `SELECT user_version, application_id, s.name, s.sql, encoding
@@ -100,22 +85,12 @@ const HEADER_AND_SCHEMA = `SELECT user_version, application_id, s.name, s.sql, e
  *   or changed.
  */
 export function isWaymarkDatabase(database: SqliteConnection, path: string): boolean {
-  return versionOf(database, path) > 0;
-}
-
-/** Whether the tables tell when tasks are due. Tables of an older version, which nobody may write, don't. */
-export function tellsDueTimes(database: SqliteConnection): boolean {
-  return Number(database.pragma("user_version")) >= 3;
-}
-
-/** The version of Waymark's tables; 0 if there are none. Throws the errors of {@link isWaymarkDatabase}. */
-function versionOf(database: SqliteConnection, path: string): number {
   const rows = database.all(HEADER_AND_SCHEMA);
   const [found, application, , , encoding] = rows[0] ?? [];
   const version = Number(found);
   const names = new Map(rows.flatMap(([, , name, sql]) => (name === null ? [] : [[String(name), String(sql)]])));
   if (application === 0 && version === 0 && names.size === 0) {
-    if (encoding === "UTF-8") return 0;
+    if (encoding === "UTF-8") return false;
     throw new UnsupportedFormatError(
       `The database ${path} has the encoding ${String(encoding)}, in which SQLite sorts task ids in another order than ` +
         "in UTF-8. It was left untouched; choose another path.",
@@ -134,9 +109,8 @@ function versionOf(database: SqliteConnection, path: string): number {
         "It was left untouched; use the newer program, or choose another path.",
     );
   }
-  const schema = version === 1 || version === 2 ? SCHEMA_BEFORE_3 : SCHEMA;
-  const different = Object.keys(schema).find((name) => names.get(name) !== schema[name]);
-  if (version > 0 && different === undefined) return version;
+  const different = Object.keys(SCHEMA).find((name) => names.get(name) !== SCHEMA[name]);
+  if (version === VERSION && different === undefined) return true;
   throw new CheckpointCorruptError(
     `The database ${path} isn't as Waymark makes it: its schema version is ${version}, and ` +
       `${different === undefined ? "its tables are whole" : `${different} is missing or changed`}. ` +
@@ -144,28 +118,14 @@ function versionOf(database: SqliteConnection, path: string): number {
   );
 }
 
-/**
- * Makes the tables, or brings them to this version, in one transaction. Changes nothing if another process has already
- * done so. If an old database can't be written, it is read as it is.
- */
-export function migrate(database: SqliteConnection, path: string): void {
-  // The version is read first without a lock, since another process may hold the lock for long.
-  const before = versionOf(database, path);
-  if (before === VERSION) return;
-  try {
-    database.atomically(() => {
-      const version = versionOf(database, path);
-      if (version === VERSION) return;
-      if (version === 0) {
-        for (const sql of Object.values(SCHEMA)) database.run(sql);
-        database.pragma(`application_id = ${APPLICATION_ID}`);
-      } else {
-        database.run("ALTER TABLE waymark_tasks ADD COLUMN due_at TEXT");
-        for (const sql of Object.values(INDEXES_OF_3)) database.run(sql);
-      }
-      database.pragma(`user_version = ${VERSION}`);
-    });
-  } catch (error) {
-    if (before === 0 || !isReadOnly(error)) throw error;
-  }
+/** Makes the tables in one transaction. Changes nothing if another process has already made them. */
+export function makeTables(database: SqliteConnection, path: string): void {
+  // This looks first without a lock, since another process may hold the lock for long.
+  if (isWaymarkDatabase(database, path)) return;
+  database.atomically(() => {
+    if (isWaymarkDatabase(database, path)) return;
+    for (const sql of Object.values(SCHEMA)) database.run(sql);
+    database.pragma(`application_id = ${APPLICATION_ID}`);
+    database.pragma(`user_version = ${VERSION}`);
+  });
 }

@@ -25,7 +25,7 @@ import { leaseIn, leasesAfter, updateLease } from "./leases.js";
 import { maintainedTables } from "./maintenance.js";
 import { checkDatabaseOptions, DatabaseFile, DEFAULT_BUSY_TIMEOUT_MS } from "./opening.js";
 import { SqliteReader } from "./reader.js";
-import { isWaymarkDatabase, migrate } from "./schema.js";
+import { isWaymarkDatabase, makeTables } from "./schema.js";
 import { WriteQueue } from "./write-queue.js";
 import { type Append, type Outcome, SqliteWriter } from "./writer.js";
 
@@ -121,7 +121,7 @@ export class SqliteAdapter extends SqlAdapter {
     this.#path = resolve(path);
     this.#busyTimeoutMs = busyTimeoutMs;
     const place = { path: this.#path, durability, lockWaitMs: LOCK_SLICE_MS, driver };
-    this.#file = new DatabaseFile({ ...place, isPresent: isWaymarkDatabase, migrate, store: storeIn });
+    this.#file = new DatabaseFile({ ...place, isPresent: isWaymarkDatabase, makeTables, store: storeIn });
     this.#queue = new WriteQueue(busyTimeoutMs, (appends) => this.#file.change(() => this.#append(appends)));
     const access = { path: this.#path, read: this.#reading.bind(this), write: this.#changing.bind(this) };
     this.maintenance = new SqlMaintenance(maintainedTables(access));

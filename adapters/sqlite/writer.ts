@@ -32,15 +32,14 @@ import { BY_ID, COLUMNS, digestBytes, sealedSummaryOf } from "./rows.js";
 
 /**
  * Reads everything that an append needs, as one row. The newest sequence comes from the index, since the task's row may
- * be damaged. In tables of an older version, which nobody may write, `due_at` is the last NULL.
+ * be damaged.
  */
 const POSITION = `
   SELECT (SELECT number FROM waymark_checkpoints WHERE task_id = ? AND id = ?),
     (SELECT last_sequence FROM waymark_tasks WHERE task_id = ?),
     (SELECT due_at FROM waymark_tasks WHERE task_id = ?),
     (SELECT max(sequence) FROM waymark_checkpoints WHERE task_id = ?),
-    (SELECT number FROM waymark_checkpoints WHERE task_id = ? ORDER BY sequence DESC LIMIT 1)
-  FROM (SELECT NULL AS due_at)`;
+    (SELECT number FROM waymark_checkpoints WHERE task_id = ? ORDER BY sequence DESC LIMIT 1)`;
 const NEWEST = "SELECT max(sequence) FROM waymark_checkpoints WHERE task_id = ?";
 const INSERT_CHECKPOINT = `
   INSERT INTO waymark_checkpoints (task_id, ${COLUMNS.replaceAll("c.", "")})

@@ -38,9 +38,9 @@ const COLUMNS: Readonly<Record<string, readonly string[]>> = {
 };
 
 /** Build tables in a database, which may hold other tables too. */
-export const BUILD_FORMAT: Pick<DatabaseFileOptions<BuildStore>, "isPresent" | "migrate" | "store"> = {
+export const BUILD_FORMAT: Pick<DatabaseFileOptions<BuildStore>, "isPresent" | "makeTables" | "store"> = {
   isPresent: (database, path) => buildTablesIn(database, path).length > 0,
-  migrate: makeTables,
+  makeTables,
   store: (database, path) => new BuildStore(database, path),
 };
 

@@ -43,7 +43,7 @@ export interface RecordMetadata {
   readonly ancestors?: number;
   /** The called subgraph's namespace, in a record of the stage `call`. */
   readonly call?: string;
-  /** The id of the LangGraph task that made the writes, in a record of writes. Older records lack it. */
+  /** The id of the LangGraph task that made the writes. Only in a record of writes. */
   readonly by?: string;
   /** True if all writes answer interrupts. Only in a record of writes. */
   readonly isAnswer?: true;

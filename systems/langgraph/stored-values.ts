@@ -51,7 +51,7 @@ export async function loadedValue(serde: SerializerProtocol, value: SerializedVa
   if (!(serde instanceof DefaultSerializer)) return serde.loadsTyped("json", text);
   // No string inside the JSON can contain the text `"lc":`, because a string's own quotes have backslashes.
   if (!text.includes('"lc":')) return JSON.parse(text);
-  // Records that were stored before Waymark had tags have Maps and the like in LangGraph's form.
+  // If the value was saved with LangGraph's serializer as `serde`, it has Maps and the like in that serializer's form.
   if (text.includes('"lc":2') || text.includes(`"${TAG}":`)) return serde.loadsTyped("json", text);
   return decoded(text);
 }

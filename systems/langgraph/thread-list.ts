@@ -157,7 +157,6 @@ export class ThreadList {
       storage,
       damaged: ({ location, reason }: { readonly location: string; readonly reason: string }) =>
         logger.warn({ location, reason }, `A record of a thread can't be read: ${reason} (${location})`),
-      readWrites: (record: RecordPlace) => this.#writes(record),
     };
   }
 }

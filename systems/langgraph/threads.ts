@@ -8,7 +8,7 @@ import {
 } from "../../src/contract/adapter.js";
 import type { CheckpointStatus, CheckpointSummary, TaskSummary } from "../../src/contract/checkpoint.js";
 import { CheckpointConflictError } from "../../src/contract/errors.js";
-import { type MarkedWritesRecord, metadataOf, summaryOfWrites, WRITES_STAGE } from "./records.js";
+import { metadataOf, WRITES_STAGE } from "./records.js";
 import { taskPrefixesOf, threadOf, threadPrefixOf, writesTask } from "./task-ids.js";
 
 /** Which threads to find. A thread must match every given part. */
@@ -56,11 +56,6 @@ export interface ThreadsPlace {
   readonly storage: StorageAdapter;
   /** Called with each record that can't be read; the others are returned. */
   readonly damaged: (record: CorruptRecord) => unknown;
-  /**
-   * Reads a record of writes. Called only for records of older versions, whose summaries don't name their LangGraph
-   * task.
-   */
-  readonly readWrites: (record: CheckpointSummary) => Promise<MarkedWritesRecord | undefined>;
 }
 
 const BATCH = 100;
@@ -214,7 +209,7 @@ async function standingOf(
   const asking = new Map<string, RecordPlace>();
   const failed = new Set<string>();
   for (const record of await recordsOf(place, task)) {
-    const { by, isAnswer } = await authorOf(place, record);
+    const { by = "", isAnswer = false } = metadataOf(record);
     // A run that takes one answer asks its other questions again, so the earlier ones no longer count.
     if (isAnswer) asking.clear();
     asking.delete(by);
@@ -241,19 +236,4 @@ async function recordsOf(
   }
   const writes = records.filter(({ stage }) => stage === WRITES_STAGE);
   return writes.some(({ status }) => status !== "running") ? writes : [];
-}
-
-async function authorOf(
-  { readWrites }: ThreadsPlace,
-  record: CheckpointSummary,
-): Promise<{ readonly by: string; readonly isAnswer: boolean }> {
-  const { by, isAnswer = false } = metadataOf(record);
-  if (by !== undefined) return { by, isAnswer };
-  const found = await readWrites(record);
-  if (found === undefined) return { by: "", isAnswer };
-  const { metadata } = summaryOfWrites(
-    found.taskId,
-    found.writes.map(({ channel }) => channel),
-  );
-  return { by: metadata.by, isAnswer: "isAnswer" in metadata };
 }

@@ -1,5 +1,3 @@
-import { moved } from "../moved.js";
-
 export {
   CheckpointRepository,
   type CheckpointRepositoryOptions,
@@ -13,10 +11,3 @@ export {
   OneshotRunStateSchema,
   type OneshotStatus,
 } from "./schema.js";
-
-/** @internal */
-export const runOneshot = moved("runOneshot", "waymark-runners/oneshot");
-/** @internal */
-export const loadPlan = moved("loadPlan", "waymark-runners/oneshot");
-/** @internal */
-export const OneshotError = moved("OneshotError", "waymark-runners/oneshot");

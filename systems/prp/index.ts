@@ -1,5 +1,3 @@
-import { moved } from "../moved.js";
-
 export { type CheckpointConfig, PrpCheckpointManager } from "./checkpoint-manager.js";
 export {
   type CheckpointData,
@@ -25,14 +23,3 @@ export {
   type PrpTaskStatus,
   prpStatus,
 } from "./status.js";
-
-/** @internal */
-export const PrpExecutor = moved("PrpExecutor", "waymark-runners/prp");
-/** @internal */
-export const PrpError = moved("PrpError", "waymark-runners/prp");
-/** @internal */
-export const PrpDocumentSchema = moved("PrpDocumentSchema", "waymark-runners/prp");
-/** @internal */
-export const PrpGateSchema = moved("PrpGateSchema", "waymark-runners/prp");
-/** @internal */
-export const checkPrp = moved("checkPrp", "waymark-runners/prp");

@@ -21,7 +21,6 @@ import { freedLines } from "../prune/prune-storage.js";
 import { statusCell } from "../status-cell.js";
 import type { Column } from "../table.js";
 import { agoText, bytesText, counted } from "../words.js";
-import { readWritesRecord } from "./thread-state.js";
 
 /** A thread to remove. */
 interface PlannedThread extends FoundThread {
@@ -77,7 +76,6 @@ async function* plannedThreads(session: Session, query: ThreadQuery): AsyncGener
   const place: ThreadsPlace = {
     storage: session.storage,
     damaged: (record) => session.damage.add(record),
-    readWrites: (record) => readWritesRecord(session, record),
   };
   for await (const batch of threadBatches(place, query)) {
     for (const thread of batch) yield { ...thread, bytes: await bytesOf(place, thread) };

@@ -140,7 +140,7 @@ async function readWrites(session: Reading, thread: Thread, id: string): Promise
 }
 
 /** Returns a record of writes. If it is damaged, reports that and returns `undefined`. */
-export async function readWritesRecord(
+async function readWritesRecord(
   session: Reading,
   record: Parameters<typeof readStored>[1],
 ): Promise<MarkedWritesRecord | undefined> {

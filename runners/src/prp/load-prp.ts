@@ -36,9 +36,10 @@ export interface LoadedGate {
 export interface LoadedPrp {
   readonly taskId: string;
   /**
-   * Other ids under which a session may have begun this PRP. If the session has one of them, that task is continued.
+   * Another id under which a session may have begun this PRP, before it had an id of its own. If the session has it,
+   * that task is continued.
    */
-  readonly otherIds: readonly string[];
+  readonly otherId?: string;
   /** The id to use if `taskId`, which comes from the title, belongs to another PRP of the session. */
   readonly pathId?: string;
   /** The absolute path; empty if the PRP was passed as an object. */
@@ -112,11 +113,10 @@ export async function readPrp(prp: PrpDocument | string, options: LoadOptions): 
     .split(sep)
     .filter((part) => part !== "..")
     .join("/");
-  const byFile = byPath.slice(byPath.lastIndexOf("/") + 1);
   const ownId = options.taskId ?? parsed.ids.own;
   return {
     taskId: ownId ?? parsed.ids.workItem ?? byPath,
-    otherIds: options.taskId === undefined ? [byPath, byFile] : [],
+    ...(options.taskId === undefined ? { otherId: byPath } : undefined),
     ...(ownId === undefined ? { pathId: byPath } : undefined),
     path,
     section: parsed.section,
@@ -135,7 +135,6 @@ async function loadedDocument(document: CheckedDocument, path: string, options: 
   });
   return {
     taskId: options.taskId ?? document.taskId,
-    otherIds: [],
     path,
     body: prompt,
     gates: await withStages(gates),

@@ -212,8 +212,8 @@ export class PrpExecutor {
 }
 
 /**
- * Returns the PRP under the id that its session knows, which may come from an older rule. If the id from the title
- * belongs to another PRP of the session, the PRP's path becomes its id.
+ * Returns the PRP under the id that its session knows. If the id from the title belongs to another PRP of the session,
+ * the PRP's path becomes its id.
  */
 async function underItsTask(session: SessionCheckpoints | undefined, prp: LoadedPrp): Promise<LoadedPrp> {
   if (session === undefined) return prp;
@@ -226,7 +226,8 @@ async function underItsTask(session: SessionCheckpoints | undefined, prp: Loaded
   };
   const begunBy = await pathOf(prp.taskId);
   if (begunBy === prp.path) return prp;
-  for (const taskId of prp.otherIds) if ((await pathOf(taskId)) === prp.path) return { ...prp, taskId };
+  const { otherId } = prp;
+  if (otherId !== undefined && (await pathOf(otherId)) === prp.path) return { ...prp, taskId: otherId };
   // If the file of the other PRP is gone, that PRP was moved and is this one.
   const isAnothers = prp.pathId !== undefined && begunBy !== undefined && existsSync(begunBy);
   return isAnothers ? { ...prp, taskId: prp.pathId } : prp;

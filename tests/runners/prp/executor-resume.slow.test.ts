@@ -199,22 +199,6 @@ describe("two PRPs of one session whose files have the same name, and no id", ()
     expect(await session.checkpoints("one/PRP")).not.toEqual([]);
     expect(await session.checkpoints("two/PRP")).not.toEqual([]);
   });
-
-  it("continues under the file's name if the session began with it", async () => {
-    const session = await Session.createWithGit();
-    await mkdir(join(session.path, "one"));
-    const path = join(session.path, "one", "PRP.md");
-    await session.write("one/PRP.md", "# T\n\n## Validation Loop\n\n### Level 1: A\n\n```sh\n./work gate-1\n```\n");
-    await session.write("fail-gate-1");
-    await session.executor({ maxFixAttempts: 0 }).execute(path, { taskId: "PRP" });
-    await session.remove("fail-gate-1");
-    const coder = countingCoder();
-    const result = await session.executor({ coder }).execute(path);
-
-    expect(result).toMatchObject({ success: true, resumedFrom: { stage: "failed" } });
-    expect(coder.calls).toBe(0);
-    expect(await session.checkpoints("one/PRP")).toEqual([]);
-  });
 });
 
 describe("two PRPs of one session whose titles name one work item", () => {

@@ -82,15 +82,17 @@ describe.each(["memory", "sqlite"] as const)("on %s", (kind) => {
   it("a user's own serde is used unchanged, and a value that it would lose is refused", async () => {
     const serde = new JsonPlusSerializer();
     const place = await newPlace(kind);
-    const put = async (value: unknown, thread: string) => {
+    const put = async (value: unknown, thread: string, read?: object) => {
       const checkpoint = { ...emptyCheckpoint(), channel_values: { value }, channel_versions: { value: 1 } };
       await saverOn(place, { serde }).put(threadOf(thread), checkpoint, metadata, { value: 1 });
       for (const options of [{ serde }, {}]) {
         const tuple = await saverOn(place, options).getTuple(threadOf(thread));
-        expect(tuple?.checkpoint.channel_values).toEqual({ value: JSON.parse(JSON.stringify(value)) });
+        expect(tuple?.checkpoint.channel_values).toEqual({ value: read ?? JSON.parse(JSON.stringify(value)) });
       }
     };
     await put({ at: new Date(7) }, "date");
+    const map = { of: new Map<unknown, unknown>([["a", { deep: new Set([1]) }]]) };
+    await put(map, "map", map);
     await put(["[Circular]", "[unable to serialize, circular reference is too complex to analyze]"], "texts");
     await put("[unable to serialize, circular reference is too complex to analyze]", "text");
     await expect(put({ big: 1n }, "big")).rejects.toThrow(

@@ -96,20 +96,6 @@ export function registerThreads(kinds: readonly StorageKind[]): void {
       ]);
     });
 
-    it("have the same statuses if the records of writes are of an older version", async () => {
-      const place = await newPlace(kind);
-      const saver = saverOn(place);
-      for (const say of ["ask", "fail", "end"]) await turn(saver, say, say);
-      await nestedOn(saver).invoke({ say: "" }, threadOf("nested"));
-      await graphOn(saver).invoke(new Command({ resume: "yes" }), threadOf("ask"));
-      const before = await saver.threads();
-      await forgetAuthors(place);
-      const after = await saverOn(place).threads();
-      expect(after.map(({ id, status, asks }) => ({ id, status, asks }))).toEqual(
-        before.map(({ id, status, asks }) => ({ id, status, asks })),
-      );
-    });
-
     it("are filtered by prefix, status and the time of the last write, most recent first", async () => {
       const place = await newPlace(kind);
       let nowMs = NOW_MS;
@@ -459,22 +445,6 @@ function onceBeforeRemoval(storage: StorageAdapter, threadId: string, call: () =
     if (query.prefix !== "langgraph/") await meet(query.prefix ?? "");
     yield* tasks(query);
   };
-}
-
-/** Turns records of writes into older ones, whose summaries don't name their LangGraph task. */
-async function forgetAuthors(place: Place): Promise<void> {
-  const storage = place.open();
-  const tasks = await collect(storage.tasks({ prefix: "langgraph/", order: "taskId" }));
-  for (const { taskId = "" } of tasks.filter((task) => task.taskId?.includes("/w/"))) {
-    const records = await collect(storage.read({ taskId, order: "oldest" }));
-    await storage.remove(taskId, "all");
-    for (const record of records) {
-      if ("corrupt" in record) throw new Error(record.reason);
-      const { sequence: _sequence, seal: _seal, metadata, ...draft } = record;
-      const isCall = metadata !== undefined && "call" in metadata;
-      await storage.append({ ...draft, ...(isCall ? { metadata } : undefined) });
-    }
-  }
 }
 
 async function recordsOf(place: Place, threadId: string, kind = "") {

@@ -209,7 +209,9 @@ describe("a history of states that grow", () => {
       const body = id === `c${FOLD - 1}` ? "{}" : (bodies[index] ?? "").padStart(60_000);
       await adapter.append(draft("t", id, { body }));
     }
-    expect(connect(path).prepare("SELECT count(*) FROM waymark_payloads WHERE form = 6").pluck().get()).toBe(1);
+    expect(
+      connect(path).prepare(`SELECT count(*) FROM waymark_payloads WHERE form = ${FORM.bundle}`).pluck().get(),
+    ).toBe(1);
     await adapter.remove("t", ids.slice(FOLD - 1));
     const kept = bodies[FOLD - 3]?.padStart(60_000);
     expect(await bodyOf(adapter, "t", `c${FOLD - 2}`)).toBe(kept);

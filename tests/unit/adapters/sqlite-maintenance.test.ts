@@ -97,6 +97,7 @@ describe("a task's row", () => {
       "UPDATE waymark_tasks SET due_at = '2027'",
       /is due at 2027; by its newest checkpoint, it is due at 2026-/,
     ],
+    ["running", "UPDATE waymark_tasks SET due_at = NULL", /it isn't due; by its newest checkpoint, it is due at 2026-/],
     ["failed", "UPDATE waymark_tasks SET due_at = '2027'", /is due at 2027; by its newest checkpoint, it isn't due/],
     ["paused", "DELETE FROM waymark_tasks", /its row, which holds its numbering, is missing/],
   ] as const)("that doesn't tell when a %s task is due is found and rebuilt: %s", async (status, sql, reason) => {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { FOLD, PLACES } from "../../../../adapters/sql/history.js";
+import { FOLD, FORM, PLACES } from "../../../../adapters/sql/history.js";
 import { bodyOf, newest, saveTurns } from "../../../support/histories.js";
 import { administer, newStore, openAdapter, piecesOf } from "../../../support/postgres.js";
 import { checkRandomHistories } from "../../../support/random-histories.js";
@@ -32,7 +32,7 @@ describe("saves, forks, removals and replacements at random, through two adapter
   const runs = Number(process.env["WAYMARK_RUNS"] ?? 10);
   it(`give the same as a map in memory (${runs} runs)`, { timeout: 60_000 + runs * 15_000 }, async () => {
     const { adapter, ...place } = await newStore();
-    const bundles = `SELECT count(*)::int AS rows FROM "${place.schema}".pieces WHERE form = 6`;
+    const bundles = `SELECT count(*)::int AS rows FROM "${place.schema}".pieces WHERE form = ${FORM.bundle}`;
     await checkRandomHistories([adapter, openAdapter(place)], {
       runs,
       bundles: async () => Number(Object((await administer(place.url, bundles))[0]).rows),

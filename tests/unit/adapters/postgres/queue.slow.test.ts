@@ -96,6 +96,7 @@ it("an idle look is one statement, which locks nothing", async () => {
 it.each([
   ["paused", "UPDATE tasks SET due_at = '2027'", /is due at 2027; by its newest checkpoint, it is due at 2026-/],
   ["running", "UPDATE tasks SET due_at = '2027'", /is due at 2027; by its newest checkpoint, it is due at 2026-/],
+  ["paused", "UPDATE tasks SET due_at = NULL", /it isn't due; by its newest checkpoint, it is due at 2026-/],
   ["completed", "UPDATE tasks SET due_at = '2027'", /is due at 2027; by its newest checkpoint, it isn't due/],
 ] as const)("a row that doesn't tell when a %s task is due is found and rebuilt", async (status, sql, reason) => {
   const { url, schema, adapter } = await withDue("q/1");

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { bytesOfNumbers, deltaBetween, type StoredDelta, withDeltas } from "../../../../adapters/sql/delta.js";
+import { bytesOfNumbers, deltaBetween, withDeltas } from "../../../../adapters/sql/delta.js";
 import { messages } from "../../../support/histories.js";
 
 const edit = fc.record({
@@ -11,26 +11,24 @@ const edit = fc.record({
   again: fc.record({ from: fc.nat(2000), length: fc.nat(500), times: fc.nat(3) }),
 });
 
-/** Texts, each made from the one before by edits at random places; and the kind of its delta. */
+/** Texts, each made from the one before by edits at random places. */
 const texts = fc
   .record({
     base: fc.string({ maxLength: 2000, unit: fc.constantFrom("a", "b", '"', "{", "é", "👍") }),
-    changes: fc.array(fc.record({ edits: fc.array(edit, { maxLength: 6 }), isInOrder: fc.boolean() }), {
-      maxLength: 8,
-    }),
+    changes: fc.array(fc.array(edit, { maxLength: 6 }), { maxLength: 8 }),
   })
   .map(({ base, changes }) => {
-    const all = [{ text: base, isInOrder: false }];
-    for (const { edits, isInOrder } of changes) {
-      let text = all.at(-1)?.text ?? "";
+    const all = [base];
+    for (const edits of changes) {
+      let text = all.at(-1) ?? "";
       const before = text;
       for (const { at, removed, inserted, again } of edits) {
         const part = before.slice(again.from, again.from + again.length).repeat(again.times);
         text = text.slice(0, at) + inserted + part + text.slice(at + removed);
       }
-      all.push({ text: text.slice(0, 20_000), isInOrder });
+      all.push(text.slice(0, 20_000));
     }
-    return all.map(({ text, isInOrder }) => ({ text: Buffer.from(text), isInOrder }));
+    return all.map((text) => Buffer.from(text));
   });
 
 /** A delta without a limit on its size. */
@@ -38,20 +36,8 @@ function whole(base: Buffer, text: Buffer): Buffer {
   return deltaBetween(base, text, Number.POSITIVE_INFINITY) ?? Buffer.alloc(0);
 }
 
-/** A delta of one edit in the form of version 1: the bytes to skip at the start, to keep at the end, and to insert. */
-function inOrder(base: Buffer, text: Buffer): Buffer {
-  let same = 0;
-  while (same < base.length && same < text.length && base[same] === text[same]) same += 1;
-  const insert = text.subarray(same);
-  return Buffer.concat([bytesOfNumbers([2, 0, same, insert.length, base.length - same, 0, 0]), insert]);
-}
-
-function stored(bytes: Buffer, isInOrder = false): StoredDelta {
-  return { bytes, isInOrder };
-}
-
 /** The text that the deltas make from the base, or their RangeError. Any other error is thrown. */
-function outcome(base: Buffer, deltas: readonly StoredDelta[], mostBytes: number): Buffer | RangeError {
+function outcome(base: Buffer, deltas: readonly Buffer[], mostBytes: number): Buffer | RangeError {
   try {
     return withDeltas(base, deltas, mostBytes);
   } catch (error) {
@@ -61,15 +47,11 @@ function outcome(base: Buffer, deltas: readonly StoredDelta[], mostBytes: number
 }
 
 describe("a delta", () => {
-  it("makes any text from any base, also after other deltas, of both kinds", () => {
+  it("makes any text from any base, also after other deltas", () => {
     fc.assert(
-      fc.property(texts, ([first, ...later]) => {
-        const base = first?.text ?? Buffer.alloc(0);
-        const deltas = later.map(({ text, isInOrder }, index) => {
-          const before = later[index - 1]?.text ?? base;
-          return stored((isInOrder ? inOrder : whole)(before, text), isInOrder);
-        });
-        for (const [index, { text }] of later.entries()) {
+      fc.property(texts, ([base = Buffer.alloc(0), ...later]) => {
+        const deltas = later.map((text, index) => whole(later[index - 1] ?? base, text));
+        for (const [index, text] of later.entries()) {
           expect(withDeltas(base, deltas.slice(0, index + 1), text.length).equals(text)).toBe(true);
         }
       }),
@@ -87,7 +69,7 @@ describe("a delta", () => {
       const text = Buffer.from(JSON.stringify(value));
       const delta = whole(base, text);
       expect(delta.length).toBeLessThan(other.length + 500);
-      expect(withDeltas(base, [stored(delta)], text.length).equals(text)).toBe(true);
+      expect(withDeltas(base, [delta], text.length).equals(text)).toBe(true);
     }
   });
 
@@ -129,31 +111,31 @@ describe("a delta", () => {
     fc.assert(
       fc.property(texts, fc.nat(3000), ([base, text = base], most) => {
         if (base === undefined || text === undefined) return;
-        const delta = whole(base.text, text.text);
-        expect(deltaBetween(base.text, text.text, most)).toEqual(delta.length <= most ? delta : undefined);
+        const delta = whole(base, text);
+        expect(deltaBetween(base, text, most)).toEqual(delta.length <= most ? delta : undefined);
       }),
     );
   });
 
-  it.each([true, false])("that is cut, or belongs to another base, is refused (in order: %s)", (isInOrder) => {
+  it("that is cut, or belongs to another base, is refused", () => {
     const base = Buffer.from("a".repeat(500));
-    const delta = (isInOrder ? inOrder : whole)(base, Buffer.from(`${"a".repeat(500)}b`));
-    expect(() => withDeltas(base.subarray(1), [stored(delta, isInOrder)], 501)).toThrow(RangeError);
+    const delta = whole(base, Buffer.from(`${"a".repeat(500)}b`));
+    expect(() => withDeltas(base.subarray(1), [delta], 501)).toThrow(RangeError);
     for (let size = 0; size < delta.length; size++) {
-      expect(() => withDeltas(base, [stored(delta.subarray(0, size), isInOrder)], 501)).toThrow(RangeError);
+      expect(() => withDeltas(base, [delta.subarray(0, size)], 501)).toThrow(RangeError);
     }
   });
 
   it("with damaged bytes gives some text of at most the requested size, or a RangeError", () => {
     const byte = fc.record({ at: fc.nat(2000), value: fc.nat(255) });
-    const damage = fc.record({ bytes: fc.array(byte, { minLength: 1, maxLength: 5 }), isInOrder: fc.boolean() });
+    const damage = fc.array(byte, { minLength: 1, maxLength: 5 });
     fc.assert(
-      fc.property(texts, damage, ([first, second = first], { bytes, isInOrder }) => {
+      fc.property(texts, damage, ([first, second = first], bytes) => {
         if (first === undefined || second === undefined) return;
-        const delta = Buffer.from((isInOrder ? inOrder : whole)(first.text, second.text));
+        const delta = Buffer.from(whole(first, second));
         for (const { at, value } of bytes) delta[at % Math.min(delta.length, 20)] = value;
-        const found = outcome(first.text, [stored(delta, isInOrder)], second.text.length);
-        expect(found instanceof RangeError || found.length <= second.text.length).toBe(true);
+        const found = outcome(first, [delta], second.length);
+        expect(found instanceof RangeError || found.length <= second.length).toBe(true);
       }),
       { numRuns: 5000 },
     );
@@ -164,7 +146,7 @@ describe("a delta", () => {
     ["before", [10, 1, 1, 5, 0]],
     ["far away", [10, 1, 2 ** 52, 2 ** 52, 0]],
   ])("that copies from %s of its base is refused", (_where, numbers) => {
-    expect(() => withDeltas(Buffer.alloc(10), [stored(bytesOfNumbers(numbers))], 2 ** 53)).toThrow(RangeError);
+    expect(() => withDeltas(Buffer.alloc(10), [bytesOfNumbers(numbers)], 2 ** 53)).toThrow(RangeError);
   });
 
   it("needs no more memory than the text, whatever the size of those between", () => {
@@ -172,9 +154,9 @@ describe("a delta", () => {
     const sizes = Array.from({ length: 5 }, (_, index) => 1000 * 100 ** index);
     const growing = sizes.map((size) => {
       const copies = Array.from({ length: 99 }, () => [2 * size - 1, size, 0]);
-      return stored(bytesOfNumbers([size, 100, 0, size, 0, ...copies.flat()]));
+      return bytesOfNumbers([size, 100, 0, size, 0, ...copies.flat()]);
     });
-    const last = stored(bytesOfNumbers([10 ** 13, 1, 10 ** 13, 10, 0]));
+    const last = bytesOfNumbers([10 ** 13, 1, 10 ** 13, 10, 0]);
     const base = Buffer.from("0123456789".repeat(100));
     expect(withDeltas(base, [...growing, last], 10).toString()).toBe("0123456789");
     expect(() => withDeltas(base, growing, 1000)).toThrow(RangeError);
