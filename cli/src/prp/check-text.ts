@@ -151,6 +151,11 @@ function paragraph(text: string, indent: string, width: number): string[] {
   );
 }
 
+/** Measures most texts by their length: string-width looks for the graphemes in each one. */
+function columnsOf(text: string): number {
+  return /^[\x20-\x7e]*$/.test(text) ? text.length : stringWidth(text);
+}
+
 /** Breaks the text at blanks into lines of at most `width` columns. A word that is too long is broken too. */
 function wrapped(
   text: string,
@@ -159,26 +164,26 @@ function wrapped(
 ): string[] {
   const lines: string[] = [];
   let line = first;
-  let columns = stringWidth(first);
+  let columns = columnsOf(first);
   let isEmpty = true;
   const next = (): void => {
     lines.push(line.trimEnd());
     line = more;
-    columns = stringWidth(more);
+    columns = columnsOf(more);
     isEmpty = true;
   };
   const add = (text: string): void => {
     line += text;
-    columns += stringWidth(text);
+    columns += columnsOf(text);
   };
   for (const [, blanks = "", word = ""] of text.trimEnd().matchAll(/(\s*)(\S+)/g)) {
     // Keeps the text's own indentation, but drops blanks at line breaks.
-    if (!isEmpty && columns + stringWidth(blanks + word) > width) next();
+    if (!isEmpty && columns + columnsOf(blanks + word) > width) next();
     else add(blanks);
     // Most words fit into a line, so their characters needn't be measured.
-    const parts = columns + stringWidth(word) <= width ? [word] : word;
+    const parts = columns + columnsOf(word) <= width ? [word] : word;
     for (const part of parts) {
-      if (!isEmpty && columns + stringWidth(part) > width) next();
+      if (!isEmpty && columns + columnsOf(part) > width) next();
       add(part);
       isEmpty = false;
     }
