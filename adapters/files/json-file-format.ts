@@ -40,9 +40,9 @@ const EXTENSION = ".json";
  * The name of a checkpoint's file. A sequence of more than 12 digits has no leading zeros, so each sequence is written
  * in one way only.
  */
-const CHECKPOINT_FILE = /^(?:\d{12}|[1-9]\d{12,14})-.+\.json$/;
+const CHECKPOINT_FILE = /^(?:\d{12}|[1-9]\d{12,15})-.+\.json$/;
 const TOMBSTONE_EXTENSION = ".removed";
-const TOMBSTONE = /^\d{12,15}\.removed$/;
+const TOMBSTONE = /^\d{12,16}\.removed$/;
 
 /** The sequence comes first, padded with zeros, so that folders list a task's checkpoints in order. */
 export function checkpointFileName(sequence: number, id: string): string {

@@ -1,3 +1,4 @@
+import { cp } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { CheckpointManager, type StorageAdapter } from "waymark";
@@ -18,9 +19,10 @@ const ADAPTERS: Record<string, (path: string) => StorageAdapter | Promise<Storag
   postgres: async () => new PostgresAdapter(await newSchema()),
 };
 
-describe.each(Object.entries(ADAPTERS))("%s", (_name, open) => {
+describe.each(Object.entries(ADAPTERS))("%s", (name, open) => {
   it("refuses to save after the highest possible sequence, and keeps the existing checkpoints", async () => {
-    const storage = await open(await tempFolder());
+    const path = await tempFolder();
+    const storage = await open(path);
     const manager = new CheckpointManager({ storage });
     onTestFinished(() => manager.close());
     const draft = {
@@ -42,5 +44,11 @@ describe.each(Object.entries(ADAPTERS))("%s", (_name, open) => {
       expect((await Promise.all(saved)).map(({ sequence }) => sequence)).toEqual(others.map(() => 1));
     }
     expect((await manager.list("t")).map(({ id }) => id)).toEqual(["last"]);
+    if (!name.endsWith("-file")) return;
+    // A copied folder isn't cached, so its files are found by their names.
+    const copy = await tempFolder();
+    await cp(path, copy, { recursive: true });
+    await using copied = new CheckpointManager({ storage: await open(copy) });
+    expect((await copied.list("t")).map(({ id }) => id)).toEqual(["last"]);
   });
 });
