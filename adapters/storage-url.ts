@@ -1,7 +1,7 @@
 import { homedir } from "node:os";
 import { isAbsolute, join, resolve } from "node:path";
+import { checkKeys, keysOf } from "../src/contract/arguments.js";
 import { UnsupportedOperationError } from "../src/contract/errors.js";
-import { checkKeys, keysOf } from "../src/contract/keys.js";
 
 /** The options of functions that take a storage URL. */
 export interface OpenStorageOptions {

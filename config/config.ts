@@ -1,7 +1,7 @@
 import { MemoryAdapter } from "../adapters/memory.js";
 import { storageLocation } from "../adapters/storage-url.js";
 import type { StorageAdapter } from "../src/contract/adapter.js";
-import { checkKeys, keysOf } from "../src/contract/keys.js";
+import { checkKeys, keysOf } from "../src/contract/arguments.js";
 import { type CheckpointManagerOptions, resolveOptions } from "../src/manager/options.js";
 
 /**

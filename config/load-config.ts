@@ -4,9 +4,8 @@ import { homedir } from "node:os";
 import { basename, dirname, extname, join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { compileFunction } from "node:vm";
-import { checkText } from "../src/contract/arguments.js";
+import { checkKeys, checkText, keysOf } from "../src/contract/arguments.js";
 import { codeOf, isError } from "../src/contract/errors.js";
-import { checkKeys, keysOf } from "../src/contract/keys.js";
 import { checkConfig, type WaymarkConfig } from "./config.js";
 import { assertOurs } from "./config-owner.js";
 

@@ -1,6 +1,6 @@
 import { openStorage } from "../adapters/index.js";
 import type { StorageAdapter } from "../src/contract/adapter.js";
-import { checkKeys, keysOf } from "../src/contract/keys.js";
+import { checkKeys, keysOf } from "../src/contract/arguments.js";
 import { CheckpointManager } from "../src/manager/manager.js";
 import type { CheckpointManagerOptions } from "../src/manager/options.js";
 import type { EncodingSchema, StateSchema } from "../src/manager/schema.js";

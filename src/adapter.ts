@@ -30,6 +30,7 @@ export {
   type TaskQuery,
 } from "./contract/adapter.js";
 export { AdapterCalls, type AdapterCallsOptions } from "./contract/adapter-calls.js";
+export { checkKeys, keysOf } from "./contract/arguments.js";
 export {
   CHECKPOINT_STATUSES,
   type CheckpointDraft,
@@ -89,7 +90,6 @@ export {
   selectTasks,
 } from "./contract/header-index.js";
 export { type HolderProcess, ownHolder, processOf } from "./contract/holder.js";
-export { checkKeys, keysOf } from "./contract/keys.js";
 export {
   type ClaimOptions,
   checkLease,

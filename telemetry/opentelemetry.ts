@@ -1,5 +1,5 @@
 import type { MeterProvider, TracerProvider } from "@opentelemetry/api";
-import { checkKeys, keysOf } from "../src/contract/keys.js";
+import { checkKeys, keysOf } from "../src/contract/arguments.js";
 import { api } from "./api.js";
 import { measure } from "./metrics.js";
 import { measureQueues, type Queue } from "./queues.js";

@@ -1,5 +1,5 @@
 import type { BatchObservableResult, Meter } from "@opentelemetry/api";
-import { checkKeys, keysOf } from "../src/contract/keys.js";
+import { checkKeys, keysOf } from "../src/contract/arguments.js";
 
 /** The part of a `CheckpointManager` that counts the tasks which are due for a worker. */
 export interface QueueSource {

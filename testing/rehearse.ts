@@ -1,10 +1,9 @@
 import { setImmediate as nextTurn, setTimeout as pause } from "node:timers/promises";
 import { inspect, isDeepStrictEqual } from "node:util";
 import { MemoryAdapter } from "../adapters/memory.js";
-import { MAX_DELAY_MS } from "../src/contract/arguments.js";
+import { checkKeys, keysOf, MAX_DELAY_MS } from "../src/contract/arguments.js";
 import type { CheckpointDraft } from "../src/contract/checkpoint.js";
 import { isError, StateNotSerializableError, StepInterruptedError } from "../src/contract/errors.js";
-import { checkKeys, keysOf } from "../src/contract/keys.js";
 import { isPassing } from "../src/contract/passing.js";
 import { stepTitle } from "../src/contract/run-record.js";
 import type { Signal } from "../src/contract/signals.js";

@@ -2,10 +2,9 @@ import { statSync } from "node:fs";
 import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
 import type { CheckpointQuery } from "../../src/contract/adapter.js";
-import { checkBoolean } from "../../src/contract/arguments.js";
+import { checkBoolean, checkKeys, formWith, keysOf } from "../../src/contract/arguments.js";
 import type { StoredCheckpoint } from "../../src/contract/checkpoint.js";
 import { CheckpointError } from "../../src/contract/errors.js";
-import { checkKeys, formWith, keysOf } from "../../src/contract/keys.js";
 import { namesIn, SLICE, syncFolder, UnreadableError } from "./file-io.js";
 import {
   CheckpointFile,

@@ -1,9 +1,8 @@
 import { dirname, join } from "node:path";
 import type { CheckpointQuery } from "../../src/contract/adapter.js";
-import { checkFunction } from "../../src/contract/arguments.js";
+import { checkFunction, checkKeys, formWith, keysOf } from "../../src/contract/arguments.js";
 import type { StoredCheckpoint } from "../../src/contract/checkpoint.js";
 import { CheckpointCorruptError } from "../../src/contract/errors.js";
-import { checkKeys, formWith, keysOf } from "../../src/contract/keys.js";
 import { readStored, syncFolder, UnreadableError } from "./file-io.js";
 import type { FolderLock } from "./lock.js";
 import { digestOf } from "./quarantine.js";

@@ -6,11 +6,10 @@ import {
   nextSequence,
 } from "../../src/contract/adapter.js";
 import { AdapterCalls } from "../../src/contract/adapter-calls.js";
-import { checkBoolean, checkInteger, MAX_DELAY_MS } from "../../src/contract/arguments.js";
+import { checkBoolean, checkInteger, checkKeys, formWith, keysOf, MAX_DELAY_MS } from "../../src/contract/arguments.js";
 import { type CheckpointDraft, copyRecord, type StoredCheckpoint } from "../../src/contract/checkpoint.js";
 import { StorageError } from "../../src/contract/errors.js";
 import type { StorageMaintenance } from "../../src/contract/findings.js";
-import { checkKeys, formWith, keysOf } from "../../src/contract/keys.js";
 import { checkLease, type LeaseStore, NO_LEASE } from "../../src/contract/leases.js";
 import type { TaskQueue } from "../../src/contract/task-queue.js";
 import { utf8Of } from "../../src/contract/utf8.js";

@@ -6,11 +6,10 @@ import {
   type CorruptRecord,
   nextSequence,
 } from "../../src/contract/adapter.js";
-import { checkWord } from "../../src/contract/arguments.js";
+import { checkKeys, checkWord, formWith, keysOf } from "../../src/contract/arguments.js";
 import type { CheckpointDraft, StoredCheckpoint } from "../../src/contract/checkpoint.js";
 import { ClosedError } from "../../src/contract/errors.js";
 import type { StorageMaintenance } from "../../src/contract/findings.js";
-import { checkKeys, formWith, keysOf } from "../../src/contract/keys.js";
 import { checkLease, type LeaseStore, leaseStore, NO_LEASE } from "../../src/contract/leases.js";
 import type { TaskQueue } from "../../src/contract/task-queue.js";
 import { SqlAdapter, type SqlStore } from "../sql/adapter.js";

@@ -1,6 +1,5 @@
-import { checkBoolean } from "../contract/arguments.js";
+import { checkBoolean, checkKeys, keysOf } from "../contract/arguments.js";
 import { DecryptionFailedError } from "../contract/errors.js";
-import { checkKeys, keysOf } from "../contract/keys.js";
 import { type EncryptionKey, keyGetter } from "./encryption-keys.js";
 import { openEnvelope, parseEnvelope, sealEnvelope } from "./envelope.js";
 import { shortPath } from "./path.js";

@@ -1,8 +1,7 @@
 import { createSecretKey, type KeyObject, scrypt } from "node:crypto";
 import { types } from "node:util";
-import { checkInteger, checkText } from "../contract/arguments.js";
+import { checkInteger, checkKeys, checkText, keysOf } from "../contract/arguments.js";
 import { KeyUnavailableError } from "../contract/errors.js";
-import { checkKeys, keysOf } from "../contract/keys.js";
 import { isKeyId } from "./envelope.js";
 
 const KEY_BYTES = 32;

@@ -1,8 +1,7 @@
 import { promisify } from "node:util";
 import * as zlib from "node:zlib";
-import { checkInteger } from "../contract/arguments.js";
+import { checkInteger, checkKeys, keysOf } from "../contract/arguments.js";
 import { isError, PayloadTooLargeError } from "../contract/errors.js";
-import { checkKeys, keysOf } from "../contract/keys.js";
 import { damagedPayload, subjectOf, type Transform, type TransformContext } from "./transforms.js";
 
 const compress = promisify<zlib.InputType, zlib.ZlibOptions, Buffer>(zlib.gzip);

@@ -1,6 +1,6 @@
 import { hash } from "node:crypto";
+import { keysOf } from "./arguments.js";
 import { CheckpointConflictError, CheckpointCorruptError, isError, isStackOverflow } from "./errors.js";
-import { keysOf } from "./keys.js";
 import type { RunRecord } from "./run-record.js";
 
 /** A value that JSON stores unchanged. */
@@ -23,6 +23,11 @@ export type CheckpointStatus = "running" | "paused" | "completed" | "failed";
 
 /** Every status, in the order of a task's life. */
 export const CHECKPOINT_STATUSES: readonly CheckpointStatus[] = ["running", "paused", "completed", "failed"];
+
+export function checkStatus(status: CheckpointStatus): void {
+  if (CHECKPOINT_STATUSES.includes(status)) return;
+  throw new TypeError(`A status must be one of ${CHECKPOINT_STATUSES.join(", ")}, not ${JSON.stringify(status)}.`);
+}
 
 /** The reason for a checkpoint's status: an error as plain data. */
 export interface CheckpointFailure {

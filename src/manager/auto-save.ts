@@ -1,7 +1,6 @@
-import { checkId, checkInteger, checkText, MAX_DELAY_MS } from "../contract/arguments.js";
+import { checkId, checkInteger, checkKeys, checkText, keysOf, MAX_DELAY_MS } from "../contract/arguments.js";
 import type { CheckpointSummary } from "../contract/checkpoint.js";
 import { ClosedError, LeaseLostError, RunCancelledError } from "../contract/errors.js";
-import { checkKeys, keysOf } from "../contract/keys.js";
 import { isOfRun, isPassing } from "../contract/passing.js";
 import type { EventHub } from "./events.js";
 import type { Lease } from "./lease.js";

@@ -1,7 +1,6 @@
-import { checkTaskId } from "../contract/arguments.js";
+import { checkKeys, checkTaskId, keysOf } from "../contract/arguments.js";
 import type { CheckpointSummary } from "../contract/checkpoint.js";
 import { CheckpointConflictError } from "../contract/errors.js";
-import { checkKeys, keysOf } from "../contract/keys.js";
 import { milestoneMetadata } from "../contract/passing.js";
 import { signalsOf } from "../contract/signals.js";
 import type { CheckpointReader } from "./reader.js";

@@ -1,9 +1,8 @@
 import { setMaxListeners } from "node:events";
 import { isCorrupt, type StorageAdapter } from "../contract/adapter.js";
-import { checkInteger, checkText, MAX_DELAY_MS } from "../contract/arguments.js";
+import { checkInteger, checkKeys, checkText, keysOf, MAX_DELAY_MS } from "../contract/arguments.js";
 import { LeaseHeldError, LeaseLostError, RunCancelledError } from "../contract/errors.js";
 import { ownHolder } from "../contract/holder.js";
-import { checkKeys, keysOf } from "../contract/keys.js";
 import type { ClaimOptions, LeaseStore } from "../contract/leases.js";
 import { isCancelled } from "../contract/passing.js";
 import type { DueQuery } from "../contract/task-queue.js";

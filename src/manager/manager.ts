@@ -1,6 +1,6 @@
 import type { StateToSave, Storable } from "../codec/storable.js";
 import type { AppendCondition, CorruptRecord } from "../contract/adapter.js";
-import { checkId, checkTaskId, checkText } from "../contract/arguments.js";
+import { checkId, checkKeys, checkTaskId, checkText, keysOf } from "../contract/arguments.js";
 import type {
   Checkpoint,
   CheckpointStatus,
@@ -9,7 +9,6 @@ import type {
   TaskSummary,
 } from "../contract/checkpoint.js";
 import { ClosedError, LeaseLostError } from "../contract/errors.js";
-import { checkKeys, keysOf } from "../contract/keys.js";
 import { isCancelled, isInner } from "../contract/passing.js";
 import type { Signal } from "../contract/signals.js";
 import type { DueCount, DueQuery } from "../contract/task-queue.js";

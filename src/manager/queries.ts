@@ -1,7 +1,6 @@
 import type { CheckpointQuery, TaskQuery } from "../contract/adapter.js";
-import { checkId, checkInteger, checkStatus, checkTaskId, checkText, checkWord } from "../contract/arguments.js";
-import type { CheckpointStatus } from "../contract/checkpoint.js";
-import { checkKeys, keysOf } from "../contract/keys.js";
+import { checkId, checkInteger, checkKeys, checkTaskId, checkText, checkWord, keysOf } from "../contract/arguments.js";
+import { type CheckpointStatus, checkStatus } from "../contract/checkpoint.js";
 
 /** Selects the checkpoints of a task that meet all given conditions. */
 export interface ListQuery {

@@ -1,7 +1,6 @@
 import { ANY_STEP, type PathPattern, RedactedPaths, withoutMessage } from "../codec/redacted-paths.js";
-import { checkText } from "../contract/arguments.js";
+import { checkKeys, checkText, keysOf } from "../contract/arguments.js";
 import type { CheckpointFailure } from "../contract/checkpoint.js";
-import { checkKeys, keysOf } from "../contract/keys.js";
 
 /** The option `redact`: the secrets of a checkpoint, which are never stored. */
 export interface RedactOptions {

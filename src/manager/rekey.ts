@@ -2,7 +2,7 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import { openToRenew } from "../codec/payload.js";
 import type { Transform } from "../codec/transforms.js";
 import { type CorruptRecord, isCorrupt, type StorageAdapter } from "../contract/adapter.js";
-import { checkFunction, checkSignal, checkText } from "../contract/arguments.js";
+import { checkFunction, checkKeys, checkSignal, checkText, keysOf } from "../contract/arguments.js";
 import { brokenSeal, type StoredCheckpoint } from "../contract/checkpoint.js";
 import {
   CheckpointCorruptError,
@@ -12,7 +12,6 @@ import {
   StorageError,
   UnsupportedOperationError,
 } from "../contract/errors.js";
-import { checkKeys, keysOf } from "../contract/keys.js";
 import { corruptRecord } from "./reader.js";
 
 /** The options of `rekey`. */

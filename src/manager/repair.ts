@@ -1,9 +1,8 @@
 import { isCorrupt, type StorageAdapter } from "../contract/adapter.js";
-import { checkBoolean, checkFunction, checkSignal } from "../contract/arguments.js";
+import { checkBoolean, checkFunction, checkKeys, checkSignal, keysOf } from "../contract/arguments.js";
 import { type CheckpointSummary, findDamage, summaryOf } from "../contract/checkpoint.js";
 import { CheckpointError, UnsupportedOperationError } from "../contract/errors.js";
 import type { RepairStep } from "../contract/findings.js";
-import { checkKeys, keysOf } from "../contract/keys.js";
 import { eitherOf } from "./abort-signals.js";
 
 /** The options of `repair`. */

@@ -1,6 +1,5 @@
-import { checkInteger } from "../contract/arguments.js";
+import { checkInteger, checkKeys, keysOf } from "../contract/arguments.js";
 import { type CheckpointStatus, type CheckpointSummary, summaryOf } from "../contract/checkpoint.js";
-import { checkKeys, keysOf } from "../contract/keys.js";
 import { isPassing } from "../contract/passing.js";
 import { checkTimeZone, dayOf, hourOf, isoWeekOf, localTimes, monthOf } from "./local-times.js";
 

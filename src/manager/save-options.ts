@@ -1,10 +1,9 @@
 import { Encoder } from "../codec/encoder.js";
 import { shortPath } from "../codec/path.js";
 import type { RedactedPaths } from "../codec/redacted-paths.js";
-import { checkId, checkInteger, checkStatus, checkText } from "../contract/arguments.js";
-import type { CheckpointStatus, JsonObject } from "../contract/checkpoint.js";
+import { checkId, checkInteger, checkKeys, checkText, keysOf } from "../contract/arguments.js";
+import { type CheckpointStatus, checkStatus, type JsonObject } from "../contract/checkpoint.js";
 import { StateNotSerializableError } from "../contract/errors.js";
-import { checkKeys, keysOf } from "../contract/keys.js";
 import { NOTE_KEY } from "../contract/passing.js";
 import type { Lease } from "./lease.js";
 

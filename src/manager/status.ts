@@ -1,8 +1,7 @@
 import type { AppendCondition } from "../contract/adapter.js";
-import { checkId, checkStatus, checkTaskId } from "../contract/arguments.js";
-import { type CheckpointStatus, failureOf } from "../contract/checkpoint.js";
+import { checkId, checkKeys, checkTaskId, keysOf } from "../contract/arguments.js";
+import { type CheckpointStatus, checkStatus, failureOf } from "../contract/checkpoint.js";
 import { CheckpointConflictError } from "../contract/errors.js";
-import { checkKeys, keysOf } from "../contract/keys.js";
 import type { ResolvedOptions } from "./options.js";
 import { type CheckpointReader, notFound } from "./reader.js";
 import { type SaveOptions, tokenOf } from "./save-options.js";

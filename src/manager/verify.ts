@@ -1,9 +1,8 @@
 import { type CorruptRecord, isCorrupt, type StorageAdapter } from "../contract/adapter.js";
-import { checkBoolean, checkFunction, checkSignal } from "../contract/arguments.js";
+import { checkBoolean, checkFunction, checkKeys, checkSignal, keysOf } from "../contract/arguments.js";
 import type { CheckpointSummary, StoredCheckpoint } from "../contract/checkpoint.js";
 import type { CheckedRecord, StorageFinding } from "../contract/findings.js";
 import { findingOf } from "../contract/header-index.js";
-import { checkKeys, keysOf } from "../contract/keys.js";
 import { isSignals } from "../contract/signals.js";
 import { eitherOf } from "./abort-signals.js";
 import { placeOf } from "./reader.js";

@@ -1,7 +1,7 @@
 import { runText } from "../codec/run-body.js";
+import { checkKeys, keysOf } from "../contract/arguments.js";
 import type { CheckpointSummary } from "../contract/checkpoint.js";
 import { CheckpointConflictError } from "../contract/errors.js";
-import { checkKeys, keysOf } from "../contract/keys.js";
 import { checkDate } from "./run-options.js";
 import { type StandingHost, standingOf } from "./standing.js";
 

@@ -3,12 +3,14 @@ import {
   checkBoolean,
   checkFunction,
   checkInteger,
+  checkKeys,
   checkSignal,
   checkText,
   checkWord,
+  formWith,
+  keysOf,
   MAX_DELAY_MS,
 } from "../contract/arguments.js";
-import { checkKeys, formWith, keysOf } from "../contract/keys.js";
 import { checkSaveOptions, tokenOf } from "../manager/save-options.js";
 import type { StateSchema } from "../manager/schema.js";
 import type { RunOptions, RunSaveOptions, StepOptions, StepRetry } from "./run.js";

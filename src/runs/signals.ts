@@ -1,9 +1,8 @@
 import { decodeJson, type EncodedState, encodeJson } from "../codec/json.js";
 import { isCorrupt } from "../contract/adapter.js";
-import { checkId, checkTaskId, checkText } from "../contract/arguments.js";
+import { checkId, checkKeys, checkTaskId, checkText, keysOf } from "../contract/arguments.js";
 import { type CheckpointSummary, failureOf } from "../contract/checkpoint.js";
 import { CheckpointConflictError, StateInvalidError } from "../contract/errors.js";
-import { checkKeys, keysOf } from "../contract/keys.js";
 import { waitsOf } from "../contract/passing.js";
 import { isSignals, type Signal, senderOf, signalsOf } from "../contract/signals.js";
 import type { EventHub } from "../manager/events.js";

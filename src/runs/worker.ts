@@ -1,5 +1,13 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { checkBoolean, checkFunction, checkInteger, checkSignal, checkText } from "../contract/arguments.js";
+import {
+  checkBoolean,
+  checkFunction,
+  checkInteger,
+  checkKeys,
+  checkSignal,
+  checkText,
+  keysOf,
+} from "../contract/arguments.js";
 import {
   CheckpointConflictError,
   LeaseHeldError,
@@ -8,7 +16,6 @@ import {
   RunPausedError,
   StorageError,
 } from "../contract/errors.js";
-import { checkKeys, keysOf } from "../contract/keys.js";
 import { onAbort } from "../manager/abort-signals.js";
 import { type LeaseOptions, resolveLeaseOptions, type TaskLease } from "../manager/lease.js";
 import { onTermination } from "../manager/termination.js";

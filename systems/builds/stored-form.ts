@@ -2,8 +2,7 @@ import { types } from "node:util";
 import { encodePlainJson } from "../../src/codec/json.js";
 import { kindOf, prototypeOf } from "../../src/codec/kinds.js";
 import type { PayloadOwner } from "../../src/codec/transforms.js";
-import { checkText, MAX_TASK_ID_LENGTH } from "../../src/contract/arguments.js";
-import { checkKeys, keysOf } from "../../src/contract/keys.js";
+import { checkKeys, checkText, keysOf, MAX_TASK_ID_LENGTH } from "../../src/contract/arguments.js";
 import { encodeWithSchema, type StateSchema } from "../../src/manager/schema.js";
 import type { BuildProgress, BuildState } from "./checkpoint.js";
 

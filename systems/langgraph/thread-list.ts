@@ -1,10 +1,9 @@
 import { types } from "node:util";
 import type { SerializerProtocol } from "@langchain/langgraph-checkpoint";
 import type { StorageAdapter } from "../../src/contract/adapter.js";
-import { checkInteger, checkStatus, checkText } from "../../src/contract/arguments.js";
-import type { CheckpointStatus } from "../../src/contract/checkpoint.js";
+import { checkInteger, checkKeys, checkText, keysOf } from "../../src/contract/arguments.js";
+import { type CheckpointStatus, checkStatus } from "../../src/contract/checkpoint.js";
 import { CheckpointNotFoundError } from "../../src/contract/errors.js";
-import { checkKeys, keysOf } from "../../src/contract/keys.js";
 import type { Logger } from "../../src/manager/logger.js";
 import type { CheckpointManager } from "../../src/manager/manager.js";
 import { CHANNELS, type MarkedWritesRecord } from "./records.js";

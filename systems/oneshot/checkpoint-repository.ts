@@ -1,6 +1,5 @@
-import { checkFunction, checkText, MAX_TASK_ID_LENGTH } from "../../src/contract/arguments.js";
+import { checkFunction, checkKeys, checkText, keysOf, MAX_TASK_ID_LENGTH } from "../../src/contract/arguments.js";
 import { CheckpointNotFoundError } from "../../src/contract/errors.js";
-import { checkKeys, keysOf } from "../../src/contract/keys.js";
 import { isBeingRun, runLockPath } from "../run-lock.js";
 import type { OneshotCheckpoint } from "./schema.js";
 import { assertFresh, checkMaxAge, DEFAULT_MAX_AGE_MS } from "./staleness.js";

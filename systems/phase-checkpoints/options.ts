@@ -1,8 +1,7 @@
 import { homedir } from "node:os";
 import { basename, dirname, join, resolve } from "node:path";
 import { nanoid } from "nanoid";
-import { checkFunction, checkText } from "../../src/contract/arguments.js";
-import { keysOf } from "../../src/contract/keys.js";
+import { checkFunction, checkText, keysOf } from "../../src/contract/arguments.js";
 import { type Logger, safeLogger, warningLogger } from "../../src/manager/logger.js";
 import { appendEventsIn, appendEventsTo, type LogPhaseCheckpointEvent } from "./event-log.js";
 import type { InvalidCheckpointFile } from "./storage.js";

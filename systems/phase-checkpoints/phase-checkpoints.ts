@@ -1,6 +1,5 @@
-import { checkText } from "../../src/contract/arguments.js";
+import { checkText, keysOf } from "../../src/contract/arguments.js";
 import { failureOf } from "../../src/contract/checkpoint.js";
-import { keysOf } from "../../src/contract/keys.js";
 import { prepareCheckpointFile } from "./checkpoint-file.js";
 import { newCheckpointId } from "./checkpoint-id.js";
 import type { PhaseCheckpointEvent } from "./event-log.js";

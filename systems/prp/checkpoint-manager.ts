@@ -1,7 +1,6 @@
-import { checkInteger, checkText } from "../../src/contract/arguments.js";
+import { checkInteger, checkKeys, checkText, keysOf } from "../../src/contract/arguments.js";
 import type { Checkpoint } from "../../src/contract/checkpoint.js";
 import { CheckpointNotFoundError, ClosedError } from "../../src/contract/errors.js";
-import { checkKeys, keysOf } from "../../src/contract/keys.js";
 import type { Logger } from "../../src/manager/logger.js";
 import { taskOfCheckpointId } from "./checkpoint-id.js";
 import type { CheckpointData, CheckpointExecutionState } from "./schema.js";
