@@ -41,7 +41,10 @@ await runSteps([
     { name: "API pages", command: "npm run docs" },
   ],
   [
-    { name: "chaos: three minutes of killed, stopped and cut off workers", command: "node scripts/chaos.mjs" },
+    {
+      name: "chaos: 90 seconds of killed, stopped and cut off workers",
+      command: "node scripts/chaos.mjs --seconds=90",
+    },
     { name: "format and lint", command: "npm run lint" },
     { name: "unused code and dependencies", command: "npm run unused" },
   ],

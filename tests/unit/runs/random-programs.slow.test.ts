@@ -6,7 +6,7 @@ import { tempFolder } from "../../support/temp-folder.js";
 import { checkProgram, kills, programs } from "./random-programs.js";
 
 /** Set to 10,000 by hand. */
-const PROGRAMS = Number(process.env["WAYMARK_RUN_PROGRAMS"] ?? 500);
+const PROGRAMS = Number(process.env["WAYMARK_RUN_PROGRAMS"] ?? 300);
 
 it(`${PROGRAMS} random programs, stopped at random saves, do what an interpreter in memory does`, async () => {
   await fc.assert(
