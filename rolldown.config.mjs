@@ -7,7 +7,7 @@ import manifest from "./package.json" with { type: "json" };
 const entries = Object.values(manifest.exports)
   .flatMap((target) => (typeof target === "string" ? [] : [target.default]))
   // The conformance suite starts it as a process.
-  .concat("./dist/src/conformance/child.js")
+  .concat("./dist/conformance/child.js")
   .map((file) => file.slice("./dist/".length, -".js".length));
 
 export default defineConfig({

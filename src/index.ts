@@ -1,3 +1,4 @@
+export { CheckpointManager } from "./checkpoint-manager.js";
 export { type EncryptOptions, encrypt } from "./codec/encrypt.js";
 export { type EncryptionKey, keyFromPassphrase } from "./codec/encryption-keys.js";
 export { gzip } from "./codec/gzip.js";
@@ -40,7 +41,6 @@ export type { AutoSave, AutoSaveOptions } from "./manager/auto-save.js";
 export type { CheckpointEvents } from "./manager/events.js";
 export type { Lease, LeaseInfo, LeaseOptions } from "./manager/lease.js";
 export type { Logger } from "./manager/logger.js";
-export { CheckpointManager } from "./manager/manager.js";
 export type { CheckpointManagerOptions } from "./manager/options.js";
 export type { PruneAllResult, PruneResult } from "./manager/pruner.js";
 export type { ListQuery, TasksQuery } from "./manager/queries.js";

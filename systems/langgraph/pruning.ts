@@ -1,5 +1,5 @@
+import type { CheckpointManager } from "../../src/checkpoint-manager.js";
 import type { CheckpointSummary } from "../../src/contract/checkpoint.js";
-import type { CheckpointManager } from "../../src/manager/manager.js";
 import type { PruneResult } from "../../src/manager/pruner.js";
 import type { PlannedCheckpoint, RetentionPolicy } from "../../src/manager/retention.js";
 import { CALL_STAGE, metadataOf, neededBy } from "./records.js";

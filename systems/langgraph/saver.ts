@@ -11,10 +11,10 @@ import {
   getCheckpointId,
   type PendingWrite,
 } from "@langchain/langgraph-checkpoint";
+import { CheckpointManager } from "../../src/checkpoint-manager.js";
 import { checkId } from "../../src/contract/arguments.js";
 import type { Lease, LeaseOptions } from "../../src/manager/lease.js";
 import { type Logger, safeLogger, warningLogger } from "../../src/manager/logger.js";
-import { CheckpointManager } from "../../src/manager/manager.js";
 import type { PruneResult } from "../../src/manager/pruner.js";
 import { checkRetentionPolicy, type RetentionPolicy } from "../../src/manager/retention.js";
 import { type Config, checkThreadId, configOf, requiredThread, threadIn } from "./config.js";

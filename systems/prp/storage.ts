@@ -1,9 +1,9 @@
 import { join } from "node:path";
 import type { input } from "zod";
 import { type SetAside, TaskFileAdapter } from "../../adapters/files/task-file.js";
+import { CheckpointManager } from "../../src/checkpoint-manager.js";
 import type { CheckpointStatus, CheckpointSummary } from "../../src/contract/checkpoint.js";
 import { type Logger, safeLogger, warningLogger } from "../../src/manager/logger.js";
-import { CheckpointManager } from "../../src/manager/manager.js";
 import { runLockPath } from "../run-lock.js";
 import { z } from "../zod.js";
 import { createCheckpointId } from "./checkpoint-id.js";

@@ -6,7 +6,7 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import { encrypt } from "waymark";
 import { openStorage } from "waymark/adapters";
 import { FOLD, FORM } from "../../adapters/sql/history.js";
-import { draft } from "../../src/conformance/drafts.js";
+import { draft } from "../../conformance/drafts.js";
 import { bodyOf, messages, saveTurns, take } from "../support/histories.js";
 import { administer, newSchema } from "../support/postgres.js";
 import { newPlace, recordsOf, waymark } from "./waymark.js";

@@ -2,7 +2,7 @@ import { hash } from "node:crypto";
 import { constants, deflateRawSync } from "node:zlib";
 import { expect } from "vitest";
 import { findDamage, isCorrupt, passingMetadata, type StorageAdapter } from "waymark/adapter";
-import { draft } from "../../src/conformance/drafts.js";
+import { draft } from "../../conformance/drafts.js";
 
 /** Texts of words that repeat like those of a language, the same in each run. */
 export function* messages(bytes: number): Generator<string, never> {

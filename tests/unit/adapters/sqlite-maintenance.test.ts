@@ -2,7 +2,7 @@
 import { describe, expect, it, onTestFinished } from "vitest";
 import { CheckpointManager } from "waymark";
 import type { RepairStep } from "waymark/adapter";
-import { draft } from "../../../src/conformance/drafts.js";
+import { draft } from "../../../conformance/drafts.js";
 import { runMetadata } from "../../../src/contract/passing.js";
 import { collect, connect, idsOf, listed, newStore, openAdapter, spyingDriver } from "./sqlite-support.js";
 

@@ -9,7 +9,7 @@ import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { CheckpointConflictError, ClosedError } from "waymark";
 import { compareTaskIds, isCorrupt } from "waymark/adapter";
 import { SqliteAdapter, type SqliteAdapterOptions } from "waymark/adapters/sqlite";
-import { draft, drafts, fullDraft } from "../../../src/conformance/drafts.js";
+import { draft, drafts, fullDraft } from "../../../conformance/drafts.js";
 import { errorOfProgram } from "../../support/error-of-program.js";
 import { tempFolder } from "../../support/temp-folder.js";
 import { collect, connect, idsOf, listed, newStore, openAdapter, spyingDriver } from "./sqlite-support.js";

@@ -3,7 +3,7 @@ import { types } from "pg";
 import { expect, it } from "vitest";
 import { CheckpointManager } from "waymark";
 import type { PostgresPool, PostgresQuery } from "waymark/adapters/postgres";
-import { draft } from "../../../../src/conformance/drafts.js";
+import { draft } from "../../../../conformance/drafts.js";
 import { collect, newPool, newSchema, openAdapter } from "../../../support/postgres.js";
 
 const [BYTEA, BIGINT] = [17, 20];

@@ -1,5 +1,5 @@
-import { type CheckpointStatus, type StatusChange, seal } from "../../contract/checkpoint.js";
-import { codeOf } from "../../contract/errors.js";
+import { type CheckpointStatus, type StatusChange, seal } from "../../src/contract/checkpoint.js";
+import { codeOf } from "../../src/contract/errors.js";
 import { ascending, intact, refused, same, sameAsAppended } from "../check.js";
 import type { ConformanceCase } from "../conformance-case.js";
 import { draft, drafts, fullDraft } from "../drafts.js";

@@ -1,4 +1,4 @@
-import type { AdapterCapabilities, StorageAdapter } from "../contract/adapter.js";
+import type { AdapterCapabilities, StorageAdapter } from "../src/contract/adapter.js";
 import type { DamagedPart, OptionalMethod } from "./harness.js";
 import type { OtherProcess } from "./other-process.js";
 

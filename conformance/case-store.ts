@@ -1,4 +1,4 @@
-import type { AdapterCapabilities, StorageAdapter } from "../contract/adapter.js";
+import type { AdapterCapabilities, StorageAdapter } from "../src/contract/adapter.js";
 import type { ConformanceStore, LifecycleState } from "./conformance-case.js";
 import type { ConformanceHarness, ConformanceModule, DamagedPart, OptionalMethod } from "./harness.js";
 import { loadModule, urlOfModule } from "./load-module.js";

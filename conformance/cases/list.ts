@@ -1,4 +1,4 @@
-import { summaryOf } from "../../contract/checkpoint.js";
+import { summaryOf } from "../../src/contract/checkpoint.js";
 import { same } from "../check.js";
 import type { ConformanceCase } from "../conformance-case.js";
 import { draft, fullDraft } from "../drafts.js";

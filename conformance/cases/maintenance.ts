@@ -1,5 +1,5 @@
-import { isCorrupt, type StorageAdapter } from "../../contract/adapter.js";
-import type { CheckedRecord, RepairStep, StorageFinding, StorageMaintenance } from "../../contract/findings.js";
+import { isCorrupt, type StorageAdapter } from "../../src/contract/adapter.js";
+import type { CheckedRecord, RepairStep, StorageFinding, StorageMaintenance } from "../../src/contract/findings.js";
 import { holds, same, sameAsAppended, show } from "../check.js";
 import type { ConformanceCase, ConformanceStore } from "../conformance-case.js";
 import { type Appended, draft, drafts } from "../drafts.js";

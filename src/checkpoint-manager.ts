@@ -1,27 +1,21 @@
-import type { StateToSave, Storable } from "../codec/storable.js";
-import type { AppendCondition, CorruptRecord } from "../contract/adapter.js";
-import { checkId, checkKeys, checkTaskId, checkText, keysOf } from "../contract/arguments.js";
+import type { StateToSave, Storable } from "./codec/storable.js";
+import type { AppendCondition, CorruptRecord } from "./contract/adapter.js";
+import { checkId, checkKeys, checkTaskId, checkText, keysOf } from "./contract/arguments.js";
 import type {
   Checkpoint,
   CheckpointStatus,
   CheckpointSummary,
   PlainFields,
   TaskSummary,
-} from "../contract/checkpoint.js";
-import { ClosedError, LeaseLostError } from "../contract/errors.js";
-import { isCancelled, isInner } from "../contract/passing.js";
-import type { Signal } from "../contract/signals.js";
-import type { DueCount, DueQuery } from "../contract/task-queue.js";
-import { cancelTasks, retryTasks } from "../runs/cancellation.js";
-import type { NextPass, RunFunction, RunOptions, RunSavedOf, RunStateOf, StorableResult } from "../runs/run.js";
-import { Runs, type RunsHost } from "../runs/runs.js";
-import { Signals } from "../runs/signals.js";
-import { Wakers } from "../runs/wakers.js";
-import { Worker, type WorkOptions } from "../runs/worker.js";
-import type { AutoSave, AutoSaveOptions } from "./auto-save.js";
-import { AutoSaves } from "./auto-saves.js";
-import { Branches } from "./branches.js";
-import { type CheckpointEvents, EventHub } from "./events.js";
+} from "./contract/checkpoint.js";
+import { ClosedError, LeaseLostError } from "./contract/errors.js";
+import { isCancelled, isInner } from "./contract/passing.js";
+import type { Signal } from "./contract/signals.js";
+import type { DueCount, DueQuery } from "./contract/task-queue.js";
+import type { AutoSave, AutoSaveOptions } from "./manager/auto-save.js";
+import { AutoSaves } from "./manager/auto-saves.js";
+import { Branches } from "./manager/branches.js";
+import { type CheckpointEvents, EventHub } from "./manager/events.js";
 import {
   claimLease,
   claimNextLeases,
@@ -30,10 +24,10 @@ import {
   type LeaseOptions,
   leaseInfo,
   TaskLease,
-} from "./lease.js";
-import { leasesOf, queueOf } from "./listed-queue.js";
-import { type CheckpointManagerOptions, type ResolvedOptions, resolveOptions } from "./options.js";
-import { type PruneAllResult, type PruneResult, Pruner } from "./pruner.js";
+} from "./manager/lease.js";
+import { leasesOf, queueOf } from "./manager/listed-queue.js";
+import { type CheckpointManagerOptions, type ResolvedOptions, resolveOptions } from "./manager/options.js";
+import { type PruneAllResult, type PruneResult, Pruner } from "./manager/pruner.js";
 import {
   type ListQuery,
   resolveIncompleteQuery,
@@ -43,19 +37,25 @@ import {
   resolveSearchRange,
   resolveTasksQuery,
   type TasksQuery,
-} from "./queries.js";
-import { CheckpointReader } from "./reader.js";
-import { type RekeyOptions, type RekeyResult, rekeyStorage } from "./rekey.js";
-import { type RepairOptions, type RepairResult, repairStorage } from "./repair.js";
-import type { RetentionPlan, RetentionPolicy } from "./retention.js";
-import { type SaveOptions, tokenOf } from "./save-options.js";
-import type { EncodingSchema, StateSchema } from "./schema.js";
-import { firstWhere } from "./search.js";
-import { changesOf, type StateChange } from "./state-diff.js";
-import { StatusChanger } from "./status.js";
-import { publishDamage } from "./tracing.js";
-import { type VerifyOptions, type VerifyResult, verifyStorage } from "./verify.js";
-import { CheckpointWriter } from "./writer.js";
+} from "./manager/queries.js";
+import { CheckpointReader } from "./manager/reader.js";
+import { type RekeyOptions, type RekeyResult, rekeyStorage } from "./manager/rekey.js";
+import { type RepairOptions, type RepairResult, repairStorage } from "./manager/repair.js";
+import type { RetentionPlan, RetentionPolicy } from "./manager/retention.js";
+import { type SaveOptions, tokenOf } from "./manager/save-options.js";
+import type { EncodingSchema, StateSchema } from "./manager/schema.js";
+import { firstWhere } from "./manager/search.js";
+import { changesOf, type StateChange } from "./manager/state-diff.js";
+import { StatusChanger } from "./manager/status.js";
+import { publishDamage } from "./manager/tracing.js";
+import { type VerifyOptions, type VerifyResult, verifyStorage } from "./manager/verify.js";
+import { CheckpointWriter } from "./manager/writer.js";
+import { cancelTasks, retryTasks } from "./runs/cancellation.js";
+import type { NextPass, RunFunction, RunOptions, RunSavedOf, RunStateOf, StorableResult } from "./runs/run.js";
+import { Runs, type RunsHost } from "./runs/runs.js";
+import { Signals } from "./runs/signals.js";
+import { Wakers } from "./runs/wakers.js";
+import { Worker, type WorkOptions } from "./runs/worker.js";
 
 /**
  * Saves, finds and restores checkpoints of tasks, through a storage adapter.

@@ -1,8 +1,8 @@
 // The process that opens the store under test: `node child.js <module URL> <location>`, with an IPC channel.
 import { writeSync } from "node:fs";
 import { setImmediate as nextTurn } from "node:timers/promises";
-import type { StorageAdapter } from "../contract/adapter.js";
-import { codeOf, isError } from "../contract/errors.js";
+import type { StorageAdapter } from "../src/contract/adapter.js";
+import { codeOf, isError } from "../src/contract/errors.js";
 import { loadModule } from "./load-module.js";
 import type { Call, Request, Response } from "./protocol.js";
 

@@ -1,6 +1,6 @@
-import type { CorruptRecord, StorageAdapter } from "../../contract/adapter.js";
-import { type Payload, type StoredCheckpoint, seal } from "../../contract/checkpoint.js";
-import { codeOf } from "../../contract/errors.js";
+import type { CorruptRecord, StorageAdapter } from "../../src/contract/adapter.js";
+import { type Payload, type StoredCheckpoint, seal } from "../../src/contract/checkpoint.js";
+import { codeOf } from "../../src/contract/errors.js";
 import { ascending, holds, intact, isReported, refused, same, sameAsEither, show } from "../check.js";
 import type { ConformanceCase } from "../conformance-case.js";
 import { type Appended, draft, drafts, fullDraft } from "../drafts.js";

@@ -1,4 +1,4 @@
-import type { CheckpointDraft } from "../../contract/checkpoint.js";
+import type { CheckpointDraft } from "../../src/contract/checkpoint.js";
 import { ascending, holds, intact, same, sameAsAppended, show } from "../check.js";
 import type { ConformanceCase, ConformanceStore } from "../conformance-case.js";
 import { type Appended, draft, drafts, fullDraft } from "../drafts.js";

@@ -1,8 +1,14 @@
 import { AssertionError } from "node:assert";
 import { inspect, isDeepStrictEqual } from "node:util";
-import { type CorruptRecord, isCorrupt } from "../contract/adapter.js";
-import { type CheckpointSummary, findDamage, type StoredCheckpoint, seal, summaryOf } from "../contract/checkpoint.js";
-import { type CheckpointErrorCode, codeOf } from "../contract/errors.js";
+import { type CorruptRecord, isCorrupt } from "../src/contract/adapter.js";
+import {
+  type CheckpointSummary,
+  findDamage,
+  type StoredCheckpoint,
+  seal,
+  summaryOf,
+} from "../src/contract/checkpoint.js";
+import { type CheckpointErrorCode, codeOf } from "../src/contract/errors.js";
 import type { Appended } from "./drafts.js";
 
 /** Throws an AssertionError with the obligation if the condition doesn't hold. */

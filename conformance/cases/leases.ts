@@ -1,7 +1,7 @@
-import type { AppendCondition, StorageAdapter } from "../../contract/adapter.js";
-import { summaryOf } from "../../contract/checkpoint.js";
-import { codeOf } from "../../contract/errors.js";
-import type { HeldTask, LeaseClaim } from "../../contract/leases.js";
+import type { AppendCondition, StorageAdapter } from "../../src/contract/adapter.js";
+import { summaryOf } from "../../src/contract/checkpoint.js";
+import { codeOf } from "../../src/contract/errors.js";
+import type { HeldTask, LeaseClaim } from "../../src/contract/leases.js";
 import { holds, refused, same, show } from "../check.js";
 import type { ConformanceCase } from "../conformance-case.js";
 import { draft, drafts } from "../drafts.js";

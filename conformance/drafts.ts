@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import type { CheckpointDraft } from "../contract/checkpoint.js";
+import type { CheckpointDraft } from "../src/contract/checkpoint.js";
 
 /** The parts of a draft that a case sets; the rest has defaults. */
 export interface DraftParts extends Partial<Omit<CheckpointDraft, "taskId" | "id" | "payload" | "sizeBytes">> {

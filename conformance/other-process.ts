@@ -10,7 +10,7 @@ import type {
   CorruptRecord,
   StorageAdapter,
   TaskQuery,
-} from "../contract/adapter.js";
+} from "../src/contract/adapter.js";
 import type {
   CheckpointDraft,
   CheckpointSummary,
@@ -18,10 +18,10 @@ import type {
   StatusChange,
   StoredCheckpoint,
   TaskSummary,
-} from "../contract/checkpoint.js";
-import type { HeldTask, LeaseStore } from "../contract/leases.js";
-import { resolvePackage } from "../contract/load-package.js";
-import type { TaskQueue } from "../contract/task-queue.js";
+} from "../src/contract/checkpoint.js";
+import type { HeldTask, LeaseStore } from "../src/contract/leases.js";
+import { resolvePackage } from "../src/contract/load-package.js";
+import type { TaskQueue } from "../src/contract/task-queue.js";
 import type { Call, Request, Response } from "./protocol.js";
 
 /** Whether a call in a killed process was answered before the kill, and its answer. */

@@ -1,4 +1,4 @@
-import type { JsonObject } from "../contract/checkpoint.js";
+import type { JsonObject } from "../src/contract/checkpoint.js";
 
 /**
  * Names that a file system, a query language, a line format or a case-insensitive comparison may confuse, misread or

@@ -1,5 +1,5 @@
-import type { AppendOptions } from "../../contract/adapter.js";
-import type { CheckpointDraft } from "../../contract/checkpoint.js";
+import type { AppendOptions } from "../../src/contract/adapter.js";
+import type { CheckpointDraft } from "../../src/contract/checkpoint.js";
 import { ascending, refused, same, sameAsAppended, show } from "../check.js";
 import type { ConformanceCase } from "../conformance-case.js";
 import { type Appended, draft, drafts } from "../drafts.js";

@@ -1,7 +1,7 @@
 import { readdirSync, statSync } from "node:fs";
 import { setImmediate as nextTurn } from "node:timers/promises";
-import type { StorageAdapter } from "../../contract/adapter.js";
-import { codeOf } from "../../contract/errors.js";
+import type { StorageAdapter } from "../../src/contract/adapter.js";
+import { codeOf } from "../../src/contract/errors.js";
 import { holds, refused, same } from "../check.js";
 import type { ConformanceCase } from "../conformance-case.js";
 import { type Appended, draft, drafts, fullDraft } from "../drafts.js";

@@ -1,8 +1,8 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { type CorruptRecord, isCorrupt, type StorageAdapter } from "../contract/adapter.js";
-import { type CheckpointDraft, type CheckpointSummary, compareTaskIds, summaryOf } from "../contract/checkpoint.js";
-import { codeOf } from "../contract/errors.js";
-import type { LeaseStore } from "../contract/leases.js";
+import { type CorruptRecord, isCorrupt, type StorageAdapter } from "../src/contract/adapter.js";
+import { type CheckpointDraft, type CheckpointSummary, compareTaskIds, summaryOf } from "../src/contract/checkpoint.js";
+import { codeOf } from "../src/contract/errors.js";
+import type { LeaseStore } from "../src/contract/leases.js";
 import { damageOf, same, sameAsAppended } from "./check.js";
 import type { ConformanceStore } from "./conformance-case.js";
 import type { Appended } from "./drafts.js";

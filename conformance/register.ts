@@ -1,7 +1,7 @@
 import { AssertionError } from "node:assert";
-import type { AdapterCapabilities } from "../contract/adapter.js";
-import { checkKeys, keysOf } from "../contract/arguments.js";
-import { isError } from "../contract/errors.js";
+import type { AdapterCapabilities } from "../src/contract/adapter.js";
+import { checkKeys, keysOf } from "../src/contract/arguments.js";
+import { isError } from "../src/contract/errors.js";
 import { CaseStore } from "./case-store.js";
 import { conformanceCases } from "./cases/index.js";
 import type { ConformanceCase, LifecycleState } from "./conformance-case.js";

@@ -1,4 +1,4 @@
-import type { AdapterCapabilities, StorageAdapter } from "../contract/adapter.js";
+import type { AdapterCapabilities, StorageAdapter } from "../src/contract/adapter.js";
 
 /** The facts about an adapter that the suite needs. */
 export interface ConformanceHarness {

@@ -1,5 +1,5 @@
-import type { StorageAdapter } from "../../contract/adapter.js";
-import { passingMetadata } from "../../contract/passing.js";
+import type { StorageAdapter } from "../../src/contract/adapter.js";
+import { passingMetadata } from "../../src/contract/passing.js";
 import { ascending, holds, intact, refused, same, sameAsAppended } from "../check.js";
 import type { ConformanceCase } from "../conformance-case.js";
 import { type Appended, draft, drafts } from "../drafts.js";

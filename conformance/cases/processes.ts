@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { isCorrupt, type StorageAdapter } from "../../contract/adapter.js";
-import { seal } from "../../contract/checkpoint.js";
-import { codeOf } from "../../contract/errors.js";
+import { isCorrupt, type StorageAdapter } from "../../src/contract/adapter.js";
+import { seal } from "../../src/contract/checkpoint.js";
+import { codeOf } from "../../src/contract/errors.js";
 import { ascending, intact, refused, same, sameAsAppended, show } from "../check.js";
 import type { ConformanceCase, ConformanceStore } from "../conformance-case.js";
 import { type Appended, draft, drafts, fullDraft } from "../drafts.js";

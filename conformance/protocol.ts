@@ -1,6 +1,6 @@
-import type { StorageAdapter } from "../contract/adapter.js";
-import type { LeaseStore } from "../contract/leases.js";
-import type { TaskQueue } from "../contract/task-queue.js";
+import type { StorageAdapter } from "../src/contract/adapter.js";
+import type { LeaseStore } from "../src/contract/leases.js";
+import type { TaskQueue } from "../src/contract/task-queue.js";
 
 /** The methods that can be called in another process. */
 export type Method = "append" | "get" | "read" | "list" | "tasks" | "setStatus" | "remove" | "replacePayload" | "close";

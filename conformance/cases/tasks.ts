@@ -1,5 +1,5 @@
-import type { StorageAdapter, TaskQuery } from "../../contract/adapter.js";
-import { type CheckpointStatus, compareTaskIds, summaryOf, type TaskSummary } from "../../contract/checkpoint.js";
+import type { StorageAdapter, TaskQuery } from "../../src/contract/adapter.js";
+import { type CheckpointStatus, compareTaskIds, summaryOf, type TaskSummary } from "../../src/contract/checkpoint.js";
 import { intact, same, show } from "../check.js";
 import type { ConformanceCase } from "../conformance-case.js";
 import { draft, drafts, fullDraft } from "../drafts.js";

@@ -1,5 +1,5 @@
-import type { CheckpointQuery, CorruptRecord, StorageAdapter } from "../../contract/adapter.js";
-import type { CheckpointStatus, CheckpointSummary } from "../../contract/checkpoint.js";
+import type { CheckpointQuery, CorruptRecord, StorageAdapter } from "../../src/contract/adapter.js";
+import type { CheckpointStatus, CheckpointSummary } from "../../src/contract/checkpoint.js";
 import { ascending, holds, intact, same, show } from "../check.js";
 import type { ConformanceCase } from "../conformance-case.js";
 import { draft, drafts } from "../drafts.js";
