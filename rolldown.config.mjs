@@ -23,7 +23,7 @@ export default defineConfig({
     comments: { jsdoc: false },
     codeSplitting: {
       groups: [
-        { name: "core", test: /\/src\/(contract|manager|codec)\// },
+        { name: "core", test: /\/src\/(contract|manager|codec|checkpoint-manager)\b/ },
         { name: "files", test: /\/adapters\/files\// },
         { name: "sqlite", test: /\/adapters\/sqlite\// },
         { name: "sql", test: /\/adapters\/sql\// },

@@ -1,6 +1,5 @@
 import type { StateToSave, Storable } from "./codec/storable.js";
-import type { AppendCondition, CorruptRecord } from "./contract/adapter.js";
-import { checkId, checkKeys, checkTaskId, checkText, keysOf } from "./contract/arguments.js";
+import { checkText } from "./contract/arguments.js";
 import type {
   Checkpoint,
   CheckpointStatus,
@@ -8,47 +7,37 @@ import type {
   PlainFields,
   TaskSummary,
 } from "./contract/checkpoint.js";
-import { ClosedError, LeaseLostError } from "./contract/errors.js";
 import { isCancelled, isInner } from "./contract/passing.js";
 import type { Signal } from "./contract/signals.js";
-import type { DueCount, DueQuery } from "./contract/task-queue.js";
+import type { DueCount } from "./contract/task-queue.js";
+import { AfterSave } from "./manager/after-save.js";
 import type { AutoSave, AutoSaveOptions } from "./manager/auto-save.js";
 import { AutoSaves } from "./manager/auto-saves.js";
 import { Branches } from "./manager/branches.js";
+import { Calls } from "./manager/calls.js";
 import { type CheckpointEvents, EventHub } from "./manager/events.js";
-import {
-  claimLease,
-  claimNextLeases,
-  type Lease,
-  type LeaseInfo,
-  type LeaseOptions,
-  leaseInfo,
-  TaskLease,
-} from "./manager/lease.js";
-import { leasesOf, queueOf } from "./manager/listed-queue.js";
+import { HeldLeases } from "./manager/held-leases.js";
+import { type Lease, type LeaseInfo, type LeaseOptions, leaseInfo } from "./manager/lease.js";
+import { countDue, leasesOf } from "./manager/listed-queue.js";
+import { Maintenance } from "./manager/maintenance.js";
 import { type CheckpointManagerOptions, type ResolvedOptions, resolveOptions } from "./manager/options.js";
-import { type PruneAllResult, type PruneResult, Pruner } from "./manager/pruner.js";
 import {
   type ListQuery,
   resolveIncompleteQuery,
   resolveLatestFilter,
   resolveListQuery,
-  resolvePrefix,
   resolveSearchRange,
   resolveTasksQuery,
   type TasksQuery,
 } from "./manager/queries.js";
 import { CheckpointReader } from "./manager/reader.js";
-import { type RekeyOptions, type RekeyResult, rekeyStorage } from "./manager/rekey.js";
-import { type RepairOptions, type RepairResult, repairStorage } from "./manager/repair.js";
-import type { RetentionPlan, RetentionPolicy } from "./manager/retention.js";
-import { type SaveOptions, tokenOf } from "./manager/save-options.js";
+import { Removal } from "./manager/removal.js";
+import { Retention } from "./manager/retention.js";
+import type { SaveOptions } from "./manager/save-options.js";
 import type { EncodingSchema, StateSchema } from "./manager/schema.js";
 import { firstWhere } from "./manager/search.js";
 import { changesOf, type StateChange } from "./manager/state-diff.js";
 import { StatusChanger } from "./manager/status.js";
-import { publishDamage } from "./manager/tracing.js";
-import { type VerifyOptions, type VerifyResult, verifyStorage } from "./manager/verify.js";
 import { CheckpointWriter } from "./manager/writer.js";
 import { cancelTasks, retryTasks } from "./runs/cancellation.js";
 import type { NextPass, RunFunction, RunOptions, RunSavedOf, RunStateOf, StorableResult } from "./runs/run.js";
@@ -72,56 +61,64 @@ import { Worker, type WorkOptions } from "./runs/worker.js";
  * ```
  */
 export class CheckpointManager<State = unknown, Saved = State> {
+  /** Plans and applies retention policies. */
+  readonly retention: Retention;
+  /** Verifies, repairs and re-encrypts the storage. */
+  readonly maintenance: Maintenance;
   readonly #options: ResolvedOptions;
+  readonly #calls = new Calls();
   readonly #events: EventHub;
   readonly #writer: CheckpointWriter;
   readonly #reader: CheckpointReader<State>;
+  readonly #afterSave: AfterSave;
   readonly #branches: Branches;
-  readonly #pruner: Pruner;
+  readonly #removal: Removal;
   readonly #statuses: StatusChanger;
   readonly #autoSaves: AutoSaves<Saved>;
+  readonly #leases: HeldLeases;
   readonly #signals: Signals;
   readonly #runsHost: RunsHost;
   readonly #runs: Runs;
-  readonly #leases = new Set<Lease>();
-  readonly #inProgress = new Set<Promise<unknown>>();
-  readonly #closing = new AbortController();
   #closed: Promise<void> | undefined;
 
   /** @throws {TypeError | RangeError} An option is missing, misspelled or out of range; the message names it. */
   constructor(options: CheckpointManagerOptions<EncodingSchema<State>>);
   constructor(options: CheckpointManagerOptions<StateSchema<Saved, State>>);
-  constructor(options: CheckpointManagerOptions) {
-    this.#options = resolveOptions(options);
-    const { logger, transforms } = this.#options;
-    if (transforms.length > 0) {
-      const names = transforms.map(({ name }) => name);
-      logger.info(
-        { transforms: names },
-        "With transforms, each state is stored whole, because the storage can't see which parts have changed",
-      );
-    }
+  constructor(given: CheckpointManagerOptions) {
+    const options = resolveOptions(given);
+    const { logger } = options;
+    const calls = this.#calls;
     const events = new EventHub(logger);
-    const writer = new CheckpointWriter(this.#options);
-    const reader = new CheckpointReader<State>(this.#options, (record) => this.#reportCorrupt(record));
+    const writer = new CheckpointWriter(options);
+    const reader = new CheckpointReader<State>(options, events);
+    const removal = new Removal(options, events);
+    const retention = new Retention({ options, calls, reader, removal });
+    const afterSave = new AfterSave({ options, calls, events, retention });
+    this.retention = retention;
+    this.maintenance = new Maintenance(options, calls, reader);
+    this.#options = options;
     this.#events = events;
     this.#writer = writer;
     this.#reader = reader;
+    this.#afterSave = afterSave;
     this.#branches = new Branches(reader, writer);
-    this.#pruner = new Pruner(this.#options, reader, events);
-    this.#statuses = new StatusChanger(this.#options, reader);
-    const host = { events, logger, reader, writer, noted: this.#saved.bind(this) };
-    this.#autoSaves = new AutoSaves({ ...host, hasRun: (taskId) => this.#runs.has(taskId) });
+    this.#removal = removal;
+    this.#statuses = new StatusChanger(options, reader);
+    this.#autoSaves = new AutoSaves({ events, logger, reader, writer, afterSave });
+    this.#leases = new HeldLeases(options);
     const wakers = new Wakers();
-    this.#signals = new Signals({ options: this.#options, events, reader, writer, wakers });
+    this.#signals = new Signals({ options, events, reader, writer, wakers });
     this.#runsHost = {
-      ...host,
-      options: this.#options,
+      events,
+      reader,
+      writer,
+      noted: (appended, lease) => afterSave.finish(appended, lease),
+      options,
       signals: this.#signals,
       wakers,
-      closing: this.#closing.signal,
+      closing: calls.closing,
       claim: (taskId, options) => this.lease(taskId, options),
-      claimNext: (query, ...how) => this.#claimNext(query, ...how),
+      claimNext: (query, ...how) => this.#leases.claimNext(query, ...how),
       hasAutoSave: (taskId) => this.#autoSaves.has(taskId),
     };
     this.#runs = new Runs(this.#runsHost);
@@ -149,10 +146,10 @@ export class CheckpointManager<State = unknown, Saved = State> {
     state: StateToSave<Saved, Given>,
     options: SaveOptions<Metadata> = {},
   ): Promise<CheckpointSummary> {
-    this.#assertOpen();
+    this.#calls.assertOpen();
     this.#runs.assertNotWithin("manager.save", taskId);
     // Don't capture `state`: it would stay in memory while the save is under way.
-    return this.#saved(this.#writer.append(taskId, state, options), options.lease);
+    return this.#afterSave.finish(this.#writer.append(taskId, state, options), options.lease);
   }
 
   /**
@@ -166,7 +163,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
     taskId: string,
     filter: Pick<ListQuery, "stage" | "status"> = {},
   ): Promise<Checkpoint<State> | undefined> {
-    this.#assertOpen();
+    this.#calls.assertOpen();
     return this.#reader.first(resolveLatestFilter(taskId, filter));
   }
 
@@ -177,7 +174,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
    * @throws {CheckpointCorruptError} The checkpoint can't be read.
    */
   async restore(taskId: string, id: string): Promise<Checkpoint<State>> {
-    this.#assertOpen();
+    this.#calls.assertOpen();
     return this.#reader.byId(taskId, id);
   }
 
@@ -203,7 +200,8 @@ export class CheckpointManager<State = unknown, Saved = State> {
     newTaskId: string,
     options: Pick<SaveOptions<Metadata>, "label" | "metadata" | "lease"> = {},
   ): Promise<CheckpointSummary> {
-    return this.#run(async () => this.#noted(await this.#branches.fork(taskId, id, newTaskId, options)), options.lease);
+    this.#calls.assertOpen();
+    return this.#afterSave.finish(this.#branches.fork(taskId, id, newTaskId, options), options.lease);
   }
 
   /**
@@ -226,8 +224,9 @@ export class CheckpointManager<State = unknown, Saved = State> {
     id: string,
     options: Pick<SaveOptions<Metadata>, "label" | "metadata" | "expectedSequence" | "lease"> = {},
   ): Promise<CheckpointSummary> {
+    this.#calls.assertOpen();
     this.#runs.assertNotWithin("manager.rewind", taskId);
-    return this.#run(async () => this.#noted(await this.#branches.rewind(taskId, id, options)), options.lease);
+    return this.#afterSave.finish(this.#branches.rewind(taskId, id, options), options.lease);
   }
 
   /**
@@ -239,9 +238,8 @@ export class CheckpointManager<State = unknown, Saved = State> {
    * @throws {CheckpointCorruptError} One of them can't be read.
    */
   async diff(taskId: string, a: string, b: string): Promise<StateChange[]> {
-    this.#assertOpen();
-    const from = await this.#reader.storedState(taskId, a);
-    return [...changesOf(from, await this.#reader.storedState(taskId, b))];
+    this.#calls.assertOpen();
+    return [...changesOf(await this.#reader.storedState(taskId, a), await this.#reader.storedState(taskId, b))];
   }
 
   /**
@@ -274,27 +272,25 @@ export class CheckpointManager<State = unknown, Saved = State> {
     predicate: (checkpoint: Checkpoint<State>) => boolean | undefined | Promise<boolean | undefined>,
     query: Pick<ListQuery, "stage" | "status" | "afterSequence" | "beforeSequence"> = {},
   ): Promise<Checkpoint<State> | undefined> {
-    this.#assertOpen();
-    const range = resolveSearchRange(taskId, query);
-    if (typeof predicate !== "function") throw new TypeError("firstWhere needs a function that takes a checkpoint.");
-    return firstWhere((part) => this.#reader.all(part), range, predicate);
+    this.#calls.assertOpen();
+    return firstWhere(this.#reader, resolveSearchRange(taskId, query), predicate);
   }
 
   /** Summaries of the task's checkpoints; by default the newest first. Reads no payloads. */
   async list(taskId: string, query: ListQuery = {}): Promise<CheckpointSummary[]> {
-    this.#assertOpen();
+    this.#calls.assertOpen();
     return this.#reader.list(resolveListQuery(taskId, query));
   }
 
   /** Reads the task's checkpoints with their states, one at a time, in constant memory; by default the newest first. */
   async *history(taskId: string, query: ListQuery = {}): AsyncGenerator<Checkpoint<State>, void, void> {
-    this.#assertOpen();
+    this.#calls.assertOpen();
     yield* this.#reader.all(resolveListQuery(taskId, query));
   }
 
   /** The tasks that have checkpoints; by default in the order of their ids. */
   async tasks(query: TasksQuery = {}): Promise<TaskSummary[]> {
-    this.#assertOpen();
+    this.#calls.assertOpen();
     return this.#reader.tasks(resolveTasksQuery(query));
   }
 
@@ -304,33 +300,24 @@ export class CheckpointManager<State = unknown, Saved = State> {
    * it.
    */
   async findIncomplete(query: Pick<TasksQuery, "prefix" | "limit"> = {}): Promise<TaskSummary[]> {
-    this.#assertOpen();
+    this.#calls.assertOpen();
     return this.#reader.tasks(resolveIncompleteQuery(query), ({ newest }) => isCancelled(newest) || isInner(newest));
   }
 
   /** Whether the task has any checkpoint, damaged or not. */
   async has(taskId: string): Promise<boolean> {
-    this.#assertOpen();
+    this.#calls.assertOpen();
     return this.#reader.has(taskId);
   }
 
   /** Removes one checkpoint; the others stay intact. False if there is no such checkpoint. */
   async remove(taskId: string, id: string, options: Pick<SaveOptions, "lease"> = {}): Promise<boolean> {
-    checkTaskId(taskId);
-    checkId("A checkpoint id", id);
     this.#runs.assertNotWithin("manager.remove", taskId);
-    const condition = removalCondition(taskId, options);
-    return this.#run(async () => (await this.#pruner.remove(taskId, [id], "request", condition)) > 0, options.lease);
+    return this.#calls.run(() => this.#removal.removeCheckpoint(taskId, id, options), options.lease);
   }
 
   /** Removes the task with its signals, and ends its numbering. Returns the number of removed checkpoints. */
-  async removeTask(taskId: string, options: Pick<SaveOptions, "lease"> = {}): Promise<number> {
-    checkTaskId(taskId);
-    this.#runs.assertNotWithin("manager.removeTask", taskId);
-    const condition = removalCondition(taskId, options);
-    return this.#run(() => this.#pruner.removeTask(taskId, condition), options.lease);
-  }
-
+  async removeTask(taskId: string, options?: Pick<SaveOptions, "lease">): Promise<number>;
   /**
    * Removes every task whose id begins with `prefix`, for example a namespace or a tenant. If the storage supports it,
    * this is one step; otherwise tasks are removed one by one.
@@ -338,9 +325,14 @@ export class CheckpointManager<State = unknown, Saved = State> {
    * @param query - `prefix` must not be empty, since an empty prefix would remove everything.
    * @returns The number of removed checkpoints.
    */
-  async removeTasks(query: { readonly prefix: string }): Promise<number> {
-    const prefix = resolvePrefix("removeTasks", query);
-    return this.#run(() => this.#pruner.removeTasks(prefix));
+  async removeTask(query: { readonly prefix: string }): Promise<number>;
+  async removeTask(
+    task: string | { readonly prefix: string },
+    options: Pick<SaveOptions, "lease"> = {},
+  ): Promise<number> {
+    if (typeof task === "object") return this.#calls.run(() => this.#removal.removeTasks(task, options));
+    this.#runs.assertNotWithin("manager.removeTask", task);
+    return this.#calls.run(() => this.#removal.removeTask(task, options), options.lease);
   }
 
   /**
@@ -389,77 +381,6 @@ export class CheckpointManager<State = unknown, Saved = State> {
   }
 
   /**
-   * Plans which of the task's checkpoints the policy (default: the manager's) keeps and removes, and why. Removes
-   * nothing.
-   */
-  async planRetention(taskId: string, policy?: RetentionPolicy): Promise<RetentionPlan> {
-    this.#assertOpen();
-    return this.#pruner.plan(taskId, policy);
-  }
-
-  /**
-   * Removes the checkpoints that the plan lists under `remove`. Saves since the plan was made don't outdate it.
-   *
-   * @throws {PlanOutdatedError} A checkpoint that the plan keeps is gone, or one that it removes has another status
-   *   now; nothing was removed.
-   */
-  async applyPlan(plan: RetentionPlan): Promise<PruneResult> {
-    return this.#run(() => this.#pruner.applyPlan(plan));
-  }
-
-  /** Removes the task's checkpoints that the policy (default: the manager's) doesn't keep. */
-  async prune(taskId: string, policy?: RetentionPolicy): Promise<PruneResult> {
-    return this.#run(() => this.#pruner.prune(taskId, policy));
-  }
-
-  /**
-   * Prunes every task. Damaged records are skipped and reported. If a task can't be pruned, the result's `failures` has
-   * its error, and the other tasks are pruned all the same.
-   */
-  async pruneAll(policy?: RetentionPolicy): Promise<PruneAllResult> {
-    return this.#run(() => this.#pruner.pruneAll(policy));
-  }
-
-  /**
-   * Checks all stored data and returns its findings. Changes nothing, and needs neither key nor schema.
-   *
-   * @throws {ClosedError} `close` stopped the verification.
-   */
-  async verify(options: VerifyOptions = {}): Promise<VerifyResult> {
-    return this.#run(() => verifyStorage(this.#options.storage, options, this.#closing.signal));
-  }
-
-  /**
-   * Moves damaged checkpoints to the storage's quarantine, byte for byte and with the reason, and removes old leftovers
-   * of killed writes. It deletes no saved data, and no sequence is given twice.
-   *
-   * @throws {UnsupportedOperationError} The storage offers no repair.
-   * @throws {ClosedError} `close` stopped the repair between two checkpoints; another repair continues from there.
-   */
-  async repair(options: RepairOptions = {}): Promise<RepairResult> {
-    return this.#run(() => repairStorage(this.#options.storage, options, this.#closing.signal));
-  }
-
-  /**
-   * Rewrites each checkpoint that the manager's transforms would store differently now, because it has an old key or
-   * isn't encrypted or compressed yet. Ids, sequences, times and statuses stay. It rewrites one checkpoint at a time,
-   * so that other work can run in between. It may be stopped or killed at any moment. The next call skips the
-   * checkpoints that were rewritten.
-   *
-   * @returns Counts of checkpoints. If `signal` or `close` stopped the rekey, `left` counts the checkpoints not yet
-   *   visited.
-   * @throws {UnsupportedOperationError} The storage can't replace payloads; nothing was changed.
-   * @throws {KeyUnavailableError} A key can't be fetched; checkpoints rewritten before that keep their new payload.
-   * @throws {TypeError} The manager has no transforms, or an option is misspelled.
-   */
-  async rekey(options: RekeyOptions = {}): Promise<RekeyResult> {
-    const { storage, transforms } = this.#options;
-    const onCorrupt = (record: CorruptRecord) => this.#reportCorrupt(record);
-    const host = { storage, transforms, closing: this.#closing.signal, onCorrupt };
-    return this.#run(() => rekeyStorage(host, options));
-  }
-
-  /**
    * Every `intervalMs`, saves the task's state if it differs from the newest checkpoint's state. `stop()` saves the
    * last change and ends this. An auto-save is a passing checkpoint, which replaces the previous auto-save. So policies
    * count milestones only. It never reopens a completed task. A failure is logged and emitted as `autoSaveFailed`; the
@@ -469,9 +390,8 @@ export class CheckpointManager<State = unknown, Saved = State> {
    * @throws {TypeError} The task already has an auto-save, or an option is misspelled.
    */
   autoSave(taskId: string, getState: () => Saved | undefined, options: AutoSaveOptions = {}): AutoSave<Saved> {
-    this.#assertOpen();
-    checkTaskId(taskId);
-    return this.#autoSaves.start(taskId, getState, options);
+    this.#calls.assertOpen();
+    return this.#autoSaves.start(taskId, getState, options, this.#runs.has(taskId));
   }
 
   /**
@@ -510,7 +430,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
       ((...args: never[]) => StorableResult<NoInfer<Result>>),
     options: RunOptions<Input, Initial> & { readonly input?: NoInfer<Storable<Input>> | undefined } = {},
   ): Promise<Exclude<Result, NextPass>> {
-    return this.#run(() => this.#runs.run(taskId, fn, options)) as Promise<Exclude<Result, NextPass>>;
+    return this.#calls.run(() => this.#runs.run(taskId, fn, options)) as Promise<Exclude<Result, NextPass>>;
   }
 
   /**
@@ -535,7 +455,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
     input?: unknown,
     options: { readonly dueAt?: Date | undefined } = {},
   ): Promise<boolean> {
-    return this.#run(() => this.#runs.enqueue(taskId, input, options));
+    return this.#calls.run(() => this.#runs.enqueue(taskId, input, options));
   }
 
   /**
@@ -566,7 +486,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
     options: WorkOptions,
     fn: RunFunction<unknown, RunStateOf<State, undefined>, RunSavedOf<State, Saved, undefined>, Input>,
   ): Promise<void> {
-    return this.#run(async () => {
+    return this.#calls.run(async () => {
       leasesOf(this.#options.storage);
       await new Worker(this.#runsHost, this.#runs, fn, options).work();
     });
@@ -574,9 +494,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
 
   /** How many tasks with the prefix wait for a worker now, and since when the first of them. */
   async queue(query: { readonly prefix: string }): Promise<DueCount> {
-    const { clock, storage } = this.#options;
-    const prefix = resolvePrefix("queue", query);
-    return this.#run(() => queueOf(storage).count({ prefix, dueBy: new Date(clock()).toISOString() }));
+    return this.#calls.run(() => countDue(this.#options, query));
   }
 
   /**
@@ -604,12 +522,12 @@ export class CheckpointManager<State = unknown, Saved = State> {
     value?: unknown,
     options: { readonly id?: string | undefined; readonly by?: string | undefined } = {},
   ): Promise<{ readonly id: string }> {
-    return this.#run(async () => ({ id: (await this.#signals.send(taskId, name, value, options)).id }));
+    return this.#calls.run(async () => ({ id: (await this.#signals.send(taskId, name, value, options)).id }));
   }
 
   /** The signals of the task, in the order in which they were sent, received ones too. */
   async signals(taskId: string): Promise<Signal[]> {
-    return this.#run(() => this.#signals.all(taskId));
+    return this.#calls.run(() => this.#signals.all(taskId));
   }
 
   /**
@@ -625,7 +543,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
    */
   async cancel(task: string | { readonly prefix: string }, reason: string): Promise<number> {
     checkText("The reason of a cancellation", reason, 1);
-    return this.#run(() => cancelTasks(this.#runsHost, task, reason, this.#statuses, this.#leases));
+    return this.#calls.run(() => cancelTasks(this.#runsHost, task, reason, this.#statuses, this.#leases.all));
   }
 
   /**
@@ -637,7 +555,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
    * @throws {RunCancelledError} The task was cancelled.
    */
   async retry(task: string | { readonly prefix: string }): Promise<number> {
-    return this.#run(() => retryTasks(this.#runsHost, task));
+    return this.#calls.run(() => retryTasks(this.#runsHost, task));
   }
 
   /**
@@ -658,8 +576,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
    * @throws {UnsupportedOperationError} The storage gives no leases.
    */
   async lease(taskId: string, options: LeaseOptions = {}): Promise<Lease> {
-    checkTaskId(taskId);
-    return this.#run(async () => this.#kept(await claimLease(this.#options.storage, taskId, options)));
+    return this.#calls.run(() => this.#leases.claim(taskId, options));
   }
 
   /**
@@ -669,8 +586,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
    * @throws {UnsupportedOperationError} The storage gives no leases.
    */
   async leaseOf(taskId: string): Promise<LeaseInfo | undefined> {
-    checkTaskId(taskId);
-    return this.#run(() => leaseInfo(this.#options.storage, taskId));
+    return this.#calls.run(() => leaseInfo(this.#options.storage, taskId));
   }
 
   /** Calls the listener at each event. Returns a function that unsubscribes. */
@@ -683,7 +599,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
 
   /**
    * Stops auto-saves (which save their last change), waits for the calls in progress, and closes the storage unless
-   * `ownsStorage` is false. It stops `verify`, `repair` and `rekey` at their next checkpoint instead of waiting for
+   * `ownsStorage` is false. It stops `maintenance` at its next checkpoint instead of waiting for
    * them. Idempotent; every later call throws a ClosedError.
    *
    * @throws {TypeError} The call comes from within a run of this manager.
@@ -698,91 +614,18 @@ export class CheckpointManager<State = unknown, Saved = State> {
     await this.close();
   }
 
-  async #claimNext(
-    query: Omit<DueQuery, "dueBy">,
-    options: LeaseOptions,
-    limit: number,
-  ): Promise<readonly TaskLease[]> {
-    const { clock, storage } = this.#options;
-    const dueBy = new Date(clock()).toISOString();
-    const leases = await claimNextLeases(storage, { ...query, dueBy }, options, limit);
-    return leases.map((lease) => this.#kept(lease));
-  }
-
-  /** Keeps a lease, so that `close` releases it. */
-  #kept(lease: TaskLease): TaskLease {
-    this.#leases.add(lease);
-    lease.signal.addEventListener("abort", () => this.#leases.delete(lease), { once: true });
-    return lease;
-  }
-
-  #saved(appended: Promise<CheckpointSummary>, lease: Lease | undefined): Promise<CheckpointSummary> {
-    return this.#track(async () => this.#noted(await appended), lease);
-  }
-
-  /** Call it after each stored checkpoint. It emits `saved` and applies retention. */
-  async #noted(saved: CheckpointSummary): Promise<CheckpointSummary> {
-    this.#options.logger.debug({ ...saved }, "Checkpoint saved");
-    this.#events.emit("saved", saved);
-    await this.#pruner.afterSave(saved);
-    return saved;
-  }
-
+  /** Between two saves of the task's auto-save, if it has one. */
   #changeStatus(taskId: string, change: () => Promise<void>, lease: Lease | undefined): Promise<void> {
-    return this.#run(() => this.#autoSaves.between(taskId, change), lease);
-  }
-
-  #run<Result>(call: () => Promise<Result>, lease?: Lease): Promise<Result> {
-    this.#assertOpen();
-    return this.#track(call, lease);
-  }
-
-  /**
-   * @param lease - The lease of the call's writes. If a write is refused because the lease is lost, the lease's signal
-   *   aborts.
-   */
-  async #track<Result>(call: () => Promise<Result>, lease?: Lease): Promise<Result> {
-    const running = call();
-    this.#inProgress.add(running);
-    try {
-      return await running;
-    } catch (error) {
-      if (error instanceof LeaseLostError && lease instanceof TaskLease) throw await lease.lose(error);
-      throw error;
-    } finally {
-      this.#inProgress.delete(running);
-    }
-  }
-
-  #assertOpen(): void {
-    if (this.#closed !== undefined) throw new ClosedError("The checkpoint manager");
-  }
-
-  #reportCorrupt(record: CorruptRecord): void {
-    this.#options.logger.warn({ ...record }, `Skipped a corrupt checkpoint: ${record.location}: ${record.reason}`);
-    this.#events.emit("corrupt", record);
-    publishDamage(record);
+    return this.#calls.run(() => this.#autoSaves.between(taskId, change), lease);
   }
 
   async #close(): Promise<void> {
-    this.#closing.abort(new ClosedError("The checkpoint manager"));
+    this.#calls.startClosing();
     const stopped = await this.#autoSaves.stopAll();
-    while (this.#inProgress.size > 0) await Promise.allSettled(this.#inProgress);
-    for (const lease of this.#leases) {
-      await lease.release().catch((error: unknown) => {
-        this.#options.logger.warn(
-          { taskId: lease.taskId, error },
-          "A lease could not be released; it expires by itself",
-        );
-      });
-    }
+    await this.#calls.settled();
+    await this.#leases.releaseAll();
     if (this.#options.ownsStorage) await this.#options.storage.close();
     const failed = stopped.find((result) => result.status === "rejected");
     if (failed !== undefined) throw failed.reason;
   }
-}
-
-function removalCondition(taskId: string, options: Pick<SaveOptions, "lease">): AppendCondition {
-  checkKeys("RemoveOptions", options, keysOf<Pick<SaveOptions, "lease">>({ lease: true }));
-  return { fencingToken: tokenOf(taskId, options.lease) };
 }

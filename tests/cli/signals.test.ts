@@ -40,7 +40,7 @@ describe.each(STORAGES)("signals in %s", (url) => {
   it("are counted apart by verify", async () => {
     const { manager, run } = await placeWithSignals(url);
     expect((await run("verify")).stdout).toMatch(/^2 checkpoints and 2 signals of 2 tasks \(.*: nothing is wrong\.\n$/);
-    expect(await manager.verify()).toMatchObject({ tasks: 2, checkpoints: 2, signals: 2, findings: [] });
+    expect(await manager.maintenance.verify()).toMatchObject({ tasks: 2, checkpoints: 2, signals: 2, findings: [] });
   });
 
   it("are copied and exported before their task", async () => {

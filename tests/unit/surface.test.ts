@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { expect, it } from "vitest";
 import * as root from "waymark";
 import * as adapter from "waymark/adapter";
-import * as retention from "../../src/manager/retention.js";
+import * as retention from "../../src/manager/retention-plan.js";
 
 /** The names that a file exports, including types; the file has only lists of exports. */
 function namesIn(file: string): string[] {
