@@ -6,16 +6,17 @@ export type { Transform } from "./codec/transforms.js";
 export type { CorruptRecord, StorageAdapter } from "./contract/adapter.js";
 export type {
   Checkpoint,
+  CheckpointFailure,
   CheckpointStatus,
   CheckpointSummary,
   JsonObject,
-  PlainFields,
   TaskSummary,
 } from "./contract/checkpoint.js";
 export {
   CheckpointConflictError,
   CheckpointCorruptError,
   CheckpointError,
+  type CheckpointErrorCode,
   CheckpointNotFoundError,
   CheckpointStaleError,
   ClosedError,

@@ -2,7 +2,7 @@
 import { readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { signalsOf } from "waymark/adapter";
+import { signalsOf } from "../../src/contract/signals.js";
 import { newPlace, waymark } from "./waymark.js";
 
 const STORAGES = ["sqlite:checkpoints.db", "files:store", "tasks:store"];

@@ -9,10 +9,11 @@ import {
   type StateSchema,
   type StorageAdapter,
 } from "waymark";
-import { type AppendCondition, type ExpectedTask, keysOf, type StorageMaintenance } from "waymark/adapter";
+import type { AppendCondition, ExpectedTask, StorageMaintenance } from "waymark/adapter";
 import { openStorage } from "waymark/adapters";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { z } from "zod";
+import { keysOf } from "../../src/contract/arguments.js";
 
 const storage = new MemoryAdapter();
 const BuildState = z.object({

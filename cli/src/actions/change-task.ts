@@ -1,5 +1,6 @@
 import type { CheckpointSummary } from "waymark";
-import { findDamage, isCorrupt, isSignals, signalsOf } from "waymark/adapter";
+import { findDamage, isCorrupt } from "waymark/adapter";
+import { isSignals, signalsOf } from "waymark/kit";
 import { checkpointsTask, copyThread } from "waymark/langgraph/records";
 import { findStored, findWhole, requireTaskToChange, titleOf } from "../checkpoints.js";
 import { DamagedCheckpointError } from "../damage.js";

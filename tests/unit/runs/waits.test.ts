@@ -1,9 +1,11 @@
 // run.sleepUntil, run.waitFor and manager.signal.
 import { expect, it } from "vitest";
 import { CheckpointConflictError, type CheckpointStatus, RunMismatchError, StorageError } from "waymark";
-import { CHECKPOINT_STATUSES, NEVER, signalsOf, waitsOf } from "waymark/adapter";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { z } from "zod";
+import { CHECKPOINT_STATUSES } from "../../../src/contract/checkpoint.js";
+import { NEVER, waitsOf } from "../../../src/contract/passing.js";
+import { signalsOf } from "../../../src/contract/signals.js";
 import { managerOn, STORAGES } from "./run-support.js";
 
 const MINUTE = 60_000;
