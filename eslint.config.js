@@ -30,7 +30,7 @@ export default tseslint.config(
   },
   {
     // The libraries. The command's values come from its own process, which has one realm.
-    files: ["{src,adapters,config,systems,telemetry,testing}/**/*.ts", "runners/src/**/*.ts"],
+    files: ["{src,adapters,config,conformance,systems,telemetry,testing}/**/*.ts", "runners/src/**/*.ts"],
     rules: {
       "no-restricted-syntax": [
         "error",

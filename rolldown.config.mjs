@@ -7,7 +7,7 @@ import manifest from "./package.json" with { type: "json" };
 const entries = Object.values(manifest.exports)
   .flatMap((target) => (typeof target === "string" ? [] : [target.default]))
   // The conformance suite starts it as a process.
-  .concat("./dist/src/conformance/child.js")
+  .concat("./dist/conformance/child.js")
   .map((file) => file.slice("./dist/".length, -".js".length));
 
 export default defineConfig({
@@ -23,7 +23,7 @@ export default defineConfig({
     comments: { jsdoc: false },
     codeSplitting: {
       groups: [
-        { name: "core", test: /\/src\/(contract|manager|codec)\// },
+        { name: "core", test: /\/src\/(contract|manager|codec|checkpoint-manager)\b/ },
         { name: "files", test: /\/adapters\/files\// },
         { name: "sqlite", test: /\/adapters\/sqlite\// },
         { name: "sql", test: /\/adapters\/sql\// },

@@ -1,7 +1,7 @@
 import { openStorage } from "../adapters/index.js";
+import { CheckpointManager } from "../src/checkpoint-manager.js";
 import type { StorageAdapter } from "../src/contract/adapter.js";
 import { checkKeys, keysOf } from "../src/contract/arguments.js";
-import { CheckpointManager } from "../src/manager/manager.js";
 import type { CheckpointManagerOptions } from "../src/manager/options.js";
 import type { EncodingSchema, StateSchema } from "../src/manager/schema.js";
 import { checkStorage } from "./config.js";

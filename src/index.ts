@@ -1,3 +1,4 @@
+export { CheckpointManager } from "./checkpoint-manager.js";
 export { type EncryptOptions, encrypt } from "./codec/encrypt.js";
 export { type EncryptionKey, keyFromPassphrase } from "./codec/encryption-keys.js";
 export { gzip } from "./codec/gzip.js";
@@ -5,16 +6,17 @@ export type { Transform } from "./codec/transforms.js";
 export type { CorruptRecord, StorageAdapter } from "./contract/adapter.js";
 export type {
   Checkpoint,
+  CheckpointFailure,
   CheckpointStatus,
   CheckpointSummary,
   JsonObject,
-  PlainFields,
   TaskSummary,
 } from "./contract/checkpoint.js";
 export {
   CheckpointConflictError,
   CheckpointCorruptError,
   CheckpointError,
+  type CheckpointErrorCode,
   CheckpointNotFoundError,
   CheckpointStaleError,
   ClosedError,
@@ -40,19 +42,19 @@ export type { AutoSave, AutoSaveOptions } from "./manager/auto-save.js";
 export type { CheckpointEvents } from "./manager/events.js";
 export type { Lease, LeaseInfo, LeaseOptions } from "./manager/lease.js";
 export type { Logger } from "./manager/logger.js";
-export { CheckpointManager } from "./manager/manager.js";
+export type { Maintenance } from "./manager/maintenance.js";
 export type { CheckpointManagerOptions } from "./manager/options.js";
-export type { PruneAllResult, PruneResult } from "./manager/pruner.js";
 export type { ListQuery, TasksQuery } from "./manager/queries.js";
 export type { RedactOptions } from "./manager/redaction.js";
 export type { RekeyOptions, RekeyResult } from "./manager/rekey.js";
 export type { RepairOptions, RepairResult } from "./manager/repair.js";
+export type { PruneResult, Retention } from "./manager/retention.js";
 export {
   type PlannedCheckpoint,
   planRetention,
   type RetentionPlan,
   type RetentionPolicy,
-} from "./manager/retention.js";
+} from "./manager/retention-plan.js";
 export type { SaveOptions } from "./manager/save-options.js";
 export type { EncodingSchema, SavedStateOf, StateOf, StateSchema } from "./manager/schema.js";
 export type { StateChange } from "./manager/state-diff.js";
@@ -63,9 +65,7 @@ export type {
   Run,
   RunFunction,
   RunOptions,
-  RunSavedOf,
   RunSaveOptions,
-  RunStateOf,
   StepCall,
   StepOptions,
   StepRetry,

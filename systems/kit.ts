@@ -1,24 +1,49 @@
-// `waymark/kit`: what waymark-runners needs of the SDK and users don't. It is not for users, and carries no promise:
-// any version may change it, so waymark-runners depends on the exact version of waymark that it was built with.
+// `waymark/kit`: what waymark-runners and waymark-cli need from the SDK and users don't, at most 50 names. It carries no
+// promise: any version may change it, so both depend on the exact version of waymark that they were built with.
+import type { FeatureCheckpoints } from "./oneshot/storage.js";
+import type { PrpCheckpointManager } from "./prp/checkpoint-manager.js";
+import type { SessionCheckpoints } from "./prp/storage.js";
+
 export { reasonOf } from "../adapters/files/failure.js";
 export { nameOf } from "../adapters/files/names.js";
+export { compareTasks } from "../src/contract/adapter.js";
 export {
   checkFunction,
   checkInteger,
+  checkKeys,
   checkSignal,
   checkTaskId,
   checkText,
+  keysOf,
   MAX_DELAY_MS,
   MAX_TASK_ID_LENGTH,
 } from "../src/contract/arguments.js";
 export { isPromiseLike } from "../src/contract/built-ins.js";
+export { CHECKPOINT_STATUSES, compareTaskIds } from "../src/contract/checkpoint.js";
 export { isError } from "../src/contract/errors.js";
+export { processOf } from "../src/contract/holder.js";
+export type { HeldLease, HeldTask, LapsedLease } from "../src/contract/leases.js";
+export { parseSummary } from "../src/contract/parse-summary.js";
+export { isCancelled, isInner, isOfRun, NEVER, type RunWaits, waitsOf } from "../src/contract/passing.js";
+export { keptErrorsText, stepText } from "../src/contract/run-record.js";
+export { isSignals, ownerOf, senderOf, signalsOf } from "../src/contract/signals.js";
 export { onAbort } from "../src/manager/abort-signals.js";
 export { safeLogger, warningLogger } from "../src/manager/logger.js";
 export { onTermination } from "../src/manager/termination.js";
 export { isRecord } from "./json-object.js";
 export { assertFresh, checkMaxAge, DEFAULT_MAX_AGE_MS, describeAge } from "./oneshot/staleness.js";
-export { FeatureCheckpoints, type StoredFeature } from "./oneshot/storage.js";
-export { enabledCheckpoints } from "./prp/checkpoint-manager.js";
+export type { FeatureCheckpoints, StoredFeature } from "./oneshot/storage.js";
 export type { SessionCheckpoints } from "./prp/storage.js";
 export { isStillBeingRun, RunLock, runLockPath } from "./run-lock.js";
+
+// These two load zod, which takes longer than a whole command needs without it. So they load it when they are called.
+
+export async function openFeatureCheckpoints(baseDir: string, folder?: string): Promise<FeatureCheckpoints> {
+  const { FeatureCheckpoints } = await import("./oneshot/storage.js");
+  return new FeatureCheckpoints(baseDir, folder);
+}
+
+/** The checkpoints of the manager's session; `undefined` if its configuration has switched them off. */
+export async function enabledCheckpoints(manager: PrpCheckpointManager): Promise<SessionCheckpoints | undefined> {
+  return (await import("./prp/checkpoint-manager.js")).enabledCheckpoints(manager);
+}

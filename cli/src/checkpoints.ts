@@ -1,5 +1,6 @@
 import { CheckpointCorruptError, type CheckpointSummary, type CorruptRecord, type TaskSummary } from "waymark";
-import { findDamage, isCorrupt, isSignals, ownerOf } from "waymark/adapter";
+import { findDamage, isCorrupt } from "waymark/adapter";
+import { isSignals, ownerOf } from "waymark/kit";
 import { checkpointsTask } from "waymark/langgraph/records";
 import type { Session } from "./cli.js";
 import { DamagedCheckpointError } from "./damage.js";

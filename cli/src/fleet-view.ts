@@ -1,7 +1,7 @@
 import { Writable } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
 import { CheckpointError } from "waymark";
-import { isCancelled } from "waymark/adapter";
+import { isCancelled } from "waymark/kit";
 import type { Session } from "./cli.js";
 import { Damage } from "./damage.js";
 import { nameOf } from "./langgraph/find-tasks.js";

@@ -1,5 +1,5 @@
 import { CheckpointError, type Lease, LeaseHeldError } from "waymark";
-import { type HeldLease, type HeldTask, type LapsedLease, processOf } from "waymark/adapter";
+import { type HeldLease, type HeldTask, type LapsedLease, processOf } from "waymark/kit";
 import { checkpointsTask } from "waymark/langgraph/records";
 import { CommandError, ExitCode } from "./exit-code.js";
 import { firstOf } from "./first-of.js";

@@ -1,5 +1,5 @@
 import type { CheckpointSummary, RunRecord, StepRecord } from "waymark";
-import { isOfRun, stepText } from "waymark/adapter";
+import { isOfRun, stepText } from "waymark/kit";
 import { isKeyMissing } from "./key-advice.js";
 import { readCheckpoint } from "./read-stored.js";
 import type { QuerySession } from "./store.js";

@@ -1,4 +1,4 @@
-import { isCancelled } from "waymark/adapter";
+import { isCancelled } from "waymark/kit";
 import { type DescribedCheckpoint, shownStatus } from "./langgraph/thread-state.js";
 import type { Output } from "./output.js";
 import { type FleetStatus, fleetStatus } from "./queries/fleet.js";

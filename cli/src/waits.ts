@@ -1,16 +1,6 @@
 import type { CheckpointSummary, RunRecord } from "waymark";
-import {
-  dueAtOf,
-  isCancelled,
-  isCorrupt,
-  isInner,
-  isOfRun,
-  NEVER,
-  type RunWaits,
-  senderOf,
-  signalsOf,
-  waitsOf,
-} from "waymark/adapter";
+import { dueAtOf, isCorrupt } from "waymark/adapter";
+import { isCancelled, isInner, isOfRun, NEVER, type RunWaits, senderOf, signalsOf, waitsOf } from "waymark/kit";
 import type { Session } from "./cli.js";
 import { DamagedCheckpointError } from "./damage.js";
 import { firstOf } from "./first-of.js";

@@ -1,7 +1,7 @@
 import { checkId, checkInteger, checkKeys, checkText, keysOf, MAX_DELAY_MS } from "../contract/arguments.js";
-import type { CheckpointSummary } from "../contract/checkpoint.js";
 import { ClosedError, LeaseLostError, RunCancelledError } from "../contract/errors.js";
 import { isOfRun, isPassing } from "../contract/passing.js";
+import type { AfterSave } from "./after-save.js";
 import type { EventHub } from "./events.js";
 import type { Lease } from "./lease.js";
 import type { Logger } from "./logger.js";
@@ -33,13 +33,12 @@ export interface AutoSaveOptions {
 }
 
 /** The parts of the manager that auto-saves use. */
-export interface AutoSaveHost {
+export interface AutoSaveParts {
   readonly events: EventHub;
   readonly logger: Logger;
   readonly reader: CheckpointReader;
   readonly writer: CheckpointWriter;
-  /** Emits events for a stored save, also while the manager is closing, when the last save comes. */
-  noted(appended: Promise<CheckpointSummary>, lease: Lease | undefined): Promise<CheckpointSummary>;
+  readonly afterSave: AfterSave;
 }
 
 const AUTO_SAVE_KEYS = keysOf<AutoSaveOptions>({
@@ -56,7 +55,7 @@ const DEFAULT_INTERVAL_MS = 30_000;
  * saves at once, and its timer never keeps the process alive. Made by `CheckpointManager.autoSave`.
  */
 export class AutoSave<State> {
-  readonly #host: AutoSaveHost;
+  readonly #parts: AutoSaveParts;
   readonly #taskId: string;
   readonly #stopped: () => void;
   readonly #getState: () => State | undefined;
@@ -80,7 +79,7 @@ export class AutoSave<State> {
 
   /** @internal */
   constructor(
-    host: AutoSaveHost,
+    parts: AutoSaveParts,
     taskId: string,
     getState: () => State | undefined,
     options: AutoSaveOptions,
@@ -92,7 +91,7 @@ export class AutoSave<State> {
     if (typeof options.stage === "string") checkId("A stage", options.stage);
     if (options.label !== undefined) checkText("A label", options.label);
     const { intervalMs = DEFAULT_INTERVAL_MS } = options;
-    this.#host = host;
+    this.#parts = parts;
     this.#taskId = taskId;
     this.#stopped = stopped;
     this.#getState = getState;
@@ -207,7 +206,7 @@ export class AutoSave<State> {
 
   async #save(): Promise<void> {
     if (this.#lost !== undefined) throw this.#lost;
-    const { events, logger, noted, writer } = this.#host;
+    const { events, logger, afterSave, writer } = this.#parts;
     const taskId = this.#taskId;
     try {
       if (await this.#isCompleted()) return;
@@ -220,7 +219,7 @@ export class AutoSave<State> {
       const stage = typeof given === "function" ? given() : (given ?? this.#newest?.stage);
       const status = this.#status;
       const saving = writer.appendPassing(taskId, snapshot, { stage, label, status, lease }, this.#passingId);
-      const { id } = await noted(saving, lease);
+      const { id } = await afterSave.finish(saving, lease);
       this.#newest = { id, stage, digest: snapshot.digest };
       this.#passingId = id;
       if (status === "paused") this.#isPauseDue = false;
@@ -240,7 +239,7 @@ export class AutoSave<State> {
    * completed the task.
    */
   async #isCompleted(): Promise<boolean> {
-    const { reader, writer } = this.#host;
+    const { reader, writer } = this.#parts;
     const newest = await reader.newestWhere(this.#taskId);
     if (newest?.status === "completed") return true;
     if (newest !== undefined && isOfRun(newest)) throw runSavesItself(newest.taskId);

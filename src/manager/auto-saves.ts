@@ -1,19 +1,22 @@
-import { AutoSave, type AutoSaveHost, type AutoSaveOptions, runSavesItself } from "./auto-save.js";
+import { checkTaskId } from "../contract/arguments.js";
+import { AutoSave, type AutoSaveOptions, type AutoSaveParts, runSavesItself } from "./auto-save.js";
 
 /** The auto-saves of one manager: at most one per task. */
 export class AutoSaves<State> {
-  readonly #host: AutoSaveHost & { hasRun(taskId: string): boolean };
+  readonly #parts: AutoSaveParts;
   readonly #byTask = new Map<string, AutoSave<State>>();
 
-  constructor(host: AutoSaveHost & { hasRun(taskId: string): boolean }) {
-    this.#host = host;
+  constructor(parts: AutoSaveParts) {
+    this.#parts = parts;
   }
 
-  start(taskId: string, getState: () => State | undefined, options: AutoSaveOptions): AutoSave<State> {
+  /** @param hasRun - Whether the task has a run of this manager, which saves by itself. */
+  start(taskId: string, getState: () => State | undefined, options: AutoSaveOptions, hasRun: boolean): AutoSave<State> {
+    checkTaskId(taskId);
     if (this.#byTask.has(taskId))
       throw new TypeError(`Task ${JSON.stringify(taskId)} already has an auto-save; stop() that one first.`);
-    if (this.#host.hasRun(taskId)) throw runSavesItself(taskId);
-    const autoSave = new AutoSave(this.#host, taskId, getState, options, () => this.#byTask.delete(taskId));
+    if (hasRun) throw runSavesItself(taskId);
+    const autoSave = new AutoSave(this.#parts, taskId, getState, options, () => this.#byTask.delete(taskId));
     this.#byTask.set(taskId, autoSave);
     return autoSave;
   }

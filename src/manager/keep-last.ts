@@ -1,17 +1,9 @@
-import { type CheckpointQuery, type CorruptRecord, isCorrupt } from "../contract/adapter.js";
+import { type CorruptRecord, isCorrupt, type StorageAdapter } from "../contract/adapter.js";
 import type { CheckpointSummary } from "../contract/checkpoint.js";
 import { isPassing, replacedBy } from "../contract/passing.js";
+import type { Removal } from "./removal.js";
 
 type Listed = CheckpointSummary | CorruptRecord;
-
-/** The part of the pruner that {@link KeepLast} uses. */
-export interface KeepLastHost {
-  readonly keepLast: number;
-  list(query: CheckpointQuery): AsyncIterable<Listed>;
-  /** Plans for the task and applies the plan. Returns the records that stay, damaged ones included, newest first. */
-  applyPlan(taskId: string): Promise<readonly Listed[]>;
-  remove(taskId: string, ids: readonly string[]): Promise<unknown>;
-}
 
 const MAX_TASKS = 10_000;
 
@@ -22,14 +14,22 @@ const MAX_TASKS = 10_000;
  * makes a plan.
  */
 export class KeepLast {
-  readonly #host: KeepLastHost;
+  readonly #keepLast: number;
+  readonly #storage: Pick<StorageAdapter, "list">;
+  readonly #removal: Pick<Removal, "prune">;
   readonly #tasks = new Map<string, { turn: Promise<void>; known: Known | undefined }>();
 
-  constructor(host: KeepLastHost) {
-    this.#host = host;
+  constructor(keepLast: number, storage: Pick<StorageAdapter, "list">, removal: Pick<Removal, "prune">) {
+    this.#keepLast = keepLast;
+    this.#storage = storage;
+    this.#removal = removal;
   }
 
-  afterSave(saved: CheckpointSummary): Promise<void> {
+  /**
+   * @param applyPlan - Plans for the task and applies the plan. Returns the records that stay, damaged ones included,
+   *   newest first.
+   */
+  afterSave(saved: CheckpointSummary, applyPlan: () => Promise<readonly Listed[]>): Promise<void> {
     const { taskId } = saved;
     const task = this.#tasks.get(taskId) ?? { turn: Promise.resolve(), known: undefined };
     this.#tasks.delete(taskId);
@@ -39,7 +39,7 @@ export class KeepLast {
     const turn = task.turn.then(async () => {
       // If a call fails, the memory stays one save behind, so the next save makes a plan.
       const now = task.known && (await this.#applied(task.known, saved));
-      task.known = now ?? knownOf(await this.#host.applyPlan(taskId));
+      task.known = now ?? knownOf(await applyPlan());
     });
     task.turn = turn.catch(() => undefined);
     return turn;
@@ -51,14 +51,14 @@ export class KeepLast {
     // A milestone doesn't tell whether it replaced the passing checkpoint before it, so it needs a plan.
     if (sequence !== known.sequence + 1 || known.passing !== replacedBy(saved)) return undefined;
     if (isPassing(saved)) return { ...known, sequence, passing: id };
-    const { keepLast } = this.#host;
+    const keepLast = this.#keepLast;
     if (known.milestones < keepLast) return { sequence, milestones: known.milestones + 1, passing: undefined };
     const left: Listed[] = [];
     const query = { taskId, order: "newest", beforeSequence: sequence + 1, skip: keepLast } as const;
-    for await (const record of this.#host.list(query)) left.push(record);
+    for await (const record of this.#storage.list(query)) left.push(record);
     const [oldest, ...others] = left;
     if (oldest === undefined || others.length > 0 || isCorrupt(oldest)) return undefined;
-    await this.#host.remove(taskId, [oldest.id]);
+    await this.#removal.prune(taskId, [oldest.id], "retention");
     return { sequence, milestones: keepLast, passing: undefined };
   }
 }

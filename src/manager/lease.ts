@@ -1,6 +1,6 @@
 import { setMaxListeners } from "node:events";
 import { isCorrupt, type StorageAdapter } from "../contract/adapter.js";
-import { checkInteger, checkKeys, checkText, keysOf, MAX_DELAY_MS } from "../contract/arguments.js";
+import { checkInteger, checkKeys, checkTaskId, checkText, keysOf, MAX_DELAY_MS } from "../contract/arguments.js";
 import { LeaseHeldError, LeaseLostError, RunCancelledError } from "../contract/errors.js";
 import { ownHolder } from "../contract/holder.js";
 import type { ClaimOptions, LeaseStore } from "../contract/leases.js";
@@ -145,6 +145,7 @@ async function begunLease(
 }
 
 export async function leaseInfo(storage: StorageAdapter, taskId: string): Promise<LeaseInfo | undefined> {
+  checkTaskId(taskId);
   const held = await leasesOf(storage).current(taskId);
   if (held === undefined) return undefined;
   const { holder, token, remainingMs } = held;

@@ -2,7 +2,9 @@ import { isCorrupt, type StorageAdapter } from "../contract/adapter.js";
 import { UnsupportedOperationError } from "../contract/errors.js";
 import type { LeaseStore } from "../contract/leases.js";
 import { dueAtOf } from "../contract/passing.js";
-import type { DueQuery, TaskQueue } from "../contract/task-queue.js";
+import type { DueCount, DueQuery, TaskQueue } from "../contract/task-queue.js";
+import type { ResolvedOptions } from "./options.js";
+import { resolvePrefix } from "./queries.js";
 
 /**
  * The storage's queue. If the storage has none, it is made of its lists of tasks and of held leases.
@@ -33,6 +35,15 @@ export function queueOf(storage: StorageAdapter): TaskQueue {
       return { tasks: due.length, oldestDueAt: due[0]?.dueAt };
     },
   };
+}
+
+/** How many tasks with the prefix are due now, and since when the first of them. */
+export async function countDue(
+  { storage, clock }: ResolvedOptions,
+  query: { readonly prefix: string },
+): Promise<DueCount> {
+  const prefix = resolvePrefix("queue", query);
+  return queueOf(storage).count({ prefix, dueBy: new Date(clock()).toISOString() });
 }
 
 /** Whether a claimed task is due. Another worker may have ended its run before the claim. */

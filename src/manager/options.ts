@@ -6,7 +6,7 @@ import type { StorageAdapter } from "../contract/adapter.js";
 import { checkBoolean, checkFunction, checkInteger, checkKeys, formWith, keysOf } from "../contract/arguments.js";
 import { type Logger, safeLogger, warningLogger } from "./logger.js";
 import { Redaction, type RedactOptions } from "./redaction.js";
-import { checkRetentionPolicy, type RetentionPolicy } from "./retention.js";
+import { checkRetentionPolicy, type RetentionPolicy } from "./retention-plan.js";
 import type { StateSchema } from "./schema.js";
 
 export interface CheckpointManagerOptions<Schema extends StateSchema = StateSchema> {
@@ -104,7 +104,15 @@ export function resolveOptions(options: CheckpointManagerOptions): ResolvedOptio
   checkInteger("stateVersion", options.stateVersion, 1);
   checkInteger("maxPayloadBytes", options.maxPayloadBytes, 1);
   if (options.retention !== undefined) checkRetentionPolicy(options.retention);
-  checkTransforms(options.transforms ?? []);
+  const { transforms = [] } = options;
+  checkTransforms(transforms);
+  const logger = options.logger === undefined ? warningLogger : safeLogger(options.logger);
+  if (transforms.length > 0) {
+    logger.info(
+      { transforms: transforms.map(({ name }) => name) },
+      "With transforms, each state is stored whole, because the storage can't see which parts have changed",
+    );
+  }
   return {
     storage: options.storage,
     ownsStorage: options.ownsStorage ?? true,
@@ -112,13 +120,13 @@ export function resolveOptions(options: CheckpointManagerOptions): ResolvedOptio
     stateVersion: options.stateVersion ?? 1,
     migrations: options.migrations ?? {},
     retention: options.retention,
-    transforms: options.transforms ?? [],
+    transforms,
     redaction: options.redact && new Redaction(options.redact),
     maxPayloadBytes: options.maxPayloadBytes ?? DEFAULT_MAX_PAYLOAD_BYTES,
     createId: options.createId ?? (() => randomUUID()),
     createsIds: options.createId !== undefined,
     clock: options.clock ?? Date.now,
-    logger: safeLogger(options.logger ?? warningLogger),
+    logger,
   };
 }
 

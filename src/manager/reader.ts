@@ -21,9 +21,10 @@ import {
 } from "../contract/errors.js";
 import type { RunRecord } from "../contract/run-record.js";
 import { isSignals } from "../contract/signals.js";
+import type { EventHub } from "./events.js";
 import type { ResolvedOptions } from "./options.js";
 import { decodeWithSchema } from "./schema.js";
-import { traced, tracedFields, tracing } from "./tracing.js";
+import { publishDamage, traced, tracedFields, tracing } from "./tracing.js";
 
 /** A checkpoint whose text hasn't been decoded. */
 export interface CheckpointText extends PayloadText {
@@ -38,11 +39,11 @@ export interface CheckpointText extends PayloadText {
  */
 export class CheckpointReader<State = unknown> {
   readonly #options: ResolvedOptions;
-  readonly #onCorrupt: (record: CorruptRecord) => void;
+  readonly #events: EventHub;
 
-  constructor(options: ResolvedOptions, onCorrupt: (record: CorruptRecord) => void) {
+  constructor(options: ResolvedOptions, events: EventHub) {
     this.#options = options;
-    this.#onCorrupt = onCorrupt;
+    this.#events = events;
   }
 
   async first(query: CheckpointQuery): Promise<Checkpoint<State> | undefined> {
@@ -120,7 +121,7 @@ export class CheckpointReader<State = unknown> {
     if (record === undefined) throw notFound(taskId, id);
     const opened = await ifIntact(record, use);
     if (!isCorrupt(opened)) return opened;
-    this.#onCorrupt(opened);
+    this.reportDamage(opened);
     throw new CheckpointCorruptError(
       `${titleOf({ id, taskId })} can't be read: ${opened.reason} (${opened.location}). ` +
         "It was left untouched; latest() gives the newest intact one.",
@@ -150,7 +151,7 @@ export class CheckpointReader<State = unknown> {
   async *texts(query: CheckpointQuery): AsyncGenerator<CheckpointText, void, void> {
     for await (const record of this.#options.storage.read(query)) {
       const opened = await this.#text(record);
-      if (isCorrupt(opened)) this.#onCorrupt(opened);
+      if (isCorrupt(opened)) this.reportDamage(opened);
       else yield { ...opened, newest: opened.summary.sequence };
     }
   }
@@ -197,7 +198,7 @@ export class CheckpointReader<State = unknown> {
   async newest(taskId: string): Promise<CheckpointSummary> {
     for await (const record of this.#options.storage.list({ taskId, order: "newest", limit: 1 })) {
       if (!isCorrupt(record)) return record;
-      this.#onCorrupt(record);
+      this.reportDamage(record);
       throw new CheckpointCorruptError(
         `The newest checkpoint of task ${JSON.stringify(taskId)} can't be read: ${record.reason} (${record.location}). ` +
           "It was left untouched, and nothing was changed. Save again, then change the status.",
@@ -226,7 +227,7 @@ export class CheckpointReader<State = unknown> {
       if (record === undefined) continue;
       const damage = isCorrupt(record) ? record.reason : findDamage(record);
       if (damage === undefined) return true;
-      this.#onCorrupt(isCorrupt(record) ? record : corruptRecord(record, damage));
+      this.reportDamage(isCorrupt(record) ? record : corruptRecord(record, damage));
     }
     return false;
   }
@@ -272,7 +273,13 @@ export class CheckpointReader<State = unknown> {
 
   #report(damage: Damage, record: CorruptRecord): void {
     damage.add(record);
-    this.#onCorrupt(record);
+    this.reportDamage(record);
+  }
+
+  reportDamage(record: CorruptRecord): void {
+    this.#options.logger.warn({ ...record }, `Skipped a corrupt checkpoint: ${record.location}: ${record.reason}`);
+    this.#events.emit("corrupt", record);
+    publishDamage(record);
   }
 
   /**

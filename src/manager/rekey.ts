@@ -12,7 +12,8 @@ import {
   StorageError,
   UnsupportedOperationError,
 } from "../contract/errors.js";
-import { corruptRecord } from "./reader.js";
+import type { ResolvedOptions } from "./options.js";
+import { type CheckpointReader, corruptRecord } from "./reader.js";
 
 /** The options of `rekey`. */
 export interface RekeyOptions {
@@ -49,22 +50,22 @@ export interface RekeyResult {
   }[];
 }
 
-/** The parts of the manager that a rekey uses. */
-export interface RekeyHost {
-  readonly storage: StorageAdapter;
-  readonly transforms: readonly Transform[];
-  /** Aborted when the manager closes. */
-  readonly closing: AbortSignal;
-  readonly onCorrupt: (record: CorruptRecord) => void;
-}
-
 type Refusal = RekeyResult["refusals"][number];
 
 const MAX_REFUSALS = 100;
 
-export async function rekeyStorage(host: RekeyHost, options: RekeyOptions): Promise<RekeyResult> {
+/**
+ * Rewrites the checkpoints that the transforms would store differently now.
+ *
+ * @param closing - Aborted when the manager closes.
+ */
+export async function rekeyStorage(
+  { storage, transforms }: ResolvedOptions,
+  reader: CheckpointReader,
+  options: RekeyOptions,
+  closing: AbortSignal,
+): Promise<RekeyResult> {
   checkOptions(options);
-  const { storage, transforms, closing } = host;
   const { prefix, signal, onProgress } = options;
   if (transforms.length === 0) {
     throw new TypeError("rekey needs transforms: new CheckpointManager({ transforms: [encrypt(…)], … }).");
@@ -89,7 +90,7 @@ export async function rekeyStorage(host: RekeyHost, options: RekeyOptions): Prom
     if (damagedPlaces.has(record.location)) return;
     damagedPlaces.add(record.location);
     counts.damaged += 1;
-    host.onCorrupt(record);
+    reader.reportDamage(record);
   };
   onProgress?.(progress());
   for await (const task of storage.tasks({ order: "taskId", prefix })) {

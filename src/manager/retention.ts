@@ -1,346 +1,234 @@
-import { checkInteger, checkKeys, keysOf } from "../contract/arguments.js";
-import { type CheckpointStatus, type CheckpointSummary, summaryOf } from "../contract/checkpoint.js";
-import { isPassing } from "../contract/passing.js";
-import { checkTimeZone, dayOf, hourOf, isoWeekOf, localTimes, monthOf } from "./local-times.js";
+import { type CorruptRecord, isCorrupt } from "../contract/adapter.js";
+import { checkKeys, checkTaskId, formWith, keysOf } from "../contract/arguments.js";
+import type { CheckpointStatus, CheckpointSummary } from "../contract/checkpoint.js";
+import { CheckpointCorruptError, CheckpointError, ClosedError, PlanOutdatedError } from "../contract/errors.js";
+import type { Calls } from "./calls.js";
+import type { CheckpointEvents } from "./events.js";
+import { KeepLast } from "./keep-last.js";
+import type { ResolvedOptions } from "./options.js";
+import { resolvePrefix } from "./queries.js";
+import type { CheckpointReader } from "./reader.js";
+import type { Removal } from "./removal.js";
+import {
+  checkRetentionPolicy,
+  type PlannedCheckpoint,
+  planRetention,
+  type RetentionPlan,
+  type RetentionPolicy,
+  whyOutdated,
+} from "./retention-plan.js";
 
-/**
- * Decides which of a task's checkpoints are kept. A checkpoint stays if any keep rule claims it. A policy without keep
- * rules claims all checkpoints. Keep rules claim and count only milestones, which a caller asked for. A passing
- * checkpoint, such as an auto-save, stays while it is the task's newest. Afterwards the limits (`maxAgeMs`, `maxBytes`)
- * remove checkpoints, claimed or not. A policy needs at least one part.
- *
- * No policy changes whether a task looks complete. The newest checkpoint of an incomplete task always stays. The newest
- * checkpoint of a completed task stays as long as an older, unfinished checkpoint stays. Otherwise the task would be
- * offered for resuming.
- *
- * Hours, days, weeks (ISO 8601) and months are those of `createdAt` in `timeZone`. Only sequences decide which
- * checkpoint is newer. So a wrong clock can put a checkpoint into the wrong day, but can't change the order.
- */
-export interface RetentionPolicy {
-  /** Claims the newest checkpoints, this many; from 1. To keep none, use `maxBytes: 0`. */
-  readonly keepLast?: number | undefined;
+/** The result of a prune, or of an applied plan. */
+export interface PruneResult {
+  /** The number of tasks that it checked. */
+  readonly tasks: number;
+  /** The number of checkpoints that it removed. */
+  readonly removed: number;
+  /** The size of the removed payloads, in bytes. */
+  readonly removedBytes: number;
   /**
-   * Claims checkpoints that are at most this many milliseconds old, from 1. The age is counted back from now, or from
-   * the newest checkpoint's time if that is earlier. So if the clock is ahead once, nothing is removed.
+   * Of several tasks, those that couldn't be pruned, with the reason, for example that none of the checkpoints to keep
+   * can be read. The error of a single task is thrown instead.
    */
-  readonly keepWithinMs?: number | undefined;
-  /** Claims the newest checkpoint of each hour, for this many of the latest hours that have one; from 1. */
-  readonly keepHourly?: number | undefined;
-  /** Like `keepHourly`, for days. */
-  readonly keepDaily?: number | undefined;
-  /** Like `keepHourly`, for weeks. */
-  readonly keepWeekly?: number | undefined;
-  /** Like `keepHourly`, for months. */
-  readonly keepMonthly?: number | undefined;
-  /** Claims every checkpoint of these stages. */
-  readonly keepStages?: readonly string[] | undefined;
-  /**
-   * The time zone of hours, days, weeks and months: an IANA name such as `Europe/Berlin`. Default `UTC`. When daylight
-   * saving time ends, the repeated hour counts as one.
-   */
-  readonly timeZone?: string | undefined;
-  /**
-   * Removes checkpoints older than this many milliseconds, claimed or not; from 0. The age is counted back from now, so
-   * old checkpoints go even if nothing new is saved. If the clock is ahead by more than `maxAgeMs`, every checkpoint
-   * counts as too old. Then only the newest checkpoint of an incomplete task stays.
-   */
-  readonly maxAgeMs?: number | undefined;
-  /**
-   * Removes checkpoints until the task's payloads have at most this many bytes; from 0. `completed` checkpoints go
-   * first, then the oldest. The task's newest checkpoint goes last.
-   */
-  readonly maxBytes?: number | undefined;
+  readonly failures: readonly { readonly taskId: string; readonly error: CheckpointError }[];
 }
 
-/** One checkpoint of a plan. */
-export interface PlannedCheckpoint {
-  readonly checkpoint: CheckpointSummary;
-  /** Why it stays or goes, for people; at least one reason. */
-  readonly reasons: readonly string[];
-}
+/** Removes checkpoints by a policy, or first plans it. Made by the manager: `manager.retention`. */
+export class Retention {
+  readonly #options: ResolvedOptions;
+  readonly #calls: Calls;
+  readonly #reader: CheckpointReader;
+  readonly #removal: Removal;
+  readonly #keepLast: KeepLast | undefined;
 
-/**
- * The checkpoints of one task that a policy keeps and removes. Plain JSON: it can be written to a file and read back.
- */
-export interface RetentionPlan {
-  readonly taskId: string;
-  /** The policy, without the parts that were `undefined`. */
-  readonly policy: RetentionPolicy;
-  /** ISO 8601 in UTC. */
-  readonly plannedAt: string;
-  /** Newest first. */
-  readonly keep: readonly PlannedCheckpoint[];
-  /** Newest first. */
-  readonly remove: readonly PlannedCheckpoint[];
-  readonly keepBytes: number;
-  readonly removeBytes: number;
-}
+  /** @internal */
+  constructor({
+    options,
+    calls,
+    reader,
+    removal,
+  }: {
+    readonly options: ResolvedOptions;
+    readonly calls: Calls;
+    readonly reader: CheckpointReader;
+    readonly removal: Removal;
+  }) {
+    this.#options = options;
+    this.#calls = calls;
+    this.#reader = reader;
+    this.#removal = removal;
+    const { retention, storage } = options;
+    if (retention !== undefined && isKeepLastAlone(retention)) {
+      this.#keepLast = new KeepLast(retention.keepLast, storage, removal);
+    }
+  }
 
-/**
- * Plans which checkpoints `policy` keeps and removes at `nowMs`, each with its reasons. A pure function that reads and
- * removes nothing, and doesn't change its arguments. A second plan for the kept checkpoints removes nothing more. (With
- * `keepWithinMs` this is only sure if the plan keeps the newest checkpoint.)
- *
- * @param taskId - The task that the plan is for, even if it has no checkpoint.
- * @param summaries - All checkpoints of that task, in any order. If a checkpoint has an invalid `createdAt`, only
- *   `keepLast`, `keepStages` and `maxBytes` apply to it.
- * @throws {TypeError} A checkpoint belongs to another task, or the policy is empty or has an unknown part.
- * @throws {RangeError} `nowMs` isn't a time, or a part of the policy is out of range.
- */
-export function planRetention(
-  taskId: string,
-  summaries: readonly CheckpointSummary[],
-  policy: RetentionPolicy,
-  nowMs: number,
-): RetentionPlan {
-  checkRetentionPolicy(policy);
-  if (!Number.isFinite(nowMs)) throw new RangeError(`nowMs must be a time in milliseconds; it is ${nowMs}.`);
-  const foreign = summaries.find((summary) => summary.taskId !== taskId);
-  if (foreign !== undefined) {
-    throw new TypeError(
-      `A plan is for one task: checkpoint ${foreign.id} belongs to task ${JSON.stringify(foreign.taskId)}, not ${JSON.stringify(taskId)}.`,
+  /**
+   * Plans which of the task's checkpoints the policy (default: the manager's) keeps and removes, and why. Removes
+   * nothing.
+   */
+  async plan(taskId: string, policy?: RetentionPolicy): Promise<RetentionPlan> {
+    this.#calls.assertOpen();
+    checkTaskId(taskId);
+    return this.#plan(taskId, this.#checkedPolicy(policy));
+  }
+
+  /**
+   * Removes the checkpoints that the plan lists under `remove`. Saves since the plan was made don't outdate it.
+   *
+   * @throws {PlanOutdatedError} A checkpoint that the plan keeps is gone, or one that it removes has another status
+   *   now; nothing was removed.
+   */
+  async apply(plan: RetentionPlan): Promise<PruneResult> {
+    return this.#calls.run(() => this.#applyChecked(plan));
+  }
+
+  /**
+   * Removes the checkpoints that the policy (default: the manager's) doesn't keep: of one task, of the tasks whose id
+   * begins with `prefix`, or of all tasks. Damaged records are skipped and reported. If one of several tasks can't be
+   * pruned, the result's `failures` has its error, and the other tasks are pruned all the same.
+   */
+  async prune(
+    tasks: { readonly taskId: string } | { readonly prefix: string } | { readonly all: true },
+    policy?: RetentionPolicy,
+  ): Promise<PruneResult> {
+    return this.#calls.run(async () => {
+      const { taskId, prefix } = resolvePruneQuery(tasks);
+      const checked = this.#checkedPolicy(policy);
+      return taskId === undefined ? this.#pruneTasks(prefix, checked) : this.#pruneTask(taskId, checked);
+    });
+  }
+
+  /** @internal Applies the manager's policy to a task that has just been saved. Never rejects, since the save has succeeded. */
+  async afterSave(saved: CheckpointSummary, policy: RetentionPolicy): Promise<void> {
+    const { taskId } = saved;
+    const applyPlan = () => this.#applyPolicy(taskId, policy);
+    try {
+      await (this.#keepLast?.afterSave(saved, applyPlan) ?? applyPlan());
+    } catch (error) {
+      this.#options.logger.error(
+        { taskId, error },
+        `Retention after a save of task ${JSON.stringify(taskId)} failed; the save is stored`,
+      );
+    }
+  }
+
+  async #plan(taskId: string, policy: RetentionPolicy): Promise<RetentionPlan> {
+    const summaries = await this.#reader.list({ taskId, order: "newest" });
+    return planRetention(taskId, summaries, policy, this.#options.clock());
+  }
+
+  async #applyChecked(plan: RetentionPlan): Promise<PruneResult> {
+    checkPlan(plan);
+    const now = new Map<string, CheckpointStatus>();
+    await this.#reader.eachRecord({ taskId: plan.taskId, order: "newest" }, (record) => {
+      if (!isCorrupt(record)) now.set(record.id, record.status);
+    });
+    const why = whyOutdated(plan, now);
+    if (why !== undefined) {
+      throw new PlanOutdatedError(
+        `The retention plan of ${plan.plannedAt} for task ${JSON.stringify(plan.taskId)} is outdated: ${why}. ` +
+          "Nothing was removed; make a new plan.",
+      );
+    }
+    const remove = plan.remove.filter(({ checkpoint }) => now.has(checkpoint.id));
+    return this.#apply({ ...plan, remove }, "request");
+  }
+
+  async #pruneTask(taskId: string, policy: RetentionPolicy): Promise<PruneResult> {
+    return this.#apply(await this.#plan(taskId, policy), "request");
+  }
+
+  async #pruneTasks(prefix: string | undefined, policy: RetentionPolicy): Promise<PruneResult> {
+    const total = { tasks: 0, removed: 0, removedBytes: 0 };
+    const failures: { taskId: string; error: CheckpointError }[] = [];
+    for (const { taskId } of await this.#reader.tasks({ prefix, order: "taskId" })) {
+      total.tasks += 1;
+      try {
+        const { removed, removedBytes } = await this.#pruneTask(taskId, policy);
+        total.removed += removed;
+        total.removedBytes += removedBytes;
+      } catch (error) {
+        // One damaged task must not keep the others from being pruned.
+        if (!(error instanceof CheckpointError) || error instanceof ClosedError) throw error;
+        failures.push({ taskId, error });
+      }
+    }
+    return { ...total, failures };
+  }
+
+  /** Returns the records that stay, damaged ones included, newest first. */
+  async #applyPolicy(taskId: string, policy: RetentionPolicy): Promise<(CheckpointSummary | CorruptRecord)[]> {
+    const records: (CheckpointSummary | CorruptRecord)[] = [];
+    await this.#reader.eachRecord({ taskId, order: "newest" }, (record) => records.push(record));
+    const summaries = records.filter((record): record is CheckpointSummary => !isCorrupt(record));
+    const plan = planRetention(taskId, summaries, policy, this.#options.clock());
+    await this.#apply(plan, "retention");
+    const removed = new Set(plan.remove.map(({ checkpoint }) => checkpoint.id));
+    return records.filter((record) => isCorrupt(record) || !removed.has(record.id));
+  }
+
+  async #apply({ taskId, keep, remove }: RetentionPlan, by: CheckpointEvents["removed"]["by"]): Promise<PruneResult> {
+    const ids = remove.map(({ checkpoint }) => checkpoint.id);
+    const removedBytes = remove.reduce((sum, { checkpoint }) => sum + checkpoint.sizeBytes, 0);
+    if (ids.length > 0) await this.#assertLeavesSomething(taskId, keep);
+    const removed = ids.length > 0 ? await this.#removal.prune(taskId, ids, by, keep.length === 0) : 0;
+    return { tasks: 1, removed, removedBytes, failures: [] };
+  }
+
+  /**
+   * Refuses to prune unless a checkpoint to keep is intact. It is needed because plans are made from summaries, which
+   * don't show damaged payloads.
+   */
+  async #assertLeavesSomething(taskId: string, keep: RetentionPlan["keep"]): Promise<void> {
+    const ids = keep.map(({ checkpoint }) => checkpoint.id);
+    if (ids.length === 0 || (await this.#reader.hasIntact(taskId, ids))) return;
+    throw new CheckpointCorruptError(
+      `No checkpoint of task ${JSON.stringify(taskId)} was removed: none of the ${ids.length} checkpoints to keep can be read. ` +
+        "Save a new checkpoint first, or remove the damaged ones.",
     );
   }
 
-  const verdicts = judge(summaries, policy, nowMs);
-  settle(verdicts, policy.maxBytes);
-
-  const keep = verdicts.filter(({ stays }) => stays);
-  const remove = verdicts.filter(({ stays }) => !stays);
-  return {
-    taskId,
-    policy: givenParts(policy),
-    plannedAt: new Date(nowMs).toISOString(),
-    keep: keep.map(({ checkpoint, claims }) => ({ checkpoint, reasons: claims })),
-    remove: remove.map(({ checkpoint, objections }) => ({ checkpoint, reasons: objections })),
-    keepBytes: totalBytes(keep),
-    removeBytes: totalBytes(remove),
-  };
-}
-
-/**
- * Why a plan no longer fits its task: a checkpoint that it keeps is gone, or one that it removes has another status
- * now. `undefined` if the plan fits. New saves don't matter, nor if checkpoints to remove are gone already.
- *
- * @param now - The statuses of all checkpoints of the task, by id.
- */
-export function whyOutdated(plan: RetentionPlan, now: ReadonlyMap<string, CheckpointStatus>): string | undefined {
-  const gone = plan.keep.find(({ checkpoint }) => !now.has(checkpoint.id));
-  if (gone !== undefined) return `checkpoint ${gone.checkpoint.id}, which it keeps, is gone`;
-  for (const { checkpoint } of plan.remove) {
-    const status = now.get(checkpoint.id) ?? checkpoint.status;
-    if (status !== checkpoint.status) return `checkpoint ${checkpoint.id}, which it removes, is ${status} now`;
+  #checkedPolicy(policy = this.#options.retention): RetentionPolicy {
+    if (policy === undefined) {
+      throw new TypeError("There is no retention policy. Pass one, or set the manager's `retention`.");
+    }
+    checkRetentionPolicy(policy);
+    return policy;
   }
-  return undefined;
 }
 
-/**
- * Refuses a policy that is empty, has an unknown part, or has a number out of range.
- *
- * Keep rules start at 1, because `keepLast: 0` could mean "no such rule" or "keep nothing", which can't be undone. To
- * switch a rule off, leave it out. Limits start at 0, which is unambiguous.
- *
- * @throws {TypeError} The policy is empty, or a part is unknown or has a wrong type.
- * @throws {RangeError} A number isn't whole or is too small, `keepStages` is empty or has an empty stage, or the time
- *   zone is unknown.
- */
-export function checkRetentionPolicy(policy: RetentionPolicy): void {
-  checkKeys("A retention policy", policy, POLICY_KEYS);
-  // A time zone alone isn't a policy.
-  if (Object.keys(givenParts({ ...policy, timeZone: undefined })).length === 0) {
-    throw new TypeError(
-      "A retention policy must have at least one rule or limit. To keep everything, give no policy; to keep nothing, use removeTask.",
-    );
+const PRUNE_KEYS = keysOf<Record<"taskId" | "prefix" | "all", unknown>>({ taskId: true, prefix: true, all: true });
+
+/** @throws {TypeError} The query doesn't name exactly one of a task, a prefix and all tasks. */
+function resolvePruneQuery(query: Parameters<Retention["prune"]>[0]): {
+  readonly taskId?: string;
+  readonly prefix?: string;
+} {
+  checkKeys("PruneQuery", query, PRUNE_KEYS, formWith("taskId", query));
+  if (Object.keys(query).length === 1) {
+    if ("taskId" in query) {
+      checkTaskId(query.taskId);
+      return query;
+    }
+    if ("prefix" in query) return { prefix: resolvePrefix("prune", query) };
+    if (query.all === true) return {};
   }
-  for (const key of KEEP_NUMBERS) checkInteger(`${key} of a retention policy`, policy[key], 1);
-  for (const key of LIMITS) checkInteger(`${key} of a retention policy`, policy[key], 0);
-  checkStages(policy.keepStages);
-  if (policy.timeZone !== undefined) checkTimeZone("timeZone of a retention policy", policy.timeZone);
+  throw new TypeError("prune needs one of { taskId }, { prefix } and { all: true }. Nothing was removed.");
 }
 
-const BUCKETS = [
-  ["keepHourly", "hourly", hourOf],
-  ["keepDaily", "daily", dayOf],
-  ["keepWeekly", "weekly", isoWeekOf],
-  ["keepMonthly", "monthly", monthOf],
-] as const;
-const KEEP_NUMBERS = ["keepLast", "keepWithinMs", "keepHourly", "keepDaily", "keepWeekly", "keepMonthly"] as const;
-const LIMITS = ["maxAgeMs", "maxBytes"] as const;
-const POLICY_KEYS = keysOf<RetentionPolicy>({
-  keepLast: true,
-  keepWithinMs: true,
-  keepHourly: true,
-  keepDaily: true,
-  keepWeekly: true,
-  keepMonthly: true,
-  keepStages: true,
-  timeZone: true,
-  maxAgeMs: true,
-  maxBytes: true,
-});
-
-interface Verdict {
-  readonly checkpoint: CheckpointSummary;
-  readonly claims: string[];
-  readonly objections: string[];
-  stays: boolean;
+function isKeepLastAlone(policy: RetentionPolicy): policy is RetentionPolicy & { readonly keepLast: number } {
+  // A time zone doesn't affect `keepLast`.
+  const { keepLast, timeZone: _, ...others } = policy;
+  return keepLast !== undefined && Object.values(others).every((rule) => rule === undefined);
 }
 
-/** If the rule claims the milestone, returns the reason. Called once for each milestone, newest first. */
-type KeepRule = (candidate: Candidate) => string | undefined;
-
-interface Candidate {
-  readonly checkpoint: CheckpointSummary;
-  readonly newer: number;
-  /** NaN if `createdAt` is invalid; every comparison with NaN is false. */
-  readonly createdAtMs: number;
-}
-
-/** Applies the rules for single checkpoints: keep rules and age. Returns the verdicts, newest first. */
-function judge(summaries: readonly CheckpointSummary[], policy: RetentionPolicy, nowMs: number): Verdict[] {
-  const newestFirst = summaries.map(summaryOf).sort((a, b) => b.sequence - a.sequence);
-  const rules = keepRules(policy, earlierOf(nowMs, newestFirst[0]));
-  const oldestMs = nowMs - (policy.maxAgeMs ?? Number.POSITIVE_INFINITY);
-  let milestones = 0;
-  return newestFirst.map((checkpoint) => {
-    const candidate = { checkpoint, newer: milestones, createdAtMs: Date.parse(checkpoint.createdAt) };
-    const passes = isPassing(checkpoint);
-    if (!passes) milestones += 1;
-    // A passing checkpoint is never completed. So if it is the newest, its task is incomplete, and `settle` lets it
-    // stay.
-    const claims = passes ? [] : rules.map((rule) => rule(candidate)).filter((claim) => claim !== undefined);
-    const objections: string[] = [];
-    if (passes) objections.push("a passing checkpoint that is no longer the newest");
-    else if (claims.length === 0 && rules.length > 0) objections.push("no rule keeps it");
-    if (candidate.createdAtMs < oldestMs) objections.push(`older than ${durationText(policy.maxAgeMs ?? 0)}`);
-    if (rules.length === 0 && objections.length === 0) claims.push("no keep rule, and within the limits");
-    return { checkpoint, claims, objections, stays: objections.length === 0 };
-  });
-}
-
-/**
- * Returns the earlier of now and the newest checkpoint's time. If the clock was ahead once (now, or at that save), this
- * picks the right time.
- */
-function earlierOf(nowMs: number, newest: CheckpointSummary | undefined): number {
-  const newestMs = Date.parse(newest?.createdAt ?? "");
-  return newestMs < nowMs ? newestMs : nowMs;
-}
-
-/** Applies the rules for the whole task, which concern its newest checkpoint and its size. */
-function settle(verdicts: readonly Verdict[], maxBytes = Number.POSITIVE_INFINITY): void {
-  const [newest, ...older] = verdicts;
-  if (newest === undefined) return;
-  const incomplete = newest.checkpoint.status !== "completed";
-  const unfinishedStays = () => older.some(({ checkpoint, stays }) => stays && checkpoint.status !== "completed");
-
-  if (incomplete) newest.claims.push("newest of an incomplete task");
-  else if (!newest.stays && unfinishedStays()) newest.claims.push("newest of a completed task with unfinished parts");
-  newest.stays ||= incomplete || unfinishedStays();
-
-  const tooMany = `over ${bytesText(maxBytes)} in all`;
-  let bytes = totalBytes(verdicts.filter(({ stays }) => stays));
-  for (const verdict of inRemovalOrder(older)) {
-    if (bytes <= maxBytes) break;
-    if (!verdict.stays) continue;
-    verdict.stays = false;
-    verdict.objections.push(tooMany);
-    bytes -= verdict.checkpoint.sizeBytes;
+/** @throws {TypeError} The value isn't a plan. (It may come from a file.) */
+function checkPlan(plan: RetentionPlan): void {
+  if (typeof plan === "object" && plan !== null && Array.isArray(plan.keep) && Array.isArray(plan.remove)) {
+    checkTaskId(plan.taskId);
+    const isListed = ({ checkpoint }: PlannedCheckpoint) => typeof checkpoint?.id === "string";
+    if (plan.keep.every(isListed) && plan.remove.every(isListed)) return;
   }
-  if (incomplete || unfinishedStays()) return;
-  // From here on, no unfinished checkpoint needs the newest one, so the rules apply to the newest one, too.
-  if (newest.stays && bytes > maxBytes) newest.objections.push(tooMany);
-  newest.stays = newest.objections.length === 0;
-}
-
-function inRemovalOrder(newestFirst: readonly Verdict[]): Verdict[] {
-  const oldestFirst = newestFirst.toReversed();
-  const isCompleted = ({ checkpoint }: Verdict) => checkpoint.status === "completed";
-  return [...oldestFirst.filter(isCompleted), ...oldestFirst.filter((verdict) => !isCompleted(verdict))];
-}
-
-function keepRules(policy: RetentionPolicy, untilMs: number): KeepRule[] {
-  const { keepLast, keepWithinMs, keepStages } = policy;
-  const rules: KeepRule[] = [];
-  if (keepLast !== undefined) {
-    rules.push(({ newer }) => (newer < keepLast ? `last ${newer + 1} of ${keepLast}` : undefined));
-  }
-  if (keepWithinMs !== undefined) {
-    const reason = `within ${durationText(keepWithinMs)}`;
-    rules.push(({ createdAtMs }) => (untilMs - createdAtMs <= keepWithinMs ? reason : undefined));
-  }
-  const localTime = localTimes(policy.timeZone);
-  for (const [key, name, bucketOf] of BUCKETS) {
-    const limit = policy[key];
-    if (limit !== undefined) rules.push(newestOfEach(name, limit, (ms) => bucketOf(localTime(ms))));
-  }
-  if (keepStages !== undefined) {
-    const stages = new Set(keepStages);
-    rules.push(({ checkpoint: { stage } }) =>
-      stage !== undefined && stages.has(stage) ? `stage ${stage}` : undefined,
-    );
-  }
-  return rules;
-}
-
-/** Claims the first checkpoint of each bucket. Since the newest checkpoints come first, it is the bucket's newest. */
-function newestOfEach(name: string, limit: number, bucketOf: (ms: number) => string): KeepRule {
-  const seen = new Set<string>();
-  return ({ createdAtMs }) => {
-    if (Number.isNaN(createdAtMs) || seen.size === limit) return undefined;
-    const bucket = bucketOf(createdAtMs);
-    if (seen.has(bucket)) return undefined;
-    seen.add(bucket);
-    return `${name} ${bucket}`;
-  };
-}
-
-const TIME_UNITS = [
-  ["day", 24 * 60 * 60 * 1000],
-  ["hour", 60 * 60 * 1000],
-  ["minute", 60 * 1000],
-  ["second", 1000],
-] as const;
-
-/** The duration in the largest unit that divides it: `30 days`, `36 hours`, `1 minute`. */
-function durationText(ms: number): string {
-  for (const [unit, size] of TIME_UNITS) if (ms % size === 0) return counted(ms / size, unit);
-  return counted(ms, "millisecond");
-}
-
-/** The size in its largest unit, to two decimals: `10 MiB`, `1.5 KiB`, `999 bytes`. */
-function bytesText(bytes: number): string {
-  for (const [unit, size] of BYTE_UNITS) if (bytes >= size) return `${Number((bytes / size).toFixed(2))} ${unit}`;
-  return counted(bytes, "byte");
-}
-
-const BYTE_UNITS = [
-  ["TiB", 2 ** 40],
-  ["GiB", 2 ** 30],
-  ["MiB", 2 ** 20],
-  ["KiB", 2 ** 10],
-] as const;
-
-function counted(count: number, unit: string): string {
-  return `${count} ${unit}${count === 1 ? "" : "s"}`;
-}
-
-function totalBytes(verdicts: readonly Verdict[]): number {
-  return verdicts.reduce((sum, { checkpoint }) => sum + checkpoint.sizeBytes, 0);
-}
-
-/** A copy without parts that are `undefined`. JSON would drop them, and a plan must survive a file unchanged. */
-function givenParts(policy: RetentionPolicy): RetentionPolicy {
-  const given = Object.fromEntries(Object.entries(policy).filter(([, value]) => value !== undefined));
-  return policy.keepStages === undefined ? given : { ...given, keepStages: [...policy.keepStages] };
-}
-
-function checkStages(stages: readonly string[] | undefined): void {
-  if (stages === undefined) return;
-  if (!Array.isArray(stages) || stages.some((stage) => typeof stage !== "string")) {
-    throw new TypeError("keepStages of a retention policy must be an array of strings.");
-  }
-  if (stages.length === 0 || stages.includes("")) {
-    throw new RangeError("keepStages of a retention policy must have at least one stage, and no empty one.");
-  }
+  throw new TypeError("apply needs a plan made by planRetention.");
 }

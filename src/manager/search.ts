@@ -1,5 +1,6 @@
 import type { CheckpointQuery } from "../contract/adapter.js";
 import type { Checkpoint } from "../contract/checkpoint.js";
+import type { CheckpointReader } from "./reader.js";
 
 /** Whether the condition of a search holds for a checkpoint; `undefined` if it can't decide. */
 export type Predicate<State> = (checkpoint: Checkpoint<State>) => boolean | undefined | Promise<boolean | undefined>;
@@ -9,15 +10,16 @@ export type Predicate<State> = (checkpoint: Checkpoint<State>) => boolean | unde
  * the range between the newest known failure and the oldest known success. If the predicate can't decide for a
  * checkpoint, it tests the next newer one. It tests no checkpoint twice.
  *
- * @param read - Reads the intact checkpoints of a query.
+ * @throws {TypeError} The predicate isn't a function, or returns another value.
  */
 export async function firstWhere<State>(
-  read: (query: CheckpointQuery) => AsyncIterable<Checkpoint<State>>,
+  reader: CheckpointReader<State>,
   query: CheckpointQuery,
   predicate: Predicate<State>,
 ): Promise<Checkpoint<State> | undefined> {
+  if (typeof predicate !== "function") throw new TypeError("firstWhere needs a function that takes a checkpoint.");
   const firstAnswer = async (part: Partial<CheckpointQuery>) => {
-    for await (const checkpoint of read({ ...query, ...part })) {
+    for await (const checkpoint of reader.all({ ...query, ...part })) {
       const holds = answered(await predicate(checkpoint));
       if (holds !== undefined) return { checkpoint, holds };
     }

@@ -7,7 +7,7 @@ import { checkId, checkInteger } from "../../src/contract/arguments.js";
 import { isPromiseLike } from "../../src/contract/built-ins.js";
 import { CheckpointCorruptError, ClosedError } from "../../src/contract/errors.js";
 import { type Logger, safeLogger, warningLogger } from "../../src/manager/logger.js";
-import type { RetentionPolicy } from "../../src/manager/retention.js";
+import type { RetentionPolicy } from "../../src/manager/retention-plan.js";
 import { decodeWithSchema } from "../../src/manager/schema.js";
 import { AutoSaves } from "./auto-save.js";
 import type {

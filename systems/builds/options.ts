@@ -4,7 +4,7 @@ import type { CorruptRecord } from "../../src/contract/adapter.js";
 import { checkFunction, checkInteger, checkKeys, formWith, keysOf } from "../../src/contract/arguments.js";
 import type { Logger } from "../../src/manager/logger.js";
 import { checkLogger } from "../../src/manager/options.js";
-import { checkRetentionPolicy, type RetentionPolicy } from "../../src/manager/retention.js";
+import { checkRetentionPolicy, type RetentionPolicy } from "../../src/manager/retention-plan.js";
 import type { StateSchema } from "../../src/manager/schema.js";
 
 export interface BuildCheckpointsOptions<Schema extends StateSchema = StateSchema> {

@@ -5,7 +5,7 @@ import { isDamaged } from "../../adapters/sqlite/errors.js";
 import { type CorruptRecord, isCorrupt } from "../../src/contract/adapter.js";
 import type { CheckpointSummary } from "../../src/contract/checkpoint.js";
 import { CheckpointConflictError, CheckpointCorruptError, isError } from "../../src/contract/errors.js";
-import { planRetention, type RetentionPolicy } from "../../src/manager/retention.js";
+import { planRetention, type RetentionPolicy } from "../../src/manager/retention-plan.js";
 import type { BuildState, Checkpoint, SavedBuild, SavedCheckpoint } from "./checkpoint.js";
 import { buildStateOf, checkpointOf, damaged, parse, savedBuildOf } from "./rows.js";
 import {

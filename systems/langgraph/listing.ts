@@ -4,8 +4,8 @@ import {
   getCheckpointId,
   type SerializerProtocol,
 } from "@langchain/langgraph-checkpoint";
+import type { CheckpointManager } from "../../src/checkpoint-manager.js";
 import type { CheckpointSummary } from "../../src/contract/checkpoint.js";
-import type { CheckpointManager } from "../../src/manager/manager.js";
 import { type Config, contains } from "./config.js";
 import { isWhole, type KnownSummaries, metadataOf } from "./records.js";
 import { loadedValue, serializedFrom } from "./stored-values.js";

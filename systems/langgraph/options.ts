@@ -2,7 +2,7 @@ import type { SerializerProtocol } from "@langchain/langgraph-checkpoint";
 import { checkKeys, formWith, keysOf } from "../../src/contract/arguments.js";
 import type { Logger } from "../../src/manager/logger.js";
 import type { CheckpointManagerOptions } from "../../src/manager/options.js";
-import { checkRetentionPolicy, type RetentionPolicy } from "../../src/manager/retention.js";
+import { checkRetentionPolicy, type RetentionPolicy } from "../../src/manager/retention-plan.js";
 import type { ChannelMigration } from "./migrations.js";
 
 /** The manager's options that a saver passes on. */

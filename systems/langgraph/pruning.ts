@@ -1,7 +1,7 @@
+import type { CheckpointManager } from "../../src/checkpoint-manager.js";
 import type { CheckpointSummary } from "../../src/contract/checkpoint.js";
-import type { CheckpointManager } from "../../src/manager/manager.js";
-import type { PruneResult } from "../../src/manager/pruner.js";
-import type { PlannedCheckpoint, RetentionPolicy } from "../../src/manager/retention.js";
+import type { PruneResult } from "../../src/manager/retention.js";
+import type { PlannedCheckpoint, RetentionPolicy } from "../../src/manager/retention-plan.js";
 import { CALL_STAGE, metadataOf, neededBy } from "./records.js";
 import { checkpointsTask, type Thread, writesTask } from "./task-ids.js";
 import { skippingDamage } from "./thread-reader.js";
@@ -15,7 +15,7 @@ export async function pruneThread(
   thread: Thread,
   policy: RetentionPolicy,
 ): Promise<PruneResult> {
-  const plan = await manager.planRetention(checkpointsTask(thread), policy);
+  const plan = await manager.retention.plan(checkpointsTask(thread), policy);
   const all = new Map([...plan.keep, ...plan.remove].map(({ checkpoint }) => [checkpoint.id, checkpoint]));
   const newest = [...all.values()].sort((a, b) => b.sequence - a.sequence).slice(0, 1);
   const kept = [...plan.keep.map(({ checkpoint }) => checkpoint), ...newest];
@@ -23,13 +23,13 @@ export async function pruneThread(
   const isNeeded = ({ checkpoint }: PlannedCheckpoint) => needed.has(checkpoint.id);
   const remove = plan.remove.filter((one) => !isNeeded(one));
   const keep = [...plan.keep, ...plan.remove.filter(isNeeded)];
-  const { removed, removedBytes } = await manager.applyPlan({ ...plan, keep, remove });
+  const { removed, removedBytes } = await manager.retention.apply({ ...plan, keep, remove });
   // Writes are removed after their checkpoints: a checkpoint without its writes would read differently. If a kill
   // leaves writes behind, they are never read.
   const gone = remove.map(({ checkpoint }) => checkpoint);
   const ofCalls = await removeWrites(manager, thread, gone);
   const bytesOfCalls = ofCalls.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
-  return { tasks: 1, removed: removed + ofCalls.length, removedBytes: removedBytes + bytesOfCalls };
+  return { tasks: 1, removed: removed + ofCalls.length, removedBytes: removedBytes + bytesOfCalls, failures: [] };
 }
 
 /**

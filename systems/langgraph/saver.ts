@@ -11,12 +11,12 @@ import {
   getCheckpointId,
   type PendingWrite,
 } from "@langchain/langgraph-checkpoint";
+import { CheckpointManager } from "../../src/checkpoint-manager.js";
 import { checkId } from "../../src/contract/arguments.js";
 import type { Lease, LeaseOptions } from "../../src/manager/lease.js";
 import { type Logger, safeLogger, warningLogger } from "../../src/manager/logger.js";
-import { CheckpointManager } from "../../src/manager/manager.js";
-import type { PruneResult } from "../../src/manager/pruner.js";
-import { checkRetentionPolicy, type RetentionPolicy } from "../../src/manager/retention.js";
+import type { PruneResult } from "../../src/manager/retention.js";
+import { checkRetentionPolicy, type RetentionPolicy } from "../../src/manager/retention-plan.js";
 import { type Config, checkThreadId, configOf, requiredThread, threadIn } from "./config.js";
 import { copyThread } from "./copying.js";
 import { DamageLog } from "./damage-log.js";
@@ -258,7 +258,7 @@ export class WaymarkSaver extends BaseCheckpointSaver {
   override async deleteThread(threadId: string): Promise<void> {
     checkThreadId(threadId);
     this.#reader.known.clear(threadPrefix(threadId));
-    await this.#manager.removeTasks({ prefix: threadPrefix(threadId) });
+    await this.#manager.removeTask({ prefix: threadPrefix(threadId) });
   }
 
   /**
@@ -313,7 +313,7 @@ export class WaymarkSaver extends BaseCheckpointSaver {
       total.removed += removed;
       total.removedBytes += removedBytes;
     }
-    return total;
+    return { ...total, failures: [] };
   }
 
   /** A channel's next version. A random part makes it practically impossible that two branches get the same one. */

@@ -1,11 +1,11 @@
 import { types } from "node:util";
 import type { SerializerProtocol } from "@langchain/langgraph-checkpoint";
+import type { CheckpointManager } from "../../src/checkpoint-manager.js";
 import type { StorageAdapter } from "../../src/contract/adapter.js";
 import { checkInteger, checkKeys, checkText, keysOf } from "../../src/contract/arguments.js";
 import { type CheckpointStatus, checkStatus } from "../../src/contract/checkpoint.js";
 import { CheckpointNotFoundError } from "../../src/contract/errors.js";
 import type { Logger } from "../../src/manager/logger.js";
-import type { CheckpointManager } from "../../src/manager/manager.js";
 import { CHANNELS, type MarkedWritesRecord } from "./records.js";
 import { loadedValue, serializedFrom } from "./stored-values.js";
 import { skippingDamage } from "./thread-reader.js";

@@ -6,10 +6,10 @@ import {
   type SerializerProtocol,
   TASKS,
 } from "@langchain/langgraph-checkpoint";
+import type { CheckpointManager } from "../../src/checkpoint-manager.js";
 import { isCorrupt, type StorageAdapter } from "../../src/contract/adapter.js";
 import type { CheckpointSummary, Checkpoint as Saved } from "../../src/contract/checkpoint.js";
 import { CheckpointCorruptError, CheckpointNotFoundError } from "../../src/contract/errors.js";
-import type { CheckpointManager } from "../../src/manager/manager.js";
 import { type Config, configOf, namesIn } from "./config.js";
 import type { DamageLog } from "./damage-log.js";
 import { type KnownCheckpoint, KnownCheckpoints, type ThreadEnd, type WholeCheckpoint } from "./known-checkpoints.js";

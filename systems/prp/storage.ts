@@ -1,9 +1,9 @@
 import { join } from "node:path";
 import type { input } from "zod";
 import { type SetAside, TaskFileAdapter } from "../../adapters/files/task-file.js";
+import { CheckpointManager } from "../../src/checkpoint-manager.js";
 import type { CheckpointStatus, CheckpointSummary } from "../../src/contract/checkpoint.js";
 import { type Logger, safeLogger, warningLogger } from "../../src/manager/logger.js";
-import { CheckpointManager } from "../../src/manager/manager.js";
 import { runLockPath } from "../run-lock.js";
 import { z } from "../zod.js";
 import { createCheckpointId } from "./checkpoint-id.js";
@@ -77,7 +77,7 @@ export class SessionCheckpoints {
       // Removes the replaced checkpoint first. Otherwise it would count in `keepLast` and push out another one.
       if (replaces !== undefined) await this.checkpoints.remove(taskId, replaces);
       const keepLast = isPassing ? undefined : this.#keepLast;
-      if (keepLast !== undefined) await this.checkpoints.prune(taskId, { keepLast });
+      if (keepLast !== undefined) await this.checkpoints.retention.prune({ taskId }, { keepLast });
     } catch (cause) {
       const what = `Old checkpoints of task ${JSON.stringify(taskId)} can't be removed; the new one is stored`;
       this.#logger.error({ taskId, error: cause }, what);

@@ -6,7 +6,7 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import { encrypt } from "waymark";
 import { openStorage } from "waymark/adapters";
 import { FOLD, FORM } from "../../adapters/sql/history.js";
-import { draft } from "../../src/conformance/drafts.js";
+import { draft } from "../../conformance/drafts.js";
 import { bodyOf, messages, saveTurns, take } from "../support/histories.js";
 import { administer, newSchema } from "../support/postgres.js";
 import { newPlace, recordsOf, waymark } from "./waymark.js";
@@ -73,7 +73,12 @@ describe.each(["sqlite", "postgres"] as const)("a history with a bundle on %s", 
     const { open, bodies, forms } = await storeWithBundle(kind);
     const transforms = [encrypt({ keys: { one: Buffer.alloc(32, 1) }, current: "one" })];
     await using manager = await open(undefined, { transforms });
-    expect(await manager.rekey()).toMatchObject({ rewritten: LEFT.length, refused: 0, damaged: 0, left: 0 });
+    expect(await manager.maintenance.rekey()).toMatchObject({
+      rewritten: LEFT.length,
+      refused: 0,
+      damaged: 0,
+      left: 0,
+    });
     const states: [string, string][] = [];
     for await (const { id, state } of manager.history("t", { order: "oldest" }))
       states.push([id, JSON.stringify(state)]);

@@ -79,7 +79,7 @@ describe("a plan on a terminal", () => {
     const manager = new CheckpointManager({ storage });
     for (let n = 1; n <= rows; n++) await manager.save("t", n);
     const table = new PlanTable(output, allRows);
-    await table.add(await manager.planRetention("t", { keepLast: 1 }));
+    await table.add(await manager.retention.plan("t", { keepLast: 1 }));
     await table.end();
     return text.trimEnd().split("\n").slice(1);
   }

@@ -2,7 +2,7 @@
 import { readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { signalsOf } from "waymark/adapter";
+import { signalsOf } from "../../src/contract/signals.js";
 import { newPlace, waymark } from "./waymark.js";
 
 const STORAGES = ["sqlite:checkpoints.db", "files:store", "tasks:store"];
@@ -40,7 +40,7 @@ describe.each(STORAGES)("signals in %s", (url) => {
   it("are counted apart by verify", async () => {
     const { manager, run } = await placeWithSignals(url);
     expect((await run("verify")).stdout).toMatch(/^2 checkpoints and 2 signals of 2 tasks \(.*: nothing is wrong\.\n$/);
-    expect(await manager.verify()).toMatchObject({ tasks: 2, checkpoints: 2, signals: 2, findings: [] });
+    expect(await manager.maintenance.verify()).toMatchObject({ tasks: 2, checkpoints: 2, signals: 2, findings: [] });
   });
 
   it("are copied and exported before their task", async () => {

@@ -231,7 +231,7 @@ async function outcomeOf(storage: Flipped, folder: string, expected: Seen, saves
  */
 async function excuse(storage: Flipped, manager: CheckpointManager, judged: Judged): Promise<Judged> {
   if (!storage.startsWith("sqlite")) return { ...judged, is: "wrong" };
-  const { findings } = await manager.verify();
+  const { findings } = await manager.maintenance.verify();
   if (findings.length > 0) return { is: "found by verify" };
   return storage === "sqlite's log" ? judged : { ...judged, is: "wrong" };
 }
@@ -249,7 +249,7 @@ async function saveAnew(storage: Flipped, manager: CheckpointManager): Promise<J
       if (!(error instanceof CheckpointError)) return { is: "wrong", why: `a save to ${task} threw ${String(error)}` };
       if (error.code !== "CHECKPOINT_NOT_FOUND") continue;
       // A damaged index of SQLite doesn't lead to the rows that were put into it.
-      const isFound = storage === "sqlite" && (await manager.verify()).findings.length > 0;
+      const isFound = storage === "sqlite" && (await manager.maintenance.verify()).findings.length > 0;
       return isFound ? { is: "found by verify" } : { is: "wrong", why: `what was saved to ${task} isn't there` };
     }
   }

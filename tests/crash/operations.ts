@@ -5,12 +5,12 @@ import {
   type CheckpointDraft,
   isCorrupt,
   type Payload,
-  passingMetadata,
-  type StorageRepair,
   type StoredCheckpoint,
 } from "waymark/adapter";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { FOLD } from "../../adapters/sql/history.js";
+import type { StorageRepair } from "../../src/contract/findings.js";
+import { passingMetadata } from "../../src/contract/passing.js";
 import { draft } from "../unit/adapters/files/drafts.js";
 
 /** The stores that the crash tests crash, under the names that program.mjs knows. */

@@ -1,7 +1,7 @@
 // Behind PgBouncer in transaction mode, which answers in place of a dead server.
 import { describe, expect, it, onTestFinished } from "vitest";
+import { draft } from "../../conformance/drafts.js";
 import { startPostgres } from "../../examples/two-machines/src/postgres-server.js";
-import { draft } from "../../src/conformance/drafts.js";
 import { skipped, startPgBouncer } from "../support/pgbouncer.js";
 import { administer, newPool, openAdapter } from "../support/postgres.js";
 import { killServer } from "../support/postgres-server.js";

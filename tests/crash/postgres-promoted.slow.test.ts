@@ -1,8 +1,8 @@
 // A failover: the primary is killed, and its synchronous standby is promoted.
 import { connect, createServer, type Socket } from "node:net";
 import { describe, expect, it, onTestFinished } from "vitest";
+import { draft } from "../../conformance/drafts.js";
 import { type PostgresServer, startPostgres } from "../../examples/two-machines/src/postgres-server.js";
-import { draft } from "../../src/conformance/drafts.js";
 import { administer, openAdapter } from "../support/postgres.js";
 import { debian, killServer, listening, startStandby } from "../support/postgres-server.js";
 import { startWriters } from "./writers.js";

@@ -2,7 +2,7 @@
 import { once } from "node:events";
 import { connect, createServer, type Socket } from "node:net";
 import { afterEach, expect, it, onTestFinished, vi } from "vitest";
-import { draft } from "../../src/conformance/drafts.js";
+import { draft } from "../../conformance/drafts.js";
 import { deferred } from "../support/deferred.js";
 import { administer, newPool, newSchema, newStore, openAdapter, spyingPool } from "../support/postgres.js";
 

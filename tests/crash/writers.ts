@@ -1,6 +1,6 @@
 import { expect } from "vitest";
 import type { PostgresAdapter } from "waymark/adapters/postgres";
-import { draft } from "../../src/conformance/drafts.js";
+import { draft } from "../../conformance/drafts.js";
 import { collect, openAdapter } from "../support/postgres.js";
 
 /** So large that its changes are stored, and several changes become a bundle. */

@@ -12,7 +12,7 @@ import { createBuildCheckpoints } from "waymark/builds";
 import { CheckpointRepository } from "waymark/oneshot";
 import { createCheckpoint, listCheckpoints } from "waymark/phase-checkpoints";
 import { PrpCheckpointManager } from "waymark/prp";
-import { HOSTILE_NAMES } from "../../src/conformance/hostile.js";
+import { HOSTILE_NAMES } from "../../conformance/hostile.js";
 import { count } from "../crash/counts.js";
 import { NAUGHTY_STRINGS } from "../support/naughty-strings.js";
 import { administer, serverUrl } from "../support/postgres.js";

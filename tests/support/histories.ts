@@ -1,8 +1,9 @@
 import { hash } from "node:crypto";
 import { constants, deflateRawSync } from "node:zlib";
 import { expect } from "vitest";
-import { findDamage, isCorrupt, passingMetadata, type StorageAdapter } from "waymark/adapter";
-import { draft } from "../../src/conformance/drafts.js";
+import { findDamage, isCorrupt, type StorageAdapter } from "waymark/adapter";
+import { draft } from "../../conformance/drafts.js";
+import { passingMetadata } from "../../src/contract/passing.js";
 
 /** Texts of words that repeat like those of a language, the same in each run. */
 export function* messages(bytes: number): Generator<string, never> {

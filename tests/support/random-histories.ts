@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect } from "vitest";
 import { isCorrupt, type StorageAdapter } from "waymark/adapter";
-import { draft } from "../../src/conformance/drafts.js";
+import { draft } from "../../conformance/drafts.js";
 import { messages, take } from "./histories.js";
 
 /** Most saves of a run go to one task, so that its history gets bundles. */

@@ -3,17 +3,17 @@ import {
   type Checkpoint,
   CheckpointManager,
   type CheckpointSummary,
-  type PruneAllResult,
   type PruneResult,
   type RetentionPlan,
   type StateChange,
   type StateSchema,
   type StorageAdapter,
 } from "waymark";
-import { type AppendCondition, type ExpectedTask, keysOf, type StorageMaintenance } from "waymark/adapter";
+import type { AppendCondition, ExpectedTask, StorageMaintenance } from "waymark/adapter";
 import { openStorage } from "waymark/adapters";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { z } from "zod";
+import { keysOf } from "../../src/contract/arguments.js";
 
 const storage = new MemoryAdapter();
 const BuildState = z.object({
@@ -86,11 +86,11 @@ it("types events by their name", () => {
 
 it("prunes by a policy and applies a plan by two methods", () => {
   const manager = new CheckpointManager({ storage });
-  expectTypeOf(manager.applyPlan).parameters.toEqualTypeOf<[plan: RetentionPlan]>();
-  expectTypeOf(manager.applyPlan).returns.resolves.toEqualTypeOf<PruneResult>();
-  expectTypeOf(manager.pruneAll).returns.resolves.toEqualTypeOf<PruneAllResult>();
-  // @ts-expect-error A plan is applied by applyPlan.
-  void (() => manager.prune({} as RetentionPlan));
+  expectTypeOf(manager.retention.apply).parameters.toEqualTypeOf<[plan: RetentionPlan]>();
+  expectTypeOf(manager.retention.apply).returns.resolves.toEqualTypeOf<PruneResult>();
+  expectTypeOf(manager.retention.prune).returns.resolves.toEqualTypeOf<PruneResult>();
+  // @ts-expect-error Without a task, a prefix or `all` it would prune everything.
+  void (() => manager.retention.prune({}));
 });
 
 it("takes the error of a status and the prefix of tasks to remove as named options", () => {
@@ -101,7 +101,7 @@ it("takes the error of a status and the prefix of tasks to remove as named optio
   // @ts-expect-error The error is an option.
   void (() => manager.setStatus("t", "c1", "failed", "x"));
   // @ts-expect-error Without a prefix it would remove everything.
-  void (() => manager.removeTasks({}));
+  void (() => manager.removeTask({}));
   void (() => manager.save("t", 1, { id: "step-1" }));
 });
 

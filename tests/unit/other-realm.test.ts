@@ -121,8 +121,8 @@ it("a signal of another library pauses a run and a worker, and stops verify and 
   );
   await expect(running).rejects.toMatchObject({ code: "RUN_PAUSED", cause: "enough" });
   await manager.work({ prefix: "q/", signal }, () => 1);
-  await expect(manager.verify({ signal })).rejects.toBe("enough");
-  await expect(manager.repair({ signal })).rejects.toBe("enough");
+  await expect(manager.maintenance.verify({ signal })).rejects.toBe("enough");
+  await expect(manager.maintenance.repair({ signal })).rejects.toBe("enough");
 });
 
 it("a rejection of a listener of another realm is logged", async () => {

@@ -16,7 +16,7 @@ interface Manifest {
 
 /** Each package, where its sources are, and whether it may use `waymark/kit`. */
 const PACKAGES = [
-  { folder: ".", sources: ["src", "adapters", "config", "systems", "telemetry", "testing"], kit: false },
+  { folder: ".", sources: ["src", "adapters", "config", "conformance", "systems", "telemetry", "testing"], kit: false },
   { folder: "runners", sources: ["runners/src"], kit: true },
   { folder: "cli", sources: ["cli/src"], kit: true },
   ...readdirSync(join(ROOT, "examples")).map((name) => {
@@ -68,7 +68,7 @@ function strayImports(folder: string, kit: boolean, file: string, text: string):
 /** The SDK's own folders lie in the repository's root, beside the other packages. */
 function isInside(folder: string, path: string): boolean {
   if (folder !== ".") return path.startsWith(`${folder}/`);
-  return /^(src|adapters|config|systems|telemetry|testing)\//.test(path);
+  return /^(src|adapters|config|conformance|systems|telemetry|testing)\//.test(path);
 }
 
 describe("a package imports its own files, and the entries of packages that it declares", () => {

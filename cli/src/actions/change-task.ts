@@ -1,5 +1,6 @@
 import type { CheckpointSummary } from "waymark";
-import { findDamage, isCorrupt, isSignals, signalsOf } from "waymark/adapter";
+import { findDamage, isCorrupt } from "waymark/adapter";
+import { isSignals, signalsOf } from "waymark/kit";
 import { checkpointsTask, copyThread } from "waymark/langgraph/records";
 import { findStored, findWhole, requireTaskToChange, titleOf } from "../checkpoints.js";
 import { DamagedCheckpointError } from "../damage.js";
@@ -156,7 +157,7 @@ async function wholeTask(session: QuerySession, taskId: string): Promise<Removal
     damaged: found.damaged,
     remove: ({ force } = {}) =>
       underLease(session, taskId, force, (under) =>
-        thread ? manager.removeTasks({ prefix: thread.prefix }) : manager.removeTask(taskId, under),
+        thread ? manager.removeTask({ prefix: thread.prefix }) : manager.removeTask(taskId, under),
       ),
   };
 }
@@ -190,7 +191,7 @@ export async function findRemovalOfTasks(session: QuerySession, prefix: string):
     remove: async ({ force } = {}) => {
       if (!force) await assertNobodyRuns(session, prefix);
       // Some storages count the signals, too.
-      return Math.min(await manager.removeTasks({ prefix }), found.count);
+      return Math.min(await manager.removeTask({ prefix }), found.count);
     },
   };
 }

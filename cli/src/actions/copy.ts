@@ -1,5 +1,6 @@
 import { CheckpointConflictError, type StorageAdapter } from "waymark";
-import { isCorrupt, isSignals, ownerOf, type StoredCheckpoint, signalsOf } from "waymark/adapter";
+import { isCorrupt, type StoredCheckpoint } from "waymark/adapter";
+import { isSignals, ownerOf, signalsOf } from "waymark/kit";
 import { threadPrefixOf } from "waymark/langgraph/records";
 import { type DamageSink, keyOf } from "../damage.js";
 import { findOtherHistory } from "../records/other-history.js";

@@ -1,4 +1,4 @@
-import { CheckpointError, PlanOutdatedError, type PruneAllResult } from "waymark";
+import { CheckpointError, PlanOutdatedError, type PruneResult } from "waymark";
 import { CommandError, ExitCode } from "../exit-code.js";
 import type { Plans } from "../queries/retention.js";
 import type { QuerySession } from "../store.js";
@@ -9,7 +9,7 @@ import { counted } from "../words.js";
  *
  * @throws {CommandError} A plan is outdated; the message says what was removed before it.
  */
-export async function applyPlans({ manager }: QuerySession, plans: Plans, onTask: () => void): Promise<PruneAllResult> {
+export async function applyPlans({ manager }: QuerySession, plans: Plans, onTask: () => void): Promise<PruneResult> {
   const total = { tasks: 0, removed: 0, removedBytes: 0 };
   const failures: { taskId: string; error: CheckpointError }[] = [];
   const before = () =>
@@ -20,7 +20,7 @@ export async function applyPlans({ manager }: QuerySession, plans: Plans, onTask
     for await (const plan of plans.agreed(before)) {
       if (plan.remove.length === 0) continue;
       try {
-        const { removed, removedBytes } = await manager.applyPlan(plan);
+        const { removed, removedBytes } = await manager.retention.apply(plan);
         total.tasks += 1;
         total.removed += removed;
         total.removedBytes += removedBytes;

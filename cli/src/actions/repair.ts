@@ -20,7 +20,7 @@ export async function repairStorage({ manager }: QuerySession, options: RepairOp
     options.onProgress?.(step);
   };
   try {
-    return { result: await manager.repair({ ...options, onProgress }) };
+    return { result: await manager.maintenance.repair({ ...options, onProgress }) };
   } catch (reason) {
     return { result: { dryRun: false, steps, stopped: true }, reason };
   }

@@ -1,5 +1,6 @@
 import type { CheckpointStatus, CheckpointSummary } from "waymark";
-import { isCancelled, isCorrupt, isInner, isSignals } from "waymark/adapter";
+import { isCorrupt } from "waymark/adapter";
+import { isCancelled, isInner, isSignals } from "waymark/kit";
 import { requireTaskToChange } from "../checkpoints.js";
 import { DamagedCheckpointError } from "../damage.js";
 import { CommandError, ExitCode } from "../exit-code.js";

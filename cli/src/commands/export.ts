@@ -1,4 +1,4 @@
-import { isSignals, signalsOf } from "waymark/adapter";
+import { isSignals, signalsOf } from "waymark/kit";
 import { requireTask, sayNothingTo } from "../checkpoints.js";
 import type { CommandFile, Session } from "../cli.js";
 import { tasksOf } from "../langgraph/find-tasks.js";

@@ -1,7 +1,7 @@
 import { createReadStream } from "node:fs";
 import { stat } from "node:fs/promises";
 import { CheckpointConflictError } from "waymark";
-import { isSignals } from "waymark/adapter";
+import { isSignals } from "waymark/kit";
 import type { CommandFile, Session } from "../cli.js";
 import { CommandError, ExitCode } from "../exit-code.js";
 import { jsonText } from "../printable.js";

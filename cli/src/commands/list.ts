@@ -1,5 +1,6 @@
 import { Option } from "@commander-js/extra-typings";
-import { isCancelled, isCorrupt } from "waymark/adapter";
+import { isCorrupt } from "waymark/adapter";
+import { isCancelled } from "waymark/kit";
 import { threadOf } from "waymark/langgraph/records";
 import { requireTask } from "../checkpoints.js";
 import type { CommandFile, Session } from "../cli.js";

@@ -27,7 +27,7 @@ export const rekey: CommandFile = {
           const manager = await session.configured();
           const bar = await showProgress("rekeying", () => countRecords(session.storage, prefix));
           const onProgress = ({ done }: { readonly done: number }) => bar.reach(done);
-          const result = await manager.rekey({ prefix, signal, onProgress }).finally(() => bar.stop());
+          const result = await manager.maintenance.rekey({ prefix, signal, onProgress }).finally(() => bar.stop());
           if (json) await session.output.line(jsonText({ ...result, refusals: result.refusals.map(plain) }));
           else await report(session, result);
           const { refused } = result;

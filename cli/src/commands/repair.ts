@@ -31,7 +31,7 @@ export const repair: CommandFile = {
         cli.withStore(async (session) => {
           const { manager, output, name } = session;
           const how = { leftoversOlderThanMs: options.leftoversOlderThan };
-          const plan = await manager.repair({ ...how, dryRun: true });
+          const plan = await manager.maintenance.repair({ ...how, dryRun: true });
           const changes = plan.steps.filter(({ action }) => action !== "left");
           const isPlanOnly = options.dryRun === true || changes.length === 0;
           if (!isPlanOnly && options.yes !== true) {

@@ -1,5 +1,5 @@
-import type { CheckpointSummary } from "waymark";
-import { type CheckpointFailure, type HeldLease, isCancelled, isOfRun } from "waymark/adapter";
+import type { CheckpointFailure, CheckpointSummary } from "waymark";
+import { type HeldLease, isCancelled, isOfRun } from "waymark/kit";
 import type { CommandFile, Session } from "../cli.js";
 import { nameOf } from "../langgraph/find-tasks.js";
 import { questionsText } from "../langgraph/standing.js";

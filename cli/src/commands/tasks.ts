@@ -1,6 +1,6 @@
 import { Option } from "@commander-js/extra-typings";
 import type { CheckpointStatus } from "waymark";
-import { isCancelled } from "waymark/adapter";
+import { isCancelled } from "waymark/kit";
 import type { Cli, CommandFile, Session } from "../cli.js";
 import type { printFleet } from "../fleet-view.js";
 import { jsonOption, jsonPrinter, ndjsonOption, printItems } from "../items.js";

@@ -1,5 +1,6 @@
 import type { CorruptRecord, StorageAdapter, TaskSummary } from "waymark";
-import { compareTasks, isCancelled, isCorrupt, isInner, isSignals, ownerOf, type TaskQuery } from "waymark/adapter";
+import { isCorrupt, type TaskQuery } from "waymark/adapter";
+import { compareTasks, isCancelled, isInner, isSignals, ownerOf } from "waymark/kit";
 import { THREADS_PREFIX, type Thread, threadOf, threadPrefix, threadPrefixOf } from "waymark/langgraph/records";
 import type { DamageSink } from "../damage.js";
 import { CommandError, ExitCode } from "../exit-code.js";

@@ -1,4 +1,4 @@
-import type { PruneAllResult, RetentionPolicy } from "waymark";
+import type { PruneResult, RetentionPolicy } from "waymark";
 import { applyPlans } from "../actions/prune.js";
 import { bytesOnDisk } from "../bytes-on-disk.js";
 import { requireTaskToChange } from "../checkpoints.js";
@@ -49,7 +49,7 @@ export async function pruneStorage(session: Session, taskId: string | undefined,
 }
 
 /** @throws {CommandError} Some tasks could not be pruned; the message says which, and why. */
-function throwFailures(failures: PruneAllResult["failures"], removing: number): void {
+function throwFailures(failures: PruneResult["failures"], removing: number): void {
   const [first] = failures;
   if (first === undefined) return;
   const shown = failures.slice(0, SHOWN_FAILURES).map(({ error }) => error.message);

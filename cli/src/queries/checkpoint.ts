@@ -1,5 +1,6 @@
 import type { CheckpointSummary, RunRecord } from "waymark";
-import { type HeldLease, isInner, type LapsedLease, summaryOf } from "waymark/adapter";
+import { summaryOf } from "waymark/adapter";
+import { type HeldLease, isInner, type LapsedLease } from "waymark/kit";
 import { type Thread, threadOf } from "waymark/langgraph/records";
 import { findCheckpoint, readLatest, requireTask } from "../checkpoints.js";
 import { isKeyMissing } from "../key-advice.js";

@@ -1,5 +1,6 @@
 import type { CheckpointStatus } from "waymark";
-import { type DueCount, dueAtOf, isCancelled, NEVER } from "waymark/adapter";
+import { type DueCount, dueAtOf } from "waymark/adapter";
+import { isCancelled, NEVER } from "waymark/kit";
 import { firstOf } from "../first-of.js";
 import { LeaseReader } from "../leases.js";
 import { readableSummaries } from "../read-stored.js";

@@ -1,6 +1,6 @@
 import { hash } from "node:crypto";
 import { PlanOutdatedError, planRetention, type RetentionPlan, type RetentionPolicy } from "waymark";
-import { isSignals } from "waymark/adapter";
+import { isSignals } from "waymark/kit";
 import { threadPrefixOf } from "waymark/langgraph/records";
 import { firstOf } from "../first-of.js";
 import { readableSummaries } from "../read-stored.js";

@@ -1,5 +1,6 @@
 import { CheckpointNotFoundError, type CheckpointSummary, type RunRecord, type StepRecord } from "waymark";
-import { isOfRun, isPassing, replacedBy } from "waymark/adapter";
+import { isPassing, replacedBy } from "waymark/adapter";
+import { isOfRun } from "waymark/kit";
 import { requireTask } from "../checkpoints.js";
 import { DamagedCheckpointError } from "../damage.js";
 import { firstOf } from "../first-of.js";

@@ -4,7 +4,7 @@ import type { QuerySession } from "../store.js";
 
 /** Finds all damage of a storage, including values that LangGraph threads have lost. */
 export async function verifyStorage(session: QuerySession, options: VerifyOptions): Promise<VerifyResult> {
-  const result = await session.manager.verify(options);
+  const result = await session.manager.maintenance.verify(options);
   const findings = [...result.findings];
   try {
     for await (const finding of lostValues(session)) findings.push(finding);

@@ -1,12 +1,6 @@
 import type { CorruptRecord, JsonObject } from "waymark";
-import {
-  type CheckpointDraft,
-  findDamage,
-  isCorrupt,
-  parseSummary,
-  type StoredCheckpoint,
-  summaryOf,
-} from "waymark/adapter";
+import { type CheckpointDraft, findDamage, isCorrupt, type StoredCheckpoint, summaryOf } from "waymark/adapter";
+import { parseSummary } from "waymark/kit";
 import { type ReadLinesOptions, readCheckedLines } from "./checked-lines.js";
 
 /** The format name in the header of an export. */

@@ -1,13 +1,6 @@
 import { CheckpointError, type StorageAdapter } from "waymark";
-import {
-  type CheckpointQuery,
-  compareTaskIds,
-  findDamage,
-  isCorrupt,
-  isSignals,
-  type StoredCheckpoint,
-  signalsOf,
-} from "waymark/adapter";
+import { type CheckpointQuery, findDamage, isCorrupt, type StoredCheckpoint } from "waymark/adapter";
+import { compareTaskIds, isSignals, signalsOf } from "waymark/kit";
 import type { DamageSink } from "../damage.js";
 
 /** Yields the intact records that the query finds. Damaged ones are reported to `damage`. */

@@ -1,11 +1,13 @@
 import {
+  type CheckpointFailure,
   CheckpointNotFoundError,
   type CheckpointSummary,
   type RetentionPlan,
   type RunRecord,
   type StepRecord,
 } from "waymark";
-import { CHECKPOINT_STATUSES, type CheckpointFailure, isCorrupt, stepText, summaryOf } from "waymark/adapter";
+import { isCorrupt, summaryOf } from "waymark/adapter";
+import { CHECKPOINT_STATUSES, stepText } from "waymark/kit";
 import { threadOf } from "waymark/langgraph/records";
 import { bytesOnDisk } from "../bytes-on-disk.js";
 import { readLatest } from "../checkpoints.js";

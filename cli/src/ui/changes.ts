@@ -89,7 +89,7 @@ export async function prune(session: PageSession, plans: PolicyPlans): Promise<R
 }
 
 export async function planRepair(session: PageSession, signal: AbortSignal): Promise<RepairAnswer> {
-  const { steps } = await session.manager.repair({ dryRun: true, signal });
+  const { steps } = await session.manager.maintenance.repair({ dryRun: true, signal });
   return repairAnswer(session, steps);
 }
 

@@ -1,4 +1,5 @@
-import { ownerOf, type RepairStep, type StorageFinding } from "waymark/adapter";
+import type { RepairStep, StorageFinding } from "waymark/adapter";
+import { ownerOf } from "waymark/kit";
 import type { Finding, RepairAnswer } from "./api-storage.js";
 import { damageInfo, given } from "./rows.js";
 

@@ -1,6 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { CheckpointSummary } from "waymark";
-import { type DueCount, isCorrupt, ownerOf } from "waymark/adapter";
+import { type DueCount, isCorrupt } from "waymark/adapter";
+import { ownerOf } from "waymark/kit";
 import { checkpointsTask, threadOf, threadPrefixOf } from "waymark/langgraph/records";
 import { firstOf } from "../first-of.js";
 import { LeaseReader } from "../leases.js";

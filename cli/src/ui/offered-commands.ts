@@ -1,5 +1,5 @@
 import type { CheckpointSummary, RunRecord } from "waymark";
-import { isCancelled, isInner, keptErrorsText, stepText } from "waymark/adapter";
+import { isCancelled, isInner, keptErrorsText, stepText } from "waymark/kit";
 import { nameOf } from "../langgraph/find-tasks.js";
 import { durationFlag } from "../measure-arguments.js";
 import { printable } from "../printable.js";

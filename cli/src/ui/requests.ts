@@ -1,4 +1,4 @@
-import { CHECKPOINT_STATUSES } from "waymark/adapter";
+import { CHECKPOINT_STATUSES } from "waymark/kit";
 import { z } from "zod";
 import { CommandError, ExitCode } from "../exit-code.js";
 import type { LiveQueries, Queries } from "./api.js";

@@ -1,5 +1,6 @@
 import type { CheckpointSummary } from "waymark";
-import { type HeldLease, isCancelled, isInner, isOfRun, isPassing, type LapsedLease, processOf } from "waymark/adapter";
+import { isPassing } from "waymark/adapter";
+import { type HeldLease, isCancelled, isInner, isOfRun, type LapsedLease, processOf } from "waymark/kit";
 import { nameOf } from "../langgraph/find-tasks.js";
 import { type DescribedCheckpoint, shownStatus } from "../langgraph/thread-state.js";
 import { holderText, type RunTask } from "../leases.js";

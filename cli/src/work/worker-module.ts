@@ -3,7 +3,7 @@ import { existsSync } from "node:fs";
 import { basename, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import type { Run, WorkOptions } from "waymark";
-import { checkKeys, keysOf } from "waymark/adapter";
+import { checkKeys, keysOf } from "waymark/kit";
 import { CommandError, ExitCode } from "../exit-code.js";
 
 /** The options of a worker that its module may have. The command line's take precedence. */

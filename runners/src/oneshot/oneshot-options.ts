@@ -1,13 +1,14 @@
 import { resolve } from "node:path";
 import { type Logger, UnsupportedOperationError } from "waymark";
-import { checkKeys, keysOf } from "waymark/adapter";
 import {
   checkFunction,
   checkInteger,
+  checkKeys,
   checkMaxAge,
   checkSignal,
   checkText,
   DEFAULT_MAX_AGE_MS,
+  keysOf,
   MAX_DELAY_MS,
   warningLogger,
 } from "waymark/kit";

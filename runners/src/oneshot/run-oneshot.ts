@@ -4,9 +4,10 @@ import {
   assertFresh,
   checkText,
   describeAge,
-  FeatureCheckpoints,
+  type FeatureCheckpoints,
   isStillBeingRun,
   MAX_TASK_ID_LENGTH,
+  openFeatureCheckpoints,
   RunLock,
   runLockPath,
   type StoredFeature,
@@ -90,7 +91,7 @@ export async function runOneshot(feature: string, options: OneshotOptions = {}):
   const settings = resolveOptions(options);
   const { signal, baseDir } = settings;
   signal?.throwIfAborted();
-  const checkpoints = new FeatureCheckpoints(baseDir, settings.checkpointDir);
+  const checkpoints = await openFeatureCheckpoints(baseDir, settings.checkpointDir);
   const lockPath = runLockPath(checkpoints.lockFolder, feature);
   const found = await findStart(feature, checkpoints, { ...settings, lockPath });
   const plan = await loadPlan({ featureId: feature, baseDir, plan: options.plan, recorded: found?.state.waymark });

@@ -1,5 +1,4 @@
-import { checkKeys, keysOf } from "waymark/adapter";
-import { checkTaskId, checkText } from "waymark/kit";
+import { checkKeys, checkTaskId, checkText, keysOf } from "waymark/kit";
 import type { GateStage } from "waymark/prp";
 import { findingsIn, type GateFinding } from "./gates/gate-findings.js";
 import { type GateShell, GateSyntaxError, statementsOf } from "./gates/gate-script.js";

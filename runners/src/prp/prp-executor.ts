@@ -1,13 +1,14 @@
 import { existsSync } from "node:fs";
 import { resolve } from "node:path";
 import { CheckpointCorruptError, type Logger, UnsupportedOperationError } from "waymark";
-import { checkKeys, keysOf } from "waymark/adapter";
 import type { SetAside } from "waymark/adapters/task-file";
 import {
   checkInteger,
+  checkKeys,
   checkTaskId,
   checkText,
   enabledCheckpoints,
+  keysOf,
   MAX_DELAY_MS,
   type SessionCheckpoints,
   safeLogger,
@@ -180,7 +181,7 @@ export class PrpExecutor {
     if (taskId !== undefined) checkTaskId(taskId);
     signal?.throwIfAborted();
     if (section !== undefined) checkText("ExecuteOptions.section", section, 1);
-    const session = enabledCheckpoints(this.#checkpoints);
+    const session = await enabledCheckpoints(this.#checkpoints);
     const read = await loadPrp(prp, { taskId, section, sessionPath: this.sessionPath });
     checkTaskId(read.taskId);
     const loaded = await underItsTask(session, read);

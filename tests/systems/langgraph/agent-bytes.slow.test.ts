@@ -32,7 +32,7 @@ describe.each([
     const turn = agentOn(saverOn({ ...place, open: () => storage }), messages(3000));
     let state: unknown;
     for (let turns = 1; turns <= TURNS; turns++) state = await turn();
-    const found = await new CheckpointManager({ storage }).verify();
+    const found = await new CheckpointManager({ storage }).maintenance.verify();
     expect(found.findings).toEqual([]);
     await storage.close();
     const lastState = JSON.stringify(state).length;

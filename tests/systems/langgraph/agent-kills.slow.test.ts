@@ -53,7 +53,7 @@ describe("an agent of createAgent whose tools write a ledger, killed 50 times at
         acknowledged += run.acknowledged.size;
         emptyNext += run.emptyNext;
       }
-      const { findings } = await new CheckpointManager({ storage: place.open() }).verify();
+      const { findings } = await new CheckpointManager({ storage: place.open() }).maintenance.verify();
       expect(findings.filter((finding) => finding.kind !== "leftover")).toEqual([]);
       process.stdout.write(
         `${kind}: ${kills} kills, ${acknowledged} tools acknowledged, ${emptyNext} times next was empty\n`,

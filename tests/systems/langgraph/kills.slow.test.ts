@@ -35,7 +35,7 @@ describe("a graph of 40 nodes whose process is killed at random moments until it
       if (run.end === undefined) interrupted += 1;
     }
 
-    const { findings, checkpoints } = await new CheckpointManager({ storage: place.open() }).verify();
+    const { findings, checkpoints } = await new CheckpointManager({ storage: place.open() }).maintenance.verify();
     const of = `${kind}, ${durability}`;
     process.stdout.write(
       `${of}: ${kills} kills, ${run.acknowledged.size} results acknowledged, ${run.begun} nodes begun, ${checkpoints} records\n`,

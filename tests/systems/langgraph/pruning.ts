@@ -154,7 +154,7 @@ export function registerPruning(kind: StorageKind, policies = POLICIES): void {
       await makeThread(place);
       const before = await readingsOf(place);
       const manager = new CheckpointManager({ storage: place.open() });
-      const plan = await manager.planRetention("langgraph/t/c/", policy);
+      const plan = await manager.retention.plan("langgraph/t/c/", policy);
 
       const { removed } = await saverOn(place).prune("t", policy);
 

@@ -26,8 +26,8 @@ it("reads every row with a driver that returns bigints", async () => {
   const due = { prefix: "queued", dueBy: "9999-01-01T00:00:00.000Z" };
   expect(await storage.queue.count(due)).toMatchObject({ tasks: 1 });
   expect(await storage.queue.claimNext(due, "me", 10_000, 1)).toEqual([{ taskId: "queued", token: 1 }]);
-  expect(await manager.verify()).toMatchObject({ tasks: 2, checkpoints: 7, findings: [] });
-  expect(await manager.repair()).toMatchObject({ steps: [] });
+  expect(await manager.maintenance.verify()).toMatchObject({ tasks: 2, checkpoints: 7, findings: [] });
+  expect(await manager.maintenance.repair()).toMatchObject({ steps: [] });
   const other = new CheckpointManager({ storage: openAdapter({ path }) });
   expect(await manager.tasks()).toEqual(await other.tasks());
 });

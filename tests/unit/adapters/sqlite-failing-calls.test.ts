@@ -2,7 +2,7 @@
 import { afterEach, expect, it, vi } from "vitest";
 import { CheckpointError } from "waymark";
 import type { SqliteAdapter } from "waymark/adapters/sqlite";
-import { draft } from "../../../src/conformance/drafts.js";
+import { draft } from "../../../conformance/drafts.js";
 import { arm, faults } from "../../support/failing-fs.js";
 import { collect, connect, listed, newStore, openAdapter } from "./sqlite-support.js";
 

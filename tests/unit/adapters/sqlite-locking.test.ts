@@ -4,7 +4,7 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { CheckpointConflictError, StorageError } from "waymark";
 import { SqliteAdapter } from "waymark/adapters/sqlite";
-import { draft } from "../../../src/conformance/drafts.js";
+import { draft } from "../../../conformance/drafts.js";
 import { connect, listed, newStore, openAdapter, spyingDriver } from "./sqlite-support.js";
 
 /** A store with checkpoint c1 of task t, and a connection that holds its write lock. */

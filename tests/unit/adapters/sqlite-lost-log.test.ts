@@ -7,7 +7,7 @@ import { createInterface } from "node:readline";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { draft } from "../../../src/conformance/drafts.js";
+import { draft } from "../../../conformance/drafts.js";
 import { tempFolder } from "../../support/temp-folder.js";
 import { collect, listed, newStore, openAdapter, spyingDriver } from "./sqlite-support.js";
 

@@ -2,7 +2,7 @@
 import { describe, expect, it, onTestFinished } from "vitest";
 import { CheckpointManager } from "waymark";
 import type { RepairStep } from "waymark/adapter";
-import { draft } from "../../../src/conformance/drafts.js";
+import { draft } from "../../../conformance/drafts.js";
 import { runMetadata } from "../../../src/contract/passing.js";
 import { collect, connect, idsOf, listed, newStore, openAdapter, spyingDriver } from "./sqlite-support.js";
 
@@ -21,7 +21,8 @@ async function populated() {
   const manager = new CheckpointManager({ storage: adapter, createId: ({ stage }) => stage ?? "none" });
   onTestFinished(() => manager.close());
   for (const n of [1, 2, 3]) await manager.save("t", { n }, { stage: `i${n}` });
-  const found = async () => (await manager.verify()).findings.map(({ kind, reason }) => `${kind}: ${reason}`);
+  const found = async () =>
+    (await manager.maintenance.verify()).findings.map(({ kind, reason }) => `${kind}: ${reason}`);
   return { adapter, manager, moments, other: connect(path), path, folder, found };
 }
 
@@ -60,7 +61,7 @@ describe("a damaged row", () => {
       const seen = await idsOf(adapter.list({ taskId: "t", order: "newest" }));
       expect(seen.toSorted()).toEqual(["corrupt i2", "i1", "i3"]);
       expect((await collect(adapter.read({ taskId: "t", order: "oldest" }))).length).toBe(3);
-      await manager.repair();
+      await manager.maintenance.repair();
       expect(await found()).toEqual([]);
       expect((await manager.save("t", {}, { stage: "next" })).sequence).toBe(4);
     },

@@ -6,7 +6,7 @@ import Database from "better-sqlite3";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { CheckpointCorruptError, StorageError, UnsupportedFormatError } from "waymark";
 import type { SqliteAdapter, SqliteDriver } from "waymark/adapters/sqlite";
-import { draft } from "../../../src/conformance/drafts.js";
+import { draft } from "../../../conformance/drafts.js";
 import { errorOfProgram } from "../../support/error-of-program.js";
 import { tempFolder } from "../../support/temp-folder.js";
 import { collect, connect, listed, newStore, openAdapter } from "./sqlite-support.js";

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { draft, drafts } from "../../../src/conformance/drafts.js";
+import { draft, drafts } from "../../../conformance/drafts.js";
 import { runMetadata } from "../../../src/contract/passing.js";
 import { collect, connect, newStore, spyingDriver } from "./sqlite-support.js";
 

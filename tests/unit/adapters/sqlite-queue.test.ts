@@ -1,7 +1,7 @@
 import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { expect, it } from "vitest";
-import { draft } from "../../../src/conformance/drafts.js";
+import { draft } from "../../../conformance/drafts.js";
 import { runMetadata } from "../../../src/contract/passing.js";
 import { connect, newStore, openAdapter, spyingDriver } from "./sqlite-support.js";
 

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { AdapterCalls, CheckpointConflictError } from "waymark/adapter";
+import { CheckpointConflictError } from "waymark";
+import { AdapterCalls } from "waymark/adapter";
 import { deferred } from "../../support/deferred.js";
 
 describe("the calls of an adapter", () => {

@@ -3,9 +3,8 @@ import { once } from "node:events";
 import { createInterface } from "node:readline";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { ownHolder, processOf } from "waymark/adapter";
 import { openStorage } from "waymark/adapters";
-import { holderHasEnded, processHasEnded } from "../../../src/contract/holder.js";
+import { holderHasEnded, ownHolder, processHasEnded, processOf } from "../../../src/contract/holder.js";
 import { newSchema } from "../../support/postgres.js";
 import { tempFolder } from "../../support/temp-folder.js";
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { parseSummary } from "waymark/adapter";
+import { parseSummary } from "../../../src/contract/parse-summary.js";
 
 const WHOLE = {
   taskId: "t",

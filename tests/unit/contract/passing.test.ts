@@ -1,5 +1,6 @@
 import { expect, it } from "vitest";
-import { isPassing, passingMetadata, replacedBy } from "waymark/adapter";
+import { isPassing, replacedBy } from "waymark/adapter";
+import { passingMetadata } from "../../../src/contract/passing.js";
 
 it("a checkpoint is passing if `metadata.waymark` says so", () => {
   const status = "paused";

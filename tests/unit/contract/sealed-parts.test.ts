@@ -1,7 +1,8 @@
 import { createHash } from "node:crypto";
 import { expect, it } from "vitest";
-import { sealDraft, sealedParts } from "waymark/adapter";
-import { draft, fullDraft } from "../../../src/conformance/drafts.js";
+import { sealDraft } from "waymark/adapter";
+import { draft, fullDraft } from "../../../conformance/drafts.js";
+import { sealedParts } from "../../../src/contract/checkpoint.js";
 
 it.each([draft("t", "c1"), fullDraft('a",0,"b', "\0\u{1f600}"), draft("0", "0", { metadata: { a: [0] } })])(
   "the sealed parts around a sequence give the seal of %j",

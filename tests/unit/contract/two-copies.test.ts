@@ -1,7 +1,7 @@
 import { expect, it, vi } from "vitest";
 import * as ours from "waymark";
-import { ownHolder } from "waymark/adapter";
 import { MemoryAdapter } from "waymark/adapters/memory";
+import { ownHolder } from "../../../src/contract/holder.js";
 
 const KEY = Buffer.alloc(32, 1);
 const OTHER_KEY = Buffer.alloc(32, 2);
@@ -48,7 +48,7 @@ it("knows the value of another copy's run.next", async () => {
 
 it("has the same holder of leases as another copy, since both end with the process", async () => {
   await anotherCopy();
-  expect((await import("waymark/adapter")).ownHolder()).toBe(ownHolder());
+  expect((await import("../../../src/contract/holder.js")).ownHolder()).toBe(ownHolder());
 });
 
 it("reports a wrong key as DECRYPTION_FAILED when another copy's transform refuses it", async () => {

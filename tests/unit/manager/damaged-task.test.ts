@@ -45,7 +45,7 @@ describe("a task without an intact checkpoint", () => {
 
   it("can be removed with all tasks of its prefix", async () => {
     const { manager, contents } = await damaged(1, 2, 3);
-    expect(await manager.removeTasks({ prefix: "t" })).toBe(3);
+    expect(await manager.removeTask({ prefix: "t" })).toBe(3);
     expect(contents()).toEqual([]);
     expect(await manager.has("t")).toBe(false);
   });

@@ -275,7 +275,7 @@ class Trial {
     for (const step of meanwhile) await this.#other(step, (await storage.all())["at" in step ? step.at : 0]);
     const before = await storage.all();
     if (saved === undefined) throw new Error("The checkpoint wasn't saved.");
-    await this.#applied.afterSave(saved);
+    await this.#applied.afterSave(saved, () => this.#applyPlan());
 
     const left = new Set(idsOf(await storage.all()));
     const gone = idsOf(before).filter((known) => !left.has(known));
@@ -288,18 +288,16 @@ class Trial {
 
   #made(): KeepLast {
     const storage = this.#storage;
-    return new KeepLast({
-      keepLast: this.#keepLast,
-      list: (query) => storage.list(query),
-      applyPlan: async () => {
-        const { remove } = this.#plan(await storage.all());
-        await storage.remove("t", idsOf(remove));
-        const records: (CheckpointSummary | CorruptRecord)[] = [];
-        for await (const record of storage.list({ taskId: "t", order: "newest" })) records.push(record);
-        return records;
-      },
-      remove: (taskId, ids) => storage.remove(taskId, ids),
-    });
+    return new KeepLast(this.#keepLast, storage, { prune: (taskId, ids) => storage.remove(taskId, ids) });
+  }
+
+  async #applyPlan(): Promise<(CheckpointSummary | CorruptRecord)[]> {
+    const storage = this.#storage;
+    const { remove } = this.#plan(await storage.all());
+    await storage.remove("t", idsOf(remove));
+    const records: (CheckpointSummary | CorruptRecord)[] = [];
+    for await (const record of storage.list({ taskId: "t", order: "newest" })) records.push(record);
+    return records;
   }
 
   #plan(newestFirst: readonly CheckpointSummary[]) {

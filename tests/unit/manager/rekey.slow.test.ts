@@ -76,7 +76,7 @@ describe.each(Object.entries(STORAGES))("rekey in %s", (_name, open) => {
     for (const taskId of ["a", "b"]) for await (const { state } of manager.history(taskId)) states.push(state);
 
     const progress: Omit<RekeyResult, "refusals">[] = [];
-    const result = await manager.rekey({ onProgress: (now) => progress.push(now) });
+    const result = await manager.maintenance.rekey({ onProgress: (now) => progress.push(now) });
     const counts = { total: 5, done: 5, rewritten: 4, current: 1, left: 0, refused: 0, damaged: 0 };
     expect(result).toEqual({ ...counts, refusals: [] });
     expect(progress[0]).toEqual({ total: 5, done: 0, rewritten: 0, current: 0, left: 5, refused: 0, damaged: 0 });
@@ -100,9 +100,9 @@ describe.each(Object.entries(STORAGES))("rekey in %s", (_name, open) => {
     const storage = await open(await tempFolder());
     await mixedStore(storage);
     const manager = managerOn(storage, [gzip(), rotated()]);
-    await manager.rekey();
+    await manager.maintenance.rekey();
     const before = await recordsOf(storage);
-    expect(await manager.rekey()).toMatchObject({ done: 5, rewritten: 0, left: 0 });
+    expect(await manager.maintenance.rekey()).toMatchObject({ done: 5, rewritten: 0, left: 0 });
     expect(await recordsOf(storage)).toEqual(before);
     await storage.close();
   });
@@ -114,7 +114,7 @@ describe.each(Object.entries(STORAGES))("rekey in %s", (_name, open) => {
     const manager = managerOn(storage, [rotated()]);
     let saved = 0;
     let isOver = false;
-    const rekeying = manager.rekey().finally(() => {
+    const rekeying = manager.maintenance.rekey().finally(() => {
       isOver = true;
     });
     while (!isOver) {
@@ -140,15 +140,15 @@ describe.each(Object.entries(STORAGES))("rekey in %s", (_name, open) => {
     const manager = managerOn(storage, [rotated()]);
     const stop = new AbortController();
     const onProgress = ({ done }: Pick<RekeyResult, "done">) => done === 2 && stop.abort();
-    expect(await manager.rekey({ signal: stop.signal, onProgress })).toMatchObject({
+    expect(await manager.maintenance.rekey({ signal: stop.signal, onProgress })).toMatchObject({
       done: 2,
       rewritten: 2,
       left: 4,
       total: 6,
     });
     expect(await keyIdsOf(storage)).toEqual(["current", "current", "old", "old", "old", "old"]);
-    expect(await manager.rekey({ signal: stop.signal })).toMatchObject({ done: 0, left: 6 });
-    expect(await manager.rekey()).toMatchObject({ done: 6, rewritten: 4, left: 0 });
+    expect(await manager.maintenance.rekey({ signal: stop.signal })).toMatchObject({ done: 0, left: 6 });
+    expect(await manager.maintenance.rekey()).toMatchObject({ done: 6, rewritten: 4, left: 0 });
     await storage.close();
   });
 });
@@ -162,7 +162,7 @@ describe("rekey", () => {
     await managerOn(store, [by("old")]).save("t", { n: 2 });
     await managerOn(store, [encrypt({ keys: { old: KEYS.lost }, current: "old" })]).save("t", { n: 3 });
     const before = await recordsOf(store);
-    const result = await managerOn(store, [rotated()]).rekey();
+    const result = await managerOn(store, [rotated()]).maintenance.rekey();
     expect(result).toMatchObject({ done: 3, rewritten: 1, left: 0, refused: 2, damaged: 0 });
     expect(result.refusals.map(({ sequence, error }) => [sequence, error.code])).toEqual([
       [1, "DECRYPTION_FAILED"],
@@ -176,7 +176,7 @@ describe("rekey", () => {
     const store = storage();
     await managerOn(store, []).save("t", { planted: true });
     const strict = encrypt({ keys: { k: KEYS.current }, current: "k", requireEncrypted: true });
-    const result = await managerOn(store, [strict]).rekey();
+    const result = await managerOn(store, [strict]).maintenance.rekey();
     expect(result).toMatchObject({ rewritten: 0, refused: 1 });
     expect(await keyIdsOf(store)).toEqual(["plain"]);
   });
@@ -184,7 +184,7 @@ describe("rekey", () => {
   it("detects a current key that doesn't open a payload under its name", async () => {
     const store = storage();
     await managerOn(store, [encrypt({ keys: { current: KEYS.lost }, current: "current" })]).save("t", { n: 1 });
-    expect(await managerOn(store, [by("current")]).rekey()).toMatchObject({ rewritten: 0, refused: 1 });
+    expect(await managerOn(store, [by("current")]).maintenance.rekey()).toMatchObject({ rewritten: 0, refused: 1 });
   });
 
   it("skips damage, reports it once, and leaves it untouched", async () => {
@@ -203,7 +203,7 @@ describe("rekey", () => {
     const manager = managerOn(store, [rotated()], { logger: { debug() {}, info() {}, warn() {}, error() {} } });
     const corrupt: CorruptRecord[] = [];
     manager.on("corrupt", (record) => corrupt.push(record));
-    expect(await manager.rekey()).toMatchObject({ done: 3, rewritten: 1, left: 0, damaged: 2 });
+    expect(await manager.maintenance.rekey()).toMatchObject({ done: 3, rewritten: 1, left: 0, damaged: 2 });
     expect(corrupt.map(({ sequence }) => sequence)).toEqual([1, 3]);
     expect([first, third].map((name) => readFileSync(join(task, name), "utf8"))).toEqual(damaged);
     await store.close();
@@ -220,7 +220,7 @@ describe("rekey", () => {
     expect(damaged).not.toBe(whole);
     writeFileSync(path, damaged);
     const logger = { debug() {}, info() {}, warn() {}, error() {} };
-    const result = await managerOn(store, [rotated()], { logger }).rekey();
+    const result = await managerOn(store, [rotated()], { logger }).maintenance.rekey();
     expect(result).toMatchObject({ rewritten: 0, current: 0, left: 0, refused: 2, damaged: 1 });
     expect(result.refusals[0]?.error.code).toBe("CHECKPOINT_CORRUPT");
     await store.close();
@@ -231,7 +231,7 @@ describe("rekey", () => {
     await managerOn(store, [by("old")]).save("t", { n: 1 });
     const away = () => Promise.reject(new Error("The KMS is away."));
     const manager = managerOn(store, [encrypt({ keys: { old: away, current: KEYS.current }, current: "current" })]);
-    await expect(manager.rekey()).rejects.toMatchObject({ code: "KEY_UNAVAILABLE", retryable: true });
+    await expect(manager.maintenance.rekey()).rejects.toMatchObject({ code: "KEY_UNAVAILABLE", retryable: true });
   });
 
   it("treats a record that fails its seal as damaged, current or not", async () => {
@@ -249,7 +249,7 @@ describe("rekey", () => {
       replacePayload: () => Promise.reject(new Error("It must not come to this.")),
     });
     const manager = managerOn(altered, [rotated()], { logger: { debug() {}, info() {}, warn() {}, error() {} } });
-    expect(await manager.rekey()).toMatchObject({ done: 2, rewritten: 0, damaged: 2, refused: 0 });
+    expect(await manager.maintenance.rekey()).toMatchObject({ done: 2, rewritten: 0, damaged: 2, refused: 0 });
   });
 
   it("throws if the current key can't be fetched, and the next run does the rest", async () => {
@@ -261,9 +261,13 @@ describe("rekey", () => {
       return KEYS.current;
     };
     const manager = managerOn(store, [encrypt({ keys: { old: KEYS.old, current: kms }, current: "current" })]);
-    await expect(manager.rekey()).rejects.toMatchObject({ code: "KEY_UNAVAILABLE", keyId: "current", retryable: true });
+    await expect(manager.maintenance.rekey()).rejects.toMatchObject({
+      code: "KEY_UNAVAILABLE",
+      keyId: "current",
+      retryable: true,
+    });
     isDown = false;
-    expect(await manager.rekey()).toMatchObject({ rewritten: 1, left: 0 });
+    expect(await manager.maintenance.rekey()).toMatchObject({ rewritten: 1, left: 0 });
   });
 
   it("reads a checkpoint again if it was rewritten or removed meanwhile", async () => {
@@ -274,12 +278,17 @@ describe("rekey", () => {
     const slow: Transform = {
       ...transform,
       async encode(body, context) {
-        if (context.taskId === "a") await other.rekey({ prefix: "a" });
+        if (context.taskId === "a") await other.maintenance.rekey({ prefix: "a" });
         else await other.removeTask("b");
         return transform.encode(body, context);
       },
     };
-    expect(await managerOn(store, [slow]).rekey()).toMatchObject({ rewritten: 0, left: 0, refused: 0, damaged: 0 });
+    expect(await managerOn(store, [slow]).maintenance.rekey()).toMatchObject({
+      rewritten: 0,
+      left: 0,
+      refused: 0,
+      damaged: 0,
+    });
     expect(await keyIdsOf(store)).toEqual(["current"]);
   });
 
@@ -288,7 +297,7 @@ describe("rekey", () => {
     for (let n = 1; n <= 50; n++) await managerOn(store, [by("old")]).save("t", { n });
     const manager = managerOn(store, [rotated()]);
     const begun = deferred();
-    const rekeying = manager.rekey({ onProgress: ({ done }) => done === 1 && begun.resolve() });
+    const rekeying = manager.maintenance.rekey({ onProgress: ({ done }) => done === 1 && begun.resolve() });
     await begun.promise;
     await manager.close();
     const { done, left } = await rekeying;
@@ -298,7 +307,7 @@ describe("rekey", () => {
   it("encrypts only the tasks under a prefix", async () => {
     const store = storage();
     for (const taskId of ["x/1", "x/2", "y/1"]) await managerOn(store, []).save(taskId, { taskId });
-    expect(await managerOn(store, [rotated()]).rekey({ prefix: "x/" })).toMatchObject({
+    expect(await managerOn(store, [rotated()]).maintenance.rekey({ prefix: "x/" })).toMatchObject({
       total: 2,
       rewritten: 2,
       left: 0,
@@ -311,7 +320,7 @@ describe("rekey", () => {
     const manager = managerOn(store, [rotated()]);
     const autoSave = manager.autoSave("t", () => ({ n: 1 }));
     await autoSave.flush();
-    await managerOn(store, [by("current"), gzip()]).rekey();
+    await managerOn(store, [by("current"), gzip()]).maintenance.rekey();
     await autoSave.flush();
     await autoSave.stop();
     expect(await manager.list("t")).toHaveLength(1);
@@ -319,7 +328,7 @@ describe("rekey", () => {
   });
 
   it("is refused without transforms, without replacePayload, and with a misspelled option", async () => {
-    await expect(managerOn(storage(), []).rekey()).rejects.toThrow(TypeError);
+    await expect(managerOn(storage(), []).maintenance.rekey()).rejects.toThrow(TypeError);
     const { replacePayload: _none, ...rest } = Object.fromEntries(
       ["append", "get", "read", "list", "tasks", "setStatus", "remove", "close", "replacePayload"].map((name) => [
         name,
@@ -331,11 +340,11 @@ describe("rekey", () => {
       capabilities: { durable: false, multiProcess: false },
       ...rest,
     } as unknown as StorageAdapter;
-    await expect(managerOn(bare, [rotated()]).rekey()).rejects.toMatchObject({
+    await expect(managerOn(bare, [rotated()]).maintenance.rekey()).rejects.toMatchObject({
       code: "UNSUPPORTED_OPERATION",
       message: expect.stringContaining("The bare adapter can't replace payloads"),
     });
-    await expect(managerOn(storage(), [rotated()]).rekey({ onprogress() {} } as object)).rejects.toThrow(
+    await expect(managerOn(storage(), [rotated()]).maintenance.rekey({ onprogress() {} } as object)).rejects.toThrow(
       /no "onprogress"/,
     );
   });

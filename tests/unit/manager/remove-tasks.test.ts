@@ -14,7 +14,7 @@ const STORAGES: Record<string, () => StorageAdapter> = {
   "task by task": oneByOne,
 };
 
-it("removeTasks uses the storage's own removeTasks if there is one", async () => {
+it("removeTask uses the storage's removePrefix if there is one", async () => {
   const storage = new MemoryAdapter();
   const asked: string[] = [];
   const removePrefix = storage.removePrefix.bind(storage);
@@ -24,25 +24,25 @@ it("removeTasks uses the storage's own removeTasks if there is one", async () =>
   };
   const manager = new CheckpointManager({ storage });
   for (const taskId of ["a/1", "a/2"]) await manager.save(taskId, 1);
-  expect(await manager.removeTasks({ prefix: "a/" })).toBe(2);
+  expect(await manager.removeTask({ prefix: "a/" })).toBe(2);
   expect(asked).toEqual(["a/"]);
 });
 
-describe.each(Object.entries(STORAGES))("removeTasks, %s,", (_name, open) => {
+describe.each(Object.entries(STORAGES))("removeTask of a prefix, %s,", (_name, open) => {
   it("removes the tasks under a prefix, ends their numbering, and says how many checkpoints they had", async () => {
     const manager = new CheckpointManager({ storage: open() });
     for (const taskId of ["a/1", "a/2", "a/2", "ab", "A/1", "b/a/1"]) await manager.save(taskId, taskId);
     const removed: CheckpointEvents["removed"][] = [];
     manager.on("removed", (event) => removed.push(event));
 
-    expect(await manager.removeTasks({ prefix: "a/" })).toBe(3);
+    expect(await manager.removeTask({ prefix: "a/" })).toBe(3);
     expect((await manager.tasks()).map(({ taskId }) => taskId)).toEqual(["A/1", "ab", "b/a/1"]);
     expect(removed).toEqual([
       { taskId: "a/1", ids: "all", by: "request" },
       { taskId: "a/2", ids: "all", by: "request" },
     ]);
     expect((await manager.save("a/2", "again")).sequence).toBe(1);
-    expect(await manager.removeTasks({ prefix: "nowhere/" })).toBe(0);
+    expect(await manager.removeTask({ prefix: "nowhere/" })).toBe(0);
     expect(removed).toHaveLength(2);
   });
 
@@ -50,7 +50,7 @@ describe.each(Object.entries(STORAGES))("removeTasks, %s,", (_name, open) => {
     const manager = new CheckpointManager({ storage: open() });
     const autoSave = manager.autoSave("a/1", () => ({ n: 1 }));
     await autoSave.flush();
-    await manager.removeTasks({ prefix: "a/" });
+    await manager.removeTask({ prefix: "a/" });
     await autoSave.flush();
     expect(await manager.list("a/1")).toHaveLength(1);
     await manager.close();
@@ -60,8 +60,17 @@ describe.each(Object.entries(STORAGES))("removeTasks, %s,", (_name, open) => {
     const manager = new CheckpointManager({ storage: open() });
     await manager.save("a", 1);
     for (const query of [{ prefix: "" }, {}, { prefx: "a" }, { prefix: 1 }, undefined]) {
-      await expect(manager.removeTasks(query as { prefix: string })).rejects.toThrow(TypeError);
+      await expect(manager.removeTask(query as { prefix: string })).rejects.toThrow(TypeError);
     }
     expect(await manager.has("a")).toBe(true);
+  });
+
+  it("refuses a lease, which is for one task", async () => {
+    const manager = new CheckpointManager({ storage: open() });
+    await using lease = await manager.lease("a/1");
+    await manager.save("a/1", 1, { lease });
+    const removeTask = manager.removeTask.bind(manager) as (task: object, options: object) => Promise<number>;
+    await expect(removeTask({ prefix: "a/" }, { lease })).rejects.toThrow("a lease for one task");
+    expect(await manager.has("a/1")).toBe(true);
   });
 });

@@ -45,11 +45,14 @@ describe("verify", () => {
   it("counts the checked records, reports its progress, and ends at a signal", async () => {
     const { manager } = await populated("files");
     const seen: Parameters<NonNullable<VerifyOptions["onProgress"]>>[0][] = [];
-    const result = await manager.verify({ onProgress: (soFar) => seen.push(soFar) });
+    const result = await manager.maintenance.verify({ onProgress: (soFar) => seen.push(soFar) });
     expect(result).toEqual({ tasks: 2, checkpoints: 6, signals: 0, bytes: 42, findings: [] });
     expect(seen.at(-1)).toEqual({ tasks: 2, checkpoints: 6, signals: 0, bytes: 42, findings: 0 });
     const stop = new AbortController();
-    const stopped = manager.verify({ signal: stop.signal, onProgress: () => stop.abort(new Error("enough")) });
+    const stopped = manager.maintenance.verify({
+      signal: stop.signal,
+      onProgress: () => stop.abort(new Error("enough")),
+    });
     await expect(stopped).rejects.toThrow("enough");
   });
 
@@ -57,7 +60,7 @@ describe("verify", () => {
     const { manager } = await populated("sqlite");
     for (let n = 0; n < 20; n++) await manager.save(`t${n}`, n);
     let seen = 0;
-    const verified = manager.verify({
+    const verified = manager.maintenance.verify({
       onProgress: ({ tasks }) => {
         seen = tasks;
       },
@@ -75,16 +78,16 @@ describe("verify", () => {
   it("doesn't read payloads if it is quick", async () => {
     const { root, manager } = await populated("files");
     edit(join(root, "other", "000000000001-other-s1.json"), (text) => text.replace('"n":1', '"n":7'));
-    expect((await manager.verify({ quick: true })).findings).toEqual([]);
-    expect((await manager.verify()).findings).toHaveLength(1);
+    expect((await manager.maintenance.verify({ quick: true })).findings).toEqual([]);
+    expect((await manager.maintenance.verify()).findings).toHaveLength(1);
   });
 
   it("reads every record of a storage without its own verify, and refuses to repair it", async () => {
     const manager = new CheckpointManager({ storage: new MemoryAdapter() });
     for (const task of ["a", "b"]) await manager.save(task, 1);
-    expect(await manager.verify()).toMatchObject({ tasks: 2, checkpoints: 2, findings: [] });
-    expect(await manager.verify({ quick: true })).toMatchObject({ tasks: 2, checkpoints: 2, findings: [] });
-    await expect(manager.repair()).rejects.toBeInstanceOf(UnsupportedOperationError);
+    expect(await manager.maintenance.verify()).toMatchObject({ tasks: 2, checkpoints: 2, findings: [] });
+    expect(await manager.maintenance.verify({ quick: true })).toMatchObject({ tasks: 2, checkpoints: 2, findings: [] });
+    await expect(manager.maintenance.repair()).rejects.toBeInstanceOf(UnsupportedOperationError);
   });
 
   it.each(["files", "tasks", "sqlite"] as const)(
@@ -92,7 +95,7 @@ describe("verify", () => {
     async (scheme) => {
       const { manager } = await populated(scheme);
       const seen: Parameters<NonNullable<VerifyOptions["onProgress"]>>[0][] = [];
-      const verifying = manager.verify({
+      const verifying = manager.maintenance.verify({
         onProgress: (soFar) => {
           seen.push(soFar);
           void manager.close();
@@ -109,21 +112,21 @@ describe("verify", () => {
       const { root, manager } = await populated(scheme);
       const before = new CheckpointManager({ storage: openStorage(`${scheme}:${root}`) });
       for (const task of ["quarantine", "other"]) damage(root, scheme, task);
-      const found = (await before.verify()).findings;
-      const repairing = before.repair({ onProgress: () => void before.close() });
+      const found = (await before.maintenance.verify()).findings;
+      const repairing = before.maintenance.repair({ onProgress: () => void before.close() });
       await expect(repairing).rejects.toMatchObject({ code: "CLOSED" });
       await before.close();
 
-      const { steps } = await manager.repair();
+      const { steps } = await manager.maintenance.repair();
       expect(found).toHaveLength(2);
       expect(steps).toHaveLength(1);
-      expect((await manager.verify()).findings).toEqual([]);
+      expect((await manager.maintenance.verify()).findings).toEqual([]);
     },
   );
 
   it.each(["files", "tasks", "sqlite"] as const)("stops a repair that finds nothing, too (%s)", async (scheme) => {
     const { manager } = await populated(scheme);
-    const repairing = manager.repair();
+    const repairing = manager.maintenance.repair();
     await manager.close();
     await expect(repairing).rejects.toMatchObject({ code: "CLOSED" });
   });
@@ -131,11 +134,11 @@ describe("verify", () => {
   it("refuses options that don't exist, or are of a wrong kind", async () => {
     const manager = new CheckpointManager({ storage: new MemoryAdapter() });
     // @ts-expect-error: misspelled.
-    await expect(manager.verify({ quik: true })).rejects.toThrow('VerifyOptions has no "quik"');
+    await expect(manager.maintenance.verify({ quik: true })).rejects.toThrow('VerifyOptions has no "quik"');
     // @ts-expect-error: no boolean.
-    await expect(manager.verify({ quick: 1 })).rejects.toThrow(TypeError);
-    await expect(manager.repair({ leftoversOlderThanMs: -1 })).rejects.toThrow(RangeError);
+    await expect(manager.maintenance.verify({ quick: 1 })).rejects.toThrow(TypeError);
+    await expect(manager.maintenance.repair({ leftoversOlderThanMs: -1 })).rejects.toThrow(RangeError);
     // @ts-expect-error: no boolean.
-    await expect(manager.repair({ dryRun: "yes" })).rejects.toThrow(TypeError);
+    await expect(manager.maintenance.repair({ dryRun: "yes" })).rejects.toThrow(TypeError);
   });
 });

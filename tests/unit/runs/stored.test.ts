@@ -40,7 +40,7 @@ describe.each(Object.entries(WAYS))("runs that are stored %s", (_way, options) =
       expect((await manager.list("t")).map(({ status }) => status)).toEqual(["completed", "running"]);
       const resumed = managerOn(dyingAfter(0, storage), options).manager;
       expect(await resumed.run("t", () => expect.unreachable())).toEqual({ n: 1n });
-      const report = await manager.verify();
+      const report = await manager.maintenance.verify();
       expect(report.findings).toEqual([]);
     }
   });
@@ -279,7 +279,7 @@ it("rekey encrypts a run's record, and the run continues with the new key alone"
   const encrypted = managerOn(storage, {
     transforms: [encrypt({ keys, current: "k1" })],
   }).manager;
-  expect(await encrypted.rekey()).toMatchObject({ rewritten: 1 });
+  expect(await encrypted.maintenance.rekey()).toMatchObject({ rewritten: 1 });
   await expect(program(manager, true)).rejects.toMatchObject({ code: "UNSUPPORTED_FORMAT" });
   expect(await program(encrypted, true)).toBe("done");
 });

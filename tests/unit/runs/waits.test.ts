@@ -1,9 +1,11 @@
 // run.sleepUntil, run.waitFor and manager.signal.
 import { expect, it } from "vitest";
 import { CheckpointConflictError, type CheckpointStatus, RunMismatchError, StorageError } from "waymark";
-import { CHECKPOINT_STATUSES, NEVER, signalsOf, waitsOf } from "waymark/adapter";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { z } from "zod";
+import { CHECKPOINT_STATUSES } from "../../../src/contract/checkpoint.js";
+import { NEVER, waitsOf } from "../../../src/contract/passing.js";
+import { signalsOf } from "../../../src/contract/signals.js";
 import { managerOn, STORAGES } from "./run-support.js";
 
 const MINUTE = 60_000;
@@ -286,10 +288,10 @@ it("a task's signals go where the task goes, and no list shows their companion t
   expect(await manager.signals("copy")).toEqual(await manager.signals("t"));
   expect(await manager.run("copy", async (run) => (await run.waitFor("approve")).by)).toBe("ada");
   expect((await manager.signals("t"))[0]?.status).toBe("pending");
-  await manager.pruneAll({ keepLast: 1 });
+  await manager.retention.prune({ all: true }, { keepLast: 1 });
   expect(await manager.signals("t")).toHaveLength(1);
   await manager.removeTask("t");
-  await manager.removeTasks({ prefix: "copy" });
+  await manager.removeTask({ prefix: "copy" });
   for (const taskId of ["t", "copy"]) {
     const left = [];
     for await (const found of storage.list({ taskId: signalsOf(taskId), order: "oldest" })) left.push(found);
@@ -333,7 +335,7 @@ it("a policy that removes a whole task removes its signals, too", async () => {
   await manager.signal("t", "approve", 1);
   await manager.run("t", (run) => run.waitFor("approve"));
   clock.nowMs += 2 * MINUTE;
-  expect(await manager.pruneAll({ maxAgeMs: MINUTE })).toMatchObject({ tasks: 1, failures: [] });
+  expect(await manager.retention.prune({ all: true }, { maxAgeMs: MINUTE })).toMatchObject({ tasks: 1, failures: [] });
   expect(await manager.has("t")).toBe(false);
   expect(await manager.signals("t")).toEqual([]);
 });

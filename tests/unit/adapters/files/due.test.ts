@@ -20,8 +20,10 @@ import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import type { StorageAdapter } from "waymark";
-import { type CheckpointDraft, type ClaimedTask, NEVER, runMetadata } from "waymark/adapter";
+import type { CheckpointDraft } from "waymark/adapter";
 import { withLock } from "../../../../adapters/files/lock.js";
+import { NEVER, runMetadata } from "../../../../src/contract/passing.js";
+import type { ClaimedTask } from "../../../../src/contract/task-queue.js";
 import { draft } from "./drafts.js";
 import { newJsonStore, newTaskStore } from "./stores.js";
 

@@ -137,7 +137,7 @@ describe.each(KINDS)("a manager on a %s store that was reformatted", (kind) => {
     expect((await manager.latest("u"))?.state).toEqual(newest.state);
     await manager.complete("t");
     expect((await manager.latest("t"))?.status).toBe("completed");
-    expect((await manager.verify()).findings).toEqual([]);
+    expect((await manager.maintenance.verify()).findings).toEqual([]);
   });
 });
 

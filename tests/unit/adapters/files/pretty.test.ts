@@ -51,7 +51,7 @@ it("states of both forms in one folder are read and verified, with the option an
     const states: unknown[] = [];
     for await (const { state } of manager.history("t", { order: "oldest" })) states.push(state);
     expect(states).toEqual([true, false, true].map((its) => ({ ...STATE, pretty: its })));
-    expect(await manager.verify()).toMatchObject({ checkpoints: 3, findings: [] });
+    expect(await manager.maintenance.verify()).toMatchObject({ checkpoints: 3, findings: [] });
   }
 });
 
@@ -84,7 +84,7 @@ it("a list reads the head alone, and a read finds a changed value", async () => 
   writeFileSync(fileAt(0), textAt(0).replace("  1,", "  7,"));
   expect(await manager.list("t")).toHaveLength(1);
   await expect(manager.latest("t")).rejects.toThrow(CheckpointCorruptError);
-  expect((await manager.verify()).findings).toHaveLength(1);
+  expect((await manager.maintenance.verify()).findings).toHaveLength(1);
 });
 
 it("a file that was cut short in its state is damage", async () => {
@@ -101,7 +101,7 @@ it("a formatter may write the file anew", async () => {
   await manager.save("t", DEEP);
   writeFileSync(fileAt(0), JSON.stringify(JSON.parse(textAt(0)), undefined, 4).replaceAll("\n", "\r\n"));
   expect((await manager.latest("t"))?.state).toEqual(DEEP);
-  expect((await manager.verify()).findings).toEqual([]);
+  expect((await manager.maintenance.verify()).findings).toEqual([]);
 });
 
 it("pretty must be true or false", () => {

@@ -39,7 +39,7 @@ describe.each(Object.entries(stores))("a list of %s tasks", (_kind, { make, file
       () => manager.tasks(),
       () => manager.tasks({ order: "recent" }),
       () => manager.findIncomplete(),
-      () => manager.pruneAll({ keepLast: 1 }),
+      () => manager.retention.prune({ all: true }, { keepLast: 1 }),
     ]) {
       const error: unknown = await call().catch((thrown: unknown) => thrown);
       expect(error).toBeInstanceOf(UnsupportedFormatError);

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { compareTaskIds } from "waymark/adapter";
 import { fromColumn, toColumn } from "../../../../adapters/postgres/columns.js";
+import { compareTaskIds } from "../../../../src/contract/checkpoint.js";
 
 const unit = fc.constantFrom("\0", "\x01", "\x02", "a", "～", "😀");
 const texts = fc.string({ unit });

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { PostgresAdapter, type PostgresQuery } from "waymark/adapters/postgres";
-import { draft } from "../../../../src/conformance/drafts.js";
+import { draft } from "../../../../conformance/drafts.js";
 import {
   administer,
   collect,

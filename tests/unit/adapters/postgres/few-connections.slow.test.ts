@@ -1,7 +1,7 @@
 import pg from "pg";
 import { expect, it, onTestFinished } from "vitest";
+import { draft, drafts } from "../../../../conformance/drafts.js";
 import { startPostgres } from "../../../../examples/two-machines/src/postgres-server.js";
-import { draft, drafts } from "../../../../src/conformance/drafts.js";
 import { collect, newPool, newSchema, openAdapter, spyingPool } from "../../../support/postgres.js";
 
 const LONG_MS = 600_000;

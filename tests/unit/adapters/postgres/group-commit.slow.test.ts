@@ -2,7 +2,7 @@ import { fileURLToPath } from "node:url";
 import { execa } from "execa";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import type { PostgresAdapter, PostgresQuery } from "waymark/adapters/postgres";
-import { draft } from "../../../../src/conformance/drafts.js";
+import { draft } from "../../../../conformance/drafts.js";
 import { deferred } from "../../../support/deferred.js";
 import {
   collect,

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { CheckpointManager } from "waymark";
 import { isCorrupt } from "waymark/adapter";
 import { FOLD, FORM, MOST_ALONE } from "../../../../adapters/sql/history.js";
-import { draft } from "../../../../src/conformance/drafts.js";
+import { draft } from "../../../../conformance/drafts.js";
 import {
   bodyOf,
   hugePacked,

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { draft } from "../../../../src/conformance/drafts.js";
+import { draft } from "../../../../conformance/drafts.js";
 import { newPool, newStore, openAdapter, spyingPool, untilWaiting } from "../../../support/postgres.js";
 
 /** Short, but long enough that a write under the lease begins in time on a busy machine. */

@@ -3,7 +3,7 @@ import { inspect } from "node:util";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { CheckpointManager } from "waymark";
 import { PostgresAdapter, type PostgresAdapterOptions } from "waymark/adapters/postgres";
-import { draft } from "../../../../src/conformance/drafts.js";
+import { draft } from "../../../../conformance/drafts.js";
 import {
   administer,
   collect,

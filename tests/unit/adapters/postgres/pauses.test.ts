@@ -1,5 +1,5 @@
 import { afterEach, expect, it, vi } from "vitest";
-import { draft } from "../../../../src/conformance/drafts.js";
+import { draft } from "../../../../conformance/drafts.js";
 import { newPool, newSchema, openAdapter, spyingPool } from "../../../support/postgres.js";
 
 /** A clock that records how long each pause was, and takes no time. */

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import type { PostgresQuery } from "waymark/adapters/postgres";
-import { draft } from "../../../../src/conformance/drafts.js";
+import { draft } from "../../../../conformance/drafts.js";
 import { runMetadata } from "../../../../src/contract/passing.js";
 import {
   administer,

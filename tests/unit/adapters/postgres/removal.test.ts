@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { draft } from "../../../../src/conformance/drafts.js";
+import { draft } from "../../../../conformance/drafts.js";
 import {
   administer,
   collect,

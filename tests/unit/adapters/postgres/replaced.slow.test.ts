@@ -1,7 +1,8 @@
 import { expect, it } from "vitest";
-import { isPassing, NEVER, runMetadata } from "waymark/adapter";
+import { isPassing } from "waymark/adapter";
 import type { PostgresAdapter } from "waymark/adapters/postgres";
-import { draft } from "../../../../src/conformance/drafts.js";
+import { draft } from "../../../../conformance/drafts.js";
+import { NEVER, runMetadata } from "../../../../src/contract/passing.js";
 import { collect, newPool, newStore, openAdapter, spyingPool } from "../../../support/postgres.js";
 import { managerOn } from "../../runs/run-support.js";
 

@@ -3,7 +3,7 @@ import { types } from "pg";
 import { expect, it } from "vitest";
 import { CheckpointManager } from "waymark";
 import type { PostgresPool, PostgresQuery } from "waymark/adapters/postgres";
-import { draft } from "../../../../src/conformance/drafts.js";
+import { draft } from "../../../../conformance/drafts.js";
 import { collect, newPool, newSchema, openAdapter } from "../../../support/postgres.js";
 
 const [BYTEA, BIGINT] = [17, 20];
@@ -49,8 +49,8 @@ it.each(WAYS)("finds every row intact over a pool that %s", async (_way, config)
 
   const storage = openAdapter({ pool: newPool(url, config), schema });
   const manager = new CheckpointManager({ storage });
-  expect(await manager.verify()).toMatchObject({ tasks: 2, checkpoints: 6, findings: [] });
-  expect(await manager.repair()).toMatchObject({ steps: [] });
+  expect(await manager.maintenance.verify()).toMatchObject({ tasks: 2, checkpoints: 6, findings: [] });
+  expect(await manager.maintenance.repair()).toMatchObject({ steps: [] });
   expect((await manager.latest("t"))?.state).toEqual({ n: 5, text });
   expect(await manager.list("t")).toEqual(await writer.list("t"));
   expect(await manager.tasks()).toEqual(await writer.tasks());
@@ -84,8 +84,8 @@ it.each(WAYS)("saves, claims and removes over a pool that %s", async (_way, conf
   await manager.fail("t", new Error("on purpose"));
   await manager.removeTask("bytes");
   expect(await reader.latest("t")).toMatchObject({ id: newest?.id, status: "failed", state: { n: 71, text } });
-  expect(await reader.verify()).toMatchObject({ tasks: 2, checkpoints: 71, findings: [] });
-  expect(await manager.repair()).toMatchObject({ steps: [] });
+  expect(await reader.maintenance.verify()).toMatchObject({ tasks: 2, checkpoints: 71, findings: [] });
+  expect(await manager.maintenance.repair()).toMatchObject({ steps: [] });
 });
 
 /** A pool that changes each query before it sends it. */
@@ -110,7 +110,7 @@ it.each<[string, object, (query: PostgresQuery) => object]>([
   await expect(adapter.append(draft("t", "c1"))).rejects.toMatchObject(refused);
   await openAdapter({ url, schema }).append(draft("t", "c1"));
   await expect(adapter.get("t", "c1")).rejects.toMatchObject(refused);
-  await expect(new CheckpointManager({ storage: adapter }).repair()).rejects.toMatchObject(refused);
+  await expect(new CheckpointManager({ storage: adapter }).maintenance.repair()).rejects.toMatchObject(refused);
 });
 
 it("reads over a pool that ignores a query's parsers and has pg's own", async () => {

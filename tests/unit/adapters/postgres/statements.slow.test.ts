@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { isCorrupt } from "waymark/adapter";
 import type { PostgresAdapter, PostgresQuery } from "waymark/adapters/postgres";
 import { statementsOn } from "../../../../adapters/postgres/statements.js";
-import { draft, drafts } from "../../../../src/conformance/drafts.js";
+import { draft, drafts } from "../../../../conformance/drafts.js";
 import { runMetadata } from "../../../../src/contract/passing.js";
 import {
   administer,

@@ -1,0 +1,295 @@
+import type { StorageAdapter } from "../../src/contract/adapter.js";
+import type { CheckpointDraft, CheckpointStatus } from "../../src/contract/checkpoint.js";
+import { NEVER, runMetadata } from "../../src/contract/passing.js";
+import type { ClaimedTask, DueQuery, TaskQueue } from "../../src/contract/task-queue.js";
+import { same } from "../check.js";
+import type { ConformanceCase } from "../conformance-case.js";
+import { draft } from "../drafts.js";
+import { appendAll, leasesOf, untilFree } from "../steps.js";
+
+/** Longer than any case takes. */
+const LONG_MS = 600_000;
+const SHORT_MS = 200;
+
+/** The cases of adapters with a `queue`. */
+export const dueCases: readonly ConformanceCase[] = [
+  {
+    name: "due.only-due",
+    promise: "gives workers the tasks of their prefix that a run saved, that are due, and that nobody holds",
+    about: "queue",
+    replayed: true,
+    async run(store) {
+      let adapter = await store.open();
+      same(await next(adapter), undefined, "claimNext of an empty store MUST return undefined");
+      same(await queueOf(adapter).count(QUERY), NOTHING, "count of an empty store MUST be 0");
+      await appendAll(adapter, [
+        draft("q/plain", "c1"),
+        ofRun("q/completed", "c1", { status: "completed" }),
+        ofRun("q/failed", "c1", { status: "failed" }),
+        ofRun("q/later", "c1", { status: "paused", dueAt: at(31) }),
+        ofRun("q/never", "c1", { status: "paused", dueAt: NEVER }),
+        ofRun("other/due", "c1", { status: "paused", dueAt: at(1) }),
+        ofRun("q", "c1", { status: "paused" }),
+        ofRun("q/held", "c1", { status: "running" }),
+        ofRun("q/due", "c1", { status: "paused", dueAt: at(29) }),
+        ofRun("q/now", "c1", { status: "paused", dueAt: at(30) }),
+        ofRun("q/enqueued", "c1", { status: "paused" }),
+        ofRun("q/orphaned", "c1", { status: "running" }),
+      ]);
+      await leasesOf(adapter).claim("q/held", "somebody", LONG_MS);
+      adapter = await store.carryOn(adapter);
+      const due = ["q/due", "q/enqueued", "q/now", "q/orphaned"];
+      same((await queueOf(adapter).count(QUERY)).tasks, due.length, "count MUST count the due tasks of the prefix");
+      const given = await allDue(adapter);
+      same(given.map(({ taskId }) => taskId).toSorted(), due, "claimNext MUST give each due task of the prefix once");
+      for (const { taskId, token } of given) {
+        same(token, 1, "claimNext MUST return the token of its claim");
+        const held = await leasesOf(adapter).current(taskId);
+        same([held?.holder, held?.token], ["worker", 1], "claimNext MUST claim the task for its caller");
+      }
+      await leasesOf(adapter).release("q/due", 1);
+      same(await next(adapter), { taskId: "q/due", token: 2 }, "a released task that is still due MUST be given again");
+    },
+  },
+  {
+    name: "due.changes",
+    promise: "looks at a task's newest checkpoint as it is now",
+    about: "queue",
+    replayed: true,
+    async run(store) {
+      let adapter = await store.open();
+      const is = async (due: boolean, obligation: string) => {
+        adapter = await store.carryOn(adapter);
+        same((await queueOf(adapter).count(QUERY)).tasks, due ? 1 : 0, obligation);
+        const claimed = await next(adapter);
+        same(claimed?.taskId, due ? "q/t" : undefined, obligation);
+        if (claimed !== undefined) await leasesOf(adapter).release(claimed.taskId, claimed.token);
+      };
+      await adapter.append(ofRun("q/t", "c1", { status: "paused", dueAt: NEVER }));
+      await is(false, "a paused task MUST NOT be due before its time");
+      await adapter.setStatus("q/t", "c1", { status: "running" });
+      await is(true, "a task that waited MUST be due once it is running");
+      await adapter.setStatus("q/t", "c1", { status: "failed", error: { message: "no" } });
+      await is(false, "a failed task MUST NOT be due");
+      await adapter.setStatus("q/t", "c1", { status: "paused" });
+      await is(false, "a task that is paused again MUST wait for its time again");
+      await adapter.append(ofRun("q/t", "c2", { status: "paused", dueAt: at(5) }));
+      await is(true, "the newest checkpoint MUST decide");
+      await adapter.append(draft("q/t", "c3"));
+      await is(false, "a task whose newest checkpoint no run saved MUST NOT be due");
+      await adapter.remove("q/t", ["c3"]);
+      await is(true, "if the newest checkpoint is removed, the one before it MUST decide");
+      await adapter.remove("q/t", ["c2"]);
+      await is(false, "if the newest checkpoint is removed, the one before it MUST decide");
+      await adapter.append(ofRun("q/t", "c4", { status: "running" }), {}, { replaces: "c1" });
+      await is(true, "a running task that nobody holds MUST be due");
+      await adapter.remove("q/t", "all");
+      await is(false, "a removed task MUST NOT be due");
+    },
+  },
+  {
+    name: "due.order",
+    promise: "gives the paused tasks in the order of their times",
+    about: "queue",
+    replayed: true,
+    async run(store) {
+      let adapter = await store.open();
+      const times = [17, 3, 11, 29, 2, 23, 5];
+      await appendAll(
+        adapter,
+        times.map((second) => ofRun(`q/${second}`, "c1", { status: "paused", dueAt: at(second) })),
+      );
+      adapter = await store.carryOn(adapter);
+      same(
+        await queueOf(adapter).count(QUERY),
+        { tasks: times.length, oldestDueAt: at(2) },
+        "count MUST give the earliest time",
+      );
+      const order = times.toSorted((a, b) => a - b).map((second) => `q/${second}`);
+      same(
+        (await allDue(adapter)).map(({ taskId }) => taskId),
+        order,
+        "claimNext MUST give the task first that is due first",
+      );
+      same(await queueOf(adapter).count(QUERY), NOTHING, "count MUST leave out held tasks");
+    },
+  },
+  {
+    name: "due.limit",
+    promise: "gives no more tasks at once than asked for",
+    about: "queue",
+    replayed: true,
+    async run(store) {
+      let adapter = await store.open();
+      const taskIds = Array.from({ length: 7 }, (_, n) => `q/${n}`);
+      await appendAll(
+        adapter,
+        taskIds.map((taskId) => ofRun(taskId, "c1", { status: "paused" })),
+      );
+      // The workers of three tasks have died.
+      const died = taskIds.slice(0, 3);
+      for (const taskId of died) await leasesOf(adapter).claim(taskId, "worker", SHORT_MS);
+      for (const taskId of died) await untilFree(leasesOf(adapter), taskId);
+      adapter = await store.carryOn(adapter);
+      const given: string[] = [];
+      for (;;) {
+        const tasks = await queueOf(adapter).claimNext(QUERY, "worker", LONG_MS, 2);
+        if (tasks.length === 0) break;
+        same(tasks.length <= 2, true, "claimNext MUST give at most `limit` tasks");
+        for (const { taskId, token } of tasks) {
+          same((await leasesOf(adapter).current(taskId))?.token, token, "claimNext MUST claim each task that it gives");
+          given.push(taskId);
+        }
+      }
+      same(given.toSorted(), taskIds, "claimNext MUST give each due task once");
+    },
+  },
+  {
+    name: "due.except",
+    promise: "leaves out the excepted tasks, also those whose runner has died, and gives them to others",
+    about: "queue",
+    replayed: true,
+    async run(store) {
+      let adapter = await store.open();
+      const taskIds = ["q/a", "q/b", 'q/it\'s "q"', "q/died", "q/died-too"];
+      await appendAll(
+        adapter,
+        taskIds.map((taskId) => ofRun(taskId, "c1", { status: "paused" })),
+      );
+      const died = taskIds.slice(3);
+      for (const taskId of died) await leasesOf(adapter).claim(taskId, "worker", SHORT_MS);
+      for (const taskId of died) await untilFree(leasesOf(adapter), taskId);
+      adapter = await store.carryOn(adapter);
+      const query = { ...QUERY, except: ["q/a", 'q/it\'s "q"', "q/died", "q/unknown"] };
+      const obligation = "claimNext and count MUST leave out the excepted tasks";
+      same((await queueOf(adapter).count(query)).tasks, 2, obligation);
+      const given: string[] = [];
+      for (;;) {
+        const tasks = await queueOf(adapter).claimNext(query, "worker", LONG_MS, 5);
+        if (tasks.length === 0) break;
+        given.push(...tasks.map(({ taskId }) => taskId));
+      }
+      same(given.toSorted(), ["q/b", "q/died-too"], obligation);
+      same(
+        (await allDue(adapter)).map(({ taskId }) => taskId).toSorted(),
+        ["q/a", "q/died", 'q/it\'s "q"'],
+        "a query that doesn't except them MUST give them",
+      );
+    },
+  },
+  {
+    name: "due.one-holder",
+    promise: "gives each due task to one of several callers at once",
+    about: "queue",
+    async run(store) {
+      const adapter = await store.open();
+      await appendAll(
+        adapter,
+        Array.from({ length: 10 }, (_, n) => ofRun(`q/${n}`, "c1", { status: "paused" })),
+      );
+      const claims = await Promise.all(
+        Array.from({ length: 5 }, (_, n) => queueOf(adapter).claimNext(QUERY, `worker-${n}`, LONG_MS, 3)),
+      );
+      const given = [...claims.flat(), ...(await allDue(adapter))];
+      same(
+        given.map(({ taskId }) => taskId).toSorted(),
+        Array.from({ length: 10 }, (_, n) => `q/${n}`),
+        "each due task MUST be given once",
+      );
+    },
+  },
+  {
+    name: "due.many-processes",
+    promise: "gives each due task to one of many processes",
+    about: "queue",
+    needs: "multiProcess",
+    async run(store) {
+      const adapter = await store.open();
+      await appendAll(
+        adapter,
+        Array.from({ length: 24 }, (_, n) => ofRun(`q/${n}`, "c1", { status: "paused" })),
+      );
+      const others = await Promise.all(Array.from({ length: 4 }, () => store.elsewhere()));
+      const claims = await Promise.all(others.map((other, n) => allDue(other, `worker-${n}`)));
+      const given = claims.flat().map(({ taskId }) => taskId);
+      same(
+        given.toSorted(),
+        Array.from({ length: 24 }, (_, n) => `q/${n}`).toSorted(),
+        "each due task MUST be given once",
+      );
+      for (const [n, tasks] of claims.entries()) {
+        for (const { taskId } of tasks) {
+          same(
+            (await leasesOf(adapter).current(taskId))?.holder,
+            `worker-${n}`,
+            "the caller MUST hold the task it got",
+          );
+        }
+      }
+    },
+  },
+  {
+    name: "due.unreleased",
+    promise: "gives a waiting task before its time if its last lease ended without a release",
+    about: "queue",
+    replayed: true,
+    async run(store) {
+      let adapter = await store.open();
+      for (const taskId of ["q/died", "q/released", "q/completed"]) {
+        const { token } = await leasesOf(adapter).claim(taskId, "worker", LONG_MS);
+        const status = taskId === "q/completed" ? "completed" : "paused";
+        await adapter.append(ofRun(taskId, "c1", { status, dueAt: NEVER }), { fencingToken: token });
+        if (taskId === "q/released") await leasesOf(adapter).release(taskId, token);
+        else await leasesOf(adapter).renew(taskId, token, SHORT_MS);
+      }
+      for (const taskId of ["q/died", "q/completed"]) await untilFree(leasesOf(adapter), taskId);
+      adapter = await store.carryOn(adapter);
+      const obligation = "only the task whose lease ended without a release MUST be due";
+      same((await queueOf(adapter).count(QUERY)).tasks, 1, obligation);
+      same(await next(adapter), { taskId: "q/died", token: 2 }, obligation);
+      await leasesOf(adapter).release("q/died", 2);
+      same(await next(adapter), undefined, "after a release, the task MUST wait for its time");
+    },
+  },
+];
+
+const QUERY: DueQuery = { prefix: "q/", dueBy: at(30) };
+const NOTHING = { tasks: 0, oldestDueAt: undefined };
+
+function at(second: number): string {
+  return new Date(Date.UTC(2026, 0, 2, 3, 4, second)).toISOString();
+}
+
+/** A checkpoint as a run saves it. */
+function ofRun(
+  taskId: string,
+  id: string,
+  { status, dueAt }: { readonly status: CheckpointStatus; readonly dueAt?: string },
+): CheckpointDraft {
+  const waits = dueAt === undefined ? undefined : { dueAt, waitsFor: ["approve"] };
+  return draft(taskId, id, {
+    createdAt: at(1),
+    status,
+    metadata: runMetadata({ replaces: undefined }, undefined, waits),
+    ...(status === "failed" && { error: { message: "no" } }),
+  });
+}
+
+async function next(adapter: StorageAdapter, holder = "worker"): Promise<ClaimedTask | undefined> {
+  const [claimed] = await queueOf(adapter).claimNext(QUERY, holder, LONG_MS, 1);
+  return claimed;
+}
+
+async function allDue(adapter: StorageAdapter, holder = "worker"): Promise<ClaimedTask[]> {
+  const given: ClaimedTask[] = [];
+  for (;;) {
+    const claimed = await next(adapter, holder);
+    if (claimed === undefined) return given;
+    given.push(claimed);
+  }
+}
+
+function queueOf({ queue }: StorageAdapter): TaskQueue {
+  if (queue) return queue;
+  throw new Error("The adapter has no queue.");
+}

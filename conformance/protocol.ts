@@ -1,0 +1,39 @@
+import type { StorageAdapter } from "../src/contract/adapter.js";
+import type { LeaseStore } from "../src/contract/leases.js";
+import type { TaskQueue } from "../src/contract/task-queue.js";
+
+/** The methods that can be called in another process. */
+export type Method = "append" | "get" | "read" | "list" | "tasks" | "setStatus" | "remove" | "replacePayload" | "close";
+
+/** One call of a method of an adapter or of its lease store. */
+export type Call =
+  | {
+      readonly [Name in Method]: {
+        readonly method: Name;
+        readonly args: Parameters<NonNullable<StorageAdapter[Name]>>;
+      };
+    }[Method]
+  | {
+      readonly [Name in keyof LeaseStore]: { readonly method: Name; readonly args: Parameters<LeaseStore[Name]> };
+    }[keyof LeaseStore]
+  | { readonly method: "claimNext"; readonly args: Parameters<TaskQueue["claimNext"]> }
+  | { readonly method: "count"; readonly args: Parameters<TaskQueue["count"]> };
+
+/** A message from the suite to another process. */
+export type Request =
+  | { readonly kind: "answer"; readonly number: number; readonly call: Call }
+  /** The process dies the moment the call is answered. Before that, it writes the answer to its standard output. */
+  | { readonly kind: "die-after"; readonly call: Call }
+  /**
+   * The process dies this many turns of the event loop after the call, or as soon as the call is answered, if that is
+   * sooner.
+   */
+  | { readonly kind: "die-within"; readonly call: Call; readonly turns: number }
+  /** The process closes the adapter and exits. */
+  | { readonly kind: "end" };
+
+/** A message from another process to the suite. */
+export type Response =
+  | { readonly kind: "opened" }
+  | { readonly kind: "answered"; readonly number: number; readonly answer: unknown }
+  | { readonly kind: "refused"; readonly number: number; readonly message: string; readonly code: string | undefined };

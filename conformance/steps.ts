@@ -1,0 +1,119 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
+import { type CorruptRecord, isCorrupt, type StorageAdapter } from "../src/contract/adapter.js";
+import { type CheckpointDraft, type CheckpointSummary, compareTaskIds, summaryOf } from "../src/contract/checkpoint.js";
+import { codeOf } from "../src/contract/errors.js";
+import type { LeaseStore } from "../src/contract/leases.js";
+import { damageOf, same, sameAsAppended } from "./check.js";
+import type { ConformanceStore } from "./conformance-case.js";
+import type { Appended } from "./drafts.js";
+
+/** Appends the drafts one after another. */
+export async function appendAll(adapter: StorageAdapter, all: readonly CheckpointDraft[]): Promise<Appended[]> {
+  const appended: Appended[] = [];
+  for (const one of all) appended.push({ ...one, sequence: await adapter.append(one) });
+  return appended;
+}
+
+/** Appends all drafts at the same time. */
+export async function appendAtOnce(adapter: StorageAdapter, all: readonly CheckpointDraft[]): Promise<Appended[]> {
+  return Promise.all(all.map(async (one) => ({ ...one, sequence: await adapter.append(one) })));
+}
+
+/** Waits for this many turns of the event loop, so that other calls proceed. */
+export async function pass(turns: number): Promise<void> {
+  for (let turn = 0; turn < turns; turn++) await nextTurn();
+}
+
+/** How many turns of the event loop the second of two calls waits. Each number lets them meet at another point. */
+export const MEETINGS: readonly number[] = [0, 1, 2, 5];
+
+/** Runs the body with an instance, then closes the instance. */
+export async function withOpen<Result>(
+  store: ConformanceStore,
+  body: (adapter: StorageAdapter) => Promise<Result>,
+): Promise<Result> {
+  const adapter = await store.open();
+  const result = await body(adapter);
+  await adapter.close();
+  return result;
+}
+
+/** The sequences, in the order of the appends. */
+export function sequencesOf(appended: readonly Appended[]): number[] {
+  return appended.map(({ sequence }) => sequence);
+}
+
+/** All items of an iterable. */
+export async function collect<Item>(items: AsyncIterable<Item>): Promise<Item[]> {
+  const collected: Item[] = [];
+  for await (const item of items) collected.push(item);
+  return collected;
+}
+
+/** The ids of summaries or records, in order. For a corrupt item, a description of its damage. */
+export async function idsOf(items: AsyncIterable<CheckpointSummary | CorruptRecord>): Promise<string[]> {
+  return (await collect(items)).map((item) => (isCorrupt(item) ? `corrupt: ${damageOf(item)}` : item.id));
+}
+
+/** Throws unless exactly these checkpoints are stored, and every reading method gives them whole. */
+export async function expectStored(adapter: StorageAdapter, all: readonly Appended[]): Promise<void> {
+  const byTask = new Map<string, Appended[]>();
+  for (const one of all) byTask.set(one.taskId, [...(byTask.get(one.taskId) ?? []), one]);
+  for (const [taskId, those] of byTask) {
+    those.sort((a, b) => a.sequence - b.sequence);
+    for (const one of those) sameAsAppended(await adapter.get(taskId, one.id), one, "get");
+    const read = await collect(adapter.read({ taskId, order: "oldest" }));
+    same(read.length, those.length, `read MUST give each checkpoint of ${JSON.stringify(taskId)} once`);
+    for (const [index, one] of those.entries()) sameAsAppended(read[index], one, "read");
+    same(
+      await collect(adapter.list({ taskId, order: "oldest" })),
+      those.map(summaryOf),
+      `list MUST give the summaries of ${JSON.stringify(taskId)}, each field as it was appended`,
+    );
+  }
+  same(
+    await collect(adapter.tasks({ order: "taskId" })),
+    [...byTask]
+      .sort(([a], [b]) => compareTaskIds(a, b))
+      .map(([taskId, those]) => ({ taskId, count: those.length, newest: those.map(summaryOf).at(-1) })),
+    "tasks MUST give each task with its count and its newest checkpoint's summary",
+  );
+}
+
+export function leasesOf({ leases }: StorageAdapter): LeaseStore {
+  if (leases) return leases;
+  throw new Error("The adapter has no leases.");
+}
+
+/** Waits until nobody holds the task's lease. Each wait lasts as long as the lease says that it still lasts. */
+export async function untilFree(leases: LeaseStore, taskId: string): Promise<void> {
+  for (;;) {
+    const held = await leases.current(taskId);
+    if (held === undefined) return;
+    await new Promise((resolve) => setTimeout(resolve, held.remainingMs + 1));
+  }
+}
+
+/** The appends that came after a concurrent removal of their task, which are those from the last sequence 1 on. */
+export function sinceRemoval(appended: readonly Appended[]): readonly Appended[] {
+  const first = appended.findIndex(({ sequence }) => sequence === 1);
+  return first === -1 ? [] : appended.slice(first);
+}
+
+/** The sequence of the one append that won. Throws unless all others were refused as conflicts. */
+export async function soleWinner(rivals: readonly Promise<number>[]): Promise<number> {
+  const outcomes = await Promise.allSettled(rivals);
+  const winners = outcomes.flatMap((outcome) => (outcome.status === "fulfilled" ? [outcome.value] : []));
+  const obligation = "exactly one of the appends that expect the same newest checkpoint MUST win";
+  same(winners.length, 1, obligation);
+  for (const outcome of outcomes) {
+    if (outcome.status === "rejected") {
+      same(
+        codeOf(outcome.reason),
+        "CHECKPOINT_CONFLICT",
+        `${obligation}, and the others MUST be refused as a conflict`,
+      );
+    }
+  }
+  return winners[0] ?? 0;
+}

@@ -1,0 +1,631 @@
+import type { StateToSave, Storable } from "./codec/storable.js";
+import { checkText } from "./contract/arguments.js";
+import type {
+  Checkpoint,
+  CheckpointStatus,
+  CheckpointSummary,
+  PlainFields,
+  TaskSummary,
+} from "./contract/checkpoint.js";
+import { isCancelled, isInner } from "./contract/passing.js";
+import type { Signal } from "./contract/signals.js";
+import type { DueCount } from "./contract/task-queue.js";
+import { AfterSave } from "./manager/after-save.js";
+import type { AutoSave, AutoSaveOptions } from "./manager/auto-save.js";
+import { AutoSaves } from "./manager/auto-saves.js";
+import { Branches } from "./manager/branches.js";
+import { Calls } from "./manager/calls.js";
+import { type CheckpointEvents, EventHub } from "./manager/events.js";
+import { HeldLeases } from "./manager/held-leases.js";
+import { type Lease, type LeaseInfo, type LeaseOptions, leaseInfo } from "./manager/lease.js";
+import { countDue, leasesOf } from "./manager/listed-queue.js";
+import { Maintenance } from "./manager/maintenance.js";
+import { type CheckpointManagerOptions, type ResolvedOptions, resolveOptions } from "./manager/options.js";
+import {
+  type ListQuery,
+  resolveIncompleteQuery,
+  resolveLatestFilter,
+  resolveListQuery,
+  resolveSearchRange,
+  resolveTasksQuery,
+  type TasksQuery,
+} from "./manager/queries.js";
+import { CheckpointReader } from "./manager/reader.js";
+import { Removal } from "./manager/removal.js";
+import { Retention } from "./manager/retention.js";
+import type { SaveOptions } from "./manager/save-options.js";
+import type { EncodingSchema, StateSchema } from "./manager/schema.js";
+import { firstWhere } from "./manager/search.js";
+import { changesOf, type StateChange } from "./manager/state-diff.js";
+import { StatusChanger } from "./manager/status.js";
+import { CheckpointWriter } from "./manager/writer.js";
+import { cancelTasks, retryTasks } from "./runs/cancellation.js";
+import type { NextPass, RunFunction, RunOptions, RunSavedOf, RunStateOf, StorableResult } from "./runs/run.js";
+import { Runs, type RunsHost } from "./runs/runs.js";
+import { Signals } from "./runs/signals.js";
+import { Wakers } from "./runs/wakers.js";
+import { Worker, type WorkOptions } from "./runs/worker.js";
+
+/**
+ * Saves, finds and restores checkpoints of tasks, through a storage adapter.
+ *
+ * @example
+ * ```ts
+ * import { CheckpointManager } from "waymark";
+ * import { MemoryAdapter } from "waymark/adapters/memory";
+ *
+ * const manager = new CheckpointManager({ storage: new MemoryAdapter() });
+ * await manager.save("build-42", { phase: 2 }, { stage: "unit-tests" });
+ * const latest = await manager.latest("build-42");
+ * await manager.close();
+ * ```
+ */
+export class CheckpointManager<State = unknown, Saved = State> {
+  /** Plans and applies retention policies. */
+  readonly retention: Retention;
+  /** Verifies, repairs and re-encrypts the storage. */
+  readonly maintenance: Maintenance;
+  readonly #options: ResolvedOptions;
+  readonly #calls = new Calls();
+  readonly #events: EventHub;
+  readonly #writer: CheckpointWriter;
+  readonly #reader: CheckpointReader<State>;
+  readonly #afterSave: AfterSave;
+  readonly #branches: Branches;
+  readonly #removal: Removal;
+  readonly #statuses: StatusChanger;
+  readonly #autoSaves: AutoSaves<Saved>;
+  readonly #leases: HeldLeases;
+  readonly #signals: Signals;
+  readonly #runsHost: RunsHost;
+  readonly #runs: Runs;
+  #closed: Promise<void> | undefined;
+
+  /** @throws {TypeError | RangeError} An option is missing, misspelled or out of range; the message names it. */
+  constructor(options: CheckpointManagerOptions<EncodingSchema<State>>);
+  constructor(options: CheckpointManagerOptions<StateSchema<Saved, State>>);
+  constructor(given: CheckpointManagerOptions) {
+    const options = resolveOptions(given);
+    const { logger } = options;
+    const calls = this.#calls;
+    const events = new EventHub(logger);
+    const writer = new CheckpointWriter(options);
+    const reader = new CheckpointReader<State>(options, events);
+    const removal = new Removal(options, events);
+    const retention = new Retention({ options, calls, reader, removal });
+    const afterSave = new AfterSave({ options, calls, events, retention });
+    this.retention = retention;
+    this.maintenance = new Maintenance(options, calls, reader);
+    this.#options = options;
+    this.#events = events;
+    this.#writer = writer;
+    this.#reader = reader;
+    this.#afterSave = afterSave;
+    this.#branches = new Branches(reader, writer);
+    this.#removal = removal;
+    this.#statuses = new StatusChanger(options, reader);
+    this.#autoSaves = new AutoSaves({ events, logger, reader, writer, afterSave });
+    this.#leases = new HeldLeases(options);
+    const wakers = new Wakers();
+    this.#signals = new Signals({ options, events, reader, writer, wakers });
+    this.#runsHost = {
+      events,
+      reader,
+      writer,
+      noted: (appended, lease) => afterSave.finish(appended, lease),
+      options,
+      signals: this.#signals,
+      wakers,
+      closing: calls.closing,
+      claim: (taskId, options) => this.lease(taskId, options),
+      claimNext: (query, ...how) => this.#leases.claimNext(query, ...how),
+      hasAutoSave: (taskId) => this.#autoSaves.has(taskId),
+    };
+    this.#runs = new Runs(this.#runsHost);
+  }
+
+  /**
+   * Saves `state` as the task's newest checkpoint. Resolves once the adapter's durability promise holds. The state is
+   * read before the call returns its promise, so the caller may change it afterwards. Saves of one task are stored in
+   * call order. Automatic retention runs afterwards and never fails the save.
+   *
+   * @param taskId - Any non-empty, well-formed string of at most 512 UTF-16 units; data, never a path.
+   * @param state - At most `maxPayloadBytes` once encoded. Values that can't be stored without loss are refused.
+   * @returns The summary: `sequence` from 1, `createdAt` in ISO 8601 UTC by the manager's clock, `sizeBytes` as stored.
+   * @throws {StateInvalidError} The schema refuses the state; nothing was stored.
+   * @throws {StateNotSerializableError} The state contains a value that can't be stored without loss. The error has its
+   *   JSON path.
+   * @throws {PayloadTooLargeError} The state is larger than `maxPayloadBytes`, or than V8's longest text (some 512 MB).
+   * @throws {CheckpointConflictError} Another writer saved since `expectedSequence`, or `id` is taken by another
+   *   checkpoint; nothing was stored.
+   * @throws {StorageError} The backend failed; earlier checkpoints are intact.
+   * @throws {TypeError} The call comes from within the task's own run, which saves with `run.save` and `run.next`.
+   */
+  async save<Metadata extends object & PlainFields<Metadata> = object, Given = Saved>(
+    taskId: string,
+    state: StateToSave<Saved, Given>,
+    options: SaveOptions<Metadata> = {},
+  ): Promise<CheckpointSummary> {
+    this.#calls.assertOpen();
+    this.#runs.assertNotWithin("manager.save", taskId);
+    // Don't capture `state`: it would stay in memory while the save is under way.
+    return this.#afterSave.finish(this.#writer.append(taskId, state, options), options.lease);
+  }
+
+  /**
+   * The newest intact checkpoint that matches the filter, or `undefined`.
+   *
+   * @throws {CheckpointCorruptError} There are checkpoints, and none of them is intact.
+   * @throws {StateInvalidError} The schema refuses the newest checkpoint. Since that isn't damage, the checkpoint isn't
+   *   skipped.
+   */
+  async latest(
+    taskId: string,
+    filter: Pick<ListQuery, "stage" | "status"> = {},
+  ): Promise<Checkpoint<State> | undefined> {
+    this.#calls.assertOpen();
+    return this.#reader.first(resolveLatestFilter(taskId, filter));
+  }
+
+  /**
+   * Loads the checkpoint with this id. Changes nothing. Each call returns an independent state.
+   *
+   * @throws {CheckpointNotFoundError} There is no such checkpoint.
+   * @throws {CheckpointCorruptError} The checkpoint can't be read.
+   */
+  async restore(taskId: string, id: string): Promise<Checkpoint<State>> {
+    this.#calls.assertOpen();
+    return this.#reader.byId(taskId, id);
+  }
+
+  /**
+   * Begins a new task with the state of a checkpoint. The new task's first checkpoint also has that checkpoint's stage,
+   * label and metadata, and the status `running`. Its `metadata.forkedFrom`, `{ taskId, id }`, names the original,
+   * since `parentId` can't name a checkpoint of another task.
+   *
+   * The stored state is copied as it is, without the schema, migrations or `redact`. A storage that can share payloads
+   * doesn't store the state twice. If a transform binds a payload to its checkpoint, as `encrypt` does, the payload is
+   * encrypted again. The original's signals are copied, too, so a signal that no wait has received can be received by
+   * both tasks.
+   *
+   * @param options - `label` and `metadata` replace the original's. `lease` is the new task's lease.
+   * @returns The new task's first checkpoint.
+   * @throws {CheckpointConflictError} The new task has checkpoints; nothing was stored.
+   * @throws {CheckpointNotFoundError} There is no such checkpoint.
+   * @throws {CheckpointCorruptError} The checkpoint can't be read.
+   */
+  async fork<Metadata extends object & PlainFields<Metadata> = object>(
+    taskId: string,
+    id: string,
+    newTaskId: string,
+    options: Pick<SaveOptions<Metadata>, "label" | "metadata" | "lease"> = {},
+  ): Promise<CheckpointSummary> {
+    this.#calls.assertOpen();
+    return this.#afterSave.finish(this.#branches.fork(taskId, id, newTaskId, options), options.lease);
+  }
+
+  /**
+   * Goes back to a checkpoint. It saves a new checkpoint with the old one's state, stage, label and metadata, the
+   * status `running`, and the old one's id as `parentId`. Nothing is removed, so another rewind can undo it. The stored
+   * state is copied as by `fork`.
+   *
+   * If the task has an auto-save, first change the state that its `getState` returns. Otherwise the auto-save saves the
+   * state from before the rewind again.
+   *
+   * @param options - `label` and `metadata` replace the old checkpoint's. `expectedSequence` and `lease` work as for
+   *   `save`.
+   * @returns The new checkpoint.
+   * @throws {CheckpointConflictError} Another writer saved since `expectedSequence`; nothing was stored.
+   * @throws {CheckpointNotFoundError} There is no such checkpoint.
+   * @throws {CheckpointCorruptError} The checkpoint can't be read.
+   */
+  async rewind<Metadata extends object & PlainFields<Metadata> = object>(
+    taskId: string,
+    id: string,
+    options: Pick<SaveOptions<Metadata>, "label" | "metadata" | "expectedSequence" | "lease"> = {},
+  ): Promise<CheckpointSummary> {
+    this.#calls.assertOpen();
+    this.#runs.assertNotWithin("manager.rewind", taskId);
+    return this.#afterSave.finish(this.#branches.rewind(taskId, id, options), options.lease);
+  }
+
+  /**
+   * Lists the changes of the state from checkpoint `a` to `b`; empty if the states are equal. Items of a list match by
+   * their `id`, or else by their content. States are compared in their stored form, migrated to the current version. So
+   * if the schema decodes a text to a `Date`, the change contains the text.
+   *
+   * @throws {CheckpointNotFoundError} One of them doesn't exist.
+   * @throws {CheckpointCorruptError} One of them can't be read.
+   */
+  async diff(taskId: string, a: string, b: string): Promise<StateChange[]> {
+    this.#calls.assertOpen();
+    return [...changesOf(await this.#reader.storedState(taskId, a), await this.#reader.storedState(taskId, b))];
+  }
+
+  /**
+   * The oldest checkpoint for which the predicate holds, or `undefined`. It searches by bisection, so once the
+   * predicate holds, it must hold for all newer checkpoints. It reads the oldest state, the newest state, and one state
+   * for each halving of the range between them.
+   *
+   * @example
+   * ```ts
+   * import { CheckpointManager } from "waymark";
+   * import { MemoryAdapter } from "waymark/adapters/memory";
+   * import { z } from "zod";
+   *
+   * const schema = z.object({ errors: z.array(z.string()) });
+   * const manager = new CheckpointManager({ storage: new MemoryAdapter(), schema });
+   * const first = await manager.firstWhere("build-42", ({ state }) => state.errors.length > 0);
+   * console.log(first?.createdAt ?? "no errors");
+   * ```
+   *
+   * If a checkpoint is damaged, it is reported, and the search takes the next newer one. So the result is the oldest
+   * intact match; an older, damaged checkpoint may match, too.
+   *
+   * @param predicate - May return `undefined` if it can't decide. Then the checkpoint is skipped, as a damaged one is.
+   * @param query - Limits the search to the checkpoints that match.
+   * @throws {CheckpointCorruptError} There are checkpoints, and none of them is intact.
+   * @throws {StateInvalidError} The schema refuses a state that the search reads.
+   */
+  async firstWhere(
+    taskId: string,
+    predicate: (checkpoint: Checkpoint<State>) => boolean | undefined | Promise<boolean | undefined>,
+    query: Pick<ListQuery, "stage" | "status" | "afterSequence" | "beforeSequence"> = {},
+  ): Promise<Checkpoint<State> | undefined> {
+    this.#calls.assertOpen();
+    return firstWhere(this.#reader, resolveSearchRange(taskId, query), predicate);
+  }
+
+  /** Summaries of the task's checkpoints; by default the newest first. Reads no payloads. */
+  async list(taskId: string, query: ListQuery = {}): Promise<CheckpointSummary[]> {
+    this.#calls.assertOpen();
+    return this.#reader.list(resolveListQuery(taskId, query));
+  }
+
+  /** Reads the task's checkpoints with their states, one at a time, in constant memory; by default the newest first. */
+  async *history(taskId: string, query: ListQuery = {}): AsyncGenerator<Checkpoint<State>, void, void> {
+    this.#calls.assertOpen();
+    yield* this.#reader.all(resolveListQuery(taskId, query));
+  }
+
+  /** The tasks that have checkpoints; by default in the order of their ids. */
+  async tasks(query: TasksQuery = {}): Promise<TaskSummary[]> {
+    this.#calls.assertOpen();
+    return this.#reader.tasks(resolveTasksQuery(query));
+  }
+
+  /**
+   * The tasks that can go on, most recent first: for a prompt like "Resume from …?". The newest checkpoint isn't
+   * `completed`, and the task isn't cancelled. A run within another run is left out, because the other one goes on with
+   * it.
+   */
+  async findIncomplete(query: Pick<TasksQuery, "prefix" | "limit"> = {}): Promise<TaskSummary[]> {
+    this.#calls.assertOpen();
+    return this.#reader.tasks(resolveIncompleteQuery(query), ({ newest }) => isCancelled(newest) || isInner(newest));
+  }
+
+  /** Whether the task has any checkpoint, damaged or not. */
+  async has(taskId: string): Promise<boolean> {
+    this.#calls.assertOpen();
+    return this.#reader.has(taskId);
+  }
+
+  /** Removes one checkpoint; the others stay intact. False if there is no such checkpoint. */
+  async remove(taskId: string, id: string, options: Pick<SaveOptions, "lease"> = {}): Promise<boolean> {
+    this.#runs.assertNotWithin("manager.remove", taskId);
+    return this.#calls.run(() => this.#removal.removeCheckpoint(taskId, id, options), options.lease);
+  }
+
+  /** Removes the task with its signals, and ends its numbering. Returns the number of removed checkpoints. */
+  async removeTask(taskId: string, options?: Pick<SaveOptions, "lease">): Promise<number>;
+  /**
+   * Removes every task whose id begins with `prefix`, for example a namespace or a tenant. If the storage supports it,
+   * this is one step; otherwise tasks are removed one by one.
+   *
+   * @param query - `prefix` must not be empty, since an empty prefix would remove everything.
+   * @returns The number of removed checkpoints.
+   */
+  async removeTask(query: { readonly prefix: string }): Promise<number>;
+  async removeTask(
+    task: string | { readonly prefix: string },
+    options: Pick<SaveOptions, "lease"> = {},
+  ): Promise<number> {
+    if (typeof task === "object") return this.#calls.run(() => this.#removal.removeTasks(task, options));
+    this.#runs.assertNotWithin("manager.removeTask", task);
+    return this.#calls.run(() => this.#removal.removeTask(task, options), options.lease);
+  }
+
+  /**
+   * Changes a checkpoint's status and error. Without `error`, the checkpoint has no error afterwards.
+   *
+   * @throws {CheckpointNotFoundError} There is no such checkpoint.
+   * @throws {CheckpointConflictError} It is `completed`, which is final.
+   */
+  async setStatus(
+    taskId: string,
+    id: string,
+    status: CheckpointStatus,
+    options: Pick<SaveOptions, "error" | "lease"> = {},
+  ): Promise<void> {
+    await this.#changeStatus(taskId, () => this.#statuses.set(taskId, id, status, options), options.lease);
+  }
+
+  /**
+   * Marks the task's newest checkpoint as `completed`.
+   *
+   * @param options - `expectedSequence`: only if the newest checkpoint has this sequence.
+   * @throws {CheckpointNotFoundError} The task has no checkpoint.
+   * @throws {CheckpointConflictError} A newer checkpoint came in between; nothing was changed.
+   */
+  async complete(taskId: string, options: Pick<SaveOptions, "expectedSequence" | "lease"> = {}): Promise<void> {
+    await this.#changeStatus(
+      taskId,
+      () => this.#statuses.setNewest(taskId, "completed", undefined, options),
+      options.lease,
+    );
+  }
+
+  /**
+   * Marks the task's newest checkpoint as `failed`, with the error.
+   *
+   * @param options - `expectedSequence`: only if the newest checkpoint has this sequence.
+   * @throws {CheckpointNotFoundError} The task has no checkpoint.
+   * @throws {CheckpointConflictError} A newer checkpoint came in between, or it is completed; nothing was changed.
+   */
+  async fail(
+    taskId: string,
+    error: unknown,
+    options: Pick<SaveOptions, "expectedSequence" | "lease"> = {},
+  ): Promise<void> {
+    await this.#changeStatus(taskId, () => this.#statuses.setNewest(taskId, "failed", error, options), options.lease);
+  }
+
+  /**
+   * Every `intervalMs`, saves the task's state if it differs from the newest checkpoint's state. `stop()` saves the
+   * last change and ends this. An auto-save is a passing checkpoint, which replaces the previous auto-save. So policies
+   * count milestones only. It never reopens a completed task. A failure is logged and emitted as `autoSaveFailed`; the
+   * next tick tries again, unless the lease is lost. The timer never keeps the process alive.
+   *
+   * @param getState - Returns the state now; `undefined` if there is nothing to save yet.
+   * @throws {TypeError} The task already has an auto-save, or an option is misspelled.
+   */
+  autoSave(taskId: string, getState: () => Saved | undefined, options: AutoSaveOptions = {}): AutoSave<Saved> {
+    this.#calls.assertOpen();
+    return this.#autoSaves.start(taskId, getState, options, this.#runs.has(taskId));
+  }
+
+  /**
+   * Runs a function under the task's lease. After a kill, run it again: finished steps return their recorded results.
+   * If the run is completed, nothing runs, and its stored result is returned. So the task's id is the idempotency key.
+   * (A task that was completed without a run has the result `undefined`.)
+   *
+   * @example
+   * ```ts
+   * import { CheckpointManager } from "waymark";
+   * import { MemoryAdapter } from "waymark/adapters/memory";
+   *
+   * const manager = new CheckpointManager({ storage: new MemoryAdapter() });
+   * const sum = await manager.run("sum", async (run) => {
+   *   const a = await run.step("a", () => 1);
+   *   const b = await run.step("b", () => 2);
+   *   return a + b;
+   * });
+   * ```
+   *
+   * @param fn - Gets the run: its state, and `step`, `next`, `save`. Code outside of steps runs again at each resume.
+   * @returns The function's result, as it was stored.
+   * @throws The function's error. Then the task is `failed`, and a later call tries the failed step again.
+   * @throws {LeaseHeldError} Another runner holds the task's lease.
+   * @throws {LeaseLostError} The lease was lost; another runner may go on.
+   * @throws {CheckpointConflictError} Another writer saved a checkpoint of the task. The next call goes on with its
+   *   state.
+   * @throws {RunMismatchError} The run began with another version or input.
+   * @throws {RunPausedError} `signal`, a signal of the process or `close` has paused the run.
+   * @throws {StateNotSerializableError} The function's result can't be stored.
+   * @throws {UnsupportedOperationError} The storage gives no leases.
+   */
+  async run<Result, Input = undefined, Initial extends Saved | undefined = undefined>(
+    taskId: string,
+    fn: RunFunction<Result, RunStateOf<State, NoInfer<Initial>>, RunSavedOf<State, Saved, NoInfer<Initial>>, Input> &
+      ((...args: never[]) => StorableResult<NoInfer<Result>>),
+    options: RunOptions<Input, Initial> & { readonly input?: NoInfer<Storable<Input>> | undefined } = {},
+  ): Promise<Exclude<Result, NextPass>> {
+    return this.#calls.run(() => this.#runs.run(taskId, fn, options)) as Promise<Exclude<Result, NextPass>>;
+  }
+
+  /**
+   * Saves a run of the task that a worker begins. If the task has a run already, this changes nothing, so the task's id
+   * is the idempotency key.
+   *
+   * @param input - The run's input, stored.
+   * @param options - `dueAt`: when a worker may begin the run. Default: at once.
+   * @returns True if the run was saved; false if the task has a run with this input already, ended or not.
+   * @throws {RunMismatchError} The task has a run with another input.
+   * @throws {RunCancelledError} The task was cancelled.
+   */
+  async enqueue<Input>(
+    taskId: string,
+    input: Input & NoInfer<Storable<Input>>,
+    options?: { readonly dueAt?: Date | undefined },
+  ): Promise<boolean>;
+  /** Saves a run without an input. */
+  async enqueue(taskId: string): Promise<boolean>;
+  async enqueue(
+    taskId: string,
+    input?: unknown,
+    options: { readonly dueAt?: Date | undefined } = {},
+  ): Promise<boolean> {
+    return this.#calls.run(() => this.#runs.enqueue(taskId, input, options));
+  }
+
+  /**
+   * Runs the tasks that are due, on as many machines as call this with the same storage: those that `enqueue` saved,
+   * those whose wait is over, and those whose worker has died. Each runs as by `run`, but lets go of the worker while it
+   * waits. A run that throws is recorded as failed; `retry` puts it back.
+   *
+   * Resolves once the worker is drained: `signal` aborted, the process got a signal, or the manager closes.
+   *
+   * @example
+   * ```ts
+   * import { CheckpointManager } from "waymark";
+   * import { SqliteAdapter } from "waymark/adapters/sqlite";
+   *
+   * const manager = new CheckpointManager({ storage: new SqliteAdapter({ path: "queue.db" }) });
+   * await manager.enqueue("mail/42", { to: "ada@example.org" });
+   * await manager.work<{ to: string }>({ prefix: "mail/", concurrency: 4 }, async (run) => {
+   *   await run.step("send", ({ key }) => send(run.input.to, key));
+   * });
+   *
+   * declare function send(to: string, key: string): Promise<void>;
+   * ```
+   *
+   * @throws {TypeError | RangeError} An option is missing, misspelled or out of range.
+   * @throws {UnsupportedOperationError} The storage has no leases.
+   */
+  async work<Input = unknown>(
+    options: WorkOptions,
+    fn: RunFunction<unknown, RunStateOf<State, undefined>, RunSavedOf<State, Saved, undefined>, Input>,
+  ): Promise<void> {
+    return this.#calls.run(async () => {
+      leasesOf(this.#options.storage);
+      await new Worker(this.#runsHost, this.#runs, fn, options).work();
+    });
+  }
+
+  /** How many tasks with the prefix wait for a worker now, and since when the first of them. */
+  async queue(query: { readonly prefix: string }): Promise<DueCount> {
+    return this.#calls.run(() => countDue(this.#options, query));
+  }
+
+  /**
+   * Sends a signal to a task, for its `run.waitFor`. Resolves once the signal is as durable as the adapter promises. It
+   * may be sent from any process, also before the run waits, or begins.
+   *
+   * @param options - `id` is unique in the task, for example a webhook's: sent again with the same id, the signal counts
+   *   once. Default: a new id. `by` says who sends it, for people.
+   * @returns The signal's id.
+   * @throws {CheckpointConflictError} The task has a signal with the same id and another name or value. Nothing was
+   *   sent.
+   * @throws {StateNotSerializableError | PayloadTooLargeError} The value can't be stored.
+   */
+  async signal<Value>(
+    taskId: string,
+    name: string,
+    value: Value & NoInfer<Storable<Value>>,
+    options?: { readonly id?: string | undefined; readonly by?: string | undefined },
+  ): Promise<{ readonly id: string }>;
+  /** Sends a signal without a value. */
+  async signal(taskId: string, name: string): Promise<{ readonly id: string }>;
+  async signal(
+    taskId: string,
+    name: string,
+    value?: unknown,
+    options: { readonly id?: string | undefined; readonly by?: string | undefined } = {},
+  ): Promise<{ readonly id: string }> {
+    return this.#calls.run(async () => ({ id: (await this.#signals.send(taskId, name, value, options)).id }));
+  }
+
+  /** The signals of the task, in the order in which they were sent, received ones too. */
+  async signals(taskId: string): Promise<Signal[]> {
+    return this.#calls.run(() => this.#signals.all(taskId));
+  }
+
+  /**
+   * Takes the task from its runner and records it as failed. The runner's signal aborts at its next save, or at its next
+   * renewal, which comes after a third of the lease's time. What it still writes is refused. `run` throws a
+   * RunCancelledError from then on, unless it has `restart`.
+   *
+   * @param task - A task's id, or the prefix of all incomplete tasks to cancel. Tasks that end meanwhile are left out.
+   * @param reason - For people: who cancels it, and why.
+   * @returns The number of cancelled tasks.
+   * @throws {CheckpointNotFoundError} The task has no checkpoint.
+   * @throws {CheckpointConflictError} The task is completed.
+   */
+  async cancel(task: string | { readonly prefix: string }, reason: string): Promise<number> {
+    checkText("The reason of a cancellation", reason, 1);
+    return this.#calls.run(() => cancelTasks(this.#runsHost, task, reason, this.#statuses, this.#leases.all));
+  }
+
+  /**
+   * Puts failed tasks back, so that a worker, or the next `run`, goes on with them. Cancelled tasks stay failed.
+   *
+   * @param task - A task's id, or the prefix of all failed tasks to put back.
+   * @returns The number of tasks that were put back.
+   * @throws {CheckpointNotFoundError} The task has no checkpoint.
+   * @throws {RunCancelledError} The task was cancelled.
+   */
+  async retry(task: string | { readonly prefix: string }): Promise<number> {
+    return this.#calls.run(() => retryTasks(this.#runsHost, task));
+  }
+
+  /**
+   * Claims the right to run the task, for one runner at a time among all machines that share the storage. The lease
+   * renews itself until it is released. `close` releases it. An auto-save that has it and `saveOnSignal` releases it
+   * when a signal ends the process. If a runner dies, its lease is free at once on the same machine (on Linux, unless
+   * `holder` was given); elsewhere it expires.
+   *
+   * @example
+   * ```ts
+   * const lease = await manager.lease("build-42", { ttlMs: 30_000 });
+   * await manager.save("build-42", { phase: 3 }, { lease });
+   * await lease.release();
+   * ```
+   *
+   * @throws {LeaseHeldError} Another runner holds the lease; the error says who, and for how long.
+   * @throws {LeaseLostError} The lease expired before the storage answered.
+   * @throws {UnsupportedOperationError} The storage gives no leases.
+   */
+  async lease(taskId: string, options: LeaseOptions = {}): Promise<Lease> {
+    return this.#calls.run(() => this.#leases.claim(taskId, options));
+  }
+
+  /**
+   * Returns who holds the task's lease, and when it expires unless it is renewed. Returns `undefined` if nobody holds
+   * it.
+   *
+   * @throws {UnsupportedOperationError} The storage gives no leases.
+   */
+  async leaseOf(taskId: string): Promise<LeaseInfo | undefined> {
+    return this.#calls.run(() => leaseInfo(this.#options.storage, taskId));
+  }
+
+  /** Calls the listener at each event. Returns a function that unsubscribes. */
+  on<Event extends keyof CheckpointEvents>(
+    event: Event,
+    listener: (details: CheckpointEvents[Event]) => void,
+  ): () => void {
+    return this.#events.on(event, listener);
+  }
+
+  /**
+   * Stops auto-saves (which save their last change), waits for the calls in progress, and closes the storage unless
+   * `ownsStorage` is false. It stops `maintenance` at its next checkpoint instead of waiting for
+   * them. Idempotent; every later call throws a ClosedError.
+   *
+   * @throws {TypeError} The call comes from within a run of this manager.
+   */
+  async close(): Promise<void> {
+    this.#runs.assertOutside("close");
+    this.#closed ??= this.#close();
+    return this.#closed;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+
+  /** Between two saves of the task's auto-save, if it has one. */
+  #changeStatus(taskId: string, change: () => Promise<void>, lease: Lease | undefined): Promise<void> {
+    return this.#calls.run(() => this.#autoSaves.between(taskId, change), lease);
+  }
+
+  async #close(): Promise<void> {
+    this.#calls.startClosing();
+    const stopped = await this.#autoSaves.stopAll();
+    await this.#calls.settled();
+    await this.#leases.releaseAll();
+    if (this.#options.ownsStorage) await this.#options.storage.close();
+    const failed = stopped.find((result) => result.status === "rejected");
+    if (failed !== undefined) throw failed.reason;
+  }
+}

@@ -1,0 +1,90 @@
+import type { AppendCondition } from "../contract/adapter.js";
+import { checkId, checkKeys, checkTaskId, keysOf } from "../contract/arguments.js";
+import { isSignals, signalsOf } from "../contract/signals.js";
+import type { CheckpointEvents, EventHub } from "./events.js";
+import type { ResolvedOptions } from "./options.js";
+import { resolvePrefix } from "./queries.js";
+import { type SaveOptions, tokenOf } from "./save-options.js";
+import { traced, tracing } from "./tracing.js";
+
+type RemovedBy = CheckpointEvents["removed"]["by"];
+type RemoveOptions = Pick<SaveOptions, "lease">;
+
+/** Removes checkpoints and tasks, and emits `removed`. */
+export class Removal {
+  readonly #storage: ResolvedOptions["storage"];
+  readonly #events: EventHub;
+
+  constructor({ storage }: ResolvedOptions, events: EventHub) {
+    this.#storage = storage;
+    this.#events = events;
+  }
+
+  /** Removes one checkpoint. Returns false if there is no such checkpoint. */
+  async removeCheckpoint(taskId: string, id: string, options: RemoveOptions): Promise<boolean> {
+    checkTaskId(taskId);
+    checkId("A checkpoint id", id);
+    return (await this.#remove(taskId, [id], "request", removalCondition(taskId, options))) > 0;
+  }
+
+  /** Removes a task. Its signals go first, since a later task with this id must not receive them. */
+  async removeTask(taskId: string, options: RemoveOptions): Promise<number> {
+    checkTaskId(taskId);
+    const condition = removalCondition(taskId, options);
+    const { fencingToken } = condition;
+    const isLost = fencingToken !== undefined && (await this.#storage.leases?.current(taskId))?.token !== fencingToken;
+    if (!isLost) await this.#storage.remove(signalsOf(taskId), "all");
+    return this.#remove(taskId, "all", "request", condition);
+  }
+
+  /** Removes the tasks whose id begins with `prefix`, in one step if the storage supports it. */
+  async removeTasks(query: { readonly prefix: string }, options: RemoveOptions): Promise<number> {
+    const prefix = resolvePrefix("removeTask", query);
+    if (options.lease !== undefined) throw new TypeError("removeTask takes a lease for one task, not for a prefix.");
+    const storage = this.#storage;
+    const taskIds = new Set<string>();
+    // If the storage removes them in one step, their ids are only needed for a listener of `removed`.
+    if (storage.removePrefix === undefined || this.#events.has("removed")) {
+      // CorruptRecords count too, since the id is enough to remove a task.
+      for await (const { taskId } of storage.tasks({ prefix, order: "taskId" })) {
+        if (taskId !== undefined) taskIds.add(taskId);
+      }
+    }
+    let removed = (await storage.removePrefix?.(prefix)) ?? 0;
+    for (const taskId of taskIds) {
+      if (storage.removePrefix === undefined) {
+        removed += isSignals(taskId) ? await storage.remove(taskId, "all") : await this.removeTask(taskId, {});
+      } else if (!isSignals(taskId)) this.#events.emit("removed", { taskId, ids: "all", by: "request" });
+    }
+    return removed;
+  }
+
+  /**
+   * Removes the checkpoints that a policy doesn't keep.
+   *
+   * @param isWholeTask - If nothing is left of the task, its signals go first.
+   */
+  async prune(taskId: string, ids: readonly string[], by: RemovedBy, isWholeTask = false): Promise<number> {
+    if (isWholeTask) await this.#storage.remove(signalsOf(taskId), "all");
+    const remove = () => this.#remove(taskId, ids, by);
+    return tracing.prune.hasSubscribers
+      ? traced(tracing.prune, { taskId, by }, remove, (removed) => ({ removed }))
+      : remove();
+  }
+
+  async #remove(
+    taskId: string,
+    ids: readonly string[] | "all",
+    by: RemovedBy,
+    condition?: AppendCondition,
+  ): Promise<number> {
+    const removed = await this.#storage.remove(taskId, ids, condition);
+    if (removed > 0) this.#events.emit("removed", { taskId, ids, by });
+    return removed;
+  }
+}
+
+function removalCondition(taskId: string, options: RemoveOptions): AppendCondition {
+  checkKeys("RemoveOptions", options, keysOf<RemoveOptions>({ lease: true }));
+  return { fencingToken: tokenOf(taskId, options.lease) };
+}

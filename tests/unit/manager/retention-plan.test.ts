@@ -1,0 +1,748 @@
+import fc from "fast-check";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
+import type { CheckpointStatus, CheckpointSummary } from "../../../src/contract/checkpoint.js";
+import { passingMetadata } from "../../../src/contract/passing.js";
+import {
+  checkRetentionPolicy,
+  planRetention,
+  type RetentionPlan,
+  type RetentionPolicy,
+} from "../../../src/manager/retention-plan.js";
+
+const MINUTE = 60_000;
+const HOUR = 60 * MINUTE;
+const DAY = 24 * HOUR;
+const NOW = Date.parse("2026-11-21T12:00:00.000Z");
+
+interface Given {
+  readonly at?: string | number;
+  readonly status?: CheckpointStatus;
+  readonly stage?: string;
+  readonly bytes?: number;
+  readonly passing?: true;
+}
+
+/** Checkpoints of task `t`, sequences 1, 2, 3 …; `at` is a date, or an age before NOW. */
+function task(...given: readonly Given[]): CheckpointSummary[] {
+  return given.map(({ at = 0, status = "running", stage, bytes = 100, passing }, index) => ({
+    taskId: "t",
+    id: `c${index + 1}`,
+    sequence: index + 1,
+    createdAt: typeof at === "string" ? at : new Date(NOW - at).toISOString(),
+    ...(stage === undefined ? undefined : { stage }),
+    ...(passing && { metadata: passingMetadata(undefined) }),
+    status,
+    stateVersion: 1,
+    sizeBytes: bytes,
+  }));
+}
+
+const plan = (summaries: readonly CheckpointSummary[], policy: RetentionPolicy) =>
+  planRetention("t", summaries, policy, NOW);
+
+const sequences = (list: RetentionPlan["keep"]) => list.map(({ checkpoint }) => checkpoint.sequence);
+
+/** `{ sequence: reasons }`, so that a plan reads as a table. */
+const reasons = (list: RetentionPlan["keep"]) =>
+  Object.fromEntries(list.map(({ checkpoint, reasons }) => [checkpoint.sequence, reasons]));
+
+describe("keep rules", () => {
+  it("keepLast claims the highest sequences and says which of how many each is", () => {
+    const { keep, remove } = plan(task({}, {}, {}, { status: "completed" }), { keepLast: 3 });
+
+    expect(reasons(keep)).toEqual({ 4: ["last 1 of 3"], 3: ["last 2 of 3"], 2: ["last 3 of 3"] });
+    expect(reasons(remove)).toEqual({ 1: ["no rule keeps it"] });
+  });
+
+  it("count milestones, and a passing checkpoint stays only while it is the newest", () => {
+    const policy = { keepLast: 2, keepDaily: 1, keepStages: ["gate"] };
+    const { keep, remove } = plan(task({}, {}, { passing: true, stage: "gate" }, {}, { passing: true }), policy);
+
+    expect(reasons(keep)).toEqual({
+      5: ["newest of an incomplete task"],
+      4: ["last 1 of 2", "daily 2026-11-21"],
+      2: ["last 2 of 2"],
+    });
+    expect(reasons(remove)).toEqual({
+      3: ["a passing checkpoint that is no longer the newest"],
+      1: ["no rule keeps it"],
+    });
+  });
+
+  it("count a completed checkpoint as a milestone, however it was saved", () => {
+    const { keep } = plan(task({}, { passing: true, status: "completed" }), { keepLast: 1 });
+    expect(reasons(keep)).toMatchObject({ 2: ["last 1 of 1"] });
+  });
+
+  it("lists both sides newest first, whatever the order of the summaries", () => {
+    const summaries = task({}, {}, {}, {}, {});
+    const shuffled = [2, 0, 4, 1, 3].map((index) => summaries[index]!);
+
+    const { keep, remove } = plan(shuffled, { keepLast: 2 });
+
+    expect(sequences(keep)).toEqual([5, 4]);
+    expect(sequences(remove)).toEqual([3, 2, 1]);
+  });
+
+  it("keepWithinMs claims checkpoints exactly as old as the limit, and none older", () => {
+    const { keep, remove } = plan(task({ at: 2 * HOUR + 1 }, { at: 2 * HOUR }, { at: HOUR }, { status: "completed" }), {
+      keepWithinMs: 2 * HOUR,
+    });
+
+    expect(sequences(keep)).toEqual([4, 3, 2]);
+    expect(reasons(keep)[2]).toEqual(["within 2 hours"]);
+    expect(sequences(remove)).toEqual([1]);
+  });
+
+  it("keepWithinMs loses nothing if the clock is once a year ahead", () => {
+    const ages = [6, 5, 4, 3, 2, 1, 0].map((hours) => ({ at: hours * HOUR }));
+    const policy = { keepWithinMs: 5 * HOUR };
+    const intact = sequences(plan(task(...ages), policy).keep);
+    expect(intact).toEqual([7, 6, 5, 4, 3, 2]);
+
+    // The clock is ahead when the plan is made. The save's own reading is gone, or it was right.
+    expect(sequences(planRetention("t", task(...ages), policy, NOW + 365 * DAY).keep)).toEqual(intact);
+    // The clock was ahead when the newest was saved.
+    const aheadAtSave = task(...ages.slice(0, -1), { at: -365 * DAY });
+    expect(sequences(plan(aheadAtSave, policy).keep)).toEqual(intact);
+    // If the newest has no valid time, the clock decides.
+    expect(sequences(plan(task(...ages.slice(0, -1), { at: "not a date" }), policy).keep)).toEqual(intact);
+  });
+
+  it.each<[keyof RetentionPolicy, string[], Record<number, string[]>]>([
+    [
+      "keepHourly",
+      ["2026-11-21T08:59:59.999Z", "2026-11-21T09:00:00.000Z", "2026-11-21T09:59:59.999Z", "2026-11-21T10:00:00.000Z"],
+      { 4: ["hourly 2026-11-21T10"], 3: ["hourly 2026-11-21T09"] },
+    ],
+    [
+      "keepDaily",
+      ["2026-11-19T23:00:00.000Z", "2026-11-20T00:00:00.000Z", "2026-11-20T23:59:59.999Z", "2026-11-21T00:00:00.000Z"],
+      { 4: ["daily 2026-11-21"], 3: ["daily 2026-11-20"] },
+    ],
+    [
+      "keepWeekly",
+      ["2026-11-08T12:00:00.000Z", "2026-11-09T00:00:00.000Z", "2026-11-15T23:59:59.999Z", "2026-11-16T00:00:00.000Z"],
+      { 4: ["weekly 2026-W47"], 3: ["weekly 2026-W46"] },
+    ],
+    [
+      "keepMonthly",
+      ["2026-09-30T12:00:00.000Z", "2026-10-01T00:00:00.000Z", "2026-10-31T23:59:59.999Z", "2026-11-01T00:00:00.000Z"],
+      { 4: ["monthly 2026-11"], 3: ["monthly 2026-10"] },
+    ],
+  ])("%s claims the newest of each of the two most recent, in UTC", (rule, dates, expected) => {
+    const { keep } = plan(task(...dates.map((at): Given => ({ at, status: "completed" }))), { [rule]: 2 });
+
+    expect(reasons(keep)).toEqual(expected);
+  });
+
+  it.each<[RetentionPolicy, string[], Record<number, string[]>]>([
+    // In Apia, UTC+13, a day begins at 11:00 UTC.
+    [
+      { keepDaily: 2, timeZone: "Pacific/Apia" },
+      ["2026-11-20T10:59:59.999Z", "2026-11-20T11:00:00.000Z", "2026-11-21T10:59:59.999Z", "2026-11-21T11:00:00.000Z"],
+      { 4: ["daily 2026-11-22"], 3: ["daily 2026-11-21"] },
+    ],
+    // Monday 2026-11-23 begins in Kathmandu at 18:15 UTC of the Sunday.
+    [
+      { keepWeekly: 2, keepHourly: 1, timeZone: "Asia/Kathmandu" },
+      ["2026-11-22T18:14:59.999Z", "2026-11-22T18:15:00.000Z"],
+      { 2: ["hourly 2026-11-23T00", "weekly 2026-W48"], 1: ["weekly 2026-W47"] },
+    ],
+    // New York is behind UTC, by four hours in summer and by five in winter.
+    [
+      { keepMonthly: 3, timeZone: "America/New_York" },
+      ["2026-11-01T03:59:59.999Z", "2026-11-01T04:00:00.000Z", "2026-12-01T04:59:59.999Z", "2026-12-01T05:00:00.000Z"],
+      { 4: ["monthly 2026-12", "newest of an incomplete task"], 3: ["monthly 2026-11"], 1: ["monthly 2026-10"] },
+    ],
+    // The hour that comes twice when summer time ends counts as one.
+    [
+      { keepHourly: 3, timeZone: "Europe/Berlin" },
+      ["2026-10-24T23:30:00.000Z", "2026-10-25T00:30:00.000Z", "2026-10-25T01:30:00.000Z"],
+      { 3: ["hourly 2026-10-25T02"], 1: ["hourly 2026-10-25T01"] },
+    ],
+  ])("puts checkpoints into the hours, days, weeks and months of %o", (policy, dates, kept) => {
+    const { keep } = plan(task(...dates.map((at) => ({ at }))), policy);
+    const named = Object.entries(reasons(keep)).map(([sequence, why]) => [
+      sequence,
+      why.filter((reason) => kept[Number(sequence)]?.includes(reason)),
+    ]);
+    expect(Object.fromEntries(named)).toEqual(kept);
+  });
+
+  it("makes a plan for a hundred thousand checkpoints in another time zone with one formatter", () => {
+    let made = 0;
+    class CountedFormat extends Intl.DateTimeFormat {
+      constructor(...options: ConstructorParameters<typeof Intl.DateTimeFormat>) {
+        super(...options);
+        made += 1;
+      }
+    }
+    vi.stubGlobal("Intl", { DateTimeFormat: CountedFormat });
+    onTestFinished(() => void vi.unstubAllGlobals());
+    const summaries = task(...Array.from({ length: 100_000 }, (_, index) => ({ at: index * MINUTE })));
+    const policy = { keepHourly: 2_000, keepDaily: 100, keepWeekly: 100, timeZone: "Asia/Kolkata" };
+    expect(plan(summaries, policy).keep.length).toBeGreaterThan(1_600);
+    expect(made).toBe(1);
+  });
+
+  it("skips hours without a save", () => {
+    const { keep } = plan(task({ at: 90 * DAY }, { at: 60 * DAY }, { at: 30 * DAY }, { at: 0 }), { keepHourly: 3 });
+
+    expect(sequences(keep)).toEqual([4, 3, 2]);
+  });
+
+  it.each([
+    ["2024-12-29T12:00:00.000Z", "2024-W52"],
+    ["2024-12-30T00:00:00.000Z", "2025-W01"],
+    ["2020-12-31T23:59:59.999Z", "2020-W53"],
+    ["2021-01-03T23:59:59.999Z", "2020-W53"],
+    ["2021-01-04T00:00:00.000Z", "2021-W01"],
+    ["2025-12-28T23:59:59.999Z", "2025-W52"],
+    ["2025-12-29T00:00:00.000Z", "2026-W01"],
+    ["2026-01-01T00:00:00.000Z", "2026-W01"],
+    ["2026-12-31T12:00:00.000Z", "2026-W53"],
+    ["2027-01-01T00:00:00.000Z", "2026-W53"],
+    ["2027-01-03T23:59:59.999Z", "2026-W53"],
+    ["2027-01-04T00:00:00.000Z", "2027-W01"],
+    ["2024-02-29T12:00:00.000Z", "2024-W09"],
+    ["0099-01-01T00:00:00.000Z", "0099-W01"],
+  ])("puts %s into the ISO week %s", (at, week) => {
+    const { keep } = plan(task({ at, status: "completed" }), { keepWeekly: 1 });
+
+    expect(reasons(keep)).toEqual({ 1: [`weekly ${week}`] });
+  });
+
+  it("keepStages claims every checkpoint of a stage", () => {
+    const { keep, remove } = plan(
+      task({ stage: "validation-gate-2" }, {}, { stage: "validation-gate-2" }, { stage: "other" }, { stage: "coder" }),
+      { keepStages: ["validation-gate-2", "coder"] },
+    );
+
+    expect(reasons(keep)).toEqual({
+      5: ["stage coder", "newest of an incomplete task"],
+      3: ["stage validation-gate-2"],
+      1: ["stage validation-gate-2"],
+    });
+    expect(sequences(remove)).toEqual([4, 2]);
+  });
+
+  it("gives every reason for which a checkpoint stays", () => {
+    const { keep } = plan(task({ stage: "coder", at: "2026-11-21T10:30:00.000Z", status: "paused" }), {
+      keepLast: 5,
+      keepWithinMs: 90 * MINUTE,
+      keepHourly: 1,
+      keepDaily: 1,
+      keepWeekly: 1,
+      keepMonthly: 1,
+      keepStages: ["coder"],
+    });
+
+    expect(reasons(keep)[1]).toEqual([
+      "last 1 of 5",
+      "within 90 minutes",
+      "hourly 2026-11-21T10",
+      "daily 2026-11-21",
+      "weekly 2026-W47",
+      "monthly 2026-11",
+      "stage coder",
+      "newest of an incomplete task",
+    ]);
+  });
+
+  it("goes by sequence if the clock was set back, so that a day in the future doesn't stay for ever", () => {
+    const { keep } = plan(
+      task({ at: "2099-01-01T00:00:00.000Z" }, { at: "2026-11-20T00:00:00.000Z" }, { at: "2026-11-21T00:00:00.000Z" }),
+      { keepDaily: 2 },
+    );
+
+    expect(sequences(keep)).toEqual([3, 2]);
+  });
+
+  it("takes the highest sequence of a day for its newest, not the latest time", () => {
+    const { keep } = plan(task({ at: "2026-11-21T11:00:00.000Z" }, { at: "2026-11-21T09:00:00.000Z" }), {
+      keepDaily: 1,
+    });
+
+    expect(sequences(keep)).toEqual([2]);
+  });
+
+  it("gives a checkpoint whose date can't be read no bucket and no age", () => {
+    const summaries = task({ at: "yesterday" }, { at: "yesterday", stage: "coder" }, { status: "completed" });
+
+    expect(sequences(plan(summaries, { keepDaily: 9, keepWithinMs: DAY }).keep)).toEqual([3]);
+    expect(sequences(plan(summaries, { maxAgeMs: 0 }).keep)).toEqual([3, 2, 1]);
+    expect(sequences(plan(summaries, { keepStages: ["coder"] }).keep)).toEqual([3, 2]);
+  });
+});
+
+describe("limits", () => {
+  it("maxAgeMs alone gives only the true reason for an old checkpoint that stays", () => {
+    const { keep } = plan(task({ at: 30 * DAY, status: "failed" }), { maxAgeMs: DAY });
+    expect(reasons(keep)).toEqual({ 1: ["newest of an incomplete task"] });
+  });
+
+  it("maxAgeMs alone keeps everything that is not older, and says so", () => {
+    const { keep, remove } = plan(task({ at: 30 * DAY + 1 }, { at: 30 * DAY }, { at: 0, status: "completed" }), {
+      maxAgeMs: 30 * DAY,
+    });
+
+    expect(reasons(keep)).toEqual({
+      3: ["no keep rule, and within the limits"],
+      2: ["no keep rule, and within the limits"],
+    });
+    expect(reasons(remove)).toEqual({ 1: ["older than 30 days"] });
+  });
+
+  it("maxAgeMs removes even claimed checkpoints, and adds its reason to unclaimed ones", () => {
+    const { remove } = plan(task({ at: 3 * DAY }, { at: 3 * DAY, stage: "coder" }, { at: 0 }), {
+      keepStages: ["coder"],
+      maxAgeMs: DAY,
+    });
+
+    expect(reasons(remove)).toEqual({ 2: ["older than 1 day"], 1: ["no rule keeps it", "older than 1 day"] });
+  });
+
+  it("maxBytes takes completed checkpoints first, then the oldest, and stops as soon as the rest fits", () => {
+    const { keep, remove, keepBytes, removeBytes } = plan(
+      task({ bytes: 10 }, { bytes: 20, status: "completed" }, { bytes: 30 }, { bytes: 40 }),
+      { maxBytes: 75 },
+    );
+
+    expect(sequences(keep)).toEqual([4, 3]);
+    expect(reasons(remove)).toEqual({ 2: ["over 75 bytes in all"], 1: ["over 75 bytes in all"] });
+    expect([keepBytes, removeBytes]).toEqual([70, 30]);
+  });
+
+  it("maxBytes keeps checkpoints that fit to the byte", () => {
+    expect(plan(task({ bytes: 512 }, { bytes: 512 }), { maxBytes: 1024 }).remove).toEqual([]);
+  });
+
+  it("maxBytes doesn't count checkpoints that are removed anyway", () => {
+    const { keep, remove } = plan(task({ at: 3 * DAY, bytes: 900 }, { bytes: 60 }, { bytes: 40 }), {
+      maxAgeMs: DAY,
+      maxBytes: 100,
+    });
+
+    expect(sequences(keep)).toEqual([3, 2]);
+    expect(reasons(remove)).toEqual({ 1: ["older than 1 day"] });
+  });
+
+  it("maxBytes doesn't count the newest of a completed task if no rule keeps it", () => {
+    const done = { status: "completed", bytes: 60 } as const;
+    const { keep, remove } = plan(task({ ...done, stage: "release" }, done), {
+      keepStages: ["release"],
+      maxBytes: 100,
+    });
+
+    expect([sequences(keep), sequences(remove)]).toEqual([[1], [2]]);
+  });
+
+  it.each([
+    [0, "over 0 bytes in all"],
+    [1, "over 1 byte in all"],
+    [1023, "over 1023 bytes in all"],
+    [1024, "over 1 KiB in all"],
+    [1536, "over 1.5 KiB in all"],
+    [10 * 2 ** 20, "over 10 MiB in all"],
+    [2 ** 30 + 2 ** 28, "over 1.25 GiB in all"],
+    [3 * 2 ** 40, "over 3 TiB in all"],
+  ])("writes a limit of %d bytes for people", (maxBytes, reason) => {
+    const { remove } = plan(task({ status: "completed", bytes: 2 ** 43 }), { maxBytes });
+
+    expect(reasons(remove)).toEqual({ 1: [reason] });
+  });
+
+  it.each([
+    [0, "older than 0 days"],
+    [1, "older than 1 millisecond"],
+    [1500, "older than 1500 milliseconds"],
+    [45_000, "older than 45 seconds"],
+    [MINUTE, "older than 1 minute"],
+    [36 * HOUR, "older than 36 hours"],
+    [30 * DAY, "older than 30 days"],
+  ])("writes an age of %d ms for people", (maxAgeMs, reason) => {
+    const { remove } = plan(task({ status: "completed", at: 365 * DAY }), { maxAgeMs });
+
+    expect(reasons(remove)).toEqual({ 1: [reason] });
+  });
+});
+
+describe("a task's standing", () => {
+  it.each<CheckpointStatus>(["running", "paused", "failed"])(
+    "the newest of a task that is %s stays, however old and large it is",
+    (status) => {
+      const { keep, keepBytes } = plan(task({ at: 9 * DAY }, { at: 8 * DAY, status, bytes: 5000 }), {
+        keepStages: ["none"],
+        maxAgeMs: 0,
+        maxBytes: 0,
+      });
+
+      expect(reasons(keep)).toEqual({ 2: ["newest of an incomplete task"] });
+      expect(keepBytes).toBe(5000);
+    },
+  );
+
+  it("a completed task may be removed as a whole", () => {
+    const { keep, remove } = plan(task({ at: 9 * DAY }, { at: 8 * DAY, status: "completed" }), { maxAgeMs: DAY });
+
+    expect(keep).toEqual([]);
+    expect(sequences(remove)).toEqual([2, 1]);
+  });
+
+  it("the newest of a completed task is the last that maxBytes removes", () => {
+    const completed = task({ bytes: 10 }, { bytes: 10 }, { bytes: 10, status: "completed" });
+
+    expect(sequences(plan(completed, { maxBytes: 20 }).keep)).toEqual([3, 2]);
+    expect(sequences(plan(completed, { maxBytes: 10 }).keep)).toEqual([3]);
+    expect(sequences(plan(completed, { maxBytes: 9 }).keep)).toEqual([]);
+  });
+
+  it("the newest of a completed task stays with an unfinished one, which would otherwise be offered for resuming", () => {
+    const { keep } = plan(task({ stage: "coder" }, {}, { status: "completed" }), { keepStages: ["coder"] });
+
+    expect(reasons(keep)).toEqual({ 3: ["newest of a completed task with unfinished parts"], 1: ["stage coder"] });
+  });
+
+  it("the newest of a completed task is removed with the last unfinished one", () => {
+    const { remove } = plan(task({ stage: "coder", bytes: 10 }, { status: "completed", bytes: 10 }), {
+      keepStages: ["coder"],
+      maxBytes: 15,
+    });
+
+    expect(reasons(remove)).toEqual({ 2: ["no rule keeps it"], 1: ["over 15 bytes in all"] });
+  });
+
+  it("the newest of several completed checkpoints stays only as long as a rule keeps it", () => {
+    const { keep } = plan(task({ stage: "a", status: "completed" }, { stage: "b", status: "completed" }), {
+      keepStages: ["a"],
+    });
+
+    expect(sequences(keep)).toEqual([1]);
+  });
+});
+
+describe("a plan", () => {
+  it("of a task without checkpoints is empty and names the task", () => {
+    expect(planRetention("t", [], { keepLast: 1, maxBytes: undefined }, NOW)).toStrictEqual({
+      taskId: "t",
+      policy: { keepLast: 1 },
+      plannedAt: "2026-11-21T12:00:00.000Z",
+      keep: [],
+      remove: [],
+      keepBytes: 0,
+      removeBytes: 0,
+    });
+  });
+
+  it("holds only summaries, even if it is made from whole records", () => {
+    const [summary] = task({});
+    const stored = { ...summary!, payload: { encoding: "json", body: "{}", sha256: "" }, seal: "" };
+
+    expect(plan([stored], { keepLast: 1 }).keep[0]?.checkpoint).toStrictEqual(summary);
+  });
+
+  it("keeps its policy as it was when the caller's stages change later", () => {
+    const keepStages = ["coder"];
+    const made = plan(task({}), { keepStages });
+    keepStages.push("other");
+
+    expect(made.policy).toEqual({ keepStages: ["coder"] });
+  });
+
+  it("is for one task", () => {
+    const [foreign] = task({});
+
+    expect(() => plan([{ ...foreign!, taskId: "u" }], { keepLast: 1 })).toThrow(TypeError);
+    expect(() => plan([...task({}), { ...foreign!, taskId: "u" }], { keepLast: 1 })).toThrow(/task "u", not "t"/);
+  });
+
+  it.each([Number.NaN, Number.POSITIVE_INFINITY, 8.64e15 + 1])("refuses %d as the current time", (nowMs) => {
+    expect(() => planRetention("t", [], { keepLast: 1 }, nowMs)).toThrow(RangeError);
+  });
+
+  it("checks its policy", () => {
+    expect(() => plan([], {})).toThrow(TypeError);
+  });
+
+  it("may have a hundred thousand checkpoints", () => {
+    const many = task(...Array.from({ length: 100_000 }, (_, index): Given => ({ at: (100_000 - index) * MINUTE })));
+
+    const { keep, remove } = plan(many, { keepHourly: 1_000_000, maxBytes: 50_000, maxAgeMs: 50 * DAY });
+
+    expect([keep.length, remove.length]).toEqual([500, 99_500]);
+  });
+});
+
+describe("a policy", () => {
+  it.each<[string, RetentionPolicy]>([
+    ["is empty", {}],
+    ["holds only undefined", { keepLast: undefined, keepStages: undefined, maxAgeMs: undefined }],
+  ])("that %s is a TypeError", (_, policy) => {
+    expect(() => checkRetentionPolicy(policy)).toThrow(TypeError);
+    expect(() => checkRetentionPolicy(policy)).toThrow(/at least one/);
+  });
+
+  it.each([
+    ["keeplast", "keepLast"],
+    ["keepDayly", "keepDaily"],
+    ["maxAge", "maxAgeMs"],
+    ["keepWithin", "keepWithinMs"],
+    ["maxSize", "maxBytes"],
+    ["keepStage", "keepStages"],
+    ["keepMonthyl", "keepMonthly"],
+  ])("with a misspelled %s is a TypeError that names it, and lists %s", (misspelled, suggested) => {
+    const policy = { keepLast: 1, [misspelled]: 5 };
+
+    expect(() => checkRetentionPolicy(policy)).toThrow(TypeError);
+    expect(() => checkRetentionPolicy(policy)).toThrow(new RegExp(`no "${misspelled}".* ${suggested}\\b`));
+  });
+
+  it.each<keyof RetentionPolicy>(["keepLast", "keepWithinMs", "keepHourly", "keepDaily", "keepWeekly", "keepMonthly"])(
+    "accepts whole numbers from 1 for %s",
+    (key) => {
+      for (const value of [0, -1, 1.5, Number.NaN, Number.POSITIVE_INFINITY, 2 ** 53]) {
+        expect(() => checkRetentionPolicy({ [key]: value }), String(value)).toThrow(RangeError);
+      }
+      expect(() => checkRetentionPolicy({ [key]: "1" })).toThrow(TypeError);
+      expect(() => checkRetentionPolicy({ [key]: 1 })).not.toThrow();
+    },
+  );
+
+  it.each<keyof RetentionPolicy>(["maxAgeMs", "maxBytes"])("accepts whole numbers from 0 for %s", (key) => {
+    for (const value of [-1, 0.5, Number.NaN, Number.POSITIVE_INFINITY]) {
+      expect(() => checkRetentionPolicy({ [key]: value }), String(value)).toThrow(RangeError);
+    }
+    expect(() => checkRetentionPolicy({ [key]: 10n })).toThrow(TypeError);
+    expect(() => checkRetentionPolicy({ [key]: 0 })).not.toThrow();
+  });
+
+  it("accepts a time zone's name for timeZone, which needs a rule beside it", () => {
+    expect(() => checkRetentionPolicy({ keepDaily: 7, timeZone: "Europe/Berlin" })).not.toThrow();
+    expect(() => checkRetentionPolicy({ keepDaily: 7, timeZone: "Europe/Atlantis" })).toThrow(RangeError);
+    expect(() => checkRetentionPolicy({ keepDaily: 7, timeZone: "Europe/Atlantis" })).toThrow(/"Europe\/Atlantis"/);
+    expect(() => checkRetentionPolicy({ keepDaily: 7, timeZone: "" })).toThrow(RangeError);
+    expect(() => checkRetentionPolicy(untyped({ keepDaily: 7, timeZone: 13 }))).toThrow(TypeError);
+    expect(() => checkRetentionPolicy({ timeZone: "Europe/Berlin" })).toThrow(TypeError);
+  });
+
+  it("accepts a non-empty array of names for keepStages", () => {
+    expect(() => checkRetentionPolicy({ keepStages: [] })).toThrow(RangeError);
+    expect(() => checkRetentionPolicy({ keepStages: ["coder", ""] })).toThrow(RangeError);
+    expect(() => checkRetentionPolicy(untyped({ keepStages: "coder" }))).toThrow(TypeError);
+    expect(() => checkRetentionPolicy(untyped({ keepStages: [1] }))).toThrow(TypeError);
+    expect(() => checkRetentionPolicy({ keepStages: ["coder"] })).not.toThrow();
+  });
+
+  it.each([{ value: null }, { value: [] }, { value: 5 }, { value: "keepLast" }])(
+    "is an object, not $value",
+    ({ value }) => {
+      expect(() => checkRetentionPolicy(untyped(value))).toThrow(TypeError);
+    },
+  );
+});
+
+describe("for any task and policy", () => {
+  it("agrees with the obvious, slow model", () => {
+    check((summaries, policy) => {
+      expect(sequences(plan(summaries, policy).keep)).toEqual(modelOfKept(summaries, policy));
+    });
+  });
+
+  it("accounts for every checkpoint once, with its bytes and a reason", () => {
+    check((summaries, policy) => {
+      const { keep, remove, keepBytes, removeBytes } = plan(summaries, policy);
+      const all = [...keep, ...remove].map(({ checkpoint }) => checkpoint);
+
+      expect(bySequence(all)).toStrictEqual(bySequence(summaries));
+      expect(keepBytes).toBe(bytes(keep));
+      expect(removeBytes).toBe(bytes(remove));
+      for (const { reasons } of [...keep, ...remove]) expect(reasons.length).toBeGreaterThan(0);
+      for (const list of [keep, remove]) expect(sequences(list)).toEqual(sequences(list).toSorted((a, b) => b - a));
+    });
+  });
+
+  it("keeps an incomplete task incomplete, with its newest, and a completed one completed or gone", () => {
+    check((summaries, policy) => {
+      const newest = bySequence(summaries).at(-1);
+      const newestKept = plan(summaries, policy).keep[0]?.checkpoint;
+
+      if (newest !== undefined && newest.status !== "completed") expect(newestKept).toStrictEqual(newest);
+      else expect(newestKept?.status ?? "completed").toBe("completed");
+    });
+  });
+
+  it("exceeds maxBytes by nothing but the newest of an incomplete task", () => {
+    check((summaries, policy) => {
+      const { keep, keepBytes } = plan(summaries, policy);
+      if (keepBytes > (policy.maxBytes ?? Number.POSITIVE_INFINITY)) {
+        expect(keep).toHaveLength(1);
+        expect(keep[0]?.reasons).toContain("newest of an incomplete task");
+      }
+    });
+  });
+
+  it("removes nothing more when planned again over what it has kept", () => {
+    check((summaries, policy) => {
+      const { keep } = plan(summaries, policy);
+      const kept = keep.map(({ checkpoint }) => checkpoint);
+      const newest = bySequence(summaries).at(-1);
+      // keepWithinMs counts back from the newest one's time.
+      if (policy.keepWithinMs !== undefined && kept[0]?.sequence !== newest?.sequence) return;
+
+      expect(plan(kept, policy).remove).toEqual([]);
+    });
+  });
+
+  it("comes back from JSON as it was", () => {
+    check((summaries, policy) => {
+      const made = plan(summaries, policy);
+
+      expect(JSON.parse(JSON.stringify(made))).toStrictEqual(made);
+    });
+  });
+
+  it("changes neither its input nor its result if the input's order changes", () => {
+    check((summaries, policy) => {
+      const before = structuredClone(summaries);
+      const frozen = Object.freeze(summaries.map((summary) => Object.freeze(summary)));
+
+      expect(plan(frozen, Object.freeze(policy))).toEqual(plan(bySequence(summaries), policy));
+      expect(frozen).toStrictEqual(before);
+    });
+  });
+});
+
+function check(property: (summaries: CheckpointSummary[], policy: RetentionPolicy) => void): void {
+  fc.assert(fc.property(anyTask, anyPolicy, property), { numRuns: 400 });
+}
+
+/**
+ * Clocks here go forwards, stand still and jump. Ages are close to the borders of buckets and rules, so that small
+ * tasks meet them.
+ */
+const anyAt: fc.Arbitrary<string> = fc.oneof(
+  fc.integer({ min: -3, max: 60 }).map((hours) => new Date(NOW - hours * HOUR).toISOString()),
+  fc.integer({ min: -2, max: 40 }).map((days) => new Date(NOW - days * DAY).toISOString()),
+  fc
+    .tuple(fc.integer({ min: 2020, max: 2028 }), fc.integer({ min: -6, max: 6 }))
+    .map(([year, days]) => new Date(Date.UTC(year, 0, 1) + days * DAY).toISOString()),
+  fc.constant("not a date"),
+);
+
+const anyTask: fc.Arbitrary<CheckpointSummary[]> = fc
+  .uniqueArray(fc.integer({ min: 1, max: 99 }), { maxLength: 14 })
+  .chain((sequences) =>
+    fc.tuple(
+      ...sequences.map((sequence) =>
+        fc
+          .record(
+            {
+              createdAt: anyAt,
+              status: fc.constantFrom<CheckpointStatus>("running", "paused", "completed", "completed", "failed"),
+              sizeBytes: fc.integer({ min: 0, max: 40 }),
+              stage: fc.constantFrom("a", "b", "c"),
+            },
+            { requiredKeys: ["createdAt", "status", "sizeBytes"] },
+          )
+          .map(
+            (fields): CheckpointSummary => ({ taskId: "t", id: `c${sequence}`, sequence, stateVersion: 1, ...fields }),
+          ),
+      ),
+    ),
+  );
+
+const fewOf = fc.integer({ min: 1, max: 4 });
+const someTime = fc.integer({ min: 0, max: 50 }).map((hours) => hours * HOUR);
+const anyPolicy: fc.Arbitrary<RetentionPolicy> = fc
+  .record(
+    {
+      keepLast: fewOf,
+      keepWithinMs: someTime.map((ms) => Math.max(1, ms)),
+      keepHourly: fewOf,
+      keepDaily: fewOf,
+      keepWeekly: fewOf,
+      keepMonthly: fewOf,
+      keepStages: fc.subarray(["a", "b", "z"], { minLength: 1 }),
+      maxAgeMs: fc.oneof(
+        someTime,
+        someTime.map((ms) => ms * 20),
+      ),
+      maxBytes: fc.integer({ min: 0, max: 250 }),
+    },
+    { requiredKeys: [] },
+  )
+  .filter((policy) => Object.keys(policy).length > 0);
+
+/** The sequences that stay, newest first: the rules as sentences over all pairs, without regard to cost. */
+function modelOfKept(all: readonly CheckpointSummary[], policy: RetentionPolicy): number[] {
+  const time = (c: CheckpointSummary) => new Date(c.createdAt).getTime();
+  const isNewest = (c: CheckpointSummary) => all.every((other) => other.sequence <= c.sequence);
+  const done = (c: CheckpointSummary) => c.status === "completed";
+  const incomplete = all.some((c) => isNewest(c) && !done(c));
+  const untilMs = Math.min(NOW, ...all.filter((c) => isNewest(c) && !Number.isNaN(time(c))).map(time));
+
+  // Buckets as numbers, without their names.
+  const bucketsOf = {
+    keepHourly: (c: CheckpointSummary) => Math.floor(time(c) / HOUR),
+    keepDaily: (c: CheckpointSummary) => Math.floor(time(c) / DAY),
+    // 1970-01-01 was a Thursday, so its week began three days before.
+    keepWeekly: (c: CheckpointSummary) => Math.floor((time(c) / DAY + 3) / 7),
+    keepMonthly: (c: CheckpointSummary) => new Date(time(c)).getUTCFullYear() * 12 + new Date(time(c)).getUTCMonth(),
+  };
+  const claimedByBucket = (c: CheckpointSummary, rule: keyof typeof bucketsOf) => {
+    const bucket = bucketsOf[rule];
+    const newer = all.filter((other) => other.sequence > c.sequence && !Number.isNaN(time(other)));
+    return (
+      !Number.isNaN(time(c)) &&
+      newer.every((other) => bucket(other) !== bucket(c)) &&
+      new Set(newer.map(bucket)).size < (policy[rule] ?? 0)
+    );
+  };
+  const claimed = (c: CheckpointSummary) =>
+    Object.keys(policy).every((key) => key.startsWith("max")) ||
+    all.filter((other) => other.sequence > c.sequence).length < (policy.keepLast ?? 0) ||
+    (policy.keepWithinMs !== undefined && time(c) >= untilMs - policy.keepWithinMs) ||
+    (policy.keepStages ?? []).some((stage) => stage === c.stage) ||
+    (["keepHourly", "keepDaily", "keepWeekly", "keepMonthly"] as const).some((rule) => claimedByBucket(c, rule));
+  const tooOld = (c: CheckpointSummary) => policy.maxAgeMs !== undefined && NOW - time(c) > policy.maxAgeMs;
+
+  // The candidates, and the newest checkpoint if it must stay with them.
+  const withNewest = (candidates: readonly CheckpointSummary[]) =>
+    all.filter(
+      (c) =>
+        candidates.includes(c) ||
+        (isNewest(c) && (incomplete || candidates.some((other) => !isNewest(other) && !done(other)))),
+    );
+  const goesBefore = (a: CheckpointSummary, b: CheckpointSummary) =>
+    isNewest(b) || (!isNewest(a) && (done(a) === done(b) ? a.sequence < b.sequence : done(a)));
+
+  let candidates = all.filter((c) => claimed(c) && !tooOld(c));
+  for (;;) {
+    const stay = withNewest(candidates);
+    const first = candidates
+      .filter((c) => !(incomplete && isNewest(c)))
+      .find((c, _, removable) => removable.every((other) => other === c || goesBefore(c, other)));
+    if (first === undefined || bytesOfAll(stay) <= (policy.maxBytes ?? Number.POSITIVE_INFINITY)) {
+      return stay.map(({ sequence }) => sequence).sort((a, b) => b - a);
+    }
+    candidates = candidates.filter((c) => c !== first);
+  }
+}
+
+function bySequence(summaries: readonly CheckpointSummary[]): CheckpointSummary[] {
+  return summaries.toSorted((a, b) => a.sequence - b.sequence);
+}
+
+function bytes(list: RetentionPlan["keep"]): number {
+  return bytesOfAll(list.map(({ checkpoint }) => checkpoint));
+}
+
+function bytesOfAll(summaries: readonly CheckpointSummary[]): number {
+  return summaries.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
+}
+
+/** For values that a caller without types may pass. */
+function untyped(value: unknown): RetentionPolicy {
+  return value as RetentionPolicy;
+}
