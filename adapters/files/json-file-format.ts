@@ -1,5 +1,11 @@
 import { sep } from "node:path";
-import { type JsonObject, type JsonValue, type StoredCheckpoint, summaryOf } from "../../src/contract/checkpoint.js";
+import {
+  compareTexts,
+  type JsonObject,
+  type JsonValue,
+  type StoredCheckpoint,
+  summaryOf,
+} from "../../src/contract/checkpoint.js";
 import { UnsupportedFormatError } from "../../src/contract/errors.js";
 import { decodeText, readFirstLine, readStored, UnreadableError } from "./file-io.js";
 import { idOf, nameOf } from "./names.js";
@@ -71,9 +77,7 @@ export function sequenceOfFile(name: string): number {
 
 /** Compares names of checkpoint files, the oldest first, without parsing them. */
 export function compareFileNames(a: string, b: string): number {
-  const digits = a.indexOf("-") - b.indexOf("-");
-  if (digits !== 0) return digits;
-  return a === b ? 0 : a < b ? -1 : 1;
+  return a.indexOf("-") - b.indexOf("-") || compareTexts(a, b);
 }
 
 /** A checkpoint's file. Each call reads the file again. */

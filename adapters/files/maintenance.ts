@@ -7,8 +7,8 @@ import type { CheckedRecord, RepairStep, StorageFinding, StorageRepair } from ".
 import { statsOf, UnreadableError } from "./file-io.js";
 import { abandonedIn, type FolderLock } from "./lock.js";
 import { keepInQuarantine } from "./quarantine.js";
-import { attempt, type RecordHead, type RecordSource } from "./record.js";
-import { type LoadTask, type TaskFolder, taskFolders } from "./task-scan.js";
+import { attempt, type LoadTask, type RecordHead, type RecordSource } from "./record.js";
+import { type TaskFolder, taskFolders } from "./task-scan.js";
 
 /** Runs a write in a task's folder, under its lock. If the lock was stolen, runs it again from the beginning. */
 type WriteFolder = (folder: string, work: (lock: FolderLock) => Promise<void>) => Promise<void>;

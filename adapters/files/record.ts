@@ -3,6 +3,7 @@ import type { CheckpointQuery, CorruptRecord, TaskPosition } from "../../src/con
 import {
   brokenSeal,
   type CheckpointSummary,
+  compareTexts,
   type JsonObject,
   type JsonValue,
   type Payload,
@@ -17,6 +18,9 @@ import { UnreadableError } from "./file-io.js";
 import type { FolderLock } from "./lock.js";
 import { nameOf } from "./names.js";
 
+/** Loads the checkpoints of a task's folder. @param lock - Given if they are loaded for a write. */
+export type LoadTask = (folder: string, lock?: FolderLock) => LoadedTask;
+
 /** A task's checkpoints at the time its folder was loaded. If damage hides the last sequence, `lastSequence` throws. */
 export interface LoadedTask extends TaskPosition {
   /** The number of checkpoints, damaged ones included. */
@@ -29,7 +33,7 @@ export interface LoadedTask extends TaskPosition {
 
   // The methods below write. Each write is durable once it resolves, and must be the last call under its lock.
   /** @param replaced - The checkpoints to remove once the record is stored. */
-  append(record: StoredCheckpoint, lock: FolderLock, replaced: readonly RecordSource[]): Promise<void>;
+  add(record: StoredCheckpoint, lock: FolderLock, replaced: readonly RecordSource[]): Promise<void>;
   replace(entry: RecordSource, record: StoredCheckpoint, lock: FolderLock): Promise<void>;
   /**
    * Removes checkpoints. Keeps the numbering, unless `doomed` is "all".
@@ -125,35 +129,20 @@ export function compareCheckpoints(a: Position, b: Position): number {
 /** The fields that give a checkpoint its place in the order. */
 export type Position = Pick<CheckpointSummary, "sequence" | "createdAt" | "id">;
 
-function compareTexts(a: string, b: string): number {
-  return a === b ? 0 : a < b ? -1 : 1;
-}
-
-export function corruptOrThrow(
-  { location, known }: RecordSource,
-  error: unknown,
-  taskId: string | undefined,
-): CorruptRecord {
-  if (!(error instanceof UnreadableError)) throw error;
-  const { message: reason, cause } = error;
-  const task = taskId === undefined ? undefined : { taskId };
-  return { corrupt: true, location, reason, ...task, ...known, ...(cause === undefined ? undefined : { cause }) };
-}
-
 /**
  * Reads an entry. Returns a CorruptRecord if the entry can't be read, and `undefined` if it was removed. Throws other
  * errors.
  */
 export function readEntry<Item>(
-  entry: RecordSource,
-  taskId: string,
+  { location, known }: RecordSource,
+  taskId: string | undefined,
   read: () => Item | undefined,
 ): Item | CorruptRecord | undefined {
-  try {
-    return read();
-  } catch (error) {
-    return corruptOrThrow(entry, error, taskId);
-  }
+  const item = attempt(read);
+  if (!(item instanceof UnreadableError)) return item;
+  const { message: reason, cause } = item;
+  const task = taskId === undefined ? undefined : { taskId };
+  return { corrupt: true, location, reason, ...task, ...known, ...(cause === undefined ? undefined : { cause }) };
 }
 
 /**

@@ -12,12 +12,15 @@ import {
 import { summaryOf, type TaskSummary } from "../../src/contract/checkpoint.js";
 import { StorageError } from "../../src/contract/errors.js";
 import { SLICE, UnreadableError, unlessAbsent } from "./file-io.js";
-import type { FolderLock } from "./lock.js";
 import { idOf, isHashedName } from "./names.js";
-import { corruptOrThrow, type LoadedTask, type RecordHead, type RecordSource, readEntries } from "./record.js";
-
-/** Loads the checkpoints of a task's folder. */
-export type LoadTask = (folder: string, lock?: FolderLock) => LoadedTask;
+import {
+  type LoadedTask,
+  type LoadTask,
+  type RecordHead,
+  type RecordSource,
+  readEntries,
+  readEntry,
+} from "./record.js";
 
 /** A task's folder, and the task's id if the name tells it. */
 export interface TaskFolder {
@@ -83,15 +86,15 @@ export function contentsOf({ path, taskId }: TaskFolder, load: LoadTask): Conten
     count = task.count;
     return task;
   };
-  const headOf = (entry: RecordSource): RecordHead | CorruptRecord | undefined => {
-    try {
-      return entry.head();
-    } catch (error) {
-      const reason = error instanceof StorageError ? new UnreadableError(error.message) : error;
-      return corruptOrThrow(entry, reason, taskId);
-    }
-  };
-  for (const head of readEntries(loadCounted, { order: "newest" }, headOf)) {
+  const readHead = (entry: RecordSource): RecordHead | CorruptRecord | undefined =>
+    readEntry(entry, taskId, () => {
+      try {
+        return entry.head();
+      } catch (error) {
+        throw error instanceof StorageError ? new UnreadableError(error.message) : error;
+      }
+    });
+  for (const head of readEntries(loadCounted, { order: "newest" }, readHead)) {
     if (isCorrupt(head)) corrupt.push(head);
     else return { task: { taskId: head.taskId, count, newest: summaryOf(head) }, corrupt };
   }

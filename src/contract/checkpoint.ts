@@ -311,6 +311,11 @@ export function failureOf(error: unknown): CheckpointFailure {
   return { message: `an error whose message isn't text (${describe(error)})`, ...Object.fromEntries(texts) };
 }
 
+/** Compares texts by UTF-16 unit. */
+export function compareTexts(a: string, b: string): number {
+  return a === b ? 0 : a < b ? -1 : 1;
+}
+
 /**
  * Compares task ids by code point. Every adapter uses this order, and databases sort UTF-8 bytes the same way.
  * JavaScript compares UTF-16 units, which puts U+FF5E after U+1F600.
