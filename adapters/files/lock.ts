@@ -15,6 +15,7 @@ import { basename, dirname, join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { codeOf, StorageError } from "../../src/contract/errors.js";
 import { processHasEnded } from "../../src/contract/holder.js";
+import { Turns } from "../../src/contract/turns.js";
 import { isFolder, makeFolder, namesIn, statsOf, syncFolder, writeDurably } from "./file-io.js";
 import { nameOf } from "./names.js";
 
@@ -214,7 +215,6 @@ export class FolderLock {
  * @param options.makeFolder - Makes the folder to lock if it is missing.
  * @param options.absent - If the folder to lock is missing, returns the result. Without both options, a missing folder
  *   makes the call fail with the system's ENOENT.
- * @param options.begin - Called under the lock before `work`.
  * @throws {StorageError} The lock couldn't be taken, or was stolen again and again; retryable.
  */
 export function withLock<Result>(
@@ -224,18 +224,16 @@ export function withLock<Result>(
     readonly timeoutMs: number;
     readonly makeFolder?: (() => Promise<void>) | undefined;
     readonly absent?: (() => Result) | undefined;
-    readonly begin?: (() => Promise<void>) | undefined;
   },
   work: (lock: FolderLock) => Promise<Result>,
 ): Promise<Result> {
-  const { name = LOCK_NAME, timeoutMs, makeFolder, absent, begin } = options;
+  const { name = LOCK_NAME, timeoutMs, makeFolder, absent } = options;
   const lockFolder = join(folder, name);
   return inTurn(lockFolder, async () => {
     for (let attempt = 1; ; attempt++) {
       let lock: FolderLock | undefined;
       try {
         lock = await FolderLock.acquire(lockFolder, timeoutMs);
-        await begin?.();
         return await work(lock);
       } catch (error) {
         // Another process has removed the folder, or the lock in it. It may have made them again since.
@@ -268,18 +266,11 @@ export function abandonedIn(folder: string): string[] {
   return [...files.map((name) => join(LOCK_NAME, name)), ...thefts].map((name) => join(folder, name)).filter(isStale);
 }
 
-const turns = new Map<string, Promise<void>>();
+const turns = new Turns();
 
 /** Runs the calls of one key one after another, in call order. */
 export function inTurn<Result>(key: string, run: () => Promise<Result>): Promise<Result> {
-  const running = turns.get(key)?.then(run) ?? run();
-  const dequeue = (): void => {
-    if (turns.get(key) === ended) turns.delete(key);
-  };
-  // The next call runs even if this one fails.
-  const ended = running.then(dequeue, dequeue);
-  turns.set(key, ended);
-  return running;
+  return turns.run(key, run);
 }
 
 function isClaim(name: string): boolean {

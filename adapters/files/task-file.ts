@@ -5,7 +5,7 @@ import type { StoredCheckpoint } from "../../src/contract/checkpoint.js";
 import { CheckpointCorruptError } from "../../src/contract/errors.js";
 import { readStored, syncFolder, UnreadableError } from "./file-io.js";
 import type { FolderLock } from "./lock.js";
-import { digestOf } from "./quarantine.js";
+import { shortDigest } from "./names.js";
 import { attempt, type LoadedTask, type RecordSource } from "./record.js";
 import { FolderStore, type FolderStoreOptions } from "./store.js";
 import {
@@ -83,7 +83,7 @@ export class TaskFileAdapter extends FolderStore {
           cause: bytes,
         });
       }
-      const movedTo = `${path}.damaged-${digestOf(bytes)}`;
+      const movedTo = `${path}.damaged-${shortDigest(bytes)}`;
       // The copy is written before the file is removed. So if the process is killed in between, the content has two
       // names, never none.
       await lock.write(movedTo, bytes);

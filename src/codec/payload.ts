@@ -135,16 +135,8 @@ export function openPayload(payload: Payload, options: OpenPayloadOptions): Open
 }
 
 export function openText(payload: Payload, options: OpenPayloadOptions): PayloadText | Promise<PayloadText> {
-  const { encoding, body } = payload;
-  const { context } = options;
-  checkDigest(payload, context);
-  const { base, names } = partsOf(encoding, context);
-  const layers = layersOf(payload, names, options);
-  if (layers.length > 0)
-    return restored(base, storedBytes(payload, layers, context), layers, contextOf(context, encoding));
-  if (typeof body !== "string")
-    throw damagedPayload(context, `its encoding is ${encoding}, but its payload is bytes, not text`);
-  return { encoding: base, text: body };
+  const { base, layers, body, context } = parsePayload(payload, options);
+  return typeof body === "string" ? { encoding: base, text: body } : restoreText(base, body, layers, context);
 }
 
 function decoded({ encoding, text }: PayloadText, context: PayloadOwner): OpenedPayload {
@@ -158,17 +150,14 @@ function decoded({ encoding, text }: PayloadText, context: PayloadOwner): Opened
  * @returns A function that makes the new payload. `undefined` if the payload is current: it has the same transforms in
  *   the same order, and `isCurrent` of each returns true.
  * @throws {CheckpointCorruptError} The body fails its digest, or doesn't match its encoding.
- * @throws {UnsupportedFormatError} The encoding needs a transform that `options` lacks.
+ * @throws {UnsupportedFormatError} The encoding is unknown, or needs a transform that `options` lacks.
  */
 export async function openToRenew(
   payload: Payload,
   options: OpenPayloadOptions,
 ): Promise<(() => Promise<MadePayload>) | undefined> {
-  checkDigest(payload, options.context);
-  const [base = "", ...names] = payload.encoding.split("+");
-  const layers = layersOf(payload, names, options);
-  const context = contextOf(options.context, payload.encoding);
-  let body = storedBytes(payload, layers, context);
+  const { base, layers, context, ...parsed } = parsePayload(payload, options);
+  let body = bytesOf(parsed.body);
   let isCurrent = payload.encoding === encodingOf(base, options.transforms ?? []);
   for (const [index, transform] of layers.entries()) {
     // Transforms without isCurrent, such as a compression, can't change the result and needn't be undone.
@@ -192,17 +181,15 @@ export async function payloadFor(
   payload: Payload,
   options: OpenPayloadOptions,
 ): Promise<MadePayload> {
-  const { context, transforms = [] } = options;
-  checkDigest(payload, context);
-  const { base, names } = partsOf(payload.encoding, context);
-  const layers = layersOf(payload, names, options);
-  const bytes = storedBytes(payload, layers, context);
+  const { transforms = [] } = options;
+  const { base, layers, body, context } = parsePayload(payload, options);
+  const bytes = bytesOf(body);
   // Configured transforms that the payload lacks count too. For example, if states are encrypted now, the new
   // checkpoint must be encrypted.
   if ([...layers, ...transforms].every(({ ignoresOwner }) => ignoresOwner)) {
     return { payload, sizeBytes: bytes.byteLength };
   }
-  const text = await undoAll(layers, bytes, contextOf(context, payload.encoding));
+  const text = await undoAll(layers, bytes, context);
   return transformed(base, text, { context: owner, transforms });
 }
 
@@ -237,34 +224,49 @@ async function madeOfLarge(encoding: string, body: string | Uint8Array): Promise
   return { payload: { encoding, body, sha256 }, sizeBytes: bytes.length };
 }
 
-function checkDigest({ body, sha256 }: Payload, owner: PayloadOwner): void {
+/** A payload whose digest holds, before its transforms are undone. */
+interface ParsedPayload {
+  readonly base: JsonEncoding;
+  /** The transforms to undo, in order. */
+  readonly layers: readonly Transform[];
+  /** Without transforms, a text. With transforms, bytes. */
+  readonly body: string | Uint8Array;
+  readonly context: TransformContext;
+}
+
+/**
+ * Checks a payload's digest and parses its encoding. If the payload doesn't name a configured transform, that transform
+ * may refuse it (`onAbsent`).
+ *
+ * @throws {CheckpointCorruptError} The body fails its digest, or doesn't match its encoding.
+ * @throws {UnsupportedFormatError} The encoding is unknown, or needs a transform that `options` lacks.
+ */
+function parsePayload({ encoding, body, sha256 }: Payload, options: OpenPayloadOptions): ParsedPayload {
+  const { transforms = [], context: owner } = options;
+  const context = contextOf(owner, encoding);
   if (digestOf(body) !== sha256) throw damagedPayload(owner, "its payload fails its SHA-256 checksum");
-}
-
-/**
- * The encoding of the JSON, and the names of the transforms. @throws {UnsupportedFormatError} The encoding is unknown.
- */
-function partsOf(encoding: string, context: PayloadOwner): { readonly base: JsonEncoding; readonly names: string[] } {
   const [base = "", ...names] = encoding.split("+");
-  if (isJsonEncoding(base)) return { base, names };
-  throw new UnsupportedFormatError(
-    `${subjectOf(context)} can't be loaded: this version of Waymark doesn't know its encoding ${shortPath(JSON.stringify(base))}. ` +
-      "It was left untouched; load it with the version that saved it, or a newer one.",
-  );
+  if (!isJsonEncoding(base)) {
+    throw new UnsupportedFormatError(
+      `${subjectOf(owner)} can't be loaded: this version of Waymark doesn't know its encoding ${shortPath(JSON.stringify(base))}. ` +
+        "It was left untouched; load it with the version that saved it, or a newer one.",
+    );
+  }
+  for (const transform of transforms) if (!names.includes(transform.name)) transform.onAbsent?.(context);
+  // Otherwise nested gzip bombs could pass, since each layer may stay within the limit.
+  if (new Set(names).size < names.length) throw damagedPayload(owner, "its encoding names a transform twice");
+  const layers = names.map((name) => transformNamed(name, encoding, options)).reverse();
+  // With transforms, the body must be stored as bytes. Without them, it must be stored as text.
+  const isText = typeof body === "string";
+  if (isText !== (layers.length === 0)) {
+    const wrong = isText ? "text, not bytes" : "bytes, not text";
+    throw damagedPayload(owner, `its encoding is ${encoding}, but its payload is ${wrong}`);
+  }
+  return { base, layers, body, context };
 }
 
-/**
- * The transforms to undo, in order. If the payload doesn't name a configured transform, that transform may refuse it
- * (`onAbsent`).
- */
-function layersOf({ encoding }: Payload, names: readonly string[], options: OpenPayloadOptions): readonly Transform[] {
-  const { transforms = [], context } = options;
-  for (const transform of transforms) {
-    if (!names.includes(transform.name)) transform.onAbsent?.(contextOf(context, encoding));
-  }
-  // Otherwise nested gzip bombs could pass, since each layer may stay within the limit.
-  if (new Set(names).size < names.length) throw damagedPayload(context, "its encoding names a transform twice");
-  return names.map((name) => transformNamed(name, encoding, options)).reverse();
+function bytesOf(body: string | Uint8Array): Uint8Array {
+  return typeof body === "string" ? UTF8.encode(body) : body;
 }
 
 async function transformed(base: string, text: Uint8Array, options: OpenPayloadOptions): Promise<MadePayload> {
@@ -276,7 +278,7 @@ async function transformed(base: string, text: Uint8Array, options: OpenPayloadO
   return madeOf(encoding, body);
 }
 
-async function restored(
+async function restoreText(
   base: JsonEncoding,
   stored: Uint8Array,
   layers: readonly Transform[],
@@ -300,18 +302,6 @@ function encodingOf(base: string, transforms: readonly Transform[]): string {
  */
 function contextOf({ taskId, id, stage, parentId, stateVersion }: PayloadOwner, encoding: string): TransformContext {
   return { taskId, id, stage, parentId, stateVersion, encoding };
-}
-
-/** The body as bytes. With transforms, the body must be stored as bytes. Without them, it must be stored as text. */
-function storedBytes({ encoding, body }: Payload, layers: readonly Transform[], owner: PayloadOwner): Uint8Array {
-  const isText = typeof body === "string";
-  if (isText !== (layers.length === 0)) {
-    throw damagedPayload(
-      owner,
-      `its encoding is ${encoding}, but its payload is ${isText ? "text, not bytes" : "bytes, not text"}`,
-    );
-  }
-  return isText ? UTF8.encode(body) : body;
 }
 
 async function undoAll(

@@ -204,14 +204,16 @@ export function sealDraft(draft: CheckpointDraft, sequence: number): StoredCheck
 }
 
 /**
- * Checks a record's seal and its payload's digest, without a key or a schema.
+ * Checks a record's seal and its payload's digest, without a key or a schema. If the record has no payload's body, only
+ * the seal is checked.
  *
  * @returns The damage, as the end of a sentence; `undefined` if the record is intact.
  */
-export function findDamage(record: StoredCheckpoint): string | undefined {
+export function findDamage(record: StoredCheckpoint | SealedSummary): string | undefined {
   const broken = brokenSeal(record);
-  if (broken !== undefined) return broken;
-  const isWhole = hash("sha256", record.payload.body, "hex") === record.payload.sha256;
+  const { payload } = record;
+  if (broken !== undefined || !("body" in payload)) return broken;
+  const isWhole = hash("sha256", payload.body, "hex") === payload.sha256;
   return isWhole ? undefined : "its payload fails its SHA-256 checksum";
 }
 
