@@ -13,13 +13,12 @@ import {
   assertOwner,
   attempt,
   embeddedSize,
-  formOfBody,
   parseHead,
   parseObject,
   type RecordHead,
   type RecordSource,
+  renderBody,
   storedCheckpoint,
-  textOfBody,
   textOfValue,
 } from "./record.js";
 
@@ -133,14 +132,13 @@ export class CheckpointFile implements RecordSource {
  * @param isPretty - True to write the state over many lines. The head stays on one line, so that lists read only that.
  */
 export function renderCheckpoint(record: StoredCheckpoint, isPretty: boolean): Buffer {
-  const { payload, seal } = record;
-  const { encoding, sha256 } = payload;
-  const bodyIs = formOfBody(payload);
-  const body = textOfBody(payload);
-  const text = isPretty ? prettyText(body) : body;
-  const stateBytes = text === body ? undefined : Buffer.byteLength(text);
-  const fields = { waymark: FORMAT_VERSION, ...summaryOf(record), encoding, bodyIs, stateBytes, sha256, seal };
-  return Buffer.from(`${JSON.stringify(fields).slice(0, -1)},\n${STATE_KEY}${text}}\n`);
+  const { encoding, sha256 } = record.payload;
+  const { bodyIs, text } = renderBody(record.payload);
+  const state = isPretty ? prettyText(text) : text;
+  const stateBytes = state === text ? undefined : Buffer.byteLength(state);
+  const summary = summaryOf(record);
+  const fields = { waymark: FORMAT_VERSION, ...summary, encoding, bodyIs, stateBytes, sha256, seal: record.seal };
+  return Buffer.from(`${JSON.stringify(fields).slice(0, -1)},\n${STATE_KEY}${state}}\n`);
 }
 
 function prettyText(json: string): string {

@@ -71,8 +71,8 @@ export class FolderLock {
     this.#claim = claim;
     this.isUninterrupted = names.includes(OWN_FILES);
     if (!this.isUninterrupted) {
-      const folders = names.filter((name) => !isClaim(name));
-      for (const name of folders) rmSync(join(lockFolder, name), { recursive: true, force: true });
+      const files = names.filter((name) => !isClaim(name));
+      for (const name of files) rmSync(join(lockFolder, name), { recursive: true, force: true });
       makeFolder(join(lockFolder, OWN_FILES));
       // If a thief moved the lock away before, this folder was made in another process's lock.
       this.assertHeld();
@@ -96,11 +96,11 @@ export class FolderLock {
       const claim = join(lockFolder, `${OWNER}-${count++}`);
       // A holder deletes files in the lock's folder, so it must not be a link.
       isFolder(lockFolder);
-      let others: readonly string[];
+      const others: string[] = [];
       try {
         makeClaim(claim);
         const names = readdirSync(lockFolder);
-        others = names.filter((name) => isClaim(name) && name !== basename(claim));
+        others.push(...names.filter((name) => isClaim(name) && name !== basename(claim)));
         if (others.length === 0) return new FolderLock(claim, names);
       } catch (error) {
         removeClaim(claim);
@@ -229,7 +229,7 @@ export function withLock<Result>(
 ): Promise<Result> {
   const { name = LOCK_NAME, timeoutMs, makeFolder, absent } = options;
   const lockFolder = join(folder, name);
-  return inTurn(lockFolder, async () => {
+  return turns.run(lockFolder, async () => {
     for (let attempt = 1; ; attempt++) {
       let lock: FolderLock | undefined;
       try {
@@ -266,12 +266,8 @@ export function abandonedIn(folder: string): string[] {
   return [...files.map((name) => join(LOCK_NAME, name)), ...thefts].map((name) => join(folder, name)).filter(isStale);
 }
 
-const turns = new Turns();
-
-/** Runs the calls of one key one after another, in call order. */
-export function inTurn<Result>(key: string, run: () => Promise<Result>): Promise<Result> {
-  return turns.run(key, run);
-}
+/** The calls of this process, by what they lock. */
+export const turns = new Turns();
 
 function isClaim(name: string): boolean {
   return !name.endsWith(FILES);

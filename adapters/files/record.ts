@@ -67,9 +67,10 @@ export interface RecordHead extends SealedSummary {
   readonly stateBytes?: number;
 }
 
-/** The body as a JSON value on one line. */
-export function textOfBody({ body }: Payload): string {
-  return typeof body === "string" ? body : JSON.stringify(Buffer.from(body).toString("base64"));
+/** The body as a JSON value on one line, and its form, which the head tells. */
+export function renderBody({ body }: Payload): Pick<RecordHead, "bodyIs"> & { readonly text: string } {
+  if (typeof body === "string") return { text: body };
+  return { bodyIs: "base64", text: JSON.stringify(Buffer.from(body).toString("base64")) };
 }
 
 /**
@@ -87,19 +88,13 @@ export function textOfValue(value: JsonValue): string {
   }
 }
 
-/** The value of `bodyIs` for a body. It tells the form of {@link textOfBody}. */
-export function formOfBody({ body }: Payload): RecordHead["bodyIs"] {
-  return typeof body === "string" ? undefined : "base64";
-}
-
 export function embeddedSize({ bodyIs, sizeBytes }: RecordHead): number {
   return bodyIs === "base64" ? 2 + 4 * Math.ceil(sizeBytes / 3) : sizeBytes;
 }
 
 export function storedCheckpoint(head: RecordHead, bodyText: string): StoredCheckpoint {
-  const { encoding, sha256 } = head.payload;
   const body = head.bodyIs === "base64" ? new Uint8Array(Buffer.from(bodyText.slice(1, -1), "base64")) : bodyText;
-  return { ...summaryOf(head), payload: { encoding, body, sha256 }, seal: head.seal };
+  return { ...summaryOf(head), payload: { ...head.payload, body }, seal: head.seal };
 }
 
 /**
@@ -151,15 +146,13 @@ export function readEntry<Item>(
  */
 export function passingFrom(task: LoadedTask, id: string | undefined): readonly RecordSource[] {
   const found: RecordSource[] = [];
-  let before = Number.POSITIVE_INFINITY;
-  for (let next = id; next !== undefined; ) {
+  for (let [next, before] = [id, Number.POSITIVE_INFINITY]; next !== undefined; ) {
     const entry = task.find(next);
     const head = attempt(() => entry?.head());
     if (entry === undefined || head === undefined || head instanceof UnreadableError) break;
     if (!isPassing(head) || head.sequence >= before) break;
     found.push(entry);
-    before = head.sequence;
-    next = replacedBy(head);
+    [next, before] = [replacedBy(head), head.sequence];
   }
   return found;
 }

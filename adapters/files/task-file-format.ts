@@ -18,15 +18,14 @@ import {
   attempt,
   compareCheckpoints,
   embeddedSize,
-  formOfBody,
   type Position,
   parseHead,
   parseJson,
   parseObject,
   type RecordHead,
   type RecordSource,
+  renderBody,
   storedCheckpoint,
-  textOfBody,
   textOfValue,
 } from "./record.js";
 
@@ -177,11 +176,12 @@ export function renderRecord(record: StoredCheckpoint, former: JsonObject = {}):
   const { sequence, stage, status, parentId, metadata, stateVersion, sizeBytes } = rest;
   const { payload, seal } = record;
   const { encoding, sha256 } = payload;
+  const { bodyIs, text } = renderBody(payload);
   const waymark = {
     ...{ sequence, stage, status, parentId, metadata, stateVersion, sizeBytes },
-    ...{ encoding, bodyIs: formOfBody(payload), sha256, seal },
+    ...{ encoding, bodyIs, sha256, seal },
   };
-  return renderLine({ ...former, id, taskId, label, createdAt, error, waymark }, textOfBody(payload));
+  return renderLine({ ...former, id, taskId, label, createdAt, error, waymark }, text);
 }
 
 function renderLine(fields: object, state: string): Buffer {
@@ -306,15 +306,15 @@ function salvageLines(bytes: Buffer, path: string): TaskFileContent {
 function linesOf(bytes: Buffer, from: number, path: string): { lines: RecordLine[]; isWhole: boolean } {
   const lines: RecordLine[] = [];
   for (let [start, number] = [from, from === 0 ? 1 : 2]; start < bytes.length; number++) {
-    const found = bytes.indexOf(LINE_FEED, start);
-    let end = found === -1 ? bytes.length : found;
+    const lineFeed = bytes.indexOf(LINE_FEED, start);
+    const next = lineFeed === -1 ? bytes.length + 1 : lineFeed + 1;
+    let end = next - 1;
     // On Windows, Git may add carriage returns.
     if (bytes[end - 1] === CARRIAGE_RETURN) end -= 1;
-    if (end === start + LAST_LINE.length && bytes.toString("latin1", start, end) === LAST_LINE)
-      return { lines, isWhole: true };
+    if (bytes.toString("latin1", start, Math.min(end, start + 3)) === LAST_LINE) return { lines, isWhole: true };
     if (bytes[end - 1] === COMMA) end -= 1;
     if (end > start) lines.push(new RecordLine(path, `line ${number}`, bytes.subarray(start, end)));
-    start = found === -1 ? bytes.length : found + 1;
+    start = next;
   }
   return { lines, isWhole: false };
 }
