@@ -7,11 +7,11 @@ import { isDue, type LeaseRecord, monotonicMs, nextLease } from "../../src/contr
 import { dueAtOf } from "../../src/contract/passing.js";
 import type { ClaimedTask, DueQuery } from "../../src/contract/task-queue.js";
 import { namesIn, SLICE, statsOf, UnreadableError } from "./file-io.js";
-import { leaseIn, writeLease } from "./leases.js";
+import { readLease, writeLease } from "./leases.js";
 import type { FolderLock } from "./lock.js";
 import { idOf, isHashedName } from "./names.js";
 import { attempt, type LoadTask } from "./record.js";
-import { contentsOf, type TaskFolder } from "./task-scan.js";
+import { readContents, type TaskFolder } from "./task-scan.js";
 
 /** A task that workers may run, perhaps later. */
 export interface DueTask {
@@ -59,7 +59,7 @@ export async function claimDue(
   holder: string,
   ttlMs: number,
 ): Promise<ClaimedTask | undefined> {
-  const now = leaseIn(path);
+  const now = readLease(path);
   const task = readDueTask({ path, taskId }, () => load(path, lock), now.lease);
   if (task === undefined || !isDue(now, task.dueAt, dueBy, holderHasEnded)) return undefined;
   const next = nextLease(now, holder, ttlMs);
@@ -107,7 +107,7 @@ class KnownFolder {
   }
 
   #read(load: LoadTask): DueTask | undefined {
-    const lease = attempt(() => leaseIn(this.#path).lease);
+    const lease = attempt(() => readLease(this.#path).lease);
     try {
       // A damaged lease counts as none here. The claim refuses it.
       const readable = lease instanceof UnreadableError ? undefined : lease;
@@ -121,7 +121,7 @@ class KnownFolder {
 }
 
 function readDueTask(folder: TaskFolder, load: LoadTask, lease: LeaseRecord | undefined): DueTask | undefined {
-  const { task } = contentsOf(folder, load);
+  const { task } = readContents(folder, load);
   const dueAt = task && dueAtOf(task.newest);
   return task && dueAt !== undefined ? { taskId: task.taskId, dueAt, lease } : undefined;
 }

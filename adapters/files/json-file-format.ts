@@ -13,13 +13,13 @@ import {
   assertOwner,
   attempt,
   embeddedSize,
+  joinRecord,
   parseHead,
   parseObject,
   type RecordHead,
   type RecordSource,
   renderBody,
-  storedCheckpoint,
-  textOfValue,
+  renderValue,
 } from "./record.js";
 
 /**
@@ -70,7 +70,7 @@ export function isTombstoneName(name: string): boolean {
   return TOMBSTONE.test(name);
 }
 
-export function sequenceOfFile(name: string): number {
+export function parseSequence(name: string): number {
   return Number.parseInt(name, 10);
 }
 
@@ -92,7 +92,7 @@ export class CheckpointFile implements RecordSource {
   }
 
   get sequence(): number {
-    return sequenceOfFile(this.name);
+    return parseSequence(this.name);
   }
 
   get idName(): string {
@@ -122,7 +122,7 @@ export class CheckpointFile implements RecordSource {
     if (content === undefined) return undefined;
     const lines = attempt(() => parseLines(content, this));
     const found = lines instanceof UnreadableError ? parseFormatted(content, this, lines) : lines;
-    return found && storedCheckpoint(found.head, found.state);
+    return found && joinRecord(found.head, found.state);
   }
 }
 
@@ -165,7 +165,7 @@ function parseLines(content: Buffer, file: CheckpointFile): Content {
   if (!isWhole) throw new UnreadableError("its second line doesn't hold a state");
   const text = decodeText(content.subarray(stateAt, stateEnd));
   if (head.stateBytes === undefined) return { head, state: text };
-  return { head, state: savedText(parseObject(`{${STATE_KEY}${text}}`)["state"], head) };
+  return { head, state: restoreText(parseObject(`{${STATE_KEY}${text}}`)["state"], head) };
 }
 
 /**
@@ -185,14 +185,14 @@ function parseFormatted(
   const { waymark, state, ...fields } = document as { waymark?: JsonValue; state?: JsonValue } & JsonObject;
   // A file of a newer version may have no state.
   if (typeof waymark !== "number" || (state === undefined && waymark === FORMAT_VERSION)) throw reason;
-  const { head } = checked(() => ({ head: parseHead(fields) }), String(waymark), file);
+  const { head } = requireMatch(() => ({ head: parseHead(fields) }), String(waymark), file);
   if (state === undefined) throw reason;
-  return { head, state: savedText(state, head) };
+  return { head, state: restoreText(state, head) };
 }
 
 /** The saved text of a state, whose layout in the file was changed. @throws {UnreadableError} */
-function savedText(state: JsonValue | undefined, head: RecordHead): string {
-  const text = state === undefined ? "" : textOfValue(state);
+function restoreText(state: JsonValue | undefined, head: RecordHead): string {
+  const text = state === undefined ? "" : renderValue(state);
   if (Buffer.byteLength(text) === embeddedSize(head)) return text;
   throw new UnreadableError("its state was cut short or changed");
 }
@@ -208,7 +208,7 @@ function parseFirstLine(bytes: Buffer, size: number, file: CheckpointFile): Firs
   if (size === 0) throw new UnreadableError("it is empty");
   const [, version] = /^\{"waymark":(\d+)[,}]/.exec(bytes.toString("latin1", 0, 40)) ?? [];
   if (version === undefined) throw new UnreadableError("it doesn't begin like a checkpoint file");
-  const { head, end, lineEnd } = checked(() => parseHeadLine(bytes), version, file);
+  const { head, end, lineEnd } = requireMatch(() => parseHeadLine(bytes), version, file);
   const stateAt = end + 1 + STATE_KEY.length;
   const stateEnd = stateAt + (head.stateBytes ?? embeddedSize(head));
   const expected = stateEnd + 1 + lineEnd.length;
@@ -218,7 +218,7 @@ function parseFirstLine(bytes: Buffer, size: number, file: CheckpointFile): Firs
   return { head, stateAt, stateEnd };
 }
 
-function checked<Found extends { readonly head: RecordHead }>(
+function requireMatch<Found extends { readonly head: RecordHead }>(
   parse: () => Found,
   version: string,
   { folder, location, name }: CheckpointFile,

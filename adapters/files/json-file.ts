@@ -12,8 +12,8 @@ import {
   compareFileNames,
   isCheckpointFileName,
   isTombstoneName,
+  parseSequence,
   renderCheckpoint,
-  sequenceOfFile,
   tombstoneName,
 } from "./json-file-format.js";
 import { type FolderLock, wasHeldLastHere } from "./lock.js";
@@ -64,7 +64,7 @@ export class JsonFileAdapter extends FolderStore {
 const known = new Map<string, JsonFolder>();
 
 function loadFolder(path: string, lock: FolderLock | undefined, isPretty: boolean): JsonFolder {
-  const { inode, modified } = statsOfFolder(path);
+  const { inode, modified } = readFolderStats(path);
   const former = known.get(inode);
   const isSame = former?.path === path && former.modified !== undefined && former.modified === modified;
   const isCurrent = isSame && (lock?.isUninterrupted ?? wasHeldLastHere(path));
@@ -102,7 +102,7 @@ class JsonFolder implements LoadedTask {
     this.modified = modified;
     const names = namesIn(path);
     this.#tombstones = names.filter(isTombstoneName);
-    this.#names = inOrder(names.filter(isCheckpointFileName).sort(compareFileNames), path);
+    this.#names = sortNames(names.filter(isCheckpointFileName).sort(compareFileNames), path);
   }
 
   get count(): number {
@@ -110,11 +110,11 @@ class JsonFolder implements LoadedTask {
   }
 
   get newestSequence(): number {
-    return sequenceOfFile(this.#names.at(-1) ?? "0");
+    return parseSequence(this.#names.at(-1) ?? "0");
   }
 
   get lastSequence(): number {
-    return Math.max(this.newestSequence, ...this.#tombstones.map(sequenceOfFile));
+    return Math.max(this.newestSequence, ...this.#tombstones.map(parseSequence));
   }
 
   find(id: string): CheckpointFile | undefined {
@@ -169,7 +169,7 @@ class JsonFolder implements LoadedTask {
     this.#names = this.#names.filter((name) => !gone.has(name));
     for (const { idName } of doomed) this.#byId?.delete(idName);
     this.#tombstones = [last].filter((name) => isNeeded || this.#tombstones.includes(name));
-    this.modified = statsOfFolder(this.path).modified;
+    this.modified = readFolderStats(this.path).modified;
     return removed;
   }
 
@@ -183,14 +183,14 @@ class JsonFolder implements LoadedTask {
     this.modified = undefined;
     const content = renderCheckpoint(record, this.isPretty);
     await (isLast ? lock.writeLast(location, content) : lock.write(location, content));
-    this.modified = statsOfFolder(this.path).modified;
+    this.modified = readFolderStats(this.path).modified;
   }
 
   #countUpTo(sequence: number): number {
     let [low, high] = [0, this.#names.length];
     while (low < high) {
       const middle = (low + high) >>> 1;
-      if (sequenceOfFile(this.#names[middle] ?? "") <= sequence) low = middle + 1;
+      if (parseSequence(this.#names[middle] ?? "") <= sequence) low = middle + 1;
       else high = middle;
     }
     return low;
@@ -204,21 +204,21 @@ class JsonFolder implements LoadedTask {
 /**
  * Sorts names by their sequences. If two names have the same sequence, their heads are read, and their times decide.
  */
-function inOrder(names: string[], path: string): string[] {
-  const hasSequence = (name: string, at: number): boolean => sequenceOfFile(names[at] ?? "0") === sequenceOfFile(name);
+function sortNames(names: string[], path: string): string[] {
+  const hasSequence = (name: string, at: number): boolean => parseSequence(names[at] ?? "0") === parseSequence(name);
   const doubles = names.filter((name, at) => hasSequence(name, at - 1) || hasSequence(name, at + 1));
   if (doubles.length === 0) return names;
-  const created = new Map(doubles.map((name) => [name, createdAtOf(new CheckpointFile(path, name))]));
-  const positionOf = (name: string) => ({
-    sequence: sequenceOfFile(name),
+  const created = new Map(doubles.map((name) => [name, readCreatedAt(new CheckpointFile(path, name))]));
+  const locate = (name: string) => ({
+    sequence: parseSequence(name),
     createdAt: created.get(name) ?? "",
     id: name,
   });
-  return names.sort((a, b) => compareCheckpoints(positionOf(a), positionOf(b)));
+  return names.sort((a, b) => compareCheckpoints(locate(a), locate(b)));
 }
 
 /** The checkpoint's time. It is empty if the file can't be read, so that damaged files come before intact ones. */
-function createdAtOf(file: CheckpointFile): string {
+function readCreatedAt(file: CheckpointFile): string {
   try {
     return file.head()?.createdAt ?? "";
   } catch (error) {
@@ -227,7 +227,7 @@ function createdAtOf(file: CheckpointFile): string {
   }
 }
 
-function statsOfFolder(path: string): { readonly inode: string; readonly modified: bigint | undefined } {
+function readFolderStats(path: string): { readonly inode: string; readonly modified: bigint | undefined } {
   const stats = statSync(path, { bigint: true, throwIfNoEntry: false });
   return { inode: `${stats?.dev} ${stats?.ino}`, modified: stats?.mtimeNs };
 }

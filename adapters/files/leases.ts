@@ -5,17 +5,17 @@ import { checkLease, type LeaseRecord, monotonicMs, parseLease, type TimedLease 
 import { decodeText, readStored, SLICE, UnreadableError } from "./file-io.js";
 import type { FolderLock } from "./lock.js";
 import { attempt, parseObject } from "./record.js";
-import { taskFolders } from "./task-scan.js";
+import { listTaskFolders } from "./task-scan.js";
 
 /** The lease's file in a task's folder. It stays when the task is removed, so that tokens only grow. */
 const LEASE_NAME = ".lease.json";
 
-export function leaseIn(folder: string): TimedLease {
+export function readLease(folder: string): TimedLease {
   return { lease: readLeaseFile(folder)?.lease, nowMs: monotonicMs() };
 }
 
-export async function* leasesBelow(root: string): AsyncGenerator<TimedLease & { readonly taskId: string }, void, void> {
-  for (const [index, { path, taskId }] of taskFolders(root).entries()) {
+export async function* readLeases(root: string): AsyncGenerator<TimedLease & { readonly taskId: string }, void, void> {
+  for (const [index, { path, taskId }] of listTaskFolders(root).entries()) {
     const file = attempt(() => readLeaseFile(path));
     if (file !== undefined && !(file instanceof UnreadableError)) {
       // If the id is long, the folder's name is a hash of it. So the file contains the id.
@@ -31,8 +31,8 @@ export async function writeLease(folder: string, taskId: string, lease: LeaseRec
   await lock.writeLast(join(folder, LEASE_NAME), Buffer.from(`${JSON.stringify({ taskId, ...lease })}\n`));
 }
 
-export function checkLeaseIn(folder: string, taskId: string, condition: AppendCondition | undefined): void {
-  if (condition?.fencingToken !== undefined) checkLease(taskId, leaseIn(folder), condition);
+export function requireLease(folder: string, taskId: string, condition: AppendCondition | undefined): void {
+  if (condition?.fencingToken !== undefined) checkLease(taskId, readLease(folder), condition);
 }
 
 interface LeaseFile {

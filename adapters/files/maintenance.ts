@@ -15,7 +15,7 @@ import { isFolder, makeFolders, statsOf, UnreadableError } from "./file-io.js";
 import { abandonedIn, type FolderLock } from "./lock.js";
 import { shortDigest } from "./names.js";
 import { attempt, type LoadTask, type RecordHead, type RecordSource } from "./record.js";
-import { type TaskFolder, taskFolders } from "./task-scan.js";
+import { listTaskFolders, type TaskFolder } from "./task-scan.js";
 
 /** Runs a write in a task's folder, under its lock. If the lock was stolen, runs it again from the beginning. */
 type WriteFolder = (folder: string, work: (lock: FolderLock) => Promise<void>) => Promise<void>;
@@ -31,7 +31,7 @@ export async function* verifyFolders(
   load: LoadTask,
   quick: boolean,
 ): AsyncGenerator<StorageFinding | CheckedRecord, void, void> {
-  for (const folder of foldersOf(root)) {
+  for (const folder of sortTaskFolders(root)) {
     for (const { checked, finding } of examine(folder, load, quick)) {
       if (checked) yield checked;
       if (finding) yield finding;
@@ -48,7 +48,7 @@ export async function* repairFolders(
   { dryRun, leftoversOlderThanMs, signal }: StorageRepair,
 ): AsyncGenerator<RepairStep, void, void> {
   const oldestMs = Date.now() - leftoversOlderThanMs;
-  for (const folder of foldersOf(root)) {
+  for (const folder of sortTaskFolders(root)) {
     if (signal?.aborted) return;
     const steps = new Map<string, RepairStep>();
     /**
@@ -94,23 +94,23 @@ const ADVICE = {
 } as const;
 
 /** The tasks' folders, sorted by name, so that each run has the same order. */
-function foldersOf(root: string): TaskFolder[] {
-  return taskFolders(root).sort((a, b) => (a.path < b.path ? -1 : 1));
+function sortTaskFolders(root: string): TaskFolder[] {
+  return listTaskFolders(root).sort((a, b) => (a.path < b.path ? -1 : 1));
 }
 
 function* examine({ path, taskId }: TaskFolder, load: LoadTask, quick: boolean): Generator<Examined, void, void> {
   let known = taskId === undefined ? undefined : { taskId };
-  const task = resultOrReason(() => load(path));
+  const task = examinePart(() => load(path));
   if ("kind" in task) return yield { finding: { ...task, location: path, ...known } };
   let last: RecordSource["known"] = {};
   for (const entry of task.select({ order: "oldest" })) {
     const { location } = entry;
-    const record = resultOrReason(() => (quick ? entry.head() : entry.checkpoint()));
+    const record = examinePart(() => (quick ? entry.head() : entry.checkpoint()));
     if (record === undefined) continue;
     const isRead = !("kind" in record);
     // If the folder's name is hashed, the first readable record tells the task.
     if (isRead) known ??= { taskId: record.taskId };
-    const wrong = isRead ? (damageOf(record) ?? mergedWith(record, last)) : record;
+    const wrong = isRead ? (findPayloadDamage(record) ?? findMerge(record, last)) : record;
     if (isRead) last = record;
     yield {
       checked: { kind: "checked", ...known, sizeBytes: isRead ? record.sizeBytes : 0 },
@@ -118,7 +118,7 @@ function* examine({ path, taskId }: TaskFolder, load: LoadTask, quick: boolean):
       entry,
     };
   }
-  const abandoned = resultOrReason(() => abandonedIn(path));
+  const abandoned = examinePart(() => abandonedIn(path));
   if ("kind" in abandoned) return yield { finding: { ...abandoned, location: path, ...known } };
   for (const location of abandoned) {
     const modifiedAt = statsOf(location)?.mtime.toISOString();
@@ -129,7 +129,7 @@ function* examine({ path, taskId }: TaskFolder, load: LoadTask, quick: boolean):
 
 type Wrong = { readonly kind: "damaged" | "refused" | "merged"; readonly reason: string; readonly createdAt?: string };
 
-function resultOrReason<Result>(ask: () => Result): Result | Wrong {
+function examinePart<Result>(ask: () => Result): Result | Wrong {
   try {
     return ask();
   } catch (error) {
@@ -141,12 +141,12 @@ function resultOrReason<Result>(ask: () => Result): Result | Wrong {
 }
 
 /** The damage that a whole checkpoint shows. The seal of a head was checked when it was read. */
-function damageOf(record: RecordHead | StoredCheckpoint): Wrong | undefined {
+function findPayloadDamage(record: RecordHead | StoredCheckpoint): Wrong | undefined {
   const reason = "body" in record.payload ? findDamage(record) : undefined;
   return reason === undefined ? undefined : { kind: "damaged", reason, createdAt: record.createdAt };
 }
 
-function mergedWith({ sequence }: RecordHead | StoredCheckpoint, last: RecordSource["known"]): Wrong | undefined {
+function findMerge({ sequence }: RecordHead | StoredCheckpoint, last: RecordSource["known"]): Wrong | undefined {
   if (last.sequence !== sequence) return undefined;
   return { kind: "merged", reason: `${last.id} has sequence ${sequence} too` };
 }

@@ -79,7 +79,7 @@ export function renderBody({ body }: Payload): Pick<RecordHead, "bodyIs"> & { re
  *
  * @throws {UnreadableError}
  */
-export function textOfValue(value: JsonValue): string {
+export function renderValue(value: JsonValue): string {
   try {
     return JSON.stringify(value);
   } catch (error) {
@@ -92,7 +92,7 @@ export function embeddedSize({ bodyIs, sizeBytes }: RecordHead): number {
   return bodyIs === "base64" ? 2 + 4 * Math.ceil(sizeBytes / 3) : sizeBytes;
 }
 
-export function storedCheckpoint(head: RecordHead, bodyText: string): StoredCheckpoint {
+export function joinRecord(head: RecordHead, bodyText: string): StoredCheckpoint {
   const body = head.bodyIs === "base64" ? new Uint8Array(Buffer.from(bodyText.slice(1, -1), "base64")) : bodyText;
   return { ...summaryOf(head), payload: { ...head.payload, body }, seal: head.seal };
 }
@@ -144,7 +144,7 @@ export function readEntry<Item>(
  * The passing checkpoint with this id, and the passing checkpoints that it replaced but that a kill has left. Each
  * names the one that it replaced.
  */
-export function passingFrom(task: LoadedTask, id: string | undefined): readonly RecordSource[] {
+export function findReplaced(task: LoadedTask, id: string | undefined): readonly RecordSource[] {
   const found: RecordSource[] = [];
   for (let [next, before] = [id, Number.POSITIVE_INFINITY]; next !== undefined; ) {
     const entry = task.find(next);

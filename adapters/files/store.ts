@@ -45,15 +45,15 @@ import {
   syncFolder,
   UnreadableError,
 } from "./file-io.js";
-import { checkLeaseIn, leaseIn, leasesBelow, writeLease } from "./leases.js";
+import { readLease, readLeases, requireLease, writeLease } from "./leases.js";
 import { type FolderLock, withLock } from "./lock.js";
 import { repairFolders, verifyFolders } from "./maintenance.js";
 import { nameOf } from "./names.js";
 import {
   attempt,
+  findReplaced,
   type LoadedTask,
   type LoadTask,
-  passingFrom,
   type RecordSource,
   readEntries,
   readEntry,
@@ -93,12 +93,12 @@ export abstract class FolderStore implements StorageAdapter {
   };
   readonly leases: LeaseStore = leaseStore(
     {
-      read: (taskId) => this.#read(taskId, "read the lease of", () => leaseIn(this.folderOf(taskId))),
-      all: () => this.#iterate(leasesBelow(this.#root)),
+      read: (taskId) => this.#read(taskId, "read the lease of", () => readLease(this.folderOf(taskId))),
+      all: () => this.#iterate(readLeases(this.#root)),
       update: (taskId, change) => {
         const folder = this.folderOf(taskId);
-        return this.write(folder, `change the lease of ${named(taskId)}`, async (lock) => {
-          const lease = change(leaseIn(folder));
+        return this.write(folder, `change the lease of ${nameTask(taskId)}`, async (lock) => {
+          const lease = change(readLease(folder));
           if (lease) await writeLease(folder, taskId, lease, lock);
         });
       },
@@ -150,9 +150,9 @@ export abstract class FolderStore implements StorageAdapter {
     const copy = copyRecord(draft);
     const { taskId, id } = copy;
     const folder = this.folderOf(taskId);
-    return this.write(folder, `save to ${named(taskId)}`, async (lock) => {
+    return this.write(folder, `save to ${nameTask(taskId)}`, async (lock) => {
       const task = this.#loadOwn(folder, lock);
-      const replaced = replaces === id ? [] : passingFrom(task, replaces);
+      const replaced = replaces === id ? [] : findReplaced(task, replaces);
       const stored = task.find(id)?.checkpoint();
       if (stored) {
         const same = matchRetry(requireIntact(stored), copy);
@@ -161,7 +161,7 @@ export abstract class FolderStore implements StorageAdapter {
         await task.remove(replaced, lock);
         return same;
       }
-      checkLeaseIn(folder, taskId, condition);
+      requireLease(folder, taskId, condition);
       const sequence = nextSequence(taskId, task, condition, { sequence: exact });
       await task.add(sealDraft(copy, sequence), lock, replaced);
       return sequence;
@@ -280,11 +280,11 @@ export abstract class FolderStore implements StorageAdapter {
   ): Promise<Result> {
     const folder = this.folderOf(taskId);
     const change = (lock: FolderLock): Promise<Result> => {
-      checkLeaseIn(folder, taskId, condition);
+      requireLease(folder, taskId, condition);
       return work(this.#loadOwn(folder, lock), lock);
     };
-    return this.write(folder, `${verb} ${named(taskId)}`, change, () => {
-      checkLeaseIn(folder, taskId, condition);
+    return this.write(folder, `${verb} ${nameTask(taskId)}`, change, () => {
+      requireLease(folder, taskId, condition);
       return absent();
     });
   }
@@ -321,7 +321,7 @@ export abstract class FolderStore implements StorageAdapter {
       const claim = (lock: FolderLock) =>
         claimDue(this.#load, { path: folder, taskId }, query.dueBy, lock, holder, ttlMs);
       try {
-        const claimed = await this.write(folder, `claim ${named(taskId)}`, claim, () => undefined);
+        const claimed = await this.write(folder, `claim ${nameTask(taskId)}`, claim, () => undefined);
         if (claimed) return [claimed];
       } catch (error) {
         failure ??= { error };
@@ -337,7 +337,7 @@ export abstract class FolderStore implements StorageAdapter {
   }
 
   #read<Result>(taskId: string, verb: string, read: () => Result): Promise<Result> {
-    const call = { doing: `${verb} ${named(taskId)}`, path: this.folderOf(taskId), isRead: true };
+    const call = { doing: `${verb} ${nameTask(taskId)}`, path: this.folderOf(taskId), isRead: true };
     return this.#call(call, async () => read());
   }
 
@@ -392,7 +392,7 @@ export abstract class FolderStore implements StorageAdapter {
   /** Reads step by step. If the store is closed in between, the next step throws a ClosedError. */
   async *#iterate<Item>(items: AsyncGenerator<Item, void, void>, taskId?: string): AsyncGenerator<Item, void, void> {
     const path = taskId === undefined ? this.#root : this.folderOf(taskId);
-    const call = { doing: `read ${taskId === undefined ? "tasks" : named(taskId)}`, path, isRead: true };
+    const call = { doing: `read ${taskId === undefined ? "tasks" : nameTask(taskId)}`, path, isRead: true };
     try {
       for (;;) {
         const next = await this.#call(call, () => items.next());
@@ -417,6 +417,6 @@ export abstract class FolderStore implements StorageAdapter {
   }
 }
 
-function named(taskId: string): string {
+function nameTask(taskId: string): string {
   return `task ${JSON.stringify(taskId)}`;
 }

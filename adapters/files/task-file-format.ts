@@ -18,6 +18,7 @@ import {
   attempt,
   compareCheckpoints,
   embeddedSize,
+  joinRecord,
   type Position,
   parseHead,
   parseJson,
@@ -25,8 +26,7 @@ import {
   type RecordHead,
   type RecordSource,
   renderBody,
-  storedCheckpoint,
-  textOfValue,
+  renderValue,
 } from "./record.js";
 
 /**
@@ -124,7 +124,7 @@ export class RecordLine implements RecordSource {
   }
 
   checkpoint(): StoredCheckpoint {
-    return storedCheckpoint(this.head(), decodeText(this.line.subarray(this.#stateAt + STATE_KEY.length, -1)));
+    return joinRecord(this.head(), decodeText(this.line.subarray(this.#stateAt + STATE_KEY.length, -1)));
   }
 
   /** All fields but the state, including those of other programs. @throws {UnreadableError} */
@@ -137,14 +137,14 @@ export class RecordLine implements RecordSource {
 /** Reads as much of a task's file as can be read. @throws {UnsupportedFormatError} The file has another version. */
 export function parseTaskFile(bytes: Buffer, path: string, adopt: AdoptRecord | undefined): TaskFileContent {
   const content = parseContent(bytes, path, adopt);
-  return { ...content, lines: inOrder(content.lines) };
+  return { ...content, lines: sortLines(content.lines) };
 }
 
 /**
  * Sorts lines, since a merge by hand may leave them in any order. An unreadable line stays after the line that precedes
  * it.
  */
-function inOrder(lines: readonly RecordLine[]): readonly RecordLine[] {
+function sortLines(lines: readonly RecordLine[]): readonly RecordLine[] {
   let position: Position = { sequence: 0, createdAt: "", id: "" };
   const placed = lines.map((line) => {
     const head = line.headOrReason;
@@ -196,7 +196,7 @@ export function renderTaskFile(
     lastSequence,
   }: { readonly fields: JsonObject; readonly taskId: string; readonly lastSequence: number },
 ): Buffer {
-  const waymark = { taskId, lastSequence, seal: sealOf(taskId, lastSequence) };
+  const waymark = { taskId, lastSequence, seal: sealNumbering(taskId, lastSequence) };
   const header = { ...fields, version: FORMAT_VERSION, lastModified: new Date().toISOString(), waymark };
   const first = Buffer.from(`${JSON.stringify(header).slice(0, -1)},${FIRST_LINE_END}`);
   const records = lines.flatMap((line, at) => [Buffer.from(at === 0 ? "\n" : ",\n"), line]);
@@ -213,13 +213,13 @@ function parseLines(bytes: Buffer, path: string): TaskFileContent | undefined {
     return parseObject(line.endsWith(FIRST_LINE_END) ? `${line}${LAST_LINE}` : "");
   });
   if (document instanceof UnreadableError) return undefined;
-  const header = checkedHeader(document, path, true);
-  const { lines, isWhole } = linesOf(bytes, firstEnd + 1, path);
+  const header = parseHeader(document, path, true);
+  const { lines, isWhole } = splitLines(bytes, firstEnd + 1, path);
   return isWhole || header.isRefused ? { ...header, lines } : { ...header, lines, damage: "it was cut short" };
 }
 
 /** @param isOurs - True if the file has the layout that only Waymark writes. Then it must have a numbering. */
-function checkedHeader({ checkpoints: _records, ...fields }: JsonObject, path: string, isOurs: boolean): Header {
+function parseHeader({ checkpoints: _records, ...fields }: JsonObject, path: string, isOurs: boolean): Header {
   const { version, waymark } = fields as { version?: JsonValue; waymark?: JsonValue };
   const numbering = attempt(() => parseNumbering(waymark));
   const isSealed = !(numbering instanceof UnreadableError);
@@ -241,12 +241,12 @@ function parseNumbering(waymark: JsonValue | undefined): { readonly taskId: stri
   if (!isJsonObject(waymark)) throw new UnreadableError("its numbering is missing");
   const { taskId, lastSequence, seal } = waymark as Partial<Record<"taskId" | "lastSequence" | "seal", JsonValue>>;
   const isRead = typeof taskId === "string" && typeof lastSequence === "number";
-  if (isRead && seal === sealOf(taskId, lastSequence)) return { taskId, lastSequence };
+  if (isRead && seal === sealNumbering(taskId, lastSequence)) return { taskId, lastSequence };
   throw new UnreadableError("its numbering doesn't match its seal");
 }
 
 /** The seal of the numbering. It is needed because a wrong numbering would give a sequence twice. */
-function sealOf(taskId: string, lastSequence: number): string {
+function sealNumbering(taskId: string, lastSequence: number): string {
   return hash("sha256", JSON.stringify(["waymark-numbering-1", taskId, lastSequence]), "hex");
 }
 
@@ -264,11 +264,11 @@ function parseDocument(
 ): TaskFileContent | undefined {
   const document = attempt(() => parseJson(decodeText(bytes)));
   if (document instanceof UnreadableError) return undefined;
-  if (!isJsonObject(document)) throw anotherFormat(path);
-  const header = checkedHeader(document, path, isOurs);
+  if (!isJsonObject(document)) throw refuseFormat(path);
+  const header = parseHeader(document, path, isOurs);
   const { checkpoints, waymark } = document as { checkpoints?: JsonValue; waymark?: JsonValue };
   if (!Array.isArray(checkpoints)) {
-    if (waymark === undefined) throw anotherFormat(path);
+    if (waymark === undefined) throw refuseFormat(path);
     return undefined;
   }
   const ours: RecordLine[] = [];
@@ -290,7 +290,7 @@ function parseDocument(
   return { ...header, lines: [...ours, ...adopted] };
 }
 
-function anotherFormat(path: string): UnsupportedFormatError {
+function refuseFormat(path: string): UnsupportedFormatError {
   return new UnsupportedFormatError(
     `${path} is JSON without a list of checkpoints, so another program wrote it. It was left untouched; use another folder, or ` +
       "another name for the task.",
@@ -299,11 +299,11 @@ function anotherFormat(path: string): UnsupportedFormatError {
 
 function salvageLines(bytes: Buffer, path: string): TaskFileContent {
   const damage = bytes.length === 0 ? "it is empty" : "its first line is damaged, or it is not a checkpoint file";
-  const lines = linesOf(bytes, 0, path).lines.filter((line) => !(line.headOrReason instanceof UnreadableError));
+  const lines = splitLines(bytes, 0, path).lines.filter((line) => !(line.headOrReason instanceof UnreadableError));
   return { lines, lastSequence: 0, damage, isRefused: true, fields: {} };
 }
 
-function linesOf(bytes: Buffer, from: number, path: string): { lines: RecordLine[]; isWhole: boolean } {
+function splitLines(bytes: Buffer, from: number, path: string): { lines: RecordLine[]; isWhole: boolean } {
   const lines: RecordLine[] = [];
   for (let [start, number] = [from, from === 0 ? 1 : 2]; start < bytes.length; number++) {
     const lineFeed = bytes.indexOf(LINE_FEED, start);
@@ -339,12 +339,12 @@ function parseRecord(value: JsonValue, adopt: AdoptRecord | undefined, isOurs: b
   if (!isJsonObject(value)) throw new UnreadableError("it isn't an object");
   const { state, ...fields } = value as { state?: JsonValue } & JsonObject;
   if (state === undefined) throw new UnreadableError("it has no state");
-  const text = textOfValue(state);
+  const text = renderValue(state);
   if (isOurs || fields["waymark"] !== undefined) return renderLine(fields, text);
-  return { fields, draft: foreignDraft(fields, text, adopt?.(value)) };
+  return { fields, draft: makeDraft(fields, text, adopt?.(value)) };
 }
 
-function foreignDraft(fields: JsonObject, body: string, adopted: ReturnType<AdoptRecord> = {}): CheckpointDraft {
+function makeDraft(fields: JsonObject, body: string, adopted: ReturnType<AdoptRecord> = {}): CheckpointDraft {
   const { taskId, id, label, createdAt, error } = fields as CommonFields;
   const date = new Date(typeof createdAt === "string" ? createdAt : Number.NaN);
   if (Number.isNaN(date.getTime())) throw new UnreadableError("its createdAt isn't a date");

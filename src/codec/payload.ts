@@ -91,7 +91,7 @@ export function makePayloadOf(state: EncodedState, options: MakePayloadOptions):
   const { encoding, text, isRedacted, sha256 } = state;
   if (isRedacted) options.onRedacted?.(decodeJson(encoding, text, options.context));
   const isStoredAsIs = (options.transforms ?? []).length === 0;
-  if (sha256 === undefined || !isStoredAsIs) return payloadOf(encoding, text, options);
+  if (sha256 === undefined || !isStoredAsIs) return buildPayload(encoding, text, options);
   return { payload: { encoding, body: text, sha256 }, sizeBytes: Buffer.byteLength(text) };
 }
 
@@ -105,7 +105,7 @@ export function makePayloadOfJson(json: string, options: MakePayloadOptions): Ma
   if (json.length * 3 > maxBytes && Buffer.byteLength(json) > maxBytes) {
     throw tooLarge(context, maxBytes);
   }
-  return payloadOf("json", json, options);
+  return buildPayload("json", json, options);
 }
 
 /**
@@ -131,7 +131,7 @@ export function makePayloadOfJson(json: string, options: MakePayloadOptions): Ma
 export function openPayload(payload: Payload, options: OpenPayloadOptions): OpenedPayload | Promise<OpenedPayload> {
   const { context } = options;
   const opened = openText(payload, options);
-  return types.isPromise(opened) ? opened.then((text) => decoded(text, context)) : decoded(opened, context);
+  return types.isPromise(opened) ? opened.then((text) => decodeText(text, context)) : decodeText(opened, context);
 }
 
 export function openText(payload: Payload, options: OpenPayloadOptions): PayloadText | Promise<PayloadText> {
@@ -139,7 +139,7 @@ export function openText(payload: Payload, options: OpenPayloadOptions): Payload
   return typeof body === "string" ? { encoding: base, text: body } : restoreText(base, body, layers, context);
 }
 
-function decoded({ encoding, text }: PayloadText, context: PayloadOwner): OpenedPayload {
+function decodeText({ encoding, text }: PayloadText, context: PayloadOwner): OpenedPayload {
   return encoding === "json-run" ? decodeRunBody(text, context) : { state: decodeJson(encoding, text, context) };
 }
 
@@ -157,8 +157,8 @@ export async function openToRenew(
   options: OpenPayloadOptions,
 ): Promise<(() => Promise<MadePayload>) | undefined> {
   const { base, layers, context, ...parsed } = parsePayload(payload, options);
-  let body = bytesOf(parsed.body);
-  let isCurrent = payload.encoding === encodingOf(base, options.transforms ?? []);
+  let body = encodeBody(parsed.body);
+  let isCurrent = payload.encoding === nameEncoding(base, options.transforms ?? []);
   for (const [index, transform] of layers.entries()) {
     // Transforms without isCurrent, such as a compression, can't change the result and needn't be undone.
     if (isCurrent && layers.slice(index).every((layer) => layer.isCurrent === undefined)) return undefined;
@@ -166,7 +166,7 @@ export async function openToRenew(
     body = await undo(transform, body, context);
   }
   const text = body;
-  return isCurrent ? undefined : () => transformed(base, text, options);
+  return isCurrent ? undefined : () => applyTransforms(base, text, options);
 }
 
 /**
@@ -183,14 +183,14 @@ export async function payloadFor(
 ): Promise<MadePayload> {
   const { transforms = [] } = options;
   const { base, layers, body, context } = parsePayload(payload, options);
-  const bytes = bytesOf(body);
+  const bytes = encodeBody(body);
   // Configured transforms that the payload lacks count too. For example, if states are encrypted now, the new
   // checkpoint must be encrypted.
   if ([...layers, ...transforms].every(({ ignoresOwner }) => ignoresOwner)) {
     return { payload, sizeBytes: bytes.byteLength };
   }
   const text = await undoAll(layers, bytes, context);
-  return transformed(base, text, { context: owner, transforms });
+  return applyTransforms(base, text, { context: owner, transforms });
 }
 
 /** The SHA-256 of a body in lower-case hexadecimal. For a text, it covers the UTF-8 bytes. */
@@ -205,20 +205,20 @@ const UTF8 = new TextEncoder();
  */
 const LARGE_TEXT = 1024 * 1024;
 
-function payloadOf(encoding: JsonEncoding, text: string, options: MakePayloadOptions) {
+function buildPayload(encoding: JsonEncoding, text: string, options: MakePayloadOptions) {
   const { transforms = [] } = options;
-  if (transforms.length === 0) return madeOf(encoding, text);
+  if (transforms.length === 0) return hashBody(encoding, text);
   checkTransforms(transforms);
-  return transformed(encoding, UTF8.encode(text), options);
+  return applyTransforms(encoding, UTF8.encode(text), options);
 }
 
-function madeOf(encoding: string, body: string | Uint8Array): MadePayload | Promise<MadePayload> {
-  if (body.length >= LARGE_TEXT) return madeOfLarge(encoding, body);
+function hashBody(encoding: string, body: string | Uint8Array): MadePayload | Promise<MadePayload> {
+  if (body.length >= LARGE_TEXT) return hashLargeBody(encoding, body);
   const bytes = typeof body === "string" ? viewOfUtf8(body) : body;
   return { payload: { encoding, body, sha256: digestOf(bytes) }, sizeBytes: bytes.length };
 }
 
-async function madeOfLarge(encoding: string, body: string | Uint8Array): Promise<MadePayload> {
+async function hashLargeBody(encoding: string, body: string | Uint8Array): Promise<MadePayload> {
   const bytes = typeof body === "string" ? UTF8.encode(body) : body;
   const sha256 = Buffer.from(await webcrypto.subtle.digest("SHA-256", bytes)).toString("hex");
   return { payload: { encoding, body, sha256 }, sizeBytes: bytes.length };
@@ -243,7 +243,7 @@ interface ParsedPayload {
  */
 function parsePayload({ encoding, body, sha256 }: Payload, options: OpenPayloadOptions): ParsedPayload {
   const { transforms = [], context: owner } = options;
-  const context = contextOf(owner, encoding);
+  const context = makeContext(owner, encoding);
   if (digestOf(body) !== sha256) throw damagedPayload(owner, "its payload fails its SHA-256 checksum");
   const [base = "", ...names] = encoding.split("+");
   if (!isJsonEncoding(base)) {
@@ -255,7 +255,7 @@ function parsePayload({ encoding, body, sha256 }: Payload, options: OpenPayloadO
   for (const transform of transforms) if (!names.includes(transform.name)) transform.onAbsent?.(context);
   // Otherwise nested gzip bombs could pass, since each layer may stay within the limit.
   if (new Set(names).size < names.length) throw damagedPayload(owner, "its encoding names a transform twice");
-  const layers = names.map((name) => transformNamed(name, encoding, options)).reverse();
+  const layers = names.map((name) => findTransform(name, encoding, options)).reverse();
   // With transforms, the body must be stored as bytes. Without them, it must be stored as text.
   const isText = typeof body === "string";
   if (isText !== (layers.length === 0)) {
@@ -265,17 +265,17 @@ function parsePayload({ encoding, body, sha256 }: Payload, options: OpenPayloadO
   return { base, layers, body, context };
 }
 
-function bytesOf(body: string | Uint8Array): Uint8Array {
+function encodeBody(body: string | Uint8Array): Uint8Array {
   return typeof body === "string" ? UTF8.encode(body) : body;
 }
 
-async function transformed(base: string, text: Uint8Array, options: OpenPayloadOptions): Promise<MadePayload> {
+async function applyTransforms(base: string, text: Uint8Array, options: OpenPayloadOptions): Promise<MadePayload> {
   const { transforms = [] } = options;
-  const encoding = encodingOf(base, transforms);
-  const context = contextOf(options.context, encoding);
+  const encoding = nameEncoding(base, transforms);
+  const context = makeContext(options.context, encoding);
   let body = text;
-  for (const transform of transforms) body = bytesFrom(await transform.encode(body, context), transform, "encode");
-  return madeOf(encoding, body);
+  for (const transform of transforms) body = requireBytes(await transform.encode(body, context), transform, "encode");
+  return hashBody(encoding, body);
 }
 
 async function restoreText(
@@ -292,7 +292,7 @@ async function restoreText(
   }
 }
 
-function encodingOf(base: string, transforms: readonly Transform[]): string {
+function nameEncoding(base: string, transforms: readonly Transform[]): string {
   return [base, ...transforms.map(({ name }) => name)].join("+");
 }
 
@@ -300,7 +300,7 @@ function encodingOf(base: string, transforms: readonly Transform[]): string {
  * The context for transforms. It contains only fields that never change, because a transform may bind the bytes to
  * them.
  */
-function contextOf({ taskId, id, stage, parentId, stateVersion }: PayloadOwner, encoding: string): TransformContext {
+function makeContext({ taskId, id, stage, parentId, stateVersion }: PayloadOwner, encoding: string): TransformContext {
   return { taskId, id, stage, parentId, stateVersion, encoding };
 }
 
@@ -327,10 +327,10 @@ async function undo(transform: Transform, body: Uint8Array, context: TransformCo
       { cause },
     );
   }
-  return bytesFrom(decoded, transform, "decode");
+  return requireBytes(decoded, transform, "decode");
 }
 
-function transformNamed(name: string, encoding: string, { transforms, context }: OpenPayloadOptions): Transform {
+function findTransform(name: string, encoding: string, { transforms, context }: OpenPayloadOptions): Transform {
   const found = transforms?.find((transform) => transform.name === name);
   if (found !== undefined) return found;
   throw new UnsupportedFormatError(
@@ -340,7 +340,7 @@ function transformNamed(name: string, encoding: string, { transforms, context }:
 }
 
 /** Checks the result of a transform, since a transform written in JavaScript may return anything. */
-function bytesFrom(result: unknown, transform: Transform, method: string): Uint8Array {
+function requireBytes(result: unknown, transform: Transform, method: string): Uint8Array {
   if (types.isUint8Array(result)) return result;
   throw new TypeError(`The transform ${JSON.stringify(transform.name)} must ${method} to a Uint8Array.`);
 }

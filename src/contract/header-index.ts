@@ -67,7 +67,7 @@ export function readHeader(stored: JsonValue, place: HeaderPlace): SealedSummary
     return { corrupt: true, reason: "its header is cut short or isn't JSON", cause, ...place };
   }
   const fields = isJsonObject(value) ? value : {};
-  const damaged = (reason: string): CorruptRecord => ({ corrupt: true, reason, ...knownIn(fields), ...place });
+  const damaged = (reason: string): CorruptRecord => ({ corrupt: true, reason, ...pickKnown(fields), ...place });
   const payload = isJsonObject(fields["payload"]) ? fields["payload"] : {};
   const header = parseSummary({ ...fields, encoding: payload["encoding"], sha256: payload["sha256"] });
   if (typeof header === "string") return damaged(header);
@@ -185,7 +185,7 @@ function splitHeaders({ taskId, count, headers }: IndexedTask) {
   return { taskId, count, damaged, newest: undefined };
 }
 
-function knownIn({ id, sequence }: JsonObject): { readonly id?: string; readonly sequence?: number } {
+function pickKnown({ id, sequence }: JsonObject): { readonly id?: string; readonly sequence?: number } {
   return {
     ...(typeof id === "string" ? { id } : undefined),
     ...(typeof sequence === "number" && Number.isSafeInteger(sequence) ? { sequence } : undefined),
