@@ -15,6 +15,7 @@ import {
 import {
   type CheckpointDraft,
   type CheckpointSummary,
+  compareTexts,
   copyPayload,
   copyRecord,
   type Payload,
@@ -30,12 +31,12 @@ import { ClosedError } from "../src/contract/errors.js";
 import { selectHeaders, selectTasks } from "../src/contract/header-index.js";
 import {
   checkLease,
+  isDue,
   type LeaseRecord,
   type LeaseStore,
   leaseStore,
   monotonicMs,
   nextLease,
-  standingOf,
   type TimedLease,
 } from "../src/contract/leases.js";
 import { dueAtOf, isPassing } from "../src/contract/passing.js";
@@ -177,11 +178,9 @@ export class MemoryAdapter implements StorageAdapter {
     const due = [...this.#tasks].flatMap(([taskId, { newest }]) => {
       const isAsked = taskId.startsWith(prefix) && !except.includes(taskId);
       const dueAt = isAsked && newest ? dueAtOf(newest) : undefined;
-      if (dueAt === undefined) return [];
-      const standing = standingOf(this.#leaseOf(taskId), () => false);
-      return standing === "unreleased" || (standing === "free" && dueAt <= dueBy) ? [{ taskId, dueAt }] : [];
+      return dueAt !== undefined && isDue(this.#leaseOf(taskId), dueAt, dueBy) ? [{ taskId, dueAt }] : [];
     });
-    return due.sort((a, b) => (a.dueAt === b.dueAt ? 0 : a.dueAt < b.dueAt ? -1 : 1));
+    return due.sort((a, b) => compareTexts(a.dueAt, b.dueAt));
   }
 
   #leaseOf(taskId: string): TimedLease {

@@ -61,30 +61,30 @@ export function storageLocation(url: string, options: OpenStorageOptions = {}): 
   if (scheme === "sqlite" && named === ":memory:") {
     throw new TypeError("sqlite: needs the path of a file. Write memory: for a storage in memory. Nothing was opened.");
   }
-  const location = { scheme, path: absolute(named, url, options.relativeTo ?? process.cwd()) };
-  return query.length === 0 ? location : { ...location, ...optionsIn(query.join("?"), scheme) };
+  const location = { scheme, path: resolvePath(named, url, options.relativeTo ?? process.cwd()) };
+  return query.length === 0 ? location : { ...location, ...parseOptions(query.join("?"), scheme) };
 }
 
 const SCHEMES = ["files", "tasks", "sqlite"] as const satisfies StorageScheme[];
 const FORMS = "files:DIR, tasks:DIR, sqlite:FILE, postgres://USER@HOST/DATABASE or memory:";
 
 /** @throws {TypeError} The scheme doesn't have an option, or not with this value. */
-function optionsIn(query: string, scheme: FileLocation["scheme"]): Pick<FileLocation, "pretty"> {
-  let pretty: boolean | undefined;
-  for (const [key, value] of new URLSearchParams(query)) {
-    if (scheme !== "files" || key !== "pretty") {
-      const known = scheme === "files" ? "only ?pretty=true" : "none";
-      throw new TypeError(
-        `${scheme}: has no option ${JSON.stringify(key)}; it knows ${known}. If the path contains a question mark, pass an ` +
-          "adapter with this path. Nothing was opened.",
-      );
-    }
-    if (value !== "true" && value !== "false") {
-      throw new TypeError(`?pretty= must be true or false, and is ${JSON.stringify(value)}. Nothing was opened.`);
-    }
-    pretty = value === "true";
+function parseOptions(query: string, scheme: FileLocation["scheme"]): Pick<FileLocation, "pretty"> {
+  const options = new URLSearchParams(query);
+  const unknown = [...options.keys()].find((key) => scheme !== "files" || key !== "pretty");
+  if (unknown !== undefined) {
+    const known = scheme === "files" ? "only ?pretty=true" : "none";
+    throw new TypeError(
+      `${scheme}: has no option ${JSON.stringify(unknown)}; it knows ${known}. If the path contains a question mark, pass an ` +
+        "adapter with this path. Nothing was opened.",
+    );
   }
-  return { pretty };
+  const values = options.getAll("pretty");
+  const wrong = values.find((value) => value !== "true" && value !== "false");
+  if (wrong !== undefined) {
+    throw new TypeError(`?pretty= must be true or false, and is ${JSON.stringify(wrong)}. Nothing was opened.`);
+  }
+  return { pretty: values.length === 0 ? undefined : values.at(-1) === "true" };
 }
 
 function memoryLocation(path: string): MemoryLocation {
@@ -120,7 +120,7 @@ function parse(url: string): { readonly scheme: string; readonly path: string } 
   return { scheme: found[1].toLowerCase(), path: found[2] };
 }
 
-function absolute(path: string, url: string, folder: string): string {
+function resolvePath(path: string, url: string, folder: string): string {
   if (path === "") throw new TypeError(`The storage URL ${JSON.stringify(url)} has no path. Write ${FORMS}.`);
   // `sqlite://data/x.db` could mean data/x.db as well as /x.db on a host named data.
   if (/^\/\/[^/]/.test(path)) {

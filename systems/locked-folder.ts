@@ -1,6 +1,6 @@
 import { dirname } from "node:path";
 import { makeFolders, syncFolder } from "../adapters/files/file-io.js";
-import { type FolderLock, inTurn, withLock as withFolderLock } from "../adapters/files/lock.js";
+import { type FolderLock, turns, withLock as withFolderLock } from "../adapters/files/lock.js";
 import { codeOf } from "../src/contract/errors.js";
 import { SharedFileLock } from "./shared-file-lock.js";
 
@@ -44,7 +44,7 @@ export function withLockedFile<Result>(
 ): Promise<Result> {
   const folder = dirname(file);
   // proper-lockfile keeps no queue: without this, calls of this process could overtake each other.
-  return inTurn(`${file}.lock`, async () => {
+  return turns.run(`${file}.lock`, async () => {
     const shared = await SharedFileLock.acquire(file).catch(async (error: unknown) => {
       if (codeOf(error) !== "ENOENT") throw error;
       await makeFolders(folder);

@@ -1,29 +1,20 @@
 import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
+import { compareTexts } from "../../src/contract/checkpoint.js";
 import { UnsupportedFormatError } from "../../src/contract/errors.js";
 import { askingOnce, holderHasEnded } from "../../src/contract/holder.js";
-import { type LeaseRecord, monotonicMs, nextLease, standingOf } from "../../src/contract/leases.js";
+import { isDue, type LeaseRecord, monotonicMs, nextLease } from "../../src/contract/leases.js";
 import { dueAtOf } from "../../src/contract/passing.js";
-import type { ClaimedTask, DueCount, DueQuery, TaskQueue } from "../../src/contract/task-queue.js";
+import type { ClaimedTask, DueQuery } from "../../src/contract/task-queue.js";
 import { namesIn, SLICE, statsOf, UnreadableError } from "./file-io.js";
-import { leaseIn, updateLease } from "./leases.js";
+import { readLease, writeLease } from "./leases.js";
 import type { FolderLock } from "./lock.js";
-import { idOf, isHashedName, nameOf } from "./names.js";
-import { attempt } from "./record.js";
-import { contentsOf, type LoadTask, type TaskFolder } from "./task-scan.js";
-
-/** The parts of a store that its queue needs. */
-export interface QueueStore {
-  readonly root: string;
-  readonly load: LoadTask;
-  /** Runs a call that reads the tasks' folders. */
-  read<Result>(work: () => Promise<Result>): Promise<Result>;
-  /** Runs a claim under a folder's lock. Returns `undefined` if there is no such folder. */
-  claim(taskId: string, work: (lock: FolderLock) => Promise<ClaimedTask | undefined>): Promise<ClaimedTask | undefined>;
-}
+import { idOf, isHashedName } from "./names.js";
+import { attempt, type LoadTask } from "./record.js";
+import { readContents, type TaskFolder } from "./task-scan.js";
 
 /** A task that workers may run, perhaps later. */
-interface OpenTask {
+export interface DueTask {
   readonly taskId: string;
   readonly dueAt: string;
   readonly lease: LeaseRecord | undefined;
@@ -35,87 +26,45 @@ interface OpenTask {
  *
  * Tasks that this program can't read are left out; `verify` lists them.
  */
-export class FolderQueue implements TaskQueue {
-  readonly #store: QueueStore;
-  readonly #folders = new Map<string, KnownFolder>();
+export class DueTasks {
+  #folders: ReadonlyMap<string, KnownFolder> = new Map();
 
-  constructor(store: QueueStore) {
-    this.#store = store;
-  }
-
-  /**
-   * Claims one task, since the folder of the next one may be locked for seconds. If a task can't be claimed, because its
-   * lease is damaged for example, the next one is tried, so that it doesn't stop the others. The error is thrown if no
-   * other task is due.
-   */
-  async claimNext(query: DueQuery, holder: string, ttlMs: number): Promise<readonly ClaimedTask[]> {
-    let failure: { readonly error: unknown } | undefined;
-    for (const { taskId } of await this.#due(query)) {
-      try {
-        const claimed = await this.#store.claim(taskId, (lock) => this.#claim(taskId, query, holder, ttlMs, lock));
-        if (claimed) return [claimed];
-      } catch (error) {
-        failure ??= { error };
-      }
-    }
-    if (failure) throw failure.error;
-    return [];
-  }
-
-  async count(query: DueQuery): Promise<DueCount> {
-    const due = await this.#due(query);
-    return { tasks: due.length, oldestDueAt: due[0]?.dueAt };
-  }
-
-  #due({ prefix, dueBy, except }: DueQuery): Promise<readonly OpenTask[]> {
+  /** The due tasks, the earliest first. */
+  async find(root: string, load: LoadTask, { prefix, dueBy, except }: DueQuery): Promise<readonly DueTask[]> {
     const excepted = new Set(except);
-    const isAsked = ({ taskId }: OpenTask) => taskId.startsWith(prefix) && !excepted.has(taskId);
-    return this.#store.read(async () => {
-      const { load } = this.#store;
-      const hasDied = askingOnce(holderHasEnded);
-      const due: OpenTask[] = [];
-      const names = namesIn(this.#store.root);
-      for (const [index, name] of names.entries()) {
-        const folder = this.#folderNamed(name);
-        const task = folder.mayHold(prefix) ? folder.task(load) : undefined;
-        if (task && isAsked(task) && isDue(task, dueBy, monotonicMs(), hasDied)) due.push(task);
-        if (index % SLICE === SLICE - 1) await setImmediate();
+    const hasDied = askingOnce(holderHasEnded);
+    const due: DueTask[] = [];
+    // Removed folders are forgotten.
+    const folders = new Map<string, KnownFolder>();
+    for (const [index, name] of namesIn(root).entries()) {
+      const folder = this.#folders.get(name) ?? new KnownFolder(root, name);
+      folders.set(name, folder);
+      const task = folder.mayHold(prefix) ? folder.task(load) : undefined;
+      if (task?.taskId.startsWith(prefix) && !excepted.has(task.taskId)) {
+        if (isDue({ lease: task.lease, nowMs: monotonicMs() }, task.dueAt, dueBy, hasDied)) due.push(task);
       }
-      if (this.#folders.size > names.length) this.#forgetAllBut(new Set(names));
-      return due.sort((a, b) => (a.dueAt === b.dueAt ? 0 : a.dueAt < b.dueAt ? -1 : 1));
-    });
-  }
-
-  /** Claims the task, unless it isn't due any more. */
-  async #claim(
-    taskId: string,
-    { dueBy }: DueQuery,
-    holder: string,
-    ttlMs: number,
-    lock: FolderLock,
-  ): Promise<ClaimedTask | undefined> {
-    const { root, load } = this.#store;
-    const path = join(root, nameOf(taskId));
-    const now = leaseIn(path);
-    const task = openTaskIn({ path, taskId }, () => load(path, lock), now.lease);
-    if (task === undefined || !isDue(task, dueBy, now.nowMs, holderHasEnded)) return undefined;
-    const next = nextLease(now, holder, ttlMs);
-    await updateLease(path, taskId, lock, () => next);
-    return { taskId, token: next.token };
-  }
-
-  #folderNamed(name: string): KnownFolder {
-    let folder = this.#folders.get(name);
-    if (folder === undefined) {
-      folder = new KnownFolder(this.#store.root, name);
-      this.#folders.set(name, folder);
+      if (index % SLICE === SLICE - 1) await setImmediate();
     }
-    return folder;
+    this.#folders = folders;
+    return due.sort((a, b) => compareTexts(a.dueAt, b.dueAt));
   }
+}
 
-  #forgetAllBut(names: ReadonlySet<string>): void {
-    for (const name of this.#folders.keys()) if (!names.has(name)) this.#folders.delete(name);
-  }
+/** Claims a task under its folder's lock, unless it isn't due any more. */
+export async function claimDue(
+  load: LoadTask,
+  { path, taskId }: TaskFolder & { readonly taskId: string },
+  dueBy: string,
+  lock: FolderLock,
+  holder: string,
+  ttlMs: number,
+): Promise<ClaimedTask | undefined> {
+  const now = readLease(path);
+  const task = readDueTask({ path, taskId }, () => load(path, lock), now.lease);
+  if (task === undefined || !isDue(now, task.dueAt, dueBy, holderHasEnded)) return undefined;
+  const next = nextLease(now, holder, ttlMs);
+  await writeLease(path, taskId, next, lock);
+  return { taskId, token: next.token };
 }
 
 /**
@@ -130,7 +79,7 @@ class KnownFolder {
   /** The id that the folder's name tells. */
   readonly #taskId: string | undefined;
   readonly #isHashed: boolean;
-  #task: OpenTask | undefined;
+  #task: DueTask | undefined;
   #modifiedMs: number | undefined;
   #isSettled = false;
 
@@ -145,7 +94,7 @@ class KnownFolder {
     return this.#taskId?.startsWith(prefix) ?? this.#isHashed;
   }
 
-  task(load: LoadTask): OpenTask | undefined {
+  task(load: LoadTask): DueTask | undefined {
     const stats = statsOf(this.#path);
     if (!stats?.isDirectory()) return undefined;
     if (!this.#isSettled || stats.mtimeMs !== this.#modifiedMs) {
@@ -157,12 +106,12 @@ class KnownFolder {
     return this.#task;
   }
 
-  #read(load: LoadTask): OpenTask | undefined {
-    const lease = attempt(() => leaseIn(this.#path).lease);
+  #read(load: LoadTask): DueTask | undefined {
+    const lease = attempt(() => readLease(this.#path).lease);
     try {
       // A damaged lease counts as none here. The claim refuses it.
       const readable = lease instanceof UnreadableError ? undefined : lease;
-      return openTaskIn({ path: this.#path, taskId: this.#taskId }, load, readable);
+      return readDueTask({ path: this.#path, taskId: this.#taskId }, load, readable);
     } catch (error) {
       // A newer program wrote the task, and its workers run it.
       if (error instanceof UnsupportedFormatError) return undefined;
@@ -171,19 +120,8 @@ class KnownFolder {
   }
 }
 
-function openTaskIn(folder: TaskFolder, load: LoadTask, lease: LeaseRecord | undefined): OpenTask | undefined {
-  const { task } = contentsOf(folder, load);
-  if (task === undefined) return undefined;
-  const dueAt = dueAtOf(task.newest);
-  return dueAt === undefined ? undefined : { taskId: task.taskId, dueAt, lease };
-}
-
-function isDue(
-  { dueAt, lease }: OpenTask,
-  dueBy: string,
-  nowMs: number,
-  hasDied: (holder: string) => boolean,
-): boolean {
-  const standing = standingOf({ lease, nowMs }, hasDied);
-  return standing === "unreleased" || (standing === "free" && dueAt <= dueBy);
+function readDueTask(folder: TaskFolder, load: LoadTask, lease: LeaseRecord | undefined): DueTask | undefined {
+  const { task } = readContents(folder, load);
+  const dueAt = task && dueAtOf(task.newest);
+  return task && dueAt !== undefined ? { taskId: task.taskId, dueAt, lease } : undefined;
 }

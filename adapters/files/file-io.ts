@@ -11,6 +11,7 @@ import {
   opendirSync,
   openSync,
   readdirSync,
+  readFileSync,
   readSync,
   type Stats,
   statSync,
@@ -200,15 +201,7 @@ export function makeFolder(path: string): void {
 
 /** Reads the whole file; `undefined` if it doesn't exist. @throws {UnreadableError} It isn't a file. */
 export function readStored(path: string): Buffer | undefined {
-  return reading(path, (file, size) => {
-    const bytes = Buffer.allocUnsafe(size);
-    for (let done = 0; done < size; ) {
-      const got = readSync(file, bytes, done, size - done, done);
-      if (got === 0) return bytes.subarray(0, done);
-      done += got;
-    }
-    return bytes;
-  });
+  return readOpened(path, (file) => readFileSync(file));
 }
 
 /** A shared buffer; only one synchronous call at a time uses it. */
@@ -222,15 +215,11 @@ const scratch = Buffer.allocUnsafe(START_BYTES);
  * @throws {UnreadableError} It isn't a file.
  */
 export function readFirstLine(path: string): { readonly bytes: Buffer; readonly size: number } | undefined {
-  return reading(path, (file, size) => {
-    let bytes = scratch.subarray(0, readSync(file, scratch, 0, START_BYTES, 0));
-    while (!bytes.includes(LINE_FEED) && bytes.length < size) {
-      const larger = Buffer.allocUnsafe(Math.min(size, 4 * bytes.length));
-      const got = readSync(file, larger, 0, larger.length, 0);
-      if (got <= bytes.length) break;
-      bytes = larger.subarray(0, got);
+  return readOpened(path, (file, size) => {
+    for (let buffer = scratch; ; buffer = Buffer.allocUnsafe(4 * buffer.length)) {
+      const bytes = buffer.subarray(0, readSync(file, buffer, 0, buffer.length, 0));
+      if (bytes.includes(LINE_FEED) || bytes.length < buffer.length) return { bytes, size };
     }
-    return { bytes, size };
   });
 }
 
@@ -279,7 +268,7 @@ export function unlessAbsent<Result>(call: () => Result): Result | undefined {
   }
 }
 
-function reading<Result>(path: string, read: (file: number, size: number) => Result): Result | undefined {
+function readOpened<Result>(path: string, read: (file: number, size: number) => Result): Result | undefined {
   const file = openToRead(path);
   if (file === undefined) return undefined;
   try {
@@ -298,8 +287,13 @@ function openToRead(path: string): number | undefined {
   try {
     return unlessAbsent(() => openSync(path, READ_FLAGS));
   } catch (error) {
-    if (codeOf(error) === "ELOOP") throw new UnreadableError("it is a symbolic link, which Waymark doesn't follow");
-    if (codeOf(error) === "ENXIO") throw new UnreadableError("it is not a file");
-    throw error;
+    const reason = NOT_FILES.get(codeOf(error));
+    throw reason === undefined ? error : new UnreadableError(reason);
   }
 }
+
+/** Codes of things that can't be opened as a file. */
+const NOT_FILES = new Map([
+  ["ELOOP", "it is a symbolic link, which Waymark doesn't follow"],
+  ["ENXIO", "it is not a file"],
+]);

@@ -1,5 +1,11 @@
 import { sep } from "node:path";
-import { type JsonObject, type JsonValue, type StoredCheckpoint, summaryOf } from "../../src/contract/checkpoint.js";
+import {
+  compareTexts,
+  type JsonObject,
+  type JsonValue,
+  type StoredCheckpoint,
+  summaryOf,
+} from "../../src/contract/checkpoint.js";
 import { UnsupportedFormatError } from "../../src/contract/errors.js";
 import { decodeText, readFirstLine, readStored, UnreadableError } from "./file-io.js";
 import { idOf, nameOf } from "./names.js";
@@ -7,14 +13,13 @@ import {
   assertOwner,
   attempt,
   embeddedSize,
-  formOfBody,
+  joinRecord,
   parseHead,
   parseObject,
   type RecordHead,
   type RecordSource,
-  storedCheckpoint,
-  textOfBody,
-  textOfValue,
+  renderBody,
+  renderValue,
 } from "./record.js";
 
 /**
@@ -65,15 +70,13 @@ export function isTombstoneName(name: string): boolean {
   return TOMBSTONE.test(name);
 }
 
-export function sequenceOfFile(name: string): number {
+export function parseSequence(name: string): number {
   return Number.parseInt(name, 10);
 }
 
 /** Compares names of checkpoint files, the oldest first, without parsing them. */
 export function compareFileNames(a: string, b: string): number {
-  const digits = a.indexOf("-") - b.indexOf("-");
-  if (digits !== 0) return digits;
-  return a === b ? 0 : a < b ? -1 : 1;
+  return a.indexOf("-") - b.indexOf("-") || compareTexts(a, b);
 }
 
 /** A checkpoint's file. Each call reads the file again. */
@@ -89,7 +92,7 @@ export class CheckpointFile implements RecordSource {
   }
 
   get sequence(): number {
-    return sequenceOfFile(this.name);
+    return parseSequence(this.name);
   }
 
   get idName(): string {
@@ -119,7 +122,7 @@ export class CheckpointFile implements RecordSource {
     if (content === undefined) return undefined;
     const lines = attempt(() => parseLines(content, this));
     const found = lines instanceof UnreadableError ? parseFormatted(content, this, lines) : lines;
-    return found && storedCheckpoint(found.head, found.state);
+    return found && joinRecord(found.head, found.state);
   }
 }
 
@@ -129,14 +132,13 @@ export class CheckpointFile implements RecordSource {
  * @param isPretty - True to write the state over many lines. The head stays on one line, so that lists read only that.
  */
 export function renderCheckpoint(record: StoredCheckpoint, isPretty: boolean): Buffer {
-  const { payload, seal } = record;
-  const { encoding, sha256 } = payload;
-  const bodyIs = formOfBody(payload);
-  const body = textOfBody(payload);
-  const text = isPretty ? prettyText(body) : body;
-  const stateBytes = text === body ? undefined : Buffer.byteLength(text);
-  const fields = { waymark: FORMAT_VERSION, ...summaryOf(record), encoding, bodyIs, stateBytes, sha256, seal };
-  return Buffer.from(`${JSON.stringify(fields).slice(0, -1)},\n${STATE_KEY}${text}}\n`);
+  const { encoding, sha256 } = record.payload;
+  const { bodyIs, text } = renderBody(record.payload);
+  const state = isPretty ? prettyText(text) : text;
+  const stateBytes = state === text ? undefined : Buffer.byteLength(state);
+  const summary = summaryOf(record);
+  const fields = { waymark: FORMAT_VERSION, ...summary, encoding, bodyIs, stateBytes, sha256, seal: record.seal };
+  return Buffer.from(`${JSON.stringify(fields).slice(0, -1)},\n${STATE_KEY}${state}}\n`);
 }
 
 function prettyText(json: string): string {
@@ -163,7 +165,7 @@ function parseLines(content: Buffer, file: CheckpointFile): Content {
   if (!isWhole) throw new UnreadableError("its second line doesn't hold a state");
   const text = decodeText(content.subarray(stateAt, stateEnd));
   if (head.stateBytes === undefined) return { head, state: text };
-  return { head, state: savedText(parseObject(`{${STATE_KEY}${text}}`)["state"], head) };
+  return { head, state: restoreText(parseObject(`{${STATE_KEY}${text}}`)["state"], head) };
 }
 
 /**
@@ -183,14 +185,14 @@ function parseFormatted(
   const { waymark, state, ...fields } = document as { waymark?: JsonValue; state?: JsonValue } & JsonObject;
   // A file of a newer version may have no state.
   if (typeof waymark !== "number" || (state === undefined && waymark === FORMAT_VERSION)) throw reason;
-  const { head } = checked(() => ({ head: parseHead(fields) }), String(waymark), file);
+  const { head } = requireMatch(() => ({ head: parseHead(fields) }), String(waymark), file);
   if (state === undefined) throw reason;
-  return { head, state: savedText(state, head) };
+  return { head, state: restoreText(state, head) };
 }
 
 /** The saved text of a state, whose layout in the file was changed. @throws {UnreadableError} */
-function savedText(state: JsonValue | undefined, head: RecordHead): string {
-  const text = state === undefined ? "" : textOfValue(state);
+function restoreText(state: JsonValue | undefined, head: RecordHead): string {
+  const text = state === undefined ? "" : renderValue(state);
   if (Buffer.byteLength(text) === embeddedSize(head)) return text;
   throw new UnreadableError("its state was cut short or changed");
 }
@@ -206,7 +208,7 @@ function parseFirstLine(bytes: Buffer, size: number, file: CheckpointFile): Firs
   if (size === 0) throw new UnreadableError("it is empty");
   const [, version] = /^\{"waymark":(\d+)[,}]/.exec(bytes.toString("latin1", 0, 40)) ?? [];
   if (version === undefined) throw new UnreadableError("it doesn't begin like a checkpoint file");
-  const { head, end, lineEnd } = checked(() => parseHeadLine(bytes), version, file);
+  const { head, end, lineEnd } = requireMatch(() => parseHeadLine(bytes), version, file);
   const stateAt = end + 1 + STATE_KEY.length;
   const stateEnd = stateAt + (head.stateBytes ?? embeddedSize(head));
   const expected = stateEnd + 1 + lineEnd.length;
@@ -216,7 +218,7 @@ function parseFirstLine(bytes: Buffer, size: number, file: CheckpointFile): Firs
   return { head, stateAt, stateEnd };
 }
 
-function checked<Found extends { readonly head: RecordHead }>(
+function requireMatch<Found extends { readonly head: RecordHead }>(
   parse: () => Found,
   version: string,
   { folder, location, name }: CheckpointFile,

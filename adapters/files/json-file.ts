@@ -12,8 +12,8 @@ import {
   compareFileNames,
   isCheckpointFileName,
   isTombstoneName,
+  parseSequence,
   renderCheckpoint,
-  sequenceOfFile,
   tombstoneName,
 } from "./json-file-format.js";
 import { type FolderLock, wasHeldLastHere } from "./lock.js";
@@ -45,24 +45,13 @@ const MAX_FOLDERS = 1_000;
  * have mode 0600, folders 0700.
  */
 export class JsonFileAdapter extends FolderStore {
-  readonly #isPretty: boolean;
-
   /** @throws {TypeError | RangeError} An option is wrong. */
   constructor(options: JsonFileAdapterOptions) {
     const keys = keysOf<JsonFileAdapterOptions>({ path: true, lockTimeoutMs: true, pretty: true });
     checkKeys("JsonFileAdapterOptions", options, keys, formWith("path", options));
     const { pretty = false, ...rest } = options;
-    super("json-file", rest);
+    super("json-file", rest, (path, lock) => loadFolder(path, lock, pretty));
     checkBoolean("JsonFileAdapterOptions.pretty", pretty);
-    this.#isPretty = pretty;
-  }
-
-  protected override load(path: string, lock?: FolderLock): JsonFolder {
-    const folder = loadFolder(path, lock);
-    // Adapters of this process share the folder object, and may differ in `pretty`. They write only under the lock, so
-    // its holder's option is set here.
-    if (lock !== undefined) folder.isPretty = this.#isPretty;
-    return folder;
   }
 }
 
@@ -74,13 +63,17 @@ export class JsonFileAdapter extends FolderStore {
  */
 const known = new Map<string, JsonFolder>();
 
-function loadFolder(path: string, lock: FolderLock | undefined): JsonFolder {
-  const { inode, modified } = statsOfFolder(path);
+function loadFolder(path: string, lock: FolderLock | undefined, isPretty: boolean): JsonFolder {
+  const { inode, modified } = readFolderStats(path);
   const former = known.get(inode);
   const isSame = former?.path === path && former.modified !== undefined && former.modified === modified;
-  if (isSame && (lock?.isUninterrupted ?? wasHeldLastHere(path))) return former;
-  const folder = new JsonFolder(path, modified);
+  const isCurrent = isSame && (lock?.isUninterrupted ?? wasHeldLastHere(path));
+  const folder = isCurrent ? former : new JsonFolder(path, modified);
   if (lock === undefined) return folder;
+  // Adapters of this process share the folder object, and may differ in `pretty`. They write only under the lock, so
+  // its holder's option is set here.
+  folder.isPretty = isPretty;
+  if (isCurrent) return folder;
   // If the lock was stolen, this listing may lack the thief's writes.
   lock.assertHeld();
   if (known.size === MAX_FOLDERS) known.clear();
@@ -95,7 +88,7 @@ class JsonFolder implements LoadedTask {
   /** The folder's modification time when the cached names were right; `undefined` if they may be out of date. */
   modified: bigint | undefined;
   /** Names of the tombstones that keep the sequences of removed newest checkpoints. */
-  readonly #tombstones: readonly string[];
+  #tombstones: readonly string[];
   /**
    * The names of the checkpoint files, the oldest first. An append adds to this array, which disturbs no iteration. A
    * removal makes a new array.
@@ -109,7 +102,7 @@ class JsonFolder implements LoadedTask {
     this.modified = modified;
     const names = namesIn(path);
     this.#tombstones = names.filter(isTombstoneName);
-    this.#names = inOrder(names.filter(isCheckpointFileName).sort(compareFileNames), path);
+    this.#names = sortNames(names.filter(isCheckpointFileName).sort(compareFileNames), path);
   }
 
   get count(): number {
@@ -117,11 +110,11 @@ class JsonFolder implements LoadedTask {
   }
 
   get newestSequence(): number {
-    return sequenceOfFile(this.#names.at(-1) ?? "0");
+    return parseSequence(this.#names.at(-1) ?? "0");
   }
 
   get lastSequence(): number {
-    return Math.max(this.newestSequence, ...this.#tombstones.map(sequenceOfFile));
+    return Math.max(this.newestSequence, ...this.#tombstones.map(parseSequence));
   }
 
   find(id: string): CheckpointFile | undefined {
@@ -142,28 +135,29 @@ class JsonFolder implements LoadedTask {
     }
   }
 
-  async append(record: StoredCheckpoint, lock: FolderLock, replaced: readonly CheckpointFile[]): Promise<void> {
+  async add(record: StoredCheckpoint, lock: FolderLock, replaced: readonly CheckpointFile[]): Promise<void> {
     const file = this.#file(checkpointFileName(record.sequence, record.id));
-    await this.#write(file, record, lock, replaced);
+    await this.#write(file, record, lock, replaced.length === 0);
     this.#names.push(file.name);
     this.#byId?.set(file.idName, file.name);
+    if (replaced.length > 0) await this.remove(replaced, lock);
   }
 
   async replace(file: CheckpointFile, record: StoredCheckpoint, lock: FolderLock): Promise<void> {
-    await this.#write(file, record, lock);
+    await this.#write(file, record, lock, true);
   }
 
   async remove(doomed: readonly CheckpointFile[] | "all", lock: FolderLock): Promise<number> {
+    // If a removal fails, the cached names may be out of date.
     this.modified = undefined;
-    const names = doomed === "all" ? this.#names : doomed.map(({ name }) => name);
+    const gone = new Set(doomed === "all" ? this.#names : doomed.map(({ name }) => name));
     const last = tombstoneName(this.lastSequence);
-    if (doomed !== "all") {
-      // The tombstone is written first, because a kill in between must not lose the last sequence.
-      const isTold = this.newestSequence === this.lastSequence && !names.includes(this.#names.at(-1) ?? "");
-      if (!isTold && !this.#tombstones.includes(last)) await lock.write(join(this.path, last), new Uint8Array());
-    }
+    const isTold = this.newestSequence === this.lastSequence && !gone.has(this.#names.at(-1) ?? "");
+    // The tombstone is written first, because a kill in between must not lose the last sequence.
+    const isNeeded = doomed !== "all" && !isTold && !this.#tombstones.includes(last);
+    if (isNeeded) await lock.write(join(this.path, last), new Uint8Array());
     let removed = 0;
-    for (const [at, name] of names.entries()) {
+    for (const [at, name] of [...gone].entries()) {
       if (lock.remove(join(this.path, name))) removed += 1;
       if (at % SLICE === SLICE - 1) await setImmediate();
     }
@@ -171,6 +165,11 @@ class JsonFolder implements LoadedTask {
     for (const name of this.#tombstones) if (doomed === "all" || name !== last) lock.remove(join(this.path, name));
     // This syncs even if nothing was removed, because an earlier process may have died between a removal and its sync.
     await syncFolder(this.path);
+    if (doomed === "all") return removed;
+    this.#names = this.#names.filter((name) => !gone.has(name));
+    for (const { idName } of doomed) this.#byId?.delete(idName);
+    this.#tombstones = [last].filter((name) => isNeeded || this.#tombstones.includes(name));
+    this.modified = readFolderStats(this.path).modified;
     return removed;
   }
 
@@ -178,32 +177,20 @@ class JsonFolder implements LoadedTask {
     { location }: CheckpointFile,
     record: StoredCheckpoint,
     lock: FolderLock,
-    replaced: readonly CheckpointFile[] = [],
+    isLast: boolean,
   ): Promise<void> {
     // If the write fails, the cached names may be out of date.
     this.modified = undefined;
     const content = renderCheckpoint(record, this.isPretty);
-    if (replaced.length === 0) await lock.writeLast(location, content);
-    else {
-      await lock.write(location, content);
-      await this.#removeReplaced(replaced, lock);
-    }
-    this.modified = statsOfFolder(this.path).modified;
-  }
-
-  async #removeReplaced(replaced: readonly CheckpointFile[], lock: FolderLock): Promise<void> {
-    for (const { location } of replaced) lock.remove(location);
-    await syncFolder(this.path);
-    const gone = new Set(replaced.map(({ name }) => name));
-    this.#names = this.#names.filter((name) => !gone.has(name));
-    for (const { idName } of replaced) this.#byId?.delete(idName);
+    await (isLast ? lock.writeLast(location, content) : lock.write(location, content));
+    this.modified = readFolderStats(this.path).modified;
   }
 
   #countUpTo(sequence: number): number {
     let [low, high] = [0, this.#names.length];
     while (low < high) {
       const middle = (low + high) >>> 1;
-      if (sequenceOfFile(this.#names[middle] ?? "") <= sequence) low = middle + 1;
+      if (parseSequence(this.#names[middle] ?? "") <= sequence) low = middle + 1;
       else high = middle;
     }
     return low;
@@ -217,21 +204,21 @@ class JsonFolder implements LoadedTask {
 /**
  * Sorts names by their sequences. If two names have the same sequence, their heads are read, and their times decide.
  */
-function inOrder(names: string[], path: string): string[] {
-  const hasSequence = (name: string, at: number): boolean => sequenceOfFile(names[at] ?? "0") === sequenceOfFile(name);
+function sortNames(names: string[], path: string): string[] {
+  const hasSequence = (name: string, at: number): boolean => parseSequence(names[at] ?? "0") === parseSequence(name);
   const doubles = names.filter((name, at) => hasSequence(name, at - 1) || hasSequence(name, at + 1));
   if (doubles.length === 0) return names;
-  const created = new Map(doubles.map((name) => [name, createdAtOf(new CheckpointFile(path, name))]));
-  const positionOf = (name: string) => ({
-    sequence: sequenceOfFile(name),
+  const created = new Map(doubles.map((name) => [name, readCreatedAt(new CheckpointFile(path, name))]));
+  const locate = (name: string) => ({
+    sequence: parseSequence(name),
     createdAt: created.get(name) ?? "",
     id: name,
   });
-  return names.sort((a, b) => compareCheckpoints(positionOf(a), positionOf(b)));
+  return names.sort((a, b) => compareCheckpoints(locate(a), locate(b)));
 }
 
 /** The checkpoint's time. It is empty if the file can't be read, so that damaged files come before intact ones. */
-function createdAtOf(file: CheckpointFile): string {
+function readCreatedAt(file: CheckpointFile): string {
   try {
     return file.head()?.createdAt ?? "";
   } catch (error) {
@@ -240,7 +227,7 @@ function createdAtOf(file: CheckpointFile): string {
   }
 }
 
-function statsOfFolder(path: string): { readonly inode: string; readonly modified: bigint | undefined } {
+function readFolderStats(path: string): { readonly inode: string; readonly modified: bigint | undefined } {
   const stats = statSync(path, { bigint: true, throwIfNoEntry: false });
   return { inode: `${stats?.dev} ${stats?.ino}`, modified: stats?.mtimeNs };
 }

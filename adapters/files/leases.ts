@@ -5,40 +5,34 @@ import { checkLease, type LeaseRecord, monotonicMs, parseLease, type TimedLease 
 import { decodeText, readStored, SLICE, UnreadableError } from "./file-io.js";
 import type { FolderLock } from "./lock.js";
 import { attempt, parseObject } from "./record.js";
-import { taskFolders } from "./task-scan.js";
+import { listTaskFolders } from "./task-scan.js";
 
 /** The lease's file in a task's folder. It stays when the task is removed, so that tokens only grow. */
 const LEASE_NAME = ".lease.json";
 
-export function leaseIn(folder: string): TimedLease {
-  return { lease: leaseFileIn(folder)?.lease, nowMs: monotonicMs() };
+export function readLease(folder: string): TimedLease {
+  return { lease: readLeaseFile(folder)?.lease, nowMs: monotonicMs() };
 }
 
-export async function* leasesBelow(root: string): AsyncGenerator<TimedLease & { readonly taskId: string }, void, void> {
-  for (const [index, { path, taskId }] of taskFolders(root).entries()) {
-    const file = attempt(() => leaseFileIn(path));
+export async function* readLeases(root: string): AsyncGenerator<TimedLease & { readonly taskId: string }, void, void> {
+  for (const [index, { path, taskId }] of listTaskFolders(root).entries()) {
+    const file = attempt(() => readLeaseFile(path));
     if (file !== undefined && !(file instanceof UnreadableError)) {
       // If the id is long, the folder's name is a hash of it. So the file contains the id.
-      const itsTask = taskId ?? file.taskId;
-      if (itsTask !== undefined) yield { taskId: itsTask, lease: file.lease, nowMs: monotonicMs() };
+      const leased = taskId ?? file.taskId;
+      if (leased !== undefined) yield { taskId: leased, lease: file.lease, nowMs: monotonicMs() };
     }
     if (index % SLICE === SLICE - 1) await setImmediate();
   }
 }
 
-/** Calls `change` with a folder's lease, stores the result, and frees the folder's lock. */
-export async function updateLease(
-  folder: string,
-  taskId: string,
-  lock: FolderLock,
-  change: (now: TimedLease) => LeaseRecord | undefined,
-): Promise<void> {
-  const lease = change(leaseIn(folder));
-  if (lease) await lock.writeLast(join(folder, LEASE_NAME), Buffer.from(`${JSON.stringify({ taskId, ...lease })}\n`));
+/** Stores a lease, and frees the folder's lock. */
+export async function writeLease(folder: string, taskId: string, lease: LeaseRecord, lock: FolderLock): Promise<void> {
+  await lock.writeLast(join(folder, LEASE_NAME), Buffer.from(`${JSON.stringify({ taskId, ...lease })}\n`));
 }
 
-export function checkLeaseIn(folder: string, taskId: string, condition: AppendCondition | undefined): void {
-  if (condition?.fencingToken !== undefined) checkLease(taskId, leaseIn(folder), condition);
+export function requireLease(folder: string, taskId: string, condition: AppendCondition | undefined): void {
+  if (condition?.fencingToken !== undefined) checkLease(taskId, readLease(folder), condition);
 }
 
 interface LeaseFile {
@@ -46,13 +40,12 @@ interface LeaseFile {
   readonly taskId: string | undefined;
 }
 
-function leaseFileIn(folder: string): LeaseFile | undefined {
+function readLeaseFile(folder: string): LeaseFile | undefined {
   const bytes = readStored(join(folder, LEASE_NAME));
-  return bytes && leaseFileOf(decodeText(bytes));
-}
-
-function leaseFileOf(text: string): LeaseFile {
-  const { taskId, ...fields }: Readonly<Partial<Record<"taskId" | keyof LeaseRecord, unknown>>> = parseObject(text);
+  if (bytes === undefined) return undefined;
+  const { taskId, ...fields }: Readonly<Partial<Record<"taskId" | keyof LeaseRecord, unknown>>> = parseObject(
+    decodeText(bytes),
+  );
   const lease = parseLease(fields);
   if (lease === undefined) throw new UnreadableError(`${LEASE_NAME} doesn't hold a lease`);
   return { lease, taskId: typeof taskId === "string" ? taskId : undefined };

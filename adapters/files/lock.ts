@@ -15,6 +15,7 @@ import { basename, dirname, join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { codeOf, StorageError } from "../../src/contract/errors.js";
 import { processHasEnded } from "../../src/contract/holder.js";
+import { Turns } from "../../src/contract/turns.js";
 import { isFolder, makeFolder, namesIn, statsOf, syncFolder, writeDurably } from "./file-io.js";
 import { nameOf } from "./names.js";
 
@@ -70,8 +71,8 @@ export class FolderLock {
     this.#claim = claim;
     this.isUninterrupted = names.includes(OWN_FILES);
     if (!this.isUninterrupted) {
-      const folders = names.filter((name) => !isClaim(name));
-      for (const name of folders) rmSync(join(lockFolder, name), { recursive: true, force: true });
+      const files = names.filter((name) => !isClaim(name));
+      for (const name of files) rmSync(join(lockFolder, name), { recursive: true, force: true });
       makeFolder(join(lockFolder, OWN_FILES));
       // If a thief moved the lock away before, this folder was made in another process's lock.
       this.assertHeld();
@@ -95,11 +96,11 @@ export class FolderLock {
       const claim = join(lockFolder, `${OWNER}-${count++}`);
       // A holder deletes files in the lock's folder, so it must not be a link.
       isFolder(lockFolder);
-      let others: readonly string[];
+      const others: string[] = [];
       try {
         makeClaim(claim);
         const names = readdirSync(lockFolder);
-        others = names.filter((name) => isClaim(name) && name !== basename(claim));
+        others.push(...names.filter((name) => isClaim(name) && name !== basename(claim)));
         if (others.length === 0) return new FolderLock(claim, names);
       } catch (error) {
         removeClaim(claim);
@@ -214,7 +215,6 @@ export class FolderLock {
  * @param options.makeFolder - Makes the folder to lock if it is missing.
  * @param options.absent - If the folder to lock is missing, returns the result. Without both options, a missing folder
  *   makes the call fail with the system's ENOENT.
- * @param options.begin - Called under the lock before `work`.
  * @throws {StorageError} The lock couldn't be taken, or was stolen again and again; retryable.
  */
 export function withLock<Result>(
@@ -224,18 +224,16 @@ export function withLock<Result>(
     readonly timeoutMs: number;
     readonly makeFolder?: (() => Promise<void>) | undefined;
     readonly absent?: (() => Result) | undefined;
-    readonly begin?: (() => Promise<void>) | undefined;
   },
   work: (lock: FolderLock) => Promise<Result>,
 ): Promise<Result> {
-  const { name = LOCK_NAME, timeoutMs, makeFolder, absent, begin } = options;
+  const { name = LOCK_NAME, timeoutMs, makeFolder, absent } = options;
   const lockFolder = join(folder, name);
-  return inTurn(lockFolder, async () => {
+  return turns.run(lockFolder, async () => {
     for (let attempt = 1; ; attempt++) {
       let lock: FolderLock | undefined;
       try {
         lock = await FolderLock.acquire(lockFolder, timeoutMs);
-        await begin?.();
         return await work(lock);
       } catch (error) {
         // Another process has removed the folder, or the lock in it. It may have made them again since.
@@ -268,19 +266,8 @@ export function abandonedIn(folder: string): string[] {
   return [...files.map((name) => join(LOCK_NAME, name)), ...thefts].map((name) => join(folder, name)).filter(isStale);
 }
 
-const turns = new Map<string, Promise<void>>();
-
-/** Runs the calls of one key one after another, in call order. */
-export function inTurn<Result>(key: string, run: () => Promise<Result>): Promise<Result> {
-  const running = turns.get(key)?.then(run) ?? run();
-  const dequeue = (): void => {
-    if (turns.get(key) === ended) turns.delete(key);
-  };
-  // The next call runs even if this one fails.
-  const ended = running.then(dequeue, dequeue);
-  turns.set(key, ended);
-  return running;
-}
+/** The calls of this process, by what they lock. */
+export const turns = new Turns();
 
 function isClaim(name: string): boolean {
   return !name.endsWith(FILES);

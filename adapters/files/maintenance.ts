@@ -1,14 +1,21 @@
 import { rmSync } from "node:fs";
+import { basename, dirname, join, relative, sep } from "node:path";
 import { setImmediate } from "node:timers/promises";
 import { types } from "node:util";
 import { findDamage, type StoredCheckpoint } from "../../src/contract/checkpoint.js";
 import { CheckpointError } from "../../src/contract/errors.js";
-import type { CheckedRecord, RepairStep, StorageFinding, StorageRepair } from "../../src/contract/findings.js";
-import { statsOf, UnreadableError } from "./file-io.js";
+import type {
+  CheckedRecord,
+  DamagedFinding,
+  RepairStep,
+  StorageFinding,
+  StorageRepair,
+} from "../../src/contract/findings.js";
+import { isFolder, makeFolders, statsOf, UnreadableError } from "./file-io.js";
 import { abandonedIn, type FolderLock } from "./lock.js";
-import { keepInQuarantine } from "./quarantine.js";
-import { attempt, type RecordHead, type RecordSource } from "./record.js";
-import { type LoadTask, type TaskFolder, taskFolders } from "./task-scan.js";
+import { shortDigest } from "./names.js";
+import { attempt, type LoadTask, type RecordHead, type RecordSource } from "./record.js";
+import { listTaskFolders, type TaskFolder } from "./task-scan.js";
 
 /** Runs a write in a task's folder, under its lock. If the lock was stolen, runs it again from the beginning. */
 type WriteFolder = (folder: string, work: (lock: FolderLock) => Promise<void>) => Promise<void>;
@@ -24,7 +31,7 @@ export async function* verifyFolders(
   load: LoadTask,
   quick: boolean,
 ): AsyncGenerator<StorageFinding | CheckedRecord, void, void> {
-  for (const folder of foldersOf(root)) {
+  for (const folder of sortTaskFolders(root)) {
     for (const { checked, finding } of examine(folder, load, quick)) {
       if (checked) yield checked;
       if (finding) yield finding;
@@ -41,7 +48,7 @@ export async function* repairFolders(
   { dryRun, leftoversOlderThanMs, signal }: StorageRepair,
 ): AsyncGenerator<RepairStep, void, void> {
   const oldestMs = Date.now() - leftoversOlderThanMs;
-  for (const folder of foldersOf(root)) {
+  for (const folder of sortTaskFolders(root)) {
     if (signal?.aborted) return;
     const steps = new Map<string, RepairStep>();
     /**
@@ -87,23 +94,23 @@ const ADVICE = {
 } as const;
 
 /** The tasks' folders, sorted by name, so that each run has the same order. */
-function foldersOf(root: string): TaskFolder[] {
-  return taskFolders(root).sort((a, b) => (a.path < b.path ? -1 : 1));
+function sortTaskFolders(root: string): TaskFolder[] {
+  return listTaskFolders(root).sort((a, b) => (a.path < b.path ? -1 : 1));
 }
 
 function* examine({ path, taskId }: TaskFolder, load: LoadTask, quick: boolean): Generator<Examined, void, void> {
   let known = taskId === undefined ? undefined : { taskId };
-  const task = resultOrReason(() => load(path));
+  const task = examinePart(() => load(path));
   if ("kind" in task) return yield { finding: { ...task, location: path, ...known } };
   let last: RecordSource["known"] = {};
   for (const entry of task.select({ order: "oldest" })) {
     const { location } = entry;
-    const record = resultOrReason(() => (quick ? entry.head() : entry.checkpoint()));
+    const record = examinePart(() => (quick ? entry.head() : entry.checkpoint()));
     if (record === undefined) continue;
     const isRead = !("kind" in record);
     // If the folder's name is hashed, the first readable record tells the task.
     if (isRead) known ??= { taskId: record.taskId };
-    const wrong = isRead ? (wrongIn(record) ?? mergedWith(record, last)) : record;
+    const wrong = isRead ? (findPayloadDamage(record) ?? findMerge(record, last)) : record;
     if (isRead) last = record;
     yield {
       checked: { kind: "checked", ...known, sizeBytes: isRead ? record.sizeBytes : 0 },
@@ -111,7 +118,7 @@ function* examine({ path, taskId }: TaskFolder, load: LoadTask, quick: boolean):
       entry,
     };
   }
-  const abandoned = resultOrReason(() => abandonedIn(path));
+  const abandoned = examinePart(() => abandonedIn(path));
   if ("kind" in abandoned) return yield { finding: { ...abandoned, location: path, ...known } };
   for (const location of abandoned) {
     const modifiedAt = statsOf(location)?.mtime.toISOString();
@@ -122,7 +129,7 @@ function* examine({ path, taskId }: TaskFolder, load: LoadTask, quick: boolean):
 
 type Wrong = { readonly kind: "damaged" | "refused" | "merged"; readonly reason: string; readonly createdAt?: string };
 
-function resultOrReason<Result>(ask: () => Result): Result | Wrong {
+function examinePart<Result>(ask: () => Result): Result | Wrong {
   try {
     return ask();
   } catch (error) {
@@ -133,17 +140,53 @@ function resultOrReason<Result>(ask: () => Result): Result | Wrong {
   }
 }
 
-/** The damage of a whole checkpoint. (A head alone can't show damage to its payload.) */
-function wrongIn(record: RecordHead | StoredCheckpoint): Wrong | undefined {
-  const reason = isWhole(record) ? findDamage(record) : undefined;
+/** The damage that a whole checkpoint shows. The seal of a head was checked when it was read. */
+function findPayloadDamage(record: RecordHead | StoredCheckpoint): Wrong | undefined {
+  const reason = "body" in record.payload ? findDamage(record) : undefined;
   return reason === undefined ? undefined : { kind: "damaged", reason, createdAt: record.createdAt };
 }
 
-function mergedWith({ sequence }: RecordHead | StoredCheckpoint, last: RecordSource["known"]): Wrong | undefined {
+function findMerge({ sequence }: RecordHead | StoredCheckpoint, last: RecordSource["known"]): Wrong | undefined {
   if (last.sequence !== sequence) return undefined;
   return { kind: "merged", reason: `${last.id} has sequence ${sequence} too` };
 }
 
-function isWhole(record: RecordHead | StoredCheckpoint): record is StoredCheckpoint {
-  return "body" in record.payload;
+/**
+ * Damaged records are moved to this folder below a store's root. No task's folder has this name, since a task's leading
+ * dot is escaped.
+ */
+const QUARANTINE = ".quarantine";
+
+/**
+ * Writes damaged bytes into quarantine, with the reason beside them. Resolves once both files are on the disk. Then the
+ * caller may remove the original. The copy's name is made from its content, so a repair after a kill doesn't store it
+ * twice.
+ *
+ * @param folder - The task's folder.
+ * @param lock - The lock of the task's folder. Without it nothing is written, as in a dry run.
+ * @returns The path in quarantine.
+ * @throws {LockLostError} The lock was stolen.
+ * @throws {StorageError} The quarantine is a link.
+ */
+async function keepInQuarantine(
+  folder: string,
+  bytes: Uint8Array,
+  finding: DamagedFinding,
+  lock: FolderLock | undefined,
+): Promise<string> {
+  const root = dirname(folder);
+  const { kind: _kind, location, ...rest } = finding;
+  // If the location is a line of a file, only the file's name is used.
+  const stem = basename(location).replace(/\.json( .*)?$/, "");
+  const to = join(root, QUARANTINE, basename(folder), `${stem}-${shortDigest(bytes)}.json`);
+  for (const own of [dirname(dirname(to)), dirname(to)]) isFolder(own);
+  if (lock === undefined) return to;
+  // The location is stored relative to the root and with "/", since the whole store may be moved, also to another
+  // system.
+  const from = relative(root, location).split(sep).join("/");
+  const reason = { from, ...rest, quarantinedAt: new Date().toISOString() };
+  await makeFolders(dirname(to));
+  await lock.write(to, bytes);
+  await lock.write(`${to}.reason.json`, Buffer.from(`${JSON.stringify(reason, undefined, 2)}\n`));
+  return to;
 }

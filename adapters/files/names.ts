@@ -66,3 +66,8 @@ function escapeId(id: string): string {
 function escapeByte(byte: number): string {
   return `%${byte.toString(16).toUpperCase().padStart(2, "0")}`;
 }
+
+/** A short digest that tells contents apart in file names. */
+export function shortDigest(bytes: Uint8Array): string {
+  return hash("sha256", bytes, "hex").slice(0, 16);
+}

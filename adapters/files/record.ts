@@ -3,6 +3,7 @@ import type { CheckpointQuery, CorruptRecord, TaskPosition } from "../../src/con
 import {
   brokenSeal,
   type CheckpointSummary,
+  compareTexts,
   type JsonObject,
   type JsonValue,
   type Payload,
@@ -17,6 +18,9 @@ import { UnreadableError } from "./file-io.js";
 import type { FolderLock } from "./lock.js";
 import { nameOf } from "./names.js";
 
+/** Loads the checkpoints of a task's folder. @param lock - Given if they are loaded for a write. */
+export type LoadTask = (folder: string, lock?: FolderLock) => LoadedTask;
+
 /** A task's checkpoints at the time its folder was loaded. If damage hides the last sequence, `lastSequence` throws. */
 export interface LoadedTask extends TaskPosition {
   /** The number of checkpoints, damaged ones included. */
@@ -29,7 +33,7 @@ export interface LoadedTask extends TaskPosition {
 
   // The methods below write. Each write is durable once it resolves, and must be the last call under its lock.
   /** @param replaced - The checkpoints to remove once the record is stored. */
-  append(record: StoredCheckpoint, lock: FolderLock, replaced: readonly RecordSource[]): Promise<void>;
+  add(record: StoredCheckpoint, lock: FolderLock, replaced: readonly RecordSource[]): Promise<void>;
   replace(entry: RecordSource, record: StoredCheckpoint, lock: FolderLock): Promise<void>;
   /**
    * Removes checkpoints. Keeps the numbering, unless `doomed` is "all".
@@ -63,9 +67,10 @@ export interface RecordHead extends SealedSummary {
   readonly stateBytes?: number;
 }
 
-/** The body as a JSON value on one line. */
-export function textOfBody({ body }: Payload): string {
-  return typeof body === "string" ? body : JSON.stringify(Buffer.from(body).toString("base64"));
+/** The body as a JSON value on one line, and its form, which the head tells. */
+export function renderBody({ body }: Payload): Pick<RecordHead, "bodyIs"> & { readonly text: string } {
+  if (typeof body === "string") return { text: body };
+  return { bodyIs: "base64", text: JSON.stringify(Buffer.from(body).toString("base64")) };
 }
 
 /**
@@ -74,7 +79,7 @@ export function textOfBody({ body }: Payload): string {
  *
  * @throws {UnreadableError}
  */
-export function textOfValue(value: JsonValue): string {
+export function renderValue(value: JsonValue): string {
   try {
     return JSON.stringify(value);
   } catch (error) {
@@ -83,19 +88,13 @@ export function textOfValue(value: JsonValue): string {
   }
 }
 
-/** The value of `bodyIs` for a body. It tells the form of {@link textOfBody}. */
-export function formOfBody({ body }: Payload): RecordHead["bodyIs"] {
-  return typeof body === "string" ? undefined : "base64";
-}
-
 export function embeddedSize({ bodyIs, sizeBytes }: RecordHead): number {
   return bodyIs === "base64" ? 2 + 4 * Math.ceil(sizeBytes / 3) : sizeBytes;
 }
 
-export function storedCheckpoint(head: RecordHead, bodyText: string): StoredCheckpoint {
-  const { encoding, sha256 } = head.payload;
+export function joinRecord(head: RecordHead, bodyText: string): StoredCheckpoint {
   const body = head.bodyIs === "base64" ? new Uint8Array(Buffer.from(bodyText.slice(1, -1), "base64")) : bodyText;
-  return { ...summaryOf(head), payload: { encoding, body, sha256 }, seal: head.seal };
+  return { ...summaryOf(head), payload: { ...head.payload, body }, seal: head.seal };
 }
 
 /**
@@ -125,52 +124,35 @@ export function compareCheckpoints(a: Position, b: Position): number {
 /** The fields that give a checkpoint its place in the order. */
 export type Position = Pick<CheckpointSummary, "sequence" | "createdAt" | "id">;
 
-function compareTexts(a: string, b: string): number {
-  return a === b ? 0 : a < b ? -1 : 1;
-}
-
-export function corruptOrThrow(
-  { location, known }: RecordSource,
-  error: unknown,
-  taskId: string | undefined,
-): CorruptRecord {
-  if (!(error instanceof UnreadableError)) throw error;
-  const { message: reason, cause } = error;
-  const task = taskId === undefined ? undefined : { taskId };
-  return { corrupt: true, location, reason, ...task, ...known, ...(cause === undefined ? undefined : { cause }) };
-}
-
 /**
  * Reads an entry. Returns a CorruptRecord if the entry can't be read, and `undefined` if it was removed. Throws other
  * errors.
  */
 export function readEntry<Item>(
-  entry: RecordSource,
-  taskId: string,
+  { location, known }: RecordSource,
+  taskId: string | undefined,
   read: () => Item | undefined,
 ): Item | CorruptRecord | undefined {
-  try {
-    return read();
-  } catch (error) {
-    return corruptOrThrow(entry, error, taskId);
-  }
+  const item = attempt(read);
+  if (!(item instanceof UnreadableError)) return item;
+  const { message: reason, cause } = item;
+  const task = taskId === undefined ? undefined : { taskId };
+  return { corrupt: true, location, reason, ...task, ...known, ...(cause === undefined ? undefined : { cause }) };
 }
 
 /**
  * The passing checkpoint with this id, and the passing checkpoints that it replaced but that a kill has left. Each
  * names the one that it replaced.
  */
-export function passingFrom(task: LoadedTask, id: string | undefined): readonly RecordSource[] {
+export function findReplaced(task: LoadedTask, id: string | undefined): readonly RecordSource[] {
   const found: RecordSource[] = [];
-  let before = Number.POSITIVE_INFINITY;
-  for (let next = id; next !== undefined; ) {
+  for (let [next, before] = [id, Number.POSITIVE_INFINITY]; next !== undefined; ) {
     const entry = task.find(next);
     const head = attempt(() => entry?.head());
     if (entry === undefined || head === undefined || head instanceof UnreadableError) break;
     if (!isPassing(head) || head.sequence >= before) break;
     found.push(entry);
-    before = head.sequence;
-    next = replacedBy(head);
+    [next, before] = [replacedBy(head), head.sequence];
   }
   return found;
 }

@@ -3,6 +3,7 @@ import { dirname } from "node:path";
 import {
   type CheckpointDraft,
   type CheckpointStatus,
+  compareTexts,
   type JsonObject,
   type JsonValue,
   type StoredCheckpoint,
@@ -17,16 +18,15 @@ import {
   attempt,
   compareCheckpoints,
   embeddedSize,
-  formOfBody,
+  joinRecord,
   type Position,
   parseHead,
   parseJson,
   parseObject,
   type RecordHead,
   type RecordSource,
-  storedCheckpoint,
-  textOfBody,
-  textOfValue,
+  renderBody,
+  renderValue,
 } from "./record.js";
 
 /**
@@ -80,25 +80,33 @@ export interface TaskFileContent {
   readonly fields: JsonObject;
 }
 
-/**
- * A record's line. It is parsed when it is needed. If it can't be read, the next write of the file keeps it as it is.
- */
+/** A record's line. If it can't be read, the next write of the file keeps it as it is. */
 export class RecordLine implements RecordSource {
   readonly location: string;
   /** The line's bytes in the file, without the comma after it. */
   readonly line: Buffer;
+  readonly headOrReason: RecordHead | UnreadableError;
   readonly #path: string;
-  #head: RecordHead | UnreadableError | undefined;
+  readonly #stateAt: number;
 
-  constructor(path: string, position: string, line: Buffer, head?: RecordHead | UnreadableError) {
+  /** @param reason - Why the record can't be read, if that is known already. */
+  constructor(path: string, position: string, line: Buffer, reason?: UnreadableError) {
     this.location = `${path} (${position})`;
     this.line = line;
     this.#path = path;
-    this.#head = head;
+    this.#stateAt = line.indexOf(STATE_KEY);
+    this.headOrReason =
+      reason ??
+      attempt(() => {
+        const head = parseFields(this.fields());
+        const size = line.length - this.#stateAt - STATE_KEY.length - 1;
+        if (size === embeddedSize(head) && line.at(-1) === CLOSING_BRACE) return head;
+        throw new UnreadableError("its state was cut short or changed");
+      });
   }
 
   get known(): RecordSource["known"] {
-    const head = this.headOrReason();
+    const head = this.headOrReason;
     if (!(head instanceof UnreadableError)) return { id: head.id, sequence: head.sequence };
     const [, id] = /^\{"id":"([^"\\]+)",/.exec(this.line.toString("latin1", 0, 1000)) ?? [];
     return id === undefined ? {} : { id };
@@ -109,24 +117,14 @@ export class RecordLine implements RecordSource {
   }
 
   head(): RecordHead {
-    const head = this.headOrReason();
+    const head = this.headOrReason;
     if (head instanceof UnreadableError) throw head;
     assertOwner(head.taskId, dirname(this.#path), this.location);
     return head;
   }
 
   checkpoint(): StoredCheckpoint {
-    return storedCheckpoint(this.head(), decodeText(this.line.subarray(this.#stateAt + STATE_KEY.length, -1)));
-  }
-
-  headOrReason(): RecordHead | UnreadableError {
-    this.#head ??= attempt(() => {
-      const head = headOf(this.fields());
-      const size = this.line.length - this.#stateAt - STATE_KEY.length - 1;
-      if (size === embeddedSize(head) && this.line.at(-1) === CLOSING_BRACE) return head;
-      throw new UnreadableError("its state was cut short or changed");
-    });
-    return this.#head;
+    return joinRecord(this.head(), decodeText(this.line.subarray(this.#stateAt + STATE_KEY.length, -1)));
   }
 
   /** All fields but the state, including those of other programs. @throws {UnreadableError} */
@@ -134,26 +132,22 @@ export class RecordLine implements RecordSource {
     if (this.#stateAt === -1) throw new UnreadableError("it has no state");
     return parseObject(`${decodeText(this.line.subarray(0, this.#stateAt))}}`);
   }
-
-  get #stateAt(): number {
-    return this.line.indexOf(STATE_KEY);
-  }
 }
 
 /** Reads as much of a task's file as can be read. @throws {UnsupportedFormatError} The file has another version. */
 export function parseTaskFile(bytes: Buffer, path: string, adopt: AdoptRecord | undefined): TaskFileContent {
   const content = parseContent(bytes, path, adopt);
-  return { ...content, lines: inOrder(content.lines) };
+  return { ...content, lines: sortLines(content.lines) };
 }
 
 /**
  * Sorts lines, since a merge by hand may leave them in any order. An unreadable line stays after the line that precedes
  * it.
  */
-function inOrder(lines: readonly RecordLine[]): readonly RecordLine[] {
+function sortLines(lines: readonly RecordLine[]): readonly RecordLine[] {
   let position: Position = { sequence: 0, createdAt: "", id: "" };
   const placed = lines.map((line) => {
-    const head = line.headOrReason();
+    const head = line.headOrReason;
     if (!(head instanceof UnreadableError)) position = head;
     return { line, position };
   });
@@ -162,15 +156,15 @@ function inOrder(lines: readonly RecordLine[]): readonly RecordLine[] {
 
 function parseContent(bytes: Buffer, path: string, adopt: AdoptRecord | undefined): TaskFileContent {
   const content = parseLines(bytes, path);
-  if (content === undefined) return parseDocument(bytes, path, adopt, false) ?? salvage(bytes, path);
-  if (content.isRefused || isIntact(content)) return content;
-  // An editor or a formatter may have changed the layout of only some lines.
-  const document = parseDocument(bytes, path, adopt, true);
+  if (content?.isRefused || (content && isIntact(content))) return content;
+  // An editor or a formatter may have changed the layout, perhaps of only some lines.
+  const document = parseDocument(bytes, path, adopt, content !== undefined);
+  if (content === undefined) return document ?? salvageLines(bytes, path);
   return document && isIntact(document) ? document : content;
 }
 
 function isIntact({ lines, damage }: TaskFileContent): boolean {
-  return damage === undefined && lines.every((line) => !(line.headOrReason() instanceof UnreadableError));
+  return damage === undefined && lines.every((line) => !(line.headOrReason instanceof UnreadableError));
 }
 
 /**
@@ -182,12 +176,16 @@ export function renderRecord(record: StoredCheckpoint, former: JsonObject = {}):
   const { sequence, stage, status, parentId, metadata, stateVersion, sizeBytes } = rest;
   const { payload, seal } = record;
   const { encoding, sha256 } = payload;
+  const { bodyIs, text } = renderBody(payload);
   const waymark = {
     ...{ sequence, stage, status, parentId, metadata, stateVersion, sizeBytes },
-    ...{ encoding, bodyIs: formOfBody(payload), sha256, seal },
+    ...{ encoding, bodyIs, sha256, seal },
   };
-  const fields = JSON.stringify({ ...former, id, taskId, label, createdAt, error, waymark });
-  return Buffer.from(`${fields.slice(0, -1)}${STATE_KEY}${textOfBody(payload)}}`);
+  return renderLine({ ...former, id, taskId, label, createdAt, error, waymark }, text);
+}
+
+function renderLine(fields: object, state: string): Buffer {
+  return Buffer.from(`${JSON.stringify(fields).slice(0, -1)}${STATE_KEY}${state}}`);
 }
 
 export function renderTaskFile(
@@ -198,11 +196,11 @@ export function renderTaskFile(
     lastSequence,
   }: { readonly fields: JsonObject; readonly taskId: string; readonly lastSequence: number },
 ): Buffer {
-  const waymark = { taskId, lastSequence, seal: sealOf(taskId, lastSequence) };
+  const waymark = { taskId, lastSequence, seal: sealNumbering(taskId, lastSequence) };
   const header = { ...fields, version: FORMAT_VERSION, lastModified: new Date().toISOString(), waymark };
-  const parts: Uint8Array[] = [Buffer.from(`${JSON.stringify(header).slice(0, -1)},${FIRST_LINE_END}\n`)];
-  for (const [at, line] of lines.entries()) parts.push(line, Buffer.from(at < lines.length - 1 ? ",\n" : "\n"));
-  return Buffer.concat([...parts, Buffer.from(`${LAST_LINE}\n`)]);
+  const first = Buffer.from(`${JSON.stringify(header).slice(0, -1)},${FIRST_LINE_END}`);
+  const records = lines.flatMap((line, at) => [Buffer.from(at === 0 ? "\n" : ",\n"), line]);
+  return Buffer.concat([first, ...records, Buffer.from(`\n${LAST_LINE}\n`)]);
 }
 
 type Header = Omit<TaskFileContent, "lines">;
@@ -215,13 +213,13 @@ function parseLines(bytes: Buffer, path: string): TaskFileContent | undefined {
     return parseObject(line.endsWith(FIRST_LINE_END) ? `${line}${LAST_LINE}` : "");
   });
   if (document instanceof UnreadableError) return undefined;
-  const header = checkedHeader(document, path, true);
-  const { lines, isWhole } = linesOf(bytes, firstEnd + 1, path);
+  const header = parseHeader(document, path, true);
+  const { lines, isWhole } = splitLines(bytes, firstEnd + 1, path);
   return isWhole || header.isRefused ? { ...header, lines } : { ...header, lines, damage: "it was cut short" };
 }
 
 /** @param isOurs - True if the file has the layout that only Waymark writes. Then it must have a numbering. */
-function checkedHeader({ checkpoints: _records, ...fields }: JsonObject, path: string, isOurs: boolean): Header {
+function parseHeader({ checkpoints: _records, ...fields }: JsonObject, path: string, isOurs: boolean): Header {
   const { version, waymark } = fields as { version?: JsonValue; waymark?: JsonValue };
   const numbering = attempt(() => parseNumbering(waymark));
   const isSealed = !(numbering instanceof UnreadableError);
@@ -243,12 +241,12 @@ function parseNumbering(waymark: JsonValue | undefined): { readonly taskId: stri
   if (!isJsonObject(waymark)) throw new UnreadableError("its numbering is missing");
   const { taskId, lastSequence, seal } = waymark as Partial<Record<"taskId" | "lastSequence" | "seal", JsonValue>>;
   const isRead = typeof taskId === "string" && typeof lastSequence === "number";
-  if (isRead && seal === sealOf(taskId, lastSequence)) return { taskId, lastSequence };
+  if (isRead && seal === sealNumbering(taskId, lastSequence)) return { taskId, lastSequence };
   throw new UnreadableError("its numbering doesn't match its seal");
 }
 
 /** The seal of the numbering. It is needed because a wrong numbering would give a sequence twice. */
-function sealOf(taskId: string, lastSequence: number): string {
+function sealNumbering(taskId: string, lastSequence: number): string {
   return hash("sha256", JSON.stringify(["waymark-numbering-1", taskId, lastSequence]), "hex");
 }
 
@@ -266,63 +264,63 @@ function parseDocument(
 ): TaskFileContent | undefined {
   const document = attempt(() => parseJson(decodeText(bytes)));
   if (document instanceof UnreadableError) return undefined;
-  if (!isJsonObject(document)) throw anotherFormat(path);
-  const header = checkedHeader(document, path, isOurs);
+  if (!isJsonObject(document)) throw refuseFormat(path);
+  const header = parseHeader(document, path, isOurs);
   const { checkpoints, waymark } = document as { checkpoints?: JsonValue; waymark?: JsonValue };
   if (!Array.isArray(checkpoints)) {
-    if (waymark === undefined) throw anotherFormat(path);
+    if (waymark === undefined) throw refuseFormat(path);
     return undefined;
   }
-  const damaged: RecordLine[] = [];
   const ours: RecordLine[] = [];
   const foreign: ForeignRecord[] = [];
   for (const [at, value] of (checkpoints as readonly JsonValue[]).entries()) {
-    const line = (content: Buffer, head: RecordHead | UnreadableError) =>
-      new RecordLine(path, `record ${at + 1}`, content, head);
-    const found = attempt(() => parseRecord(value, adopt, isOurs));
-    if (found instanceof UnreadableError) damaged.push(line(Buffer.from(JSON.stringify(value)), found));
-    else if ("draft" in found) foreign.push(found);
-    else ours.push(line(found.bytes, found.head));
+    const record = attempt(() => parseRecord(value, adopt, isOurs));
+    const position = `record ${at + 1}`;
+    if (record instanceof UnreadableError)
+      ours.push(new RecordLine(path, position, Buffer.from(JSON.stringify(value)), record));
+    else if ("draft" in record) foreign.push(record);
+    else ours.push(new RecordLine(path, position, record));
   }
-  foreign.sort((a, b) => Date.parse(a.draft.createdAt) - Date.parse(b.draft.createdAt));
-  let sequence = Math.max(header.lastSequence, ...ours.map(({ known }) => known.sequence ?? 0));
-  for (const { draft, fields } of foreign) {
-    sequence += 1;
-    ours.push(new RecordLine(path, `record ${draft.id}`, renderRecord(sealDraft(draft, sequence), fields)));
-  }
-  return { ...header, lines: [...damaged, ...ours] };
+  foreign.sort((a, b) => compareTexts(a.draft.createdAt, b.draft.createdAt));
+  const last = Math.max(header.lastSequence, ...ours.map(({ known }) => known.sequence ?? 0));
+  const adopted = foreign.map(({ draft, fields }, at) => {
+    const line = renderRecord(sealDraft(draft, last + 1 + at), fields);
+    return new RecordLine(path, `record ${draft.id}`, line);
+  });
+  return { ...header, lines: [...ours, ...adopted] };
 }
 
-function anotherFormat(path: string): UnsupportedFormatError {
+function refuseFormat(path: string): UnsupportedFormatError {
   return new UnsupportedFormatError(
     `${path} is JSON without a list of checkpoints, so another program wrote it. It was left untouched; use another folder, or ` +
       "another name for the task.",
   );
 }
 
-function salvage(bytes: Buffer, path: string): TaskFileContent {
+function salvageLines(bytes: Buffer, path: string): TaskFileContent {
   const damage = bytes.length === 0 ? "it is empty" : "its first line is damaged, or it is not a checkpoint file";
-  const lines = linesOf(bytes, 0, path).lines.filter((line) => !(line.headOrReason() instanceof UnreadableError));
+  const lines = splitLines(bytes, 0, path).lines.filter((line) => !(line.headOrReason instanceof UnreadableError));
   return { lines, lastSequence: 0, damage, isRefused: true, fields: {} };
 }
 
-function linesOf(bytes: Buffer, from: number, path: string): { lines: RecordLine[]; isWhole: boolean } {
+function splitLines(bytes: Buffer, from: number, path: string): { lines: RecordLine[]; isWhole: boolean } {
   const lines: RecordLine[] = [];
   for (let [start, number] = [from, from === 0 ? 1 : 2]; start < bytes.length; number++) {
-    const found = bytes.indexOf(LINE_FEED, start);
-    let end = found === -1 ? bytes.length : found;
+    const lineFeed = bytes.indexOf(LINE_FEED, start);
+    const next = lineFeed === -1 ? bytes.length + 1 : lineFeed + 1;
+    let end = next - 1;
     // On Windows, Git may add carriage returns.
     if (bytes[end - 1] === CARRIAGE_RETURN) end -= 1;
-    if (end === start + LAST_LINE.length && bytes.toString("latin1", start, end) === LAST_LINE)
-      return { lines, isWhole: true };
+    if (bytes.toString("latin1", start, Math.min(end, start + 3)) === LAST_LINE) return { lines, isWhole: true };
     if (bytes[end - 1] === COMMA) end -= 1;
     if (end > start) lines.push(new RecordLine(path, `line ${number}`, bytes.subarray(start, end)));
-    start = found === -1 ? bytes.length : found + 1;
+    start = next;
   }
   return { lines, isWhole: false };
 }
 
-function headOf(fields: JsonObject): RecordHead {
+/** Parses the head from a record's fields. @throws {UnreadableError} */
+function parseFields(fields: JsonObject): RecordHead {
   const { waymark, taskId, id, label, createdAt, error } = fields as CommonFields;
   if (!isJsonObject(waymark)) throw new UnreadableError("its waymark key doesn't hold an object");
   return parseHead({ ...waymark, taskId, id, label, createdAt, error });
@@ -336,22 +334,17 @@ interface ForeignRecord {
   readonly fields: JsonObject;
 }
 
-function parseRecord(
-  value: JsonValue,
-  adopt: AdoptRecord | undefined,
-  isOurs: boolean,
-): ForeignRecord | { readonly head: RecordHead; readonly bytes: Buffer } {
+/** @returns A foreign record, or the line of one of ours. @throws {UnreadableError} */
+function parseRecord(value: JsonValue, adopt: AdoptRecord | undefined, isOurs: boolean): ForeignRecord | Buffer {
   if (!isJsonObject(value)) throw new UnreadableError("it isn't an object");
   const { state, ...fields } = value as { state?: JsonValue } & JsonObject;
   if (state === undefined) throw new UnreadableError("it has no state");
-  const body = textOfValue(state);
-  if (fields["waymark"] === undefined && !isOurs) return { fields, draft: foreignDraft(fields, body, adopt?.(value)) };
-  const head = headOf(fields);
-  if (Buffer.byteLength(body) !== embeddedSize(head)) throw new UnreadableError("its state was cut short or changed");
-  return { head, bytes: renderRecord(storedCheckpoint(head, body), fields) };
+  const text = renderValue(state);
+  if (isOurs || fields["waymark"] !== undefined) return renderLine(fields, text);
+  return { fields, draft: makeDraft(fields, text, adopt?.(value)) };
 }
 
-function foreignDraft(fields: JsonObject, body: string, adopted: ReturnType<AdoptRecord> = {}): CheckpointDraft {
+function makeDraft(fields: JsonObject, body: string, adopted: ReturnType<AdoptRecord> = {}): CheckpointDraft {
   const { taskId, id, label, createdAt, error } = fields as CommonFields;
   const date = new Date(typeof createdAt === "string" ? createdAt : Number.NaN);
   if (Number.isNaN(date.getTime())) throw new UnreadableError("its createdAt isn't a date");

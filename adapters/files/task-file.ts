@@ -5,7 +5,7 @@ import type { StoredCheckpoint } from "../../src/contract/checkpoint.js";
 import { CheckpointCorruptError } from "../../src/contract/errors.js";
 import { readStored, syncFolder, UnreadableError } from "./file-io.js";
 import type { FolderLock } from "./lock.js";
-import { digestOf } from "./quarantine.js";
+import { shortDigest } from "./names.js";
 import { attempt, type LoadedTask, type RecordSource } from "./record.js";
 import { FolderStore, type FolderStoreOptions } from "./store.js";
 import {
@@ -59,7 +59,7 @@ export class TaskFileAdapter extends FolderStore {
     );
     const { adopt, ...rest } = options;
     checkFunction("TaskFileAdapterOptions.adopt", adopt);
-    super("task-file", rest);
+    super("task-file", rest, (folder) => loadTaskFile(folder, adopt));
     this.#adopt = adopt;
   }
 
@@ -74,7 +74,7 @@ export class TaskFileAdapter extends FolderStore {
     const folder = this.folderOf(taskId);
     const doing = `set aside task ${JSON.stringify(taskId)}`;
     const work = async (lock: FolderLock): Promise<SetAside | undefined> => {
-      const { path, refusal } = this.load(folder);
+      const { path, refusal } = loadTaskFile(folder, this.#adopt);
       if (refusal === undefined) return undefined;
       const bytes = attempt(() => readStored(path) ?? new Uint8Array());
       if (bytes instanceof UnreadableError) {
@@ -83,7 +83,7 @@ export class TaskFileAdapter extends FolderStore {
           cause: bytes,
         });
       }
-      const movedTo = `${path}.damaged-${digestOf(bytes)}`;
+      const movedTo = `${path}.damaged-${shortDigest(bytes)}`;
       // The copy is written before the file is removed. So if the process is killed in between, the content has two
       // names, never none.
       await lock.write(movedTo, bytes);
@@ -93,18 +93,17 @@ export class TaskFileAdapter extends FolderStore {
     };
     return this.write(folder, doing, work, () => undefined);
   }
+}
 
-  protected override load(folder: string): TaskFile {
-    const path = join(folder, TASK_FILE_NAME);
-    const empty: TaskFileContent = { lines: [], fields: {}, lastSequence: 0 };
-    try {
-      const bytes = readStored(path);
-      return new TaskFile(path, bytes ? parseTaskFile(bytes, path, this.#adopt) : empty);
-    } catch (error) {
-      if (!(error instanceof UnreadableError)) throw error;
-      return new TaskFile(path, { ...empty, damage: error.message, isRefused: true });
-    }
-  }
+function loadTaskFile(folder: string, adopt: AdoptRecord | undefined): TaskFile {
+  const path = join(folder, TASK_FILE_NAME);
+  const empty: TaskFileContent = { lines: [], fields: {}, lastSequence: 0 };
+  const content = attempt(() => {
+    const bytes = readStored(path);
+    return bytes ? parseTaskFile(bytes, path, adopt) : empty;
+  });
+  if (!(content instanceof UnreadableError)) return new TaskFile(path, content);
+  return new TaskFile(path, { ...empty, damage: content.message, isRefused: true });
 }
 
 class TaskFile implements LoadedTask {
@@ -158,7 +157,7 @@ class TaskFile implements LoadedTask {
     return found.slice(skip);
   }
 
-  async append(record: StoredCheckpoint, lock: FolderLock, replaced: readonly RecordSource[]): Promise<void> {
+  async add(record: StoredCheckpoint, lock: FolderLock, replaced: readonly RecordSource[]): Promise<void> {
     const kept = this.#content.lines.filter((line) => !replaced.includes(line));
     await this.#write([...kept.map(({ line }) => line), renderRecord(record)], record.taskId, record.sequence, lock);
   }

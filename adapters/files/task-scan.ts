@@ -12,12 +12,15 @@ import {
 import { summaryOf, type TaskSummary } from "../../src/contract/checkpoint.js";
 import { StorageError } from "../../src/contract/errors.js";
 import { SLICE, UnreadableError, unlessAbsent } from "./file-io.js";
-import type { FolderLock } from "./lock.js";
 import { idOf, isHashedName } from "./names.js";
-import { corruptOrThrow, type LoadedTask, type RecordHead, type RecordSource, readEntries } from "./record.js";
-
-/** Loads the checkpoints of a task's folder. */
-export type LoadTask = (folder: string, lock?: FolderLock) => LoadedTask;
+import {
+  type LoadedTask,
+  type LoadTask,
+  type RecordHead,
+  type RecordSource,
+  readEntries,
+  readEntry,
+} from "./record.js";
 
 /** A task's folder, and the task's id if the name tells it. */
 export interface TaskFolder {
@@ -26,7 +29,7 @@ export interface TaskFolder {
 }
 
 /** All tasks' folders below a root folder, in no order, without foreign files and links. */
-export function taskFolders(root: string): TaskFolder[] {
+export function listTaskFolders(root: string): TaskFolder[] {
   const entries: readonly Dirent[] = unlessAbsent(() => readdirSync(root, { withFileTypes: true })) ?? [];
   return entries.flatMap((entry) => {
     const { name } = entry;
@@ -43,11 +46,11 @@ export async function* scanTasks(
 ): AsyncGenerator<TaskSummary | CorruptRecord, void, void> {
   let [left, seen] = [query.limit ?? Number.POSITIVE_INFINITY, 0];
   const candidates: (OrderedTask & { readonly folder: TaskFolder; readonly contents?: Contents | undefined })[] = [];
-  for (const folder of taskFolders(root)) {
+  for (const folder of listTaskFolders(root)) {
     if (folder.taskId !== undefined && !matchesTaskId(folder.taskId, query)) continue;
     // A folder must be read now if the query orders by time, or if the folder's name doesn't tell the task.
     const isNeeded = query.order === "recent" || folder.taskId === undefined;
-    const contents = isNeeded ? contentsOf(folder, load) : undefined;
+    const contents = isNeeded ? readContents(folder, load) : undefined;
     const { taskId, newest } = contents?.task ?? { taskId: folder.taskId };
     if (taskId === undefined || matchesTaskId(taskId, query)) candidates.push({ taskId, newest, folder, contents });
     seen += 1;
@@ -57,7 +60,7 @@ export async function* scanTasks(
 
   for (const { folder, contents } of candidates) {
     if (left === 0) return;
-    const { task, corrupt } = contents ?? contentsOf(folder, load);
+    const { task, corrupt } = contents ?? readContents(folder, load);
     yield* corrupt;
     if (task && (query.status?.includes(task.newest.status) ?? true)) {
       left -= 1;
@@ -75,7 +78,7 @@ export async function* scanTasks(
 type Contents = { readonly task?: TaskSummary; readonly corrupt: readonly CorruptRecord[] };
 
 /** Reads a folder. If checkpoints are damaged, older ones and other tasks are still found. */
-export function contentsOf({ path, taskId }: TaskFolder, load: LoadTask): Contents {
+export function readContents({ path, taskId }: TaskFolder, load: LoadTask): Contents {
   const corrupt: CorruptRecord[] = [];
   let count = 0;
   const loadCounted = (): LoadedTask => {
@@ -83,15 +86,15 @@ export function contentsOf({ path, taskId }: TaskFolder, load: LoadTask): Conten
     count = task.count;
     return task;
   };
-  const headOf = (entry: RecordSource): RecordHead | CorruptRecord | undefined => {
-    try {
-      return entry.head();
-    } catch (error) {
-      const reason = error instanceof StorageError ? new UnreadableError(error.message) : error;
-      return corruptOrThrow(entry, reason, taskId);
-    }
-  };
-  for (const head of readEntries(loadCounted, { order: "newest" }, headOf)) {
+  const readHead = (entry: RecordSource): RecordHead | CorruptRecord | undefined =>
+    readEntry(entry, taskId, () => {
+      try {
+        return entry.head();
+      } catch (error) {
+        throw error instanceof StorageError ? new UnreadableError(error.message) : error;
+      }
+    });
+  for (const head of readEntries(loadCounted, { order: "newest" }, readHead)) {
     if (isCorrupt(head)) corrupt.push(head);
     else return { task: { taskId: head.taskId, count, newest: summaryOf(head) }, corrupt };
   }

@@ -174,7 +174,7 @@ export class Encoder implements Writing {
   }
 
   #array(items: readonly unknown[], prototype: object | null): readonly unknown[] {
-    if (classOf(prototype) !== "Array") this.refuseInstance(items);
+    if (findClass(prototype) !== "Array") this.refuseInstance(items);
     // An item and its comma.
     this.reserve(items.length * 2);
     const steps = this.#steps;
@@ -200,7 +200,7 @@ export class Encoder implements Writing {
   }
 
   #record(value: object, prototype: object | null): unknown {
-    const kind = classOf(prototype);
+    const kind = findClass(prototype);
     if (kind === "Object") {
       const keys = this.#keysOf(value);
       return this.#looksTagged(keys) ? this.#tagged(kind, value) : this.members(value, keys);
@@ -217,7 +217,7 @@ export class Encoder implements Writing {
   #tagged(tag: string | undefined, value: unknown): JsonRecord {
     const row = tag === undefined ? undefined : TAGS.get(tag);
     if (row === undefined) return this.#refuseInstance(value, false);
-    if (this.#options.isPlain) this.refuse(lossOf(row.tag, value), PLAIN_ADVICE);
+    if (this.#options.isPlain) this.refuse(describeLoss(row.tag, value), PLAIN_ADVICE);
     this.hasTags = true;
     const stored = row.write(value, this);
     return stored === undefined ? { [TAG]: row.tag } : { [TAG]: row.tag, value: stored };
@@ -301,7 +301,7 @@ export function tooLarge(owner: ValueOwner | undefined, maxBytes: number, where?
 const PLAIN_ADVICE =
   "This format is plain JSON, which would lose or change it: leave it out, or save it as a string, a number or an array.";
 
-function lossOf(tag: string, value: unknown): string {
+function describeLoss(tag: string, value: unknown): string {
   if (tag === "undefined") return tag;
   if (tag === "number") return Object.is(value, -0) ? "-0" : String(value);
   if (tag === "hole") return "an empty slot of an array";
@@ -310,7 +310,7 @@ function lossOf(tag: string, value: unknown): string {
 }
 
 /** {@link kindOf}, with a fast path for the most frequent classes. */
-function classOf(prototype: object | null): string | undefined {
+function findClass(prototype: object | null): string | undefined {
   if (prototype === Object.prototype) return "Object";
   if (prototype === Array.prototype) return "Array";
   return prototype === null ? "NullObject" : kindOf(prototype);

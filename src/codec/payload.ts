@@ -91,7 +91,7 @@ export function makePayloadOf(state: EncodedState, options: MakePayloadOptions):
   const { encoding, text, isRedacted, sha256 } = state;
   if (isRedacted) options.onRedacted?.(decodeJson(encoding, text, options.context));
   const isStoredAsIs = (options.transforms ?? []).length === 0;
-  if (sha256 === undefined || !isStoredAsIs) return payloadOf(encoding, text, options);
+  if (sha256 === undefined || !isStoredAsIs) return buildPayload(encoding, text, options);
   return { payload: { encoding, body: text, sha256 }, sizeBytes: Buffer.byteLength(text) };
 }
 
@@ -105,7 +105,7 @@ export function makePayloadOfJson(json: string, options: MakePayloadOptions): Ma
   if (json.length * 3 > maxBytes && Buffer.byteLength(json) > maxBytes) {
     throw tooLarge(context, maxBytes);
   }
-  return payloadOf("json", json, options);
+  return buildPayload("json", json, options);
 }
 
 /**
@@ -131,23 +131,15 @@ export function makePayloadOfJson(json: string, options: MakePayloadOptions): Ma
 export function openPayload(payload: Payload, options: OpenPayloadOptions): OpenedPayload | Promise<OpenedPayload> {
   const { context } = options;
   const opened = openText(payload, options);
-  return types.isPromise(opened) ? opened.then((text) => decoded(text, context)) : decoded(opened, context);
+  return types.isPromise(opened) ? opened.then((text) => decodeText(text, context)) : decodeText(opened, context);
 }
 
 export function openText(payload: Payload, options: OpenPayloadOptions): PayloadText | Promise<PayloadText> {
-  const { encoding, body } = payload;
-  const { context } = options;
-  checkDigest(payload, context);
-  const { base, names } = partsOf(encoding, context);
-  const layers = layersOf(payload, names, options);
-  if (layers.length > 0)
-    return restored(base, storedBytes(payload, layers, context), layers, contextOf(context, encoding));
-  if (typeof body !== "string")
-    throw damagedPayload(context, `its encoding is ${encoding}, but its payload is bytes, not text`);
-  return { encoding: base, text: body };
+  const { base, layers, body, context } = parsePayload(payload, options);
+  return typeof body === "string" ? { encoding: base, text: body } : restoreText(base, body, layers, context);
 }
 
-function decoded({ encoding, text }: PayloadText, context: PayloadOwner): OpenedPayload {
+function decodeText({ encoding, text }: PayloadText, context: PayloadOwner): OpenedPayload {
   return encoding === "json-run" ? decodeRunBody(text, context) : { state: decodeJson(encoding, text, context) };
 }
 
@@ -158,18 +150,15 @@ function decoded({ encoding, text }: PayloadText, context: PayloadOwner): Opened
  * @returns A function that makes the new payload. `undefined` if the payload is current: it has the same transforms in
  *   the same order, and `isCurrent` of each returns true.
  * @throws {CheckpointCorruptError} The body fails its digest, or doesn't match its encoding.
- * @throws {UnsupportedFormatError} The encoding needs a transform that `options` lacks.
+ * @throws {UnsupportedFormatError} The encoding is unknown, or needs a transform that `options` lacks.
  */
 export async function openToRenew(
   payload: Payload,
   options: OpenPayloadOptions,
 ): Promise<(() => Promise<MadePayload>) | undefined> {
-  checkDigest(payload, options.context);
-  const [base = "", ...names] = payload.encoding.split("+");
-  const layers = layersOf(payload, names, options);
-  const context = contextOf(options.context, payload.encoding);
-  let body = storedBytes(payload, layers, context);
-  let isCurrent = payload.encoding === encodingOf(base, options.transforms ?? []);
+  const { base, layers, context, ...parsed } = parsePayload(payload, options);
+  let body = encodeBody(parsed.body);
+  let isCurrent = payload.encoding === nameEncoding(base, options.transforms ?? []);
   for (const [index, transform] of layers.entries()) {
     // Transforms without isCurrent, such as a compression, can't change the result and needn't be undone.
     if (isCurrent && layers.slice(index).every((layer) => layer.isCurrent === undefined)) return undefined;
@@ -177,7 +166,7 @@ export async function openToRenew(
     body = await undo(transform, body, context);
   }
   const text = body;
-  return isCurrent ? undefined : () => transformed(base, text, options);
+  return isCurrent ? undefined : () => applyTransforms(base, text, options);
 }
 
 /**
@@ -192,18 +181,16 @@ export async function payloadFor(
   payload: Payload,
   options: OpenPayloadOptions,
 ): Promise<MadePayload> {
-  const { context, transforms = [] } = options;
-  checkDigest(payload, context);
-  const { base, names } = partsOf(payload.encoding, context);
-  const layers = layersOf(payload, names, options);
-  const bytes = storedBytes(payload, layers, context);
+  const { transforms = [] } = options;
+  const { base, layers, body, context } = parsePayload(payload, options);
+  const bytes = encodeBody(body);
   // Configured transforms that the payload lacks count too. For example, if states are encrypted now, the new
   // checkpoint must be encrypted.
   if ([...layers, ...transforms].every(({ ignoresOwner }) => ignoresOwner)) {
     return { payload, sizeBytes: bytes.byteLength };
   }
-  const text = await undoAll(layers, bytes, contextOf(context, payload.encoding));
-  return transformed(base, text, { context: owner, transforms });
+  const text = await undoAll(layers, bytes, context);
+  return applyTransforms(base, text, { context: owner, transforms });
 }
 
 /** The SHA-256 of a body in lower-case hexadecimal. For a text, it covers the UTF-8 bytes. */
@@ -218,65 +205,80 @@ const UTF8 = new TextEncoder();
  */
 const LARGE_TEXT = 1024 * 1024;
 
-function payloadOf(encoding: JsonEncoding, text: string, options: MakePayloadOptions) {
+function buildPayload(encoding: JsonEncoding, text: string, options: MakePayloadOptions) {
   const { transforms = [] } = options;
-  if (transforms.length === 0) return madeOf(encoding, text);
+  if (transforms.length === 0) return hashBody(encoding, text);
   checkTransforms(transforms);
-  return transformed(encoding, UTF8.encode(text), options);
+  return applyTransforms(encoding, UTF8.encode(text), options);
 }
 
-function madeOf(encoding: string, body: string | Uint8Array): MadePayload | Promise<MadePayload> {
-  if (body.length >= LARGE_TEXT) return madeOfLarge(encoding, body);
+function hashBody(encoding: string, body: string | Uint8Array): MadePayload | Promise<MadePayload> {
+  if (body.length >= LARGE_TEXT) return hashLargeBody(encoding, body);
   const bytes = typeof body === "string" ? viewOfUtf8(body) : body;
   return { payload: { encoding, body, sha256: digestOf(bytes) }, sizeBytes: bytes.length };
 }
 
-async function madeOfLarge(encoding: string, body: string | Uint8Array): Promise<MadePayload> {
+async function hashLargeBody(encoding: string, body: string | Uint8Array): Promise<MadePayload> {
   const bytes = typeof body === "string" ? UTF8.encode(body) : body;
   const sha256 = Buffer.from(await webcrypto.subtle.digest("SHA-256", bytes)).toString("hex");
   return { payload: { encoding, body, sha256 }, sizeBytes: bytes.length };
 }
 
-function checkDigest({ body, sha256 }: Payload, owner: PayloadOwner): void {
+/** A payload whose digest holds, before its transforms are undone. */
+interface ParsedPayload {
+  readonly base: JsonEncoding;
+  /** The transforms to undo, in order. */
+  readonly layers: readonly Transform[];
+  /** Without transforms, a text. With transforms, bytes. */
+  readonly body: string | Uint8Array;
+  readonly context: TransformContext;
+}
+
+/**
+ * Checks a payload's digest and parses its encoding. If the payload doesn't name a configured transform, that transform
+ * may refuse it (`onAbsent`).
+ *
+ * @throws {CheckpointCorruptError} The body fails its digest, or doesn't match its encoding.
+ * @throws {UnsupportedFormatError} The encoding is unknown, or needs a transform that `options` lacks.
+ */
+function parsePayload({ encoding, body, sha256 }: Payload, options: OpenPayloadOptions): ParsedPayload {
+  const { transforms = [], context: owner } = options;
+  const context = makeContext(owner, encoding);
   if (digestOf(body) !== sha256) throw damagedPayload(owner, "its payload fails its SHA-256 checksum");
-}
-
-/**
- * The encoding of the JSON, and the names of the transforms. @throws {UnsupportedFormatError} The encoding is unknown.
- */
-function partsOf(encoding: string, context: PayloadOwner): { readonly base: JsonEncoding; readonly names: string[] } {
   const [base = "", ...names] = encoding.split("+");
-  if (isJsonEncoding(base)) return { base, names };
-  throw new UnsupportedFormatError(
-    `${subjectOf(context)} can't be loaded: this version of Waymark doesn't know its encoding ${shortPath(JSON.stringify(base))}. ` +
-      "It was left untouched; load it with the version that saved it, or a newer one.",
-  );
-}
-
-/**
- * The transforms to undo, in order. If the payload doesn't name a configured transform, that transform may refuse it
- * (`onAbsent`).
- */
-function layersOf({ encoding }: Payload, names: readonly string[], options: OpenPayloadOptions): readonly Transform[] {
-  const { transforms = [], context } = options;
-  for (const transform of transforms) {
-    if (!names.includes(transform.name)) transform.onAbsent?.(contextOf(context, encoding));
+  if (!isJsonEncoding(base)) {
+    throw new UnsupportedFormatError(
+      `${subjectOf(owner)} can't be loaded: this version of Waymark doesn't know its encoding ${shortPath(JSON.stringify(base))}. ` +
+        "It was left untouched; load it with the version that saved it, or a newer one.",
+    );
   }
+  for (const transform of transforms) if (!names.includes(transform.name)) transform.onAbsent?.(context);
   // Otherwise nested gzip bombs could pass, since each layer may stay within the limit.
-  if (new Set(names).size < names.length) throw damagedPayload(context, "its encoding names a transform twice");
-  return names.map((name) => transformNamed(name, encoding, options)).reverse();
+  if (new Set(names).size < names.length) throw damagedPayload(owner, "its encoding names a transform twice");
+  const layers = names.map((name) => findTransform(name, encoding, options)).reverse();
+  // With transforms, the body must be stored as bytes. Without them, it must be stored as text.
+  const isText = typeof body === "string";
+  if (isText !== (layers.length === 0)) {
+    const wrong = isText ? "text, not bytes" : "bytes, not text";
+    throw damagedPayload(owner, `its encoding is ${encoding}, but its payload is ${wrong}`);
+  }
+  return { base, layers, body, context };
 }
 
-async function transformed(base: string, text: Uint8Array, options: OpenPayloadOptions): Promise<MadePayload> {
+function encodeBody(body: string | Uint8Array): Uint8Array {
+  return typeof body === "string" ? UTF8.encode(body) : body;
+}
+
+async function applyTransforms(base: string, text: Uint8Array, options: OpenPayloadOptions): Promise<MadePayload> {
   const { transforms = [] } = options;
-  const encoding = encodingOf(base, transforms);
-  const context = contextOf(options.context, encoding);
+  const encoding = nameEncoding(base, transforms);
+  const context = makeContext(options.context, encoding);
   let body = text;
-  for (const transform of transforms) body = bytesFrom(await transform.encode(body, context), transform, "encode");
-  return madeOf(encoding, body);
+  for (const transform of transforms) body = requireBytes(await transform.encode(body, context), transform, "encode");
+  return hashBody(encoding, body);
 }
 
-async function restored(
+async function restoreText(
   base: JsonEncoding,
   stored: Uint8Array,
   layers: readonly Transform[],
@@ -290,7 +292,7 @@ async function restored(
   }
 }
 
-function encodingOf(base: string, transforms: readonly Transform[]): string {
+function nameEncoding(base: string, transforms: readonly Transform[]): string {
   return [base, ...transforms.map(({ name }) => name)].join("+");
 }
 
@@ -298,20 +300,8 @@ function encodingOf(base: string, transforms: readonly Transform[]): string {
  * The context for transforms. It contains only fields that never change, because a transform may bind the bytes to
  * them.
  */
-function contextOf({ taskId, id, stage, parentId, stateVersion }: PayloadOwner, encoding: string): TransformContext {
+function makeContext({ taskId, id, stage, parentId, stateVersion }: PayloadOwner, encoding: string): TransformContext {
   return { taskId, id, stage, parentId, stateVersion, encoding };
-}
-
-/** The body as bytes. With transforms, the body must be stored as bytes. Without them, it must be stored as text. */
-function storedBytes({ encoding, body }: Payload, layers: readonly Transform[], owner: PayloadOwner): Uint8Array {
-  const isText = typeof body === "string";
-  if (isText !== (layers.length === 0)) {
-    throw damagedPayload(
-      owner,
-      `its encoding is ${encoding}, but its payload is ${isText ? "text, not bytes" : "bytes, not text"}`,
-    );
-  }
-  return isText ? UTF8.encode(body) : body;
 }
 
 async function undoAll(
@@ -337,10 +327,10 @@ async function undo(transform: Transform, body: Uint8Array, context: TransformCo
       { cause },
     );
   }
-  return bytesFrom(decoded, transform, "decode");
+  return requireBytes(decoded, transform, "decode");
 }
 
-function transformNamed(name: string, encoding: string, { transforms, context }: OpenPayloadOptions): Transform {
+function findTransform(name: string, encoding: string, { transforms, context }: OpenPayloadOptions): Transform {
   const found = transforms?.find((transform) => transform.name === name);
   if (found !== undefined) return found;
   throw new UnsupportedFormatError(
@@ -350,7 +340,7 @@ function transformNamed(name: string, encoding: string, { transforms, context }:
 }
 
 /** Checks the result of a transform, since a transform written in JavaScript may return anything. */
-function bytesFrom(result: unknown, transform: Transform, method: string): Uint8Array {
+function requireBytes(result: unknown, transform: Transform, method: string): Uint8Array {
   if (types.isUint8Array(result)) return result;
   throw new TypeError(`The transform ${JSON.stringify(transform.name)} must ${method} to a Uint8Array.`);
 }

@@ -45,7 +45,7 @@ export function withoutMessage(stack: string | undefined, message: string, censo
 
 function matches(pattern: PathPattern, steps: readonly PathStep[]): boolean {
   return steps.every((step, index) => {
-    const name = textOfStep(step);
+    const name = nameStep(step);
     return name !== undefined && (pattern[index] === ANY_STEP || pattern[index] === name);
   });
 }
@@ -54,7 +54,7 @@ function matches(pattern: PathPattern, steps: readonly PathStep[]): boolean {
  * The name of a step in patterns. `undefined` if no pattern can name it: a step to a Map's key, to a symbol, or not
  * taken yet.
  */
-function textOfStep(step: PathStep): string | undefined {
+function nameStep(step: PathStep): string | undefined {
   if (typeof step === "object") return step.into === "keys" ? undefined : String(step.at);
   return typeof step === "string" || typeof step === "number" ? String(step) : undefined;
 }

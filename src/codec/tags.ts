@@ -105,7 +105,7 @@ const ROWS: readonly TagRow[] = [
     "Date",
     types.isDate,
     (date) => (Number.isNaN(date.getTime()) ? null : date.toISOString()),
-    (stored) => (stored === null ? new Date(Number.NaN) : dateOf(text(stored))),
+    (stored) => (stored === null ? new Date(Number.NaN) : parseDate(text(stored))),
     [],
   ),
   row(
@@ -124,8 +124,8 @@ const ROWS: readonly TagRow[] = [
   row(
     "ArrayBuffer",
     types.isArrayBuffer,
-    (buffer, writing) => base64Of(buffer, 1, writing),
-    (stored) => bytesFromBase64(stored, 1).buffer,
+    (buffer, writing) => encodeBytes(buffer, 1, writing),
+    (stored) => decodeBytes(stored, 1).buffer,
     [],
   ),
   view("DataView", 1, (buffer, offset, length) => new DataView(buffer, offset, length)),
@@ -182,10 +182,10 @@ function view(
       const extra = Reflect.ownKeys(value).find((key) => Number.isNaN(Number(String(key))));
       refuseExtra(tag, writing, extra);
     }
-    return base64Of(value, elementSize, writing);
+    return encodeBytes(value, elementSize, writing);
   };
   const read = (stored: unknown) => {
-    const bytes = bytesFromBase64(stored, elementSize);
+    const bytes = decodeBytes(stored, elementSize);
     return make(bytes.buffer, 0, bytes.byteLength / elementSize);
   };
   return row(tag, ArrayBuffer.isView, write, read);
@@ -294,12 +294,12 @@ function define(error: Error, properties: JsonRecord, enumerable: boolean): void
   }
 }
 
-function base64Of(bytes: ArrayBuffer | ArrayBufferView, elementSize: number, writing: Writing): string {
+function encodeBytes(bytes: ArrayBuffer | ArrayBufferView, elementSize: number, writing: Writing): string {
   writing.reserve(Math.ceil(bytes.byteLength / 3) * 4);
   return toBase64(bytes, elementSize);
 }
 
-function bytesFromBase64(stored: unknown, elementSize: number): Buffer<ArrayBuffer> {
+function decodeBytes(stored: unknown, elementSize: number): Buffer<ArrayBuffer> {
   return fromBase64(text(stored), elementSize) ?? malformed();
 }
 
@@ -311,7 +311,7 @@ function readMembers(stored: unknown, reading: Reading): JsonRecord {
   return reading.members(record(stored));
 }
 
-function dateOf(iso: string): Date {
+function parseDate(iso: string): Date {
   const date = new Date(iso);
   check(date.toISOString() === iso);
   return date;

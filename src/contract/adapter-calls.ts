@@ -1,4 +1,5 @@
-import { CheckpointError, ClosedError, isError, StorageError } from "./errors.js";
+import { CheckpointError, ClosedError, codeOf, isError, StorageError } from "./errors.js";
+import { Turns } from "./turns.js";
 
 /** The options of {@link AdapterCalls}. */
 export interface AdapterCallsOptions {
@@ -48,8 +49,7 @@ export interface AdapterCallsOptions {
 export class AdapterCalls {
   readonly #adapter: string;
   readonly #options: AdapterCallsOptions;
-  /** For each name with calls under way, a promise that resolves when the last of them ends. */
-  readonly #last = new Map<string, Promise<void>>();
+  readonly #turns = new Turns();
   readonly #underWay = new Set<Promise<void>>();
   #closing: Promise<void> | undefined;
 
@@ -82,14 +82,9 @@ export class AdapterCalls {
    * @throws {StorageError} The backend failed.
    */
   inTurn<Result>(name: string, work: () => Promise<Result>): Promise<Result> {
-    const before = this.#last.get(name) ?? Promise.resolve();
-    const call = this.#begin(`${this.#adapter} failed in a call for ${JSON.stringify(name)}`, () => before.then(work));
-    const ended = call.then(ignore, ignore);
-    this.#last.set(name, ended);
-    void ended.then(() => {
-      if (this.#last.get(name) === ended) this.#last.delete(name);
-    });
-    return call;
+    const failed = `${this.#adapter} failed in a call for ${JSON.stringify(name)}`;
+    // Async, so that a synchronous throw of `work` becomes a rejection.
+    return this.#begin(failed, () => this.#turns.run(name, async () => work()));
   }
 
   /**
@@ -143,9 +138,7 @@ const LOST_CONNECTION = [
 ];
 
 function isLostConnection(error: unknown): boolean {
-  if (!isError(error)) return false;
-  const code = "code" in error ? error.code : undefined;
-  return LOST_CONNECTION.some((known) => known === code) || isLostConnection(error.cause);
+  return isError(error) && (LOST_CONNECTION.includes(codeOf(error)) || isLostConnection(error.cause));
 }
 
 function ignore(): void {}

@@ -42,18 +42,20 @@ export function checkInteger(what: string, value: number | undefined, min: numbe
 }
 
 export function checkBoolean(what: string, value: unknown): void {
-  if (value === undefined || typeof value === "boolean") return;
-  throw new TypeError(`${what} must be true or false, not ${typeName(value)}.`);
+  requireKind(what, value, typeof value === "boolean", "true or false");
 }
 
 export function checkFunction(what: string, value: unknown): void {
-  if (value === undefined || typeof value === "function") return;
-  throw new TypeError(`${what} must be a function, not ${typeName(value)}.`);
+  requireKind(what, value, typeof value === "function", "a function");
 }
 
 export function checkSignal(what: string, value: unknown): void {
-  if (value === undefined || isAbortSignal(value)) return;
-  throw new TypeError(`${what} must be an AbortSignal, not ${typeName(value)}.`);
+  requireKind(what, value, isAbortSignal(value), "an AbortSignal");
+}
+
+/** @throws {TypeError} The value is given, and isn't of the kind. */
+function requireKind(what: string, value: unknown, isOfKind: boolean, kind: string): void {
+  if (value !== undefined && !isOfKind) throw new TypeError(`${what} must be ${kind}, not ${typeName(value)}.`);
 }
 
 export function checkWord(what: string, word: string | undefined, words: readonly string[]): void {

@@ -204,14 +204,16 @@ export function sealDraft(draft: CheckpointDraft, sequence: number): StoredCheck
 }
 
 /**
- * Checks a record's seal and its payload's digest, without a key or a schema.
+ * Checks a record's seal and its payload's digest, without a key or a schema. If the record has no payload's body, only
+ * the seal is checked.
  *
  * @returns The damage, as the end of a sentence; `undefined` if the record is intact.
  */
-export function findDamage(record: StoredCheckpoint): string | undefined {
+export function findDamage(record: StoredCheckpoint | SealedSummary): string | undefined {
   const broken = brokenSeal(record);
-  if (broken !== undefined) return broken;
-  const isWhole = hash("sha256", record.payload.body, "hex") === record.payload.sha256;
+  const { payload } = record;
+  if (broken !== undefined || !("body" in payload)) return broken;
+  const isWhole = hash("sha256", payload.body, "hex") === payload.sha256;
   return isWhole ? undefined : "its payload fails its SHA-256 checksum";
 }
 
@@ -309,6 +311,11 @@ export function failureOf(error: unknown): CheckpointFailure {
   if (!isError(error)) return { message: typeof error === "string" ? error.toWellFormed() : describe(error) };
   const texts = FAILURE_FIELDS.map((field) => [field, textAt(error, field)]).filter(([, text]) => text !== undefined);
   return { message: `an error whose message isn't text (${describe(error)})`, ...Object.fromEntries(texts) };
+}
+
+/** Compares texts by UTF-16 unit. */
+export function compareTexts(a: string, b: string): number {
+  return a === b ? 0 : a < b ? -1 : 1;
 }
 
 /**

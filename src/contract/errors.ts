@@ -76,17 +76,25 @@ abstract class CodedError extends CheckpointError {
   }
 }
 
+/** The base of the errors that name a task. */
+abstract class TaskError extends CodedError {
+  readonly taskId: string;
+
+  constructor(taskId: string, message: string, options?: CheckpointErrorOptions) {
+    super(message, options);
+    this.taskId = taskId;
+  }
+}
+
 /** The task has no such checkpoint. */
-export class CheckpointNotFoundError extends CodedError {
+export class CheckpointNotFoundError extends TaskError {
   static override readonly code = "CHECKPOINT_NOT_FOUND";
   override readonly name = "CheckpointNotFoundError";
-  readonly taskId: string;
   readonly id: string | undefined;
 
-  constructor(message: string, where: { taskId: string; id?: string | undefined }) {
-    super(message);
-    this.taskId = where.taskId;
-    this.id = where.id;
+  constructor(message: string, { taskId, id }: { taskId: string; id?: string | undefined }) {
+    super(taskId, message);
+    this.id = id;
   }
 }
 
@@ -129,10 +137,9 @@ export class CheckpointStaleError extends CodedError {
  * Another runner holds the task's lease; nothing was changed. Wait until the lease expires, or leave the task to its
  * holder.
  */
-export class LeaseHeldError extends CodedError {
+export class LeaseHeldError extends TaskError {
   static override readonly code = "LEASE_HELD";
   override readonly name = "LeaseHeldError";
-  readonly taskId: string;
   readonly holder: string;
   /** The lease expires after this many milliseconds unless its holder renews it. */
   readonly remainingMs: number;
@@ -145,6 +152,7 @@ export class LeaseHeldError extends CodedError {
     const { holder, remainingMs, isOwn = false } = held;
     const task = `Task ${JSON.stringify(taskId)}`;
     super(
+      taskId,
       isOwn
         ? `${task} is already being run by this process (${JSON.stringify(holder)}). Nothing was changed. Await that run, or release ` +
             "its lease, before the task is claimed again."
@@ -152,84 +160,72 @@ export class LeaseHeldError extends CodedError {
             "changed; try again then, or leave the task to its holder.",
       { retryable: true },
     );
-    this.taskId = taskId;
     this.holder = holder;
     this.remainingMs = remainingMs;
   }
 }
 
 /** The lease of the write has expired, was released, or belongs to another holder now; nothing was changed. */
-export class LeaseLostError extends CodedError {
+export class LeaseLostError extends TaskError {
   static override readonly code = "LEASE_LOST";
   override readonly name = "LeaseLostError";
-  readonly taskId: string;
 
   constructor(message: string, { taskId, ...options }: CheckpointErrorOptions & { readonly taskId: string }) {
-    super(message, options);
-    this.taskId = taskId;
+    super(taskId, message, options);
   }
 }
 
 /** The stored run began with another version or input than this call has; nothing was run or changed. */
-export class RunMismatchError extends CodedError {
+export class RunMismatchError extends TaskError {
   static override readonly code = "RUN_MISMATCH";
   override readonly name = "RunMismatchError";
-  readonly taskId: string;
-
-  constructor(taskId: string, message: string) {
-    super(message);
-    this.taskId = taskId;
-  }
 }
 
 /**
  * A signal stopped the run, and its task was recorded as `paused`. Run it again to go on. `cause` is the signal's
  * reason.
  */
-export class RunPausedError extends CodedError {
+export class RunPausedError extends TaskError {
   static override readonly code = "RUN_PAUSED";
   override readonly name = "RunPausedError";
-  readonly taskId: string;
 
   constructor(taskId: string, why: string, options: { readonly cause?: unknown } = {}) {
     super(
+      taskId,
       `The run of task ${JSON.stringify(taskId)} was paused: ${why}. Finished steps are kept; run it again to go on.`,
       { ...options, retryable: true },
     );
-    this.taskId = taskId;
   }
 }
 
 /**
  * The run was cancelled: `manager.cancel` recorded its task as failed. Nothing runs it again but `run` with `restart`.
  */
-export class RunCancelledError extends CodedError {
+export class RunCancelledError extends TaskError {
   static override readonly code = "RUN_CANCELLED";
   override readonly name = "RunCancelledError";
-  readonly taskId: string;
 
   constructor(taskId: string, reason: string) {
     super(
+      taskId,
       `The run of task ${JSON.stringify(taskId)} was cancelled: ${reason}. Its checkpoints are kept. To begin ` +
         "it anew, pass `restart: true` to `manager.run`, or remove the task (`waymark delete`) and enqueue it again.",
     );
-    this.taskId = taskId;
   }
 }
 
 /** A step with `atMostOnce` was started earlier, and whether it ended is unknown; it was not started again. */
-export class StepInterruptedError extends CodedError {
+export class StepInterruptedError extends TaskError {
   static override readonly code = "STEP_INTERRUPTED";
   override readonly name = "StepInterruptedError";
-  readonly taskId: string;
   readonly step: string;
 
   constructor(taskId: string, step: string) {
     super(
+      taskId,
       `Step ${JSON.stringify(step)} of task ${JSON.stringify(taskId)} was interrupted in an earlier attempt, so it may have done its ` +
         "work or not. It runs at most once, so it was not started again: check whether its effects are there, then decide.",
     );
-    this.taskId = taskId;
     this.step = step;
   }
 }

@@ -67,7 +67,7 @@ export function readHeader(stored: JsonValue, place: HeaderPlace): SealedSummary
     return { corrupt: true, reason: "its header is cut short or isn't JSON", cause, ...place };
   }
   const fields = isJsonObject(value) ? value : {};
-  const damaged = (reason: string): CorruptRecord => ({ corrupt: true, reason, ...knownIn(fields), ...place });
+  const damaged = (reason: string): CorruptRecord => ({ corrupt: true, reason, ...pickKnown(fields), ...place });
   const payload = isJsonObject(fields["payload"]) ? fields["payload"] : {};
   const header = parseSummary({ ...fields, encoding: payload["encoding"], sha256: payload["sha256"] });
   if (typeof header === "string") return damaged(header);
@@ -130,7 +130,7 @@ export function* selectTasks(
 ): Generator<TaskSummary | CorruptRecord, void, void> {
   const found = Array.from(tasks)
     .filter(({ taskId }) => matchesTaskId(taskId, query))
-    .map(newestOf)
+    .map(splitHeaders)
     .sort(compareTasks(query.order));
   let left = query.limit ?? Number.POSITIVE_INFINITY;
   for (const { taskId, count, damaged, newest } of found) {
@@ -150,7 +150,7 @@ export function* selectTasks(
  * @throws {CheckpointCorruptError} The record is damaged; the message names the damage.
  */
 export function requireIntact<Record extends SealedSummary | StoredCheckpoint>(found: Record | CorruptRecord): Record {
-  const reason = damageOf(found);
+  const reason = isCorrupt(found) ? `${found.reason} (${found.location})` : findDamage(found);
   if (!isCorrupt(found) && reason === undefined) return found;
   const { id, taskId } = found;
   throw new CheckpointCorruptError(
@@ -175,12 +175,8 @@ export function findingOf(
   return { kind: "damaged", location: locate(), reason, taskId, id, sequence, createdAt };
 }
 
-function damageOf(found: SealedSummary | StoredCheckpoint | CorruptRecord): string | undefined {
-  if (isCorrupt(found)) return `${found.reason} (${found.location})`;
-  return isWhole(found) ? findDamage(found) : brokenSeal(found);
-}
-
-function newestOf({ taskId, count, headers }: IndexedTask) {
+/** A task's newest readable header, and the damaged headers newer than it. */
+function splitHeaders({ taskId, count, headers }: IndexedTask) {
   const damaged: CorruptRecord[] = [];
   for (const header of selectHeaders(headers, { taskId, order: "newest" })) {
     if (!isCorrupt(header)) return { taskId, count, damaged, newest: header };
@@ -189,13 +185,9 @@ function newestOf({ taskId, count, headers }: IndexedTask) {
   return { taskId, count, damaged, newest: undefined };
 }
 
-function knownIn({ id, sequence }: JsonObject): { readonly id?: string; readonly sequence?: number } {
+function pickKnown({ id, sequence }: JsonObject): { readonly id?: string; readonly sequence?: number } {
   return {
     ...(typeof id === "string" ? { id } : undefined),
     ...(typeof sequence === "number" && Number.isSafeInteger(sequence) ? { sequence } : undefined),
   };
-}
-
-function isWhole(record: SealedSummary | StoredCheckpoint): record is StoredCheckpoint {
-  return "body" in record.payload;
 }

@@ -57,13 +57,12 @@ export function processHasEnded(pid: number, start?: string): boolean {
     // EPERM means that the process exists and belongs to another user.
     if (codeOf(error) === "ESRCH") return true;
   }
-  const found = statusOf(pid);
-  if (found === undefined) return false;
-  return found.state === "Z" || found.state === "X" || (start !== undefined && found.start !== start);
+  const status = readStatus(pid);
+  return status !== undefined && ("ZX".includes(status.state) || (start !== undefined && status.start !== start));
 }
 
 function identity(): string {
-  const [machine, status] = [ownMachine(), statusOf(process.pid)];
+  const [machine, status] = [ownMachine(), readStatus(process.pid)];
   return machine === undefined || status === undefined ? "" : `${status.start}-${machine}-`;
 }
 
@@ -87,7 +86,7 @@ function readMachine(): string | undefined {
 }
 
 /** A process's state, and its start in clock ticks since the boot; `undefined` if they can't be read. */
-function statusOf(pid: number): { readonly state: string; readonly start: string } | undefined {
+function readStatus(pid: number): { readonly state: string; readonly start: string } | undefined {
   let text: string;
   try {
     text = readFileSync(`/proc/${pid}/stat`, "latin1");

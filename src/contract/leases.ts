@@ -213,6 +213,15 @@ export function standingOf(
   return heldIn(now) === undefined || hasDied(lease.holder) ? "unreleased" : "held";
 }
 
+/**
+ * Whether a worker may run the task: its time has come and nobody holds its lease, or the lease ended without a
+ * release.
+ */
+export function isDue(now: TimedLease, dueAt: string, dueBy: string, hasDied?: (holder: string) => boolean): boolean {
+  const standing = standingOf(now, hasDied);
+  return standing === "unreleased" || (standing === "free" && dueAt <= dueBy);
+}
+
 /** Milliseconds by a clock that all processes of this machine share and nobody can set. It restarts at a reboot. */
 export function monotonicMs(): number {
   return Number(process.hrtime.bigint() / 1_000_000n);

@@ -19,9 +19,9 @@ function requireThatFinds(entry: string): NodeJS.Require {
   // webpack replaces an imported `createRequire` by a function that can't be called. It leaves this one alone.
   const { createRequire } = process.getBuiltinModule("node:module");
   let failure: unknown;
-  for (const place of places()) {
+  for (const file of listOrigins()) {
     try {
-      const require = createRequire(place);
+      const require = createRequire(file);
       require.resolve(entry);
       return require;
     } catch (error) {
@@ -32,15 +32,12 @@ function requireThatFinds(entry: string): NodeJS.Require {
 }
 
 /** The files to look up packages from. */
-function* places(): Generator<string, void, void> {
+function listOrigins(): readonly string[] {
   // In a CommonJS bundle it may be empty. webpack writes the path of the machine that made the bundle here.
   const url: string | undefined = import.meta.url;
-  if (url !== undefined) yield url;
-  const file = commonJsFile();
-  if (file !== undefined) yield file;
   // In an ES module by webpack, nothing else names a file where the bundle runs.
   const [, program = ""] = process.argv;
-  if (isAbsolute(program)) yield program;
+  return [url, commonJsFile(), isAbsolute(program) ? program : undefined].filter((file) => file !== undefined);
 }
 
 /** Returns the file of the CommonJS module that this code was bundled into; `undefined` in an ES module. */

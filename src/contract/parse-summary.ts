@@ -22,7 +22,7 @@ interface FieldKind<Value> {
   readonly isOptional?: boolean;
 }
 
-const TEXT: FieldKind<string> = { read: textIn, isNot: "isn't text" };
+const TEXT: FieldKind<string> = { read: readText, isNot: "isn't text" };
 const TEXT_OR_NONE = { ...TEXT, isOptional: true };
 
 type SummaryField = keyof CheckpointSummary;
@@ -30,7 +30,7 @@ type SummaryField = keyof CheckpointSummary;
 const KINDS: { readonly [Field in SummaryField]: FieldKind<NonNullable<CheckpointSummary[Field]>> } = {
   taskId: TEXT,
   id: TEXT,
-  sequence: wholeNumberFrom(1),
+  sequence: requireFrom(1),
   createdAt: TEXT,
   stage: TEXT_OR_NONE,
   label: TEXT_OR_NONE,
@@ -41,9 +41,9 @@ const KINDS: { readonly [Field in SummaryField]: FieldKind<NonNullable<Checkpoin
     isOptional: true,
   },
   status: { read: (stored) => CHECKPOINT_STATUSES.find((known) => known === stored), isNot: "is unknown" },
-  error: { read: failureIn, isNot: "isn't an object of texts", isOptional: true },
-  stateVersion: wholeNumberFrom(1),
-  sizeBytes: wholeNumberFrom(0),
+  error: { read: readFailure, isNot: "isn't an object of texts", isOptional: true },
+  stateVersion: requireFrom(1),
+  sizeBytes: requireFrom(0),
 };
 
 /**
@@ -58,7 +58,7 @@ export function parseSummary(fields: StoredFields): SealedSummary | string {
     const wrong = readField(summary, fields, field);
     if (wrong !== undefined) return wrong;
   }
-  const [encoding, sha256, seal] = [textIn(fields.encoding), textIn(fields.sha256), textIn(fields.seal)];
+  const [encoding, sha256, seal] = [readText(fields.encoding), readText(fields.sha256), readText(fields.seal)];
   if (encoding === undefined || sha256 === undefined || seal === undefined) {
     const missing = encoding === undefined ? "encoding" : sha256 === undefined ? "sha256" : "seal";
     return `its ${missing} ${TEXT.isNot}`;
@@ -87,21 +87,21 @@ export function isJsonObject(value: unknown): value is JsonObject {
 }
 
 /** The value, if it is well-formed text. Waymark never saves other text. */
-function textIn(stored: unknown): string | undefined {
+function readText(stored: unknown): string | undefined {
   return typeof stored === "string" && stored.isWellFormed() ? stored : undefined;
 }
 
-function wholeNumberFrom(least: number): FieldKind<number> {
+function requireFrom(least: number): FieldKind<number> {
   const read = (stored: unknown) =>
     typeof stored === "number" && Number.isSafeInteger(stored) && stored >= least ? stored : undefined;
   return { read, isNot: `isn't a whole number from ${least}` };
 }
 
-function failureIn(stored: unknown): CheckpointFailure | undefined {
+function readFailure(stored: unknown): CheckpointFailure | undefined {
   if (!isJsonObject(stored)) return undefined;
   const failure: Partial<Changing<CheckpointFailure>> = {};
   for (const field of FAILURE_FIELDS) {
-    const text = textIn(stored[field]);
+    const text = readText(stored[field]);
     if (text !== undefined) failure[field] = text;
     else if (stored[field] !== undefined) return undefined;
   }
