@@ -83,9 +83,10 @@ export class SqliteHistories {
    * Chooses a place for a new payload. The place is in the history of the checkpoint that it follows, in the newest
    * history (whose checkpoints may be other forks of the same state), or in a new history.
    *
-   * @param near - The number of the checkpoint that the payload follows.
+   * @param nearBy - The number of the checkpoint that the payload follows, if there is one.
    */
-  place({ body }: Payload, near: number | undefined): PlacedPiece {
+  place({ body }: Payload, nearBy: unknown): PlacedPiece {
+    const near = typeof nearBy === "number" ? nearBy : undefined;
     if (!isCompared(body)) {
       const next = near === undefined ? undefined : numberAfter(this.#last(rangeOf(near)));
       return { number: next ?? this.#newHistory(), form: FORM.alone, body };
