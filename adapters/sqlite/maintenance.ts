@@ -44,7 +44,7 @@ export function maintainedTables(queue: WriteQueue, path: string): MaintainedTab
 
     integrity: async (quick) =>
       (await queue.read(({ database, histories }) => {
-        // The texts must be read again, since a remembered text may be damaged on the disk by now.
+        // The texts must be read again, since a cached text may be damaged on the disk by now.
         histories.forget();
         return integrity(database, quick);
       })) ?? [],
