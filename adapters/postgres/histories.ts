@@ -3,6 +3,7 @@ import type { CheckpointDraft, Payload, SealedSummary } from "../../src/contract
 import { utf8Of } from "../../src/contract/utf8.js";
 import {
   bundleOf,
+  type CachedText,
   deltaAfter,
   FORM,
   folded,
@@ -13,10 +14,10 @@ import {
   type Piece,
   PLACES,
   staysAlone,
+  TextCache,
   textAt,
   wholeOffLoop,
 } from "../sql/history.js";
-import { Remembered, type RememberedText } from "../sql/remembered.js";
 import { lastTextName } from "./columns.js";
 import type { PostgresConnection, Statements } from "./connection.js";
 import { isDenied } from "./errors.js";
@@ -36,7 +37,7 @@ export interface PayloadForm {
   readonly first?: number;
 }
 
-interface TaskText extends RememberedText {
+interface TaskText extends CachedText {
   /** The value of the column `last_text`. */
   readonly name: Buffer;
   /** The number of the whole text on which this text builds. */
@@ -57,7 +58,7 @@ const NO_TEXT = Buffer.alloc(0);
 export class PostgresHistories {
   readonly #connection: PostgresConnection;
   readonly #sql: PostgresStatements;
-  readonly #remembered = new Remembered<string, TaskText>();
+  readonly #texts = new TextCache<string, TaskText>();
 
   constructor(connection: PostgresConnection, sql: PostgresStatements) {
     this.#connection = connection;
@@ -68,7 +69,7 @@ export class PostgresHistories {
   async place(taskId: string, { body }: Payload, isLoaded = false): Promise<PayloadForm> {
     if (!isCompared(body)) return { form: FORM.alone, body };
     const bytes = utf8Of(body);
-    const before = this.#remembered.get(taskId);
+    const before = this.#texts.get(taskId);
     if (before !== undefined) {
       const isLong = before.number - before.first >= PLACES - 1;
       const delta = isLong ? undefined : deltaAfter(before, bytes);
@@ -80,15 +81,15 @@ export class PostgresHistories {
   }
 
   stored({ taskId, id, payload: { sha256 } }: CheckpointDraft, { text, first }: PayloadForm, sequence: number): void {
-    const before = this.#remembered.get(taskId);
+    const before = this.#texts.get(taskId);
     const name = lastTextName(sha256, id);
-    if (text) this.#remember(taskId, text, { number: sequence, first: first ?? sequence, sha256, name });
-    else if (before) this.#remembered.set(taskId, { ...before, alone: before.alone + 1 });
+    if (text) this.#cache(taskId, text, { number: sequence, first: first ?? sequence, sha256, name });
+    else if (before) this.#texts.set(taskId, { ...before, alone: before.alone + 1 });
   }
 
   /** Whether the task's single deltas should become a bundle before the next append. */
   isFoldDue(taskId: string): boolean {
-    const text = this.#remembered.get(taskId);
+    const text = this.#texts.get(taskId);
     return text !== undefined && isFoldDue(text);
   }
 
@@ -109,12 +110,12 @@ export class PostgresHistories {
       // If the role may only append, the deltas stay single, which takes somewhat more space.
       if (!isDenied(error)) throw error;
     }
-    const text = this.#remembered.get(taskId);
-    if (text) this.#remembered.set(taskId, folded(text));
+    const text = this.#texts.get(taskId);
+    if (text) this.#texts.set(taskId, folded(text));
   }
 
   /**
-   * Reads and remembers the task's last text for the next payload, unless the text is damaged. Returns false if the
+   * Reads and caches the task's last text for the next payload, unless the text is damaged. Returns false if the
    * last text is still `after`.
    */
   async load(taskId: string, { body }: Payload, after: Buffer): Promise<boolean> {
@@ -122,7 +123,7 @@ export class PostgresHistories {
     const name = Buffer.isBuffer(found) ? found : NO_TEXT;
     if (name.equals(after)) return false;
     // Another call of this process may have read this text in the meantime.
-    if (this.#remembered.get(taskId)?.name.equals(name)) return true;
+    if (this.#texts.get(taskId)?.name.equals(name)) return true;
     const all = piecesIn(pieces);
     const number = all.at(-1)?.number ?? 0;
     const size = sizeBytes === null ? undefined : Number(sizeBytes);
@@ -130,17 +131,17 @@ export class PostgresHistories {
     // The digest is checked, because a damaged text would change every text that builds on it.
     const sha256 = text && hash("sha256", text.text);
     if (text !== undefined && sha256 !== undefined && name.toString("hex").startsWith(sha256)) {
-      this.#remember(taskId, text, { number, first: all[0]?.number ?? number, sha256, name });
-    } else this.#remembered.delete(taskId);
+      this.#cache(taskId, text, { number, first: all[0]?.number ?? number, sha256, name });
+    } else this.#texts.delete(taskId);
     return true;
   }
 
   forget(taskId: string): void {
-    this.#remembered.delete(taskId);
+    this.#texts.delete(taskId);
   }
 
-  knownOf(taskId: string): RememberedText | undefined {
-    return this.#remembered.get(taskId);
+  knownOf(taskId: string): CachedText | undefined {
+    return this.#texts.get(taskId);
   }
 
   /**
@@ -153,19 +154,19 @@ export class PostgresHistories {
   }
 
   /**
-   * Like {@link textOf}, for a task's newest checkpoint. Remembers the text, since the next payload probably resembles
+   * Like {@link textOf}, for a task's newest checkpoint. Caches the text, since the next payload probably resembles
    * it.
    */
   newestTextOf({ taskId, id, sequence, sizeBytes, payload: { sha256 } }: SealedSummary, pieces: unknown): string {
     const all = piecesIn(pieces);
     const text = textAt(sequence, all, sizeBytes);
     const name = lastTextName(sha256, id);
-    this.#remember(taskId, text, { number: sequence, first: all[0]?.number ?? sequence, sha256, name });
+    this.#cache(taskId, text, { number: sequence, first: all[0]?.number ?? sequence, sha256, name });
     return text.text.toString();
   }
 
-  #remember(taskId: string, text: HistoryText, place: Pick<TaskText, "number" | "first" | "sha256" | "name">): void {
-    this.#remembered.set(taskId, { ...text, ...place, alone: 0 });
+  #cache(taskId: string, text: HistoryText, place: Pick<TaskText, "number" | "first" | "sha256" | "name">): void {
+    this.#texts.set(taskId, { ...text, ...place, alone: 0 });
   }
 }
 

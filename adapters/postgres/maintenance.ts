@@ -50,7 +50,7 @@ export function maintainedTables(place: string, histories: PostgresHistories, ac
     },
 
     checkpoints(taskId, quick) {
-      // The texts must be read again, since a remembered text may be damaged on the server by now.
+      // The texts must be read again, since a cached text may be damaged on the server by now.
       histories.forget(taskId);
       return entriesInPages<CheckpointSummary | StoredCheckpoint>(
         { taskId, order: "oldest" },

@@ -132,7 +132,7 @@ export class PostgresReader {
     return checkedSummary(this.#sealedOf(taskId, row), () => locationOf(this.#place, taskId, row[0]));
   }
 
-  /** Reads the first row of the range. If its text is the remembered text, only the row is read. */
+  /** Reads the first row of the range. If its text is the cached text, only the row is read. */
   async #first(query: CheckpointQuery): Promise<Page<StoredCheckpoint>> {
     const { taskId, order } = query;
     const known = this.#histories.knownOf(taskId);

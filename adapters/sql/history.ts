@@ -286,3 +286,45 @@ export function bufferOf(body: unknown): Buffer {
 function messageOf(error: unknown): string {
   return isError(error) ? error.message : String(error);
 }
+
+/** The most bytes of cached texts. A single text is cached even if it is larger. */
+const MAX_CACHED_BYTES = 32 * 1024 * 1024;
+
+/** A text, and the number and digest of its checkpoint. */
+export interface CachedText extends HistoryText {
+  readonly number: number;
+  readonly sha256: string;
+}
+
+/**
+ * Caches the last text of each history, so that the next one can be compared with it. The key is the adapter's key
+ * for the history. The least recently used text is dropped first.
+ */
+export class TextCache<Key, Text extends CachedText = CachedText> {
+  readonly #texts = new Map<Key, Text>();
+  #bytes = 0;
+
+  get(key: Key): Text | undefined {
+    return this.#texts.get(key);
+  }
+
+  set(key: Key, text: Text): void {
+    this.delete(key);
+    this.#texts.set(key, text);
+    this.#bytes += text.text.length;
+    for (const oldest of this.#texts.keys()) {
+      if (this.#bytes <= MAX_CACHED_BYTES || this.#texts.size === 1) break;
+      this.delete(oldest);
+    }
+  }
+
+  clear(): void {
+    this.#texts.clear();
+    this.#bytes = 0;
+  }
+
+  delete(key: Key): void {
+    this.#bytes -= this.#texts.get(key)?.text.length ?? 0;
+    this.#texts.delete(key);
+  }
+}

@@ -3,6 +3,7 @@ import { utf8Of } from "../../src/contract/utf8.js";
 import {
   aloneOf,
   bundleOf,
+  type CachedText,
   deltaAfter,
   FORM,
   folded,
@@ -14,10 +15,10 @@ import {
   type Piece,
   PLACES,
   staysAlone,
+  TextCache,
   textAt,
   wholeOf,
 } from "../sql/history.js";
-import { Remembered, type RememberedText } from "../sql/remembered.js";
 import { numberOr0 } from "../sql/rows.js";
 import type { SqliteConnection } from "./connection.js";
 import { hexOf } from "./rows.js";
@@ -57,7 +58,7 @@ interface NumberedText extends HistoryText {
  * A text with its checkpoint's id. The id is needed because another process may store the same text again under the
  * same number, as a delta on another text.
  */
-type NamedText = RememberedText & Pick<CheckpointSummary, "id">;
+type NamedText = CachedText & Pick<CheckpointSummary, "id">;
 
 /** The checkpoint that has a text. */
 interface Named extends Pick<CheckpointSummary, "id"> {
@@ -72,8 +73,8 @@ export interface PlacedPiece extends Piece {
 /** Stores payloads as pieces of histories. All methods work in the caller's transaction. */
 export class SqliteHistories {
   readonly #database: SqliteConnection;
-  /** The remembered last texts, by the first number of their history. */
-  readonly #remembered = new Remembered<number, NamedText>();
+  /** The cached last texts, by the first number of their history. */
+  readonly #texts = new TextCache<number, NamedText>();
 
   constructor(database: SqliteConnection) {
     this.#database = database;
@@ -83,9 +84,10 @@ export class SqliteHistories {
    * Chooses a place for a new payload. The place is in the history of the checkpoint that it follows, in the newest
    * history (whose checkpoints may be other forks of the same state), or in a new history.
    *
-   * @param near - The number of the checkpoint that the payload follows.
+   * @param nearBy - The number of the checkpoint that the payload follows, if there is one.
    */
-  place({ body }: Payload, near: number | undefined): PlacedPiece {
+  place({ body }: Payload, nearBy: unknown): PlacedPiece {
+    const near = typeof nearBy === "number" ? nearBy : undefined;
     if (!isCompared(body)) {
       const next = near === undefined ? undefined : numberAfter(this.#last(rangeOf(near)));
       return { number: next ?? this.#newHistory(), form: FORM.alone, body };
@@ -105,7 +107,7 @@ export class SqliteHistories {
     const isDue = isFoldDue(text);
     if (isDue) this.#fold(number);
     // If the transaction is rolled back, `#end` doesn't find the checkpoint, and ignores this text.
-    this.#remember(number, isDue ? folded(text) : text, checkpoint);
+    this.#cache(number, isDue ? folded(text) : text, checkpoint);
   }
 
   /**
@@ -115,10 +117,10 @@ export class SqliteHistories {
   textOf(number: number, checkpoint: SealedSummary): string {
     const { payload, sizeBytes } = checkpoint;
     const history = historyOf(number);
-    const remembered = this.#remembered.get(history);
-    if (remembered?.number === number && remembered.sha256 === payload.sha256) return remembered.text.toString();
+    const cached = this.#texts.get(history);
+    if (cached?.number === number && cached.sha256 === payload.sha256) return cached.text.toString();
     const found = textAt(number, this.#pieces(number), sizeBytes);
-    if (number >= (remembered?.number ?? 0)) this.#remember(number, found, checkpoint);
+    if (number >= (cached?.number ?? 0)) this.#cache(number, found, checkpoint);
     return found.text.toString();
   }
 
@@ -135,9 +137,9 @@ export class SqliteHistories {
     }
   }
 
-  /** Drops all remembered texts, so that they are read again. */
+  /** Drops all cached texts, so that they are read again. */
   forget(): void {
-    this.#remembered.clear();
+    this.#texts.clear();
   }
 
   /** The highest number in use; 0 if no number is in use. */
@@ -174,10 +176,10 @@ export class SqliteHistories {
     const [last, number, id, sha256, sizeBytes] = this.#database.one(END, ...range, ...range, ...range) ?? [];
     const next = numberAfter(numberOr0(last));
     if (next === undefined || typeof number !== "number") return { next };
-    const remembered = this.#remembered.get(historyOf(near));
-    // The remembered text is compared, because another process may have replaced the stored one.
-    const isSame = remembered?.number === number && remembered.id === id && remembered.sha256 === hexOf(sha256);
-    if (isSame) return { next, before: remembered };
+    const cached = this.#texts.get(historyOf(near));
+    // The cached text is compared, because another process may have replaced the stored one.
+    const isSame = cached?.number === number && cached.id === id && cached.sha256 === hexOf(sha256);
+    if (isSame) return { next, before: cached };
     const size = typeof sizeBytes === "number" ? sizeBytes : undefined;
     const text = lastTextAt(number, this.#pieces(number), size, bytes.length);
     return text ? { next, before: { ...text, number } } : { next };
@@ -199,8 +201,8 @@ export class SqliteHistories {
     this.#database.run(INSERT, bundle.number, bundle.form, bundle.body);
   }
 
-  #remember(number: number, text: HistoryText, { id, payload: { sha256 } }: Named): void {
-    this.#remembered.set(historyOf(number), { ...text, number, id, sha256 });
+  #cache(number: number, text: HistoryText, { id, payload: { sha256 } }: Named): void {
+    this.#texts.set(historyOf(number), { ...text, number, id, sha256 });
   }
 }
 

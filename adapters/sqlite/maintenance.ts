@@ -6,24 +6,9 @@ import type { MaintainedTables } from "../sql/maintenance.js";
 import { entriesInPages, PAGE_ROWS } from "../sql/pages.js";
 import { numberOr0, type SqlRow } from "../sql/rows.js";
 import type { SqliteConnection } from "./connection.js";
-import { rangeOf, type SqliteHistories } from "./histories.js";
-import type { SqliteReader } from "./reader.js";
+import { rangeOf } from "./histories.js";
 import { COLUMNS, locationOf } from "./rows.js";
-import type { SqliteWriter } from "./writer.js";
-
-/** Gives maintenance access to the open database. If there is no database, both methods resolve to `undefined`. */
-export interface StoreAccess {
-  readonly path: string;
-  readonly read: <Result>(work: (store: Store) => Result) => Promise<Result | undefined>;
-  readonly write: <Result>(work: (store: Store) => Result) => Promise<Result | undefined>;
-}
-
-interface Store {
-  readonly database: SqliteConnection;
-  readonly reader: SqliteReader;
-  readonly writer: SqliteWriter;
-  readonly histories: SqliteHistories;
-}
+import type { SqliteStore, WriteQueue } from "./write-queue.js";
 
 const TASK_IDS = "SELECT task_id FROM waymark_tasks UNION SELECT task_id FROM waymark_checkpoints ORDER BY task_id";
 /**
@@ -47,9 +32,9 @@ const QUARANTINE_TASK = "INSERT INTO waymark_quarantine (quarantined_at, reason,
  * The tables for SqlMaintenance. SQLite's own check reads the whole database and blocks this process; with `quick` it
  * takes less time.
  */
-export function maintainedTables({ path, read, write }: StoreAccess): MaintainedTables {
-  const atomically = async (work: (store: Store) => boolean): Promise<boolean> =>
-    (await write((store) => store.database.atomically(() => work(store)))) ?? false;
+export function maintainedTables(queue: WriteQueue, path: string): MaintainedTables {
+  const atomically = async (work: (store: SqliteStore) => boolean): Promise<boolean> =>
+    (await queue.change((store) => store.database.atomically(() => work(store)))) ?? false;
   return {
     place: path,
     names: { tasks: "waymark_tasks", quarantine: "waymark_quarantine" },
@@ -58,23 +43,23 @@ export function maintainedTables({ path, read, write }: StoreAccess): Maintained
       "the readable rows: sqlite3 FILE .recover | sqlite3 recovered.db",
 
     integrity: async (quick) =>
-      (await read(({ database, histories }) => {
-        // The texts must be read again, since a remembered text may be damaged on the disk by now.
+      (await queue.read(({ database, histories }) => {
+        // The texts must be read again, since a cached text may be damaged on the disk by now.
         histories.forget();
         return integrity(database, quick);
       })) ?? [],
 
     async *taskIds() {
-      for (const [taskId] of (await read(({ database }) => database.all(TASK_IDS))) ?? []) yield String(taskId);
+      for (const [taskId] of (await queue.read(({ database }) => database.all(TASK_IDS))) ?? []) yield String(taskId);
     },
 
     checkpoints: (taskId, quick) =>
       entriesInPages<CheckpointSummary | StoredCheckpoint>({ taskId, order: "oldest" }, PAGE_ROWS, (rest, rows) =>
-        read(({ reader }) => (quick ? reader.summaries(rest, rows) : reader.checkpoints(rest, rows))),
+        queue.read(({ reader }) => (quick ? reader.summaries(rest, rows) : reader.checkpoints(rest, rows))),
       ),
 
     locate: (_taskId, number) => locationOf(path, number),
-    taskRow: (taskId) => read(({ database }) => taskRow(database, taskId)),
+    taskRow: (taskId) => queue.read(({ database }) => taskRow(database, taskId)),
     moveCheckpoint: (taskId, number) => atomically((store) => moveCheckpoint(store, path, taskId, numberOr0(number))),
     rewriteTaskRow: (taskId) => atomically(({ database }) => rewriteTaskRow(database, taskId)),
   };
@@ -85,7 +70,12 @@ function integrity(database: SqliteConnection, quick: boolean): readonly string[
   return rows.map(([message]) => String(message)).filter((message) => message !== "ok");
 }
 
-function moveCheckpoint({ database, reader, writer }: Store, path: string, taskId: string, number: number): boolean {
+function moveCheckpoint(
+  { database, reader, writer }: SqliteStore,
+  path: string,
+  taskId: string,
+  number: number,
+): boolean {
   const found = reader.at(taskId, number);
   const finding = found && findingOf(found, () => locationOf(path, number));
   if (!finding) return false;

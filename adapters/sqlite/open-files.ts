@@ -1,7 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { linkSync, realpathSync, renameSync, rmSync, type Stats, statSync } from "node:fs";
 import { StorageError } from "../../src/contract/errors.js";
-import { unlessAbsent } from "../files/file-io.js";
 import type { SqliteConnection } from "./connection.js";
 
 /**
@@ -116,7 +115,7 @@ function isCopied(connection: SqliteConnection): boolean {
 }
 
 function statsAt(path: string): Stats | undefined {
-  return unlessAbsent(() => statSync(path));
+  return statSync(path, { throwIfNoEntry: false });
 }
 
 function isSame(one: Stats | undefined, other: Stats | undefined): boolean {

@@ -18,11 +18,6 @@ export function sealedSummaryOf(taskId: string, row: sql.SqlRow, path: string): 
   return sql.sealedSummaryOf(taskId, [...columns.slice(0, -2), sha256, seal], () => locationOf(path, number));
 }
 
-/** A digest as bytes, which take half the space of its text in a column. */
-export function digestBytes(hex: string): Buffer {
-  return Buffer.from(hex, "hex");
-}
-
 /** A digest's bytes as text. If the value isn't bytes, it is damaged, and is returned as it is. */
 export function hexOf(column: unknown): unknown {
   return types.isUint8Array(column)

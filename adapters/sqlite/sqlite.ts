@@ -1,32 +1,21 @@
 import { resolve } from "node:path";
-import {
-  type AppendCondition,
-  type AppendOptions,
-  type CheckpointQuery,
-  type CorruptRecord,
-  nextSequence,
-} from "../../src/contract/adapter.js";
+import type { AppendCondition, AppendOptions, CheckpointQuery, CorruptRecord } from "../../src/contract/adapter.js";
 import { checkKeys, checkWord, formWith, keysOf } from "../../src/contract/arguments.js";
 import type { CheckpointDraft, StoredCheckpoint } from "../../src/contract/checkpoint.js";
-import { ClosedError } from "../../src/contract/errors.js";
 import type { StorageMaintenance } from "../../src/contract/findings.js";
-import { checkLease, type LeaseStore, leaseStore, NO_LEASE } from "../../src/contract/leases.js";
+import { type LeaseStore, leaseStore, NO_LEASE } from "../../src/contract/leases.js";
 import type { TaskQueue } from "../../src/contract/task-queue.js";
 import { SqlAdapter, type SqlStore } from "../sql/adapter.js";
 import { NOTHING_DUE } from "../sql/due.js";
 import { SqlMaintenance } from "../sql/maintenance.js";
 import { inPages, PAGE_ROWS } from "../sql/pages.js";
-import type { SqliteConnection, SqliteDriver } from "./connection.js";
+import type { SqliteDriver } from "./connection.js";
 import { claimDue, countDue, nextDue } from "./due.js";
-import { explain, isReadOnly } from "./errors.js";
-import { SqliteHistories } from "./histories.js";
 import { leaseIn, leasesAfter, updateLease } from "./leases.js";
 import { maintainedTables } from "./maintenance.js";
 import { checkDatabaseOptions, DatabaseFile, DEFAULT_BUSY_TIMEOUT_MS } from "./opening.js";
-import { SqliteReader } from "./reader.js";
 import { isWaymarkDatabase, makeTables } from "./schema.js";
-import { WriteQueue } from "./write-queue.js";
-import { type Append, type Outcome, SqliteWriter } from "./writer.js";
+import { storeIn, WriteQueue } from "./write-queue.js";
 
 export type { SqliteDatabase, SqliteDriver, SqliteStatement } from "./connection.js";
 
@@ -89,10 +78,9 @@ export class SqliteAdapter extends SqlAdapter {
   override readonly maintenance: StorageMaintenance;
   override readonly leases: LeaseStore = leaseStore(
     {
-      read: async (taskId) => (await this.#reading(({ database }) => leaseIn(database, taskId))) ?? NO_LEASE,
+      read: async (taskId) => (await this.#queue.read(({ database }) => leaseIn(database, taskId))) ?? NO_LEASE,
       all: () => this.#allLeases(),
-      update: (taskId, change) =>
-        this.#call(() => this.#write(() => updateLease(this.#file.orNew().database, taskId, change))),
+      update: (taskId, change) => this.#queue.changeOrCreate(({ database }) => updateLease(database, taskId, change)),
     },
     { oneMachine: true },
   );
@@ -100,30 +88,24 @@ export class SqliteAdapter extends SqlAdapter {
     claimNext: async (query, holder, ttlMs, limit) => {
       const asked = { ...query };
       // Most looks of an idle worker find nothing, so the first look takes no lock.
-      const found = (await this.#reading(({ database }) => nextDue(database, asked, limit))) ?? [];
+      const found = (await this.#queue.read(({ database }) => nextDue(database, asked, limit))) ?? [];
       if (found.length === 0) return [];
-      return (await this.#changing(({ database }) => claimDue(database, found, asked, holder, ttlMs))) ?? [];
+      return (await this.#queue.change(({ database }) => claimDue(database, found, asked, holder, ttlMs))) ?? [];
     },
-    count: async (query) => (await this.#reading(({ database }) => countDue(database, query))) ?? NOTHING_DUE,
+    count: async (query) => (await this.#queue.read(({ database }) => countDue(database, query))) ?? NOTHING_DUE,
   };
-  readonly #path: string;
-  readonly #busyTimeoutMs: number;
-  readonly #file: DatabaseFile<OpenedStore>;
   readonly #queue: WriteQueue;
-  #closing: Promise<void> | undefined;
 
   /** @throws {TypeError | RangeError} An option is missing, misspelled or out of range; the message names it. */
   constructor(options: SqliteAdapterOptions) {
     super();
     checkOptions(options);
-    const { path, durability = "full", busyTimeoutMs = DEFAULT_BUSY_TIMEOUT_MS, driver } = options;
-    this.#path = resolve(path);
-    this.#busyTimeoutMs = busyTimeoutMs;
-    const place = { path: this.#path, durability, lockWaitMs: LOCK_SLICE_MS, driver };
-    this.#file = new DatabaseFile({ ...place, isPresent: isWaymarkDatabase, makeTables, store: storeIn });
-    this.#queue = new WriteQueue(busyTimeoutMs, (appends) => this.#file.change(() => this.#append(appends)));
-    const access = { path: this.#path, read: this.#reading.bind(this), write: this.#changing.bind(this) };
-    this.maintenance = new SqlMaintenance(maintainedTables(access));
+    const { durability = "full", busyTimeoutMs = DEFAULT_BUSY_TIMEOUT_MS, driver } = options;
+    const path = resolve(options.path);
+    const place = { path, durability, lockWaitMs: LOCK_SLICE_MS, driver };
+    const file = new DatabaseFile({ ...place, isPresent: isWaymarkDatabase, makeTables, store: storeIn });
+    this.#queue = new WriteQueue(file, path, busyTimeoutMs);
+    this.maintenance = new SqlMaintenance(maintainedTables(this.#queue, path));
   }
 
   override append(
@@ -131,36 +113,22 @@ export class SqliteAdapter extends SqlAdapter {
     condition: AppendCondition = {},
     options: AppendOptions = {},
   ): Promise<number> {
-    if (this.#closing !== undefined) return Promise.reject(new ClosedError("The sqlite adapter"));
-    return this.#explained(this.#queue.append({ draft, condition, options }));
+    return this.#queue.enqueue({ draft, condition, options });
   }
 
   override read(query: CheckpointQuery): AsyncGenerator<StoredCheckpoint | CorruptRecord, void, void> {
     // Most reads that begin with the newest checkpoint need only that one.
     const rows = query.order === "newest" ? 1 : PAGE_ROWS;
-    return inPages(query, rows, (rest, size) => this.#reading(({ reader }) => reader.checkpoints(rest, size)));
+    return inPages(query, rows, (rest, size) => this.#queue.read(({ reader }) => reader.checkpoints(rest, size)));
   }
 
   override close(): Promise<void> {
-    this.#queue.flush();
-    this.#closing ??= this.#queue.idle.then(() => this.#file.close());
-    return this.#closing;
-  }
-
-  #append(appends: readonly Append[]): readonly Outcome[] {
-    let store = this.#file.existing();
-    if (store === undefined) {
-      // These checks come first, because a refused append must not create a database.
-      const refused = appends.map(refusalByNothing);
-      if (refused.every((outcome) => outcome !== undefined)) return refused;
-      store = this.#file.orNew();
-    }
-    return store.writer.append(appends);
+    return this.#queue.close();
   }
 
   async *#allLeases() {
     for (let after = ""; ; ) {
-      const page = (await this.#reading(({ database }) => leasesAfter(database, after, PAGE_ROWS))) ?? [];
+      const page = (await this.#queue.read(({ database }) => leasesAfter(database, after, PAGE_ROWS))) ?? [];
       yield* page;
       const last = page.at(-1);
       if (last === undefined) return;
@@ -169,69 +137,13 @@ export class SqliteAdapter extends SqlAdapter {
   }
 
   protected override reading<Result>(work: (store: SqlStore) => Result | Promise<Result>): Promise<Result | undefined> {
-    return this.#reading(work);
+    return this.#queue.read(work);
   }
 
   protected override changing<Result>(
     work: (store: SqlStore) => Result | Promise<Result>,
   ): Promise<Result | undefined> {
-    return this.#changing(work);
-  }
-
-  #reading<Result>(work: (store: OpenedStore) => Result | Promise<Result>): Promise<Result | undefined> {
-    return this.#call(() => this.#queue.read(() => this.#ifPresent(work)));
-  }
-
-  /** Synchronous unless another process has locked the database. */
-  #changing<Result>(work: (store: OpenedStore) => Result | Promise<Result>): Promise<Result | undefined> {
-    return this.#call(() => this.#write(() => this.#ifPresent(work)));
-  }
-
-  #write<Result>(work: () => Result): Promise<Result> {
-    return this.#queue.write(() => this.#file.change(work));
-  }
-
-  #ifPresent<Result>(work: (store: OpenedStore) => Result): Result | undefined {
-    const store = this.#file.existing();
-    return store && work(store);
-  }
-
-  async #call<Result>(call: () => Promise<Result | Promise<Result>>): Promise<Result> {
-    this.#assertOpen();
-    return this.#explained(call());
-  }
-
-  async #explained<Result>(called: Promise<Result | Promise<Result>>): Promise<Result> {
-    try {
-      return await called;
-    } catch (error) {
-      // The connection would stay read-only, so the next call opens the database anew.
-      if (isReadOnly(error)) this.#file.close();
-      throw explain(error, this.#path, this.#busyTimeoutMs);
-    }
-  }
-
-  #assertOpen(): void {
-    if (this.#closing !== undefined) throw new ClosedError("The sqlite adapter");
-  }
-}
-
-type OpenedStore = ReturnType<typeof storeIn>;
-
-function storeIn(database: SqliteConnection, path: string) {
-  const histories = new SqliteHistories(database);
-  const reader = new SqliteReader(database, histories, path);
-  return { database, histories, reader, writer: new SqliteWriter(database, histories, reader, path) };
-}
-
-/** The error of an append that must fail if nothing is stored; `undefined` if it could succeed. */
-function refusalByNothing({ draft, condition, options }: Append): Outcome | undefined {
-  try {
-    checkLease(draft.taskId, NO_LEASE, condition);
-    nextSequence(draft.taskId, { newestSequence: 0, lastSequence: 0 }, condition, options);
-    return undefined;
-  } catch (error) {
-    return { error };
+    return this.#queue.change(work);
   }
 }
 

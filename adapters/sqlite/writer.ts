@@ -28,7 +28,7 @@ import { isBusy } from "./errors.js";
 import type { SqliteHistories } from "./histories.js";
 import { checkLeaseIn } from "./leases.js";
 import type { SqliteReader } from "./reader.js";
-import { BY_ID, COLUMNS, digestBytes, sealedSummaryOf } from "./rows.js";
+import { BY_ID, COLUMNS, sealedSummaryOf } from "./rows.js";
 
 /**
  * Reads everything that an append needs, as one row. The newest sequence comes from the index, since the task's row may
@@ -102,41 +102,33 @@ export class SqliteWriter {
    * Makes all appends in one transaction. If that fails, makes each in a transaction of its own. Each append has its
    * own outcome. So if one is refused, it writes nothing, and the others are stored.
    */
-  append(appends: readonly Append[]): readonly Outcome[] {
+  appendAll(appends: readonly Append[]): readonly Outcome[] {
     try {
-      return this.#appendTogether(appends);
-    } catch (error) {
-      if (isBusy(error) || appends.length === 1) throw error;
-      return appends.flatMap((one): readonly Outcome[] => {
-        try {
-          return this.#appendTogether([one]);
-        } catch (cause) {
-          return [{ error: cause }];
+      return this.#database.atomically(() => {
+        const outcomes: Outcome[] = [];
+        for (const append of appends) {
+          try {
+            outcomes.push({ sequence: this.#insert(append) });
+          } catch (error) {
+            // A CheckpointError comes from a condition, which is checked before anything is written. Any other error
+            // undoes the whole transaction.
+            if (!(error instanceof CheckpointError)) throw error;
+            outcomes.push({ error });
+          }
         }
+        return outcomes;
       });
+    } catch (error) {
+      if (isBusy(error)) throw error;
+      return appends.length === 1 ? [{ error }] : appends.flatMap((append) => this.appendAll([append]));
     }
-  }
-
-  #appendTogether(appends: readonly Append[]): readonly Outcome[] {
-    return this.#database.atomically(() =>
-      appends.map((append): Outcome => {
-        try {
-          return { sequence: this.#append(append) };
-        } catch (error) {
-          // A CheckpointError comes from a condition, which is checked before anything is written. Any other error
-          // undoes the whole transaction.
-          if (error instanceof CheckpointError) return { error };
-          throw error;
-        }
-      }),
-    );
   }
 
   setStatus(taskId: string, id: string, change: StatusChange, condition: AppendCondition | undefined): boolean {
     return this.#change(taskId, id, condition, (record, number) => {
       requireNewest(taskId, this.#newestSequence(taskId), condition);
       const { sequence, status, error, seal } = withStatus(record, change);
-      this.#database.run(UPDATE_STATUS, status, jsonOf(error), digestBytes(seal), number);
+      this.#database.run(UPDATE_STATUS, status, jsonOf(error), bytesOf(seal), number);
       this.#database.run(UPDATE_TASK_STATUS, status, taskId, sequence);
       this.#updateDueAt(taskId);
       return true;
@@ -150,7 +142,7 @@ export class SqliteWriter {
       // The new payload gets its own place, since other texts may build on the old one.
       const placed = this.#histories.place(payload, undefined);
       this.#histories.store(placed, { id, payload });
-      const digests = [digestBytes(payload.sha256), digestBytes(seal)];
+      const digests = [bytesOf(payload.sha256), bytesOf(seal)];
       this.#database.run(UPDATE_PAYLOAD, placed.number, sizeBytes, payload.encoding, ...digests, number);
       this.#histories.trim([numberOr0(number)]);
       return true;
@@ -200,48 +192,48 @@ export class SqliteWriter {
     return removed;
   }
 
-  #append({ draft, condition, options }: Append): number {
+  #insert({ draft, condition, options }: Append): number {
     const { taskId, id, createdAt, status, payload } = draft;
     const [taken, last, due, newest, near] =
       this.#database.one(POSITION, taskId, id, taskId, taskId, taskId, taskId) ?? [];
     const existing = typeof taken === "number" ? this.#reader.at(taskId, taken) : undefined;
     if (existing) return matchRetry(requireIntact(existing), draft);
-    checkLeaseIn(this.#database, taskId, condition);
+    if (condition.fencingToken !== undefined) checkLeaseIn(this.#database, taskId, condition);
     const newestSequence = numberOr0(newest);
     const position = { newestSequence, lastSequence: Math.max(numberOr0(last), newestSequence) };
     const { sequence, seal } = sealDraft(draft, nextSequence(taskId, position, condition, options));
-    const replaced = this.#passing(taskId, options.replaces);
-    // A small payload has nothing to share, and would only fill the source's history.
-    const source = isCompared(payload.body) ? options.sharesWith : undefined;
-    const sourceNumber = source && this.#database.one(NUMBER_BY_ID, source.taskId, source.id)?.[0];
-    // If the source isn't in this database, the newest checkpoint may be another fork of the source, so its history is
-    // used.
-    const shared = source && (sourceNumber ?? this.#histories.newest);
-    const resembles = [shared, near].find((number) => typeof number === "number");
-    const placed = this.#histories.place(payload, resembles);
+    const replaced = options.replaces === undefined ? undefined : this.#numberOfPassing(taskId, options.replaces);
+    const placed = this.#histories.place(payload, this.#sourceOf(payload, options) ?? near);
     const columns = columnsOf(draft).slice(0, -1);
-    const digests = [digestBytes(payload.sha256), digestBytes(seal)];
+    const digests = [bytesOf(payload.sha256), bytesOf(seal)];
     this.#database.run(INSERT_CHECKPOINT, taskId, placed.number, sequence, ...columns, ...digests);
     this.#histories.store(placed, draft);
-    const isOneMore = replaced === undefined;
-    if (!isOneMore) this.#removeNumbers([replaced]);
-    this.#database.run(ADVANCE_TASK, taskId, sequence, sequence, createdAt, status, isOneMore ? 1 : 0);
-    this.#setDueAt(taskId, due, nextDueAt(draft, due));
+    if (replaced !== undefined) this.#removeNumbers([replaced]);
+    this.#database.run(ADVANCE_TASK, taskId, sequence, sequence, createdAt, status, replaced === undefined ? 1 : 0);
+    const nextDue = nextDueAt(draft, due);
+    if (nextDue !== due) this.#database.run(SET_DUE_AT, nextDue, taskId);
     return sequence;
+  }
+
+  /**
+   * The number of the checkpoint whose payload the new one shares. If it isn't in this database, the newest checkpoint
+   * may be another fork of it, so that one's history is used. A small payload has nothing to share, and would only fill
+   * the source's history.
+   */
+  #sourceOf({ body }: Payload, { sharesWith }: AppendOptions): unknown {
+    if (sharesWith === undefined || !isCompared(body)) return undefined;
+    return this.#database.one(NUMBER_BY_ID, sharesWith.taskId, sharesWith.id)?.[0] ?? this.#histories.newest;
   }
 
   #updateDueAt(taskId: string): void {
     const [due, ...newest] = this.#database.one(NEWEST_COLUMNS, taskId) ?? [];
-    this.#setDueAt(taskId, due, nextDueAtIn(newest, due));
-  }
-
-  #setDueAt(taskId: string, current: unknown, next: string | null): void {
-    if (next !== (current ?? null)) this.#database.run(SET_DUE_AT, next, taskId);
+    const nextDue = nextDueAtIn(newest, due);
+    if (nextDue !== due) this.#database.run(SET_DUE_AT, nextDue, taskId);
   }
 
   /** The number of the passing checkpoint with this id, if there is one that can be read. */
-  #passing(taskId: string, id: string | undefined): number | undefined {
-    const row = id === undefined ? undefined : this.#database.one(BY_ID, taskId, id);
+  #numberOfPassing(taskId: string, id: string): number | undefined {
+    const row = this.#database.one(BY_ID, taskId, id);
     const found = row && sealedSummaryOf(taskId, row, this.#path);
     return found && !isCorrupt(found) && isPassing(found) ? numberOr0(row[0]) : undefined;
   }
@@ -275,4 +267,9 @@ export class SqliteWriter {
   #sealed(taskId: string, row: SqlRow): SealedSummary {
     return requireIntact(sealedSummaryOf(taskId, row, this.#path));
   }
+}
+
+/** A digest as bytes, which take half the space of its text in a column. */
+function bytesOf(hex: string): Buffer {
+  return Buffer.from(hex, "hex");
 }
