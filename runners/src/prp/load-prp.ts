@@ -8,8 +8,7 @@ import { findingsIn } from "./gates/gate-findings.js";
 import type { GateShell } from "./gates/gate-script.js";
 import { isInstalled } from "./gates/shells.js";
 import { type ParsedGate, parsePrp } from "./parse-prp.js";
-import { describeDocument } from "./prompts.js";
-import { type CheckedDocument, checkDocument, type PrpDocument } from "./prp-document.js";
+import { type CheckedDocument, checkDocument, describeDocument, type PrpDocument } from "./prp-document.js";
 import type { LeftBlock } from "./reading/commands.js";
 
 /** A gate that is ready to be run or skipped. */

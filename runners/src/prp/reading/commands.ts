@@ -1,7 +1,6 @@
 import type { Statement } from "unbash";
 import { type GateShell, GateSyntaxError, parseCommand } from "../gates/gate-script.js";
-import { numberIn } from "./levels.js";
-import { type CodeBlock, type OutlineItem, plain } from "./outline.js";
+import { type CodeBlock, numberIn, type OutlineItem, plain } from "./outline.js";
 
 /** The command in a level's code blocks. */
 export interface LevelCommand {

@@ -1,5 +1,14 @@
 import { commandOf } from "./commands.js";
-import { type CodeBlock, type Heading, type OutlineItem, plain, sectionAt, withoutEnd } from "./outline.js";
+import {
+  type CodeBlock,
+  type Heading,
+  type NumberedText,
+  numberIn,
+  type OutlineItem,
+  plain,
+  sectionAt,
+  withoutEnd,
+} from "./outline.js";
 import type { Section } from "./validation-section.js";
 
 /** A level of the validation section: one gate. */
@@ -9,23 +18,6 @@ export interface Level {
   /** The line of the heading in the Markdown, from 1. */
   readonly line: number;
   readonly items: readonly OutlineItem[];
-}
-
-/** The number at the beginning of a heading. */
-export interface NumberedText {
-  readonly number: number;
-  /** True if a word precedes the number: `Level 1`, `级别 1`. */
-  readonly isNamed: boolean;
-  /** The text after the number. */
-  readonly rest: string;
-}
-
-const NUMBERED = /^[^\p{L}\p{N}]*(?:(\p{L}+)[\s.:#-]*)?(\d+(?:\.\d+)?)(?![\p{N}%])\p{Lo}?[\s.:：、)\]*_–—-]*(.*)$/su;
-
-/** Returns `undefined` unless the text, or the text after its first word, begins with a number. */
-export function numberIn(text: string): NumberedText | undefined {
-  const [, word, number, rest = ""] = NUMBERED.exec(text) ?? [];
-  return number === undefined ? undefined : { number: Number(number), isNamed: word !== undefined, rest: rest.trim() };
 }
 
 /** Returns the levels of the sections with the gates, in the order of their numbers. */

@@ -152,3 +152,20 @@ export function withoutEnd(text: string, unwanted: RegExp): string {
   while (end > 0 && unwanted.test(text.charAt(end - 1))) end -= 1;
   return text.slice(0, end);
 }
+
+/** The number at the beginning of a heading. */
+export interface NumberedText {
+  readonly number: number;
+  /** True if a word precedes the number: `Level 1`, `级别 1`. */
+  readonly isNamed: boolean;
+  /** The text after the number. */
+  readonly rest: string;
+}
+
+const NUMBERED = /^[^\p{L}\p{N}]*(?:(\p{L}+)[\s.:#-]*)?(\d+(?:\.\d+)?)(?![\p{N}%])\p{Lo}?[\s.:：、)\]*_–—-]*(.*)$/su;
+
+/** Returns `undefined` unless the text, or the text after its first word, begins with a number. */
+export function numberIn(text: string): NumberedText | undefined {
+  const [, word, number, rest = ""] = NUMBERED.exec(text) ?? [];
+  return number === undefined ? undefined : { number: Number(number), isNamed: word !== undefined, rest: rest.trim() };
+}

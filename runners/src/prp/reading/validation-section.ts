@@ -1,6 +1,5 @@
 import { commandOf } from "./commands.js";
-import { numberIn } from "./levels.js";
-import { BOLD_DEPTH, type Heading, type OutlineItem, plain, sectionAt } from "./outline.js";
+import { BOLD_DEPTH, type Heading, numberIn, type OutlineItem, plain, sectionAt } from "./outline.js";
 
 /** A part of a PRP: a heading and the items below it. */
 export interface Section {
