@@ -61,7 +61,7 @@ function holderOf({ holder, token }: Pick<HeldLease, "holder" | "token">) {
   return { holder: holderText(holder), token, ...processOf(holder) };
 }
 
-function timeAt(ms: number): string {
+export function timeAt(ms: number): string {
   return new Date(Math.round(ms)).toISOString();
 }
 
