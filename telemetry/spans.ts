@@ -77,8 +77,8 @@ function end(span: Span, { error }: TracedCall, attributes: Attributes, endMs?: 
 function runWithin(call: TracedCall, context: Context): void {
   const { around } = call;
   call.around = (work) => {
-    const within = () => api.context.with(context, work);
-    return around === undefined ? within() : around(within);
+    const inContext = () => api.context.with(context, work);
+    return around === undefined ? inContext() : around(inContext);
   };
 }
 

@@ -52,7 +52,7 @@ export interface InterruptedStep {
 }
 
 /** Where a rehearsed run was stopped. */
-export interface StopPlace {
+export interface StopPoint {
   readonly text: string;
 }
 
@@ -60,8 +60,8 @@ interface Problem {
   readonly kind: RehearsalProblem["kind"];
   readonly message: string;
   /** The first stop where it shows, and all of them. */
-  readonly stop: StopPlace;
-  readonly stops: Set<StopPlace>;
+  readonly stop: StopPoint;
+  readonly stops: Set<StopPoint>;
 }
 
 /** Collects the findings of all stops. If several stops show the same problem, it counts once. */
@@ -72,14 +72,14 @@ export class Findings {
   readonly #interrupted = new Map<string, { stops: number; isCaught: boolean }>();
 
   /** @param what - The subject of the message: a step, a milestone, the result. */
-  add(kind: RehearsalProblem["kind"], what: string, stop: StopPlace, message: string): void {
+  add(kind: RehearsalProblem["kind"], what: string, stop: StopPoint, message: string): void {
     const known = this.#problems.get(`${kind} ${what}`);
     if (known) known.stops.add(stop);
     else this.#problems.set(`${kind} ${what}`, { kind, stop, stops: new Set([stop]), message: `${what} ${message}` });
   }
 
   /** Records steps that not every run has. All names that depend on chance count as one problem. */
-  addUnstable(steps: Iterable<string>, stop: StopPlace): void {
+  addUnstable(steps: Iterable<string>, stop: StopPoint): void {
     for (const step of steps) {
       this.#unstable.add(step);
       this.add("unstable", "", stop, "");

@@ -5,7 +5,7 @@ import {
   type FoundThread,
   removeThread,
   type ThreadQuery,
-  type ThreadsPlace,
+  type ThreadsSource,
   threadBatches,
 } from "waymark/langgraph/records";
 import type { Session } from "../cli.js";
@@ -84,12 +84,12 @@ function planOf(session: Session, options: PruneThreadsOptions): ThreadPlan {
 }
 
 async function* plannedThreads(session: Session, query: ThreadQuery): AsyncGenerator<PlannedThread, void, void> {
-  const place: ThreadsPlace = {
+  const source: ThreadsSource = {
     storage: session.storage,
     damaged: (record) => session.damage.add(record),
   };
-  for await (const batch of threadBatches(place, query)) {
-    for (const thread of batch) yield { ...thread, bytes: await bytesOf(place, thread) };
+  for await (const batch of threadBatches(source, query)) {
+    for (const thread of batch) yield { ...thread, bytes: await bytesOf(source, thread) };
   }
 }
 

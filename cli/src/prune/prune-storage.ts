@@ -87,7 +87,7 @@ export async function freedLines(session: Session, removeBytes: number): Promise
   const bytes = await bytesOnDisk(session);
   if (bytes === undefined) return [];
   const all = bytesText(bytes);
-  const scheme = session.place?.scheme;
+  const scheme = session.location?.scheme;
   if (scheme === "files" || scheme === "tasks") {
     return [`That frees at least ${bytesText(removeBytes)} of ${all} on the disk.`];
   }
@@ -161,7 +161,7 @@ async function plansOf(session: Session, taskId: string | undefined, options: Pr
       );
     }
     const { planIn } = options;
-    return { shown: () => readPlanFile(planIn), agreed: (standing) => readPlanFile(planIn, standing) };
+    return { shown: () => readPlanFile(planIn), agreed: (outcome) => readPlanFile(planIn, outcome) };
   }
   if ((taskId !== undefined) === all) {
     throw new CommandError(

@@ -21,7 +21,7 @@ export function taskRow(task: ListedTask, nowMs: number, damage: readonly Damage
     return { taskId, name, isThread: name !== taskId, status: "starting", count, runner, asks: [], damage };
   }
   const { newest, thread } = task;
-  const standing = fleetStatus(task, nowMs);
+  const status = fleetStatus(task, nowMs);
   const runner = runnerOf(task, nowMs);
   const { id, sequence, createdAt, stage, label, sizeBytes, error } = newest;
   return {
@@ -29,7 +29,7 @@ export function taskRow(task: ListedTask, nowMs: number, damage: readonly Damage
     name,
     isThread: thread !== undefined,
     status: shownStatus(newest, thread === undefined ? [] : thread.interrupts),
-    ...given({ stands: standing === "due" || standing === "waits" ? standing : undefined }),
+    ...given({ stands: status === "due" || status === "waits" ? status : undefined }),
     ...(isInner(newest) && { isInner: true as const }),
     ...(isCancelled(newest) && { isCancelled: true as const }),
     count,

@@ -80,8 +80,8 @@ function placeholdersIn(command: string, parsed: SyntaxNode): (readonly [offset:
     }
   });
   const code = command.replace(/(^|\s)#.*$/gm, (comment) => " ".repeat(comment.length));
-  const isLiteral = within(literal);
-  const isDoubleQuoted = within(doubleQuoted);
+  const isLiteral = makeRangeTest(literal);
+  const isDoubleQuoted = makeRangeTest(doubleQuoted);
   for (const { index, 0: text } of code.matchAll(PLACEHOLDER)) {
     const isQuoted = isDoubleQuoted(index);
     if (isLiteral(index) || code[index - 1] === "<") continue;
@@ -90,13 +90,13 @@ function placeholdersIn(command: string, parsed: SyntaxNode): (readonly [offset:
   return found;
 }
 
-/** Returns a function that tells whether a position is in one of the places. Each call's position is after the last one's. */
-function within(places: readonly (readonly [from: number, to: number])[]): (position: number) => boolean {
-  const inOrder = places.toSorted(([a], [b]) => a - b);
+/** Returns a function that tells whether a position is in one of the ranges. Each call's position is after the last one's. */
+function makeRangeTest(ranges: readonly (readonly [from: number, to: number])[]): (position: number) => boolean {
+  const inOrder = ranges.toSorted(([a], [b]) => a - b);
   let [next, end] = [0, 0];
   return (position) => {
-    for (let place = inOrder[next]; place !== undefined && place[0] <= position; place = inOrder[++next]) {
-      end = Math.max(end, place[1]);
+    for (let range = inOrder[next]; range !== undefined && range[0] <= position; range = inOrder[++next]) {
+      end = Math.max(end, range[1]);
     }
     return position < end;
   };
