@@ -26,11 +26,11 @@ export interface WorkFolder {
  */
 export async function readWorkState({ cwd, sessionPath, prpPath, signal }: WorkFolder): Promise<WorkState> {
   try {
-    const folder = await realPathOf(cwd);
-    const artifacts = join(await realPathOf(sessionPath), "artifacts");
-    const prp = await realPathOf(prpPath);
+    const folder = await readRealPath(cwd);
+    const artifacts = join(await readRealPath(sessionPath), "artifacts");
+    const prp = await readRealPath(prpPath);
     const isWork = (path: string) => path !== prp && !OWN_FILE.test(relative(artifacts, path));
-    const root = await rootOf(folder, signal);
+    const root = await findRoot(folder, signal);
     await assertNotIgnored(root, folder, signal);
     const digest = await digestRepository(root, { isWork, signal, size: { files: 0, bytes: 0 } });
     // A gate's result holds for its folder alone.
@@ -122,7 +122,7 @@ async function digestEntry(root: string, { path, presence }: Entry, reading: Rea
   }
   if (!stats.isDirectory()) return digestText([path, "neither file nor folder"]);
   // A submodule, or an untracked repository: git names only its folder.
-  const inner = await rootOf(absolutePath, reading.signal);
+  const inner = await findRoot(absolutePath, reading.signal);
   if (inner !== absolutePath.replace(/\/$/, "")) throw new Error(`${absolutePath} is no repository of its own`);
   return digestText([path, "repository", await digestRepository(inner, reading)]);
 }
@@ -139,7 +139,7 @@ function digestText(parts: readonly string[]): string {
   return hash("sha256", JSON.stringify(parts), "hex");
 }
 
-async function rootOf(folder: string, signal: AbortSignal): Promise<string> {
+async function findRoot(folder: string, signal: AbortSignal): Promise<string> {
   return (await git(folder, signal, "rev-parse", "--show-toplevel")).replace(/\n$/, "");
 }
 
@@ -164,7 +164,7 @@ async function git(cwd: string, signal: AbortSignal, ...args: string[]): Promise
 }
 
 /** Resolves links; a missing path stays as it is. */
-async function realPathOf(path: string): Promise<string> {
+async function readRealPath(path: string): Promise<string> {
   if (path === "") return "";
   return realpath(path).catch(() => resolve(path));
 }

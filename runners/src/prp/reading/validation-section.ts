@@ -1,4 +1,4 @@
-import { commandOf } from "./commands.js";
+import { findCommand } from "./commands.js";
 import { BOLD_DEPTH, type Heading, numberIn, type OutlineItem, plain, sectionAt } from "./outline.js";
 
 /** A part of a PRP: a heading and the items below it. */
@@ -90,5 +90,5 @@ function rank({ heading, items }: Section): number {
 }
 
 function hasCommand(items: readonly OutlineItem[]): boolean {
-  return commandOf(items).lines.length > 0;
+  return findCommand(items).lines.length > 0;
 }
