@@ -99,7 +99,7 @@ export async function chooseStorage(
 async function openUrl(url: string, relativeTo: string, purpose: StorePurpose) {
   const location = await inspectLocation(url, { relativeTo });
   const name = shownUrl(location);
-  if (location.scheme === "postgres") return { name, place: location, storage: await openServer(url, name, purpose) };
+  if (location.scheme === "postgres") return { name, location, storage: await openServer(url, name, purpose) };
   // To an adapter, a missing storage looks like an empty one. A backup of it would be empty too.
   if (!location.isThere && purpose === "read") {
     throw new CommandError(
@@ -114,7 +114,7 @@ async function openUrl(url: string, relativeTo: string, purpose: StorePurpose) {
       `There are no checkpoints at ${url}: ${location.path} is ${location.other}. Check --storage, WAYMARK_STORAGE or the configuration. Nothing was changed.`,
     );
   }
-  return { name, place: location, storage: openStorage(url, { relativeTo }) };
+  return { name, location, storage: openStorage(url, { relativeTo }) };
 }
 
 /** Opens a server's database. Without this check, a database or schema without tables would look empty too. */
