@@ -106,7 +106,7 @@ export class Findings {
     const ranTwice = [...this.#ranTwice].map(([step, stops]) => ({ step, stops, usesKey: usesKey(step) }));
     const interrupted = [...this.#interrupted].map(([step, how]) => ({ step, ...how }));
     const found = { ...run, problems, ranTwice, interrupted };
-    return { ...found, text: textOf(found) };
+    return { ...found, text: formatText(found) };
   }
 }
 
@@ -116,7 +116,7 @@ function unstableText(steps: readonly string[]): string {
   return `not every run has the step ${names.join(", ")}${more}: a name depends on chance, or on something outside the steps`;
 }
 
-function textOf({ steps, stops, problems, ranTwice, interrupted }: Omit<Rehearsal, "text" | "result">): string {
+function formatText({ steps, stops, problems, ranTwice, interrupted }: Omit<Rehearsal, "text" | "result">): string {
   const verdict = problems.length === 0 ? "the result is always the same" : counted(problems.length, "problem");
   const lines = [
     `A run of ${counted(steps, "step")} was stopped at ${counted(stops, "place")} and resumed: ${verdict}.`,

@@ -91,7 +91,7 @@ export async function rehearse<
     findings.add("unstorable", "a value", { text: "nowhere" }, `can't be stored: ${error.message}`);
     return findings.rehearsal<never>({ result: undefined, steps: undisturbed.started.size, stops: 0 }, () => false);
   }
-  const stops = stopsOf(undisturbed.saves.length, options.kills);
+  const stops = planStops(undisturbed.saves.length, options.kills);
   for (const [order, stop] of stops.entries()) {
     await options.before?.();
     const storage = new MemoryAdapter();
@@ -359,7 +359,7 @@ async function milestonesIn(manager: Pick<CheckpointManager, "history">): Promis
   return milestones;
 }
 
-function stopsOf(saves: number, kills: "every" | number = "every"): readonly Stop[] {
+function planStops(saves: number, kills: "every" | number = "every"): readonly Stop[] {
   const all = Array.from({ length: saves }, (_, index) => index + 1).flatMap((save): Stop[] => [
     { save, side: "before" },
     { save, side: "after" },

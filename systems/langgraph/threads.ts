@@ -208,7 +208,7 @@ async function readWritesStatus(
   if (task === undefined) return { asking: [] };
   const asking = new Map<string, RecordKey>();
   const failed = new Set<string>();
-  for (const record of await recordsOf(source, task)) {
+  for (const record of await readRecords(source, task)) {
     const { by = "", isAnswer = false } = metadataOf(record);
     // A run that takes one answer asks its other questions again, so the earlier ones no longer count.
     if (isAnswer) asking.clear();
@@ -222,7 +222,7 @@ async function readWritesStatus(
 }
 
 /** The records of writes, oldest first; empty if they don't affect the thread's status. */
-async function recordsOf(
+async function readRecords(
   { storage, damaged }: ThreadsSource,
   { taskId, count, newest }: TaskSummary,
 ): Promise<readonly CheckpointSummary[]> {
