@@ -136,7 +136,7 @@ async function assertParses(path: string): Promise<void> {
   try {
     compileFunction(code, ["exports", "require", "module", "__filename", "__dirname"], { filename: path });
   } catch (cause) {
-    const error = `${lineOf(cause)}${isError(cause) ? cause.message : String(cause)}`;
+    const error = `${findLine(cause)}${isError(cause) ? cause.message : String(cause)}`;
     if (!/^[ \t]*(?:import|export)\b/m.test(code)) throw new Error(`it isn't JavaScript: ${error}.`, { cause });
     throw new Error(
       `${manifest} has no "type": "module", so Node reads it as CommonJS, and it isn't (${error}). Rename it to ` +
@@ -147,7 +147,7 @@ async function assertParses(path: string): Promise<void> {
 }
 
 /** The line of a syntax error, which Node writes only into the stack: `/project/waymark.config.js:2`. */
-function lineOf(error: unknown): string {
+function findLine(error: unknown): string {
   const [, line] = /^.*:(\d+)\n/.exec((isError(error) && error.stack) || "") ?? [];
   return line === undefined ? "" : `line ${line}: `;
 }

@@ -22,7 +22,7 @@ export class SharedFileLock {
     this.#file = file;
     this.#release = release;
     this.#loss = loss;
-    this.#identity = identityOf(file);
+    this.#identity = readIdentity(file);
   }
 
   /**
@@ -70,7 +70,7 @@ export class SharedFileLock {
   }
 
   #isOurs(): boolean {
-    const now = identityOf(this.#file);
+    const now = readIdentity(this.#file);
     return now === this.#identity || now === "unknown" || this.#identity === "unknown";
   }
 }
@@ -79,7 +79,7 @@ export class SharedFileLock {
  * Identifies the lock's folder. An inode alone isn't enough, because the next folder may get the same inode. `unknown`
  * if the system doesn't say.
  */
-function identityOf(file: string): string | undefined {
+function readIdentity(file: string): string | undefined {
   try {
     const stats = statsOf(lockOf(file));
     return stats && `${stats.ino} ${stats.birthtimeMs}`;

@@ -77,17 +77,17 @@ function end(span: Span, { error }: TracedCall, attributes: Attributes, endMs?: 
 function runWithin(call: TracedCall, context: Context): void {
   const { around } = call;
   call.around = (work) => {
-    const within = () => api.context.with(context, work);
-    return around === undefined ? within() : around(within);
+    const inContext = () => api.context.with(context, work);
+    return around === undefined ? inContext() : around(inContext);
   };
 }
 
 /** Links a resumed run to the attempt before it, and gives the run's record the span's own context. */
 function runSpan(run: DiagnosticsMessages["waymark:run"], startSpan: (links: Link[]) => Span): Span {
-  const previous = spanContextOf(run.previousTraceparent);
+  const previous = parseTraceparent(run.previousTraceparent);
   const span = startSpan(previous === undefined ? [] : [{ context: previous }]);
   const context = span.spanContext();
-  if (api.isSpanContextValid(context)) run.traceparent = traceparentOf(context);
+  if (api.isSpanContextValid(context)) run.traceparent = formatTraceparent(context);
   return span;
 }
 
@@ -141,11 +141,11 @@ function ofPrune(call: DiagnosticsMessages["waymark:prune"]): Attributes {
 /** A W3C trace context: version 00, the ids of trace and span, and the flags. */
 const TRACEPARENT = /^00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})$/;
 
-function traceparentOf({ traceId, spanId, traceFlags }: SpanContext): string {
+function formatTraceparent({ traceId, spanId, traceFlags }: SpanContext): string {
   return `00-${traceId}-${spanId}-${traceFlags.toString(16).padStart(2, "0")}`;
 }
 
-function spanContextOf(traceparent: string | undefined): SpanContext | undefined {
+function parseTraceparent(traceparent: string | undefined): SpanContext | undefined {
   const [, traceId, spanId, flags] = TRACEPARENT.exec(traceparent ?? "") ?? [];
   if (traceId === undefined || spanId === undefined || flags === undefined) return undefined;
   return { traceId, spanId, traceFlags: Number.parseInt(flags, 16), isRemote: true };

@@ -52,7 +52,7 @@ export interface InterruptedStep {
 }
 
 /** Where a rehearsed run was stopped. */
-export interface StopPlace {
+export interface StopPoint {
   readonly text: string;
 }
 
@@ -60,8 +60,8 @@ interface Problem {
   readonly kind: RehearsalProblem["kind"];
   readonly message: string;
   /** The first stop where it shows, and all of them. */
-  readonly stop: StopPlace;
-  readonly stops: Set<StopPlace>;
+  readonly stop: StopPoint;
+  readonly stops: Set<StopPoint>;
 }
 
 /** Collects the findings of all stops. If several stops show the same problem, it counts once. */
@@ -72,14 +72,14 @@ export class Findings {
   readonly #interrupted = new Map<string, { stops: number; isCaught: boolean }>();
 
   /** @param what - The subject of the message: a step, a milestone, the result. */
-  add(kind: RehearsalProblem["kind"], what: string, stop: StopPlace, message: string): void {
+  add(kind: RehearsalProblem["kind"], what: string, stop: StopPoint, message: string): void {
     const known = this.#problems.get(`${kind} ${what}`);
     if (known) known.stops.add(stop);
     else this.#problems.set(`${kind} ${what}`, { kind, stop, stops: new Set([stop]), message: `${what} ${message}` });
   }
 
   /** Records steps that not every run has. All names that depend on chance count as one problem. */
-  addUnstable(steps: Iterable<string>, stop: StopPlace): void {
+  addUnstable(steps: Iterable<string>, stop: StopPoint): void {
     for (const step of steps) {
       this.#unstable.add(step);
       this.add("unstable", "", stop, "");
@@ -106,7 +106,7 @@ export class Findings {
     const ranTwice = [...this.#ranTwice].map(([step, stops]) => ({ step, stops, usesKey: usesKey(step) }));
     const interrupted = [...this.#interrupted].map(([step, how]) => ({ step, ...how }));
     const found = { ...run, problems, ranTwice, interrupted };
-    return { ...found, text: textOf(found) };
+    return { ...found, text: formatText(found) };
   }
 }
 
@@ -116,7 +116,7 @@ function unstableText(steps: readonly string[]): string {
   return `not every run has the step ${names.join(", ")}${more}: a name depends on chance, or on something outside the steps`;
 }
 
-function textOf({ steps, stops, problems, ranTwice, interrupted }: Omit<Rehearsal, "text" | "result">): string {
+function formatText({ steps, stops, problems, ranTwice, interrupted }: Omit<Rehearsal, "text" | "result">): string {
   const verdict = problems.length === 0 ? "the result is always the same" : counted(problems.length, "problem");
   const lines = [
     `A run of ${counted(steps, "step")} was stopped at ${counted(stops, "place")} and resumed: ${verdict}.`,

@@ -13,7 +13,7 @@ import type { CheckpointManagerOptions } from "../src/manager/options.js";
 import type { SavedStateOf, StateOf, StateSchema } from "../src/manager/schema.js";
 import type { NextPass, Run, RunOptions, RunSavedOf, RunStateOf, StepCall, StepOptions } from "../src/runs/run.js";
 import type { WaitOptions } from "../src/runs/waits.js";
-import { Findings, type Rehearsal, type StopPlace } from "./rehearsal.js";
+import { Findings, type Rehearsal, type StopPoint } from "./rehearsal.js";
 import { type Stop, stoppingStorage, untilCutOff } from "./stopping-storage.js";
 
 /** Options of `manager.run` and of the manager for the rehearsed runs, and how often to stop them. */
@@ -81,26 +81,26 @@ export async function rehearse<
   options: RehearseOptions<Schema, Input, Initial> = {},
 ): Promise<Rehearsal<Exclude<Result, NextPass>>> {
   checkOptions(options);
-  const theatre = new Theatre(fn, options);
+  const rehearser = new Rehearser(fn, options);
   const findings = new Findings();
   await options.before?.();
-  const undisturbed = await theatre.perform(new MemoryAdapter());
+  const undisturbed = await rehearser.runLife(new MemoryAdapter());
   if (undisturbed.end.kind === "threw") {
     const { error } = undisturbed.end;
     if (!(error instanceof StateNotSerializableError)) throw error;
     findings.add("unstorable", "a value", { text: "nowhere" }, `can't be stored: ${error.message}`);
     return findings.rehearsal<never>({ result: undefined, steps: undisturbed.started.size, stops: 0 }, () => false);
   }
-  const stops = stopsOf(undisturbed.saves.length, options.kills);
+  const stops = planStops(undisturbed.saves.length, options.kills);
   for (const [order, stop] of stops.entries()) {
     await options.before?.();
     const storage = new MemoryAdapter();
-    const first = await theatre.perform(storage, stop);
+    const first = await rehearser.runLife(storage, stop);
     // Steps may share saves by chance, so this run may end before the stop.
-    const last = first.end.kind === "stopped" ? await theatre.perform(storage, undefined, order) : first;
+    const last = first.end.kind === "stopped" ? await rehearser.runLife(storage, undefined, order) : first;
     const draft = first.saves[stop.save - 1];
-    const place = { text: `${stop.side} ${draft === undefined ? "its end" : placeOf(draft)}` };
-    compare(findings, place, undisturbed, first, last);
+    const stopPoint = { text: `${stop.side} ${draft === undefined ? "its end" : describeSave(draft)}` };
+    compare(findings, stopPoint, undisturbed, first, last);
   }
   return findings.rehearsal(
     {
@@ -108,7 +108,7 @@ export async function rehearse<
       steps: undisturbed.started.size,
       stops: stops.length,
     },
-    (step) => theatre.stepsWithKey.has(step),
+    (step) => rehearser.stepsWithKey.has(step),
   );
 }
 
@@ -135,8 +135,8 @@ interface Life {
 /** A rehearsed function. `rehearse` has checked that it takes the run and the manager of its options. */
 type AnyRehearsed = (run: never, manager: never) => unknown;
 
-/** Performs a run's lives, each with a manager of its own. */
-class Theatre {
+/** Runs the function's lives, each with a manager of its own. */
+class Rehearser {
   /** The steps whose functions have asked for their keys. */
   readonly stepsWithKey = new Set<string>();
   readonly #fn: AnyRehearsed;
@@ -152,7 +152,7 @@ class Theatre {
    * @param order - The seed of the order in which parallel steps begin and end. Without it they run in their natural
    * order, so that each life up to a stop has the same saves.
    */
-  async perform(inner: MemoryAdapter, stop?: Stop, order?: number): Promise<Life> {
+  async runLife(inner: MemoryAdapter, stop?: Stop, order?: number): Promise<Life> {
     const { kills: _kills, before: _before, signals = {}, input, initialState, ...forManager } = this.#options;
     await sendAll(inner, signals);
     const { storage, saves, stopped, releaseLeases } = stoppingStorage(inner, stop);
@@ -166,9 +166,9 @@ class Theatre {
     manager.on("runStarted", (run) => {
       if (run.taskId === TASK) pass = run.pass - 1;
     });
-    manager.on("stepStarted", ({ taskId, pass, step }) => started.add(within(taskId, titleIn(pass, step))));
+    manager.on("stepStarted", ({ taskId, pass, step }) => started.add(qualifyTitle(taskId, titleIn(pass, step))));
     manager.on("stepsUnused", ({ taskId, steps }) => {
-      unused.push(...steps.map((step) => within(taskId, taskId === TASK ? titleIn(pass, step) : step)));
+      unused.push(...steps.map((step) => qualifyTitle(taskId, taskId === TASK ? titleIn(pass, step) : step)));
     });
     const turns = order === undefined ? () => 0 : chance(order);
 
@@ -209,12 +209,12 @@ class Theatre {
       const title = titleIn(watch.pass, stepTitle(name, occurrence));
       const body = (call: StepCall) =>
         new Promise((resolve) => {
-          const perform = async () => {
-            const running = this.#performed(fn, call, title, watch);
+          const runBody = async () => {
+            const running = this.#callStep(fn, call, title, watch);
             resolve(running);
             await running;
           };
-          watch.bodies.add(untilCutOff(perform));
+          watch.bodies.add(untilCutOff(runBody));
         });
       const { schema, retry, ...others } = options ?? {};
       const given = { ...others, ...(retry && { retry: { ...retry, backoffMs: 0 } }) };
@@ -247,7 +247,7 @@ class Theatre {
     };
   }
 
-  async #performed(
+  async #callStep(
     fn: (call: StepCall) => unknown,
     { key, attempt, signal }: StepCall,
     title: string,
@@ -288,7 +288,7 @@ interface Watch {
 }
 
 /** Reports the differences between the undisturbed run and a stopped and resumed one. */
-function compare(findings: Findings, stop: StopPlace, undisturbed: Life, first: Life, last: Life): void {
+function compare(findings: Findings, stop: StopPoint, undisturbed: Life, first: Life, last: Life): void {
   findings.addRanTwice([...last.started].filter((step) => last !== first && first.started.has(step)));
   if (last.interrupted.size > 0) {
     // The function may have caught the StepInterruptedError and gone another way, so the rest isn't compared.
@@ -359,7 +359,7 @@ async function milestonesIn(manager: Pick<CheckpointManager, "history">): Promis
   return milestones;
 }
 
-function stopsOf(saves: number, kills: "every" | number = "every"): readonly Stop[] {
+function planStops(saves: number, kills: "every" | number = "every"): readonly Stop[] {
   const all = Array.from({ length: saves }, (_, index) => index + 1).flatMap((save): Stop[] => [
     { save, side: "before" },
     { save, side: "after" },
@@ -370,14 +370,14 @@ function stopsOf(saves: number, kills: "every" | number = "every"): readonly Sto
   );
 }
 
-function placeOf(draft: CheckpointDraft): string {
+function describeSave(draft: CheckpointDraft): string {
   if (isPassing(draft)) return `${draft.label ?? "the beginning"} is saved`;
   if (draft.status === "completed") return "the result is saved";
   return draft.stage === undefined ? "a milestone is saved" : `milestone ${draft.stage} is saved`;
 }
 
 /** A step's title. If the step belongs to a run within the rehearsed one, the title names that run's task. */
-function within(taskId: string, title: string): string {
+function qualifyTitle(taskId: string, title: string): string {
   return taskId === TASK ? title : `${title} of ${taskId}`;
 }
 

@@ -1,17 +1,17 @@
 import { readdir, stat } from "node:fs/promises";
 import { join } from "node:path";
 import type { FileLocation, ServerLocation } from "waymark/adapters";
-import { ifThere, kindOfName } from "./storage-place.js";
+import { ifThere, kindOfName } from "./storage-location.js";
 import type { Store } from "./store.js";
 
 /**
  * The bytes that a storage takes on the disk: its files as the file system keeps them, or its tables with their
  * indexes. `undefined` if the size can't be read.
  */
-export async function bytesOnDisk({ place }: Pick<Store, "place">): Promise<number | undefined> {
-  if (place === undefined) return undefined;
-  if (place.scheme === "postgres") return bytesOfTables(place);
-  const paths = place.scheme === "sqlite" ? [place.path, `${place.path}-wal`] : await recordFiles(place);
+export async function bytesOnDisk({ location }: Pick<Store, "location">): Promise<number | undefined> {
+  if (location === undefined) return undefined;
+  if (location.scheme === "postgres") return bytesOfTables(location);
+  const paths = location.scheme === "sqlite" ? [location.path, `${location.path}-wal`] : await recordFiles(location);
   let bytes = 0;
   for (const path of paths) {
     const found = await ifThere(stat(path));

@@ -118,11 +118,11 @@ export class Cli {
     if (config !== undefined) await this.config();
     const named = url ?? storage;
     const store = await openStore(named, () => this.config(), purpose, damage);
-    const { place, name } = store;
+    const { location, name } = store;
     try {
       const { stdin, output, errors } = this;
       // The URL of a server may contain a password; the name doesn't.
-      const shown = place?.scheme === "postgres" && named !== undefined ? name : named;
+      const shown = location?.scheme === "postgres" && named !== undefined ? name : named;
       const commandText: Session["commandText"] = (command, args, options = []) =>
         shellCommand(command, args, options, { storage: shown, config });
       await work({ ...store, damage, stdin, output, errors, commandText });

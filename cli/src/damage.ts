@@ -2,7 +2,7 @@ import { CheckpointCorruptError, type CorruptRecord } from "waymark";
 import { CommandError, ExitCode } from "./exit-code.js";
 
 const SHOWN = 5;
-const REMEMBERED = 1000;
+const MAX_KNOWN = 1000;
 const ADVICE = '"waymark verify" lists all damage, and "waymark repair" moves it away.';
 
 /** The known fields of a record that can't be read. */
@@ -26,8 +26,8 @@ export class DamagedCheckpointError extends CheckpointCorruptError {
   readonly record: DamagedRecord;
 
   /** @param what - The checkpoint, as the user knows it: `Checkpoint @7 of task "build-42"`. */
-  constructor(what: string, record: CorruptRecord, standing = "It was left untouched.") {
-    super(`${what} can't be read: ${record.reason} (${record.location}). ${standing}`, { cause: record.cause });
+  constructor(what: string, record: CorruptRecord, outcome = "It was left untouched.") {
+    super(`${what} can't be read: ${record.reason} (${record.location}). ${outcome}`, { cause: record.cause });
     this.record = record;
   }
 }
@@ -51,7 +51,7 @@ export class Damage implements DamageSink {
   async add(record: DamagedRecord): Promise<void> {
     const key = keyOf(record);
     if (this.#known.has(key)) return;
-    if (this.#known.size < REMEMBERED) this.#known.add(key);
+    if (this.#known.size < MAX_KNOWN) this.#known.add(key);
     this.#count += 1;
     if (this.#count > SHOWN) return;
     await this.warn(`skipped a damaged record at ${record.location}: ${record.reason}`);

@@ -12,9 +12,9 @@ export function isKeyMissing(error: unknown): error is Error {
 export async function withKeyAdvice(error: unknown, config: () => Promise<ProjectConfig>): Promise<unknown> {
   if (!isKeyMissing(error)) return error;
   const { file } = await config();
-  const place =
+  const advice =
     file === undefined
       ? "The command takes transforms and their keys from waymark.config.js, and there is none here or in a folder above."
       : `The command takes transforms and their keys from ${file}.`;
-  return new CommandError(exitCodeOf(error), `${error.message} ${place}`, { cause: error });
+  return new CommandError(exitCodeOf(error), `${error.message} ${advice}`, { cause: error });
 }

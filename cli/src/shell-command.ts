@@ -1,4 +1,3 @@
-import type { GlobalOptions } from "./cli.js";
 import { printable } from "./printable.js";
 
 /**
@@ -12,7 +11,7 @@ export function shellCommand(
   command: string,
   args: readonly string[],
   options: readonly string[],
-  globals: Pick<GlobalOptions, "storage" | "config">,
+  globals: { readonly storage?: string | undefined; readonly config?: string | undefined },
 ): string {
   const named = Object.entries(globals).flatMap(([name, value]) => (value === undefined ? [] : [`--${name}`, value]));
   const end = args.some((arg) => arg.startsWith("-")) ? ["--"] : [];

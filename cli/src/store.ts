@@ -4,7 +4,7 @@ import { PostgresAdapter } from "waymark/adapters/postgres";
 import type { ProjectConfig } from "./config-file.js";
 import type { Damage } from "./damage.js";
 import { CommandError, ExitCode } from "./exit-code.js";
-import { type FilePlace, type StoragePlace, storagePlace } from "./storage-place.js";
+import { type InspectedFile, type InspectedLocation, inspectLocation } from "./storage-location.js";
 
 /** The open storage of a command, with its origin. */
 export interface Store {
@@ -15,8 +15,8 @@ export interface Store {
   readonly configured: () => Promise<CheckpointManager>;
   /** For messages: the URL with the whole path, without a password. */
   readonly name: string;
-  /** The storage's place; `undefined` if the configuration has its own adapter. */
-  readonly place?: StoragePlace;
+  /** The storage's location; `undefined` if the configuration has its own adapter. */
+  readonly location?: InspectedLocation;
   /** Loads the configuration at the first call. */
   readonly config: () => Promise<ProjectConfig>;
 }
@@ -34,7 +34,7 @@ export type StorePurpose = "read" | "write";
  *
  * @param config - Called if something of the configuration is needed.
  * @throws {CommandError} None of them names a storage. Or `purpose` is `read` and the storage doesn't exist. Or the
- *   place has a storage of another kind.
+ *   location has a storage of another kind.
  */
 export async function openStore(
   flag: string | undefined,
@@ -54,14 +54,14 @@ export async function openStore(
 /**
  * Opens the storage of a URL for writing.
  *
- * @throws {CommandError} The place has a storage of another kind.
+ * @throws {CommandError} The location has a storage of another kind.
  */
 export async function openTarget(
   url: string,
-): Promise<{ readonly storage: StorageAdapter; readonly place: StoragePlace; readonly name: string }> {
-  const place = await storagePlace(url);
-  if (place.scheme !== "postgres") assertKind(place, url);
-  return { place, name: shownUrl(place), storage: openStorage(url) };
+): Promise<{ readonly storage: StorageAdapter; readonly location: InspectedLocation; readonly name: string }> {
+  const location = await inspectLocation(url);
+  if (location.scheme !== "postgres") assertKind(location, url);
+  return { location, name: shownUrl(location), storage: openStorage(url) };
 }
 
 /** The parts of the configuration that a manager uses. */
@@ -83,7 +83,7 @@ export async function chooseStorage(
   flag: string | undefined,
   configuration: () => Promise<ProjectConfig>,
   purpose: StorePurpose,
-): Promise<Pick<Store, "storage" | "name" | "place">> {
+): Promise<Pick<Store, "storage" | "name" | "location">> {
   // An empty variable counts as unset.
   const url = flag ?? (process.env["WAYMARK_STORAGE"] || undefined);
   if (url !== undefined) return openUrl(url, process.cwd(), purpose);
@@ -97,24 +97,24 @@ export async function chooseStorage(
 }
 
 async function openUrl(url: string, relativeTo: string, purpose: StorePurpose) {
-  const place = await storagePlace(url, { relativeTo });
-  const name = shownUrl(place);
-  if (place.scheme === "postgres") return { name, place, storage: await openServer(url, name, purpose) };
+  const location = await inspectLocation(url, { relativeTo });
+  const name = shownUrl(location);
+  if (location.scheme === "postgres") return { name, location, storage: await openServer(url, name, purpose) };
   // To an adapter, a missing storage looks like an empty one. A backup of it would be empty too.
-  if (!place.isThere && purpose === "read") {
+  if (!location.isThere && purpose === "read") {
     throw new CommandError(
       ExitCode.notFound,
-      `There is no storage ${url}: nothing is at ${place.path}. Check --storage, WAYMARK_STORAGE or the configuration; the first save creates a storage.`,
+      `There is no storage ${url}: nothing is at ${location.path}. Check --storage, WAYMARK_STORAGE or the configuration; the first save creates a storage.`,
     );
   }
-  assertKind(place, url);
-  if (place.holds === undefined && place.other !== undefined && purpose === "read") {
+  assertKind(location, url);
+  if (location.holds === undefined && location.other !== undefined && purpose === "read") {
     throw new CommandError(
       ExitCode.notFound,
-      `There are no checkpoints at ${url}: ${place.path} is ${place.other}. Check --storage, WAYMARK_STORAGE or the configuration. Nothing was changed.`,
+      `There are no checkpoints at ${url}: ${location.path} is ${location.other}. Check --storage, WAYMARK_STORAGE or the configuration. Nothing was changed.`,
     );
   }
-  return { name, place, storage: openStorage(url, { relativeTo }) };
+  return { name, location, storage: openStorage(url, { relativeTo }) };
 }
 
 /** Opens a server's database. Without this check, a database or schema without tables would look empty too. */
@@ -128,11 +128,11 @@ async function openServer(url: string, name: string, purpose: StorePurpose): Pro
   );
 }
 
-function shownUrl(place: StoragePlace): string {
-  return place.scheme === "postgres" ? place.name : `${place.scheme}:${place.path}`;
+function shownUrl(location: InspectedLocation): string {
+  return location.scheme === "postgres" ? location.name : `${location.scheme}:${location.path}`;
 }
 
-function assertKind({ scheme, path, holds }: FilePlace, url: string): void {
+function assertKind({ scheme, path, holds }: InspectedFile, url: string): void {
   if (holds === undefined || holds === scheme) return;
   if (holds === "text") {
     throw new CommandError(

@@ -23,10 +23,10 @@ import type { BuildStore, SaveOutcome } from "./store.js";
 import {
   type BuildDraft,
   checkBuildId,
-  draftOf,
   type Encoding,
   keysWithoutColumn,
-  stateDraftOf,
+  toBuildDraft,
+  toStateDraft,
 } from "./stored-form.js";
 import { BUILD_FORMAT } from "./tables.js";
 
@@ -79,7 +79,7 @@ export class Builds {
     const { id, buildId } = checkpoint;
     checkId("A checkpoint's id", id);
     checkBuildId(buildId);
-    const draft = draftOf(buildId, id, checkpoint, this.#encoding);
+    const draft = toBuildDraft(buildId, id, checkpoint, this.#encoding);
     this.#warnOfUnstored(checkpoint);
     return this.#saved(
       draft,
@@ -90,7 +90,7 @@ export class Builds {
   saveProgress(buildId: string, progress: BuildProgress): SavedCheckpoint {
     this.#assertOpen();
     checkBuildId(buildId);
-    const draft = draftOf(buildId, undefined, progress, this.#encoding);
+    const draft = toBuildDraft(buildId, undefined, progress, this.#encoding);
     this.#warnOfUnstored(progress);
     return this.#saved(
       draft,
@@ -157,7 +157,7 @@ export class Builds {
 
   saveState(state: BuildState): void {
     this.#assertOpen();
-    const draft = stateDraftOf(state, this.#encoding);
+    const draft = toStateDraft(state, this.#encoding);
     this.#write((store) => store.saveState(draft));
   }
 
@@ -186,7 +186,7 @@ export class Builds {
     try {
       const progress = getState();
       if (progress === undefined) return;
-      const draft = draftOf(buildId, undefined, progress, this.#encoding);
+      const draft = toBuildDraft(buildId, undefined, progress, this.#encoding);
       this.#warnOfUnstored(progress);
       const outcome = this.#write((store) => store.saveIfChanged(draft, this.#retention));
       if (outcome !== undefined) this.#saved(draft, outcome);

@@ -2,7 +2,7 @@ import type { CorruptRecord } from "../../src/contract/adapter.js";
 import { CheckpointCorruptError, isError } from "../../src/contract/errors.js";
 import type { BuildState, Checkpoint, SavedBuild } from "./checkpoint.js";
 
-/** A checkpoint's columns, in the order that {@link checkpointOf} reads. */
+/** A checkpoint's columns, in the order that {@link toCheckpoint} reads. */
 export const CHECKPOINT_COLUMNS: readonly string[] = [
   "id",
   "build_id",
@@ -12,7 +12,7 @@ export const CHECKPOINT_COLUMNS: readonly string[] = [
   "metadata",
 ];
 
-/** A build state's columns, in the order that {@link buildStateOf} reads. */
+/** A build state's columns, in the order that {@link toBuildState} reads. */
 export const STATE_COLUMNS: readonly string[] = [
   "build_id",
   "prd_file",
@@ -26,7 +26,7 @@ export const STATE_COLUMNS: readonly string[] = [
 ];
 
 /** A row's checkpoint, as plain parsed JSON; a CorruptRecord if the row is damaged. */
-export function checkpointOf(row: readonly unknown[], path: string): Checkpoint | CorruptRecord {
+export function toCheckpoint(row: readonly unknown[], path: string): Checkpoint | CorruptRecord {
   const [id, buildId, timestamp, tasksJson, currentPhase, metadataJson] = row;
   const wrong = (column: string, cause?: unknown) =>
     damaged(path, { id, buildId }, `its ${column} can't be read`, cause);
@@ -48,7 +48,7 @@ export function checkpointOf(row: readonly unknown[], path: string): Checkpoint 
  *
  * @throws {CheckpointCorruptError} The state can't be read.
  */
-export function buildStateOf(buildId: string, row: readonly unknown[], path: string): BuildState {
+export function toBuildState(buildId: string, row: readonly unknown[], path: string): BuildState {
   const [, prdFile, startTime, tasksJson, completedJson, failedJson, currentPhase, logsJson] = row;
   const wrong = (column: string, cause?: unknown) =>
     new CheckpointCorruptError(
@@ -74,7 +74,7 @@ export function buildStateOf(buildId: string, row: readonly unknown[], path: str
 }
 
 /** An entry of the list of builds, from a row of build_id, prd_file, start_time and updated_at. */
-export function savedBuildOf(row: readonly unknown[], path: string): SavedBuild | CorruptRecord {
+export function toSavedBuild(row: readonly unknown[], path: string): SavedBuild | CorruptRecord {
   const [buildId, prdFile, startTime, updatedAt] = row;
   if (
     typeof buildId === "string" &&

@@ -7,7 +7,7 @@ import type { CheckpointSummary } from "../../src/contract/checkpoint.js";
 import { CheckpointConflictError, CheckpointCorruptError, isError } from "../../src/contract/errors.js";
 import { planRetention, type RetentionPolicy } from "../../src/manager/retention-plan.js";
 import type { BuildState, Checkpoint, SavedBuild, SavedCheckpoint } from "./checkpoint.js";
-import { buildStateOf, checkpointOf, damaged, parse, savedBuildOf } from "./rows.js";
+import { damaged, parse, toBuildState, toCheckpoint, toSavedBuild } from "./rows.js";
 import {
   BUILD_IDS,
   BY_ID,
@@ -81,7 +81,7 @@ export class BuildStore {
   /** The build's newest readable checkpoint. */
   latest(buildId: string): Found<Checkpoint | undefined> {
     const newest = this.#readable(() => this.#database.one(NEWEST, buildId));
-    const found = newest && checkpointOf(newest, this.#path);
+    const found = newest && toCheckpoint(newest, this.#path);
     if (found !== undefined && !isCorrupt(found)) return { item: found, damage: [] };
 
     const damage: CorruptRecord[] = [];
@@ -130,13 +130,13 @@ export class BuildStore {
   }
 
   saveState({ columns }: StateDraft): void {
-    this.#database.run(SAVE_STATE, ...columns, timestampOf(Date.now()));
+    this.#database.run(SAVE_STATE, ...columns, formatTimestamp(Date.now()));
   }
 
   /** @throws {CheckpointCorruptError} The build has a state, but it can't be read. */
   state(buildId: string): BuildState | undefined {
     const row = this.#database.one(STATE, buildId);
-    return row && buildStateOf(buildId, row, this.#path);
+    return row && toBuildState(buildId, row, this.#path);
   }
 
   /** Newest first. */
@@ -144,7 +144,7 @@ export class BuildStore {
     const item: SavedBuild[] = [];
     const damage: CorruptRecord[] = [];
     for (const row of this.#database.all(STATES)) {
-      const found = savedBuildOf(row, this.#path);
+      const found = toSavedBuild(row, this.#path);
       if ("corrupt" in found) damage.push(found);
       else item.push(found);
     }
@@ -158,7 +158,7 @@ export class BuildStore {
 
     const nowMs = Date.now();
     const id = draft.id ?? this.#newId(buildId, nowMs);
-    const parts = [id, buildId, tasks, currentPhase, metadata, timestampOf(nowMs), buildId];
+    const parts = [id, buildId, tasks, currentPhase, metadata, formatTimestamp(nowMs), buildId];
     const [timestamp] = this.#database.one(INSERT, ...parts) ?? [];
     return { id, buildId, timestamp: String(timestamp) };
   }
@@ -191,7 +191,7 @@ export class BuildStore {
   /** The rows of {@link LISTED} to keep and to remove. */
   #plan(buildId: string, policy: RetentionPolicy): { keep: readonly SqlRow[]; remove: readonly SqlRow[] } {
     const rows = this.#database.all(LISTED, buildId);
-    const summaries = rows.map((row, newer) => summaryOf(buildId, row, rows.length - newer));
+    const summaries = rows.map((row, newer) => toSummary(buildId, row, rows.length - newer));
     const { keep, remove } = planRetention(buildId, summaries, policy, Date.now());
     const rowOf = ({ checkpoint }: (typeof keep)[number]) => rows[rows.length - checkpoint.sequence] ?? [];
     return { keep: keep.map(rowOf), remove: remove.map(rowOf) };
@@ -204,7 +204,7 @@ export class BuildStore {
   #read(rowid: unknown, id: unknown, buildId: string): Checkpoint | CorruptRecord | undefined {
     try {
       const row = this.#database.one(BY_ROWID, rowid);
-      return row && checkpointOf(row, this.#path);
+      return row && toCheckpoint(row, this.#path);
     } catch (error) {
       if (!isDamaged(error)) throw error;
       return damaged(this.#path, { id, buildId }, "SQLite can't read it", error);
@@ -226,13 +226,13 @@ export class BuildStore {
  * A row's summary, for the retention planner. No row says whether its build is finished, so the newest checkpoint
  * always stays.
  */
-function summaryOf(buildId: string, row: SqlRow, sequence: number): CheckpointSummary {
+function toSummary(buildId: string, row: SqlRow, sequence: number): CheckpointSummary {
   const [, id, timestamp, sizeBytes, currentPhase] = row;
   return {
     taskId: buildId,
     id: String(id),
     sequence,
-    createdAt: isoOf(timestamp),
+    createdAt: parseTimestamp(timestamp),
     stage: `phase-${String(currentPhase)}`,
     status: "running",
     stateVersion: 1,
@@ -241,12 +241,12 @@ function summaryOf(buildId: string, row: SqlRow, sequence: number): CheckpointSu
 }
 
 /** In the form of SQLite's `datetime('now')`. */
-function timestampOf(nowMs: number): string {
+function formatTimestamp(nowMs: number): string {
   return new Date(nowMs).toISOString().slice(0, 19).replace("T", " ");
 }
 
 /** ISO 8601 for a timestamp in SQLite's form or in ISO 8601; `""` for anything else. */
-function isoOf(timestamp: unknown): string {
+function parseTimestamp(timestamp: unknown): string {
   const ms = Date.parse(`${String(timestamp).replace(" ", "T").replace(/Z?$/, "Z")}`);
   return Number.isNaN(ms) ? "" : new Date(ms).toISOString();
 }

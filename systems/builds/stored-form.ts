@@ -34,7 +34,12 @@ export interface StateDraft {
  * @throws {StateInvalidError} The schema refuses a task.
  * @throws {StateNotSerializableError} JSON would lose something.
  */
-export function draftOf(buildId: string, id: string | undefined, given: BuildProgress, encoding: Encoding): BuildDraft {
+export function toBuildDraft(
+  buildId: string,
+  id: string | undefined,
+  given: BuildProgress,
+  encoding: Encoding,
+): BuildDraft {
   const subject = id === undefined ? `A checkpoint of build ${JSON.stringify(buildId)}` : `Checkpoint ${id}`;
   checkParts(subject, given);
   if (given.buildId !== undefined && given.buildId !== buildId) {
@@ -53,14 +58,14 @@ export function draftOf(buildId: string, id: string | undefined, given: BuildPro
   return {
     id,
     buildId,
-    tasks: jsonOf("tasks", tasks, encoding, context),
+    tasks: encodeJson("tasks", tasks, encoding, context),
     currentPhase: given.currentPhase,
-    metadata: metadata === undefined ? undefined : jsonOf("metadata", metadata, encoding, context),
+    metadata: metadata === undefined ? undefined : encodeJson("metadata", metadata, encoding, context),
   };
 }
 
-/** @throws As {@link draftOf}. */
-export function stateDraftOf(state: BuildState, encoding: Encoding): StateDraft {
+/** @throws As {@link toBuildDraft}. */
+export function toStateDraft(state: BuildState, encoding: Encoding): StateDraft {
   checkKeys("A build's state", state, STATE_KEYS);
   const { buildId, prdFile, startTime, completedTasks, failedTasks, currentPhase, logs } = state;
   checkBuildId(buildId);
@@ -71,7 +76,7 @@ export function stateDraftOf(state: BuildState, encoding: Encoding): StateDraft 
   for (const [name, list] of Object.entries({ completedTasks, failedTasks })) checkList(name, list);
   if (logs === undefined)
     throw new TypeError("A build's logs are missing: pass [] if there are none. Nothing was saved.");
-  const json = (name: string, value: unknown) => jsonOf(name, value, encoding);
+  const json = (name: string, value: unknown) => encodeJson(name, value, encoding);
   return {
     buildId,
     columns: [
@@ -124,7 +129,7 @@ function storedTasks(tasks: readonly unknown[], { taskSchema }: Encoding, subjec
  * The JSON of one column. While it is encoded, the value is wrapped under the column's name, so that error messages
  * show the path (`$.tasks[3]`).
  */
-function jsonOf(name: string, value: unknown, { maxPayloadBytes }: Encoding, context?: PayloadOwner): string {
+function encodeJson(name: string, value: unknown, { maxPayloadBytes }: Encoding, context?: PayloadOwner): string {
   const around = `{"${name}":`;
   const json = encodePlainJson({ [name]: withDatesAsText(value) }, maxPayloadBytes + around.length + 1, context);
   return json.slice(around.length, -1);

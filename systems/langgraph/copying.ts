@@ -12,7 +12,7 @@ import { CALL_STAGE, isWhole, metadataOf } from "./records.js";
 import { checkpointsPrefix, checkpointsTask, longNamesOf, threadOf, threadPrefix, writesTask } from "./task-ids.js";
 
 /** The storage, and how it encodes payloads. */
-export interface CopyPlace extends Pick<MakePayloadOptions, "transforms"> {
+export interface CopyOptions extends Pick<MakePayloadOptions, "transforms"> {
   readonly storage: StorageAdapter;
   readonly clock?: (() => number) | undefined;
 }
@@ -40,13 +40,13 @@ const AT_ONCE = 32;
  * @throws {CheckpointConflictError} The thread `to` already has records. Nothing was stored.
  * @throws {CheckpointCorruptError} A record can't be read. The unfinished copy was removed.
  */
-export async function copyThread(place: CopyPlace, from: string, to: string, id?: string): Promise<number> {
+export async function copyThread(options: CopyOptions, from: string, to: string, id?: string): Promise<number> {
   if (from === to) {
     throw new TypeError(
       `Thread ${JSON.stringify(from)} can't be copied onto itself: name another thread for the copy.`,
     );
   }
-  const { storage } = place;
+  const { storage } = options;
   const taskId = checkpointsTask({ threadId: from, namespace: "" });
   const all = await summariesIn(storage, taskId);
   const newest = all.at(-1);
@@ -72,8 +72,8 @@ export async function copyThread(place: CopyPlace, from: string, to: string, id?
   const others = last === newest ? allBeside(storage, from, taskId) : olderBeside(storage, from, last, copied);
   const written = new Map<string, number>();
   try {
-    for await (const task of others) await copyTask(place, from, to, task, written);
-    await copyTask(place, from, to, { taskId, isCopied: (record) => ids.has(record.id) }, written);
+    for await (const task of others) await copyTask(options, from, to, task, written);
+    await copyTask(options, from, to, { taskId, isCopied: (record) => ids.has(record.id) }, written);
   } catch (error) {
     for (const [copy, expectedSequence] of written) await removeUnlessChanged(storage, copy, expectedSequence);
     throw error;
@@ -153,18 +153,18 @@ async function summariesIn(storage: StorageAdapter, taskId: string): Promise<rea
 
 /** @param written - The last sequence of each task copied so far. This call adds its own task. */
 async function copyTask(
-  place: CopyPlace,
+  options: CopyOptions,
   from: string,
   to: string,
   { taskId, isCopied = () => true }: CopiedTask,
   written: Map<string, number>,
 ): Promise<void> {
-  const { storage } = place;
+  const { storage } = options;
   const copy = threadPrefix(to) + taskId.slice(threadPrefix(from).length);
   let batch: StoredCheckpoint[] = [];
   const flush = async () => {
     const drafts = await Promise.all(
-      batch.map(async (record) => [record, await draftOf(place, record, copy, to)] as const),
+      batch.map(async (record) => [record, await draftOf(options, record, copy, to)] as const),
     );
     const appends = drafts.map(([{ sequence }, draft]) =>
       storage.append(draft, written.has(copy) ? {} : { expectedSequence: 0 }, { sequence }),
@@ -185,9 +185,9 @@ async function copyTask(
   await flush();
 }
 
-async function draftOf(place: CopyPlace, record: StoredCheckpoint, taskId: string, threadId: string) {
+async function draftOf(options: CopyOptions, record: StoredCheckpoint, taskId: string, threadId: string) {
   const { sequence: _sequence, seal: _seal, payload, metadata, ...summary } = record;
-  const { transforms, clock = Date.now } = place;
+  const { transforms, clock = Date.now } = options;
   const own = metadataIn(taskId, metadata, threadId);
   const createdAt = new Date(clock()).toISOString();
   const draft = { ...summary, taskId, createdAt, ...(own === undefined ? undefined : { metadata: own }) };

@@ -63,7 +63,7 @@ export class KnownCheckpoints {
     const ofTask = this.#byTask.get(taskId) ?? new Map<string, KnownCheckpoint>();
     this.#byTask.delete(taskId);
     this.#byTask.set(taskId, ofTask.set(id, known));
-    this.#size += sizeOf(known);
+    this.#size += measureSize(known);
     for (const [oldestTask, checkpoints] of this.#byTask) {
       for (const oldest of checkpoints.keys()) {
         if (this.#size <= MOST) return;
@@ -76,7 +76,7 @@ export class KnownCheckpoints {
     const ofTask = this.#byTask.get(taskId);
     const known = ofTask?.get(id);
     if (ofTask === undefined || known === undefined) return;
-    this.#size -= sizeOf(known);
+    this.#size -= measureSize(known);
     ofTask.delete(id);
     if (ofTask.size === 0) this.#byTask.delete(taskId);
   }
@@ -90,7 +90,7 @@ export class KnownCheckpoints {
   }
 }
 
-function sizeOf({ checkpoint: known }: KnownCheckpoint): number {
+function measureSize({ checkpoint: known }: KnownCheckpoint): number {
   if (known === undefined) return SIZE_OF_REST;
   const { checkpoint, metadata, values } = known;
   return [metadata, ...values.values()].reduce(

@@ -12,7 +12,7 @@ import { loadedValue, serializedFrom } from "./stored-values.js";
 import { checkpointsTask, type Thread } from "./task-ids.js";
 import { type SavedCheckpoint, skippingDamage, type ThreadReader } from "./thread-reader.js";
 
-interface Place {
+interface ListSources {
   readonly reader: ThreadReader;
   readonly manager: CheckpointManager;
   readonly serde: SerializerProtocol;
@@ -20,7 +20,7 @@ interface Place {
 
 /** The checkpoints that the config and the options ask for; higher ids first. */
 export async function* listed(
-  { reader, manager, serde }: Place,
+  { reader, manager, serde }: ListSources,
   config: Config,
   options: CheckpointListOptions,
 ): AsyncGenerator<CheckpointTuple, void, void> {

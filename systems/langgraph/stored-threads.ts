@@ -1,5 +1,5 @@
 // `waymark/langgraph/records`: reads, copies and removes stored threads. Needs no package of LangGraph.
-export { type CopyPlace, copyThread } from "./copying.js";
+export { type CopyOptions, copyThread } from "./copying.js";
 export { unmarked } from "./marks.js";
 export {
   CHANNELS,
@@ -33,10 +33,10 @@ export {
 export {
   bytesOf,
   type FoundThread,
-  type RecordPlace,
+  type RecordKey,
   removeThread,
   type ThreadQuery,
-  type ThreadsPlace,
+  type ThreadsSource,
   type ThreadTask,
   threadBatches,
 } from "./threads.js";

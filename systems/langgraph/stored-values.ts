@@ -33,7 +33,7 @@ export async function serializedValue(
 ): Promise<SerializedValue> {
   const subject = channel === undefined ? "A checkpoint's metadata" : `The value of channel ${JSON.stringify(channel)}`;
   // Copied, because the caller may change its bytes later.
-  const given = types.isUint8Array(value) ? copyOf(value) : value;
+  const given = types.isUint8Array(value) ? copyBytes(value) : value;
   if (serde instanceof DefaultSerializer && !types.isUint8Array(given)) return encoded(given, subject);
   const [type, bytes] = await serde.dumpsTyped(given);
   if (type !== "json") return { type, bytes };
@@ -45,7 +45,7 @@ export async function serializedValue(
 }
 
 export async function loadedValue(serde: SerializerProtocol, value: SerializedValue): Promise<unknown> {
-  if ("bytes" in value) return serde.loadsTyped(value.type, copyOf(value.bytes));
+  if ("bytes" in value) return serde.loadsTyped(value.type, copyBytes(value.bytes));
   const { text, isTagged = false } = value;
   if (isTagged) return decoded(text);
   if (!(serde instanceof DefaultSerializer)) return serde.loadsTyped("json", text);
@@ -124,7 +124,7 @@ function hasCycle(value: unknown): boolean {
 }
 
 /** A copy, made with Uint8Array's slice(), because a Buffer's own slice() shares memory. */
-function copyOf(bytes: Uint8Array): Uint8Array {
+function copyBytes(bytes: Uint8Array): Uint8Array {
   return Uint8Array.prototype.slice.call(bytes);
 }
 

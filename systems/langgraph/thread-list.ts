@@ -9,14 +9,7 @@ import type { Logger } from "../../src/manager/logger.js";
 import { CHANNELS, type MarkedWritesRecord } from "./records.js";
 import { loadedValue, serializedFrom } from "./stored-values.js";
 import { skippingDamage } from "./thread-reader.js";
-import {
-  bytesOf,
-  type FoundThread,
-  type RecordPlace,
-  removeThread,
-  type ThreadQuery,
-  threadBatches,
-} from "./threads.js";
+import { bytesOf, type FoundThread, type RecordKey, removeThread, type ThreadQuery, threadBatches } from "./threads.js";
 
 /** Which threads to find. A thread must match every given part. */
 export interface ThreadsQuery {
@@ -86,7 +79,7 @@ export class ThreadList {
   async find(query: ThreadsQuery): Promise<ThreadSummary[]> {
     const { limit } = query;
     let found: FoundThread[] = [];
-    for await (const batch of threadBatches(this.#place(), resolved("ThreadsQuery", query, FIND_KEYS))) {
+    for await (const batch of threadBatches(this.#source(), resolved("ThreadsQuery", query, FIND_KEYS))) {
       found = [...found, ...batch].sort((a, b) => (a.writtenAt < b.writtenAt ? 1 : -1)).slice(0, limit);
     }
     const summaries: ThreadSummary[] = [];
@@ -105,7 +98,7 @@ export class ThreadList {
     }
     const total = { threads: 0, checkpoints: 0 };
     const kept: string[] = [];
-    for await (const batch of threadBatches(this.#place(), asked)) {
+    for await (const batch of threadBatches(this.#source(), asked)) {
       for (const thread of batch) {
         if (await removeThread(storage, thread)) {
           deleted(thread.prefix);
@@ -119,15 +112,15 @@ export class ThreadList {
 
   async #summaryOf(thread: FoundThread): Promise<ThreadSummary> {
     const { id, status, stage, writtenAt, checkpoints } = thread;
-    const bytes = await bytesOf(this.#place(), thread);
+    const bytes = await bytesOf(this.#source(), thread);
     return { id, status, checkpoints, bytes, stage, writtenAt, asks: await this.#asks(thread) };
   }
 
   async #asks({ asking }: FoundThread): Promise<readonly unknown[] | undefined> {
     const { serde } = this.#options;
     const questions: unknown[] = [];
-    for (const place of asking) {
-      const record = await this.#writes(place);
+    for (const key of asking) {
+      const record = await this.#writes(key);
       if (record === undefined) return undefined;
       for (const write of record.writes) {
         if (write.channel !== CHANNELS.interrupt || "marks" in write) continue;
@@ -139,7 +132,7 @@ export class ThreadList {
   }
 
   /** `undefined` if the record is damaged, which is logged, or was removed meanwhile. */
-  async #writes({ taskId, id }: RecordPlace): Promise<MarkedWritesRecord | undefined> {
+  async #writes({ taskId, id }: RecordKey): Promise<MarkedWritesRecord | undefined> {
     try {
       const record = await skippingDamage(this.#options.manager.restore(taskId, id));
       // Only `putWrites` stores these records, and the seal has been checked.
@@ -150,7 +143,7 @@ export class ThreadList {
     }
   }
 
-  #place() {
+  #source() {
     const { storage, logger } = this.#options;
     return {
       storage,

@@ -36,7 +36,7 @@ export interface FoundThread {
   /** All tasks with its records; the graph's own comes first. */
   readonly tasks: readonly ThreadTask[];
   /** The records of writes with questions that must be answered before the thread continues. */
-  readonly asking: readonly RecordPlace[];
+  readonly asking: readonly RecordKey[];
 }
 
 /** A task of a thread. */
@@ -45,14 +45,14 @@ export interface ThreadTask extends ExpectedTask {
   readonly newestBytes: number;
 }
 
-/** The place of a record of writes. */
-export interface RecordPlace {
+/** The key of a record of writes. */
+export interface RecordKey {
   readonly taskId: string;
   readonly id: string;
 }
 
 /** The storage to search. */
-export interface ThreadsPlace {
+export interface ThreadsSource {
   readonly storage: StorageAdapter;
   /** Called with each record that can't be read; the others are returned. */
   readonly damaged: (record: CorruptRecord) => unknown;
@@ -65,7 +65,7 @@ const BATCH = 100;
  * remove what it was given.
  */
 export async function* threadBatches(
-  place: ThreadsPlace,
+  source: ThreadsSource,
   query: ThreadQuery,
 ): AsyncGenerator<readonly FoundThread[], void, void> {
   for (const begin of taskPrefixesOf(query.prefix ?? "")) {
@@ -73,9 +73,9 @@ export async function* threadBatches(
     do {
       const batch: FoundThread[] = [];
       let last: string | undefined;
-      for await (const tasks of tasksByThread(place, begin, after)) {
+      for await (const tasks of tasksByThread(source, begin, after)) {
         last = threadPrefixOf(tasks[0].taskId);
-        const thread = await foundThread(place, tasks, query);
+        const thread = await foundThread(source, tasks, query);
         if (thread !== undefined && batch.push(thread) === BATCH) break;
       }
       yield batch;
@@ -89,7 +89,7 @@ export async function* threadBatches(
  * How many bytes the thread's records have. A database stores only the changes between them, so the file may be far
  * smaller.
  */
-export async function bytesOf({ storage, damaged }: ThreadsPlace, { tasks }: FoundThread): Promise<number> {
+export async function bytesOf({ storage, damaged }: ThreadsSource, { tasks }: FoundThread): Promise<number> {
   let bytes = 0;
   for (const { taskId, count, newestBytes } of tasks) {
     if (count === 1) {
@@ -140,7 +140,7 @@ async function tasksNow(storage: StorageAdapter, prefix: string): Promise<readon
 
 /** The tasks of each thread, checkpoint tasks first. */
 async function* tasksByThread(
-  { storage, damaged }: ThreadsPlace,
+  { storage, damaged }: ThreadsSource,
   prefix: string,
   after: string | undefined,
 ): AsyncGenerator<readonly [TaskSummary, ...TaskSummary[]], void, void> {
@@ -161,7 +161,7 @@ async function* tasksByThread(
 }
 
 async function foundThread(
-  place: ThreadsPlace,
+  source: ThreadsSource,
   tasks: readonly [TaskSummary, ...TaskSummary[]],
   { prefix = "", status: asked, idleSince }: ThreadQuery,
 ): Promise<FoundThread | undefined> {
@@ -175,11 +175,11 @@ async function foundThread(
   if (idleSince !== undefined && writtenAt >= idleSince.toISOString()) return undefined;
 
   const writes = writesTask(thread, newest.id);
-  const standing = await standingOf(
-    place,
+  const writesStatus = await readWritesStatus(
+    source,
     tasks.find((one) => one.taskId === writes),
   );
-  const status = standing.status ?? newest.status;
+  const status = writesStatus.status ?? newest.status;
   if (asked !== undefined && !asked.includes(status)) return undefined;
   const counts = tasks.map((one) => (threadOf(one.taskId) === undefined ? 0 : one.count));
   return {
@@ -193,7 +193,7 @@ async function foundThread(
       count: one.count,
       newestBytes: one.newest.sizeBytes,
     })),
-    asking: standing.asking,
+    asking: writesStatus.asking,
   };
 }
 
@@ -201,14 +201,14 @@ async function foundThread(
  * Reads the writes on top of the thread's checkpoint. Returns the status if they decide it, and the records with open
  * questions.
  */
-async function standingOf(
-  place: ThreadsPlace,
+async function readWritesStatus(
+  source: ThreadsSource,
   task: TaskSummary | undefined,
-): Promise<{ readonly status?: CheckpointStatus; readonly asking: readonly RecordPlace[] }> {
+): Promise<{ readonly status?: CheckpointStatus; readonly asking: readonly RecordKey[] }> {
   if (task === undefined) return { asking: [] };
-  const asking = new Map<string, RecordPlace>();
+  const asking = new Map<string, RecordKey>();
   const failed = new Set<string>();
-  for (const record of await recordsOf(place, task)) {
+  for (const record of await readRecords(source, task)) {
     const { by = "", isAnswer = false } = metadataOf(record);
     // A run that takes one answer asks its other questions again, so the earlier ones no longer count.
     if (isAnswer) asking.clear();
@@ -222,8 +222,8 @@ async function standingOf(
 }
 
 /** The records of writes, oldest first; empty if they don't affect the thread's status. */
-async function recordsOf(
-  { storage, damaged }: ThreadsPlace,
+async function readRecords(
+  { storage, damaged }: ThreadsSource,
   { taskId, count, newest }: TaskSummary,
 ): Promise<readonly CheckpointSummary[]> {
   const records: CheckpointSummary[] = [];

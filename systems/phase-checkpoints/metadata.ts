@@ -23,7 +23,7 @@ export function encodeMetadata(metadata: Readonly<Record<string, unknown>>): Sto
   // Wrapped under its key, so that errors say `$.metadata.onDone`.
   const { encoding, text } = encodeJson({ metadata }, MAX_METADATA_BYTES);
   const { metadata: stored }: { readonly metadata: unknown } = JSON.parse(text);
-  return encoding === "json" ? { plain: stored } : { plain: plainOf(decode(stored)), tagged: stored };
+  return encoding === "json" ? { plain: stored } : { plain: toPlain(decode(stored)), tagged: stored };
 }
 
 /**
@@ -40,7 +40,7 @@ export function decodeMetadata(plain: Record<string, unknown>, tagged: unknown):
   } catch (cause) {
     throw new UnreadableError(`its waymark key can't be read: ${failureOf(cause).message}`, { cause });
   }
-  const isSame = JSON.stringify(plainOf(decoded)) === JSON.stringify(plain);
+  const isSame = JSON.stringify(toPlain(decoded)) === JSON.stringify(plain);
   return isSame && isRecord(decoded) ? decoded : plain;
 }
 
@@ -49,6 +49,6 @@ function decode(tagged: unknown): unknown {
 }
 
 /** The result of JSON.stringify, parsed. A BigInt, which JSON.stringify refuses, becomes its digits. */
-function plainOf(value: unknown): unknown {
+function toPlain(value: unknown): unknown {
   return JSON.parse(JSON.stringify(value, (_key, item: unknown) => (typeof item === "bigint" ? `${item}` : item)));
 }

@@ -125,7 +125,7 @@ function hasLevel(logger: unknown, level: keyof Logger): boolean {
 }
 
 /** Where a failed call is logged: the caller's logger, if it is a valid one. */
-export function loggerOf(options: unknown): Logger {
+export function readLogger(options: unknown): Logger {
   const given: unknown = typeof options === "object" && options !== null ? Reflect.get(options, "logger") : undefined;
   return isLogger(given) ? safeLogger(given) : warningLogger;
 }

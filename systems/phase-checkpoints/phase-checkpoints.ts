@@ -5,8 +5,8 @@ import { newCheckpointId } from "./checkpoint-id.js";
 import type { PhaseCheckpointEvent } from "./event-log.js";
 import {
   type CheckpointOptions,
-  loggerOf,
   type ResolvedCheckpointOptions,
+  readLogger,
   resolveCheckpointOptions,
 } from "./options.js";
 import type { CheckpointState, IscCriterionSnapshot } from "./schema.js";
@@ -71,7 +71,7 @@ export async function createCheckpoint(
     checkText("A phase", phase, 1);
     const id = newCheckpointId();
     const draft = { id, sessionId, phase, phaseNumber, completed: false, taskSummary, iscCriteria, metadata };
-    const file = await folderOf(resolved).add(phase, prepareCheckpointFile(draft));
+    const file = await openFolder(resolved).add(phase, prepareCheckpointFile(draft));
     await attempt(resolved, SEED_FAILED, () => setCheckpointRef(seedPath, id));
     await logEvent(resolved, { action: "checkpoint_created", checkpointId: id, phase });
     return { ok: true, checkpointId: id, file };
@@ -91,7 +91,7 @@ export async function loadCheckpoint(
   return orElse(null, "loadCheckpoint", options, () => {
     const resolved = resolveCheckpointOptions(options);
     checkText("A checkpoint id", checkpointId);
-    const found = folderOf(resolved)
+    const found = openFolder(resolved)
       .list()
       .find(({ state }) => state.id === checkpointId);
     return found?.state ?? null;
@@ -113,7 +113,7 @@ export async function listCheckpoints(
     const resolved = resolveCheckpointOptions(all, ...LIST_KEYS);
     const { completed } = all;
     checkBoolean("completed", completed);
-    const states = folderOf(resolved)
+    const states = openFolder(resolved)
       .list()
       .map(({ state }) => state);
     return completed === undefined ? states : states.filter((state) => state.completed === completed);
@@ -126,7 +126,7 @@ export async function listCheckpoints(
  */
 export async function detectIncompleteCheckpoint(options: CheckpointOptions = {}): Promise<CheckpointState | null> {
   return orElse(null, "detectIncompleteCheckpoint", options, () => {
-    const newest = folderOf(resolveCheckpointOptions(options))
+    const newest = openFolder(resolveCheckpointOptions(options))
       .list()
       .find(({ state }) => !state.completed);
     return newest?.state ?? null;
@@ -147,7 +147,7 @@ export async function completeCheckpoint(
     checkBoolean("withEarlier", withEarlier);
     checkText("A checkpoint id", checkpointId);
 
-    const chosen = await folderOf(resolved).complete((all) => chooseToComplete(all, checkpointId, withEarlier));
+    const chosen = await openFolder(resolved).complete((all) => chooseToComplete(all, checkpointId, withEarlier));
     if (chosen.length === 0) return { ok: false, error: notFound(checkpointId, resolved.checkpointsDir) };
     const ids = chosen.map(({ id }) => id);
     await attempt(resolved, SEED_FAILED, () => clearCheckpointRef(resolved.seedPath, ids));
@@ -177,7 +177,7 @@ export async function cleanupCheckpoints(
     if (typeof olderThanDays !== "number" || !(olderThanDays >= 0)) {
       throw new RangeError(`olderThanDays must be a number of days from 0, not ${String(olderThanDays)}.`);
     }
-    await folderOf(resolved).removeOlder(Date.now() - olderThanDays * DAY_MS, {
+    await openFolder(resolved).removeOlder(Date.now() - olderThanDays * DAY_MS, {
       // Changed before the removal: if the cleanup is interrupted, seed.json must not name a removed checkpoint.
       beforeRemoval: async (doomed) => {
         const ids = doomed.map(({ id }) => id);
@@ -195,7 +195,7 @@ export async function cleanupCheckpoints(
 
 const SEED_FAILED = "The checkpoints are safe, but state.checkpointRef of seed.json was not changed";
 
-function folderOf({ checkpointsDir, onInvalidFile }: ResolvedCheckpointOptions): CheckpointFolder {
+function openFolder({ checkpointsDir, onInvalidFile }: ResolvedCheckpointOptions): CheckpointFolder {
   return new CheckpointFolder(checkpointsDir, onInvalidFile);
 }
 
@@ -224,7 +224,7 @@ function orElse<Answer>(otherwise: Answer, name: string, options: unknown, read:
   try {
     return read();
   } catch (error) {
-    loggerOf(options).error({ error }, `${name} failed and gave ${JSON.stringify(otherwise)}`);
+    readLogger(options).error({ error }, `${name} failed and gave ${JSON.stringify(otherwise)}`);
     return otherwise;
   }
 }

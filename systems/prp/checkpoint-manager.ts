@@ -101,9 +101,9 @@ export class PrpCheckpointManager {
    * @throws {CheckpointCorruptError} The checkpoint can't be read.
    */
   async restoreCheckpoint(checkpointId: string): Promise<CheckpointData> {
-    const taskId = taskOf(checkpointId);
+    const taskId = parseTaskId(checkpointId);
     try {
-      return dataOf(await this.#checkpoints.restore(taskId, checkpointId));
+      return toData(await this.#checkpoints.restore(taskId, checkpointId));
     } catch (error) {
       // The core's message names a method that this class lacks.
       throw error instanceof CheckpointNotFoundError ? notFound(checkpointId, taskId) : error;
@@ -117,7 +117,7 @@ export class PrpCheckpointManager {
    */
   async getLatestCheckpoint(taskId: string): Promise<CheckpointData | null> {
     const latest = await this.#checkpoints.latest(taskId);
-    return latest === undefined ? null : dataOf(latest);
+    return latest === undefined ? null : toData(latest);
   }
 
   /**
@@ -128,7 +128,7 @@ export class PrpCheckpointManager {
   async listCheckpoints(taskId: string): Promise<CheckpointData[]> {
     const found: CheckpointData[] = [];
     for await (const checkpoint of this.#checkpoints.history(taskId, { order: "oldest" }))
-      found.push(dataOf(checkpoint));
+      found.push(toData(checkpoint));
     return found;
   }
 
@@ -151,7 +151,7 @@ export class PrpCheckpointManager {
    * @throws {CheckpointNotFoundError} There is no checkpoint with that id.
    */
   async deleteCheckpoint(checkpointId: string): Promise<void> {
-    const taskId = taskOf(checkpointId);
+    const taskId = parseTaskId(checkpointId);
     if (!(await this.#checkpoints.remove(taskId, checkpointId))) throw notFound(checkpointId, taskId);
   }
 
@@ -191,7 +191,7 @@ function resolveConfig(config: Partial<CheckpointConfig>): CheckpointConfig {
   };
 }
 
-function dataOf(checkpoint: Checkpoint<CheckpointExecutionState>): CheckpointData {
+function toData(checkpoint: Checkpoint<CheckpointExecutionState>): CheckpointData {
   const { id, taskId, label = "", state, createdAt, error } = checkpoint;
   const data = { id, taskId, label, state, createdAt: new Date(createdAt) };
   if (error === undefined) return data;
@@ -206,7 +206,7 @@ function dataOf(checkpoint: Checkpoint<CheckpointExecutionState>): CheckpointDat
   };
 }
 
-function taskOf(checkpointId: string): string {
+function parseTaskId(checkpointId: string): string {
   checkText("A checkpoint id", checkpointId);
   const taskId = taskOfCheckpointId(checkpointId);
   if (taskId !== undefined) return taskId;

@@ -73,7 +73,7 @@ export async function prpStatus(sessionPath: string): Promise<PrpSessionStatus> 
   const session = new SessionCheckpoints({ sessionPath, logger: SILENT });
   const { checkpoints } = session;
   const damaged = new Map<string, DamagedCheckpoint>();
-  checkpoints.on("corrupt", (record) => damaged.set(keyOf(record), damagedOf(record)));
+  checkpoints.on("corrupt", (record) => damaged.set(formatKey(record), toDamaged(record)));
   try {
     const tasks: PrpTaskStatus[] = [];
     for (const { taskId, count } of await checkpoints.tasks({ order: "recent" })) {
@@ -131,11 +131,11 @@ function taskStatus(newest: Checkpoint<CheckpointExecutionState>, checkpoints: n
   };
 }
 
-function damagedOf({ location, reason, taskId }: CorruptRecord): DamagedCheckpoint {
+function toDamaged({ location, reason, taskId }: CorruptRecord): DamagedCheckpoint {
   return { location, reason, ...(taskId === undefined ? undefined : { taskId }) };
 }
 
 /** A key for a damaged record. Listing and reading both report it, but the result must show it once. */
-function keyOf({ location, id, sequence }: CorruptRecord): string {
+function formatKey({ location, id, sequence }: CorruptRecord): string {
   return JSON.stringify([location, id, sequence]);
 }

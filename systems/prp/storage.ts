@@ -46,7 +46,7 @@ export class SessionCheckpoints {
       // The spec's own program writes no stage and no status beside the state, so both are taken from the state.
       adopt: ({ state }) => {
         const { success, data } = CheckpointExecutionStateSchema.shape.stage.safeParse(stageIn(state));
-        return success ? { stage: data, status: statusOf(data) } : {};
+        return success ? { stage: data, status: toStatus(data) } : {};
       },
     });
     this.checkpoints = new CheckpointManager({
@@ -71,7 +71,7 @@ export class SessionCheckpoints {
     { error, status, expectedSequence, replaces, isPassing = false }: AppendOptions = {},
   ): Promise<CheckpointSummary> {
     const { stage } = state;
-    const options = { stage, label, status: status ?? statusOf(stage), error, expectedSequence };
+    const options = { stage, label, status: status ?? toStatus(stage), error, expectedSequence };
     const saved = await this.checkpoints.save(taskId, state, options);
     try {
       // Removes the replaced checkpoint first. Otherwise it would count in `keepLast` and push out another one.
@@ -102,7 +102,7 @@ export class SessionCheckpoints {
 }
 
 /** Returns the core's status for a checkpoint's stage. */
-export function statusOf(stage: CheckpointExecutionState["stage"]): CheckpointStatus {
+export function toStatus(stage: CheckpointExecutionState["stage"]): CheckpointStatus {
   if (stage === "complete") return "completed";
   return stage === "failed" ? "failed" : "running";
 }

@@ -235,7 +235,7 @@ function RepairSteps({ plan: { steps } }: { readonly plan: RepairAnswer }) {
 }
 
 function Quarantine({
-  quarantine: { place, total, records },
+  quarantine: { location, total, records },
 }: {
   readonly quarantine: NonNullable<StorageAnswer["quarantine"]>;
 }) {
@@ -250,7 +250,7 @@ function Quarantine({
         <p class="small soft anywhere">
           Repairs move damaged records to{" "}
           <code>
-            <StoredText text={place} />
+            <StoredText text={location} />
           </code>
           {total === 0 ? ". It is empty." : "."}
         </p>

@@ -3,8 +3,8 @@ import { isCorrupt, type StoredCheckpoint } from "waymark/adapter";
 import { isSignals, ownerOf, signalsOf } from "waymark/kit";
 import { threadPrefixOf } from "waymark/langgraph/records";
 import { type DamageSink, keyOf } from "../damage.js";
+import { newestSequence, RecordInserter, relationOf } from "../records/insert-record.js";
 import { findOtherHistory } from "../records/other-history.js";
-import { newestSequence, RecordPlacer, relationOf } from "../records/place-record.js";
 import { isWhole } from "../records/stored-record.js";
 import { taskIds, wholeRecords } from "../records/whole-records.js";
 
@@ -122,12 +122,12 @@ interface TaskJob extends CopyJob {
  */
 async function copyTask(job: TaskJob, taskId: string, result: CopyResult): Promise<string | undefined> {
   const before = await newestSequence(job.to, taskId);
-  const placer = new RecordPlacer(job.to, { isSameHistory: true });
+  const inserter = new RecordInserter(job.to, { isSameHistory: true });
   let last = before;
   const added = { taskId, order: "oldest", afterSequence: before } as const;
   for await (const record of wholeRecords(job.from, added, job.source)) {
     try {
-      if ((await placer.place(record)) === "added") {
+      if ((await inserter.insert(record)) === "added") {
         result.copied += 1;
         if (isSignals(taskId)) result.signals += 1;
       }

@@ -6,7 +6,7 @@ import { nameOf, shownTask } from "../langgraph/find-tasks.js";
 import { jsonText } from "../printable.js";
 import { showProgress } from "../progress.js";
 import { countRecords } from "../records/whole-records.js";
-import { isSamePlace } from "../storage-place.js";
+import { isSameLocation } from "../storage-location.js";
 import { openTarget } from "../store.js";
 import { checkpointsText, counted } from "../words.js";
 
@@ -25,10 +25,10 @@ export const copy: CommandFile = {
       .option("--json", "for programs: the counts")
       .action((options) =>
         cli.withStore(async (session) => {
-          const { output, errors, storage, damage, place: source } = session;
+          const { output, errors, storage, damage, location: source } = session;
           const { prefix } = options;
-          const { storage: target, place, name: to } = await openTarget(options.to);
-          if (source && isSamePlace(place, source)) {
+          const { storage: target, location, name: to } = await openTarget(options.to);
+          if (source && isSameLocation(location, source)) {
             throw new CommandError(ExitCode.usage, `${to} is the storage to copy from. Name another one with --to.`);
           }
           const progress = await showProgress("copying", async () => 2 * (await countRecords(storage, prefix)));

@@ -6,7 +6,7 @@ import type { CommandFile, Session } from "../cli.js";
 import { CommandError, ExitCode } from "../exit-code.js";
 import { jsonText } from "../printable.js";
 import { showProgress } from "../progress.js";
-import { type Placement, RecordPlacer } from "../records/place-record.js";
+import { type InsertResult, RecordInserter } from "../records/insert-record.js";
 import { readExport } from "../records/stored-record.js";
 import { checkpointsText, counted } from "../words.js";
 
@@ -40,7 +40,7 @@ export const importCommand: CommandFile = {
 };
 
 /** @property signals - How many of the added records are signals. */
-type Counts = Record<Placement | "signals", number>;
+type Counts = Record<InsertResult | "signals", number>;
 
 async function importStandardInput(session: Session): Promise<Counts> {
   if (session.stdin.isTTY) {
@@ -60,16 +60,16 @@ async function importFile(session: Session, path: string): Promise<Counts> {
   });
   const read = () => createReadStream(path, { highWaterMark: 256 * 1024 });
   let records = 0;
-  const standing = () =>
+  const outcome = () =>
     records === 0
       ? "Nothing was imported."
       : `Nothing was imported; to import the ${counted(records, "checkpoint")} before it: waymark import - < ${path}`;
   const progress = await showProgress("importing", () => 2 * size);
   try {
     const checked = read();
-    const placer = new RecordPlacer(session.storage);
-    for await (const { item, line } of readExport(checked, { from: path, standing })) {
-      await placer.check(item).catch(refuse(`${path}, line ${line}`, () => "Nothing was imported."));
+    const inserter = new RecordInserter(session.storage);
+    for await (const { item, line } of readExport(checked, { from: path, outcome })) {
+      await inserter.check(item).catch(refuse(`${path}, line ${line}`, () => "Nothing was imported."));
       records += 1;
       progress.reach(checked.bytesRead);
     }
@@ -87,29 +87,29 @@ async function importFrom(
   onRecord: () => void = () => undefined,
 ): Promise<Counts> {
   const counts: Counts = { added: 0, signals: 0, present: 0, otherStatus: 0 };
-  const placer = new RecordPlacer(storage);
-  const standing = () => {
+  const inserter = new RecordInserter(storage);
+  const outcome = () => {
     const { added, present, otherStatus } = counts;
     return added + present + otherStatus === 0
       ? "Nothing was imported."
       : `The lines before it are imported: ${added} added, ${present + otherStatus} there already.`;
   };
-  for await (const { item: record, line } of readExport(chunks, { from, standing })) {
-    const placement = await placer.place(record).catch(refuse(`${from}, line ${line}`, standing));
-    counts[placement] += 1;
-    if (placement === "added" && isSignals(record.taskId)) counts.signals += 1;
+  for await (const { item: record, line } of readExport(chunks, { from, outcome })) {
+    const result = await inserter.insert(record).catch(refuse(`${from}, line ${line}`, outcome));
+    counts[result] += 1;
+    if (result === "added" && isSignals(record.taskId)) counts.signals += 1;
     onRecord();
   }
   return counts;
 }
 
 /** Returns a function that throws its error, a conflict as the command's own. */
-function refuse(place: string, standing: () => string): (cause: unknown) => never {
+function refuse(position: string, outcome: () => string): (cause: unknown) => never {
   return (cause) => {
     if (!(cause instanceof CheckpointConflictError)) throw cause;
     throw new CommandError(
       ExitCode.conflict,
-      `${place}: ${cause.message} ${standing()} Import into an empty storage, or delete the task there first.`,
+      `${position}: ${cause.message} ${outcome()} Import into an empty storage, or delete the task there first.`,
       { cause },
     );
   };

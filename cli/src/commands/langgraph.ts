@@ -1,5 +1,4 @@
-import type { Command } from "@commander-js/extra-typings";
-import type { CommandFile, GlobalOptions } from "../cli.js";
+import type { CommandFile } from "../cli.js";
 import { durationArgument } from "../measure-arguments.js";
 import { statusOption } from "./tasks.js";
 
@@ -7,33 +6,27 @@ export const langgraph: CommandFile = {
   example: "waymark langgraph prune --idle 30d",
   group: "set up",
   register(program, cli) {
-    const command = program
+    program
       .command("langgraph")
       .summary("remove idle threads")
-      .description("Looks after the threads of LangGraph that WaymarkSaver keeps.");
-    pruneOn(command).action((options) =>
-      cli.withStore(async (session) => {
-        const { pruneThreads } = await import("../langgraph/prune-threads.js");
-        await pruneThreads(session, options);
-      }),
-    );
+      .description("Looks after the threads of LangGraph that WaymarkSaver keeps.")
+      .command("prune")
+      .description(
+        "Removes whole threads that nobody has written to for a time, with their subgraphs and pending writes. It shows the " +
+          "threads and asks first. A thread stays if somebody writes to it meanwhile, or runs it under its lease.",
+      )
+      .option("--idle <age>", "threads without a write for 30d, 12h", durationArgument)
+      .addOption(statusOption("only threads of this status"))
+      .option("--prefix <text>", "only threads whose id begins with this")
+      .option("--dry-run", "show the threads, remove nothing")
+      .option("--all-rows", "show the whole of a long plan on a terminal")
+      .option("--yes", "don't ask")
+      .option("--json", "for programs: the threads, or what was removed")
+      .action((options) =>
+        cli.withStore(async (session) => {
+          const { pruneThreads } = await import("../langgraph/prune-threads.js");
+          await pruneThreads(session, options);
+        }),
+      );
   },
 };
-
-function pruneOn(command: Command<[], Record<never, never>, GlobalOptions>) {
-  return command
-    .command("prune")
-    .description(
-      "Removes whole threads that nobody has written to for a time, with their subgraphs and pending writes. It shows the " +
-        "threads and asks first. A thread stays if somebody writes to it meanwhile, or runs it under its lease.",
-    )
-    .option("--idle <age>", "threads without a write for 30d, 12h", durationArgument)
-    .addOption(statusOption("only threads of this status"))
-    .option("--prefix <text>", "only threads whose id begins with this")
-    .option("--dry-run", "show the threads, remove nothing")
-    .option("--all-rows", "show the whole of a long plan on a terminal")
-    .option("--yes", "don't ask")
-    .option("--json", "for programs: the threads, or what was removed");
-}
-
-export type LanggraphPruneFlags = ReturnType<ReturnType<typeof pruneOn>["opts"]>;

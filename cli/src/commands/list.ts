@@ -58,28 +58,28 @@ export const list: CommandFile = {
             };
             return void (await printItems(output, found, printer));
           }
-          const standing = await readStanding(session, task);
+          const newest = await readNewest(session, task);
           await printItems(
             output,
             found,
-            new TablePrinter(output, columnsOf(output.colors, standing), limit ?? SCREEN_ROWS),
+            new TablePrinter(output, columnsOf(output.colors, newest), limit ?? SCREEN_ROWS),
           );
-          if (standing) await sayHowItStands(session, standing);
+          if (newest) await printTaskStatus(session, newest);
         }),
       );
   },
 };
 
-/** How a task stands by its newest checkpoint; `undefined` if that is damaged, or the task is a thread. */
-async function readStanding(session: Session, task: string): Promise<RunTask | undefined> {
+/** Reads a task with its newest checkpoint; `undefined` if that is damaged, or the task is a thread. */
+async function readNewest(session: Session, task: string): Promise<RunTask | undefined> {
   const taskId = await requireTask(session, task);
   const [newest] = await firstOf(session.storage.list({ taskId, order: "newest", limit: 1 }));
   if (newest === undefined || isCorrupt(newest) || threadOf(taskId, newest.metadata)) return undefined;
   return new LeaseReader(session).described({ taskId, count: newest.sequence, newest });
 }
 
-/** Says below a task's checkpoints what its run waits for, and how to answer it; or why it was cancelled. */
-async function sayHowItStands(session: Session, { taskId, newest, waits }: RunTask): Promise<void> {
+/** Prints below a task's checkpoints what its run waits for, and how to answer it; or why it was cancelled. */
+async function printTaskStatus(session: Session, { taskId, newest, waits }: RunTask): Promise<void> {
   // Standard error isn't gathered: without this, it would come before the list.
   await session.output.flush();
   if (isCancelled(newest)) await session.errors.line(printable(`It is cancelled: ${newest.error?.message}`));
@@ -92,8 +92,8 @@ async function sayHowItStands(session: Session, { taskId, newest, waits }: RunTa
   await answers.print();
 }
 
-/** @param standing - How the task stands, for the row of its newest checkpoint. */
-function columnsOf(colors: Output["colors"], standing: RunTask | undefined): readonly Column<DescribedCheckpoint>[] {
+/** @param task - The task with its newest checkpoint, whose row shows the task's status. */
+function columnsOf(colors: Output["colors"], task: RunTask | undefined): readonly Column<DescribedCheckpoint>[] {
   const nowMs = Date.now();
   return [
     { head: "SEQ", align: "right", cell: ({ checkpoint }) => String(checkpoint.sequence) },
@@ -101,8 +101,8 @@ function columnsOf(colors: Output["colors"], standing: RunTask | undefined): rea
     {
       head: "STATUS",
       cell: (described) =>
-        described.checkpoint.id === standing?.newest.id
-          ? taskStatusCell(standing, colors, nowMs)
+        described.checkpoint.id === task?.newest.id
+          ? taskStatusCell(task, colors, nowMs)
           : checkpointCell(described, colors),
     },
     { head: "STAGE", flexible: true, cell: ({ checkpoint }) => checkpoint.stage ?? "" },

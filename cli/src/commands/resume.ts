@@ -29,13 +29,13 @@ export const resume: CommandFile = {
           const table = new TablePrinter(output, columnsOf(output.colors), limit ?? SCREEN_ROWS);
           const answers = new Answers(session);
           let hasFailed = false;
-          async function* noted() {
+          async function* findTasks() {
             for await (const task of listIncomplete(session, { prefix, limit })) {
               if ("newest" in task && canRetry(task.newest)) hasFailed = true;
               yield task;
             }
           }
-          const found = answers.from(noted());
+          const found = answers.from(findTasks());
           const count = await printItems(output, found, json ?? table);
           if (!json) await answers.print();
           if (!json && hasFailed) await errors.line('Workers take a failed run again after "waymark retry TASK".');

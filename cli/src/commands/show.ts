@@ -2,7 +2,7 @@ import type { CheckpointFailure, CheckpointSummary } from "waymark";
 import { type HeldLease, isCancelled, isOfRun } from "waymark/kit";
 import type { CommandFile, Session } from "../cli.js";
 import { nameOf } from "../langgraph/find-tasks.js";
-import { questionsText } from "../langgraph/standing.js";
+import { questionsText } from "../langgraph/thread-status.js";
 import { holderText, lapsedText, type StartingTask } from "../leases.js";
 import { type PlainJson, plainJson } from "../plain-json.js";
 import { jsonText } from "../printable.js";
@@ -65,15 +65,18 @@ async function print(session: Session, details: CheckpointDetails | StartingTask
     row("run by", runByText(details.lease));
     return block.end();
   }
-  const { checkpoint, interrupts, thread, lease, lapsed, run, waits, canRetry, signals, standing } = details;
+  const { checkpoint, interrupts, thread, lease, lapsed, run, waits, canRetry, signals, taskStatus } = details;
   const { taskId, id, sequence, createdAt, stage, label, parentId, error } = checkpoint;
   row("task", thread === undefined ? taskId : undefined);
   row("thread", thread?.threadId);
   row("subgraph", thread?.namespace || undefined);
   row("checkpoint", `${id} (@${sequence})`);
   row("saved", `${timeText(createdAt)} UTC, ${agoText(createdAt, Date.now())}`);
-  block.add("status", standing ? statusCell(standing.status, output.colors) : checkpointCell(details, output.colors));
-  row("why", standing?.why);
+  block.add(
+    "status",
+    taskStatus ? statusCell(taskStatus.status, output.colors) : checkpointCell(details, output.colors),
+  );
+  row("why", taskStatus?.why);
   row("run by", lease && runByText(lease));
   row("last run", lapsed && lapsedText(lapsed, Date.now()));
   row("asks", questionsText(interrupts));

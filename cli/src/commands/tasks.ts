@@ -5,7 +5,7 @@ import type { Cli, CommandFile, Session } from "../cli.js";
 import type { printFleet } from "../fleet-view.js";
 import { jsonOption, jsonPrinter, ndjsonOption, printItems } from "../items.js";
 import { nameOf } from "../langgraph/find-tasks.js";
-import { questionsText } from "../langgraph/standing.js";
+import { questionsText } from "../langgraph/thread-status.js";
 import { runningText } from "../leases.js";
 import { countArgument } from "../measure-arguments.js";
 import type { Output } from "../output.js";

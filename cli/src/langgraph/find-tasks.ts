@@ -30,7 +30,7 @@ interface ThreadNamespace {
   readonly count: number;
 }
 
-interface Place {
+interface TaskSource {
   readonly storage: StorageAdapter;
   readonly damage: DamageSink;
 }
@@ -59,7 +59,7 @@ export function wholeThread(taskId: string): { readonly id: string; readonly pre
 }
 
 /** Yields the task. If it is that of a thread's graph, yields all tasks of the thread. */
-export async function* tasksOf({ storage, damage }: Place, taskId: string): AsyncGenerator<string, void, void> {
+export async function* tasksOf({ storage, damage }: TaskSource, taskId: string): AsyncGenerator<string, void, void> {
   const thread = wholeThread(taskId);
   if (thread === undefined) yield taskId;
   else yield* taskIds(storage, thread.prefix, damage);
@@ -84,19 +84,19 @@ export function refuseThread(taskId: string, advice: string): void {
  *   threads, the result may exceed the limit.
  */
 export async function* findTasks(
-  place: Place,
+  source: TaskSource,
   { limit, ...query }: Omit<FoundQuery, "after">,
 ): AsyncGenerator<FoundTask, void, void> {
-  if (!(await hasThreads(place))) {
-    yield* otherTasks(place, { ...query, limit });
+  if (!(await hasThreads(source))) {
+    yield* otherTasks(source, { ...query, limit });
     return;
   }
   const { prefix, order, status } = query;
-  const others = await firstOf(otherTasks(place, query), limit);
+  const others = await firstOf(otherTasks(source, query), limit);
   // Threads are found in the order of their ids, and with any status. So `limit` applies here only if the query has
   // that order and no status.
   const isInOrder = order === "taskId" && status === undefined;
-  const threads = await firstOf(threadsIn(place, prefix), isInOrder ? limit : undefined);
+  const threads = await firstOf(threadsIn(source, prefix), isInOrder ? limit : undefined);
   yield* [...others, ...threads].sort(compareTasks(order));
 }
 
@@ -113,7 +113,7 @@ export async function* describedTasks(
   }
 }
 
-async function hasThreads({ storage }: Place): Promise<boolean> {
+async function hasThreads({ storage }: TaskSource): Promise<boolean> {
   for await (const _task of storage.tasks({ prefix: THREADS_PREFIX, order: "taskId", limit: 1 })) return true;
   return false;
 }
@@ -121,7 +121,7 @@ async function hasThreads({ storage }: Place): Promise<boolean> {
 /** Sorts after every task id of a thread. */
 const PAST_THREADS = `${THREADS_PREFIX}\u{10ffff}`;
 
-async function* otherTasks({ storage, damage }: Place, query: FoundQuery): AsyncGenerator<FoundTask, void, void> {
+async function* otherTasks({ storage, damage }: TaskSource, query: FoundQuery): AsyncGenerator<FoundTask, void, void> {
   for await (const task of listed(storage, query)) {
     if (isCorrupt(task)) await damage.add(task);
     else if (!task.taskId.startsWith(THREADS_PREFIX)) yield task;
@@ -155,7 +155,7 @@ async function* listed(
   }
 }
 
-async function* threadsIn({ storage, damage }: Place, prefix = ""): AsyncGenerator<FoundTask, void, void> {
+async function* threadsIn({ storage, damage }: TaskSource, prefix = ""): AsyncGenerator<FoundTask, void, void> {
   const begin = prefix.startsWith(THREADS_PREFIX) ? prefix : threadPrefix(prefix).slice(0, -1);
   let found: FoundNamespace[] = [];
   for await (const task of storage.tasks({ prefix: begin, order: "taskId" })) {

@@ -1,15 +1,14 @@
 import { hash } from "node:crypto";
-import { CheckpointError } from "waymark";
+import { CheckpointError, type CheckpointStatus } from "waymark";
 import {
   bytesOf,
   type FoundThread,
   removeThread,
   type ThreadQuery,
-  type ThreadsPlace,
+  type ThreadsSource,
   threadBatches,
 } from "waymark/langgraph/records";
 import type { Session } from "../cli.js";
-import type { LanggraphPruneFlags } from "../commands/langgraph.js";
 import { confirm } from "../confirm.js";
 import { CommandError, ExitCode } from "../exit-code.js";
 import { type ItemPrinter, JsonArrayPrinter } from "../items.js";
@@ -27,27 +26,39 @@ interface PlannedThread extends FoundThread {
   readonly bytes: number;
 }
 
+/** The options of `waymark langgraph prune`. */
+interface PruneThreadsOptions {
+  /** In milliseconds. */
+  readonly idle?: number | undefined;
+  readonly status?: CheckpointStatus | undefined;
+  readonly prefix?: string | undefined;
+  readonly dryRun?: true | undefined;
+  readonly allRows?: true | undefined;
+  readonly yes?: true | undefined;
+  readonly json?: true | undefined;
+}
+
 const SHOWN_KEPT = 5;
 
 /** Shows the threads to remove, asks, and removes them. With `--dry-run`, it only shows them. */
-export async function pruneThreads(session: Session, flags: LanggraphPruneFlags): Promise<void> {
+export async function pruneThreads(session: Session, options: PruneThreadsOptions): Promise<void> {
   const { output } = session;
-  const plan = planOf(session, flags);
+  const plan = planOf(session, options);
   // Fingerprints by thread id, because the tasks of many threads may not fit in memory.
   const shown = new Map<string, string>();
-  const total = await show(session, plan, flags, shown);
-  if (!flags.json) {
+  const total = await show(session, plan, options, shown);
+  if (!options.json) {
     await output.line(output.colors.bold(`${total.text()} would go.`));
     if (total.threads > 0) for (const line of await freedLines(session, total.bytes)) await output.line(line);
   }
-  if (flags.dryRun) return;
+  if (options.dryRun) return;
 
   if (total.threads > 0) {
     await output.flush();
-    await confirm(session, `Remove ${total.text()} from ${session.name}?`, flags.yes === true);
+    await confirm(session, `Remove ${total.text()} from ${session.name}?`, options.yes === true);
   }
   const { removed, kept } = await apply(session, plan, shown);
-  if (flags.json) {
+  if (options.json) {
     const { threads, checkpoints, bytes } = removed;
     await output.line(jsonText({ threads, checkpoints, bytes, kept }));
   } else if (total.threads > 0) await output.line(`Removed ${removed.text()}.`);
@@ -63,8 +74,8 @@ export async function pruneThreads(session: Session, flags: LanggraphPruneFlags)
 type ThreadPlan = () => AsyncIterable<PlannedThread>;
 
 /** @throws {CommandError} The options don't select any threads. */
-function planOf(session: Session, flags: LanggraphPruneFlags): ThreadPlan {
-  const { idle, status, prefix } = flags;
+function planOf(session: Session, options: PruneThreadsOptions): ThreadPlan {
+  const { idle, status, prefix } = options;
   if (idle === undefined && status === undefined) {
     throw new CommandError(ExitCode.usage, "Say which threads: --idle 30d, or --status completed, or both.");
   }
@@ -73,12 +84,12 @@ function planOf(session: Session, flags: LanggraphPruneFlags): ThreadPlan {
 }
 
 async function* plannedThreads(session: Session, query: ThreadQuery): AsyncGenerator<PlannedThread, void, void> {
-  const place: ThreadsPlace = {
+  const source: ThreadsSource = {
     storage: session.storage,
     damaged: (record) => session.damage.add(record),
   };
-  for await (const batch of threadBatches(place, query)) {
-    for (const thread of batch) yield { ...thread, bytes: await bytesOf(place, thread) };
+  for await (const batch of threadBatches(source, query)) {
+    for (const thread of batch) yield { ...thread, bytes: await bytesOf(source, thread) };
   }
 }
 
@@ -109,10 +120,10 @@ function fingerprintOf({ tasks }: FoundThread): string {
 async function show(
   { output }: Session,
   plan: ThreadPlan,
-  flags: LanggraphPruneFlags,
+  options: PruneThreadsOptions,
   shown: Map<string, string>,
 ): Promise<Total> {
-  const { dryRun, json, allRows = false } = flags;
+  const { dryRun, json, allRows = false } = options;
   const total = new Total();
   // With --json, the plan is printed only if nothing is removed (--dry-run); otherwise the result is printed.
   const isShown = !json || dryRun;

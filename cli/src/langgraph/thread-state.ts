@@ -17,7 +17,7 @@ import { DamagedCheckpointError } from "../damage.js";
 import { isKeyMissing } from "../key-advice.js";
 import { readableSummaries, readStored } from "../read-stored.js";
 import type { QuerySession } from "../store.js";
-import { standingOf } from "./standing.js";
+import { deriveThreadStatus } from "./thread-status.js";
 
 type Reading = Pick<QuerySession, "storage" | "config" | "damage">;
 
@@ -105,9 +105,9 @@ export async function describeCheckpoint(
     const state = await readStored(session, checkpoint);
     if (!isCheckpointState(state)) return { checkpoint, interrupts: [] };
     const metadata = readableValue(state.metadata);
-    const { interrupts, ...standing } = standingOf(await readWrites(session, thread, checkpoint.id));
+    const { interrupts, ...status } = deriveThreadStatus(await readWrites(session, thread, checkpoint.id));
     const described = isObject(metadata) ? { label: `step ${metadata["step"] ?? "?"}`, metadata } : {};
-    return { checkpoint: { ...rest, ...described, ...standing }, interrupts };
+    return { checkpoint: { ...rest, ...described, ...status }, interrupts };
   } catch (error) {
     if (error instanceof DamagedCheckpointError) await session.damage.add(error.record);
     // If the key is missing, only the summary is known.

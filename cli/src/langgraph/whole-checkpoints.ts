@@ -4,25 +4,25 @@ import { isWhole, type KnownSummaries, metadataOf, THREADS_PREFIX, threadOf } fr
 import type { QuerySession } from "../store.js";
 import { lostValueFinding } from "./thread-state.js";
 
-type Place = Pick<QuerySession, "storage">;
+type TaskSource = Pick<QuerySession, "storage">;
 
 /**
  * Returns a function that tells whether a checkpoint of the task has all its values. Pruning may leave incomplete ones
  * in a thread, because kept checkpoints take values from them. The saver doesn't show incomplete ones either.
  */
-export async function wholeIn(place: Place, taskId: string): Promise<(checkpoint: CheckpointSummary) => boolean> {
+export async function wholeIn(source: TaskSource, taskId: string): Promise<(checkpoint: CheckpointSummary) => boolean> {
   if (threadOf(taskId) === undefined) return () => true;
-  const all = await summariesIn(place, taskId);
+  const all = await summariesIn(source, taskId);
   return (checkpoint) => isWhole(checkpoint, all);
 }
 
 /** Finds threads whose newest checkpoint needs a value from a removed one. Checks of single records can't find them. */
-export async function* lostValues(place: Place): AsyncGenerator<StorageFinding, void, void> {
-  for await (const task of place.storage.tasks({ prefix: THREADS_PREFIX, order: "taskId" })) {
+export async function* lostValues(source: TaskSource): AsyncGenerator<StorageFinding, void, void> {
+  for await (const task of source.storage.tasks({ prefix: THREADS_PREFIX, order: "taskId" })) {
     // The check of single records has already reported damage.
     if (isCorrupt(task) || threadOf(task.taskId) === undefined) continue;
     const { taskId, newest } = task;
-    const all = await summariesIn(place, taskId);
+    const all = await summariesIn(source, taskId);
     for (const [channel, holder] of Object.entries(metadataOf(newest).holders ?? {})) {
       if (all.has(holder)) continue;
       const { id, sequence } = newest;
@@ -32,7 +32,7 @@ export async function* lostValues(place: Place): AsyncGenerator<StorageFinding, 
 }
 
 /** Returns the task's checkpoints by id. */
-async function summariesIn({ storage }: Place, taskId: string): Promise<KnownSummaries> {
+async function summariesIn({ storage }: TaskSource, taskId: string): Promise<KnownSummaries> {
   const all = new Map<string, Pick<CheckpointSummary, "parentId" | "metadata">>();
   for await (const record of storage.list({ taskId, order: "newest" })) {
     // A damaged checkpoint still counts as present.

@@ -91,8 +91,10 @@ function gatesText({ gates, skipped, warnings }: CheckTotals): string {
 
 function gateText(gate: GateCheck, width: number): string[] {
   const { level, description, shell, line, statements, skipped, findings, left } = gate;
-  const place = [...(line === undefined ? [] : [`line ${line}`]), ...(skipped === undefined ? [shell] : [])].join(", ");
-  const lines = paragraph(`Level ${level}: ${description}${place === "" ? "" : ` (${place})`}`, "", width);
+  const details = [...(line === undefined ? [] : [`line ${line}`]), ...(skipped === undefined ? [shell] : [])].join(
+    ", ",
+  );
+  const lines = paragraph(`Level ${level}: ${description}${details === "" ? "" : ` (${details})`}`, "", width);
   if (skipped !== undefined) lines.push(...paragraph(`skipped: ${skipped}`, "  ", width));
   else lines.push(...statementsText(statements, width));
   for (const finding of findings) {

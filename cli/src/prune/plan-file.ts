@@ -51,16 +51,16 @@ export class PlanFile {
  * before anything is removed. The user agreed to the plans as they were written, and a changed plan could remove
  * checkpoints that every policy keeps.
  *
- * @param standing - Says how much was done so far, for errors.
+ * @param outcome - Says how much was done so far, for errors.
  * @throws {CommandError} The file doesn't exist, or was changed.
  */
 export async function* readPlanFile(
   path: string,
-  standing: () => string = () => "Nothing was removed.",
+  outcome: () => string = () => "Nothing was removed.",
 ): AsyncGenerator<RetentionPlan, void, void> {
   // The checksum shows that the line is unchanged.
   const parse = (value: unknown) => value as PlanLine;
-  const lines = readCheckedLines(createReadStream(path), { format: FORMAT, parse, from: path, standing });
+  const lines = readCheckedLines(createReadStream(path), { format: FORMAT, parse, from: path, outcome });
   let current: GrowingPlan | undefined;
   for await (const { item } of lines) {
     if (item.plan !== undefined) {

@@ -3,7 +3,6 @@ import { applyPlans } from "../actions/prune.js";
 import { bytesOnDisk } from "../bytes-on-disk.js";
 import { requireTaskToChange } from "../checkpoints.js";
 import type { Session } from "../cli.js";
-import type { PruneFlags } from "../commands/prune.js";
 import { confirm } from "../confirm.js";
 import { CommandError, ExitCode, exitCodeOf } from "../exit-code.js";
 import { JsonArrayPrinter } from "../items.js";
@@ -15,15 +14,37 @@ import { bytesText, counted } from "../words.js";
 import { PlanFile, readPlanFile } from "./plan-file.js";
 import { PlanTable } from "./plan-table.js";
 
+/** The options of `waymark prune`. Ages are in milliseconds, sizes in bytes. */
+interface PruneOptions {
+  readonly all?: true | undefined;
+  readonly keepLast?: number | undefined;
+  readonly keepWithin?: number | undefined;
+  readonly keepHourly?: number | undefined;
+  readonly keepDaily?: number | undefined;
+  readonly keepWeekly?: number | undefined;
+  readonly keepMonthly?: number | undefined;
+  readonly timeZone?: string | undefined;
+  readonly keepStage?: readonly string[] | undefined;
+  readonly maxAge?: number | undefined;
+  readonly maxBytes?: number | undefined;
+  readonly dryRun?: true | undefined;
+  readonly planOut?: string | undefined;
+  readonly force?: true | undefined;
+  readonly allRows?: true | undefined;
+  readonly planIn?: string | undefined;
+  readonly yes?: true | undefined;
+  readonly json?: true | undefined;
+}
+
 const SHOWN_FAILURES = 5;
 
 /** Shows the plans, asks, and applies them. With `--dry-run` or `--plan-out`, it only shows or writes them. */
-export async function pruneStorage(session: Session, taskId: string | undefined, flags: PruneFlags): Promise<void> {
+export async function pruneStorage(session: Session, taskId: string | undefined, options: PruneOptions): Promise<void> {
   const { output } = session;
-  const { planOut, json } = flags;
-  const isPlanOnly = flags.dryRun === true || planOut !== undefined;
-  const plans = await plansOf(session, taskId, flags);
-  const total = await show(session, plans, flags);
+  const { planOut, json } = options;
+  const isPlanOnly = options.dryRun === true || planOut !== undefined;
+  const plans = await plansOf(session, taskId, options);
+  const total = await show(session, plans, options);
   const goes = sizeText(total.remove, total.removeBytes);
   if (!json) {
     const stays = sizeText(total.keep, total.keepBytes);
@@ -37,7 +58,7 @@ export async function pruneStorage(session: Session, taskId: string | undefined,
 
   if (total.removing > 0) {
     await output.flush();
-    await confirm(session, `Remove ${goes} from ${session.name}?`, flags.yes === true);
+    await confirm(session, `Remove ${goes} from ${session.name}?`, options.yes === true);
   }
   const progress = await showProgress("pruning", () => total.removing);
   const applied = applyPlans(session, plans, () => progress.advance()).finally(() => progress.stop());
@@ -66,7 +87,7 @@ export async function freedLines(session: Session, removeBytes: number): Promise
   const bytes = await bytesOnDisk(session);
   if (bytes === undefined) return [];
   const all = bytesText(bytes);
-  const scheme = session.place?.scheme;
+  const scheme = session.location?.scheme;
   if (scheme === "files" || scheme === "tasks") {
     return [`That frees at least ${bytesText(removeBytes)} of ${all} on the disk.`];
   }
@@ -80,8 +101,8 @@ export async function freedLines(session: Session, removeBytes: number): Promise
 }
 
 /** Prints the plans, and writes the file of `--plan-out`. */
-async function show({ output }: Session, plans: Plans, flags: PruneFlags): Promise<typeof NO_PLANS> {
-  const { planOut, dryRun, json, force = false, allRows = false } = flags;
+async function show({ output }: Session, plans: Plans, options: PruneOptions): Promise<typeof NO_PLANS> {
+  const { planOut, dryRun, json, force = false, allRows = false } = options;
   const total = { ...NO_PLANS };
   const file = planOut === undefined ? undefined : await PlanFile.create(planOut, force);
   // With --json, the plans are printed only if nothing is removed (--dry-run, --plan-out); otherwise the result is
@@ -108,18 +129,18 @@ async function show({ output }: Session, plans: Plans, flags: PruneFlags): Promi
   return total;
 }
 
-/** Returns the rules and limits of the flags; `undefined` if there are none. */
-function policyOf(flags: PruneFlags): RetentionPolicy | undefined {
+/** Returns the rules and limits of the options; `undefined` if there are none. */
+function policyOf(options: PruneOptions): RetentionPolicy | undefined {
   const policy: RetentionPolicy = {
-    keepLast: flags.keepLast,
-    keepWithinMs: flags.keepWithin,
-    keepHourly: flags.keepHourly,
-    keepDaily: flags.keepDaily,
-    keepWeekly: flags.keepWeekly,
-    keepMonthly: flags.keepMonthly,
-    keepStages: flags.keepStage,
-    maxAgeMs: flags.maxAge,
-    maxBytes: flags.maxBytes,
+    keepLast: options.keepLast,
+    keepWithinMs: options.keepWithin,
+    keepHourly: options.keepHourly,
+    keepDaily: options.keepDaily,
+    keepWeekly: options.keepWeekly,
+    keepMonthly: options.keepMonthly,
+    keepStages: options.keepStage,
+    maxAgeMs: options.maxAge,
+    maxBytes: options.maxBytes,
   };
   return Object.values(policy).every((part) => part === undefined) ? undefined : policy;
 }
@@ -129,18 +150,18 @@ function countsDays({ keepHourly, keepDaily, keepWeekly, keepMonthly }: Retentio
 }
 
 /** @throws {CommandError} The arguments don't select any plans. */
-async function plansOf(session: Session, taskId: string | undefined, flags: PruneFlags): Promise<Plans> {
-  const given = policyOf(flags);
-  const all = flags.all === true;
-  if (flags.planIn !== undefined) {
-    if (taskId !== undefined || all || (given ?? flags.timeZone ?? flags.planOut) !== undefined) {
+async function plansOf(session: Session, taskId: string | undefined, options: PruneOptions): Promise<Plans> {
+  const given = policyOf(options);
+  const all = options.all === true;
+  if (options.planIn !== undefined) {
+    if (taskId !== undefined || all || (given ?? options.timeZone ?? options.planOut) !== undefined) {
       throw new CommandError(
         ExitCode.usage,
         "The plan of --plan-in has its own tasks and policy: pass no task, no --all, no policy and no --plan-out with it.",
       );
     }
-    const { planIn } = flags;
-    return { shown: () => readPlanFile(planIn), agreed: (standing) => readPlanFile(planIn, standing) };
+    const { planIn } = options;
+    return { shown: () => readPlanFile(planIn), agreed: (outcome) => readPlanFile(planIn, outcome) };
   }
   if ((taskId !== undefined) === all) {
     throw new CommandError(
@@ -149,7 +170,7 @@ async function plansOf(session: Session, taskId: string | undefined, flags: Prun
     );
   }
   // Days are counted in the project's time zone, even if the project's policy isn't used.
-  const isConfigured = given === undefined || (countsDays(given) && flags.timeZone === undefined);
+  const isConfigured = given === undefined || (countsDays(given) && options.timeZone === undefined);
   const retention = isConfigured ? (await session.config()).retention : undefined;
   const policy = given ?? retention;
   if (policy === undefined) {
@@ -164,7 +185,7 @@ async function plansOf(session: Session, taskId: string | undefined, flags: Prun
       task,
       "To prune a thread, call WaymarkSaver.prune; to remove it, use waymark delete, or waymark langgraph prune if it is idle.",
     );
-  const { timeZone = retention?.timeZone } = flags;
+  const { timeZone = retention?.timeZone } = options;
   return new PolicyPlans(session, { ...policy, timeZone }, task);
 }
 

@@ -51,12 +51,12 @@ export interface CheckpointDetails extends DescribedCheckpoint {
   readonly lease: HeldLease | undefined;
   /** The last lease of a running checkpoint, if it ended without being released. */
   readonly lapsed: LapsedLease | undefined;
-  /** How the task stands. `undefined` if an older checkpoint was asked for, or the task is a thread. */
-  readonly standing: TaskStanding | undefined;
+  /** The task's status. `undefined` if an older checkpoint was asked for, or the task is a thread. */
+  readonly taskStatus: ShownTaskStatus | undefined;
 }
 
-/** How a task stands, as lists of tasks show it. */
-export interface TaskStanding {
+/** A task's status, as lists of tasks show it. */
+export interface ShownTaskStatus {
   readonly status: FleetStatus;
   /** Why nobody runs it, if the other details don't say so. */
   readonly why: string | undefined;
@@ -96,11 +96,11 @@ export async function readDetails(
     signals: await readSignals(session, taskId),
     lease: task.lease,
     lapsed: task.lapsed,
-    standing: isNewest && thread === undefined ? standingOf(task, waits, Date.now()) : undefined,
+    taskStatus: isNewest && thread === undefined ? describeTaskStatus(task, waits, Date.now()) : undefined,
   };
 }
 
-function standingOf(task: RunTask, pending: readonly PendingWait[], nowMs: number): TaskStanding {
+function describeTaskStatus(task: RunTask, pending: readonly PendingWait[], nowMs: number): ShownTaskStatus {
   const { newest, lease, lapsed, waits } = task;
   const status = fleetStatus(task, nowMs);
   const isSaid = lease !== undefined || lapsed !== undefined || isPutBack(newest);

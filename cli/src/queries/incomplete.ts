@@ -1,5 +1,5 @@
 import type { CheckpointStatus } from "waymark";
-import { questionsText } from "../langgraph/standing.js";
+import { questionsText } from "../langgraph/thread-status.js";
 import { lapsedText, type RunTask, runningText } from "../leases.js";
 import type { QuerySession } from "../store.js";
 import { standText, waitsText } from "../waits.js";

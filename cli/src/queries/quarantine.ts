@@ -1,6 +1,6 @@
 import { readdir, readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
-import { ifThere } from "../storage-place.js";
+import { ifThere } from "../storage-location.js";
 import type { Store } from "../store.js";
 
 /** A damaged record that a repair has moved away. */
@@ -17,7 +17,7 @@ export interface QuarantinedRecord {
 }
 
 export interface Quarantine {
-  readonly place: string;
+  readonly location: string;
   readonly total: number;
   /** The newest first. */
   readonly records: readonly QuarantinedRecord[];
@@ -30,21 +30,24 @@ const REASON = ".reason.json";
  *
  * @param limit - The most records to return.
  */
-export async function listQuarantine({ place }: Pick<Store, "place">, limit: number): Promise<Quarantine | undefined> {
-  if (place === undefined) return undefined;
-  if (place.scheme === "sqlite") return inDatabase(place.path, limit);
-  if (place.scheme === "postgres") return onServer(place.url, place.schema ?? "waymark", limit);
-  return inFolder(join(place.path, ".quarantine"), limit);
+export async function listQuarantine(
+  { location }: Pick<Store, "location">,
+  limit: number,
+): Promise<Quarantine | undefined> {
+  if (location === undefined) return undefined;
+  if (location.scheme === "sqlite") return inDatabase(location.path, limit);
+  if (location.scheme === "postgres") return onServer(location.url, location.schema ?? "waymark", limit);
+  return inFolder(join(location.path, ".quarantine"), limit);
 }
 
-async function inFolder(place: string, limit: number): Promise<Quarantine | undefined> {
-  const tasks = await ifThere(readdir(place));
+async function inFolder(folder: string, limit: number): Promise<Quarantine | undefined> {
+  const tasks = await ifThere(readdir(folder));
   if (tasks === undefined) return undefined;
   const records: QuarantinedRecord[] = [];
   for (const task of tasks) {
-    for (const name of (await ifThere(readdir(join(place, task)))) ?? []) {
+    for (const name of (await ifThere(readdir(join(folder, task)))) ?? []) {
       if (name.endsWith(REASON)) continue;
-      const location = join(place, task, name);
+      const location = join(folder, task, name);
       const size = (await ifThere(stat(location)))?.size;
       records.push({
         location,
@@ -53,7 +56,7 @@ async function inFolder(place: string, limit: number): Promise<Quarantine | unde
       });
     }
   }
-  return newestOf(place, records.length, records, limit);
+  return newestOf(folder, records.length, records, limit);
 }
 
 /** Reads a file that a kill may have cut short. */
@@ -100,9 +103,9 @@ function recordsOf(table: string, rows: readonly unknown[]): readonly Quarantine
   return rows.map((row) => ({ location: table, ...known(row) }));
 }
 
-function newestOf(place: string, total: number, records: readonly QuarantinedRecord[], limit: number): Quarantine {
+function newestOf(location: string, total: number, records: readonly QuarantinedRecord[], limit: number): Quarantine {
   const sorted = records.toSorted((a, b) => ((a.quarantinedAt ?? "") > (b.quarantinedAt ?? "") ? -1 : 1));
-  return { place, total, records: sorted.slice(0, limit) };
+  return { location, total, records: sorted.slice(0, limit) };
 }
 
 /** The fields that are what they should be. Those of a damaged record may be anything. */

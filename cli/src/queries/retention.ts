@@ -15,9 +15,9 @@ export interface Plans {
   /**
    * Yields the same plans again after all were shown. Plans that remove nothing may be left out.
    *
-   * @param standing - Says how much was done so far, for errors.
+   * @param outcome - Says how much was done so far, for errors.
    */
-  agreed(standing: () => string): AsyncIterable<RetentionPlan>;
+  agreed(outcome: () => string): AsyncIterable<RetentionPlan>;
 }
 
 /** The part of a shown plan that is remembered: enough to make the plan again and to recognize it. */

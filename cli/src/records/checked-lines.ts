@@ -54,7 +54,7 @@ export interface ReadLinesOptions<Item> {
   /** Names the source in messages: a path, or `standard input`. */
   readonly from: string;
   /** Says how much was done so far, for errors: `Nothing was imported.` */
-  readonly standing: () => string;
+  readonly outcome: () => string;
 }
 
 /**
@@ -65,7 +65,7 @@ export interface ReadLinesOptions<Item> {
  */
 export async function* readCheckedLines<Item>(
   chunks: AsyncIterable<Uint8Array>,
-  { format, parse, from, standing }: ReadLinesOptions<Item>,
+  { format, parse, from, outcome }: ReadLinesOptions<Item>,
 ): AsyncGenerator<{ readonly item: Item; readonly line: number }, void, void> {
   const lines = createHash("sha256");
   let line = 0;
@@ -94,10 +94,10 @@ export async function* readCheckedLines<Item>(
   } catch (cause) {
     const reason = cause instanceof Error ? cause.message : String(cause);
     if (!(cause instanceof Error && "syscall" in cause)) {
-      throw new CommandError(ExitCode.damaged, `${from}, line ${line + 1}: ${reason}. ${standing()}`, { cause });
+      throw new CommandError(ExitCode.damaged, `${from}, line ${line + 1}: ${reason}. ${outcome()}`, { cause });
     }
     const exitCode = "code" in cause && cause.code === "ENOENT" ? ExitCode.notFound : ExitCode.failed;
-    throw new CommandError(exitCode, `${from} can't be read: ${reason}. ${standing()}`, { cause });
+    throw new CommandError(exitCode, `${from} can't be read: ${reason}. ${outcome()}`, { cause });
   }
 }
 

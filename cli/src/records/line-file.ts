@@ -10,31 +10,31 @@ const FLUSH_AT = 256 * 1024;
 export class LineFile {
   readonly #file: FileHandle;
   readonly #path: string;
-  readonly #standing: string;
+  readonly #outcome: string;
   #pending = "";
 
-  private constructor(file: FileHandle, path: string, standing: string) {
+  private constructor(file: FileHandle, path: string, outcome: string) {
     this.#file = file;
     this.#path = path;
-    this.#standing = standing;
+    this.#outcome = outcome;
   }
 
   /**
-   * @param standing - For errors: `Nothing was removed.`
+   * @param outcome - For errors: `Nothing was removed.`
    * @param replace - Whether `--force` lets an existing file be replaced; `undefined` if there is no such option.
    * @throws {CommandError} The file exists, or can't be created.
    */
-  static async create(path: string, standing: string, replace?: boolean): Promise<LineFile> {
+  static async create(path: string, outcome: string, replace?: boolean): Promise<LineFile> {
     try {
-      return new LineFile(await open(path, replace ? "w" : "wx", 0o600), path, standing);
+      return new LineFile(await open(path, replace ? "w" : "wx", 0o600), path, outcome);
     } catch (cause) {
       const code = codeOrText(cause);
       if (code !== "EEXIST") {
-        throw new CommandError(ExitCode.failed, `${path} can't be created (${code}). ${standing}`, { cause });
+        throw new CommandError(ExitCode.failed, `${path} can't be created (${code}). ${outcome}`, { cause });
       }
       const what = `${path} is there already, and was left as it is`;
       const advice = `Name another file${replace === undefined ? "" : ", or replace it with --force"}.`;
-      throw new CommandError(ExitCode.conflict, `${what}. ${advice} ${standing}`, { cause });
+      throw new CommandError(ExitCode.conflict, `${what}. ${advice} ${outcome}`, { cause });
     }
   }
 
@@ -60,7 +60,7 @@ export class LineFile {
       await this.#file.writeFile(text);
     } catch (cause) {
       const what = `Could not write to ${this.#path}: ${codeOrText(cause)}. It is incomplete: remove it.`;
-      throw new CommandError(ExitCode.failed, `${what} ${this.#standing}`, { cause });
+      throw new CommandError(ExitCode.failed, `${what} ${this.#outcome}`, { cause });
     }
   }
 }

@@ -30,7 +30,7 @@ export function recordJson(record: StoredCheckpoint): object {
  */
 export function readExport(
   chunks: AsyncIterable<Uint8Array>,
-  source: Pick<ReadLinesOptions<unknown>, "from" | "standing">,
+  source: Pick<ReadLinesOptions<unknown>, "from" | "outcome">,
 ) {
   return readCheckedLines(chunks, { format: EXPORT_FORMAT, parse: recordFrom, ...source });
 }

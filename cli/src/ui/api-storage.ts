@@ -88,7 +88,7 @@ export interface StorageAnswer {
   /** Missing if the storage has none. */
   readonly quarantine?: {
     /** A folder or a table. */
-    readonly place: string;
+    readonly location: string;
     readonly total: number;
     /** The newest 200. */
     readonly records: readonly QuarantinedRecord[];

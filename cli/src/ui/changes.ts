@@ -6,7 +6,6 @@ import { findCancellation, retryTasks, sendSignal } from "../actions/runs.js";
 import { CommandError, ExitCode } from "../exit-code.js";
 import type { PolicyPlans } from "../queries/retention.js";
 import { sender } from "../sender.js";
-import { exactCheckpoint } from "./answers.js";
 import type {
   CancelRequest,
   ChangedAnswer,
@@ -19,6 +18,7 @@ import type {
   SignalRequest,
 } from "./api-actions.js";
 import type { RepairAnswer } from "./api-storage.js";
+import { exactCheckpoint } from "./checkpoint-answers.js";
 import { errorInfo } from "./error-info.js";
 import { repairStep } from "./findings-info.js";
 import { commandsFor } from "./offered-commands.js";

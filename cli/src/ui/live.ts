@@ -10,7 +10,6 @@ import { queueIn } from "../queries/fleet.js";
 import { verifyStorage } from "../queries/verify.js";
 import { readableSummaries } from "../read-stored.js";
 import { listSignals } from "../waits.js";
-import { findTaskRow } from "./answers.js";
 import type { CheckpointRow } from "./api-parts.js";
 import type { VerifyMessage } from "./api-storage.js";
 import type { QueueInfo, TaskMessage, TaskRow, TasksMessage, WatchTasksRequest } from "./api-tasks.js";
@@ -18,6 +17,7 @@ import { errorInfo } from "./error-info.js";
 import { findingInfo } from "./findings-info.js";
 import type { PageSession } from "./page-session.js";
 import { checkpointRow } from "./rows.js";
+import { findTaskRow } from "./task-answers.js";
 
 /** How many of the last saved tasks are looked at each time. More that save in between are noticed when they do again. */
 const RECENT = 50;

@@ -22,7 +22,7 @@ export function taskRow(task: ListedTask, nowMs: number, damage: readonly Damage
     return { taskId, name, isThread: name !== taskId, status: "starting", count, runner, asks: [], damage };
   }
   const { newest, thread } = task;
-  const standing = fleetStatus(task, nowMs);
+  const status = fleetStatus(task, nowMs);
   const runner = runnerOf(task, nowMs);
   const { id, sequence, createdAt, stage, label, sizeBytes, error } = newest;
   return {
@@ -30,7 +30,7 @@ export function taskRow(task: ListedTask, nowMs: number, damage: readonly Damage
     name,
     isThread: thread !== undefined,
     status: shownStatus(newest, thread === undefined ? [] : thread.interrupts),
-    ...given({ stands: standing === "due" || standing === "waits" ? standing : undefined }),
+    ...given({ stands: status === "due" || status === "waits" ? status : undefined }),
     ...(isInner(newest) && { isInner: true as const }),
     ...(isCancelled(newest) && { isCancelled: true as const }),
     count,
@@ -62,7 +62,7 @@ function holderOf({ holder, token }: Pick<HeldLease, "holder" | "token">) {
   return { holder: holderText(holder), token, ...processOf(holder) };
 }
 
-function timeAt(ms: number): string {
+export function timeAt(ms: number): string {
   return new Date(Math.round(ms)).toISOString();
 }
 

@@ -8,26 +8,16 @@ import type { Session } from "../cli.js";
 import { CommandError, ExitCode } from "../exit-code.js";
 import { withKeyAdvice } from "../key-advice.js";
 import type { PolicyPlans } from "../queries/retention.js";
-import {
-  answerCheckpoint,
-  answerCounts,
-  answerDiff,
-  answerRetention,
-  answerSearch,
-  answerSession,
-  answerSignals,
-  answerState,
-  answerStorage,
-  answerTask,
-  answerTimeline,
-} from "./answers.js";
 import type { Failed, Queries } from "./api.js";
 import type { CountsAnswer } from "./api-tasks.js";
 import { cancel, complete, fork, planRepair, prune, remove, repair, retry, rewind, signal } from "./changes.js";
+import { answerCheckpoint, answerDiff, answerSearch, answerState } from "./checkpoint-answers.js";
 import { errorInfo, statusOf } from "./error-info.js";
 import { verifying, type Watching, watchTask, watchTasks } from "./live.js";
 import { type PageSession, pageSession } from "./page-session.js";
 import { isQuery, parseRequest, type Requests } from "./requests.js";
+import { answerCounts, answerRetention, answerSession, answerStorage } from "./storage-answers.js";
+import { answerSignals, answerTask, answerTimeline } from "./task-answers.js";
 import { TaskViews } from "./task-views.js";
 
 const HOST = "127.0.0.1";

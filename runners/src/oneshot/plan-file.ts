@@ -82,8 +82,8 @@ export function parsePlan(source: string, path: string): PlanForm {
     plan = path.endsWith(".json") ? JSON.parse(source) : parseYaml(source);
   } catch (cause) {
     if (isError(cause) && "code" in cause && cause.code === "MULTIPLE_DOCS") {
-      const [place = ""] = / at line \d+, column \d+/.exec(cause.message) ?? [];
-      const issue = `it has more than one YAML document${place}; a plan is one document, and Markdown isn't read here. ${FOLDER_ADVICE}`;
+      const [position = ""] = / at line \d+, column \d+/.exec(cause.message) ?? [];
+      const issue = `it has more than one YAML document${position}; a plan is one document, and Markdown isn't read here. ${FOLDER_ADVICE}`;
       throw invalidPlan(`The plan ${path}`, [issue], cause);
     }
     throw invalidPlan(`The plan ${path}`, [reasonOf(cause).replaceAll("\n", " ")], cause);

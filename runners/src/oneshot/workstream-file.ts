@@ -50,7 +50,7 @@ export function parseWorkstreamFile(
   if (typeof id !== "string" || !isId(id.trim())) return unreadable("its ws_id is not one line of text");
   if (typeof status !== "string") return unreadable("its status is not text");
   if (feature !== undefined && typeof feature !== "string") return unreadable("its feature is not text");
-  const dependsOn = idsOf(fields["depends_on"]);
+  const dependsOn = readIds(fields["depends_on"]);
   if (dependsOn === undefined) return unreadable("its depends_on is no id and no list of ids");
   return { ...where, id: id.trim(), status: status.trim(), feature: feature?.trim(), dependsOn };
 }
@@ -59,7 +59,7 @@ export function parseWorkstreamFile(
 const NONE = /^(?:|none|null|~|-|n\/a)$/i;
 
 /** Returns the ids in a list, or in a text such as `00-001-01, 00-001-02`; `undefined` for anything else. */
-function idsOf(value: unknown): readonly string[] | undefined {
+function readIds(value: unknown): readonly string[] | undefined {
   const items: readonly unknown[] = Array.isArray(value) ? value : String(value ?? "").split(",");
   if (isRecord(value) || !items.every((item) => typeof item === "string")) return undefined;
   return items.map((item) => item.trim()).filter((item) => !NONE.test(item));

@@ -96,7 +96,7 @@ export async function startCommand(line: CommandLine, options: WatchOptions = {}
       stdio: ["pipe", holds ?? "ignore", "ignore"],
     });
     started.push(watchdog);
-    const child = spawn(shell, ["-c", WAIT, "waymark", ...argumentsOf(line)], {
+    const child = spawn(shell, ["-c", WAIT, "waymark", ...makeArguments(line)], {
       cwd,
       // The command gets its own group, which can be ended as a whole. Ctrl-C in the terminal doesn't reach it.
       detached: true,
@@ -104,8 +104,8 @@ export async function startCommand(line: CommandLine, options: WatchOptions = {}
       stdio: [file?.fd ?? "ignore", "pipe", "pipe", "pipe", ...atStatementFd(numbers)],
     });
     started.push(child);
-    const [watched, ended] = [endOf(watchdog), endOf(child)];
-    const [group] = await Promise.all([pidOf(child), pidOf(watchdog)]);
+    const [watched, ended] = [waitForEnd(watchdog), waitForEnd(child)];
+    const [group] = await Promise.all([waitForPid(child), waitForPid(watchdog)]);
     const { stdin: lifeline } = watchdog;
     const { stdout, stderr } = child;
     const go = child.stdio[3];
@@ -123,7 +123,7 @@ export async function startCommand(line: CommandLine, options: WatchOptions = {}
       stdout,
       stderr,
       lastStatement: async () => {
-        const index = numbers && (await lastLineOf(numbers).finally(() => numbers.close()));
+        const index = numbers && (await readLastLine(numbers).finally(() => numbers.close()));
         return index ? nameStatement?.(Number(index)) : undefined;
       },
       ended: Promise.race([ended, isGone.then(() => ({ exitCode: null, signal: null }))]),
@@ -147,7 +147,7 @@ export async function startCommand(line: CommandLine, options: WatchOptions = {}
 /** The shell waits for a line before it becomes the command. By then the watchdog knows the group. */
 const WAIT = 'IFS= read -r line <&3 || exit; exec 3<&-; exec "$@"';
 
-function argumentsOf({ shell = "sh", command, strict = false }: CommandLine): string[] {
+function makeArguments({ shell = "sh", command, strict = false }: CommandLine): string[] {
   return [shell, ...(strict ? ["-e"] : []), "-c", command];
 }
 
@@ -158,7 +158,7 @@ function argumentsOf({ shell = "sh", command, strict = false }: CommandLine): st
 export const STATEMENT_FD = 9;
 
 /** Returns the last line of a file of short lines. */
-async function lastLineOf(file: FileHandle): Promise<string> {
+async function readLastLine(file: FileHandle): Promise<string> {
   const { size } = await file.stat();
   const end = Buffer.alloc(Math.min(size, 32));
   await file.read(end, 0, end.length, size - end.length);
@@ -170,13 +170,13 @@ function atStatementFd(file: FileHandle | undefined): ("ignore" | number)[] {
   return file === undefined ? [] : [...Array.from({ length: STATEMENT_FD - 4 }, () => "ignore" as const), file.fd];
 }
 
-function endOf(child: ChildProcess): Promise<ProcessEnd> {
+function waitForEnd(child: ChildProcess): Promise<ProcessEnd> {
   return new Promise((resolve) => {
     child.once("exit", (exitCode, signal) => resolve({ exitCode, signal }));
   });
 }
 
-async function pidOf(child: ChildProcess): Promise<number> {
+async function waitForPid(child: ChildProcess): Promise<number> {
   if (child.pid !== undefined) return child.pid;
   const [error]: unknown[] = await once(child, "error");
   throw error;

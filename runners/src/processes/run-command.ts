@@ -70,7 +70,7 @@ export async function runCommand(line: CommandLine, options: RunOptions = {}): P
     const command = await startCommand(line, options);
     const stdout = new Pump(command.stdout, options.stdout, (chunk) => output.push("stdout", chunk));
     const stderr = new Pump(command.stderr, options.stderr, (chunk) => output.push("stderr", chunk));
-    const { end, endedBy } = await endOf(command, options);
+    const { end, endedBy } = await waitForEnd(command, options);
     for (const pump of [stdout, stderr]) pump.hurry();
     const hasLeft = await command.end({ isOver: true });
     const held = await Promise.all([stdout.close(), stderr.close()]);
@@ -108,7 +108,7 @@ interface CommandEnd {
 }
 
 /** Waits until the command has ended by itself, by timeout or by abort. */
-async function endOf(command: Command, { timeoutMs, signal }: RunOptions): Promise<CommandEnd> {
+async function waitForEnd(command: Command, { timeoutMs, signal }: RunOptions): Promise<CommandEnd> {
   let endedBy: CommandEnd["endedBy"];
   const stop = (why: "timeout" | "abort") => {
     endedBy ??= why;

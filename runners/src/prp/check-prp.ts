@@ -1,8 +1,8 @@
 import { checkKeys, checkTaskId, checkText, keysOf } from "waymark/kit";
 import type { GateStage } from "waymark/prp";
 import { findingsIn, type GateFinding } from "./gates/gate-findings.js";
-import { type GateShell, GateSyntaxError, statementsOf } from "./gates/gate-script.js";
-import { type LoadedGate, problemsOf, readPrp } from "./load-prp.js";
+import { type GateShell, GateSyntaxError, parseStatements } from "./gates/gate-script.js";
+import { findProblems, type LoadedGate, readPrp } from "./load-prp.js";
 import type { LeftBlock } from "./reading/commands.js";
 
 /** The gates that a PRP would run, and the warnings about them. */
@@ -64,12 +64,12 @@ export async function checkPrp(path: string, options: CheckPrpOptions = {}): Pro
     path: prp.path,
     taskId: prp.taskId,
     ...(prp.section === undefined ? undefined : { section: prp.section }),
-    gates: prp.gates.map(checkOf),
-    problems: problemsOf(prp.gates),
+    gates: prp.gates.map(checkGate),
+    problems: findProblems(prp.gates),
   };
 }
 
-function checkOf(gate: LoadedGate): GateCheck {
+function checkGate(gate: LoadedGate): GateCheck {
   const { level, description, stage, shell, line, skipped, left } = gate;
   return {
     level,
@@ -86,7 +86,7 @@ function checkOf(gate: LoadedGate): GateCheck {
 
 function statementsIn({ command, lines }: LoadedGate): GateCheck["statements"] {
   try {
-    return statementsOf(command ?? "").map(({ text, line }) => {
+    return parseStatements(command ?? "").map(({ text, line }) => {
       const at = lines[line];
       return at === undefined ? { text } : { text, line: at };
     });

@@ -35,21 +35,21 @@ export function parseCoderReply(response: string): CoderReply {
 export function toCoderReply(returned: unknown): CoderReply {
   if (typeof returned === "string") return parseCoderReply(returned);
   const checked = ReplySchema.safeParse(returned);
-  if (checked.success) return replyOf(checked.data);
+  if (checked.success) return toReply(checked.data);
   return failed(`The coder returned no result: ${z.prettifyError(checked.error)}`);
 }
 
 function readReply(json: string): CoderReply | undefined {
   try {
     const checked = ReplySchema.safeParse(JSON.parse(json));
-    return checked.success ? replyOf(checked.data) : undefined;
+    return checked.success ? toReply(checked.data) : undefined;
   } catch {
     // This text isn't JSON, but the next candidate may be.
     return undefined;
   }
 }
 
-function replyOf({ result, message, artifacts, files: named }: z.output<typeof ReplySchema>): CoderReply {
+function toReply({ result, message, artifacts, files: named }: z.output<typeof ReplySchema>): CoderReply {
   return { result, message, artifacts: artifacts ?? named ?? [] };
 }
 

@@ -68,7 +68,7 @@ export async function callCoder(
   const timeout = timeoutMs === undefined ? undefined : AbortSignal.timeout(timeoutMs);
   const signal = timeout === undefined ? request.signal : AbortSignal.any([request.signal, timeout]);
   // Never rejects, so an abandoned coder causes no unhandled rejection.
-  const answered = answerOf(coder, { ...request, signal });
+  const answered = askCoder(coder, { ...request, signal });
   let unfollow = (): void => undefined;
   const aborted = new Promise<undefined>((resolve) => {
     unfollow = onAbort(signal, () => resolve(undefined));
@@ -85,7 +85,7 @@ export async function callCoder(
 }
 
 /** Reads the outcome of a coder that is a command. */
-export function coderOutcomeOf(result: CommandResult): CoderOutcome {
+export function toCoderOutcome(result: CommandResult): CoderOutcome {
   const { stdout, stdoutEnd, stderr, exitCode, timedOut: late } = result;
   if (late || exitCode !== 0) {
     const how = late ? "timed out" : exitCode === null ? "was ended by a signal" : `exited with ${exitCode}`;
@@ -96,7 +96,7 @@ export function coderOutcomeOf(result: CommandResult): CoderOutcome {
   return { response: stdout, reply: parseCoderReply(stdoutEnd) };
 }
 
-async function answerOf(coder: Exclude<Coder, string>, request: CoderRequest): Promise<CoderOutcome> {
+async function askCoder(coder: Exclude<Coder, string>, request: CoderRequest): Promise<CoderOutcome> {
   try {
     const answer = await coder(request);
     return {

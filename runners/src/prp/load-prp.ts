@@ -8,8 +8,7 @@ import { findingsIn } from "./gates/gate-findings.js";
 import type { GateShell } from "./gates/gate-script.js";
 import { isInstalled } from "./gates/shells.js";
 import { type ParsedGate, parsePrp } from "./parse-prp.js";
-import { describeDocument } from "./prompts.js";
-import { type CheckedDocument, checkDocument, type PrpDocument } from "./prp-document.js";
+import { type CheckedDocument, checkDocument, describeDocument, type PrpDocument } from "./prp-document.js";
 import type { LeftBlock } from "./reading/commands.js";
 
 /** A gate that is ready to be run or skipped. */
@@ -72,7 +71,7 @@ export interface LoadOptions {
  */
 export async function loadPrp(prp: PrpDocument | string, options: LoadOptions): Promise<LoadedPrp> {
   const loaded = await readPrp(prp, options);
-  const problems = problemsOf(loaded.gates);
+  const problems = findProblems(loaded.gates);
   if (problems.length === 0) return loaded;
   const what = loaded.path === "" ? `PRP ${JSON.stringify(loaded.taskId)}` : `PRP ${loaded.path}`;
   throw new PrpError(
@@ -83,7 +82,7 @@ export async function loadPrp(prp: PrpDocument | string, options: LoadOptions): 
 }
 
 /** Returns why these gates can't show that the work is done; empty if they can. */
-export function problemsOf(gates: readonly LoadedGate[]): string[] {
+export function findProblems(gates: readonly LoadedGate[]): string[] {
   if (gates.length === 0) return ["It has no validation gate."];
   if (gates.every(({ skipped }) => skipped !== undefined)) {
     return [
@@ -102,7 +101,7 @@ export function problemsOf(gates: readonly LoadedGate[]): string[] {
 export async function readPrp(prp: PrpDocument | string, options: LoadOptions): Promise<LoadedPrp> {
   if (typeof prp !== "string") return loadedDocument(checkDocument(prp, "The PRP"), "", options);
   const path = resolve(prp);
-  const text = await textOf(path);
+  const text = await readText(path);
   if (/\.json$/i.test(path) && options.section !== undefined) {
     throw new PrpError("PRP_INVALID", `The PRP ${path} is JSON, which has no sections (--section). Nothing was run.`);
   }
@@ -179,8 +178,8 @@ function parseJson(text: string, path: string): unknown {
   }
 }
 
-async function textOf(path: string): Promise<string> {
-  const bytes = await bytesOf(path);
+async function readText(path: string): Promise<string> {
+  const bytes = await readBytes(path);
   if (bytes.length > MAX_BYTES) {
     const size = `has ${bytes.length} bytes, and a PRP may have ${MAX_BYTES}`;
     throw new PrpError(
@@ -198,7 +197,7 @@ async function textOf(path: string): Promise<string> {
 /** Five times the size of a long PRP. Reading a text of this size takes a few seconds at most, whatever it consists of. */
 const MAX_BYTES = 512 * 1024;
 
-async function bytesOf(path: string): Promise<Buffer> {
+async function readBytes(path: string): Promise<Buffer> {
   try {
     return await readFile(path);
   } catch (cause) {

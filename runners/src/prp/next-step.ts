@@ -78,7 +78,7 @@ export function afterGate(
  *
  * @param isForeign - Another program wrote the checkpoint. It doesn't write `failed` after a coder's error.
  */
-export function positionOf(
+export function findPosition(
   state: CheckpointExecutionState,
   gates: readonly LoadedGate[],
   isForeign: boolean,
@@ -116,7 +116,7 @@ export function withoutResults(
 }
 
 /** Names the gate of a result as its stage does: `1`, `1-2`. */
-export function shortNameOf(result: ValidationGateResult, gates: readonly LoadedGate[]): string {
+export function formatShortName(result: ValidationGateResult, gates: readonly LoadedGate[]): string {
   const [gate] = [...resultsByGate([result], gates).keys()];
   return gate?.stage.slice("validation-gate-".length) ?? String(result.level);
 }
@@ -164,13 +164,13 @@ function resultsByGate(
 ): ReadonlyMap<LoadedGate, ValidationGateResult> {
   const found = new Map<LoadedGate, ValidationGateResult>();
   for (const result of results) {
-    const gate = gates.find((each) => isOf(result, each) && !found.has(each));
+    const gate = gates.find((each) => isResultFor(result, each) && !found.has(each));
     if (gate !== undefined) found.set(gate, result);
   }
   return found;
 }
 
-function isOf(result: ValidationGateResult, { level, command }: LoadedGate): boolean {
+function isResultFor(result: ValidationGateResult, { level, command }: LoadedGate): boolean {
   return result.level === level && trimmed(result.command) === trimmed(command);
 }
 

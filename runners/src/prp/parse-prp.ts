@@ -1,8 +1,8 @@
 import { PrpError } from "./errors.js";
 import type { GateShell } from "./gates/gate-script.js";
-import { commandOf, type LeftBlock } from "./reading/commands.js";
+import { findCommand, type LeftBlock } from "./reading/commands.js";
 import { type Level, levelsIn } from "./reading/levels.js";
-import { type OutlineItem, outlineOf, plain } from "./reading/outline.js";
+import { type OutlineItem, parseOutline, plain } from "./reading/outline.js";
 import { idsIn, type TextIds, withoutFrontMatter } from "./reading/prp-id.js";
 import { chooseSection, type Section } from "./reading/validation-section.js";
 
@@ -39,18 +39,22 @@ export interface ParsedGate {
  */
 export function parsePrp(markdown: string, path: string, name?: string): ParsedPrp {
   const { text, frontMatter } = withoutFrontMatter(markdown);
-  const items = outlineOf(text);
+  const items = parseOutline(text);
   if (items === undefined) {
     throw new PrpError(
       "PRP_INVALID",
       `${path} can't be read as a PRP: it nests more than 9 lists or 18 quotes. Nothing was run; write it flatter.`,
     );
   }
-  const [section, sections] = sectionsOf(items, path, name);
-  return { ids: idsIn(items, frontMatter), section, gates: levelsIn(sections).map(gateOf) };
+  const [section, sections] = findSections(items, path, name);
+  return { ids: idsIn(items, frontMatter), section, gates: levelsIn(sections).map(toGate) };
 }
 
-function sectionsOf(items: readonly OutlineItem[], path: string, name: string | undefined): [name: string, Section[]] {
+function findSections(
+  items: readonly OutlineItem[],
+  path: string,
+  name: string | undefined,
+): [name: string, Section[]] {
   const { chosen, others } = chooseSection(items, name);
   const [section, another] = chosen;
   const isClear = chosen.every(
@@ -73,8 +77,8 @@ function sectionsOf(items: readonly OutlineItem[], path: string, name: string | 
   );
 }
 
-function gateOf({ number, title, line, items }: Level): ParsedGate {
-  const { lines, shell, left } = commandOf(items);
+function toGate({ number, title, line, items }: Level): ParsedGate {
+  const { lines, shell, left } = findCommand(items);
   return {
     level: number,
     description: title,

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { PrpError } from "./errors.js";
-import { numberIn } from "./reading/levels.js";
+import { numberIn } from "./reading/outline.js";
 
 /** A level as people write it: `1`, `1.5`, `"L4"`, `"1 — vet"`. */
 const LevelSchema = z
@@ -71,4 +71,32 @@ export function checkDocument(prp: unknown, what: string): CheckedDocument {
 
 function issuesIn({ issues }: z.ZodError): string {
   return issues.map(({ path, message }) => `${path.length > 0 ? `${path.join(".")}: ` : ""}${message}`).join("; ");
+}
+
+/** Returns a PRP document as Markdown, with a heading for each part that it has. */
+export function describeDocument(prp: CheckedDocument): string {
+  const { title, objective, context, implementationSteps, successCriteria, references, validationGates } = prp;
+  const gates = validationGates.map(
+    ({ level, description, command }) =>
+      `### Level ${level}: ${description}\n\n${command === null ? "To be checked by hand." : indent(command)}`,
+  );
+  const sections: [heading: string, text: string | undefined][] = [
+    ["Goal", objective],
+    ["All Needed Context", context],
+    ["Implementation Tasks", implementationSteps?.map((step, i) => `${i + 1}. ${step}`).join("\n")],
+    ["Success Criteria", successCriteria?.map(({ description }) => `- ${description}`).join("\n")],
+    ["References", references?.map((reference) => `- ${reference}`).join("\n")],
+    ["Validation Loop", gates.join("\n\n")],
+  ];
+  const parts = sections.flatMap(([heading, text]) => (text ? [`## ${heading}\n\n${text}`] : []));
+  return [`# ${title ?? prp.taskId}`, ...parts].join("\n\n");
+}
+
+/** An indented block can contain any text, even fences. */
+export function indent(text: string): string {
+  return text
+    .trimEnd()
+    .split("\n")
+    .map((line) => `    ${line}`)
+    .join("\n");
 }

@@ -5,27 +5,27 @@ import { boundText } from "../processes/bounded-capture.js";
 import { type CommandLine, ProcessStartError } from "../processes/command.js";
 import { CommandOutput } from "../processes/command-output.js";
 import { type CommandResult, runCommand } from "../processes/run-command.js";
-import { type Coder, type CoderOutcome, type CoderRequest, callCoder, coderOutcomeOf, REPLY_BYTES } from "./coder.js";
+import { type Coder, type CoderOutcome, type CoderRequest, callCoder, REPLY_BYTES, toCoderOutcome } from "./coder.js";
 import { PrpError } from "./errors.js";
 import { gateScript } from "./gates/gate-script.js";
 import type { LoadedPrp } from "./load-prp.js";
 import {
   afterCoder,
   afterGate,
+  findPosition,
+  formatShortName,
   nextStep,
   outdatedResults,
   type Position,
-  positionOf,
   resultsToSkip,
   START,
   type Step,
-  shortNameOf,
   withoutResults,
 } from "./next-step.js";
 import { openSink, type PrpOutput } from "./output.js";
 import { executionPrompt, fixPrompt } from "./prompts.js";
 import type { RunJournal } from "./run-journal.js";
-import { progressOf, progressText, saveProgress, type Work } from "./work-progress.js";
+import { progressText, saveProgress, toProgress, type Work } from "./work-progress.js";
 import { readWorkState, type WorkState } from "./work-state.js";
 
 /** The executor's options with their defaults. */
@@ -91,7 +91,7 @@ export class PrpRun {
     const { id, state } = newest;
     if (restart) return this.#work(START, "new");
     const resumedFrom = { id, stage: state.stage };
-    const position = positionOf(state, this.#prp.gates, state.waymark === undefined);
+    const position = findPosition(state, this.#prp.gates, state.waymark === undefined);
     this.#noteChanges(state);
     const wasKilled = newest.status === "running" && state.waymark?.work !== undefined;
     this.#log(
@@ -113,7 +113,7 @@ export class PrpRun {
     const stale = results.filter((result) => {
       const why = whyStale(result, now);
       if (why === undefined) return false;
-      const text = `Gate ${shortNameOf(result, gates)} runs again: ${why}`;
+      const text = `Gate ${formatShortName(result, gates)} runs again: ${why}`;
       this.#log("info", { type: "gateRunsAgain", level: result.level }, text);
       return true;
     });
@@ -148,13 +148,13 @@ export class PrpRun {
     const { maxFixAttempts } = this.#settings;
     let position = start;
     let isSaved = origin === "saved";
-    let label = origin === "new" ? labelOf(position) : `Resumed: ${labelOf(position)}`;
+    let label = origin === "new" ? formatLabel(position) : `Resumed: ${formatLabel(position)}`;
     let error: unknown;
     for (;;) {
       const step = nextStep(position, this.#prp.gates, maxFixAttempts);
       if (step.kind === "return") {
         if (!isSaved) await this.#journal.save(position, { label, error });
-        return resultOf(position, error);
+        return toResult(position, error);
       }
       if (step.kind === "finish") {
         if (!isSaved) await this.#journal.save(position, { label });
@@ -165,7 +165,7 @@ export class PrpRun {
         position = outcome.position;
         error = outcome.error;
       }
-      label = labelOf(position);
+      label = formatLabel(position);
       isSaved = false;
     }
   }
@@ -173,16 +173,16 @@ export class PrpRun {
   /** Saves the position, then works on the step. */
   async #workOn(step: CoderStep | GateStep, position: Position, label: string): Promise<Done> {
     if (this.#signal.aborted) return this.#pause(position);
-    await this.#journal.save(position, { label, work: workOf(step) });
+    await this.#journal.save(position, { label, work: toWork(step) });
     if (this.#signal.aborted) return this.#pause(position);
-    this.#log("debug", { type: "stepStarted", ...workOf(step) }, "The next step starts");
+    this.#log("debug", { type: "stepStarted", ...toWork(step) }, "The next step starts");
     const done = step.kind === "gate" ? await this.#runGate(step, position) : await this.#runCoder(step, position);
     return done ?? this.#pause(position);
   }
 
   async #pause(position: Position): Promise<never> {
     const { progress, text } = this.#cutShort ?? {};
-    const label = `Paused: ${labelOf(position)}${text === undefined ? "" : ` (${text})`}`;
+    const label = `Paused: ${formatLabel(position)}${text === undefined ? "" : ` (${text})`}`;
     try {
       await this.#journal.save(position, { label, status: "paused", progress });
     } catch (error) {
@@ -244,7 +244,7 @@ export class PrpRun {
     if (typeof coder === "string") {
       const line: CommandLine = { shell: "sh", command: coder, strict: false, cwd, input: this.#promptOf(step) };
       const ran = await this.#run(line, step, position, timeoutMs);
-      outcome = ran.aborted ? undefined : coderOutcomeOf(ran);
+      outcome = ran.aborted ? undefined : toCoderOutcome(ran);
     } else {
       const answered = await callCoder(coder, this.#requestFor(step), { timeoutMs, graceMs });
       // The response of a command is already bounded while it arrives.
@@ -265,11 +265,11 @@ export class PrpRun {
     timeoutMs: number | undefined,
   ): Promise<CommandResult> {
     const { output: shown, logger, killGraceMs, maxOutputBytes, autoSaveIntervalMs: intervalMs } = this.#settings;
-    const work = workOf(step);
+    const work = toWork(step);
     const source = { taskId: this.#prp.taskId, ...work };
     const output = new CommandOutput(maxOutputBytes, step.kind === "coder" ? REPLY_BYTES : 0);
     const soFar = () => {
-      const progress = progressOf(work, output);
+      const progress = toProgress(work, output);
       return { progress, text: progressText(progress, step.kind === "coder" ? step.fixAttempt : 0) };
     };
     const stopSaving = saveProgress(output, {
@@ -297,7 +297,7 @@ export class PrpRun {
     } catch (cause) {
       if (!(cause instanceof ProcessStartError)) throw cause;
       // A coder can't fix the machine, so the work so far is saved until a person fixes it.
-      await this.#journal.save(position, { label: `Paused: ${labelOf(position)}`, status: "paused", error: cause });
+      await this.#journal.save(position, { label: `Paused: ${formatLabel(position)}`, status: "paused", error: cause });
       const what = step.kind === "gate" ? `Gate ${step.gate.level}` : "The coder";
       throw new PrpError(
         "PROCESS_NOT_STARTED",
@@ -335,11 +335,11 @@ function whyStale({ passedOn }: ValidationGateResult, now: WorkState): string | 
   return passedOn === now.digest ? undefined : "the work has changed since it passed";
 }
 
-function workOf(step: CoderStep | GateStep): Work {
+function toWork(step: CoderStep | GateStep): Work {
   return step.kind === "gate" ? { kind: "gate", level: step.gate.level } : { kind: "coder" };
 }
 
-function labelOf({ stage, coderResult, validationResults, fixAttempt }: Position): string {
+function formatLabel({ stage, coderResult, validationResults, fixAttempt }: Position): string {
   if (stage === "pre-execution") return "Before the coder";
   if (stage === "complete") return "Complete";
   if (stage === "failed") return "Failed";
@@ -351,7 +351,7 @@ function labelOf({ stage, coderResult, validationResults, fixAttempt }: Position
   return `Gate ${stage.slice("validation-gate-".length)} ${last?.success === false ? "failed" : "passed"}`;
 }
 
-function resultOf({ stage, validationResults, artifacts, fixAttempt }: Position, error: unknown): ExecutionResult {
+function toResult({ stage, validationResults, artifacts, fixAttempt }: Position, error: unknown): ExecutionResult {
   const result = {
     success: stage === "complete",
     validationResults: [...validationResults],

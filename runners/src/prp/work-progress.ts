@@ -4,7 +4,7 @@ import type { CommandOutput } from "../processes/command-output.js";
 /** The worker: the coder, or a gate. */
 export type Work = Pick<WorkProgress, "kind" | "level">;
 
-export function progressOf(work: Work, output: CommandOutput): WorkProgress {
+export function toProgress(work: Work, output: CommandOutput): WorkProgress {
   return {
     ...work,
     ranMs: Math.round(performance.now() - output.startedMs),

@@ -26,11 +26,11 @@ export interface WorkFolder {
  */
 export async function readWorkState({ cwd, sessionPath, prpPath, signal }: WorkFolder): Promise<WorkState> {
   try {
-    const folder = await realPathOf(cwd);
-    const artifacts = join(await realPathOf(sessionPath), "artifacts");
-    const prp = await realPathOf(prpPath);
+    const folder = await readRealPath(cwd);
+    const artifacts = join(await readRealPath(sessionPath), "artifacts");
+    const prp = await readRealPath(prpPath);
     const isWork = (path: string) => path !== prp && !OWN_FILE.test(relative(artifacts, path));
-    const root = await rootOf(folder, signal);
+    const root = await findRoot(folder, signal);
     await assertNotIgnored(root, folder, signal);
     const digest = await digestRepository(root, { isWork, signal, size: { files: 0, bytes: 0 } });
     // A gate's result holds for its folder alone.
@@ -106,24 +106,24 @@ function parseEntry(line: string): Entry[] {
 /** @throws If a file that git names can't be read, because then the work isn't known. */
 async function digestEntry(root: string, { path, presence }: Entry, reading: Reading): Promise<string> {
   if (presence === "deleted") return digestText([path, "deleted"]);
-  const place = join(root, path);
-  const stats = await lstat(place).catch((error: unknown) => {
+  const absolutePath = join(root, path);
+  const stats = await lstat(absolutePath).catch((error: unknown) => {
     if (presence === "unknown" && isMissing(error)) return undefined;
     throw error;
   });
   if (stats === undefined) return digestText([path, "deleted"]);
-  if (stats.isSymbolicLink()) return digestText([path, "link", await readlink(place)]);
+  if (stats.isSymbolicLink()) return digestText([path, "link", await readlink(absolutePath)]);
   if (stats.isFile()) {
     const { size, signal } = reading;
     size.files += 1;
     size.bytes += stats.size;
     if (size.files > MAX_FILES || size.bytes > MAX_BYTES) throw new Error(TOO_MUCH);
-    return digestText([path, (stats.mode & 0o111) === 0 ? "file" : "program", await digestFile(place, signal)]);
+    return digestText([path, (stats.mode & 0o111) === 0 ? "file" : "program", await digestFile(absolutePath, signal)]);
   }
   if (!stats.isDirectory()) return digestText([path, "neither file nor folder"]);
   // A submodule, or an untracked repository: git names only its folder.
-  const inner = await rootOf(place, reading.signal);
-  if (inner !== place.replace(/\/$/, "")) throw new Error(`${place} is no repository of its own`);
+  const inner = await findRoot(absolutePath, reading.signal);
+  if (inner !== absolutePath.replace(/\/$/, "")) throw new Error(`${absolutePath} is no repository of its own`);
   return digestText([path, "repository", await digestRepository(inner, reading)]);
 }
 
@@ -139,7 +139,7 @@ function digestText(parts: readonly string[]): string {
   return hash("sha256", JSON.stringify(parts), "hex");
 }
 
-async function rootOf(folder: string, signal: AbortSignal): Promise<string> {
+async function findRoot(folder: string, signal: AbortSignal): Promise<string> {
   return (await git(folder, signal, "rev-parse", "--show-toplevel")).replace(/\n$/, "");
 }
 
@@ -164,7 +164,7 @@ async function git(cwd: string, signal: AbortSignal, ...args: string[]): Promise
 }
 
 /** Resolves links; a missing path stays as it is. */
-async function realPathOf(path: string): Promise<string> {
+async function readRealPath(path: string): Promise<string> {
   if (path === "") return "";
   return realpath(path).catch(() => resolve(path));
 }

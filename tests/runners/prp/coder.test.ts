@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { type CoderRequest, callCoder, coderOutcomeOf } from "../../../runners/src/prp/coder.js";
+import { type CoderRequest, callCoder, toCoderOutcome } from "../../../runners/src/prp/coder.js";
 import { parseCoderReply, toCoderReply } from "../../../runners/src/prp/coder-reply.js";
 import { deferred } from "../../support/deferred.js";
 
@@ -67,12 +67,12 @@ describe("a coder command's outcome", () => {
   it("is its reply, with its whole output as the response", () => {
     const stdout = 'thinking\n{"result":"success","message":"done"}\n';
 
-    expect(coderOutcomeOf({ ...RAN, stdout, stdoutEnd: stdout })).toEqual({ response: stdout, reply: SUCCESS });
+    expect(toCoderOutcome({ ...RAN, stdout, stdoutEnd: stdout })).toEqual({ response: stdout, reply: SUCCESS });
   });
 
   it("is an error if it exits with another code, is killed or times out, whatever it wrote", () => {
     const stdout = '{"result":"success","message":"done"}';
-    const messageOf = (ran: object) => coderOutcomeOf({ ...RAN, stdout, stdoutEnd: stdout, ...ran }).reply;
+    const messageOf = (ran: object) => toCoderOutcome({ ...RAN, stdout, stdoutEnd: stdout, ...ran }).reply;
 
     expect(messageOf({ exitCode: 3, stderr: "no key\n" })).toMatchObject({
       message: "The coder exited with 3: no key",

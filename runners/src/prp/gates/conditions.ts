@@ -35,7 +35,7 @@ const SEARCHES = new Set(["grep", "egrep", "fgrep", "rg", "ag"]);
 /** Whether a node is a search, whose status is 1 if it finds nothing. */
 export function isSearch(node: SyntaxNode): boolean {
   const command = commandIn(node);
-  const [name = "", first] = command === undefined ? [] : wordsOf(command);
+  const [name = "", first] = command === undefined ? [] : readWords(command);
   return SEARCHES.has(name) || (name === "git" && first === "grep");
 }
 
@@ -45,12 +45,12 @@ export function isTest(node: SyntaxNode): boolean {
   if (node.type === "Pipeline") return node.commands.length === 1 && node.commands.every(isTest);
   if (node.type === "Redirected") return isTest(node.command);
   const command = commandIn(node);
-  const [name, first = ""] = command === undefined ? [] : wordsOf(command);
+  const [name, first = ""] = command === undefined ? [] : readWords(command);
   return name === "test" || name === "[" || (name === "command" && /^-[vV]$/.test(first));
 }
 
 /** Returns the words of a simple command, unquoted. If a word is only known at run time, it stays as it is written. */
-export function wordsOf({ name, args }: Command): string[] {
+export function readWords({ name, args }: Command): string[] {
   return [name, ...args].flatMap((word) => (word === undefined ? [] : [word.type === "Word" ? word.value : word.text]));
 }
 
@@ -64,7 +64,7 @@ const INSTALLING =
   /^(?:npm (?:ci|i|install)|(?:pnpm|yarn|bun) (?:i|add|install)|yarn$|pip3? install|uv (?:sync|pip install|venv)|poetry install|(?:go|cargo|gem|bundle|brew|apt|apt-get) install|python3? -m (?:venv|pip install))\b/;
 
 function prepares(command: Command): boolean {
-  const words = wordsOf(command);
+  const words = readWords(command);
   const [name = ""] = words[0] === "sudo" ? words.slice(1) : words;
   return PREPARING.has(name) || INSTALLING.test((words[0] === "sudo" ? words.slice(1) : words).join(" "));
 }

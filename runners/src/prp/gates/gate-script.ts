@@ -37,13 +37,13 @@ export function gateScript(command: string, shell: GateShell): GateScript {
   const parsed = parseCommand(command);
   const rewriting = new Rewriting(command, shell);
   for (const [index, statement] of parsed.commands.entries()) rewriting.statement(statement, index);
-  return { script: rewriting.script(), statements: statementsOf(command) };
+  return { script: rewriting.script(), statements: parseStatements(command) };
 }
 
 /** @throws {GateSyntaxError} The command is no valid shell. */
-export function statementsOf(command: string): GateStatement[] {
+export function parseStatements(command: string): GateStatement[] {
   const { commands } = parseCommand(command);
-  const lineAt = linesOf(command);
+  const lineAt = makeLineLookup(command);
   return commands.map(({ pos, end }) => ({ text: command.slice(pos, end), line: lineAt(pos) }));
 }
 
@@ -61,13 +61,13 @@ export class GateSyntaxError extends Error {
 
 /** @throws {GateSyntaxError} The command is no valid shell. */
 export function parseCommand(command: string): ParsedScript {
-  const parsed = parsedOf(command);
+  const parsed = parseScript(command);
   const [error] = parsed.errors ?? [];
   if (error === undefined) return parsed;
-  throw new GateSyntaxError(error.message, linesOf(command)(error.pos));
+  throw new GateSyntaxError(error.message, makeLineLookup(command)(error.pos));
 }
 
-function parsedOf(command: string): ParsedScript {
+function parseScript(command: string): ParsedScript {
   try {
     return parse(command);
   } catch (error) {
@@ -80,7 +80,7 @@ function parsedOf(command: string): ParsedScript {
 export const TOO_DEEP = "it nests too deeply";
 
 /** Returns a function that finds the line of a position in the text, from 0. */
-export function linesOf(text: string): (position: number) => number {
+export function makeLineLookup(text: string): (position: number) => number {
   const starts = [0];
   for (let end = text.indexOf("\n"); end !== -1; end = text.indexOf("\n", end + 1)) starts.push(end + 1);
   return (position) => {

@@ -1,6 +1,6 @@
 import { type Command, forEachChild, type Statement, type SyntaxNode } from "unbash";
-import { commandIn, conditionLength, isSearch, isTest, wordsOf } from "./conditions.js";
-import { GateSyntaxError, linesOf, parseCommand, TOO_DEEP } from "./gate-script.js";
+import { commandIn, conditionLength, isSearch, isTest, readWords } from "./conditions.js";
+import { GateSyntaxError, makeLineLookup, parseCommand, TOO_DEEP } from "./gate-script.js";
 
 /** A fact about a gate that a person should know before it runs. */
 export interface Hazard {
@@ -19,7 +19,7 @@ export interface Hazard {
 export function hazardsIn(command: string): Hazard[] {
   const parsed = parseCommand(command);
   const hazards: Hazard[] = [];
-  const lineAt = linesOf(command);
+  const lineAt = makeLineLookup(command);
   const add = (kind: Hazard["kind"], position: number, message: string): void => {
     hazards.push({ kind, line: lineAt(position), message });
   };
@@ -40,7 +40,7 @@ export function hazardsIn(command: string): Hazard[] {
   });
   walk(parsed, (node) => {
     const simple = commandIn(node);
-    const what = simple && changeOf(wordsOf(simple));
+    const what = simple && findChange(readWords(simple));
     if (what !== undefined) add("warning", node.pos, `${what}: its effect outlasts the gate`);
   });
   return hazards.sort((a, b) => a.line - b.line);
@@ -80,8 +80,8 @@ function placeholdersIn(command: string, parsed: SyntaxNode): (readonly [offset:
     }
   });
   const code = command.replace(/(^|\s)#.*$/gm, (comment) => " ".repeat(comment.length));
-  const isLiteral = within(literal);
-  const isDoubleQuoted = within(doubleQuoted);
+  const isLiteral = makeRangeTest(literal);
+  const isDoubleQuoted = makeRangeTest(doubleQuoted);
   for (const { index, 0: text } of code.matchAll(PLACEHOLDER)) {
     const isQuoted = isDoubleQuoted(index);
     if (isLiteral(index) || code[index - 1] === "<") continue;
@@ -90,13 +90,13 @@ function placeholdersIn(command: string, parsed: SyntaxNode): (readonly [offset:
   return found;
 }
 
-/** Returns a function that tells whether a position is in one of the places. Each call's position is after the last one's. */
-function within(places: readonly (readonly [from: number, to: number])[]): (position: number) => boolean {
-  const inOrder = places.toSorted(([a], [b]) => a - b);
+/** Returns a function that tells whether a position is in one of the ranges. Each call's position is after the last one's. */
+function makeRangeTest(ranges: readonly (readonly [from: number, to: number])[]): (position: number) => boolean {
+  const inOrder = ranges.toSorted(([a], [b]) => a - b);
   let [next, end] = [0, 0];
   return (position) => {
-    for (let place = inOrder[next]; place !== undefined && place[0] <= position; place = inOrder[++next]) {
-      end = Math.max(end, place[1]);
+    for (let range = inOrder[next]; range !== undefined && range[0] <= position; range = inOrder[++next]) {
+      end = Math.max(end, range[1]);
     }
     return position < end;
   };
@@ -105,7 +105,7 @@ function within(places: readonly (readonly [from: number, to: number])[]): (posi
 function warningsFor(statement: Statement, text: string, comment: string, isLast: boolean): string[] {
   const { command, background } = statement;
   const last = lastCommand(command);
-  const [name = "", ...args] = last === undefined ? [] : wordsOf(last);
+  const [name = "", ...args] = last === undefined ? [] : readWords(last);
   const wantsNothing = NOTHING_EXPECTED.test(comment);
   const warnings: string[] = [];
   if (last !== undefined && isSearch(last) && wantsNothing && !text.startsWith("!")) {
@@ -137,15 +137,15 @@ function warningsFor(statement: Statement, text: string, comment: string, isLast
     }
   }
   const writer =
-    command.type === "Pipeline" ? command.commands.slice(0, -1).map(interpreterOf).find(Boolean) : undefined;
+    command.type === "Pipeline" ? command.commands.slice(0, -1).map(findInterpreter).find(Boolean) : undefined;
   if (writer !== undefined && STOPS_EARLY.test(text)) {
     warnings.push(`if the reader stops early, the ${writer} program may exit with 1, and the gate fails`);
   }
-  if (background !== true && !isLast && last !== undefined && runsForEver(wordsOf(last))) {
+  if (background !== true && !isLast && last !== undefined && runsForEver(readWords(last))) {
     warnings.push(
       `${oneLine(text)} doesn't end by itself, so what follows never runs and the gate times out; end its line with \`&\``,
     );
-  } else if (background !== true && last !== undefined && runsForEver(wordsOf(last))) {
+  } else if (background !== true && last !== undefined && runsForEver(readWords(last))) {
     warnings.push(`${oneLine(text)} doesn't end by itself, so the gate times out`);
   }
   return warnings;
@@ -181,9 +181,9 @@ function listsOnly([name = "", ...args]: readonly string[]): boolean {
 }
 
 /** Returns the interpreter if it raises an error of its own when nobody reads its pipe. */
-function interpreterOf(node: SyntaxNode): "Python" | "Node" | undefined {
+function findInterpreter(node: SyntaxNode): "Python" | "Node" | undefined {
   const command = commandIn(node);
-  const name = command === undefined ? "" : (wordsOf(command)[0] ?? "");
+  const name = command === undefined ? "" : (readWords(command)[0] ?? "");
   if (/^(?:.*\/)?(?:python|pytest)[\d.]*$/.test(name)) return "Python";
   return /^(?:node|npm|npx|pnpm|yarn|bun|tsx|vitest|jest)$/.test(name) ? "Node" : undefined;
 }
@@ -206,7 +206,7 @@ function runsForEver(words: readonly string[]): boolean {
 }
 
 /** Describes how a command changes the machine, or state that others see. */
-function changeOf(words: readonly string[]): string | undefined {
+function findChange(words: readonly string[]): string | undefined {
   const line = (words[0] === "sudo" ? words.slice(1) : words).join(" ");
   if (words[0] === "sudo") return `sudo ${words[1] ?? ""}`.trim();
   return CHANGES.find(([pattern]) => pattern.test(line))?.[1];

@@ -1,7 +1,6 @@
 import type { Statement } from "unbash";
 import { type GateShell, GateSyntaxError, parseCommand } from "../gates/gate-script.js";
-import { numberIn } from "./levels.js";
-import { type CodeBlock, type OutlineItem, plain } from "./outline.js";
+import { type CodeBlock, numberIn, type OutlineItem, plain } from "./outline.js";
 
 /** The command in a level's code blocks. */
 export interface LevelCommand {
@@ -39,7 +38,7 @@ const SESSIONS = new Set(["console", "terminal", "shell-session", "shellsession"
 const OTHER_SHELLS = new Set(["fish", "powershell", "pwsh", "ps1", "cmd", "bat", "batch", "nu", "csh", "tcsh"]);
 
 /** Returns the command of a level's items. The level's own heading may be the first item. */
-export function commandOf(items: readonly OutlineItem[]): LevelCommand {
+export function findCommand(items: readonly OutlineItem[]): LevelCommand {
   const lines: CommandLineOf[] = [];
   const left: LeftBlock[] = [];
   let shell: GateShell = "bash";
@@ -54,7 +53,7 @@ export function commandOf(items: readonly OutlineItem[]): LevelCommand {
       const why = isLeft ? "after a failure" : whyNotRun(item, before, lines.length > 0);
       if (why === undefined) {
         if (SHELLS[item.language] === "zsh") shell = "zsh";
-        for (const line of linesOf(item)) lines.push(line);
+        for (const line of findLines(item)) lines.push(line);
       } else left.push({ line: item.line, language: item.language, why });
     }
     before = item.kind === "code" ? "" : item.text;
@@ -109,7 +108,7 @@ function withoutPrompts(text: string): string {
 }
 
 /** Returns the lines to run. In a session, these are the lines after its prompts; the others are output. */
-function linesOf({ text, line, language }: CodeBlock): CommandLineOf[] {
+function findLines({ text, line, language }: CodeBlock): CommandLineOf[] {
   const all = text.split("\n").map((each, index) => ({ text: each, line: line + index }));
   const [first = ""] = all.map((each) => each.text).filter((each) => /^\s*[^\s#]/.test(each));
   const prompt = PROMPT.exec(first)?.[1];

@@ -1,5 +1,14 @@
-import { commandOf } from "./commands.js";
-import { type CodeBlock, type Heading, type OutlineItem, plain, sectionAt, withoutEnd } from "./outline.js";
+import { findCommand } from "./commands.js";
+import {
+  type CodeBlock,
+  type Heading,
+  type NumberedText,
+  numberIn,
+  type OutlineItem,
+  plain,
+  sectionAt,
+  withoutEnd,
+} from "./outline.js";
 import type { Section } from "./validation-section.js";
 
 /** A level of the validation section: one gate. */
@@ -9,23 +18,6 @@ export interface Level {
   /** The line of the heading in the Markdown, from 1. */
   readonly line: number;
   readonly items: readonly OutlineItem[];
-}
-
-/** The number at the beginning of a heading. */
-export interface NumberedText {
-  readonly number: number;
-  /** True if a word precedes the number: `Level 1`, `级别 1`. */
-  readonly isNamed: boolean;
-  /** The text after the number. */
-  readonly rest: string;
-}
-
-const NUMBERED = /^[^\p{L}\p{N}]*(?:(\p{L}+)[\s.:#-]*)?(\d+(?:\.\d+)?)(?![\p{N}%])\p{Lo}?[\s.:：、)\]*_–—-]*(.*)$/su;
-
-/** Returns `undefined` unless the text, or the text after its first word, begins with a number. */
-export function numberIn(text: string): NumberedText | undefined {
-  const [, word, number, rest = ""] = NUMBERED.exec(text) ?? [];
-  return number === undefined ? undefined : { number: Number(number), isNamed: word !== undefined, rest: rest.trim() };
 }
 
 /** Returns the levels of the sections with the gates, in the order of their numbers. */
@@ -59,10 +51,10 @@ function numberedHeadings(items: readonly OutlineItem[]): ReadonlySet<OutlineIte
 /** An unnumbered part with commands is a gate too. It belongs to the level before it, or to the first one. */
 function byNumbers(section: Section, numbered: ReadonlySet<OutlineItem>): Level[] {
   const levels: Level[] = [];
-  for (const part of partsOf(section, numbered)) {
+  for (const part of splitParts(section, numbered)) {
     const number = numbered.has(part.heading) ? numberIn(part.heading.text) : undefined;
-    if (number !== undefined) levels.push(levelOf(part, number.number, number.rest));
-    else if (hasCommand(part)) levels.push(levelOf(part, levels.at(-1)?.number ?? Number.NEGATIVE_INFINITY));
+    if (number !== undefined) levels.push(toLevel(part, number.number, number.rest));
+    else if (hasCommand(part)) levels.push(toLevel(part, levels.at(-1)?.number ?? Number.NEGATIVE_INFINITY));
   }
   const first = levels.find((level) => level.number >= 0)?.number ?? 1;
   return levels.map((level) => (level.number < 0 ? { ...level, number: first } : level));
@@ -73,9 +65,9 @@ function byNumbers(section: Section, numbered: ReadonlySet<OutlineItem>): Level[
  * levels.
  */
 function inOrder(section: Section, counted: number): Level[] {
-  const parts = partsOf(section, headingsAboveCode(section.items)).filter(({ items }) => hasCode(items));
+  const parts = splitParts(section, headingsAboveCode(section.items)).filter(({ items }) => hasCode(items));
   const gates = parts.length === 1 ? parts : parts.filter((part) => !isAboutFailure(part));
-  const levels = gates.map((part, index) => levelOf(part, counted + index + 1));
+  const levels = gates.map((part, index) => toLevel(part, counted + index + 1));
   const [only] = levels;
   return only !== undefined && levels.length === 1 ? byComments(only) : levels;
 }
@@ -83,7 +75,7 @@ function inOrder(section: Section, counted: number): Level[] {
 /**
  * Splits the section at the given headings, and at every other heading of the same depth. Each part has its heading.
  */
-function partsOf({ heading, items }: Section, starts: ReadonlySet<OutlineItem>): Section[] {
+function splitParts({ heading, items }: Section, starts: ReadonlySet<OutlineItem>): Section[] {
   const depth = [...starts].reduce((deepest, item) => Math.max(deepest, item.kind === "heading" ? item.depth : 0), 0);
   const isStart = (item: OutlineItem): item is Heading =>
     item.kind === "heading" && (starts.has(item) || item.depth <= depth);
@@ -109,7 +101,7 @@ function highestDepth(headings: readonly Heading[]): number {
   return headings.reduce((highest, { depth }) => Math.min(highest, depth), Number.POSITIVE_INFINITY);
 }
 
-function levelOf({ heading, items }: Section, number: number, title = ""): Level {
+function toLevel({ heading, items }: Section, number: number, title = ""): Level {
   return {
     number,
     title: title || withoutEnd(heading.text, /[\s:：]/),
@@ -123,11 +115,11 @@ function hasCode(items: readonly OutlineItem[]): boolean {
 }
 
 function hasCommand({ heading, items }: Section): boolean {
-  return commandOf([heading, ...items]).lines.length > 0;
+  return findCommand([heading, ...items]).lines.length > 0;
 }
 
 function isAboutFailure({ heading, items }: Section): boolean {
-  const { lines, left } = commandOf([heading, ...items]);
+  const { lines, left } = findCommand([heading, ...items]);
   return lines.length === 0 && left.every(({ why }) => why === "after a failure");
 }
 

@@ -41,7 +41,7 @@ const MAX_NESTING = 20;
 const MARKDOWN = new MarkdownIt("commonmark", { maxNesting: MAX_NESTING });
 
 /** Returns the outline of a Markdown text, in its order; `undefined` if its quotes or lists are nested too deeply. */
-export function outlineOf(markdown: string): OutlineItem[] | undefined {
+export function parseOutline(markdown: string): OutlineItem[] | undefined {
   const tokens = MARKDOWN.parse(markdown, {});
   // The parser leaves out the content of a block at this level.
   if (tokens.some(({ nesting, level }) => nesting === 1 && level >= MAX_NESTING - 1)) return undefined;
@@ -56,13 +56,13 @@ export function outlineOf(markdown: string): OutlineItem[] | undefined {
     const line = (token.map?.[0] ?? 0) + 1;
     switch (token.type) {
       case "heading_open":
-        items.push({ kind: "heading", depth: Number(token.tag.slice(1)), text: textOf(tokens[index + 1]), line });
+        items.push({ kind: "heading", depth: Number(token.tag.slice(1)), text: readText(tokens[index + 1]), line });
         break;
       // Four blanks also make a code block, but mostly by accident. So only fenced blocks count.
       case "fence":
         items.push({
           kind: "code",
-          language: languageOf(token),
+          language: readLanguage(token),
           text: token.content.replace(/\n$/, ""),
           line: line + 1,
         });
@@ -79,8 +79,8 @@ export function outlineOf(markdown: string): OutlineItem[] | undefined {
         break;
       case "paragraph_open": {
         const [item, content] = [tokens[index - 1]?.type === "list_item_open", tokens[index + 1]];
-        const text = textOf(content);
-        if (item) items.push(...headed(LIST_DEPTH, `${numberOf(lists)}${text}`, line));
+        const text = readText(content);
+        if (item) items.push(...headed(LIST_DEPTH, `${formatNumber(lists)}${text}`, line));
         else
           items.push(
             ...(beginsInBold(content) ? headed(BOLD_DEPTH, text, line) : [{ kind: "prose", text, line } as const]),
@@ -97,13 +97,13 @@ export function outlineOf(markdown: string): OutlineItem[] | undefined {
 }
 
 /** `2. ` for the second item of a numbered list. */
-function numberOf(lists: readonly (number | undefined)[]): string {
+function formatNumber(lists: readonly (number | undefined)[]): string {
   const number = lists.at(-1);
   return number === undefined ? "" : `${number}. `;
 }
 
 /** Returns the first word behind the fence. */
-function languageOf({ info }: Token): string {
+function readLanguage({ info }: Token): string {
   return info.trim().split(/\s/, 1)[0]?.toLowerCase() ?? "";
 }
 
@@ -112,11 +112,11 @@ function beginsInBold(content: Token | undefined): boolean {
 }
 
 /** Returns a text without its marks. */
-function textOf(content: Token | undefined): string {
+function readText(content: Token | undefined): string {
   return (content?.children ?? [])
     .map((token) => {
       if (token.type === "softbreak" || token.type === "hardbreak") return "\n";
-      return token.type === "image" ? textOf(token) : token.content;
+      return token.type === "image" ? readText(token) : token.content;
     })
     .join("");
 }
@@ -151,4 +151,21 @@ export function withoutEnd(text: string, unwanted: RegExp): string {
   let end = text.length;
   while (end > 0 && unwanted.test(text.charAt(end - 1))) end -= 1;
   return text.slice(0, end);
+}
+
+/** The number at the beginning of a heading. */
+export interface NumberedText {
+  readonly number: number;
+  /** True if a word precedes the number: `Level 1`, `级别 1`. */
+  readonly isNamed: boolean;
+  /** The text after the number. */
+  readonly rest: string;
+}
+
+const NUMBERED = /^[^\p{L}\p{N}]*(?:(\p{L}+)[\s.:#-]*)?(\d+(?:\.\d+)?)(?![\p{N}%])\p{Lo}?[\s.:：、)\]*_–—-]*(.*)$/su;
+
+/** Returns `undefined` unless the text, or the text after its first word, begins with a number. */
+export function numberIn(text: string): NumberedText | undefined {
+  const [, word, number, rest = ""] = NUMBERED.exec(text) ?? [];
+  return number === undefined ? undefined : { number: Number(number), isNamed: word !== undefined, rest: rest.trim() };
 }

@@ -16,7 +16,7 @@ export interface TextIds {
 }
 
 export function idsIn(items: readonly OutlineItem[], frontMatter: string | undefined): TextIds {
-  const fields = frontMatter === undefined ? [] : fieldsOf(frontMatter);
+  const fields = frontMatter === undefined ? [] : parseFields(frontMatter);
   const title = items.find((item) => item.kind === "heading");
   const titles = [field(fields, /^(?:name|title)$/i), title?.kind === "heading" ? title.text : undefined];
   return {
@@ -46,7 +46,7 @@ function field(fields: readonly [name: string, value: unknown][], name: RegExp):
   return typeof value === "string" || typeof value === "number" ? String(value).trim() || undefined : undefined;
 }
 
-function fieldsOf(frontMatter: string): [string, unknown][] {
+function parseFields(frontMatter: string): [string, unknown][] {
   try {
     const value: unknown = parseYaml(frontMatter);
     return typeof value === "object" && value !== null ? Object.entries(value) : [];

@@ -1,6 +1,5 @@
-import { commandOf } from "./commands.js";
-import { numberIn } from "./levels.js";
-import { BOLD_DEPTH, type Heading, type OutlineItem, plain, sectionAt } from "./outline.js";
+import { findCommand } from "./commands.js";
+import { BOLD_DEPTH, type Heading, numberIn, type OutlineItem, plain, sectionAt } from "./outline.js";
 
 /** A part of a PRP: a heading and the items below it. */
 export interface Section {
@@ -91,5 +90,5 @@ function rank({ heading, items }: Section): number {
 }
 
 function hasCommand(items: readonly OutlineItem[]): boolean {
-  return commandOf(items).lines.length > 0;
+  return findCommand(items).lines.length > 0;
 }

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { CheckpointManager } from "waymark";
 import { openStorage } from "waymark/adapters";
-import { storagePlace } from "../../cli/src/storage-place.js";
+import { inspectLocation } from "../../cli/src/storage-location.js";
 import { tempFolder } from "../support/temp-folder.js";
 
 describe("storagePlace", () => {
@@ -15,7 +15,7 @@ describe("storagePlace", () => {
       await manager.close();
       for (const asked of ["files", "tasks", "sqlite"] as const) {
         const path = join(relativeTo, `of-${scheme}`);
-        const place = await storagePlace(`${asked}:of-${scheme}`, { relativeTo });
+        const place = await inspectLocation(`${asked}:of-${scheme}`, { relativeTo });
         expect(place).toEqual({ scheme: asked, path, isThere: true, holds: scheme });
       }
     }
@@ -28,8 +28,8 @@ describe("storagePlace", () => {
       await manager.save("t", 1);
       await manager.close();
     }
-    expect(await storagePlace("files:both", { relativeTo })).toMatchObject({ holds: "files" });
-    expect(await storagePlace("tasks:both", { relativeTo })).toMatchObject({ holds: "tasks" });
+    expect(await inspectLocation("files:both", { relativeTo })).toMatchObject({ holds: "files" });
+    expect(await inspectLocation("tasks:both", { relativeTo })).toMatchObject({ holds: "tasks" });
   });
 
   it("still recognizes a task of which only the numbering is left", async () => {
@@ -38,17 +38,17 @@ describe("storagePlace", () => {
     const { id } = await manager.save("t", 1);
     await manager.remove("t", id);
     await manager.close();
-    expect(await storagePlace("tasks:store", { relativeTo })).toMatchObject({ holds: "files" });
+    expect(await inspectLocation("tasks:store", { relativeTo })).toMatchObject({ holds: "files" });
   });
 
   it("sees no storage in an empty place, nor in other programs' files", async () => {
     const relativeTo = await tempFolder();
-    expect(await storagePlace("files:none", { relativeTo })).toMatchObject({ isThere: false });
+    expect(await inspectLocation("files:none", { relativeTo })).toMatchObject({ isThere: false });
     mkdirSync(join(relativeTo, "other", "src"), { recursive: true });
     writeFileSync(join(relativeTo, "other", "src", "index.ts"), "");
     writeFileSync(join(relativeTo, "other", "checkpoints.json"), "{}");
     for (const scheme of ["files", "tasks", "sqlite"]) {
-      const place = await storagePlace(`${scheme}:other`, { relativeTo });
+      const place = await inspectLocation(`${scheme}:other`, { relativeTo });
       expect([place.isThere, place.holds]).toEqual([true, undefined]);
     }
   });
@@ -67,13 +67,13 @@ describe("storagePlace", () => {
       ["picture", Buffer.from("89504e470d0a1a0a0000000d49484452", "hex"), undefined],
     ] as const) {
       writeFileSync(join(relativeTo, name), content);
-      expect({ name, holds: (await storagePlace(`sqlite:${name}`, { relativeTo })).holds }).toEqual({ name, holds });
+      expect({ name, holds: (await inspectLocation(`sqlite:${name}`, { relativeTo })).holds }).toEqual({ name, holds });
     }
   });
 
   it("fails instead of guessing if it can't read the place", async () => {
     const relativeTo = await tempFolder();
     writeFileSync(join(relativeTo, "file"), "");
-    await expect(storagePlace("files:file/store", { relativeTo })).rejects.toThrow(/Could not look for a storage/);
+    await expect(inspectLocation("files:file/store", { relativeTo })).rejects.toThrow(/Could not look for a storage/);
   });
 });

@@ -3,14 +3,14 @@ import { type CheckpointSummary, isCorrupt, type StoredCheckpoint, seal } from "
 import { continuesAfter } from "./other-history.js";
 import { draftOf, isWhole } from "./stored-record.js";
 
-/** The result of placing a record. `otherStatus`: the record existed, with another status or error. */
-export type Placement = "added" | "present" | "otherStatus";
+/** The result of inserting a record. `otherStatus`: the record existed, with another status or error. */
+export type InsertResult = "added" | "present" | "otherStatus";
 
 /**
  * Stores records unchanged, with the same ids, sequences, statuses and seals. It skips existing records, so killed work
  * can be repeated from the start. Records must come task by task, in ascending sequences.
  */
-export class RecordPlacer {
+export class RecordInserter {
   readonly #storage: StorageAdapter;
   readonly #isSameHistory: boolean;
   #taskId: string | undefined;
@@ -28,9 +28,9 @@ export class RecordPlacer {
   }
 
   /** @throws {CheckpointConflictError} See {@link check}, or another program saved to the task meanwhile. */
-  async place(record: StoredCheckpoint): Promise<Placement> {
-    const placement = await this.check(record);
-    if (placement !== "added") return placement;
+  async insert(record: StoredCheckpoint): Promise<InsertResult> {
+    const result = await this.check(record);
+    if (result !== "added") return result;
     const { taskId, id, sequence } = record;
     const condition = { expectedSequence: this.#newest };
     const given = await this.#storage.append(draftOf(record), condition, { sequence, sharesWith: originOf(record) });
@@ -45,12 +45,12 @@ export class RecordPlacer {
   }
 
   /**
-   * Finds out how {@link place} would end, and writes nothing.
+   * Finds out how {@link insert} would end, and writes nothing.
    *
    * @throws {CheckpointConflictError} Another checkpoint has the record's sequence or its id, or the task has another
    *   history.
    */
-  async check(record: StoredCheckpoint): Promise<Placement> {
+  async check(record: StoredCheckpoint): Promise<InsertResult> {
     const { taskId, id, sequence } = record;
     if (taskId !== this.#taskId) {
       this.#newest = await newestSequence(this.#storage, taskId);

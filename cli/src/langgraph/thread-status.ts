@@ -3,15 +3,15 @@ import { CHANNELS, type MarkedWritesRecord, readableValue } from "waymark/langgr
 import { jsonText } from "../printable.js";
 
 /** The status, error and questions that a checkpoint's writes give its thread. The writes may give no status. */
-export interface Standing extends Partial<Pick<CheckpointSummary, "status" | "error">> {
+export interface ThreadStatus extends Partial<Pick<CheckpointSummary, "status" | "error">> {
   /** The questions that the thread waits for. */
   readonly interrupts: readonly unknown[];
 }
 
 /** @param records - In the order in which they were stored. */
-export function standingOf(records: readonly MarkedWritesRecord[]): Standing {
+export function deriveThreadStatus(records: readonly MarkedWritesRecord[]): ThreadStatus {
   const asked = new Map<string, readonly unknown[]>();
-  const failed = new Map<string, NonNullable<Standing["error"]>>();
+  const failed = new Map<string, NonNullable<ThreadStatus["error"]>>();
   for (const { taskId, writes } of records) {
     // An answer clears the questions: the run that takes it repeats those that it doesn't answer.
     if (writes.every(({ channel }) => channel === CHANNELS.resume)) asked.clear();
@@ -45,7 +45,7 @@ function questionIn(interrupt: unknown): unknown {
 }
 
 /** The error in a write. LangGraph stores an error as `{ name, message }`. */
-function failureIn(content: unknown): NonNullable<Standing["error"]> {
+function failureIn(content: unknown): NonNullable<ThreadStatus["error"]> {
   const parts = typeof content === "object" && content !== null ? content : {};
   const name = "name" in parts && typeof parts.name === "string" ? { name: parts.name } : {};
   return { ...name, message: "message" in parts ? String(parts.message) : "a node has failed" };

@@ -5,10 +5,10 @@ import { type FileLocation, type OpenStorageOptions, type ServerLocation, storag
 import { CommandError, ExitCode } from "./exit-code.js";
 
 /** Where a storage URL points, and what exists there. */
-export type StoragePlace = FilePlace | ServerPlace;
+export type InspectedLocation = InspectedFile | InspectedServer;
 
 /** A folder or a file. */
-export interface FilePlace extends FileLocation {
+export interface InspectedFile extends FileLocation {
   /** False if nothing exists there; the first save would create a storage. */
   readonly isThere: boolean;
   /**
@@ -21,7 +21,7 @@ export interface FilePlace extends FileLocation {
 }
 
 /** A database of a server. It hasn't been contacted yet. */
-export interface ServerPlace extends ServerLocation {
+export interface InspectedServer extends ServerLocation {
   readonly isThere: true;
   readonly holds: "postgres";
 }
@@ -29,13 +29,13 @@ export interface ServerPlace extends ServerLocation {
 type FileScheme = FileLocation["scheme"];
 
 /** Whether two URLs point to the same storage. */
-export function isSamePlace(one: StoragePlace, other: StoragePlace): boolean {
+export function isSameLocation(one: InspectedLocation, other: InspectedLocation): boolean {
   if (one.scheme === "postgres") return other.scheme === "postgres" && one.name === other.name;
   return one.scheme === other.scheme && one.path === other.path;
 }
 
 /**
- * Looks at the place of a storage URL, and opens nothing. A storage of another kind doesn't see the checkpoints there,
+ * Looks at what exists where a storage URL points, and opens nothing. A storage of another kind doesn't see the checkpoints there,
  * so a wrong scheme would look like an empty storage. The kinds differ in the names of their files, and in how a
  * database begins.
  *
@@ -43,7 +43,7 @@ export function isSamePlace(one: StoragePlace, other: StoragePlace): boolean {
  * @throws {StorageError} The file or folder can't be read.
  * @throws The errors of {@link storageLocation}.
  */
-export async function storagePlace(url: string, options: OpenStorageOptions = {}): Promise<StoragePlace> {
+export async function inspectLocation(url: string, options: OpenStorageOptions = {}): Promise<InspectedLocation> {
   const location = storageLocation(url, options);
   if (location.scheme === "postgres") return { ...location, isThere: true, holds: "postgres" };
   if (location.scheme === "memory") {
@@ -100,7 +100,7 @@ export function kindOfName(name: string): "files" | "tasks" | undefined {
 }
 
 /** Reads a database's header. Its beginning and the application id `WYMK` tell the kind. */
-async function kindOf(path: string): Promise<Pick<FilePlace, "holds" | "other">> {
+async function kindOf(path: string): Promise<Pick<InspectedFile, "holds" | "other">> {
   const file = await open(path);
   try {
     const { buffer, bytesRead } = await file.read(Buffer.alloc(100), 0, 100, 0);

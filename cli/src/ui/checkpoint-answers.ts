@@ -1,0 +1,214 @@
+import type { CheckpointFailure, CheckpointSummary, RunRecord, StepRecord } from "waymark";
+import { isCorrupt, summaryOf } from "waymark/adapter";
+import { stepText } from "waymark/kit";
+import { threadOf } from "waymark/langgraph/records";
+import { readLatest } from "../checkpoints.js";
+import { DamagedCheckpointError } from "../damage.js";
+import { CommandError, ExitCode } from "../exit-code.js";
+import { isKeyMissing } from "../key-advice.js";
+import { nameOf } from "../langgraph/find-tasks.js";
+import { describeCheckpoint, readState } from "../langgraph/thread-state.js";
+import { LeaseReader } from "../leases.js";
+import { jsonText } from "../printable.js";
+import { checkpointsOf } from "../queries/checkpoints.js";
+import { checkpointBefore, diffBetween } from "../queries/diff.js";
+import { allSteps, hasTimedOut, isFromStorage, readRun } from "../run-steps.js";
+import { formatPath } from "../state-path.js";
+import type { Queries } from "./api.js";
+import type { ErrorInfo, RunnerInfo } from "./api-parts.js";
+import type { RunInfo, RunStep } from "./api-runs.js";
+import type { Change, CheckpointAnswer } from "./api-states.js";
+import { errorInfo } from "./error-info.js";
+import { commandsFor } from "./offered-commands.js";
+import type { PageSession } from "./page-session.js";
+import { checkpointRow, given, runnerOf, timeAt } from "./rows.js";
+import { partAtPath, searchState, typedPart, typedValue } from "./typed-values.js";
+
+const MOST_CHANGES = 2_000;
+const MOST_BESIDES = 200;
+
+export async function answerCheckpoint(
+  session: PageSession,
+  { taskId, id }: Queries["checkpoint"]["request"],
+): Promise<CheckpointAnswer> {
+  const stored =
+    id === undefined
+      ? (await readLatest(session, taskId, async () => undefined)).checkpoint
+      : await exactCheckpoint(session, taskId, id);
+  const described = await describeCheckpoint(session, stored);
+  const { checkpoint, interrupts } = described;
+  const run = await readRun(session, stored);
+  const runner = await findRunner(session, taskId, checkpoint.status === "running");
+  const thread = threadOf(taskId, stored.metadata);
+  const { metadata, error, sequence } = checkpoint;
+  const around = async (order: "newest" | "oldest", bound: "beforeSequence" | "afterSequence") => {
+    for await (const its of checkpointsOf(session, { taskId, order, [bound]: sequence, limit: 1 })) {
+      return { id: its.checkpoint.id, sequence: its.checkpoint.sequence };
+    }
+    return undefined;
+  };
+  const before = await around("newest", "beforeSequence");
+  const after = await around("oldest", "afterSequence");
+  return {
+    now: timeAt(Date.now()),
+    taskId,
+    name: nameOf({ taskId }),
+    checkpoint: checkpointRow(described),
+    ...given({
+      before,
+      after,
+      error: error && failureInfo(error),
+      namespace: thread?.namespace,
+      run: run && runInfo(run),
+      runner,
+    }),
+    ...(metadata && { metadata: typedValue(metadata) }),
+    asks: (interrupts ?? []).map((question) => jsonText(question)),
+    ...(await openState(session, stored)),
+    damage: session.damage.records,
+    commands: commandsFor(session).ofCheckpoint(checkpoint, {
+      ...given({ before: before?.sequence, run: after === undefined ? run : undefined, runner }),
+    }),
+  };
+}
+
+/**
+ * Returns the process that runs a task now, otherwise the last one that didn't release its lease.
+ *
+ * @param mayHaveLapsed - Whether to look for that last one.
+ */
+export async function findRunner(
+  session: PageSession,
+  taskId: string,
+  mayHaveLapsed: boolean,
+): Promise<RunnerInfo | undefined> {
+  const nowMs = Date.now();
+  const leases = new LeaseReader(session);
+  const lease = await leases.current(taskId);
+  const lapsed = lease === undefined && mayHaveLapsed ? await leases.lapsed(taskId) : undefined;
+  return runnerOf({ ...given({ lease, lapsed }) }, nowMs);
+}
+
+async function openState(
+  session: PageSession,
+  checkpoint: CheckpointSummary,
+): Promise<Pick<CheckpointAnswer, "state" | "keyMissing">> {
+  try {
+    return { state: typedValue(await readState(session, checkpoint)) };
+  } catch (error) {
+    if (!isKeyMissing(error)) throw error;
+    return { keyMissing: errorInfo(error) };
+  }
+}
+
+function runInfo(run: RunRecord): RunInfo {
+  const { generation, attempt, pass, isPassOver, version: itsVersion, input, result } = run;
+  return {
+    generation,
+    attempt,
+    pass,
+    isPassOver,
+    ...given({ version: itsVersion }),
+    ...("input" in run && { input: typedValue(input) }),
+    ...("result" in run && { result: typedValue(result) }),
+    steps: allSteps(run).map(
+      (step): RunStep => ({
+        ...stepParts(step, run),
+        ...("result" in step && { result: typedValue(step.result) }),
+        ...("error" in step && { error: typedValue(step.error) }),
+      }),
+    ),
+  };
+}
+
+export function stepParts(step: StepRecord, run: Pick<RunRecord, "attempt">): Omit<RunStep, "result" | "error"> {
+  const { name, occurrence, startedAt, durationMs, attempts, runAttempt, status, waitsFor } = step;
+  const from = isFromStorage(step, run) ? "storage" : "ran";
+  const title = stepText({ name, occurrence, status: "completed" });
+  return {
+    ...{ name, occurrence, title, startedAt, runAttempt, from, status },
+    ...given({ durationMs, attempts, waitsFor }),
+    ...(hasTimedOut(step) && { hasTimedOut: true }),
+  };
+}
+
+export async function answerState(
+  session: PageSession,
+  request: Queries["state"]["request"],
+): Promise<Queries["state"]["answer"]> {
+  const state = await readState(session, await exactCheckpoint(session, request.taskId, request.id));
+  const { value, text } = partAtPath(state, request.path);
+  return { value: typedPart(value, request.from), text };
+}
+
+export async function answerSearch(
+  session: PageSession,
+  request: Queries["search"]["request"],
+): Promise<Queries["search"]["answer"]> {
+  const { taskId, id, text } = request;
+  const checkpoint = await exactCheckpoint(session, taskId, id);
+  const run = await readRun(session, checkpoint);
+  const others = {
+    ...(run && { run: { input: run.input, result: run.result, steps: allSteps(run).map(searchedStep) } }),
+    ...(checkpoint.error && { error: checkpoint.error }),
+  };
+  const besides = searchState(others, text).found.filter((found) => found.in === "value");
+  return {
+    ...searchState(await readState(session, checkpoint), text),
+    besides: besides.map((found) => ({ text: found.text, value: found.value })),
+  };
+}
+
+function searchedStep({ name, result, error }: StepRecord): object {
+  return { name, ...given({ result, error }) };
+}
+
+export async function answerDiff(
+  session: PageSession,
+  { taskId, from, to }: Queries["diff"]["request"],
+): Promise<Queries["diff"]["answer"]> {
+  const newer = await exactCheckpoint(session, taskId, to);
+  const older =
+    from === undefined ? await checkpointBefore(session, newer) : await exactCheckpoint(session, taskId, from);
+  const { changes, besides } = await diffBetween(session, older, newer);
+  return {
+    from: checkpointRow(await describeCheckpoint(session, older)),
+    to: checkpointRow(await describeCheckpoint(session, newer)),
+    changes: changes.slice(0, MOST_CHANGES).map((change): Change => {
+      const { path } = change;
+      const text = formatPath(path);
+      switch (change.kind) {
+        case "added":
+          return { kind: "added", path, text, to: typedValue(change.to) };
+        case "removed":
+          return { kind: "removed", path, text, from: typedValue(change.from) };
+        case "moved":
+          return { kind: "moved", path, text, toIndex: change.toIndex };
+        default:
+          return { kind: "changed", path, text, from: typedValue(change.from), to: typedValue(change.to) };
+      }
+    }),
+    total: changes.length,
+    besides: besides.slice(0, MOST_BESIDES),
+    commands: commandsFor(session).ofDiff(taskId, older, newer),
+  };
+}
+
+/**
+ * Returns the checkpoint of exactly that id.
+ *
+ * @throws {CommandError} There is none.
+ * @throws {DamagedCheckpointError} It can't be read.
+ */
+export async function exactCheckpoint(session: PageSession, taskId: string, id: string): Promise<CheckpointSummary> {
+  const found = await session.storage.get(taskId, id);
+  const what = `Checkpoint ${JSON.stringify(id)} of task ${JSON.stringify(taskId)}`;
+  if (found === undefined)
+    throw new CommandError(ExitCode.notFound, `${what} doesn't exist. It may have been removed.`);
+  if (isCorrupt(found)) throw new DamagedCheckpointError(what, found);
+  return summaryOf(found);
+}
+
+function failureInfo({ name = "Error", message, code, stack }: CheckpointFailure): ErrorInfo {
+  return { name, message, ...given({ code, stack }), causes: [] };
+}

@@ -1,0 +1,126 @@
+import type { RetentionPlan } from "waymark";
+import { CHECKPOINT_STATUSES } from "waymark/kit";
+import { bytesOnDisk } from "../bytes-on-disk.js";
+import { CommandError, ExitCode } from "../exit-code.js";
+import { findTasks, nameOf, refuseThread } from "../langgraph/find-tasks.js";
+import { listQuarantine } from "../queries/quarantine.js";
+import { PolicyPlans } from "../queries/retention.js";
+import { sender } from "../sender.js";
+import { version } from "../version.js";
+import type { Queries, Session } from "./api.js";
+import type { Command } from "./api-parts.js";
+import type { PlannedRow, Policy, RetentionAnswer } from "./api-storage.js";
+import type { CountsAnswer } from "./api-tasks.js";
+import { errorInfo } from "./error-info.js";
+import { givingWay } from "./giving-way.js";
+import { commandsFor } from "./offered-commands.js";
+import type { PageSession } from "./page-session.js";
+import { checkpointRow, given, timeAt } from "./rows.js";
+import { noSuchTask } from "./task-answers.js";
+
+const MOST_PLANNED_TASKS = 500;
+const MOST_QUARANTINED = 200;
+
+export async function answerSession(session: PageSession, canWrite: boolean): Promise<Session> {
+  const { storage, name } = session;
+  const config = await session.config().catch(errorInfo);
+  const { file, retention } = "folder" in config ? config : {};
+  const configError = "folder" in config ? undefined : config;
+  return {
+    name,
+    kind: storage.name,
+    version: version(),
+    canWrite,
+    ...given({ configFile: file, configError, retention }),
+    hasLeases: storage.leases !== undefined,
+    sender: sender(),
+    now: timeAt(Date.now()),
+    statuses: CHECKPOINT_STATUSES,
+    commands: commandsFor(session).ofStorage(),
+  };
+}
+
+/** Counts all tasks. */
+export async function answerCounts(session: PageSession): Promise<CountsAnswer> {
+  const byStatus = { running: 0, paused: 0, completed: 0, failed: 0 };
+  let tasks = 0;
+  let checkpoints = 0;
+  for await (const { count, newest } of givingWay(findTasks(session, { order: "taskId" }))) {
+    tasks += 1;
+    checkpoints += count;
+    byStatus[newest.status] += 1;
+  }
+  let held = 0;
+  for await (const _lease of session.storage.leases?.held() ?? []) held += 1;
+  return { tasks, checkpoints, byStatus, held, damage: session.damage.records, damaged: session.damage.total };
+}
+
+/** Plans what a policy would remove. Returns the plans too, which can be applied later. */
+export async function answerRetention(
+  session: PageSession,
+  { taskId, policy: asked }: Queries["retention"]["request"],
+): Promise<{ readonly answer: Omit<RetentionAnswer, "planId">; readonly plans: PolicyPlans }> {
+  const policy: Policy | undefined = asked ?? (await session.config()).retention;
+  if (policy === undefined) {
+    throw new CommandError(ExitCode.usage, "No policy is given, and the configuration has no retention.");
+  }
+  if (taskId !== undefined) {
+    refuseThread(taskId, "WaymarkSaver.prune prunes it, and waymark langgraph prune removes idle ones.");
+    if (!(await session.manager.has(taskId))) throw noSuchTask(session, taskId);
+  }
+  const plans = new PolicyPlans(session, policy, taskId);
+  const total = { tasks: 0, keep: 0, remove: 0, keepBytes: 0, removeBytes: 0 };
+  const tasks: RetentionAnswer["tasks"][number][] = [];
+  let plannedAt = timeAt(Date.now());
+  let checkpoints: readonly PlannedRow[] | undefined;
+  for await (const plan of givingWay(plans.shown())) {
+    const counts = countsOf(plan);
+    total.tasks += 1;
+    total.keep += counts.keep;
+    total.remove += counts.remove;
+    total.keepBytes += counts.keepBytes;
+    total.removeBytes += counts.removeBytes;
+    plannedAt = plan.plannedAt;
+    if (counts.remove > 0 && tasks.length < MOST_PLANNED_TASKS) {
+      tasks.push({ taskId: plan.taskId, name: nameOf(plan), ...counts });
+    }
+    if (taskId !== undefined) checkpoints = plannedRows(plan);
+  }
+  const { records, warnings } = session.damage;
+  const commands: readonly Command[] = commandsFor(session).ofPolicy(policy, taskId);
+  const answer = { policy, plannedAt, total, tasks, ...given({ checkpoints }), warnings, damage: records, commands };
+  return { answer, plans };
+}
+
+function countsOf({ keep, remove, keepBytes, removeBytes }: RetentionPlan) {
+  return { keep: keep.length, remove: remove.length, keepBytes, removeBytes };
+}
+
+function plannedRows({ keep, remove }: RetentionPlan): readonly PlannedRow[] {
+  const rows = [true, false].flatMap((stays) =>
+    (stays ? keep : remove).map(({ checkpoint, reasons }) => ({
+      checkpoint: checkpointRow({ checkpoint, interrupts: [] }),
+      stays,
+      reasons,
+    })),
+  );
+  return rows.sort((a, b) => b.checkpoint.sequence - a.checkpoint.sequence);
+}
+
+export async function answerStorage(session: PageSession): Promise<Queries["storage"]["answer"]> {
+  const { storage, name } = session;
+  const { durable, multiProcess } = storage.capabilities;
+  const found = await listQuarantine(session, MOST_QUARANTINED);
+  const quarantine = found && {
+    ...found,
+    records: found.records.map(({ quarantinedAt: at, ...record }) => ({ ...record, ...given({ at }) })),
+  };
+  return {
+    name,
+    kind: storage.name,
+    isDurable: durable,
+    isMultiProcess: multiProcess,
+    ...given({ bytesOnDisk: await bytesOnDisk(session), quarantine }),
+    commands: commandsFor(session).ofStorage(),
+  };
+}

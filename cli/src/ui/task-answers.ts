@@ -1,0 +1,204 @@
+import { CheckpointNotFoundError, type CheckpointSummary, type RunRecord } from "waymark";
+import { DamagedCheckpointError } from "../damage.js";
+import { CommandError, ExitCode } from "../exit-code.js";
+import { firstOf } from "../first-of.js";
+import { isKeyMissing } from "../key-advice.js";
+import { wholeThread } from "../langgraph/find-tasks.js";
+import { checkpointsOf } from "../queries/checkpoints.js";
+import { listTasks } from "../queries/tasks.js";
+import { timelineOf } from "../queries/timeline.js";
+import { readableSummaries } from "../read-stored.js";
+import { readRun } from "../run-steps.js";
+import { managerOf } from "../store.js";
+import { answerCommand, listSignals, pendingWaits } from "../waits.js";
+import type { Queries } from "./api.js";
+import type { SignalsAnswer, TimelineAttempt, TimelineMark, TimelineStep } from "./api-runs.js";
+import type { Policy } from "./api-storage.js";
+import type { TaskRow } from "./api-tasks.js";
+import { exactCheckpoint, findRunner, stepParts } from "./checkpoint-answers.js";
+import { errorInfo } from "./error-info.js";
+import { commandsFor } from "./offered-commands.js";
+import type { PageSession } from "./page-session.js";
+import { checkpointRow, given, taskRow, timeAt } from "./rows.js";
+import { typedValue } from "./typed-values.js";
+
+const DEFAULT_CHECKPOINTS = 200;
+const MOST_SAVES = 2_000;
+const MOST_SIGNALS = 100;
+
+export async function answerTask(
+  session: PageSession,
+  request: Queries["task"]["request"],
+): Promise<Queries["task"]["answer"]> {
+  const { taskId, beforeSequence, limit = DEFAULT_CHECKPOINTS } = request;
+  const task = await findTaskRow(session, taskId);
+  if (task === undefined) throw noSuchTask(session, taskId);
+  const checkpoints = [];
+  let last: number | undefined;
+  // One more tells whether there is another page.
+  for await (const described of checkpointsOf(session, { taskId, order: "newest", beforeSequence, limit: limit + 1 })) {
+    if (checkpoints.length === limit) {
+      last = checkpoints.at(-1)?.sequence;
+      break;
+    }
+    checkpoints.push(checkpointRow(described));
+  }
+  const { damage } = session;
+  const offered = { policy: await configuredPolicy(session), run: await readOpenRun(session, task), checkpoints };
+  return {
+    now: timeAt(Date.now()),
+    task,
+    checkpoints,
+    ...given({ beforeSequence: last }),
+    damage: damage.records,
+    warnings: damage.warnings,
+    commands: commandsFor(session).ofTask(task, offered),
+  };
+}
+
+/** The configuration's policy. The session says if the configuration can't be used. */
+async function configuredPolicy(session: PageSession): Promise<Policy | undefined> {
+  return session.config().then(
+    ({ retention }) => retention,
+    () => undefined,
+  );
+}
+
+/** Returns the record of the run that the task's newest checkpoint belongs to, if it can be read. */
+async function readOpenRun(session: PageSession, { taskId, newest, status }: TaskRow): Promise<RunRecord | undefined> {
+  if (newest === undefined || status === "completed") return undefined;
+  try {
+    return await readRunIfThere(session, await exactCheckpoint(session, taskId, newest.id));
+  } catch (error) {
+    // It was removed meanwhile, or its state is damaged, which its own page shows.
+    if (error instanceof CommandError || error instanceof DamagedCheckpointError) return undefined;
+    throw error;
+  }
+}
+
+/** Returns the record of a checkpoint's run; `undefined` if the checkpoint has just been replaced. */
+async function readRunIfThere(session: PageSession, checkpoint: CheckpointSummary): Promise<RunRecord | undefined> {
+  try {
+    return await readRun(session, checkpoint);
+  } catch (error) {
+    if (!(error instanceof CheckpointNotFoundError)) throw error;
+    return undefined;
+  }
+}
+
+/** Finds a task by its id; `undefined` if there is none. */
+export async function findTaskRow(session: PageSession, taskId: string): Promise<TaskRow | undefined> {
+  const prefix = wholeThread(taskId)?.id ?? taskId;
+  // By id, the task comes before all longer ids with this prefix, but threads may come between.
+  for await (const task of listTasks(session, { order: "taskId", prefix })) {
+    if (task.taskId !== taskId) continue;
+    const damage = session.damage.records.filter((record) => record.taskId === taskId);
+    return taskRow(task, Date.now(), damage);
+  }
+  return undefined;
+}
+
+export async function answerTimeline(
+  session: PageSession,
+  { taskId }: Queries["timeline"]["request"],
+): Promise<Queries["timeline"]["answer"]> {
+  const { steps, attempts, checkpoints, keyMissing } = await timelineOf(session, taskId, MOST_SAVES);
+  if (checkpoints.length === 0 && session.damage.total === 0) throw noSuchTask(session, taskId);
+  const sequences = new Map(checkpoints.map(({ id, sequence }) => [id, sequence]));
+  const runner = await findRunner(session, taskId, true);
+  return {
+    now: timeAt(Date.now()),
+    steps: steps.map(({ step, run, checkpoint }): TimelineStep => {
+      const isEnd = step.status === "failed" && !("error" in step);
+      const error = isEnd ? checkpoint.error?.message : messageIn(step.error);
+      return {
+        ...stepParts(step, run),
+        pass: run.pass,
+        generation: run.generation,
+        ...given({ error }),
+        checkpointId: checkpoint.id,
+        sequence: checkpoint.sequence,
+      };
+    }),
+    attempts: attempts.map((one, index): TimelineAttempt => {
+      const { generation, attempt, startedAt, lastSeenAt, checkpoint } = one;
+      const isLast = index === attempts.length - 1;
+      const ofLast = runner === undefined ? "unknown" : runner.state === "held" ? "running" : "killed";
+      const end = one.end === "open" ? (isLast ? ofLast : "unknown") : one.end;
+      const error = checkpoint?.error?.message;
+      return {
+        generation,
+        attempt,
+        startedAt,
+        lastSeenAt,
+        end,
+        ...given({ error, runner: isLast ? runner : undefined }),
+      };
+    }),
+    marks: checkpoints.flatMap((checkpoint) => markOf(checkpoint, sequences) ?? []),
+    saves: checkpoints.map(
+      ({ sequence, createdAt, sizeBytes }) => [sequence, Date.parse(createdAt), sizeBytes] as const,
+    ),
+    ...given({ keyMissing: keyMissing && errorInfo(keyMissing) }),
+    damage: session.damage.records,
+  };
+}
+
+function markOf(checkpoint: CheckpointSummary, sequences: ReadonlyMap<string, number>): TimelineMark | undefined {
+  const { id, sequence, createdAt, status, parentId, error } = checkpoint;
+  const { kind, isOfRun, isCancelled, stage, label } = checkpointRow({ checkpoint, interrupts: [] });
+  const parts = { at: createdAt, id, sequence, ...given({ stage, label, error: error?.message }) };
+  if (parentId !== undefined) {
+    return { kind: "branch", ...parts, ...given({ fromSequence: sequences.get(parentId) }) };
+  }
+  if (status !== "running") return { kind: isCancelled ? "cancelled" : status, ...parts };
+  if (kind === "milestone") return { kind, ...parts };
+  // Other passing checkpoints of a run are its steps.
+  return isOfRun ? undefined : { kind: "auto-save", ...parts };
+}
+
+function messageIn(error: unknown): string | undefined {
+  if (typeof error === "object" && error !== null && "message" in error) return String(error.message);
+  return error === undefined ? undefined : String(error);
+}
+
+export async function answerSignals(session: PageSession, taskId: string): Promise<SignalsAnswer> {
+  const [newest] = await firstOf(readableSummaries(session, { taskId, order: "newest", limit: 1 }));
+  const run = newest && (await readRunIfThere(session, newest));
+  const waits = newest === undefined ? [] : await pendingWaits(session, newest, run);
+  return {
+    now: timeAt(Date.now()),
+    waits: waits.map((wait) => ({
+      ...wait,
+      ...(wait.kind === "signal" && !wait.isAnswered && { command: answerCommand(session, taskId, wait.name) }),
+    })),
+    ...(waits.length > 0 && run?.input !== undefined && { input: typedValue(run.input) }),
+    ...(await signalsOf(session, taskId)),
+    damage: session.damage.records,
+  };
+}
+
+async function signalsOf(session: PageSession, taskId: string): Promise<Pick<SignalsAnswer, "signals" | "keyMissing">> {
+  const manager = managerOf(session.storage, await session.config(), session.damage);
+  manager.on("corrupt", (record) => void session.damage.add(record));
+  try {
+    const sent = (await manager.signals(taskId)).slice(-MOST_SIGNALS).reverse();
+    return {
+      signals: sent.map(({ value, error, ...signal }) => ({
+        ...signal,
+        ...(value !== undefined && { value: typedValue(value) }),
+        ...(error && { error: error.message }),
+      })),
+    };
+  } catch (error) {
+    if (!isKeyMissing(error)) throw error;
+    return { signals: [...(await listSignals(session, taskId))].reverse(), keyMissing: errorInfo(error) };
+  }
+}
+
+export function noSuchTask({ name }: PageSession, taskId: string): CommandError {
+  return new CommandError(
+    ExitCode.notFound,
+    `Task ${JSON.stringify(taskId)} has no checkpoint in ${name}. It may have been removed.`,
+  );
+}
