@@ -33,13 +33,13 @@ export function printSteps({ output }: Session, steps: readonly RepairStep[], is
     { head: "SAVED", cell: savedText },
     { head: "ID", flexible: true, cell: ({ finding }) => finding.id ?? "" },
     { head: "WHAT WAS WRONG", flexible: true, cell: ({ finding }) => finding.reason },
-    { head: isPlan ? "GOES TO" : "NOW AT", flexible: true, cell: placeOf },
+    { head: isPlan ? "GOES TO" : "NOW AT", flexible: true, cell: formatLocation },
   ]);
 }
 
 const PLANNED = { quarantined: "quarantine", removed: "remove", left: "leave" } as const;
 
-function placeOf(step: RepairStep): string {
+function formatLocation(step: RepairStep): string {
   if (step.action === "left") return `${step.finding.location}: ${step.advice}`;
   return step.action === "quarantined" ? step.to : step.finding.location;
 }

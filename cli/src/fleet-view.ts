@@ -36,7 +36,7 @@ export async function printFleet(session: Session, { limit = 20, ...query }: Vie
   const { output } = session;
   const nowMs = Date.now();
   const fleet = await readFleet(session, { ...query, limit });
-  await output.line(headOf(session, fleet, nowMs));
+  await output.line(formatHead(session, fleet, nowMs));
   await printTasks(output, fleet, nowMs);
 }
 
@@ -87,7 +87,7 @@ export class FleetView {
       await printTasks(frame.output, fleet, nowMs);
       await frame.output.flush();
       const notes = warnings.slice(0, 1).map((warning) => yellow(this.#cut(printable(warning))));
-      this.#last = [this.#cut(headOf(session, fleet, nowMs)), ...notes, ...frame.text.trimEnd().split("\n")];
+      this.#last = [this.#cut(formatHead(session, fleet, nowMs)), ...notes, ...frame.text.trimEnd().split("\n")];
       return this.#last;
     } catch (error) {
       if (!(error instanceof CheckpointError)) throw error;
@@ -138,7 +138,7 @@ class Frame extends Writable {
 }
 
 /** `1,383 due, the oldest for 3 minutes; 4 being run · sqlite:… · 10:00:05 UTC` */
-function headOf({ name }: Pick<Session, "name">, { held, queue }: Fleet, nowMs: number): string {
+function formatHead({ name }: Pick<Session, "name">, { held, queue }: Fleet, nowMs: number): string {
   const oldest = queue?.oldestDueAt;
   const due =
     queue === undefined
@@ -149,12 +149,12 @@ function headOf({ name }: Pick<Session, "name">, { held, queue }: Fleet, nowMs: 
 }
 
 async function printTasks(output: Output, { tasks }: Fleet, nowMs: number): Promise<void> {
-  const table = new TablePrinter(output, columnsOf(output.colors, nowMs));
+  const table = new TablePrinter(output, makeColumns(output.colors, nowMs));
   for (const task of tasks) await table.add(task);
   await table.end();
 }
 
-function columnsOf(colors: Output["colors"], nowMs: number): readonly Column<ListedTask>[] {
+function makeColumns(colors: Output["colors"], nowMs: number): readonly Column<ListedTask>[] {
   return [
     { head: "TASK", flexible: true, cell: nameOf },
     { head: "STATUS", cell: (task) => taskStatusCell(task, colors, nowMs) },

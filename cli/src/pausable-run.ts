@@ -53,7 +53,7 @@ export async function runPausably<Result extends { readonly success: boolean }>(
     result = await work(signal);
   } catch (error) {
     if (error !== signal.reason) {
-      await ended({ status: "error", error: problemOf(error) });
+      await ended({ status: "error", error: describeProblem(error) });
       throw error;
     }
     await ended({ status: "paused", resume });
@@ -76,7 +76,7 @@ interface Ended {
   readonly resume?: string;
 }
 
-function problemOf(error: unknown): NonNullable<Ended["error"]> {
+function describeProblem(error: unknown): NonNullable<Ended["error"]> {
   if (!(error instanceof Error)) return { message: String(error) };
   const { message } = error;
   const origin = error instanceof CommandError ? error.cause : error;

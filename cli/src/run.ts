@@ -31,8 +31,8 @@ async function report(error: unknown, { errors }: Cli, isVerbose: boolean): Prom
   if (error instanceof CommanderError) return error.exitCode === 0 ? ExitCode.done : ExitCode.usage;
   const origin = error instanceof CommandError ? error.cause : error;
   const code = origin instanceof CheckpointError ? ` [${origin.code}]` : "";
-  await errors.line(`${errors.colors.red("waymark:")} ${printable(messageOf(error))}${code}${reasonOf(origin)}`);
-  if (isVerbose) for (const line of causesOf(error)) await errors.line(line);
+  await errors.line(`${errors.colors.red("waymark:")} ${printable(readMessage(error))}${code}${formatReason(origin)}`);
+  if (isVerbose) for (const line of listCauses(error)) await errors.line(line);
   return exitCodeOf(error);
 }
 
@@ -40,18 +40,18 @@ async function report(error: unknown, { errors }: Cli, isVerbose: boolean): Prom
  * Says why the configuration's own function returned no key. The error's message doesn't say it, and nothing else shows
  * it.
  */
-function reasonOf(error: unknown): string {
+function formatReason(error: unknown): string {
   if (!(error instanceof KeyUnavailableError) || error.cause === undefined) return "";
-  return `: ${printable(messageOf(error.cause))}`;
+  return `: ${printable(readMessage(error.cause))}`;
 }
 
 /** Returns the message on one line, even if the error lists several things on separate lines. */
-function messageOf(error: unknown): string {
+function readMessage(error: unknown): string {
   return (error instanceof Error ? error.message : String(error)).replace(/\n {2}/g, " ");
 }
 
 /** Returns the stack of the error and of each cause. */
-function causesOf(error: unknown): string[] {
+function listCauses(error: unknown): string[] {
   const lines: string[] = [];
   const seen = new Set<unknown>();
   for (let current = error; current instanceof Error && !seen.has(current); current = current.cause) {

@@ -56,7 +56,7 @@ export async function inspectLocation(url: string, options: OpenStorageOptions =
   try {
     const stats = await ifThere(stat(path));
     const isThere = stats !== undefined;
-    if (stats?.isFile()) return { ...location, isThere, ...(await kindOf(path)) };
+    if (stats?.isFile()) return { ...location, isThere, ...(await readKind(path)) };
     if (!stats?.isDirectory()) return { ...location, isThere, holds: undefined };
     const { kinds, other } = await kindsBelow(path, scheme);
     const holds = kinds.has(scheme) ? scheme : [...kinds][0];
@@ -100,7 +100,7 @@ export function kindOfName(name: string): "files" | "tasks" | undefined {
 }
 
 /** Reads a database's header. Its beginning and the application id `WYMK` tell the kind. */
-async function kindOf(path: string): Promise<Pick<InspectedFile, "holds" | "other">> {
+async function readKind(path: string): Promise<Pick<InspectedFile, "holds" | "other">> {
   const file = await open(path);
   try {
     const { buffer, bytesRead } = await file.read(Buffer.alloc(100), 0, 100, 0);

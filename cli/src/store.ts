@@ -74,7 +74,7 @@ export function managerOf(
   damage: Damage,
   options: Pick<CheckpointManagerOptions, "stateVersion"> = {},
 ): CheckpointManager {
-  const logger = warningsOf(damage);
+  const logger = makeWarningLogger(damage);
   return new CheckpointManager({ storage, transforms, retention, redact, ownsStorage: false, logger, ...options });
 }
 
@@ -152,7 +152,7 @@ function assertKind({ scheme, path, holds }: InspectedFile, url: string): void {
  * Prints the SDK's warnings, except those about corrupt records, because events report these too, and `damage` counts
  * them.
  */
-function warningsOf(damage: Damage): Logger {
+function makeWarningLogger(damage: Damage): Logger {
   const warn = (details: object, message: string) => {
     if (!("corrupt" in details)) void damage.warn(message);
   };

@@ -150,7 +150,7 @@ async function wholeTask(session: QuerySession, taskId: string): Promise<Removal
   const { manager } = session;
   const thread = wholeThread(taskId);
   if (thread === undefined) refuseThread(taskId, "To remove the whole thread, name it.");
-  const found = await recordsOf(session, tasksOf(session, taskId));
+  const found = await readRecords(session, tasksOf(session, taskId));
   const name = thread === undefined ? `task ${JSON.stringify(taskId)}` : `thread ${JSON.stringify(thread.id)}`;
   return {
     what: `${name} with ${recordsText(found, thread === undefined ? "checkpoint" : "record")}`,
@@ -182,7 +182,7 @@ export async function findRemovalOfTasks(session: QuerySession, prefix: string):
     }
   }
   if (taskIds.size === 0) return undefined;
-  const found = await recordsOf(session, taskIds);
+  const found = await readRecords(session, taskIds);
   const begin = taskIds.size === 1 ? "begins" : "begin";
   return {
     what: `${counted(taskIds.size, "task")} that ${begin} with ${JSON.stringify(prefix)}, with ${recordsText(found, "checkpoint")}`,
@@ -217,7 +217,7 @@ interface FoundRecords {
   readonly signals: number;
 }
 
-async function recordsOf(
+async function readRecords(
   { storage }: QuerySession,
   taskIds: AsyncIterable<string> | Iterable<string>,
 ): Promise<FoundRecords> {

@@ -30,7 +30,7 @@ export const diff: CommandFile = {
           if (json)
             await printItems(
               session.output,
-              await Promise.all(diff.changes.map((change) => jsonOf(change, diff.to))),
+              await Promise.all(diff.changes.map((change) => toJson(change, diff.to))),
               json,
             );
           else await print(session, diff);
@@ -52,7 +52,7 @@ async function print({ output }: Session, { from, to, changes, besides }: StateD
   await output.line(output.colors.green(`+++ ${titleOf(to)}`));
   for (const change of changes) {
     if (output.isClosed) break;
-    await output.line(lineOf(change, output));
+    await output.line(formatLine(change, output));
   }
   const equal = changes.length === 0 ? ["The states are equal."] : [];
   const others = besides.length === 0 ? [] : [`Changed beside the state: ${besides.join(", ")}`];
@@ -61,7 +61,7 @@ async function print({ output }: Session, { from, to, changes, besides }: StateD
 }
 
 /** Returns a change with its values as they are stored. Values that JSON lacks have tags. */
-async function jsonOf(change: StateChange, context: CheckpointSummary): Promise<object> {
+async function toJson(change: StateChange, context: CheckpointSummary): Promise<object> {
   const stored = async (value: unknown): Promise<unknown> => {
     const made = await makePayload(value, { context, maxBytes: Number.MAX_SAFE_INTEGER });
     return JSON.parse(String(made.payload.body));
@@ -73,7 +73,7 @@ async function jsonOf(change: StateChange, context: CheckpointSummary): Promise<
   };
 }
 
-function lineOf(change: StateChange, { colors, isTerminal }: Output): string {
+function formatLine(change: StateChange, { colors, isTerminal }: Output): string {
   const path = printable(formatPath(change.path)) || "the state";
   const value = (part: unknown) => shortened(valueText(part), isTerminal);
   switch (change.kind) {

@@ -17,7 +17,7 @@ import { checkpointCell, taskStatusCell } from "../status-cell.js";
 import { type Column, printTable, SCREEN_ROWS, TablePrinter } from "../table.js";
 import { Answers, standText, waitsText } from "../waits.js";
 import { bytesText, timeText } from "../words.js";
-import { statusesOf, statusOption } from "./tasks.js";
+import { readStatuses, statusOption } from "./tasks.js";
 
 export const list: CommandFile = {
   example: "waymark list build-42 --limit 5",
@@ -50,7 +50,7 @@ export const list: CommandFile = {
           if (options.timeline) return printTimeline(session, await readTimeline(session, { task }), json);
           const { oldest, stage, limit } = options;
           const order = oldest ? "oldest" : "newest";
-          const found = listCheckpoints(session, { task, order, stage, status: statusesOf(options), limit });
+          const found = listCheckpoints(session, { task, order, stage, status: readStatuses(options), limit });
           if (json) {
             const printer = {
               add: ({ checkpoint }: DescribedCheckpoint) => json.add(checkpoint),
@@ -62,7 +62,7 @@ export const list: CommandFile = {
           await printItems(
             output,
             found,
-            new TablePrinter(output, columnsOf(output.colors, newest), limit ?? SCREEN_ROWS),
+            new TablePrinter(output, makeColumns(output.colors, newest), limit ?? SCREEN_ROWS),
           );
           if (newest) await printTaskStatus(session, newest);
         }),
@@ -93,7 +93,7 @@ async function printTaskStatus(session: Session, { taskId, newest, waits }: RunT
 }
 
 /** @param task - The task with its newest checkpoint, whose row shows the task's status. */
-function columnsOf(colors: Output["colors"], task: RunTask | undefined): readonly Column<DescribedCheckpoint>[] {
+function makeColumns(colors: Output["colors"], task: RunTask | undefined): readonly Column<DescribedCheckpoint>[] {
   const nowMs = Date.now();
   return [
     { head: "SEQ", align: "right", cell: ({ checkpoint }) => String(checkpoint.sequence) },
@@ -119,28 +119,28 @@ async function printTimeline(
 ): Promise<void> {
   if (json) return void (await printItems(output, steps, json));
   if (steps.length === 0) return errors.line("No run has recorded a step of this task.");
-  const from = Math.min(...steps.map(startOf));
-  const length = Math.max(...steps.map(endOf)) - from || 1;
+  const from = Math.min(...steps.map(readStart));
+  const length = Math.max(...steps.map(readEnd)) - from || 1;
   return printTable(output, steps, [
     { head: "STARTED", cell: ({ startedAt }) => timeText(startedAt) },
     { head: "PASS", align: "right", cell: ({ pass }) => String(pass) },
-    { head: "TIME", cell: (step) => barOf((startOf(step) - from) / length, (endOf(step) - from) / length) },
+    { head: "TIME", cell: (step) => drawBar((readStart(step) - from) / length, (readEnd(step) - from) / length) },
     { head: "STEP", flexible: true, cell: ({ step }) => step },
   ]);
 }
 
-function startOf({ startedAt }: TimedStep): number {
+function readStart({ startedAt }: TimedStep): number {
   return Date.parse(startedAt);
 }
 
-function endOf(step: TimedStep): number {
-  return startOf(step) + (step.durationMs ?? 0);
+function readEnd(step: TimedStep): number {
+  return readStart(step) + (step.durationMs ?? 0);
 }
 
 const BAR_WIDTH = 30;
 
 /** Draws a step as its part of the time of all steps. */
-function barOf(from: number, to: number): string {
+function drawBar(from: number, to: number): string {
   const start = Math.min(Math.floor(from * BAR_WIDTH), BAR_WIDTH - 1);
   const length = Math.max(1, Math.round(to * BAR_WIDTH) - start);
   return `${"·".repeat(start)}${"━".repeat(length)}${"·".repeat(BAR_WIDTH - start - length)}`;

@@ -26,7 +26,7 @@ export const resume: CommandFile = {
           const { output, errors, name } = session;
           const { prefix, limit } = options;
           const json = jsonPrinter(output, options);
-          const table = new TablePrinter(output, columnsOf(output.colors), limit ?? SCREEN_ROWS);
+          const table = new TablePrinter(output, makeColumns(output.colors), limit ?? SCREEN_ROWS);
           const answers = new Answers(session);
           let hasFailed = false;
           async function* findTasks() {
@@ -47,11 +47,11 @@ export const resume: CommandFile = {
   },
 };
 
-function columnsOf(colors: Output["colors"]): readonly Column<IncompleteTask>[] {
+function makeColumns(colors: Output["colors"]): readonly Column<IncompleteTask>[] {
   const nowMs = Date.now();
   return [
     { head: "TASK", flexible: true, cell: nameOf },
-    { head: "STOPPED AT", flexible: true, cell: placeOf },
+    { head: "STOPPED AT", flexible: true, cell: formatPosition },
     { head: "WHEN", cell: (task) => ("newest" in task ? agoText(task.newest.createdAt, nowMs) : "") },
     { head: "STATUS", cell: (task) => taskStatusCell(task, colors, nowMs) },
     { head: "WHY", flexible: true, cell: ({ why }) => why },
@@ -59,7 +59,7 @@ function columnsOf(colors: Output["colors"]): readonly Column<IncompleteTask>[] 
 }
 
 /** `Auto-save (unit-tests)` */
-function placeOf(task: IncompleteTask): string {
+function formatPosition(task: IncompleteTask): string {
   if (!("newest" in task)) return "";
   const { label, stage, sequence } = task.newest;
   if (label === undefined) return stage ?? `@${sequence}`;

@@ -41,14 +41,14 @@ export const show: CommandFile = {
             return output.line(jsonText(partAt(state, steps), options.json ? undefined : 2));
           }
           const details = await readDetails(session, query);
-          return options.json ? output.line(jsonText(jsonOf(details))) : print(session, details);
+          return options.json ? output.line(jsonText(toJson(details))) : print(session, details);
         }),
       );
   },
 };
 
 /** @throws {Error} The configuration can't open the state. */
-function jsonOf(details: CheckpointDetails | StartingTask): object {
+function toJson(details: CheckpointDetails | StartingTask): object {
   if ("count" in details) return details;
   const { checkpoint, state, keyMissing, run, signals } = details;
   if (keyMissing) throw keyMissing;

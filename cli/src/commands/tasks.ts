@@ -46,12 +46,12 @@ export const tasks: CommandFile = {
         cli.withStore(async (session) => {
           const { output, errors, name } = session;
           const { recent, prefix, stage, limit } = options;
-          const query = { prefix, stage, status: statusesOf(options), canGoOn: options.incomplete, limit };
+          const query = { prefix, stage, status: readStatuses(options), canGoOn: options.incomplete, limit };
           if (options.watch) return watch(cli, session, query);
           const order = recent ? "recent" : "taskId";
           const found = listTasks(session, { ...query, order });
           const json = jsonPrinter(output, options);
-          const table = new TablePrinter(output, columnsOf(output.colors), limit ?? SCREEN_ROWS);
+          const table = new TablePrinter(output, makeColumns(output.colors), limit ?? SCREEN_ROWS);
           const answers = new Answers(session);
           const count = await printItems(output, answers.from(found), json ?? table);
           if (!json) await answers.print();
@@ -77,7 +77,7 @@ export function statusOption(description: string) {
 }
 
 /** The requested statuses; `undefined` for all. */
-export function statusesOf(asked: {
+export function readStatuses(asked: {
   readonly status?: CheckpointStatus | undefined;
   readonly incomplete?: true | undefined;
 }): readonly CheckpointStatus[] | undefined {
@@ -85,7 +85,7 @@ export function statusesOf(asked: {
   return asked.incomplete ? INCOMPLETE : undefined;
 }
 
-function columnsOf(colors: Output["colors"]): readonly Column<ListedTask>[] {
+function makeColumns(colors: Output["colors"]): readonly Column<ListedTask>[] {
   const nowMs = Date.now();
   return [
     { head: "TASK", flexible: true, cell: nameOf },

@@ -26,35 +26,35 @@ export async function candidatesFor(program: CommandUnknownOpts, words: readonly
       openOption = undefined;
     } else if (word.startsWith("-")) {
       const [name = word, value] = word.split("=", 2);
-      const option = optionsOf(command, program).find(({ long, short }) => name === long || name === short);
+      const option = listOptions(command, program).find(({ long, short }) => name === long || name === short);
       if (option !== undefined && value !== undefined) given[option.attributeName()] = value;
       else if (option?.required || option?.optional) openOption = option;
     } else {
-      const subcommand = positionals > 0 ? undefined : subcommandsOf(command).find((its) => its.name() === word);
+      const subcommand = positionals > 0 ? undefined : listSubcommands(command).find((its) => its.name() === word);
       if (subcommand === undefined) positionals += 1;
       else if (word !== "help") command = subcommand;
     }
   }
   const all = async () => {
-    if (openOption !== undefined) return valuesOf(openOption);
-    if (current.startsWith("-")) return optionsOf(command, program).flatMap(({ long }) => long ?? []);
-    const subcommands = positionals > 0 ? [] : subcommandsOf(command).map((its) => its.name());
+    if (openOption !== undefined) return listValues(openOption);
+    if (current.startsWith("-")) return listOptions(command, program).flatMap(({ long }) => long ?? []);
+    const subcommands = positionals > 0 ? [] : listSubcommands(command).map((its) => its.name());
     if (words[0] === "help") return subcommands;
     return subcommands.concat(await argumentCandidates(command, positionals, given, current));
   };
   return [...new Set(await all())].filter((candidate) => candidate.startsWith(current) && PLAIN.test(candidate));
 }
 
-function subcommandsOf(command: CommandUnknownOpts): CommandUnknownOpts[] {
+function listSubcommands(command: CommandUnknownOpts): CommandUnknownOpts[] {
   return command.createHelp().visibleCommands(command);
 }
 
 /** Returns the options that the help shows, because a command may show the options of its default subcommand. */
-function optionsOf(command: CommandUnknownOpts, program: CommandUnknownOpts): Option[] {
+function listOptions(command: CommandUnknownOpts, program: CommandUnknownOpts): Option[] {
   return [command, program].flatMap((its) => its.createHelp().visibleOptions(its));
 }
 
-function valuesOf({ long, argChoices }: Option): readonly string[] {
+function listValues({ long, argChoices }: Option): readonly string[] {
   return argChoices ?? (long === "--storage" || long === "--to" ? STORAGES : []);
 }
 

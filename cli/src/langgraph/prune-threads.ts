@@ -43,7 +43,7 @@ const SHOWN_KEPT = 5;
 /** Shows the threads to remove, asks, and removes them. With `--dry-run`, it only shows them. */
 export async function pruneThreads(session: Session, options: PruneThreadsOptions): Promise<void> {
   const { output } = session;
-  const plan = planOf(session, options);
+  const plan = makePlan(session, options);
   // Fingerprints by thread id, because the tasks of many threads may not fit in memory.
   const shown = new Map<string, string>();
   const total = await show(session, plan, options, shown);
@@ -74,7 +74,7 @@ export async function pruneThreads(session: Session, options: PruneThreadsOption
 type ThreadPlan = () => AsyncIterable<PlannedThread>;
 
 /** @throws {CommandError} The options don't select any threads. */
-function planOf(session: Session, options: PruneThreadsOptions): ThreadPlan {
+function makePlan(session: Session, options: PruneThreadsOptions): ThreadPlan {
   const { idle, status, prefix } = options;
   if (idle === undefined && status === undefined) {
     throw new CommandError(ExitCode.usage, "Say which threads: --idle 30d, or --status completed, or both.");
@@ -112,7 +112,7 @@ class Total {
 }
 
 /** Changes when somebody writes to the thread. */
-function fingerprintOf({ tasks }: FoundThread): string {
+function hashThread({ tasks }: FoundThread): string {
   return hash("sha256", JSON.stringify(tasks.map(({ taskId, newestSequence }) => [taskId, newestSequence])), "base64");
 }
 
@@ -129,13 +129,13 @@ async function show(
   const isShown = !json || dryRun;
   const view: ItemPrinter<ThreadRow> = json
     ? new JsonArrayPrinter(output, '{"threads":[', "]}")
-    : new ShortTable(output, columnsOf(output.colors), allRows);
+    : new ShortTable(output, makeColumns(output.colors), allRows);
   for await (const thread of plan()) {
     if (output.isClosed && dryRun) break;
     total.add(thread);
     const { id, status, stage, writtenAt, checkpoints, bytes } = thread;
     if (isShown) await view.add({ id, status, stage, writtenAt, checkpoints, bytes });
-    shown.set(id, fingerprintOf(thread));
+    shown.set(id, hashThread(thread));
   }
   if (isShown) await view.end();
   return total;
@@ -144,7 +144,7 @@ async function show(
 /** The columns of a thread. */
 type ThreadRow = Pick<PlannedThread, "id" | "status" | "stage" | "writtenAt" | "checkpoints" | "bytes">;
 
-function columnsOf(colors: Output["colors"]): readonly Column<ThreadRow>[] {
+function makeColumns(colors: Output["colors"]): readonly Column<ThreadRow>[] {
   const nowMs = Date.now();
   return [
     { head: "PLAN", cell: () => ({ text: "remove", color: colors.red }) },
@@ -166,7 +166,7 @@ async function apply(
   const progress = await showProgress("pruning", () => left.size);
   try {
     for await (const thread of plan()) {
-      if (left.get(thread.id) !== fingerprintOf(thread) || !(await removeThread(storage, thread))) continue;
+      if (left.get(thread.id) !== hashThread(thread) || !(await removeThread(storage, thread))) continue;
       removed.add(thread);
       left.delete(thread.id);
       progress.advance();

@@ -154,7 +154,7 @@ function paragraph(text: string, indent: string, width: number): string[] {
 }
 
 /** Measures most texts by their length: string-width looks for the graphemes in each one. */
-function columnsOf(text: string): number {
+function measureColumns(text: string): number {
   return /^[\x20-\x7e]*$/.test(text) ? text.length : stringWidth(text);
 }
 
@@ -166,26 +166,26 @@ function wrapped(
 ): string[] {
   const lines: string[] = [];
   let line = first;
-  let columns = columnsOf(first);
+  let columns = measureColumns(first);
   let isEmpty = true;
   const next = (): void => {
     lines.push(line.trimEnd());
     line = more;
-    columns = columnsOf(more);
+    columns = measureColumns(more);
     isEmpty = true;
   };
   const add = (text: string): void => {
     line += text;
-    columns += columnsOf(text);
+    columns += measureColumns(text);
   };
   for (const [, blanks = "", word = ""] of text.trimEnd().matchAll(/(\s*)(\S+)/g)) {
     // Keeps the text's own indentation, but drops blanks at line breaks.
-    if (!isEmpty && columns + columnsOf(blanks + word) > width) next();
+    if (!isEmpty && columns + measureColumns(blanks + word) > width) next();
     else add(blanks);
     // Most words fit into a line, so their characters needn't be measured.
-    const parts = columns + columnsOf(word) <= width ? [word] : word;
+    const parts = columns + measureColumns(word) <= width ? [word] : word;
     for (const part of parts) {
-      if (!isEmpty && columns + columnsOf(part) > width) next();
+      if (!isEmpty && columns + measureColumns(part) > width) next();
       add(part);
       isEmpty = false;
     }

@@ -43,7 +43,7 @@ export async function pruneStorage(session: Session, taskId: string | undefined,
   const { output } = session;
   const { planOut, json } = options;
   const isPlanOnly = options.dryRun === true || planOut !== undefined;
-  const plans = await plansOf(session, taskId, options);
+  const plans = await readPlans(session, taskId, options);
   const total = await show(session, plans, options);
   const goes = sizeText(total.remove, total.removeBytes);
   if (!json) {
@@ -130,7 +130,7 @@ async function show({ output }: Session, plans: Plans, options: PruneOptions): P
 }
 
 /** Returns the rules and limits of the options; `undefined` if there are none. */
-function policyOf(options: PruneOptions): RetentionPolicy | undefined {
+function readPolicy(options: PruneOptions): RetentionPolicy | undefined {
   const policy: RetentionPolicy = {
     keepLast: options.keepLast,
     keepWithinMs: options.keepWithin,
@@ -150,8 +150,8 @@ function countsDays({ keepHourly, keepDaily, keepWeekly, keepMonthly }: Retentio
 }
 
 /** @throws {CommandError} The arguments don't select any plans. */
-async function plansOf(session: Session, taskId: string | undefined, options: PruneOptions): Promise<Plans> {
-  const given = policyOf(options);
+async function readPlans(session: Session, taskId: string | undefined, options: PruneOptions): Promise<Plans> {
+  const given = readPolicy(options);
   const all = options.all === true;
   if (options.planIn !== undefined) {
     if (taskId !== undefined || all || (given ?? options.timeZone ?? options.planOut) !== undefined) {

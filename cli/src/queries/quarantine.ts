@@ -56,7 +56,7 @@ async function inFolder(folder: string, limit: number): Promise<Quarantine | und
       });
     }
   }
-  return newestOf(folder, records.length, records, limit);
+  return toQuarantine(folder, records.length, records, limit);
 }
 
 /** Reads a file that a kill may have cut short. */
@@ -78,7 +78,7 @@ async function inDatabase(path: string, limit: number): Promise<Quarantine | und
     const total = Number(database.prepare(`SELECT count(*) FROM ${table}`).pluck().get());
     const sql = `SELECT ${COLUMNS} FROM ${table} ORDER BY quarantined_at DESC LIMIT ?`;
     const rows: unknown[] = database.prepare(sql).all(limit);
-    return newestOf(table, total, recordsOf(table, rows), limit);
+    return toQuarantine(table, total, toRecords(table, rows), limit);
   } finally {
     database.close();
   }
@@ -93,17 +93,22 @@ async function onServer(url: string, schema: string, limit: number): Promise<Qua
     const counted = await client.query<{ total: string }>(`SELECT count(*) AS total FROM ${table}`);
     const sql = `SELECT ${COLUMNS} FROM ${table} ORDER BY quarantined_at DESC LIMIT $1`;
     const { rows } = await client.query<Record<string, unknown>>(sql, [limit]);
-    return newestOf(table, Number(counted.rows[0]?.total ?? 0), recordsOf(table, rows), limit);
+    return toQuarantine(table, Number(counted.rows[0]?.total ?? 0), toRecords(table, rows), limit);
   } finally {
     await client.end().catch(() => undefined);
   }
 }
 
-function recordsOf(table: string, rows: readonly unknown[]): readonly QuarantinedRecord[] {
+function toRecords(table: string, rows: readonly unknown[]): readonly QuarantinedRecord[] {
   return rows.map((row) => ({ location: table, ...known(row) }));
 }
 
-function newestOf(location: string, total: number, records: readonly QuarantinedRecord[], limit: number): Quarantine {
+function toQuarantine(
+  location: string,
+  total: number,
+  records: readonly QuarantinedRecord[],
+  limit: number,
+): Quarantine {
   const sorted = records.toSorted((a, b) => ((a.quarantinedAt ?? "") > (b.quarantinedAt ?? "") ? -1 : 1));
   return { location, total, records: sorted.slice(0, limit) };
 }

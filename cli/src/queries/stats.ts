@@ -25,14 +25,14 @@ export async function* countTasks(
   { prefix }: { readonly prefix?: string | undefined },
 ): AsyncGenerator<TaskStats, void, void> {
   for await (const task of findTasks(session, { order: "taskId", prefix })) {
-    const stages = await stagesOf(session, task.taskId);
+    const stages = await readStages(session, task.taskId);
     const sum = (key: "checkpoints" | "bytes") => stages.reduce((total, stage) => total + stage[key], 0);
     yield { taskId: nameOf(task), checkpoints: sum("checkpoints"), bytes: sum("bytes"), stages };
   }
 }
 
 /** Counts the writes of a thread too. */
-async function stagesOf(session: QuerySession, taskId: string): Promise<StageStats[]> {
+async function readStages(session: QuerySession, taskId: string): Promise<StageStats[]> {
   const stages = new Map<string | undefined, { checkpoints: number; bytes: number }>();
   for await (const id of tasksOf(session, taskId)) {
     for await (const { stage, sizeBytes } of readableSummaries(session, { taskId: id, order: "oldest" })) {

@@ -60,7 +60,7 @@ export async function readTimeline(
   session: QuerySession,
   { task }: { readonly task: string },
 ): Promise<readonly TimedStep[]> {
-  const { steps } = await timelineOf(session, await requireTask(session, task));
+  const { steps } = await buildTimeline(session, await requireTask(session, task));
   return steps.map(({ step, run: { pass } }) => {
     const { startedAt, durationMs } = step;
     return { pass, startedAt, durationMs, step: stepName(step) };
@@ -72,7 +72,7 @@ export async function readTimeline(
  *
  * @param newest - Reads only this many newest checkpoints. Default: all.
  */
-export async function timelineOf(session: QuerySession, taskId: string, newest?: number): Promise<Timeline> {
+export async function buildTimeline(session: QuerySession, taskId: string, newest?: number): Promise<Timeline> {
   const found = await firstOf(readableSummaries(session, { taskId, order: "newest", limit: newest }));
   const checkpoints = found.reverse();
   const steps = new Map<string, RunStep>();
@@ -118,7 +118,7 @@ export async function timelineOf(session: QuerySession, taskId: string, newest?:
       .map((attempt) => {
         const { own, ...rest } = attempt;
         const checkpoint = own.at(-1);
-        const end = endOf(checkpoint, checkpoints, attempt === last);
+        const end = findEnd(checkpoint, checkpoints, attempt === last);
         return { ...rest, checkpoint, end: end === "interrupted" && waited.has(attempt) ? "waited" : end };
       }),
     checkpoints,
@@ -164,7 +164,7 @@ function waitsBetween(attempts: readonly Attempt[], steps: readonly RunStep[]): 
   return waited;
 }
 
-function endOf(
+function findEnd(
   checkpoint: CheckpointSummary | undefined,
   all: readonly CheckpointSummary[],
   isLast: boolean,

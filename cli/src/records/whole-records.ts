@@ -16,7 +16,7 @@ export async function* wholeRecords(
     }
     const reason = findDamage(record);
     if (reason === undefined) yield record;
-    else await damage.add({ ...record, location: locationOf(record), reason });
+    else await damage.add({ ...record, location: formatLocation(record), reason });
   }
 }
 
@@ -58,6 +58,6 @@ export async function countRecords(storage: StorageAdapter, prefix?: string): Pr
   return count;
 }
 
-function locationOf({ taskId, id, sequence }: StoredCheckpoint): string {
+function formatLocation({ taskId, id, sequence }: StoredCheckpoint): string {
   return `checkpoint ${id} (sequence ${sequence}) of task ${JSON.stringify(taskId)}`;
 }

@@ -8,15 +8,15 @@ const MOST_CAUSES = 10;
 export function errorInfo(error: unknown): ErrorInfo {
   const causes: Omit<ErrorInfo, "causes">[] = [];
   const seen = new Set<unknown>([error]);
-  for (let cause = causeOf(error); cause !== undefined && !seen.has(cause); cause = causeOf(cause)) {
+  for (let cause = readCause(error); cause !== undefined && !seen.has(cause); cause = readCause(cause)) {
     seen.add(cause);
-    if (causes.push(partsOf(cause)) === MOST_CAUSES) break;
+    if (causes.push(readParts(cause)) === MOST_CAUSES) break;
   }
-  return { ...partsOf(error), causes };
+  return { ...readParts(error), causes };
 }
 
 /** The HTTP status for an error that ended a query. */
-export function statusOf(error: unknown): 400 | 404 | 409 | 422 | 500 {
+export function toHttpStatus(error: unknown): 400 | 404 | 409 | 422 | 500 {
   if (isKeyMissing(error) || (error instanceof CommandError && isKeyMissing(error.cause))) return 422;
   switch (exitCodeOf(error)) {
     case ExitCode.usage:
@@ -33,13 +33,13 @@ export function statusOf(error: unknown): 400 | 404 | 409 | 422 | 500 {
   }
 }
 
-function partsOf(error: unknown): Omit<ErrorInfo, "causes"> {
+function readParts(error: unknown): Omit<ErrorInfo, "causes"> {
   if (!(error instanceof Error)) return { name: "Error", message: String(error) };
   const { name, message } = error;
   const code = "code" in error && typeof error.code === "string" ? { code: error.code } : {};
   return { name, ...code, message };
 }
 
-function causeOf(error: unknown): unknown {
+function readCause(error: unknown): unknown {
   return error instanceof Error ? error.cause : undefined;
 }

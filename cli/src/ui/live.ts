@@ -61,7 +61,7 @@ export async function* watchTasks(
     const tasks: TaskRow[] = [];
     const gone: string[] = [];
     const leases = new LeaseReader(session);
-    for (const [taskId, newest] of await newestOf(session, request)) {
+    for (const [taskId, newest] of await readNewest(session, request)) {
       const lease = newest === undefined ? undefined : await leases.current(taskId);
       const expiresAtMs = lease && Date.now() + lease.remainingMs;
       const now: Seen = { mark: JSON.stringify([newest, lease?.token]), expiresAtMs };
@@ -164,7 +164,7 @@ async function* looks<Message>(
 }
 
 /** The newest checkpoints of the visible and the recent tasks; `undefined` for a visible task that has none. */
-async function newestOf(
+async function readNewest(
   session: PageSession,
   { prefix, visible }: WatchTasksRequest,
 ): Promise<ReadonlyMap<string, readonly CheckpointSummary[] | undefined>> {

@@ -64,7 +64,7 @@ export function commandsFor({ commandText }: PageSession) {
           : []),
         command("list", "list", [name]),
         command("show", "show", [name]),
-        ...(isThread ? [] : [command("prune", "prune", [name], flagsOf(policy))]),
+        ...(isThread ? [] : [command("prune", "prune", [name], formatFlags(policy))]),
         ...(canComplete && run && status !== "failed"
           ? [command("cancel", "cancel", [name], ["--reason", "…"], { note: CANCEL_NOTE })]
           : []),
@@ -110,7 +110,7 @@ export function commandsFor({ commandText }: PageSession) {
     ofPolicy: (policy: Policy, taskId: string | undefined): readonly Command[] => [
       command("prune", "prune", taskId === undefined ? [] : [taskId], [
         ...(taskId === undefined ? ["--all"] : []),
-        ...flagsOf(policy),
+        ...formatFlags(policy),
       ]),
     ],
   };
@@ -147,7 +147,7 @@ function adviceFor(
 }
 
 /** The flags of `waymark prune` for a policy. */
-function flagsOf(policy: Policy): readonly string[] {
+function formatFlags(policy: Policy): readonly string[] {
   const { keepStages = [] } = policy;
   const flag = (name: string, value: number | string | undefined) => (value === undefined ? [] : [name, String(value)]);
   const time = (ms: number | undefined) => (ms === undefined ? undefined : durationFlag(ms));

@@ -12,7 +12,7 @@ import type { Failed, Queries } from "./api.js";
 import type { CountsAnswer } from "./api-tasks.js";
 import { cancel, complete, fork, planRepair, prune, remove, repair, retry, rewind, signal } from "./changes.js";
 import { answerCheckpoint, answerDiff, answerSearch, answerState } from "./checkpoint-answers.js";
-import { errorInfo, statusOf } from "./error-info.js";
+import { errorInfo, toHttpStatus } from "./error-info.js";
 import { verifying, type Watching, watchTask, watchTasks } from "./live.js";
 import { type PageSession, pageSession } from "./page-session.js";
 import { isQuery, parseRequest, type Requests } from "./requests.js";
@@ -194,7 +194,7 @@ class Answers {
       return streamed(context, answer);
     } catch (error) {
       const advised = await withKeyAdvice(error, session.config);
-      return context.json({ error: errorInfo(advised) } satisfies Failed, statusOf(error));
+      return context.json({ error: errorInfo(advised) } satisfies Failed, toHttpStatus(error));
     }
   }
 

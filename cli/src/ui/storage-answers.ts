@@ -74,7 +74,7 @@ export async function answerRetention(
   let plannedAt = timeAt(Date.now());
   let checkpoints: readonly PlannedRow[] | undefined;
   for await (const plan of givingWay(plans.shown())) {
-    const counts = countsOf(plan);
+    const counts = countPlan(plan);
     total.tasks += 1;
     total.keep += counts.keep;
     total.remove += counts.remove;
@@ -92,7 +92,7 @@ export async function answerRetention(
   return { answer, plans };
 }
 
-function countsOf({ keep, remove, keepBytes, removeBytes }: RetentionPlan) {
+function countPlan({ keep, remove, keepBytes, removeBytes }: RetentionPlan) {
   return { keep: keep.length, remove: remove.length, keepBytes, removeBytes };
 }
 

@@ -6,7 +6,7 @@ import { isKeyMissing } from "../key-advice.js";
 import { wholeThread } from "../langgraph/find-tasks.js";
 import { checkpointsOf } from "../queries/checkpoints.js";
 import { listTasks } from "../queries/tasks.js";
-import { timelineOf } from "../queries/timeline.js";
+import { buildTimeline } from "../queries/timeline.js";
 import { readableSummaries } from "../read-stored.js";
 import { readRun } from "../run-steps.js";
 import { managerOf } from "../store.js";
@@ -102,7 +102,7 @@ export async function answerTimeline(
   session: PageSession,
   { taskId }: Queries["timeline"]["request"],
 ): Promise<Queries["timeline"]["answer"]> {
-  const { steps, attempts, checkpoints, keyMissing } = await timelineOf(session, taskId, MOST_SAVES);
+  const { steps, attempts, checkpoints, keyMissing } = await buildTimeline(session, taskId, MOST_SAVES);
   if (checkpoints.length === 0 && session.damage.total === 0) throw noSuchTask(session, taskId);
   const sequences = new Map(checkpoints.map(({ id, sequence }) => [id, sequence]));
   const runner = await findRunner(session, taskId, true);
@@ -135,7 +135,7 @@ export async function answerTimeline(
         ...given({ error, runner: isLast ? runner : undefined }),
       };
     }),
-    marks: checkpoints.flatMap((checkpoint) => markOf(checkpoint, sequences) ?? []),
+    marks: checkpoints.flatMap((checkpoint) => toMark(checkpoint, sequences) ?? []),
     saves: checkpoints.map(
       ({ sequence, createdAt, sizeBytes }) => [sequence, Date.parse(createdAt), sizeBytes] as const,
     ),
@@ -144,7 +144,7 @@ export async function answerTimeline(
   };
 }
 
-function markOf(checkpoint: CheckpointSummary, sequences: ReadonlyMap<string, number>): TimelineMark | undefined {
+function toMark(checkpoint: CheckpointSummary, sequences: ReadonlyMap<string, number>): TimelineMark | undefined {
   const { id, sequence, createdAt, status, parentId, error } = checkpoint;
   const { kind, isOfRun, isCancelled, stage, label } = checkpointRow({ checkpoint, interrupts: [] });
   const parts = { at: createdAt, id, sequence, ...given({ stage, label, error: error?.message }) };

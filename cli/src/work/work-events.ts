@@ -45,7 +45,7 @@ export class WorkEvents {
     });
     manager.on("runPaused", ({ taskId, error }) => {
       this.#underWay.delete(taskId);
-      show({ type: "paused", taskId, reason: errorOf(error).message });
+      show({ type: "paused", taskId, reason: describeError(error).message });
     });
     manager.on("runEnded", ({ taskId, status }) => {
       this.#underWay.delete(taskId);
@@ -62,13 +62,13 @@ export class WorkEvents {
   /** For `onError` of `manager.work`. */
   readonly failed = (error: unknown, taskId: string | undefined): void => {
     if (taskId === undefined) {
-      this.#show({ type: "error", error: errorOf(error) });
+      this.#show({ type: "error", error: describeError(error) });
       return;
     }
     const step = typeof error === "object" && error !== null ? this.#stepOf.get(error) : undefined;
     const type = this.#ends.get(taskId) ?? "refused";
     this.#ends.delete(taskId);
-    this.#show({ type, taskId, ...(step !== undefined && { step }), error: errorOf(error) });
+    this.#show({ type, taskId, ...(step !== undefined && { step }), error: describeError(error) });
   };
 }
 
@@ -106,7 +106,7 @@ function shortened(reason: string): string {
   return why === "its signal was aborted" ? "this worker is stopping" : why;
 }
 
-function errorOf(error: unknown): WorkError {
+function describeError(error: unknown): WorkError {
   if (!(error instanceof Error)) return { name: "Error", message: String(error) };
   const { name, message } = error;
   return { name, message, ...("code" in error && typeof error.code === "string" && { code: error.code }) };

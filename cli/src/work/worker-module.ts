@@ -27,7 +27,7 @@ export interface WorkerModule extends WorkerOptions {
 export async function loadWorker(file: string): Promise<WorkerModule> {
   const path = resolve(file);
   if (!existsSync(path)) throw new CommandError(ExitCode.notFound, `There is no module ${path}. Check --module.`);
-  const exported = await defaultOf(path);
+  const exported = await importDefault(path);
   try {
     return workerOf(exported);
   } catch (cause) {
@@ -37,7 +37,7 @@ export async function loadWorker(file: string): Promise<WorkerModule> {
   }
 }
 
-async function defaultOf(path: string): Promise<unknown> {
+async function importDefault(path: string): Promise<unknown> {
   try {
     const module: object = await import(pathToFileURL(path).href);
     return Reflect.get(module, "default");
@@ -45,13 +45,13 @@ async function defaultOf(path: string): Promise<unknown> {
     const isTypes = cause instanceof Error && "code" in cause && cause.code === "ERR_UNKNOWN_FILE_EXTENSION";
     const reason = isTypes
       ? `it needs Node 22.18 or newer, which strips types, and this is Node ${process.version}. Name a JavaScript file.`
-      : `${String(cause)}${await placeOf(path, cause)}`;
+      : `${String(cause)}${await describePosition(path, cause)}`;
     throw new CommandError(ExitCode.usage, `The module ${path} could not be loaded: ${reason}`, { cause });
   }
 }
 
 /** Where a module's error was thrown, ` (worker.js:3)`; empty if that isn't known. */
-async function placeOf(path: string, error: unknown): Promise<string> {
+async function describePosition(path: string, error: unknown): Promise<string> {
   if (!(error instanceof Error)) return "";
   // A SyntaxError of a module names no file. Node's own check does, and runs nothing.
   const isNameless = error instanceof SyntaxError && !error.stack?.includes("file://");
