@@ -39,8 +39,8 @@ import {
   nextLease,
   type TimedLease,
 } from "../src/contract/leases.js";
-import { dueAtOf, isPassing } from "../src/contract/passing.js";
 import type { DueQuery, TaskQueue } from "../src/contract/task-queue.js";
+import { dueAtOf, isTransient } from "../src/contract/transient.js";
 
 /** One task's checkpoints by id, the oldest first, and its newest one. */
 interface StoredTask {
@@ -93,7 +93,7 @@ export class MemoryAdapter implements StorageAdapter {
     const sequence = nextSequence(draft.taskId, positionOf(task), condition, options);
     const replaced = task.records.get(options?.replaces ?? "");
     this.#put(task, copyRecord(sealDraft(draft, sequence)));
-    if (replaced && isPassing(replaced)) task.records.delete(replaced.id);
+    if (replaced && isTransient(replaced)) task.records.delete(replaced.id);
     task.lastSequence = sequence;
     this.#tasks.set(draft.taskId, task);
     return sequence;

@@ -7,7 +7,7 @@ const [place = "", ttlMs = ""] = process.argv.slice(2);
 const manager = new CheckpointManager({ storage: openStorage(place) });
 process.on("disconnect", () => process.exit());
 process.send?.("ready");
-await manager.work({ prefix: "task/", lease: { ttlMs: Number(ttlMs) } }, (run) =>
+await manager.work({ prefix: "task/", leaseOptions: { ttlMs: Number(ttlMs) } }, (run) =>
   run.step("work", () => {
     process.send?.("runs");
     return new Promise(() => undefined);

@@ -58,5 +58,5 @@ export {
   monotonicMs,
   type TimedLease,
 } from "./contract/leases.js";
-export { dueAtOf, isPassing, replacedBy } from "./contract/passing.js";
 export type { DueCount, DueQuery, TaskQueue } from "./contract/task-queue.js";
+export { dueAtOf, isTransient, replacedBy } from "./contract/transient.js";

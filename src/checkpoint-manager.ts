@@ -7,9 +7,9 @@ import type {
   PlainFields,
   TaskSummary,
 } from "./contract/checkpoint.js";
-import { isCancelled, isInner } from "./contract/passing.js";
 import type { Signal } from "./contract/signals.js";
 import type { DueCount } from "./contract/task-queue.js";
+import { isCancelled, isChild } from "./contract/transient.js";
 import { AfterSave } from "./manager/after-save.js";
 import type { AutoSave, AutoSaveOptions } from "./manager/auto-save.js";
 import { AutoSaves } from "./manager/auto-saves.js";
@@ -40,7 +40,7 @@ import { changesOf, type StateChange } from "./manager/state-diff.js";
 import { StatusChanger } from "./manager/status.js";
 import { CheckpointWriter } from "./manager/writer.js";
 import { cancelTasks, retryTasks } from "./runs/cancellation.js";
-import type { NextPass, RunFunction, RunOptions, RunSavedOf, RunStateOf, StorableResult } from "./runs/run.js";
+import type { NextTurn, RunFunction, RunOptions, RunSavedOf, RunStateOf, StorableResult } from "./runs/run.js";
 import { Runs, type RunsHost } from "./runs/runs.js";
 import { Signals } from "./runs/signals.js";
 import { Wakers } from "./runs/wakers.js";
@@ -301,7 +301,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
    */
   async findIncomplete(query: Pick<TasksQuery, "prefix" | "limit"> = {}): Promise<TaskSummary[]> {
     this.#calls.assertOpen();
-    return this.#reader.tasks(resolveIncompleteQuery(query), ({ newest }) => isCancelled(newest) || isInner(newest));
+    return this.#reader.tasks(resolveIncompleteQuery(query), ({ newest }) => isCancelled(newest) || isChild(newest));
   }
 
   /** Whether the task has any checkpoint, damaged or not. */
@@ -382,7 +382,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
 
   /**
    * Every `intervalMs`, saves the task's state if it differs from the newest checkpoint's state. `stop()` saves the
-   * last change and ends this. An auto-save is a passing checkpoint, which replaces the previous auto-save. So policies
+   * last change and ends this. An auto-save is a transient checkpoint, which replaces the previous auto-save. So policies
    * count milestones only. It never reopens a completed task. A failure is logged and emitted as `autoSaveFailed`; the
    * next tick tries again, unless the lease is lost. The timer never keeps the process alive.
    *
@@ -429,8 +429,8 @@ export class CheckpointManager<State = unknown, Saved = State> {
     fn: RunFunction<Result, RunStateOf<State, NoInfer<Initial>>, RunSavedOf<State, Saved, NoInfer<Initial>>, Input> &
       ((...args: never[]) => StorableResult<NoInfer<Result>>),
     options: RunOptions<Input, Initial> & { readonly input?: NoInfer<Storable<Input>> | undefined } = {},
-  ): Promise<Exclude<Result, NextPass>> {
-    return this.#calls.run(() => this.#runs.run(taskId, fn, options)) as Promise<Exclude<Result, NextPass>>;
+  ): Promise<Exclude<Result, NextTurn>> {
+    return this.#calls.run(() => this.#runs.run(taskId, fn, options)) as Promise<Exclude<Result, NextTurn>>;
   }
 
   /**

@@ -61,7 +61,7 @@ export type { StateChange } from "./manager/state-diff.js";
 export type { DiagnosticsMessages } from "./manager/tracing.js";
 export type { VerifyOptions, VerifyResult } from "./manager/verify.js";
 export type {
-  NextPass,
+  NextTurn,
   Run,
   RunFunction,
   RunOptions,

@@ -110,7 +110,7 @@ function ofRun(call: DiagnosticsMessages["waymark:run"]): Attributes {
   return {
     "waymark.task_id": call.taskId,
     "waymark.attempt": call.attempt,
-    "waymark.pass": call.pass,
+    "waymark.turn": call.turn,
     "waymark.status": call.status,
   };
 }
@@ -119,7 +119,7 @@ function ofStep(call: DiagnosticsMessages["waymark:step"]): Attributes {
   return {
     "waymark.task_id": call.taskId,
     "waymark.attempt": call.attempt,
-    "waymark.pass": call.pass,
+    "waymark.turn": call.turn,
     "waymark.step": call.step,
   };
 }

@@ -35,7 +35,7 @@ export interface RehearsalProblem {
 }
 
 export interface StepThatRanTwice {
-  /** `model 2`; from the second pass on with the pass: `model, pass 3`. */
+  /** `model 2`; from the second turn on with the turn: `model, turn 3`. */
   readonly step: string;
   /** After how many stops the step ran again. */
   readonly stops: number;

@@ -5,13 +5,13 @@ import { CheckpointManager } from "../src/checkpoint-manager.js";
 import { checkKeys, keysOf, MAX_DELAY_MS } from "../src/contract/arguments.js";
 import type { CheckpointDraft } from "../src/contract/checkpoint.js";
 import { isError, StateNotSerializableError, StepInterruptedError } from "../src/contract/errors.js";
-import { isPassing } from "../src/contract/passing.js";
 import { stepTitle } from "../src/contract/run-record.js";
 import type { Signal } from "../src/contract/signals.js";
+import { isTransient } from "../src/contract/transient.js";
 import type { Logger } from "../src/manager/logger.js";
 import type { CheckpointManagerOptions } from "../src/manager/options.js";
 import type { SavedStateOf, StateOf, StateSchema } from "../src/manager/schema.js";
-import type { NextPass, Run, RunOptions, RunSavedOf, RunStateOf, StepCall, StepOptions } from "../src/runs/run.js";
+import type { NextTurn, Run, RunOptions, RunSavedOf, RunStateOf, StepCall, StepOptions } from "../src/runs/run.js";
 import type { WaitOptions } from "../src/runs/waits.js";
 import { Findings, type Rehearsal, type StopPoint } from "./rehearsal.js";
 import { type Stop, stoppingStorage, untilCutOff } from "./stopping-storage.js";
@@ -41,7 +41,7 @@ export interface RehearseOptions<Schema extends StateSchema = StateSchema, Input
 export type RehearsedFunction<Result, Schema extends StateSchema, Input, Initial> = (
   run: Run<RunStateOf<StateOf<Schema>, Initial>, RunSavedOf<StateOf<Schema>, SavedStateOf<Schema>, Initial>, Input>,
   manager: CheckpointManager<StateOf<Schema>, SavedStateOf<Schema>>,
-) => Result | NextPass | Promise<Result | NextPass>;
+) => Result | NextTurn | Promise<Result | NextTurn>;
 
 const TASK = "rehearsal";
 /** The longest possible lease, because nothing renews it. */
@@ -79,7 +79,7 @@ export async function rehearse<
 >(
   fn: RehearsedFunction<Result, Schema, Input, Initial>,
   options: RehearseOptions<Schema, Input, Initial> = {},
-): Promise<Rehearsal<Exclude<Result, NextPass>>> {
+): Promise<Rehearsal<Exclude<Result, NextTurn>>> {
   checkOptions(options);
   const rehearser = new Rehearser(fn, options);
   const findings = new Findings();
@@ -104,7 +104,7 @@ export async function rehearse<
   }
   return findings.rehearsal(
     {
-      result: resultOf(undisturbed) as Exclude<Result, NextPass>,
+      result: resultOf(undisturbed) as Exclude<Result, NextTurn>,
       steps: undisturbed.started.size,
       stops: stops.length,
     },
@@ -118,7 +118,7 @@ type End =
   | { readonly kind: "returned"; readonly result: unknown }
   | { readonly kind: "threw"; readonly error: unknown };
 
-/** A run from its start or resume to its end or stop. Steps are named with their pass. */
+/** A run from its start or resume to its end or stop. Steps are named with their turn. */
 interface Life {
   readonly end: End;
   readonly saves: readonly CheckpointDraft[];
@@ -162,13 +162,13 @@ class Rehearser {
     const results = new Map<string, unknown>();
     const interrupted = new Set<string>();
     const bodies = new Set<Promise<void>>();
-    let pass = 0;
+    let turn = 0;
     manager.on("runStarted", (run) => {
-      if (run.taskId === TASK) pass = run.pass - 1;
+      if (run.taskId === TASK) turn = run.turn - 1;
     });
-    manager.on("stepStarted", ({ taskId, pass, step }) => started.add(qualifyTitle(taskId, titleIn(pass, step))));
+    manager.on("stepStarted", ({ taskId, turn, step }) => started.add(qualifyTitle(taskId, titleIn(turn, step))));
     manager.on("stepsUnused", ({ taskId, steps }) => {
-      unused.push(...steps.map((step) => qualifyTitle(taskId, taskId === TASK ? titleIn(pass, step) : step)));
+      unused.push(...steps.map((step) => qualifyTitle(taskId, taskId === TASK ? titleIn(turn, step) : step)));
     });
     const turns = order === undefined ? () => 0 : chance(order);
 
@@ -176,8 +176,8 @@ class Rehearser {
     const running = manager.run(
       TASK,
       (run: Run) => {
-        pass += 1;
-        const watched = this.#watched(run, { pass, results, interrupted, bodies, turns });
+        turn += 1;
+        const watched = this.#watched(run, { turn, results, interrupted, bodies, turns });
         return this.#fn(watched as never, manager as never);
       },
       { input, initialState, lease },
@@ -206,7 +206,7 @@ class Rehearser {
     const step = async (name: string, fn: (call: StepCall) => unknown, options?: StepOptions): Promise<unknown> => {
       const occurrence = (occurrences.get(name) ?? 0) + 1;
       occurrences.set(name, occurrence);
-      const title = titleIn(watch.pass, stepTitle(name, occurrence));
+      const title = titleIn(watch.turn, stepTitle(name, occurrence));
       const body = (call: StepCall) =>
         new Promise((resolve) => {
           const runBody = async () => {
@@ -276,9 +276,9 @@ async function sendAll(storage: MemoryAdapter, signals: Readonly<Record<string, 
   }
 }
 
-/** Collects what the steps of a pass report. */
+/** Collects what the steps of a turn report. */
 interface Watch {
-  readonly pass: number;
+  readonly turn: number;
   readonly results: Map<string, unknown>;
   readonly interrupted: Set<string>;
   /** Each resolves once a step's function has ended, or once it is known that it never will. */
@@ -354,7 +354,7 @@ async function milestonesIn(manager: Pick<CheckpointManager, "history">): Promis
   const milestones: unknown[] = [];
   for await (const checkpoint of manager.history(TASK, { order: "oldest" })) {
     const { stage, status, state } = checkpoint;
-    if (!isPassing(checkpoint)) milestones.push({ stage, status, state });
+    if (!isTransient(checkpoint)) milestones.push({ stage, status, state });
   }
   return milestones;
 }
@@ -371,7 +371,7 @@ function planStops(saves: number, kills: "every" | number = "every"): readonly S
 }
 
 function describeSave(draft: CheckpointDraft): string {
-  if (isPassing(draft)) return `${draft.label ?? "the beginning"} is saved`;
+  if (isTransient(draft)) return `${draft.label ?? "the beginning"} is saved`;
   if (draft.status === "completed") return "the result is saved";
   return draft.stage === undefined ? "a milestone is saved" : `milestone ${draft.stage} is saved`;
 }
@@ -381,8 +381,8 @@ function qualifyTitle(taskId: string, title: string): string {
   return taskId === TASK ? title : `${title} of ${taskId}`;
 }
 
-function titleIn(pass: number, title: string): string {
-  return pass === 1 ? title : `${title}, pass ${pass}`;
+function titleIn(turn: number, title: string): string {
+  return turn === 1 ? title : `${title}, turn ${turn}`;
 }
 
 /** Waits for this many turns of the event loop. */

@@ -13,7 +13,7 @@ import {
 } from "../../src/contract/checkpoint.js";
 import { isStackOverflow, StorageError } from "../../src/contract/errors.js";
 import { isJsonObject, parseSummary, type StoredFields } from "../../src/contract/parse-summary.js";
-import { isPassing, replacedBy } from "../../src/contract/passing.js";
+import { isTransient, replacedBy } from "../../src/contract/transient.js";
 import { UnreadableError } from "./file-io.js";
 import type { FolderLock } from "./lock.js";
 import { nameOf } from "./names.js";
@@ -141,7 +141,7 @@ export function readEntry<Item>(
 }
 
 /**
- * The passing checkpoint with this id, and the passing checkpoints that it replaced but that a kill has left. Each
+ * The transient checkpoint with this id, and the transient checkpoints that it replaced but that a kill has left. Each
  * names the one that it replaced.
  */
 export function findReplaced(task: LoadedTask, id: string | undefined): readonly RecordSource[] {
@@ -150,7 +150,7 @@ export function findReplaced(task: LoadedTask, id: string | undefined): readonly
     const entry = task.find(next);
     const head = attempt(() => entry?.head());
     if (entry === undefined || head === undefined || head instanceof UnreadableError) break;
-    if (!isPassing(head) || head.sequence >= before) break;
+    if (!isTransient(head) || head.sequence >= before) break;
     found.push(entry);
     [next, before] = [replacedBy(head), head.sequence];
   }

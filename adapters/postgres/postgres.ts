@@ -24,10 +24,10 @@ import { GroupCommit } from "./group-commit.js";
 import { PostgresHistories } from "./histories.js";
 import { PostgresLeases } from "./leases.js";
 import { maintainedTables } from "./maintenance.js";
-import { PassingCheckpoints } from "./passing.js";
 import { PAGE_BYTES, PostgresReader } from "./reader.js";
 import { hasTables, makeTables, quoted } from "./schema.js";
 import { statementsOn } from "./statements.js";
+import { TransientCheckpoints } from "./transient.js";
 import { type Append, PostgresWriter } from "./writer.js";
 
 export type { PostgresClient, PostgresPool, PostgresQuery, PostgresResult } from "./connection.js";
@@ -141,10 +141,10 @@ export class PostgresAdapter extends SqlAdapter {
     this.#connection = new PostgresConnection({ pool: source, prepare, retryForMs, place });
     const sql = statementsOn(schema);
     const histories = new PostgresHistories(this.#connection, sql);
-    const passing = new PassingCheckpoints();
-    const reader = new PostgresReader(this.#connection, sql, { histories, passing }, place);
+    const transient = new TransientCheckpoints();
+    const reader = new PostgresReader(this.#connection, sql, { histories, transient }, place);
     const leases = new PostgresLeases(this.#connection, sql);
-    const writer = new PostgresWriter(this.#connection, sql, { reader, histories, leases, passing }, { retryForMs });
+    const writer = new PostgresWriter(this.#connection, sql, { reader, histories, leases, transient }, { retryForMs });
     const queue = new PostgresQueue(this.#connection, sql);
     this.#tables = {
       ...{ connection: this.#connection, sql, reader, leases, queue, writer },

@@ -18,8 +18,8 @@ import { COLUMNS, damagedRow, type SqlRow, sealedSummaryOf } from "../sql/rows.j
 import { idDigestOf, numberIn } from "./columns.js";
 import type { PostgresConnection, Statements } from "./connection.js";
 import type { PostgresHistories } from "./histories.js";
-import type { PassingCheckpoints } from "./passing.js";
 import type { PostgresStatements } from "./statements.js";
+import type { TransientCheckpoints } from "./transient.js";
 
 const WIDTH = COLUMNS.length;
 /** The most bytes of payloads that are read at a time. If a single payload is larger, it is read by itself. */
@@ -30,19 +30,19 @@ export class PostgresReader {
   readonly #connection: PostgresConnection;
   readonly #sql: PostgresStatements;
   readonly #histories: PostgresHistories;
-  readonly #passing: PassingCheckpoints;
+  readonly #transient: TransientCheckpoints;
   readonly #place: string;
 
   constructor(
     connection: PostgresConnection,
     sql: PostgresStatements,
-    parts: { readonly histories: PostgresHistories; readonly passing: PassingCheckpoints },
+    parts: { readonly histories: PostgresHistories; readonly transient: TransientCheckpoints },
     place: string,
   ) {
     this.#connection = connection;
     this.#sql = sql;
     this.#histories = parts.histories;
-    this.#passing = parts.passing;
+    this.#transient = parts.transient;
     this.#place = place;
   }
 
@@ -143,7 +143,7 @@ export class PostgresReader {
         if (order === "oldest") return this.#histories.textOf(summary, pieces);
         return this.#histories.newestTextOf(summary, pieces);
       });
-      if (order === "newest" && query.beforeSequence === undefined && !isCorrupt(found)) this.#passing.note(found);
+      if (order === "newest" && query.beforeSequence === undefined && !isCorrupt(found)) this.#transient.note(found);
       return { key: row[0], found };
     });
     return { entries, next: lastOf(rows) };

@@ -19,7 +19,7 @@ import {
 } from "../../src/contract/checkpoint.js";
 import { StorageError } from "../../src/contract/errors.js";
 import { requireIntact } from "../../src/contract/header-index.js";
-import { dueAtOf, isPassing } from "../../src/contract/passing.js";
+import { dueAtOf, isTransient } from "../../src/contract/transient.js";
 import { FORM, WHOLE_FORMS } from "../sql/history.js";
 import { columnsOf, HIGHEST, jsonOf, type SqlRow } from "../sql/rows.js";
 import { idDigestOf, toColumn } from "./columns.js";
@@ -28,9 +28,9 @@ import { updateDueAt } from "./due.js";
 import { isTaken, mayPass } from "./errors.js";
 import type { PayloadForm, PostgresHistories } from "./histories.js";
 import type { PostgresLeases } from "./leases.js";
-import type { PassingCheckpoints, Replaced } from "./passing.js";
 import type { PostgresReader } from "./reader.js";
 import { DRAFT_COLUMNS, type PostgresStatements } from "./statements.js";
+import type { Replaced, TransientCheckpoints } from "./transient.js";
 
 /** The arguments of an append. */
 export interface Append {
@@ -49,7 +49,7 @@ export class PostgresWriter {
   readonly #histories: PostgresHistories;
   readonly #leases: PostgresLeases;
   readonly #retryForMs: number;
-  readonly #passing: PassingCheckpoints;
+  readonly #transient: TransientCheckpoints;
 
   constructor(
     connection: PostgresConnection,
@@ -58,7 +58,7 @@ export class PostgresWriter {
       readonly reader: PostgresReader;
       readonly histories: PostgresHistories;
       readonly leases: PostgresLeases;
-      readonly passing: PassingCheckpoints;
+      readonly transient: TransientCheckpoints;
     },
     { retryForMs }: { readonly retryForMs: number },
   ) {
@@ -67,7 +67,7 @@ export class PostgresWriter {
     this.#reader = parts.reader;
     this.#histories = parts.histories;
     this.#leases = parts.leases;
-    this.#passing = parts.passing;
+    this.#transient = parts.transient;
     this.#retryForMs = retryForMs;
   }
 
@@ -118,14 +118,14 @@ export class PostgresWriter {
   }
 
   /**
-   * The checkpoint that an append replaces, if it is a passing one. If it changes before the append, it isn't removed.
+   * The checkpoint that an append replaces, if it is a transient one. If it changes before the append, it isn't removed.
    */
   async replacedBy({ draft, options }: Append): Promise<Append["replaced"]> {
     if (options.replaces === undefined) return undefined;
-    const known = this.#passing.find(draft.taskId, options.replaces);
+    const known = this.#transient.find(draft.taskId, options.replaces);
     if (known !== undefined) return known;
     const found = await this.#reader.sealed(this.#connection, draft.taskId, options.replaces);
-    if (!found || isCorrupt(found) || !isPassing(found)) return undefined;
+    if (!found || isCorrupt(found) || !isTransient(found)) return undefined;
     return { sequence: found.sequence, seals: [found.seal] };
   }
 
@@ -219,7 +219,7 @@ export class PostgresWriter {
 
   #stored(draft: CheckpointDraft, placed: PayloadForm, [sequence, seal]: SqlRow): void {
     this.#histories.stored(draft, placed, Number(sequence));
-    this.#passing.note({ ...draft, sequence: Number(sequence), seal: String(seal) });
+    this.#transient.note({ ...draft, sequence: Number(sequence), seal: String(seal) });
   }
 
   /**
@@ -306,7 +306,7 @@ export class PostgresWriter {
     condition: AppendCondition | undefined,
     change: (record: SealedSummary, run: Statements) => Promise<boolean>,
   ): Promise<boolean> {
-    this.#passing.forget(taskId);
+    this.#transient.forget(taskId);
     return this.#connection.atomically(async (run) => {
       await this.#leases.check(run, taskId, condition);
       if (!(await this.#lock(run, taskId))) return false;

@@ -1,7 +1,7 @@
 import { CHECKPOINT_STATUSES, type CheckpointSummary } from "../../src/contract/checkpoint.js";
 import { isJsonObject } from "../../src/contract/parse-summary.js";
-import { dueAtOf } from "../../src/contract/passing.js";
 import type { DueCount } from "../../src/contract/task-queue.js";
+import { dueAtOf } from "../../src/contract/transient.js";
 import { parsedJson, type SqlRow } from "./rows.js";
 
 export const NOTHING_DUE: DueCount = { tasks: 0, oldestDueAt: undefined };

@@ -19,7 +19,7 @@ import {
 } from "../../src/contract/checkpoint.js";
 import { CheckpointError } from "../../src/contract/errors.js";
 import { requireIntact } from "../../src/contract/header-index.js";
-import { isPassing } from "../../src/contract/passing.js";
+import { isTransient } from "../../src/contract/transient.js";
 import { nextDueAt, nextDueAtIn } from "../sql/due.js";
 import { isCompared } from "../sql/history.js";
 import { columnsOf, HIGHEST, jsonOf, numberOr0, type SqlRow } from "../sql/rows.js";
@@ -231,11 +231,11 @@ export class SqliteWriter {
     if (nextDue !== due) this.#database.run(SET_DUE_AT, nextDue, taskId);
   }
 
-  /** The number of the passing checkpoint with this id, if there is one that can be read. */
+  /** The number of the transient checkpoint with this id, if there is one that can be read. */
   #numberOfPassing(taskId: string, id: string): number | undefined {
     const row = this.#database.one(BY_ID, taskId, id);
     const found = row && sealedSummaryOf(taskId, row, this.#path);
-    return found && !isCorrupt(found) && isPassing(found) ? numberOr0(row[0]) : undefined;
+    return found && !isCorrupt(found) && isTransient(found) ? numberOr0(row[0]) : undefined;
   }
 
   /** Returns false if there is no such checkpoint. */

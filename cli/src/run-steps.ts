@@ -19,15 +19,15 @@ export async function readRun(session: QuerySession, checkpoint: CheckpointSumma
 }
 
 /**
- * Returns the steps of a pass, and after them the one that ended the run. Its error is the checkpoint's.
+ * Returns the steps of a turn, and after them the one that ended the run. Its error is the checkpoint's.
  */
 export function allSteps({ steps, failedStep }: RunRecord): readonly StepRecord[] {
   return failedStep === undefined ? steps : [...steps, { ...failedStep, status: "failed" }];
 }
 
-/** `attempt 2, pass 3, version 1` */
-export function runText({ attempt, pass, version }: RunRecord): string {
-  return `attempt ${attempt}, pass ${pass}${version === undefined ? "" : `, version ${version}`}`;
+/** `attempt 2, turn 3, version 1` */
+export function runText({ attempt, turn, version }: RunRecord): string {
+  return `attempt ${attempt}, turn ${turn}${version === undefined ? "" : `, version ${version}`}`;
 }
 
 /** `model 2 · 3.1 s · from storage` */

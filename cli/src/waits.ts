@@ -1,6 +1,6 @@
 import type { CheckpointSummary, RunRecord } from "waymark";
 import { dueAtOf, isCorrupt } from "waymark/adapter";
-import { isCancelled, isInner, isOfRun, NEVER, type RunWaits, senderOf, signalsOf, waitsOf } from "waymark/kit";
+import { isCancelled, isChild, isOfRun, NEVER, type RunWaits, senderOf, signalsOf, waitsOf } from "waymark/kit";
 import type { Session } from "./cli.js";
 import { DamagedCheckpointError } from "./damage.js";
 import { firstOf } from "./first-of.js";
@@ -98,7 +98,7 @@ function hasEnded({ status }: CheckpointSummary): boolean {
 /** Whether a run goes on as soon as somebody runs it. */
 function isDue(newest: CheckpointSummary, nowMs: number): boolean {
   const dueAt = dueAtOf(newest);
-  return dueAt === undefined ? isInner(newest) && !hasEnded(newest) : Date.parse(dueAt) <= nowMs;
+  return dueAt === undefined ? isChild(newest) && !hasEnded(newest) : Date.parse(dueAt) <= nowMs;
 }
 
 /** Whether a run failed, and `waymark retry` put it back. It keeps its error. */
@@ -124,7 +124,7 @@ export function standText(
   if (isPutBack(newest)) return `put back; it failed with: ${newest.error?.message}`;
   if (waits !== undefined && !isDue(newest, nowMs)) return waitsText(waits, nowMs);
   const why = waits === undefined || waits.waitsFor.length === 0 ? "due: " : `${waitsText(waits, nowMs)}; `;
-  return `${why}${isInner(newest) ? "the run around it" : "a worker or the next run"} goes on with it`;
+  return `${why}${isChild(newest) ? "the run around it" : "a worker or the next run"} goes on with it`;
 }
 
 /**

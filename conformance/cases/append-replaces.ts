@@ -1,5 +1,5 @@
 import type { StorageAdapter } from "../../src/contract/adapter.js";
-import { passingMetadata } from "../../src/contract/passing.js";
+import { transientMetadata } from "../../src/contract/transient.js";
 import { ascending, holds, intact, refused, same, sameAsAppended } from "../check.js";
 import type { ConformanceCase } from "../conformance-case.js";
 import { type Appended, draft, drafts } from "../drafts.js";
@@ -10,16 +10,16 @@ import { TURNS } from "./kills.js";
 export const appendReplacesCases: readonly ConformanceCase[] = [
   {
     name: "append.replaces",
-    promise: "removes the passing checkpoint that an append replaces, and nothing else",
+    promise: "removes the transient checkpoint that an append replaces, and nothing else",
     replayed: true,
     async run(store) {
       let adapter = await store.open();
       const kept = await appendAll(adapter, drafts("t", 2));
-      const first = await adapter.append(passing("t", "p1"));
+      const first = await adapter.append(transient("t", "p1"));
       // This milestone's state is similar to p1's, so a store may build it on p1, which is replaced later.
       kept.push(...(await appendAll(adapter, [draft("t", "c3", { body: bodyOf("p1", "more") })])));
       adapter = await store.carryOn(adapter);
-      const late = adapter.append(passing("t", "late", "p1"), { expectedSequence: first }, { replaces: "p1" });
+      const late = adapter.append(transient("t", "late", "p1"), { expectedSequence: first }, { replaces: "p1" });
       await refused(
         "CHECKPOINT_CONFLICT",
         late,
@@ -32,7 +32,7 @@ export const appendReplacesCases: readonly ConformanceCase[] = [
       ascending([first, kept.at(-1)?.sequence ?? 0, second.sequence], "append MUST give ascending sequences");
       await expectStored(adapter, [...kept, second]);
       same(await adapter.get("t", "p1"), undefined, "a replaced checkpoint MUST be gone");
-      const again = adapter.append(passing("t", "p2", "p1"), {}, { replaces: "p1" });
+      const again = adapter.append(transient("t", "p2", "p1"), {}, { replaces: "p1" });
       same(await again, second.sequence, "appending the same draft again MUST return its stored sequence");
 
       // Many replacements in a row, where each state is similar to the one before.
@@ -47,16 +47,16 @@ export const appendReplacesCases: readonly ConformanceCase[] = [
   },
   {
     name: "append.replaces-nothing",
-    promise: "stores an append and removes nothing if `replaces` isn't a passing checkpoint of the task",
+    promise: "stores an append and removes nothing if `replaces` isn't a transient checkpoint of the task",
     replayed: true,
     async run(store) {
       let adapter = await store.open();
       const kept = await appendAll(adapter, [
         draft("t", "milestone"),
         draft("t", "noted", { metadata: { waymark: { steps: 3 } } }),
-        passing("t", "done"),
-        passing("u", "theirs"),
-        passing("t", "mine"),
+        transient("t", "done"),
+        transient("u", "theirs"),
+        transient("t", "mine"),
       ]);
       await adapter.setStatus("t", "done", { status: "completed" });
       const expected = kept.map((one) => (one.id === "done" ? { ...one, status: "completed" as const } : one));
@@ -71,18 +71,18 @@ export const appendReplacesCases: readonly ConformanceCase[] = [
   {
     name: "append.replaces-at-once",
     promise:
-      "counts a task's checkpoints correctly if its passing checkpoint is replaced during other appends, changes and removals",
+      "counts a task's checkpoints correctly if its transient checkpoint is replaced during other appends, changes and removals",
     async run(store) {
       const adapter = await store.open();
       for (let round = 0; round < 10; round++) {
         const [old, other] = [`old-${round}`, `other-${round}`];
-        await appendAll(adapter, [passing("t", old)]);
+        await appendAll(adapter, [transient("t", old)]);
         await Promise.all([
-          adapter.append(passing("t", `new-${round}`, old), {}, { replaces: old }),
+          adapter.append(transient("t", `new-${round}`, old), {}, { replaces: old }),
           adapter.append(draft("t", other)),
           adapter.remove("t", [old]),
           adapter.setStatus("t", old, { status: "paused" }),
-          adapter.append(passing("u", `new-${round}`), {}, { replaces: `new-${round - 1}` }),
+          adapter.append(transient("u", `new-${round}`), {}, { replaces: `new-${round - 1}` }),
         ]);
         const left = await idsOf(adapter.list({ taskId: "t", order: "oldest" }));
         same(left.includes(old), false, "a replaced checkpoint MUST be gone");
@@ -102,15 +102,15 @@ export const appendReplacesCases: readonly ConformanceCase[] = [
   },
   {
     name: "append.replaces-killed",
-    promise: "leaves at least one of the two passing checkpoints if it is killed, and the next append removes both",
+    promise: "leaves at least one of the two transient checkpoints if it is killed, and the next append removes both",
     needs: "durable",
     async run(store) {
-      const kept = await withOpen(store, (adapter) => appendAll(adapter, [...drafts("t", 2), passing("t", "p")]));
+      const kept = await withOpen(store, (adapter) => appendAll(adapter, [...drafts("t", 2), transient("t", "p")]));
       let last = kept.pop()?.id ?? "";
       // Tries every second number only, because each try starts a process. "append.killed-midway" tries them all.
       for (const turns of TURNS.filter((_, index) => index % 2 === 0)) {
         const [id, next] = [`p${turns}`, `after-${turns}`];
-        const one = passing("t", id, last);
+        const one = transient("t", id, last);
         const other = await store.elsewhere();
         const options = { replaces: last };
         const { answered, answer } = await other.dieWithin(turns, { method: "append", args: [one, {}, options] });
@@ -134,9 +134,9 @@ export const appendReplacesCases: readonly ConformanceCase[] = [
   },
 ];
 
-/** The draft of a passing checkpoint. The states of these drafts are similar. */
-function passing(taskId: string, id: string, replaces?: string) {
-  return draft(taskId, id, { metadata: passingMetadata(replaces), body: bodyOf(id) });
+/** The draft of a transient checkpoint. The states of these drafts are similar. */
+function transient(taskId: string, id: string, replaces?: string) {
+  return draft(taskId, id, { metadata: transientMetadata(replaces), body: bodyOf(id) });
 }
 
 function bodyOf(...texts: readonly string[]): string {
@@ -144,8 +144,8 @@ function bodyOf(...texts: readonly string[]): string {
   return JSON.stringify({ messages: [...messages, ...texts] });
 }
 
-/** Appends a passing checkpoint of task `t` that replaces another. */
+/** Appends a transient checkpoint of task `t` that replaces another. */
 async function replace(adapter: StorageAdapter, former: string, id: string): Promise<Appended> {
-  const one = passing("t", id, former);
+  const one = transient("t", id, former);
   return { ...one, sequence: await adapter.append(one, {}, { replaces: former }) };
 }

@@ -1,7 +1,7 @@
 import type { StorageAdapter } from "../../src/contract/adapter.js";
 import type { CheckpointDraft, CheckpointStatus } from "../../src/contract/checkpoint.js";
-import { NEVER, runMetadata } from "../../src/contract/passing.js";
 import type { ClaimedTask, DueQuery, TaskQueue } from "../../src/contract/task-queue.js";
+import { NEVER, runMetadata } from "../../src/contract/transient.js";
 import { same } from "../check.js";
 import type { ConformanceCase } from "../conformance-case.js";
 import { draft } from "../drafts.js";

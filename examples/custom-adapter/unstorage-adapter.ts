@@ -11,7 +11,7 @@ import {
   headerOf,
   type IndexedTask,
   isCorrupt,
-  isPassing,
+  isTransient,
   matchRetry,
   nextSequence,
   requireIntact,
@@ -70,7 +70,7 @@ export class UnstorageAdapter implements StorageAdapter {
       const record = sealDraft(own, sequence);
       await this.#records.storePayload(taskId, sequence, record.payload.body);
       const replaced = entries.find(
-        ({ header }) => header.id === options?.replaces && !isCorrupt(header) && isPassing(header),
+        ({ header }) => header.id === options?.replaces && !isCorrupt(header) && isTransient(header),
       );
       const kept = entries.filter((one) => one !== replaced);
       await this.#records.storeIndex({ taskId, lastSequence: sequence, entries: [...kept, entryOf(headerOf(record))] });

@@ -10,7 +10,7 @@ import {
   copyPayload,
   copyRecord,
   isCorrupt,
-  isPassing,
+  isTransient,
   type LeaseStore,
   leaseStore,
   matchesTaskId,
@@ -73,7 +73,7 @@ export class RedisAdapter implements StorageAdapter {
       if (stored) return { answer: matchRetry(requireIntact(stored), own) };
       checkFence(seen, condition);
       const sequence = nextSequence(taskId, seen, condition, options);
-      const removed = replaced && !isCorrupt(replaced) && isPassing(replaced) ? [replaced.id] : [];
+      const removed = replaced && !isCorrupt(replaced) && isTransient(replaced) ? [replaced.id] : [];
       const change = { lastSequence: sequence, put: sealDraft(own, sequence), body: own.payload.body, removed };
       return { answer: sequence, change };
     });

@@ -9,7 +9,7 @@ import { damagedPayload, type PayloadOwner } from "./transforms.js";
  * The parts of a run's checkpoint, whose text has the encoding `json-run`:
  *
  * ```
- * {"state":{"n":3},"run":{"id":"a1","generation":"a0","attempt":1,"pass":2,"isPassOver":false,"input":7,"steps":[…]}}
+ * {"state":{"n":3},"run":{"id":"a1","generation":"a0","attempt":1,"turn":2,"isTurnOver":false,"input":7,"steps":[…]}}
  * ```
  *
  * The user's values (`state`, `begin`, `input`, `result`, each step's `result` or `error`) are texts in `json-tagged`.
@@ -19,7 +19,7 @@ import { damagedPayload, type PayloadOwner } from "./transforms.js";
 export interface RunParts {
   readonly head: RunHead;
   /**
-   * The texts of the user's values. `begin` is the state at the beginning of the pass, left out if it equals `state`.
+   * The texts of the user's values. `begin` is the state at the beginning of the turn, left out if it equals `state`.
    * `state` is left out if no state was saved yet.
    */
   readonly state?: string | undefined;
@@ -36,7 +36,7 @@ export interface RunBody extends Omit<RunParts, "failedStep"> {
 
 /** The plain part of {@link RunParts}. */
 export interface RunHead
-  extends Pick<RunRecord, "generation" | "attempt" | "pass" | "isPassOver" | "version" | "traceparent"> {
+  extends Pick<RunRecord, "generation" | "attempt" | "turn" | "isTurnOver" | "version" | "traceparent"> {
   /** The checkpoint's id. In a copy (a fork, a rewind) it is the id of the original. */
   readonly id: string;
   /** The fencing token of the lease under which the checkpoint was saved. */
@@ -148,7 +148,7 @@ function bodyOf(text: string, owner: PayloadOwner): { readonly state: unknown; r
   throw damagedPayload(owner, "its text doesn't hold a run");
 }
 
-const RUN = { id: "string", generation: "string", attempt: "number", pass: "number", isPassOver: "boolean" };
+const RUN = { id: "string", generation: "string", attempt: "number", turn: "number", isTurnOver: "boolean" };
 const STEP = { name: "string", occurrence: "number", startedAt: "string" };
 const FAILED_STEP = { ...STEP, runAttempt: "number", durationMs: "number", attempts: "number" };
 const STATUSES: readonly unknown[] = ["started", "completed", "failed", "saved"] satisfies StepRecord["status"][];

@@ -51,8 +51,8 @@ export interface AppendOptions {
    */
   readonly sequence?: number | undefined;
   /**
-   * This append removes the passing checkpoint (see {@link isPassing}) of the task with this id. If that checkpoint is
-   * missing, isn't passing or can't be read, nothing is removed, and the append succeeds all the same.
+   * This append removes the transient checkpoint (see {@link isTransient}) of the task with this id. If that checkpoint is
+   * missing, isn't transient or can't be read, nothing is removed, and the append succeeds all the same.
    * (case: append.replaces-nothing)
    *
    * - If the storage has transactions, append and removal MUST happen in one. Otherwise the removal follows the append,

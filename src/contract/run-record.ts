@@ -1,4 +1,4 @@
-/** One step of a pass, as recorded in a run's checkpoint. */
+/** One step of a turn, as recorded in a run's checkpoint. */
 export interface StepRecord {
   readonly name: string;
   /** Given for a wait: `sleep` of `run.sleepUntil`, `signal` of `run.waitFor`. */
@@ -14,7 +14,7 @@ export interface StepRecord {
     /** ISO 8601 in UTC. */
     readonly sentAt: string;
   };
-  /** The number of this step among the steps of the same name in its pass, from 1. */
+  /** The number of this step among the steps of the same name in its turn, from 1. */
   readonly occurrence: number;
   /**
    * `started`: an `atMostOnce` step that began, or a wait that hasn't ended. Any other step is recorded when it ends, so
@@ -29,9 +29,9 @@ export interface StepRecord {
   readonly attempts?: number;
   /** The attempt of the run that recorded the step. */
   readonly runAttempt: number;
-  /** A completed step's result in its stored form, not decoded by a schema. Left out once the pass is over. */
+  /** A completed step's result in its stored form, not decoded by a schema. Left out once the turn is over. */
   readonly result?: unknown;
-  /** A failed step's error. Left out once the pass is over. */
+  /** A failed step's error. Left out once the turn is over. */
   readonly error?: unknown;
 }
 
@@ -41,17 +41,17 @@ export interface RunRecord {
   readonly generation: string;
   /** The number of starts and resumes of the run, from 1. */
   readonly attempt: number;
-  /** The number of the pass, from 1. `run.next` starts the next pass: the function begins again at its top. */
-  readonly pass: number;
-  /** True if the pass has ended, by `run.next` or at the end of the run. Then a resume begins the next pass. */
-  readonly isPassOver: boolean;
+  /** The number of the turn, from 1. `run.next` starts the next turn: the function begins again at its top. */
+  readonly turn: number;
+  /** True if the turn has ended, by `run.next` or at the end of the run. Then a resume begins the next turn. */
+  readonly isTurnOver: boolean;
   readonly version?: string | number;
   /** The W3C trace context of the attempt that saved this, if a subscriber of `waymark:run` gave one. */
   readonly traceparent?: string;
   readonly input?: unknown;
   /** The function's result, if the run ended with this checkpoint. */
   readonly result?: unknown;
-  /** The steps of the pass, in the order in which they ended. A step in progress isn't one of them, unless its start is recorded. */
+  /** The steps of the turn, in the order in which they ended. A step in progress isn't one of them, unless its start is recorded. */
   readonly steps: readonly StepRecord[];
   /**
    * If the checkpoint says `failed`: the step whose error ended the run, and that the next run tries again. So it isn't

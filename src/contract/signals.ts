@@ -1,7 +1,7 @@
 import type { CheckpointFailure, CheckpointSummary, JsonObject } from "./checkpoint.js";
 import { isJsonObject } from "./parse-summary.js";
-import { NOTE_KEY } from "./passing.js";
 import type { StepRecord } from "./run-record.js";
+import { NOTE_KEY } from "./transient.js";
 
 /** A signal that was sent to a task. */
 export interface Signal<Value = unknown> extends NonNullable<StepRecord["signal"]> {

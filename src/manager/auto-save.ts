@@ -1,6 +1,6 @@
 import { checkId, checkInteger, checkKeys, checkText, keysOf, MAX_DELAY_MS } from "../contract/arguments.js";
 import { ClosedError, LeaseLostError, RunCancelledError } from "../contract/errors.js";
-import { isOfRun, isPassing } from "../contract/passing.js";
+import { isOfRun, isTransient } from "../contract/transient.js";
 import type { AfterSave } from "./after-save.js";
 import type { EventHub } from "./events.js";
 import type { Lease } from "./lease.js";
@@ -64,7 +64,7 @@ export class AutoSave<State> {
   readonly #unsubscribe: () => void;
   /** The task's newest checkpoint at the last check, and the digest of its state if readable. */
   #newest: { readonly id: string; readonly stage: string | undefined; readonly digest: string | undefined } | undefined;
-  #passingId: string | undefined;
+  #transientId: string | undefined;
   #hasLooked = false;
   #inProgress: Promise<unknown> | undefined;
   #stopping: Promise<void> | undefined;
@@ -218,10 +218,10 @@ export class AutoSave<State> {
       const { stage: given, label = "Auto-save", lease } = this.#options;
       const stage = typeof given === "function" ? given() : (given ?? this.#newest?.stage);
       const status = this.#status;
-      const saving = writer.appendPassing(taskId, snapshot, { stage, label, status, lease }, this.#passingId);
+      const saving = writer.appendTransient(taskId, snapshot, { stage, label, status, lease }, this.#transientId);
       const { id } = await afterSave.finish(saving, lease);
       this.#newest = { id, stage, digest: snapshot.digest };
-      this.#passingId = id;
+      this.#transientId = id;
       if (status === "paused") this.#isPauseDue = false;
     } catch (error) {
       logger.error({ taskId, error }, `Auto-save of task ${JSON.stringify(taskId)} failed`);
@@ -248,10 +248,10 @@ export class AutoSave<State> {
       const { id, stage } = newest;
       this.#newest = { id, stage, digest: await writer.digestOf(this.#taskId, id) };
     }
-    if (newest !== undefined && isPassing(newest)) this.#passingId = newest.id;
+    if (newest !== undefined && isTransient(newest)) this.#transientId = newest.id;
     else if (!this.#hasLooked) {
-      // An earlier process may have left a passing checkpoint.
-      this.#passingId = (await reader.newestWhere(this.#taskId, isPassing))?.id;
+      // An earlier process may have left a transient checkpoint.
+      this.#transientId = (await reader.newestWhere(this.#taskId, isTransient))?.id;
     }
     this.#hasLooked = true;
     return false;

@@ -1,8 +1,8 @@
 import { checkKeys, checkTaskId, keysOf } from "../contract/arguments.js";
 import type { CheckpointSummary } from "../contract/checkpoint.js";
 import { CheckpointConflictError } from "../contract/errors.js";
-import { milestoneMetadata } from "../contract/passing.js";
 import { signalsOf } from "../contract/signals.js";
+import { milestoneMetadata } from "../contract/transient.js";
 import type { CheckpointReader } from "./reader.js";
 import { checkSaveOptions, type SaveOptions, tokenOf } from "./save-options.js";
 import type { CheckpointWriter } from "./writer.js";

@@ -24,14 +24,14 @@ export interface CheckpointEvents {
   runStarted: {
     readonly taskId: string;
     readonly attempt: number;
-    readonly pass: number;
+    readonly turn: number;
     readonly recordedSteps: number;
   };
   /**
    * A step's function is about to be called. `step` is its name, with a number from the second occurrence on:
    * `model 2`.
    */
-  stepStarted: { readonly taskId: string; readonly pass: number; readonly step: string };
+  stepStarted: { readonly taskId: string; readonly turn: number; readonly step: string };
   /** A step's result or error is stored. */
   stepEnded: CheckpointEvents["stepStarted"] & {
     readonly durationMs: number;
@@ -41,7 +41,7 @@ export interface CheckpointEvents {
   /** A step returned its recorded result or threw its recorded error; its function wasn't called. */
   stepReused: CheckpointEvents["stepStarted"];
   /**
-   * A pass is over, and the function didn't call these recorded steps. The function was probably changed after they were
+   * A turn is over, and the function didn't call these recorded steps. The function was probably changed after they were
    * recorded.
    */
   stepsUnused: { readonly taskId: string; readonly steps: readonly string[] };

@@ -1,6 +1,6 @@
 import { type CorruptRecord, isCorrupt, type StorageAdapter } from "../contract/adapter.js";
 import type { CheckpointSummary } from "../contract/checkpoint.js";
-import { isPassing, replacedBy } from "../contract/passing.js";
+import { isTransient, replacedBy } from "../contract/transient.js";
 import type { Removal } from "./removal.js";
 
 type Listed = CheckpointSummary | CorruptRecord;
@@ -48,18 +48,18 @@ export class KeepLast {
   /** Applies the policy. If the storage doesn't match the memory, removes nothing and returns `undefined`. */
   async #applied(known: Known, saved: CheckpointSummary): Promise<Known | undefined> {
     const { taskId, id, sequence } = saved;
-    // A milestone doesn't tell whether it replaced the passing checkpoint before it, so it needs a plan.
-    if (sequence !== known.sequence + 1 || known.passing !== replacedBy(saved)) return undefined;
-    if (isPassing(saved)) return { ...known, sequence, passing: id };
+    // A milestone doesn't tell whether it replaced the transient checkpoint before it, so it needs a plan.
+    if (sequence !== known.sequence + 1 || known.transient !== replacedBy(saved)) return undefined;
+    if (isTransient(saved)) return { ...known, sequence, transient: id };
     const keepLast = this.#keepLast;
-    if (known.milestones < keepLast) return { sequence, milestones: known.milestones + 1, passing: undefined };
+    if (known.milestones < keepLast) return { sequence, milestones: known.milestones + 1, transient: undefined };
     const left: Listed[] = [];
     const query = { taskId, order: "newest", beforeSequence: sequence + 1, skip: keepLast } as const;
     for await (const record of this.#storage.list(query)) left.push(record);
     const [oldest, ...others] = left;
     if (oldest === undefined || others.length > 0 || isCorrupt(oldest)) return undefined;
     await this.#removal.prune(taskId, [oldest.id], "retention");
-    return { sequence, milestones: keepLast, passing: undefined };
+    return { sequence, milestones: keepLast, transient: undefined };
   }
 }
 
@@ -67,15 +67,15 @@ export class KeepLast {
 interface Known {
   readonly sequence: number;
   readonly milestones: number;
-  readonly passing: string | undefined;
+  readonly transient: string | undefined;
 }
 
 function knownOf(newestFirst: readonly Listed[]): Known | undefined {
   const readable = newestFirst.filter((record): record is CheckpointSummary => !isCorrupt(record));
   const [newest] = readable;
   if (newest === undefined || readable.length < newestFirst.length) return undefined;
-  // A plan leaves no passing checkpoint but the newest.
-  const passing = isPassing(newest) ? newest.id : undefined;
-  const milestones = readable.length - (passing === undefined ? 0 : 1);
-  return { sequence: newest.sequence, milestones, passing };
+  // A plan leaves no transient checkpoint but the newest.
+  const transient = isTransient(newest) ? newest.id : undefined;
+  const milestones = readable.length - (transient === undefined ? 0 : 1);
+  return { sequence: newest.sequence, milestones, transient };
 }

@@ -4,8 +4,8 @@ import { checkInteger, checkKeys, checkTaskId, checkText, keysOf, MAX_DELAY_MS }
 import { LeaseHeldError, LeaseLostError, RunCancelledError } from "../contract/errors.js";
 import { ownHolder } from "../contract/holder.js";
 import type { ClaimOptions, LeaseStore } from "../contract/leases.js";
-import { isCancelled } from "../contract/passing.js";
 import type { DueQuery } from "../contract/task-queue.js";
+import { isCancelled } from "../contract/transient.js";
 import { leasesOf, queueOf } from "./listed-queue.js";
 import { publishLostLease, traced, tracing } from "./tracing.js";
 

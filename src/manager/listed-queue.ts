@@ -1,8 +1,8 @@
 import { isCorrupt, type StorageAdapter } from "../contract/adapter.js";
 import { UnsupportedOperationError } from "../contract/errors.js";
 import type { LeaseStore } from "../contract/leases.js";
-import { dueAtOf } from "../contract/passing.js";
 import type { DueCount, DueQuery, TaskQueue } from "../contract/task-queue.js";
+import { dueAtOf } from "../contract/transient.js";
 import type { ResolvedOptions } from "./options.js";
 import { resolvePrefix } from "./queries.js";
 

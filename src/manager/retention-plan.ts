@@ -1,11 +1,11 @@
 import { checkInteger, checkKeys, keysOf } from "../contract/arguments.js";
 import { type CheckpointStatus, type CheckpointSummary, summaryOf } from "../contract/checkpoint.js";
-import { isPassing } from "../contract/passing.js";
+import { isTransient } from "../contract/transient.js";
 import { checkTimeZone, dayOf, hourOf, isoWeekOf, localTimes, monthOf } from "./local-times.js";
 
 /**
  * Decides which of a task's checkpoints are kept. A checkpoint stays if any keep rule claims it. A policy without keep
- * rules claims all checkpoints. Keep rules claim and count only milestones, which a caller asked for. A passing
+ * rules claims all checkpoints. Keep rules claim and count only milestones, which a caller asked for. A transient
  * checkpoint, such as an auto-save, stays while it is the task's newest. Afterwards the limits (`maxAgeMs`, `maxBytes`)
  * remove checkpoints, claimed or not. A policy needs at least one part.
  *
@@ -204,13 +204,13 @@ function judge(summaries: readonly CheckpointSummary[], policy: RetentionPolicy,
   let milestones = 0;
   return newestFirst.map((checkpoint) => {
     const candidate = { checkpoint, newer: milestones, createdAtMs: Date.parse(checkpoint.createdAt) };
-    const passes = isPassing(checkpoint);
-    if (!passes) milestones += 1;
-    // A passing checkpoint is never completed. So if it is the newest, its task is incomplete, and `settle` lets it
+    const isReplaceable = isTransient(checkpoint);
+    if (!isReplaceable) milestones += 1;
+    // A transient checkpoint is never completed. So if it is the newest, its task is incomplete, and `settle` lets it
     // stay.
-    const claims = passes ? [] : rules.map((rule) => rule(candidate)).filter((claim) => claim !== undefined);
+    const claims = isReplaceable ? [] : rules.map((rule) => rule(candidate)).filter((claim) => claim !== undefined);
     const objections: string[] = [];
-    if (passes) objections.push("a passing checkpoint that is no longer the newest");
+    if (isReplaceable) objections.push("a transient checkpoint that is no longer the newest");
     else if (claims.length === 0 && rules.length > 0) objections.push("no rule keeps it");
     if (candidate.createdAtMs < oldestMs) objections.push(`older than ${durationText(policy.maxAgeMs ?? 0)}`);
     if (rules.length === 0 && objections.length === 0) claims.push("no keep rule, and within the limits");

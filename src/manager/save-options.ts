@@ -4,7 +4,7 @@ import type { RedactedPaths } from "../codec/redacted-paths.js";
 import { checkId, checkInteger, checkKeys, checkText, keysOf } from "../contract/arguments.js";
 import { type CheckpointStatus, checkStatus, type JsonObject } from "../contract/checkpoint.js";
 import { StateNotSerializableError } from "../contract/errors.js";
-import { NOTE_KEY } from "../contract/passing.js";
+import { NOTE_KEY } from "../contract/transient.js";
 import type { Lease } from "./lease.js";
 
 export interface SaveOptions<Metadata extends object = object> {

@@ -50,7 +50,7 @@ export interface DiagnosticsMessages {
   "waymark:run": TracedCall & {
     readonly taskId: string;
     readonly attempt: number;
-    readonly pass: number;
+    readonly turn: number;
     /** The `traceparent` of the attempt that saved the checkpoint from which this attempt goes on; from the start. */
     readonly previousTraceparent?: string;
     /** A subscriber of `start` may set it to the W3C trace context of its span. The run's checkpoints keep it. */
@@ -65,7 +65,7 @@ export interface DiagnosticsMessages {
   "waymark:step": TracedCall & {
     readonly taskId: string;
     readonly attempt: number;
-    readonly pass: number;
+    readonly turn: number;
     /** The step's name, with a number from the second occurrence on: `model 2`. */
     readonly step: string;
   };

@@ -16,8 +16,8 @@ import {
   summaryOf,
 } from "../contract/checkpoint.js";
 import { CheckpointConflictError, CheckpointError } from "../contract/errors.js";
-import { passingMetadata, type RunWaits, runMetadata } from "../contract/passing.js";
 import { signalMetadata } from "../contract/signals.js";
+import { type RunWaits, runMetadata, transientMetadata } from "../contract/transient.js";
 import { DroppedKeys } from "./dropped-keys.js";
 import type { ResolvedOptions } from "./options.js";
 import { checkSaveOptions, copyMetadata, type SaveOptions, tokenOf } from "./save-options.js";
@@ -87,8 +87,8 @@ export class CheckpointWriter {
     }
   }
 
-  /** Appends a passing checkpoint of an encoded state. It replaces the passing checkpoint with the id `replaces`. */
-  async appendPassing(
+  /** Appends a transient checkpoint of an encoded state. It replaces the transient checkpoint with the id `replaces`. */
+  async appendTransient(
     taskId: string,
     { encoded }: EncodedSnapshot,
     options: SaveOptions,
@@ -96,7 +96,7 @@ export class CheckpointWriter {
   ): Promise<CheckpointSummary> {
     tokenOf(taskId, options.lease);
     checkSaveOptions(options);
-    const draft = { ...this.#draft(taskId, options), metadata: passingMetadata(replaces) };
+    const draft = { ...this.#draft(taskId, options), metadata: transientMetadata(replaces) };
     return this.#appendEncoded(draft, encoded, options, { replaces });
   }
 
@@ -117,13 +117,13 @@ export class CheckpointWriter {
   draftOfRun(
     taskId: string,
     options: SaveOptions,
-    passing: { replaces: string | undefined } | undefined,
+    transient: { replaces: string | undefined } | undefined,
     waits?: RunWaits,
-    isInner = false,
+    isChild = false,
   ): RunDraft {
     checkSaveOptions(options);
     const draft = this.#draft(taskId, options);
-    return { ...draft, metadata: runMetadata(passing, draft.metadata, waits, isInner) };
+    return { ...draft, metadata: runMetadata(transient, draft.metadata, waits, isChild) };
   }
 
   /**
@@ -143,7 +143,7 @@ export class CheckpointWriter {
   }
 
   /**
-   * @param replaces - The id of the passing checkpoint to replace. @param isRepeated - True if the draft may be stored
+   * @param replaces - The id of the transient checkpoint to replace. @param isRepeated - True if the draft may be stored
    *   already.
    */
   async appendOfRun(

@@ -1,17 +1,17 @@
 import { decodeJson } from "../codec/json.js";
 import type { StepHead } from "../codec/run-body.js";
 import { isError, RunCancelledError, RunPausedError } from "../contract/errors.js";
-import { NEVER, type RunWaits } from "../contract/passing.js";
 import { keptErrorsText, stepTitle } from "../contract/run-record.js";
+import { NEVER, type RunWaits } from "../contract/transient.js";
 import type { Lease } from "../manager/lease.js";
 import { type AttemptHost, RunJournal, type Standing } from "./journal.js";
-import type { OuterRun } from "./nesting.js";
-import { Pass } from "./pass.js";
-import type { NextPass } from "./run.js";
+import type { ParentRun } from "./nesting.js";
+import type { NextTurn } from "./run.js";
 import { RunSignals } from "./signals.js";
 import { StepValues } from "./step-values.js";
 import type { StopSignal } from "./stop-signal.js";
 import { isStop, noteStop, pausedBy } from "./stops.js";
+import { Turn } from "./turn.js";
 
 /** A task that a worker has claimed. Its run lets go of the worker while it waits. */
 export interface ClaimedRun {
@@ -25,7 +25,7 @@ export interface ClaimedRun {
    */
   begins(lost: number): void;
   /** Called when a run within this one has recorded something. */
-  innerSaved(): void;
+  childSaved(): void;
   /** Becomes false if the lease must expire, so that the task is due then. */
   mayRelease: boolean;
   /** Becomes true if the attempt's end is stored. Otherwise the task may still be due. */
@@ -113,7 +113,7 @@ export class Attempt {
       readonly stop: StopSignal;
       readonly found: { readonly isNew: boolean; readonly standing: Standing };
       /** Given if the run began within another run. */
-      readonly outer: OuterRun | undefined;
+      readonly outer: ParentRun | undefined;
       /** Given if a worker has claimed the task. */
       readonly claimed?: ClaimedRun | undefined;
     },
@@ -136,9 +136,9 @@ export class Attempt {
     try {
       await this.#begin();
       if (this.#claimed !== undefined) this.#onPause(() => void this.#journal.pausing());
-      const { attempt, pass } = this.#journal.head;
-      events.emit("runStarted", { taskId, attempt, pass, recordedSteps: this.#journal.size.steps });
-      const result = await this.#passes();
+      const { attempt, turn } = this.#journal.head;
+      events.emit("runStarted", { taskId, attempt, turn, recordedSteps: this.#journal.size.steps });
+      const result = await this.#turns();
       events.emit("runEnded", { taskId, status: "completed" });
       return result;
     } catch (thrown) {
@@ -148,10 +148,10 @@ export class Attempt {
     }
   }
 
-  /** See {@link OuterRun}. */
-  async innerSaved(): Promise<void> {
-    this.#claimed?.innerSaved();
-    await this.#journal.innerSaved();
+  /** See {@link ParentRun}. */
+  async childSaved(): Promise<void> {
+    this.#claimed?.childSaved();
+    await this.#journal.childSaved();
   }
 
   /** Calls `call` once the run is asked to pause. A run that lets go of its worker is recorded as paused at once. */
@@ -176,7 +176,7 @@ export class Attempt {
     }
     const { head } = this.#journal;
     if (this.#claimed === undefined) {
-      if (this.#isNew) await this.#journal.save({ isPassing: true, label: "Run started" });
+      if (this.#isNew) await this.#journal.save({ isTransient: true, label: "Run started" });
       return;
     }
     const lost = lostBefore(this.#lease, head);
@@ -185,34 +185,34 @@ export class Attempt {
     const isFirst = head.token === undefined;
     if (!isFirst && !hasGap(this.#lease, head)) return;
     const label = isFirst ? "Run started" : this.#journal.after("Run resumed");
-    await this.#journal.save({ isPassing: true, label, starts: lost + 1 });
+    await this.#journal.save({ isTransient: true, label, starts: lost + 1 });
   }
 
-  async #passes(): Promise<unknown> {
+  async #turns(): Promise<unknown> {
     for (;;) {
-      const pass = this.#pass();
+      const turn = this.#turn();
       let returned: unknown;
-      let next: NextPass | undefined;
+      let next: NextTurn | undefined;
       try {
-        returned = await this.#fn(pass as never);
-        await pass.end();
+        returned = await this.#fn(turn as never);
+        await turn.end();
         // If the run was stopped, the function may have caught the error of the stop, so its result can't be trusted.
         this.#stop.signal.throwIfAborted();
-        next = pass.nextOf(returned);
+        next = turn.nextOf(returned);
       } catch (error) {
-        await pass.end();
+        await turn.end();
         // A stop isn't the function's own error, so the errors that the function caught before it stay recorded.
-        if (!this.#stop.signal.aborted && !isStop(error)) this.#failedStep = pass.forgetErrorsOf(error);
+        if (!this.#stop.signal.aborted && !isStop(error)) this.#failedStep = turn.forgetErrorsOf(error);
         throw error;
       }
-      pass.tellUnused();
+      turn.tellUnused();
       if (next === undefined) return await this.#complete(returned);
       await this.#journal.next(next.state, next.options);
       this.#stop.signal.throwIfAborted();
     }
   }
 
-  #pass(): Pass<unknown, unknown, unknown> {
+  #turn(): Turn<unknown, unknown, unknown> {
     const { events, reader, writer, options, wakers } = this.#host;
     const { logger, clock } = options;
     const [taskId, journal, values, { signal }] = [this.#taskId, this.#journal, this.#values, this.#stop];
@@ -222,7 +222,7 @@ export class Attempt {
     const own = { taskId, journal, values, signal, textOfState, fail, letGo };
     const host = { ...own, events, logger, clock, signals: this.#signals, wakers };
     const { begin, input, head } = journal;
-    return new Pass(host, {
+    return new Turn(host, {
       state:
         begin === undefined
           ? undefined
@@ -234,7 +234,7 @@ export class Attempt {
   async #complete(returned: unknown): Promise<unknown> {
     const result = this.#values.textOf("result", returned);
     const label = "Run completed";
-    await this.#journal.save({ status: "completed", isPassOver: true, isEnd: true, result, label });
+    await this.#journal.save({ status: "completed", isTurnOver: true, isEnd: true, result, label });
     return this.#values.valueOf("result", result);
   }
 
@@ -255,7 +255,7 @@ export class Attempt {
     if (reason instanceof RunPausedError) {
       const waits = reason instanceof RunWaitsError ? reason.waits : undefined;
       const label = waits === undefined ? this.#journal.after("Run paused") : labelOfWaits(waits);
-      await this.#record({ isPassing: true, isEnd: true, status: "paused", label, waits });
+      await this.#record({ isTransient: true, isEnd: true, status: "paused", label, waits });
       if (waits !== undefined) await this.#wake();
       events.emit("runPaused", { taskId, error: reason });
     } else events.emit("runEnded", { taskId, status: "stopped", error: reason });
@@ -275,7 +275,7 @@ export class Attempt {
     this.#host.options.logger.warn({ taskId: this.#taskId }, kept === undefined ? failed : `${failed}. ${kept}`);
   }
 
-  /** If an inner run outside of all steps couldn't go on: the error that pauses this run. Otherwise the same error. */
+  /** If a child run outside of all steps couldn't go on: the error that pauses this run. Otherwise the same error. */
   #pauseFor(thrown: unknown): unknown {
     if (!isError(thrown) || thrown instanceof RunPausedError || !isStop(thrown)) return thrown;
     return pausedBy(this.#taskId, thrown);

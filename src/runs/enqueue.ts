@@ -22,9 +22,9 @@ export async function enqueueRun(
   { dueAt }: EnqueueOptions,
 ): Promise<CheckpointSummary | undefined> {
   for (;;) {
-    const found = await standingOf(host, { input, onChange: "resume" });
+    const found = await standingOf(host, { input, ifVersionChanged: "resume" });
     if (found.isCompleted || found.isOfRun) return undefined;
-    const { head, steps: _steps, sequence, passingId: replaces, stage, ...texts } = found.standing;
+    const { head, steps: _steps, sequence, transientId: replaces, stage, ...texts } = found.standing;
     const waits = dueAt && { dueAt: dueAt.toISOString(), waitsFor: [] };
     const options = { status: "paused", label: "Enqueued", stage } as const;
     const draft = host.writer.draftOfRun(host.taskId, options, { replaces }, waits);
@@ -34,7 +34,7 @@ export async function enqueueRun(
       id: draft.id,
       generation: generation || draft.id,
       attempt: attempt - 1,
-      isPassOver: false,
+      isTurnOver: false,
     };
     const how = { replaces, isRepeated: false };
     try {

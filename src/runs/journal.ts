@@ -2,15 +2,15 @@ import { setTimeout as pause } from "node:timers/promises";
 import { type RunBody, type RunHead, type RunParts, runText, type StepHead } from "../codec/run-body.js";
 import type { CheckpointSummary } from "../contract/checkpoint.js";
 import { CheckpointError, PayloadTooLargeError } from "../contract/errors.js";
-import { NEVER, type RunWaits } from "../contract/passing.js";
 import { stepText, stepTitle } from "../contract/run-record.js";
+import { NEVER, type RunWaits } from "../contract/transient.js";
 import type { EventHub } from "../manager/events.js";
 import type { Lease } from "../manager/lease.js";
 import type { ResolvedOptions } from "../manager/options.js";
 import type { CheckpointReader } from "../manager/reader.js";
 import type { SaveOptions } from "../manager/save-options.js";
 import type { CheckpointWriter } from "../manager/writer.js";
-import type { OuterRun } from "./nesting.js";
+import type { ParentRun } from "./nesting.js";
 import type { RunSaveOptions } from "./run.js";
 import type { Signals } from "./signals.js";
 import { type Entry, StepEntries } from "./step-entries.js";
@@ -32,17 +32,17 @@ export interface AttemptHost {
 /** Where a run stands when an attempt begins. */
 export interface Standing extends Omit<RunBody, "head" | "result"> {
   /** If `generation` is "", the run is new, and the first save's id becomes its generation. */
-  readonly head: Omit<RunHead, "id" | "isPassOver">;
+  readonly head: Omit<RunHead, "id" | "isTurnOver">;
   readonly stage: string | undefined;
   /** The sequence of the task's newest checkpoint; 0 if there is none, `undefined` if damage hides it. */
   readonly sequence: number | undefined;
-  /** The id of the task's passing checkpoint, which the next save replaces. */
-  readonly passingId: string | undefined;
+  /** The id of the task's transient checkpoint, which the next save replaces. */
+  readonly transientId: string | undefined;
 }
 
 interface Saving extends RunSaveOptions, Pick<SaveOptions, "status" | "error">, Pick<RunParts, "failedStep"> {
-  readonly isPassing?: boolean;
-  readonly isPassOver?: boolean;
+  readonly isTransient?: boolean;
+  readonly isTurnOver?: boolean;
   /** Whether the attempt ends with this save. */
   readonly isEnd?: boolean;
   readonly starts?: number;
@@ -62,7 +62,7 @@ export class RunJournal {
   readonly #taskId: string;
   readonly #host: AttemptHost;
   readonly #lease: Lease;
-  readonly #outer: OuterRun | undefined;
+  readonly #parent: ParentRun | undefined;
   readonly #failed: (error: unknown) => void;
   readonly #at: { -readonly [Key in keyof Omit<Standing, "steps">]: Standing[Key] };
   #steps: StepEntries;
@@ -82,13 +82,13 @@ export class RunJournal {
     host: AttemptHost,
     lease: Lease,
     { steps, ...standing }: Standing,
-    outer: OuterRun | undefined,
+    outer: ParentRun | undefined,
     failed: (error: unknown) => void,
   ) {
     this.#taskId = taskId;
     this.#host = host;
     this.#lease = lease;
-    this.#outer = outer;
+    this.#parent = outer;
     this.#failed = failed;
     this.#at = standing;
     this.#steps = new StepEntries(steps);
@@ -155,7 +155,7 @@ export class RunJournal {
     this.#next ??= this.#inTurn(async () => {
       this.#next = undefined;
       const label = labelOf(this.#unsaved);
-      await this.#save({ isPassing: true, ...(label === undefined ? undefined : { label }) });
+      await this.#save({ isTransient: true, ...(label === undefined ? undefined : { label }) });
     });
     return this.#next;
   }
@@ -173,15 +173,15 @@ export class RunJournal {
   }
 
   /**
-   * See {@link OuterRun}. If this attempt has saved nothing but its start, it saves now, so that it isn't counted as an
+   * See {@link ParentRun}. If this attempt has saved nothing but its start, it saves now, so that it isn't counted as an
    * attempt that ended without a save.
    */
-  async innerSaved(): Promise<void> {
-    if (this.#at.head.starts === undefined) return this.#outer?.innerSaved();
+  async childSaved(): Promise<void> {
+    if (this.#at.head.starts === undefined) return this.#parent?.childSaved();
     await this.#inTurn(async () => {
-      // Several inner runs may have recorded something at the same time.
+      // Several child runs may have recorded something at the same time.
       if (this.#at.head.starts === undefined) return;
-      await this.#save({ isPassing: true, label: "A run within it has saved" });
+      await this.#save({ isTransient: true, label: "A run within it has saved" });
     }).catch(() => {
       // The error has stopped this run.
     });
@@ -195,15 +195,15 @@ export class RunJournal {
     await this.#inTurn(async () => {
       const { starts } = this.#at.head;
       if (starts === undefined) return;
-      await this.#save({ isPassing: true, label: this.after("Run is pausing"), starts: starts - 1 });
+      await this.#save({ isTransient: true, label: this.after("Run is pausing"), starts: starts - 1 });
     }).catch(() => {
       // The save of the attempt's end meets the same error, and reports it.
     });
   }
 
   /**
-   * Saves a milestone in the middle of the pass, and notes it as a step. From then on `latest` returns its state. The
-   * pass itself still has the state from its beginning.
+   * Saves a milestone in the middle of the turn, and notes it as a step. From then on `latest` returns its state. The
+   * turn itself still has the state from its beginning.
    *
    * @throws {PayloadTooLargeError} The state would make the record too large. Nothing is changed.
    */
@@ -218,18 +218,18 @@ export class RunJournal {
     });
   }
 
-  /** @throws {PayloadTooLargeError} The state is too large to end a pass with. */
+  /** @throws {PayloadTooLargeError} The state is too large to end a turn with. */
   assertFits(state: string): void {
     this.#assertFits(state, 0);
   }
 
-  /** Ends the pass with a milestone and begins the next pass. */
+  /** Ends the turn with a milestone and begins the next turn. */
   async next(state: string, options: RunSaveOptions): Promise<void> {
-    await this.save({ ...options, isPassOver: true }, () => {
+    await this.save({ ...options, isTurnOver: true }, () => {
       this.#at.state = state;
       this.#at.begin = undefined;
     });
-    this.#at.head = { ...this.#at.head, pass: this.#at.head.pass + 1 };
+    this.#at.head = { ...this.#at.head, turn: this.#at.head.turn + 1 };
     this.#steps = new StepEntries([]);
     this.#count();
   }
@@ -255,7 +255,7 @@ export class RunJournal {
   #tooLarge(what: string, why: string): PayloadTooLargeError {
     return new PayloadTooLargeError(
       `${what} of the run of task ${JSON.stringify(this.#taskId)} can't be recorded: ${why}, so the run's record would have more than ` +
-        `${this.#host.options.maxPayloadBytes} bytes. Earlier records are kept. Store less (a path, an id), end passes more often with ` +
+        `${this.#host.options.maxPayloadBytes} bytes. Earlier records are kept. Store less (a path, an id), end turns more often with ` +
         "run.next, or raise maxPayloadBytes.",
     );
   }
@@ -265,17 +265,17 @@ export class RunJournal {
     try {
       // A step may have blocked the process for longer than the lease's time.
       if (Date.parse(this.#lease.expiresAt) <= Date.now()) await this.#lease.renew();
-      const { isPassing = false, isPassOver = false, isEnd = false, starts, ...others } = saving;
-      const { waits = this.#waits(isPassing, isEnd), ...rest } = others;
+      const { isTransient = false, isTurnOver = false, isEnd = false, starts, ...others } = saving;
+      const { waits = this.#waits(isTransient, isEnd), ...rest } = others;
       const { result, failedStep, stage = this.#at.stage, ...options } = rest;
-      const replaces = this.#at.passingId;
-      const passing = isPassing ? { replaces } : undefined;
+      const replaces = this.#at.transientId;
+      const transient = isTransient ? { replaces } : undefined;
       const draft = this.#host.writer.draftOfRun(
         this.#taskId,
         { ...options, stage },
-        passing,
+        transient,
         waits,
-        this.#outer !== undefined,
+        this.#parent !== undefined,
       );
       change?.(draft.id);
       const { generation, starts: _starts, ...head } = this.#at.head;
@@ -283,23 +283,23 @@ export class RunJournal {
       this.#at.head = { ...head, generation: generation || draft.id, token, isEnd, ...(starts && { starts }) };
       const encoded = runText(
         {
-          head: { ...this.#at.head, id: draft.id, isPassOver },
+          head: { ...this.#at.head, id: draft.id, isTurnOver },
           state: this.#at.state,
-          begin: isPassOver ? undefined : this.#at.begin,
+          begin: isTurnOver ? undefined : this.#at.begin,
           input: this.#at.input,
           result,
           failedStep,
         },
-        // Once a pass is over, the results of its steps aren't needed.
-        isPassOver ? this.#steps.textOfHeads : this.#steps.text,
+        // Once a turn is over, the results of its steps aren't needed.
+        isTurnOver ? this.#steps.textOfHeads : this.#steps.text,
       );
       this.#unsaved = [];
       const { sequence, id } = await this.#append(draft, encoded, replaces);
       this.#isEndSaved = isEnd;
       this.#at.sequence = sequence;
-      this.#at.passingId = isPassing ? id : undefined;
+      this.#at.transientId = isTransient ? id : undefined;
       this.#at.stage = stage;
-      if (!isPassing || this.#steps.size > 0) await this.#outer?.innerSaved();
+      if (!isTransient || this.#steps.size > 0) await this.#parent?.childSaved();
       return id;
     } catch (error) {
       this.#failed(error);
@@ -331,8 +331,8 @@ export class RunJournal {
   }
 
   /** The waits under way, for lists. A run that was paused for another reason is due at once. */
-  #waits(isPassing: boolean, isEnd: boolean): RunWaits | undefined {
-    if (!isPassing) return undefined;
+  #waits(isTransient: boolean, isEnd: boolean): RunWaits | undefined {
+    if (!isTransient) return undefined;
     const waits = this.entries().filter(({ head, isUsed }) => isUsed && head.status === "started" && head.waitsFor);
     if (waits.length === 0) return undefined;
     const until = waits.flatMap(({ head }) => head.until ?? []).sort();

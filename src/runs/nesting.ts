@@ -3,12 +3,12 @@ import { isPromiseLike } from "../contract/built-ins.js";
 import { processState } from "../contract/process-state.js";
 
 /** A run under way. */
-export interface OuterRun {
+export interface ParentRun {
   /**
    * Called when a run within it has recorded something. If it has to save as well, resolves after that save. Never
    * rejects.
    */
-  innerSaved(): Promise<void>;
+  childSaved(): Promise<void>;
 }
 
 /** A call under way, with the call from within which it was made. */
@@ -17,7 +17,7 @@ interface Call {
   readonly name: string;
   readonly signal: AbortSignal;
   /** Given if the call is a run. */
-  readonly run: OuterRun | undefined;
+  readonly run: ParentRun | undefined;
   readonly outer: Call | undefined;
   isOver: boolean;
 }
@@ -28,7 +28,7 @@ const CALLS = processState("calls.1", () => new AsyncLocalStorage<Call>());
 /**
  * Runs `call`. Within it, the functions below find it.
  *
- * @param of - The object that makes the call: for a step, its pass.
+ * @param of - The object that makes the call: for a step, its turn.
  * @param run - Given if the call is a run.
  */
 export function within<Result>(
@@ -36,7 +36,7 @@ export function within<Result>(
   name: string,
   signal: AbortSignal,
   call: () => Result,
-  run?: OuterRun,
+  run?: ParentRun,
 ): Result {
   const own: Call = { of, name, signal, run, outer: current(), isOver: false };
   const result = CALLS.run(own, call);
@@ -62,7 +62,7 @@ export function isEnclosed(of: object, name: string): boolean {
 }
 
 /** The innermost run around the current code. */
-export function outerRun(): OuterRun | undefined {
+export function parentRun(): ParentRun | undefined {
   let call = current();
   while (call !== undefined && call.run === undefined) call = call.outer;
   return call?.run;

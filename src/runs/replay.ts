@@ -9,7 +9,7 @@ interface Call {
 }
 
 /**
- * The order in which a pass's calls go on. Stored results are given in the order in which they were recorded, one in
+ * The order in which a turn's calls go on. Stored results are given in the order in which they were recorded, one in
  * each turn of the event loop, in the attempt that records them and in each resume. So `Promise.race` has the same
  * winner. A call without a stored result begins after a turn that gave none: otherwise a quick storage would let it
  * overtake the others.

@@ -20,9 +20,9 @@ const RUN_KEYS = keysOf<RunOptions>({
   input: true,
   initialState: true,
   version: true,
-  onChange: true,
+  ifVersionChanged: true,
   restart: true,
-  waitForLease: true,
+  waitForLeaseMs: true,
   lease: true,
   signal: true,
   pauseOnSignal: true,
@@ -37,13 +37,13 @@ const LAST_MS = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
 
 export function checkRunOptions(taskId: string, options: RunOptions): void {
   checkKeys("RunOptions", options, RUN_KEYS);
-  const { version, onChange, restart, waitForLease, lease, signal, pauseOnSignal } = options;
+  const { version, ifVersionChanged, restart, waitForLeaseMs, lease, signal, pauseOnSignal } = options;
   if (typeof version !== "number") checkText("RunOptions.version", version ?? "");
   else if (!Number.isFinite(version)) throw new RangeError(`RunOptions.version must be finite; it is ${version}.`);
-  checkWord("RunOptions.onChange", onChange, ["refuse", "restart", "resume"]);
+  checkWord("RunOptions.ifVersionChanged", ifVersionChanged, ["refuse", "restart", "resume"]);
   checkBoolean("RunOptions.restart", restart);
   checkBoolean("RunOptions.pauseOnSignal", pauseOnSignal);
-  checkInteger("RunOptions.waitForLease", waitForLease, 0);
+  checkInteger("RunOptions.waitForLeaseMs", waitForLeaseMs, 0);
   checkSignal("RunOptions.signal", signal);
   tokenOf(taskId, lease);
 }

@@ -5,12 +5,12 @@ import type { Lease } from "../manager/lease.js";
 import type { SaveOptions } from "../manager/save-options.js";
 import type { SavedStateOf, StateOf, StateSchema } from "../manager/schema.js";
 
-/** One pass of a run, which `manager.run` passes to its function. Its methods also work when destructured. */
+/** One turn of a run, which `manager.run` passes to its function. Its methods also work when destructured. */
 export interface Run<State = unknown, Saved = State, Input = unknown> {
   readonly taskId: string;
   /**
-   * The state at the beginning of this pass. It comes from `run.next`, from a checkpoint that was saved outside the
-   * run, or from `initialState`. A resume of the pass gets the same state. The function may change it.
+   * The state at the beginning of this turn. It comes from `run.next`, from a checkpoint that was saved outside the
+   * run, or from `initialState`. A resume of the turn gets the same state. The function may change it.
    */
   readonly state: State;
   /** `RunOptions.input` of the call that began the run, in its stored form. */
@@ -28,7 +28,7 @@ export interface Run<State = unknown, Saved = State, Input = unknown> {
    * Resolves once the result is stored. This attempt gets the stored result, too. It is decoded, and lacks the parts
    * that `redact` names and properties that aren't enumerable (libraries hide some in their objects).
    *
-   * A step is identified by its name and by how often that name was used in this pass. Steps may overlap if their names
+   * A step is identified by its name and by how often that name was used in this turn. Steps may overlap if their names
    * differ.
    *
    * If `fn` throws, the error is recorded and thrown in its stored form. If the error ends the run, it is forgotten, so
@@ -87,26 +87,26 @@ export interface Run<State = unknown, Saved = State, Input = unknown> {
   ): Promise<Signal<Value> | undefined>;
 
   /**
-   * Ends this pass. Call it as `return run.next(state)`. The state is saved as a milestone, and the pass's results are
+   * Ends this turn. Call it as `return run.next(state)`. The state is saved as a milestone, and the turn's results are
    * forgotten. Then the function begins again at its top, and `run.state` is this state. The state is read before
    * `next` returns.
    *
-   * @throws {TypeError} A step is under way, the call is made within a step, or the pass is over.
+   * @throws {TypeError} A step is under way, the call is made within a step, or the turn is over.
    * @throws {StateInvalidError | StateNotSerializableError | PayloadTooLargeError} The state can't be saved.
    */
   next<Metadata extends object & PlainFields<Metadata> = object>(
     this: void,
     state: Saved,
     options?: RunSaveOptions<Metadata>,
-  ): NextPass;
+  ): NextTurn;
 
   /**
-   * Saves a milestone in the middle of a pass, to look at or fork from. From then on `latest` returns its state;
+   * Saves a milestone in the middle of a turn, to look at or fork from. From then on `latest` returns its state;
    * `run.state` and the recorded steps stay. A resume doesn't save the milestone again. It is identified by its stage,
-   * and by how often that stage was used in this pass.
+   * and by how often that stage was used in this turn.
    *
    * @returns The checkpoint's id.
-   * @throws {TypeError} A step is under way, the call is made within a step, or the pass is over.
+   * @throws {TypeError} A step is under way, the call is made within a step, or the turn is over.
    * @throws {StateInvalidError | StateNotSerializableError | PayloadTooLargeError} The state can't be saved.
    */
   save<Metadata extends object & PlainFields<Metadata> = object>(
@@ -185,15 +185,15 @@ export interface RunOptions<Input = unknown, Initial = unknown> {
    * What to do if an unfinished run has another version: `refuse` (throw a RunMismatchError; the default), `restart`
    * the run, or `resume` it.
    */
-  readonly onChange?: "refuse" | "restart" | "resume" | undefined;
+  readonly ifVersionChanged?: "refuse" | "restart" | "resume" | undefined;
   /** Starts over with `initialState`, even if the run is completed. Default false. */
   readonly restart?: boolean | undefined;
   /**
    * How long to wait for the lease if another runner has it, in milliseconds. Default 0, so a LeaseHeldError is thrown
-   * at once. A run within another one waits for as long as the outer lease lasts, because a dead runner's inner lease may
-   * expire after the outer one.
+   * at once. A run within another one waits for as long as the parent lease lasts, because a dead runner's child lease may
+   * expire after the parent.
    */
-  readonly waitForLease?: number | undefined;
+  readonly waitForLeaseMs?: number | undefined;
   /**
    * A lease of the task, which the caller claimed and will release. Default: the run claims and releases a lease
    * itself.
@@ -215,10 +215,10 @@ export type RunSaveOptions<Metadata extends object = object> = Pick<
 >;
 
 /** Marks the values of `run.next` of every copy of this package. */
-const BRAND = Symbol.for("waymark.NextPass");
+const BRAND = Symbol.for("waymark.NextTurn");
 
 /** The value of `run.next`. The run's function must return it. */
-export class NextPass {
+export class NextTurn {
   readonly #state: string;
   /** @internal */
   readonly options: RunSaveOptions;
@@ -258,9 +258,9 @@ export type RunStateOf<State, Initial> = unknown extends State
 export type RunSavedOf<State, Saved, Initial> = unknown extends State ? RunStateOf<State, Initial> : Saved;
 
 /** What a run's function may return. */
-export type StorableResult<Result> = Storable<Result> | NextPass | Promise<Storable<Result> | NextPass>;
+export type StorableResult<Result> = Storable<Result> | NextTurn | Promise<Storable<Result> | NextTurn>;
 
 /** A run's function. Returns the run's result, or the value of `run.next`. */
 export type RunFunction<Result, State, Saved, Input> = (
   run: Run<State, Saved, Input>,
-) => Result | NextPass | Promise<Result | NextPass>;
+) => Result | NextTurn | Promise<Result | NextTurn>;

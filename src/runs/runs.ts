@@ -6,7 +6,7 @@ import { type Lease, type LeaseOptions, TaskLease } from "../manager/lease.js";
 import { type AnyFunction, Attempt, type ClaimedRun, lostBefore } from "./attempt.js";
 import { checkEnqueueOptions, type EnqueueOptions, enqueueRun } from "./enqueue.js";
 import type { AttemptHost } from "./journal.js";
-import { enclosing, isEnclosed, outerRun, within } from "./nesting.js";
+import { enclosing, isEnclosed, parentRun, within } from "./nesting.js";
 import type { RunOptions } from "./run.js";
 import { checkRunOptions } from "./run-options.js";
 import { type Found, type StandingHost, standingOf } from "./standing.js";
@@ -69,7 +69,7 @@ export class Runs {
     checkRunOptions(taskId, options);
     if (isEnclosed(this, taskId)) {
       throw new TypeError(
-        `manager.run was called for task ${JSON.stringify(taskId)} inside that task's own run. Give the inner run a task id of its own.`,
+        `manager.run was called for task ${JSON.stringify(taskId)} inside that task's own run. Give the child run a task id of its own.`,
       );
     }
     if (this.#host.hasAutoSave(taskId)) {
@@ -146,12 +146,12 @@ export class Runs {
       }
       claimed?.begins(lostBefore(lease, found.standing.head));
       let attempt: Attempt | undefined;
-      const parts = { taskId, fn, lease, stop, claimed, outer: outerRun() };
+      const parts = { taskId, fn, lease, stop, claimed, outer: parentRun() };
       const run = (traced: typeof found) => {
         attempt = new Attempt(this.#host, { ...parts, found: traced });
         return attempt.run();
       };
-      const own = { innerSaved: async () => attempt?.innerSaved() };
+      const own = { childSaved: async () => attempt?.childSaved() };
       return await within(this, taskId, stop.signal, () => tracedAttempt(taskId, found, stop.signal, run), own);
     } finally {
       this.#leases.delete(taskId);
@@ -168,16 +168,16 @@ export class Runs {
   }
 
   /**
-   * Claims the task. An inner run's lease lasts as long as the lease of the run around it. It waits so long by default:
-   * if a runner has died, the inner lease may expire after the outer one.
+   * Claims the task. A child run's lease lasts as long as the lease of the run around it. It waits so long by default:
+   * if a runner has died, the child lease may expire after the parent.
    *
-   * @throws {LeaseHeldError} Another runner still has the lease after `waitForLease`.
+   * @throws {LeaseHeldError} Another runner still has the lease after `waitForLeaseMs`.
    */
   async #claim(taskId: string, options: RunOptions, signal: AbortSignal): Promise<Lease> {
     const outer = this.#leases.get(enclosing(this) ?? "");
     const own = outer instanceof TaskLease ? { ttlMs: outer.ttlMs, holder: outer.holder } : {};
-    const { waitForLease = own.ttlMs ?? 0 } = options;
-    const lastMs = performance.now() + waitForLease;
+    const { waitForLeaseMs = own.ttlMs ?? 0 } = options;
+    const lastMs = performance.now() + waitForLeaseMs;
     for (;;) {
       signal.throwIfAborted();
       try {

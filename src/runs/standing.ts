@@ -1,7 +1,7 @@
 import { decodeJson, encodeJson } from "../codec/json.js";
 import { parseRunBody, type RunBody } from "../codec/run-body.js";
 import { RunCancelledError, RunMismatchError } from "../contract/errors.js";
-import { isCancelled, isOfRun, isPassing } from "../contract/passing.js";
+import { isCancelled, isOfRun, isTransient } from "../contract/transient.js";
 import type { CheckpointText } from "../manager/reader.js";
 import type { AttemptHost, Standing } from "./journal.js";
 import type { RunOptions } from "./run.js";
@@ -38,7 +38,7 @@ export async function standingOf(host: StandingHost, options: RunOptions): Promi
   const place = {
     // If damage hides the newest sequence, the first save has no condition.
     sequence: newest.newest === 0 ? undefined : newest.newest,
-    passingId: isPassing(summary) ? summary.id : undefined,
+    transientId: isTransient(summary) ? summary.id : undefined,
     stage: summary.stage,
   };
   if (options.restart) return begun(host, options, place);
@@ -49,29 +49,29 @@ export async function standingOf(host: StandingHost, options: RunOptions): Promi
     return { isCompleted: true, result: resultOf(body, host) };
   }
   if (body !== undefined) return { ...resumed(host, options, { ...newest, body }, place), isOfRun: true };
-  // The newest checkpoint wasn't saved by a run. So the run continues with its state, in a new pass.
-  const passing = place.passingId ?? (await reader.newestWhere(taskId, isPassing))?.id;
+  // The newest checkpoint wasn't saved by a run. So the run continues with its state, in a new turn.
+  const transient = place.transientId ?? (await reader.newestWhere(taskId, isTransient))?.id;
   const state = stateTextOf(host, newest);
   const before = await reader.newestWhere(taskId, isOfRun);
-  if (before === undefined) return begun(host, options, { ...place, passingId: passing, state });
+  if (before === undefined) return begun(host, options, { ...place, transientId: transient, state });
   const interrupted = await reader.textById(taskId, before.id);
   const former = bodyOf(interrupted);
-  if (former === undefined) return begun(host, options, { ...place, passingId: passing, state });
-  const head = { ...former.head, isPassOver: true };
+  if (former === undefined) return begun(host, options, { ...place, transientId: transient, state });
+  const head = { ...former.head, isTurnOver: true };
   const found = { ...interrupted, body: { ...former, head, state: undefined } };
-  return resumed(host, options, found, { ...place, passingId: passing, state });
+  return resumed(host, options, found, { ...place, transientId: transient, state });
 }
 
-type Place = Pick<Standing, "sequence"> & Partial<Pick<Standing, "passingId" | "stage" | "state">>;
+type Place = Pick<Standing, "sequence"> & Partial<Pick<Standing, "transientId" | "stage" | "state">>;
 
 function begun(host: StandingHost, options: RunOptions, place: Place): Unfinished {
   const { version, input, initialState } = options;
   const initial = () => (initialState === undefined ? undefined : host.writer.stateText(host.taskId, initialState));
   const standing: Standing = {
-    head: { generation: "", attempt: 1, pass: 1, ...(version === undefined ? undefined : { version }) },
+    head: { generation: "", attempt: 1, turn: 1, ...(version === undefined ? undefined : { version }) },
     input: input === undefined ? undefined : host.values.textOf("input", input),
     steps: [],
-    passingId: undefined,
+    transientId: undefined,
     stage: undefined,
     ...place,
     state: place.state ?? initial(),
@@ -80,7 +80,7 @@ function begun(host: StandingHost, options: RunOptions, place: Place): Unfinishe
 }
 
 /**
- * @param place - If it has a `state`, the newest checkpoint wasn't saved by a run, and the next pass begins with this
+ * @param place - If it has a `state`, the newest checkpoint wasn't saved by a run, and the next turn begins with this
  *   state.
  */
 function resumed(
@@ -90,13 +90,13 @@ function resumed(
   place: Place,
 ): Unfinished {
   const { body, summary } = found;
-  const { id, isPassOver, version: _version, token, isEnd, starts, ...head } = body.head;
+  const { id, isTurnOver, version: _version, token, isEnd, starts, ...head } = body.head;
   const { version } = options;
   // An enqueued run gets the version of its first attempt.
   if (body.head.attempt > 0 && body.head.version !== version) {
-    const { onChange = "refuse" } = options;
-    if (onChange === "restart") return begun(host, options, { ...place, state: undefined });
-    if (onChange === "refuse") throw otherVersion(host.taskId, body.head.version, version);
+    const { ifVersionChanged = "refuse" } = options;
+    if (ifVersionChanged === "restart") return begun(host, options, { ...place, state: undefined });
+    if (ifVersionChanged === "refuse") throw otherVersion(host.taskId, body.head.version, version);
   }
   assertInput(host, options, body.input);
   // A fork or a rewind copies the record unchanged, so the id in a copied record differs from its checkpoint's id.
@@ -106,15 +106,15 @@ function resumed(
       ...head,
       generation: isCopy ? summary.id : head.generation,
       attempt: isCopy ? 1 : head.attempt + 1,
-      pass: isPassOver ? head.pass + 1 : head.pass,
+      turn: isTurnOver ? head.turn + 1 : head.turn,
       ...(version === undefined ? undefined : { version }),
       ...(token === undefined || isCopy ? undefined : { token, isEnd: isEnd === true, ...(starts && { starts }) }),
     },
     input: body.input,
-    passingId: undefined,
+    transientId: undefined,
     stage: undefined,
-    steps: isPassOver ? [] : body.steps,
-    begin: isPassOver || body.begin === undefined ? undefined : currentText(host, summary, body.begin),
+    steps: isTurnOver ? [] : body.steps,
+    begin: isTurnOver || body.begin === undefined ? undefined : currentText(host, summary, body.begin),
     ...place,
     state: place.state ?? (body.state === undefined ? undefined : currentText(host, summary, body.state)),
   };
@@ -165,6 +165,6 @@ function otherVersion(
   return new RunMismatchError(
     taskId,
     `The run of task ${JSON.stringify(taskId)} began ${withVersion(recorded)}, and is called ${withVersion(given)} now. ` +
-      'Nothing was run or changed. Pass `onChange: "resume"` to continue with the recorded steps, or `onChange: "restart"` to start over.',
+      'Nothing was run or changed. Pass `ifVersionChanged: "resume"` to continue with the recorded steps, or `ifVersionChanged: "restart"` to start over.',
   );
 }

@@ -1,7 +1,7 @@
 import { type StepHead, type StoredStep, textOfStep } from "../codec/run-body.js";
 import { bytesOfText } from "./step-values.js";
 
-/** A recorded step of the pass. */
+/** A recorded step of the turn. */
 export interface Entry extends StoredStep {
   /** True if the function has called the step in this attempt. */
   isUsed: boolean;
@@ -11,7 +11,7 @@ export interface Entry extends StoredStep {
 
 type Key = Pick<StepHead, "name" | "occurrence" | "status">;
 
-/** The recorded steps of a pass, ordered by when they ended, with their texts. */
+/** The recorded steps of a turn, ordered by when they ended, with their texts. */
 export class StepEntries {
   readonly #entries: Map<string, Entry>;
   #nextPlace: number;

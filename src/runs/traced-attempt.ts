@@ -21,11 +21,11 @@ export function tracedAttempt(
       standing: { ...found.standing, head: { ...head, ...(traceparent === undefined ? undefined : { traceparent }) } },
     });
   if (!tracing.run.hasSubscribers) return runUnder(undefined);
-  const { attempt, pass } = head;
+  const { attempt, turn } = head;
   const context: DiagnosticsMessages["waymark:run"] = {
     taskId,
     attempt,
-    pass,
+    turn,
     ...(previousTraceparent === undefined ? undefined : { previousTraceparent }),
   };
   return traced(

@@ -1,9 +1,9 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { StepHead } from "../codec/run-body.js";
 import { RunMismatchError, StorageError } from "../contract/errors.js";
-import { NEVER, type RunWaits } from "../contract/passing.js";
 import { type StepRecord, stepTitle } from "../contract/run-record.js";
 import type { Signal } from "../contract/signals.js";
+import { NEVER, type RunWaits } from "../contract/transient.js";
 import type { EventHub } from "../manager/events.js";
 import type { StateSchema } from "../manager/schema.js";
 import type { RunJournal } from "./journal.js";
@@ -55,7 +55,7 @@ interface Wait {
   readonly name: string | undefined;
 }
 
-/** The sleeps, and the waits for signals, of one pass. */
+/** The sleeps, and the waits for signals, of one turn. */
 export class Waits {
   readonly #host: WaitsHost;
   readonly #underWay: () => number;
@@ -65,7 +65,7 @@ export class Waits {
   readonly #over = new AbortController();
   #timer: NodeJS.Timeout | undefined;
 
-  /** @param underWay - Returns the number of the pass's steps and waits that are under way. */
+  /** @param underWay - Returns the number of the turn's steps and waits that are under way. */
   constructor(
     host: WaitsHost,
     inOrder: (entry: Entry, first?: () => Promise<void>) => Promise<void>,
@@ -164,7 +164,7 @@ export class Waits {
     return this.#over.signal.reason;
   }
 
-  /** Call it when a step or a wait of the pass has ended. */
+  /** Call it when a step or a wait of the turn has ended. */
   stepEnded(): void {
     this.#letGoSoon();
   }
@@ -176,7 +176,7 @@ export class Waits {
     assertKind(taskId, title, recorded, kind);
     recorded.isUsed = true;
     if (recorded.head.status === "completed") {
-      events.emit("stepReused", { taskId, pass: journal.head.pass, step: title });
+      events.emit("stepReused", { taskId, turn: journal.head.turn, step: title });
     }
     return recorded;
   }
@@ -205,7 +205,7 @@ export class Waits {
     const step = stepTitle(begun.name, begun.occurrence);
     events.emit("waitStarted", {
       taskId,
-      pass: journal.head.pass,
+      turn: journal.head.turn,
       step,
       waitsFor,
       ...(until !== undefined && { until }),
@@ -232,7 +232,7 @@ export class Waits {
     );
     const { waitsFor = "sleep" } = begun;
     const step = stepTitle(begun.name, begun.occurrence);
-    const told = { taskId, pass: journal.head.pass, step, waitsFor, durationMs };
+    const told = { taskId, turn: journal.head.turn, step, waitsFor, durationMs };
     events.emit("waitEnded", { ...told, ...(origin && { signal: origin }) });
   }
 

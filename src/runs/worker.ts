@@ -25,7 +25,7 @@ import type { Runs, RunsHost } from "./runs.js";
 import { isStop } from "./stops.js";
 import { ANY } from "./wakers.js";
 
-export interface WorkOptions extends Pick<RunOptions, "version" | "onChange"> {
+export interface WorkOptions extends Pick<RunOptions, "version" | "ifVersionChanged"> {
   /** Only tasks whose ids begin with this. Not empty, since tasks that no worker knows may be in the same storage. */
   readonly prefix: string;
   /** How many tasks to run at once. Default 1. */
@@ -45,7 +45,7 @@ export interface WorkOptions extends Pick<RunOptions, "version" | "onChange"> {
    */
   readonly pauseOnSignal?: boolean | undefined;
   /** The leases of the tasks. With a shorter `ttlMs`, the tasks of a dead worker are taken over sooner. */
-  readonly lease?: LeaseOptions | undefined;
+  readonly leaseOptions?: LeaseOptions | undefined;
   /**
    * Called with the error of a run that failed or couldn't go on, and, without a task, with the error of a claim. The
    * worker goes on with other tasks. Default: the error is logged.
@@ -124,7 +124,7 @@ export class Worker {
   }
 
   async #loop(): Promise<void> {
-    const { concurrency = 1, lease = {}, prefix } = this.#options;
+    const { concurrency = 1, leaseOptions = {}, prefix } = this.#options;
     const { signal } = this.#drain;
     let failures = 0;
     let claimed: readonly TaskLease[] = [];
@@ -147,7 +147,7 @@ export class Worker {
       claimed = [];
       try {
         const query = { prefix, except: this.#stillRefused() };
-        claimed = await this.#host.claimNext(query, lease, Math.min(free, MOST_CLAIMED));
+        claimed = await this.#host.claimNext(query, leaseOptions, Math.min(free, MOST_CLAIMED));
         failures = 0;
       } catch (error) {
         // Another runner was quicker, or the claim took too long.
@@ -194,17 +194,17 @@ export class Worker {
   }
 
   async #run(lease: TaskLease, begun: () => void): Promise<void> {
-    const { version, onChange, maxAttempts = DEFAULT_ATTEMPTS } = this.#options;
+    const { version, ifVersionChanged, maxAttempts = DEFAULT_ATTEMPTS } = this.#options;
     const { signal } = this.#drain;
     let isPaused = false;
     const begins = (lost: number) => {
       if (this.#isSuspect(lost)) this.#suspects.add(lease.taskId);
       begun();
     };
-    const innerSaved = () => void this.#suspects.delete(lease.taskId);
-    const claimed: ClaimedRun = { lease, maxAttempts, begins, innerSaved, mayRelease: true, isEndSaved: false };
+    const childSaved = () => void this.#suspects.delete(lease.taskId);
+    const claimed: ClaimedRun = { lease, maxAttempts, begins, childSaved, mayRelease: true, isEndSaved: false };
     try {
-      await this.#runs.runClaimed(claimed, this.#fn, { version, onChange, signal });
+      await this.#runs.runClaimed(claimed, this.#fn, { version, ifVersionChanged, signal });
     } catch (error) {
       begun();
       isPaused = error instanceof RunWaitsError || (error instanceof RunPausedError && signal.aborted);
@@ -274,7 +274,7 @@ function refusedMs(error: unknown): number {
 
 function checkWorkOptions(options: WorkOptions): void {
   checkKeys("WorkOptions", options, KEYS);
-  const { prefix, concurrency, maxAttempts, signal, pauseOnSignal, lease = {}, onError } = options;
+  const { prefix, concurrency, maxAttempts, signal, pauseOnSignal, leaseOptions = {}, onError } = options;
   if (prefix === undefined || prefix === "") {
     throw new TypeError("manager.work needs a prefix: the beginning of the ids of the tasks that it runs.");
   }
@@ -284,7 +284,7 @@ function checkWorkOptions(options: WorkOptions): void {
   checkSignal("WorkOptions.signal", signal);
   checkBoolean("WorkOptions.pauseOnSignal", pauseOnSignal);
   checkFunction("WorkOptions.onError", onError);
-  resolveLeaseOptions(lease);
+  resolveLeaseOptions(leaseOptions);
 }
 
 const KEYS = keysOf<WorkOptions>({
@@ -293,8 +293,8 @@ const KEYS = keysOf<WorkOptions>({
   maxAttempts: true,
   signal: true,
   pauseOnSignal: true,
-  lease: true,
+  leaseOptions: true,
   onError: true,
   version: true,
-  onChange: true,
+  ifVersionChanged: true,
 });

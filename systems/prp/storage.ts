@@ -68,7 +68,7 @@ export class SessionCheckpoints {
     taskId: string,
     label: string,
     state: CheckpointExecutionState,
-    { error, status, expectedSequence, replaces, isPassing = false }: AppendOptions = {},
+    { error, status, expectedSequence, replaces, isTransient = false }: AppendOptions = {},
   ): Promise<CheckpointSummary> {
     const { stage } = state;
     const options = { stage, label, status: status ?? toStatus(stage), error, expectedSequence };
@@ -76,7 +76,7 @@ export class SessionCheckpoints {
     try {
       // Removes the replaced checkpoint first. Otherwise it would count in `keepLast` and push out another one.
       if (replaces !== undefined) await this.checkpoints.remove(taskId, replaces);
-      const keepLast = isPassing ? undefined : this.#keepLast;
+      const keepLast = isTransient ? undefined : this.#keepLast;
       if (keepLast !== undefined) await this.checkpoints.retention.prune({ taskId }, { keepLast });
     } catch (cause) {
       const what = `Old checkpoints of task ${JSON.stringify(taskId)} can't be removed; the new one is stored`;
@@ -115,7 +115,7 @@ export interface AppendOptions {
   /** The checkpoint that this one replaces. */
   readonly replaces?: string | undefined;
   /** This checkpoint will be replaced itself, so it pushes out no other. */
-  readonly isPassing?: boolean;
+  readonly isTransient?: boolean;
 }
 
 function stageIn(state: unknown): unknown {

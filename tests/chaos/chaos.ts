@@ -9,7 +9,7 @@ import { type PostgresServer, startPostgres } from "../../examples/two-machines/
 import { killServer } from "../support/postgres-server.js";
 import { Fleet, type Programs } from "./fleet.js";
 import { factsIn, nowMs } from "./ledger.js";
-import { innerPlansOf, PREFIX, planOf, randomOf } from "./plan.js";
+import { childPlansOf, PREFIX, planOf, randomOf } from "./plan.js";
 import { openStorage, type StorageName } from "./store.js";
 import { countsOf, missingFaults, type Stored, violationsOf } from "./verdict.js";
 
@@ -69,7 +69,7 @@ export async function chaosOn(options: ChaosOptions): Promise<ChaosResult> {
     const facts = factsIn(ledgers);
     const plans = Array.from({ length: tasks }, (_, number) => planOf(seed, number, spreadMs));
     const stored = new Map<string, Stored>();
-    for (const { taskId } of plans.flatMap((plan) => [plan, ...innerPlansOf(plan)])) {
+    for (const { taskId } of plans.flatMap((plan) => [plan, ...childPlansOf(plan)])) {
       const found = await storedOf(manager, store, taskId);
       if (found !== undefined) stored.set(taskId, found);
     }

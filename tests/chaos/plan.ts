@@ -11,7 +11,7 @@ export interface PlannedStep {
   /** Whether the step runs at the same time as the next one. */
   readonly withNext: boolean;
   readonly savesAfter: boolean;
-  readonly endsPass: boolean;
+  readonly endsTurn: boolean;
 }
 
 export interface PlannedSignal {
@@ -41,7 +41,7 @@ export interface Group {
   readonly last: number;
   /** The label of the save after them. */
   readonly save: string | undefined;
-  /** The label of the pass's end after them. */
+  /** The label of the turn's end after them. */
   readonly next: string | undefined;
 }
 
@@ -52,12 +52,12 @@ export const STEPS = 10;
 export const MAX_ATTEMPTS = 5;
 export const PLANNED_FAILURE = "This failure is planned.";
 
-const INNER_STEP = { ms: 300, failures: 0, withNext: false, savesAfter: false, endsPass: false } as const;
+const CHILD_STEP = { ms: 300, failures: 0, withNext: false, savesAfter: false, endsTurn: false } as const;
 
 /** The steps of a run within a step. */
-export const INNER_STEPS: readonly PlannedStep[] = [
-  { ...INNER_STEP, kind: "slow" },
-  { ...INNER_STEP, kind: "quick" },
+export const CHILD_STEPS: readonly PlannedStep[] = [
+  { ...CHILD_STEP, kind: "slow" },
+  { ...CHILD_STEP, kind: "quick" },
 ];
 
 /** One task of so many kills its workers. */
@@ -81,7 +81,7 @@ export function planOf(seed: number, number: number, spreadMs: number): Plan {
       failures: 1 + below(2),
       withNext: random() < 0.1,
       savesAfter: random() < 0.1,
-      endsPass: random() < 0.05,
+      endsTurn: random() < 0.05,
     };
   });
   // Some signals come before the task.
@@ -103,7 +103,7 @@ export function innerOf(taskId: string, step: number): string {
 }
 
 /** The plans of the runs within the steps of a task. */
-export function innerPlansOf(plan: Plan): Plan[] {
+export function childPlansOf(plan: Plan): Plan[] {
   // The last step of a task that fails is another one.
   const steps = plan.ends === "completed" ? plan.steps : plan.steps.slice(0, -1);
   return [...steps.entries()].flatMap(([step, { kind }]) =>
@@ -114,7 +114,7 @@ export function innerPlansOf(plan: Plan): Plan[] {
             taskId: innerOf(plan.taskId, step),
             delayMs: 0,
             ends: "completed",
-            steps: INNER_STEPS,
+            steps: CHILD_STEPS,
             signals: [],
           },
         ]
@@ -134,7 +134,7 @@ export function groupsOf(steps: readonly PlannedStep[]): Group[] {
       first,
       last,
       save: step.savesAfter ? `Saved after ${last}` : undefined,
-      next: step.endsPass && last + 1 < steps.length ? `Passed after ${last}` : undefined,
+      next: step.endsTurn && last + 1 < steps.length ? `Passed after ${last}` : undefined,
     });
   }
   return groups;

@@ -35,7 +35,7 @@ function intact(): Run {
     kind: kinds[n] ?? ("once" as const),
     withNext: false,
     savesAfter: n === 2,
-    endsPass: n === 3,
+    endsTurn: n === 3,
   }));
   const signals = [{ id: "a", atMs: 0, copies: 1 }];
   const plan: Plan = { ...plain, steps, delayMs: 5, ends: "completed", signals };
@@ -364,7 +364,7 @@ it.each([
 });
 
 /** The task, of which step 8 contains a run. */
-function withInner(): { readonly run: Run; readonly inner: Stored; readonly facts: readonly Fact[] } {
+function withChild(): { readonly run: Run; readonly inner: Stored; readonly facts: readonly Fact[] } {
   const plain = intact();
   const made = "first, second";
   const steps = plain.plan.steps.map((step, n) => (n === 8 ? { ...step, kind: "inner" as const } : step));
@@ -380,27 +380,27 @@ function withInner(): { readonly run: Run; readonly inner: Stored; readonly fact
   return { run: { ...outer, facts: [...own, called] }, inner: { taskId: child, ...stored }, facts };
 }
 
-function innerVerdict({ run, inner, facts }: ReturnType<typeof withInner>): string[] {
+function childVerdict({ run, inner, facts }: ReturnType<typeof withChild>): string[] {
   const stored = new Map([run.stored, inner].map((one) => [one.taskId, one]));
   return violationsOf({ storage: "json-file", plans: [run.plan], facts: [...run.facts, ...facts], stored });
 }
 
 it("finds nothing in a run within a step that went well", () => {
-  expect(innerVerdict(withInner())).toEqual([]);
+  expect(childVerdict(withChild())).toEqual([]);
 });
 
 it("finds what a run within a step did wrong", () => {
-  const intact = withInner();
+  const intact = withChild();
   const child = intact.inner.taskId;
-  const of = (more: Fact) => innerVerdict({ ...intact, facts: [...intact.facts, more] });
-  expect(innerVerdict({ ...intact, inner: { ...intact.inner, status: "paused" } })).toEqual([
+  const of = (more: Fact) => childVerdict({ ...intact, facts: [...intact.facts, more] });
+  expect(childVerdict({ ...intact, inner: { ...intact.inner, status: "paused" } })).toEqual([
     `${child} is paused, and should be completed`,
   ]);
   expect(of({ atMs: 12, task: child, is: "called" })).toEqual([`a worker's function was called for ${child}`]);
   expect(of({ atMs: 12, task: child, is: "got", step: 1, value: "other", nowMs: 12 })).toEqual([
     `step 1 of ${child} has several results: second, other`,
   ]);
-  expect(innerVerdict({ ...intact, inner: { ...intact.inner, result: ["first"] } })).toContain(
+  expect(childVerdict({ ...intact, inner: { ...intact.inner, result: ["first"] } })).toContain(
     `step 8 of ${task} gave first, second, and the run within it gave first`,
   );
 });

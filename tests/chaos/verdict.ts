@@ -1,9 +1,9 @@
 // What a chaos run must not have done, found by comparing the plan, the ledger and the store.
 import type { Fact } from "./ledger.js";
 import {
+  childPlansOf,
   groupsOf,
   innerOf,
-  innerPlansOf,
   type Kind,
   MAX_ATTEMPTS,
   MILESTONE,
@@ -46,7 +46,7 @@ const LONG_SECONDS = 60;
 /** The violations, in words. */
 export function violationsOf({ storage, plans, facts, stored }: Outcome): string[] {
   const byTask = grouped(facts, ({ task }) => task);
-  const all = plans.flatMap((plan) => [plan, ...innerPlansOf(plan)]);
+  const all = plans.flatMap((plan) => [plan, ...childPlansOf(plan)]);
   const tasks = all.map((plan) => ({
     plan,
     facts: byTask.get(plan.taskId) ?? [],

@@ -1,11 +1,11 @@
 // A worker of a chaos run. It may be killed, stopped or cut off at any moment.
 import { writeSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
-import { CheckpointManager, type NextPass, type Run, type StepCall } from "waymark";
+import { CheckpointManager, type NextTurn, type Run, type StepCall } from "waymark";
 import { openLedger } from "./ledger.js";
 import {
+  CHILD_STEPS,
   groupsOf,
-  INNER_STEPS,
   innerOf,
   MAX_ATTEMPTS,
   PLANNED_FAILURE,
@@ -49,7 +49,7 @@ await manager.work<{ readonly number: number }>(
     prefix: PREFIX,
     concurrency: 4,
     maxAttempts: MAX_ATTEMPTS,
-    lease: { ttlMs },
+    leaseOptions: { ttlMs },
     onError: (error, task = "") => note({ is: "error", task, code: codeOf(error), message: `${error}` }),
   },
   pass,
@@ -57,7 +57,7 @@ await manager.work<{ readonly number: number }>(
 await manager.close();
 process.exit();
 
-async function pass(run: ChaosRun): Promise<readonly string[] | NextPass> {
+async function pass(run: ChaosRun): Promise<readonly string[] | NextTurn> {
   note({ is: "called", task: run.taskId });
   const plan = planOf(seed, run.input.number, spreadMs);
   const { from, values } = (run.state as State | undefined) ?? { from: 0, values: [] };
@@ -74,9 +74,9 @@ async function pass(run: ChaosRun): Promise<readonly string[] | NextPass> {
   return got;
 }
 
-async function innerPass(run: StepsRun): Promise<readonly string[]> {
+async function childTurn(run: StepsRun): Promise<readonly string[]> {
   const got: string[] = [];
-  for (const [at, step] of INNER_STEPS.entries()) got.push(await value(run, at, step));
+  for (const [at, step] of CHILD_STEPS.entries()) got.push(await value(run, at, step));
   return got;
 }
 
@@ -139,7 +139,7 @@ async function performed(run: StepsRun, at: number, { kind, ms, failures }: Plan
       return (await run.waitFor(title, { timeoutMs: ms })) === undefined ? "nobody" : "somebody";
     case "inner":
       return run.step(title, async ({ key }) => {
-        const values = await manager.run(innerOf(run.taskId, at), innerPass);
+        const values = await manager.run(innerOf(run.taskId, at), childTurn);
         const made = values.join(", ");
         note({ is: "ran", task: run.taskId, step: at, key, value: made });
         return made;

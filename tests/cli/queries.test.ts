@@ -46,7 +46,7 @@ it("gives plain data, and prints nothing", async () => {
     tasks: [{ taskId: "agent" }, { taskId: task, count: 2 }],
     incomplete: [{ taskId: task, why: expect.stringContaining("no lease") }],
     checkpoints: [{ checkpoint: { sequence: 2 } }, { checkpoint: { sequence: 1 } }],
-    timeline: [{ pass: 1, step: expect.stringContaining("plan") }],
+    timeline: [{ turn: 1, step: expect.stringContaining("plan") }],
     details: { checkpoint: { sequence: 2 }, state: { phase: 2 } },
     state: { checkpoint: { sequence: 1 }, state: { phase: 1 } },
     diff: { from: { sequence: 1 }, to: { sequence: 2 }, changes: [{ kind: "changed", path: ["phase"] }] },

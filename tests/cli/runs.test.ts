@@ -46,10 +46,10 @@ it("tasks names the last step that a killed run has finished, and how long it to
   });
 });
 
-it("show lists the steps of the pass, and which of them came from storage", async () => {
+it("show lists the steps of the turn, and which of them came from storage", async () => {
   const { run } = await placeWithRun();
   const { stdout } = await run("show", "agent");
-  expect(stdout).toMatch(/run +attempt 2, pass 2, version v1\n/);
+  expect(stdout).toMatch(/run +attempt 2, turn 2, version v1\n/);
   expect(stdout).toMatch(/steps +model · \d+ ms · from storage\n/);
   expect(stdout).toMatch(/\n\S* +model 2 · \d+ ms\n/);
   expect((await run("show", "agent", "--state")).stdout).toBe("1\n");
@@ -96,7 +96,7 @@ it("list --timeline draws all steps of a task's runs as bars", async () => {
     expect.stringMatching(/^2 +BAR +model 2 · \d+ ms$/),
   ]);
   const json: unknown = JSON.parse((await run("list", "agent", "--timeline", "--json")).stdout);
-  expect(json).toMatchObject([{ pass: 1 }, { pass: 2 }, { pass: 2 }, { pass: 2 }]);
+  expect(json).toMatchObject([{ turn: 1 }, { turn: 2 }, { turn: 2 }, { turn: 2 }]);
 });
 
 it("list --timeline says so if there is no run", async () => {

@@ -17,9 +17,9 @@ import {
   HISTORY,
   INTERRUPTED,
   type Operation,
-  PASSING,
   type Past,
   type StoreKind,
+  TRANSIENT,
 } from "./operations.js";
 import { PLACE } from "./place.js";
 import type { SystemCall } from "./system-calls.js";
@@ -167,9 +167,9 @@ async function prepare(kind: StoreKind, before: Before, folder: string): Promise
   const { answers } = await inProcess(kind, storeIn(folder), HISTORY);
   expect(answers).toEqual([1, 1, 2, 3].map((value) => ({ value })));
   if (before === "history") return { calls: HISTORY, damaged: [] };
-  if (before === "passing") {
-    await inProcess(kind, storeIn(folder), [PASSING]);
-    return { calls: [...HISTORY, PASSING], damaged: [] };
+  if (before === "transient") {
+    await inProcess(kind, storeIn(folder), [TRANSIENT]);
+    return { calls: [...HISTORY, TRANSIENT], damaged: [] };
   }
   if (before === "grown") {
     await inProcess(kind, storeIn(folder), GROWN);

@@ -10,7 +10,7 @@ import {
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { FOLD } from "../../adapters/sql/history.js";
 import type { StorageRepair } from "../../src/contract/findings.js";
-import { passingMetadata } from "../../src/contract/passing.js";
+import { transientMetadata } from "../../src/contract/transient.js";
 import { draft } from "../unit/adapters/files/drafts.js";
 
 /** The stores that the crash tests crash, under the names that program.mjs knows. */
@@ -29,11 +29,11 @@ export type Call =
   | readonly ["read" | "list", { readonly taskId: string; readonly order: "oldest" }];
 
 /**
- * The content of the store before the operation. `passing`: a history and a passing checkpoint. `killed`: a history and
+ * The content of the store before the operation. `transient`: a history and a transient checkpoint. `killed`: a history and
  * the leftovers of a process that was killed in a save. `damaged`: a history in which {@link DAMAGED} are changed, and
  * a leftover. `grown`: a history, and on SQLite one delta less than a bundle needs.
  */
-export type Before = "nothing" | "history" | "passing" | "killed" | "damaged" | "grown";
+export type Before = "nothing" | "history" | "transient" | "killed" | "damaged" | "grown";
 
 export interface Operation {
   readonly name: string;
@@ -63,8 +63,8 @@ export const OPERATIONS: readonly Operation[] = [
   { name: "append", before: "history", calls: [["append", draft("t", "a4", { body: JSON.stringify(several) })]] },
   {
     name: "append that replaces",
-    before: "passing",
-    calls: [["append", draft("t", "p2", { metadata: passingMetadata("p1") }), {}, { replaces: "p1" }]],
+    before: "transient",
+    calls: [["append", draft("t", "p2", { metadata: transientMetadata("p1") }), {}, { replaces: "p1" }]],
   },
   { name: "append that makes a bundle", before: "grown", calls: [["append", grown(FOLD)]], only: ["sqlite"] },
   {
@@ -93,9 +93,9 @@ export const SESSION: Operation = {
     ["append", draft("t", "s3")],
     ["remove", "u", "all"],
     ["append", draft("u", "s2")],
-    ["append", draft("u", "p1", { metadata: passingMetadata(undefined) })],
-    ["append", draft("u", "p2", { metadata: passingMetadata("p1") }), {}, { replaces: "p1" }],
-    ["append", draft("u", "p3", { metadata: passingMetadata("p2") }), {}, { replaces: "p2" }],
+    ["append", draft("u", "p1", { metadata: transientMetadata(undefined) })],
+    ["append", draft("u", "p2", { metadata: transientMetadata("p1") }), {}, { replaces: "p1" }],
+    ["append", draft("u", "p3", { metadata: transientMetadata("p2") }), {}, { replaces: "p2" }],
   ],
 };
 
@@ -116,8 +116,8 @@ export const GROWN: readonly Call[] = [
   ["remove", "u", Array.from({ length: FOLD - 4 }, (_, id) => `g${id}`)],
 ];
 
-/** The saves after it if {@link Before} is `passing`. */
-export const PASSING: Call = ["append", draft("t", "p1", { metadata: passingMetadata(undefined) })];
+/** The saves after it if {@link Before} is `transient`. */
+export const TRANSIENT: Call = ["append", draft("t", "p1", { metadata: transientMetadata(undefined) })];
 
 /** The interrupted save if {@link Before} is `killed`. */
 export const INTERRUPTED: Call = ["append", draft("t", "a4")];

@@ -71,8 +71,8 @@ it("gives the same result in a rehearsal, and its tools use their keys", { timeo
   const tools = ranTwice.filter(({ step }) => !step.startsWith("model"));
   expect(tools.map(({ step, usesKey }) => [step, usesKey]).sort()).toEqual([
     ["find_order c1", true],
-    ["mail c3, pass 2", true],
-    ["reorder c2, pass 2", true],
+    ["mail c3, turn 2", true],
+    ["reorder c2, turn 2", true],
   ]);
 });
 

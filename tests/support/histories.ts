@@ -3,7 +3,7 @@ import { constants, deflateRawSync } from "node:zlib";
 import { expect } from "vitest";
 import { findDamage, isCorrupt, type StorageAdapter } from "waymark/adapter";
 import { draft } from "../../conformance/drafts.js";
-import { passingMetadata } from "../../src/contract/passing.js";
+import { transientMetadata } from "../../src/contract/transient.js";
 
 /** Texts of words that repeat like those of a language, the same in each run. */
 export function* messages(bytes: number): Generator<string, never> {
@@ -69,7 +69,7 @@ export function hugeDeflated(): Buffer {
 }
 
 /**
- * Saves passing checkpoints of a task, each in place of the one before. Most states have a small change, and from time
+ * Saves transient checkpoints of a task, each in place of the one before. Most states have a small change, and from time
  * to time one is different. Returns the last state.
  */
 export async function saveReplacing(adapter: StorageAdapter, count: number): Promise<string> {
@@ -80,7 +80,7 @@ export async function saveReplacing(adapter: StorageAdapter, count: number): Pro
       Array.from({ length: 100 }, (_, number) => hash("sha512", `${part} ${number}`, "hex")),
       save,
     ]);
-    const [metadata, replaces] = [passingMetadata(`p${save - 1}`), `p${save - 1}`];
+    const [metadata, replaces] = [transientMetadata(`p${save - 1}`), `p${save - 1}`];
     await adapter.append(draft("t", `p${save}`, { body, metadata }), {}, { replaces });
   }
   return body;

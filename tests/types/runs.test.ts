@@ -1,6 +1,6 @@
 import ts from "typescript";
 import { expect, expectTypeOf, it } from "vitest";
-import { CheckpointManager, type NextPass, type Run, type SavedStateOf, type Signal, type StateSchema } from "waymark";
+import { CheckpointManager, type NextTurn, type Run, type SavedStateOf, type Signal, type StateSchema } from "waymark";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { z } from "zod";
 
@@ -34,7 +34,7 @@ it("without a schema, takes the state's type from initialState", () => {
 it("returns the function's result, without the type of run.next", () => {
   const manager = new CheckpointManager({ storage });
   const loop = (run: Run) => (run.attempt === 1 ? run.next(1) : { done: true });
-  expectTypeOf(loop).returns.toEqualTypeOf<NextPass | { done: boolean }>();
+  expectTypeOf(loop).returns.toEqualTypeOf<NextTurn | { done: boolean }>();
   const looped = () => manager.run("t", async (run) => loop(run));
   expectTypeOf(looped).returns.resolves.toEqualTypeOf<{ done: boolean }>();
   const nothing = () => manager.run("t", async () => {});

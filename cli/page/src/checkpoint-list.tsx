@@ -102,7 +102,7 @@ export function CheckpointList({
                 )}
                 <div class="small soft">
                   <StatusMark status={shownStatus(checkpoint)} />
-                  {kind === "passing" && " · passing: the next save takes its place"}
+                  {kind === "transient" && " · transient: the next save takes its place"}
                   <span class="narrow-only">
                     {" "}
                     · {agoText(createdAt, nowMs)} · {bytesText(sizeBytes)}

@@ -98,7 +98,7 @@ export function CheckpointView({ taskId, id, step, go }: CheckpointViewProps) {
         </div>
         <div>
           <dt>Kind</dt>
-          <dd>{kind === "passing" ? "passing: the next save takes its place" : "milestone"}</dd>
+          <dd>{kind === "transient" ? "transient: the next save takes its place" : "milestone"}</dd>
         </div>
         {parentId !== undefined && (
           <div>
@@ -232,8 +232,8 @@ function Run({ run, at }: { readonly run: RunInfo; readonly at?: StepPlace }) {
       <header>
         <h2>Run</h2>
         <span class="small soft">
-          attempt {run.attempt}, pass {run.pass}
-          {run.isPassOver && " (over)"}
+          attempt {run.attempt}, turn {run.turn}
+          {run.isTurnOver && " (over)"}
           {run.version !== undefined && (
             <>
               , version <StoredText text={String(run.version)} />
@@ -244,7 +244,7 @@ function Run({ run, at }: { readonly run: RunInfo; readonly at?: StepPlace }) {
       <div class="body run">
         {run.input !== undefined && <Part title="Input" text={typedText(run.input)} />}
         {run.result !== undefined && <Part title="Result" text={typedText(run.result)} />}
-        {run.steps.length === 0 && <p class="soft">No step of this pass is recorded.</p>}
+        {run.steps.length === 0 && <p class="soft">No step of this turn is recorded.</p>}
         {run.steps.map((step, index) => (
           <Step key={index} step={step} isHere={step.name === at?.name && step.occurrence === at.occurrence} />
         ))}

@@ -12,7 +12,7 @@ export type Route =
   | { readonly view: "retention"; readonly taskId?: string }
   | { readonly view: "storage" };
 
-/** A step of a pass: its name, and its number among the steps of that name. */
+/** A step of a turn: its name, and its number among the steps of that name. */
 export interface StepPlace {
   readonly name: string;
   readonly occurrence: number;

@@ -42,7 +42,7 @@ export function TaskView({ taskId, go }: TaskViewProps) {
     if (message.kind !== "change") return;
     setIsGone(false);
     setLive(message);
-    // Buttons depend on the status, and passing checkpoints are replaced. Older rows that were asked for stay until then.
+    // Buttons depend on the status, and transient checkpoints are replaced. Older rows that were asked for stay until then.
     const isNew = message.task.status !== (live?.task ?? query.answer?.task)?.status;
     if (isNew) setOlder([]);
     if (isNew || older.length === 0) query.reload();

@@ -2,7 +2,7 @@ import type { TimelineAnswer, TimelineAttempt, TimelineMark, TimelineStep } from
 import { durationText } from "./times.js";
 
 export type WaterfallRow =
-  | { readonly kind: "pass"; readonly key: string; readonly atMs: number; readonly title: string }
+  | { readonly kind: "turn"; readonly key: string; readonly atMs: number; readonly title: string }
   | {
       readonly kind: "step";
       readonly key: string;
@@ -22,7 +22,7 @@ export type WaterfallRow =
       readonly checkpointId?: string;
     };
 
-/** A task's runs from top to bottom: passes, their steps, and what happened between. */
+/** A task's runs from top to bottom: turns, their steps, and what happened between. */
 export function waterfallRows(timeline: TimelineAnswer): WaterfallRow[] {
   const { steps, attempts, marks, now } = timeline;
   const nowMs = Date.parse(now);
@@ -35,7 +35,7 @@ export function waterfallRows(timeline: TimelineAnswer): WaterfallRow[] {
     ...marks.flatMap(markRows),
     ...damageRows(timeline),
   ].sort((a, b) => a.atMs - b.atMs || rankOf(a) - rankOf(b));
-  return withPasses(rows);
+  return withTurns(rows);
 }
 
 /** Whether a mark is the checkpoint that a `run.save` made. */
@@ -145,16 +145,16 @@ function damageRows({ damage, saves, now }: TimelineAnswer): WaterfallRow[] {
   });
 }
 
-/** Heads each pass, if there is more than one. */
-function withPasses(rows: readonly WaterfallRow[]): WaterfallRow[] {
-  const passOf = (row: WaterfallRow) => (row.kind === "step" ? `${row.step.generation} ${row.step.pass}` : undefined);
-  if (new Set(rows.map(passOf).filter((pass) => pass !== undefined)).size < 2) return [...rows];
+/** Heads each turn, if there is more than one. */
+function withTurns(rows: readonly WaterfallRow[]): WaterfallRow[] {
+  const turnOf = (row: WaterfallRow) => (row.kind === "step" ? `${row.step.generation} ${row.step.turn}` : undefined);
+  if (new Set(rows.map(turnOf).filter((turn) => turn !== undefined)).size < 2) return [...rows];
   let current: string | undefined;
   return rows.flatMap((row) => {
-    const pass = passOf(row);
-    if (row.kind !== "step" || pass === current) return [row];
-    current = pass;
-    return [{ kind: "pass", key: `pass of ${row.key}`, atMs: row.atMs, title: `Pass ${row.step.pass}` }, row];
+    const turn = turnOf(row);
+    if (row.kind !== "step" || turn === current) return [row];
+    current = turn;
+    return [{ kind: "turn", key: `turn of ${row.key}`, atMs: row.atMs, title: `Turn ${row.step.turn}` }, row];
   });
 }
 

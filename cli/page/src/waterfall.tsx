@@ -73,9 +73,9 @@ interface RowProps {
 }
 
 function Row({ row, scale, taskId }: RowProps) {
-  if (row.kind === "pass") {
+  if (row.kind === "turn") {
     return (
-      <tr class="pass">
+      <tr class="turn">
         <th scope="rowgroup" colSpan={5}>
           {row.title}
         </th>

@@ -1,6 +1,6 @@
 import type { CheckpointStatus, CheckpointSummary } from "waymark";
 import { isCorrupt } from "waymark/adapter";
-import { isCancelled, isInner, isSignals } from "waymark/kit";
+import { isCancelled, isChild, isSignals } from "waymark/kit";
 import { requireTaskToChange } from "../checkpoints.js";
 import { DamagedCheckpointError } from "../damage.js";
 import { CommandError, ExitCode } from "../exit-code.js";
@@ -133,12 +133,12 @@ export async function retryTasks(session: QuerySession, choice: TaskChoice): Pro
   if ("prefix" in choice) {
     const { prefix } = choice;
     const found = await summariesOf(session, prefix, ["failed"]);
-    const inner = found.filter((newest) => isInner(newest) && !isCancelled(newest)).length;
+    const inner = found.filter((newest) => isChild(newest) && !isCancelled(newest)).length;
     return { retried: await manager.retry({ prefix }), inner };
   }
   const failed = await newestOf(session, choice.task, "Invoke its graph again.");
   const { taskId } = failed;
-  if ((await manager.retry(taskId)) === 1) return { retried: 1, inner: Number(isInner(failed)) };
+  if ((await manager.retry(taskId)) === 1) return { retried: 1, inner: Number(isChild(failed)) };
   const { status } = await newestOf(session, choice.task, "");
   throw new CommandError(
     ExitCode.conflict,

@@ -123,7 +123,7 @@ async function printTimeline(
   const length = Math.max(...steps.map(readEnd)) - from || 1;
   return printTable(output, steps, [
     { head: "STARTED", cell: ({ startedAt }) => timeText(startedAt) },
-    { head: "PASS", align: "right", cell: ({ pass }) => String(pass) },
+    { head: "TURN", align: "right", cell: ({ turn }) => String(turn) },
     { head: "TIME", cell: (step) => drawBar((readStart(step) - from) / length, (readEnd(step) - from) / length) },
     { head: "STEP", flexible: true, cell: ({ step }) => step },
   ]);

@@ -29,7 +29,7 @@ export const retry: CommandFile = {
   },
 };
 
-/** @param isOne - One task was named. A prefix may have put back the runs around inner ones, too. */
+/** @param isOne - One task was named. A prefix may have put back the runs around child runs, too. */
 function putBackText({ retried, inner }: PutBack, isOne: boolean): string {
   const back = `Put back ${counted(retried, "task")}.`;
   if (inner === 0) return back;

@@ -16,7 +16,7 @@ import { agoText, bytesText, forText, secondsText, timeText } from "../words.js"
 
 /** How much of a value is shown. --json shows all of it. */
 const SHOWN_UNITS = 100;
-/** How many steps of a pass are shown: the last ones. `waymark list --timeline` shows all. */
+/** How many steps of a turn are shown: the last ones. `waymark list --timeline` shows all. */
 const SHOWN_STEPS = 20;
 
 export const show: CommandFile = {

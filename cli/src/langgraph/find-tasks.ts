@@ -1,6 +1,6 @@
 import type { CorruptRecord, StorageAdapter, TaskSummary } from "waymark";
 import { isCorrupt, type TaskQuery } from "waymark/adapter";
-import { compareTasks, isCancelled, isInner, isSignals, ownerOf } from "waymark/kit";
+import { compareTasks, isCancelled, isChild, isSignals, ownerOf } from "waymark/kit";
 import { THREADS_PREFIX, type Thread, threadOf, threadPrefix, threadPrefixOf } from "waymark/langgraph/records";
 import type { DamageSink } from "../damage.js";
 import { CommandError, ExitCode } from "../exit-code.js";
@@ -139,7 +139,7 @@ async function* listed(
   { limit, canGoOn = false, ...query }: FoundQuery,
 ): AsyncGenerator<TaskSummary | CorruptRecord, void, void> {
   const isLeftOut = (task: TaskSummary | CorruptRecord) =>
-    !isCorrupt(task) && (isSignals(task.taskId) || (canGoOn && (isCancelled(task.newest) || isInner(task.newest))));
+    !isCorrupt(task) && (isSignals(task.taskId) || (canGoOn && (isCancelled(task.newest) || isChild(task.newest))));
   if (limit === undefined) {
     for await (const task of storage.tasks(query)) if (!isLeftOut(task)) yield task;
     return;

@@ -1,6 +1,6 @@
 import type { CheckpointSummary, RunRecord } from "waymark";
 import { summaryOf } from "waymark/adapter";
-import { type HeldLease, isInner, type LapsedLease } from "waymark/kit";
+import { type HeldLease, isChild, type LapsedLease } from "waymark/kit";
 import { type Thread, threadOf } from "waymark/langgraph/records";
 import { findCheckpoint, readLatest, requireTask } from "../checkpoints.js";
 import { isKeyMissing } from "../key-advice.js";
@@ -92,7 +92,7 @@ export async function readDetails(
     thread,
     run,
     waits,
-    canRetry: isNewest && canRetry(stored) && !isInner(stored),
+    canRetry: isNewest && canRetry(stored) && !isChild(stored),
     signals: await readSignals(session, taskId),
     lease: task.lease,
     lapsed: task.lapsed,

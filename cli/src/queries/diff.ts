@@ -53,7 +53,7 @@ async function besides(
     const run = await readRun(session, checkpoint);
     const steps = new Map<string, StepRecord>();
     for (const step of run ? allSteps(run) : []) {
-      steps.set(JSON.stringify([run?.pass, step.name, step.occurrence, step.status]), step);
+      steps.set(JSON.stringify([run?.turn, step.name, step.occurrence, step.status]), step);
     }
     return steps;
   };

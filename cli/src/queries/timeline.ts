@@ -1,5 +1,5 @@
 import { CheckpointNotFoundError, type CheckpointSummary, type RunRecord, type StepRecord } from "waymark";
-import { isPassing, replacedBy } from "waymark/adapter";
+import { isTransient, replacedBy } from "waymark/adapter";
 import { isOfRun } from "waymark/kit";
 import { requireTask } from "../checkpoints.js";
 import { DamagedCheckpointError } from "../damage.js";
@@ -11,7 +11,7 @@ import type { QuerySession } from "../store.js";
 
 /** A step of a task's runs, as `waymark list --timeline` shows it. */
 export interface TimedStep {
-  readonly pass: number;
+  readonly turn: number;
   readonly startedAt: string;
   /** `undefined` if the step isn't finished. */
   readonly durationMs: number | undefined;
@@ -22,7 +22,7 @@ export interface TimedStep {
 /** A step with the newest record of it. */
 export interface RunStep {
   readonly step: StepRecord;
-  readonly run: Pick<RunRecord, "generation" | "attempt" | "pass">;
+  readonly run: Pick<RunRecord, "generation" | "attempt" | "turn">;
   readonly checkpoint: CheckpointSummary;
 }
 
@@ -61,9 +61,9 @@ export async function readTimeline(
   { task }: { readonly task: string },
 ): Promise<readonly TimedStep[]> {
   const { steps } = await buildTimeline(session, await requireTask(session, task));
-  return steps.map(({ step, run: { pass } }) => {
+  return steps.map(({ step, run: { turn } }) => {
     const { startedAt, durationMs } = step;
-    return { pass, startedAt, durationMs, step: stepName(step) };
+    return { turn, startedAt, durationMs, step: stepName(step) };
   });
 }
 
@@ -83,7 +83,7 @@ export async function buildTimeline(session: QuerySession, taskId: string, newes
     const read = await runIn(session, checkpoint);
     if (read instanceof Error) keyMissing ??= read;
     if (read === undefined || read instanceof Error) continue;
-    const { generation, attempt, pass } = read;
+    const { generation, attempt, turn } = read;
     const seenIn = (number: number, at: string) => {
       const key = JSON.stringify([generation, number]);
       const known = attempts.get(key) ?? { generation, attempt: number, startedAt: at, lastSeenAt: at, own: [] };
@@ -93,13 +93,13 @@ export async function buildTimeline(session: QuerySession, taskId: string, newes
       return known;
     };
     for (const step of allSteps(read)) {
-      // Later checkpoints of a pass contain its earlier steps again.
+      // Later checkpoints of a turn contain its earlier steps again.
       const { name, occurrence, startedAt, durationMs, runAttempt } = step;
-      const key = JSON.stringify([generation, pass, name, occurrence, startedAt]);
+      const key = JSON.stringify([generation, turn, name, occurrence, startedAt]);
       const known = steps.get(key);
       // A rewind repeats the record of an older attempt.
       if (known === undefined || known.run.attempt <= attempt) {
-        steps.set(key, { step, run: { generation, attempt, pass }, checkpoint });
+        steps.set(key, { step, run: { generation, attempt, turn }, checkpoint });
       }
       seenIn(runAttempt, startedAt);
       seenIn(runAttempt, later(startedAt, durationMs));
@@ -173,8 +173,8 @@ function findEnd(
   if (checkpoint.status !== "running") return checkpoint.status;
   if (isLast) return "open";
   const next = all[all.indexOf(checkpoint) + 1];
-  // A checkpoint that said "paused" is replaced by the next one. Only a passing one tells that it replaced none.
-  const isFirst = next !== undefined && isPassing(next) && replacedBy(next) === undefined;
+  // A checkpoint that said "paused" is replaced by the next one. Only a transient one tells that it replaced none.
+  const isFirst = next !== undefined && isTransient(next) && replacedBy(next) === undefined;
   return isFirst ? "killed" : "interrupted";
 }
 

@@ -69,8 +69,8 @@ export interface CheckpointRow {
   readonly forkedFrom?: { readonly taskId: string; readonly id: string };
   readonly sizeBytes: number;
   readonly stateVersion: number;
-  /** `passing`: an auto-save or a step, which the next one replaces. */
-  readonly kind: "milestone" | "passing";
+  /** `transient`: an auto-save or a step, which the next one replaces. */
+  readonly kind: "milestone" | "transient";
   readonly isOfRun: boolean;
   /** A cancel recorded it as `failed`. */
   readonly isCancelled?: true;

@@ -18,11 +18,11 @@ export interface TimelineAnswer {
 
 export interface TimelineStep {
   readonly name: string;
-  /** Its number among the steps of that name in its pass. */
+  /** Its number among the steps of that name in its turn. */
   readonly occurrence: number;
   /** `model 2`. */
   readonly title: string;
-  readonly pass: number;
+  readonly turn: number;
   /** Changes with a restart, a fork or a rewind. */
   readonly generation: string;
   readonly startedAt: string;
@@ -118,16 +118,16 @@ export interface SignalInfo {
 export interface RunInfo {
   readonly generation: string;
   readonly attempt: number;
-  readonly pass: number;
-  readonly isPassOver: boolean;
+  readonly turn: number;
+  readonly isTurnOver: boolean;
   readonly version?: string | number;
   readonly input?: Typed;
   readonly result?: Typed;
   readonly steps: readonly RunStep[];
 }
 
-export interface RunStep extends Omit<TimelineStep, "checkpointId" | "sequence" | "generation" | "pass" | "error"> {
-  /** Left out once the pass is over. */
+export interface RunStep extends Omit<TimelineStep, "checkpointId" | "sequence" | "generation" | "turn" | "error"> {
+  /** Left out once the turn is over. */
   readonly result?: Typed;
   readonly error?: Typed;
 }

@@ -47,7 +47,7 @@ export interface TaskRow {
   /** A run whose task nobody holds. `due`: a worker or the next run goes on with it. `waits`: for a signal or a time. */
   readonly stands?: "due" | "waits";
   /** Its run began within another one, which goes on with it: workers don't. */
-  readonly isInner?: true;
+  readonly isChild?: true;
   /** Its run was cancelled; the status is `failed`. */
   readonly isCancelled?: true;
   /** The number of checkpoints. */

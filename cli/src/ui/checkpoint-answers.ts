@@ -102,12 +102,12 @@ async function openState(
 }
 
 function runInfo(run: RunRecord): RunInfo {
-  const { generation, attempt, pass, isPassOver, version: itsVersion, input, result } = run;
+  const { generation, attempt, turn, isTurnOver, version: itsVersion, input, result } = run;
   return {
     generation,
     attempt,
-    pass,
-    isPassOver,
+    turn,
+    isTurnOver,
     ...given({ version: itsVersion }),
     ...("input" in run && { input: typedValue(input) }),
     ...("result" in run && { result: typedValue(result) }),

@@ -1,5 +1,5 @@
 import type { CheckpointSummary, RunRecord } from "waymark";
-import { isCancelled, isInner, keptErrorsText, stepText } from "waymark/kit";
+import { isCancelled, isChild, keptErrorsText, stepText } from "waymark/kit";
 import { nameOf } from "../langgraph/find-tasks.js";
 import { durationFlag } from "../measure-arguments.js";
 import { printable } from "../printable.js";
@@ -54,8 +54,8 @@ export function commandsFor({ commandText }: PageSession) {
       const at = `@${(good ?? newest)?.sequence}`;
       return [
         ...(canComplete && run && stands !== "waits" && !row.isCancelled ? adviceFor(run, row) : []),
-        // The run around an inner one is put back, and goes on with it.
-        ...(canComplete && run && status === "failed" && !row.isCancelled && !row.isInner
+        // The run around a child run is put back, and goes on with it.
+        ...(canComplete && run && status === "failed" && !row.isCancelled && !row.isChild
           ? [command("retry", "retry", [name], [], { note: RETRY_NOTE })]
           : []),
         ...(standsStill ? [command("fork", "fork", [name, at, PLACEHOLDER], [], { note: FORK_NOTE })] : []),
@@ -92,7 +92,7 @@ export function commandsFor({ commandText }: PageSession) {
       const [isThread, at] = [name !== taskId, `@${sequence}`];
       return [
         ...(run && status !== "completed" && !isCancelled(checkpoint)
-          ? adviceFor(run, { runner, status, isInner: isInner(checkpoint) })
+          ? adviceFor(run, { runner, status, isChild: isChild(checkpoint) })
           : []),
         command("show", "show", [name, at]),
         command("show-state", "show", [name, at], ["--state"]),
@@ -122,8 +122,8 @@ function adviceFor(
   {
     runner,
     status: its,
-    isInner: isInnerRun = false,
-  }: Pick<TaskRow, "status"> & { readonly runner?: RunnerInfo | undefined; readonly isInner?: boolean },
+    isChild: isChildRun = false,
+  }: Pick<TaskRow, "status"> & { readonly runner?: RunnerInfo | undefined; readonly isChild?: boolean },
 ): readonly Command[] {
   if (runner?.state === "held") return [];
   const last = steps.filter(({ status }) => status !== "saved").at(-1);
@@ -135,12 +135,12 @@ function adviceFor(
       : last === undefined
         ? "it goes on from this state"
         : `it goes on ${last.status === "started" ? "at" : "after"} ${titleOf(last)}`;
-  const start = isInnerRun
+  const start = isChildRun
     ? "Start the run around it again"
     : its === "failed"
       ? "Start the program again"
       : "A worker takes it, or start the program again";
-  const forWorkers = its === "failed" && !isInnerRun ? ' Workers take it again after "waymark retry".' : "";
+  const forWorkers = its === "failed" && !isChildRun ? ' Workers take it again after "waymark retry".' : "";
   const kept = its === "failed" ? keptErrorsText(steps) : undefined;
   const text = `${start}: ${where}. Finished steps return their recorded results.${forWorkers}${kept === undefined ? "" : ` ${kept}`}`;
   return [{ action: "advice", text: printable(text) }];

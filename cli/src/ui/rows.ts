@@ -1,6 +1,6 @@
 import type { CheckpointSummary } from "waymark";
-import { isPassing } from "waymark/adapter";
-import { type HeldLease, isCancelled, isInner, isOfRun, type LapsedLease, processOf } from "waymark/kit";
+import { isTransient } from "waymark/adapter";
+import { type HeldLease, isCancelled, isChild, isOfRun, type LapsedLease, processOf } from "waymark/kit";
 import { nameOf } from "../langgraph/find-tasks.js";
 import { type DescribedCheckpoint, shownStatus } from "../langgraph/thread-state.js";
 import { holderText, type RunTask } from "../leases.js";
@@ -31,7 +31,7 @@ export function taskRow(task: ListedTask, nowMs: number, damage: readonly Damage
     isThread: thread !== undefined,
     status: shownStatus(newest, thread === undefined ? [] : thread.interrupts),
     ...given({ stands: status === "due" || status === "waits" ? status : undefined }),
-    ...(isInner(newest) && { isInner: true as const }),
+    ...(isChild(newest) && { isChild: true as const }),
     ...(isCancelled(newest) && { isCancelled: true as const }),
     count,
     newest: { id, sequence, createdAt, sizeBytes, ...given({ stage, label }) },
@@ -76,7 +76,7 @@ export function checkpointRow({ checkpoint, interrupts }: DescribedCheckpoint): 
     ...given({ stage, label, parentId, forkedFrom: originIn(metadata) }),
     sizeBytes,
     stateVersion,
-    kind: isPassing(checkpoint) ? "passing" : "milestone",
+    kind: isTransient(checkpoint) ? "transient" : "milestone",
     isOfRun: isOfRun(checkpoint),
     ...(isCancelled(checkpoint) && { isCancelled: true as const }),
     ...(error && { error: shortened(error.message) }),

@@ -113,7 +113,7 @@ export async function answerTimeline(
       const error = isEnd ? checkpoint.error?.message : messageIn(step.error);
       return {
         ...stepParts(step, run),
-        pass: run.pass,
+        turn: run.turn,
         generation: run.generation,
         ...given({ error }),
         checkpointId: checkpoint.id,
@@ -153,7 +153,7 @@ function toMark(checkpoint: CheckpointSummary, sequences: ReadonlyMap<string, nu
   }
   if (status !== "running") return { kind: isCancelled ? "cancelled" : status, ...parts };
   if (kind === "milestone") return { kind, ...parts };
-  // Other passing checkpoints of a run are its steps.
+  // Other transient checkpoints of a run are its steps.
   return isOfRun ? undefined : { kind: "auto-save", ...parts };
 }
 

@@ -8,7 +8,7 @@ import { CommandError, ExitCode } from "../exit-code.js";
 
 /** The options of a worker that its module may have. The command line's take precedence. */
 export type WorkerOptions = Partial<
-  Pick<WorkOptions, "prefix" | "concurrency" | "maxAttempts" | "version" | "onChange" | "lease">
+  Pick<WorkOptions, "prefix" | "concurrency" | "maxAttempts" | "version" | "ifVersionChanged" | "leaseOptions">
 >;
 
 /** The function that runs each task. */
@@ -92,7 +92,7 @@ const KEYS = keysOf<WorkerModule>({
   concurrency: true,
   maxAttempts: true,
   version: true,
-  onChange: true,
-  lease: true,
+  ifVersionChanged: true,
+  leaseOptions: true,
   run: true,
 });

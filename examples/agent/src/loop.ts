@@ -1,5 +1,5 @@
 import { generateText, type LanguageModel, type ModelMessage, modelMessageSchema } from "ai";
-import type { NextPass, Run } from "waymark";
+import type { NextTurn, Run } from "waymark";
 import { z } from "zod";
 import { type Perform, tools } from "./tools.js";
 
@@ -10,7 +10,7 @@ export const Chat = z.object({ messages: z.array(modelMessageSchema) });
 
 /** One turn: the model answers, its tools run side by side, and the next turn begins with the longer chat. */
 export function agent(model: LanguageModel, perform: Perform) {
-  return async (run: Run<Chat>): Promise<string | NextPass> => {
+  return async (run: Run<Chat>): Promise<string | NextTurn> => {
     const { messages } = run.state;
     const reply = await run.step("model", async ({ signal }) => {
       const { text, toolCalls, response } = await generateText({ model, tools, messages, abortSignal: signal });

@@ -277,7 +277,7 @@ export class PrpRun {
       save: () => {
         const { progress, text } = soFar();
         const label = `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
-        return this.#journal.save(position, { label, work, progress, isPassing: true });
+        return this.#journal.save(position, { label, work, progress, isTransient: true });
       },
       failed: (error) =>
         this.#log("error", { error }, "Its progress could not be saved; the next save is tried as planned"),

@@ -31,7 +31,7 @@ export interface EntryOptions {
   /** The progress of work that is under way, or was ended early. */
   readonly progress?: WorkProgress | undefined;
   /** The next entry replaces this one, so it pushes out no other checkpoint. Default false. */
-  readonly isPassing?: boolean;
+  readonly isTransient?: boolean;
   readonly error?: unknown;
   /** Default: the status of the stage. */
   readonly status?: CheckpointStatus;
@@ -51,7 +51,7 @@ export class RunJournal {
   readonly #onWait: () => void;
   #sequence: number | undefined;
   /** The entry that the next one replaces. */
-  #passing: string | undefined;
+  #transient: string | undefined;
 
   private constructor(
     { session, prp, lock }: { session: SessionCheckpoints | undefined; prp: LoadedPrp; lock: RunLock | undefined },
@@ -109,7 +109,7 @@ export class RunJournal {
    */
   async save(
     position: Position,
-    { label, work, progress, isPassing = false, error, status }: EntryOptions,
+    { label, work, progress, isTransient = false, error, status }: EntryOptions,
   ): Promise<void> {
     if (this.#session === undefined) return;
     const { artifacts, fixAttempt, validationResults, ...rest } = position;
@@ -130,11 +130,11 @@ export class RunJournal {
       error,
       status,
       expectedSequence: this.#sequence,
-      replaces: this.#passing,
-      isPassing,
+      replaces: this.#transient,
+      isTransient,
     });
     this.#sequence = saved.sequence;
-    this.#passing = isPassing ? saved.id : undefined;
+    this.#transient = isTransient ? saved.id : undefined;
     if (this.watched === undefined) await this.#lock?.claim(this.#onWait);
   }
 

@@ -97,7 +97,7 @@ describe("the rows of a waterfall", () => {
     name,
     title: name,
     occurrence: 1,
-    pass: 1,
+    turn: 1,
     generation: "g",
     startedAt: at(seconds),
     runAttempt: 1,
@@ -216,10 +216,10 @@ describe("the rows of a waterfall", () => {
     ]);
   });
 
-  it("head each pass, if there are several", () => {
-    const steps = [step("model", 0), step("tool", 1), step("model", 2, { pass: 2 })];
+  it("head each turn, if there are several", () => {
+    const steps = [step("model", 0), step("tool", 1), step("model", 2, { turn: 2 })];
     const rows = waterfallRows(timeline({ steps }));
-    expect(rows.map((row) => row.kind)).toEqual(["pass", "step", "step", "pass", "step"]);
+    expect(rows.map((row) => row.kind)).toEqual(["turn", "step", "step", "turn", "step"]);
     expect(waterfallRows(timeline({ steps: steps.slice(0, 2) })).map((row) => row.kind)).toEqual(["step", "step"]);
   });
 });

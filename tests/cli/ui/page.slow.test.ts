@@ -427,7 +427,7 @@ async function workOnRefunds(place: Place): Promise<void> {
   const manager = await managerOf(place);
   const isPaid = deferred<void>();
   const stopping = new AbortController();
-  const options = { prefix: "refund/", signal: stopping.signal, lease: { holder: "worker-2" } };
+  const options = { prefix: "refund/", signal: stopping.signal, leaseOptions: { holder: "worker-2" } };
   const working = manager.work(options, async (run) => {
     await run.step("read the order", () => ({ order: run.input, isPaid: true }));
     if (run.taskId !== "refund/2288") await run.waitFor("approve", { timeoutMs: 3 * 24 * 3_600_000 });

@@ -80,7 +80,7 @@ it.each(STORAGES)("answers for tasks, checkpoints, states and runs in %s", async
   });
 
   const ran = await page.ask("checkpoint", { taskId: "agent" });
-  expect(ran.run).toMatchObject({ attempt: 1, isPassOver: true, result: ["object", [["text", "hello"]], 0] });
+  expect(ran.run).toMatchObject({ attempt: 1, isTurnOver: true, result: ["object", [["text", "hello"]], 0] });
   const timeline = await page.ask("timeline", { taskId: "agent" });
   expect(timeline).toMatchObject({
     steps: [{ title: "model", from: "ran", status: "completed", runAttempt: 1 }],

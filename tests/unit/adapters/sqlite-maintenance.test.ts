@@ -3,7 +3,7 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import { CheckpointManager } from "waymark";
 import type { RepairStep } from "waymark/adapter";
 import { draft } from "../../../conformance/drafts.js";
-import { runMetadata } from "../../../src/contract/passing.js";
+import { runMetadata } from "../../../src/contract/transient.js";
 import { collect, connect, idsOf, listed, newStore, openAdapter, spyingDriver } from "./sqlite-support.js";
 
 const REPAIR = { dryRun: false, leftoversOlderThanMs: 0 } as const;

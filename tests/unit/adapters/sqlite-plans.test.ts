@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { draft, drafts } from "../../../conformance/drafts.js";
-import { runMetadata } from "../../../src/contract/passing.js";
+import { runMetadata } from "../../../src/contract/transient.js";
 import { collect, connect, newStore, spyingDriver } from "./sqlite-support.js";
 
 const QUERY = { prefix: "", dueBy: "2027-01-01T00:00:00.000Z" };

@@ -2,7 +2,7 @@ import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { expect, it } from "vitest";
 import { draft } from "../../../conformance/drafts.js";
-import { runMetadata } from "../../../src/contract/passing.js";
+import { runMetadata } from "../../../src/contract/transient.js";
 import { connect, newStore, openAdapter, spyingDriver } from "./sqlite-support.js";
 
 const QUERY = { prefix: "q/", dueBy: "2026-01-02T03:04:59.000Z" };

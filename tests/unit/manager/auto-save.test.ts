@@ -12,7 +12,7 @@ import {
   gzip,
   type StorageAdapter,
 } from "waymark";
-import { isPassing } from "waymark/adapter";
+import { isTransient } from "waymark/adapter";
 import { JsonFileAdapter } from "waymark/adapters/json-file";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { SqliteAdapter } from "waymark/adapters/sqlite";
@@ -192,9 +192,9 @@ describe("auto-save", () => {
     expect(gate.appends).toBe(4);
   });
 
-  /** The sequences of a task's checkpoints, newest first, the passing one in brackets. */
+  /** The sequences of a task's checkpoints, newest first, the transient one in brackets. */
   async function sequencesOf(manager: CheckpointManager): Promise<unknown[]> {
-    return (await manager.list("t")).map((one) => (isPassing(one) ? [one.sequence] : one.sequence));
+    return (await manager.list("t")).map((one) => (isTransient(one) ? [one.sequence] : one.sequence));
   }
 
   it("replaces the auto-save before it, even one of a former process, and leaves milestones", async () => {
@@ -244,7 +244,7 @@ describe("auto-save", () => {
     await manager.close();
   });
 
-  it("leaves one passing checkpoint, even if the answer of an auto-save was lost", async () => {
+  it("leaves one transient checkpoint, even if the answer of an auto-save was lost", async () => {
     const storage = new MemoryAdapter();
     const manager = new CheckpointManager({ storage });
     const append = storage.append.bind(storage);

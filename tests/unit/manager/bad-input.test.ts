@@ -29,7 +29,7 @@ async function filesOf(root: string): Promise<string[]> {
 it("metadata under the key that Waymark reserves is refused, and nothing is saved", async () => {
   const { manager } = await managerOnFiles(await tempFolder());
   const first = await manager.save("t", 1);
-  const metadata = { waymark: { passing: true } };
+  const metadata = { waymark: { transient: true } };
   const refused = [
     manager.save("t", 2, { metadata }),
     manager.fork("t", first.id, "u", { metadata }),

@@ -11,7 +11,7 @@ import {
   gzip,
   type StorageAdapter,
 } from "waymark";
-import { findDamage, isCorrupt, isPassing } from "waymark/adapter";
+import { findDamage, isCorrupt, isTransient } from "waymark/adapter";
 import { openStorage } from "waymark/adapters";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { deferred } from "../../support/deferred.js";
@@ -189,12 +189,12 @@ describe("rewind", () => {
   it("makes a milestone of an auto-save's state, as a fork does", async () => {
     const manager = managerOn(new MemoryAdapter());
     await manager.autoSave("t", () => "auto-saved").flush();
-    const [passing] = await manager.list("t");
-    expect(passing && isPassing(passing)).toBe(true);
-    const rewound = await manager.rewind("t", passing?.id ?? "");
+    const [transient] = await manager.list("t");
+    expect(transient && isTransient(transient)).toBe(true);
+    const rewound = await manager.rewind("t", transient?.id ?? "");
     expect(rewound).not.toHaveProperty("metadata");
-    const forked = await manager.fork("t", passing?.id ?? "", "u");
-    expect(forked.metadata).toEqual({ forkedFrom: { taskId: "t", id: passing?.id } });
+    const forked = await manager.fork("t", transient?.id ?? "", "u");
+    expect(forked.metadata).toEqual({ forkedFrom: { taskId: "t", id: transient?.id } });
   });
 
   it("is refused if somebody has saved since, or the lease is lost; nothing is stored", async () => {

@@ -7,7 +7,7 @@ import { CheckpointManager, type CheckpointSummary, planRetention } from "waymar
 import type { CheckpointQuery, CorruptRecord } from "waymark/adapter";
 import { JsonFileAdapter } from "waymark/adapters/json-file";
 import { MemoryAdapter } from "waymark/adapters/memory";
-import { isPassing, passingMetadata } from "../../../src/contract/passing.js";
+import { isTransient, transientMetadata } from "../../../src/contract/transient.js";
 import { KeepLast } from "../../../src/manager/keep-last.js";
 import { recordingLogger } from "../../support/recording-logger.js";
 import { tempFolder } from "../../support/temp-folder.js";
@@ -182,35 +182,35 @@ describe("keepLast after a save", () => {
   });
 });
 
-const SAVE = { do: "save", passing: false, replaces: false, meanwhile: [] } as const;
+const SAVE = { do: "save", transient: false, replaces: false, meanwhile: [] } as const;
 
 /** The task's numbering restarts, and a damaged checkpoint gets the number that is remembered. */
 const RESTARTED_NUMBERING: Step[] = [
   SAVE,
   { do: "remove the task" },
-  { do: "save by another", passing: false, damaged: true },
+  { do: "save by another", transient: false, damaged: true },
   SAVE,
 ];
 
 /** Another process removes a checkpoint right after its save, beside a damaged one, which a count would take for it. */
 const REMOVED_AT_ONCE: Step[] = [
   SAVE,
-  { do: "save by another", passing: false, damaged: true },
+  { do: "save by another", transient: false, damaged: true },
   SAVE,
   { ...SAVE, meanwhile: [{ do: "remove", at: 0 }] },
 ];
 
 /** The actions of another process. `at` counts back from the newest checkpoint. */
 type Foreign =
-  | { readonly do: "save by another"; readonly passing: boolean; readonly damaged: boolean }
+  | { readonly do: "save by another"; readonly transient: boolean; readonly damaged: boolean }
   | { readonly do: "remove" | "complete"; readonly at: number }
   | { readonly do: "remove the task" };
 type Step =
   | Foreign
-  /** With `replaces`, the newest passing checkpoint goes: an auto-save, a step or a save of a run. */
+  /** With `replaces`, the newest transient checkpoint goes: an auto-save, a step or a save of a run. */
   | {
       readonly do: "save";
-      readonly passing: boolean;
+      readonly transient: boolean;
       readonly replaces: boolean;
       readonly meanwhile: readonly Foreign[];
     }
@@ -223,7 +223,7 @@ const anyForeign: fc.Arbitrary<Foreign> = fc.oneof(
     weight: 4,
     arbitrary: fc.record({
       do: fc.constant("save by another" as const),
-      passing: fc.boolean(),
+      transient: fc.boolean(),
       damaged: fc.boolean(),
     }),
   },
@@ -231,7 +231,7 @@ const anyForeign: fc.Arbitrary<Foreign> = fc.oneof(
   { weight: 1, arbitrary: fc.constant({ do: "remove the task" as const }) },
 );
 const savedWith = (meanwhile: fc.Arbitrary<Foreign[]>): fc.Arbitrary<Step> =>
-  fc.record({ do: fc.constant("save" as const), passing: fc.boolean(), replaces: fc.boolean(), meanwhile });
+  fc.record({ do: fc.constant("save" as const), transient: fc.boolean(), replaces: fc.boolean(), meanwhile });
 const anyStep: fc.Arbitrary<Step> = fc.oneof(
   { weight: 6, arbitrary: savedWith(fc.constant([])) },
   { weight: 2, arbitrary: savedWith(fc.array(anyForeign, { maxLength: 2 })) },
@@ -264,12 +264,12 @@ class Trial {
     this.#restart();
   }
 
-  async #save({ passing, replaces, meanwhile }: Extract<Step, { do: "save" }>): Promise<void> {
+  async #save({ transient, replaces, meanwhile }: Extract<Step, { do: "save" }>): Promise<void> {
     const storage = this.#storage;
     this.#states += 1;
     const id = `own-${this.#states}`;
-    const replaced = replaces ? (await storage.all()).find(isPassing)?.id : undefined;
-    const made = draft("t", id, passing ? { metadata: passingMetadata(replaced) } : {});
+    const replaced = replaces ? (await storage.all()).find(isTransient)?.id : undefined;
+    const made = draft("t", id, transient ? { metadata: transientMetadata(replaced) } : {});
     await storage.append(made, undefined, { replaces: replaced });
     const [saved] = await storage.all();
     for (const step of meanwhile) await this.#other(step, (await storage.all())["at" in step ? step.at : 0]);
@@ -316,7 +316,7 @@ class Trial {
     if (step.do === "save by another") {
       this.#states += 1;
       const id = `other-${this.#states}`;
-      await storage.append(draft("t", id, step.passing ? { metadata: passingMetadata(undefined) } : {}));
+      await storage.append(draft("t", id, step.transient ? { metadata: transientMetadata(undefined) } : {}));
       if (step.damaged) storage.damaged.add(id);
     } else if (step.do === "remove the task") {
       await storage.remove("t", "all");

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import type { CheckpointStatus, CheckpointSummary } from "../../../src/contract/checkpoint.js";
-import { passingMetadata } from "../../../src/contract/passing.js";
+import { transientMetadata } from "../../../src/contract/transient.js";
 import {
   checkRetentionPolicy,
   planRetention,
@@ -19,18 +19,18 @@ interface Given {
   readonly status?: CheckpointStatus;
   readonly stage?: string;
   readonly bytes?: number;
-  readonly passing?: true;
+  readonly transient?: true;
 }
 
 /** Checkpoints of task `t`, sequences 1, 2, 3 …; `at` is a date, or an age before NOW. */
 function task(...given: readonly Given[]): CheckpointSummary[] {
-  return given.map(({ at = 0, status = "running", stage, bytes = 100, passing }, index) => ({
+  return given.map(({ at = 0, status = "running", stage, bytes = 100, transient }, index) => ({
     taskId: "t",
     id: `c${index + 1}`,
     sequence: index + 1,
     createdAt: typeof at === "string" ? at : new Date(NOW - at).toISOString(),
     ...(stage === undefined ? undefined : { stage }),
-    ...(passing && { metadata: passingMetadata(undefined) }),
+    ...(transient && { metadata: transientMetadata(undefined) }),
     status,
     stateVersion: 1,
     sizeBytes: bytes,
@@ -54,9 +54,9 @@ describe("keep rules", () => {
     expect(reasons(remove)).toEqual({ 1: ["no rule keeps it"] });
   });
 
-  it("count milestones, and a passing checkpoint stays only while it is the newest", () => {
+  it("count milestones, and a transient checkpoint stays only while it is the newest", () => {
     const policy = { keepLast: 2, keepDaily: 1, keepStages: ["gate"] };
-    const { keep, remove } = plan(task({}, {}, { passing: true, stage: "gate" }, {}, { passing: true }), policy);
+    const { keep, remove } = plan(task({}, {}, { transient: true, stage: "gate" }, {}, { transient: true }), policy);
 
     expect(reasons(keep)).toEqual({
       5: ["newest of an incomplete task"],
@@ -64,13 +64,13 @@ describe("keep rules", () => {
       2: ["last 2 of 2"],
     });
     expect(reasons(remove)).toEqual({
-      3: ["a passing checkpoint that is no longer the newest"],
+      3: ["a transient checkpoint that is no longer the newest"],
       1: ["no rule keeps it"],
     });
   });
 
   it("count a completed checkpoint as a milestone, however it was saved", () => {
-    const { keep } = plan(task({}, { passing: true, status: "completed" }), { keepLast: 1 });
+    const { keep } = plan(task({}, { transient: true, status: "completed" }), { keepLast: 1 });
     expect(reasons(keep)).toMatchObject({ 2: ["last 1 of 1"] });
   });
 

@@ -114,8 +114,8 @@ it("gives an error's name and code, and not its message", async () => {
   );
   await expect(failed).rejects.toThrow(SECRET);
   const error = { name: "RangeError", code: "ENOENT" };
-  expect(steps).toEqual([{ taskId: "t", attempt: 1, pass: 1, step: "read", error }]);
-  expect(runs).toEqual([{ taskId: "t", attempt: 1, pass: 1, status: "failed", error }]);
+  expect(steps).toEqual([{ taskId: "t", attempt: 1, turn: 1, step: "read", error }]);
+  expect(runs).toEqual([{ taskId: "t", attempt: 1, turn: 1, status: "failed", error }]);
 });
 
 it("publishes each step that runs, and none whose result is recorded", async () => {
@@ -132,8 +132,8 @@ it("publishes each step that runs, and none whose result is recorded", async () 
   isBroken = false;
   await run();
   expect(steps).toEqual([
-    { taskId: "t", attempt: 1, pass: 1, step: "model" },
-    { taskId: "t", attempt: 1, pass: 1, step: "model 2" },
+    { taskId: "t", attempt: 1, turn: 1, step: "model" },
+    { taskId: "t", attempt: 1, turn: 1, step: "model 2" },
   ]);
 });
 

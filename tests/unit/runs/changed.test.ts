@@ -56,13 +56,13 @@ describe("another version", () => {
     expect(await attempt(["a"], { version: 1 })).toBe("");
   });
 
-  it("resumes or starts over, as onChange says", async () => {
+  it("resumes or starts over, as ifVersionChanged says", async () => {
     const { manager } = managerOn();
     const attempt = stepsOf(manager);
     await attempt(["a"], { version: 1 });
-    expect(await attempt(["a", "b"], { version: 2, onChange: "resume" })).toBe("b");
+    expect(await attempt(["a", "b"], { version: 2, ifVersionChanged: "resume" })).toBe("b");
     expect(await attempt(["a", "b"], { version: 2 })).toBe("");
-    expect(await attempt(["a", "b"], { version: 3, onChange: "restart" })).toBe("a,b");
+    expect(await attempt(["a", "b"], { version: 3, ifVersionChanged: "restart" })).toBe("a,b");
     expect((await manager.latest("t"))?.run).toMatchObject({ version: 3, attempt: 1 });
   });
 });
@@ -94,7 +94,7 @@ it("inputs are equal whatever the order of their properties; undefined propertie
   expect(await manager.run("t", () => expect.unreachable(), { input })).toBe(1);
 });
 
-it("onChange restart begins with initialState, not with the state of the other version's run", async () => {
+it("ifVersionChanged restart begins with initialState, not with the state of the other version's run", async () => {
   const { manager } = managerOn();
   const first = manager.run(
     "t",
@@ -105,7 +105,9 @@ it("onChange restart begins with initialState, not with the state of the other v
   );
   await expect(first).rejects.toThrow("stop");
   const initialState = { n: 0 };
-  expect(await manager.run("t", (run) => run.state.n, { version: 2, onChange: "restart", initialState })).toBe(0);
+  expect(await manager.run("t", (run) => run.state.n, { version: 2, ifVersionChanged: "restart", initialState })).toBe(
+    0,
+  );
 });
 
 it("a completed run refuses another input, instead of returning the first input's result", async () => {

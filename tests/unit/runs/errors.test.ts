@@ -311,7 +311,7 @@ it("a result that makes the record too large is refused with its bytes, not retr
   await expect(next).rejects.toThrow(/The state of the run of task "u"/);
 });
 
-it("a long pass causes one warning, with the remedy", async () => {
+it("a long turn causes one warning, with the remedy", async () => {
   const { manager, logger } = managerOn();
   await manager.run("t", async (run) => {
     for (let n = 0; n < 3; n++) await run.step("a", () => "x".repeat(400_000));

@@ -1,13 +1,13 @@
-// run.next, run.save and run.state: the state at a pass's beginning, and the content of its milestones.
+// run.next, run.save and run.state: the state at a turn's beginning, and the content of its milestones.
 import { expect, it } from "vitest";
 import {
   type CheckpointManager,
-  type NextPass,
+  type NextTurn,
   StateInvalidError,
   StateNotSerializableError,
   StorageError,
 } from "waymark";
-import { isPassing } from "waymark/adapter";
+import { isTransient } from "waymark/adapter";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { z } from "zod";
 import { dyingAfter, managerOn } from "./run-support.js";
@@ -44,8 +44,8 @@ it("run.next saves a milestone and begins the function anew with its state", asy
       stage,
       state,
       status,
-      run?.pass,
-      run?.isPassOver,
+      run?.turn,
+      run?.isTurnOver,
       run?.steps.map(({ name, result }) => [name, result]),
     ]);
   }
@@ -60,7 +60,7 @@ it("run.next saves a milestone and begins the function anew with its state", asy
   ]);
 });
 
-it("a loop that is stopped after any save continues in the same pass, with the state from its beginning", async () => {
+it("a loop that is stopped after any save continues in the same turn, with the state from its beginning", async () => {
   for (let saves = 1; saves <= 9; saves++) {
     const storage = new MemoryAdapter();
     const ran: string[] = [];
@@ -72,7 +72,7 @@ it("a loop that is stopped after any save continues in the same pass, with the s
   }
 });
 
-it("run.state is the pass's first state at each resume, even if the function has changed its copy", async () => {
+it("run.state is the turn's first state at each resume, even if the function has changed its copy", async () => {
   const { manager } = managerOn();
   const seen: unknown[] = [];
   const program = () =>
@@ -119,7 +119,7 @@ it("a schema's codecs convert between the function's and the stored values", asy
   const { manager } = managerOn(undefined, { schema: z.object({ at: date }) });
   const result = await manager.run(
     "t",
-    (run): Date | NextPass => {
+    (run): Date | NextTurn => {
       if (run.state.at.getTime() > 5) return run.state.at;
       return run.next({ at: new Date(6) });
     },
@@ -140,7 +140,7 @@ it("a state that can't be saved is refused by the call of run.next", async () =>
 it("the value of run.next must be returned, and no call may follow it", async () => {
   const { manager } = managerOn();
   await expect(manager.run("a", (run) => void run.next(1))).rejects.toThrow(/must return its value/);
-  await expect(manager.run("b", (run) => [run.next(1), run.next(2)][1])).rejects.toThrow(/after its pass was over/);
+  await expect(manager.run("b", (run) => [run.next(1), run.next(2)][1])).rejects.toThrow(/after its turn was over/);
   const after = manager.run("c", async (run) => {
     run.next(1);
     await run.step("late", () => 1);
@@ -149,7 +149,7 @@ it("the value of run.next must be returned, and no call may follow it", async ()
   let former: unknown;
   const kept = manager.run("d", (run) => {
     former ??= run.next(1);
-    return former as NextPass;
+    return former as NextTurn;
   });
   await expect(kept).rejects.toThrow(/must return its value/);
 });
@@ -195,7 +195,7 @@ it("run.save changes only what latest gives, and a resume doesn't save again", a
   expect(await program(manager)).toBe("done");
   expect(ids).toEqual([ids[0], ids[1], ids[0], ids[1], ids[0], ids[1]]);
   expect((await manager.latest("t"))?.state).toEqual({ n: 2, plan: ["x"] });
-  const milestones = (await manager.list("t", { order: "oldest" })).filter((each) => !isPassing(each));
+  const milestones = (await manager.list("t", { order: "oldest" })).filter((each) => !isTransient(each));
   expect(milestones.map(({ stage, label }) => [stage, label])).toEqual([
     ["planned", "Planned"],
     ["planned", undefined],
@@ -206,7 +206,7 @@ it("run.save changes only what latest gives, and a resume doesn't save again", a
   expect((await manager.restore("t", ids[0]!)).state).toEqual({ n: 1, plan: ["x"] });
 });
 
-it("a run continues from a milestone of run.save, in the middle of its pass", async () => {
+it("a run continues from a milestone of run.save, in the middle of its turn", async () => {
   const { manager, storage } = managerOn();
   const ran: string[] = [];
   const program = (on: CheckpointManager) =>

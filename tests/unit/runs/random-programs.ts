@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect } from "vitest";
 import { type CheckpointManager, type StorageAdapter, StorageError } from "waymark";
-import { isPassing } from "waymark/adapter";
+import { isTransient } from "waymark/adapter";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { managerOn } from "./run-support.js";
 
@@ -12,7 +12,7 @@ type Part =
   | { readonly kind: "all"; readonly steps: readonly Leaf[] }
   | { readonly kind: "loop"; readonly times: number; readonly body: readonly Part[] }
   | { readonly kind: "if"; readonly odd: readonly Part[]; readonly even: readonly Part[] };
-/** The parts of each pass. */
+/** The parts of each turn. */
 type Program = readonly (readonly Part[])[];
 
 const leaf: fc.Arbitrary<Leaf> = fc.record({
@@ -42,8 +42,8 @@ interface Machine {
   save(trace: readonly string[]): Promise<unknown>;
 }
 
-/** Executes one pass. Its trace is everything that it has seen. */
-async function walk(partsOfPass: readonly Part[], machine: Machine, trace: string[]): Promise<void> {
+/** Executes one turn. Its trace is everything that it has seen. */
+async function walk(partsOfTurn: readonly Part[], machine: Machine, trace: string[]): Promise<void> {
   const take = async ({ kind, name }: Leaf) => {
     if (kind !== "caught") return machine.step(kind, name);
     return machine.step(kind, name).catch((error: unknown) => {
@@ -51,7 +51,7 @@ async function walk(partsOfPass: readonly Part[], machine: Machine, trace: strin
       throw error;
     });
   };
-  for (const part of partsOfPass) {
+  for (const part of partsOfTurn) {
     if (part.kind === "save") await machine.save(trace);
     else if (part.kind === "all") {
       const steps = part.steps.map(({ kind, name }, at) => take({ kind, name: `${name} of ${at}` }));
@@ -67,20 +67,20 @@ async function walk(partsOfPass: readonly Part[], machine: Machine, trace: strin
 async function interpreted(program: Program) {
   const milestones: string[][] = [];
   const trace: string[] = [];
-  for (const [pass, partsOfPass] of program.entries()) {
+  for (const [turn, partsOfTurn] of program.entries()) {
     const counts = new Map<string, number>();
     const machine: Machine = {
       step: async (kind, name) => {
         const count = (counts.get(name) ?? 0) + 1;
         counts.set(name, count);
-        const value = `${pass} ${name} ${count}`;
+        const value = `${turn} ${name} ${count}`;
         if (kind === "caught") throw new RangeError(value);
         return value;
       },
       save: async (saved) => milestones.push([...saved]),
     };
-    await walk(partsOfPass, machine, trace);
-    if (pass < program.length - 1) milestones.push([...trace]);
+    await walk(partsOfTurn, machine, trace);
+    if (turn < program.length - 1) milestones.push([...trace]);
   }
   return { trace, milestones };
 }
@@ -90,13 +90,13 @@ async function attempt(program: Program, manager: CheckpointManager, world: Worl
   return manager.run(
     "t",
     async (run) => {
-      const { pass, trace } = run.state;
+      const { turn, trace } = run.state;
       const counts = new Map<string, number>();
       const machine: Machine = {
         step: async (kind, name) => {
           const count = (counts.get(name) ?? 0) + 1;
           counts.set(name, count);
-          const value = `${pass} ${name} ${count}`;
+          const value = `${turn} ${name} ${count}`;
           const result = await run.step(name, async () => {
             expect(world.acknowledged, "an acknowledged step ran again").not.toContain(value);
             if (count % 2 === 0) await new Promise((resolve) => setImmediate(resolve));
@@ -110,12 +110,12 @@ async function attempt(program: Program, manager: CheckpointManager, world: Worl
           world.acknowledged.add(value);
           return result;
         },
-        save: (saved) => run.save({ pass, trace: [...saved] }),
+        save: (saved) => run.save({ turn, trace: [...saved] }),
       };
-      await walk(program[pass] ?? [], machine, trace);
-      return pass === program.length - 1 ? trace : run.next({ pass: pass + 1, trace });
+      await walk(program[turn] ?? [], machine, trace);
+      return turn === program.length - 1 ? trace : run.next({ turn: turn + 1, trace });
     },
-    { initialState: { pass: 0, trace: [] as string[] } },
+    { initialState: { turn: 0, trace: [] as string[] } },
   );
 }
 
@@ -164,7 +164,7 @@ export async function checkProgram(
   const { manager } = managerOn(storage);
   const milestones: unknown[] = [];
   for await (const checkpoint of manager.history("t", { order: "oldest" })) {
-    if (isPassing(checkpoint) || checkpoint.status !== "running") continue;
+    if (isTransient(checkpoint) || checkpoint.status !== "running") continue;
     milestones.push((checkpoint.state as { trace: string[] }).trace);
   }
   expect(milestones).toEqual(expected.milestones);

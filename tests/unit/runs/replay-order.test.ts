@@ -329,7 +329,7 @@ it("a wait that was under way looks for its signal after all recorded results", 
   expect(await manager.run("t", program)).toBe("steps");
 });
 
-it("a wait that looks once its pass is over leaves the signal to the next pass", async () => {
+it("a wait that looks once its turn is over leaves the signal to the next turn", async () => {
   const { manager } = managerOn();
   const deploy = new AbortController();
   const program = async (run: Run<{ readonly turn: number }>) => {
@@ -346,7 +346,7 @@ it("a wait that looks once its pass is over leaves the signal to the next pass",
   expect(await manager.run("t", program, options)).toBe(7);
 });
 
-it("a signal that comes while a race against it is lost stays for the next pass", async () => {
+it("a signal that comes while a race against it is lost stays for the next turn", async () => {
   const { manager, storage } = managerOn();
   const append = storage.append.bind(storage);
   let hasTicked = false;

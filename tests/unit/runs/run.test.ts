@@ -1,7 +1,7 @@
 // manager.run and run.step: what a run records, and how a later attempt uses it.
 import { describe, expect, it, onTestFinished } from "vitest";
 import { type CheckpointManager, LeaseHeldError, StorageError, UnsupportedOperationError } from "waymark";
-import { isPassing } from "waymark/adapter";
+import { isTransient } from "waymark/adapter";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { deferred } from "../../support/deferred.js";
 import { dyingAfter, managerOn, STORAGES } from "./run-support.js";
@@ -40,8 +40,8 @@ describe.each(Object.entries(STORAGES))("a run on %s", (_name, open) => {
       expect(ran.filter((step) => step === "a 2")).toHaveLength(saves === 3 ? 2 : 1);
       expect(await program(manager)).toEqual(result);
       expect((await manager.latest("t"))?.status).toBe("completed");
-      // Passing checkpoints replace each other.
-      expect((await manager.list("t")).filter(isPassing)).toEqual([]);
+      // Transient checkpoints replace each other.
+      expect((await manager.list("t")).filter(isTransient)).toEqual([]);
     }
   });
 });
@@ -140,14 +140,14 @@ it("a run holds the task's lease, and releases it however it ends", async () => 
   expect(await manager.leaseOf("u")).toBeUndefined();
 });
 
-it("a run waits for the lease as long as waitForLease says", async () => {
+it("a run waits for the lease as long as waitForLeaseMs says", async () => {
   const { manager, storage } = managerOn();
   const lease = await manager.lease("t");
-  const waiting = managerOn(storage).manager.run("t", () => "mine", { waitForLease: 60_000 });
+  const waiting = managerOn(storage).manager.run("t", () => "mine", { waitForLeaseMs: 60_000 });
   await lease.release();
   expect(await waiting).toBe("mine");
   await using _again = await manager.lease("u");
-  await expect(manager.run("u", () => 1, { waitForLease: 1 })).rejects.toThrow(LeaseHeldError);
+  await expect(manager.run("u", () => 1, { waitForLeaseMs: 1 })).rejects.toThrow(LeaseHeldError);
 });
 
 it("a run that waited for the lease and finds the task completed returns the stored result", async () => {
@@ -157,7 +157,7 @@ it("a run that waited for the lease and finds the task completed returns the sto
     await begun.promise;
     return run.step("a", () => "first");
   });
-  const second = managerOn(storage).manager.run("t", () => "second", { waitForLease: 60_000 });
+  const second = managerOn(storage).manager.run("t", () => "second", { waitForLeaseMs: 60_000 });
   begun.resolve();
   expect(await Promise.all([first, second])).toEqual(["first", "first"]);
 });
@@ -229,8 +229,8 @@ it("a run is an ordinary task from its beginning", async () => {
       state: undefined,
       run: {
         attempt: 1,
-        pass: 1,
-        isPassOver: false,
+        turn: 1,
+        isTurnOver: false,
         steps: [{ name: "model", occurrence: 1, status: "completed", attempts: 1, result: 1 }],
       },
     });

@@ -227,7 +227,7 @@ it("a result that its schema refuses fails the attempt: the step is tried again,
   expect(await program(true)).toEqual([2, 1]);
 });
 
-it("a step of an inner run can't call the outer run's step", async () => {
+it("a step of a child run can't call the parent run's step", async () => {
   const { manager } = managerOn();
   const nested = manager.run("outer", (outer) =>
     outer.step("inner", () =>
@@ -328,7 +328,7 @@ it("a key is the same for each attempt of a step, and different for every other 
   expect(new Set(keys.map(([, key]) => key)).size).toBe(3);
 });
 
-it("a step gets another key in the next pass, after a restart, in a fork and after a rewind", async () => {
+it("a step gets another key in the next turn, after a restart, in a fork and after a rewind", async () => {
   const { manager } = managerOn();
   const keys: string[] = [];
   const program = (taskId: string, restart = false) =>
@@ -372,7 +372,7 @@ it("a misspelled option or a wrong name is refused before anything runs", async 
     );
   }
   await expect(manager.run("u", ran, { onchange: "resume" } as object)).rejects.toThrow(TypeError);
-  await expect(manager.run("u", ran, { onChange: "maybe" as "resume" })).rejects.toThrow(TypeError);
+  await expect(manager.run("u", ran, { ifVersionChanged: "maybe" as "resume" })).rejects.toThrow(TypeError);
   await expect(manager.run("u", "x" as unknown as () => 1)).rejects.toThrow(TypeError);
   expect(ran).not.toHaveBeenCalled();
 });

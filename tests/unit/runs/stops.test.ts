@@ -134,7 +134,7 @@ it("a step that fails because of the stop isn't recorded, and is stopped through
   expect((await manager.latest("t"))?.run?.steps.map(({ name }) => name)).toEqual(["timed"]);
 });
 
-it("a paused run begins no further pass, and the next save replaces its checkpoint", async () => {
+it("a paused run begins no further turn, and the next save replaces its checkpoint", async () => {
   const { manager, storage } = managerOn();
   const controller = new AbortController();
   const append = storage.append.bind(storage);
@@ -255,7 +255,7 @@ it("a step's timeout pauses the run within the step", async () => {
 
 it("a run of a task within the same task's run is refused", async () => {
   const { manager } = managerOn();
-  const nested = manager.run("t", () => manager.run("t", () => 1, { waitForLease: 60_000 }));
+  const nested = manager.run("t", () => manager.run("t", () => 1, { waitForLeaseMs: 60_000 }));
   await expect(nested).rejects.toThrow(/inside that task's own run/);
 });
 
@@ -270,7 +270,7 @@ it("a signal ends the wait for a lease", async () => {
   const { manager, storage } = managerOn();
   await using _lease = await manager.lease("t");
   const controller = new AbortController();
-  const waiting = managerOn(storage).manager.run("t", () => 1, { waitForLease: 60_000, signal: controller.signal });
+  const waiting = managerOn(storage).manager.run("t", () => 1, { waitForLeaseMs: 60_000, signal: controller.signal });
   controller.abort();
   await expect(waiting).rejects.toThrow(RunPausedError);
 });
@@ -309,7 +309,7 @@ it("a write that is refused for the lost lease stops the run", async () => {
   expect((await manager.latest("t"))?.run?.steps).toMatchObject([{ name: "a" }]);
 });
 
-it("another program's checkpoint ends the attempt with a conflict, and the next attempt begins a pass with its state", async () => {
+it("another program's checkpoint ends the attempt with a conflict, and the next attempt begins a turn with its state", async () => {
   const { manager, storage } = managerOn();
   const keys: string[] = [];
   const program = (input?: number) =>

@@ -4,7 +4,7 @@ import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { type CheckpointManagerOptions, encrypt, gzip, StorageError } from "waymark";
-import { isCorrupt, isPassing } from "waymark/adapter";
+import { isCorrupt, isTransient } from "waymark/adapter";
 import { JsonFileAdapter } from "waymark/adapters/json-file";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { z } from "zod";
@@ -105,7 +105,7 @@ it("redaction of whole errors leaves no part of them", async () => {
   }
 });
 
-it("a run's state and its pass's beginning are migrated, and its steps stay", async () => {
+it("a run's state and its turn's beginning are migrated, and its steps stay", async () => {
   const storage = new MemoryAdapter();
   const old = managerOn(storage).manager;
   const stopped = old.run(
@@ -142,7 +142,7 @@ describe.each(Object.entries(STORAGES))("a run on %s", (_name, open) => {
       async (run) => {
         for (let n = 0; n < 3; n++) {
           await run.step("a", () => n);
-          most = Math.max(most, (await manager.list("t")).filter(isPassing).length);
+          most = Math.max(most, (await manager.list("t")).filter(isTransient).length);
         }
         return run.state === 3 ? "done" : run.next(run.state + 1);
       },
@@ -154,7 +154,7 @@ describe.each(Object.entries(STORAGES))("a run on %s", (_name, open) => {
   });
 });
 
-it("a fork continues from its checkpoint, in the middle of a pass, and the original isn't harmed", async () => {
+it("a fork continues from its checkpoint, in the middle of a turn, and the original isn't harmed", async () => {
   const { manager, storage } = managerOn();
   const ran: string[] = [];
   const program = (taskId: string, on = manager) =>
@@ -166,7 +166,7 @@ it("a fork continues from its checkpoint, in the middle of a pass, and the origi
   await expect(program("t", managerOn(dyingAfter(2, storage)).manager)).rejects.toThrow(StorageError);
   const newest = (await manager.latest("t"))!;
   const fork = await manager.fork("t", newest.id, "fork", { metadata: { by: "me" } });
-  expect(isPassing(fork)).toBe(false);
+  expect(isTransient(fork)).toBe(false);
   await expect(manager.autoSave("fork", () => 1).stop()).rejects.toThrow(TypeError);
   expect(await program("fork")).toBe("1 a,b,b");
   expect((await manager.latest("t"))?.id).toBe(newest.id);
@@ -249,17 +249,17 @@ it("events report a run from its beginning to its end", async () => {
   await expect(program()).rejects.toThrow("no");
   isSecond = true;
   await program();
-  const step = { taskId: "t", pass: 1 };
+  const step = { taskId: "t", turn: 1 };
   const error = expect.objectContaining({ message: "no" });
   const ended = { durationMs: expect.any(Number), attempts: 1 };
   expect(told).toEqual([
-    ["runStarted", { taskId: "t", attempt: 1, pass: 1, recordedSteps: 0 }],
+    ["runStarted", { taskId: "t", attempt: 1, turn: 1, recordedSteps: 0 }],
     ["stepStarted", { ...step, step: "a" }],
     ["stepEnded", { ...step, step: "a", ...ended }],
     ["stepStarted", { ...step, step: "a 2" }],
     ["stepEnded", { ...step, step: "a 2", ...ended, error }],
     ["runEnded", { taskId: "t", status: "failed", error }],
-    ["runStarted", { taskId: "t", attempt: 2, pass: 1, recordedSteps: 1 }],
+    ["runStarted", { taskId: "t", attempt: 2, turn: 1, recordedSteps: 1 }],
     ["stepReused", { ...step, step: "a" }],
     ["stepStarted", { ...step, step: "a 2" }],
     ["stepEnded", { ...step, step: "a 2", ...ended }],

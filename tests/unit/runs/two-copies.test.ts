@@ -51,14 +51,14 @@ async function twoCopies() {
   return { manager, started };
 }
 
-const WHOLE = ["worker runs q/t", "inner run, 1 SQLite", "q/t is done"];
+const WHOLE = ["worker runs q/t", "child run, 1 SQLite", "q/t is done"];
 
 it.each(["waiting", "listening"] as const)(
   "SIGTERM pauses a run and the %s run of another copy within it, ends the process, and both continue",
   async (how) => {
     const { manager, started } = await twoCopies();
     const first = started(how);
-    await first.line("inner run, 1 SQLite");
+    await first.line("child run, 1 SQLite");
     expect(await first.ended("SIGTERM")).toEqual([null, "SIGTERM"]);
     for (const taskId of ["q/t", "q/t/inner"]) expect(await manager.latest(taskId)).toMatchObject({ status: "paused" });
 
@@ -72,7 +72,7 @@ it.each(["waiting", "listening"] as const)(
 it("after SIGKILL, a worker leaves the run of another copy to the run around it", async () => {
   const { manager, started } = await twoCopies();
   const first = started("waiting");
-  await first.line("inner run, 1 SQLite");
+  await first.line("child run, 1 SQLite");
   expect(await first.ended("SIGKILL")).toEqual([null, "SIGKILL"]);
   expect((await manager.queue({ prefix: "q/" })).tasks).toBe(1);
 

@@ -4,8 +4,8 @@ import { CheckpointConflictError, type CheckpointStatus, RunMismatchError, Stora
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { z } from "zod";
 import { CHECKPOINT_STATUSES } from "../../../src/contract/checkpoint.js";
-import { NEVER, waitsOf } from "../../../src/contract/passing.js";
 import { signalsOf } from "../../../src/contract/signals.js";
+import { NEVER, waitsOf } from "../../../src/contract/transient.js";
 import { managerOn, STORAGES } from "./run-support.js";
 
 const MINUTE = 60_000;

@@ -6,7 +6,7 @@ import type { CheckpointManager, Run, RunFunction, StorageAdapter, WorkOptions }
 import { StorageError } from "waymark";
 import type { TaskQueue } from "waymark/adapter";
 import { MemoryAdapter } from "waymark/adapters/memory";
-import { NEVER, waitsOf } from "../../../src/contract/passing.js";
+import { NEVER, waitsOf } from "../../../src/contract/transient.js";
 import { deferred } from "../../support/deferred.js";
 import { stopTimeouts } from "../../support/stopped-clock.js";
 import { dyingAfter, managerOn, STORAGES } from "./run-support.js";
@@ -196,7 +196,7 @@ it("a run that couldn't look for signals after its pause is due once its lease h
   const { manager } = managerOn(storage);
   await managerOn(inner).manager.enqueue("q/t");
   const paused = ends(manager, "paused");
-  const first = working(manager, (run) => run.waitFor("approve"), { lease: { ttlMs: 200 } });
+  const first = working(manager, (run) => run.waitFor("approve"), { leaseOptions: { ttlMs: 200 } });
   await paused;
   isAway = false;
   await first.drain();
@@ -772,7 +772,7 @@ it("a worker goes on with its task once its storage is back, though the lease ex
         begun.resolve();
         return run.attempt === 2 ? [] : once(signal, "abort");
       }),
-    { lease: { ttlMs: 2000 } },
+    { leaseOptions: { ttlMs: 2000 } },
   );
   await begun.promise;
   isAway = true;
@@ -907,7 +907,7 @@ it("a worker's options are checked", async () => {
   // @ts-expect-error A misspelled option.
   await expect(manager.work({ prefix: "q/", concurency: 2 }, () => 1)).rejects.toThrow(/concurency/);
   await expect(manager.work({ prefix: "q/", concurrency: 0 }, () => 1)).rejects.toThrow(RangeError);
-  await expect(manager.work({ prefix: "q/", lease: { ttlMs: 1 } }, () => 1)).rejects.toThrow(RangeError);
+  await expect(manager.work({ prefix: "q/", leaseOptions: { ttlMs: 1 } }, () => 1)).rejects.toThrow(RangeError);
 });
 
 it("close drains the workers of the manager", async () => {

@@ -76,7 +76,7 @@ it("makes a span of a run, of its claim, and of each step within it, with the st
   expect(run?.attributes).toEqual({
     "waymark.task_id": "t",
     "waymark.attempt": 1,
-    "waymark.pass": 1,
+    "waymark.turn": 1,
     "waymark.status": "completed",
   });
   expect(step?.attributes).toMatchObject({ "waymark.task_id": "t", "waymark.step": "model" });

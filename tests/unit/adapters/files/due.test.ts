@@ -22,8 +22,8 @@ import { describe, expect, it, onTestFinished, vi } from "vitest";
 import type { StorageAdapter } from "waymark";
 import type { CheckpointDraft } from "waymark/adapter";
 import { withLock } from "../../../../adapters/files/lock.js";
-import { NEVER, runMetadata } from "../../../../src/contract/passing.js";
 import type { ClaimedTask } from "../../../../src/contract/task-queue.js";
+import { NEVER, runMetadata } from "../../../../src/contract/transient.js";
 import { draft } from "./drafts.js";
 import { newJsonStore, newTaskStore } from "./stores.js";
 

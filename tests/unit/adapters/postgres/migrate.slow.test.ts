@@ -5,7 +5,7 @@ import { CheckpointManager } from "waymark";
 import { postgresDdl } from "waymark/adapters/postgres";
 import { FOLD, FORM } from "../../../../adapters/sql/history.js";
 import { draft } from "../../../../conformance/drafts.js";
-import { runMetadata } from "../../../../src/contract/passing.js";
+import { runMetadata } from "../../../../src/contract/transient.js";
 import { bodyOf, saveTurns } from "../../../support/histories.js";
 import { administer, collect, newPool, newSchema, newStore, openAdapter } from "../../../support/postgres.js";
 

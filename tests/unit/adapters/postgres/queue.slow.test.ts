@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import type { PostgresQuery } from "waymark/adapters/postgres";
 import { draft } from "../../../../conformance/drafts.js";
-import { runMetadata } from "../../../../src/contract/passing.js";
+import { runMetadata } from "../../../../src/contract/transient.js";
 import {
   administer,
   collect,

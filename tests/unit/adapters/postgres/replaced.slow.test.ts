@@ -1,12 +1,12 @@
 import { expect, it } from "vitest";
-import { isPassing } from "waymark/adapter";
+import { isTransient } from "waymark/adapter";
 import type { PostgresAdapter } from "waymark/adapters/postgres";
 import { draft } from "../../../../conformance/drafts.js";
-import { NEVER, runMetadata } from "../../../../src/contract/passing.js";
+import { NEVER, runMetadata } from "../../../../src/contract/transient.js";
 import { collect, newPool, newStore, openAdapter, spyingPool } from "../../../support/postgres.js";
 import { managerOn } from "../../runs/run-support.js";
 
-it("replaces a passing checkpoint whose status was changed since it was stored", async () => {
+it("replaces a transient checkpoint whose status was changed since it was stored", async () => {
   const { adapter } = await newStore();
   const { manager } = managerOn(adapter);
   let n = 0;
@@ -16,7 +16,7 @@ it("replaces a passing checkpoint whose status was changed since it was stored",
   await manager.setStatus("t", first?.id ?? "", "paused");
   await saver.flush();
   await saver.stop();
-  expect((await manager.list("t")).filter(isPassing)).toHaveLength(1);
+  expect((await manager.list("t")).filter(isTransient)).toHaveLength(1);
 });
 
 it("replaces a waiting run's checkpoint that another process has woken", async () => {

@@ -4,7 +4,7 @@ import { isCorrupt } from "waymark/adapter";
 import type { PostgresAdapter, PostgresQuery } from "waymark/adapters/postgres";
 import { statementsOn } from "../../../../adapters/postgres/statements.js";
 import { draft, drafts } from "../../../../conformance/drafts.js";
-import { runMetadata } from "../../../../src/contract/passing.js";
+import { runMetadata } from "../../../../src/contract/transient.js";
 import {
   administer,
   collect,

@@ -1,7 +1,7 @@
 import { brokenSeal, type SealedSummary, withStatus } from "../../src/contract/checkpoint.js";
-import { isPassing } from "../../src/contract/passing.js";
+import { isTransient } from "../../src/contract/transient.js";
 
-/** A passing checkpoint that may be replaced while it has one of these seals. */
+/** A transient checkpoint that may be replaced while it has one of these seals. */
 export interface Replaced {
   readonly sequence: number;
   readonly seals: readonly string[];
@@ -11,10 +11,10 @@ export interface Replaced {
 const MOST_TASKS = 1000;
 
 /**
- * The passing checkpoints that this adapter stored or read last, by task. The next append to the task can replace them
+ * The transient checkpoints that this adapter stored or read last, by task. The next append to the task can replace them
  * without reading them first. If another process has changed the status meanwhile, the checkpoint isn't replaced and stays.
  */
-export class PassingCheckpoints {
+export class TransientCheckpoints {
   readonly #byTask = new Map<string, Replaced & Pick<SealedSummary, "id">>();
 
   find(taskId: string, id: string): Replaced | undefined {
@@ -26,7 +26,7 @@ export class PassingCheckpoints {
   note(newest: SealedSummary): void {
     const { taskId, id, sequence, status, seal } = newest;
     this.#byTask.delete(taskId);
-    if (!isPassing(newest)) return;
+    if (!isTransient(newest)) return;
     // If it is paused, somebody may set it to running, to wake its run.
     const mayWake = status === "paused" && brokenSeal(newest) === undefined;
     const woken = mayWake ? [withStatus(newest, { status: "running" }).seal] : [];

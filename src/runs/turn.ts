@@ -1,16 +1,16 @@
 import type { StepHead } from "../codec/run-body.js";
 import { checkId } from "../contract/arguments.js";
 import { StateInvalidError, StepInterruptedError } from "../contract/errors.js";
-import type { RunWaits } from "../contract/passing.js";
 import { stepTitle } from "../contract/run-record.js";
 import type { Signal } from "../contract/signals.js";
+import type { RunWaits } from "../contract/transient.js";
 import type { EventHub } from "../manager/events.js";
 import type { Logger } from "../manager/logger.js";
 import { traced, tracing } from "../manager/tracing.js";
 import type { RunJournal } from "./journal.js";
 import { enclosing, within } from "./nesting.js";
 import { Replay } from "./replay.js";
-import { NextPass, type Run, type RunSaveOptions, type StepCall, type StepOptions } from "./run.js";
+import { NextTurn, type Run, type RunSaveOptions, type StepCall, type StepOptions } from "./run.js";
 import { checkDate, checkRunSaveOptions, checkStepOptions, checkWaitOptions } from "./run-options.js";
 import type { RunSignals } from "./signals.js";
 import { attemptStep } from "./step-attempts.js";
@@ -21,8 +21,8 @@ import { ThrownErrors } from "./thrown-errors.js";
 import { assertKind, type NamedStep, type WaitOptions, Waits } from "./waits.js";
 import type { Wakers } from "./wakers.js";
 
-/** The parts of a run that a pass uses. */
-export interface PassHost<Saved> {
+/** The parts of a run that a turn uses. */
+export interface TurnHost<Saved> {
   readonly taskId: string;
   readonly journal: RunJournal;
   readonly values: StepValues;
@@ -41,22 +41,22 @@ export interface PassHost<Saved> {
 }
 
 /**
- * A pass with more steps than this, or more bytes of results, logs a warning, since each further step saves them all
+ * A turn with more steps than this, or more bytes of results, logs a warning, since each further step saves them all
  * again.
  */
 const MANY_STEPS = 1000;
 const MANY_BYTES = 1_000_000;
 
 /** One call of a run's function, from its top. */
-export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
+export class Turn<State, Saved, Input> implements Run<State, Saved, Input> {
   readonly taskId: string;
   readonly state: State;
   readonly input: Input;
   readonly attempt: number;
   readonly signal: AbortSignal;
-  readonly #host: PassHost<Saved>;
+  readonly #host: TurnHost<Saved>;
   readonly #number: number;
-  /** For each name of a step and each stage of a save, how often it was used in this pass. */
+  /** For each name of a step and each stage of a save, how often it was used in this turn. */
   readonly #occurrences = new Map<string, number>();
   readonly #names = new Set<string>();
   readonly #underWay = new Set<Promise<unknown>>();
@@ -65,12 +65,12 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
   readonly #replay: Replay;
   #waitsUnderWay = 0;
   readonly #failures: { readonly error: unknown; readonly promise: StepPromise<unknown> }[] = [];
-  #next: NextPass | undefined;
+  #next: NextTurn | undefined;
   #isOver = false;
   #hasWarned = false;
 
-  constructor(host: PassHost<Saved>, begun: { readonly state: State; readonly input: Input }) {
-    const { pass, attempt } = host.journal.head;
+  constructor(host: TurnHost<Saved>, begun: { readonly state: State; readonly input: Input }) {
+    const { turn, attempt } = host.journal.head;
     this.#host = host;
     this.#waits = new Waits(
       host,
@@ -78,7 +78,7 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
       () => this.#underWay.size,
     );
     this.#replay = new Replay(host.journal.entries().length > 0);
-    this.#number = pass;
+    this.#number = turn;
     this.taskId = host.taskId;
     this.signal = host.signal;
     this.attempt = attempt;
@@ -111,12 +111,12 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
     return this.#tracked(this.#waitFor(name, options));
   }
 
-  next(state: Saved, options: RunSaveOptions = {}): NextPass {
+  next(state: Saved, options: RunSaveOptions = {}): NextTurn {
     checkRunSaveOptions(options);
     this.#assertAlone("run.next");
     const text = this.#host.textOfState(state);
     this.#host.journal.assertFits(text);
-    this.#next = new NextPass(text, options);
+    this.#next = new NextTurn(text, options);
     this.#isOver = true;
     return this.#next;
   }
@@ -154,7 +154,7 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
   }
 
   /**
-   * @internal Ends the waits under way, waits for the steps under way, then ends the pass. From then on its methods
+   * @internal Ends the waits under way, waits for the steps under way, then ends the turn. From then on its methods
    * throw.
    */
   async end(): Promise<void> {
@@ -168,11 +168,11 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
    * @throws {TypeError} `next` was called, but the function returned something else.
    * @throws The error of a step that failed and that the function never awaited.
    */
-  nextOf(returned: unknown): NextPass | undefined {
+  nextOf(returned: unknown): NextTurn | undefined {
     const missed = this.#failures.find(({ promise }) => !promise.isAwaited);
     if (missed !== undefined) throw missed.error;
     if (returned === this.#next) return this.#next;
-    if (this.#next !== undefined || returned instanceof NextPass) {
+    if (this.#next !== undefined || returned instanceof NextTurn) {
       throw new TypeError("A run's function that calls run.next must return its value: `return run.next(state)`.");
     }
     return undefined;
@@ -272,7 +272,7 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
     this.signal.throwIfAborted();
     if (this.#names.has(name)) {
       throw new TypeError(
-        `A step named ${JSON.stringify(name)} is already under way in this pass, and a resume couldn't tell the two apart. Make their ` +
+        `A step named ${JSON.stringify(name)} is already under way in this turn, and a resume couldn't tell the two apart. Make their ` +
           `names differ: ${what}(\`${name} \${item.id}\`, …).`,
       );
     }
@@ -310,7 +310,7 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
     }
     recorded.isUsed = true;
     if (recorded.head.status === "started") throw new StepInterruptedError(this.taskId, title);
-    events.emit("stepReused", { taskId: this.taskId, pass: this.#number, step: title });
+    events.emit("stepReused", { taskId: this.taskId, turn: this.#number, step: title });
     if (recorded.head.status === "failed") throw this.#errorOf(recorded, title);
     return values.result(title, recorded.value ?? "null", options.schema);
   }
@@ -324,7 +324,7 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
   ): Promise<unknown> {
     const run = () => this.#run(step, fn, options, input);
     if (!tracing.step.hasSubscribers) return run();
-    const context = { taskId: this.taskId, attempt: this.attempt, pass: this.#number, step: step.title };
+    const context = { taskId: this.taskId, attempt: this.attempt, turn: this.#number, step: step.title };
     return traced(tracing.step, context, run);
   }
 
@@ -353,7 +353,7 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
       signal.throwIfAborted();
     }
     const { taskId } = this;
-    const told = { taskId, pass: this.#number, step: title };
+    const told = { taskId, turn: this.#number, step: title };
     events.emit("stepStarted", told);
     const startedMs = performance.now();
     const call = { title, keyOf: () => this.#keyOf(step, input), signal };
@@ -442,7 +442,7 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
     this.#hasWarned = true;
     logger.warn(
       { taskId: this.taskId, steps, bytes },
-      `A pass of the run of task ${JSON.stringify(this.taskId)} has ${steps} steps with ${bytes} bytes of results, and each further step saves all of them again. End the pass from time to ` +
+      `A turn of the run of task ${JSON.stringify(this.taskId)} has ${steps} steps with ${bytes} bytes of results, and each further step saves all of them again. End the turn from time to ` +
         "time with `return run.next(state)`, which keeps the state and forgets the results",
     );
   }
@@ -451,11 +451,11 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
     return new Date(this.#host.clock()).toISOString();
   }
 
-  /** @throws {TypeError} The pass is over, or the call was made within one of its steps. */
+  /** @throws {TypeError} The turn is over, or the call was made within one of its steps. */
   #assertOpen(what: string): void {
     if (this.#isOver) {
       throw new TypeError(
-        `${what} was called after its pass was over. Await every step, and return the value of run.next.`,
+        `${what} was called after its turn was over. Await every step, and return the value of run.next.`,
       );
     }
     const step = enclosing(this);
@@ -466,7 +466,7 @@ export class Pass<State, Saved, Input> implements Run<State, Saved, Input> {
     );
   }
 
-  /** @throws {TypeError} The pass is over, the call is made within a step, or a step is under way. */
+  /** @throws {TypeError} The turn is over, the call is made within a step, or a step is under way. */
   #assertAlone(what: string): void {
     this.#assertOpen(what);
     if (this.#underWay.size > this.#waitsUnderWay) {
@@ -482,7 +482,7 @@ class StepPromise<Result> extends Promise<Result> {
 
   constructor(settle: ConstructorParameters<typeof Promise<Result>>[0]) {
     super(settle);
-    // This prevents an unhandled rejection. The pass keeps the error, and throws it at its end if the function never
+    // This prevents an unhandled rejection. The turn keeps the error, and throws it at its end if the function never
     // waited for the step.
     super.then(undefined, () => undefined);
   }

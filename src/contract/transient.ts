@@ -6,15 +6,15 @@ import { isJsonObject } from "./parse-summary.js";
 export const NOTE_KEY = "waymark";
 
 /**
- * Whether a checkpoint is passing: an auto-save, for example, which the next auto-save replaces. All other checkpoints
+ * Whether a checkpoint is transient: an auto-save, for example, which the next auto-save replaces. All other checkpoints
  * are milestones, which a caller asked for. A completed or failed checkpoint is always a milestone, since its status
  * and error must stay.
  */
-export function isPassing({ metadata, status }: Pick<CheckpointSummary, "metadata" | "status">): boolean {
-  return status !== "completed" && status !== "failed" && noteIn(metadata)?.["passing"] === true;
+export function isTransient({ metadata, status }: Pick<CheckpointSummary, "metadata" | "status">): boolean {
+  return status !== "completed" && status !== "failed" && noteIn(metadata)?.["transient"] === true;
 }
 
-/** The id of the checkpoint that a passing one replaced; `undefined` if there was none. */
+/** The id of the checkpoint that a transient one replaced; `undefined` if there was none. */
 export function replacedBy({ metadata }: Pick<CheckpointSummary, "metadata">): string | undefined {
   const id = noteIn(metadata)?.["replaces"];
   return typeof id === "string" ? id : undefined;
@@ -26,8 +26,8 @@ export function isOfRun({ metadata }: Pick<CheckpointSummary, "metadata">): bool
 }
 
 /** Whether the checkpoint's run began within another run, which goes on with it. */
-export function isInner({ metadata }: Pick<CheckpointSummary, "metadata">): boolean {
-  return noteIn(metadata)?.["inner"] === true;
+export function isChild({ metadata }: Pick<CheckpointSummary, "metadata">): boolean {
+  return noteIn(metadata)?.["child"] === true;
 }
 
 /**
@@ -38,9 +38,9 @@ export function isCancelled({ status, error }: Pick<CheckpointSummary, "status" 
   return status === "failed" && error?.code === RunCancelledError.code && error.stack === undefined;
 }
 
-/** The metadata of a passing checkpoint. @param replaces - The id of the checkpoint that it replaces. */
-export function passingMetadata(replaces: string | undefined): JsonObject {
-  return { [NOTE_KEY]: passingNote(replaces) };
+/** The metadata of a transient checkpoint. @param replaces - The id of the checkpoint that it replaces. */
+export function transientMetadata(replaces: string | undefined): JsonObject {
+  return { [NOTE_KEY]: transientNote(replaces) };
 }
 
 /** What a paused run waits for. */
@@ -57,18 +57,23 @@ export const NEVER = "9999-12-31T23:59:59.999Z";
 /**
  * The metadata of a run's checkpoint.
  *
- * @param passing - Given for a passing checkpoint.
+ * @param transient - Given for a transient checkpoint.
  * @param metadata - The user's own metadata.
  * @param waits - Given for a paused run that waits.
- * @param isInner - Whether the run began within another one.
+ * @param isChild - Whether the run began within another one.
  */
 export function runMetadata(
-  passing?: { replaces: string | undefined },
+  transient?: { replaces: string | undefined },
   metadata?: object,
   waits?: RunWaits,
-  isInner = false,
+  isChild = false,
 ): JsonObject {
-  const note = { run: true, ...(isInner && { inner: true }), ...(passing && passingNote(passing.replaces)), ...waits };
+  const note = {
+    run: true,
+    ...(isChild && { child: true }),
+    ...(transient && transientNote(transient.replaces)),
+    ...waits,
+  };
   return { ...metadata, [NOTE_KEY]: note };
 }
 
@@ -81,7 +86,7 @@ export function runMetadata(
  */
 export function dueAtOf(newest: Pick<CheckpointSummary, "status" | "createdAt" | "metadata">): string | undefined {
   const { status, createdAt } = newest;
-  if (status === "completed" || status === "failed" || !isOfRun(newest) || isInner(newest)) return undefined;
+  if (status === "completed" || status === "failed" || !isOfRun(newest) || isChild(newest)) return undefined;
   return (status === "paused" ? waitsOf(newest)?.dueAt : undefined) ?? createdAt;
 }
 
@@ -93,7 +98,7 @@ export function waitsOf({ metadata }: Pick<CheckpointSummary, "metadata">): RunW
 }
 
 /**
- * The metadata of a fork or a rewind. It is a milestone, even if the original is passing. It says for which signals its
+ * The metadata of a fork or a rewind. It is a milestone, even if the original is transient. It says for which signals its
  * run waits. It doesn't say until when an enqueued run waits, because it is due at once.
  *
  * @param metadata - Its own, with or without the original's note.
@@ -104,15 +109,15 @@ export function milestoneMetadata(
 ): object | undefined {
   const waits = waitsOf(original);
   if (isOfRun(original)) {
-    return runMetadata(undefined, metadata, waits?.waitsFor.length ? waits : undefined, isInner(original));
+    return runMetadata(undefined, metadata, waits?.waitsFor.length ? waits : undefined, isChild(original));
   }
   if (metadata === undefined || !(NOTE_KEY in metadata)) return metadata;
   const { [NOTE_KEY]: _note, ...others } = metadata;
   return Object.keys(others).length === 0 ? undefined : others;
 }
 
-function passingNote(replaces: string | undefined): JsonObject {
-  return { passing: true, ...(replaces === undefined ? undefined : { replaces }) };
+function transientNote(replaces: string | undefined): JsonObject {
+  return { transient: true, ...(replaces === undefined ? undefined : { replaces }) };
 }
 
 function noteIn(metadata: JsonObject | undefined): JsonObject | undefined {

@@ -22,7 +22,7 @@ function working(manager: CheckpointManager, fn: (run: Run) => unknown, options:
   return { drain, errors };
 }
 
-it.each(Object.entries(STORAGES))("a worker leaves an inner run to the run around it (%s)", async (_, open) => {
+it.each(Object.entries(STORAGES))("a worker leaves a child run to the run around it (%s)", async (_, open) => {
   const storage = await open();
   const { manager } = managerOn(storage);
   await manager.enqueue("q/t", "ada");
@@ -66,7 +66,7 @@ it.each(Object.entries(STORAGES))("a worker leaves an inner run to the run aroun
   await storage.close();
 });
 
-it("an inner run waits for the lease of its former runner, and its own lasts as long as the outer one", async () => {
+it("a child run waits for the lease of its former runner, and its own lasts as long as the parent", async () => {
   const storage = new MemoryAdapter();
   const { claim } = storage.leases;
   const asked: (readonly [taskId: string, holder: string, ttlMs: number])[] = [];
@@ -89,7 +89,7 @@ it("an inner run waits for the lease of its former runner, and its own lasts as 
       prefix: "q/",
       signal: controller.signal,
       pauseOnSignal: false,
-      lease: { ttlMs: 45_000, holder: "me" },
+      leaseOptions: { ttlMs: 45_000, holder: "me" },
       onError: (error) => errors.push(error),
     },
     (run) => run.step("inner", () => manager.run("q/t/inner", () => 1)),
@@ -136,11 +136,11 @@ it.each([
   ["somebody runs it", held, "LEASE_HELD"],
   ["somebody takes it over", taken, "LEASE_LOST"],
   ["its storage fails", failing, "STORAGE_FAILED"],
-])("if an inner run can't go on because %s, the run around it is paused, and goes on later", async (_, stop, code) => {
+])("if a child run can't go on because %s, the run around it is paused, and goes on later", async (_, stop, code) => {
   const storage = new MemoryAdapter();
   const { manager } = managerOn(storage);
   const outer = () =>
-    manager.run("outer", (run) => run.step("inner", () => manager.run("inner", () => 1, { waitForLease: 0 })));
+    manager.run("outer", (run) => run.step("inner", () => manager.run("inner", () => 1, { waitForLeaseMs: 0 })));
   const goOn = await stop(storage);
   await expect(outer()).rejects.toMatchObject({ code: "RUN_PAUSED", taskId: "outer", cause: { code } });
   expect((await manager.latest("outer"))?.status).toBe("paused");
@@ -153,7 +153,7 @@ it.each<[string, (run: Run, inner: Promise<unknown>) => Promise<unknown>]>([
   ["throws another error", (_, inner) => inner.catch((cause) => Promise.reject(new Error("no upload", { cause })))],
   ["compensates", (run, inner) => inner.catch((error: Error) => run.step("refund", () => Promise.reject(error)))],
   ["passes it to Promise.any", (_, inner) => Promise.any([inner])],
-])("a run is paused if an inner run can't go on, also if its function %s", async (_, outside) => {
+])("a run is paused if a child run can't go on, also if its function %s", async (_, outside) => {
   const storage = new MemoryAdapter();
   const { manager } = managerOn(storage);
   const goOn = await held(storage);
@@ -161,7 +161,7 @@ it.each<[string, (run: Run, inner: Promise<unknown>) => Promise<unknown>]>([
     manager.run("outer", (run: Run) =>
       outside(
         run,
-        run.step("inner", () => manager.run("inner", () => 1, { waitForLease: 0 })),
+        run.step("inner", () => manager.run("inner", () => 1, { waitForLeaseMs: 0 })),
       ),
     );
   await expect(outer()).rejects.toMatchObject({ code: "RUN_PAUSED", taskId: "outer" });
@@ -206,7 +206,7 @@ async function killedIn(step: number, storage: MemoryAdapter): Promise<void> {
   await worker.drain();
 }
 
-it("attempts in which an inner run recorded something don't count as attempts without a save", async () => {
+it("attempts in which a child run recorded something don't count as attempts without a save", async () => {
   const storage = new MemoryAdapter();
   const { manager } = managerOn(storage);
   await manager.enqueue("q/t");
@@ -219,7 +219,7 @@ it("attempts in which an inner run recorded something don't count as attempts wi
   await last.drain();
 });
 
-it("inner runs side by side make the run around them save once, through a run between them, too", async () => {
+it("child runs side by side make the run around them save once, through a run between them, too", async () => {
   const { manager } = managerOn();
   await manager.enqueue("q/t");
   const labels: (string | undefined)[] = [];
@@ -252,7 +252,7 @@ it("inner runs side by side make the run around them save once, through a run be
   expect(labels.filter((label) => label === "A run within it has saved")).toHaveLength(1);
 });
 
-it("an inner run's own error fails the run around it, also if it is an error of a storage", async () => {
+it("a child run's own error fails the run around it, also if it is an error of a storage", async () => {
   const { manager } = managerOn();
   const fail = () => {
     throw new StorageError("The user's own storage failed.");
