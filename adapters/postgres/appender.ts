@@ -44,7 +44,6 @@ export class PostgresAppender {
   readonly #histories: PostgresHistories;
   readonly #leases: PostgresLeases;
   readonly #passing: PassingCheckpoints;
-  readonly #retryForMs: number;
 
   constructor(parts: {
     readonly connection: PostgresConnection;
@@ -53,7 +52,6 @@ export class PostgresAppender {
     readonly histories: PostgresHistories;
     readonly leases: PostgresLeases;
     readonly passing: PassingCheckpoints;
-    readonly retryForMs: number;
   }) {
     this.#connection = parts.connection;
     this.#sql = parts.sql;
@@ -61,7 +59,6 @@ export class PostgresAppender {
     this.#histories = parts.histories;
     this.#leases = parts.leases;
     this.#passing = parts.passing;
-    this.#retryForMs = parts.retryForMs;
   }
 
   /**
@@ -111,45 +108,38 @@ export class PostgresAppender {
       const sequence = (await this.insert([append], true)).get(draft.taskId);
       if (sequence !== undefined) return sequence;
     }
-    const deadline = performance.now() + this.#retryForMs;
-    let wasTaken = false;
-    // There are at least two attempts, since another process may begin or remove the task during the first one.
-    for (let attempt = 0; attempt < 2 || performance.now() < deadline; attempt++) {
+    // If another process begins or removes the task during the first attempt, the second one finds it so.
+    for (const isLast of [false, true]) {
       try {
         const tryInsert = (run: Statements) => this.#tryInsert(run, append);
-        const outcome = await this.#connection.atomically(tryInsert, { twice: true });
-        if (typeof outcome === "number") return outcome;
-        const sequence = outcome.stored.get(draft.taskId);
-        if (sequence === undefined) continue;
-        await this.#trimBefore(outcome.placed);
-        return sequence;
+        const { sequence, placed } = await this.#connection.atomically(tryInsert, { twice: true });
+        if (placed !== undefined) await this.#trimBefore(placed);
+        if (sequence !== undefined) return sequence;
       } catch (error) {
         if (!isTaken(error)) throw error;
-        // If the key is taken twice, it belongs to a checkpoint that the task's row doesn't count.
-        if (wasTaken) throw damagedTask(draft.taskId);
-        wasTaken = true;
+        // The key belongs to a checkpoint that the task's row doesn't count.
+        if (isLast) throw damagedTask(draft.taskId);
       }
     }
     throw new StorageError(
-      `Other writers kept changing task ${JSON.stringify(draft.taskId)} for all ${this.#retryForMs} ms. Nothing was stored, and its ` +
-        "checkpoints are intact. Try again.",
+      `Other writers kept beginning and removing task ${JSON.stringify(draft.taskId)}. Nothing was stored; try again.`,
       { retryable: true },
     );
   }
 
-  /** Returns the sequence of the draft if it was stored before. */
-  async #tryInsert(run: Statements, append: Append) {
+  /** Inserts under the task's lock, so that the conditions which are checked first still hold. */
+  async #tryInsert(run: Statements, append: Append): Promise<{ sequence?: number | undefined; placed?: PlacedAppend }> {
     const { draft, condition, options } = append;
     const { taskId, id } = draft;
     const [[last, newest] = [0, 0]] = await run.rows(this.#sql.changes.lock, taskId);
     const existing = await this.#reader.get(taskId, id, run);
     // If the connection broke at the commit, a synchronous standby may not have the checkpoint yet. The commit of the
     // lock waits for the standby.
-    if (existing !== undefined) return matchRetry(requireIntact(existing), draft);
+    if (existing !== undefined) return { sequence: matchRetry(requireIntact(existing), draft) };
     await this.#leases.check(run, taskId, condition);
     nextSequence(taskId, { lastSequence: Number(last), newestSequence: Number(newest) }, condition, options);
     const placed = await this.#place(append, await this.#histories.load(run, draft));
-    return { placed, stored: await this.#insertRows(run, [placed]) };
+    return { placed, sequence: (await this.#insertRows(run, [placed])).get(taskId) };
   }
 
   async #place(append: Append, isLoaded: boolean): Promise<PlacedAppend> {

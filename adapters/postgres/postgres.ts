@@ -146,7 +146,7 @@ export class PostgresAdapter extends SqlAdapter {
     const reader = new PostgresReader({ connection, sql, histories, passing, place });
     const leases = new PostgresLeases(connection, sql);
     const writer = new PostgresWriter({ connection, sql, reader, leases, passing });
-    const appender = new PostgresAppender({ connection, sql, reader, histories, leases, passing, retryForMs });
+    const appender = new PostgresAppender({ connection, sql, reader, histories, leases, passing });
     const groupCommit = new GroupCommit(appender);
     this.#connection = connection;
     this.#tables = { connection, sql, reader, leases, writer, appender, groupCommit };

@@ -116,12 +116,13 @@ function appendStatement(
     SELECT t.task_id FROM ${when(isMany, "input i CROSS JOIN LATERAL")} (
       SELECT task_id FROM ${tasks} t WHERE ${isNext} LIMIT 1 FOR UPDATE ${orSkip}) t
   ),`;
-  const isHeld = "task_id = ANY (ARRAY(SELECT task_id FROM held))";
+  const isHeld = (table: string) =>
+    isMany ? `${table}.task_id = ANY (ARRAY(SELECT task_id FROM held))` : "EXISTS (SELECT FROM held)";
   const replaced = `
   replaced AS (
     DELETE FROM ${checkpoints} c ${when(isMany, "USING input i")}
     WHERE c.task_id = i.task_id AND c.sequence = i.replaced AND c.seal = ANY (string_to_array(i.replaced_seals, ' '))
-      AND c.${isHeld} ${when(isMany, "AND c.sequence = ANY (ARRAY(SELECT replaced FROM input))")}
+      AND ${isHeld("c")} ${when(isMany, "AND c.sequence = ANY (ARRAY(SELECT replaced FROM input))")}
     RETURNING c.task_id
   ),`;
   const needsLock = isMany || isReplacing;
@@ -138,7 +139,7 @@ function appendStatement(
       due_at = CASE WHEN i.status = 'running' AND t.due_at <= i.due_at THEN t.due_at ELSE i.due_at END,
       last_text = coalesce(i.last_text, t.last_text)
     ${each}
-    WHERE ${needsLock ? `t.task_id = i.task_id AND t.${isHeld}` : isNext}
+    WHERE ${needsLock ? `t.task_id = i.task_id AND ${isHeld("t")}` : isNext}
     RETURNING t.task_id, t.last_sequence AS sequence
   ),
   begun AS (
