@@ -1,4 +1,5 @@
 import { hash } from "node:crypto";
+import type { Payload } from "../../src/contract/checkpoint.js";
 
 /**
  * Escapes a text for a column, since PostgreSQL's text can't hold U+0000. U+0000 and U+0001 become two characters each;
@@ -19,11 +20,14 @@ export function idDigestOf(id: string): Buffer {
   return hash("sha256", id, "buffer");
 }
 
-/** The number of bytes of an id's digest that the column `last_text` contains, after the digest of the text. */
-export const LAST_TEXT_ID_BYTES = 8;
-
+/** The value of the column `last_text`: the SHA-256 of the text, and 8 bytes of the SHA-256 of its checkpoint's id. */
 export function lastTextName(sha256: string, id: string): Buffer {
-  return Buffer.concat([Buffer.from(sha256, "hex"), idDigestOf(id).subarray(0, LAST_TEXT_ID_BYTES)]);
+  return Buffer.concat([Buffer.from(sha256, "hex"), idDigestOf(id).subarray(0, 8)]);
+}
+
+/** A payload's body as bytes. Text becomes UTF-8. */
+export function bytesIn({ body }: Pick<Payload, "body">): Buffer {
+  return typeof body === "string" ? Buffer.from(body) : Buffer.from(body.buffer, body.byteOffset, body.byteLength);
 }
 
 const [BOOLEAN, BYTEA] = [16, 17];

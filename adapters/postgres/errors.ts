@@ -16,7 +16,10 @@ const LOST_MESSAGE =
 const REFUSED_MESSAGE = /^(SASL: |The server does not support SSL)/;
 /** Codes which mean that the server undid the transaction, or never began it. */
 const UNDONE = ["40001", "40P01", "53300", "25006"];
-const NO_SPACE = ["53100", "53200", "53000", "53400", "ENOSPC"];
+/** The role has no right to the call. */
+const DENIED = ["42501"];
+/** A table, column or schema is missing. */
+const MISSING = ["42P01", "3F000", "42703"];
 
 /** Whether the connection is lost, so that nobody knows whether a COMMIT was carried out. */
 export function isLost(error: unknown): boolean {
@@ -45,11 +48,11 @@ export function isTaken(error: unknown): boolean {
 }
 
 export function isDenied(error: unknown): boolean {
-  return codeOf(error) === "42501";
+  return DENIED.includes(codeOf(error));
 }
 
 export function isMissing(error: unknown): boolean {
-  return ["42P01", "3F000", "42703"].includes(codeOf(error));
+  return MISSING.includes(codeOf(error));
 }
 
 /**
@@ -61,62 +64,74 @@ export function explain(error: unknown, place: string): unknown {
   if (!isError(error) || error instanceof CheckpointError) return error;
   const code = codeOf(error);
   const reason = error.message.trim();
-  const intact = "This call changed nothing, and earlier checkpoints are intact.";
+  const told = code === "" ? reason : `${reason} (${code})`;
   const failure = (message: string, retryable = false) => new StorageError(message, { cause: error, retryable });
-
   if (code === "25006") {
     return failure(
-      `${place} is read-only (a standby, or \`default_transaction_read_only\` is on): ${reason} (${code}). ${intact} Use the primary's address, or try again once ` +
-        "this server is promoted.",
+      `${place} is read-only (a standby, or \`default_transaction_read_only\` is on): ${told}. ${INTACT} Use the primary's ` +
+        "address, or try again once this server is promoted.",
       true,
     );
   }
   if (mayPass(error)) {
     const what = isLost(error) ? "can't be reached, or the connection broke" : "refused the call for now";
     return failure(
-      `${place} ${what}: ${reason}${code === "" ? "" : ` (${code})`}. Earlier checkpoints are intact. ` +
+      `${place} ${what}: ${told}. Earlier checkpoints are intact. ` +
         "Check the address if it is new. Otherwise try again; a save under the same id is stored once.",
       true,
     );
   }
-  if (["28P01", "28000", "3D000"].includes(code)) {
-    return failure(`${place} refuses the connection: ${reason} (${code}). Nothing was read or written.`);
-  }
-  if (isDenied(error)) {
-    return failure(
-      `${place}: ${reason} (${code}). ${intact} docs/postgres.md says which rights each call needs; ` +
-        "`waymark postgres ddl` prints what an administrator can apply.",
-    );
-  }
-  if (["55P03", "57014"].includes(code)) {
-    return failure(`${place} cancelled the call: ${reason} (${code}). ${intact} Try again.`, true);
-  }
-  if (NO_SPACE.includes(code)) {
-    return failure(
-      `${place} has no space or memory left: ${reason} (${code}). ${intact} Make room, then try again.`,
-      true,
-    );
-  }
-  if (isMissing(error)) {
-    return failure(
-      `${place}: ${reason} (${code}). ${intact} Somebody has removed or changed the tables. The next call looks for them again.`,
-    );
-  }
-  if (["26000", "42P05"].includes(code)) {
-    return failure(
-      `${place}: ${reason} (${code}). ${intact} If a pooler in transaction mode doesn't know prepared statements, set \`prepare: false\`.`,
-    );
-  }
   if (code === "XX001" || code === "XX002") {
     return new CheckpointCorruptError(
-      `${place} is damaged: ${reason} (${code}). Nothing was changed. First copy the server's data, then ` +
+      `${place} is damaged: ${told}. Nothing was changed. First copy the server's data, then ` +
         "read its log, and restore a backup.",
       { cause: error },
     );
   }
+  const known = ADVICE.find(({ codes }) => codes.includes(code));
+  if (known !== undefined) return failure(`${place}${known.what}: ${told}. ${known.advice}`, known.retryable);
   if (REFUSED_MESSAGE.test(reason))
     return failure(`${place} refuses the connection: ${reason}. Nothing was read or written.`);
   // An error without a PostgreSQL code is a bug in a program, so it is returned as it is.
-  if (!/^[0-9A-Z]{5}$/.test(code)) return error;
-  return failure(`PostgreSQL failed on ${place}: ${reason} (${code}). ${intact}`);
+  return /^[0-9A-Z]{5}$/.test(code) ? failure(`PostgreSQL failed on ${place}: ${told}. ${INTACT}`) : error;
 }
+
+const INTACT = "This call changed nothing, and earlier checkpoints are intact.";
+
+/** The middle and the end of the message for an error with one of these codes. */
+const ADVICE: readonly {
+  readonly codes: readonly string[];
+  readonly what: string;
+  readonly advice: string;
+  readonly retryable?: boolean;
+}[] = [
+  {
+    codes: ["28P01", "28000", "3D000"],
+    what: " refuses the connection",
+    advice: "Nothing was read or written.",
+  },
+  {
+    codes: DENIED,
+    what: "",
+    advice:
+      `${INTACT} docs/postgres.md says which rights each call needs; ` +
+      "`waymark postgres ddl` prints what an administrator can apply.",
+  },
+  { codes: ["55P03", "57014"], what: " cancelled the call", advice: `${INTACT} Try again.`, retryable: true },
+  {
+    codes: ["53100", "53200", "53000", "53400", "ENOSPC"],
+    what: " has no space or memory left",
+    advice: `${INTACT} Make room, then try again.`,
+    retryable: true,
+  },
+  {
+    codes: MISSING,
+    what: "",
+    advice: `${INTACT} Somebody has removed or changed the tables. The next call looks for them again.`,
+  },
+  {
+    codes: ["26000", "42P05"],
+    what: "",
+    advice: `${INTACT} If a pooler in transaction mode doesn't know prepared statements, set \`prepare: false\`.`,
+  },
+];

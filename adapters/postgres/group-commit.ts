@@ -1,4 +1,4 @@
-import type { Append, PostgresWriter } from "./writer.js";
+import type { Append, PostgresAppender } from "./appender.js";
 
 interface Waiting extends Append {
   readonly resolve: (sequence: number) => void;
@@ -18,21 +18,19 @@ const MOST_BYTES = 1024 * 1024;
  * a statement is under way form the next one, which is sent once that one has ended or the new one is full.
  */
 export class GroupCommit {
-  readonly #writer: PostgresWriter;
+  readonly #appender: PostgresAppender;
   #waiting: Waiting[] = [];
   #underWay = 0;
   /** Runs while the newest statement holds up the next one. */
   #patience: NodeJS.Timeout | undefined;
   #isWoken = false;
 
-  constructor(writer: PostgresWriter) {
-    this.#writer = writer;
+  constructor(appender: PostgresAppender) {
+    this.#appender = appender;
   }
 
-  /** Appends to a task must not overlap: the caller must await an append before it makes the task's next one. */
-  append(append: Append): Promise<number> {
-    // Only copies and imports choose a sequence. They append one after another, so there is nothing to combine.
-    if (append.options.sequence !== undefined || this.#writer.isFoldDue(append)) return this.#writer.append(append);
+  /** Calls for a task must not overlap: the caller must await one before it makes the task's next one. */
+  store(append: Append): Promise<number> {
     return new Promise((resolve, reject) => {
       this.#waiting.push({ ...append, resolve, reject });
       if (this.#isWoken) return;
@@ -62,7 +60,7 @@ export class GroupCommit {
     const patience = setTimeout(startNext, PATIENCE_MS);
     this.#patience = patience;
     this.#underWay += 1;
-    void this.#store(batch).then(() => {
+    void this.#insert(batch).then(() => {
       clearTimeout(patience);
       this.#underWay -= 1;
       startNext();
@@ -79,22 +77,16 @@ export class GroupCommit {
     return end === -1 ? this.#waiting.length : end;
   }
 
-  async #store(batch: readonly Waiting[]): Promise<void> {
-    const [first, ...others] = batch;
-    if (first !== undefined && others.length === 0) return this.#storeAlone(first);
+  async #insert(batch: readonly Waiting[]): Promise<void> {
     try {
-      const sequences = await this.#writer.appendMany(batch);
-      for (const one of batch) {
-        const sequence = sequences.get(one.draft.taskId);
-        if (sequence === undefined) void this.#storeAlone(one);
-        else one.resolve(sequence);
+      const sequences = await this.#appender.insert(batch);
+      for (const append of batch) {
+        const sequence = sequences.get(append.draft.taskId);
+        if (sequence !== undefined) append.resolve(sequence);
+        else void this.#appender.insertUnderLock(append).then(append.resolve, append.reject);
       }
     } catch (error) {
       for (const { reject } of batch) reject(error);
     }
-  }
-
-  async #storeAlone(append: Waiting): Promise<void> {
-    await this.#writer.append(append).then(append.resolve, append.reject);
   }
 }

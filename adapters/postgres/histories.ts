@@ -57,12 +57,14 @@ const NO_TEXT = Buffer.alloc(0);
  */
 export class PostgresHistories {
   readonly #connection: PostgresConnection;
-  readonly #sql: PostgresStatements;
+  readonly #sql: PostgresStatements["pieces"];
+  readonly #lock: string;
   readonly #texts = new TextCache<string, TaskText>();
 
-  constructor(connection: PostgresConnection, sql: PostgresStatements) {
+  constructor(connection: PostgresConnection, { pieces, changes }: PostgresStatements) {
     this.#connection = connection;
-    this.#sql = sql;
+    this.#sql = pieces;
+    this.#lock = changes.lock;
   }
 
   /** Decides in which form a payload is stored. @param isLoaded - True if {@link load} has just read the last text. */
@@ -87,15 +89,12 @@ export class PostgresHistories {
     else if (before) this.#texts.set(taskId, { ...before, alone: before.alone + 1 });
   }
 
-  /** Whether the task's single deltas should become a bundle before the next append. */
-  isFoldDue(taskId: string): boolean {
-    const text = this.#texts.get(taskId);
-    return text !== undefined && isFoldDue(text);
-  }
-
-  async fold(taskId: string): Promise<void> {
+  /** Makes a bundle of the task's single deltas, if there are enough of them. */
+  async foldIfDue(taskId: string): Promise<void> {
+    const known = this.#texts.get(taskId);
+    if (known === undefined || !isFoldDue(known)) return;
     const fold = async (run: Statements) => {
-      await run.rows(this.#sql.lock, taskId);
+      await run.rows(this.#lock, taskId);
       const rows = await run.rows(this.#sql.deltas, taskId);
       const deltas = rows.map(([number, form, body]) => ({ number: Number(number), form: Number(form), body }));
       const [first] = deltas;
@@ -116,14 +115,14 @@ export class PostgresHistories {
 
   /**
    * Reads and caches the task's last text for the next payload, unless the text is damaged. Returns false if the
-   * last text is still `after`.
+   * cached text is still the last one, or if the payload needs none.
    */
-  async load(taskId: string, { body }: Payload, after: Buffer): Promise<boolean> {
-    const [[found, pieces, sizeBytes] = []] = await this.#connection.rows(this.#sql.lastText, taskId);
-    const name = Buffer.isBuffer(found) ? found : NO_TEXT;
-    if (name.equals(after)) return false;
-    // Another call of this process may have read this text in the meantime.
-    if (this.#texts.get(taskId)?.name.equals(name)) return true;
+  async load(run: Statements, { taskId, payload: { body } }: CheckpointDraft): Promise<boolean> {
+    if (!isCompared(body)) return false;
+    const known = this.#texts.get(taskId)?.name ?? NO_TEXT;
+    const [[last, pieces, sizeBytes] = []] = await run.rows(this.#sql.lastText, taskId);
+    const name = Buffer.isBuffer(last) ? last : NO_TEXT;
+    if (name.equals(known)) return false;
     const all = piecesIn(pieces);
     const number = all.at(-1)?.number ?? 0;
     const size = sizeBytes === null ? undefined : Number(sizeBytes);

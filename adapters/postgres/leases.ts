@@ -10,24 +10,30 @@ import {
   type LapsedLease,
   type LeaseClaim,
 } from "../../src/contract/leases.js";
+import type { ClaimedTask, DueCount, DueQuery } from "../../src/contract/task-queue.js";
+import { HIGHEST } from "../sql/rows.js";
 import { numberIn } from "./columns.js";
 import type { PostgresConnection, Statements } from "./connection.js";
 import type { PostgresStatements } from "./statements.js";
 
-/** Works with the table of leases. Each call is one statement, and the server's clock decides. */
+/** How many due tasks to find beyond `limit`, since other workers may claim the first ones. */
+const RESERVE = 15;
+
+/**
+ * Works with the table of leases, and finds the tasks that are due for workers. The server's clock decides which leases
+ * are held.
+ */
 export class PostgresLeases {
   readonly #connection: PostgresConnection;
   readonly #sql: PostgresStatements["leases"];
-  readonly #held: string;
-  readonly #releases: string;
+  readonly #queue: PostgresStatements["acrossTasks"];
   readonly #toRelease: { readonly taskId: string; readonly token: number }[] = [];
   #releasing: Promise<void> | undefined;
 
-  constructor(connection: PostgresConnection, sql: PostgresStatements) {
+  constructor(connection: PostgresConnection, { leases, acrossTasks }: PostgresStatements) {
     this.#connection = connection;
-    this.#sql = sql.leases;
-    this.#held = sql.acrossTasks.leasesHeld;
-    this.#releases = sql.acrossTasks.release;
+    this.#sql = leases;
+    this.#queue = acrossTasks;
   }
 
   async claim(
@@ -66,7 +72,7 @@ export class PostgresLeases {
     this.#releasing = undefined;
     const taskIds = leases.map(({ taskId }) => taskId);
     const tokens = leases.map(({ token }) => token);
-    await this.#connection.change(this.#releases, taskIds, tokens);
+    await this.#connection.change(this.#queue.release, taskIds, tokens);
   }
 
   async current(taskId: string): Promise<HeldLease | undefined> {
@@ -84,8 +90,31 @@ export class PostgresLeases {
   }
 
   async held(): Promise<readonly HeldTask[]> {
-    const rows = await this.#connection.rows(this.#held);
+    const rows = await this.#connection.rows(this.#queue.leasesHeld);
     return rows.map(([taskId, ...lease]) => ({ taskId: String(taskId), ...leaseIn(lease) }));
+  }
+
+  /**
+   * Finds some due tasks, then claims the first ones that are still free. If nothing is due, it locks nothing. If an
+   * answer is lost, the claim is sent again for the same tasks, and finds its own leases among them.
+   */
+  async claimNext(query: DueQuery, holder: string, ttlMs: number, limit: number): Promise<readonly ClaimedTask[]> {
+    for (let before = ""; ; ) {
+      const due = await this.#connection.rowsUnprepared(this.#queue.dueTasks, ...valuesOf(query), limit + RESERVE);
+      const taskIds = due.flat();
+      // If the same tasks are found again, others have locked them, probably to claim them.
+      if (taskIds.length === 0 || JSON.stringify(taskIds) === before) return [];
+      before = JSON.stringify(taskIds);
+      const claim = [taskIds, claimedBy(holder), ttlMs, query.dueBy, limit];
+      const claimed = await this.#connection.rows(this.#queue.claimDue, ...claim);
+      if (claimed.length > 0)
+        return claimed.map(([taskId, token]) => ({ taskId: String(taskId), token: Number(token) }));
+    }
+  }
+
+  async countDue(query: DueQuery): Promise<DueCount> {
+    const [[tasks, oldest] = []] = await this.#connection.rowsUnprepared(this.#queue.countDue, ...valuesOf(query));
+    return { tasks: Number(tasks), oldestDueAt: typeof oldest === "string" ? oldest : undefined };
   }
 
   /**
@@ -104,11 +133,15 @@ export class PostgresLeases {
 
 const NOBODYS: HeldLease = { holder: "", token: 0, remainingMs: 0 };
 
+function valuesOf({ prefix, dueBy, except = [] }: DueQuery): readonly unknown[] {
+  return [prefix, prefix + HIGHEST, dueBy, except];
+}
+
 /**
  * The holder with an id of the claim. If a claim's answer is lost, its statement is repeated. By this id it recognises
  * the row that it made itself, and no row of another claim by this holder.
  */
-export function claimedBy(holder: string): string {
+function claimedBy(holder: string): string {
   return `${holder} (claim ${randomUUID()})`;
 }
 

@@ -6,10 +6,10 @@ import { entriesInPages, PAGE_ROWS } from "../sql/pages.js";
 import type { SqlRow } from "../sql/rows.js";
 import { numberIn } from "./columns.js";
 import type { PostgresConnection, Statements } from "./connection.js";
-import { updateDueAt } from "./due.js";
 import type { PostgresHistories } from "./histories.js";
 import { locationOf, PAGE_BYTES, type PostgresReader } from "./reader.js";
 import type { PostgresStatements } from "./statements.js";
+import { updateDueAt } from "./writer.js";
 
 interface OpenTables {
   readonly connection: PostgresConnection;
@@ -28,7 +28,7 @@ export function maintainedTables(place: string, histories: PostgresHistories, ac
   ): Promise<boolean> => {
     const done = await access((tables) =>
       tables.connection.atomically(async (run) => {
-        await run.rows(tables.sql.lock, taskId);
+        await run.rows(tables.sql.changes.lock, taskId);
         return work(run, tables);
       }),
     );
@@ -68,10 +68,10 @@ export function maintainedTables(place: string, histories: PostgresHistories, ac
         const found = await reader.at(run, taskId, key);
         const finding = found && findingOf(found, () => locationOf(place, taskId, key));
         if (finding === undefined) return false;
-        await run.change(sql.quarantineCheckpoint, taskId, key, new Date().toISOString(), finding.reason);
-        const removed = await run.change(sql.removeAt, taskId, key);
-        await updateDueAt(run, sql, taskId, await run.rows(sql.shortenTask, taskId, removed));
-        await run.change(sql.trim, taskId);
+        await run.change(sql.maintenance.quarantineCheckpoint, taskId, key, new Date().toISOString(), finding.reason);
+        const removed = await run.change(sql.maintenance.removeAt, taskId, key);
+        await updateDueAt(run, sql.changes, taskId, await run.rows(sql.changes.shortenTask, taskId, removed));
+        await run.change(sql.pieces.trim, taskId);
         return true;
       }),
 
@@ -80,14 +80,14 @@ export function maintainedTables(place: string, histories: PostgresHistories, ac
         const row = await taskRow(run, sql, taskId);
         const reason = damageInTaskRow(row);
         if (reason === undefined) return false;
-        await run.change(sql.quarantineTask, taskId, new Date().toISOString(), reason);
-        await run.change(sql.replaceTask, taskId, ...taskRowOf(row));
+        await run.change(sql.maintenance.quarantineTask, taskId, new Date().toISOString(), reason);
+        await run.change(sql.maintenance.replaceTask, taskId, ...taskRowOf(row));
         return true;
       }),
   };
 }
 
 async function taskRow(from: Statements, sql: PostgresStatements, taskId: string): Promise<SqlRow> {
-  const [row = []] = await from.rows(sql.taskRow, taskId);
+  const [row = []] = await from.rows(sql.maintenance.taskRow, taskId);
   return row.map((value, column) => ([3, 4, 5, 8, 9, 10].includes(column) ? value : numberIn(value)));
 }

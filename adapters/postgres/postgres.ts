@@ -17,18 +17,19 @@ import { SqlAdapter, type SqlStore } from "../sql/adapter.js";
 import { NOTHING_DUE } from "../sql/due.js";
 import { SqlMaintenance } from "../sql/maintenance.js";
 import { inPages, PAGE_ROWS } from "../sql/pages.js";
+import { type Append, PostgresAppender } from "./appender.js";
 import { newPool, PostgresConnection, type PostgresPool } from "./connection.js";
-import { PostgresQueue } from "./due.js";
 import { explain, isMissing } from "./errors.js";
 import { GroupCommit } from "./group-commit.js";
 import { PostgresHistories } from "./histories.js";
 import { PostgresLeases } from "./leases.js";
 import { maintainedTables } from "./maintenance.js";
 import { PAGE_BYTES, PostgresReader } from "./reader.js";
-import { hasTables, makeTables, quoted } from "./schema.js";
-import { statementsOn } from "./statements.js";
+import { hasTables, makeTables } from "./schema.js";
+import { quoteName } from "./statements/tables.js";
+import { type PostgresStatements, statementsOn } from "./statements.js";
 import { TransientCheckpoints } from "./transient.js";
-import { type Append, PostgresWriter } from "./writer.js";
+import { PostgresWriter } from "./writer.js";
 
 export type { PostgresClient, PostgresPool, PostgresQuery, PostgresResult } from "./connection.js";
 export { postgresDdl } from "./schema.js";
@@ -109,11 +110,11 @@ export class PostgresAdapter extends SqlAdapter {
   override readonly queue: TaskQueue = {
     claimNext: async (query, ...args) => {
       const asked = { ...query };
-      return (await this.#reading(({ queue }) => queue.claimNext(asked, ...args))) ?? [];
+      return (await this.#reading(({ leases }) => leases.claimNext(asked, ...args))) ?? [];
     },
     count: async (query) => {
       const asked = { ...query };
-      return (await this.#reading(({ queue }) => queue.count(asked))) ?? NOTHING_DUE;
+      return (await this.#reading(({ leases }) => leases.countDue(asked))) ?? NOTHING_DUE;
     },
   };
   readonly #schema: string;
@@ -133,23 +134,22 @@ export class PostgresAdapter extends SqlAdapter {
     const schema = schemaOf(options);
     this.#schema = schema;
     this.#mayMigrate = migrate;
-    this.#place = `PostgreSQL${url === undefined ? "" : hostIn(url)}, schema ${quoted(schema)}`;
+    this.#place = `PostgreSQL${url === undefined ? "" : hostIn(url)}, schema ${quoteName(schema)}`;
     const place = this.#place;
     this.#calls = new AdapterCalls({ name: "postgres", explain: (error) => this.#explained(error) });
     // `checkOptions` has made sure that there is a pool or a URL.
     const source = pool ?? (() => newPool(url ?? ""));
-    this.#connection = new PostgresConnection({ pool: source, prepare, retryForMs, place });
+    const connection = new PostgresConnection({ pool: source, prepare, retryForMs, place });
     const sql = statementsOn(schema);
-    const histories = new PostgresHistories(this.#connection, sql);
+    const histories = new PostgresHistories(connection, sql);
     const transient = new TransientCheckpoints();
-    const reader = new PostgresReader(this.#connection, sql, { histories, transient }, place);
-    const leases = new PostgresLeases(this.#connection, sql);
-    const writer = new PostgresWriter(this.#connection, sql, { reader, histories, leases, transient }, { retryForMs });
-    const queue = new PostgresQueue(this.#connection, sql);
-    this.#tables = {
-      ...{ connection: this.#connection, sql, reader, leases, queue, writer },
-      groupCommit: new GroupCommit(writer),
-    };
+    const reader = new PostgresReader({ connection, sql, histories, transient, place });
+    const leases = new PostgresLeases(connection, sql);
+    const writer = new PostgresWriter({ connection, sql, reader, leases, transient });
+    const appender = new PostgresAppender({ connection, sql, reader, histories, leases, transient });
+    const groupCommit = new GroupCommit(appender);
+    this.#connection = connection;
+    this.#tables = { connection, sql, reader, leases, writer, appender, groupCommit };
     this.maintenance = new SqlMaintenance(maintainedTables(place, histories, this.#reading.bind(this)));
   }
 
@@ -164,7 +164,7 @@ export class PostgresAdapter extends SqlAdapter {
     const own = this.#calls.underWay < FEW ? copy : compacted(copy);
     const given = { draft: own, condition: { ...condition }, options: { ...options } };
     // Unfinished calls capture only `given`, so `draft` can be freed.
-    return this.#calls.inTurn(draft.taskId, () => this.#append(given));
+    return this.#calls.inTurn(draft.taskId, () => this.#store(given));
   }
 
   override read(query: CheckpointQuery): AsyncGenerator<StoredCheckpoint | CorruptRecord, void, void> {
@@ -186,15 +186,15 @@ export class PostgresAdapter extends SqlAdapter {
     return this.#calls.close(() => this.#connection.close());
   }
 
-  async #append(append: Append): Promise<number> {
+  async #store(append: Append): Promise<number> {
     if (!(await this.#looked())) {
       // These checks come first, because a refused append must not make tables.
       const { draft, condition, options } = append;
       checkLease(draft.taskId, NO_LEASE, condition);
       nextSequence(draft.taskId, { newestSequence: 0, lastSequence: 0 }, condition, options);
     }
-    const { groupCommit, writer } = await this.#madeTables();
-    return groupCommit.append({ ...append, replaced: await writer.replacedBy(append) });
+    const { groupCommit, appender } = await this.#madeTables();
+    return groupCommit.store(await appender.prepare(append));
   }
 
   async *#held() {
@@ -246,11 +246,11 @@ export class PostgresAdapter extends SqlAdapter {
 
 interface Tables {
   readonly connection: PostgresConnection;
-  readonly sql: ReturnType<typeof statementsOn>;
+  readonly sql: PostgresStatements;
   readonly reader: PostgresReader;
   readonly leases: PostgresLeases;
-  readonly queue: PostgresQueue;
   readonly writer: PostgresWriter;
+  readonly appender: PostgresAppender;
   readonly groupCommit: GroupCommit;
 }
 

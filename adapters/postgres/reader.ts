@@ -28,26 +28,33 @@ export const PAGE_BYTES = 256 * 1024;
 /** Reads the tables. A row that can't be read becomes a CorruptRecord, and the other rows are still returned. */
 export class PostgresReader {
   readonly #connection: PostgresConnection;
-  readonly #sql: PostgresStatements;
+  readonly #sql: PostgresStatements["reads"];
+  readonly #lists: PostgresStatements["acrossTasks"];
   readonly #histories: PostgresHistories;
   readonly #transient: TransientCheckpoints;
   readonly #place: string;
 
-  constructor(
-    connection: PostgresConnection,
-    sql: PostgresStatements,
-    parts: { readonly histories: PostgresHistories; readonly transient: TransientCheckpoints },
-    place: string,
-  ) {
-    this.#connection = connection;
-    this.#sql = sql;
+  constructor(parts: {
+    readonly connection: PostgresConnection;
+    readonly sql: PostgresStatements;
+    readonly histories: PostgresHistories;
+    readonly transient: TransientCheckpoints;
+    readonly place: string;
+  }) {
+    this.#connection = parts.connection;
+    this.#sql = parts.sql.reads;
+    this.#lists = parts.sql.acrossTasks;
     this.#histories = parts.histories;
     this.#transient = parts.transient;
-    this.#place = place;
+    this.#place = parts.place;
   }
 
-  async get(taskId: string, id: string): Promise<StoredCheckpoint | CorruptRecord | undefined> {
-    const [row] = await this.#connection.rows(this.#sql.wholeById, taskId, idDigestOf(id));
+  async get(
+    taskId: string,
+    id: string,
+    run: Statements = this.#connection,
+  ): Promise<StoredCheckpoint | CorruptRecord | undefined> {
+    const [row] = await run.rows(this.#sql.wholeById, taskId, idDigestOf(id));
     return row && this.#wholeOf(taskId, row);
   }
 
@@ -96,7 +103,7 @@ export class PostgresReader {
 
   async taskIds(query: TaskQuery, limit: number, skip: number): Promise<readonly string[]> {
     const { order, status = CHECKPOINT_STATUSES, prefix = "" } = query;
-    const { idsByTaskId, idsByRecency, idsByRecencyInRange } = this.#sql.acrossTasks;
+    const { idsByTaskId, idsByRecency, idsByRecencyInRange } = this.#lists;
     const part = [status, Number.isFinite(limit) ? limit : null, skip];
     const rows =
       order === "taskId"
@@ -109,7 +116,7 @@ export class PostgresReader {
 
   /** The tasks among these ids that have checkpoints, in the order of the ids. */
   async tasks(taskIds: readonly string[]): Promise<readonly TaskFound[]> {
-    const found = await this.#connection.rows(this.#sql.acrossTasks.tasks, taskIds);
+    const found = await this.#connection.rows(this.#lists.tasks, taskIds);
     const rows = new Map<unknown, SqlRow>(found.map(([taskId, ...row]) => [taskId, row]));
     return taskIds.flatMap((taskId) => {
       const [count, sequence, ...row] = rows.get(taskId) ?? [];

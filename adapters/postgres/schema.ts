@@ -2,16 +2,13 @@ import { isDeepStrictEqual } from "node:util";
 import { StorageError, UnsupportedFormatError } from "../../src/contract/errors.js";
 import { numberIn } from "./columns.js";
 import type { PostgresConnection, Statements } from "./connection.js";
+import { quoteName } from "./statements/tables.js";
 
 /** The version of the tables. */
 const VERSION = 1;
 const NOTE = "Waymark's checkpoints, version ";
 /** The letters `WYMK` as a number, which no other program should lock. */
 const ADVISORY_LOCK = 0x57594d4b;
-
-export function quoted(schema: string): string {
-  return `"${schema.replaceAll('"', '""')}"`;
-}
 
 /**
  * The statements that make the tables, to be applied by hand if the adapter has `migrate: false`. They may be applied
@@ -20,7 +17,7 @@ export function quoted(schema: string): string {
  * @param schema - Default `waymark`.
  */
 export function postgresDdl(schema = "waymark"): string {
-  return `CREATE SCHEMA IF NOT EXISTS ${quoted(schema)};\n\n${tablesIn(schema)}`;
+  return `CREATE SCHEMA IF NOT EXISTS ${quoteName(schema)};\n\n${tablesIn(schema)}`;
 }
 
 /**
@@ -35,7 +32,7 @@ export function postgresDdl(schema = "waymark"): string {
  * longer than a key.
  */
 function tablesIn(schema: string): string {
-  const name = quoted(schema);
+  const name = quoteName(schema);
   return `CREATE TABLE IF NOT EXISTS ${name}.tasks (
   task_id text COLLATE "C" NOT NULL PRIMARY KEY,
   last_sequence bigint NOT NULL, -- the last one given; it outlives its checkpoint
@@ -175,7 +172,7 @@ export async function makeTables(connection: PostgresConnection, schema: string,
     if (await hasTables(statements, schema, place)) return;
     const [[encoding, existing] = []] = await statements.rows(
       "SELECT current_setting('server_encoding'), to_regnamespace($1)::text",
-      quoted(schema),
+      quoteName(schema),
     );
     if (encoding !== "UTF8") {
       throw new StorageError(

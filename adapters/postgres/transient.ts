@@ -7,7 +7,7 @@ export interface Replaced {
   readonly seals: readonly string[];
 }
 
-/** The most tasks that are cached. A task that was forgotten costs a statement. */
+/** The most tasks that are remembered. A task that was forgotten costs a statement. */
 const MOST_TASKS = 1000;
 
 /**

@@ -1,239 +1,47 @@
 import {
   type AppendCondition,
-  type AppendOptions,
   type ExpectedTask,
-  isCorrupt,
-  matchRetry,
-  nextSequence,
   requireNewest,
   requireUnchangedTasks,
 } from "../../src/contract/adapter.js";
 import {
-  type CheckpointDraft,
   type Payload,
   type SealedSummary,
   type StatusChange,
-  sealedParts,
   withPayload,
   withStatus,
 } from "../../src/contract/checkpoint.js";
 import { StorageError } from "../../src/contract/errors.js";
 import { requireIntact } from "../../src/contract/header-index.js";
-import { dueAtOf, isTransient } from "../../src/contract/transient.js";
-import { FORM, WHOLE_FORMS } from "../sql/history.js";
-import { columnsOf, HIGHEST, jsonOf, type SqlRow } from "../sql/rows.js";
-import { idDigestOf, toColumn } from "./columns.js";
+import { nextDueAtIn } from "../sql/due.js";
+import { HIGHEST, jsonOf, type SqlRow } from "../sql/rows.js";
+import { bytesIn, idDigestOf } from "./columns.js";
 import type { PostgresConnection, Statements } from "./connection.js";
-import { updateDueAt } from "./due.js";
-import { isTaken, mayPass } from "./errors.js";
-import type { PayloadForm, PostgresHistories } from "./histories.js";
 import type { PostgresLeases } from "./leases.js";
 import type { PostgresReader } from "./reader.js";
-import { DRAFT_COLUMNS, type PostgresStatements } from "./statements.js";
-import type { Replaced, TransientCheckpoints } from "./transient.js";
+import type { PostgresStatements } from "./statements.js";
+import type { TransientCheckpoints } from "./transient.js";
 
-/** The arguments of an append. */
-export interface Append {
-  readonly draft: CheckpointDraft;
-  readonly condition: AppendCondition;
-  readonly options: AppendOptions;
-  /** The checkpoint that the append replaces, from {@link PostgresWriter.replacedBy}. */
-  readonly replaced?: Replaced | undefined;
-}
-
-/** Changes the tables. Each call is all or nothing, and checks its condition in the same step. */
+/** Changes and removes checkpoints. Each call is all or nothing, and checks its condition in the same step. */
 export class PostgresWriter {
   readonly #connection: PostgresConnection;
   readonly #sql: PostgresStatements;
   readonly #reader: PostgresReader;
-  readonly #histories: PostgresHistories;
   readonly #leases: PostgresLeases;
-  readonly #retryForMs: number;
   readonly #transient: TransientCheckpoints;
 
-  constructor(
-    connection: PostgresConnection,
-    sql: PostgresStatements,
-    parts: {
-      readonly reader: PostgresReader;
-      readonly histories: PostgresHistories;
-      readonly leases: PostgresLeases;
-      readonly transient: TransientCheckpoints;
-    },
-    { retryForMs }: { readonly retryForMs: number },
-  ) {
-    this.#connection = connection;
-    this.#sql = sql;
+  constructor(parts: {
+    readonly connection: PostgresConnection;
+    readonly sql: PostgresStatements;
+    readonly reader: PostgresReader;
+    readonly leases: PostgresLeases;
+    readonly transient: TransientCheckpoints;
+  }) {
+    this.#connection = parts.connection;
+    this.#sql = parts.sql;
     this.#reader = parts.reader;
-    this.#histories = parts.histories;
     this.#leases = parts.leases;
     this.#transient = parts.transient;
-    this.#retryForMs = retryForMs;
-  }
-
-  /**
-   * Appends with one statement, in one round trip. If its answer is lost, the statement is repeated, and finds that
-   * this same checkpoint has taken the id.
-   */
-  async append(append: Append): Promise<number> {
-    const { draft, condition, options } = append;
-    const { taskId, payload } = draft;
-    if (this.#histories.isFoldDue(taskId)) await this.#histories.fold(taskId);
-    let placed = await this.#histories.place(taskId, payload);
-    const deadline = performance.now() + this.#retryForMs;
-    let wasTaken = false;
-    // There are at least two attempts, since the first may only show that another process has stored a text.
-    for (let attempt = 0; attempt < 2 || performance.now() < deadline; attempt++) {
-      const outcome = await this.#tryAppend(append, placed);
-      if (typeof outcome === "number") return outcome;
-      // If another process has added a text, or this process doesn't know the last text yet, the text is read, and the
-      // append is tried again.
-      if (placed.after !== undefined && (await this.#histories.load(taskId, payload, placed.after))) {
-        placed = await this.#histories.place(taskId, payload, true);
-        continue;
-      }
-      // The position is read before the checkpoint. In the other order, if another process stored the same draft in
-      // between, it would look like a conflict.
-      const [[last, newest] = [0, 0]] = await this.#connection.rows(this.#sql.position, taskId);
-      const existing = await this.#reader.get(taskId, draft.id);
-      if (existing !== undefined) {
-        const same = matchRetry(requireIntact(existing), draft);
-        // If the connection broke at the commit, a synchronous standby may not have the checkpoint yet. The commit of
-        // this statement waits for the standby.
-        await this.#connection.rows(this.#sql.lock, taskId);
-        return same;
-      }
-      await this.#leases.check(this.#connection, taskId, condition);
-      nextSequence(taskId, { lastSequence: Number(last), newestSequence: Number(newest) }, condition, options);
-      // Another process has written to the task or removed it, so the append is tried again. But if the key is taken
-      // twice, it belongs to a checkpoint that the task's row doesn't count.
-      if (outcome === "taken" && wasTaken) throw damagedTask(taskId);
-      wasTaken = outcome === "taken";
-    }
-    throw new StorageError(
-      `Other writers kept changing task ${JSON.stringify(taskId)} for all ${this.#retryForMs} ms. Nothing was stored, and its ` +
-        "checkpoints are intact. Try again.",
-      { retryable: true },
-    );
-  }
-
-  /**
-   * The checkpoint that an append replaces, if it is a transient one. If it changes before the append, it isn't removed.
-   */
-  async replacedBy({ draft, options }: Append): Promise<Append["replaced"]> {
-    if (options.replaces === undefined) return undefined;
-    const known = this.#transient.find(draft.taskId, options.replaces);
-    if (known !== undefined) return known;
-    const found = await this.#reader.sealed(this.#connection, draft.taskId, options.replaces);
-    if (!found || isCorrupt(found) || !isTransient(found)) return undefined;
-    return { sequence: found.sequence, seals: [found.seal] };
-  }
-
-  isFoldDue({ draft }: Append): boolean {
-    return this.#histories.isFoldDue(draft.taskId);
-  }
-
-  /**
-   * Appends to many tasks with one statement and one commit. Returns the sequences of the stored checkpoints by task.
-   * For each draft without a sequence, call {@link append}, which stores it or says why it can't.
-   */
-  async appendMany(appends: readonly Append[]): Promise<ReadonlyMap<unknown, number>> {
-    const placed = await Promise.all(
-      appends.map(async (append) => {
-        const { taskId, payload } = append.draft;
-        return { ...append, piece: await this.#histories.place(taskId, payload) };
-      }),
-    );
-    const bodies = Buffer.allocUnsafe(placed.reduce((bytes, { piece }) => bytes + byteLengthOf(piece), 0));
-    let start = 0;
-    const rows = placed.map(({ draft, condition, piece, replaced }) => {
-      const { columns, before, after } = describedBy(draft);
-      const { form, body } = piece;
-      const length = byteLengthOf(piece);
-      const dueAt = dueAtOf(draft);
-      if (typeof body === "string") bodies.write(body, start);
-      else bodies.set(body, start);
-      start += length;
-      const described = columns.map((value) => (typeof value === "string" ? toColumn(value) : value));
-      return {
-        ...Object.fromEntries(DRAFT_COLUMNS.map((name, at) => [name, described[at]])),
-        // PostgreSQL counts from 1.
-        ...{ task_id: toColumn(draft.taskId), is_text: isText(draft.payload), start: start - length + 1, length },
-        ...{ id_digest: idDigestOf(draft.id).toString("hex"), before, after },
-        ...{ expected: condition.expectedSequence, token: condition.fencingToken },
-        ...{
-          form,
-          last_text: piece.after?.toString("hex"),
-          due_at: dueAt === undefined ? undefined : toColumn(dueAt),
-          replaced: replaced?.sequence,
-          replaced_seal: replaced?.seals.join(" "),
-        },
-      };
-    });
-    const isFenced = appends.some(({ condition }) => condition.fencingToken !== undefined);
-    const isReplacing = appends.some(({ replaced }) => replaced !== undefined);
-    const { acrossTasks: sql } = this.#sql;
-    const unfenced = isReplacing ? sql.appendManyReplacing : sql.appendMany;
-    const fenced = isReplacing ? sql.appendManyReplacingUnderLeases : sql.appendManyUnderLeases;
-    const statement = isFenced ? fenced : unfenced;
-    try {
-      const stored = await this.#connection.rows(statement, JSON.stringify(rows), bodies);
-      const rowOf = new Map(stored.map(([taskId, ...row]) => [taskId, row]));
-      for (const { draft, piece, replaced } of placed) {
-        const row = rowOf.get(draft.taskId);
-        if (row === undefined) continue;
-        this.#stored(draft, piece, row);
-        if (replaced) await this.#trimBefore(draft.taskId, piece);
-      }
-      return new Map(stored.map(([taskId, sequence]) => [taskId, Number(sequence)]));
-    } catch (error) {
-      // The server refused one of the appends, usually because its id is taken. So nothing was stored, and the caller
-      // makes each append by itself.
-      if (mayPass(error)) throw error;
-      return new Map();
-    }
-  }
-
-  async #tryAppend(append: Append, placed: PayloadForm): Promise<number | "taken" | undefined> {
-    const { draft, condition, options, replaced } = append;
-    const { expectedSequence = null, fencingToken } = condition;
-    const { sequence = null } = options;
-    const values = [...valuesOf(draft, placed), expectedSequence, sequence, placed.form, placed.after ?? null];
-    values.push(dueAtOf(draft) ?? null);
-    if (replaced) values.push(replaced.sequence, replaced.seals.join(" "));
-    try {
-      const unfenced = replaced ? this.#sql.appendReplacing : this.#sql.append;
-      const fenced = replaced ? this.#sql.appendReplacingUnderLease : this.#sql.appendUnderLease;
-      const { first, next } = fencingToken === undefined ? unfenced : fenced;
-      const token = fencingToken === undefined ? [] : [fencingToken];
-      const [given] = await this.#connection.rows(placed.form === FORM.delta ? next : first, ...values, ...token);
-      if (given === undefined) return undefined;
-      this.#stored(draft, placed, given);
-      if (replaced) await this.#trimBefore(draft.taskId, placed);
-      return Number(given[0]);
-    } catch (error) {
-      if (!isTaken(error)) throw error;
-      return "taken";
-    }
-  }
-
-  #stored(draft: CheckpointDraft, placed: PayloadForm, [sequence, seal]: SqlRow): void {
-    this.#histories.stored(draft, placed, Number(sequence));
-    this.#transient.note({ ...draft, sequence: Number(sequence), seal: String(seal) });
-  }
-
-  /**
-   * Removes unneeded pieces after a text has begun a new history. Failures are ignored, because the append is stored,
-   * and the next removal of checkpoints removes the pieces too.
-   */
-  async #trimBefore(taskId: string, { form, after }: PayloadForm): Promise<void> {
-    const isFirstText = after?.length === 0;
-    if (!WHOLE_FORMS.includes(form) || isFirstText) return;
-    const trim = async (run: Statements): Promise<void> => {
-      await run.rows(this.#sql.lock, taskId);
-      await run.change(this.#sql.trim, taskId);
-    };
-    await this.#connection.atomically(trim, { twice: true }).catch(() => undefined);
   }
 
   async setStatus(
@@ -245,9 +53,9 @@ export class PostgresWriter {
     return this.#change(taskId, id, condition, async (record, run) => {
       await this.#requireNewest(run, taskId, condition);
       const { sequence, status, error, seal } = withStatus(record, change);
-      await run.change(this.#sql.setStatus, taskId, sequence, status, jsonOf(error) ?? null, seal);
-      const row = await run.rows(this.#sql.setTaskStatus, taskId, sequence, status);
-      await updateDueAt(run, this.#sql, taskId, row);
+      await run.change(this.#sql.changes.setStatus, taskId, sequence, status, jsonOf(error) ?? null, seal);
+      const row = await run.rows(this.#sql.changes.setTaskStatus, taskId, sequence, status);
+      await updateDueAt(run, this.#sql.changes, taskId, row);
       return true;
     });
   }
@@ -256,9 +64,16 @@ export class PostgresWriter {
     return this.#change(taskId, id, undefined, async (record, run) => {
       if (record.payload.sha256 !== expectedSha256) return false;
       const { sequence, sizeBytes, seal } = withPayload(record, payload);
-      const described = [sizeBytes, payload.encoding, payload.sha256, seal, isText(payload), bytesIn(payload)];
-      await run.change(this.#sql.replacePayload, taskId, sequence, ...described);
-      await run.change(this.#sql.trim, taskId);
+      const described = [
+        sizeBytes,
+        payload.encoding,
+        payload.sha256,
+        seal,
+        typeof payload.body === "string",
+        bytesIn(payload),
+      ];
+      await run.change(this.#sql.changes.replacePayload, taskId, sequence, ...described);
+      await run.change(this.#sql.pieces.trim, taskId);
       return true;
     });
   }
@@ -275,13 +90,13 @@ export class PostgresWriter {
         return 0;
       }
       await this.#requireNewest(run, taskId, condition);
-      if (ids === "all") return run.change(this.#sql.removeAll, taskId);
-      const removed = await run.rows(this.#sql.removeSome, taskId, ids.map(idDigestOf));
+      if (ids === "all") return run.change(this.#sql.changes.removeAll, taskId);
+      const removed = await run.rows(this.#sql.changes.removeSome, taskId, ids.map(idDigestOf));
       if (removed.length > 0) {
-        const row = await run.rows(this.#sql.shortenTask, taskId, removed.length);
-        await updateDueAt(run, this.#sql, taskId, row);
+        const row = await run.rows(this.#sql.changes.shortenTask, taskId, removed.length);
+        await updateDueAt(run, this.#sql.changes, taskId, row);
       }
-      if (removed.some(([hasPiece]) => hasPiece === true)) await run.change(this.#sql.trim, taskId);
+      if (removed.some(([hasPiece]) => hasPiece === true)) await run.change(this.#sql.pieces.trim, taskId);
       return removed.length;
     });
   }
@@ -320,48 +135,42 @@ export class PostgresWriter {
    * others may begin it, and it isn't locked.
    */
   async #lock(run: Statements, taskId: string): Promise<boolean> {
-    const [row] = await run.rows(this.#sql.lock, taskId);
+    const [row] = await run.rows(this.#sql.changes.lock, taskId);
     if (row !== undefined) return true;
     // A statement sees a single moment. If it finds checkpoints but no row of the task, the task is damaged: a task that
     // others have just begun would have both.
-    const [[last, , , , , , checkpoints] = []] = await run.rows(this.#sql.taskRow, taskId);
+    const [[last, , , , , , checkpoints] = []] = await run.rows(this.#sql.maintenance.taskRow, taskId);
     if (last === null && Number(checkpoints) > 0) throw damagedTask(taskId);
     return false;
   }
 
   async #requireNewest(run: Statements, taskId: string, condition: AppendCondition | undefined): Promise<void> {
     if (condition?.expectedSequence === undefined) return;
-    const [[newest] = []] = await run.rows(this.#sql.newest, taskId);
+    const [[newest] = []] = await run.rows(this.#sql.changes.newest, taskId);
     requireNewest(taskId, Number(newest ?? 0), condition);
   }
 }
 
-function damagedTask(taskId: string): StorageError {
+export function damagedTask(taskId: string): StorageError {
   return new StorageError(
     `The row of task ${JSON.stringify(taskId)} is damaged: it doesn't count all of the task's checkpoints. Nothing was ` +
       "changed, and the checkpoints are intact. Run `waymark repair` to rebuild the row.",
   );
 }
 
-function valuesOf(draft: CheckpointDraft, placed: PayloadForm): readonly unknown[] {
-  const { columns, before, after } = describedBy(draft);
-  const described = [idDigestOf(draft.id), ...columns, before, after];
-  return [draft.taskId, isText(draft.payload), bytesIn(placed), ...described];
-}
-
-function describedBy(draft: CheckpointDraft) {
-  const [before, after] = sealedParts(draft);
-  return { columns: columnsOf(draft).map((value) => value ?? null), before, after };
-}
-
-function byteLengthOf({ body }: Pick<Payload, "body">): number {
-  return typeof body === "string" ? Buffer.byteLength(body) : body.byteLength;
-}
-
-function bytesIn({ body }: Pick<Payload, "body">): Buffer {
-  return typeof body === "string" ? Buffer.from(body) : Buffer.from(body.buffer, body.byteOffset, body.byteLength);
-}
-
-function isText({ body }: Payload): boolean {
-  return typeof body === "string";
+/**
+ * Brings a task's `due_at` up to date, in the transaction that has changed the task's row.
+ *
+ * @param rows - The row's values that decide it, as the change returned them. Without a row, nothing was changed.
+ */
+export async function updateDueAt(
+  run: Statements,
+  { setDueAt }: PostgresStatements["changes"],
+  taskId: string,
+  [row]: readonly SqlRow[],
+): Promise<void> {
+  if (row === undefined) return;
+  const [dueAt, ...newest] = row;
+  const next = nextDueAtIn(newest, dueAt);
+  if (next !== dueAt) await run.change(setDueAt, taskId, next);
 }

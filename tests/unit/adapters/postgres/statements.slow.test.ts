@@ -56,7 +56,7 @@ describe("statements", () => {
   it("name their task, unless they are about all tasks", async () => {
     const { adapter, schema, seen } = await spied();
     await aLifeOn(adapter);
-    const across = new Set<string>(Object.values(statementsOn(schema).acrossTasks));
+    const across = new Set(textsIn(statementsOn(schema).acrossTasks));
     const opening =
       /^\s*(BEGIN|COMMIT|SELECT pg_advisory_xact_lock|SELECT decode|SELECT current_setting|CREATE SCHEMA)/;
     const ofATask = seen.filter(({ text }) => !across.has(text) && !opening.test(text));
@@ -69,7 +69,7 @@ describe("statements", () => {
 
   it("name the task for each table in each of their parts", () => {
     const { acrossTasks: _named, ...others } = statementsOn("s");
-    const texts = Object.values(others).flatMap((part) => (typeof part === "string" ? part : Object.values(part)));
+    const texts = textsIn(others);
     expect(texts.length).toBeGreaterThan(25);
     for (const text of texts) {
       expect(tablesWithoutTask(text)).toEqual([]);
@@ -125,11 +125,11 @@ describe("statements", () => {
     }
     const sql = statementsOn(schema);
     const range = ["t", "0", "100", 100, 0];
-    expect(await blocksOf(url, sql.summaries.newest, range)).toBeLessThan(20);
+    expect(await blocksOf(url, sql.reads.summaries.newest, range)).toBeLessThan(20);
     expect(await blocksOf(url, sql.acrossTasks.tasks, [["t"]])).toBeLessThan(20);
     expect(await blocksOf(url, sql.acrossTasks.idsByRecency, [["running"], 20, 0])).toBeLessThan(20);
     // A filter's rejected rows aren't read either.
-    const page = sql.checkpoints.newest;
+    const page = sql.reads.checkpoints.newest;
     expect(await blocksOf(url, page, [...range, "nowhere", ["running"], 2 ** 30])).toBeLessThan(20);
     // Bytes, and a text.
     for (const sequence of [1, 3]) {
@@ -170,11 +170,11 @@ describe("statements", () => {
     const range = ["task-7", "0", "100", 100, 0];
     const incomplete = ["running", "paused", "failed"];
     const plans = await Promise.all([
-      planOf(url, sql.wholeById, ["task-7", Buffer.alloc(32)]),
-      planOf(url, sql.summaries.newest, range),
-      planOf(url, sql.checkpoint.newest, [...range.slice(0, 3), ""]),
-      planOf(url, sql.checkpoints.newest, [...range, null, ["running"], 1]),
-      planOf(url, sql.position, ["task-7"]),
+      planOf(url, sql.reads.wholeById, ["task-7", Buffer.alloc(32)]),
+      planOf(url, sql.reads.summaries.newest, range),
+      planOf(url, sql.reads.checkpoint.newest, [...range.slice(0, 3), ""]),
+      planOf(url, sql.reads.checkpoints.newest, [...range, null, ["running"], 1]),
+      planOf(url, sql.changes.lock, ["task-7"]),
       planOf(url, sql.acrossTasks.idsByTaskId, [["running", "completed"], 256, 0, "task-1", "task-2"]),
       planOf(url, sql.acrossTasks.idsByRecency, [incomplete, 20, 0]),
       planOf(url, sql.acrossTasks.idsByRecencyInRange, [incomplete, 20, 0, "task-1", "task-2"]),
@@ -223,6 +223,14 @@ describe("statements about due tasks", () => {
     expect(first).toEqual([{ taskId: "task-100000", token: 2 }]);
   });
 });
+
+/** The statements in an object, at any depth. */
+function textsIn(statements: object): string[] {
+  return Object.values(statements).flatMap((part) => {
+    if (typeof part === "string") return [part];
+    return "text" in part ? [part.text] : textsIn(part);
+  });
+}
 
 /**
  * The tables that a part of the statement (a subselect, or the rest without them) names more often than their

@@ -1,0 +1,79 @@
+import { COLUMNS } from "../../sql/rows.js";
+import { SUMMARY_COLUMNS, type Tables } from "./tables.js";
+
+/** Removes everything of the tasks. One statement, because another process could begin a task between two. */
+function removeTasks({ tasks, checkpoints, pieces }: Tables, range: string): string {
+  return `
+    WITH removed AS (DELETE FROM ${tasks} ${range}), trimmed AS (DELETE FROM ${pieces} ${range})
+    DELETE FROM ${checkpoints} ${range}`;
+}
+
+/** The statements that change a task's checkpoints. Each transaction locks the task's row first. */
+export function changeStatements(tables: Tables) {
+  const { tasks, checkpoints } = tables;
+  /** Of a task's row that was changed: `due_at`, and the columns that decide it (see `nextDueAtIn`). */
+  const dueColumns = `t.due_at, t.newest_created_at, t.newest_status,
+        (SELECT metadata FROM ${checkpoints} c WHERE c.task_id = $1 AND c.sequence = t.newest_sequence)`;
+  return {
+    /** Locks the task's row. Returns the last sequence that was given, and the newest checkpoint's sequence. */
+    lock: `SELECT last_sequence, coalesce(newest_sequence, 0) FROM ${tasks} WHERE task_id = $1 FOR UPDATE`,
+    newest: `SELECT max(sequence) FROM ${checkpoints} WHERE task_id = $1`,
+
+    setStatus: `UPDATE ${checkpoints} SET status = $3, error = $4, seal = $5 WHERE task_id = $1 AND sequence = $2`,
+    setTaskStatus: `
+      UPDATE ${tasks} t SET newest_status = $3 WHERE task_id = $1 AND newest_sequence = $2 RETURNING ${dueColumns}`,
+    setDueAt: `UPDATE ${tasks} SET due_at = $2 WHERE task_id = $1`,
+    replacePayload: `
+      UPDATE ${checkpoints} SET size_bytes = $3, encoding = $4, sha256 = $5, seal = $6, is_text = $7, body = $8
+      WHERE task_id = $1 AND sequence = $2`,
+
+    removeAll: removeTasks(tables, "WHERE task_id = $1"),
+    removeSome: `DELETE FROM ${checkpoints} WHERE task_id = $1 AND id_digest = ANY($2) RETURNING body IS NULL`,
+    /** Makes the task's row agree after $2 checkpoints were removed. */
+    shortenTask: `
+      UPDATE ${tasks} t SET count = count - $2, (newest_sequence, newest_created_at, newest_status) = (
+        SELECT sequence, created_at, status FROM ${checkpoints} c WHERE c.task_id = $1 ORDER BY sequence DESC LIMIT 1)
+      WHERE task_id = $1 RETURNING ${dueColumns}`,
+  };
+}
+
+/** The statements that remove all tasks with a prefix. */
+export function prefixStatements(tables: Tables) {
+  const { tasks, checkpoints } = tables;
+  return {
+    lockTasks: `SELECT task_id FROM ${tasks} WHERE task_id >= $1 AND task_id < $2 ORDER BY task_id FOR UPDATE`,
+    newestOfTasks: `SELECT task_id, max(sequence) FROM ${checkpoints} WHERE task_id >= $1 AND task_id < $2 GROUP BY task_id`,
+    removePrefix: removeTasks(tables, "WHERE task_id = ANY($1)"),
+  };
+}
+
+/** The statements of `verify` and `repair`. */
+export function maintenanceStatements({ tasks, checkpoints, pieces, quarantine }: Tables) {
+  return {
+    /**
+     * A task's row and the values that it must have. This is one statement, because other processes may write between
+     * two.
+     */
+    taskRow: `
+      SELECT t.last_sequence, t.count, t.newest_sequence, t.newest_created_at, t.newest_status, t.due_at,
+        (SELECT count(*) FROM ${checkpoints} WHERE task_id = $1), c.sequence, c.created_at, c.status, c.metadata
+      FROM (SELECT 1) i LEFT JOIN ${tasks} t ON t.task_id = $1
+      LEFT JOIN ${checkpoints} c ON c.task_id = $1
+        AND c.sequence = (SELECT max(sequence) FROM ${checkpoints} WHERE task_id = $1)`,
+    replaceTask: `
+      INSERT INTO ${tasks} (task_id, last_sequence, count, newest_sequence, newest_created_at, newest_status, due_at)
+      VALUES ($1, $2, $3, $4, $5, $6, $7)
+      ON CONFLICT (task_id) DO UPDATE SET last_sequence = excluded.last_sequence, count = excluded.count,
+        newest_sequence = excluded.newest_sequence, newest_created_at = excluded.newest_created_at,
+        newest_status = excluded.newest_status, due_at = excluded.due_at, last_text = NULL`,
+
+    removeAt: `DELETE FROM ${checkpoints} WHERE task_id = $1 AND sequence = $2`,
+    quarantineCheckpoint: `
+      INSERT INTO ${quarantine} (task_id, quarantined_at, reason, ${COLUMNS.join(", ")}, id_digest, is_text, form, body)
+      SELECT c.task_id, $3, $4, ${SUMMARY_COLUMNS}, c.id_digest, c.is_text, coalesce(p.form, 0), coalesce(c.body, p.body)
+      FROM ${checkpoints} c LEFT JOIN ${pieces} p ON c.body IS NULL AND p.task_id = $1
+        AND p.number = (SELECT min(number) FROM ${pieces} WHERE task_id = $1 AND number >= $2)
+      WHERE c.task_id = $1 AND c.sequence = $2`,
+    quarantineTask: `INSERT INTO ${quarantine} (task_id, quarantined_at, reason) VALUES ($1, $2, $3)`,
+  };
+}

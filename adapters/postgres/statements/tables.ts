@@ -1,0 +1,28 @@
+import { COLUMNS } from "../../sql/rows.js";
+
+/** The tables of a schema, as statements name them. */
+export interface Tables {
+  readonly tasks: string;
+  readonly checkpoints: string;
+  readonly pieces: string;
+  readonly leases: string;
+  readonly quarantine: string;
+}
+
+export function quoteName(schema: string): string {
+  return `"${schema.replaceAll('"', '""')}"`;
+}
+
+export function tablesIn(schema: string): Tables {
+  const table = (name: string) => `${quoteName(schema)}.${name}`;
+  return {
+    tasks: table("tasks"),
+    checkpoints: table("checkpoints"),
+    pieces: table("pieces"),
+    leases: table("leases"),
+    quarantine: table("quarantine"),
+  };
+}
+
+/** A checkpoint's columns from `sequence` to `seal`, of the table or subselect `c`. */
+export const SUMMARY_COLUMNS = COLUMNS.map((name) => `c.${name}`).join(", ");
