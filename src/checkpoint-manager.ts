@@ -40,6 +40,7 @@ import { changesOf, type StateChange } from "./manager/state-diff.js";
 import { StatusChanger } from "./manager/status.js";
 import { CheckpointWriter } from "./manager/writer.js";
 import { cancelTasks, retryTasks } from "./runs/cancellation.js";
+import { assertNotWithin } from "./runs/nesting.js";
 import type { NextTurn, RunFunction, RunOptions, RunSavedOf, RunStateOf, StorableResult } from "./runs/run.js";
 import { Runs, type RunsHost } from "./runs/runs.js";
 import { Signals } from "./runs/signals.js";
@@ -147,7 +148,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
     options: SaveOptions<Metadata> = {},
   ): Promise<CheckpointSummary> {
     this.#calls.assertOpen();
-    this.#runs.assertNotWithin("manager.save", taskId);
+    assertNotWithin(this.#runs, "manager.save", taskId);
     // Don't capture `state`: it would stay in memory while the save is under way.
     return this.#afterSave.finish(this.#writer.append(taskId, state, options), options.lease);
   }
@@ -225,7 +226,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
     options: Pick<SaveOptions<Metadata>, "label" | "metadata" | "expectedSequence" | "lease"> = {},
   ): Promise<CheckpointSummary> {
     this.#calls.assertOpen();
-    this.#runs.assertNotWithin("manager.rewind", taskId);
+    assertNotWithin(this.#runs, "manager.rewind", taskId);
     return this.#afterSave.finish(this.#branches.rewind(taskId, id, options), options.lease);
   }
 
@@ -312,7 +313,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
 
   /** Removes one checkpoint; the others stay intact. False if there is no such checkpoint. */
   async remove(taskId: string, id: string, options: Pick<SaveOptions, "lease"> = {}): Promise<boolean> {
-    this.#runs.assertNotWithin("manager.remove", taskId);
+    assertNotWithin(this.#runs, "manager.remove", taskId);
     return this.#calls.run(() => this.#removal.removeCheckpoint(taskId, id, options), options.lease);
   }
 
@@ -331,7 +332,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
     options: Pick<SaveOptions, "lease"> = {},
   ): Promise<number> {
     if (typeof task === "object") return this.#calls.run(() => this.#removal.removeTasks(task, options));
-    this.#runs.assertNotWithin("manager.removeTask", task);
+    assertNotWithin(this.#runs, "manager.removeTask", task);
     return this.#calls.run(() => this.#removal.removeTask(task, options), options.lease);
   }
 

@@ -4,6 +4,7 @@ import {
   brokenSeal,
   type CheckpointSummary,
   compareTexts,
+  isJsonObject,
   type JsonObject,
   type JsonValue,
   type Payload,
@@ -12,7 +13,7 @@ import {
   summaryOf,
 } from "../../src/contract/checkpoint.js";
 import { isStackOverflow, StorageError } from "../../src/contract/errors.js";
-import { isJsonObject, parseSummary, type StoredFields } from "../../src/contract/parse-summary.js";
+import { parseSummary, type StoredFields } from "../../src/contract/parse-summary.js";
 import { isTransient, replacedBy } from "../../src/contract/transient.js";
 import { UnreadableError } from "./file-io.js";
 import type { FolderLock } from "./lock.js";

@@ -4,6 +4,7 @@ import {
   type CheckpointDraft,
   type CheckpointStatus,
   compareTexts,
+  isJsonObject,
   type JsonObject,
   type JsonValue,
   type StoredCheckpoint,
@@ -11,7 +12,7 @@ import {
   summaryOf,
 } from "../../src/contract/checkpoint.js";
 import { UnsupportedFormatError } from "../../src/contract/errors.js";
-import { isJsonObject, parseSummary } from "../../src/contract/parse-summary.js";
+import { parseSummary } from "../../src/contract/parse-summary.js";
 import { decodeText, UnreadableError } from "./file-io.js";
 import {
   assertOwner,

@@ -13,8 +13,7 @@ import {
 } from "../../src/contract/checkpoint.js";
 import { StorageError } from "../../src/contract/errors.js";
 import { requireIntact } from "../../src/contract/header-index.js";
-import { nextDueAtIn } from "../sql/due.js";
-import { HIGHEST, jsonOf, type SqlRow } from "../sql/rows.js";
+import { HIGHEST, jsonOf, nextDueAtIn, type SqlRow } from "../sql/rows.js";
 import { bytesIn, idDigestOf } from "./columns.js";
 import type { PostgresConnection, Statements } from "./connection.js";
 import type { PostgresLeases } from "./leases.js";

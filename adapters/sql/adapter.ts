@@ -20,8 +20,10 @@ import {
 } from "../../src/contract/checkpoint.js";
 import type { StorageMaintenance } from "../../src/contract/findings.js";
 import { checkLease, type LeaseStore, NO_LEASE } from "../../src/contract/leases.js";
-import type { TaskQueue } from "../../src/contract/task-queue.js";
+import type { DueCount, TaskQueue } from "../../src/contract/task-queue.js";
 import { inPages, PAGE_ROWS, type Page, type TaskFound, tasksInPages } from "./pages.js";
+
+export const NOTHING_DUE: DueCount = { tasks: 0, oldestDueAt: undefined };
 
 type Maybe<Result> = Result | Promise<Result>;
 

@@ -1,7 +1,6 @@
 import { type CorruptRecord, isCorrupt } from "../../src/contract/adapter.js";
 import { brokenSeal, type CheckpointSummary, type SealedSummary, summaryOf } from "../../src/contract/checkpoint.js";
-import { nextDueAtIn } from "./due.js";
-import { damagedRow, numberOr0, type SqlRow } from "./rows.js";
+import { damagedRow, nextDueAtIn, numberOr0, type SqlRow } from "./rows.js";
 
 /** Checks a summary's seal. This is the last place that has the seal, since lists return summaries without it. */
 export function checkedSummary(

@@ -5,8 +5,7 @@ import type { CheckpointDraft, StoredCheckpoint } from "../../src/contract/check
 import type { StorageMaintenance } from "../../src/contract/findings.js";
 import { type LeaseStore, leaseStore, NO_LEASE } from "../../src/contract/leases.js";
 import type { TaskQueue } from "../../src/contract/task-queue.js";
-import { SqlAdapter, type SqlStore } from "../sql/adapter.js";
-import { NOTHING_DUE } from "../sql/due.js";
+import { NOTHING_DUE, SqlAdapter, type SqlStore } from "../sql/adapter.js";
 import { SqlMaintenance } from "../sql/maintenance.js";
 import { inPages, PAGE_ROWS } from "../sql/pages.js";
 import type { SqliteDriver } from "./connection.js";

@@ -20,9 +20,8 @@ import {
 import { CheckpointError } from "../../src/contract/errors.js";
 import { requireIntact } from "../../src/contract/header-index.js";
 import { isTransient } from "../../src/contract/transient.js";
-import { nextDueAt, nextDueAtIn } from "../sql/due.js";
 import { isCompared } from "../sql/history.js";
-import { columnsOf, HIGHEST, jsonOf, numberOr0, type SqlRow } from "../sql/rows.js";
+import { columnsOf, HIGHEST, jsonOf, nextDueAt, nextDueAtIn, numberOr0, type SqlRow } from "../sql/rows.js";
 import type { SqliteConnection } from "./connection.js";
 import { isBusy } from "./errors.js";
 import type { SqliteHistories } from "./histories.js";

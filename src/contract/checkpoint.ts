@@ -9,6 +9,11 @@ export type JsonValue = null | boolean | number | string | readonly JsonValue[] 
 /** A plain JSON object, such as `metadata`. */
 export type JsonObject = { readonly [key: string]: JsonValue };
 
+/** Whether a value from JSON.parse is an object. */
+export function isJsonObject(value: unknown): value is JsonObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
 /** `T`, if JSON can store all its fields. Texts and optional fields are allowed, a `Date` or a function isn't. */
 export type PlainFields<T> = {
   [Key in keyof T]: T[Key] extends JsonValue | undefined

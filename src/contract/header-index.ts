@@ -12,6 +12,7 @@ import {
   brokenSeal,
   type CheckpointSummary,
   findDamage,
+  isJsonObject,
   type JsonObject,
   type JsonValue,
   type SealedSummary,
@@ -21,7 +22,7 @@ import {
 } from "./checkpoint.js";
 import { CheckpointCorruptError } from "./errors.js";
 import type { DamagedFinding } from "./findings.js";
-import { isJsonObject, parseSummary } from "./parse-summary.js";
+import { parseSummary } from "./parse-summary.js";
 
 /**
  * The place of a stored header. If the header's key contains the task, the id or the sequence, pass these too, and the

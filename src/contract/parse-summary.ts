@@ -4,7 +4,7 @@ import {
   type CheckpointFailure,
   type CheckpointSummary,
   FAILURE_FIELDS,
-  type JsonObject,
+  isJsonObject,
   type SealedSummary,
   SUMMARY_FIELDS,
 } from "./checkpoint.js";
@@ -79,11 +79,6 @@ function readField<Field extends SummaryField>(
   if (value === undefined) return `its ${field} ${isNot}`;
   summary[field] = value;
   return undefined;
-}
-
-/** Whether a value from JSON.parse is an object. */
-export function isJsonObject(value: unknown): value is JsonObject {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 /** The value, if it is well-formed text. Waymark never saves other text. */

@@ -1,5 +1,4 @@
-import type { CheckpointFailure, CheckpointSummary, JsonObject } from "./checkpoint.js";
-import { isJsonObject } from "./parse-summary.js";
+import { type CheckpointFailure, type CheckpointSummary, isJsonObject, type JsonObject } from "./checkpoint.js";
 import type { StepRecord } from "./run-record.js";
 import { NOTE_KEY } from "./transient.js";
 

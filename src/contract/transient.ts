@@ -1,6 +1,5 @@
-import type { CheckpointSummary, JsonObject } from "./checkpoint.js";
+import { type CheckpointSummary, isJsonObject, type JsonObject } from "./checkpoint.js";
 import { RunCancelledError } from "./errors.js";
-import { isJsonObject } from "./parse-summary.js";
 
 /** The key in a checkpoint's metadata that is reserved for Waymark. */
 export const NOTE_KEY = "waymark";

@@ -12,21 +12,20 @@ const SHOWN = 10;
  * changed since the last check, and a manager's 1st, 2nd, 4th, 8th … save.
  */
 export class DroppedKeys {
-  readonly #schema: StateSchema | undefined;
+  readonly #schema: StateSchema;
   readonly #logger: Logger;
   #saves = 0;
   #lastKeys = "";
-  #isDone: boolean;
+  #isDone = false;
 
-  constructor(schema: StateSchema | undefined, logger: Logger) {
+  constructor(schema: StateSchema, logger: Logger) {
     this.#schema = schema;
     this.#logger = logger;
-    this.#isDone = schema === undefined;
   }
 
   /** Call it with a state that was accepted, and its stored form. Never throws. */
   look(taskId: string, state: unknown, stored: unknown): void {
-    if (this.#isDone || this.#schema === undefined) return;
+    if (this.#isDone) return;
     this.#saves += 1;
     const keys = isPlain(state) ? Object.keys(state).join("\n") : "";
     const isPowerOfTwo = Number.isInteger(Math.log2(this.#saves));

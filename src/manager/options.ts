@@ -1,4 +1,3 @@
-import { randomUUID } from "node:crypto";
 import { types } from "node:util";
 import { DEFAULT_MAX_PAYLOAD_BYTES } from "../codec/payload.js";
 import { checkTransforms, type Transform } from "../codec/transforms.js";
@@ -60,9 +59,7 @@ export interface ResolvedOptions {
   readonly transforms: readonly Transform[];
   readonly redaction: Redaction | undefined;
   readonly maxPayloadBytes: number;
-  readonly createId: NonNullable<CheckpointManagerOptions["createId"]>;
-  /** True if the user gave `createId`. Then ids may repeat. */
-  readonly createsIds: boolean;
+  readonly createId: CheckpointManagerOptions["createId"];
   readonly clock: () => number;
   readonly logger: Logger;
 }
@@ -123,8 +120,7 @@ export function resolveOptions(options: CheckpointManagerOptions): ResolvedOptio
     transforms,
     redaction: options.redact && new Redaction(options.redact),
     maxPayloadBytes: options.maxPayloadBytes ?? DEFAULT_MAX_PAYLOAD_BYTES,
-    createId: options.createId ?? (() => randomUUID()),
-    createsIds: options.createId !== undefined,
+    createId: options.createId,
     clock: options.clock ?? Date.now,
     logger,
   };

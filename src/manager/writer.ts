@@ -1,4 +1,5 @@
 import { AsyncResource } from "node:async_hooks";
+import { randomUUID } from "node:crypto";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { types } from "node:util";
 import { decodeJson, type EncodedState, encodeJson } from "../codec/json.js";
@@ -36,12 +37,12 @@ const REDACTED_REFUSED = "Nothing was saved: the schema refuses the redacted sta
 export class CheckpointWriter {
   readonly #options: ResolvedOptions;
   readonly #queues = new Map<string, Set<Turn>>();
-  readonly #droppedKeys: DroppedKeys;
+  readonly #droppedKeys: DroppedKeys | undefined;
   #yieldedMs = performance.now();
 
   constructor(options: ResolvedOptions) {
     this.#options = options;
-    this.#droppedKeys = new DroppedKeys(options.schema, options.logger);
+    this.#droppedKeys = options.schema && new DroppedKeys(options.schema, options.logger);
   }
 
   /**
@@ -194,7 +195,7 @@ export class CheckpointWriter {
     const refused = "Nothing was saved: the schema refuses the state";
     const stored = schema === undefined ? state : encodeWithSchema(schema, state, refused);
     const encoded = encodeJson(stored, maxPayloadBytes, owner, redaction?.state);
-    this.#droppedKeys.look(taskId, state, stored);
+    this.#droppedKeys?.look(taskId, state, stored);
     return encoded;
   }
 
@@ -253,7 +254,7 @@ export class CheckpointWriter {
       await nextTurn();
       this.#yieldedMs = performance.now();
     }
-    return this.#options.createsIds || options.id !== undefined ? this.#asStored(saved, options) : saved;
+    return this.#options.createId !== undefined || options.id !== undefined ? this.#asStored(saved, options) : saved;
   }
 
   async #sequenceOfRetry(draft: CheckpointDraft, digest: string, error: unknown): Promise<number> {
@@ -295,8 +296,8 @@ export class CheckpointWriter {
     const nowMs = clock();
     if (!(Math.abs(nowMs) <= LAST_MS))
       throw new RangeError(`The clock returned ${nowMs}, which is not a time before the year 10000.`);
-    const id = options.id ?? createId({ taskId, stage, nowMs });
-    if (options.id === undefined) checkId("The id from createId", id);
+    const id = options.id ?? createId?.({ taskId, stage, nowMs }) ?? randomUUID();
+    if (createId !== undefined && options.id === undefined) checkId("The id from createId", id);
     return {
       taskId,
       id,

@@ -4,13 +4,14 @@ import { isError, RunCancelledError, RunPausedError } from "../contract/errors.j
 import { keptErrorsText, stepTitle } from "../contract/run-record.js";
 import { NEVER, type RunWaits } from "../contract/transient.js";
 import type { Lease } from "../manager/lease.js";
+import { type DiagnosticsMessages, traced, tracing } from "../manager/tracing.js";
 import { type AttemptHost, RunJournal, type Standing } from "./journal.js";
 import type { ParentRun } from "./nesting.js";
 import type { NextTurn } from "./run.js";
 import { RunSignals } from "./signals.js";
+import type { Found } from "./standing.js";
 import { StepValues } from "./step-values.js";
-import type { StopSignal } from "./stop-signal.js";
-import { isStop, noteStop, pausedBy } from "./stops.js";
+import { isStop, noteStop, pausedBy, type StopSignal } from "./stop-signal.js";
 import { Turn } from "./turn.js";
 
 /** A task that a worker has claimed. Its run lets go of the worker while it waits. */
@@ -314,4 +315,45 @@ export class Attempt {
       this.#host.options.logger.warn({ taskId: this.#taskId, error }, "The end of a run could not be recorded");
     }
   }
+}
+
+type ToRun = Extract<Found, { readonly isCompleted: false }>;
+
+/**
+ * Runs an attempt, and publishes it on `waymark:run`. Its record keeps the `traceparent` that a subscriber gives, instead
+ * of the former attempt's.
+ */
+export function tracedAttempt(
+  taskId: string,
+  found: ToRun,
+  stop: AbortSignal,
+  run: (found: ToRun) => Promise<unknown>,
+): Promise<unknown> {
+  const { traceparent: previousTraceparent, ...head } = found.standing.head;
+  const runUnder = (traceparent: string | undefined) =>
+    run({
+      ...found,
+      standing: { ...found.standing, head: { ...head, ...(traceparent === undefined ? undefined : { traceparent }) } },
+    });
+  if (!tracing.run.hasSubscribers) return runUnder(undefined);
+  const { attempt, turn } = head;
+  const context: DiagnosticsMessages["waymark:run"] = {
+    taskId,
+    attempt,
+    turn,
+    ...(previousTraceparent === undefined ? undefined : { previousTraceparent }),
+  };
+  return traced(
+    tracing.run,
+    context,
+    () => runUnder(context.traceparent),
+    () => ended("completed"),
+    (thrown) => ended(thrown instanceof RunPausedError ? "paused" : stop.aborted ? "stopped" : "failed"),
+  );
+}
+
+type Status = NonNullable<DiagnosticsMessages["waymark:run"]["status"]>;
+
+function ended(status: Status): { readonly status: Status } {
+  return { status };
 }

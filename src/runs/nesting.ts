@@ -78,3 +78,14 @@ export function enclosing(of: object): string | undefined {
   while (call !== undefined && call.of !== of) call = call.outer;
   return call?.name;
 }
+
+/** @throws {TypeError} The call comes from within the task's own run, whose next save would then be a conflict. */
+export function assertNotWithin(runs: object, what: string, taskId: string): void {
+  if (!isEnclosed(runs, taskId)) return;
+  const id = JSON.stringify(taskId);
+  throw new TypeError(
+    `${what} was called for task ${id} inside that task's own run, so the run's next save would be a conflict. Nothing was ` +
+      "changed. A run saves its state with run.save and run.next, outside of steps. Save progress under another task id, such as " +
+      `${JSON.stringify(`${taskId}/progress`)}, and change the task's other checkpoints once the run has ended.`,
+  );
+}

@@ -1,19 +1,18 @@
 import { setTimeout as pause } from "node:timers/promises";
-import { checkTaskId } from "../contract/arguments.js";
-import { CheckpointCorruptError, LeaseHeldError } from "../contract/errors.js";
+import { runText } from "../codec/run-body.js";
+import { checkKeys, checkTaskId, keysOf } from "../contract/arguments.js";
+import type { CheckpointSummary } from "../contract/checkpoint.js";
+import { CheckpointConflictError, CheckpointCorruptError, LeaseHeldError } from "../contract/errors.js";
 import type { DueQuery } from "../contract/task-queue.js";
 import { type Lease, type LeaseOptions, TaskLease } from "../manager/lease.js";
-import { type AnyFunction, Attempt, type ClaimedRun, lostBefore } from "./attempt.js";
-import { checkEnqueueOptions, type EnqueueOptions, enqueueRun } from "./enqueue.js";
+import { type AnyFunction, Attempt, type ClaimedRun, lostBefore, tracedAttempt } from "./attempt.js";
 import type { AttemptHost } from "./journal.js";
 import { enclosing, isEnclosed, parentRun, within } from "./nesting.js";
 import type { RunOptions } from "./run.js";
-import { checkRunOptions } from "./run-options.js";
+import { checkDate, checkRunOptions } from "./run-options.js";
 import { type Found, type StandingHost, standingOf } from "./standing.js";
 import { StepValues } from "./step-values.js";
-import { StopSignal } from "./stop-signal.js";
-import { notingStops } from "./stops.js";
-import { tracedAttempt } from "./traced-attempt.js";
+import { notingStops, StopSignal } from "./stop-signal.js";
 import { ANY } from "./wakers.js";
 
 /** The parts of a manager that its runs use. */
@@ -49,17 +48,6 @@ export class Runs {
     throw new TypeError(
       `${what} was called inside the run of task ${JSON.stringify(taskId)}, so it would wait for itself. Call it once manager.run has ` +
         "resolved. To stop the run from outside, abort the `signal` that manager.run takes.",
-    );
-  }
-
-  /** @throws {TypeError} The call comes from within the task's own run, whose next save would then be a conflict. */
-  assertNotWithin(what: string, taskId: string): void {
-    if (!isEnclosed(this, taskId)) return;
-    const id = JSON.stringify(taskId);
-    throw new TypeError(
-      `${what} was called for task ${id} inside that task's own run, so the run's next save would be a conflict. Nothing was ` +
-        "changed. A run saves its state with run.save and run.next, outside of steps. Save progress under another task id, such as " +
-        `${JSON.stringify(`${taskId}/progress`)}, and change the task's other checkpoints once the run has ended.`,
     );
   }
 
@@ -198,4 +186,55 @@ function isCompletedAndDue(taskId: string): CheckpointCorruptError {
       "checkpoint is damaged, or the storage's record of due tasks is wrong. Nothing was run or changed. " +
       '"waymark verify" shows the damage, and "waymark repair" removes it from the task.',
   );
+}
+
+/** The options of `manager.enqueue`. */
+export interface EnqueueOptions {
+  readonly dueAt?: Date | undefined;
+}
+
+/**
+ * Saves a run that no attempt has begun, so that a worker takes it.
+ *
+ * @returns The saved checkpoint; `undefined` if the task has a run with the same input already.
+ * @throws {RunMismatchError} The task has a run with another input.
+ */
+export async function enqueueRun(
+  host: StandingHost,
+  input: unknown,
+  { dueAt }: EnqueueOptions,
+): Promise<CheckpointSummary | undefined> {
+  for (;;) {
+    const found = await standingOf(host, { input, ifVersionChanged: "resume" });
+    if (found.isCompleted || found.isOfRun) return undefined;
+    const { head, steps: _steps, sequence, transientId: replaces, stage, ...texts } = found.standing;
+    const waits = dueAt && { dueAt: dueAt.toISOString(), waitsFor: [] };
+    const options = { status: "paused", label: "Enqueued", stage } as const;
+    const draft = host.writer.draftOfRun(host.taskId, options, { replaces }, waits);
+    const { generation, attempt } = head;
+    const begun = {
+      ...head,
+      id: draft.id,
+      generation: generation || draft.id,
+      attempt: attempt - 1,
+      isTurnOver: false,
+    };
+    const how = { replaces, isRepeated: false };
+    try {
+      return await host.writer.appendOfRun(
+        draft,
+        runText({ head: begun, ...texts }, ""),
+        { expectedSequence: sequence },
+        how,
+      );
+    } catch (error) {
+      // Somebody saved meanwhile, perhaps the same task. So this looks again.
+      if (!(error instanceof CheckpointConflictError)) throw error;
+    }
+  }
+}
+
+export function checkEnqueueOptions(options: EnqueueOptions): void {
+  checkKeys("EnqueueOptions", options, keysOf<EnqueueOptions>({ dueAt: true }));
+  if (options.dueAt !== undefined) checkDate("EnqueueOptions.dueAt", options.dueAt);
 }

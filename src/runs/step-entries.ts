@@ -1,4 +1,6 @@
 import { type StepHead, type StoredStep, textOfStep } from "../codec/run-body.js";
+import { errorsIn } from "../contract/built-ins.js";
+import { isError } from "../contract/errors.js";
 import { bytesOfText } from "./step-values.js";
 
 /** A recorded step of the turn. */
@@ -83,4 +85,41 @@ export class StepEntries {
 
 function keyOf({ name, occurrence, status }: Key): string {
   return `${status === "saved" ? "save" : "step"} ${occurrence} ${name}`;
+}
+
+/** The errors of recorded steps that the run's function received. */
+export class ThrownErrors {
+  readonly #entries = new Map<unknown, Entry>();
+  #last: Entry[] = [];
+
+  add(error: unknown, entry: Entry): void {
+    this.#entries.set(error, entry);
+    this.#last.push(entry);
+  }
+
+  stepBegins(): void {
+    this.#last = [];
+  }
+
+  /**
+   * The failed steps to try again after the error `thrown` has ended the run: the steps whose errors it contains, then
+   * those that failed since the function last began a step. The other errors stay recorded, because the function may
+   * have acted on them.
+   */
+  toRetryAfter(thrown: unknown): ReadonlySet<Entry> {
+    return new Set([...partsOf(thrown).flatMap((part) => this.#entries.get(part) ?? []), ...this.#last]);
+  }
+}
+
+/** A thrown value, its causes, and the errors of an AggregateError. */
+function partsOf(thrown: unknown, seen: Set<unknown> = new Set()): readonly unknown[] {
+  if (seen.has(thrown)) return [];
+  seen.add(thrown);
+  // A cause may also be a list of errors.
+  if (Array.isArray(thrown)) return thrown.flatMap((part: unknown) => partsOf(part, seen));
+  if (!isError(thrown)) return [thrown];
+  return [
+    thrown,
+    ...[thrown.cause, ...errorsIn(thrown)].flatMap((part) => (part === undefined ? [] : partsOf(part, seen))),
+  ];
 }

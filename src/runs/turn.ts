@@ -14,10 +14,9 @@ import { NextTurn, type Run, type RunSaveOptions, type StepCall, type StepOption
 import { checkDate, checkRunSaveOptions, checkStepOptions, checkWaitOptions } from "./run-options.js";
 import type { RunSignals } from "./signals.js";
 import { attemptStep } from "./step-attempts.js";
-import type { Entry } from "./step-entries.js";
+import { type Entry, ThrownErrors } from "./step-entries.js";
 import { hashOf, type StepValues } from "./step-values.js";
-import { isStop, pausedBy } from "./stops.js";
-import { ThrownErrors } from "./thrown-errors.js";
+import { isStop, pausedBy } from "./stop-signal.js";
 import { assertKind, type NamedStep, type WaitOptions, Waits } from "./waits.js";
 import type { Wakers } from "./wakers.js";
 

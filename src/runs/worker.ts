@@ -22,7 +22,7 @@ import { onTermination } from "../manager/termination.js";
 import { type AnyFunction, type ClaimedRun, RunWaitsError } from "./attempt.js";
 import type { RunOptions } from "./run.js";
 import type { Runs, RunsHost } from "./runs.js";
-import { isStop } from "./stops.js";
+import { isStop } from "./stop-signal.js";
 import { ANY } from "./wakers.js";
 
 export interface WorkOptions extends Pick<RunOptions, "version" | "ifVersionChanged"> {

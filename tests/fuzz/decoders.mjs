@@ -16,7 +16,7 @@ import { PrpError } from "../../runners/src/prp/errors.js";
 import { parsePrp } from "../../runners/src/prp/parse-prp.js";
 import { decodeJson, encodeJson } from "../../src/codec/json.js";
 import { CheckpointError, CheckpointManager, gzip, UnsupportedOperationError } from "../../src/index.js";
-import { checkpointOf } from "../../systems/builds/rows.js";
+import { toCheckpoint } from "../../systems/builds/rows.js";
 import { parseJsonObject, UnreadableError as UnreadableSystemFile } from "../../systems/json-object.js";
 import { CheckpointRepository } from "../../systems/oneshot/index.js";
 import { parseCheckpointFile } from "../../systems/phase-checkpoints/checkpoint-file.js";
@@ -166,8 +166,8 @@ export const DECODERS = {
   "builds-row": {
     decode(bytes) {
       const text = bytes.toString();
-      checkpointOf(["c1", "b", "2026-01-01 00:00:00", text, 1, text], "b.db");
-      checkpointOf([text, text, text, "[]", 1, "{}"], "b.db");
+      toCheckpoint(["c1", "b", "2026-01-01 00:00:00", text, 1, text], "b.db");
+      toCheckpoint([text, text, text, "[]", 1, "{}"], "b.db");
     },
     expected: [],
   },

@@ -19,11 +19,11 @@ it("finds nothing in a run that gives the same result wherever it is stopped", a
   expect(rehearsal.result).toEqual({ chat: ["turn 1", "turn 2", "turn 3"], tools: ["a32", "b32", "c32"] });
   expect(rehearsal).toMatchObject({ steps: 12, stops: expect.any(Number) });
   const keys = new Map(rehearsal.ranTwice.map(({ step, usesKey }) => [step, usesKey]));
-  expect([keys.get("model"), keys.get("model, pass 3"), keys.get("tool b, pass 2")]).toEqual([false, false, true]);
+  expect([keys.get("model"), keys.get("model, turn 3"), keys.get("tool b, turn 2")]).toEqual([false, false, true]);
   expect(rehearsal.text).toMatch(
     /^A run of 12 steps was stopped at \d+ places and resumed: the result is always the same\./,
   );
-  expect(rehearsal.text).toMatch(/^ {2}tool a, pass 3 +after \d+ stops?, uses its key$/m);
+  expect(rehearsal.text).toMatch(/^ {2}tool a, turn 3 +after \d+ stops?, uses its key$/m);
 });
 
 describe("it finds", () => {
