@@ -170,7 +170,7 @@ export class WriteQueue {
   /** Makes a change at once, or if the database is locked or others wait, once it is free. */
   async #inTurn<Result>(work: () => Result | Promise<Result>): Promise<Result> {
     try {
-      if (this.#lastWrite === undefined) return this.#file.change(work);
+      if (this.#lastWrite === undefined) return await this.#file.change(work);
     } catch (error) {
       if (!isBusy(error)) throw error;
     }
