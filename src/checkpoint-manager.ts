@@ -16,7 +16,6 @@ import { AutoSaves } from "./manager/auto-saves.js";
 import { Branches } from "./manager/branches.js";
 import { Calls } from "./manager/calls.js";
 import { type CheckpointEvents, EventHub } from "./manager/events.js";
-import { HeldLeases } from "./manager/held-leases.js";
 import { type Lease, type LeaseInfo, type LeaseOptions, leaseInfo } from "./manager/lease.js";
 import { countDue, leasesOf } from "./manager/listed-queue.js";
 import { Maintenance } from "./manager/maintenance.js";
@@ -42,9 +41,9 @@ import { CheckpointWriter } from "./manager/writer.js";
 import { cancelTasks, retryTasks } from "./runs/cancellation.js";
 import { assertNotWithin } from "./runs/nesting.js";
 import type { NextTurn, RunFunction, RunOptions, RunSavedOf, RunStateOf, StorableResult } from "./runs/run.js";
-import { Runs, type RunsHost } from "./runs/runs.js";
+import { RunStore } from "./runs/run-store.js";
+import { Runs } from "./runs/runs.js";
 import { Signals } from "./runs/signals.js";
-import { Wakers } from "./runs/wakers.js";
 import { Worker, type WorkOptions } from "./runs/worker.js";
 
 /**
@@ -76,9 +75,8 @@ export class CheckpointManager<State = unknown, Saved = State> {
   readonly #removal: Removal;
   readonly #statuses: StatusChanger;
   readonly #autoSaves: AutoSaves<Saved>;
-  readonly #leases: HeldLeases;
   readonly #signals: Signals;
-  readonly #runsHost: RunsHost;
+  readonly #runStore: RunStore;
   readonly #runs: Runs;
   #closed: Promise<void> | undefined;
 
@@ -102,27 +100,13 @@ export class CheckpointManager<State = unknown, Saved = State> {
     this.#writer = writer;
     this.#reader = reader;
     this.#afterSave = afterSave;
-    this.#branches = new Branches(reader, writer);
+    this.#branches = new Branches(options, reader, writer);
     this.#removal = removal;
     this.#statuses = new StatusChanger(options, reader);
     this.#autoSaves = new AutoSaves({ events, logger, reader, writer, afterSave });
-    this.#leases = new HeldLeases(options);
-    const wakers = new Wakers();
-    this.#signals = new Signals({ options, events, reader, writer, wakers });
-    this.#runsHost = {
-      events,
-      reader,
-      writer,
-      noted: (appended, lease) => afterSave.finish(appended, lease),
-      options,
-      signals: this.#signals,
-      wakers,
-      closing: calls.closing,
-      claim: (taskId, options) => this.lease(taskId, options),
-      claimNext: (query, ...how) => this.#leases.claimNext(query, ...how),
-      hasAutoSave: (taskId) => this.#autoSaves.has(taskId),
-    };
-    this.#runs = new Runs(this.#runsHost);
+    this.#runStore = new RunStore({ options, events, reader, writer, afterSave, closing: calls.closing });
+    this.#signals = new Signals(this.#runStore);
+    this.#runs = new Runs(this.#runStore, this.#autoSaves);
   }
 
   /**
@@ -150,7 +134,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
     this.#calls.assertOpen();
     assertNotWithin(this.#runs, "manager.save", taskId);
     // Don't capture `state`: it would stay in memory while the save is under way.
-    return this.#afterSave.finish(this.#writer.append(taskId, state, options), options.lease);
+    return this.#afterSave.finish(this.#writer.save(taskId, state, options), options.lease);
   }
 
   /**
@@ -489,7 +473,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
   ): Promise<void> {
     return this.#calls.run(async () => {
       leasesOf(this.#options.storage);
-      await new Worker(this.#runsHost, this.#runs, fn, options).work();
+      await new Worker(this.#runStore, this.#runs, fn, options).work();
     });
   }
 
@@ -544,7 +528,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
    */
   async cancel(task: string | { readonly prefix: string }, reason: string): Promise<number> {
     checkText("The reason of a cancellation", reason, 1);
-    return this.#calls.run(() => cancelTasks(this.#runsHost, task, reason, this.#statuses, this.#leases.all));
+    return this.#calls.run(() => cancelTasks(this.#runStore, task, reason, this.#statuses));
   }
 
   /**
@@ -556,7 +540,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
    * @throws {RunCancelledError} The task was cancelled.
    */
   async retry(task: string | { readonly prefix: string }): Promise<number> {
-    return this.#calls.run(() => retryTasks(this.#runsHost, task));
+    return this.#calls.run(() => retryTasks(this.#runStore, task));
   }
 
   /**
@@ -577,7 +561,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
    * @throws {UnsupportedOperationError} The storage gives no leases.
    */
   async lease(taskId: string, options: LeaseOptions = {}): Promise<Lease> {
-    return this.#calls.run(() => this.#leases.claim(taskId, options));
+    return this.#calls.run(() => this.#runStore.claim(taskId, options));
   }
 
   /**
@@ -624,7 +608,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
     this.#calls.startClosing();
     const stopped = await this.#autoSaves.stopAll();
     await this.#calls.settled();
-    await this.#leases.releaseAll();
+    await this.#runStore.releaseAll();
     if (this.#options.ownsStorage) await this.#options.storage.close();
     const failed = stopped.find((result) => result.status === "rejected");
     if (failed !== undefined) throw failed.reason;

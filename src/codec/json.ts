@@ -21,8 +21,6 @@ export interface EncodedState {
   readonly text: string;
   /** Something in the state was redacted. */
   readonly isRedacted?: true;
-  /** The text's digest, if already known. */
-  readonly sha256?: string;
 }
 
 /**

@@ -31,8 +31,6 @@ export interface MakePayloadOptions {
   readonly maxBytes?: number | undefined;
   /** @internal */
   readonly redacted?: RedactedPaths | undefined;
-  /** @internal Called with the stored value if something in it was redacted. It may throw to refuse the payload. */
-  readonly onRedacted?: ((stored: unknown) => void) | undefined;
 }
 
 /** The options of {@link openPayload}. */
@@ -87,12 +85,15 @@ export function makePayload(value: unknown, options: MakePayloadOptions): MadePa
   return makePayloadOf(encodeJson(value, maxBytes, context, redacted), options);
 }
 
-export function makePayloadOf(state: EncodedState, options: MakePayloadOptions): MadePayload | Promise<MadePayload> {
-  const { encoding, text, isRedacted, sha256 } = state;
-  if (isRedacted) options.onRedacted?.(decodeJson(encoding, text, options.context));
-  const isStoredAsIs = (options.transforms ?? []).length === 0;
-  if (sha256 === undefined || !isStoredAsIs) return buildPayload(encoding, text, options);
-  return { payload: { encoding, body: text, sha256 }, sizeBytes: Buffer.byteLength(text) };
+/** {@link makePayload} for an encoded state. */
+export function makePayloadOf(
+  { encoding, text }: EncodedState,
+  options: MakePayloadOptions,
+): MadePayload | Promise<MadePayload> {
+  const { transforms = [] } = options;
+  if (transforms.length === 0) return hashBody(encoding, text);
+  checkTransforms(transforms);
+  return applyTransforms(encoding, UTF8.encode(text), options);
 }
 
 /**
@@ -105,7 +106,7 @@ export function makePayloadOfJson(json: string, options: MakePayloadOptions): Ma
   if (json.length * 3 > maxBytes && Buffer.byteLength(json) > maxBytes) {
     throw tooLarge(context, maxBytes);
   }
-  return buildPayload("json", json, options);
+  return makePayloadOf({ encoding: "json", text: json }, options);
 }
 
 /**
@@ -198,19 +199,17 @@ export function digestOf(body: string | Uint8Array): string {
   return hash("sha256", body, "hex");
 }
 
+/** Equal for equal stored states. */
+export function stateDigest({ encoding, text }: PayloadText): string {
+  return `${encoding} ${digestOf(text)}`;
+}
+
 const UTF8 = new TextEncoder();
 /**
  * The digest of a text of this length or more is computed off the main thread, so its write begins in a later turn of
  * the event loop.
  */
 const LARGE_TEXT = 1024 * 1024;
-
-function buildPayload(encoding: JsonEncoding, text: string, options: MakePayloadOptions) {
-  const { transforms = [] } = options;
-  if (transforms.length === 0) return hashBody(encoding, text);
-  checkTransforms(transforms);
-  return applyTransforms(encoding, UTF8.encode(text), options);
-}
 
 function hashBody(encoding: string, body: string | Uint8Array): MadePayload | Promise<MadePayload> {
   if (body.length >= LARGE_TEXT) return hashLargeBody(encoding, body);

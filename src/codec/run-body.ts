@@ -39,10 +39,11 @@ export interface RunHead
   extends Pick<RunRecord, "generation" | "attempt" | "turn" | "isTurnOver" | "version" | "traceparent"> {
   /** The checkpoint's id. In a copy (a fork, a rewind) it is the id of the original. */
   readonly id: string;
-  /** The fencing token of the lease under which the checkpoint was saved. */
-  readonly token?: number;
-  /** True if the attempt ended with this checkpoint, so the next claim of the task is the next attempt's. */
-  readonly isEnd?: boolean;
+  /**
+   * The fencing token of the attempt that continues after this checkpoint: the one that saved it, or the next one if the
+   * attempt ended with it. A higher token means that the task was claimed in between, and nothing was saved.
+   */
+  readonly nextToken?: number;
   /** If a worker's attempt saved the checkpoint at its start: how many began in a row, and saved nothing else. */
   readonly starts?: number;
 }
@@ -102,7 +103,7 @@ export function parseRunBody(text: string, owner: PayloadOwner): RunBody {
 /** The user's state, and the run's record. @throws {CheckpointCorruptError} It isn't a run's text. */
 export function decodeRunBody(text: string, owner: PayloadOwner): { readonly state: unknown; readonly run: RunRecord } {
   const { state, run } = bodyOf(text, owner);
-  const { id: _id, begin: _begin, token: _token, isEnd: _isEnd, starts: _starts, ...record } = run;
+  const { id: _id, begin: _begin, nextToken: _nextToken, starts: _starts, ...record } = run;
   const decoder = new Decoder(owner);
   try {
     const steps = record.steps.map(({ input: _input, id: _milestone, ...step }) => ({

@@ -1,11 +1,13 @@
+import { stateDigest } from "../codec/payload.js";
 import { checkId, checkInteger, checkKeys, checkText, keysOf, MAX_DELAY_MS } from "../contract/arguments.js";
 import { ClosedError, LeaseLostError, RunCancelledError } from "../contract/errors.js";
-import { isOfRun, isTransient } from "../contract/transient.js";
+import { isOfRun, isTransient, transientMetadata } from "../contract/transient.js";
 import type { AfterSave } from "./after-save.js";
 import type { EventHub } from "./events.js";
 import type { Lease } from "./lease.js";
 import type { Logger } from "./logger.js";
 import type { CheckpointReader } from "./reader.js";
+import { checkSaveOptions, tokenOf } from "./save-options.js";
 import { onTermination } from "./termination.js";
 import type { CheckpointWriter } from "./writer.js";
 
@@ -213,14 +215,19 @@ export class AutoSave<State> {
       // There must be no `await` between here and the append. Otherwise another call could save a newer state first.
       const state = this.#getState();
       if (state === undefined) return;
-      const snapshot = writer.encode(taskId, state);
-      if (!this.#isPauseDue && snapshot.digest === this.#newest?.digest) return;
+      const encoded = writer.encode(taskId, state);
+      const digest = stateDigest(encoded);
+      if (!this.#isPauseDue && digest === this.#newest?.digest) return;
       const { stage: given, label = "Auto-save", lease } = this.#options;
       const stage = typeof given === "function" ? given() : (given ?? this.#newest?.stage);
       const status = this.#status;
-      const saving = writer.appendTransient(taskId, snapshot, { stage, label, status, lease }, this.#transientId);
+      const options = { stage, label, status };
+      checkSaveOptions(options);
+      const replaces = this.#transientId;
+      const draft = writer.draft(taskId, options, transientMetadata(replaces));
+      const saving = writer.append(draft, encoded, { replaces, fencingToken: tokenOf(taskId, lease) });
       const { id } = await afterSave.finish(saving, lease);
-      this.#newest = { id, stage, digest: snapshot.digest };
+      this.#newest = { id, stage, digest };
       this.#transientId = id;
       if (status === "paused") this.#isPauseDue = false;
     } catch (error) {
@@ -239,14 +246,14 @@ export class AutoSave<State> {
    * completed the task.
    */
   async #isCompleted(): Promise<boolean> {
-    const { reader, writer } = this.#parts;
+    const { reader } = this.#parts;
     const newest = await reader.newestWhere(this.#taskId);
     if (newest?.status === "completed") return true;
     if (newest !== undefined && isOfRun(newest)) throw runSavesItself(newest.taskId);
     if (newest === undefined) this.#newest = undefined;
     else if (newest.id !== this.#newest?.id) {
       const { id, stage } = newest;
-      this.#newest = { id, stage, digest: await writer.digestOf(this.#taskId, id) };
+      this.#newest = { id, stage, digest: await reader.digestOf(this.#taskId, id) };
     }
     if (newest !== undefined && isTransient(newest)) this.#transientId = newest.id;
     else if (!this.#hasLooked) {

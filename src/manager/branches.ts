@@ -1,8 +1,11 @@
+import { payloadFor } from "../codec/payload.js";
+import { isCorrupt } from "../contract/adapter.js";
 import { checkKeys, checkTaskId, keysOf } from "../contract/arguments.js";
-import type { CheckpointSummary } from "../contract/checkpoint.js";
+import { type CheckpointSummary, findDamage } from "../contract/checkpoint.js";
 import { CheckpointConflictError } from "../contract/errors.js";
 import { signalsOf } from "../contract/signals.js";
 import { milestoneMetadata } from "../contract/transient.js";
+import type { ResolvedOptions } from "./options.js";
 import type { CheckpointReader } from "./reader.js";
 import { checkSaveOptions, type SaveOptions, tokenOf } from "./save-options.js";
 import type { CheckpointWriter } from "./writer.js";
@@ -12,10 +15,12 @@ type RewindOptions = Pick<SaveOptions, "label" | "metadata" | "expectedSequence"
 
 /** Copies an older checkpoint's state to a new checkpoint, in another task (`fork`) or in the same one (`rewind`). */
 export class Branches {
+  readonly #options: ResolvedOptions;
   readonly #reader: CheckpointReader;
   readonly #writer: CheckpointWriter;
 
-  constructor(reader: CheckpointReader, writer: CheckpointWriter) {
+  constructor(options: ResolvedOptions, reader: CheckpointReader, writer: CheckpointWriter) {
+    this.#options = options;
     this.#reader = reader;
     this.#writer = writer;
   }
@@ -26,7 +31,7 @@ export class Branches {
     try {
       await this.#reader.use(taskId, id, (record) => record);
       // The signals come first, since a worker may take the new task as soon as it has a checkpoint.
-      if (!(await this.#reader.has(newTaskId))) await this.#writer.copyTask(signalsOf(taskId), signalsOf(newTaskId));
+      if (!(await this.#reader.has(newTaskId))) await this.#copyTask(signalsOf(taskId), signalsOf(newTaskId));
       const condition = { ...options, expectedSequence: 0 };
       const origin = { forkedFrom: { taskId, id } };
       return await this.#continue(taskId, id, newTaskId, condition, (metadata) => ({
@@ -56,15 +61,29 @@ export class Branches {
     link: (metadata: object | undefined) => Pick<SaveOptions, "parentId" | "metadata">,
   ): Promise<CheckpointSummary> {
     checkSaveOptions(options);
-    tokenOf(newTaskId, options.lease);
-    const draft = this.#reader.use(taskId, id, (source) => {
+    const { expectedSequence, lease } = options;
+    const fencingToken = tokenOf(newTaskId, lease);
+    const { transforms } = this.#options;
+    // The stored state is neither decoded nor migrated.
+    const draft = this.#reader.use(taskId, id, async (source) => {
+      const { stage, stateVersion, payload } = source;
       const { label = source.label, metadata = source.metadata } = options;
-      return this.#writer.draftCopy(source, newTaskId, {
-        stage: source.stage,
-        label,
-        ...link(milestoneMetadata(metadata, source)),
-      });
+      const linked = { stage, label, ...link(milestoneMetadata(metadata, source)) };
+      const copy = { ...this.#writer.draft(newTaskId, linked), stateVersion };
+      return { ...copy, ...(await payloadFor(copy, payload, { transforms, context: source })) };
     });
-    return this.#writer.appendCopy(newTaskId, draft, options, { taskId, id });
+    return this.#writer.appendCopy(newTaskId, draft, { expectedSequence, fencingToken, sharesWith: { taskId, id } });
+  }
+
+  /** Copies the intact checkpoints of a task, each with its id, sequence, time and status. Done again, it changes nothing. */
+  async #copyTask(from: string, to: string): Promise<void> {
+    const { storage, transforms } = this.#options;
+    for await (const record of storage.read({ taskId: from, order: "oldest" })) {
+      if (isCorrupt(record) || findDamage(record) !== undefined) continue;
+      const { seal: _seal, sequence, payload, ...fields } = record;
+      const draft = { ...fields, taskId: to };
+      const made = await payloadFor(draft, payload, { transforms, context: record });
+      await storage.append({ ...draft, ...made }, {}, { sequence });
+    }
   }
 }

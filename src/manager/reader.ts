@@ -1,5 +1,5 @@
 import { types } from "node:util";
-import { type OpenedPayload, openPayload, openText, type PayloadText } from "../codec/payload.js";
+import { type OpenedPayload, openPayload, openText, type PayloadText, stateDigest } from "../codec/payload.js";
 import { type CheckpointQuery, type CorruptRecord, isCorrupt, type TaskQuery } from "../contract/adapter.js";
 import { checkId, checkTaskId } from "../contract/arguments.js";
 import {
@@ -15,6 +15,7 @@ import {
 } from "../contract/checkpoint.js";
 import {
   CheckpointCorruptError,
+  CheckpointError,
   CheckpointNotFoundError,
   isStackOverflow,
   UnsupportedFormatError,
@@ -218,6 +219,24 @@ export class CheckpointReader<State = unknown> {
       if (!isCorrupt(record) && is?.(record) !== false) return record;
     }
     return undefined;
+  }
+
+  /**
+   * The {@link stateDigest} of a checkpoint. `undefined` if the checkpoint can't be read, or its state has another
+   * version.
+   */
+  async digestOf(taskId: string, id: string): Promise<string | undefined> {
+    const { storage, transforms, stateVersion } = this.#options;
+    const stored = await storage.get(taskId, id);
+    if (stored === undefined || isCorrupt(stored) || brokenSeal(stored) !== undefined) return undefined;
+    if (stored.stateVersion !== stateVersion) return undefined;
+    try {
+      return stateDigest(await openText(stored.payload, { transforms, context: stored }));
+    } catch (error) {
+      // The checkpoint is damaged, or its key is missing, so its state is unknown.
+      if (error instanceof CheckpointError) return undefined;
+      throw error;
+    }
   }
 
   /** Whether at least one of these checkpoints is intact, payload included. Needs neither key nor schema. */

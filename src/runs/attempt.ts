@@ -1,17 +1,17 @@
-import { decodeJson } from "../codec/json.js";
 import type { StepHead } from "../codec/run-body.js";
 import { isError, RunCancelledError, RunPausedError } from "../contract/errors.js";
 import { keptErrorsText, stepTitle } from "../contract/run-record.js";
 import { NEVER, type RunWaits } from "../contract/transient.js";
 import type { Lease } from "../manager/lease.js";
 import { type DiagnosticsMessages, traced, tracing } from "../manager/tracing.js";
-import { type AttemptHost, RunJournal, type Standing } from "./journal.js";
+import { RunJournal } from "./journal.js";
 import type { ParentRun } from "./nesting.js";
 import type { NextTurn } from "./run.js";
+import type { RunStore } from "./run-store.js";
 import { RunSignals } from "./signals.js";
 import type { Found } from "./standing.js";
 import { StepValues } from "./step-values.js";
-import { isStop, noteStop, pausedBy, type StopSignal } from "./stop-signal.js";
+import { isStop, noteStop, pausedBy, type StopSignal } from "./stops.js";
 import { Turn } from "./turn.js";
 
 /** A task that a worker has claimed. Its run lets go of the worker while it waits. */
@@ -67,25 +67,15 @@ class AttemptsError extends Error {
   }
 }
 
-/**
- * How many attempts of workers in a row began, and ended without a save, before this lease. Claims that began no attempt
- * don't count.
- */
-export function lostBefore(lease: Lease, head: Standing["head"]): number {
-  return hasGap(lease, head) ? (head.starts ?? 0) : 0;
-}
-
-/** Whether the task was claimed since its newest checkpoint, other than by this lease. */
-function hasGap({ token: now }: Lease, { token, isEnd = false }: Standing["head"]): boolean {
-  return token !== undefined && now - token - (isEnd ? 1 : 0) > 0;
-}
-
 /** A run's function. The types of `CheckpointManager.run` ensure that it takes this run and the schema's state. */
 export type AnyFunction = (run: never) => unknown;
 
+/** A run that isn't completed. */
+type ToRun = Extract<Found, { readonly isCompleted: false }>;
+
 /** One attempt of a run, under a lease. */
 export class Attempt {
-  readonly #host: AttemptHost;
+  readonly #store: RunStore;
   readonly #taskId: string;
   readonly #fn: AnyFunction;
   readonly #stop: StopSignal;
@@ -97,48 +87,47 @@ export class Attempt {
   readonly #lease: Lease;
   #failedStep: StepHead | undefined;
 
-  constructor(
-    host: AttemptHost,
-    {
-      taskId,
-      fn,
-      lease,
-      stop,
-      found,
-      claimed,
-      outer,
-    }: {
-      readonly taskId: string;
-      readonly fn: AnyFunction;
-      readonly lease: Lease;
-      readonly stop: StopSignal;
-      readonly found: { readonly isNew: boolean; readonly standing: Standing };
-      /** Given if the run began within another run. */
-      readonly outer: ParentRun | undefined;
-      /** Given if a worker has claimed the task. */
-      readonly claimed?: ClaimedRun | undefined;
-    },
-  ) {
-    this.#host = host;
+  constructor({
+    store,
+    fn,
+    lease,
+    stop,
+    found,
+    claimed,
+    outer,
+  }: {
+    readonly store: RunStore;
+    readonly fn: AnyFunction;
+    readonly lease: Lease;
+    readonly stop: StopSignal;
+    readonly found: ToRun;
+    /** Given if a worker has claimed the task. */
+    readonly claimed: ClaimedRun | undefined;
+    /** Given if the run began within another run. */
+    readonly outer: ParentRun | undefined;
+  }) {
+    const { taskId } = lease;
+    this.#store = store;
     this.#taskId = taskId;
     this.#fn = fn;
     this.#stop = stop;
     this.#isNew = found.isNew;
     this.#claimed = claimed;
     this.#lease = lease;
-    this.#values = new StepValues(taskId, host.options);
-    this.#signals = new RunSignals(host.signals, taskId);
-    this.#journal = new RunJournal(taskId, host, lease, found.standing, outer, (error) => stop.stop(error));
+    this.#values = new StepValues(taskId, store.options);
+    this.#signals = new RunSignals(store, taskId);
+    const failed = (error: unknown) => stop.stop(error);
+    this.#journal = new RunJournal({ store, lease, standing: found.standing, outer, failed });
   }
 
   async run(): Promise<unknown> {
-    const { events } = this.#host;
+    const { events } = this.#store;
     const taskId = this.#taskId;
     try {
       await this.#begin();
       if (this.#claimed !== undefined) this.#onPause(() => void this.#journal.pausing());
       const { attempt, turn } = this.#journal.head;
-      events.emit("runStarted", { taskId, attempt, turn, recordedSteps: this.#journal.size.steps });
+      events.emit("runStarted", { taskId, attempt, turn, recordedSteps: this.#journal.steps.size });
       const result = await this.#turns();
       events.emit("runEnded", { taskId, status: "completed" });
       return result;
@@ -166,27 +155,27 @@ export class Attempt {
   }
 
   async #begin(): Promise<void> {
+    const { head, steps } = this.#journal;
     // The former attempt may have been killed before it marked them.
-    const received = this.#journal.entries().flatMap(({ head }) => head.signal?.id ?? []);
+    const received = steps.all().flatMap(({ head: step }) => step.signal?.id ?? []);
     try {
-      await this.#signals.received(new Set(received));
+      await this.#signals.receive(new Set(received));
     } catch (error) {
       // The function hasn't failed, so neither has the run. The next attempt marks them.
       this.#stop.stop(error);
       throw error;
     }
-    const { head } = this.#journal;
     if (this.#claimed === undefined) {
       if (this.#isNew) await this.#journal.save({ isTransient: true, label: "Run started" });
       return;
     }
-    const lost = lostBefore(this.#lease, head);
-    if (lost >= this.#claimed.maxAttempts) throw new AttemptsError(lost);
+    const { nextToken, starts = 0 } = head;
+    if (starts >= this.#claimed.maxAttempts) throw new AttemptsError(starts);
+    // Without claims that saved nothing, the first save needn't wait for the start to be counted.
+    if (nextToken !== undefined && this.#lease.token <= nextToken) return;
     // If this attempt is killed before it saves anything, the next one counts it by this save.
-    const isFirst = head.token === undefined;
-    if (!isFirst && !hasGap(this.#lease, head)) return;
-    const label = isFirst ? "Run started" : this.#journal.after("Run resumed");
-    await this.#journal.save({ isTransient: true, label, starts: lost + 1 });
+    const label = nextToken === undefined ? "Run started" : this.#journal.after("Run resumed");
+    await this.#journal.save({ isTransient: true, label, starts: starts + 1 });
   }
 
   async #turns(): Promise<unknown> {
@@ -213,22 +202,20 @@ export class Attempt {
     }
   }
 
-  #turn(): Turn<unknown, unknown, unknown> {
-    const { events, reader, writer, options, wakers } = this.#host;
-    const { logger, clock } = options;
-    const [taskId, journal, values, { signal }] = [this.#taskId, this.#journal, this.#values, this.#stop];
-    const textOfState = (state: unknown) => writer.stateText(taskId, state);
-    const fail = (error: unknown) => this.#stop.stop(error);
-    const letGo = this.#claimed && ((waits: RunWaits) => this.#stop.stop(new RunWaitsError(taskId, waits)));
-    const own = { taskId, journal, values, signal, textOfState, fail, letGo };
-    const host = { ...own, events, logger, clock, signals: this.#signals, wakers };
-    const { begin, input, head } = journal;
-    return new Turn(host, {
-      state:
-        begin === undefined
-          ? undefined
-          : reader.decoded({ taskId, id: head.generation }, decodeJson("json-tagged", begin)),
-      input: input === undefined ? undefined : values.valueOf("input", input),
+  #turn(): Turn {
+    const { begin, input, head } = this.#journal;
+    const { generation } = head;
+    const suspend = (waits: RunWaits) => this.#stop.stop(new RunWaitsError(this.#taskId, waits));
+    return new Turn({
+      store: this.#store,
+      journal: this.#journal,
+      values: this.#values,
+      signals: this.#signals,
+      stop: this.#stop,
+      taskId: this.#taskId,
+      state: begin === undefined ? undefined : this.#store.decodeState(this.#taskId, generation, begin),
+      input: input === undefined ? undefined : this.#values.valueOf("input", input),
+      suspend: this.#claimed && suspend,
     });
   }
 
@@ -244,7 +231,7 @@ export class Attempt {
    * caller.
    */
   async #ended(thrown: unknown): Promise<unknown> {
-    const { events } = this.#host;
+    const { events } = this.#store;
     const [taskId, { signal }] = [this.#taskId, this.#stop];
     const reason: unknown = signal.aborted ? signal.reason : this.#pauseFor(thrown);
     if (!signal.aborted && !(reason instanceof RunPausedError)) {
@@ -266,14 +253,14 @@ export class Attempt {
 
   /** Warns of results that make the next run end in the same way, and of errors that it gets again. */
   #warnOfRecordedResults(): void {
-    const kept = keptErrorsText(this.#journal.entries().map(({ head }) => head));
-    const isOwn = this.#failedStep === undefined && this.#journal.size.steps > 0;
+    const kept = keptErrorsText(this.#journal.steps.all().map(({ head }) => head));
+    const isOwn = this.#failedStep === undefined && this.#journal.steps.size > 0;
     if (kept === undefined && !isOwn) return;
     const own =
       " with an error that no step threw. The next run reuses the recorded results, so fix the function, or start over with " +
       "`restart: true`";
     const failed = `The run of task ${JSON.stringify(this.#taskId)} failed${isOwn ? own : ""}`;
-    this.#host.options.logger.warn({ taskId: this.#taskId }, kept === undefined ? failed : `${failed}. ${kept}`);
+    this.#store.options.logger.warn({ taskId: this.#taskId }, kept === undefined ? failed : `${failed}. ${kept}`);
   }
 
   /** If a child run outside of all steps couldn't go on: the error that pauses this run. Otherwise the same error. */
@@ -285,11 +272,11 @@ export class Attempt {
   /** A signal that came before the run was recorded as paused found nothing to wake. So this looks again. */
   async #wake(): Promise<void> {
     try {
-      await this.#host.signals.wake(this.#taskId);
+      await this.#store.makeDueIfSignalled(this.#taskId);
     } catch (error) {
       // A task whose lease isn't released is due once the lease has expired.
       if (this.#claimed !== undefined) this.#claimed.mayRelease = false;
-      this.#host.options.logger.warn(
+      this.#store.options.logger.warn(
         { taskId: this.#taskId, error },
         "A paused run couldn't look for signals; a worker goes on with it once its lease has expired",
       );
@@ -312,12 +299,10 @@ export class Attempt {
     } catch (error) {
       // A cancelled run has its end.
       if (error instanceof RunCancelledError) return;
-      this.#host.options.logger.warn({ taskId: this.#taskId, error }, "The end of a run could not be recorded");
+      this.#store.options.logger.warn({ taskId: this.#taskId, error }, "The end of a run could not be recorded");
     }
   }
 }
-
-type ToRun = Extract<Found, { readonly isCompleted: false }>;
 
 /**
  * Runs an attempt, and publishes it on `waymark:run`. Its record keeps the `traceparent` that a subscriber gives, instead

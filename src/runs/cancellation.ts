@@ -4,61 +4,39 @@ import type { CheckpointStatus, CheckpointSummary } from "../contract/checkpoint
 import { CheckpointConflictError, CheckpointNotFoundError, RunCancelledError } from "../contract/errors.js";
 import { keptErrorsText } from "../contract/run-record.js";
 import { isCancelled, isOfRun } from "../contract/transient.js";
-import { claimLease, type Lease } from "../manager/lease.js";
 import { INCOMPLETE, resolvePrefix } from "../manager/queries.js";
 import type { StatusChanger } from "../manager/status.js";
-import type { AttemptHost } from "./journal.js";
+import type { RunStore } from "./run-store.js";
 
-type Host = Pick<AttemptHost, "options" | "reader">;
 /** A task's id, or the prefix of several. */
 type Tasks = string | { readonly prefix: string };
 
-/**
- * Cancels the task, or all incomplete tasks of the prefix.
- *
- * @param held - The leases that this manager holds.
- */
-export function cancelTasks(
-  { options, reader }: Host,
-  tasks: Tasks,
-  reason: string,
-  statuses: StatusChanger,
-  held: ReadonlySet<Lease>,
-): Promise<number> {
-  return changeEach(reader, "cancel", tasks, INCOMPLETE, async (taskId, newest) => {
+/** Cancels the task, or all incomplete tasks of the prefix. */
+export function cancelTasks(store: RunStore, tasks: Tasks, reason: string, statuses: StatusChanger): Promise<number> {
+  return changeEach(store, "cancel", tasks, INCOMPLETE, async (taskId, newest) => {
     if (isCancelled(newest)) return false;
-    const lease = await claimLease(options.storage, taskId, {}, { force: true });
-    try {
-      await statuses.setNewest(taskId, "failed", cancellation(reason), { lease });
-    } finally {
-      await lease.release();
-    }
-    // A runner of this manager needn't wait for its next renewal. The renewal rejects, because the lease is lost; if the
-    // storage fails, the next renewal finds that out.
-    for (const its of held) if (its.taskId === taskId) await its.renew().catch(() => undefined);
+    const error = cancellation(reason);
+    await store.underForcedLease(taskId, (lease) => statuses.setNewest(taskId, "failed", error, { lease }));
     return true;
   });
 }
 
 /** Puts the failed task back, or all failed tasks of the prefix. */
-export function retryTasks(host: Host, tasks: Tasks): Promise<number> {
-  const { options, reader } = host;
-  return changeEach(reader, "retry", tasks, ["failed"], async (taskId, newest) => {
-    const { id, sequence, status, error } = newest;
-    if (status !== "failed") return false;
-    if (isCancelled(newest)) throw new RunCancelledError(taskId, error?.message ?? "");
-    const change = { status: "paused", ...(error && { error }) } as const;
-    const isChanged = await options.storage.setStatus(taskId, id, change, { expectedSequence: sequence });
-    if (isChanged && isOfRun(newest)) await warnOfKeptErrors(host, newest);
+export function retryTasks(store: RunStore, tasks: Tasks): Promise<number> {
+  return changeEach(store, "retry", tasks, ["failed"], async (taskId, newest) => {
+    if (newest.status !== "failed") return false;
+    if (isCancelled(newest)) throw new RunCancelledError(taskId, newest.error?.message ?? "");
+    const isChanged = await store.putBack(newest);
+    if (isChanged && isOfRun(newest)) await warnOfKeptErrors(store, newest);
     return isChanged;
   });
 }
 
 /** Names the failed steps of a task that was put back, but that aren't tried again. */
-async function warnOfKeptErrors({ options, reader }: Host, { taskId, id }: CheckpointSummary): Promise<void> {
-  const { logger } = options;
+async function warnOfKeptErrors(store: RunStore, { taskId, id }: CheckpointSummary): Promise<void> {
+  const { logger } = store.options;
   try {
-    const { text, summary } = await reader.textById(taskId, id);
+    const { text, summary } = await store.textById(taskId, id);
     const kept = keptErrorsText(parseRunBody(text, summary).steps.map(({ head }) => head));
     if (kept !== undefined) logger.warn({ taskId }, `Task ${JSON.stringify(taskId)} was put back. ${kept}`);
   } catch (error) {
@@ -69,7 +47,7 @@ async function warnOfKeptErrors({ options, reader }: Host, { taskId, id }: Check
 
 /** Calls `change` for the task, or for each task of the prefix with one of these statuses. Counts what it changed. */
 async function changeEach(
-  reader: Host["reader"],
+  store: RunStore,
   what: string,
   tasks: Tasks,
   status: readonly CheckpointStatus[],
@@ -77,14 +55,14 @@ async function changeEach(
 ): Promise<number> {
   if (typeof tasks === "string") {
     checkTaskId(tasks);
-    return Number(await change(tasks, await reader.newest(tasks)));
+    return Number(await change(tasks, await store.requireNewest(tasks)));
   }
   const prefix = resolvePrefix(what, tasks);
   let changed = 0;
-  for (const { taskId, newest: listed } of await reader.tasks({ prefix, status, order: "taskId" })) {
+  for (const { taskId, newest: listed } of await store.tasks(prefix, status)) {
     if (isCancelled(listed)) continue;
     try {
-      changed += Number(await change(taskId, await reader.newest(taskId)));
+      changed += Number(await change(taskId, await store.requireNewest(taskId)));
     } catch (error) {
       // The task was completed, changed or removed since it was listed.
       if (!(error instanceof CheckpointConflictError || error instanceof CheckpointNotFoundError)) throw error;

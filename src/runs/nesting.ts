@@ -1,5 +1,4 @@
 import { AsyncLocalStorage } from "node:async_hooks";
-import { isPromiseLike } from "../contract/built-ins.js";
 import { processState } from "../contract/process-state.js";
 
 /** A run under way. */
@@ -13,11 +12,12 @@ export interface ParentRun {
 
 /** A call under way, with the call from within which it was made. */
 interface Call {
+  /** The object that makes the call: for a step, its turn. */
   readonly of: object;
   readonly name: string;
   readonly signal: AbortSignal;
   /** Given if the call is a run. */
-  readonly run: ParentRun | undefined;
+  readonly run?: ParentRun;
   readonly outer: Call | undefined;
   isOver: boolean;
 }
@@ -25,27 +25,17 @@ interface Call {
 /** Shared, because a run of one copy of this package may begin within a run of another copy. */
 const CALLS = processState("calls.1", () => new AsyncLocalStorage<Call>());
 
-/**
- * Runs `call`. Within it, the functions below find it.
- *
- * @param of - The object that makes the call: for a step, its turn.
- * @param run - Given if the call is a run.
- */
-export function within<Result>(
-  of: object,
-  name: string,
-  signal: AbortSignal,
-  call: () => Result,
-  run?: ParentRun,
-): Result {
-  const own: Call = { of, name, signal, run, outer: current(), isOver: false };
-  const result = CALLS.run(own, call);
-  const end = () => {
+/** Runs `work`. Within it, the functions below find `call`. */
+export async function within<Result>(
+  call: Omit<Call, "outer" | "isOver">,
+  work: () => Result | Promise<Result>,
+): Promise<Result> {
+  const own: Call = { ...call, outer: current(), isOver: false };
+  try {
+    return await CALLS.run(own, work);
+  } finally {
     own.isOver = true;
-  };
-  if (isPromiseLike(result)) result.then(end, end);
-  else end();
-  return result;
+  }
 }
 
 /** The innermost call under way. A timer or a listener that a call has left behind still runs within it. */
@@ -55,10 +45,15 @@ function current(): Call | undefined {
   return call;
 }
 
-export function isEnclosed(of: object, name: string): boolean {
+/**
+ * The name of the innermost call of the object `of` around the current code; `undefined` if there is none.
+ *
+ * @param name - Default: any name.
+ */
+export function enclosing(of: object, name?: string): string | undefined {
   let call = current();
-  while (call !== undefined && !(call.of === of && call.name === name)) call = call.outer;
-  return call !== undefined;
+  while (call !== undefined && !(call.of === of && (name ?? call.name) === call.name)) call = call.outer;
+  return call?.name;
 }
 
 /** The innermost run around the current code. */
@@ -72,16 +67,9 @@ export function enclosingSignal(): AbortSignal | undefined {
   return current()?.signal;
 }
 
-/** The name of the innermost call of the object `of` around the current code; `undefined` if there is none. */
-export function enclosing(of: object): string | undefined {
-  let call = current();
-  while (call !== undefined && call.of !== of) call = call.outer;
-  return call?.name;
-}
-
 /** @throws {TypeError} The call comes from within the task's own run, whose next save would then be a conflict. */
 export function assertNotWithin(runs: object, what: string, taskId: string): void {
-  if (!isEnclosed(runs, taskId)) return;
+  if (enclosing(runs, taskId) === undefined) return;
   const id = JSON.stringify(taskId);
   throw new TypeError(
     `${what} was called for task ${id} inside that task's own run, so the run's next save would be a conflict. Nothing was ` +

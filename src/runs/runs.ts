@@ -1,40 +1,32 @@
 import { setTimeout as pause } from "node:timers/promises";
-import { runText } from "../codec/run-body.js";
 import { checkKeys, checkTaskId, keysOf } from "../contract/arguments.js";
-import type { CheckpointSummary } from "../contract/checkpoint.js";
 import { CheckpointConflictError, CheckpointCorruptError, LeaseHeldError } from "../contract/errors.js";
-import type { DueQuery } from "../contract/task-queue.js";
-import { type Lease, type LeaseOptions, TaskLease } from "../manager/lease.js";
-import { type AnyFunction, Attempt, type ClaimedRun, lostBefore, tracedAttempt } from "./attempt.js";
-import type { AttemptHost } from "./journal.js";
-import { enclosing, isEnclosed, parentRun, within } from "./nesting.js";
+import { type Lease, TaskLease } from "../manager/lease.js";
+import { type AnyFunction, Attempt, type ClaimedRun, tracedAttempt } from "./attempt.js";
+import { enclosing, parentRun, within } from "./nesting.js";
 import type { RunOptions } from "./run.js";
 import { checkDate, checkRunOptions } from "./run-options.js";
-import { type Found, type StandingHost, standingOf } from "./standing.js";
-import { StepValues } from "./step-values.js";
-import { notingStops, StopSignal } from "./stop-signal.js";
-import { ANY } from "./wakers.js";
+import type { RunStore } from "./run-store.js";
+import { readStanding } from "./standing.js";
+import { notingStops, StopSignal } from "./stops.js";
 
-/** The parts of a manager that its runs use. */
-export interface RunsHost extends AttemptHost {
-  /** Aborts when the manager closes, which then waits for its runs. */
-  readonly closing: AbortSignal;
-  claim(taskId: string, options: LeaseOptions): Promise<Lease>;
-  /** Claims the next tasks that are due, at most `limit`. */
-  claimNext(query: Omit<DueQuery, "dueBy">, options: LeaseOptions, limit: number): Promise<readonly TaskLease[]>;
-  hasAutoSave(taskId: string): boolean;
+/** The options of `manager.enqueue`. */
+export interface EnqueueOptions {
+  readonly dueAt?: Date | undefined;
 }
 
 const CLAIM_EVERY_MS = 100;
 
 /** The runs of one manager: at most one per task. */
 export class Runs {
-  readonly #host: RunsHost;
+  readonly #store: RunStore;
+  readonly #autoSaves: { has(taskId: string): boolean };
   /** The leases of the tasks under way. */
   readonly #leases = new Map<string, Lease>();
 
-  constructor(host: RunsHost) {
-    this.#host = host;
+  constructor(store: RunStore, autoSaves: { has(taskId: string): boolean }) {
+    this.#store = store;
+    this.#autoSaves = autoSaves;
   }
 
   has(taskId: string): boolean {
@@ -55,12 +47,12 @@ export class Runs {
     checkTaskId(taskId);
     if (typeof fn !== "function") throw new TypeError("manager.run needs a task id and a function.");
     checkRunOptions(taskId, options);
-    if (isEnclosed(this, taskId)) {
+    if (enclosing(this, taskId) !== undefined) {
       throw new TypeError(
         `manager.run was called for task ${JSON.stringify(taskId)} inside that task's own run. Give the child run a task id of its own.`,
       );
     }
-    if (this.#host.hasAutoSave(taskId)) {
+    if (this.#autoSaves.has(taskId)) {
       throw new TypeError(
         `Task ${JSON.stringify(taskId)} has an auto-save. stop() it first, since a run saves by itself.`,
       );
@@ -75,20 +67,36 @@ export class Runs {
     return this.#stoppable(claimed.lease.taskId, fn, { ...options, lease: claimed.lease }, claimed);
   }
 
-  /** Saves a run for workers. */
+  /**
+   * Saves a run that no attempt has begun, so that a worker takes it. Returns false if the task has a run with the same
+   * input already.
+   *
+   * @throws {RunMismatchError} The task has a run with another input.
+   */
   async enqueue(taskId: string, input: unknown, options: EnqueueOptions): Promise<boolean> {
     checkTaskId(taskId);
     checkEnqueueOptions(options);
-    const { events, wakers } = this.#host;
-    const saved = await enqueueRun(this.#standingHost(taskId), input, options);
-    if (saved === undefined) return false;
-    events.emit("saved", saved);
-    wakers.wake(ANY);
-    return true;
+    const { dueAt } = options;
+    const store = this.#store;
+    for (;;) {
+      const found = await readStanding({ store, taskId, options: { input, ifVersionChanged: "resume" } });
+      if (found.isCompleted || found.isOfRun) return false;
+      const { head, steps: _steps, sequence, transientId: replaces, stage, ...texts } = found.standing;
+      const waits = dueAt && { dueAt: dueAt.toISOString(), waitsFor: [] };
+      const draft = { status: "paused", label: "Enqueued", stage, isTransient: true, replaces, waits } as const;
+      const run = { ...texts, head: { ...head, attempt: head.attempt - 1, isTurnOver: false } };
+      try {
+        await store.enqueue(taskId, draft, run, sequence);
+        return true;
+      } catch (error) {
+        // Lost a race with another writer, perhaps of the same task: read again.
+        if (!(error instanceof CheckpointConflictError)) throw error;
+      }
+    }
   }
 
   async #stoppable(taskId: string, fn: AnyFunction, options: RunOptions, claimed?: ClaimedRun): Promise<unknown> {
-    const stop = new StopSignal(taskId, this.#host.closing, options);
+    const stop = new StopSignal(taskId, this.#store.closing, options);
     try {
       return await this.#underLease(taskId, fn, options, stop, claimed);
     } finally {
@@ -101,19 +109,9 @@ export class Runs {
 
   /** The result of a run that is completed already, read without a lease; `undefined` if the run isn't completed. */
   async #completed(taskId: string, options: RunOptions): Promise<{ readonly result: unknown } | undefined> {
-    if (options.restart) return undefined;
-    const newest = await this.#host.reader.newestWhere(taskId);
-    if (newest?.status !== "completed") return undefined;
-    const found = await this.#find(taskId, options);
+    if (options.restart || (await this.#store.newest(taskId))?.status !== "completed") return undefined;
+    const found = await readStanding({ store: this.#store, taskId, options });
     return found.isCompleted ? found : undefined;
-  }
-
-  #find(taskId: string, options: RunOptions): Promise<Found> {
-    return standingOf(this.#standingHost(taskId), options);
-  }
-
-  #standingHost(taskId: string): StandingHost {
-    return { ...this.#host, taskId, values: new StepValues(taskId, this.#host.options) };
   }
 
   async #underLease(
@@ -123,35 +121,33 @@ export class Runs {
     stop: StopSignal,
     claimed: ClaimedRun | undefined,
   ): Promise<unknown> {
+    const store = this.#store;
     const lease = options.lease ?? (await notingStops(this.#claim(taskId, options, stop.signal)));
     this.#leases.set(taskId, lease);
     try {
       stop.follow(lease.signal);
-      const found = await notingStops(this.#find(taskId, options));
+      const found = await notingStops(readStanding({ store, taskId, options }));
       if (found.isCompleted) {
         if (claimed !== undefined) throw isCompletedAndDue(taskId);
         return found.result;
       }
-      claimed?.begins(lostBefore(lease, found.standing.head));
+      claimed?.begins(found.standing.head.starts ?? 0);
+      const outer = parentRun();
       let attempt: Attempt | undefined;
-      const parts = { taskId, fn, lease, stop, claimed, outer: parentRun() };
       const run = (traced: typeof found) => {
-        attempt = new Attempt(this.#host, { ...parts, found: traced });
+        attempt = new Attempt({ store, fn, lease, stop, claimed, outer, found: traced });
         return attempt.run();
       };
-      const own = { childSaved: async () => attempt?.childSaved() };
-      return await within(this, taskId, stop.signal, () => tracedAttempt(taskId, found, stop.signal, run), own);
+      const call = {
+        of: this,
+        name: taskId,
+        signal: stop.signal,
+        run: { childSaved: async () => attempt?.childSaved() },
+      };
+      return await within(call, () => tracedAttempt(taskId, found, stop.signal, run));
     } finally {
       this.#leases.delete(taskId);
-      if (options.lease === undefined) {
-        // If the release fails, the lease expires by itself.
-        await lease.release().catch((error: unknown) => {
-          this.#host.options.logger.warn(
-            { taskId, error },
-            "A run's lease could not be released; it expires by itself",
-          );
-        });
-      }
+      if (options.lease === undefined) await store.release(lease);
     }
   }
 
@@ -169,7 +165,7 @@ export class Runs {
     for (;;) {
       signal.throwIfAborted();
       try {
-        return await this.#host.claim(taskId, own);
+        return await this.#store.claim(taskId, own);
       } catch (error) {
         const leftMs = lastMs - performance.now();
         if (!(error instanceof LeaseHeldError) || leftMs <= 0) throw error;
@@ -188,53 +184,7 @@ function isCompletedAndDue(taskId: string): CheckpointCorruptError {
   );
 }
 
-/** The options of `manager.enqueue`. */
-export interface EnqueueOptions {
-  readonly dueAt?: Date | undefined;
-}
-
-/**
- * Saves a run that no attempt has begun, so that a worker takes it.
- *
- * @returns The saved checkpoint; `undefined` if the task has a run with the same input already.
- * @throws {RunMismatchError} The task has a run with another input.
- */
-export async function enqueueRun(
-  host: StandingHost,
-  input: unknown,
-  { dueAt }: EnqueueOptions,
-): Promise<CheckpointSummary | undefined> {
-  for (;;) {
-    const found = await standingOf(host, { input, ifVersionChanged: "resume" });
-    if (found.isCompleted || found.isOfRun) return undefined;
-    const { head, steps: _steps, sequence, transientId: replaces, stage, ...texts } = found.standing;
-    const waits = dueAt && { dueAt: dueAt.toISOString(), waitsFor: [] };
-    const options = { status: "paused", label: "Enqueued", stage } as const;
-    const draft = host.writer.draftOfRun(host.taskId, options, { replaces }, waits);
-    const { generation, attempt } = head;
-    const begun = {
-      ...head,
-      id: draft.id,
-      generation: generation || draft.id,
-      attempt: attempt - 1,
-      isTurnOver: false,
-    };
-    const how = { replaces, isRepeated: false };
-    try {
-      return await host.writer.appendOfRun(
-        draft,
-        runText({ head: begun, ...texts }, ""),
-        { expectedSequence: sequence },
-        how,
-      );
-    } catch (error) {
-      // Somebody saved meanwhile, perhaps the same task. So this looks again.
-      if (!(error instanceof CheckpointConflictError)) throw error;
-    }
-  }
-}
-
-export function checkEnqueueOptions(options: EnqueueOptions): void {
+function checkEnqueueOptions(options: EnqueueOptions): void {
   checkKeys("EnqueueOptions", options, keysOf<EnqueueOptions>({ dueAt: true }));
   if (options.dueAt !== undefined) checkDate("EnqueueOptions.dueAt", options.dueAt);
 }

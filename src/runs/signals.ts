@@ -1,17 +1,12 @@
 import { decodeJson, type EncodedState, encodeJson } from "../codec/json.js";
-import { isCorrupt } from "../contract/adapter.js";
 import { checkId, checkKeys, checkTaskId, checkText, keysOf } from "../contract/arguments.js";
 import { type CheckpointSummary, failureOf } from "../contract/checkpoint.js";
 import { CheckpointConflictError, StateInvalidError } from "../contract/errors.js";
 import { isSignals, type Signal, senderOf, signalsOf } from "../contract/signals.js";
-import { waitsOf } from "../contract/transient.js";
-import type { EventHub } from "../manager/events.js";
-import type { ResolvedOptions } from "../manager/options.js";
-import type { CheckpointReader, CheckpointText } from "../manager/reader.js";
+import type { CheckpointText } from "../manager/reader.js";
 import { decodeWithSchema, type StateSchema } from "../manager/schema.js";
-import type { CheckpointWriter } from "../manager/writer.js";
+import { ANY_TASK, type RunStore } from "./run-store.js";
 import { canonicalText } from "./step-values.js";
-import { ANY, type Wakers } from "./wakers.js";
 
 /** The options of `manager.signal`. */
 export interface SignalOptions {
@@ -25,24 +20,15 @@ interface NextSignal {
   readonly sent: unknown;
 }
 
-/** The parts of a manager that its signals use. */
-export interface SignalsHost {
-  readonly options: ResolvedOptions;
-  readonly events: EventHub;
-  readonly reader: CheckpointReader;
-  readonly writer: CheckpointWriter;
-  readonly wakers: Wakers;
-}
-
 /**
  * The signals of all tasks. A task's signals are the checkpoints of its companion task (see contract/signals.ts): the
  * stage is the signal's name, and the status is `paused` until a wait has received it, then `completed`.
  */
 export class Signals {
-  readonly #host: SignalsHost;
+  readonly #store: RunStore;
 
-  constructor(host: SignalsHost) {
-    this.#host = host;
+  constructor(store: RunStore) {
+    this.#store = store;
   }
 
   async send(taskId: string, name: string, value: unknown, options: SignalOptions): Promise<CheckpointSummary> {
@@ -55,27 +41,20 @@ export class Signals {
     const companion = signalsOf(taskId);
     checkTaskId(companion);
     if (isSignals(taskId)) throw new TypeError("A signal is sent to a task, not to the task of its signals.");
-    const { events, writer, wakers } = this.#host;
     const encoded = this.#encoded(taskId, name, value);
-    const sent = await this.#sent(
-      taskId,
-      { id, name, encoded },
-      writer.appendSignal(companion, encoded, { id, stage: name }, by),
-    );
+    const sent = await this.#append(taskId, encoded, { id, name, by });
     // This is done for a repeated signal, too, since the sender may have been killed before it.
-    await this.wake(taskId);
-    events.emit("signalled", { taskId, name, id: sent.id, ...(by !== undefined && { by }) });
-    wakers.wake(taskId);
-    wakers.wake(ANY);
+    await this.#store.makeDueIfSignalled(taskId);
+    this.#store.events.emit("signalled", { taskId, name, id: sent.id, ...(by !== undefined && { by }) });
+    this.#store.wake(taskId);
+    this.#store.wake(ANY_TASK);
     return sent;
   }
 
   async all(taskId: string): Promise<Signal[]> {
     checkTaskId(taskId);
     const found: Signal[] = [];
-    for await (const text of this.#host.reader.texts({ taskId: signalsOf(taskId), order: "oldest" })) {
-      found.push(this.#signal(taskId, text));
-    }
+    for await (const text of this.#store.signals(taskId)) found.push(this.#signal(taskId, text));
     return found;
   }
 
@@ -91,8 +70,8 @@ export class Signals {
     schema: StateSchema | undefined,
     settled: number,
   ): Promise<NextSignal | undefined> {
-    const { events, options, reader } = this.#host;
-    for await (const text of reader.texts({ ...pending(taskId, settled), stage: name })) {
+    const { events, options } = this.#store;
+    for await (const text of this.#store.pendingSignals(taskId, name, settled)) {
       const signal = this.#signal(taskId, text);
       const sent = signal.value;
       if (schema === undefined) return { signal: { ...signal, status: "received" }, sent };
@@ -101,7 +80,7 @@ export class Signals {
         return { signal: { ...signal, value, status: "received" }, sent };
       } catch (error) {
         if (!(error instanceof StateInvalidError)) throw error;
-        await options.storage.setStatus(text.summary.taskId, signal.id, { status: "failed", error: failureOf(error) });
+        await this.#store.refuseSignal(taskId, signal.id, failureOf(error));
         options.logger.warn(
           { taskId, name, id: signal.id, error },
           `The ${titleOf(taskId, name)} was refused; the wait goes on`,
@@ -112,62 +91,18 @@ export class Signals {
     return undefined;
   }
 
-  /**
-   * Marks signals as received, so that no other wait receives them.
-   *
-   * @param settled - No signal up to this sequence is pending, so only later ones are read.
-   * @returns The new `settled`.
-   */
-  async received(taskId: string, ids: ReadonlySet<string>, settled: number): Promise<number> {
-    const { storage } = this.#host.options;
-    if (ids.size === 0) return settled;
-    let [isFirst, last, left] = [true, settled, ids.size];
-    for await (const found of storage.list(pending(taskId, settled))) {
-      const isReceived = !isCorrupt(found) && ids.has(found.id);
-      if (isReceived) await storage.setStatus(found.taskId, found.id, { status: "completed" });
-      isFirst &&= isReceived;
-      if (isFirst) last = found.sequence ?? last;
-      if (isReceived) left -= 1;
-      if (left === 0) break;
-    }
-    return last;
-  }
-
-  /** Makes a paused run due if a signal is pending for which it waits. A worker, or the next run, then goes on with it. */
-  async wake(taskId: string): Promise<void> {
-    const { reader, options } = this.#host;
-    for (;;) {
-      const newest = await reader.newestWhere(taskId);
-      const waits = newest?.status === "paused" ? waitsOf(newest) : undefined;
-      if (newest === undefined || waits === undefined || !(await this.#isPending(taskId, waits.waitsFor))) return;
-      const condition = { expectedSequence: newest.sequence };
-      try {
-        if (await options.storage.setStatus(taskId, newest.id, { status: "running" }, condition)) return;
-      } catch (error) {
-        // Somebody saved meanwhile, so this looks again.
-        if (!(error instanceof CheckpointConflictError)) throw error;
-      }
-    }
-  }
-
-  async #isPending(taskId: string, names: readonly string[]): Promise<boolean> {
-    for await (const found of this.#host.options.storage.list(pending(taskId))) {
-      if (!isCorrupt(found) && names.includes(found.stage ?? "")) return true;
-    }
-    return false;
-  }
-
-  /** If the signal was sent before, by anybody, its first form counts. */
-  async #sent(
+  /** If a signal with this id was sent before, its first form counts. */
+  async #append(
     taskId: string,
-    { id, name, encoded }: { readonly id: string | undefined; readonly name: string; readonly encoded: EncodedState },
-    appended: Promise<CheckpointSummary>,
+    encoded: EncodedState,
+    signal: { readonly id: string | undefined; readonly name: string; readonly by: string | undefined },
   ): Promise<CheckpointSummary> {
+    const { id, name } = signal;
     try {
-      return await appended;
+      return await this.#store.appendSignal(taskId, encoded, signal);
     } catch (cause) {
       if (!(cause instanceof CheckpointConflictError) || id === undefined) throw cause;
-      const { text, summary } = await this.#host.reader.textById(signalsOf(taskId), id);
+      const { text, summary } = await this.#store.textById(signalsOf(taskId), id);
       // The order of keys may differ, as it does between two deliveries of a webhook.
       if (summary.stage === name && canonicalText(text) === canonicalText(encoded.text)) return summary;
       throw new CheckpointConflictError(
@@ -179,7 +114,7 @@ export class Signals {
   }
 
   #encoded(taskId: string, name: string, value: unknown): EncodedState {
-    const { maxPayloadBytes, redaction } = this.#host.options;
+    const { maxPayloadBytes, redaction } = this.#store.options;
     const subject = `The value of ${titleOf(taskId, name)}`;
     const { encoding, text } = encodeJson(value, maxPayloadBytes, subject, redaction?.result(name), true);
     return { encoding, text };
@@ -207,12 +142,14 @@ export class Signals {
  * sequence, and reads only later signals.
  */
 export class RunSignals {
+  readonly #store: RunStore;
   readonly #signals: Signals;
   readonly #taskId: string;
   #settled = 0;
 
-  constructor(signals: Signals, taskId: string) {
-    this.#signals = signals;
+  constructor(store: RunStore, taskId: string) {
+    this.#store = store;
+    this.#signals = new Signals(store);
     this.#taskId = taskId;
   }
 
@@ -221,17 +158,13 @@ export class RunSignals {
     return this.#signals.next(this.#taskId, name, schema, this.#settled);
   }
 
-  /** See {@link Signals.received}. */
-  async received(ids: ReadonlySet<string>): Promise<void> {
-    this.#settled = await this.#signals.received(this.#taskId, ids, this.#settled);
+  /** Marks signals as received, so that no other wait receives them. */
+  async receive(ids: ReadonlySet<string>): Promise<void> {
+    this.#settled = await this.#store.receiveSignals(this.#taskId, ids, this.#settled);
   }
 }
 
 const STATUSES = { running: "pending", paused: "pending", completed: "received", failed: "refused" } as const;
-
-function pending(taskId: string, settled = 0) {
-  return { taskId: signalsOf(taskId), order: "oldest", afterSequence: settled, status: ["paused"] } as const;
-}
 
 function titleOf(taskId: string, name: string): string {
   return `signal ${JSON.stringify(name)} of task ${JSON.stringify(taskId)}`;

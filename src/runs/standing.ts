@@ -1,16 +1,20 @@
-import { decodeJson, encodeJson } from "../codec/json.js";
-import { parseRunBody, type RunBody } from "../codec/run-body.js";
+import { parseRunBody, type RunBody, type RunHead } from "../codec/run-body.js";
 import { RunCancelledError, RunMismatchError } from "../contract/errors.js";
-import { isCancelled, isOfRun, isTransient } from "../contract/transient.js";
+import { isCancelled, isTransient } from "../contract/transient.js";
 import type { CheckpointText } from "../manager/reader.js";
-import type { AttemptHost, Standing } from "./journal.js";
 import type { RunOptions } from "./run.js";
-import { canonicalText, type StepValues } from "./step-values.js";
+import type { RunStore } from "./run-store.js";
+import { canonicalText, StepValues } from "./step-values.js";
 
-/** A task, and the parts of a manager that its run's standing is read from. */
-export interface StandingHost extends Pick<AttemptHost, "options" | "reader" | "writer"> {
-  readonly taskId: string;
-  readonly values: StepValues;
+/** Where a run stands when an attempt begins. */
+export interface Standing extends Omit<RunBody, "head" | "result"> {
+  /** If `generation` is "", the run is new, and the first save's id becomes its generation. */
+  readonly head: Omit<RunHead, "id" | "isTurnOver">;
+  readonly stage: string | undefined;
+  /** The sequence of the task's newest checkpoint; 0 if there is none, `undefined` if damage hides it. */
+  readonly sequence: number | undefined;
+  /** The id of the task's transient checkpoint, which the next save replaces. */
+  readonly transientId: string | undefined;
 }
 
 /** Where the task stands: its run is completed, or continues from `standing`. */
@@ -26,14 +30,23 @@ export type Found =
 
 type Unfinished = Extract<Found, { readonly isCompleted: false }>;
 
+/** What a task's standing is read for, and from. */
+interface Reading {
+  readonly store: RunStore;
+  readonly taskId: string;
+  readonly options: RunOptions;
+}
+
 /**
+ * Reads where the task stands.
+ *
  * @throws {RunMismatchError} The run began with another version or input.
  * @throws {RunCancelledError} The run was cancelled.
  */
-export async function standingOf(host: StandingHost, options: RunOptions): Promise<Found> {
-  const { taskId, reader } = host;
-  const newest = await reader.newestText(taskId);
-  if (newest === undefined) return begun(host, options, { sequence: 0 });
+export async function readStanding(reading: Reading): Promise<Found> {
+  const { store, taskId, options } = reading;
+  const newest = await store.newestText(taskId);
+  if (newest === undefined) return begin(reading, { sequence: 0 });
   const { summary } = newest;
   const place = {
     // If damage hides the newest sequence, the first save has no condition.
@@ -41,40 +54,37 @@ export async function standingOf(host: StandingHost, options: RunOptions): Promi
     transientId: isTransient(summary) ? summary.id : undefined,
     stage: summary.stage,
   };
-  if (options.restart) return begun(host, options, place);
+  if (options.restart) return begin(reading, place);
   if (isCancelled(summary)) throw new RunCancelledError(taskId, summary.error?.message ?? "");
-  const body = bodyOf(newest);
+  const body = parseBody(newest);
   if (summary.status === "completed") {
-    if (body !== undefined) assertInput(host, options, body.input);
-    return { isCompleted: true, result: resultOf(body, host) };
+    if (body !== undefined) assertInput(reading, body.input);
+    const result = body?.result && new StepValues(taskId, store.options).valueOf("result", body.result);
+    return { isCompleted: true, result };
   }
-  if (body !== undefined) return { ...resumed(host, options, { ...newest, body }, place), isOfRun: true };
+  if (body !== undefined) return { ...resume(reading, newest, body, place), isOfRun: true };
   // The newest checkpoint wasn't saved by a run. So the run continues with its state, in a new turn.
-  const transient = place.transientId ?? (await reader.newestWhere(taskId, isTransient))?.id;
-  const state = stateTextOf(host, newest);
-  const before = await reader.newestWhere(taskId, isOfRun);
-  if (before === undefined) return begun(host, options, { ...place, transientId: transient, state });
-  const interrupted = await reader.textById(taskId, before.id);
-  const former = bodyOf(interrupted);
-  if (former === undefined) return begun(host, options, { ...place, transientId: transient, state });
+  const transientId = place.transientId ?? (await store.newestTransientId(taskId));
+  const foreign = { ...place, transientId, state: store.migrateState(newest) };
+  const interrupted = await store.newestTextOfRun(taskId);
+  const former = interrupted && parseBody(interrupted);
+  if (interrupted === undefined || former === undefined) return begin(reading, foreign);
   const head = { ...former.head, isTurnOver: true };
-  const found = { ...interrupted, body: { ...former, head, state: undefined } };
-  return resumed(host, options, found, { ...place, transientId: transient, state });
+  return resume(reading, interrupted, { ...former, head, state: undefined }, foreign);
 }
 
 type Place = Pick<Standing, "sequence"> & Partial<Pick<Standing, "transientId" | "stage" | "state">>;
 
-function begun(host: StandingHost, options: RunOptions, place: Place): Unfinished {
+function begin({ store, taskId, options }: Reading, place: Place): Unfinished {
   const { version, input, initialState } = options;
-  const initial = () => (initialState === undefined ? undefined : host.writer.stateText(host.taskId, initialState));
   const standing: Standing = {
     head: { generation: "", attempt: 1, turn: 1, ...(version === undefined ? undefined : { version }) },
-    input: input === undefined ? undefined : host.values.textOf("input", input),
+    input: input === undefined ? undefined : new StepValues(taskId, store.options).textOf("input", input),
     steps: [],
     transientId: undefined,
     stage: undefined,
     ...place,
-    state: place.state ?? initial(),
+    state: place.state ?? (initialState === undefined ? undefined : store.encodeState(taskId, initialState)),
   };
   return { isCompleted: false, isNew: true, isOfRun: false, standing };
 }
@@ -83,24 +93,20 @@ function begun(host: StandingHost, options: RunOptions, place: Place): Unfinishe
  * @param place - If it has a `state`, the newest checkpoint wasn't saved by a run, and the next turn begins with this
  *   state.
  */
-function resumed(
-  host: StandingHost,
-  options: RunOptions,
-  found: CheckpointText & { readonly body: RunBody },
-  place: Place,
-): Unfinished {
-  const { body, summary } = found;
-  const { id, isTurnOver, version: _version, token, isEnd, starts, ...head } = body.head;
-  const { version } = options;
+function resume(reading: Reading, { summary }: CheckpointText, body: RunBody, place: Place): Unfinished {
+  const { id, isTurnOver, version: recorded, nextToken, starts, ...head } = body.head;
+  const { store, taskId, options } = reading;
+  const { version, ifVersionChanged = "refuse" } = options;
   // An enqueued run gets the version of its first attempt.
-  if (body.head.attempt > 0 && body.head.version !== version) {
-    const { ifVersionChanged = "refuse" } = options;
-    if (ifVersionChanged === "restart") return begun(host, options, { ...place, state: undefined });
-    if (ifVersionChanged === "refuse") throw otherVersion(host.taskId, body.head.version, version);
+  if (head.attempt > 0 && recorded !== version) {
+    if (ifVersionChanged === "restart") return begin(reading, { ...place, state: undefined });
+    if (ifVersionChanged === "refuse") throw otherVersion(taskId, recorded, version);
   }
-  assertInput(host, options, body.input);
+  assertInput(reading, body.input);
   // A fork or a rewind copies the record unchanged, so the id in a copied record differs from its checkpoint's id.
   const isCopy = id !== summary.id;
+  const migrate = (text: string | undefined) =>
+    text === undefined ? undefined : store.migrateState({ encoding: "json-tagged", text, summary });
   const standing: Standing = {
     head: {
       ...head,
@@ -108,44 +114,28 @@ function resumed(
       attempt: isCopy ? 1 : head.attempt + 1,
       turn: isTurnOver ? head.turn + 1 : head.turn,
       ...(version === undefined ? undefined : { version }),
-      ...(token === undefined || isCopy ? undefined : { token, isEnd: isEnd === true, ...(starts && { starts }) }),
+      ...(nextToken === undefined || isCopy ? undefined : { nextToken, ...(starts && { starts }) }),
     },
     input: body.input,
     transientId: undefined,
     stage: undefined,
     steps: isTurnOver ? [] : body.steps,
-    begin: isTurnOver || body.begin === undefined ? undefined : currentText(host, summary, body.begin),
+    begin: isTurnOver ? undefined : migrate(body.begin),
     ...place,
-    state: place.state ?? (body.state === undefined ? undefined : currentText(host, summary, body.state)),
+    state: place.state ?? migrate(body.state),
   };
   return { isCompleted: false, isNew: false, isOfRun: false, standing };
 }
 
-function bodyOf({ encoding, text, summary }: CheckpointText): RunBody | undefined {
+function parseBody({ encoding, text, summary }: CheckpointText): RunBody | undefined {
   return encoding === "json-run" ? parseRunBody(text, summary) : undefined;
 }
 
-function resultOf(body: RunBody | undefined, { values }: StandingHost): unknown {
-  return body?.result === undefined ? undefined : values.valueOf("result", body.result);
-}
-
-/** The state of a checkpoint that no run saved, in the form that runs use. */
-function stateTextOf(host: StandingHost, { encoding, text, summary }: CheckpointText): string {
-  return textOfStored(host, summary, decodeJson(encoding, text, summary));
-}
-
-function currentText(host: StandingHost, summary: CheckpointText["summary"], text: string): string {
-  if (summary.stateVersion === host.options.stateVersion) return text;
-  return textOfStored(host, summary, decodeJson("json-tagged", text, summary));
-}
-
-function textOfStored(host: StandingHost, summary: CheckpointText["summary"], stored: unknown): string {
-  return encodeJson(host.reader.migrated(summary, stored), Number.POSITIVE_INFINITY, summary).text;
-}
-
-function assertInput({ taskId, values }: StandingHost, { input }: RunOptions, recorded: string | undefined): void {
+function assertInput({ store, taskId, options }: Reading, recorded: string | undefined): void {
+  const { input } = options;
   if (input === undefined) return;
-  if (recorded !== undefined && canonicalText(recorded) === canonicalText(values.textOf("input", input))) return;
+  const text = new StepValues(taskId, store.options).textOf("input", input);
+  if (recorded !== undefined && canonicalText(recorded) === canonicalText(text)) return;
   const other = recorded === undefined ? "without an input" : "with another input";
   throw new RunMismatchError(
     taskId,

@@ -1,7 +1,7 @@
+import { Buffer } from "node:buffer";
 import { type StepHead, type StoredStep, textOfStep } from "../codec/run-body.js";
 import { errorsIn } from "../contract/built-ins.js";
 import { isError } from "../contract/errors.js";
-import { bytesOfText } from "./step-values.js";
 
 /** A recorded step of the turn. */
 export interface Entry extends StoredStep {
@@ -15,8 +15,10 @@ type Key = Pick<StepHead, "name" | "occurrence" | "status">;
 
 /** The recorded steps of a turn, ordered by when they ended, with their texts. */
 export class StepEntries {
-  readonly #entries: Map<string, Entry>;
-  #nextPlace: number;
+  readonly #entries = new Map<string, Entry>();
+  #nextPlace = 0;
+  /** Whether there may be {@link openWaits}. */
+  hasWaits = false;
   /**
    * The joined texts of the steps. They are first made when a save needs them, because a resume may save nothing. Later
    * steps are appended.
@@ -24,30 +26,20 @@ export class StepEntries {
   #joined: { readonly text: string; readonly bytes: number } | undefined;
 
   constructor(steps: readonly StoredStep[]) {
-    this.#entries = new Map(steps.map((step, place) => [keyOf(step.head), { ...step, isUsed: false, place }]));
-    this.#nextPlace = steps.length;
+    for (const step of steps) this.#set(step, false);
   }
 
   get size(): number {
     return this.#entries.size;
   }
 
-  get bytes(): number {
-    return this.#join().bytes;
-  }
-
-  get text(): string {
-    return this.#join().text;
-  }
-
-  get textOfHeads(): string {
-    return this.all()
-      .map(({ head }) => textOfStep(head, undefined))
-      .join(",");
-  }
-
   all(): readonly Entry[] {
     return [...this.#entries.values()];
+  }
+
+  /** The waits that the function has begun, and that haven't ended. */
+  openWaits(): readonly StepHead[] {
+    return this.all().flatMap(({ head, isUsed }) => (isUsed && isOpenWait(head) ? head : []));
   }
 
   find(key: Key): Entry | undefined {
@@ -56,16 +48,12 @@ export class StepEntries {
 
   /** Adds a step that the function called. It replaces the record of the step's start, if there is one. */
   add(step: StoredStep): Entry {
-    const entry = { ...step, isUsed: true, place: this.#nextPlace };
-    this.#nextPlace += 1;
-    const key = keyOf(step.head);
     // A step's place is where it ended, not where it started.
-    if (this.#entries.delete(key)) this.#joined = undefined;
-    const { text: before, bytes } = this.#join();
+    if (this.#entries.delete(keyOf(step.head))) this.#joined = undefined;
+    const { text: before, bytes } = this.joined();
     const text = textOfStep(step.head, step.value);
-    this.#entries.set(key, entry);
-    this.#joined = { text: before === "" ? text : `${before},${text}`, bytes: bytes + bytesOfText(text) + 1 };
-    return entry;
+    this.#joined = { text: before === "" ? text : `${before},${text}`, bytes: bytes + Buffer.byteLength(text) + 1 };
+    return this.#set(step, true);
   }
 
   forget(is: (entry: Entry) => boolean): void {
@@ -73,14 +61,34 @@ export class StepEntries {
     this.#joined = undefined;
   }
 
-  #join(): { readonly text: string; readonly bytes: number } {
+  /** The texts of the steps, joined by commas. */
+  joined(): { readonly text: string; readonly bytes: number } {
     if (this.#joined !== undefined) return this.#joined;
     const text = this.all()
       .map(({ head, value }) => textOfStep(head, value))
       .join(",");
-    this.#joined = { text, bytes: bytesOfText(text) };
+    this.#joined = { text, bytes: Buffer.byteLength(text) };
     return this.#joined;
   }
+
+  /** Like {@link joined}, without results and errors. */
+  joinedHeads(): string {
+    return this.all()
+      .map(({ head }) => textOfStep(head, undefined))
+      .join(",");
+  }
+
+  #set(step: StoredStep, isUsed: boolean): Entry {
+    const entry = { ...step, isUsed, place: this.#nextPlace };
+    this.#nextPlace += 1;
+    this.hasWaits ||= isOpenWait(step.head);
+    this.#entries.set(keyOf(step.head), entry);
+    return entry;
+  }
+}
+
+function isOpenWait({ status, waitsFor }: StepHead): boolean {
+  return status === "started" && waitsFor !== undefined;
 }
 
 function keyOf({ name, occurrence, status }: Key): string {

@@ -21,9 +21,9 @@ import { type LeaseOptions, resolveLeaseOptions, type TaskLease } from "../manag
 import { onTermination } from "../manager/termination.js";
 import { type AnyFunction, type ClaimedRun, RunWaitsError } from "./attempt.js";
 import type { RunOptions } from "./run.js";
-import type { Runs, RunsHost } from "./runs.js";
-import { isStop } from "./stop-signal.js";
-import { ANY } from "./wakers.js";
+import { ANY_TASK, type RunStore } from "./run-store.js";
+import type { Runs } from "./runs.js";
+import { isStop } from "./stops.js";
 
 export interface WorkOptions extends Pick<RunOptions, "version" | "ifVersionChanged"> {
   /** Only tasks whose ids begin with this. Not empty, since tasks that no worker knows may be in the same storage. */
@@ -67,7 +67,7 @@ const REFUSED_BRIEFLY_MS = 1000;
 
 /** Runs the tasks that are due, until it is drained. */
 export class Worker {
-  readonly #host: RunsHost;
+  readonly #store: RunStore;
   readonly #runs: Runs;
   readonly #fn: AnyFunction;
   readonly #options: WorkOptions;
@@ -80,10 +80,10 @@ export class Worker {
   /** The tasks under way that may have ended their last workers, and haven't saved yet. */
   readonly #suspects = new Set<string>();
 
-  constructor(host: RunsHost, runs: Runs, fn: AnyFunction, options: WorkOptions) {
+  constructor(store: RunStore, runs: Runs, fn: AnyFunction, options: WorkOptions) {
     checkWorkOptions(options);
     if (typeof fn !== "function") throw new TypeError("manager.work needs its options and a function.");
-    this.#host = host;
+    this.#store = store;
     this.#runs = runs;
     this.#fn = fn;
     this.#options = options;
@@ -91,7 +91,7 @@ export class Worker {
 
   async work(): Promise<void> {
     const { signal, pauseOnSignal = true } = this.#options;
-    const following = [this.#host.closing, signal].map(
+    const following = [this.#store.closing, signal].map(
       (outer) => outer && onAbort(outer, (reason) => this.#drain.abort(reason)),
     );
     let isFinal = false;
@@ -106,7 +106,7 @@ export class Worker {
           await over;
         })
       : () => undefined;
-    const { events } = this.#host;
+    const { events } = this.#store;
     const saved = ({ taskId }: { readonly taskId: string }) => void this.#suspects.delete(taskId);
     const listening = [events.on("stepEnded", saved), events.on("waitEnded", saved)];
     try {
@@ -131,7 +131,7 @@ export class Worker {
     while (!signal.aborted) {
       // If a suspect ends this worker, too, each task beside it loses an attempt.
       if (this.#suspects.size > 0) {
-        await this.#host.wakers.wait(ANY, LOOK_MS, signal);
+        await this.#store.pause(ANY_TASK, LOOK_MS, signal);
         continue;
       }
       if (this.#running.size >= concurrency) {
@@ -147,7 +147,7 @@ export class Worker {
       claimed = [];
       try {
         const query = { prefix, except: this.#stillRefused() };
-        claimed = await this.#host.claimNext(query, leaseOptions, Math.min(free, MOST_CLAIMED));
+        claimed = await this.#store.claimDue(query, leaseOptions, Math.min(free, MOST_CLAIMED));
         failures = 0;
       } catch (error) {
         // Another runner was quicker, or the claim took too long.
@@ -157,7 +157,7 @@ export class Worker {
         }
       }
       if (claimed.length > 0) await this.#startAll(claimed);
-      else await this.#host.wakers.wait(ANY, Math.min(LOOK_MS * 2 ** failures, LONGEST_PAUSE_MS), signal);
+      else await this.#store.pause(ANY_TASK, Math.min(LOOK_MS * 2 ** failures, LONGEST_PAUSE_MS), signal);
     }
   }
 
@@ -167,7 +167,7 @@ export class Worker {
    */
   async #startAll(leases: readonly TaskLease[]): Promise<void> {
     const start = async (lease: TaskLease) => {
-      if (this.#suspects.size > 0 || this.#drain.signal.aborted) await this.#release(lease);
+      if (this.#suspects.size > 0 || this.#drain.signal.aborted) await this.#store.release(lease);
       else await this.#start(lease);
     };
     const mayBeSuspect = ({ token }: TaskLease) => this.#isSuspect(token - 1);
@@ -214,16 +214,16 @@ export class Worker {
     }
     if (!claimed.mayRelease) lease.abandon();
     // A signal may have made the task due meanwhile. The next look finds it only if it is released.
-    else if (isPaused) await this.#release(lease);
-    else this.#track(this.#release(lease));
+    else if (isPaused) await this.#store.release(lease);
+    else this.#track(this.#store.release(lease));
   }
 
   #refuse(taskId: string, ms: number): void {
-    if (ms > 0) this.#refused.set(taskId, this.#host.options.clock() + ms);
+    if (ms > 0) this.#refused.set(taskId, this.#store.options.clock() + ms);
   }
 
   #stillRefused(): readonly string[] {
-    const nowMs = this.#host.options.clock();
+    const nowMs = this.#store.options.clock();
     for (const [taskId, untilMs] of this.#refused) if (untilMs <= nowMs) this.#refused.delete(taskId);
     return [...this.#refused.keys()];
   }
@@ -233,18 +233,9 @@ export class Worker {
     this.#releasing.add(releasing);
   }
 
-  async #release(lease: TaskLease): Promise<void> {
-    try {
-      await lease.release();
-    } catch (error) {
-      const { taskId } = lease;
-      this.#host.options.logger.warn({ taskId, error }, "A task's lease could not be released; it expires by itself");
-    }
-  }
-
   #tell(error: unknown, taskId: string | undefined): void {
     const { onError } = this.#options;
-    const { logger } = this.#host.options;
+    const { logger } = this.#store.options;
     if (onError === undefined) {
       logger.error(
         { taskId, error },

@@ -40,6 +40,8 @@ it.each([
       } catch (error) {
         seen.push(error);
       }
+      // After another step, the error stays recorded.
+      await run.step("b", () => 1);
       if (seen.length === 1) throw new Error("again");
     });
   await expect(program()).rejects.toThrow("again");

@@ -10,9 +10,7 @@ import type { RunOptions } from "./run.js";
 export class StopSignal {
   readonly #taskId: string;
   readonly #controller = new AbortController();
-  readonly #following: (() => void)[] = [];
-  readonly #unsubscribe: () => void;
-  #end: () => void = () => undefined;
+  readonly #atEnd: (() => void)[] = [];
   /** True if the process got a signal that ends it once the outermost run has paused. */
   isFinal = false;
 
@@ -20,20 +18,18 @@ export class StopSignal {
     this.#taskId = taskId;
     // Each step under way may add a listener, so Node's warning about many listeners is switched off.
     setMaxListeners(0, this.signal);
-    this.#on(closing, (cause) => this.#pause("the manager is closing", cause));
-    if (signal !== undefined) this.#on(signal, (cause) => this.#pause("its signal was aborted", cause));
     const outer = enclosingSignal();
-    if (outer !== undefined) this.#on(outer, (cause) => this.#pause("the run around it is stopping", cause));
-    const ended = new Promise<void>((resolve) => {
-      this.#end = resolve;
+    this.#pauseOn(closing, "the manager is closing");
+    this.#pauseOn(signal, "its signal was aborted");
+    this.#pauseOn(outer, "the run around it is stopping");
+    if (!pauseOnSignal) return;
+    const ended = new Promise<void>((resolve) => this.#atEnd.push(resolve));
+    const unsubscribe = onTermination((name, isFinal) => {
+      this.isFinal = isFinal && outer === undefined;
+      this.stop(new RunPausedError(taskId, `the process received ${name}`));
+      return ended;
     });
-    this.#unsubscribe = pauseOnSignal
-      ? onTermination((name, isFinal) => {
-          this.isFinal = isFinal && outer === undefined;
-          this.#pause(`the process received ${name}`);
-          return ended;
-        })
-      : () => undefined;
+    this.#atEnd.push(unsubscribe);
   }
 
   get signal(): AbortSignal {
@@ -45,22 +41,18 @@ export class StopSignal {
   }
 
   follow(signal: AbortSignal): void {
-    this.#on(signal, (reason) => this.stop(reason));
+    this.#atEnd.push(onAbort(signal, (reason) => this.stop(reason)));
   }
 
   /** Call it once the run is over and its lease released. */
   end(): void {
-    for (const forget of this.#following) forget();
-    this.#end();
-    this.#unsubscribe();
+    for (const call of this.#atEnd) call();
   }
 
-  #pause(why: string, ...cause: readonly [unknown?]): void {
-    this.stop(new RunPausedError(this.#taskId, why, cause.length === 0 ? {} : { cause: cause[0] }));
-  }
-
-  #on(signal: AbortSignal, call: (reason: unknown) => void): void {
-    this.#following.push(onAbort(signal, call));
+  #pauseOn(signal: AbortSignal | undefined, why: string): void {
+    if (signal === undefined) return;
+    const pause = (cause: unknown) => this.stop(new RunPausedError(this.#taskId, why, { cause }));
+    this.#atEnd.push(onAbort(signal, pause));
   }
 }
 
