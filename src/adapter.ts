@@ -38,7 +38,7 @@ export {
   withPayload,
   withStatus,
 } from "./contract/checkpoint.js";
-export type { RepairStep, StorageFinding, StorageMaintenance } from "./contract/findings.js";
+export type { StorageFinding, StorageMaintenance } from "./contract/findings.js";
 export {
   type HeaderPlace,
   headerOf,
@@ -50,12 +50,13 @@ export {
 } from "./contract/header-index.js";
 export { ownHolder } from "./contract/holder.js";
 export {
-  type ClaimOptions,
   checkLease,
   type LeaseRecord,
   type LeaseStore,
   leaseStore,
   monotonicMs,
+  nextLease,
+  standingOf,
   type TimedLease,
 } from "./contract/leases.js";
 export type { DueCount, DueQuery, TaskQueue } from "./contract/task-queue.js";

@@ -281,8 +281,8 @@ export class CheckpointManager<State = unknown, Saved = State> {
 
   /**
    * The tasks that can go on, most recent first: for a prompt like "Resume from …?". The newest checkpoint isn't
-   * `completed`, and the task isn't cancelled. A run within another run is left out, because the other one goes on with
-   * it.
+   * `completed`, and the task isn't cancelled. Child runs are left out, because their parent run
+   * continues them.
    */
   async findIncomplete(query: Pick<TasksQuery, "prefix" | "limit"> = {}): Promise<TaskSummary[]> {
     this.#calls.assertOpen();

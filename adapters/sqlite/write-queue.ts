@@ -167,7 +167,7 @@ export class WriteQueue {
     }
   }
 
-  /** Makes a change at once, or if the database is locked or others wait, once it is free. */
+  /** Makes a change at once. If the database is locked or other changes wait, makes it after them. */
   async #inTurn<Result>(work: () => Result | Promise<Result>): Promise<Result> {
     try {
       if (this.#lastWrite === undefined) return await this.#file.change(work);
@@ -200,13 +200,18 @@ export class WriteQueue {
         }
       }
     })();
-    this.#idle = Promise.allSettled([this.#idle, tried]);
+    // Resolves to nothing, so that results can be freed.
+    this.#idle = Promise.allSettled([this.#idle, tried]).then(() => undefined);
     return tried;
   }
 
   #explained(error: unknown): unknown {
     // The connection would stay read-only, so the next call opens the database again.
-    if (isReadOnly(error)) this.#file.close();
+    try {
+      if (isReadOnly(error)) this.#file.close();
+    } catch (failure) {
+      return failure;
+    }
     return explain(error, this.#path, this.#busyTimeoutMs);
   }
 

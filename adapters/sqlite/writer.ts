@@ -103,24 +103,34 @@ export class SqliteWriter {
    */
   appendAll(appends: readonly Append[]): readonly Outcome[] {
     try {
-      return this.#database.atomically(() => {
-        const outcomes: Outcome[] = [];
-        for (const append of appends) {
-          try {
-            outcomes.push({ sequence: this.#insert(append) });
-          } catch (error) {
-            // A CheckpointError comes from a condition, which is checked before anything is written. Any other error
-            // undoes the whole transaction.
-            if (!(error instanceof CheckpointError)) throw error;
-            outcomes.push({ error });
-          }
-        }
-        return outcomes;
-      });
+      return this.#appendTogether(appends);
     } catch (error) {
-      if (isBusy(error)) throw error;
-      return appends.length === 1 ? [{ error }] : appends.flatMap((append) => this.appendAll([append]));
+      if (isBusy(error) || appends.length === 1) throw error;
+      return appends.flatMap((append): readonly Outcome[] => {
+        try {
+          return this.#appendTogether([append]);
+        } catch (cause) {
+          return [{ error: cause }];
+        }
+      });
     }
+  }
+
+  #appendTogether(appends: readonly Append[]): readonly Outcome[] {
+    return this.#database.atomically(() => {
+      const outcomes: Outcome[] = [];
+      for (const append of appends) {
+        try {
+          outcomes.push({ sequence: this.#insert(append) });
+        } catch (error) {
+          // A CheckpointError comes from a condition, which is checked before anything is written. Any other error
+          // undoes the whole transaction.
+          if (!(error instanceof CheckpointError)) throw error;
+          outcomes.push({ error });
+        }
+      }
+      return outcomes;
+    });
   }
 
   setStatus(taskId: string, id: string, change: StatusChange, condition: AppendCondition | undefined): boolean {
@@ -201,7 +211,7 @@ export class SqliteWriter {
     const newestSequence = numberOr0(newest);
     const position = { newestSequence, lastSequence: Math.max(numberOr0(last), newestSequence) };
     const { sequence, seal } = sealDraft(draft, nextSequence(taskId, position, condition, options));
-    const replaced = options.replaces === undefined ? undefined : this.#numberOfPassing(taskId, options.replaces);
+    const replaced = options.replaces === undefined ? undefined : this.#findTransient(taskId, options.replaces);
     const placed = this.#histories.place(payload, this.#sourceOf(payload, options) ?? near);
     const columns = columnsOf(draft).slice(0, -1);
     const digests = [bytesOf(payload.sha256), bytesOf(seal)];
@@ -231,7 +241,7 @@ export class SqliteWriter {
   }
 
   /** The number of the transient checkpoint with this id, if there is one that can be read. */
-  #numberOfPassing(taskId: string, id: string): number | undefined {
+  #findTransient(taskId: string, id: string): number | undefined {
     const row = this.#database.one(BY_ID, taskId, id);
     const found = row && sealedSummaryOf(taskId, row, this.#path);
     return found && !isCorrupt(found) && isTransient(found) ? numberOr0(row[0]) : undefined;

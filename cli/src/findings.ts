@@ -1,8 +1,11 @@
-import type { RepairStep, StorageFinding } from "waymark/adapter";
+import type { RepairResult } from "waymark";
+import type { StorageFinding } from "waymark/adapter";
 import type { Session } from "./cli.js";
 import { shownTask } from "./langgraph/find-tasks.js";
 import { printTable } from "./table.js";
 import { timeText } from "./words.js";
+
+export type RepairStep = RepairResult["steps"][number];
 
 /** Prints a table with one line per finding. */
 export function printFindings({ output }: Session, findings: readonly StorageFinding[]): Promise<void> {

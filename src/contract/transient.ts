@@ -31,7 +31,7 @@ export function isChild({ metadata }: Pick<CheckpointSummary, "metadata">): bool
 
 /**
  * Whether `manager.cancel` has recorded the checkpoint as failed. Unlike the RunCancelledError that a run threw, because
- * a run within it was cancelled, a cancellation has no stack.
+ * a child run was cancelled, a cancellation has no stack.
  */
 export function isCancelled({ status, error }: Pick<CheckpointSummary, "status" | "error">): boolean {
   return status === "failed" && error?.code === RunCancelledError.code && error.stack === undefined;

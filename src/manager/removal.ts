@@ -40,6 +40,7 @@ export class Removal {
   /** Removes the tasks whose id begins with `prefix`, in one step if the storage supports it. */
   async removeTasks(query: { readonly prefix: string }, options: RemoveOptions): Promise<number> {
     const prefix = resolvePrefix("removeTask", query);
+    checkKeys("RemoveOptions", options, REMOVE_OPTIONS);
     if (options.lease !== undefined) throw new TypeError("removeTask takes a lease for one task, not for a prefix.");
     const storage = this.#storage;
     const taskIds = new Set<string>();
@@ -84,7 +85,9 @@ export class Removal {
   }
 }
 
+const REMOVE_OPTIONS = keysOf<RemoveOptions>({ lease: true });
+
 function removalCondition(taskId: string, options: RemoveOptions): AppendCondition {
-  checkKeys("RemoveOptions", options, keysOf<RemoveOptions>({ lease: true }));
+  checkKeys("RemoveOptions", options, REMOVE_OPTIONS);
   return { fencingToken: tokenOf(taskId, options.lease) };
 }

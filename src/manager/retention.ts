@@ -230,5 +230,5 @@ function checkPlan(plan: RetentionPlan): void {
     const isListed = ({ checkpoint }: PlannedCheckpoint) => typeof checkpoint?.id === "string";
     if (plan.keep.every(isListed) && plan.remove.every(isListed)) return;
   }
-  throw new TypeError("apply needs a plan made by planRetention.");
+  throw new TypeError("retention.apply needs a plan made by retention.plan or planRetention.");
 }

@@ -91,7 +91,7 @@ export class CheckpointWriter {
     const nowMs = clock();
     if (!(Math.abs(nowMs) <= LAST_MS))
       throw new RangeError(`The clock returned ${nowMs}, which is not a time before the year 10000.`);
-    const id = options.id ?? createId?.({ taskId, stage, nowMs }) ?? randomUUID();
+    const id = options.id ?? (createId ? createId({ taskId, stage, nowMs }) : randomUUID());
     if (createId !== undefined && options.id === undefined) checkId("The id from createId", id);
     const copied = metadata === undefined ? note : { ...copyMetadata(metadata, redaction?.metadata), ...note };
     return {

@@ -25,7 +25,7 @@ export interface ClaimedRun {
    * @param lost - How many claims in a row ended without a save before this one.
    */
   begins(lost: number): void;
-  /** Called when a run within this one has recorded something. */
+  /** Called when a child run has recorded something. */
   childSaved(): void;
   /** Becomes false if the lease must expire, so that the task is due then. */
   mayRelease: boolean;

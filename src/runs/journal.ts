@@ -145,7 +145,7 @@ export class RunJournal {
    */
   async childSaved(): Promise<void> {
     if (this.#at.head.starts === undefined) await this.#parent?.childSaved();
-    else await this.#saveIfUnsaved(() => ({ label: "A run within it has saved" }));
+    else await this.#saveIfUnsaved(() => ({ label: "A child run has saved" }));
   }
 
   /**

@@ -4,7 +4,7 @@ import { processState } from "../contract/process-state.js";
 /** A run under way. */
 export interface ParentRun {
   /**
-   * Called when a run within it has recorded something. If it has to save as well, resolves after that save. Never
+   * Called when a child run has recorded something. If it has to save as well, resolves after that save. Never
    * rejects.
    */
   childSaved(): Promise<void>;

@@ -190,8 +190,8 @@ export interface RunOptions<Input = unknown, Initial = unknown> {
   readonly restart?: boolean | undefined;
   /**
    * How long to wait for the lease if another runner has it, in milliseconds. Default 0, so a LeaseHeldError is thrown
-   * at once. A run within another one waits for as long as the parent lease lasts, because a dead runner's child lease may
-   * expire after the parent.
+   * at once. A child run waits for as long as its parent's lease lasts, because the child's lease of a dead runner may
+   * expire after the parent's.
    */
   readonly waitForLeaseMs?: number | undefined;
   /**

@@ -152,7 +152,7 @@ export class Runs {
   }
 
   /**
-   * Claims the task. A child run's lease lasts as long as the lease of the run around it. It waits so long by default:
+   * Claims the task. A child run's lease lasts as long as its parent's. By default a child run waits that long for it:
    * if a runner has died, the child lease may expire after the parent.
    *
    * @throws {LeaseHeldError} Another runner still has the lease after `waitForLeaseMs`.

@@ -21,7 +21,7 @@ export class StopSignal {
     const outer = enclosingSignal();
     this.#pauseOn(closing, "the manager is closing");
     this.#pauseOn(signal, "its signal was aborted");
-    this.#pauseOn(outer, "the run around it is stopping");
+    this.#pauseOn(outer, "its parent run is stopping");
     if (!pauseOnSignal) return;
     const ended = new Promise<void>((resolve) => this.#atEnd.push(resolve));
     const unsubscribe = onTermination((name, isFinal) => {
@@ -56,10 +56,10 @@ export class StopSignal {
   }
 }
 
-/** Shared, because the run around a stopped one may be of another copy of this package. */
+/** Shared, because the parent of a stopped run may be of another copy of this package. */
 const STOPS = processState("stops.1", () => new WeakSet<object>());
 
-/** Notes the error that stopped a run without ending it. The run around it is then paused, not failed. */
+/** Notes the error that stopped a run without ending it. Its parent run is then paused, not failed. */
 export function noteStop(error: unknown): void {
   if (error instanceof LeaseHeldError || error instanceof LeaseLostError || error instanceof StorageError)
     STOPS.add(error);
@@ -75,10 +75,10 @@ export async function notingStops<Result>(begin: Promise<Result>): Promise<Resul
   }
 }
 
-/** The error that pauses a run because a run within it couldn't go on. */
+/** The error that pauses a run because a child run couldn't continue. */
 export function pausedBy(taskId: string, cause: unknown): RunPausedError {
   const why = isError(cause) ? cause.message : String(cause);
-  return new RunPausedError(taskId, `a run within it couldn't go on (${why})`, { cause });
+  return new RunPausedError(taskId, `a child run couldn't continue (${why})`, { cause });
 }
 
 /** Whether a run stopped with this error, so that it may go on later. */

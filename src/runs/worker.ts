@@ -209,7 +209,7 @@ export class Worker {
       begun();
       isPaused = error instanceof RunWaitsError || (error instanceof RunPausedError && signal.aborted);
       if (!isPaused) this.#tell(error, lease.taskId);
-      // The task is still due: it can't begin here, its end can't be stored, or a run within it couldn't go on.
+      // The task is still due: it can't begin here, its end can't be stored, or a child run couldn't continue.
       if (!isPaused && (!claimed.isEndSaved || isStop(error))) this.#refuse(lease.taskId, refusedMs(error));
     }
     if (!claimed.mayRelease) lease.abandon();
@@ -255,7 +255,7 @@ export class Worker {
 
 /** How long to leave a task to others after its run has stopped with this error. */
 function refusedMs(error: unknown): number {
-  // The run is paused because a run within it stopped with the cause.
+  // The run is paused because a child run stopped with the cause.
   if (error instanceof RunPausedError && error.cause !== undefined) return refusedMs(error.cause);
   // Losing a lease takes time, so this can't become a busy loop. A cancelled task isn't due.
   if (error instanceof LeaseLostError || error instanceof RunCancelledError) return 0;

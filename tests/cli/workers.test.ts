@@ -378,11 +378,11 @@ describe("waymark cancel and retry", () => {
     await expect(running).rejects.toThrow();
     expect((await run("show", "p/sub")).stdout).toMatch(/^answer +waymark signal p\/sub approve '…'$/m);
     expect((await run("tasks", "--prefix", "p/")).stdout).toMatch(
-      / waits for "approve"; the run around it goes on with it /m,
+      / waits for "approve"; its parent run goes on with it /m,
     );
     expect((await run("signal", "p/sub", "approve")).stdout).toContain("The run waits for it and is due now.");
     expect((await run("tasks", "--prefix", "p/")).stdout).toMatch(
-      / "approve" is answered; the run around it goes on with it /m,
+      / "approve" is answered; its parent run goes on with it /m,
     );
   });
 

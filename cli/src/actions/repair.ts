@@ -1,5 +1,5 @@
 import type { RepairOptions, RepairResult } from "waymark";
-import type { RepairStep } from "waymark/adapter";
+import type { RepairStep } from "../findings.js";
 import type { QuerySession } from "../store.js";
 
 /** The completed steps of a repair that was stopped. */

@@ -1,9 +1,9 @@
 import type { RepairResult } from "waymark";
-import type { RepairStep } from "waymark/adapter";
 import { repairStorage, type StoppedRepair } from "../actions/repair.js";
 import type { CommandFile, Session } from "../cli.js";
 import { confirm } from "../confirm.js";
 import { ExitCode } from "../exit-code.js";
+import type { RepairStep } from "../findings.js";
 import { printSteps } from "../findings.js";
 import { shownTask } from "../langgraph/find-tasks.js";
 import { durationArgument } from "../measure-arguments.js";

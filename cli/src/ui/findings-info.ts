@@ -1,5 +1,6 @@
-import type { RepairStep, StorageFinding } from "waymark/adapter";
+import type { StorageFinding } from "waymark/adapter";
 import { ownerOf } from "waymark/kit";
+import type { RepairStep } from "../findings.js";
 import type { Finding, RepairAnswer } from "./api-storage.js";
 import { damageInfo, given } from "./rows.js";
 

@@ -54,7 +54,7 @@ export function commandsFor({ commandText }: PageSession) {
       const at = `@${(good ?? newest)?.sequence}`;
       return [
         ...(canComplete && run && stands !== "waits" && !row.isCancelled ? adviceFor(run, row) : []),
-        // The run around a child run is put back, and goes on with it.
+        // The parent of a child run is put back, and continues it.
         ...(canComplete && run && status === "failed" && !row.isCancelled && !row.isChild
           ? [command("retry", "retry", [name], [], { note: RETRY_NOTE })]
           : []),
@@ -136,7 +136,7 @@ function adviceFor(
         ? "it goes on from this state"
         : `it goes on ${last.status === "started" ? "at" : "after"} ${titleOf(last)}`;
   const start = isChildRun
-    ? "Start the run around it again"
+    ? "Start its parent run again"
     : its === "failed"
       ? "Start the program again"
       : "A worker takes it, or start the program again";

@@ -1,8 +1,8 @@
 // verify and repair of a database.
 import { describe, expect, it, onTestFinished } from "vitest";
 import { CheckpointManager } from "waymark";
-import type { RepairStep } from "waymark/adapter";
 import { draft } from "../../../conformance/drafts.js";
+import type { RepairStep } from "../../../src/contract/findings.js";
 import { runMetadata } from "../../../src/contract/transient.js";
 import { collect, connect, idsOf, listed, newStore, openAdapter, spyingDriver } from "./sqlite-support.js";
 

@@ -631,7 +631,9 @@ describe("a value from outside", () => {
   it("is refused by name if it isn't a plan, a status, an option or a time", async () => {
     const manager = managerInMemory();
     for (const plan of [null, {}, [], { taskId: "t", keep: [1], remove: [] }]) {
-      await expect(manager.retention.apply(plan as never)).rejects.toThrow(/plan made by planRetention/);
+      await expect(manager.retention.apply(plan as never)).rejects.toThrow(
+        /plan made by retention.plan or planRetention/,
+      );
     }
     await expect(manager.list("t", { status: 5 as never })).rejects.toThrow(/status/);
     const { id } = await manager.save("t", 1);

@@ -159,7 +159,9 @@ describe("prune", () => {
       { ...plan, keep: [...plan.keep, part] },
       { ...plan, remove: [...plan.remove, part] },
     ]) {
-      await expect(manager.retention.apply(wrong as typeof plan)).rejects.toThrow("needs a plan made by planRetention");
+      await expect(manager.retention.apply(wrong as typeof plan)).rejects.toThrow(
+        "retention.apply needs a plan made by retention.plan",
+      );
     }
     expect(await sequencesOf(manager)).toEqual([3, 2, 1]);
   });

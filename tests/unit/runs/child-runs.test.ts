@@ -249,7 +249,7 @@ it("child runs side by side make the run around them save once, through a run be
   );
   await ended;
   await worker.drain();
-  expect(labels.filter((label) => label === "A run within it has saved")).toHaveLength(1);
+  expect(labels.filter((label) => label === "A child run has saved")).toHaveLength(1);
 });
 
 it("a child run's own error fails the run around it, also if it is an error of a storage", async () => {
