@@ -25,7 +25,6 @@ const NEEDS = new Map([
   ["waymark/oneshot", "zod"],
   ["waymark/phase-checkpoints", "zod"],
   ["waymark/prp", "zod"],
-  ["waymark/kit", "zod"],
   ["waymark/opentelemetry", "@opentelemetry/api"],
 ]);
 /** A clone's remote, with the password of somebody: neither may be published. */
