@@ -124,7 +124,7 @@ export function standText(
   if (isPutBack(newest)) return `put back; it failed with: ${newest.error?.message}`;
   if (waits !== undefined && !isDue(newest, nowMs)) return waitsText(waits, nowMs);
   const why = waits === undefined || waits.waitsFor.length === 0 ? "due: " : `${waitsText(waits, nowMs)}; `;
-  return `${why}${isChild(newest) ? "its parent run" : "a worker or the next run"} goes on with it`;
+  return `${why}${isChild(newest) ? "its parent run" : "a worker or the next run"} continues it`;
 }
 
 /**

@@ -24,7 +24,7 @@ export function isOfRun({ metadata }: Pick<CheckpointSummary, "metadata">): bool
   return noteIn(metadata)?.["run"] === true;
 }
 
-/** Whether the checkpoint's run began within another run, which goes on with it. */
+/** Whether the checkpoint's run began within another run, which continues it. */
 export function isChild({ metadata }: Pick<CheckpointSummary, "metadata">): boolean {
   return noteIn(metadata)?.["child"] === true;
 }

@@ -248,7 +248,7 @@ function settle(verdicts: readonly Verdict[], maxBytes = Number.POSITIVE_INFINIT
     bytes -= verdict.checkpoint.sizeBytes;
   }
   if (incomplete || unfinishedStays()) return;
-  // From here on, no unfinished checkpoint needs the newest one, so the rules apply to the newest one, too.
+  // From here on, no unfinished checkpoint needs the newest one, so the rules also apply to the newest one.
   if (newest.stays && bytes > maxBytes) newest.objections.push(tooMany);
   newest.stays = newest.objections.length === 0;
 }

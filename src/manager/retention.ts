@@ -27,8 +27,8 @@ export interface PruneResult {
   /** The size of the removed payloads, in bytes. */
   readonly removedBytes: number;
   /**
-   * Of several tasks, those that couldn't be pruned, with the reason, for example that none of the checkpoints to keep
-   * can be read. The error of a single task is thrown instead.
+   * The tasks that couldn't be pruned, each with its error: none of the checkpoints to keep can be read, for example.
+   * Empty for a single task, whose error is thrown.
    */
   readonly failures: readonly { readonly taskId: string; readonly error: CheckpointError }[];
 }

@@ -278,7 +278,7 @@ export class Attempt {
       if (this.#claimed !== undefined) this.#claimed.mayRelease = false;
       this.#store.options.logger.warn(
         { taskId: this.#taskId, error },
-        "A paused run couldn't look for signals; a worker goes on with it once its lease has expired",
+        "A paused run couldn't look for signals; a worker continues it once its lease has expired",
       );
     }
   }

@@ -52,7 +52,7 @@ export interface Run<State = unknown, Saved = State, Input = unknown> {
 
   /**
    * Waits until a time. The first call records the time, so a resume waits until the same time. In a worker, the run
-   * lets go of it: it is recorded as `paused`, and a worker goes on with it once the time has come.
+   * lets go of it: it is recorded as `paused`, and a worker continues it once the time has come.
    *
    * A wait has a name as a step has, and is recorded as one.
    *

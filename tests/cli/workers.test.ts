@@ -63,7 +63,7 @@ describe.each(["sqlite:checkpoints.db", "files:store", "tasks:store"])("a run th
     for (const command of ["tasks", "resume"]) expect((await place.run(command)).stderr).toBe(answer);
     expect((await place.run("list", "w/1")).stderr).toBe(`Its run waits for "approve".\n${answer}`);
     expect((await place.run("show", "w/1")).stdout).toMatch(
-      /^status +due\nwhy +waits for "approve"; a worker or the next run goes on with it\nwaits +for "approve", /m,
+      /^status +due\nwhy +waits for "approve"; a worker or the next run continues it\nwaits +for "approve", /m,
     );
     expect(listed.stderr).toBe(answer);
   });
@@ -77,7 +77,7 @@ describe.each(["sqlite:checkpoints.db", "files:store", "tasks:store"])("a run th
     expect((await place.run("show", "w/2")).stdout).toMatch(/^waits +for "approve", for .* seconds?$/m);
     for (const command of ["tasks", "resume"]) {
       const { stdout, stderr } = await place.run(command, "--prefix", "w/2");
-      expect(stdout).toMatch(/^w\/2 .* due +waits for "approve"; a worker or the next run goes on with it/m);
+      expect(stdout).toMatch(/^w\/2 .* due +waits for "approve"; a worker or the next run continues it/m);
       expect(stderr).toBe(answer);
     }
   });
@@ -92,7 +92,7 @@ describe.each(["sqlite:checkpoints.db", "files:store", "tasks:store"])("a run th
     await waits;
     stop.abort();
     await expect(running).rejects.toThrow();
-    const goesOn = 'waits for "approve"; a worker or the next run goes on with it';
+    const goesOn = 'waits for "approve"; a worker or the next run continues it';
     for (const one of ["tasks", "resume"]) {
       const { stdout, stderr } = await command(one);
       expect([stdout, stderr]).toEqual([
@@ -146,7 +146,7 @@ describe.each(["sqlite:checkpoints.db", "files:store", "tasks:store"])("a run th
       stdout: 'Sent signal "approve" to task "w/1" as s1. The run waits for it and is due now.\n',
     });
     // No worker is up.
-    const answered = /^w\/1 .* due +"approve" is answered; a worker or the next run goes on with it/m;
+    const answered = /^w\/1 .* due +"approve" is answered; a worker or the next run continues it/m;
     for (const command of ["tasks", "resume"]) {
       const { stdout, stderr } = await place.run(command);
       expect([stdout, stderr]).toEqual([expect.stringMatching(answered), ""]);
@@ -156,11 +156,11 @@ describe.each(["sqlite:checkpoints.db", "files:store", "tasks:store"])("a run th
       { newest: { status: "running" }, waits: { waitsFor: ["approve"], answered: ["approve"] } },
     ]);
     expect((await place.run("list", "w/1")).stderr).toBe(
-      '"approve" is answered; a worker or the next run goes on with it.\n',
+      '"approve" is answered; a worker or the next run continues it.\n',
     );
     const shown = (await place.run("show", "w/1")).stdout;
     expect(shown).toMatch(
-      /^status +due\nwhy +"approve" is answered; a worker or the next run goes on with it\nwaits +for "approve", answered\n/m,
+      /^status +due\nwhy +"approve" is answered; a worker or the next run continues it\nwaits +for "approve", answered\n/m,
     );
     expect((await place.run("list", "w/1")).stdout).toMatch(/^ *\d+ +\S+ \S+ +due +/m);
     expect(shown).not.toMatch(/^answer /m);
@@ -356,7 +356,7 @@ describe("waymark cancel and retry", () => {
     for (const taskId of ["p/1", "p/2"]) await expect(outer(taskId)).rejects.toThrow("no room");
     expect((await run("show", "p/1")).stdout).toMatch(/^retry +waymark retry p\/1$/m);
     expect((await run("show", "p/1/sub")).stdout).not.toMatch(/^retry /m);
-    const goesOn = "began within another run, which goes on with it once it runs again; no worker takes it.";
+    const goesOn = "began within another run, which continues it once it runs again; no worker takes it.";
     expect((await run("retry", "p/1/sub")).stdout).toBe(
       `Put back 1 task. It ${goesOn} If that run failed, too, put its task back as well.\n`,
     );
@@ -364,7 +364,7 @@ describe("waymark cancel and retry", () => {
     expect(await manager.queue({ prefix: "p/" })).toMatchObject({ tasks: 2 });
   });
 
-  it("show how to answer a run within another one, and what goes on with it", async () => {
+  it("show how to answer a run within another one, and what continues it", async () => {
     const { manager, run } = await placeOf();
     const stop = new AbortController();
     const waits = told(manager);
@@ -378,11 +378,11 @@ describe("waymark cancel and retry", () => {
     await expect(running).rejects.toThrow();
     expect((await run("show", "p/sub")).stdout).toMatch(/^answer +waymark signal p\/sub approve '…'$/m);
     expect((await run("tasks", "--prefix", "p/")).stdout).toMatch(
-      / waits for "approve"; its parent run goes on with it /m,
+      / waits for "approve"; its parent run continues it /m,
     );
     expect((await run("signal", "p/sub", "approve")).stdout).toContain("The run waits for it and is due now.");
     expect((await run("tasks", "--prefix", "p/")).stdout).toMatch(
-      / "approve" is answered; its parent run goes on with it /m,
+      / "approve" is answered; its parent run continues it /m,
     );
   });
 
@@ -451,7 +451,7 @@ describe("waymark enqueue", () => {
     // Another process may have saved since, so a checkpoint that was named is shown as it was stored.
     expect((await run("show", "w/2", "@1")).stdout).toMatch(/^status +paused\nlabel/m);
     expect((await run("show", "w/1")).stdout).toMatch(
-      /^status +due\nwhy +due: a worker or the next run goes on with it\n/m,
+      /^status +due\nwhy +due: a worker or the next run continues it\n/m,
     );
     expect((await manager.latest("w/1"))?.run?.input).toEqual({ to: "ada" });
     expect(await manager.queue({ prefix: "w/" })).toMatchObject({ tasks: 1 });
@@ -510,7 +510,7 @@ describe("waymark work", () => {
     expect((await place.manager.latest("w/1"))?.run?.result).toBe(7);
   });
 
-  it("pauses a run that is under way at SIGTERM, so that another worker goes on with it", async () => {
+  it("pauses a run that is under way at SIGTERM, so that another worker continues it", async () => {
     const place = await placeOf();
     await place.manager.enqueue("w/1");
     const code = `export default async (run) => {

@@ -11,7 +11,7 @@ function removeTasks({ tasks, checkpoints, pieces }: Tables, range: string): str
 /** The statements that change a task's checkpoints. Each transaction locks the task's row first. */
 export function changeStatements(tables: Tables) {
   const { tasks, checkpoints } = tables;
-  /** Of a task's row that was changed: `due_at`, and the columns that decide it (see `nextDueAtIn`). */
+  /** Returns `due_at` of the changed task's row, and the columns that decide it (see `nextDueAtIn`). */
   const dueColumns = `t.due_at, t.newest_created_at, t.newest_status,
         (SELECT metadata FROM ${checkpoints} c WHERE c.task_id = $1 AND c.sequence = t.newest_sequence)`;
   return {

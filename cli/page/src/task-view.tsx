@@ -171,7 +171,7 @@ export function TaskView({ taskId, go }: TaskViewProps) {
           onClose={close}
           onConfirm={async () => {
             await api.ask("retry", { taskId });
-            say("The task is put back: a worker or the next run goes on with it.");
+            say("The task is put back: a worker or the next run continues it.");
             changed();
           }}
         >

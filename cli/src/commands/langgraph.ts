@@ -13,7 +13,7 @@ export const langgraph: CommandFile = {
       .command("prune")
       .description(
         "Removes whole threads that nobody has written to for a time, with their subgraphs and pending writes. It shows the " +
-          "threads and asks first. A thread stays if somebody writes to it meanwhile, or runs it under its lease.",
+          "threads and asks first. A thread stays if it is written to meanwhile, or run under its lease.",
       )
       .option("--idle <age>", "threads without a write for 30d, 12h", durationArgument)
       .addOption(statusOption("only threads of this status"))

@@ -29,11 +29,11 @@ export const retry: CommandFile = {
   },
 };
 
-/** @param isOne - One task was named. A prefix may have put back the runs around child runs, too. */
+/** @param isOne - One task was named. A prefix may also have put back the parents of child runs. */
 function putBackText({ retried, inner }: PutBack, isOne: boolean): string {
   const back = `Put back ${counted(retried, "task")}.`;
   if (inner === 0) return back;
   const which = retried === 1 ? "It" : inner === retried ? "Each of them" : `${countText(inner)} of them`;
-  const goesOn = "began within another run, which goes on with it once it runs again; no worker takes it.";
+  const goesOn = "began within another run, which continues it once it runs again; no worker takes it.";
   return `${back} ${which} ${goesOn}${isOne ? " If that run failed, too, put its task back as well." : ""}`;
 }

@@ -12,7 +12,7 @@ export const rewind: CommandFile = {
       .description(
         "Goes back to a checkpoint: saves a new one with its state, stage, label and metadata, from which the task goes " +
           "on. ID is an id or @7. Nothing is removed. If a program runs the task without a lease, stop it first: its next save would follow the rewind. " +
-          "If a worker's prefix covers the task, the worker goes on with it at once; a rewind to a completed run runs every " +
+          "If a worker's prefix covers the task, the worker continues it at once; a rewind to a completed run runs every " +
           "step again, with new keys.",
       )
       .argument("<task>")

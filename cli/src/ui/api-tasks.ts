@@ -44,9 +44,9 @@ export interface TaskRow {
   readonly isThread: boolean;
   /** `starting`: it is being run and has no checkpoint yet. `unknown`: a thread whose writes can't be read. */
   readonly status: Status | "starting" | "unknown";
-  /** A run whose task nobody holds. `due`: a worker or the next run goes on with it. `waits`: for a signal or a time. */
+  /** A run whose task nobody holds. `due`: a worker or the next run continues it. `waits`: for a signal or a time. */
   readonly stands?: "due" | "waits";
-  /** Its run began within another one, which goes on with it: workers don't. */
+  /** Its run began within another one, which continues it: workers don't. */
   readonly isChild?: true;
   /** Its run was cancelled; the status is `failed`. */
   readonly isCancelled?: true;

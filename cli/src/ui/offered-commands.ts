@@ -14,10 +14,10 @@ const DEFAULT_POLICY: Policy = { keepLast: 5 };
 const FORK_NOTE =
   "Finished steps of that checkpoint are kept. If a worker's prefix covers the new task, the worker begins it at once; " +
   "otherwise start the program with the new task. A fork of a completed run runs every step again, with new keys.";
-const RETRY_NOTE = "A worker goes on with it, and tries the failed step again.";
+const RETRY_NOTE = "A worker continues it, and tries the failed step again.";
 const CANCEL_NOTE = "Whoever runs it is stopped, and it runs again only from its beginning.";
 const REWIND_NOTE =
-  "Finished steps of that checkpoint are kept. If a worker's prefix covers the task, the worker goes on with it at once; " +
+  "Finished steps of that checkpoint are kept. If a worker's prefix covers the task, the worker continues it at once; " +
   "otherwise start the program again. A rewind to a completed run runs every step again, with new keys.";
 
 /** The facts, besides the task's row, by which the commands for a task are chosen. */

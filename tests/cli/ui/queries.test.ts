@@ -290,7 +290,7 @@ it("names the failed steps that a retry leaves as they are", async () => {
   await manager.close();
 });
 
-it("offers to put back a failed run, but none within another one, which goes on with it", async () => {
+it("offers to put back a failed run, but none within another one, which continues it", async () => {
   const { cwd, manager } = await newPlace();
   const inner = () => manager.run("p/sub", (its) => its.step("build", () => Promise.reject(new Error("no room"))));
   await expect(manager.run("p", (its) => its.step("sub", inner))).rejects.toThrow("no room");

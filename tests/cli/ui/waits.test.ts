@@ -53,7 +53,7 @@ it.each(STORAGES)("tells what a run waits for, how to answer it, and what was se
   expect((await page.ask("task", { taskId: "w/1" })).task).toMatchObject({
     status: "running",
     stands: "due",
-    why: '"approve" is answered; a worker or the next run goes on with it',
+    why: '"approve" is answered; a worker or the next run continues it',
   });
   await worked(manager, { "w/1": "waits" });
   const ended = await page.ask("timeline", { taskId: "w/1" });
