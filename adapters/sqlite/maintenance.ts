@@ -5,10 +5,10 @@ import { FORM } from "../sql/history.js";
 import type { MaintainedTables } from "../sql/maintenance.js";
 import { entriesInPages, PAGE_ROWS } from "../sql/pages.js";
 import { numberOr0, type SqlRow } from "../sql/rows.js";
+import type { CallQueue, SqliteStore } from "./call-queue.js";
 import type { SqliteConnection } from "./connection.js";
 import { rangeOf } from "./histories.js";
 import { COLUMNS, locationOf } from "./rows.js";
-import type { SqliteStore, WriteQueue } from "./write-queue.js";
 
 const TASK_IDS = "SELECT task_id FROM waymark_tasks UNION SELECT task_id FROM waymark_checkpoints ORDER BY task_id";
 /**
@@ -32,7 +32,7 @@ const QUARANTINE_TASK = "INSERT INTO waymark_quarantine (quarantined_at, reason,
  * The tables for SqlMaintenance. SQLite's own check reads the whole database and blocks this process; with `quick` it
  * takes less time.
  */
-export function maintainedTables(queue: WriteQueue, path: string): MaintainedTables {
+export function maintainedTables(queue: CallQueue, path: string): MaintainedTables {
   const atomically = async (work: (store: SqliteStore) => boolean): Promise<boolean> =>
     (await queue.change((store) => store.database.atomically(() => work(store)))) ?? false;
   return {

@@ -8,13 +8,13 @@ import type { TaskQueue } from "../../src/contract/task-queue.js";
 import { NOTHING_DUE, SqlAdapter, type SqlStore } from "../sql/adapter.js";
 import { SqlMaintenance } from "../sql/maintenance.js";
 import { inPages, PAGE_ROWS } from "../sql/pages.js";
+import { CallQueue, storeIn } from "./call-queue.js";
 import type { SqliteDriver } from "./connection.js";
 import { claimDue, countDue, nextDue } from "./due.js";
 import { leaseIn, leasesAfter, updateLease } from "./leases.js";
 import { maintainedTables } from "./maintenance.js";
 import { checkDatabaseOptions, DatabaseFile, DEFAULT_BUSY_TIMEOUT_MS } from "./opening.js";
 import { isWaymarkDatabase, makeTables } from "./schema.js";
-import { storeIn, WriteQueue } from "./write-queue.js";
 
 export type { SqliteDatabase, SqliteDriver, SqliteStatement } from "./connection.js";
 
@@ -93,7 +93,7 @@ export class SqliteAdapter extends SqlAdapter {
     },
     count: async (query) => (await this.#queue.read(({ database }) => countDue(database, query))) ?? NOTHING_DUE,
   };
-  readonly #queue: WriteQueue;
+  readonly #queue: CallQueue;
 
   /** @throws {TypeError | RangeError} An option is missing, misspelled or out of range; the message names it. */
   constructor(options: SqliteAdapterOptions) {
@@ -103,7 +103,7 @@ export class SqliteAdapter extends SqlAdapter {
     const path = resolve(options.path);
     const place = { path, durability, lockWaitMs: LOCK_SLICE_MS, driver };
     const file = new DatabaseFile({ ...place, isPresent: isWaymarkDatabase, makeTables, store: storeIn });
-    this.#queue = new WriteQueue(file, path, busyTimeoutMs);
+    this.#queue = new CallQueue(file, path, busyTimeoutMs);
     this.maintenance = new SqlMaintenance(maintainedTables(this.#queue, path));
   }
 

@@ -94,7 +94,7 @@ export class Attempt {
     stop,
     found,
     claimed,
-    outer,
+    parent,
   }: {
     readonly store: RunStore;
     readonly fn: AnyFunction;
@@ -104,7 +104,7 @@ export class Attempt {
     /** Given if a worker has claimed the task. */
     readonly claimed: ClaimedRun | undefined;
     /** Given if the run began within another run. */
-    readonly outer: ParentRun | undefined;
+    readonly parent: ParentRun | undefined;
   }) {
     const { taskId } = lease;
     this.#store = store;
@@ -117,7 +117,7 @@ export class Attempt {
     this.#values = new StepValues(taskId, store.options);
     this.#signals = new RunSignals(store, taskId);
     const failed = (error: unknown) => stop.stop(error);
-    this.#journal = new RunJournal({ store, lease, standing: found.standing, outer, failed });
+    this.#journal = new RunJournal({ store, lease, standing: found.standing, parent, failed });
   }
 
   async run(): Promise<unknown> {

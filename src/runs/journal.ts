@@ -55,27 +55,27 @@ export class RunJournal {
   #hasWarned = false;
 
   /**
-   * @param outer - Given if the run began within another run.
+   * @param parent - Given if the run began within another run.
    * @param failed - Called once a save has failed for good. Then nothing more is stored.
    */
   constructor({
     store,
     lease,
     standing,
-    outer,
+    parent,
     failed,
   }: {
     readonly store: RunStore;
     readonly lease: Lease;
     readonly standing: Standing;
-    readonly outer: ParentRun | undefined;
+    readonly parent: ParentRun | undefined;
     readonly failed: (error: unknown) => void;
   }) {
     const { steps, ...at } = standing;
     this.#store = store;
     this.#taskId = lease.taskId;
     this.#lease = lease;
-    this.#parent = outer;
+    this.#parent = parent;
     this.#failed = failed;
     this.#at = at;
     this.steps = new StepEntries(steps);

@@ -132,10 +132,10 @@ export class Runs {
         return found.result;
       }
       claimed?.begins(found.standing.head.starts ?? 0);
-      const outer = parentRun();
+      const parent = parentRun();
       let attempt: Attempt | undefined;
       const run = (traced: typeof found) => {
-        attempt = new Attempt({ store, fn, lease, stop, claimed, outer, found: traced });
+        attempt = new Attempt({ store, fn, lease, stop, claimed, parent, found: traced });
         return attempt.run();
       };
       const call = {

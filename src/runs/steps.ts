@@ -4,7 +4,6 @@ import type { StepHead } from "../codec/run-body.js";
 import { RunMismatchError, StateInvalidError, StepInterruptedError } from "../contract/errors.js";
 import type { StepRecord } from "../contract/run-record.js";
 import { traced, tracing } from "../manager/tracing.js";
-import type { Calls, NamedStep } from "./calls.js";
 import type { RunJournal } from "./journal.js";
 import { within } from "./nesting.js";
 import type { StepCall, StepOptions, StepRetry } from "./run.js";
@@ -12,6 +11,7 @@ import type { RunStore } from "./run-store.js";
 import { type Entry, ThrownErrors } from "./step-entries.js";
 import { hashOf, type StepValues } from "./step-values.js";
 import { isStop, pausedBy, type StopSignal } from "./stops.js";
+import type { NamedStep, TurnCalls } from "./turn-calls.js";
 
 type StepFunction = (call: StepCall) => unknown;
 
@@ -22,7 +22,7 @@ export class Steps {
   readonly #journal: RunJournal;
   readonly #values: StepValues;
   readonly #stop: StopSignal;
-  readonly #calls: Calls;
+  readonly #calls: TurnCalls;
   readonly #thrown = new ThrownErrors();
   readonly #turn: number;
   readonly #attempt: number;
@@ -33,7 +33,7 @@ export class Steps {
     readonly journal: RunJournal;
     readonly values: StepValues;
     readonly stop: StopSignal;
-    readonly calls: Calls;
+    readonly calls: TurnCalls;
   }) {
     const { turn, attempt } = parts.journal.head;
     this.#store = parts.store;

@@ -3,7 +3,6 @@ import { checkId } from "../contract/arguments.js";
 import { stepTitle } from "../contract/run-record.js";
 import type { Signal } from "../contract/signals.js";
 import type { RunWaits } from "../contract/transient.js";
-import { Calls, type NamedStep } from "./calls.js";
 import type { RunJournal } from "./journal.js";
 import { NextTurn, type Run, type RunSaveOptions, type StepCall, type StepOptions } from "./run.js";
 import { checkDate, checkRunSaveOptions, checkStepOptions, checkWaitOptions } from "./run-options.js";
@@ -12,6 +11,7 @@ import type { RunSignals } from "./signals.js";
 import type { StepValues } from "./step-values.js";
 import { Steps } from "./steps.js";
 import type { StopSignal } from "./stops.js";
+import { type NamedStep, TurnCalls } from "./turn-calls.js";
 import { type WaitOptions, Waits } from "./waits.js";
 
 /** One call of a run's function, from its top: the methods that the function uses. */
@@ -23,7 +23,7 @@ export class Turn implements Run {
   readonly signal: AbortSignal;
   readonly #store: RunStore;
   readonly #journal: RunJournal;
-  readonly #calls: Calls;
+  readonly #calls: TurnCalls;
   readonly #steps: Steps;
   readonly #waits: Waits;
   readonly #failures: { readonly error: unknown; readonly call: AwaitedCall }[] = [];
@@ -43,7 +43,7 @@ export class Turn implements Run {
     readonly suspend: ((waits: RunWaits) => void) | undefined;
   }) {
     const { store, taskId, journal, stop } = parts;
-    const calls = new Calls(journal.steps, stop.signal);
+    const calls = new TurnCalls(journal.steps, stop.signal);
     this.#store = store;
     this.#journal = journal;
     this.#calls = calls;

@@ -5,7 +5,6 @@ import { type StepRecord, stepTitle } from "../contract/run-record.js";
 import type { Signal } from "../contract/signals.js";
 import { NEVER, type RunWaits } from "../contract/transient.js";
 import type { StateSchema } from "../manager/schema.js";
-import type { Calls, NamedStep } from "./calls.js";
 import type { RunJournal } from "./journal.js";
 import type { RunStore } from "./run-store.js";
 import type { RunSignals } from "./signals.js";
@@ -13,6 +12,7 @@ import type { Entry } from "./step-entries.js";
 import type { StepValues } from "./step-values.js";
 import { assertKind } from "./steps.js";
 import type { StopSignal } from "./stops.js";
+import type { NamedStep, TurnCalls } from "./turn-calls.js";
 
 /** The options of `run.waitFor`. */
 export interface WaitOptions<Value = unknown> {
@@ -45,7 +45,7 @@ export class Waits {
   readonly #values: StepValues;
   readonly #signals: RunSignals;
   readonly #stop: StopSignal;
-  readonly #calls: Calls;
+  readonly #calls: TurnCalls;
   readonly #suspend: ((waits: RunWaits) => void) | undefined;
   readonly #waiting = new Set<Wait>();
   readonly #polls = new Set<Promise<unknown>>();
@@ -59,7 +59,7 @@ export class Waits {
     readonly values: StepValues;
     readonly signals: RunSignals;
     readonly stop: StopSignal;
-    readonly calls: Calls;
+    readonly calls: TurnCalls;
     /** Given if the run is suspended while it only waits. */
     readonly suspend: ((waits: RunWaits) => void) | undefined;
   }) {

@@ -44,7 +44,7 @@ interface Caller {
  * one sync of the disk. While another process has locked the database, calls are tried again without blocking this
  * process.
  */
-export class WriteQueue {
+export class CallQueue {
   readonly #file: DatabaseFile<SqliteStore>;
   readonly #path: string;
   readonly #busyTimeoutMs: number;

@@ -25,7 +25,7 @@ interface StoredCall {
  * `Promise.race` has the same winner. A call without a stored result begins after a turn that returned none: otherwise a
  * quick storage would let it overtake the others.
  */
-export class Calls {
+export class TurnCalls {
   readonly #steps: StepEntries;
   readonly #signal: AbortSignal;
   /** For each name of a step and each stage of a save, how often it was used in this turn. */
