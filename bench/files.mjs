@@ -50,7 +50,7 @@ async function benchLongTask(folder, state) {
   const { id } = await manager.save("long", state);
   const stored = await storage.get("long", id);
   if (stored === undefined || "corrupt" in stored) throw new Error("A saved checkpoint is missing.");
-  await storage.append({ ...stored, id: "newest" }, { sequence: LONG - 1 });
+  await storage.append({ ...stored, id: "newest" }, undefined, { sequence: LONG - 1 });
   // The older checkpoints are never opened; only their names count.
   const [first = ""] = readdirSync(join(folder, "long")).filter((name) => name.endsWith(".json"));
   for (let sequence = 2; sequence < LONG - 1; sequence++) {

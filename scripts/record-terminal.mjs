@@ -42,7 +42,7 @@ await manager.close();
 /** `start` is above 0, because svg-term puts an empty frame at 0. */
 const SECONDS = { start: 1, perKey: 0.04, beforeEnter: 0.3, toRead: 2.5 };
 const PROMPT = "\x1b[2J\x1b[H\x1b[32m$\x1b[0m ";
-/** The dark palette of docs/pictures, as a terminal's colors. */
+/** The dark palette of docs/pictures, as a terminal's colors. @type {import("svg-term").SvgTermTheme} */
 const THEME = {
   0: [21, 27, 35],
   1: [248, 81, 73],

@@ -41,6 +41,7 @@ export class KeepLast {
       const now = task.known && (await this.#applied(task.known, saved));
       task.known = now ?? knownOf(await applyPlan());
     });
+    // The failure belongs to the caller of this turn, not to the next one.
     task.turn = turn.catch(() => undefined);
     return turn;
   }

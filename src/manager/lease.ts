@@ -161,6 +161,7 @@ async function renewOrRelease(leases: LeaseStore, { taskId, token, ttlMs }: Omit
   try {
     isHeld = await leases.renew(taskId, token, ttlMs);
   } catch (error) {
+    // The first error is thrown below; a lease that stays expires by itself.
     await leases.release(taskId, token).catch(() => undefined);
     throw error;
   }

@@ -202,6 +202,7 @@ export class RunJournal {
   }
 
   async #after<Result>(before: Promise<unknown>, work: () => Promise<Result>): Promise<Result> {
+    // The failure of the save before belongs to its own caller.
     await before.catch(() => undefined);
     // Waits one tick, so that other steps that end at the same moment are noted first.
     await new Promise((resolve) => process.nextTick(resolve));
@@ -214,6 +215,7 @@ export class RunJournal {
       // Several child runs may have recorded something at the same time.
       const { starts } = this.#at.head;
       if (starts !== undefined) await this.#save({ isTransient: true, ...saving(starts) });
+      // A failed save has stopped this run, and the end of the attempt reports the error.
     }).catch(() => undefined);
   }
 

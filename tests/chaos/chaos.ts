@@ -163,8 +163,11 @@ async function storedOf(
   const saves: { sequence: number; token: number; label: string | undefined }[] = [];
   for await (const found of store.read({ taskId, order: "oldest" })) {
     if (isCorrupt(found)) throw new Error(`${found.location}: ${found.reason}`);
-    const { run } = JSON.parse(found.payload.body.toString()) as { run?: { token?: number } };
-    if (run?.token !== undefined) saves.push({ sequence: found.sequence, token: run.token, label: found.label });
+    const { run } = JSON.parse(found.payload.body.toString()) as { run?: { nextToken?: number } };
+    if (run?.nextToken === undefined) continue;
+    // A checkpoint that ends an attempt names the next attempt's token.
+    const token = run.nextToken - (found.status === "running" ? 0 : 1);
+    saves.push({ sequence: found.sequence, token, label: found.label });
   }
   const { status, error, run } = newest;
   return { taskId, status, error, result: run?.result, saves, signals: await manager.signals(taskId) };

@@ -31,7 +31,7 @@ import { PrpCheckpointManager } from "../../systems/prp/index.js";
  */
 
 const SILENT = { debug() {}, info() {}, warn() {}, error() {} };
-const CONTEXT = { taskId: "t", id: "c1", stateVersion: 1 };
+const CONTEXT = { taskId: "t", id: "c1", stateVersion: 1, encoding: "json-tagged" };
 const folder = mkdtempSync(join(tmpdir(), "waymark-fuzz-"));
 process.on("exit", () => rmSync(folder, { recursive: true, force: true }));
 
@@ -108,7 +108,7 @@ export const DECODERS = {
         yield bytes.subarray(0, 100);
         yield bytes.subarray(100);
       })();
-      for await (const { item } of readExport(chunks, { from: "it", standing: () => "" })) seals.push(item.seal);
+      for await (const { item } of readExport(chunks, { from: "it", outcome: () => "" })) seals.push(item.seal);
       return JSON.stringify(seals);
     },
     expected: [CommandError],

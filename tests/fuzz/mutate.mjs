@@ -62,6 +62,7 @@ export function inputOf(corpus, seed, index) {
   const random = randomFrom(seed, index);
   const pick = (/** @type {number} */ below) => Math.floor(random() * below);
   const one = (/** @type {readonly Buffer[]} */ of) => of[pick(of.length)] ?? Buffer.alloc(0);
+  /** @type {Buffer} */
   let bytes = Buffer.from(one(corpus));
   for (let left = 1 + pick(4); left > 0; left--) bytes = mutated(bytes, pick, () => one(corpus));
   return bytes.length <= MAX_BYTES ? bytes : bytes.subarray(0, MAX_BYTES);
