@@ -7,7 +7,7 @@ import type {
   PlainFields,
   TaskSummary,
 } from "./contract/checkpoint.js";
-import type { Signal } from "./contract/signals.js";
+import type { TaskEvent } from "./contract/task-events.js";
 import type { DueCount } from "./contract/task-queue.js";
 import { isCancelled, isChild } from "./contract/transient.js";
 import { AfterSave } from "./manager/after-save.js";
@@ -15,10 +15,10 @@ import type { AutoSave, AutoSaveOptions } from "./manager/auto-save.js";
 import { AutoSaves } from "./manager/auto-saves.js";
 import { Branches } from "./manager/branches.js";
 import { Calls } from "./manager/calls.js";
-import { type CheckpointEvents, EventHub } from "./manager/events.js";
 import { type Lease, type LeaseInfo, type LeaseOptions, leaseInfo } from "./manager/lease.js";
 import { countDue, leasesOf } from "./manager/listed-queue.js";
 import { Maintenance } from "./manager/maintenance.js";
+import { NotificationHub, type Notifications } from "./manager/notifications.js";
 import { type CheckpointManagerOptions, type ResolvedOptions, resolveOptions } from "./manager/options.js";
 import {
   type ListQuery,
@@ -43,7 +43,7 @@ import { assertNotWithin } from "./runs/nesting.js";
 import type { NextTurn, RunFunction, RunOptions, RunSavedOf, RunStateOf, StorableResult } from "./runs/run.js";
 import { RunStore } from "./runs/run-store.js";
 import { Runs } from "./runs/runs.js";
-import { Signals } from "./runs/signals.js";
+import { TaskEvents } from "./runs/task-events.js";
 import { Worker, type WorkOptions } from "./runs/worker.js";
 
 /**
@@ -67,7 +67,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
   readonly maintenance: Maintenance;
   readonly #options: ResolvedOptions;
   readonly #calls = new Calls();
-  readonly #events: EventHub;
+  readonly #notifications: NotificationHub;
   readonly #writer: CheckpointWriter;
   readonly #reader: CheckpointReader<State>;
   readonly #afterSave: AfterSave;
@@ -75,7 +75,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
   readonly #removal: Removal;
   readonly #statuses: StatusChanger;
   readonly #autoSaves: AutoSaves<Saved>;
-  readonly #signals: Signals;
+  readonly #events: TaskEvents;
   readonly #runStore: RunStore;
   readonly #runs: Runs;
   #closed: Promise<void> | undefined;
@@ -87,25 +87,25 @@ export class CheckpointManager<State = unknown, Saved = State> {
     const options = resolveOptions(given);
     const { logger } = options;
     const calls = this.#calls;
-    const events = new EventHub(logger);
+    const notifications = new NotificationHub(logger);
     const writer = new CheckpointWriter(options);
-    const reader = new CheckpointReader<State>(options, events);
-    const removal = new Removal(options, events);
+    const reader = new CheckpointReader<State>(options, notifications);
+    const removal = new Removal(options, notifications);
     const retention = new Retention({ options, calls, reader, removal });
-    const afterSave = new AfterSave({ options, calls, events, retention });
+    const afterSave = new AfterSave({ options, calls, notifications, retention });
     this.retention = retention;
     this.maintenance = new Maintenance(options, calls, reader);
     this.#options = options;
-    this.#events = events;
+    this.#notifications = notifications;
     this.#writer = writer;
     this.#reader = reader;
     this.#afterSave = afterSave;
     this.#branches = new Branches(options, reader, writer);
     this.#removal = removal;
     this.#statuses = new StatusChanger(options, reader);
-    this.#autoSaves = new AutoSaves({ events, logger, reader, writer, afterSave });
-    this.#runStore = new RunStore({ options, events, reader, writer, afterSave, closing: calls.closing });
-    this.#signals = new Signals(this.#runStore);
+    this.#autoSaves = new AutoSaves({ notifications, logger, reader, writer, afterSave });
+    this.#runStore = new RunStore({ options, notifications, reader, writer, afterSave, closing: calls.closing });
+    this.#events = new TaskEvents(this.#runStore);
     this.#runs = new Runs(this.#runStore, this.#autoSaves);
   }
 
@@ -170,7 +170,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
    *
    * The stored state is copied as it is, without the schema, migrations or `redact`. A storage that can share payloads
    * doesn't store the state twice. If a transform binds a payload to its checkpoint, as `encrypt` does, the payload is
-   * encrypted again. The original's signals are copied, too, so a signal that no wait has received can be received by
+   * encrypted again. The original's events are copied, too, so an event that no wait has received can be received by
    * both tasks.
    *
    * @param options - `label` and `metadata` replace the original's. `lease` is the new task's lease.
@@ -301,7 +301,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
     return this.#calls.run(() => this.#removal.removeCheckpoint(taskId, id, options), options.lease);
   }
 
-  /** Removes the task with its signals, and ends its numbering. Returns the number of removed checkpoints. */
+  /** Removes the task with its events, and ends its numbering. Returns the number of removed checkpoints. */
   async removeTask(taskId: string, options?: Pick<SaveOptions, "lease">): Promise<number>;
   /**
    * Removes every task whose id begins with `prefix`, for example a namespace or a tenant. If the storage supports it,
@@ -483,36 +483,36 @@ export class CheckpointManager<State = unknown, Saved = State> {
   }
 
   /**
-   * Sends a signal to a task, for its `run.waitFor`. Resolves once the signal is as durable as the adapter promises. It
+   * Sends an event to a task, for its `run.waitFor`. Resolves once the event is as durable as the adapter promises. It
    * may be sent from any process, also before the run waits, or begins.
    *
-   * @param options - `id` is unique in the task, for example a webhook's: sent again with the same id, the signal counts
+   * @param options - `id` is unique in the task, for example a webhook's: sent again with the same id, the event counts
    *   once. Default: a new id. `by` says who sends it, for people.
-   * @returns The signal's id.
-   * @throws {CheckpointConflictError} The task has a signal with the same id and another name or value. Nothing was
+   * @returns The event's id.
+   * @throws {CheckpointConflictError} The task has an event with the same id and another name or value. Nothing was
    *   sent.
    * @throws {StateNotSerializableError | PayloadTooLargeError} The value can't be stored.
    */
-  async signal<Value>(
+  async send<Value>(
     taskId: string,
     name: string,
     value: Value & NoInfer<Storable<Value>>,
     options?: { readonly id?: string | undefined; readonly by?: string | undefined },
   ): Promise<{ readonly id: string }>;
-  /** Sends a signal without a value. */
-  async signal(taskId: string, name: string): Promise<{ readonly id: string }>;
-  async signal(
+  /** Sends an event without a value. */
+  async send(taskId: string, name: string): Promise<{ readonly id: string }>;
+  async send(
     taskId: string,
     name: string,
     value?: unknown,
     options: { readonly id?: string | undefined; readonly by?: string | undefined } = {},
   ): Promise<{ readonly id: string }> {
-    return this.#calls.run(async () => ({ id: (await this.#signals.send(taskId, name, value, options)).id }));
+    return this.#calls.run(async () => ({ id: (await this.#events.send(taskId, name, value, options)).id }));
   }
 
-  /** The signals of the task, in the order in which they were sent, received ones too. */
-  async signals(taskId: string): Promise<Signal[]> {
-    return this.#calls.run(() => this.#signals.all(taskId));
+  /** The events of the task, in the order in which they were sent, received ones too. */
+  async events(taskId: string): Promise<TaskEvent[]> {
+    return this.#calls.run(() => this.#events.list(taskId));
   }
 
   /**
@@ -574,12 +574,9 @@ export class CheckpointManager<State = unknown, Saved = State> {
     return this.#calls.run(() => leaseInfo(this.#options.storage, taskId));
   }
 
-  /** Calls the listener at each event. Returns a function that unsubscribes. */
-  on<Event extends keyof CheckpointEvents>(
-    event: Event,
-    listener: (details: CheckpointEvents[Event]) => void,
-  ): () => void {
-    return this.#events.on(event, listener);
+  /** Calls the listener at each notification of that name. Returns a function that unsubscribes. */
+  on<Name extends keyof Notifications>(name: Name, listener: (details: Notifications[Name]) => void): () => void {
+    return this.#notifications.on(name, listener);
   }
 
   /**

@@ -37,12 +37,12 @@ export {
   UnsupportedOperationError,
 } from "./contract/errors.js";
 export type { RunRecord, StepRecord } from "./contract/run-record.js";
-export type { Signal } from "./contract/signals.js";
+export type { TaskEvent } from "./contract/task-events.js";
 export type { AutoSave, AutoSaveOptions } from "./manager/auto-save.js";
-export type { CheckpointEvents } from "./manager/events.js";
 export type { Lease, LeaseInfo, LeaseOptions } from "./manager/lease.js";
 export type { Logger } from "./manager/logger.js";
 export type { Maintenance } from "./manager/maintenance.js";
+export type { Notifications } from "./manager/notifications.js";
 export type { CheckpointManagerOptions } from "./manager/options.js";
 export type { ListQuery, TasksQuery } from "./manager/queries.js";
 export type { RedactOptions } from "./manager/redaction.js";

@@ -25,7 +25,7 @@ export { processOf } from "../src/contract/holder.js";
 export type { HeldLease, HeldTask, LapsedLease } from "../src/contract/leases.js";
 export { parseSummary } from "../src/contract/parse-summary.js";
 export { keptErrorsText, stepText } from "../src/contract/run-record.js";
-export { isSignals, ownerOf, senderOf, signalsOf } from "../src/contract/signals.js";
+export { eventsTaskId, isEventsTask, ownerTaskId, readSender } from "../src/contract/task-events.js";
 export { isCancelled, isChild, isOfRun, NEVER, type RunWaits, waitsOf } from "../src/contract/transient.js";
 export { onAbort } from "../src/manager/abort-signals.js";
 export { safeLogger, warningLogger } from "../src/manager/logger.js";

@@ -6,7 +6,7 @@ import { checkKeys, keysOf, MAX_DELAY_MS } from "../src/contract/arguments.js";
 import type { CheckpointDraft } from "../src/contract/checkpoint.js";
 import { isError, StateNotSerializableError, StepInterruptedError } from "../src/contract/errors.js";
 import { stepTitle } from "../src/contract/run-record.js";
-import type { Signal } from "../src/contract/signals.js";
+import type { TaskEvent } from "../src/contract/task-events.js";
 import { isTransient } from "../src/contract/transient.js";
 import type { Logger } from "../src/manager/logger.js";
 import type { CheckpointManagerOptions } from "../src/manager/options.js";
@@ -26,10 +26,10 @@ export interface RehearseOptions<Schema extends StateSchema = StateSchema, Input
    */
   readonly kills?: "every" | number | undefined;
   /**
-   * The values of the signals that the run waits for, by their names, in the order of its waits. Sleeps end at once, and
-   * so does the time limit of a wait for a signal that isn't given.
+   * The values of the events that the run waits for, by their names, in the order of its waits. Sleeps end at once, and
+   * so does the time limit of a wait for an event that isn't given.
    */
-  readonly signals?: Readonly<Record<string, readonly unknown[]>> | undefined;
+  readonly events?: Readonly<Record<string, readonly unknown[]>> | undefined;
   /** Called before each run begins. It resets the world outside, such as a ledger to an empty one. */
   readonly before?: (() => unknown) | undefined;
 }
@@ -153,8 +153,8 @@ class Rehearser {
    * order, so that each life up to a stop has the same saves.
    */
   async runLife(inner: MemoryAdapter, stop?: Stop, order?: number): Promise<Life> {
-    const { kills: _kills, before: _before, signals = {}, input, initialState, ...forManager } = this.#options;
-    await sendAll(inner, signals);
+    const { kills: _kills, before: _before, events = {}, input, initialState, ...forManager } = this.#options;
+    await sendAll(inner, events);
     const { storage, saves, stopped, releaseLeases } = stoppingStorage(inner, stop);
     const manager = new CheckpointManager({ ...forManager, storage, ownsStorage: false, logger: SILENT });
     const started = new Set<string>();
@@ -229,11 +229,14 @@ class Rehearser {
         throw error;
       }
     };
-    const waitFor = async (name: string, { timeoutMs, ...options }: WaitOptions = {}): Promise<Signal | undefined> => {
+    const waitFor = async (
+      name: string,
+      { timeoutMs, ...options }: WaitOptions = {},
+    ): Promise<TaskEvent | undefined> => {
       const received = await run.waitFor(name, { ...options, timeoutMs: 0 });
       if (received !== undefined || timeoutMs !== undefined) return received;
       throw new Error(
-        `The run waits for a signal ${JSON.stringify(name)} that the rehearsal doesn't have. Give its value in \`signals\`: ` +
+        `The run waits for an event ${JSON.stringify(name)} that the rehearsal doesn't have. Give its value in \`events\`: ` +
           "one for each wait.",
       );
     };
@@ -268,11 +271,11 @@ class Rehearser {
   }
 }
 
-/** Sends the signals, each once, always at the same time. */
-async function sendAll(storage: MemoryAdapter, signals: Readonly<Record<string, readonly unknown[]>>): Promise<void> {
+/** Sends the events, each once, always at the same time. */
+async function sendAll(storage: MemoryAdapter, events: Readonly<Record<string, readonly unknown[]>>): Promise<void> {
   const sender = new CheckpointManager({ storage, ownsStorage: false, logger: SILENT, clock: () => 0 });
-  for (const [name, values] of Object.entries(signals)) {
-    for (const [index, value] of values.entries()) await sender.signal(TASK, name, value, { id: `${name} ${index}` });
+  for (const [name, values] of Object.entries(events)) {
+    for (const [index, value] of values.entries()) await sender.send(TASK, name, value, { id: `${name} ${index}` });
   }
 }
 
@@ -406,7 +409,7 @@ function shown(value: unknown): string {
 
 const OPTION_KEYS = keysOf<RehearseOptions>({
   kills: true,
-  signals: true,
+  events: true,
   before: true,
   input: true,
   initialState: true,

@@ -1,6 +1,6 @@
 import { CheckpointCorruptError, type CheckpointSummary, type CorruptRecord, type TaskSummary } from "waymark";
 import { findDamage, isCorrupt } from "waymark/adapter";
-import { isSignals, ownerOf } from "waymark/kit";
+import { isEventsTask, ownerTaskId } from "waymark/kit";
 import { checkpointsTask } from "waymark/langgraph/records";
 import type { Session } from "./cli.js";
 import { DamagedCheckpointError } from "./damage.js";
@@ -35,10 +35,10 @@ export async function requireTask(session: QuerySession, word: string): Promise<
  * @throws {CommandError} There is no such task.
  */
 export async function requireTaskToChange(session: QuerySession, word: string): Promise<string> {
-  if (isSignals(word)) {
+  if (isEventsTask(word)) {
     throw new CommandError(
       ExitCode.usage,
-      `Task ${JSON.stringify(word)} holds the signals of task ${JSON.stringify(ownerOf(word))}, and changes with it. Nothing was changed; name that task.`,
+      `Task ${JSON.stringify(word)} holds the events of task ${JSON.stringify(ownerTaskId(word))}, and changes with it. Nothing was changed; name that task.`,
     );
   }
   const taskId = await taskNamed(session, word);

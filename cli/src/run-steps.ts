@@ -54,7 +54,7 @@ export function stepName(step: StepRecord): string {
   return `${stepText(step)}${isStarted ? " · started" : ""}${hasTimedOut(step) ? " · timed out" : ""}`;
 }
 
-/** Whether a wait for a signal ended without one. */
-export function hasTimedOut({ waitsFor, status, signal }: StepRecord): boolean {
-  return waitsFor === "signal" && status === "completed" && signal === undefined;
+/** Whether a wait for an event ended without one. */
+export function hasTimedOut({ waitsFor, status, event }: StepRecord): boolean {
+  return waitsFor === "event" && status === "completed" && event === undefined;
 }

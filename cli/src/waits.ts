@@ -1,6 +1,6 @@
 import type { CheckpointSummary, RunRecord } from "waymark";
 import { dueAtOf, isCorrupt } from "waymark/adapter";
-import { isCancelled, isChild, isOfRun, NEVER, type RunWaits, senderOf, signalsOf, waitsOf } from "waymark/kit";
+import { eventsTaskId, isCancelled, isChild, isOfRun, NEVER, type RunWaits, readSender, waitsOf } from "waymark/kit";
 import type { Session } from "./cli.js";
 import { DamagedCheckpointError } from "./damage.js";
 import { firstOf } from "./first-of.js";
@@ -13,43 +13,43 @@ import { countText, timeText } from "./words.js";
 
 /** A wait of a run that hasn't ended. */
 export interface PendingWait {
-  /** `sleep`: for a time. `signal`: for a signal of this name. */
-  readonly kind: "sleep" | "signal";
+  /** `sleep`: for a time. `event`: for an event of this name. */
+  readonly kind: "sleep" | "event";
   readonly name: string;
   readonly since: string;
-  /** When a sleep ends, or the time limit of a wait for a signal. */
+  /** When a sleep ends, or the time limit of a wait for an event. */
   readonly until?: string;
-  /** A signal of this name is pending: the run receives it once somebody runs it. */
+  /** An event of this name is pending: the run receives it once somebody runs it. */
   readonly isAnswered?: true;
 }
 
 /** What a task's run waits for. */
 export interface TaskWaits extends RunWaits {
-  /** The names for which a signal is pending. Given if nobody runs the task and there is one. */
+  /** The names for which an event is pending. Given if nobody runs the task and there is one. */
   readonly answered?: readonly string[];
 }
 
-/** A signal as its summary tells about it, without its value. */
-export interface ListedSignal {
+/** An event as its summary tells about it, without its value. */
+export interface ListedEvent {
   readonly id: string;
   readonly name: string;
   readonly by?: string;
   readonly sentAt: string;
-  readonly status: SignalStatus;
+  readonly status: EventStatus;
   /** Why it was refused. */
   readonly reason?: string;
 }
 
-/** A signal with its value as plain JSON. There is none if none was sent, or it can't be read. */
-export interface ShownSignal extends ListedSignal {
+/** An event with its value as plain JSON. There is none if none was sent, or it can't be read. */
+export interface ShownEvent extends ListedEvent {
   readonly value?: PlainJson;
 }
 
-export type SignalStatus = "pending" | "received" | "refused";
+export type EventStatus = "pending" | "received" | "refused";
 
 const SHOWN_ANSWERS = 3;
 const MOST_SIGNALS = 10;
-/** Stands for the value of a signal in a command to copy. */
+/** Stands for the value of an event in a command to copy. */
 const VALUE = "…";
 
 /** What a task waits for, by its newest checkpoint. */
@@ -59,36 +59,36 @@ export function waitsOfTask(newest: CheckpointSummary): RunWaits | undefined {
 
 /**
  * Like {@link waitsOfTask}, with the names that are answered. Call it for a task that nobody runs: a runner receives a
- * signal at once.
+ * event at once.
  */
 export async function standingWaits(
   session: Pick<QuerySession, "storage" | "damage">,
   newest: CheckpointSummary,
 ): Promise<TaskWaits | undefined> {
   const waits = waitsOfTask(newest);
-  // A signal makes its run due.
+  // An event makes its run due.
   if (waits === undefined || waits.waitsFor.length === 0 || !isDue(newest, Date.now())) return waits;
   const answered = await answeredOf(session, newest.taskId, waits.waitsFor);
   return answered.length === 0 ? waits : { ...waits, answered };
 }
 
-/** Those of the names for which a signal is pending. */
+/** Those of the names for which an event is pending. */
 async function answeredOf(
   session: Pick<QuerySession, "storage" | "damage">,
   taskId: string,
   names: readonly string[],
 ): Promise<readonly string[]> {
-  const pending = await pendingSignals(session, taskId);
-  return names.filter((name) => pending.some((signal) => signal.name === name));
+  const pending = await pendingEvents(session, taskId);
+  return names.filter((name) => pending.some((event) => event.name === name));
 }
 
-/** The signals of a task that no wait has received, the oldest first. */
-export async function pendingSignals(
+/** The events of a task that no wait has received, the oldest first. */
+export async function pendingEvents(
   session: Pick<QuerySession, "storage" | "damage">,
   taskId: string,
-): Promise<readonly ListedSignal[]> {
-  const query = { taskId: signalsOf(taskId), order: "oldest", status: ["paused"] } as const;
-  return (await firstOf(readableSummaries(session, query))).map(listedSignal);
+): Promise<readonly ListedEvent[]> {
+  const query = { taskId: eventsTaskId(taskId), order: "oldest", status: ["paused"] } as const;
+  return (await firstOf(readableSummaries(session, query))).map(listedEvent);
 }
 
 function hasEnded({ status }: CheckpointSummary): boolean {
@@ -156,11 +156,11 @@ export async function pendingWaits(
   run: RunRecord | undefined,
 ): Promise<readonly PendingWait[]> {
   const waits = waitsIn(newest, run);
-  const names = waits.flatMap(({ kind, name }) => (kind === "signal" ? [name] : []));
+  const names = waits.flatMap(({ kind, name }) => (kind === "event" ? [name] : []));
   if (names.length === 0) return waits;
   const answered = await answeredOf(session, newest.taskId, names);
   return waits.map((wait) =>
-    wait.kind === "signal" && answered.includes(wait.name) ? { ...wait, isAnswered: true } : wait,
+    wait.kind === "event" && answered.includes(wait.name) ? { ...wait, isAnswered: true } : wait,
   );
 }
 
@@ -169,7 +169,7 @@ function waitsIn(newest: CheckpointSummary, run: RunRecord | undefined): readonl
   const { createdAt: since } = newest;
   if (run === undefined) {
     const names = waitsOfTask(newest)?.waitsFor ?? [];
-    return names.map((name) => ({ kind: "signal", name, since }));
+    return names.map((name) => ({ kind: "event", name, since }));
   }
   return run.steps.flatMap(({ name, status, waitsFor: kind, startedAt, until }) =>
     kind === undefined || status !== "started"
@@ -178,9 +178,9 @@ function waitsIn(newest: CheckpointSummary, run: RunRecord | undefined): readonl
   );
 }
 
-/** The command that answers a wait for a signal. */
+/** The command that answers a wait for an event. */
 export function answerCommand({ commandText }: Pick<Session, "commandText">, taskId: string, name: string): string {
-  return commandText("signal", [taskId, name, VALUE]);
+  return commandText("send", [taskId, name, VALUE]);
 }
 
 /** Collects the waits of listed tasks, and says below the list how to answer the first of them. */
@@ -221,47 +221,47 @@ export class Answers {
   }
 }
 
-/** The last signals of a task, the oldest first. Damaged ones are reported. */
-export async function listSignals(session: QuerySession, taskId: string): Promise<readonly ListedSignal[]> {
-  return (await lastSignals(session, taskId)).map(listedSignal);
+/** The last events of a task, the oldest first. Damaged ones are reported. */
+export async function listEvents(session: QuerySession, taskId: string): Promise<readonly ListedEvent[]> {
+  return (await lastEvents(session, taskId)).map(listedEvent);
 }
 
-/** Like {@link listSignals}, with the values. */
-export async function readSignals(session: QuerySession, taskId: string): Promise<readonly ShownSignal[]> {
-  const found: ShownSignal[] = [];
-  for (const summary of await lastSignals(session, taskId)) {
-    const signal = listedSignal(summary);
+/** Like {@link listEvents}, with the values. */
+export async function readEvents(session: QuerySession, taskId: string): Promise<readonly ShownEvent[]> {
+  const found: ShownEvent[] = [];
+  for (const summary of await lastEvents(session, taskId)) {
+    const event = listedEvent(summary);
     try {
       const value = await readStored(session, summary);
-      found.push(value === undefined ? signal : { ...signal, value: plainJson(value) });
+      found.push(value === undefined ? event : { ...event, value: plainJson(value) });
     } catch (error) {
       if (error instanceof DamagedCheckpointError) await session.damage.add(error.record);
       else if (!isKeyMissing(error)) throw error;
-      found.push(signal);
+      found.push(event);
     }
   }
   return found;
 }
 
-async function lastSignals(session: QuerySession, taskId: string): Promise<readonly CheckpointSummary[]> {
-  const query = { taskId: signalsOf(taskId), order: "newest", limit: MOST_SIGNALS } as const;
+async function lastEvents(session: QuerySession, taskId: string): Promise<readonly CheckpointSummary[]> {
+  const query = { taskId: eventsTaskId(taskId), order: "newest", limit: MOST_SIGNALS } as const;
   return (await firstOf(readableSummaries(session, query))).reverse();
 }
 
-function listedSignal(summary: CheckpointSummary): ListedSignal {
+function listedEvent(summary: CheckpointSummary): ListedEvent {
   const { id, stage: name = "", createdAt: sentAt, status, error } = summary;
-  const by = senderOf(summary);
+  const by = readSender(summary);
   const more = { ...(by !== undefined && { by }), ...(error && { reason: error.message }) };
   return { id, name, sentAt, status: SIGNAL_STATUS[status], ...more };
 }
 
-/** A signal by its id; `undefined` if there is none, or it is damaged. */
-export async function signalOf(
+/** An event by its id; `undefined` if there is none, or it is damaged. */
+export async function findEvent(
   { storage }: Pick<QuerySession, "storage">,
   taskId: string,
   id: string,
-): Promise<Pick<ListedSignal, "status" | "reason"> | undefined> {
-  const found = await storage.get(signalsOf(taskId), id);
+): Promise<Pick<ListedEvent, "status" | "reason"> | undefined> {
+  const found = await storage.get(eventsTaskId(taskId), id);
   if (found === undefined || isCorrupt(found)) return undefined;
   return { status: SIGNAL_STATUS[found.status], ...(found.error && { reason: found.error.message }) };
 }

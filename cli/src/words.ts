@@ -3,9 +3,9 @@ export function counted(count: number, noun: string): string {
   return `${countText(count)} ${noun}${count === 1 ? "" : "s"}`;
 }
 
-/** `3 checkpoints`, `3 checkpoints and 2 signals`. */
-export function checkpointsText(checkpoints: number, signals: number): string {
-  return `${counted(checkpoints, "checkpoint")}${signals === 0 ? "" : ` and ${counted(signals, "signal")}`}`;
+/** `3 checkpoints`, `3 checkpoints and 2 events`. */
+export function checkpointsText(checkpoints: number, events: number): string {
+  return `${counted(checkpoints, "checkpoint")}${events === 0 ? "" : ` and ${counted(events, "event")}`}`;
 }
 
 /** `12,000` */

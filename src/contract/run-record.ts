@@ -1,13 +1,13 @@
 /** One step of a turn, as recorded in a run's checkpoint. */
 export interface StepRecord {
   readonly name: string;
-  /** Given for a wait: `sleep` of `run.sleepUntil`, `signal` of `run.waitFor`. */
-  readonly waitsFor?: "sleep" | "signal";
+  /** Given for a wait: `sleep` of `run.sleepUntil`, `event` of `run.waitFor`. */
+  readonly waitsFor?: "sleep" | "event";
   /** When a sleep ends, or the time limit of a wait for a signal, in ISO 8601 UTC. */
   readonly until?: string;
-  /** The signal that ended a wait. */
-  readonly signal?: {
-    /** Unique among the task's signals. */
+  /** The event that ended a wait. */
+  readonly event?: {
+    /** Unique among the task's events. */
     readonly id: string;
     /** The sender, as given to `manager.signal`. */
     readonly by?: string;
@@ -57,7 +57,7 @@ export interface RunRecord {
    * If the checkpoint says `failed`: the step whose error ended the run, and that the next run tries again. So it isn't
    * one of `steps`, and the checkpoint's `error` tells its error.
    */
-  readonly failedStep?: Required<Omit<StepRecord, "status" | "result" | "error" | "waitsFor" | "until" | "signal">>;
+  readonly failedStep?: Required<Omit<StepRecord, "status" | "result" | "error" | "waitsFor" | "until" | "event">>;
 }
 
 /** A step's title for people: `model`, `model 2`. */

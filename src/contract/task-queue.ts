@@ -5,7 +5,7 @@
  *
  * A task is due if {@link dueAtOf} of its newest checkpoint is at most `dueBy`, and nobody holds its lease. If its last
  * lease ended without a release, it is due whatever its time, unless `dueAtOf` is `undefined`: its worker may have died
- * before it looked for signals. (cases: due.only-due, due.changes, due.unreleased)
+ * before it looked for events. (cases: due.only-due, due.changes, due.unreleased)
  */
 export interface TaskQueue {
   /**

@@ -44,13 +44,13 @@ export function transientMetadata(replaces: string | undefined): JsonObject {
 
 /** What a paused run waits for. */
 export interface RunWaits {
-  /** When the run goes on at the latest, in ISO 8601 UTC. {@link NEVER}: only after a signal. */
+  /** When the run goes on at the latest, in ISO 8601 UTC. {@link NEVER}: only after an event. */
   readonly dueAt: string;
-  /** The names of the signals that it waits for. */
+  /** The names of the events that it waits for. */
   readonly waitsFor: readonly string[];
 }
 
-/** The time of a wait that only a signal ends. */
+/** The time of a wait that only an event ends. */
 export const NEVER = "9999-12-31T23:59:59.999Z";
 
 /**
@@ -97,7 +97,7 @@ export function waitsOf({ metadata }: Pick<CheckpointSummary, "metadata">): RunW
 }
 
 /**
- * The metadata of a fork or a rewind. It is a milestone, even if the original is transient. It says for which signals its
+ * The metadata of a fork or a rewind. It is a milestone, even if the original is transient. It says for which events its
  * run waits. It doesn't say until when an enqueued run waits, because it is due at once.
  *
  * @param metadata - Its own, with or without the original's note.

@@ -1,8 +1,8 @@
 import type { CheckpointSummary } from "../contract/checkpoint.js";
 import type { Calls } from "./calls.js";
-import type { EventHub } from "./events.js";
 import type { Lease } from "./lease.js";
 import { warningLogger } from "./logger.js";
+import type { NotificationHub } from "./notifications.js";
 import type { ResolvedOptions } from "./options.js";
 import type { Retention } from "./retention.js";
 
@@ -10,23 +10,23 @@ import type { Retention } from "./retention.js";
 export class AfterSave {
   readonly #options: ResolvedOptions;
   readonly #calls: Calls;
-  readonly #events: EventHub;
+  readonly #events: NotificationHub;
   readonly #retention: Retention;
 
   constructor({
     options,
     calls,
-    events,
+    notifications,
     retention,
   }: {
     readonly options: ResolvedOptions;
     readonly calls: Calls;
-    readonly events: EventHub;
+    readonly notifications: NotificationHub;
     readonly retention: Retention;
   }) {
     this.#options = options;
     this.#calls = calls;
-    this.#events = events;
+    this.#events = notifications;
     this.#retention = retention;
   }
 

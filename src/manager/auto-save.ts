@@ -3,9 +3,9 @@ import { checkId, checkInteger, checkKeys, checkText, keysOf, MAX_DELAY_MS } fro
 import { ClosedError, LeaseLostError, RunCancelledError } from "../contract/errors.js";
 import { isOfRun, isTransient, transientMetadata } from "../contract/transient.js";
 import type { AfterSave } from "./after-save.js";
-import type { EventHub } from "./events.js";
 import type { Lease } from "./lease.js";
 import type { Logger } from "./logger.js";
+import type { NotificationHub } from "./notifications.js";
 import type { CheckpointReader } from "./reader.js";
 import { checkSaveOptions, tokenOf } from "./save-options.js";
 import { onTermination } from "./termination.js";
@@ -36,7 +36,7 @@ export interface AutoSaveOptions {
 
 /** The parts of the manager that auto-saves use. */
 export interface AutoSaveParts {
-  readonly events: EventHub;
+  readonly notifications: NotificationHub;
   readonly logger: Logger;
   readonly reader: CheckpointReader;
   readonly writer: CheckpointWriter;
@@ -208,7 +208,7 @@ export class AutoSave<State> {
 
   async #save(): Promise<void> {
     if (this.#lost !== undefined) throw this.#lost;
-    const { events, logger, afterSave, writer } = this.#parts;
+    const { notifications, logger, afterSave, writer } = this.#parts;
     const taskId = this.#taskId;
     try {
       if (await this.#isCompleted()) return;
@@ -236,7 +236,7 @@ export class AutoSave<State> {
         this.#lost = error;
         this.#end();
       }
-      events.emit("autoSaveFailed", { taskId, error });
+      notifications.emit("autoSaveFailed", { taskId, error });
       throw error;
     }
   }

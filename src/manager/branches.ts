@@ -3,7 +3,7 @@ import { isCorrupt } from "../contract/adapter.js";
 import { checkKeys, checkTaskId, keysOf } from "../contract/arguments.js";
 import { type CheckpointSummary, findDamage } from "../contract/checkpoint.js";
 import { CheckpointConflictError } from "../contract/errors.js";
-import { signalsOf } from "../contract/signals.js";
+import { eventsTaskId } from "../contract/task-events.js";
 import { milestoneMetadata } from "../contract/transient.js";
 import type { ResolvedOptions } from "./options.js";
 import type { CheckpointReader } from "./reader.js";
@@ -30,8 +30,8 @@ export class Branches {
     checkKeys("ForkOptions", options, keysOf<ForkOptions>({ label: true, metadata: true, lease: true }));
     try {
       await this.#reader.use(taskId, id, (record) => record);
-      // The signals come first, since a worker may take the new task as soon as it has a checkpoint.
-      if (!(await this.#reader.has(newTaskId))) await this.#copyTask(signalsOf(taskId), signalsOf(newTaskId));
+      // The events come first, since a worker may take the new task as soon as it has a checkpoint.
+      if (!(await this.#reader.has(newTaskId))) await this.#copyTask(eventsTaskId(taskId), eventsTaskId(newTaskId));
       const condition = { ...options, expectedSequence: 0 };
       const origin = { forkedFrom: { taskId, id } };
       return await this.#continue(taskId, id, newTaskId, condition, (metadata) => ({
@@ -40,7 +40,7 @@ export class Branches {
     } catch (cause) {
       if (!(cause instanceof CheckpointConflictError)) throw cause;
       throw new CheckpointConflictError(
-        `There is a task ${JSON.stringify(newTaskId)} already, or there are signals for it, so it can't begin as a fork. ` +
+        `There is a task ${JSON.stringify(newTaskId)} already, or there are events for it, so it can't begin as a fork. ` +
           "Nothing was stored; choose a task id that has none.",
         { cause },
       );

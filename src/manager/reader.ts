@@ -21,8 +21,8 @@ import {
   UnsupportedFormatError,
 } from "../contract/errors.js";
 import type { RunRecord } from "../contract/run-record.js";
-import { isSignals } from "../contract/signals.js";
-import type { EventHub } from "./events.js";
+import { isEventsTask } from "../contract/task-events.js";
+import type { NotificationHub } from "./notifications.js";
 import type { ResolvedOptions } from "./options.js";
 import { decodeWithSchema } from "./schema.js";
 import { publishDamage, traced, tracedFields, tracing } from "./tracing.js";
@@ -40,11 +40,11 @@ export interface CheckpointText extends PayloadText {
  */
 export class CheckpointReader<State = unknown> {
   readonly #options: ResolvedOptions;
-  readonly #events: EventHub;
+  readonly #events: NotificationHub;
 
-  constructor(options: ResolvedOptions, events: EventHub) {
+  constructor(options: ResolvedOptions, notifications: NotificationHub) {
     this.#options = options;
-    this.#events = events;
+    this.#events = notifications;
   }
 
   async first(query: CheckpointQuery): Promise<Checkpoint<State> | undefined> {
@@ -258,7 +258,7 @@ export class CheckpointReader<State = unknown> {
   }
 
   /**
-   * The tasks of the query, without the companions that hold signals.
+   * The tasks of the query, without the companions that hold events.
    *
    * @param isLeftOut - Which other tasks to leave out.
    */
@@ -274,7 +274,7 @@ export class CheckpointReader<State = unknown> {
         if (isCorrupt(task)) this.#report(damage, task);
         else {
           read += 1;
-          if (isSignals(task.taskId) || isLeftOut?.(task)) hidden += 1;
+          if (isEventsTask(task.taskId) || isLeftOut?.(task)) hidden += 1;
           else if (found.length < (query.limit ?? Number.POSITIVE_INFINITY)) found.push(task);
         }
       }

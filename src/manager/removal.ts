@@ -1,23 +1,23 @@
 import type { AppendCondition } from "../contract/adapter.js";
 import { checkId, checkKeys, checkTaskId, keysOf } from "../contract/arguments.js";
-import { isSignals, signalsOf } from "../contract/signals.js";
-import type { CheckpointEvents, EventHub } from "./events.js";
+import { eventsTaskId, isEventsTask } from "../contract/task-events.js";
+import type { NotificationHub, Notifications } from "./notifications.js";
 import type { ResolvedOptions } from "./options.js";
 import { resolvePrefix } from "./queries.js";
 import { type SaveOptions, tokenOf } from "./save-options.js";
 import { traced, tracing } from "./tracing.js";
 
-type RemovedBy = CheckpointEvents["removed"]["by"];
+type RemovedBy = Notifications["removed"]["by"];
 type RemoveOptions = Pick<SaveOptions, "lease">;
 
 /** Removes checkpoints and tasks, and emits `removed`. */
 export class Removal {
   readonly #storage: ResolvedOptions["storage"];
-  readonly #events: EventHub;
+  readonly #events: NotificationHub;
 
-  constructor({ storage }: ResolvedOptions, events: EventHub) {
+  constructor({ storage }: ResolvedOptions, notifications: NotificationHub) {
     this.#storage = storage;
-    this.#events = events;
+    this.#events = notifications;
   }
 
   /** Removes one checkpoint. Returns false if there is no such checkpoint. */
@@ -27,13 +27,13 @@ export class Removal {
     return (await this.#remove(taskId, [id], "request", removalCondition(taskId, options))) > 0;
   }
 
-  /** Removes a task. Its signals go first, since a later task with this id must not receive them. */
+  /** Removes a task. Its events go first, since a later task with this id must not receive them. */
   async removeTask(taskId: string, options: RemoveOptions): Promise<number> {
     checkTaskId(taskId);
     const condition = removalCondition(taskId, options);
     const { fencingToken } = condition;
     const isLost = fencingToken !== undefined && (await this.#storage.leases?.current(taskId))?.token !== fencingToken;
-    if (!isLost) await this.#storage.remove(signalsOf(taskId), "all");
+    if (!isLost) await this.#storage.remove(eventsTaskId(taskId), "all");
     return this.#remove(taskId, "all", "request", condition);
   }
 
@@ -54,8 +54,8 @@ export class Removal {
     let removed = (await storage.removePrefix?.(prefix)) ?? 0;
     for (const taskId of taskIds) {
       if (storage.removePrefix === undefined) {
-        removed += isSignals(taskId) ? await storage.remove(taskId, "all") : await this.removeTask(taskId, {});
-      } else if (!isSignals(taskId)) this.#events.emit("removed", { taskId, ids: "all", by: "request" });
+        removed += isEventsTask(taskId) ? await storage.remove(taskId, "all") : await this.removeTask(taskId, {});
+      } else if (!isEventsTask(taskId)) this.#events.emit("removed", { taskId, ids: "all", by: "request" });
     }
     return removed;
   }
@@ -63,10 +63,10 @@ export class Removal {
   /**
    * Removes the checkpoints that a policy doesn't keep.
    *
-   * @param isWholeTask - If nothing is left of the task, its signals go first.
+   * @param isWholeTask - If nothing is left of the task, its events go first.
    */
   async prune(taskId: string, ids: readonly string[], by: RemovedBy, isWholeTask = false): Promise<number> {
-    if (isWholeTask) await this.#storage.remove(signalsOf(taskId), "all");
+    if (isWholeTask) await this.#storage.remove(eventsTaskId(taskId), "all");
     const remove = () => this.#remove(taskId, ids, by);
     return tracing.prune.hasSubscribers
       ? traced(tracing.prune, { taskId, by }, remove, (removed) => ({ removed }))

@@ -3,8 +3,8 @@ import { checkKeys, checkTaskId, formWith, keysOf } from "../contract/arguments.
 import type { CheckpointStatus, CheckpointSummary } from "../contract/checkpoint.js";
 import { CheckpointCorruptError, CheckpointError, ClosedError, PlanOutdatedError } from "../contract/errors.js";
 import type { Calls } from "./calls.js";
-import type { CheckpointEvents } from "./events.js";
 import { KeepLast } from "./keep-last.js";
+import type { Notifications } from "./notifications.js";
 import type { ResolvedOptions } from "./options.js";
 import { resolvePrefix } from "./queries.js";
 import type { CheckpointReader } from "./reader.js";
@@ -168,7 +168,7 @@ export class Retention {
     return records.filter((record) => isCorrupt(record) || !removed.has(record.id));
   }
 
-  async #apply({ taskId, keep, remove }: RetentionPlan, by: CheckpointEvents["removed"]["by"]): Promise<PruneResult> {
+  async #apply({ taskId, keep, remove }: RetentionPlan, by: Notifications["removed"]["by"]): Promise<PruneResult> {
     const ids = remove.map(({ checkpoint }) => checkpoint.id);
     const removedBytes = remove.reduce((sum, { checkpoint }) => sum + checkpoint.sizeBytes, 0);
     if (ids.length > 0) await this.#assertLeavesSomething(taskId, keep);

@@ -3,7 +3,7 @@ import { checkBoolean, checkFunction, checkKeys, checkSignal, keysOf } from "../
 import type { CheckpointSummary, StoredCheckpoint } from "../contract/checkpoint.js";
 import type { CheckedRecord, StorageFinding } from "../contract/findings.js";
 import { findingOf } from "../contract/header-index.js";
-import { isSignals } from "../contract/signals.js";
+import { isEventsTask } from "../contract/task-events.js";
 import { eitherOf } from "./abort-signals.js";
 import { placeOf } from "./reader.js";
 
@@ -22,8 +22,8 @@ export interface VerifyResult {
   readonly tasks: number;
   /** The number of the tasks' checkpoints, damaged ones included. */
   readonly checkpoints: number;
-  /** The number of signals that were sent to the tasks. */
-  readonly signals: number;
+  /** The number of events that were sent to the tasks. */
+  readonly events: number;
   /** The size of the payloads whose size could be read, in bytes. */
   readonly bytes: number;
   /** Empty if nothing is wrong. */
@@ -43,13 +43,13 @@ export async function verifyStorage(
   const { quick = false, onProgress, signal } = checked(options);
   const stop = signal === undefined ? closing : eitherOf(closing, signal);
   const findings: StorageFinding[] = [];
-  const counts = { tasks: 0, checkpoints: 0, signals: 0, bytes: 0 };
+  const counts = { tasks: 0, checkpoints: 0, events: 0, bytes: 0 };
   let current: CheckedRecord | undefined;
   stop.throwIfAborted();
   for await (const item of storage.maintenance?.verify({ quick }) ?? everyRecord(storage, quick)) {
     stop.throwIfAborted();
     if (item.kind === "checked") {
-      if (item.taskId !== undefined && isSignals(item.taskId)) counts.signals += 1;
+      if (item.taskId !== undefined && isEventsTask(item.taskId)) counts.events += 1;
       else {
         if (current === undefined || current.taskId !== item.taskId) counts.tasks += 1;
         counts.checkpoints += 1;

@@ -8,10 +8,10 @@ import { RunJournal } from "./journal.js";
 import type { ParentRun } from "./nesting.js";
 import type { NextTurn } from "./run.js";
 import type { RunStore } from "./run-store.js";
-import { RunSignals } from "./signals.js";
 import type { Found } from "./standing.js";
 import { StepValues } from "./step-values.js";
 import { isStop, noteStop, pausedBy, type StopSignal } from "./stops.js";
+import { RunEvents } from "./task-events.js";
 import { Turn } from "./turn.js";
 
 /** A task that a worker has claimed. Its run lets go of the worker while it waits. */
@@ -49,7 +49,7 @@ function textOfWaits({ dueAt, waitsFor }: RunWaits): string {
   return `waits ${parts.join(", at most ")}`;
 }
 
-/** Without the limit of a wait for a signal: lists show it beside the label. */
+/** Without the limit of a wait for an event: lists show it beside the label. */
 function labelOfWaits(waits: RunWaits): string {
   return `Run ${textOfWaits(waits.waitsFor.length === 0 ? waits : { ...waits, dueAt: NEVER })}`;
 }
@@ -82,7 +82,7 @@ export class Attempt {
   readonly #isNew: boolean;
   readonly #values: StepValues;
   readonly #journal: RunJournal;
-  readonly #signals: RunSignals;
+  readonly #events: RunEvents;
   readonly #claimed: ClaimedRun | undefined;
   readonly #lease: Lease;
   #failedStep: StepHead | undefined;
@@ -115,21 +115,21 @@ export class Attempt {
     this.#claimed = claimed;
     this.#lease = lease;
     this.#values = new StepValues(taskId, store.options);
-    this.#signals = new RunSignals(store, taskId);
+    this.#events = new RunEvents(store, taskId);
     const failed = (error: unknown) => stop.stop(error);
     this.#journal = new RunJournal({ store, lease, standing: found.standing, parent, failed });
   }
 
   async run(): Promise<unknown> {
-    const { events } = this.#store;
+    const { notifications } = this.#store;
     const taskId = this.#taskId;
     try {
       await this.#begin();
       if (this.#claimed !== undefined) this.#onPause(() => void this.#journal.pausing());
       const { attempt, turn } = this.#journal.head;
-      events.emit("runStarted", { taskId, attempt, turn, recordedSteps: this.#journal.steps.size });
+      notifications.emit("runStarted", { taskId, attempt, turn, recordedSteps: this.#journal.steps.size });
       const result = await this.#turns();
-      events.emit("runEnded", { taskId, status: "completed" });
+      notifications.emit("runEnded", { taskId, status: "completed" });
       return result;
     } catch (thrown) {
       throw await this.#ended(thrown);
@@ -157,9 +157,9 @@ export class Attempt {
   async #begin(): Promise<void> {
     const { head, steps } = this.#journal;
     // The former attempt may have been killed before it marked them.
-    const received = steps.all().flatMap(({ head: step }) => step.signal?.id ?? []);
+    const received = steps.all().flatMap(({ head: step }) => step.event?.id ?? []);
     try {
-      await this.#signals.receive(new Set(received));
+      await this.#events.receive(new Set(received));
     } catch (error) {
       // The function hasn't failed, so neither has the run. The next attempt marks them.
       this.#stop.stop(error);
@@ -210,7 +210,7 @@ export class Attempt {
       store: this.#store,
       journal: this.#journal,
       values: this.#values,
-      signals: this.#signals,
+      events: this.#events,
       stop: this.#stop,
       taskId: this.#taskId,
       state: begin === undefined ? undefined : this.#store.decodeState(this.#taskId, generation, begin),
@@ -231,13 +231,13 @@ export class Attempt {
    * caller.
    */
   async #ended(thrown: unknown): Promise<unknown> {
-    const { events } = this.#store;
+    const { notifications } = this.#store;
     const [taskId, { signal }] = [this.#taskId, this.#stop];
     const reason: unknown = signal.aborted ? signal.reason : this.#pauseFor(thrown);
     if (!signal.aborted && !(reason instanceof RunPausedError)) {
       await this.#record({ status: "failed", isEnd: true, error: thrown, ...this.#failure() });
       if (!(thrown instanceof AttemptsError)) this.#warnOfRecordedResults();
-      events.emit("runEnded", { taskId, status: "failed", error: thrown });
+      notifications.emit("runEnded", { taskId, status: "failed", error: thrown });
       return thrown;
     }
     if (reason instanceof RunPausedError) {
@@ -245,8 +245,8 @@ export class Attempt {
       const label = waits === undefined ? this.#journal.after("Run paused") : labelOfWaits(waits);
       await this.#record({ isTransient: true, isEnd: true, status: "paused", label, waits });
       if (waits !== undefined) await this.#wake();
-      events.emit("runPaused", { taskId, error: reason });
-    } else events.emit("runEnded", { taskId, status: "stopped", error: reason });
+      notifications.emit("runPaused", { taskId, error: reason });
+    } else notifications.emit("runEnded", { taskId, status: "stopped", error: reason });
     noteStop(reason);
     return reason;
   }
@@ -269,16 +269,16 @@ export class Attempt {
     return pausedBy(this.#taskId, thrown);
   }
 
-  /** A signal that came before the run was recorded as paused found nothing to wake. So this looks again. */
+  /** An event that came before the run was recorded as paused found nothing to wake. So this looks again. */
   async #wake(): Promise<void> {
     try {
-      await this.#store.makeDueIfSignalled(this.#taskId);
+      await this.#store.makeDueIfEventPending(this.#taskId);
     } catch (error) {
       // A task whose lease isn't released is due once the lease has expired.
       if (this.#claimed !== undefined) this.#claimed.mayRelease = false;
       this.#store.options.logger.warn(
         { taskId: this.#taskId, error },
-        "A paused run couldn't look for signals; a worker continues it once its lease has expired",
+        "A paused run couldn't look for events; a worker continues it once its lease has expired",
       );
     }
   }

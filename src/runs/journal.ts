@@ -303,7 +303,7 @@ export class RunJournal {
     if (waits.length === 0) return undefined;
     const until = waits.flatMap(({ until }) => until ?? []).sort();
     const dueAt = isEnd ? new Date(this.#store.options.clock()).toISOString() : (until[0] ?? NEVER);
-    return { dueAt, waitsFor: waits.flatMap(({ waitsFor, name }) => (waitsFor === "signal" ? name : [])) };
+    return { dueAt, waitsFor: waits.flatMap(({ waitsFor, name }) => (waitsFor === "event" ? name : [])) };
   }
 
   #count(): void {

@@ -4,12 +4,12 @@ import { isCorrupt } from "../contract/adapter.js";
 import { checkTaskId } from "../contract/arguments.js";
 import type { CheckpointStatus, CheckpointSummary, TaskSummary } from "../contract/checkpoint.js";
 import { CheckpointConflictError } from "../contract/errors.js";
-import { signalMetadata, signalsOf } from "../contract/signals.js";
+import { eventMetadata, eventsTaskId } from "../contract/task-events.js";
 import type { DueQuery } from "../contract/task-queue.js";
 import { isOfRun, isTransient, type RunWaits, runMetadata, waitsOf } from "../contract/transient.js";
 import type { AfterSave } from "../manager/after-save.js";
-import type { EventHub } from "../manager/events.js";
 import { claimLease, claimNextLeases, type Lease, type LeaseOptions, type TaskLease } from "../manager/lease.js";
+import type { NotificationHub } from "../manager/notifications.js";
 import type { ResolvedOptions } from "../manager/options.js";
 import type { CheckpointReader, CheckpointText } from "../manager/reader.js";
 import type { SaveOptions } from "../manager/save-options.js";
@@ -38,10 +38,10 @@ interface RunAppend {
 /** The key of calls of {@link RunStore.pause} that wait for any task. */
 export const ANY_TASK = "";
 
-/** What runs read and write: checkpoints and signals, through the manager's reader and writer, and the tasks' leases. */
+/** What runs read and write: checkpoints and events, through the manager's reader and writer, and the tasks' leases. */
 export class RunStore {
   readonly options: ResolvedOptions;
-  readonly events: EventHub;
+  readonly notifications: NotificationHub;
   /** Aborts when the manager closes, which then waits for its runs. */
   readonly closing: AbortSignal;
   readonly #reader: CheckpointReader;
@@ -53,14 +53,14 @@ export class RunStore {
 
   constructor(parts: {
     readonly options: ResolvedOptions;
-    readonly events: EventHub;
+    readonly notifications: NotificationHub;
     readonly closing: AbortSignal;
     readonly reader: CheckpointReader;
     readonly writer: CheckpointWriter;
     readonly afterSave: AfterSave;
   }) {
     this.options = parts.options;
-    this.events = parts.events;
+    this.notifications = parts.notifications;
     this.closing = parts.closing;
     this.#reader = parts.reader;
     this.#writer = parts.writer;
@@ -186,41 +186,44 @@ export class RunStore {
       head: { ...run.head, id: made.id, generation: run.head.generation || made.id },
     };
     const { replaces } = draft;
-    this.events.emit("saved", await this.#writer.append(made, runText(parts, ""), { expectedSequence, replaces }));
+    this.notifications.emit(
+      "saved",
+      await this.#writer.append(made, runText(parts, ""), { expectedSequence, replaces }),
+    );
     this.wake(ANY_TASK);
   }
 
-  /** @throws {CheckpointConflictError} The task has a signal with this id, and another name or value. */
-  appendSignal(
+  /** @throws {CheckpointConflictError} The task has an event with this id, and another name or value. */
+  appendEvent(
     taskId: string,
     value: EncodedState,
     { id, name, by }: { readonly id: string | undefined; readonly name: string; readonly by: string | undefined },
   ): Promise<CheckpointSummary> {
-    const draft = this.#writer.draft(signalsOf(taskId), { id, stage: name, status: "paused" }, signalMetadata(by));
+    const draft = this.#writer.draft(eventsTaskId(taskId), { id, stage: name, status: "paused" }, eventMetadata(by));
     return this.#writer.append(draft, value, { isRetry: id !== undefined });
   }
 
-  /** The task's signals, the oldest first. */
-  signals(taskId: string): AsyncIterable<CheckpointText> {
-    return this.#reader.texts({ taskId: signalsOf(taskId), order: "oldest" });
+  /** The task's events, the oldest first. */
+  events(taskId: string): AsyncIterable<CheckpointText> {
+    return this.#reader.texts({ taskId: eventsTaskId(taskId), order: "oldest" });
   }
 
-  /** The signals with this name that no wait has received. @param settled - Only later ones are read. */
-  pendingSignals(taskId: string, name: string, settled: number): AsyncIterable<CheckpointText> {
+  /** The events with this name that no wait has received. @param settled - Only later ones are read. */
+  pendingEvents(taskId: string, name: string, settled: number): AsyncIterable<CheckpointText> {
     return this.#reader.texts({ ...pending(taskId, settled), stage: name });
   }
 
-  async refuseSignal(taskId: string, id: string, error: CheckpointSummary["error"]): Promise<void> {
-    await this.options.storage.setStatus(signalsOf(taskId), id, { status: "failed", ...(error && { error }) });
+  async refuseEvent(taskId: string, id: string, error: CheckpointSummary["error"]): Promise<void> {
+    await this.options.storage.setStatus(eventsTaskId(taskId), id, { status: "failed", ...(error && { error }) });
   }
 
   /**
-   * Marks signals as received, so that no other wait receives them.
+   * Marks events as received, so that no other wait receives them.
    *
-   * @param settled - No signal up to this sequence is pending, so only later ones are read.
+   * @param settled - No event up to this sequence is pending, so only later ones are read.
    * @returns The new `settled`.
    */
-  async receiveSignals(taskId: string, ids: ReadonlySet<string>, settled: number): Promise<number> {
+  async receiveEvents(taskId: string, ids: ReadonlySet<string>, settled: number): Promise<number> {
     const { storage } = this.options;
     if (ids.size === 0) return settled;
     let [isFirst, last, left] = [true, settled, ids.size];
@@ -235,8 +238,8 @@ export class RunStore {
     return last;
   }
 
-  /** Makes a paused run due if a signal is pending for which it waits. A worker, or the next run, then continues it. */
-  async makeDueIfSignalled(taskId: string): Promise<void> {
+  /** Makes a paused run due if an event is pending for which it waits. A worker, or the next run, then continues it. */
+  async makeDueIfEventPending(taskId: string): Promise<void> {
     for (;;) {
       const newest = await this.newest(taskId);
       const waits = newest?.status === "paused" ? waitsOf(newest) : undefined;
@@ -304,5 +307,5 @@ export class RunStore {
 }
 
 function pending(taskId: string, settled = 0) {
-  return { taskId: signalsOf(taskId), order: "oldest", afterSequence: settled, status: ["paused"] } as const;
+  return { taskId: eventsTaskId(taskId), order: "oldest", afterSequence: settled, status: ["paused"] } as const;
 }

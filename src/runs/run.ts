@@ -1,6 +1,6 @@
 import type { Storable } from "../codec/storable.js";
 import type { PlainFields } from "../contract/checkpoint.js";
-import type { Signal } from "../contract/signals.js";
+import type { TaskEvent } from "../contract/task-events.js";
 import type { Lease } from "../manager/lease.js";
 import type { SaveOptions } from "../manager/save-options.js";
 import type { SavedStateOf, StateOf, StateSchema } from "../manager/schema.js";
@@ -62,13 +62,13 @@ export interface Run<State = unknown, Saved = State, Input = unknown> {
 
   /**
    * Waits for a signal: for the next one with this name that `manager.signal` sends, or has sent before. A signal ends
-   * one wait; signals are received in the order in which they were sent. In a worker, the run lets go of it, as for
+   * one wait; events are received in the order in which they were sent. In a worker, the run lets go of it, as for
    * {@link sleepUntil}.
    *
-   * If the schema refuses a signal's value, the signal is marked as refused, and the wait goes on.
+   * If the schema refuses an event's value, the event is marked as refused, and the wait goes on.
    *
    * @param options - `schema` validates the value. `timeoutMs` is the longest time to wait. Default: no limit.
-   * @returns The signal; `undefined` if none came within `timeoutMs` from the first call on.
+   * @returns The event; `undefined` if none came within `timeoutMs` from the first call on.
    * @throws {TypeError} A step with the same name is under way, the call is made within a step, or an option is
    *   misspelled.
    */
@@ -76,7 +76,7 @@ export interface Run<State = unknown, Saved = State, Input = unknown> {
     this: void,
     name: string,
     options?: { readonly schema?: StateSchema<unknown, Value> | undefined; readonly timeoutMs?: undefined },
-  ): Promise<Signal<Value>>;
+  ): Promise<TaskEvent<Value>>;
   waitFor<Value = unknown>(
     this: void,
     name: string,
@@ -84,7 +84,7 @@ export interface Run<State = unknown, Saved = State, Input = unknown> {
       readonly schema?: StateSchema<unknown, Value> | undefined;
       readonly timeoutMs: number | undefined;
     },
-  ): Promise<Signal<Value> | undefined>;
+  ): Promise<TaskEvent<Value> | undefined>;
 
   /**
    * Ends this turn. Call it as `return run.next(state)`. The state is saved as a milestone, and the turn's results are

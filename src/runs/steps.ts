@@ -85,20 +85,20 @@ export class Steps {
     recorded.isUsed = true;
     const { status } = recorded.head;
     if (status === "started") throw new StepInterruptedError(this.#taskId, title);
-    this.#store.events.emit("stepReused", { taskId: this.#taskId, turn: this.#turn, step: title });
+    this.#store.notifications.emit("stepReused", { taskId: this.#taskId, turn: this.#turn, step: title });
     if (status === "failed") throw this.#errorOf(recorded, title);
     return this.#values.result(title, recorded.value ?? "null", schema);
   }
 
   async #execute(step: NamedStep, fn: StepFunction, options: StepOptions, input: string | undefined): Promise<unknown> {
-    const { events, options: settings } = this.#store;
+    const { notifications, options: settings } = this.#store;
     const { name, occurrence, title } = step;
     const { signal } = this.#stop;
     const startedAt = new Date(settings.clock()).toISOString();
     const begun = { name, occurrence, startedAt, runAttempt: this.#attempt, ...(input && { input }) };
     if (options.atMostOnce) await this.#recordStart(begun);
     const told = { taskId: this.#taskId, turn: this.#turn, step: title };
-    events.emit("stepStarted", told);
+    notifications.emit("stepStarted", told);
     const startedMs = performance.now();
     /**
      * The error of a result that can't be stored. The step's function has ended, so the step isn't tried again, and the
@@ -124,7 +124,7 @@ export class Steps {
     await this.#journal.stored();
     await this.#calls.inOrder(entry);
     const error = end.isFailed ? { error: this.#errorOf(entry, title) } : undefined;
-    events.emit("stepEnded", { ...told, durationMs, attempts, ...error });
+    notifications.emit("stepEnded", { ...told, durationMs, attempts, ...error });
     if (error !== undefined) throw error.error;
     return this.#values.result(title, entry.value ?? "null", options.schema);
   }
@@ -179,7 +179,7 @@ export class Steps {
   }
 }
 
-/** @throws {RunMismatchError} The recorded step is of another kind: a step, a sleep, or a wait for a signal. */
+/** @throws {RunMismatchError} The recorded step is of another kind: a step, a sleep, or a wait for an event. */
 export function assertKind(taskId: string, title: string, { head }: Entry, kind: StepRecord["waitsFor"]): void {
   if (head.waitsFor === kind) return;
   const name = (of: StepRecord["waitsFor"]) => (of === undefined ? "a step" : of === "sleep" ? "a sleep" : "a wait");

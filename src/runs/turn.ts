@@ -1,16 +1,16 @@
 import type { StepHead } from "../codec/run-body.js";
 import { checkId } from "../contract/arguments.js";
 import { stepTitle } from "../contract/run-record.js";
-import type { Signal } from "../contract/signals.js";
+import type { TaskEvent } from "../contract/task-events.js";
 import type { RunWaits } from "../contract/transient.js";
 import type { RunJournal } from "./journal.js";
 import { NextTurn, type Run, type RunSaveOptions, type StepCall, type StepOptions } from "./run.js";
 import { checkDate, checkRunSaveOptions, checkStepOptions, checkWaitOptions } from "./run-options.js";
 import type { RunStore } from "./run-store.js";
-import type { RunSignals } from "./signals.js";
 import type { StepValues } from "./step-values.js";
 import { Steps } from "./steps.js";
 import type { StopSignal } from "./stops.js";
+import type { RunEvents } from "./task-events.js";
 import { type NamedStep, TurnCalls } from "./turn-calls.js";
 import { type WaitOptions, Waits } from "./waits.js";
 
@@ -35,7 +35,7 @@ export class Turn implements Run {
     readonly taskId: string;
     readonly journal: RunJournal;
     readonly values: StepValues;
-    readonly signals: RunSignals;
+    readonly events: RunEvents;
     readonly stop: StopSignal;
     readonly state: unknown;
     readonly input: unknown;
@@ -91,13 +91,13 @@ export class Turn implements Run {
   waitFor<Value = unknown>(
     name: string,
     options?: WaitOptions<Value> & { readonly timeoutMs?: undefined },
-  ): Promise<Signal<Value>>;
-  waitFor<Value = unknown>(name: string, options: WaitOptions<Value>): Promise<Signal<Value> | undefined>;
-  waitFor(name: string, options: WaitOptions = {}): Promise<Signal | undefined> {
+  ): Promise<TaskEvent<Value>>;
+  waitFor<Value = unknown>(name: string, options: WaitOptions<Value>): Promise<TaskEvent<Value> | undefined>;
+  waitFor(name: string, options: WaitOptions = {}): Promise<TaskEvent | undefined> {
     return this.#watch(async () => {
-      checkId("A signal's name", name);
+      checkId("An event's name", name);
       checkWaitOptions(name, options);
-      return this.#wait("run.waitFor", name, (step) => this.#waits.signal(step, options));
+      return this.#wait("run.waitFor", name, (step) => this.#waits.event(step, options));
     });
   }
 
@@ -165,7 +165,7 @@ export class Turn implements Run {
 
   /** @internal Warns of recorded steps that the function didn't call. */
   tellUnused(): void {
-    const { events, options } = this.#store;
+    const { notifications, options } = this.#store;
     const { taskId } = this;
     const unused = this.#journal.steps
       .all()
@@ -178,7 +178,7 @@ export class Turn implements Run {
       { taskId, steps: unused },
       `The run of task ${JSON.stringify(taskId)} has recorded steps that its function didn't call again (renamed or removed?): ${names.join(", ")}${more}`,
     );
-    events.emit("stepsUnused", { taskId, steps: unused });
+    notifications.emit("stepsUnused", { taskId, steps: unused });
   }
 
   /** @internal See {@link Steps.forgetErrorsOf}. */

@@ -2,16 +2,16 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import type { StepHead } from "../codec/run-body.js";
 import { StorageError } from "../contract/errors.js";
 import { type StepRecord, stepTitle } from "../contract/run-record.js";
-import type { Signal } from "../contract/signals.js";
+import type { TaskEvent } from "../contract/task-events.js";
 import { NEVER, type RunWaits } from "../contract/transient.js";
 import type { StateSchema } from "../manager/schema.js";
 import type { RunJournal } from "./journal.js";
 import type { RunStore } from "./run-store.js";
-import type { RunSignals } from "./signals.js";
 import type { Entry } from "./step-entries.js";
 import type { StepValues } from "./step-values.js";
 import { assertKind } from "./steps.js";
 import type { StopSignal } from "./stops.js";
+import type { RunEvents } from "./task-events.js";
 import type { NamedStep, TurnCalls } from "./turn-calls.js";
 
 /** The options of `run.waitFor`. */
@@ -20,7 +20,7 @@ export interface WaitOptions<Value = unknown> {
   readonly schema?: StateSchema<unknown, Value> | undefined;
 }
 
-/** Signals from other processes are polled for. The interval doubles from the first to the last. */
+/** Events from other processes are polled for. The interval doubles from the first to the last. */
 const FIRST_POLL_MS = 250;
 const LAST_POLL_MS = 2000;
 /** The longest time limit of a wait: 100 years. */
@@ -33,17 +33,17 @@ const SUSPENDS_AFTER_MS = 250;
 /** A wait that is under way. */
 interface Wait {
   readonly untilMs: number | undefined;
-  /** The signal's name; `undefined` for a sleep. */
+  /** The event's name; `undefined` for a sleep. */
   readonly name: string | undefined;
 }
 
-/** The sleeps, and the waits for signals, of one turn. */
+/** The sleeps, and the waits for events, of one turn. */
 export class Waits {
   readonly #store: RunStore;
   readonly #taskId: string;
   readonly #journal: RunJournal;
   readonly #values: StepValues;
-  readonly #signals: RunSignals;
+  readonly #events: RunEvents;
   readonly #stop: StopSignal;
   readonly #calls: TurnCalls;
   readonly #suspend: ((waits: RunWaits) => void) | undefined;
@@ -57,7 +57,7 @@ export class Waits {
     readonly taskId: string;
     readonly journal: RunJournal;
     readonly values: StepValues;
-    readonly signals: RunSignals;
+    readonly events: RunEvents;
     readonly stop: StopSignal;
     readonly calls: TurnCalls;
     /** Given if the run is suspended while it only waits. */
@@ -67,7 +67,7 @@ export class Waits {
     this.#taskId = parts.taskId;
     this.#journal = parts.journal;
     this.#values = parts.values;
-    this.#signals = parts.signals;
+    this.#events = parts.events;
     this.#stop = parts.stop;
     this.#calls = parts.calls;
     this.#suspend = parts.suspend;
@@ -84,18 +84,18 @@ export class Waits {
     await this.#ended(begun, undefined, undefined);
   }
 
-  async signal(step: NamedStep, { timeoutMs, schema }: WaitOptions): Promise<Signal | undefined> {
+  async event(step: NamedStep, { timeoutMs, schema }: WaitOptions): Promise<TaskEvent | undefined> {
     const { name, title } = step;
-    const recorded = this.#recorded(step, "signal");
+    const recorded = this.#recorded(step, "event");
     if (recorded?.head.status === "completed") {
-      const { signal } = recorded.head;
-      if (signal === undefined) return undefined;
+      const { event } = recorded.head;
+      if (event === undefined) return undefined;
       const value = this.#values.result(title, recorded.value ?? "null", schema);
-      return { name, value, status: "received", ...signal };
+      return { name, value, status: "received", ...event };
     }
     const limitMs = timeoutMs === undefined ? undefined : this.#nowMs() + timeoutMs;
-    const poll = () => this.#orStopped(() => this.#signals.next(name, schema));
-    const begun = recorded?.head ?? this.#begun(step, "signal", limitMs);
+    const poll = () => this.#orStopped(() => this.#events.next(name, schema));
+    const begun = recorded?.head ?? this.#begun(step, "event", limitMs);
     const untilMs = begun.until === undefined ? undefined : Date.parse(begun.until);
     const isOver = () => untilMs !== undefined && untilMs <= this.#nowMs();
     let found = await poll();
@@ -107,8 +107,8 @@ export class Waits {
       found = last.next;
     }
     this.#throwIfOver();
-    await this.#ended(begun, found?.signal, found && this.#values.textOfResult(name, title, found.sent, undefined));
-    return found?.signal;
+    await this.#ended(begun, found?.event, found && this.#values.textOfResult(name, title, found.sent, undefined));
+    return found?.event;
   }
 
   /** Ends the waits that are under way, without recording their end. Call it once the run's function has ended. */
@@ -146,7 +146,7 @@ export class Waits {
     }
   }
 
-  /** Lets the waits beside a sleep that is over poll once more: a signal that came in time ends its wait first. */
+  /** Lets the waits beside a sleep that is over poll once more: an event that came in time ends its wait first. */
   async #othersPolled(): Promise<void> {
     this.#store.wake(this.#taskId);
     await nextTurn();
@@ -165,11 +165,11 @@ export class Waits {
     if (recorded === undefined) return undefined;
     assertKind(this.#taskId, title, recorded, kind);
     recorded.isUsed = true;
-    if (recorded.head.status === "completed") this.#store.events.emit("stepReused", this.#told(recorded.head));
+    if (recorded.head.status === "completed") this.#store.notifications.emit("stepReused", this.#told(recorded.head));
     return recorded;
   }
 
-  #begun({ name, occurrence }: NamedStep, waitsFor: "sleep" | "signal", untilMs: number | undefined): StepHead {
+  #begun({ name, occurrence }: NamedStep, waitsFor: "sleep" | "event", untilMs: number | undefined): StepHead {
     return {
       name,
       occurrence,
@@ -181,27 +181,27 @@ export class Waits {
     };
   }
 
-  async #ended(begun: StepHead, signal: Signal | undefined, value: string | undefined): Promise<void> {
+  async #ended(begun: StepHead, event: TaskEvent | undefined, value: string | undefined): Promise<void> {
     const durationMs = Math.max(0, this.#nowMs() - Date.parse(begun.startedAt));
-    const origin = signal && { signal: originOf(signal) };
+    const origin = event && { event: originOf(event) };
     const entry = this.#journal.note({ ...begun, status: "completed", durationMs, ...origin }, value);
     await this.#journal.stored();
-    await this.#calls.inOrder(entry, signal && (() => this.#receive(signal, begun)));
+    await this.#calls.inOrder(entry, event && (() => this.#receive(event, begun)));
     const { waitsFor = "sleep" } = begun;
-    this.#store.events.emit("waitEnded", { ...this.#told(begun), waitsFor, durationMs, ...origin });
+    this.#store.notifications.emit("waitEnded", { ...this.#told(begun), waitsFor, durationMs, ...origin });
   }
 
-  /** Marks the signal that has ended a wait as received. */
-  async #receive({ id }: Signal, begun: StepHead): Promise<void> {
-    // The function has ended without the signal, so the next wait of its name gets it.
+  /** Marks the event that has ended a wait as received. */
+  async #receive({ id }: TaskEvent, begun: StepHead): Promise<void> {
+    // The function has ended without the event, so the next wait of its name gets it.
     if (this.#over.signal.aborted && !this.#stop.signal.aborted) {
       this.#journal.note(begun, undefined);
       this.#over.signal.throwIfAborted();
     }
     try {
-      await this.#signals.receive(new Set([id]));
+      await this.#events.receive(new Set([id]));
     } catch (error) {
-      // The next attempt marks the signal before it continues, so no other wait receives it.
+      // The next attempt marks the event before it continues, so no other wait receives it.
       this.#stop.stop(error);
       throw error;
     }
@@ -228,7 +228,11 @@ export class Waits {
         await this.#journal.stored();
       }
       const { waitsFor = "sleep", until } = begun;
-      this.#store.events.emit("waitStarted", { ...this.#told(begun), waitsFor, ...(until !== undefined && { until }) });
+      this.#store.notifications.emit("waitStarted", {
+        ...this.#told(begun),
+        waitsFor,
+        ...(until !== undefined && { until }),
+      });
       for (let pauseMs = FIRST_POLL_MS; ; pauseMs = Math.min(2 * pauseMs, LAST_POLL_MS)) {
         const leftMs = wait.untilMs === undefined ? LONGEST_NAP_MS : Math.max(0, wait.untilMs - this.#nowMs());
         const longestMs = wait.name === undefined ? LONGEST_NAP_MS : pauseMs;
@@ -264,6 +268,6 @@ export class Waits {
   }
 }
 
-function originOf({ id, by, sentAt }: Signal): NonNullable<StepRecord["signal"]> {
+function originOf({ id, by, sentAt }: TaskEvent): NonNullable<StepRecord["event"]> {
   return { id, ...(by !== undefined && { by }), sentAt };
 }

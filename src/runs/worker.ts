@@ -106,9 +106,9 @@ export class Worker {
           await over;
         })
       : () => undefined;
-    const { events } = this.#store;
+    const { notifications } = this.#store;
     const saved = ({ taskId }: { readonly taskId: string }) => void this.#suspects.delete(taskId);
-    const listening = [events.on("stepEnded", saved), events.on("waitEnded", saved)];
+    const listening = [notifications.on("stepEnded", saved), notifications.on("waitEnded", saved)];
     try {
       await this.#loop();
     } finally {
@@ -213,7 +213,7 @@ export class Worker {
       if (!isPaused && (!claimed.isEndSaved || isStop(error))) this.#refuse(lease.taskId, refusedMs(error));
     }
     if (!claimed.mayRelease) lease.abandon();
-    // A signal may have made the task due meanwhile. The next look finds it only if it is released.
+    // An event may have made the task due meanwhile. The next look finds it only if it is released.
     else if (isPaused) await this.#store.release(lease);
     else this.#track(this.#store.release(lease));
   }

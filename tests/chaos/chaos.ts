@@ -170,5 +170,5 @@ async function storedOf(
     saves.push({ sequence: found.sequence, token, label: found.label });
   }
   const { status, error, run } = newest;
-  return { taskId, status, error, result: run?.result, saves, signals: await manager.signals(taskId) };
+  return { taskId, status, error, result: run?.result, saves, events: await manager.events(taskId) };
 }

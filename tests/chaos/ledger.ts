@@ -22,7 +22,7 @@ export type Noted = { readonly task: string } & (
   /** The task is about to be enqueued, to begin later. */
   | { readonly is: "delayed"; readonly dueAtMs: number }
   | { readonly is: "enqueued" }
-  | { readonly is: "signalled"; readonly id: string; readonly copy: number }
+  | { readonly is: "eventSent"; readonly id: string; readonly copy: number }
 );
 
 /** `atMs` is by the clock that all processes of the machine share. */

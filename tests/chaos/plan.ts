@@ -14,7 +14,7 @@ export interface PlannedStep {
   readonly endsTurn: boolean;
 }
 
-export interface PlannedSignal {
+export interface PlannedEvent {
   readonly id: string;
   readonly atMs: number;
   /** How often it is sent, with the same id. */
@@ -29,7 +29,7 @@ export interface Plan {
   /** `failed` throws in its last step, `poison` kills its worker there. */
   readonly ends: "completed" | "failed" | "poison";
   readonly steps: readonly PlannedStep[];
-  readonly signals: readonly PlannedSignal[];
+  readonly events: readonly PlannedEvent[];
 }
 
 /** The labels of milestones, and of no other save. */
@@ -46,7 +46,7 @@ export interface Group {
 }
 
 export const PREFIX = "chaos/";
-export const SIGNAL = "approve";
+export const EVENT = "approve";
 export const STEPS = 10;
 /** An attempt ends a task as failed after so many in a row without a save. */
 export const MAX_ATTEMPTS = 5;
@@ -84,8 +84,8 @@ export function planOf(seed: number, number: number, spreadMs: number): Plan {
       endsTurn: random() < 0.05,
     };
   });
-  // Some signals come before the task.
-  const signals = steps
+  // Some events come before the task.
+  const events = steps
     .filter(({ kind }) => kind === "wait")
     .map((_, wait) => ({
       id: `${number}-${wait}`,
@@ -94,7 +94,7 @@ export function planOf(seed: number, number: number, spreadMs: number): Plan {
     }));
   const ends = number % POISON_EVERY === 1 ? "poison" : random() < 0.05 ? "failed" : "completed";
   const delayMs = random() < 0.2 ? below(2000) : 0;
-  return { taskId: `${PREFIX}${number}`, number, atMs, delayMs, ends, steps, signals };
+  return { taskId: `${PREFIX}${number}`, number, atMs, delayMs, ends, steps, events };
 }
 
 /** The task of the run within a step. */
@@ -115,7 +115,7 @@ export function childPlansOf(plan: Plan): Plan[] {
             delayMs: 0,
             ends: "completed",
             steps: CHILD_STEPS,
-            signals: [],
+            events: [],
           },
         ]
       : [],
@@ -127,7 +127,7 @@ export function groupsOf(steps: readonly PlannedStep[]): Group[] {
   for (const [first, step] of steps.entries()) {
     if (first <= (groups.at(-1)?.last ?? -1)) continue;
     const next = steps[first + 1];
-    // Two waits for signals of one name can't overlap, and the last step may be another one.
+    // Two waits for events of one name can't overlap, and the last step may be another one.
     const isPair = step.withNext && first + 2 < steps.length && !(step.kind === "wait" && next?.kind === "wait");
     const last = isPair ? first + 1 : first;
     groups.push({

@@ -1,9 +1,9 @@
-// Enqueues the tasks of a chaos run, and sends their signals. It may be killed at any moment. The next one reads in the
+// Enqueues the tasks of a chaos run, and sends their events. It may be killed at any moment. The next one reads in the
 // ledgers what was acknowledged, and does the rest again.
 import { setTimeout as pause } from "node:timers/promises";
 import { CheckpointManager } from "waymark";
 import { factsIn, type Noted, nowMs, openLedger } from "./ledger.js";
-import { type Plan, planOf, SIGNAL } from "./plan.js";
+import { EVENT, type Plan, planOf } from "./plan.js";
 import { openStorage } from "./store.js";
 import { codeOf, told } from "./told.js";
 
@@ -38,21 +38,21 @@ await Promise.all(underWay);
 await manager.close();
 process.exit();
 
-function sendingsOf({ taskId: task, number, atMs, delayMs, signals }: Plan): Sending[] {
+function sendingsOf({ taskId: task, number, atMs, delayMs, events }: Plan): Sending[] {
   const enqueue = () => {
     if (delayMs === 0) return manager.enqueue(task, { number });
     const dueAtMs = Date.now() + delayMs;
     note({ is: "delayed", task, dueAtMs });
     return manager.enqueue(task, { number }, { dueAt: new Date(dueAtMs) });
   };
-  const sent = signals.flatMap(({ id, copies, ...signal }) =>
+  const sent = events.flatMap(({ id, copies, ...event }) =>
     Array.from({ length: copies }, (_, copy): Sending => {
       // Half of the copies are sent at the same moment.
       const lateMs = number % 2 === 0 ? 0 : copy * 2000;
       return {
-        atMs: signal.atMs + lateMs,
-        fact: { is: "signalled", task, id, copy },
-        send: () => manager.signal(task, SIGNAL, { answer: id }, { id, by: name }),
+        atMs: event.atMs + lateMs,
+        fact: { is: "eventSent", task, id, copy },
+        send: () => manager.send(task, EVENT, { answer: id }, { id, by: name }),
       };
     }),
   );
@@ -74,5 +74,5 @@ async function untilDone(send: () => Promise<unknown>): Promise<void> {
 
 function idOf(fact: Noted): string | undefined {
   if (fact.is === "enqueued") return fact.task;
-  return fact.is === "signalled" ? JSON.stringify([fact.task, fact.id, fact.copy]) : undefined;
+  return fact.is === "eventSent" ? JSON.stringify([fact.task, fact.id, fact.copy]) : undefined;
 }

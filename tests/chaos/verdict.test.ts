@@ -37,8 +37,8 @@ function intact(): Run {
     savesAfter: n === 2,
     endsTurn: n === 3,
   }));
-  const signals = [{ id: "a", atMs: 0, copies: 1 }];
-  const plan: Plan = { ...plain, steps, delayMs: 5, ends: "completed", signals };
+  const events = [{ id: "a", atMs: 0, copies: 1 }];
+  const plan: Plan = { ...plain, steps, delayMs: 5, ends: "completed", events };
   const values = Array.from({ length: STEPS }, (_, n) => GIVEN.get(n) ?? `value ${n}`);
   const facts: Fact[] = [
     { atMs: 0, task, is: "delayed", dueAtMs: 0 },
@@ -64,7 +64,7 @@ function intact(): Run {
       { sequence: 4, token: 1, label: "Passed after 3" },
       { sequence: STEPS, token: 1, label: "Run completed" },
     ],
-    signals: [{ id: "a", status: "received" }],
+    events: [{ id: "a", status: "received" }],
   };
   return { plan, facts, stored };
 }
@@ -210,7 +210,7 @@ const spoilt: readonly (readonly [string, (run: Run) => Run, string])[] = [
     "step 6 of chaos/0 has the result nobody, which no call of it made",
   ],
   [
-    "a wait that a signal ended which nobody sent",
+    "a wait that an event ended which nobody sent",
     (run) => withValue(run, 7, "somebody"),
     "step 7 of chaos/0 has the result somebody, which no call of it made",
   ],
@@ -276,29 +276,29 @@ const spoilt: readonly (readonly [string, (run: Run) => Run, string])[] = [
     "chaos/0: token 1 was given twice",
   ],
   [
-    "a signal that was received twice",
+    "an event that was received twice",
     (run) => {
       const steps = run.plan.steps.map((step, n) => (n === 2 ? { ...step, kind: "wait" as const } : step));
       const facts = run.facts.map((fact) => (fact.is === "got" && fact.step === 2 ? { ...fact, value: "a" } : fact));
       return { ...run, plan: { ...run.plan, steps }, facts };
     },
-    "chaos/0: signal a was received by steps 1, 2",
+    "chaos/0: event a was received by steps 1, 2",
   ],
-  ["a signal that nobody sent", (run) => withValue(run, 1, "z"), "chaos/0: signal z was received, and never sent"],
+  ["an event that nobody sent", (run) => withValue(run, 1, "z"), "chaos/0: event z was received, and never sent"],
   [
-    "a signal that is stored twice",
-    ({ stored, ...run }) => ({ ...run, stored: { ...stored, signals: [...stored.signals, ...stored.signals] } }),
-    "chaos/0: signals are stored twice: a, a",
-  ],
-  [
-    "a signal that wasn't marked",
-    (run) => ({ ...run, stored: { ...run.stored, signals: [{ id: "a", status: "pending" }] } }),
-    "chaos/0: signal a was received, and is stored as pending",
+    "an event that is stored twice",
+    ({ stored, ...run }) => ({ ...run, stored: { ...stored, events: [...stored.events, ...stored.events] } }),
+    "chaos/0: events are stored twice: a, a",
   ],
   [
-    "a signal that was lost",
-    (run) => ({ ...run, plan: { ...run.plan, signals: [...run.plan.signals, { id: "b", atMs: 0, copies: 1 }] } }),
-    "chaos/0: signal b was never received",
+    "an event that wasn't marked",
+    (run) => ({ ...run, stored: { ...run.stored, events: [{ id: "a", status: "pending" }] } }),
+    "chaos/0: event a was received, and is stored as pending",
+  ],
+  [
+    "an event that was lost",
+    (run) => ({ ...run, plan: { ...run.plan, events: [...run.plan.events, { id: "b", atMs: 0, copies: 1 }] } }),
+    "chaos/0: event b was never received",
   ],
   [
     "a sleep that was too short",
@@ -376,7 +376,7 @@ function withChild(): { readonly run: Run; readonly inner: Stored; readonly fact
     { atMs: 10, task: child, is: "got", step, value, nowMs: 10 },
   ]);
   const called: Fact = { atMs: 2, task, is: "called" };
-  const stored = { status: "completed", result: ["first", "second"], saves: [], signals: [] };
+  const stored = { status: "completed", result: ["first", "second"], saves: [], events: [] };
   return { run: { ...outer, facts: [...own, called] }, inner: { taskId: child, ...stored }, facts };
 }
 

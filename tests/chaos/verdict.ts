@@ -23,7 +23,7 @@ export interface Stored {
     readonly token: number;
     readonly label?: string | undefined;
   }[];
-  readonly signals: readonly { readonly id: string; readonly status: string }[];
+  readonly events: readonly { readonly id: string; readonly status: string }[];
 }
 
 interface Task {
@@ -68,7 +68,7 @@ export function missingFaults(faults: Readonly<Record<string, number>>, seconds:
   return missing.map(([kind]) => `there were no ${kind}`);
 }
 
-const CHECKS = [ended, delays, poison, results, milestones, onces, fencing, signals, sleeps];
+const CHECKS = [ended, delays, poison, results, milestones, onces, fencing, events, sleeps];
 
 /** The task has ended as planned. */
 function ended({ plan: { taskId, ends }, stored }: Task): string[] {
@@ -162,10 +162,10 @@ function calls(facts: readonly Fact[], taskIds: ReadonlySet<string>): string[] {
 
 /** @param calls - The calls of the step. Each was noted before its end, so no kill has lost one whose value was recorded. */
 function isPossible(kind: Kind | undefined, value: string, calls: readonly { readonly value: string }[]): boolean {
-  // The other checks compare the ids of signals.
+  // The other checks compare the ids of events.
   if (kind === "wait") return true;
   if (kind === "sleep") return value === "slept";
-  // Nobody sends a signal of this name.
+  // Nobody sends an event of this name.
   if (kind === "timeout") return value === "nobody";
   return calls.some((call) => call.value === value) || (kind === "once" && value === "interrupted");
 }
@@ -223,8 +223,8 @@ function fencing({ plan: { taskId }, facts, stored }: Task): string[] {
   return violations;
 }
 
-/** Each signal was received once, by the task that it was sent to. */
-function signals({ plan, facts, stored }: Task): string[] {
+/** Each event was received once, by the task that it was sent to. */
+function events({ plan, facts, stored }: Task): string[] {
   const violations: string[] = [];
   const received = grouped(
     ofKind(facts, "got").filter(({ step }) => plan.steps[step]?.kind === "wait"),
@@ -232,19 +232,19 @@ function signals({ plan, facts, stored }: Task): string[] {
   );
   for (const [id, seen] of received) {
     const waits = new Set(seen.map(({ step }) => step));
-    if (waits.size > 1) violations.push(`${plan.taskId}: signal ${id} was received by steps ${[...waits].join(", ")}`);
-    if (!plan.signals.some((signal) => signal.id === id)) {
-      violations.push(`${plan.taskId}: signal ${id} was received, and never sent`);
+    if (waits.size > 1) violations.push(`${plan.taskId}: event ${id} was received by steps ${[...waits].join(", ")}`);
+    if (!plan.events.some((event) => event.id === id)) {
+      violations.push(`${plan.taskId}: event ${id} was received, and never sent`);
     }
   }
-  const ids = stored?.signals.map(({ id }) => id) ?? [];
-  if (new Set(ids).size < ids.length) violations.push(`${plan.taskId}: signals are stored twice: ${ids.join(", ")}`);
+  const ids = stored?.events.map(({ id }) => id) ?? [];
+  if (new Set(ids).size < ids.length) violations.push(`${plan.taskId}: events are stored twice: ${ids.join(", ")}`);
   if (stored?.status !== "completed") return violations;
-  for (const { id } of plan.signals) {
-    const at = stored.signals.find((signal) => signal.id === id);
-    if (!received.has(id)) violations.push(`${plan.taskId}: signal ${id} was never received`);
+  for (const { id } of plan.events) {
+    const at = stored.events.find((event) => event.id === id);
+    if (!received.has(id)) violations.push(`${plan.taskId}: event ${id} was never received`);
     else if (at?.status !== "received") {
-      violations.push(`${plan.taskId}: signal ${id} was received, and is stored as ${at?.status ?? "missing"}`);
+      violations.push(`${plan.taskId}: event ${id} was received, and is stored as ${at?.status ?? "missing"}`);
     }
   }
   return violations;
@@ -298,7 +298,7 @@ export function countsOf(facts: readonly Fact[]): Record<string, number> {
   const claims = ofKind(facts, "claimed");
   const lost = ofKind(facts, "error").filter(({ code }) => code === "LEASE_LOST");
   const calls = [...grouped(ofKind(facts, "ran"), ({ key }) => key).values()];
-  const sent = ofKind(facts, "signalled");
+  const sent = ofKind(facts, "eventSent");
   return {
     claims: claims.length,
     takeovers: claims.filter(({ task, token }) => token > 1 && !released.has(`${token - 1} ${task}`)).length,
@@ -307,8 +307,8 @@ export function countsOf(facts: readonly Fact[]): Record<string, number> {
     saves: ofKind(facts, "saved").length,
     "steps run": calls.length,
     "steps run twice": calls.filter(({ length }) => length > 1).length,
-    signals: new Set(sent.map(({ id }) => id)).size,
-    "signals sent twice": sent.filter(({ copy }) => copy > 0).length,
+    events: new Set(sent.map(({ id }) => id)).size,
+    "events sent twice": sent.filter(({ copy }) => copy > 0).length,
   };
 }
 

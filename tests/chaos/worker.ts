@@ -5,6 +5,7 @@ import { CheckpointManager, type NextTurn, type Run, type StepCall } from "wayma
 import { openLedger } from "./ledger.js";
 import {
   CHILD_STEPS,
+  EVENT,
   groupsOf,
   innerOf,
   MAX_ATTEMPTS,
@@ -12,7 +13,6 @@ import {
   type PlannedStep,
   PREFIX,
   planOf,
-  SIGNAL,
   STEPS,
 } from "./plan.js";
 import { observed, openStorage } from "./store.js";
@@ -133,7 +133,7 @@ async function performed(run: StepsRun, at: number, { kind, ms, failures }: Plan
       return "slept";
     }
     case "wait":
-      return (await run.waitFor(SIGNAL)).id;
+      return (await run.waitFor(EVENT)).id;
     case "timeout":
       note({ is: "asked", task: run.taskId, step: at, untilMs: Date.now() + ms });
       return (await run.waitFor(title, { timeoutMs: ms })) === undefined ? "nobody" : "somebody";

@@ -236,15 +236,15 @@ describe("waymark delete and complete", () => {
   });
 
   it.each(["sqlite:checkpoints.db", "files:store", "tasks:store"])(
-    "delete removes all tasks of a prefix with their signals, and no other, in %s",
+    "delete removes all tasks of a prefix with their events, and no other, in %s",
     async (url) => {
       const { run, manager } = await newPlace(url);
       for (const taskId of ["mail/1", "mail/1", "mail/2", "mail", "other", "log/1"]) await manager.save(taskId, 1);
-      await manager.signal("mail/1", "note");
+      await manager.send("mail/1", "note");
       expect(await run("delete", "--prefix", "mail/")).toMatchObject({
         code: 4,
         stderr: expect.stringContaining(
-          'Remove 2 tasks that begin with "mail/", with 3 checkpoints (3 B) and 1 signal from ',
+          'Remove 2 tasks that begin with "mail/", with 3 checkpoints (3 B) and 1 event from ',
         ),
       });
       const lease = await manager.lease("mail/2", { holder: "worker-1" });
@@ -265,7 +265,7 @@ describe("waymark delete and complete", () => {
       const removed = await run("delete", "--prefix", "log/", "--yes", "--json");
       expect(JSON.parse(removed.stdout)).toEqual({ tasks: 1, removed: 1, damaged: 0 });
       expect((await manager.tasks()).map(({ taskId }) => taskId).sort()).toEqual(["mail", "other"]);
-      expect(await manager.signals("mail/1")).toEqual([]);
+      expect(await manager.events("mail/1")).toEqual([]);
       expect(await run("delete", "--prefix", "mail/")).toMatchObject({
         code: 0,
         stdout: expect.stringContaining('There is no task that begins with "mail/"'),
@@ -463,7 +463,7 @@ describe.each(["sqlite:to.db", "files:to", "tasks:to"])("export, import and copy
       records: 5,
       identical: 5,
       copied: 0,
-      signals: 0,
+      events: 0,
       extra: 0,
       unreadable: 0,
       leftOut: [],
@@ -500,7 +500,7 @@ describe("waymark copy", () => {
     const json = await run("copy", "--to", "files:to", "--json");
     expect([json.code, JSON.parse(json.stdout)]).toEqual([
       6,
-      { records: 6, identical: 3, copied: 0, signals: 0, extra: 0, unreadable: 0, leftOut: ["task-1"] },
+      { records: 6, identical: 3, copied: 0, events: 0, extra: 0, unreadable: 0, leftOut: ["task-1"] },
     ]);
     await other.close();
   });
@@ -585,13 +585,13 @@ describe("waymark copy", () => {
     await manager.close();
   });
 
-  it("leaves a task out with its signals if the history of one of the two is another one", async () => {
+  it("leaves a task out with its events if the history of one of the two is another one", async () => {
     const { run, manager, open, cwd } = await placeWith(2, 1);
-    await manager.signal("task-1", "approve", 1);
-    await manager.signal("task-2", "approve", 1);
+    await manager.send("task-1", "approve", 1);
+    await manager.send("task-2", "approve", 1);
     await using other = await open("files:to");
     await other.save("task-1", "another program's");
-    await other.signal("task-2", "reject", 2);
+    await other.send("task-2", "reject", 2);
     const before = await recordsOf(cwd, "files:to");
     const { code, stdout } = await run("copy", "--to", "files:to", "--json");
     expect([code, JSON.parse(stdout)]).toEqual([
@@ -714,9 +714,9 @@ describe("waymark import refuses", () => {
     expect([code, stderr]).toEqual([6, expect.stringMatching(/^waymark: x.ndjson, line 2: Sequence 1 .*\n$/)]);
   });
 
-  it("a file with a task of which the storage has another history, before it stores a signal or another task", async () => {
+  it("a file with a task of which the storage has another history, before it stores an event or another task", async () => {
     const { run, cwd, manager, open } = await placeWith(2, 1);
-    await manager.signal("task-2", "approve", 1);
+    await manager.send("task-2", "approve", 1);
     await manager.close();
     await run("export", "--out", "x.ndjson");
     await using other = await open("sqlite:new.db");

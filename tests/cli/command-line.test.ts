@@ -27,7 +27,7 @@ const COMMANDS = [
   "postgres",
   "work",
   "enqueue",
-  "signal",
+  "send",
   "cancel",
   "retry",
   "oneshot",
@@ -38,7 +38,7 @@ const COMMANDS = [
 
 /** `waymark --help` only names them. */
 const GROUPS = {
-  "Runs and workers": ["work", "enqueue", "signal", "cancel", "retry"],
+  "Runs and workers": ["work", "enqueue", "send", "cancel", "retry"],
   Plans: ["oneshot", "prp"],
   "To set up": ["rekey", "postgres", "langgraph", "completion"],
 };
@@ -117,7 +117,7 @@ describe("an error", () => {
     [["tasks", "--storage", "x.db"], 2, /isn't a storage URL/],
     [["tasks"], 2, /No storage is named. Pass --storage/],
     [["list", "", "--storage", "files:."], 2, /must not be empty/],
-    [["signal", "t", "a", "yes", "--storage", "files:x"], 2, /must be JSON\. Quote a text twice: .*'"yes"'/],
+    [["send", "t", "a", "yes", "--storage", "files:x"], 2, /must be JSON\. Quote a text twice: .*'"yes"'/],
     [["enqueue", "t", "--due-at", "2026-12-01T09:00", "--storage", "files:x"], 2, /ISO 8601 with its zone/],
     [["cancel", "t", "--storage", "files:x"], 2, /required option '--reason <text>'/],
     [["work", "--storage", "files:x"], 2, /required option '--module <file>'/],
@@ -291,7 +291,7 @@ describe("completion", () => {
     ],
     [["show", "build-1", "@"], ["@latest"]],
     [["fork", "build-1"], ["build-1"]],
-    [["signal", "build-1"], ["build-1"]],
+    [["send", "build-1"], ["build-1"]],
     [["cancel", "build-1", "--re"], ["--reason"]],
     [
       ["work", "--con"],

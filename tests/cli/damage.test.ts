@@ -177,7 +177,7 @@ describe("waymark copy", () => {
         records: 3,
         identical: 1,
         copied: 0,
-        signals: 0,
+        events: 0,
         extra: 0,
         unreadable: 2,
         leftOut: [],

@@ -66,7 +66,7 @@ async function placeWithEverything() {
   const stop = new AbortController();
   manager.on("waitStarted", () => stop.abort());
   await expect(manager.run("agent-9", (run) => run.waitFor("approve"), { signal: stop.signal })).rejects.toThrow();
-  await manager.signal("agent-9", "approve", true, { id: "s1" });
+  await manager.send("agent-9", "approve", true, { id: "s1" });
   await manager.save("damaged", 1);
   const [file = ""] = readdirSync(join(cwd, "store", "damaged")).filter((name) => name.endsWith(".json"));
   writeFileSync(join(cwd, "store", "damaged", file), "{");
@@ -109,7 +109,7 @@ async function placeWithEverything() {
 /** @param line - A command of the page, whose words in capitals stand for things of the place. */
 function wordsOf(line: string): string[] {
   const names = new Map([
-    ["TASK", /^retry|--timeline/.test(line) ? "agent-7" : /^(signal|cancel)/.test(line) ? "agent-8" : "build-42"],
+    ["TASK", /^retry|--timeline/.test(line) ? "agent-7" : /^(send|cancel)/.test(line) ? "agent-8" : "build-42"],
     ["NEW-TASK", "build-43"],
     ["CMD", "false"],
     ["URL", "sqlite:copy.db"],

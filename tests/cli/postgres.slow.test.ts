@@ -23,7 +23,7 @@ it("ends by itself if the server asks for a password and none is given", async (
   expect([code, stderr]).toEqual([1, expect.stringMatching(/refuses the connection: SASL: .*password/)]);
 });
 
-it("shows waits, signals and the fleet of a server, and copies them to a file and back", async () => {
+it("shows waits, events and the fleet of a server, and copies them to a file and back", async () => {
   const cwd = await tempFolder();
   const server = await startPostgres();
   onTestFinished(() => server.stop());
@@ -36,14 +36,14 @@ it("shows waits, signals and the fleet of a server, and copies them to a file an
   expect((await run("tasks", "--watch")).stdout).toMatch(
     /^1 due, the oldest for .*; 0 being run .*\n(.*\n)*w\/1 +waits +waits for "approve" /,
   );
-  expect((await run("signal", "w/1", "note", "1", "--id", "s1")).stdout).toContain("It is kept");
-  expect((await run("tasks", "--limit", "2", "--json")).stdout).not.toContain("signals");
+  expect((await run("send", "w/1", "note", "1", "--id", "s1")).stdout).toContain("It is kept");
+  expect((await run("tasks", "--limit", "2", "--json")).stdout).not.toContain("events");
   expect((await run("copy", "--to", "sqlite:copy.db")).stdout).toContain("4 of 4 identical");
   await using copy = new CheckpointManager({
     storage: openStorage("sqlite:copy.db", { relativeTo: cwd }),
     ownsStorage: true,
   });
-  expect(await copy.signals("w/1")).toMatchObject([{ id: "s1", name: "note", value: 1 }]);
+  expect(await copy.events("w/1")).toMatchObject([{ id: "s1", name: "note", value: 1 }]);
   expect((await run("cancel", "--prefix", "w/", "--reason", "x", "--yes")).stdout).toBe("Cancelled 2 tasks.\n");
   const lease = await manager.lease("w/2", { holder: "worker-1" });
   expect((await run("delete", "--prefix", "w/", "--yes")).stderr).toContain('Task "w/2" is run by worker-1.');
@@ -53,5 +53,5 @@ it("shows waits, signals and the fleet of a server, and copies them to a file an
     `Removed 2 tasks with ${checkpoints} checkpoints.\n`,
   );
   expect((await manager.tasks()).map(({ taskId }) => taskId)).toEqual(["v/due"]);
-  expect(await manager.signals("w/1")).toEqual([]);
+  expect(await manager.events("w/1")).toEqual([]);
 });

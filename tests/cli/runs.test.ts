@@ -74,7 +74,7 @@ it("show prints a run's result, shortened, and the metadata of the user alone", 
 it("show and list --timeline tell a wait that timed out from an answered one", async () => {
   const { manager, run } = await newPlace();
   await manager.enqueue("t");
-  await manager.signal("t", "approve");
+  await manager.send("t", "approve");
   await manager.run("t", async (its) => {
     await its.waitFor("approve");
     await its.waitFor("note", { timeoutMs: 1 });

@@ -29,7 +29,7 @@ describe.each(["sqlite:checkpoints.db", "files:store", "tasks:store"])("a run th
   it("is shown with what it waits for, and with the command that answers it", async () => {
     const place = await placeOf(url);
     await worked(place.manager, { "w/1": "waits" });
-    const answer = "To answer: waymark signal w/1 approve '…'\n";
+    const answer = "To answer: waymark send w/1 approve '…'\n";
     const listed = await place.run("tasks");
     expect(listed.stdout).toMatch(/^w\/1 +1 +waits +waits for "approve" /m);
     expect(listed.stderr).toBe(answer);
@@ -38,7 +38,7 @@ describe.each(["sqlite:checkpoints.db", "files:store", "tasks:store"])("a run th
     expect(resumed.stderr).toBe(answer);
     expect((await place.run("list", "w/1")).stderr).toBe(`Its run waits for "approve".\n${answer}`);
     const shown = (await place.run("show", "w/1")).stdout;
-    expect(shown).toMatch(/^waits +for "approve", for .* seconds?\nanswer +waymark signal w\/1 approve '…'$/m);
+    expect(shown).toMatch(/^waits +for "approve", for .* seconds?\nanswer +waymark send w\/1 approve '…'$/m);
     expect(shown).toMatch(/^ +approve · waits$/m);
     expect(shown).toMatch(/^status +waits\nwaits /m);
     expect((await place.run("list", "w/1")).stdout).toMatch(/^ *\d+ +\S+ \S+ +waits +/m);
@@ -55,7 +55,7 @@ describe.each(["sqlite:checkpoints.db", "files:store", "tasks:store"])("a run th
     onTestFinished(() => storage.close());
     await storage.setStatus("w/1", id, { status: "running" });
     const lease = await place.manager.lease("w/1");
-    const answer = "To answer: waymark signal w/1 approve '…'\n";
+    const answer = "To answer: waymark send w/1 approve '…'\n";
     const listed = await place.run("tasks");
     expect(listed.stdout).toMatch(/^w\/1 .* running +waits for "approve" \(running on .*\) /m);
     expect((await place.run("resume")).stdout).toMatch(/ waits for "approve", running on .*, process \d+$/m);
@@ -72,7 +72,7 @@ describe.each(["sqlite:checkpoints.db", "files:store", "tasks:store"])("a run th
     const place = await placeOf(url);
     await worked(place.manager, { "w/1": "waits" });
     expect((await place.run("fork", "w/1", "@latest", "w/2")).code).toBe(0);
-    const answer = "To answer: waymark signal w/2 approve '…'\n";
+    const answer = "To answer: waymark send w/2 approve '…'\n";
     expect((await place.run("list", "w/2")).stderr).toBe(`Its run waits for "approve".\n${answer}`);
     expect((await place.run("show", "w/2")).stdout).toMatch(/^waits +for "approve", for .* seconds?$/m);
     for (const command of ["tasks", "resume"]) {
@@ -97,7 +97,7 @@ describe.each(["sqlite:checkpoints.db", "files:store", "tasks:store"])("a run th
       const { stdout, stderr } = await command(one);
       expect([stdout, stderr]).toEqual([
         expect.stringMatching(new RegExp(`^t .* due +${goesOn}`, "m")),
-        "To answer: waymark signal t approve '…'\n",
+        "To answer: waymark send t approve '…'\n",
       ]);
     }
     expect((await command("tasks", "--watch")).stdout).toMatch(/^t +due +waits for "approve" /m);
@@ -114,7 +114,7 @@ describe.each(["sqlite:checkpoints.db", "files:store", "tasks:store"])("a run th
       new RegExp(`^k .* died +waits for "approve"; died on ${hostname()}, process \\d+; last seen`, "m"),
     );
     await using other = await open();
-    await other.signal("k", "approve");
+    await other.send("k", "approve");
     const answered = await command("resume", "--prefix", "k");
     expect([answered.stdout, answered.stderr]).toEqual([
       expect.stringMatching(/ died +"approve" is answered; died on /),
@@ -136,14 +136,14 @@ describe.each(["sqlite:checkpoints.db", "files:store", "tasks:store"])("a run th
     ]);
   });
 
-  it("goes on after the signal", async () => {
+  it("goes on after the event", async () => {
     const place = await placeOf(url);
     await worked(place.manager, { "w/1": "waits" });
-    const sent = await place.run("signal", "w/1", "approve", '{"ok":true}', "--by", "ada", "--id", "s1");
+    const sent = await place.run("send", "w/1", "approve", '{"ok":true}', "--by", "ada", "--id", "s1");
     expect(sent).toEqual({
       code: 0,
       stderr: "",
-      stdout: 'Sent signal "approve" to task "w/1" as s1. The run waits for it and is due now.\n',
+      stdout: 'Sent event "approve" to task "w/1" as s1. The run waits for it and is due now.\n',
     });
     // No worker is up.
     const answered = /^w\/1 .* due +"approve" is answered; a worker or the next run continues it/m;
@@ -167,7 +167,7 @@ describe.each(["sqlite:checkpoints.db", "files:store", "tasks:store"])("a run th
     await worked(place.manager, { "w/1": "waits" });
     expect((await place.manager.latest("w/1"))?.status).toBe("completed");
     const { stdout } = await place.run("show", "w/1");
-    expect(stdout).toMatch(/^signals +approve \{"ok":true\} from ada, .*: received$/m);
+    expect(stdout).toMatch(/^events +approve \{"ok":true\} from ada, .*: received$/m);
     // The last attempt ended the wait, which an earlier one began.
     expect(stdout).toMatch(/^steps +plan · \d+ ms · from storage\n +approve · \S+ m?s$/m);
     // The run has an input, and neither metadata of the user nor a state.
@@ -176,77 +176,77 @@ describe.each(["sqlite:checkpoints.db", "files:store", "tasks:store"])("a run th
   });
 });
 
-describe("waymark signal", () => {
+describe("waymark send", () => {
   it("keeps what the run doesn't wait for yet, and counts an id once", async () => {
     const { manager, run } = await placeOf();
     await manager.enqueue("w/1");
-    const first = await run("signal", "w/1", "approve", "--id", "s1", "--json");
+    const first = await run("send", "w/1", "approve", "--id", "s1", "--json");
     expect(JSON.parse(first.stdout)).toEqual({ taskId: "w/1", name: "approve", id: "s1", isAwaited: false });
-    const again = await run("signal", "w/1", "approve", "--id", "s1");
+    const again = await run("send", "w/1", "approve", "--id", "s1");
     expect(again.stdout).toBe(
-      'The signal "approve" was sent to task "w/1" before, as s1. It is kept until the run waits for it.\n',
+      'The event "approve" was sent to task "w/1" before, as s1. It is kept until the run waits for it.\n',
     );
-    const other = await run("signal", "w/1", "approve", "5", "--id", "s1");
+    const other = await run("send", "w/1", "approve", "5", "--id", "s1");
     expect([other.code, other.stderr]).toEqual([6, expect.stringContaining("another name or value")]);
-    expect(await manager.signals("w/1")).toMatchObject([
+    expect(await manager.events("w/1")).toMatchObject([
       { id: "s1", name: "approve", value: undefined, by: expect.stringMatching(`@${hostname()}$`), status: "pending" },
     ]);
   });
 
-  it("names what the run waits for if the signal has another name", async () => {
+  it("names what the run waits for if the event has another name", async () => {
     const { manager, run } = await placeOf();
     await worked(manager, { "w/1": "waits" });
-    const sent = await run("signal", "w/1", "aprove", "--id", "s1");
+    const sent = await run("send", "w/1", "aprove", "--id", "s1");
     expect(sent).toEqual({
       code: 0,
       stderr: "",
       stdout:
-        'Sent signal "aprove" to task "w/1" as s1. It is kept until the run waits for it. Its run waits for "approve".\n',
+        'Sent event "aprove" to task "w/1" as s1. It is kept until the run waits for it. Its run waits for "approve".\n',
     });
-    const { stdout } = await run("signal", "w/1", "aprove", "--id", "s2", "--json");
+    const { stdout } = await run("send", "w/1", "aprove", "--id", "s2", "--json");
     expect(JSON.parse(stdout)).toEqual({ taskId: "w/1", name: "aprove", id: "s2", isAwaited: false });
   });
 
   it("says that one is pending already, and for what the second one is kept", async () => {
     const { manager, run } = await placeOf();
     await worked(manager, { "w/1": "waits" });
-    await run("signal", "w/1", "approve", "true", "--id", "s1");
-    expect((await run("signal", "w/1", "approve", "false", "--id", "s2")).stdout).toBe(
-      'Sent signal "approve" to task "w/1" as s2. Another signal "approve" is pending already, so this one is kept for the next wait of that name.\n',
+    await run("send", "w/1", "approve", "true", "--id", "s1");
+    expect((await run("send", "w/1", "approve", "false", "--id", "s2")).stdout).toBe(
+      'Sent event "approve" to task "w/1" as s2. Another event "approve" is pending already, so this one is kept for the next wait of that name.\n',
     );
-    const json = await run("signal", "w/1", "approve", "false", "--id", "s2", "--json");
+    const json = await run("send", "w/1", "approve", "false", "--id", "s2", "--json");
     expect(JSON.parse(json.stdout)).toEqual({
       ...{ taskId: "w/1", name: "approve", id: "s2", isAwaited: false, before: { status: "pending" } },
     });
-    expect((await run("signal", "w/1", "approve", "true", "--id", "s1")).stdout).toBe(
-      'The signal "approve" was sent to task "w/1" before, as s1. The run waits for it and is due now.\n',
+    expect((await run("send", "w/1", "approve", "true", "--id", "s1")).stdout).toBe(
+      'The event "approve" was sent to task "w/1" before, as s1. The run waits for it and is due now.\n',
     );
   });
 
   it("says of an id that was received or refused that nothing was sent", async () => {
     const { manager, run } = await placeOf();
-    const told = new Promise((resolve) => manager.on("signalRefused", resolve));
+    const told = new Promise((resolve) => manager.on("eventRefused", resolve));
     await manager.enqueue("w/1");
     const waiting = manager.run("w/1", async (its) => (await its.waitFor("approve", { schema: z.number() })).value);
-    await run("signal", "w/1", "approve", '"no"', "--id", "s1");
+    await run("send", "w/1", "approve", '"no"', "--id", "s1");
     await told;
-    const refused = await run("signal", "w/1", "approve", '"no"', "--id", "s1");
+    const refused = await run("send", "w/1", "approve", '"no"', "--id", "s1");
     expect(refused.stdout).toMatch(
-      /^The signal "approve" of task "w\/1" was refused before, as s1: .*expected number.* Nothing was sent; send it with another id\.$/m,
+      /^The event "approve" of task "w\/1" was refused before, as s1: .*expected number.* Nothing was sent; send it with another id\.$/m,
     );
-    expect((await run("show", "w/1")).stdout).toMatch(/^signals +approve "no" from .*: refused: .*expected number/m);
-    await run("signal", "w/1", "approve", "5", "--id", "s2");
+    expect((await run("show", "w/1")).stdout).toMatch(/^events +approve "no" from .*: refused: .*expected number/m);
+    await run("send", "w/1", "approve", "5", "--id", "s2");
     expect(await waiting).toBe(5);
-    const received = await run("signal", "w/1", "approve", "5", "--id", "s2");
-    expect(received.stdout).toBe('The signal "approve" of task "w/1" was received before, as s2. Nothing was sent.\n');
-    expect(JSON.parse((await run("signal", "w/1", "approve", "5", "--id", "s2", "--json")).stdout)).toEqual({
+    const received = await run("send", "w/1", "approve", "5", "--id", "s2");
+    expect(received.stdout).toBe('The event "approve" of task "w/1" was received before, as s2. Nothing was sent.\n');
+    expect(JSON.parse((await run("send", "w/1", "approve", "5", "--id", "s2", "--json")).stdout)).toEqual({
       ...{ taskId: "w/1", name: "approve", id: "s2", isAwaited: false, before: { status: "received" } },
     });
-    expect(JSON.parse((await run("show", "w/1", "--json")).stdout).signals).toMatchObject([
+    expect(JSON.parse((await run("show", "w/1", "--json")).stdout).events).toMatchObject([
       { id: "s1", name: "approve", value: "no", status: "refused", reason: expect.stringContaining("expected number") },
       { id: "s2", value: 5, status: "received" },
     ]);
-    expect(await manager.signals("w/1")).toHaveLength(2);
+    expect(await manager.events("w/1")).toHaveLength(2);
   });
 
   it("tells that a run waits which is under way", async () => {
@@ -254,8 +254,8 @@ describe("waymark signal", () => {
     const waits = told(manager);
     const running = manager.run("t", async (its) => (await its.waitFor("approve")).value);
     await waits;
-    expect((await run("show", "t")).stdout).toMatch(/^answer +waymark signal t approve /m);
-    expect((await run("signal", "t", "approve", "[1]")).stdout).toContain("The run waits for it and is due now.");
+    expect((await run("show", "t")).stdout).toMatch(/^answer +waymark send t approve /m);
+    expect((await run("send", "t", "approve", "[1]")).stdout).toContain("The run waits for it and is due now.");
     expect(await running).toEqual([1]);
   });
 
@@ -264,7 +264,7 @@ describe("waymark signal", () => {
     await worked(place.manager, { "w/fails": "fails", "w/ends": "ends", "w/waits": "waits" });
     await place.manager.cancel("w/waits", "not needed");
     const refusal = async (task: string) => {
-      const { code, stderr } = await place.run("signal", task, "approve");
+      const { code, stderr } = await place.run("send", task, "approve");
       return [code, stderr];
     };
     expect(await refusal("w/ends")).toEqual([6, expect.stringContaining("is completed, so nothing receives")]);
@@ -272,7 +272,7 @@ describe("waymark signal", () => {
     expect(await refusal("w/waits")).toEqual([6, expect.stringContaining("is cancelled")]);
     // The beginning of an id could be another task's, once the meant one is gone.
     expect(await refusal("w/end")).toEqual([3, expect.stringContaining("w/ends")]);
-    for (const task of ["w/fails", "w/ends"]) expect(await place.manager.signals(task)).toEqual([]);
+    for (const task of ["w/fails", "w/ends"]) expect(await place.manager.events(task)).toEqual([]);
   });
 });
 
@@ -376,29 +376,29 @@ describe("waymark cancel and retry", () => {
     await waits;
     stop.abort();
     await expect(running).rejects.toThrow();
-    expect((await run("show", "p/sub")).stdout).toMatch(/^answer +waymark signal p\/sub approve '…'$/m);
+    expect((await run("show", "p/sub")).stdout).toMatch(/^answer +waymark send p\/sub approve '…'$/m);
     expect((await run("tasks", "--prefix", "p/")).stdout).toMatch(
       / waits for "approve"; its parent run continues it /m,
     );
-    expect((await run("signal", "p/sub", "approve")).stdout).toContain("The run waits for it and is due now.");
+    expect((await run("send", "p/sub", "approve")).stdout).toContain("The run waits for it and is due now.");
     expect((await run("tasks", "--prefix", "p/")).stdout).toMatch(
       / "approve" is answered; its parent run continues it /m,
     );
   });
 
-  it("show the signals of a task below the error that it failed with, or the reason", async () => {
+  it("show the events of a task below the error that it failed with, or the reason", async () => {
     const { manager, run } = await placeOf();
     await worked(manager, { "w/1": "fails", "w/2": "waits" });
-    for (const taskId of ["w/1", "w/2"]) await manager.signal(taskId, "note");
+    for (const taskId of ["w/1", "w/2"]) await manager.send(taskId, "note");
     await manager.cancel("w/2", "too old");
-    expect((await run("show", "w/1")).stdout).toMatch(/^error .*\nretry .*\nsignals +note, /m);
-    expect((await run("show", "w/2")).stdout).toMatch(/^reason .*\nsignals +note, /m);
+    expect((await run("show", "w/1")).stdout).toMatch(/^error .*\nretry .*\nevents +note, /m);
+    expect((await run("show", "w/2")).stdout).toMatch(/^reason .*\nevents +note, /m);
   });
 
-  it("cancel all incomplete tasks of a prefix, without counting signals or cancelled ones", async () => {
+  it("cancel all incomplete tasks of a prefix, without counting events or cancelled ones", async () => {
     const place = await placeOf();
     await worked(place.manager, { "w/1": "waits", "w/2": "waits", "w/3": "ends" });
-    await place.manager.signal("w/2", "note");
+    await place.manager.send("w/2", "note");
     await place.manager.cancel("w/1", "before");
     const asked = await place.run("cancel", "--prefix", "w/", "--reason", "x");
     expect([asked.code, asked.stderr]).toEqual([4, expect.stringContaining('Cancel 1 task that begins with "w/"')]);
@@ -503,7 +503,7 @@ describe("waymark work", () => {
     const { child, line, ended } = startWorker(place, WORKER);
     const [paused, completed] = [line(/^paused/), line(/^completed/)];
     expect(await paused).toBe('paused w/1: it waits for "approve"');
-    await place.run("signal", "w/1", "approve", "7");
+    await place.run("send", "w/1", "approve", "7");
     expect(await completed).toBe("completed w/1");
     child.kill("SIGTERM");
     expect(await ended).toEqual([null, "SIGTERM"]);

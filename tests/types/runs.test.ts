@@ -1,6 +1,13 @@
 import ts from "typescript";
 import { expect, expectTypeOf, it } from "vitest";
-import { CheckpointManager, type NextTurn, type Run, type SavedStateOf, type Signal, type StateSchema } from "waymark";
+import {
+  CheckpointManager,
+  type NextTurn,
+  type Run,
+  type SavedStateOf,
+  type StateSchema,
+  type TaskEvent,
+} from "waymark";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { z } from "zod";
 
@@ -126,7 +133,7 @@ it("results, inputs and values that can't be stored are compile errors", () => {
   // @ts-expect-error The input has a function.
   void (() => manager.enqueue("t", { done: later.then }));
   // @ts-expect-error The value has a Promise.
-  void (() => manager.signal("t", "go", { later }));
+  void (() => manager.send("t", "go", { later }));
   // @ts-expect-error The state has a method.
   void (() => manager.save("t", { session: new Session() }));
 });
@@ -141,8 +148,8 @@ it("rich values, interfaces, unions and unknown values can be stored", () => {
     manager.enqueue("t", report, { dueAt: new Date() }),
     manager.enqueue("t", maybe),
     manager.enqueue("t"),
-    manager.signal("t", "go", part, { id: "1" }),
-    manager.signal("t", "go"),
+    manager.send("t", "go", part, { id: "1" }),
+    manager.send("t", "go"),
     manager.run("t", (run) => void expectTypeOf(run.input).toEqualTypeOf<Part>(), { input: part }),
     manager.run("t", async () => (maybe === undefined ? report : { part, anything })),
   ];
@@ -175,7 +182,7 @@ it("types runs by the manager's type parameter, and takes a function that names 
   void (() => manager.run("t", (run) => run.save({ turns: 1, at: new Date() }, { metadata: { who: "me" } })));
 });
 
-it("types a signal by its schema or by hand, and says that a wait with a limit may get none", () => {
+it("types an event by its schema or by hand, and says that a wait with a limit may get none", () => {
   const schema = z.object({ ok: z.boolean() });
   const waits = async (run: Run) =>
     [
@@ -184,7 +191,7 @@ it("types a signal by its schema or by hand, and says that a wait with a limit m
       await run.waitFor("c", { schema, timeoutMs: 5 }),
     ] as const;
   expectTypeOf(waits).returns.resolves.toEqualTypeOf<
-    readonly [Signal<{ ok: boolean }>, Signal<number>, Signal<{ ok: boolean }> | undefined]
+    readonly [TaskEvent<{ ok: boolean }>, TaskEvent<number>, TaskEvent<{ ok: boolean }> | undefined]
   >();
   const manager = new CheckpointManager<Chat>({ storage });
   void (() =>

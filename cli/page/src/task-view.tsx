@@ -16,7 +16,7 @@ import { leaseText, StatusMark, shownStatus } from "./status.js";
 import { StoredText } from "./stored-text.js";
 import { timeText } from "./times.js";
 import { useAction } from "./use-action.js";
-import { AnswerQuestion, CancelQuestion, Signals, Waits } from "./waits.js";
+import { AnswerQuestion, CancelQuestion, Events, Waits } from "./waits.js";
 import { Waterfall } from "./waterfall.js";
 
 interface TaskViewProps {
@@ -28,7 +28,7 @@ export function TaskView({ taskId, go }: TaskViewProps) {
   const { api, say, session } = usePage();
   const query = useQuery("task", { taskId });
   const timeline = useQuery("timeline", { taskId });
-  const signals = useQuery("signals", { taskId });
+  const events = useQuery("events", { taskId });
   const [older, setOlder] = useState<readonly TaskAnswer[]>([]);
   const [live, setLive] = useState<Extract<TaskMessage, { kind: "change" }>>();
   const [isGone, setIsGone] = useState(false);
@@ -47,7 +47,7 @@ export function TaskView({ taskId, go }: TaskViewProps) {
     if (isNew) setOlder([]);
     if (isNew || older.length === 0) query.reload();
     if (!timeline.isLoading) timeline.reload();
-    signals.reload();
+    events.reload();
   });
 
   const { answer } = query;
@@ -112,7 +112,7 @@ export function TaskView({ taskId, go }: TaskViewProps) {
   const changed = () => {
     query.reload();
     timeline.reload();
-    signals.reload();
+    events.reload();
     setOlder([]);
   };
   const actions = {
@@ -184,7 +184,7 @@ export function TaskView({ taskId, go }: TaskViewProps) {
   };
   const answerWait = (wait: WaitInfo) =>
     ask((close) => (
-      <AnswerQuestion taskId={taskId} wait={wait} input={signals.answer?.input} onClose={close} onSent={changed} />
+      <AnswerQuestion taskId={taskId} wait={wait} input={events.answer?.input} onClose={close} onSent={changed} />
     ));
   const { newest, runner } = task;
   const saves = timeline.answer?.saves ?? [];
@@ -266,8 +266,8 @@ export function TaskView({ taskId, go }: TaskViewProps) {
           )}
         </Problem>
       )}
-      {signals.error && <Problem title="Its signals can't be read" error={signals.error} />}
-      {signals.answer && <Waits waits={signals.answer.waits} nowMs={nowMs} onAnswer={answerWait} />}
+      {events.error && <Problem title="Its events can't be read" error={events.error} />}
+      {events.answer && <Waits waits={events.answer.waits} nowMs={nowMs} onAnswer={answerWait} />}
       {task.asks.length > 0 && (
         <section class="problem paused">
           <h2>It asks</h2>
@@ -296,7 +296,7 @@ export function TaskView({ taskId, go }: TaskViewProps) {
         )}
         {timeline.answer && <Waterfall taskId={taskId} timeline={timeline.answer} />}
       </section>
-      {signals.answer && <Signals answer={signals.answer} nowMs={nowMs} />}
+      {events.answer && <Events answer={events.answer} nowMs={nowMs} />}
       <div class={hasPlots ? "columns" : "column"}>
         <div class="column">
           <section class="card">

@@ -1,7 +1,7 @@
 import { useState } from "preact/hooks";
 import type { Json } from "../../src/ui/api-actions.js";
 import type { Typed } from "../../src/ui/api-parts.js";
-import type { SignalInfo, SignalsAnswer, WaitInfo } from "../../src/ui/api-runs.js";
+import type { EventInfo, EventsAnswer, WaitInfo } from "../../src/ui/api-runs.js";
 import { agoText, forText } from "../../src/words.js";
 import { Part, Value } from "./checkpoint-view.js";
 import { CopyButton } from "./commands.js";
@@ -32,14 +32,14 @@ export function Waits({ waits, nowMs, onAnswer }: WaitsProps) {
           return (
             <li class="command" key={`${kind} ${name}`}>
               <span>
-                {kind === "signal" ? "For the signal " : "Sleep "}
+                {kind === "event" ? "For the event " : "Sleep "}
                 <strong>
                   <StoredText text={name} />
                 </strong>
                 , {isAnswered ? "answered: the run goes on once a worker or a program takes it" : forText(since, nowMs)}
                 {!isAnswered &&
                   until !== undefined &&
-                  `, until ${timeText(until)} UTC${kind === "signal" ? " at most" : ""}`}
+                  `, until ${timeText(until)} UTC${kind === "event" ? " at most" : ""}`}
               </span>
               {command !== undefined && (
                 <div class="line">
@@ -60,28 +60,28 @@ export function Waits({ waits, nowMs, onAnswer }: WaitsProps) {
   );
 }
 
-/** The signals that were sent to a task, the newest first. */
-export function Signals({ answer, nowMs }: { readonly answer: SignalsAnswer; readonly nowMs: number }) {
-  const { signals, keyMissing, damage } = answer;
-  if (signals.length === 0 && damage.length === 0) return null;
+/** The events that were sent to a task, the newest first. */
+export function Events({ answer, nowMs }: { readonly answer: EventsAnswer; readonly nowMs: number }) {
+  const { events, keyMissing, damage } = answer;
+  if (events.length === 0 && damage.length === 0) return null;
   return (
-    <section class="card" aria-label="Signals">
+    <section class="card" aria-label="Events">
       <header>
-        <h2>Signals</h2>
+        <h2>Events</h2>
       </header>
       <div class="body run">
         {keyMissing && <Problem title="Their values can't be opened" error={keyMissing} />}
         <Damage damage={damage} />
-        {signals.map((signal) => (
-          <OneSignal key={signal.id} signal={signal} nowMs={nowMs} />
+        {events.map((event) => (
+          <OneEvent key={event.id} event={event} nowMs={nowMs} />
         ))}
       </div>
     </section>
   );
 }
 
-function OneSignal({ signal, nowMs }: { readonly signal: SignalInfo; readonly nowMs: number }) {
-  const { name, by, sentAt, status, value, error } = signal;
+function OneEvent({ event, nowMs }: { readonly event: EventInfo; readonly nowMs: number }) {
+  const { name, by, sentAt, status, value, error } = event;
   const tone = { pending: "waits", received: "completed", refused: "failed" }[status];
   const head = (
     <>
@@ -143,7 +143,7 @@ export function AnswerQuestion({ taskId, wait, input, onClose, onSent }: AnswerQ
       isReady={name !== "" && by !== "" && value !== undefined}
       onClose={onClose}
       onConfirm={async () => {
-        await api.ask("signal", { taskId, name, by, ...value });
+        await api.ask("send", { taskId, name, by, ...value });
         // The page shows whether a wait has received it.
         say("Sent.");
         onSent();
@@ -151,7 +151,7 @@ export function AnswerQuestion({ taskId, wait, input, onClose, onSent }: AnswerQ
     >
       {input !== undefined && <Part title="Input of the run" text={typedText(input)} />}
       <label class="field">
-        Name of the signal
+        Name of the event
         <input
           type="text"
           maxLength={512}

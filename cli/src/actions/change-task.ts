@@ -1,6 +1,6 @@
 import type { CheckpointSummary } from "waymark";
 import { findDamage, isCorrupt } from "waymark/adapter";
-import { isSignals, signalsOf } from "waymark/kit";
+import { eventsTaskId, isEventsTask } from "waymark/kit";
 import { checkpointsTask, copyThread } from "waymark/langgraph/records";
 import { findStored, findWhole, requireTaskToChange, titleOf } from "../checkpoints.js";
 import { DamagedCheckpointError } from "../damage.js";
@@ -176,7 +176,7 @@ export async function findRemovalOfTasks(session: QuerySession, prefix: string):
     const { taskId } = task;
     if (taskId === undefined) {
       if (isCorrupt(task)) await damage.add(task);
-    } else if (!isSignals(taskId)) {
+    } else if (!isEventsTask(taskId)) {
       refuseThread(taskId, "Write a longer prefix.");
       taskIds.add(taskId);
     }
@@ -190,7 +190,7 @@ export async function findRemovalOfTasks(session: QuerySession, prefix: string):
     damaged: found.damaged,
     remove: async ({ force } = {}) => {
       if (!force) await assertNobodyRuns(session, prefix);
-      // Some storages count the signals, too.
+      // Some storages count the events, too.
       return Math.min(await manager.removeTask({ prefix }), found.count);
     },
   };
@@ -214,29 +214,29 @@ interface FoundRecords {
   readonly count: number;
   readonly bytes: number;
   readonly damaged: number;
-  readonly signals: number;
+  readonly events: number;
 }
 
 async function readRecords(
   { storage }: QuerySession,
   taskIds: AsyncIterable<string> | Iterable<string>,
 ): Promise<FoundRecords> {
-  const found = { count: 0, bytes: 0, damaged: 0, signals: 0 };
+  const found = { count: 0, bytes: 0, damaged: 0, events: 0 };
   for await (const taskId of taskIds) {
     for await (const record of storage.read({ taskId, order: "newest" })) {
       found.count += 1;
       if (!isCorrupt(record)) found.bytes += record.sizeBytes;
       if (!isWhole(record)) found.damaged += 1;
     }
-    for await (const _signal of storage.list({ taskId: signalsOf(taskId), order: "oldest" })) found.signals += 1;
+    for await (const _event of storage.list({ taskId: eventsTaskId(taskId), order: "oldest" })) found.events += 1;
   }
   return found;
 }
 
-/** `3 checkpoints (1.5 KiB; 1 of them damaged) and 2 signals` */
-function recordsText({ count, bytes, damaged, signals }: FoundRecords, noun: string): string {
+/** `3 checkpoints (1.5 KiB; 1 of them damaged) and 2 events` */
+function recordsText({ count, bytes, damaged, events }: FoundRecords, noun: string): string {
   const size = damaged === 0 ? bytesText(bytes) : `${bytesText(bytes)}; ${damaged} of them damaged`;
-  return `${counted(count, noun)} (${size})${signals === 0 ? "" : ` and ${counted(signals, "signal")}`}`;
+  return `${counted(count, noun)} (${size})${events === 0 ? "" : ` and ${counted(events, "event")}`}`;
 }
 
 async function oneOf(session: QuerySession, taskId: string, word: string): Promise<Removal> {

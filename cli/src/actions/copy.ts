@@ -1,6 +1,6 @@
 import { CheckpointConflictError, type StorageAdapter } from "waymark";
 import { isCorrupt, type StoredCheckpoint } from "waymark/adapter";
-import { isSignals, ownerOf, signalsOf } from "waymark/kit";
+import { eventsTaskId, isEventsTask, ownerTaskId } from "waymark/kit";
 import { threadPrefixOf } from "waymark/langgraph/records";
 import { type DamageSink, keyOf } from "../damage.js";
 import { newestSequence, RecordInserter, relationOf } from "../records/insert-record.js";
@@ -16,8 +16,8 @@ export interface CopyResult {
   identical: number;
   /** How many records this run wrote. */
   copied: number;
-  /** How many of those are signals. */
-  signals: number;
+  /** How many of those are events. */
+  events: number;
   /** How many records of the target are not in the source. */
   extra: number;
   /** How many records of the source can't be read, and so weren't copied. */
@@ -49,7 +49,7 @@ export interface CopyJob {
 
 /** Copies every task to another storage, and compares all records. A task of which the target has another history is left out. */
 export async function copyTasks(job: CopyJob): Promise<CopyResult> {
-  const result: CopyResult = { records: 0, identical: 0, copied: 0, signals: 0, extra: 0, unreadable: 0, leftOut: [] };
+  const result: CopyResult = { records: 0, identical: 0, copied: 0, events: 0, extra: 0, unreadable: 0, leftOut: [] };
   // Counts each record once: listing, copying and comparing meet the same damage.
   const unreadable = new Set<string>();
   const source: DamageSink = {
@@ -85,11 +85,11 @@ export async function copyTasks(job: CopyJob): Promise<CopyResult> {
 }
 
 /**
- * Returns the id that names the tasks that are copied together or not at all: a task and its signals, or all tasks of a
+ * Returns the id that names the tasks that are copied together or not at all: a task and its events, or all tasks of a
  * LangGraph thread.
  */
 function groupOf(taskId: string): string {
-  const owner = ownerOf(taskId);
+  const owner = ownerTaskId(taskId);
   const thread = threadPrefixOf(owner);
   return thread === undefined ? owner : `${thread}c/`;
 }
@@ -99,7 +99,7 @@ async function findOtherHistoryIn({ from, to }: CopyJob, group: string): Promise
   const thread = threadPrefixOf(group);
   // Damage is reported where the tasks are copied.
   const unreported = { add: async () => undefined };
-  for await (const taskId of thread === undefined ? [signalsOf(group), group] : taskIds(from, thread, unreported)) {
+  for await (const taskId of thread === undefined ? [eventsTaskId(group), group] : taskIds(from, thread, unreported)) {
     const reason = await findOtherHistory(from, to, taskId);
     if (reason !== undefined) return reason;
   }
@@ -129,7 +129,7 @@ async function copyTask(job: TaskJob, taskId: string, result: CopyResult): Promi
     try {
       if ((await inserter.insert(record)) === "added") {
         result.copied += 1;
-        if (isSignals(taskId)) result.signals += 1;
+        if (isEventsTask(taskId)) result.events += 1;
       }
     } catch (error) {
       if (!(error instanceof CheckpointConflictError)) throw error;

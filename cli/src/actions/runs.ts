@@ -1,6 +1,6 @@
 import type { CheckpointStatus, CheckpointSummary } from "waymark";
 import { isCorrupt } from "waymark/adapter";
-import { isCancelled, isChild, isSignals } from "waymark/kit";
+import { isCancelled, isChild, isEventsTask } from "waymark/kit";
 import { requireTaskToChange } from "../checkpoints.js";
 import { DamagedCheckpointError } from "../damage.js";
 import { CommandError, ExitCode } from "../exit-code.js";
@@ -11,11 +11,11 @@ import { INCOMPLETE } from "../queries/incomplete.js";
 import { readRun } from "../run-steps.js";
 import type { QuerySession } from "../store.js";
 import { assertPrefix, type TaskChoice } from "../task-choice.js";
-import { type ListedSignal, pendingSignals, pendingWaits, signalOf } from "../waits.js";
+import { findEvent, type ListedEvent, pendingEvents, pendingWaits } from "../waits.js";
 import { counted } from "../words.js";
 
-/** A signal to a task's run. */
-export interface NewSignal {
+/** An event to a task's run. */
+export interface NewEvent {
   readonly task: string;
   readonly name: string;
   readonly value?: unknown;
@@ -23,52 +23,52 @@ export interface NewSignal {
   readonly by?: string | undefined;
 }
 
-export interface SentSignal {
+export interface SentEvent {
   readonly taskId: string;
   readonly name: string;
   readonly id: string;
-  /** Whether the task's run waited for it. Otherwise the signal is kept. */
+  /** Whether the task's run waited for it. Otherwise the event is kept. */
   readonly isAwaited: boolean;
-  /** Whether an earlier signal of this name is pending, which a wait receives first. */
+  /** Whether an earlier event of this name is pending, which a wait receives first. */
   readonly isLater: boolean;
-  /** The names of the other signals that the run waits for. */
+  /** The names of the other events that the run waits for. */
   readonly otherNames: readonly string[];
-  /** Given if a signal with this id was sent before: what had become of it. */
-  readonly before?: Pick<ListedSignal, "status" | "reason">;
+  /** Given if an event with this id was sent before: what had become of it. */
+  readonly before?: Pick<ListedEvent, "status" | "reason">;
 }
 
 /**
- * Sends a signal to a task.
+ * Sends an event to a task.
  *
  * @throws {CommandError} There is no such task, it is a thread, or its run has ended; nothing was sent.
  */
-export async function sendSignal(session: QuerySession, { task, name, value, id, by }: NewSignal): Promise<SentSignal> {
+export async function sendEvent(session: QuerySession, { task, name, value, id, by }: NewEvent): Promise<SentEvent> {
   const newest = await newestOf(session, task, "A graph that asks goes on with LangGraph's Command({ resume }).");
   const { taskId, status } = newest;
-  const before = id === undefined ? undefined : await signalOf(session, taskId, id);
+  const before = id === undefined ? undefined : await findEvent(session, taskId, id);
   if (id !== undefined && before !== undefined && before.status !== "pending") {
     // This sends nothing. It refuses another name or value.
-    await (await session.configured()).signal(taskId, name, value, { id, by });
+    await (await session.configured()).send(taskId, name, value, { id, by });
     return { taskId, name, id, isAwaited: false, isLater: false, otherNames: [], before };
   }
   const what = `Task ${JSON.stringify(taskId)} is`;
   if (status === "completed") {
-    throw new CommandError(ExitCode.conflict, `${what} completed, so nothing receives the signal. Nothing was sent.`);
+    throw new CommandError(ExitCode.conflict, `${what} completed, so nothing receives the event. Nothing was sent.`);
   }
   if (status === "failed") {
     const advice = isCancelled(newest)
       ? `cancelled. A run with restart: true begins it anew, or "waymark delete" and "waymark enqueue"`
-      : `failed. "waymark retry" puts it back, then send the signal`;
+      : `failed. "waymark retry" puts it back, then send the event`;
     throw new CommandError(ExitCode.conflict, `${what} ${advice}. Nothing was sent.`);
   }
   const waits = await pendingWaits(session, newest, await readRun(session, newest));
-  const names = waits.flatMap((wait) => (wait.kind === "signal" ? [wait.name] : []));
-  const first = (await pendingSignals(session, taskId)).find((signal) => signal.name === name);
+  const names = waits.flatMap((wait) => (wait.kind === "event" ? [wait.name] : []));
+  const first = (await pendingEvents(session, taskId)).find((event) => event.name === name);
   const isLater = first !== undefined && first.id !== id;
   const isAwaited = names.includes(name) && !isLater;
   const otherNames = names.filter((other) => other !== name);
   const manager = await session.configured();
-  const sent = await manager.signal(taskId, name, value, { id, by });
+  const sent = await manager.send(taskId, name, value, { id, by });
   return { taskId, name, id: sent.id, isAwaited, isLater, otherNames, ...(before && { before }) };
 }
 
@@ -170,7 +170,7 @@ async function summariesOf(
   const found: CheckpointSummary[] = [];
   for await (const task of storage.tasks({ prefix, status, order: "taskId" })) {
     if (isCorrupt(task)) await damage.add(task);
-    else if (!isSignals(task.taskId)) {
+    else if (!isEventsTask(task.taskId)) {
       refuseThread(task.taskId, "Write a longer prefix.");
       found.push(task.newest);
     }

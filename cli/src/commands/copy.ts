@@ -17,7 +17,7 @@ export const copy: CommandFile = {
       .command("copy")
       .summary("to another storage")
       .description(
-        "Copies every task to another storage with its signals, ids, sequences, statuses and errors, and compares all records. " +
+        "Copies every task to another storage with its events, ids, sequences, statuses and errors, and compares all records. " +
           "After a kill, run it again: it continues from there.",
       )
       .requiredOption("--to <url>", "files:DIR, tasks:DIR, sqlite:FILE or postgres://…")
@@ -50,10 +50,10 @@ export const copy: CommandFile = {
             await target.close();
           });
           if (differences > SHOWN) await errors.line(`and ${differences - SHOWN} more`);
-          const { records, identical, copied, signals, extra, unreadable, leftOut } = result;
+          const { records, identical, copied, events, extra, unreadable, leftOut } = result;
           if (options.json) await output.line(jsonText(result));
           else {
-            await output.line(`Copied ${checkpointsText(copied - signals, signals)} to ${to}.`);
+            await output.line(`Copied ${checkpointsText(copied - events, events)} to ${to}.`);
             if (extra > 0) await output.line(`${to} has ${counted(extra, "more checkpoint")} of these tasks.`);
             const lost =
               unreadable === 0

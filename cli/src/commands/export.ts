@@ -1,4 +1,4 @@
-import { isSignals, signalsOf } from "waymark/kit";
+import { eventsTaskId, isEventsTask } from "waymark/kit";
 import { requireTask, sayNothingTo } from "../checkpoints.js";
 import type { CommandFile, Session } from "../cli.js";
 import { tasksOf } from "../langgraph/find-tasks.js";
@@ -16,7 +16,7 @@ export const exportCommand: CommandFile = {
       .command("export")
       .summary("checkpoints as NDJSON")
       .description(
-        "Writes each checkpoint and each signal as a line of JSON with its checksum, then a trailer that shows that no line " +
+        "Writes each checkpoint and each event as a line of JSON with its checksum, then a trailer that shows that no line " +
           "is missing. Default: every task, to standard output.",
       )
       .argument("[task...]")
@@ -27,7 +27,8 @@ export const exportCommand: CommandFile = {
           const { storage, damage, output } = session;
           const named = new Set<string>();
           for (const task of tasks) {
-            for await (const id of tasksOf(session, await requireTask(session, task))) named.add(signalsOf(id)).add(id);
+            for await (const id of tasksOf(session, await requireTask(session, task)))
+              named.add(eventsTaskId(id)).add(id);
           }
           const chosen = tasks.length > 0 ? named : taskIds(storage, options.prefix, damage);
           const { out } = options;
@@ -37,7 +38,7 @@ export const exportCommand: CommandFile = {
             await file?.end();
             const { records } = written;
             if (file) {
-              const exported = checkpointsText(records - written.signals, written.signals);
+              const exported = checkpointsText(records - written.events, written.events);
               await output.line(`Exported ${exported} of ${counted(written.tasks, "task")}.`);
             }
             if (records === 0 && !output.isClosed) await sayNothingTo("export", session, options.prefix);
@@ -54,19 +55,19 @@ async function writeExport(
   { storage, damage, output }: Session,
   tasks: Iterable<string> | AsyncIterable<string>,
   writeLine: (text: string) => Promise<void>,
-): Promise<{ readonly records: number; readonly signals: number; readonly tasks: number }> {
+): Promise<{ readonly records: number; readonly events: number; readonly tasks: number }> {
   const lines = new CheckedLinesWriter(writeLine);
   let written = 0;
-  let signals = 0;
+  let events = 0;
   await lines.header(EXPORT_FORMAT, { exportedAt: new Date().toISOString() });
   const progress = await showProgress("exporting", () => countRecords(storage));
   try {
     for await (const taskId of tasks) {
-      if (!isSignals(taskId)) written += 1;
+      if (!isEventsTask(taskId)) written += 1;
       for await (const record of wholeRecords(storage, { taskId, order: "oldest" }, damage)) {
         if (output.isClosed) break;
         await lines.record(recordJson(record));
-        if (isSignals(taskId)) signals += 1;
+        if (isEventsTask(taskId)) events += 1;
         progress.advance();
       }
       if (output.isClosed) break;
@@ -75,5 +76,5 @@ async function writeExport(
     progress.stop();
   }
   await lines.trailer({ tasks: written, damaged: damage.count });
-  return { records: lines.records, signals, tasks: written };
+  return { records: lines.records, events, tasks: written };
 }

@@ -1,7 +1,7 @@
 import { createReadStream } from "node:fs";
 import { stat } from "node:fs/promises";
 import { CheckpointConflictError } from "waymark";
-import { isSignals } from "waymark/kit";
+import { isEventsTask } from "waymark/kit";
 import type { CommandFile, Session } from "../cli.js";
 import { CommandError, ExitCode } from "../exit-code.js";
 import { jsonText } from "../printable.js";
@@ -26,12 +26,12 @@ export const importCommand: CommandFile = {
       .action((file = "-", options) =>
         cli.withStore(async (session) => {
           const counts = file === "-" ? await importStandardInput(session) : await importFile(session, file);
-          const { added, signals, present, otherStatus } = counts;
+          const { added, events, present, otherStatus } = counts;
           if (options.json) await session.output.line(jsonText(counts));
           else {
             const other = otherStatus > 0 ? `, ${otherStatus} there already with another status, which stays` : "";
             await session.output.line(
-              `Imported ${checkpointsText(added - signals, signals)}; ${present} there already${other}.`,
+              `Imported ${checkpointsText(added - events, events)}; ${present} there already${other}.`,
             );
           }
         }, "write"),
@@ -39,8 +39,8 @@ export const importCommand: CommandFile = {
   },
 };
 
-/** @property signals - How many of the added records are signals. */
-type Counts = Record<InsertResult | "signals", number>;
+/** @property events - How many of the added records are events. */
+type Counts = Record<InsertResult | "events", number>;
 
 async function importStandardInput(session: Session): Promise<Counts> {
   if (session.stdin.isTTY) {
@@ -86,7 +86,7 @@ async function importFrom(
   from: string,
   onRecord: () => void = () => undefined,
 ): Promise<Counts> {
-  const counts: Counts = { added: 0, signals: 0, present: 0, otherStatus: 0 };
+  const counts: Counts = { added: 0, events: 0, present: 0, otherStatus: 0 };
   const inserter = new RecordInserter(storage);
   const outcome = () => {
     const { added, present, otherStatus } = counts;
@@ -97,7 +97,7 @@ async function importFrom(
   for await (const { item: record, line } of readExport(chunks, { from, outcome })) {
     const result = await inserter.insert(record).catch(refuse(`${from}, line ${line}`, outcome));
     counts[result] += 1;
-    if (result === "added" && isSignals(record.taskId)) counts.signals += 1;
+    if (result === "added" && isEventsTask(record.taskId)) counts.events += 1;
     onRecord();
   }
   return counts;

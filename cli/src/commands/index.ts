@@ -21,8 +21,8 @@ import { repair } from "./repair.js";
 import { resume } from "./resume.js";
 import { retry } from "./retry.js";
 import { rewind } from "./rewind.js";
+import { send } from "./send.js";
 import { show } from "./show.js";
-import { signal } from "./signal.js";
 import { stats } from "./stats.js";
 import { tasks } from "./tasks.js";
 import { ui } from "./ui.js";
@@ -55,7 +55,7 @@ export const COMMANDS: readonly CommandFile[] = [
   postgres,
   work,
   enqueue,
-  signal,
+  send,
   cancel,
   retry,
   oneshot,

@@ -11,7 +11,7 @@ import { allSteps, runText, stepLine } from "../run-steps.js";
 import { parsePath, partAt } from "../state-path.js";
 import { checkpointCell, statusCell } from "../status-cell.js";
 import { BlockPrinter } from "../table.js";
-import { answerCommand, isPutBack, type PendingWait, type ShownSignal } from "../waits.js";
+import { answerCommand, isPutBack, type PendingWait, type ShownEvent } from "../waits.js";
 import { agoText, bytesText, forText, secondsText, timeText } from "../words.js";
 
 /** How much of a value is shown. --json shows all of it. */
@@ -50,9 +50,9 @@ export const show: CommandFile = {
 /** @throws {Error} The configuration can't open the state. */
 function toJson(details: CheckpointDetails | StartingTask): object {
   if ("count" in details) return details;
-  const { checkpoint, state, keyMissing, run, signals } = details;
+  const { checkpoint, state, keyMissing, run, events } = details;
   if (keyMissing) throw keyMissing;
-  return { ...checkpoint, state, ...(run && { run: plainJson(run) }), ...(signals.length > 0 && { signals }) };
+  return { ...checkpoint, state, ...(run && { run: plainJson(run) }), ...(events.length > 0 && { events }) };
 }
 
 async function print(session: Session, details: CheckpointDetails | StartingTask): Promise<void> {
@@ -65,7 +65,7 @@ async function print(session: Session, details: CheckpointDetails | StartingTask
     row("run by", runByText(details.lease));
     return block.end();
   }
-  const { checkpoint, interrupts, thread, lease, lapsed, run, waits, canRetry, signals, taskStatus } = details;
+  const { checkpoint, interrupts, thread, lease, lapsed, run, waits, canRetry, events, taskStatus } = details;
   const { taskId, id, sequence, createdAt, stage, label, parentId, error } = checkpoint;
   row("task", thread === undefined ? taskId : undefined);
   row("thread", thread?.threadId);
@@ -82,12 +82,12 @@ async function print(session: Session, details: CheckpointDetails | StartingTask
   row("asks", questionsText(interrupts));
   for (const wait of waits) {
     row("waits", waitText(wait));
-    if (wait.kind === "signal" && !wait.isAnswered) row("answer", answerCommand(session, taskId, wait.name));
+    if (wait.kind === "event" && !wait.isAnswered) row("answer", answerCommand(session, taskId, wait.name));
   }
   if (isCancelled(checkpoint)) row("reason", error?.message);
   else row(isPutBack(checkpoint) ? "put back" : "error", error && errorText(error, isPutBack(checkpoint)));
   if (canRetry) row("retry", session.commandText("retry", [taskId]));
-  for (const [index, signal] of signals.entries()) row(index === 0 ? "signals" : "", signalText(signal));
+  for (const [index, event] of events.entries()) row(index === 0 ? "events" : "", eventText(event));
   row("stage", stage);
   row("label", label);
   row("goes on from", parentId);
@@ -116,7 +116,7 @@ function waitText({ kind, name, since, until, isAnswered }: PendingWait): string
 }
 
 /** `approve {"ok":true} from ada@build-box, 3 minutes ago: received` */
-function signalText({ name, value, by, sentAt, status, reason }: ShownSignal): string {
+function eventText({ name, value, by, sentAt, status, reason }: ShownEvent): string {
   const why = reason === undefined ? "" : `: ${reason}`;
   const what = [name, valueText(value)].filter((part) => part !== undefined).join(" ");
   return `${what}${by === undefined ? "" : ` from ${by}`}, ${agoText(sentAt, Date.now())}: ${status}${why}`;

@@ -1,6 +1,6 @@
 import type { CorruptRecord, StorageAdapter, TaskSummary } from "waymark";
 import { isCorrupt, type TaskQuery } from "waymark/adapter";
-import { compareTasks, isCancelled, isChild, isSignals, ownerOf } from "waymark/kit";
+import { compareTasks, isCancelled, isChild, isEventsTask, ownerTaskId } from "waymark/kit";
 import { THREADS_PREFIX, type Thread, threadOf, threadPrefix, threadPrefixOf } from "waymark/langgraph/records";
 import type { DamageSink } from "../damage.js";
 import { CommandError, ExitCode } from "../exit-code.js";
@@ -41,9 +41,9 @@ export interface FoundQuery extends TaskQuery {
   readonly canGoOn?: boolean | undefined;
 }
 
-/** The name of a task in a finding: `build-42`, or `build-42 (signals)` for the task that holds the signals of another. */
+/** The name of a task in a finding: `build-42`, or `build-42 (events)` for the task that holds the events of another. */
 export function shownTask(taskId: string): string {
-  return isSignals(taskId) ? `${ownerOf(taskId)} (signals)` : taskId;
+  return isEventsTask(taskId) ? `${ownerTaskId(taskId)} (events)` : taskId;
 }
 
 /** The name that the command shows and accepts. */
@@ -133,13 +133,13 @@ async function* otherTasks({ storage, damage }: TaskSource, query: FoundQuery): 
   }
 }
 
-/** The tasks that the query finds, without those that hold the signals of others. */
+/** The tasks that the query finds, without those that hold the events of others. */
 async function* listed(
   storage: StorageAdapter,
   { limit, canGoOn = false, ...query }: FoundQuery,
 ): AsyncGenerator<TaskSummary | CorruptRecord, void, void> {
   const isLeftOut = (task: TaskSummary | CorruptRecord) =>
-    !isCorrupt(task) && (isSignals(task.taskId) || (canGoOn && (isCancelled(task.newest) || isChild(task.newest))));
+    !isCorrupt(task) && (isEventsTask(task.taskId) || (canGoOn && (isCancelled(task.newest) || isChild(task.newest))));
   if (limit === undefined) {
     for await (const task of storage.tasks(query)) if (!isLeftOut(task)) yield task;
     return;

@@ -14,8 +14,8 @@ import {
   isPutBack,
   type PendingWait,
   pendingWaits,
-  readSignals,
-  type ShownSignal,
+  readEvents,
+  type ShownEvent,
   standText,
 } from "../waits.js";
 import { type FleetStatus, fleetStatus } from "./fleet.js";
@@ -45,8 +45,8 @@ export interface CheckpointDetails extends DescribedCheckpoint {
   readonly waits: readonly PendingWait[];
   /** Whether workers take the task after `waymark retry`. */
   readonly canRetry: boolean;
-  /** The last signals of the task. */
-  readonly signals: readonly ShownSignal[];
+  /** The last events of the task. */
+  readonly events: readonly ShownEvent[];
   /** The lease that is held now. */
   readonly lease: HeldLease | undefined;
   /** The last lease of a running checkpoint, if it ended without being released. */
@@ -93,7 +93,7 @@ export async function readDetails(
     run,
     waits,
     canRetry: isNewest && canRetry(stored) && !isChild(stored),
-    signals: await readSignals(session, taskId),
+    events: await readEvents(session, taskId),
     lease: task.lease,
     lapsed: task.lapsed,
     taskStatus: isNewest && thread === undefined ? describeTaskStatus(task, waits, Date.now()) : undefined,

@@ -1,6 +1,6 @@
 import { hash } from "node:crypto";
 import { PlanOutdatedError, planRetention, type RetentionPlan, type RetentionPolicy } from "waymark";
-import { isSignals } from "waymark/kit";
+import { isEventsTask } from "waymark/kit";
 import { threadPrefixOf } from "waymark/langgraph/records";
 import { firstOf } from "../first-of.js";
 import { readableSummaries } from "../read-stored.js";
@@ -50,8 +50,8 @@ export class PolicyPlans implements Plans {
     const ids = this.#taskId === undefined ? taskIds(storage, undefined, damage) : [this.#taskId];
     const threads = new Set<string>();
     for await (const taskId of ids) {
-      // Signals that no wait has received must stay.
-      if (isSignals(taskId)) continue;
+      // Events that no wait has received must stay.
+      if (isEventsTask(taskId)) continue;
       const thread = threadPrefixOf(taskId);
       if (thread !== undefined) {
         threads.add(thread);

@@ -1,6 +1,6 @@
 import { CheckpointError, type StorageAdapter } from "waymark";
 import { type CheckpointQuery, findDamage, isCorrupt, type StoredCheckpoint } from "waymark/adapter";
-import { compareTaskIds, isSignals, signalsOf } from "waymark/kit";
+import { compareTaskIds, eventsTaskId, isEventsTask } from "waymark/kit";
 import type { DamageSink } from "../damage.js";
 
 /** Yields the intact records that the query finds. Damaged ones are reported to `damage`. */
@@ -21,8 +21,8 @@ export async function* wholeRecords(
 }
 
 /**
- * Yields the ids of a storage's tasks. A task comes right after the companion that has its signals: a copy that is
- * stopped in between has more signals than its task knows, never fewer. Unreadable records are reported to `damage`.
+ * Yields the ids of a storage's tasks. A task comes right after the companion that has its events: a copy that is
+ * stopped in between has more events than its task knows, never fewer. Unreadable records are reported to `damage`.
  */
 export async function* taskIds(
   storage: StorageAdapter,
@@ -37,11 +37,11 @@ export async function* taskIds(
       continue;
     }
     const { taskId } = task;
-    const isOver = (owner: string) => compareTaskIds(signalsOf(owner), taskId) <= 0;
-    if (isSignals(taskId)) yield taskId;
+    const isOver = (owner: string) => compareTaskIds(eventsTaskId(owner), taskId) <= 0;
+    if (isEventsTask(taskId)) yield taskId;
     yield* waiting.filter(isOver);
     waiting = waiting.filter((owner) => !isOver(owner));
-    if (!isSignals(taskId)) waiting.push(taskId);
+    if (!isEventsTask(taskId)) waiting.push(taskId);
   }
   yield* waiting;
 }

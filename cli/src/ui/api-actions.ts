@@ -28,7 +28,7 @@ export interface DeleteRequest extends Forced {
   readonly id?: string;
 }
 
-export interface SignalRequest {
+export interface SendRequest {
   readonly taskId: string;
   readonly name: string;
   /** Default: none. */

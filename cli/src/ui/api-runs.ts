@@ -34,8 +34,8 @@ export interface TimelineStep {
   readonly runAttempt: number;
   /** `storage`: a later attempt took the recorded result. `ran`: none has, so far, or it is a wait. */
   readonly from: "ran" | "storage";
-  /** It is a wait, for a time or for a signal. */
-  readonly waitsFor?: "sleep" | "signal";
+  /** It is a wait, for a time or for an event. */
+  readonly waitsFor?: "sleep" | "event";
   /** It is a wait for a signal, and its time limit ended it. */
   readonly hasTimedOut?: true;
   /** `started`: not finished, or killed. `saved`: a `run.save`, not a step. */
@@ -76,33 +76,33 @@ export interface TimelineMark {
   readonly error?: string;
 }
 
-export interface SignalsAnswer {
+export interface EventsAnswer {
   readonly now: string;
   readonly waits: readonly WaitInfo[];
   /** The input of a run that waits. */
   readonly input?: Typed;
   /** The last 100, the newest first. */
-  readonly signals: readonly SignalInfo[];
-  /** Why the signals have no values: the configuration can't open them. */
+  readonly events: readonly EventInfo[];
+  /** Why the events have no values: the configuration can't open them. */
   readonly keyMissing?: ErrorInfo;
   readonly damage: readonly DamageInfo[];
 }
 
 /** A wait of a run that hasn't ended. */
 export interface WaitInfo {
-  readonly kind: "sleep" | "signal";
-  /** The name of the sleep, or of the signal. */
+  readonly kind: "sleep" | "event";
+  /** The name of the sleep, or of the event. */
   readonly name: string;
   readonly since: string;
-  /** When a sleep ends, or the time limit of a wait for a signal. */
+  /** When a sleep ends, or the time limit of a wait for an event. */
   readonly until?: string;
-  /** A signal of this name is pending: the run receives it once somebody runs it. */
+  /** An event of this name is pending: the run receives it once somebody runs it. */
   readonly isAnswered?: true;
-  /** The command that answers a wait for a signal. Its value stands for `…`. Missing if it is answered. */
+  /** The command that answers a wait for an event. Its value stands for `…`. Missing if it is answered. */
   readonly command?: string;
 }
 
-export interface SignalInfo {
+export interface EventInfo {
   readonly id: string;
   readonly name: string;
   /** The sender. */

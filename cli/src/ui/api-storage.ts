@@ -56,7 +56,7 @@ export type VerifyMessage =
       readonly kind: "progress";
       readonly tasks: number;
       readonly checkpoints: number;
-      readonly signals: number;
+      readonly events: number;
       readonly bytes: number;
       readonly findings: number;
     }
@@ -65,7 +65,7 @@ export type VerifyMessage =
       readonly kind: "done";
       readonly tasks: number;
       readonly checkpoints: number;
-      readonly signals: number;
+      readonly events: number;
       readonly bytes: number;
       /** The first 1,000. */
       readonly findings: readonly Finding[];

@@ -44,7 +44,7 @@ export interface TaskRow {
   readonly isThread: boolean;
   /** `starting`: it is being run and has no checkpoint yet. `unknown`: a thread whose writes can't be read. */
   readonly status: Status | "starting" | "unknown";
-  /** A run whose task nobody holds. `due`: a worker or the next run continues it. `waits`: for a signal or a time. */
+  /** A run whose task nobody holds. `due`: a worker or the next run continues it. `waits`: for an event or a time. */
   readonly stands?: "due" | "waits";
   /** Its run began within another one, which continues it: workers don't. */
   readonly isChild?: true;

@@ -7,11 +7,11 @@ import type {
   PruneRequest,
   RemovedAnswer,
   RewindRequest,
+  SendRequest,
   SentAnswer,
-  SignalRequest,
 } from "./api-actions.js";
 import type { Command, ErrorInfo, Status } from "./api-parts.js";
-import type { SignalsAnswer, TimelineAnswer } from "./api-runs.js";
+import type { EventsAnswer, TimelineAnswer } from "./api-runs.js";
 import type {
   CheckpointAnswer,
   CheckpointRequest,
@@ -55,8 +55,8 @@ export interface Queries {
   readonly counts: Call<Record<string, never>, CountsAnswer>;
   readonly task: Call<TaskRequest, TaskAnswer>;
   readonly timeline: Call<{ readonly taskId: string }, TimelineAnswer>;
-  /** What a task's run waits for, and the signals that were sent to it. */
-  readonly signals: Call<{ readonly taskId: string }, SignalsAnswer>;
+  /** What a task's run waits for, and the events that were sent to it. */
+  readonly events: Call<{ readonly taskId: string }, EventsAnswer>;
   readonly checkpoint: Call<CheckpointRequest, CheckpointAnswer>;
   readonly state: Call<StateRequest, StateAnswer>;
   readonly search: Call<SearchRequest, SearchAnswer>;
@@ -70,7 +70,7 @@ export interface Queries {
   readonly rewind: Call<RewindRequest, ChangedAnswer>;
   readonly complete: Call<CompleteRequest, ChangedAnswer>;
   readonly delete: Call<DeleteRequest, RemovedAnswer>;
-  readonly signal: Call<SignalRequest, SentAnswer>;
+  readonly send: Call<SendRequest, SentAnswer>;
   readonly cancel: Call<CancelRequest, { readonly cancelled: number }>;
   readonly retry: Call<{ readonly taskId: string }, { readonly retried: number }>;
   readonly prune: Call<PruneRequest, RemovedAnswer>;
@@ -106,7 +106,7 @@ export interface Session {
   readonly canWrite: boolean;
   /** False: the storage has no leases, so nobody knows who runs a task. */
   readonly hasLeases: boolean;
-  /** Who sends signals, unless the request names somebody: `ada@build-box`. */
+  /** Who sends events, unless the request names somebody: `ada@build-box`. */
   readonly sender: string;
   /** The clock of the server, ISO 8601 in UTC. */
   readonly now: string;

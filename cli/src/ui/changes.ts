@@ -2,7 +2,7 @@ import type { CheckpointSummary } from "waymark";
 import { completeTask, findRemoval, forkTask, newestToComplete, rewindTask } from "../actions/change-task.js";
 import { applyPlans } from "../actions/prune.js";
 import { repairStorage } from "../actions/repair.js";
-import { findCancellation, retryTasks, sendSignal } from "../actions/runs.js";
+import { findCancellation, retryTasks, sendEvent } from "../actions/runs.js";
 import { CommandError, ExitCode } from "../exit-code.js";
 import type { PolicyPlans } from "../queries/retention.js";
 import { sender } from "../sender.js";
@@ -14,8 +14,8 @@ import type {
   ForkRequest,
   RemovedAnswer,
   RewindRequest,
+  SendRequest,
   SentAnswer,
-  SignalRequest,
 } from "./api-actions.js";
 import type { RepairAnswer } from "./api-storage.js";
 import { exactCheckpoint } from "./checkpoint-answers.js";
@@ -62,9 +62,9 @@ export async function remove(session: PageSession, request: DeleteRequest): Prom
   return { removed: await removal.remove(request), failed: [] };
 }
 
-export async function signal(session: PageSession, request: SignalRequest): Promise<SentAnswer> {
+export async function send(session: PageSession, request: SendRequest): Promise<SentAnswer> {
   const { taskId: task, by = sender(), ...its } = request;
-  const { id, isAwaited } = await sendSignal(session, { task, by, ...its });
+  const { id, isAwaited } = await sendEvent(session, { task, by, ...its });
   return { id, isAwaited };
 }
 

@@ -1,5 +1,5 @@
 import type { StorageFinding } from "waymark/adapter";
-import { ownerOf } from "waymark/kit";
+import { ownerTaskId } from "waymark/kit";
 import type { RepairStep } from "../findings.js";
 import type { Finding, RepairAnswer } from "./api-storage.js";
 import { damageInfo, given } from "./rows.js";
@@ -7,8 +7,8 @@ import { damageInfo, given } from "./rows.js";
 export function findingInfo(finding: StorageFinding): Finding {
   const at =
     finding.kind === "damaged" ? finding.createdAt : finding.kind === "leftover" ? finding.modifiedAt : undefined;
-  // The page shows signals with their task.
-  const taskId = finding.taskId && ownerOf(finding.taskId);
+  // The page shows events with their task.
+  const taskId = finding.taskId && ownerTaskId(finding.taskId);
   return { kind: finding.kind, ...damageInfo({ ...finding, ...given({ taskId }) }), ...given({ at }) };
 }
 

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { CheckpointSummary } from "waymark";
 import { type DueCount, isCorrupt } from "waymark/adapter";
-import { ownerOf } from "waymark/kit";
+import { ownerTaskId } from "waymark/kit";
 import { checkpointsTask, threadOf, threadPrefixOf } from "waymark/langgraph/records";
 import { firstOf } from "../first-of.js";
 import { LeaseReader } from "../leases.js";
@@ -9,7 +9,7 @@ import { checkpointsOf } from "../queries/checkpoints.js";
 import { queueIn } from "../queries/fleet.js";
 import { verifyStorage } from "../queries/verify.js";
 import { readableSummaries } from "../read-stored.js";
-import { listSignals } from "../waits.js";
+import { listEvents } from "../waits.js";
 import type { CheckpointRow } from "./api-parts.js";
 import type { VerifyMessage } from "./api-storage.js";
 import type { QueueInfo, TaskMessage, TaskRow, TasksMessage, WatchTasksRequest } from "./api-tasks.js";
@@ -90,7 +90,7 @@ export async function* watchTask(taskId: string, watching: Watching): AsyncGener
     }
     const { records } = session.damage;
     const now: Seen = {
-      mark: JSON.stringify([checkpoints, lease?.token, records, await listSignals(session, taskId)]),
+      mark: JSON.stringify([checkpoints, lease?.token, records, await listEvents(session, taskId)]),
       expiresAtMs: lease && Date.now() + lease.remainingMs,
     };
     if (known !== undefined && isSame(known, now)) return undefined;
@@ -107,7 +107,7 @@ export async function* verifying(
   quick: boolean,
   { everyMs, signal }: Omit<Watching, "open">,
 ): AsyncGenerator<VerifyMessage, void, void> {
-  let progress: VerifyMessage = { kind: "progress", tasks: 0, checkpoints: 0, signals: 0, bytes: 0, findings: 0 };
+  let progress: VerifyMessage = { kind: "progress", tasks: 0, checkpoints: 0, events: 0, bytes: 0, findings: 0 };
   const ended: Promise<VerifyMessage> = verifyStorage(session, {
     quick,
     signal,
@@ -184,9 +184,9 @@ async function readNewest(
   return found;
 }
 
-/** The task under which the page shows a task: for one of a thread, that of its graph; for signals, theirs. */
+/** The task under which the page shows a task: for one of a thread, that of its graph; for events, theirs. */
 function shownTask(id: string, metadata: CheckpointSummary["metadata"]): string {
-  const taskId = ownerOf(id);
+  const taskId = ownerTaskId(id);
   const thread = threadPrefixOf(taskId) === undefined ? undefined : threadOf(taskId, metadata);
   return thread === undefined ? taskId : checkpointsTask({ threadId: thread.threadId, namespace: "" });
 }

@@ -61,7 +61,7 @@ const REQUESTS: { readonly [Name in keyof Requests]: z.ZodType<Requests[Name]> }
       .partial()
       .exactOptional(),
   }),
-  signals: z.strictObject({ taskId: id }),
+  events: z.strictObject({ taskId: id }),
   storage: nothing,
   "repair-plan": nothing,
   // The action refuses a blank name, with a sentence for people.
@@ -69,7 +69,7 @@ const REQUESTS: { readonly [Name in keyof Requests]: z.ZodType<Requests[Name]> }
   rewind: z.strictObject({ ...checkpoint, force }),
   complete: z.strictObject({ taskId: id, expectedSequence: sequence, force }),
   delete: z.strictObject({ taskId: id, id: id.exactOptional(), force }),
-  signal: z.strictObject({
+  send: z.strictObject({
     taskId: id,
     name: z.string().min(1).max(MOST_ID_UNITS),
     value: z.json().exactOptional(),

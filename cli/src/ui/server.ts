@@ -10,14 +10,14 @@ import { withKeyAdvice } from "../key-advice.js";
 import type { PolicyPlans } from "../queries/retention.js";
 import type { Failed, Queries } from "./api.js";
 import type { CountsAnswer } from "./api-tasks.js";
-import { cancel, complete, fork, planRepair, prune, remove, repair, retry, rewind, signal } from "./changes.js";
+import { cancel, complete, fork, planRepair, prune, remove, repair, retry, rewind, send } from "./changes.js";
 import { answerCheckpoint, answerDiff, answerSearch, answerState } from "./checkpoint-answers.js";
 import { errorInfo, toHttpStatus } from "./error-info.js";
 import { verifying, type Watching, watchTask, watchTasks } from "./live.js";
 import { type PageSession, pageSession } from "./page-session.js";
 import { isQuery, parseRequest, type Requests } from "./requests.js";
 import { answerCounts, answerRetention, answerSession, answerStorage } from "./storage-answers.js";
-import { answerSignals, answerTask, answerTimeline } from "./task-answers.js";
+import { answerEvents, answerTask, answerTimeline } from "./task-answers.js";
 import { TaskViews } from "./task-views.js";
 
 const HOST = "127.0.0.1";
@@ -167,7 +167,7 @@ const CHANGES: ReadonlySet<AnyQuery> = new Set<AnyQuery>([
   "rewind",
   "complete",
   "delete",
-  "signal",
+  "send",
   "cancel",
   "retry",
   "prune",
@@ -228,8 +228,8 @@ class Answers {
         return answerDiff(session, parseRequest(name, body));
       case "retention":
         return this.#plan(session, parseRequest(name, body));
-      case "signals":
-        return answerSignals(session, parseRequest(name, body).taskId);
+      case "events":
+        return answerEvents(session, parseRequest(name, body).taskId);
       case "storage":
         parseRequest(name, body);
         return answerStorage(session);
@@ -244,8 +244,8 @@ class Answers {
         return complete(session, parseRequest(name, body));
       case "delete":
         return remove(session, parseRequest(name, body));
-      case "signal":
-        return signal(session, parseRequest(name, body));
+      case "send":
+        return send(session, parseRequest(name, body));
       case "cancel":
         return cancel(session, parseRequest(name, body));
       case "retry":

@@ -10,9 +10,9 @@ import { buildTimeline } from "../queries/timeline.js";
 import { readableSummaries } from "../read-stored.js";
 import { readRun } from "../run-steps.js";
 import { managerOf } from "../store.js";
-import { answerCommand, listSignals, pendingWaits } from "../waits.js";
+import { answerCommand, listEvents, pendingWaits } from "../waits.js";
 import type { Queries } from "./api.js";
-import type { SignalsAnswer, TimelineAttempt, TimelineMark, TimelineStep } from "./api-runs.js";
+import type { EventsAnswer, TimelineAttempt, TimelineMark, TimelineStep } from "./api-runs.js";
 import type { Policy } from "./api-storage.js";
 import type { TaskRow } from "./api-tasks.js";
 import { exactCheckpoint, findRunner, stepParts } from "./checkpoint-answers.js";
@@ -162,7 +162,7 @@ function messageIn(error: unknown): string | undefined {
   return error === undefined ? undefined : String(error);
 }
 
-export async function answerSignals(session: PageSession, taskId: string): Promise<SignalsAnswer> {
+export async function answerEvents(session: PageSession, taskId: string): Promise<EventsAnswer> {
   const [newest] = await firstOf(readableSummaries(session, { taskId, order: "newest", limit: 1 }));
   const run = newest && (await readRunIfThere(session, newest));
   const waits = newest === undefined ? [] : await pendingWaits(session, newest, run);
@@ -170,29 +170,32 @@ export async function answerSignals(session: PageSession, taskId: string): Promi
     now: timeAt(Date.now()),
     waits: waits.map((wait) => ({
       ...wait,
-      ...(wait.kind === "signal" && !wait.isAnswered && { command: answerCommand(session, taskId, wait.name) }),
+      ...(wait.kind === "event" && !wait.isAnswered && { command: answerCommand(session, taskId, wait.name) }),
     })),
     ...(waits.length > 0 && run?.input !== undefined && { input: typedValue(run.input) }),
-    ...(await signalsOf(session, taskId)),
+    ...(await readEventsOf(session, taskId)),
     damage: session.damage.records,
   };
 }
 
-async function signalsOf(session: PageSession, taskId: string): Promise<Pick<SignalsAnswer, "signals" | "keyMissing">> {
+async function readEventsOf(
+  session: PageSession,
+  taskId: string,
+): Promise<Pick<EventsAnswer, "events" | "keyMissing">> {
   const manager = managerOf(session.storage, await session.config(), session.damage);
   manager.on("corrupt", (record) => void session.damage.add(record));
   try {
-    const sent = (await manager.signals(taskId)).slice(-MOST_SIGNALS).reverse();
+    const sent = (await manager.events(taskId)).slice(-MOST_SIGNALS).reverse();
     return {
-      signals: sent.map(({ value, error, ...signal }) => ({
-        ...signal,
+      events: sent.map(({ value, error, ...event }) => ({
+        ...event,
         ...(value !== undefined && { value: typedValue(value) }),
         ...(error && { error: error.message }),
       })),
     };
   } catch (error) {
     if (!isKeyMissing(error)) throw error;
-    return { signals: [...(await listSignals(session, taskId))].reverse(), keyMissing: errorInfo(error) };
+    return { events: [...(await listEvents(session, taskId))].reverse(), keyMissing: errorInfo(error) };
   }
 }
 

@@ -146,7 +146,7 @@ describe("the rows of a waterfall", () => {
       timeline({
         steps: [
           step("plan", 0, { durationMs: 1000, from: "storage" }),
-          step("approve", 1, { durationMs: 50_000, runAttempt: 2, waitsFor: "signal" }),
+          step("approve", 1, { durationMs: 50_000, runAttempt: 2, waitsFor: "event" }),
         ],
         attempts: [
           { generation: "g", attempt: 1, startedAt: at(0), lastSeenAt: at(1), end: "waited" },

@@ -448,7 +448,7 @@ async function workOnRefunds(place: Place): Promise<void> {
     await stands;
   }
   await manager.cancel("refund/2280", "The customer keeps it");
-  await manager.signal("refund/2291", "note", { text: "Asked the warehouse" }, { by: "ada@example.org" });
+  await manager.send("refund/2291", "note", { text: "Asked the warehouse" }, { by: "ada@example.org" });
   await manager.enqueue("refund/2295", { order: 2295, euros: 80 });
 }
 
@@ -464,7 +464,7 @@ async function viewsOf(place: Place): Promise<readonly (readonly [string, string
   return [
     ["tasks", "#/tasks", "nightly-import"],
     ["task", "#/task/release-4.2", "Attempt 1 was interrupted"],
-    ["waits", "#/task/refund~002f2291", "For the signal"],
+    ["waits", "#/task/refund~002f2291", "For the event"],
     ["history", "#/task/nightly-import", "batch 16"],
     ["checkpoint", `#/task/release-4.2/checkpoint/${failed?.id}`, "GET /health answered 503 instead of 200"],
     ["diff", `#/task/nightly-import/diff/${earlier?.id}/${before?.id}`, "batch"],

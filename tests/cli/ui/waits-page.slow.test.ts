@@ -11,7 +11,7 @@ async function placeOfWaits() {
   const place = await newPlace();
   onTestFinished(() => place.manager.close());
   await worked(place.manager, { "w/fails": "fails", "w/waits": "waits" });
-  await place.manager.signal("w/waits", "note", { text: "look at it" }, { by: "ada@example.org" });
+  await place.manager.send("w/waits", "note", { text: "look at it" }, { by: "ada@example.org" });
   await place.manager.enqueue("w/due");
   return place;
 }
@@ -32,7 +32,7 @@ describe.skipIf(CHROMIUM === undefined)("the page (skipped without Chromium: Deb
       .locator(".heading")
       .getByText(/^1 due, the oldest for /)
       .waitFor();
-    await manager.signal("w/waits", "approve");
+    await manager.send("w/waits", "approve");
     await page.getByRole("row", { name: /due.*w\/waits/ }).waitFor();
     await page
       .locator(".heading")
@@ -41,20 +41,20 @@ describe.skipIf(CHROMIUM === undefined)("the page (skipped without Chromium: Deb
     expect(problems).toEqual([]);
   }, 60_000);
 
-  it("answers a wait by keys alone, and shows the signal as it is received", async () => {
+  it("answers a wait by keys alone, and shows the event as it is received", async () => {
     const { place, manager } = await placeOfWaits();
     const { page, go, problems } = await openPage(browser, (await startUi(place, ["--write"])).url);
     const dialog = page.getByRole("dialog");
     await go("#/task/w~002fwaits");
     const waits = page.getByRole("region", { name: "What its run waits for" });
-    await waits.getByText("For the signal approve, for").waitFor();
-    await waits.getByText(/^waymark signal w\/waits approve '…'$/).waitFor();
+    await waits.getByText("For the event approve, for").waitFor();
+    await waits.getByText(/^waymark send w\/waits approve '…'$/).waitFor();
     await page.getByText("note").first().waitFor();
     await page.getByText(/pending · from ada@example.org/).waitFor();
 
     await waits.getByRole("button", { name: "Answer …" }).focus();
     await page.keyboard.press("Enter");
-    expect(await dialog.getByLabel("Name of the signal").inputValue()).toBe("approve");
+    expect(await dialog.getByLabel("Name of the event").inputValue()).toBe("approve");
     await dialog.getByRole("region", { name: "Input of the run" }).getByText('"waits"').waitFor();
     await dialog.getByLabel("Value", { exact: true }).fill('{"ok":');
     await dialog.getByText("The value isn't JSON yet.").waitFor();
@@ -69,9 +69,9 @@ describe.skipIf(CHROMIUM === undefined)("the page (skipped without Chromium: Deb
     await page.getByText("Sent.", { exact: true }).waitFor();
     expect(await focusedText(page)).toBe("w/waits");
     await page.getByText(/pending · from grace/).waitFor();
-    await waits.getByText("For the signal approve, answered: the run goes on").waitFor();
+    await waits.getByText("For the event approve, answered: the run goes on").waitFor();
     expect(await waits.getByRole("button").count()).toBe(0);
-    expect(await manager.signals("w/waits")).toMatchObject([{}, { name: "approve", value: { ok: true }, by: "grace" }]);
+    expect(await manager.events("w/waits")).toMatchObject([{}, { name: "approve", value: { ok: true }, by: "grace" }]);
 
     await worked(manager, { "w/waits": "waits" });
     await page.getByText(/received · from grace/).waitFor();
@@ -88,7 +88,7 @@ describe.skipIf(CHROMIUM === undefined)("the page (skipped without Chromium: Deb
     const replaced = checkpoints.filter({ hasText: "the next save takes its place" });
     await replaced.waitFor();
 
-    await manager.signal("w/waits", "approve");
+    await manager.send("w/waits", "approve");
     await worked(manager, { "w/waits": "waits" });
     await page.locator(".heading").getByText("completed").waitFor();
     await page.getByRole("button", { name: "Cancel …" }).waitFor({ state: "detached" });
@@ -123,7 +123,7 @@ describe.skipIf(CHROMIUM === undefined)("the page (skipped without Chromium: Deb
     expect(problems).toEqual([]);
   }, 60_000);
 
-  it("shows waits and signals without a finding of axe, in light and dark, from 360 to 2,560 px", async () => {
+  it("shows waits and events without a finding of axe, in light and dark, from 360 to 2,560 px", async () => {
     const { place } = await placeOfWaits();
     const { url } = await startUi(place, ["--write"]);
     const findings: string[] = [];

@@ -1,4 +1,4 @@
-// The page's queries on runs that wait, on signals, and on the queue.
+// The page's queries on runs that wait, on events, and on the queue.
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
@@ -18,7 +18,7 @@ async function placeOf(url?: string, options: Parameters<typeof newPlace>[1] = {
 it.each(STORAGES)("tells what a run waits for, how to answer it, and what was sent, in %s", async (url) => {
   const { cwd, manager } = await placeOf(url);
   await worked(manager, { "w/1": "waits", "w/2": "fails" });
-  await manager.signal("w/1", "note", new Date(0), { by: "ada" });
+  await manager.send("w/1", "note", new Date(0), { by: "ada" });
   const page = await served(url, { cwd });
 
   const { tasks } = await page.ask("tasks", { order: "taskId", offset: 0, limit: 10 });
@@ -27,12 +27,10 @@ it.each(STORAGES)("tells what a run waits for, how to answer it, and what was se
     { taskId: "w/2", status: "failed" },
   ]);
   expect(tasks[1]).not.toHaveProperty("stands");
-  expect(await page.ask("signals", { taskId: "w/1" })).toMatchObject({
-    waits: [
-      { kind: "signal", name: "approve", command: expect.stringMatching(/^waymark signal .* w\/1 approve '…'$/) },
-    ],
+  expect(await page.ask("events", { taskId: "w/1" })).toMatchObject({
+    waits: [{ kind: "event", name: "approve", command: expect.stringMatching(/^waymark send .* w\/1 approve '…'$/) }],
     input: "waits",
-    signals: [{ name: "note", by: "ada", status: "pending", value: ["date", "1970-01-01T00:00:00.000Z"] }],
+    events: [{ name: "note", by: "ada", status: "pending", value: ["date", "1970-01-01T00:00:00.000Z"] }],
   });
   const { commands } = await page.ask("task", { taskId: "w/1" });
   expect(commands.map(({ action }) => action)).toEqual([
@@ -45,11 +43,11 @@ it.each(STORAGES)("tells what a run waits for, how to answer it, and what was se
     "complete",
   ]);
   const { steps } = await page.ask("timeline", { taskId: "w/1" });
-  expect(steps.at(-1)).toMatchObject({ title: "approve", status: "started", waitsFor: "signal" });
+  expect(steps.at(-1)).toMatchObject({ title: "approve", status: "started", waitsFor: "event" });
 
-  await manager.signal("w/1", "approve");
-  const answered = await page.ask("signals", { taskId: "w/1" });
-  expect(answered.waits).toEqual([{ kind: "signal", name: "approve", since: expect.any(String), isAnswered: true }]);
+  await manager.send("w/1", "approve");
+  const answered = await page.ask("events", { taskId: "w/1" });
+  expect(answered.waits).toEqual([{ kind: "event", name: "approve", since: expect.any(String), isAnswered: true }]);
   expect((await page.ask("task", { taskId: "w/1" })).task).toMatchObject({
     status: "running",
     stands: "due",
@@ -78,7 +76,7 @@ it.each(STORAGES)("tells what a run waits for, how to answer it, and what was se
 it("tells a wait that timed out from an answered one", async () => {
   const { cwd, manager } = await placeOf();
   await manager.enqueue("t");
-  await manager.signal("t", "approve");
+  await manager.send("t", "approve");
   await manager.run("t", async (run) => {
     await run.waitFor("approve");
     await run.waitFor("note", { timeoutMs: 1 });
@@ -98,20 +96,20 @@ it("answers a wait, cancels and puts back, with --write alone", async () => {
   await worked(manager, { "w/1": "waits", "w/2": "fails", "w/3": "waits" });
   const shown = await served("sqlite:checkpoints.db", { cwd });
   const changes = [
-    ["signal", { taskId: "w/1", name: "approve" }],
+    ["send", { taskId: "w/1", name: "approve" }],
     ["cancel", { taskId: "w/3", reason: "late" }],
     ["retry", { taskId: "w/2" }],
   ] as const;
   for (const [name, request] of changes) {
     expect(await shown.refused(name, request)).toMatchObject({ status: 403, code: "READ_ONLY" });
   }
-  expect(await manager.signals("w/1")).toEqual([]);
+  expect(await manager.events("w/1")).toEqual([]);
 
   const page = await served("sqlite:checkpoints.db", { cwd, canWrite: true });
-  const sent = await page.ask("signal", { taskId: "w/1", name: "approve", value: { ok: [true, null] } });
+  const sent = await page.ask("send", { taskId: "w/1", name: "approve", value: { ok: [true, null] } });
   expect(sent).toMatchObject({ isAwaited: true });
   const { sender } = await page.ask("session", {});
-  expect(await manager.signals("w/1")).toMatchObject([{ id: sent.id, value: { ok: [true, null] }, by: sender }]);
+  expect(await manager.events("w/1")).toMatchObject([{ id: sent.id, value: { ok: [true, null] }, by: sender }]);
   expect(await page.ask("retry", { taskId: "w/2" })).toEqual({ retried: 1 });
   expect(await page.ask("cancel", { taskId: "w/3", reason: "late" })).toEqual({ cancelled: 1 });
   const { tasks } = await page.ask("tasks", { order: "taskId", offset: 0, limit: 10 });
@@ -125,9 +123,9 @@ it("answers a wait, cancels and puts back, with --write alone", async () => {
   expect((await page.ask("timeline", { taskId: "w/3" })).marks.at(-1)).toMatchObject({ kind: "cancelled" });
   expect(commands.map(({ action }) => action)).not.toContain("retry");
 
-  expect(await page.refused("signal", { taskId: "w/3", name: "approve" })).toMatchObject({ status: 409 });
-  expect(await page.refused("signal", { taskId: "w", name: "approve" })).toMatchObject({ status: 404 });
-  expect(await page.refused("signal", { taskId: "w/1", name: "" })).toMatchObject({ status: 400 });
+  expect(await page.refused("send", { taskId: "w/3", name: "approve" })).toMatchObject({ status: 409 });
+  expect(await page.refused("send", { taskId: "w", name: "approve" })).toMatchObject({ status: 404 });
+  expect(await page.refused("send", { taskId: "w/1", name: "" })).toMatchObject({ status: 400 });
   expect(await page.refused("cancel", { taskId: "w/1", reason: "" })).toMatchObject({ status: 400 });
   expect(await page.refused("retry", { taskId: "w/3" })).toMatchObject({ status: 409, code: "RUN_CANCELLED" });
 });
@@ -145,32 +143,32 @@ it("tells a watched task's signal, and the queue as it grows and shrinks", async
   for await (const message of again) {
     if (message.kind !== "change") continue;
     changes += 1;
-    // The signal has another name, so the task itself stays as it is.
-    if (changes === 1) await manager.signal("w/1", "note");
+    // The event has another name, so the task itself stays as it is.
+    if (changes === 1) await manager.send("w/1", "note");
     if (changes === 2) break;
   }
-  expect((await page.ask("signals", { taskId: "w/1" })).signals).toMatchObject([{ name: "note" }]);
+  expect((await page.ask("events", { taskId: "w/1" })).events).toMatchObject([{ name: "note" }]);
 
   const lengths: (number | undefined)[] = [];
   for await (const message of page.live("watch-tasks", { visible: [], prefix: "w/" }, stop.signal)) {
     if (message.kind !== "change" || message.queue?.tasks === lengths.at(-1)) continue;
     lengths.push(message.queue?.tasks);
-    if (lengths.length === 1) await manager.signal("w/1", "approve");
+    if (lengths.length === 1) await manager.send("w/1", "approve");
     if (lengths.length === 2) await manager.cancel("w/1", "late");
     if (lengths.length === 3) break;
   }
   expect(lengths).toEqual([0, 1, 0]);
 });
 
-it("tells who sent signals without the key to their values", async () => {
+it("tells who sent events without the key to their values", async () => {
   const key = encrypt({ keys: { a: new Uint8Array(32) }, current: "a" });
   const { cwd, manager } = await placeOf("sqlite:checkpoints.db", { transforms: [key] });
   await worked(manager, { "w/1": "waits" });
-  await manager.signal("w/1", "note", "secret", { by: "ada" });
+  await manager.send("w/1", "note", "secret", { by: "ada" });
   const config = join(cwd, "waymark.config.mjs");
   await writeFile(config, "export default {};");
   const page = await served("sqlite:checkpoints.db", { cwd, config });
-  const found = await page.ask("signals", { taskId: "w/1" });
-  expect(found).toMatchObject({ waits: [{ name: "approve" }], signals: [{ name: "note", by: "ada" }], keyMissing: {} });
+  const found = await page.ask("events", { taskId: "w/1" });
+  expect(found).toMatchObject({ waits: [{ name: "approve" }], events: [{ name: "note", by: "ada" }], keyMissing: {} });
   expect(JSON.stringify(found)).not.toContain("secret");
 });

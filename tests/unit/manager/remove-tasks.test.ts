@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { type CheckpointEvents, CheckpointManager, type StorageAdapter } from "waymark";
+import { CheckpointManager, type Notifications, type StorageAdapter } from "waymark";
 import { MemoryAdapter } from "waymark/adapters/memory";
 
 /** The memory adapter without its own `removePrefix`. */
@@ -32,7 +32,7 @@ describe.each(Object.entries(STORAGES))("removeTask of a prefix, %s,", (_name, o
   it("removes the tasks under a prefix, ends their numbering, and says how many checkpoints they had", async () => {
     const manager = new CheckpointManager({ storage: open() });
     for (const taskId of ["a/1", "a/2", "a/2", "ab", "A/1", "b/a/1"]) await manager.save(taskId, taskId);
-    const removed: CheckpointEvents["removed"][] = [];
+    const removed: Notifications["removed"][] = [];
     manager.on("removed", (event) => removed.push(event));
 
     expect(await manager.removeTask({ prefix: "a/" })).toBe(3);

@@ -42,12 +42,12 @@ function damage(root: string, scheme: "files" | "tasks" | "sqlite", task: string
 }
 
 describe("verify", () => {
-  it("counts the checked records, reports its progress, and ends at a signal", async () => {
+  it("counts the checked records, reports its progress, and ends at an event", async () => {
     const { manager } = await populated("files");
     const seen: Parameters<NonNullable<VerifyOptions["onProgress"]>>[0][] = [];
     const result = await manager.maintenance.verify({ onProgress: (soFar) => seen.push(soFar) });
-    expect(result).toEqual({ tasks: 2, checkpoints: 6, signals: 0, bytes: 42, findings: [] });
-    expect(seen.at(-1)).toEqual({ tasks: 2, checkpoints: 6, signals: 0, bytes: 42, findings: 0 });
+    expect(result).toEqual({ tasks: 2, checkpoints: 6, events: 0, bytes: 42, findings: [] });
+    expect(seen.at(-1)).toEqual({ tasks: 2, checkpoints: 6, events: 0, bytes: 42, findings: 0 });
     const stop = new AbortController();
     const stopped = manager.maintenance.verify({
       signal: stop.signal,

@@ -63,7 +63,7 @@ it.each(Object.entries(STORAGES))("the winner of a race of steps wins it on a re
   await storage.close();
 });
 
-it("a limit that won a race against a wait wins it on a resume, though the signal has come since", async () => {
+it("a limit that won a race against a wait wins it on a resume, though the event has come since", async () => {
   const { manager } = managerOn();
   const last = gate();
   const program: Program = async (run) => {
@@ -72,7 +72,7 @@ it("a limit that won a race against a wait wins it on a resume, though the signa
     const winner = await Promise.race([approved.then(() => "approved"), limit.then(() => "nobody")]);
     if (winner === "nobody") {
       await run.step("escalate", async () => {
-        await manager.signal("t", "approve");
+        await manager.send("t", "approve");
       });
       await approved;
     }
@@ -84,7 +84,7 @@ it("a limit that won a race against a wait wins it on a resume, though the signa
 });
 
 it.each(Object.entries(STORAGES))(
-  "a signal that came in time wins against a limit, also if the run comes back later (%s)",
+  "an event that came in time wins against a limit, also if the run comes back later (%s)",
   async (_, open) => {
     const storage = await open();
     const clock = { nowMs: Date.UTC(2026, 0, 1) };
@@ -98,7 +98,7 @@ it.each(Object.entries(STORAGES))(
     const deploy = new AbortController();
     manager.on("waitStarted", () => deploy.abort());
     await expect(manager.run("t", program, { signal: deploy.signal })).rejects.toMatchObject({ code: "RUN_PAUSED" });
-    await manager.signal("t", "approve");
+    await manager.send("t", "approve");
     clock.nowMs += 60_000;
     expect(await manager.run("t", program)).toBe("approved");
     await storage.close();
@@ -120,7 +120,7 @@ function readSlowly(storage: MemoryAdapter): StorageAdapter {
 it.each([
   ["at once", (storage: MemoryAdapter) => storage],
   ["slowly", readSlowly],
-])("a signal of another process wins against the limit that ends before it is found (reads %s)", async (_, open) => {
+])("an event of another process wins against the limit that ends before it is found (reads %s)", async (_, open) => {
   const storage = open(new MemoryAdapter());
   const clock = { nowMs: Date.UTC(2026, 0, 1) };
   const { manager } = managerOn(storage, { clock: () => clock.nowMs });
@@ -130,7 +130,7 @@ it.each([
   manager.on("waitStarted", () => {
     waits += 1;
     if (waits < 2) return;
-    void other.signal("t", "approve").then(() => {
+    void other.send("t", "approve").then(() => {
       clock.nowMs = limit.getTime();
     });
   });
@@ -147,7 +147,7 @@ it("a milestone beside a wait is given in order, in the first run as in a resume
     const order: string[] = [];
     const answer = run.waitFor("answer").then(() => order.push("answer"));
     await run.step("send", async () => {
-      await manager.signal("t", "answer", 5);
+      await manager.send("t", "answer", 5);
     });
     await run.save({ n: 1 });
     order.push("save");
@@ -312,7 +312,7 @@ it("chains of steps side by side share their saves", async () => {
   expect(saves).toBeLessThan(12);
 });
 
-it("a wait that was under way looks for its signal after all recorded results", async () => {
+it("a wait that was under way looks for its event after all recorded results", async () => {
   const { manager } = managerOn();
   const last = gate();
   const program: Program = async (run) => {
@@ -325,11 +325,11 @@ it("a wait that was under way looks for its signal after all recorded results", 
     return winner;
   };
   await pausedInGate(manager, program);
-  await manager.signal("t", "message");
+  await manager.send("t", "message");
   expect(await manager.run("t", program)).toBe("steps");
 });
 
-it("a wait that looks once its turn is over leaves the signal to the next turn", async () => {
+it("a wait that looks once its turn is over leaves the event to the next turn", async () => {
   const { manager } = managerOn();
   const deploy = new AbortController();
   const program = async (run: Run<{ readonly turn: number }>) => {
@@ -342,18 +342,18 @@ it("a wait that looks once its turn is over leaves the signal to the next turn",
   const options = { initialState: { turn: 1 } };
   const paused = manager.run("t", program, { ...options, signal: deploy.signal });
   await expect(paused).rejects.toMatchObject({ code: "RUN_PAUSED" });
-  await manager.signal("t", "message", 7);
+  await manager.send("t", "message", 7);
   expect(await manager.run("t", program, options)).toBe(7);
 });
 
-it("a signal that comes while a race against it is lost stays for the next turn", async () => {
+it("an event that comes while a race against it is lost stays for the next turn", async () => {
   const { manager, storage } = managerOn();
   const append = storage.append.bind(storage);
   let hasTicked = false;
   storage.append = async (draft, ...how) => {
     if (draft.taskId === "t" && hasTicked) {
       hasTicked = false;
-      await manager.signal("t", "message", 7);
+      await manager.send("t", "message", 7);
     }
     return append(draft, ...how);
   };
@@ -390,13 +390,13 @@ it("a step that waits for its turn doesn't begin after a stop", async () => {
   expect(began).toEqual([]);
 });
 
-it("milestones may be saved while a signal comes", async () => {
+it("milestones may be saved while an event comes", async () => {
   const storage = openStorage(`files:${join(await tempFolder(), "store")}`);
   const { manager } = managerOn(storage);
   const got = await manager.run("t", async (run: Run<unknown, unknown, unknown>) => {
     const answer = run.waitFor("answer");
     await run.step("a", () => 1);
-    const sent = manager.signal("t", "answer", 5);
+    const sent = manager.send("t", "answer", 5);
     for (let n = 0; n < 20; n += 1) await run.save({ n });
     await sent;
     return (await answer).value;
@@ -413,7 +413,7 @@ it("a milestone may be saved beside a wait whose end is recorded after it", asyn
     await run.step("a", () => 1);
     await run.save({ n: 1 });
     await run.step("send", async () => {
-      await manager.signal("t", "answer", 5);
+      await manager.send("t", "answer", 5);
     });
     const { value } = await answer;
     await run.step("gate", last);

@@ -4,7 +4,7 @@ import { CheckpointConflictError, type CheckpointStatus, RunMismatchError, Stora
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { z } from "zod";
 import { CHECKPOINT_STATUSES } from "../../../src/contract/checkpoint.js";
-import { signalsOf } from "../../../src/contract/signals.js";
+import { eventsTaskId } from "../../../src/contract/task-events.js";
 import { NEVER, waitsOf } from "../../../src/contract/transient.js";
 import { managerOn, STORAGES } from "./run-support.js";
 
@@ -33,24 +33,24 @@ it.each(Object.entries(STORAGES))("a run waits for a signal, and its record says
   expect((await manager.latest("t"))?.run?.steps.at(-1)).toMatchObject({
     name: "approve",
     status: "started",
-    waitsFor: "signal",
+    waitsFor: "event",
   });
   const other = managerOn(storage).manager;
-  const { id } = await other.signal("t", "approve", { ok: true }, { by: "ada" });
+  const { id } = await other.send("t", "approve", { ok: true }, { by: "ada" });
   expect(await running).toEqual([true, "ada", "approve"]);
   expect(await program()).toEqual([true, "ada", "approve"]);
   expect(ran).toEqual(["ask", "act"]);
   const record = (await manager.latest("t"))?.run?.steps.find(({ name }) => name === "approve");
-  expect(record).toMatchObject({ status: "completed", waitsFor: "signal", signal: { id, by: "ada" } });
-  expect(await manager.signals("t")).toMatchObject([{ id, status: "received", value: { ok: true } }]);
+  expect(record).toMatchObject({ status: "completed", waitsFor: "event", event: { id, by: "ada" } });
+  expect(await manager.events("t")).toMatchObject([{ id, status: "received", value: { ok: true } }]);
   await storage.close();
 });
 
-it("a signal that was sent before the wait, or before the task began, is received", async () => {
+it("an event that was sent before the wait, or before the task began, is received", async () => {
   const { manager } = managerOn();
-  await manager.signal("t", "go", 1);
-  await manager.signal("t", "other", 2);
-  await manager.signal("t", "go", 3);
+  await manager.send("t", "go", 1);
+  await manager.send("t", "other", 2);
+  await manager.send("t", "go", 3);
   const received = await manager.run("t", async (run) => {
     const first = await run.waitFor<number>("go");
     const second = await run.waitFor<number>("go");
@@ -59,7 +59,7 @@ it("a signal that was sent before the wait, or before the task began, is receive
   expect(received).toEqual([1, 3, 2]);
 });
 
-it("a run that receives a signal each turn doesn't read those again that it has received", async () => {
+it("a run that receives an event each turn doesn't read those again that it has received", async () => {
   const TURNS = 40;
   const storage = new MemoryAdapter();
   let records = 0;
@@ -77,7 +77,7 @@ it("a run that receives a signal each turn doesn't read those again that it has 
   storage.list = ({ status, ...query }) => counted(list.call(storage, query), status);
   storage.read = ({ status, ...query }) => counted(read.call(storage, query), status);
   const { manager } = managerOn(storage);
-  const send = () => manager.signal("t", "message");
+  const send = () => manager.send("t", "message");
   manager.on("waitEnded", () => void send());
   await send();
   await manager.run(
@@ -88,23 +88,23 @@ it("a run that receives a signal each turn doesn't read those again that it has 
     },
     { initialState: { turn: 1 } },
   );
-  expect((await manager.signals("t")).length).toBeGreaterThanOrEqual(TURNS);
+  expect((await manager.events("t")).length).toBeGreaterThanOrEqual(TURNS);
   expect(records).toBeLessThan(12 * TURNS);
 });
 
-it("a signal with one id counts once, and another value under it is refused", async () => {
+it("an event with one id counts once, and another value under it is refused", async () => {
   const { manager } = managerOn();
-  await manager.signal("t", "paid", { cents: 5 }, { id: "evt_1", by: "shop" });
-  await manager.signal("t", "paid", { cents: 5 }, { id: "evt_1", by: "shop" });
-  await expect(manager.signal("t", "paid", { cents: 6 }, { id: "evt_1", by: "shop" })).rejects.toThrow(
+  await manager.send("t", "paid", { cents: 5 }, { id: "evt_1", by: "shop" });
+  await manager.send("t", "paid", { cents: 5 }, { id: "evt_1", by: "shop" });
+  await expect(manager.send("t", "paid", { cents: 6 }, { id: "evt_1", by: "shop" })).rejects.toThrow(
     CheckpointConflictError,
   );
   await manager.run("t", (run) => run.waitFor("paid"));
   // The relay that sends it again may be another one.
-  expect(await manager.signal("t", "paid", { cents: 5 }, { id: "evt_1", by: "other" })).toEqual({ id: "evt_1" });
-  await manager.signal("u", "paid", { cents: 5, of: 1 }, { id: "evt_2" });
-  expect(await manager.signal("u", "paid", { of: 1, cents: 5 }, { id: "evt_2" })).toEqual({ id: "evt_2" });
-  expect(await manager.signals("t")).toMatchObject([
+  expect(await manager.send("t", "paid", { cents: 5 }, { id: "evt_1", by: "other" })).toEqual({ id: "evt_1" });
+  await manager.send("u", "paid", { cents: 5, of: 1 }, { id: "evt_2" });
+  expect(await manager.send("u", "paid", { of: 1, cents: 5 }, { id: "evt_2" })).toEqual({ id: "evt_2" });
+  expect(await manager.events("t")).toMatchObject([
     { id: "evt_1", value: { cents: 5 }, by: "shop", status: "received" },
   ]);
 });
@@ -118,7 +118,7 @@ it("a wait whose time has passed gives undefined, and the limit counts from the 
   await expect(wait(controller.signal)).rejects.toMatchObject({ code: "RUN_PAUSED" });
   clock.nowMs += 10 * MINUTE;
   expect(await wait()).toBe("nobody");
-  await managerOn(storage).manager.signal("t", "approve");
+  await managerOn(storage).manager.send("t", "approve");
   expect(await wait()).toBe("nobody");
 });
 
@@ -148,18 +148,18 @@ it("a sleep goes on when its time comes", async () => {
   expect(kinds).toEqual(["short started", "short ended", "past ended"]);
 });
 
-it("a value that the schema refuses is marked, and the wait goes on with the next signal", async () => {
+it("a value that the schema refuses is marked, and the wait goes on with the next event", async () => {
   const { manager, logger } = managerOn();
-  await manager.signal("t", "answer", { ok: "perhaps" });
-  await manager.signal("t", "answer", { ok: true });
+  await manager.send("t", "answer", { ok: "perhaps" });
+  await manager.send("t", "answer", { ok: true });
   const refused: string[] = [];
-  manager.on("signalRefused", ({ name }) => refused.push(name));
+  manager.on("eventRefused", ({ name }) => refused.push(name));
   const schema = z.object({ ok: z.boolean() });
   const value = await manager.run("t", async (run) => (await run.waitFor("answer", { schema })).value.ok);
   expect(value).toBe(true);
   expect(refused).toEqual(["answer"]);
-  expect(logger.lines.some(({ message }) => message.includes('signal "answer"'))).toBe(true);
-  expect((await manager.signals("t")).map(({ status, error }) => [status, error?.code])).toEqual([
+  expect(logger.lines.some(({ message }) => message.includes('event "answer"'))).toBe(true);
+  expect((await manager.events("t")).map(({ status, error }) => [status, error?.code])).toEqual([
     ["refused", "STATE_INVALID"],
     ["received", undefined],
   ]);
@@ -170,7 +170,7 @@ it("a schema with a codec decodes the value once, in the first run and on a resu
   const schema = z.object({
     on: z.codec(z.iso.datetime(), z.date(), { decode: (text) => new Date(text), encode: (date) => date.toISOString() }),
   });
-  await manager.signal("t", "when", { on: "2026-11-26T00:00:00.000Z" });
+  await manager.send("t", "when", { on: "2026-11-26T00:00:00.000Z" });
   let fails = true;
   const program = () =>
     manager.run("t", async (run) => {
@@ -208,16 +208,16 @@ it("a step, a sleep and a wait of one name can't overlap", async () => {
     try {
       await run.step("x", () => 1);
     } finally {
-      await manager.signal("t", "x");
+      await manager.send("t", "x");
       await waiting;
     }
   });
   await expect(both).rejects.toThrow(/already under way/);
 });
 
-it("a signal isn't received again if its mark fails", async () => {
+it("an event isn't received again if its mark fails", async () => {
   const storage = new MemoryAdapter();
-  await managerOn(storage).manager.signal("t", "go", "first");
+  await managerOn(storage).manager.send("t", "go", "first");
   const failing = new Proxy(storage, {
     get: (target, key) => {
       if (key === "setStatus") return async () => Promise.reject(new StorageError("The disk is full."));
@@ -234,14 +234,14 @@ it("a signal isn't received again if its mark fails", async () => {
   // The second attempt finds the wait's record, and fails in the mark alone.
   for (let attempt = 1; attempt <= 2; attempt += 1) {
     await expect(program(failing)).rejects.toThrow("The disk is full.");
-    expect((await managerOn(storage).manager.signals("t"))[0]?.status).toBe("pending");
+    expect((await managerOn(storage).manager.events("t"))[0]?.status).toBe("pending");
     expect((await managerOn(storage).manager.latest("t"))?.status).toBe("running");
   }
   expect(await program(storage)).toEqual(["first", undefined]);
-  expect((await managerOn(storage).manager.signals("t"))[0]?.status).toBe("received");
+  expect((await managerOn(storage).manager.events("t"))[0]?.status).toBe("received");
 });
 
-it("a storage that fails while a run looks for signals stops the run, and doesn't fail it", async () => {
+it("a storage that fails while a run looks for events stops the run, and doesn't fail it", async () => {
   const storage = new MemoryAdapter();
   const failing = new Proxy(storage, {
     get: (target, key) => {
@@ -249,8 +249,8 @@ it("a storage that fails while a run looks for signals stops the run, and doesn'
       if (typeof value !== "function") return value;
       return (...args: readonly unknown[]) => {
         const [query] = args;
-        const isSignals = typeof query === "object" && query !== null && "taskId" in query && query.taskId !== "t";
-        if (key === "read" && isSignals) throw new StorageError("The server is gone.");
+        const isEvents = typeof query === "object" && query !== null && "taskId" in query && query.taskId !== "t";
+        if (key === "read" && isEvents) throw new StorageError("The server is gone.");
         return value.apply(target, args);
       };
     },
@@ -259,7 +259,7 @@ it("a storage that fails while a run looks for signals stops the run, and doesn'
   await expect(program(failing)).rejects.toThrow("The server is gone.");
   const { manager } = managerOn(storage);
   expect((await manager.latest("t"))?.status).toBe("running");
-  await manager.signal("t", "go", "on");
+  await manager.send("t", "go", "on");
   expect(await program(storage)).toBe("on");
 });
 
@@ -268,47 +268,45 @@ it("a rewound run waits for a new signal, and a restarted one, too", async () =>
   const program = (restart = false) =>
     manager.run("t", async (run) => (await run.waitFor("approve", { timeoutMs: 0 }))?.value ?? "none", { restart });
   const first = await manager.save("t", {});
-  await manager.signal("t", "approve", 1);
+  await manager.send("t", "approve", 1);
   expect(await program()).toBe(1);
   await manager.rewind("t", first.id);
   expect(await program()).toBe("none");
   expect(await program(true)).toBe("none");
-  await manager.signal("t", "approve", 2);
+  await manager.send("t", "approve", 2);
   expect(await program(true)).toBe(2);
 });
 
-it("a task's signals go where the task goes, and no list shows their companion task", async () => {
+it("a task's events go where the task goes, and no list shows their companion task", async () => {
   const { manager, storage } = managerOn();
   const { id } = await manager.save("t", {});
   await manager.save("u", {});
-  await manager.signal("t", "approve", 1, { by: "ada" });
+  await manager.send("t", "approve", 1, { by: "ada" });
   expect((await manager.tasks({ limit: 2 })).map(({ taskId }) => taskId)).toEqual(["t", "u"]);
   expect((await manager.findIncomplete({ limit: 2 })).map(({ taskId }) => taskId).toSorted()).toEqual(["t", "u"]);
   await manager.fork("t", id, "copy");
-  expect(await manager.signals("copy")).toEqual(await manager.signals("t"));
+  expect(await manager.events("copy")).toEqual(await manager.events("t"));
   expect(await manager.run("copy", async (run) => (await run.waitFor("approve")).by)).toBe("ada");
-  expect((await manager.signals("t"))[0]?.status).toBe("pending");
+  expect((await manager.events("t"))[0]?.status).toBe("pending");
   await manager.retention.prune({ all: true }, { keepLast: 1 });
-  expect(await manager.signals("t")).toHaveLength(1);
+  expect(await manager.events("t")).toHaveLength(1);
   await manager.removeTask("t");
   await manager.removeTask({ prefix: "copy" });
   for (const taskId of ["t", "copy"]) {
     const left = [];
-    for await (const found of storage.list({ taskId: signalsOf(taskId), order: "oldest" })) left.push(found);
+    for await (const found of storage.list({ taskId: eventsTaskId(taskId), order: "oldest" })) left.push(found);
     expect(left).toEqual([]);
   }
 });
 
-it("a fork that fails leaves no signals, and a task with signals of its own can't begin as a fork", async () => {
+it("a fork that fails leaves no events, and a task with events of its own can't begin as a fork", async () => {
   const { manager } = managerOn();
   const { id } = await manager.save("t", {});
-  await manager.signal("t", "approve", 1);
+  await manager.send("t", "approve", 1);
   await expect(manager.fork("t", "nowhere", "copy")).rejects.toMatchObject({ code: "CHECKPOINT_NOT_FOUND" });
-  expect(await manager.signals("copy")).toEqual([]);
-  await manager.signal("other", "approve", 2);
-  await expect(manager.fork("t", id, "other")).rejects.toThrow(
-    /^There is a task "other" already, or there are signals/,
-  );
+  expect(await manager.events("copy")).toEqual([]);
+  await manager.send("other", "approve", 2);
+  await expect(manager.fork("t", id, "other")).rejects.toThrow(/^There is a task "other" already, or there are events/);
   expect(await manager.has("other")).toBe(false);
 });
 
@@ -330,24 +328,24 @@ it("a run that waits says so in its summary, also while it holds its lease", asy
   expect((await manager.queue({ prefix: "t" })).tasks).toBe(1);
 });
 
-it("a policy that removes a whole task removes its signals, too", async () => {
+it("a policy that removes a whole task removes its events, too", async () => {
   const { manager, clock } = clockedOn();
-  await manager.signal("t", "approve", 1);
+  await manager.send("t", "approve", 1);
   await manager.run("t", (run) => run.waitFor("approve"));
   clock.nowMs += 2 * MINUTE;
   expect(await manager.retention.prune({ all: true }, { maxAgeMs: MINUTE })).toMatchObject({ tasks: 1, failures: [] });
   expect(await manager.has("t")).toBe(false);
-  expect(await manager.signals("t")).toEqual([]);
+  expect(await manager.events("t")).toEqual([]);
 });
 
-it("a removal under a lost lease keeps the signals", async () => {
+it("a removal under a lost lease keeps the events", async () => {
   const { manager, storage } = managerOn();
   await manager.save("t", {});
-  await manager.signal("t", "approve");
+  await manager.send("t", "approve");
   const lease = await manager.lease("t");
   await storage.leases?.claim("t", "another", 60_000, { force: true });
   await expect(manager.removeTask("t", { lease })).rejects.toMatchObject({ code: "LEASE_LOST" });
-  expect(await manager.signals("t")).toHaveLength(1);
+  expect(await manager.events("t")).toHaveLength(1);
 });
 
 it("a misspelled option and a wrong date are refused by name", async () => {
@@ -358,5 +356,5 @@ it("a misspelled option and a wrong date are refused by name", async () => {
   await expect(manager.run("b", (run) => run.sleepUntil("x", 5))).rejects.toThrow(/must be a Date/);
   await expect(manager.run("c", (run) => run.sleepUntil("x", new Date(Number.NaN)))).rejects.toThrow("invalid Date");
   // @ts-expect-error A misspelled option.
-  await expect(manager.signal("t", "x", 1, { from: "me" })).rejects.toThrow(/from/);
+  await expect(manager.send("t", "x", 1, { from: "me" })).rejects.toThrow(/from/);
 });

@@ -116,9 +116,9 @@ it.each(Object.entries(STORAGES))("a run lets go of its worker while it waits (%
   expect(newest).toMatchObject({ status: "paused", label: 'Run waits for "approve"' });
   expect(newest && waitsOf(newest)).toEqual({ dueAt: NEVER, waitsFor: ["approve"] });
   expect((await manager.queue({ prefix: "q/" })).tasks).toBe(0);
-  await managerOn(storage).manager.signal("q/t", "other");
+  await managerOn(storage).manager.send("q/t", "other");
   expect((await manager.latest("q/t"))?.status).toBe("paused");
-  await managerOn(storage).manager.signal("q/t", "approve", "yes");
+  await managerOn(storage).manager.send("q/t", "approve", "yes");
   await completed;
   expect((await manager.latest("q/t"))?.run?.result).toBe("yes");
   await worker.drain();
@@ -157,7 +157,7 @@ it("a run that sleeps beside a wait without a limit is due at the sleep's end", 
   expect(newest && waitsOf(newest)).toEqual({ dueAt: night.toISOString(), waitsFor: ["approve"] });
 });
 
-it("a signal that comes while the run is being paused wakes it", async () => {
+it("an event that comes while the run is being paused wakes it", async () => {
   const inner = new MemoryAdapter();
   const sender = managerOn(inner).manager;
   let sent = 0;
@@ -175,12 +175,12 @@ it("a signal that comes while the run is being paused wakes it", async () => {
   expect(sent).toBe(1);
 });
 
-it("a run that couldn't look for signals after its pause is due once its lease has expired", async () => {
+it("a run that couldn't look for events after its pause is due once its lease has expired", async () => {
   const inner = new MemoryAdapter();
   let isAway = false;
   const dying = afterPause(inner, async () => {
     await managerOn(inner)
-      .manager.signal("q/t", "approve")
+      .manager.send("q/t", "approve")
       .catch(() => undefined);
     const newest = (await managerOn(inner).manager.list("q/t"))[0];
     await inner.setStatus("q/t", newest?.id ?? "", { status: "paused" });
@@ -217,10 +217,10 @@ async function sentOnly(storage: MemoryAdapter, taskId: string): Promise<void> {
       return typeof value === "function" ? value.bind(target) : value;
     },
   });
-  await managerOn(cut).manager.signal(taskId, "approve");
+  await managerOn(cut).manager.send(taskId, "approve");
 }
 
-it("a run whose waits look for signals all the time still lets go of its worker", async () => {
+it("a run whose waits look for events all the time still lets go of its worker", async () => {
   const storage = new MemoryAdapter();
   const { manager } = managerOn(storage);
   await manager.enqueue("q/t");
@@ -232,9 +232,9 @@ it("a run whose waits look for signals all the time still lets go of its worker"
   void paused.then(() => {
     isPaused = true;
   });
-  // The same signal again and again, for which nothing waits, ends each pause between two looks.
+  // The same event again and again, for which nothing waits, ends each pause between two looks.
   while (!isPaused) {
-    await manager.signal("q/t", "other", 1, { id: "once" });
+    await manager.send("q/t", "other", 1, { id: "once" });
     await nextTurn();
   }
   expect(await paused).toEqual(["q/t"]);
@@ -267,7 +267,7 @@ it("a run doesn't let go of its worker while a step beside the wait is under way
   const completed = ends(manager, "completed");
   const worker = working(manager, (run) => Promise.all([run.step("long", () => step.promise), run.waitFor("go")]));
   await waiting;
-  await manager.signal("q/t", "go");
+  await manager.send("q/t", "go");
   await new Promise((resolve) => manager.on("waitEnded", resolve));
   step.resolve();
   await completed;
@@ -481,7 +481,7 @@ it("claims that begin no attempt count as none", async () => {
 
 it("a run whose function has ended doesn't wait for its other waits", async () => {
   const { manager } = managerOn();
-  await manager.signal("a", "approve", 1);
+  await manager.send("a", "approve", 1);
   const first = (run: Run) => Promise.race([run.waitFor("approve"), run.waitFor("reject")]);
   expect((await manager.run("a", first)).value).toBe(1);
   const failing = manager.run("b", (run) =>
@@ -610,7 +610,7 @@ it.each(["the runner's own manager", "another one"])(
 it.each<[string, Fn]>([
   ["the pause before a retry", fails],
   ["a sleep", (run) => run.sleepUntil("later", new Date(Date.now() + 3_600_000))],
-  ["a wait for a signal", (run) => run.waitFor("approve")],
+  ["a wait for an event", (run) => run.waitFor("approve")],
 ])("cancel ends %s, from the runner's own manager and from another one", async (_, fn) => {
   const storage = new MemoryAdapter();
   const [own, other] = [managerOn(storage).manager, managerOn(storage).manager];
@@ -948,7 +948,7 @@ it("a run doesn't let go of its worker if a step begins soon after another one b
   // Between the steps, nothing but the wait was under way.
   timeouts.pass(250);
   long.resolve();
-  await manager.signal("q/t", "go");
+  await manager.send("q/t", "go");
   await completed;
   await worker.drain();
   expect(paused).not.toHaveBeenCalled();
@@ -1001,7 +1001,7 @@ function savedBetween(inner: MemoryAdapter, taskId: string): StorageAdapter {
   });
 }
 
-it("a signal leaves the checkpoint of a pause as it is if somebody saves before it wakes the run", async () => {
+it("an event leaves the checkpoint of a pause as it is if somebody saves before it wakes the run", async () => {
   const storage = new MemoryAdapter();
   const { manager } = managerOn(storage);
   await manager.enqueue("q/t");
@@ -1009,7 +1009,7 @@ it("a signal leaves the checkpoint of a pause as it is if somebody saves before 
   const worker = working(manager, (run) => run.waitFor("go"));
   await paused;
   await worker.drain();
-  await managerOn(savedBetween(storage, "q/t")).manager.signal("q/t", "go");
+  await managerOn(savedBetween(storage, "q/t")).manager.send("q/t", "go");
   expect((await manager.list("q/t")).map(({ status }) => status)).toEqual(["running", "paused"]);
 });
 

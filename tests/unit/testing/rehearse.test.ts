@@ -254,7 +254,7 @@ it("throws the undisturbed run's error, and names a misspelled option", async ()
   await expect(rehearse(() => 1, { kills: 0 })).rejects.toThrow(/kills/);
 });
 
-it("gives the signals that a run waits for, ends sleeps at once, and stops between them", async () => {
+it("gives the events that a run waits for, ends sleeps at once, and stops between them", async () => {
   const rehearsal = await rehearse(
     async (run) => {
       const first = await run.waitFor<number>("approve");
@@ -263,10 +263,10 @@ it("gives the signals that a run waits for, ends sleeps at once, and stops betwe
       const second = await run.waitFor<number>("approve");
       return [first.value, late, second.value, await run.step("act", () => "done")];
     },
-    { signals: { approve: [1, 2] } },
+    { events: { approve: [1, 2] } },
   );
   expect(rehearsal).toMatchObject({ problems: [], result: [1, undefined, 2, "done"] });
   expect(rehearsal.stops).toBeGreaterThan(8);
   const short = rehearse((run) => run.waitFor("approve"));
-  await expect(short).rejects.toThrow(/waits for a signal "approve" that the rehearsal doesn't have/);
+  await expect(short).rejects.toThrow(/waits for an event "approve" that the rehearsal doesn't have/);
 });

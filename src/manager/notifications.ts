@@ -1,11 +1,11 @@
 import type { CorruptRecord } from "../contract/adapter.js";
 import { isPromiseLike } from "../contract/built-ins.js";
 import type { CheckpointSummary } from "../contract/checkpoint.js";
-import type { Signal } from "../contract/signals.js";
+import type { TaskEvent } from "../contract/task-events.js";
 import type { Logger } from "./logger.js";
 
-/** The events of a manager, with the details that listeners get. */
-export interface CheckpointEvents {
+/** The notifications of a manager, with the details that listeners get. */
+export interface Notifications {
   /** A checkpoint was saved; it is as durable as the adapter promises. */
   saved: CheckpointSummary;
   /** Checkpoints were removed. */
@@ -33,31 +33,31 @@ export interface CheckpointEvents {
    */
   stepStarted: { readonly taskId: string; readonly turn: number; readonly step: string };
   /** A step's result or error is stored. */
-  stepEnded: CheckpointEvents["stepStarted"] & {
+  stepEnded: Notifications["stepStarted"] & {
     readonly durationMs: number;
     readonly attempts: number;
     readonly error?: unknown;
   };
   /** A step returned its recorded result or threw its recorded error; its function wasn't called. */
-  stepReused: CheckpointEvents["stepStarted"];
+  stepReused: Notifications["stepStarted"];
   /**
    * A turn is over, and the function didn't call these recorded steps. The function was probably changed after they were
    * recorded.
    */
   stepsUnused: { readonly taskId: string; readonly steps: readonly string[] };
   /** A run begins to wait, or goes on to wait after a resume. `until` is a sleep's end, or the time limit of a wait. */
-  waitStarted: CheckpointEvents["stepStarted"] & { readonly waitsFor: "sleep" | "signal"; readonly until?: string };
-  /** A wait's end is stored. Without `signal`, its time has come. */
-  waitEnded: CheckpointEvents["stepStarted"] & {
-    readonly waitsFor: "sleep" | "signal";
+  waitStarted: Notifications["stepStarted"] & { readonly waitsFor: "sleep" | "event"; readonly until?: string };
+  /** A wait's end is stored. Without `event`, its time has come. */
+  waitEnded: Notifications["stepStarted"] & {
+    readonly waitsFor: "sleep" | "event";
     readonly durationMs: number;
-    readonly signal?: Pick<Signal, "id" | "by" | "sentAt">;
+    readonly event?: Pick<TaskEvent, "id" | "by" | "sentAt">;
   };
-  /** A signal was sent to a task; it is as durable as the adapter promises. */
-  signalled: { readonly taskId: string; readonly name: string; readonly id: string; readonly by?: string };
-  /** The schema of a wait refused a signal's value. The signal is kept as refused, and the wait goes on. */
-  signalRefused: { readonly taskId: string; readonly name: string; readonly id: string; readonly error: unknown };
-  /** A signal of the process stopped the run, or it lets go of its worker to wait; its task is recorded as `paused`. */
+  /** An event was sent to a task; it is as durable as the adapter promises. */
+  eventSent: { readonly taskId: string; readonly name: string; readonly id: string; readonly by?: string };
+  /** The schema of a wait refused an event's value. The event is kept as refused, and the wait goes on. */
+  eventRefused: { readonly taskId: string; readonly name: string; readonly id: string; readonly error: unknown };
+  /** An event of the process stopped the run, or it lets go of its worker to wait; its task is recorded as `paused`. */
   runPaused: { readonly taskId: string; readonly error: unknown };
   /**
    * An attempt has ended. `stopped` means that it lost its lease, met another writer's checkpoint, or couldn't save;
@@ -70,13 +70,13 @@ export interface CheckpointEvents {
   };
 }
 
-type CheckpointListener<Event extends keyof CheckpointEvents> = (details: CheckpointEvents[Event]) => void;
+type NotificationListener<Name extends keyof Notifications> = (details: Notifications[Name]) => void;
 
 /**
  * Keeps listeners and calls them. If a listener throws, the error is logged; the other listeners and the save go on.
  */
-export class EventHub {
-  readonly #listeners: { [Event in keyof CheckpointEvents]: Set<CheckpointListener<Event>> } = {
+export class NotificationHub {
+  readonly #listeners: { [Name in keyof Notifications]: Set<NotificationListener<Name>> } = {
     saved: new Set(),
     removed: new Set(),
     corrupt: new Set(),
@@ -88,8 +88,8 @@ export class EventHub {
     stepsUnused: new Set(),
     waitStarted: new Set(),
     waitEnded: new Set(),
-    signalled: new Set(),
-    signalRefused: new Set(),
+    eventSent: new Set(),
+    eventRefused: new Set(),
     runPaused: new Set(),
     runEnded: new Set(),
   };
@@ -99,25 +99,26 @@ export class EventHub {
     this.#logger = logger;
   }
 
-  on<Event extends keyof CheckpointEvents>(event: Event, listener: CheckpointListener<Event>): () => void {
+  on<Name extends keyof Notifications>(name: Name, listener: NotificationListener<Name>): () => void {
     const known = Object.keys(this.#listeners);
-    if (!known.includes(event)) throw new TypeError(`There is no event "${event}". Known events: ${known.join(", ")}.`);
-    if (typeof listener !== "function") throw new TypeError(`The listener of "${event}" must be a function.`);
+    if (!known.includes(name))
+      throw new TypeError(`There is no notification "${name}". Known ones: ${known.join(", ")}.`);
+    if (typeof listener !== "function") throw new TypeError(`The listener of "${name}" must be a function.`);
     // Wrapped, so that a listener registered twice is called twice, and each unsubscribe removes one registration.
-    const registered: CheckpointListener<Event> = (details) => listener(details);
-    this.#listeners[event].add(registered);
+    const registered: NotificationListener<Name> = (details) => listener(details);
+    this.#listeners[name].add(registered);
     return () => {
-      this.#listeners[event].delete(registered);
+      this.#listeners[name].delete(registered);
     };
   }
 
-  has(event: keyof CheckpointEvents): boolean {
-    return this.#listeners[event].size > 0;
+  has(name: keyof Notifications): boolean {
+    return this.#listeners[name].size > 0;
   }
 
-  emit<Event extends keyof CheckpointEvents>(event: Event, details: CheckpointEvents[Event]): void {
-    for (const listener of [...this.#listeners[event]]) {
-      const failed = (error: unknown) => this.#logger.error({ error, event }, `A listener of "${event}" threw`);
+  emit<Name extends keyof Notifications>(name: Name, details: Notifications[Name]): void {
+    for (const listener of [...this.#listeners[name]]) {
+      const failed = (error: unknown) => this.#logger.error({ error, name }, `A listener of "${name}" threw`);
       try {
         // Nobody else handles the rejection of an async listener.
         const returned: unknown = listener(details);

@@ -2,8 +2,8 @@ import { type CheckpointFailure, type CheckpointSummary, isJsonObject, type Json
 import type { StepRecord } from "./run-record.js";
 import { NOTE_KEY } from "./transient.js";
 
-/** A signal that was sent to a task. */
-export interface Signal<Value = unknown> extends NonNullable<StepRecord["signal"]> {
+/** An event that was sent to a task. */
+export interface TaskEvent<Value = unknown> extends NonNullable<StepRecord["event"]> {
   readonly name: string;
   /** What was sent with it; `undefined` if nothing was. To a wait with a schema, the value is decoded. */
   readonly value: Value;
@@ -14,34 +14,34 @@ export interface Signal<Value = unknown> extends NonNullable<StepRecord["signal"
 }
 
 /**
- * The signals of a task are checkpoints of a companion task, so they are as durable as any checkpoint. Its id is the
+ * The events of a task are checkpoints of a companion task, so they are as durable as any checkpoint. Its id is the
  * task's id with this ending, U+001F and a word, which no other task's id should have. Lists leave companions out;
  * removals, copies, exports and forks take them along.
  */
-const ENDING = "\u001fsignals";
+const ENDING = "\u001fevents";
 
-/** The id of the companion task that holds a task's signals. */
-export function signalsOf(taskId: string): string {
+/** The id of the companion task that holds a task's events. */
+export function eventsTaskId(taskId: string): string {
   return `${taskId}${ENDING}`;
 }
 
 /** Whether a task is the companion of another one. */
-export function isSignals(taskId: string): boolean {
+export function isEventsTask(taskId: string): boolean {
   return taskId.endsWith(ENDING);
 }
 
 /** A companion's task; the id itself if it isn't a companion's. */
-export function ownerOf(taskId: string): string {
-  return isSignals(taskId) ? taskId.slice(0, -ENDING.length) : taskId;
+export function ownerTaskId(taskId: string): string {
+  return isEventsTask(taskId) ? taskId.slice(0, -ENDING.length) : taskId;
 }
 
-/** The metadata of a signal's checkpoint. */
-export function signalMetadata(by: string | undefined): JsonObject {
-  return { [NOTE_KEY]: { signal: true, ...(by === undefined ? undefined : { by }) } };
+/** The metadata of an event's checkpoint. */
+export function eventMetadata(by: string | undefined): JsonObject {
+  return { [NOTE_KEY]: { event: true, ...(by === undefined ? undefined : { by }) } };
 }
 
-/** The sender of a signal; `undefined` if none was given. */
-export function senderOf({ metadata }: Pick<CheckpointSummary, "metadata">): string | undefined {
+/** The sender of an event; `undefined` if none was given. */
+export function readSender({ metadata }: Pick<CheckpointSummary, "metadata">): string | undefined {
   const note = metadata?.[NOTE_KEY];
   const by = isJsonObject(note) ? note["by"] : undefined;
   return typeof by === "string" ? by : undefined;

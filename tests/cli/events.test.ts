@@ -1,29 +1,29 @@
-// The command on signals: they are hidden where tasks are listed, and go where their task goes.
+// The command on events: they are hidden where tasks are listed, and go where their task goes.
 import { readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { signalsOf } from "../../src/contract/signals.js";
+import { eventsTaskId } from "../../src/contract/task-events.js";
 import { newPlace, waymark } from "./waymark.js";
 
 const STORAGES = ["sqlite:checkpoints.db", "files:store", "tasks:store"];
 
-/** Task `a` has two signals, and `b` none. */
-async function placeWithSignals(url?: string) {
+/** Task `a` has two events, and `b` none. */
+async function placeWithEvents(url?: string) {
   const place = await newPlace(url);
   const { manager } = place;
   onTestFinished(() => manager.close());
   await manager.save("a", 1);
   await manager.save("b", 2);
-  await manager.signal("a", "approve", { by: "Ada" }, { id: "s1", by: "ada@example.org" });
-  await manager.signal("a", "note", "later", { id: "s2" });
+  await manager.send("a", "approve", { by: "Ada" }, { id: "s1", by: "ada@example.org" });
+  await manager.send("a", "note", "later", { id: "s2" });
   return place;
 }
 
 const names = (stdout: string) => JSON.parse(stdout).map(({ taskId }: { taskId: string }) => taskId);
 
-describe.each(STORAGES)("signals in %s", (url) => {
+describe.each(STORAGES)("events in %s", (url) => {
   it("are no tasks in lists, counts, plans and completion", async () => {
-    const { run } = await placeWithSignals(url);
+    const { run } = await placeWithEvents(url);
     expect(names((await run("tasks", "--json")).stdout)).toEqual(["a", "b"]);
     expect(names((await run("tasks", "--json", "--limit", "1")).stdout)).toEqual(["a"]);
     const recent = names((await run("tasks", "--json", "--recent", "--limit", "2")).stdout);
@@ -34,37 +34,37 @@ describe.each(STORAGES)("signals in %s", (url) => {
     const plans = JSON.parse((await run("prune", "--all", "--keep-last", "1", "--dry-run", "--json")).stdout);
     expect(plans.plans.map(({ taskId }: { taskId: string }) => taskId)).toEqual(["a", "b"]);
     expect((await run("__complete", "--", "list", "")).stdout).toBe("a\nb\n");
-    expect((await run("list", "c")).stderr).not.toContain("signals");
+    expect((await run("list", "c")).stderr).not.toContain("events");
   });
 
   it("are counted apart by verify", async () => {
-    const { manager, run } = await placeWithSignals(url);
-    expect((await run("verify")).stdout).toMatch(/^2 checkpoints and 2 signals of 2 tasks \(.*: nothing is wrong\.\n$/);
-    expect(await manager.maintenance.verify()).toMatchObject({ tasks: 2, checkpoints: 2, signals: 2, findings: [] });
+    const { manager, run } = await placeWithEvents(url);
+    expect((await run("verify")).stdout).toMatch(/^2 checkpoints and 2 events of 2 tasks \(.*: nothing is wrong\.\n$/);
+    expect(await manager.maintenance.verify()).toMatchObject({ tasks: 2, checkpoints: 2, events: 2, findings: [] });
   });
 
   it("are copied and exported before their task", async () => {
-    const { cwd, run, open } = await placeWithSignals(url);
+    const { cwd, run, open } = await placeWithEvents(url);
     const copied = await run("copy", "--to", "sqlite:copy.db");
-    expect(copied.stdout).toMatch(/^Copied 2 checkpoints and 2 signals to .*\n4 of 4 identical\n$/);
+    expect(copied.stdout).toMatch(/^Copied 2 checkpoints and 2 events to .*\n4 of 4 identical\n$/);
     expect(JSON.parse((await run("copy", "--to", "sqlite:other.db", "--json")).stdout)).toMatchObject({
       copied: 4,
-      signals: 2,
+      events: 2,
     });
     expect((await run("copy", "--to", "sqlite:prefixed.db", "--prefix", "a")).stdout).toContain("3 of 3 identical");
     const whole = await run("export");
     const one = await run("export", "a");
     const toFile = (await run("export", "--out", "all.ndjson")).stdout;
-    expect(toFile).toBe("Exported 2 checkpoints and 2 signals of 2 tasks.\n");
-    expect(recordsIn(whole.stdout)).toEqual(["a\u001fsignals", "a\u001fsignals", "a", "b"]);
-    expect(recordsIn(one.stdout)).toEqual(["a\u001fsignals", "a\u001fsignals", "a"]);
+    expect(toFile).toBe("Exported 2 checkpoints and 2 events of 2 tasks.\n");
+    expect(recordsIn(whole.stdout)).toEqual(["a\u001fevents", "a\u001fevents", "a", "b"]);
+    expect(recordsIn(one.stdout)).toEqual(["a\u001fevents", "a\u001fevents", "a"]);
     const imported = { cwd, env: { WAYMARK_STORAGE: "sqlite:imported.db" } };
     expect((await waymark(imported, ["import"], one.stdout)).stdout).toBe(
-      "Imported 1 checkpoint and 2 signals; 0 there already.\n",
+      "Imported 1 checkpoint and 2 events; 0 there already.\n",
     );
     for (const its of ["sqlite:copy.db", "sqlite:prefixed.db", "sqlite:imported.db"]) {
       await using copied = await open(its);
-      expect(await copied.signals("a")).toMatchObject([
+      expect(await copied.events("a")).toMatchObject([
         { id: "s1", name: "approve", value: { by: "Ada" }, by: "ada@example.org", status: "pending" },
         { id: "s2", value: "later" },
       ]);
@@ -72,50 +72,50 @@ describe.each(STORAGES)("signals in %s", (url) => {
   });
 
   it("are removed with their task, and forked with it", async () => {
-    const { manager, run } = await placeWithSignals(url);
+    const { manager, run } = await placeWithEvents(url);
     expect((await run("fork", "a", "@1", "c")).code).toBe(0);
-    expect(await manager.signals("c")).toMatchObject([{ id: "s1" }, { id: "s2" }]);
-    expect((await run("delete", "a")).stderr).toContain('task "a" with 1 checkpoint (1 B) and 2 signals');
+    expect(await manager.events("c")).toMatchObject([{ id: "s1" }, { id: "s2" }]);
+    expect((await run("delete", "a")).stderr).toContain('task "a" with 1 checkpoint (1 B) and 2 events');
     expect((await run("delete", "a", "--yes")).stdout).toBe("Removed 1 checkpoint.\n");
-    expect(await manager.signals("a")).toEqual([]);
-    expect(await manager.signals("c")).toHaveLength(2);
+    expect(await manager.events("a")).toEqual([]);
+    expect(await manager.events("c")).toHaveLength(2);
   });
 
   it("can't be changed by themselves", async () => {
-    const { manager, run } = await placeWithSignals(url);
-    const id = signalsOf("a");
+    const { manager, run } = await placeWithEvents(url);
+    const id = eventsTaskId("a");
     for (const args of [["complete"], ["rewind", "@1"], ["delete"], ["prune", "--keep-last", "1"]]) {
       const [command = "", ...rest] = args;
       const refused = await run(command, id, ...rest);
-      expect([refused.code, refused.stderr]).toEqual([2, expect.stringContaining('holds the signals of task "a"')]);
+      expect([refused.code, refused.stderr]).toEqual([2, expect.stringContaining('holds the events of task "a"')]);
     }
-    expect(await manager.signals("a")).toHaveLength(2);
+    expect(await manager.events("a")).toHaveLength(2);
   });
 });
 
-it("a task whose id stands between another one and its signals is exported after its own", async () => {
+it("a task whose id stands between another one and its events is exported after its own", async () => {
   const { manager, run } = await newPlace();
   onTestFinished(() => manager.close());
   for (const id of ["a", "a\u0001", "a\u0001b", "ab"]) {
     await manager.save(id, 1);
-    await manager.signal(id, "go");
+    await manager.send(id, "go");
   }
-  // A signal may come before its task.
-  await manager.signal("0", "go");
+  // An event may come before its task.
+  await manager.send("0", "go");
   const order = recordsIn((await run("export")).stdout);
   expect([...order].sort()).toHaveLength(9);
   for (const id of ["a", "a\u0001", "a\u0001b", "ab"]) {
-    expect(order.indexOf(signalsOf(id))).toBeLessThan(order.indexOf(id));
+    expect(order.indexOf(eventsTaskId(id))).toBeLessThan(order.indexOf(id));
   }
-  expect(order).toContain(signalsOf("0"));
+  expect(order).toContain(eventsTaskId("0"));
 });
 
-it("a damaged signal is named with its task", async () => {
-  const { cwd, run } = await placeWithSignals("files:store");
+it("a damaged event is named with its task", async () => {
+  const { cwd, run } = await placeWithEvents("files:store");
   const folder = readdirSync(join(cwd, "store")).find((name) => name.startsWith("a") && name !== "a") ?? "";
   const [file = ""] = readdirSync(join(cwd, "store", folder)).filter((name) => name.endsWith(".json"));
   writeFileSync(join(cwd, "store", folder, file), "{");
-  expect((await run("verify")).stdout).toMatch(/^damaged +a \(signals\) /m);
+  expect((await run("verify")).stdout).toMatch(/^damaged +a \(events\) /m);
 });
 
 function recordsIn(exported: string): string[] {
