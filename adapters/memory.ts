@@ -8,7 +8,9 @@ import {
   nextSequence,
   requireNewest,
   requireUnchangedTasks,
+  type StatusOptions,
   type StorageAdapter,
+  type StoredTask,
   type TaskPosition,
   type TaskQuery,
 } from "../src/contract/adapter.js";
@@ -23,7 +25,6 @@ import {
   type StoredCheckpoint,
   sealDraft,
   summaryOf,
-  type TaskSummary,
   withPayload,
   withStatus,
 } from "../src/contract/checkpoint.js";
@@ -39,15 +40,40 @@ import {
   nextLease,
   type TimedLease,
 } from "../src/contract/leases.js";
+import {
+  isRecord,
+  type LogItem,
+  type LogOptions,
+  type LogRecord,
+  matchEventRetry,
+  matchesRecords,
+  type RecordDraft,
+  type RecordHeader,
+  type RecordQuery,
+  type RecordSelection,
+  requireNoEvent,
+  sealRecord,
+  sealRecordDraft,
+  type TaskLog,
+  toRecordHeader,
+} from "../src/contract/log.js";
 import type { DueQuery, TaskQueue } from "../src/contract/task-queue.js";
 import { dueAtOf, isTransient } from "../src/contract/transient.js";
 
-/** One task's checkpoints by id, the oldest first, and its newest one. */
-interface StoredTask {
-  readonly records: Map<string, StoredCheckpoint>;
+/** One task's checkpoints and records. */
+interface Task {
+  /** By id, the oldest first. */
+  readonly checkpoints: Map<string, StoredCheckpoint>;
   newest: StoredCheckpoint | undefined;
-  /** The last sequence that was given. It is kept even if its checkpoint is removed. */
+  /** In the order of their sequences. An event without its body is a header. */
+  records: (LogRecord | RecordHeader)[];
+  /** The events among the records, by id. */
+  readonly events: Map<string, LogRecord | RecordHeader>;
+  lastEvent: number;
+  /** The last sequence that was taken. It is kept even if its record is removed. */
   lastSequence: number;
+  dueAt?: string | null | undefined;
+  removedUpTo: number;
 }
 
 /**
@@ -80,27 +106,55 @@ export class MemoryAdapter implements StorageAdapter {
       return { tasks: due.length, oldestDueAt: due[0]?.dueAt };
     },
   };
-  readonly #tasks = new Map<string, StoredTask>();
+  readonly log: TaskLog = {
+    append: async (taskId, records, condition, options) => this.#appendRecords(taskId, records, condition, options),
+    read: (query) => this.#readLog(query),
+    remove: async (taskId, selection, condition) => this.#removeRecords(taskId, selection, condition),
+    replacePayload: async (taskId, sequence, payload, expectedSha256) => {
+      const task = this.#task(taskId);
+      const index = task?.records.findIndex((record) => record.sequence === sequence) ?? -1;
+      const record = task?.records[index];
+      if (!task || !record || isEmptied(record) || record.payload.sha256 !== expectedSha256) return false;
+      const unsealed = { ...record, payload: copyPayload(payload) };
+      const changed = { ...unsealed, seal: sealRecord(unsealed) };
+      task.records[index] = changed;
+      if (changed.id !== undefined) task.events.set(changed.id, changed);
+      this.#changed();
+      return true;
+    },
+    watch: (changed) => {
+      this.#watchers.add(changed);
+      return () => this.#watchers.delete(changed);
+    },
+  };
+  readonly #watchers = new Set<() => void>();
+  readonly #tasks = new Map<string, Task>();
   readonly #leases = new Map<string, LeaseRecord>();
   #closed = false;
 
   async append(draft: CheckpointDraft, condition?: AppendCondition, options?: AppendOptions): Promise<number> {
-    const task = this.#task(draft.taskId) ?? { records: new Map(), newest: undefined, lastSequence: 0 };
-    const existing = task.records.get(draft.id);
+    const { taskId } = draft;
+    const task = this.#task(taskId) ?? newTask();
+    const existing = task.checkpoints.get(draft.id);
     if (existing) return matchRetry(existing, draft);
 
-    checkLease(draft.taskId, this.#leaseOf(draft.taskId), condition);
-    const sequence = nextSequence(draft.taskId, positionOf(task), condition, options);
-    const replaced = task.records.get(options?.replaces ?? "");
+    const { records = [] } = options ?? {};
+    matchEventRetry(taskId, records, (id) => task.events.get(id));
+    checkLease(taskId, this.#leaseOf(taskId), condition);
+    const sequence = nextSequence(taskId, positionOf(task), condition, options);
+    const replaced = task.checkpoints.get(options?.replaces ?? "");
+    this.#putRecords(taskId, task, records, sequence - records.length);
     this.#put(task, copyRecord(sealDraft(draft, sequence)));
-    if (replaced && isTransient(replaced)) task.records.delete(replaced.id);
+    if (replaced && isTransient(replaced)) task.checkpoints.delete(replaced.id);
     task.lastSequence = sequence;
-    this.#tasks.set(draft.taskId, task);
+    task.dueAt = undefined;
+    this.#tasks.set(taskId, task);
+    this.#changed();
     return sequence;
   }
 
   async get(taskId: string, id: string): Promise<StoredCheckpoint | undefined> {
-    return structuredClone(this.#task(taskId)?.records.get(id));
+    return structuredClone(this.#task(taskId)?.checkpoints.get(id));
   }
 
   async *read(query: CheckpointQuery): AsyncIterable<StoredCheckpoint> {
@@ -111,29 +165,41 @@ export class MemoryAdapter implements StorageAdapter {
     for (const record of this.#select(query)) yield structuredClone(summaryOf(record));
   }
 
-  async *tasks(query: TaskQuery): AsyncIterable<TaskSummary> {
+  async *tasks(query: TaskQuery): AsyncIterable<StoredTask> {
     this.#assertOpen();
-    const tasks = [...this.#tasks].flatMap(([taskId, { records, newest }]) =>
-      newest ? { taskId, count: records.size, headers: [newest] } : [],
-    );
+    const tasks = [...this.#tasks].map(([taskId, task]) => ({
+      taskId,
+      count: task.checkpoints.size,
+      headers: task.newest ? [task.newest] : [],
+      log: summarizeLog(task),
+    }));
     for (const task of selectTasks(tasks, query)) if (!isCorrupt(task)) yield structuredClone(task);
   }
 
-  async setStatus(taskId: string, id: string, change: StatusChange, condition?: AppendCondition): Promise<boolean> {
+  async setStatus(
+    taskId: string,
+    id: string,
+    change: StatusChange,
+    condition?: AppendCondition,
+    { records = [] }: StatusOptions = {},
+  ): Promise<boolean> {
     const task = this.#task(taskId);
-    const record = task?.records.get(id);
+    const checkpoint = task?.checkpoints.get(id);
     checkLease(taskId, this.#leaseOf(taskId), condition);
-    if (!task || !record) return false;
-    requireNewest(taskId, positionOf(task).newestSequence, condition);
-    this.#put(task, withStatus(record, structuredClone(change)));
+    if (!task || !checkpoint) return false;
+    matchEventRetry(taskId, records, (event) => task.events.get(event));
+    const first = nextSequence(taskId, positionOf(task), condition);
+    this.#put(task, withStatus(checkpoint, structuredClone(change)));
+    this.#putRecords(taskId, task, records, first);
+    this.#changed();
     return true;
   }
 
   async replacePayload(taskId: string, id: string, payload: Payload, expectedSha256: string): Promise<boolean> {
     const task = this.#task(taskId);
-    const record = task?.records.get(id);
-    if (!task || record?.payload.sha256 !== expectedSha256) return false;
-    this.#put(task, withPayload(record, copyPayload(payload)));
+    const checkpoint = task?.checkpoints.get(id);
+    if (!task || checkpoint?.payload.sha256 !== expectedSha256) return false;
+    this.#put(task, withPayload(checkpoint, copyPayload(payload)));
     return true;
   }
 
@@ -141,14 +207,16 @@ export class MemoryAdapter implements StorageAdapter {
     const task = this.#task(taskId);
     checkLease(taskId, this.#leaseOf(taskId), condition);
     requireNewest(taskId, positionOf(task).newestSequence, condition);
+    requireNoEvent(taskId, positionOf(task).lastEvent, condition);
     if (!task) return 0;
     if (ids === "all") {
       this.#tasks.delete(taskId);
-      return task.records.size;
+      this.#changed();
+      return task.checkpoints.size;
     }
     // If all ids are removed, the task keeps its numbering. Only "all" ends the numbering.
-    const removed = ids.filter((id) => task.records.delete(id)).length;
-    task.newest = [...task.records.values()].at(-1);
+    const removed = ids.filter((id) => task.checkpoints.delete(id)).length;
+    task.newest = [...task.checkpoints.values()].at(-1);
     return removed;
   }
 
@@ -159,10 +227,11 @@ export class MemoryAdapter implements StorageAdapter {
     const withCheckpoints = found.filter(({ newestSequence }) => newestSequence > 0);
     requireUnchangedTasks(prefix, withCheckpoints, expected);
     let removed = 0;
-    for (const [taskId, { records }] of doomed) {
-      removed += records.size;
+    for (const [taskId, { checkpoints }] of doomed) {
+      removed += checkpoints.size;
       this.#tasks.delete(taskId);
     }
+    this.#changed();
     return removed;
   }
 
@@ -170,14 +239,68 @@ export class MemoryAdapter implements StorageAdapter {
     this.#closed = true;
     this.#tasks.clear();
     this.#leases.clear();
+    this.#watchers.clear();
+  }
+
+  #appendRecords(
+    taskId: string,
+    records: readonly RecordDraft[],
+    condition?: AppendCondition,
+    { firstSequence, dueAt }: LogOptions = {},
+  ): number {
+    const task = this.#task(taskId) ?? newTask();
+    const stored = matchEventRetry(taskId, records, (id) => task.events.get(id));
+    if (stored !== undefined) return stored;
+    checkLease(taskId, this.#leaseOf(taskId), condition);
+    const first = nextSequence(taskId, positionOf(task), condition, { sequence: firstSequence });
+    this.#putRecords(taskId, task, records, first);
+    if (dueAt !== undefined) task.dueAt = dueAt;
+    this.#tasks.set(taskId, task);
+    this.#changed();
+    return task.lastSequence;
+  }
+
+  async *#readLog(query: RecordQuery): AsyncGenerator<LogItem, void, void> {
+    const { taskId, order, limit, headersOnly } = query;
+    const task = this.#task(taskId);
+    if (!task) return;
+    const direction = order === "newest" ? -1 : 1;
+    const items = [...task.records, ...task.checkpoints.values()]
+      .filter((item) => matchesRecords(item, query))
+      .sort((a, b) => direction * (a.sequence - b.sequence))
+      .slice(0, limit);
+    for (const item of items) {
+      if (!isRecord(item)) yield structuredClone(summaryOf(item));
+      else if (headersOnly || isEmptied(item)) yield structuredClone(toRecordHeader(item));
+      else yield { ...item, payload: copyPayload(item.payload) };
+    }
+  }
+
+  #removeRecords(taskId: string, selection: RecordSelection, condition?: AppendCondition): number {
+    const task = this.#task(taskId);
+    checkLease(taskId, this.#leaseOf(taskId), condition);
+    requireNewest(taskId, positionOf(task).newestSequence, condition);
+    requireNoEvent(taskId, positionOf(task).lastEvent, condition);
+    if (!task) return 0;
+    let removed = 0;
+    task.records = task.records.flatMap((record) => {
+      if (isEmptied(record) || !matchesRecords(record, selection)) return [record];
+      removed += 1;
+      if (record.kind === "event") return [emptyEvent(task, record)];
+      if (record.kind !== "mark") task.removedUpTo = Math.max(task.removedUpTo, record.sequence);
+      return [];
+    });
+    this.#changed();
+    return removed;
   }
 
   /** The due tasks, the earliest first. */
   #due({ prefix, dueBy, except = [] }: DueQuery): { readonly taskId: string; readonly dueAt: string }[] {
     this.#assertOpen();
-    const due = [...this.#tasks].flatMap(([taskId, { newest }]) => {
+    const due = [...this.#tasks].flatMap(([taskId, { newest, dueAt: changed }]) => {
       const isAsked = taskId.startsWith(prefix) && !except.includes(taskId);
-      const dueAt = isAsked && newest ? dueAtOf(newest) : undefined;
+      const ownDueAt = isAsked && newest ? dueAtOf(newest) : undefined;
+      const dueAt = ownDueAt === undefined || changed === undefined ? ownDueAt : (changed ?? undefined);
       return dueAt !== undefined && isDue(this.#leaseOf(taskId), dueAt, dueBy) ? [{ taskId, dueAt }] : [];
     });
     return due.sort((a, b) => compareTexts(a.dueAt, b.dueAt));
@@ -194,18 +317,33 @@ export class MemoryAdapter implements StorageAdapter {
     for (const [taskId, lease] of this.#leases) yield { taskId, lease, nowMs };
   }
 
-  #task(taskId: string): StoredTask | undefined {
+  #task(taskId: string): Task | undefined {
     this.#assertOpen();
     return this.#tasks.get(taskId);
   }
 
-  #put(task: StoredTask, record: StoredCheckpoint): void {
-    task.records.set(record.id, record);
-    if (record.sequence >= positionOf(task).newestSequence) task.newest = record;
+  #put(task: Task, checkpoint: StoredCheckpoint): void {
+    task.checkpoints.set(checkpoint.id, checkpoint);
+    if (checkpoint.sequence >= positionOf(task).newestSequence) task.newest = checkpoint;
+  }
+
+  #putRecords(taskId: string, task: Task, drafts: readonly RecordDraft[], first: number): void {
+    for (const [index, draft] of drafts.entries()) {
+      const record = sealRecordDraft(taskId, draft, first + index);
+      task.records.push(record);
+      task.lastSequence = record.sequence;
+      if (record.id === undefined) continue;
+      task.events.set(record.id, record);
+      task.lastEvent = record.sequence;
+    }
+  }
+
+  #changed(): void {
+    for (const changed of [...this.#watchers]) changed();
   }
 
   #select(query: CheckpointQuery): readonly StoredCheckpoint[] {
-    const found = [...selectHeaders<StoredCheckpoint>(this.#task(query.taskId)?.records.values() ?? [], query)];
+    const found = [...selectHeaders<StoredCheckpoint>(this.#task(query.taskId)?.checkpoints.values() ?? [], query)];
     return found.filter((record): record is StoredCheckpoint => !isCorrupt(record));
   }
 
@@ -214,6 +352,40 @@ export class MemoryAdapter implements StorageAdapter {
   }
 }
 
-function positionOf(task: StoredTask | undefined): TaskPosition {
-  return { newestSequence: task?.newest?.sequence ?? 0, lastSequence: task?.lastSequence ?? 0 };
+function newTask(): Task {
+  return {
+    checkpoints: new Map(),
+    newest: undefined,
+    records: [],
+    events: new Map(),
+    lastEvent: 0,
+    lastSequence: 0,
+    removedUpTo: 0,
+  };
+}
+
+function positionOf(task: Task | undefined): Required<TaskPosition> {
+  const { newest, lastSequence = 0, lastEvent = 0 } = task ?? {};
+  return { newestSequence: newest?.sequence ?? 0, lastSequence, lastEvent };
+}
+
+/** Whether an event's body was removed. */
+function isEmptied(record: LogRecord | RecordHeader): record is RecordHeader {
+  return "sizeBytes" in record;
+}
+
+/** Removes an event's body. Its id and digest stay. */
+function emptyEvent(task: Task, event: LogRecord): RecordHeader {
+  const header = { ...toRecordHeader(event), sizeBytes: 0 };
+  if (event.id !== undefined) task.events.set(event.id, header);
+  return header;
+}
+
+function summarizeLog({ records, newest, dueAt, removedUpTo }: Task): Omit<StoredTask, "taskId" | "count" | "newest"> {
+  const last = records.at(-1);
+  return {
+    ...(last && last.sequence > (newest?.sequence ?? 0) && { last: toRecordHeader(last) }),
+    ...(dueAt !== undefined && { dueAt }),
+    ...(removedUpTo > 0 && { removedUpTo }),
+  };
 }

@@ -56,6 +56,17 @@ export class CaseStore implements ConformanceStore {
     return this.open();
   }
 
+  async damageRecord(adapter: StorageAdapter, taskId: string, sequence: number): Promise<StorageAdapter> {
+    if (!this.#module.damageRecord) {
+      throw new TypeError(
+        `${this.#moduleUrl} must export damageRecord(location, taskId, sequence): the suite tests durable logs with damaged records.`,
+      );
+    }
+    await adapter.close();
+    await this.#module.damageRecord(this.location, taskId, sequence);
+    return this.open();
+  }
+
   async elsewhere(): Promise<OtherProcess> {
     const other = await OtherProcess.start(this.#moduleUrl, this.location, this.capabilities);
     this.#processes.push(other);

@@ -82,6 +82,14 @@ async function perform(store: StorageAdapter, call: Call): Promise<unknown> {
       return store.leases?.current(...call.args);
     case "lapsed":
       return store.leases?.lapsed(...call.args);
+    case "log.append":
+      return store.log?.append(...call.args);
+    case "log.read":
+      return store.log && collect(store.log.read(...call.args));
+    case "log.remove":
+      return store.log?.remove(...call.args);
+    case "log.replacePayload":
+      return store.log?.replacePayload?.(...call.args);
     case "claimNext":
       return store.queue?.claimNext(...call.args);
     case "count":

@@ -39,6 +39,8 @@ export interface ConformanceStore {
   reopen(adapter: StorageAdapter): Promise<StorageAdapter>;
   /** Closes the instance, damages the checkpoint and opens a new one. */
   damage(adapter: StorageAdapter, taskId: string, id: string, part: DamagedPart): Promise<StorageAdapter>;
+  /** Closes the instance, damages the record's body and opens a new instance. */
+  damageRecord(adapter: StorageAdapter, taskId: string, sequence: number): Promise<StorageAdapter>;
   /** Opens an instance in another process. */
   elsewhere(): Promise<OtherProcess>;
 }

@@ -21,11 +21,12 @@ export interface ConformanceHarness {
 }
 
 /** A part that an adapter may leave out. */
-export type OptionalMethod = "leases" | "maintenance" | "queue" | "removePrefix" | "replacePayload";
+export type OptionalMethod = "leases" | "log" | "maintenance" | "queue" | "removePrefix" | "replacePayload";
 
 /** All optional parts. */
 export const OPTIONAL_METHODS: readonly OptionalMethod[] = [
   "leases",
+  "log",
   "maintenance",
   "queue",
   "removePrefix",
@@ -41,6 +42,8 @@ export interface ConformanceModule {
    * module of a durable adapter must export it.
    */
   damage?(location: string, taskId: string, id: string, part: DamagedPart): void | Promise<void>;
+  /** Damages the body of one record of a log, likewise. The module of a durable adapter with a log must export it. */
+  damageRecord?(location: string, taskId: string, sequence: number): void | Promise<void>;
 }
 
 /**

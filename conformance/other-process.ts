@@ -8,7 +8,9 @@ import type {
   AppendOptions,
   CheckpointQuery,
   CorruptRecord,
+  StatusOptions,
   StorageAdapter,
+  StoredTask,
   TaskQuery,
 } from "../src/contract/adapter.js";
 import type {
@@ -17,10 +19,10 @@ import type {
   Payload,
   StatusChange,
   StoredCheckpoint,
-  TaskSummary,
 } from "../src/contract/checkpoint.js";
 import type { HeldTask, LeaseStore } from "../src/contract/leases.js";
 import { resolvePackage } from "../src/contract/load-package.js";
+import type { LogItem, TaskLog } from "../src/contract/log.js";
 import type { TaskQueue } from "../src/contract/task-queue.js";
 import type { Call, Request, Response } from "./protocol.js";
 
@@ -54,6 +56,12 @@ export class OtherProcess implements StorageAdapter {
   readonly queue: TaskQueue = {
     claimNext: (...args) => this.#call({ method: "claimNext", args }),
     count: (...args) => this.#call({ method: "count", args }),
+  };
+  readonly log: TaskLog = {
+    append: (...args) => this.#call({ method: "log.append", args }),
+    read: (...args) => this.#readLog(...args),
+    remove: (...args) => this.#call({ method: "log.remove", args }),
+    replacePayload: (...args) => this.#call({ method: "log.replacePayload", args }),
   };
   readonly #child: ChildProcess;
   readonly #waiting = new Map<number, Waiting>();
@@ -107,12 +115,18 @@ export class OtherProcess implements StorageAdapter {
     yield* await this.#call<(CheckpointSummary | CorruptRecord)[]>({ method: "list", args: [query] });
   }
 
-  async *tasks(query: TaskQuery): AsyncIterable<TaskSummary | CorruptRecord> {
-    yield* await this.#call<(TaskSummary | CorruptRecord)[]>({ method: "tasks", args: [query] });
+  async *tasks(query: TaskQuery): AsyncIterable<StoredTask | CorruptRecord> {
+    yield* await this.#call<(StoredTask | CorruptRecord)[]>({ method: "tasks", args: [query] });
   }
 
-  async setStatus(taskId: string, id: string, change: StatusChange, condition?: AppendCondition): Promise<boolean> {
-    return this.#call({ method: "setStatus", args: [taskId, id, change, condition] });
+  async setStatus(
+    taskId: string,
+    id: string,
+    change: StatusChange,
+    condition?: AppendCondition,
+    options?: StatusOptions,
+  ): Promise<boolean> {
+    return this.#call({ method: "setStatus", args: [taskId, id, change, condition, options] });
   }
 
   async remove(taskId: string, ids: readonly string[] | "all", condition?: AppendCondition): Promise<number> {
@@ -160,6 +174,10 @@ export class OtherProcess implements StorageAdapter {
     if (connected) this.#send({ kind: "end" });
     await this.#ended;
     if (connected && this.#child.exitCode !== 0) throw this.#endedEarly("it could close the store");
+  }
+
+  async *#readLog(...args: Parameters<TaskLog["read"]>): AsyncIterable<LogItem> {
+    yield* await this.#call<LogItem[]>({ method: "log.read", args });
   }
 
   async *#held(): AsyncIterable<HeldTask> {

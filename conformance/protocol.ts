@@ -1,11 +1,15 @@
 import type { StorageAdapter } from "../src/contract/adapter.js";
 import type { LeaseStore } from "../src/contract/leases.js";
+import type { TaskLog } from "../src/contract/log.js";
 import type { TaskQueue } from "../src/contract/task-queue.js";
 
 /** The methods that can be called in another process. */
 export type Method = "append" | "get" | "read" | "list" | "tasks" | "setStatus" | "remove" | "replacePayload" | "close";
 
-/** One call of a method of an adapter or of its lease store. */
+/** The methods of a task's log that can be called in another process. */
+type LogMethod = "append" | "read" | "remove" | "replacePayload";
+
+/** One call of a method of an adapter, its lease store or its log. */
 export type Call =
   | {
       readonly [Name in Method]: {
@@ -16,6 +20,12 @@ export type Call =
   | {
       readonly [Name in keyof LeaseStore]: { readonly method: Name; readonly args: Parameters<LeaseStore[Name]> };
     }[keyof LeaseStore]
+  | {
+      readonly [Name in LogMethod]: {
+        readonly method: `log.${Name}`;
+        readonly args: Parameters<NonNullable<TaskLog[Name]>>;
+      };
+    }[LogMethod]
   | { readonly method: "claimNext"; readonly args: Parameters<TaskQueue["claimNext"]> }
   | { readonly method: "count"; readonly args: Parameters<TaskQueue["count"]> };
 

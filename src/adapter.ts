@@ -14,7 +14,9 @@ export {
   nextSequence,
   requireNewest,
   requireUnchangedTasks,
+  type StatusOptions,
   type StorageAdapter,
+  type StoredTask,
   type TaskPosition,
   type TaskQuery,
 } from "./contract/adapter.js";

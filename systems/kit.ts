@@ -6,7 +6,7 @@ import type { SessionCheckpoints } from "./prp/storage.js";
 
 export { reasonOf } from "../adapters/files/failure.js";
 export { nameOf } from "../adapters/files/names.js";
-export { compareTasks } from "../src/contract/adapter.js";
+export { compareTasks, hasCheckpoint } from "../src/contract/adapter.js";
 export {
   checkFunction,
   checkInteger,

@@ -58,7 +58,7 @@ export const corruptCases: readonly ConformanceCase[] = [
         await withOpen(store, (adapter) => appendAll(adapter, [draft(before, "c1"), draft(after, "c1")]));
         const { adapter } = await damagedTask(store, { taskId, count: 3, damaged: ["c3"], part });
         const tasks = await collect(adapter.tasks({ order: "taskId", prefix: part }));
-        const shown = tasks.map((task) => (isCorrupt(task) ? "corrupt" : `${task.taskId} ${task.newest.id}`));
+        const shown = tasks.map((task) => (isCorrupt(task) ? "corrupt" : `${task.taskId} ${task.newest?.id}`));
         const reasons = tasks.filter(isCorrupt).map(damageOf);
         const readable = [`${before} c1`, "corrupt", `${taskId} c2`, `${after} c1`];
         const unread = [`${before} c1`, `${taskId} c3`, `${after} c1`];

@@ -10,6 +10,8 @@ import { killCases } from "./kills.js";
 import { leaseCases } from "./leases.js";
 import { lifecycleCases } from "./lifecycle.js";
 import { listCases } from "./list.js";
+import { logCases } from "./log.js";
+import { logKillCases } from "./log-kills.js";
 import { maintenanceCases } from "./maintenance.js";
 import { processCases } from "./processes.js";
 import { readCases } from "./read.js";
@@ -38,6 +40,8 @@ export const conformanceCases: readonly ConformanceCase[] = [
   ...maintenanceCases,
   ...leaseCases,
   ...dueCases,
+  ...logCases,
   ...killCases,
+  ...logKillCases,
   ...processCases,
 ];

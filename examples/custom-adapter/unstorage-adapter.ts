@@ -1,4 +1,4 @@
-import type { CheckpointSummary, CorruptRecord, StorageAdapter, TaskSummary } from "waymark";
+import type { CheckpointSummary, CorruptRecord, StorageAdapter } from "waymark";
 import {
   AdapterCalls,
   type AdapterCapabilities,
@@ -19,6 +19,7 @@ import {
   type SealedSummary,
   type StatusChange,
   type StoredCheckpoint,
+  type StoredTask,
   sealDraft,
   selectHeaders,
   selectTasks,
@@ -103,7 +104,7 @@ export class UnstorageAdapter implements StorageAdapter {
   }
 
   /** Reads every task's index, whatever the limit: a key-value store has no order to stop in. */
-  async *tasks(query: TaskQuery): AsyncIterable<TaskSummary | CorruptRecord> {
+  async *tasks(query: TaskQuery): AsyncIterable<StoredTask | CorruptRecord> {
     const tasks: IndexedTask[] = [];
     for (const key of await this.#calls.run(() => this.#records.indexKeys())) {
       const index = await this.#calls.inTurn(key, () => this.#records.index(key));

@@ -1,5 +1,5 @@
 import { ClientOfflineError, ErrorReply, SocketClosedUnexpectedlyError, SocketTimeoutError } from "@redis/client";
-import type { CheckpointSummary, CorruptRecord, StorageAdapter, TaskSummary } from "waymark";
+import type { CheckpointSummary, CorruptRecord, StorageAdapter } from "waymark";
 import {
   AdapterCalls,
   type AppendCondition,
@@ -22,6 +22,7 @@ import {
   type SealedSummary,
   type StatusChange,
   type StoredCheckpoint,
+  type StoredTask,
   sealDraft,
   selectHeaders,
   selectTasks,
@@ -95,7 +96,7 @@ export class RedisAdapter implements StorageAdapter {
     for (const header of await this.#select(query)) yield isCorrupt(header) ? header : summaryOf(header);
   }
 
-  async *tasks(query: TaskQuery): AsyncIterable<TaskSummary | CorruptRecord> {
+  async *tasks(query: TaskQuery): AsyncIterable<StoredTask | CorruptRecord> {
     const tasks = await this.#calls.run(async () => {
       const taskIds = (await this.#tasks.taskIds()).filter((taskId) => matchesTaskId(taskId, query));
       return Promise.all(taskIds.map((taskId) => this.#tasks.list(taskId, 0)));

@@ -15,6 +15,7 @@ import {
 import { CheckpointConflictError, StorageError } from "./errors.js";
 import type { StorageMaintenance } from "./findings.js";
 import type { LeaseStore } from "./leases.js";
+import { type RecordDraft, type RecordHeader, requireNoEvent, type TaskLog } from "./log.js";
 import type { TaskQueue } from "./task-queue.js";
 
 /** An adapter's promises beyond the core of the contract. The suite tests the declared ones. */
@@ -35,6 +36,8 @@ export interface AppendCondition {
   readonly expectedSequence?: number | undefined;
   /** The writer must hold the task's lease with this token. Only for adapters with `leases`. */
   readonly fencingToken?: number | undefined;
+  /** No event of the task may have a higher sequence. Only for adapters with `log`. (case: log.conditions) */
+  readonly noEventAfter?: number | undefined;
 }
 
 /** A task as the caller of a removal saw it. */
@@ -68,6 +71,17 @@ export interface AppendOptions {
    * corrupt.shares-with)
    */
   readonly sharesWith?: { readonly taskId: string; readonly id: string } | undefined;
+  /**
+   * Records to store in the same atomic step. They take the sequences directly before the checkpoint's. Only for
+   * adapters with `log`. (cases: log.with-checkpoint, log.checkpoint-killed)
+   */
+  readonly records?: readonly RecordDraft[] | undefined;
+}
+
+/** The options of `setStatus`. */
+export interface StatusOptions {
+  /** Records to store in the same atomic step. Only for adapters with `log`. (case: log.with-status) */
+  readonly records?: readonly RecordDraft[] | undefined;
 }
 
 /** Selects the checkpoints of one task that meet all given conditions. The manager has validated the query. */
@@ -100,13 +114,28 @@ export interface TaskQuery {
   /** Only tasks whose newest checkpoint has one of these statuses. */
   readonly status?: readonly CheckpointStatus[] | undefined;
   /**
-   * `taskId` orders as `compareTaskIds` does. `recent` orders by the newest checkpoint's `createdAt`, latest first,
-   * then by task id.
+   * `taskId` orders as `compareTaskIds` does. `recent` orders by the `createdAt` of the newest checkpoint, or of the last
+   * record where there is none, latest first, then by task id.
    */
   readonly order: "taskId" | "recent";
   /** Only ids after this one. Only with `order: "taskId"`. */
   readonly after?: string | undefined;
   readonly limit?: number | undefined;
+}
+
+/** A task as `tasks` yields it, all fields from one moment. */
+export interface StoredTask {
+  readonly taskId: string;
+  /** The number of its checkpoints. */
+  readonly count: number;
+  /** Its newest readable checkpoint; `undefined` if it has records only. */
+  readonly newest?: CheckpointSummary;
+  /** Its last record, if that is newer than the newest checkpoint. */
+  readonly last?: RecordHeader;
+  /** The time by {@link LogOptions.dueAt}, if one was set since the newest checkpoint; `null`: it isn't due. */
+  readonly dueAt?: string | null;
+  /** The highest sequence that `log.remove` has removed. Marks don't count. */
+  readonly removedUpTo?: number;
 }
 
 /** Stands for a stored record that can't be read. The record itself is left untouched. */
@@ -182,10 +211,11 @@ export interface StorageAdapter {
   list(query: CheckpointQuery): AsyncIterable<CheckpointSummary | CorruptRecord>;
 
   /**
-   * Yields the tasks that have a checkpoint. MUST NOT read payloads. If a task's newest checkpoint can't be read, its
-   * CorruptRecord comes first, then the task with its newest readable one. (cases: tasks.order, tasks.filters)
+   * Yields the tasks that have a checkpoint or a record. MUST NOT read payloads. If a task's newest checkpoint can't be
+   * read, its CorruptRecord comes first, then the task with its newest readable one. Tasks with records only have no
+   * `newest`, and no status. (cases: tasks.order, tasks.filters, log.records-only)
    */
-  tasks(query: TaskQuery): AsyncIterable<TaskSummary | CorruptRecord>;
+  tasks(query: TaskQuery): AsyncIterable<StoredTask | CorruptRecord>;
 
   /**
    * Changes status and error and renews the seal (see `withStatus`), in one atomic step.
@@ -198,11 +228,18 @@ export interface StorageAdapter {
    * @throws {CheckpointConflictError} The checkpoint is `completed`, or `expectedSequence` doesn't hold.
    *   (case: status.completed-stays)
    */
-  setStatus(taskId: string, id: string, change: StatusChange, condition?: AppendCondition): Promise<boolean>;
+  setStatus(
+    taskId: string,
+    id: string,
+    change: StatusChange,
+    condition?: AppendCondition,
+    options?: StatusOptions,
+  ): Promise<boolean>;
 
   /**
    * Removes checkpoints. MUST NOT harm other checkpoints. Unknown ids are ignored. `"all"` removes the whole task with
-   * its unreadable records, and ends its numbering. (cases: remove.independent, remove.all)
+   * its unreadable records and its log, and ends its numbering; a list of ids leaves the log alone. (cases:
+   * remove.independent, remove.all, log.removed-with-task)
    *
    * @returns The number of removed checkpoints.
    */
@@ -251,6 +288,9 @@ export interface StorageAdapter {
 
   /** Optional, with `leases`: finds the tasks that are due for a worker. */
   readonly queue?: TaskQueue;
+
+  /** Optional: keeps the other records of a task. */
+  readonly log?: TaskLog;
 }
 
 /** Whether an adapter returned a CorruptRecord instead of a record. */
@@ -258,16 +298,24 @@ export function isCorrupt(record: object): record is CorruptRecord {
   return "corrupt" in record && record.corrupt === true;
 }
 
+/** Whether a task has a readable checkpoint, so that it isn't damaged and has more than records. */
+export function hasCheckpoint(task: StoredTask | CorruptRecord): task is StoredTask & TaskSummary {
+  return "newest" in task && task.newest !== undefined;
+}
+
 /** The state of a task's numbering. */
 export interface TaskPosition {
   /** The sequence of the task's newest checkpoint; 0 if it has none. */
   readonly newestSequence: number;
-  /** The highest sequence that the task has used; 0 if it has used none. */
+  /** The highest sequence that the task has used, also for records; 0 if it has used none. */
   readonly lastSequence: number;
+  /** The sequence of the task's last event. Default 0: it has none. */
+  readonly lastEvent?: number;
 }
 
 /**
- * Returns the sequence for an append. For adapters; call it in the same atomic step as the write.
+ * Returns the sequence for an append; that of a checkpoint leaves room for its `records`. For adapters; call it in the
+ * same atomic step as the write.
  *
  * @throws {CheckpointConflictError} The condition doesn't hold, or the exact sequence isn't free.
  * @throws {StorageError} The last sequence is the highest safe integer, so there is no next one.
@@ -276,17 +324,18 @@ export function nextSequence(
   taskId: string,
   position: TaskPosition,
   condition: AppendCondition = {},
-  { sequence }: AppendOptions = {},
+  { sequence, records = [] }: Pick<AppendOptions, "sequence" | "records"> = {},
 ): number {
   requireNewest(taskId, position.newestSequence, condition);
+  requireNoEvent(taskId, position.lastEvent ?? 0, condition);
   if (sequence === undefined && position.lastSequence >= Number.MAX_SAFE_INTEGER) {
     throw new StorageError(
       `Task ${JSON.stringify(taskId)} has no sequence left: its last one, ${position.lastSequence}, is the highest possible. ` +
         "Nothing was stored, and its checkpoints are intact. Check the storage with verify(), and save under another task.",
     );
   }
-  if (sequence === undefined) return position.lastSequence + 1;
-  if (sequence > position.lastSequence) return sequence;
+  if (sequence === undefined) return position.lastSequence + records.length + 1;
+  if (sequence - records.length > position.lastSequence) return sequence;
   throw new CheckpointConflictError(
     `Sequence ${sequence} of task ${JSON.stringify(taskId)} is taken: the task has used all sequences up to ${position.lastSequence}. ` +
       "Nothing was stored; take a higher sequence.",
@@ -378,21 +427,23 @@ export function matchesTaskId(taskId: string, { prefix = "", after }: TaskQuery)
   return taskId.startsWith(prefix) && (after === undefined || compareTaskIds(taskId, after) > 0);
 }
 
-/** The fields by which tasks are ordered. `newest` is missing if no checkpoint can be read. */
+/** The fields by which tasks are ordered. Both are missing if nothing can be read. */
 export interface OrderedTask {
   readonly taskId?: string | undefined;
   readonly newest?: Pick<CheckpointSummary, "createdAt"> | undefined;
+  /** Decides for a task without checkpoints. */
+  readonly last?: Pick<CheckpointSummary, "createdAt"> | undefined;
 }
 
 /**
- * Compares tasks in the query's order. In `recent`, a task without `newest` comes first, so that a limit can't hide
+ * Compares tasks in the query's order. In `recent`, a task of which nothing can be read comes first, so that a limit can't hide
  * damage.
  */
 export function compareTasks(order: TaskQuery["order"]): (a: OrderedTask, b: OrderedTask) => number {
   const byTaskId = (a: OrderedTask, b: OrderedTask): number => compareTaskIds(a.taskId ?? "", b.taskId ?? "");
   if (order === "taskId") return byTaskId;
   return (a, b) => {
-    const [left, right] = [a.newest?.createdAt, b.newest?.createdAt];
+    const [left, right] = [a, b].map(({ newest, last }) => (newest ?? last)?.createdAt);
     if (left === right) return byTaskId(a, b);
     if (left === undefined || right === undefined) return left === undefined ? -1 : 1;
     // ISO 8601 texts of the same form and zone sort by time.

@@ -6,6 +6,7 @@ import {
   isInRange,
   matchesQuery,
   matchesTaskId,
+  type StoredTask,
   type TaskQuery,
 } from "./adapter.js";
 import {
@@ -18,7 +19,6 @@ import {
   type SealedSummary,
   type StoredCheckpoint,
   summaryOf,
-  type TaskSummary,
 } from "./checkpoint.js";
 import { CheckpointCorruptError } from "./errors.js";
 import type { DamagedFinding } from "./findings.js";
@@ -43,6 +43,8 @@ export interface IndexedTask {
   readonly count: number;
   /** In any order. Only the newest readable header and the damaged headers newer than it are needed. */
   readonly headers: Iterable<SealedSummary | CorruptRecord>;
+  /** Its log, if it has records. */
+  readonly log?: Pick<StoredTask, "last" | "dueAt" | "removedUpTo"> | undefined;
 }
 
 /**
@@ -123,23 +125,24 @@ export function* selectHeaders<Header extends CheckpointSummary>(
  * Selects and orders the tasks of a query, for `tasks`. If a task's newest headers are damaged, their CorruptRecords
  * come first, then the task with its newest readable header. For adapters.
  *
- * @param tasks - All tasks, in any order. Tasks without checkpoints are left out.
+ * @param tasks - All tasks, in any order. Tasks without checkpoints and records are left out.
  */
 export function* selectTasks(
   tasks: Iterable<IndexedTask>,
   query: TaskQuery,
-): Generator<TaskSummary | CorruptRecord, void, void> {
+): Generator<StoredTask | CorruptRecord, void, void> {
   const found = Array.from(tasks)
     .filter(({ taskId }) => matchesTaskId(taskId, query))
     .map(splitHeaders)
     .sort(compareTasks(query.order));
   let left = query.limit ?? Number.POSITIVE_INFINITY;
-  for (const { taskId, count, damaged, newest } of found) {
+  for (const { taskId, count, damaged, newest, last, log } of found) {
     if (left === 0) return;
     yield* damaged;
-    if (newest === undefined || query.status?.includes(newest.status) === false) continue;
+    const isAsked = newest ? query.status?.includes(newest.status) !== false : last && query.status === undefined;
+    if (!isAsked) continue;
     left -= 1;
-    yield { taskId, count, newest: summaryOf(newest) };
+    yield { taskId, count, ...(newest && { newest: summaryOf(newest) }), ...log };
   }
 }
 
@@ -177,13 +180,14 @@ export function findingOf(
 }
 
 /** A task's newest readable header, and the damaged headers newer than it. */
-function splitHeaders({ taskId, count, headers }: IndexedTask) {
+function splitHeaders({ taskId, count, headers, log }: IndexedTask) {
+  const last = log?.last;
   const damaged: CorruptRecord[] = [];
   for (const header of selectHeaders(headers, { taskId, order: "newest" })) {
-    if (!isCorrupt(header)) return { taskId, count, damaged, newest: header };
+    if (!isCorrupt(header)) return { taskId, count, damaged, newest: header, last, log };
     damaged.push(header);
   }
-  return { taskId, count, damaged, newest: undefined };
+  return { taskId, count, damaged, newest: undefined, last, log };
 }
 
 function pickKnown({ id, sequence }: JsonObject): { readonly id?: string; readonly sequence?: number } {

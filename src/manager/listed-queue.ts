@@ -1,4 +1,4 @@
-import { isCorrupt, type StorageAdapter } from "../contract/adapter.js";
+import { hasCheckpoint, isCorrupt, type StorageAdapter } from "../contract/adapter.js";
 import { UnsupportedOperationError } from "../contract/errors.js";
 import type { LeaseStore } from "../contract/leases.js";
 import type { DueCount, DueQuery, TaskQueue } from "../contract/task-queue.js";
@@ -62,8 +62,9 @@ async function dueTasks(
 ): Promise<{ readonly taskId: string; readonly dueAt: string }[]> {
   const due: { taskId: string; dueAt: string }[] = [];
   for await (const task of storage.tasks({ prefix, status: ["running", "paused"], order: "taskId" })) {
-    const dueAt = isCorrupt(task) || except.includes(task.taskId) ? undefined : dueAtOf(task.newest);
-    if (!isCorrupt(task) && dueAt !== undefined && dueAt <= dueBy) due.push({ taskId: task.taskId, dueAt });
+    if (!hasCheckpoint(task) || except.includes(task.taskId)) continue;
+    const dueAt = dueAtOf(task.newest);
+    if (dueAt !== undefined && dueAt <= dueBy) due.push({ taskId: task.taskId, dueAt });
   }
   if (due.length === 0 || storage.leases === undefined) return due;
   const held = new Set<string>();

@@ -1,6 +1,12 @@
 import { types } from "node:util";
 import { type OpenedPayload, openPayload, openText, type PayloadText, stateDigest } from "../codec/payload.js";
-import { type CheckpointQuery, type CorruptRecord, isCorrupt, type TaskQuery } from "../contract/adapter.js";
+import {
+  type CheckpointQuery,
+  type CorruptRecord,
+  hasCheckpoint,
+  isCorrupt,
+  type TaskQuery,
+} from "../contract/adapter.js";
 import { checkId, checkTaskId } from "../contract/arguments.js";
 import {
   brokenSeal,
@@ -258,7 +264,7 @@ export class CheckpointReader<State = unknown> {
   }
 
   /**
-   * The tasks of the query, without the companions that hold events.
+   * The tasks of the query, without those that have records only and the companions that hold events.
    *
    * @param isLeftOut - Which other tasks to leave out.
    */
@@ -274,8 +280,9 @@ export class CheckpointReader<State = unknown> {
         if (isCorrupt(task)) this.#report(damage, task);
         else {
           read += 1;
-          if (isEventsTask(task.taskId) || isLeftOut?.(task)) hidden += 1;
-          else if (found.length < (query.limit ?? Number.POSITIVE_INFINITY)) found.push(task);
+          if (!hasCheckpoint(task) || isEventsTask(task.taskId) || isLeftOut?.(task)) hidden += 1;
+          else if (found.length < (query.limit ?? Number.POSITIVE_INFINITY))
+            found.push({ taskId: task.taskId, count: task.count, newest: task.newest });
         }
       }
       // Those that are left out took places within the limit, so this reads again with a limit that is at least twice as

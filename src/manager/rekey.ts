@@ -100,6 +100,7 @@ export async function rekeyStorage(
       continue;
     }
     // Checkpoints saved from now on are current already. If they were visited too, the rekey might never end.
+    if (task.newest === undefined) continue;
     const beforeSequence = task.newest.sequence + 1;
     for await (const record of storage.read({ taskId: task.taskId, order: "oldest", beforeSequence })) {
       if (signal?.aborted || closing.aborted) return { ...progress(), refusals };

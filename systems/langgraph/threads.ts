@@ -2,6 +2,7 @@
 import {
   type CorruptRecord,
   type ExpectedTask,
+  hasCheckpoint,
   isCorrupt,
   requireUnchangedTasks,
   type StorageAdapter,
@@ -133,7 +134,7 @@ export async function removeThread(storage: StorageAdapter, { prefix, tasks }: F
 async function tasksNow(storage: StorageAdapter, prefix: string): Promise<readonly ExpectedTask[]> {
   const now: ExpectedTask[] = [];
   for await (const task of storage.tasks({ prefix, order: "taskId" })) {
-    if (!isCorrupt(task)) now.push({ taskId: task.taskId, newestSequence: task.newest.sequence });
+    if (hasCheckpoint(task)) now.push({ taskId: task.taskId, newestSequence: task.newest.sequence });
   }
   return now;
 }
@@ -150,6 +151,7 @@ async function* tasksByThread(
       await damaged(task);
       continue;
     }
+    if (!hasCheckpoint(task)) continue;
     const ofThread = threadPrefixOf(task.taskId);
     if (tasks !== undefined && threadPrefixOf(tasks[0].taskId) === ofThread) tasks.push(task);
     else {

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { conformanceCases } from "waymark/conformance";
 import { FOLDER, testBrokenAdapters, VERDICTS } from "./broken-adapters.js";
 
-const HELPERS = ["altered.js", "listed-queue.js", "working-copy.js"];
+const HELPERS = ["altered.js", "altered-log.js", "listed-queue.js", "two-reads.js", "working-copy.js"];
 
 describe("an adapter with one mistake", () => {
   testBrokenAdapters();

@@ -18,6 +18,7 @@ const GROUPS = {
   removing: ({ about }: ConformanceCase) => about === "removePrefix",
   leasing: ({ about }: ConformanceCase) => about === "leases",
   queueing: ({ about }: ConformanceCase) => about === "queue",
+  logging: ({ needs, about }: ConformanceCase) => about === "log" && needs === undefined,
 };
 
 const CAPABILITIES = {
@@ -31,6 +32,7 @@ const CAPABILITIES = {
   removing: { durable: false, multiProcess: false },
   leasing: { durable: true, multiProcess: true },
   queueing: { durable: true, multiProcess: true },
+  logging: { durable: false, multiProcess: false },
 };
 
 /** The cases that fail an adapter: all of `caughtBy`, perhaps those in `andPerhaps`, and no others. */
@@ -388,6 +390,58 @@ export const VERDICTS: Readonly<Record<string, Verdict>> = {
     andPerhaps: ["due.many-processes"],
   },
   "claims-in-its-own-memory": { group: "queueing", caughtBy: ["due.many-processes"] },
+  "numbers-records-apart": {
+    group: "logging",
+    caughtBy: [
+      "log.numbering",
+      "log.batch",
+      "log.read",
+      "log.call-order",
+      "log.conditions",
+      "log.fencing",
+      "log.event-ids",
+      "log.exact-sequence",
+      "log.remove",
+      "log.remove-events",
+      "log.replace",
+      "log.records-only",
+      "log.removed-with-task",
+      "log.one-moment",
+      "log.lazy",
+      "log.watch",
+      "log.closed",
+    ],
+  },
+  "stores-batches-one-by-one": { group: "logging", caughtBy: ["log.batch", "log.event-ids"] },
+  "reads-any-kind": { group: "logging", caughtBy: ["log.read"] },
+  "folds-names": { group: "logging", caughtBy: ["log.values"] },
+  "delays-lazy-records": { group: "logging", caughtBy: ["log.call-order"] },
+  "stores-records-before-it-checks": { group: "logging", caughtBy: ["log.with-checkpoint", "log.fencing"] },
+  "stores-records-of-refused-changes": { group: "logging", caughtBy: ["log.with-status"] },
+  "overlooks-events": { group: "logging", caughtBy: ["log.conditions"] },
+  "fences-checkpoints-only": { group: "logging", caughtBy: ["log.fencing"] },
+  "compares-event-ids-alone": {
+    group: "logging",
+    caughtBy: ["log.event-ids", "log.remove-events", "log.removed-with-task"],
+  },
+  "numbers-copied-records-anew": { group: "logging", caughtBy: ["log.exact-sequence"] },
+  "removes-records-of-any-name": { group: "logging", caughtBy: ["log.remove"] },
+  "forgets-emptied-events": { group: "logging", caughtBy: ["log.event-ids", "log.remove-events"] },
+  "replaces-any-record": { group: "logging", caughtBy: ["log.replace"] },
+  "hides-tasks-with-records-only": { group: "logging", caughtBy: ["log.records-only"] },
+  "keeps-the-log": { group: "logging", caughtBy: ["log.removed-with-task", "log.remove-events"] },
+  "keeps-the-callers-records": { group: "logging", caughtBy: ["log.independent"] },
+  "merges-two-reads": { group: "logging", caughtBy: ["log.one-moment"] },
+  "holds-lazy-records-back": {
+    group: "logging",
+    caughtBy: ["log.lazy", "log.call-order", "log.independent"],
+  },
+  "never-tells-watchers": { group: "logging", caughtBy: ["log.watch"] },
+  "logs-after-close": { group: "logging", caughtBy: ["log.closed"] },
+  "makes-a-log-when-read": {
+    group: "logging",
+    caughtBy: ["log.lazy-opening", "log.read", "log.removed-with-task"],
+  },
   "waits-for-the-dead": { group: "queueing", caughtBy: ["due.unreleased"] },
 };
 
@@ -411,6 +465,7 @@ async function failedCases(name: string, { group, caughtBy }: Verdict): Promise<
     name,
     module: new URL(`${name}.js`, FOLDER),
     capabilities: CAPABILITIES[group],
+    offers: group === "logging" ? (["leases", "log"] as const) : undefined,
     newLocation: async () => join(await tempFolder(), "store"),
   };
   const failed: string[] = [];

@@ -7,7 +7,7 @@ registerConformance(
     name: "memory",
     module: new URL("./stores/memory.js", import.meta.url),
     capabilities: { durable: false, multiProcess: false },
-    offers: ["leases", "queue", "removePrefix", "replacePayload"],
+    offers: ["leases", "log", "queue", "removePrefix", "replacePayload"],
     newLocation: () => "nowhere",
   },
 );

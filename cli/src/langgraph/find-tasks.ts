@@ -1,6 +1,6 @@
 import type { CorruptRecord, StorageAdapter, TaskSummary } from "waymark";
-import { isCorrupt, type TaskQuery } from "waymark/adapter";
-import { compareTasks, isCancelled, isChild, isEventsTask, ownerTaskId } from "waymark/kit";
+import { isCorrupt, type StoredTask, type TaskQuery } from "waymark/adapter";
+import { compareTasks, hasCheckpoint, isCancelled, isChild, isEventsTask, ownerTaskId } from "waymark/kit";
 import { THREADS_PREFIX, type Thread, threadOf, threadPrefix, threadPrefixOf } from "waymark/langgraph/records";
 import type { DamageSink } from "../damage.js";
 import { CommandError, ExitCode } from "../exit-code.js";
@@ -133,20 +133,23 @@ async function* otherTasks({ storage, damage }: TaskSource, query: FoundQuery): 
   }
 }
 
-/** The tasks that the query finds, without those that hold the events of others. */
+/** The tasks that the query finds, without those that have records only or hold the events of others. */
 async function* listed(
   storage: StorageAdapter,
   { limit, canGoOn = false, ...query }: FoundQuery,
 ): AsyncGenerator<TaskSummary | CorruptRecord, void, void> {
-  const isLeftOut = (task: TaskSummary | CorruptRecord) =>
-    !isCorrupt(task) && (isEventsTask(task.taskId) || (canGoOn && (isCancelled(task.newest) || isChild(task.newest))));
+  const isShown = (task: StoredTask | CorruptRecord): task is TaskSummary | CorruptRecord =>
+    isCorrupt(task) ||
+    (hasCheckpoint(task) &&
+      !isEventsTask(task.taskId) &&
+      !(canGoOn && (isCancelled(task.newest) || isChild(task.newest))));
   if (limit === undefined) {
-    for await (const task of storage.tasks(query)) if (!isLeftOut(task)) yield task;
+    for await (const task of storage.tasks(query)) if (isShown(task)) yield task;
     return;
   }
   for (let leftOut = 0; ; ) {
     const found = await firstOf(storage.tasks({ ...query, limit: limit + leftOut }));
-    const tasks = found.filter((task) => !isLeftOut(task));
+    const tasks = found.filter(isShown);
     // Those that are left out took places within the limit, so this reads again with a limit that is at least twice as
     // high: there may be thousands of them.
     const isShort = tasks.length < limit && found.length >= limit + leftOut;
@@ -163,6 +166,7 @@ async function* threadsIn({ storage, damage }: TaskSource, prefix = ""): AsyncGe
       await damage.add(task);
       continue;
     }
+    if (!hasCheckpoint(task)) continue;
     const { taskId, newest } = task;
     const thread = threadOf(taskId, newest.metadata);
     // The checkpoint tasks of a thread are adjacent; its tasks of writes come after them.

@@ -1,5 +1,6 @@
 import type { CheckpointSummary } from "waymark";
 import { isCorrupt, type StorageFinding } from "waymark/adapter";
+import { hasCheckpoint } from "waymark/kit";
 import { isWhole, type KnownSummaries, metadataOf, THREADS_PREFIX, threadOf } from "waymark/langgraph/records";
 import type { QuerySession } from "../store.js";
 import { lostValueFinding } from "./thread-state.js";
@@ -20,7 +21,7 @@ export async function wholeIn(source: TaskSource, taskId: string): Promise<(chec
 export async function* lostValues(source: TaskSource): AsyncGenerator<StorageFinding, void, void> {
   for await (const task of source.storage.tasks({ prefix: THREADS_PREFIX, order: "taskId" })) {
     // The check of single records has already reported damage.
-    if (isCorrupt(task) || threadOf(task.taskId) === undefined) continue;
+    if (!hasCheckpoint(task) || threadOf(task.taskId) === undefined) continue;
     const { taskId, newest } = task;
     const all = await summariesIn(source, taskId);
     for (const [channel, holder] of Object.entries(metadataOf(newest).holders ?? {})) {

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { CheckpointSummary } from "waymark";
-import { type DueCount, isCorrupt } from "waymark/adapter";
-import { ownerTaskId } from "waymark/kit";
+import type { DueCount } from "waymark/adapter";
+import { hasCheckpoint, ownerTaskId } from "waymark/kit";
 import { checkpointsTask, threadOf, threadPrefixOf } from "waymark/langgraph/records";
 import { firstOf } from "../first-of.js";
 import { LeaseReader } from "../leases.js";
@@ -171,7 +171,7 @@ async function readNewest(
   const { storage } = session;
   const found = new Map<string, readonly CheckpointSummary[] | undefined>();
   for await (const task of storage.tasks({ order: "recent", limit: RECENT })) {
-    if (isCorrupt(task)) continue;
+    if (!hasCheckpoint(task)) continue;
     const shown = shownTask(task.taskId, task.newest.metadata);
     // A thread has many tasks: each may be the one that changed.
     if (nameBeginsWith(shown, prefix)) found.set(shown, [...(found.get(shown) ?? []), task.newest]);

@@ -88,7 +88,7 @@ describe("selectTasks", () => {
   ];
   const select = (query: object) =>
     Array.from(selectTasks(tasks, { order: "taskId", ...query }), (item) =>
-      isCorrupt(item) ? `damaged ${item.taskId}` : `${item.taskId} ${item.count} ${item.newest.sequence}`,
+      isCorrupt(item) ? `damaged ${item.taskId}` : `${item.taskId} ${item.count} ${item.newest?.sequence}`,
     );
 
   it.each([

@@ -1,0 +1,292 @@
+import { hash } from "node:crypto";
+import type { AppendCondition, CorruptRecord } from "./adapter.js";
+import { keysOf } from "./arguments.js";
+import { type CheckpointSummary, copyPayload, type Payload, type SealedSummary } from "./checkpoint.js";
+import { CheckpointConflictError } from "./errors.js";
+
+/**
+ * The kind of a record that isn't a checkpoint.
+ *
+ * - `step`: the result of a step.
+ * - `event`: a value that was sent to the task.
+ * - `chunk`: a part of a step's output.
+ * - `run`: an input, a result, an error or a change of status.
+ * - `mark`: the start of an attempt or a step. It may be removed once the attempt or step has ended.
+ */
+export type RecordKind = "step" | "event" | "chunk" | "run" | "mark";
+
+/** Every kind of record but `checkpoint`. */
+export const RECORD_KINDS: readonly RecordKind[] = ["step", "event", "chunk", "run", "mark"];
+
+/** A record without its task and sequence, as the manager passes it to an adapter. */
+export interface RecordDraft {
+  readonly kind: RecordKind;
+  /** The name of a step, event or wait; of LangGraph's writes, their checkpoint's id. */
+  readonly name?: string;
+  /** Decides what the record belongs to: a generation, turn, name, occurrence and attempt. Not unique. */
+  readonly recordKey?: string;
+  /** Every event has one, unique among the task's events. Other records have none. */
+  readonly id?: string;
+  /** ISO 8601 in UTC with milliseconds, by the manager's clock. */
+  readonly createdAt: string;
+  readonly payload: Payload;
+}
+
+/** A record as an adapter keeps it. */
+export interface LogRecord extends RecordDraft {
+  readonly taskId: string;
+  readonly sequence: number;
+  /** See {@link sealRecord}. */
+  readonly seal: string;
+}
+
+/** A record without its payload's body. */
+export interface RecordHeader extends Omit<LogRecord, "payload"> {
+  readonly payload: Pick<Payload, "encoding" | "sha256">;
+  /** The size of the stored body in bytes; 0 if an event's body was removed. */
+  readonly sizeBytes: number;
+}
+
+/** An item of a task's log: a record, or the summary of a checkpoint. */
+export type LogItem = LogRecord | RecordHeader | CheckpointSummary | CorruptRecord;
+
+/** Selects the records and checkpoints of one task that meet all given conditions. */
+export interface RecordQuery {
+  readonly taskId: string;
+  /** The direction of the sequences. */
+  readonly order: "newest" | "oldest";
+  /** Only sequences above this one. */
+  readonly afterSequence?: number | undefined;
+  /** Only sequences below this one. */
+  readonly beforeSequence?: number | undefined;
+  /** Default: all. */
+  readonly kinds?: readonly (RecordKind | "checkpoint")[] | undefined;
+  /** Only records with this name. A checkpoint has none. */
+  readonly name?: string | undefined;
+  /** At most this many items; corrupt ones don't count. Default: all. */
+  readonly limit?: number | undefined;
+  /** Yields headers instead of whole records, and MUST NOT read payloads. */
+  readonly headersOnly?: boolean | undefined;
+  /** Yields only what survives a power cut as an acknowledged write does. Syncs the store first if necessary. */
+  readonly durableOnly?: boolean | undefined;
+}
+
+/** Selects records to remove. It must select all given conditions. */
+export type RecordSelection = Pick<RecordQuery, "afterSequence" | "beforeSequence" | "name"> & {
+  readonly kinds?: readonly RecordKind[] | undefined;
+};
+
+/** The options of {@link TaskLog.append}. */
+export interface LogOptions {
+  /**
+   * The records needn't be synced: once the call has resolved, they survive a killed process, and a power cut once the
+   * task's next durable write has resolved.
+   */
+  readonly lazy?: boolean | undefined;
+  /** The sequence of the first record, for copy and import. It must be above every sequence that the task has used. */
+  readonly firstSequence?: number | undefined;
+  /**
+   * When the task is due, in ISO 8601 UTC, instead of its newest checkpoint's `dueAt`; `null`: it isn't due. Holds until
+   * the next checkpoint. (case: log.due)
+   */
+  readonly dueAt?: string | null | undefined;
+}
+
+/**
+ * The other records of a task, beside its checkpoints, with one numbering for both. An optional part of a
+ * {@link StorageAdapter}; runs, events and streams need it.
+ *
+ * - Sequences MUST be taken under the task's lock, which is held until the commit. So no record appears below one that a
+ *   reader has seen. (cases: log.numbering, log.no-record-below, log.many-processes)
+ * - Records never change, except by `replacePayload`. (case: log.independent)
+ */
+export interface TaskLog {
+  /**
+   * Appends records with consecutive sequences, and returns the last one's. Also to a task without checkpoints.
+   *
+   * - MUST store all or none, and resolve once they are as durable as a checkpoint, unless `lazy` is set. (cases:
+   *   log.batch, log.survives-kill, log.killed-midway, log.lazy)
+   * - MUST check the condition in the same atomic step. `expectedSequence` is the newest checkpoint's. (cases:
+   *   log.conditions, log.fencing)
+   * - Appends and log appends of one task through one instance take sequences in call order. (case: log.call-order)
+   * - The cost of one small record MUST NOT depend on the length of the log.
+   * - An event whose id is stored MUST NOT be stored again: see {@link matchEventRetry}. The retry is acknowledged once
+   *   the stored event is durable. (case: log.event-ids)
+   *
+   * @param records - At least one.
+   * @throws {LeaseLostError} The condition's lease is lost; nothing was stored.
+   * @throws {CheckpointConflictError} The condition doesn't hold, an event's id belongs to another value, or
+   *   `firstSequence` is taken; nothing was stored.
+   */
+  append(
+    taskId: string,
+    records: readonly RecordDraft[],
+    condition?: AppendCondition,
+    options?: LogOptions,
+  ): Promise<number>;
+
+  /**
+   * Yields records and the summaries of checkpoints in the order of their sequences, in constant memory.
+   *
+   * - MUST read all kinds from one moment, or never skip a record that was stored before one it yields. A reader that
+   *   merges two reads would. (cases: log.read, log.one-moment)
+   * - MUST yield a CorruptRecord for each item that can't be read, whatever `kinds`, `name` and `limit` say, and
+   *   continue. (case: log.damage)
+   * - An event whose body was removed is yielded as a header.
+   */
+  read(query: RecordQuery): AsyncIterable<LogItem>;
+
+  /**
+   * Removes the selected records; checkpoints stay. It never lowers the numbering. Events stay with their ids and
+   * digests, so that a repeated send is recognised; only their bodies are removed. (cases: log.remove,
+   * log.remove-events)
+   *
+   * @returns The number of records that were removed, or whose body was removed.
+   */
+  remove(taskId: string, selection: RecordSelection, condition?: AppendCondition): Promise<number>;
+
+  /**
+   * Optional: replaces a record's payload and renews its seal, for `rekey`. The obligations of
+   * `StorageAdapter.replacePayload` hold. (case: log.replace)
+   *
+   * @returns False if there is no such record or its payload has another digest; nothing was changed.
+   */
+  replacePayload?(taskId: string, sequence: number, payload: Payload, expectedSha256: string): Promise<boolean>;
+
+  /**
+   * Optional: calls `changed` at most 20 ms after any task's log may have changed, by this process or another one. A
+   * hint: it may be called without a change. Without `watch`, followers poll.
+   *
+   * @returns Ends the watch.
+   */
+  watch?(changed: () => void): () => void;
+}
+
+const SEAL_FORM = "waymark-record-1";
+
+/** The fields that a record's seal covers, in its order, beside the payload's encoding and digest. */
+export const RECORD_FIELDS = keysOf<Omit<LogRecord, "payload" | "seal">>({
+  taskId: true,
+  sequence: true,
+  kind: true,
+  name: true,
+  recordKey: true,
+  id: true,
+  createdAt: true,
+});
+
+/**
+ * The SHA-256 over a record: its identity, order and payload's digest, but not its size. Adapters compute it on append
+ * and on replacePayload; the manager checks it on each read. A checksum, not a signature.
+ *
+ * @returns Lower-case hexadecimal.
+ */
+export function sealRecord(record: Omit<RecordHeader, "seal" | "sizeBytes">): string {
+  const { encoding, sha256 } = record.payload;
+  return hash(
+    "sha256",
+    JSON.stringify([SEAL_FORM, ...RECORD_FIELDS.map((field) => record[field]), encoding, sha256]),
+    "hex",
+  );
+}
+
+/** The record to store: a copy of the draft, with its task, sequence and seal. */
+export function sealRecordDraft(taskId: string, draft: RecordDraft, sequence: number): LogRecord {
+  const record = { ...draft, taskId, sequence, payload: copyPayload(draft.payload) };
+  return { ...record, seal: sealRecord(record) };
+}
+
+/** The record without its payload's body. */
+export function toRecordHeader(record: LogRecord | RecordHeader): RecordHeader {
+  if ("sizeBytes" in record) return record;
+  const { body, ...payload } = record.payload;
+  return { ...record, payload, sizeBytes: typeof body === "string" ? Buffer.byteLength(body) : body.byteLength };
+}
+
+/**
+ * Checks a record's seal and its payload's digest.
+ *
+ * @returns The damage, as the end of a sentence; `undefined` if the record is intact.
+ */
+export function findRecordDamage(record: LogRecord | RecordHeader): string | undefined {
+  if (sealRecord(record) !== record.seal) return "its seal doesn't match its content";
+  const { payload } = record;
+  if (!("body" in payload) || hash("sha256", payload.body, "hex") === payload.sha256) return undefined;
+  return "its payload fails its SHA-256 checksum";
+}
+
+/** Whether a record or checkpoint is in the query's range, and has its kind and name. The caller applies `limit`. */
+export function matchesRecords(
+  { sequence, kind, name }: { readonly sequence: number; readonly kind?: RecordKind; readonly name?: string },
+  {
+    afterSequence = 0,
+    beforeSequence = Number.POSITIVE_INFINITY,
+    kinds,
+    ...query
+  }: Omit<RecordQuery, "taskId" | "order">,
+): boolean {
+  return (
+    sequence > afterSequence &&
+    sequence < beforeSequence &&
+    kinds?.includes(kind ?? "checkpoint") !== false &&
+    (query.name === undefined || name === query.name)
+  );
+}
+
+/** Whether an item of a log is a record, and not a checkpoint's summary. */
+export function isRecord(
+  item: LogRecord | RecordHeader | CheckpointSummary | SealedSummary,
+): item is LogRecord | RecordHeader {
+  return "kind" in item;
+}
+
+/** A stored event, as {@link matchEventRetry} compares it. */
+export type StoredEvent = Pick<RecordHeader, "sequence" | "name"> & {
+  readonly payload: Pick<Payload, "sha256">;
+};
+
+/**
+ * Answers an append of records of which an event's id is stored. For adapters; call it before the condition is checked.
+ *
+ * The append is a retry if all its records are events that are stored with the same names and digests, one after
+ * another. A lost answer can be repeated this way.
+ *
+ * @param findEvent - The task's event with this id.
+ * @returns The last record's sequence if the append is a retry; `undefined` if no id is stored.
+ * @throws {CheckpointConflictError} An id belongs to another event, or only a part of the append is stored.
+ */
+export function matchEventRetry(
+  taskId: string,
+  records: readonly RecordDraft[],
+  findEvent: (id: string) => StoredEvent | undefined,
+): number | undefined {
+  const stored = records.map(({ id }) => (id === undefined ? undefined : findEvent(id)));
+  const first = stored.findIndex((event) => event !== undefined);
+  if (first === -1) return undefined;
+  const start = stored[0]?.sequence ?? 0;
+  const different = records.findIndex(({ name, payload }, index) => {
+    const event = stored[index];
+    const isSame = event?.name === name && event?.payload.sha256 === payload.sha256;
+    return !isSame || event?.sequence !== start + index;
+  });
+  if (different === -1) return start + records.length - 1;
+  throw new CheckpointConflictError(
+    `Event ${JSON.stringify(records[stored[different] ? different : first]?.id)} of task ${JSON.stringify(taskId)} exists already, ` +
+      "with another value or among other records. Nothing was stored; use another id.",
+  );
+}
+
+/**
+ * Refuses a write if an event is newer than the last one that the caller has read. For adapters; call it in the same
+ * atomic step.
+ *
+ * @param lastEvent - The sequence of the task's last event; 0 if it has none.
+ * @throws {CheckpointConflictError} `noEventAfter` doesn't hold.
+ */
+export function requireNoEvent(taskId: string, lastEvent: number, { noEventAfter }: AppendCondition = {}): void {
+  if (noEventAfter === undefined || lastEvent <= noEventAfter) return;
+  throw new CheckpointConflictError(
+    `Task ${JSON.stringify(taskId)} has an event, ${lastEvent}, after ${noEventAfter}, the last one that the caller has read. ` +
+      "Nothing was changed; read the new events, then decide.",
+  );
+}
