@@ -40,7 +40,7 @@ import {
   type TimedLease,
 } from "../src/contract/leases.js";
 import type { DueQuery, TaskQueue } from "../src/contract/task-queue.js";
-import { dueAtOf, isTransient } from "../src/contract/transient.js";
+import { findDueTime, isTransient } from "../src/contract/transient.js";
 
 /** One task's checkpoints by id, the oldest first, and its newest one. */
 interface StoredTask {
@@ -177,7 +177,7 @@ export class MemoryAdapter implements StorageAdapter {
     this.#assertOpen();
     const due = [...this.#tasks].flatMap(([taskId, { newest }]) => {
       const isAsked = taskId.startsWith(prefix) && !except.includes(taskId);
-      const dueAt = isAsked && newest ? dueAtOf(newest) : undefined;
+      const dueAt = isAsked && newest ? findDueTime(newest) : undefined;
       return dueAt !== undefined && isDue(this.#leaseOf(taskId), dueAt, dueBy) ? [{ taskId, dueAt }] : [];
     });
     return due.sort((a, b) => compareTexts(a.dueAt, b.dueAt));

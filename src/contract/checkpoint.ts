@@ -69,6 +69,11 @@ export interface CheckpointSummary {
   readonly status: CheckpointStatus;
   /** The reason for the status; usually only set for `failed`. */
   readonly error?: CheckpointFailure;
+  /**
+   * When a worker may continue the task, in ISO 8601 UTC with milliseconds. Absent: no worker may. It counts while this
+   * is the task's newest checkpoint: see `findDueTime`.
+   */
+  readonly dueAt?: string;
   /** The version of the state's shape, from 1; see `migrations`. */
   readonly stateVersion: number;
   /** The payload's size as stored, in bytes. */
@@ -92,6 +97,7 @@ export const SUMMARY_FIELDS = keysOf<CheckpointSummary>({
   metadata: true,
   status: true,
   error: true,
+  dueAt: true,
   stateVersion: true,
   sizeBytes: true,
 });
@@ -156,7 +162,8 @@ export interface SealedSummary extends CheckpointSummary {
 }
 
 /**
- * The SHA-256 over a whole checkpoint: ids, sequence, status, error, descriptive fields, and the payload's digest.
+ * The SHA-256 over a whole checkpoint: ids, sequence, status, error, due time, descriptive fields, and the payload's
+ * digest.
  * Adapters compute it on append and on setStatus; the manager checks it on each read. The order of metadata's keys
  * doesn't matter, so the seal stays valid in a store that sorts them (PostgreSQL's jsonb).
  *

@@ -42,6 +42,7 @@ const KINDS: { readonly [Field in SummaryField]: FieldKind<NonNullable<Checkpoin
   },
   status: { read: (stored) => CHECKPOINT_STATUSES.find((known) => known === stored), isNot: "is unknown" },
   error: { read: readFailure, isNot: "isn't an object of texts", isOptional: true },
+  dueAt: TEXT_OR_NONE,
   stateVersion: requireFrom(1),
   sizeBytes: requireFrom(0),
 };
