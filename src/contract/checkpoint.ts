@@ -170,18 +170,10 @@ export interface SealedSummary extends CheckpointSummary {
  * The seal is a checksum, not a signature: anybody who can write to the store can compute it.
  *
  * @returns Lower-case hexadecimal.
- * @throws {CheckpointCorruptError} The metadata nests so deep that the stack overflows.
+ * @throws {RangeError} The metadata nests so deep that the stack overflows, as in no record that Waymark saved.
  */
 export function seal(record: Omit<SealedSummary, "seal">): string {
-  try {
-    return hash("sha256", sealedText(record), "hex");
-  } catch (cause) {
-    if (!isStackOverflow(cause)) throw cause;
-    throw new CheckpointCorruptError(
-      `The metadata of checkpoint ${record.id} is nested too deeply to read. It was left untouched.`,
-      { cause, reason: "its metadata is nested too deeply to read" },
-    );
-  }
+  return hash("sha256", sealedText(record), "hex");
 }
 
 const SEAL_FORM = "waymark-seal-1";
@@ -234,7 +226,7 @@ export function brokenSeal(record: SealedSummary): string | undefined {
   try {
     return seal(record) === record.seal ? undefined : "its seal doesn't match its content";
   } catch (error) {
-    if (error instanceof CheckpointCorruptError) return error.reason;
+    if (isStackOverflow(error)) return "its metadata is nested too deeply to read";
     throw error;
   }
 }
@@ -279,22 +271,10 @@ export function withPayload<Record extends SealedSummary>(record: Record, payloa
 
 /** The summary alone: no payload, no seal, no keys that are `undefined`. */
 export function summaryOf(record: CheckpointSummary): CheckpointSummary {
-  const summary: Partial<Changing<CheckpointSummary>> = {};
-  for (const field of SUMMARY_FIELDS) copyField(summary, record, field);
+  const summary: Record<string, unknown> = {};
+  for (const field of SUMMARY_FIELDS) if (record[field] !== undefined) summary[field] = record[field];
   // The loop copies all fields, which TypeScript can't see.
-  return summary as CheckpointSummary;
-}
-
-/** A record whose fields can be assigned. */
-export type Changing<Record> = { -readonly [Field in keyof Record]: Record[Field] };
-
-function copyField<Field extends keyof CheckpointSummary>(
-  to: Partial<Changing<CheckpointSummary>>,
-  from: CheckpointSummary,
-  field: Field,
-): void {
-  const value = from[field];
-  if (value !== undefined) to[field] = value;
+  return summary as unknown as CheckpointSummary;
 }
 
 /**
