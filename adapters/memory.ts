@@ -58,7 +58,7 @@ import {
   toRecordHeader,
 } from "../src/contract/log.js";
 import type { DueQuery, TaskQueue } from "../src/contract/task-queue.js";
-import { dueAtOf, isTransient } from "../src/contract/transient.js";
+import { findDueTime, isTransient } from "../src/contract/transient.js";
 
 /** One task's checkpoints and records. */
 interface Task {
@@ -171,7 +171,7 @@ export class MemoryAdapter implements StorageAdapter {
       taskId,
       count: task.checkpoints.size,
       headers: task.newest ? [task.newest] : [],
-      log: summarizeLog(task),
+      log: summarizeTask(task),
     }));
     for (const task of selectTasks(tasks, query)) if (!isCorrupt(task)) yield structuredClone(task);
   }
@@ -190,6 +190,7 @@ export class MemoryAdapter implements StorageAdapter {
     matchEventRetry(taskId, records, (event) => task.events.get(event));
     const first = nextSequence(taskId, positionOf(task), condition);
     this.#put(task, withStatus(checkpoint, structuredClone(change)));
+    if (task.newest?.id === id) task.dueAt = undefined;
     this.#putRecords(taskId, task, records, first);
     this.#changed();
     return true;
@@ -297,10 +298,9 @@ export class MemoryAdapter implements StorageAdapter {
   /** The due tasks, the earliest first. */
   #due({ prefix, dueBy, except = [] }: DueQuery): { readonly taskId: string; readonly dueAt: string }[] {
     this.#assertOpen();
-    const due = [...this.#tasks].flatMap(([taskId, { newest, dueAt: changed }]) => {
+    const due = [...this.#tasks].flatMap(([taskId, task]) => {
       const isAsked = taskId.startsWith(prefix) && !except.includes(taskId);
-      const ownDueAt = isAsked && newest ? dueAtOf(newest) : undefined;
-      const dueAt = ownDueAt === undefined || changed === undefined ? ownDueAt : (changed ?? undefined);
+      const dueAt = isAsked ? findTaskDueTime(task) : undefined;
       return dueAt !== undefined && isDue(this.#leaseOf(taskId), dueAt, dueBy) ? [{ taskId, dueAt }] : [];
     });
     return due.sort((a, b) => compareTexts(a.dueAt, b.dueAt));
@@ -381,8 +381,16 @@ function emptyEvent(task: Task, event: LogRecord): RecordHeader {
   return header;
 }
 
-function summarizeLog({ records, newest, dueAt, removedUpTo }: Task): Omit<StoredTask, "taskId" | "count" | "newest"> {
+/** When a worker may continue the task: at the time of its newest checkpoint, unless a later record has changed it. */
+function findTaskDueTime({ newest, dueAt }: Task): string | undefined {
+  const own = newest && findDueTime(newest);
+  return own === undefined || dueAt === undefined ? own : (dueAt ?? undefined);
+}
+
+function summarizeTask(task: Task): Omit<StoredTask, "taskId" | "count" | "newest"> {
+  const { records, newest, removedUpTo } = task;
   const last = records.at(-1);
+  const dueAt = findTaskDueTime(task);
   return {
     ...(last && last.sequence > (newest?.sequence ?? 0) && { last: toRecordHeader(last) }),
     ...(dueAt !== undefined && { dueAt }),

@@ -97,7 +97,6 @@ async function fill(storage, taskOf) {
   for (let first = 0; first < TASKS; first += 1000) {
     const drafts = Array.from({ length: 1000 }, (_, n) => {
       const { taskId, dueAt } = taskOf(first + n);
-      const metadata = { waymark: { run: true, dueAt, waitsFor: [] } };
       const header = /** @type {const} */ ({
         id: "c",
         createdAt: EARLY,
@@ -105,7 +104,7 @@ async function fill(storage, taskOf) {
         stateVersion: 1,
         sizeBytes: 2,
       });
-      return { taskId, metadata, ...header, payload };
+      return { taskId, dueAt, ...header, payload };
     });
     await Promise.all(drafts.map((draft) => storage.append(draft)));
   }

@@ -47,6 +47,7 @@ export function fullDraft(taskId: string, id: string): CheckpointDraft {
       code: "E_GATE",
       stack: "GateError: The gate is shut\n    at gate",
     },
+    dueAt: "2026-01-02T04:05:07.008Z",
     stateVersion: 7,
   });
 }

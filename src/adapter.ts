@@ -62,4 +62,4 @@ export {
   type TimedLease,
 } from "./contract/leases.js";
 export type { DueCount, DueQuery, TaskQueue } from "./contract/task-queue.js";
-export { dueAtOf, isTransient, replacedBy } from "./contract/transient.js";
+export { findDueTime, isTransient, replacedBy } from "./contract/transient.js";

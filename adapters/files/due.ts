@@ -5,7 +5,7 @@ import { UnsupportedFormatError } from "../../src/contract/errors.js";
 import { askingOnce, holderHasEnded } from "../../src/contract/holder.js";
 import { isDue, type LeaseRecord, monotonicMs, nextLease } from "../../src/contract/leases.js";
 import type { ClaimedTask, DueQuery } from "../../src/contract/task-queue.js";
-import { dueAtOf } from "../../src/contract/transient.js";
+import { findDueTime } from "../../src/contract/transient.js";
 import { namesIn, SLICE, statsOf, UnreadableError } from "./file-io.js";
 import { readLease, writeLease } from "./leases.js";
 import type { FolderLock } from "./lock.js";
@@ -122,6 +122,6 @@ class KnownFolder {
 
 function readDueTask(folder: TaskFolder, load: LoadTask, lease: LeaseRecord | undefined): DueTask | undefined {
   const { task } = readContents(folder, load);
-  const dueAt = task && dueAtOf(task.newest);
+  const dueAt = task && findDueTime(task.newest);
   return task && dueAt !== undefined ? { taskId: task.taskId, dueAt, lease } : undefined;
 }

@@ -174,12 +174,12 @@ function isIntact({ lines, damage }: TaskFileContent): boolean {
  */
 export function renderRecord(record: StoredCheckpoint, former: JsonObject = {}): Buffer {
   const { id, taskId, label, createdAt, error, ...rest } = summaryOf(record);
-  const { sequence, stage, status, parentId, metadata, stateVersion, sizeBytes } = rest;
+  const { sequence, stage, status, parentId, metadata, dueAt, stateVersion, sizeBytes } = rest;
   const { payload, seal } = record;
   const { encoding, sha256 } = payload;
   const { bodyIs, text } = renderBody(payload);
   const waymark = {
-    ...{ sequence, stage, status, parentId, metadata, stateVersion, sizeBytes },
+    ...{ sequence, stage, status, parentId, metadata, dueAt, stateVersion, sizeBytes },
     ...{ encoding, bodyIs, sha256, seal },
   };
   return renderLine({ ...former, id, taskId, label, createdAt, error, waymark }, text);

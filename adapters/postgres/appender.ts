@@ -8,7 +8,7 @@ import {
 import { type CheckpointDraft, sealedParts } from "../../src/contract/checkpoint.js";
 import { StorageError } from "../../src/contract/errors.js";
 import { requireIntact } from "../../src/contract/header-index.js";
-import { dueAtOf, isTransient } from "../../src/contract/transient.js";
+import { findDueTime, isTransient } from "../../src/contract/transient.js";
 import { bufferOf, WHOLE_FORMS } from "../sql/history.js";
 import { columnsOf } from "../sql/rows.js";
 import { bytesIn, idDigestOf, lastTextName, toColumn } from "./columns.js";
@@ -198,7 +198,7 @@ function rowOf({ draft, condition, options, replaced, piece }: PlacedAppend): Re
     id_digest: hexOf(idDigestOf(id)),
     before,
     after,
-    due_at: dueAtOf(draft),
+    task_due_at: findDueTime(draft),
     chosen: options.sequence,
     expected: condition.expectedSequence,
     token: condition.fencingToken,

@@ -58,6 +58,7 @@ CREATE TABLE IF NOT EXISTS ${name}.checkpoints (
   metadata text COLLATE "C", -- JSON
   status text COLLATE "C" NOT NULL,
   error text COLLATE "C", -- JSON
+  due_at text COLLATE "C", -- in ISO 8601 UTC; NULL: no worker may continue the task
   state_version bigint NOT NULL,
   size_bytes bigint NOT NULL,
   encoding text COLLATE "C" NOT NULL,
@@ -105,6 +106,7 @@ CREATE TABLE IF NOT EXISTS ${name}.quarantine (
   metadata text,
   status text,
   error text,
+  due_at text,
   state_version bigint,
   size_bytes bigint,
   encoding text,

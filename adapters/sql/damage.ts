@@ -16,7 +16,7 @@ export function checkedSummary(
  * Says how a task's row differs from the task's checkpoints. Returns `undefined` if it doesn't differ.
  *
  * @param row - The last sequence; then from the row: the count, the newest checkpoint's sequence, time and status, and
- *   the time when the task is due; then from the checkpoints: the same four values, and the newest one's metadata.
+ *   the time when the task is due; then from the checkpoints: the same four values, and the newest one's `due_at`.
  */
 export function damageInTaskRow(row: SqlRow): string | undefined {
   const [last, said, actual] = [row[0], row.slice(1, 5), row.slice(6, 10)];

@@ -3,13 +3,12 @@ import {
   CHECKPOINT_STATUSES,
   type CheckpointDraft,
   type CheckpointSummary,
-  isJsonObject,
   type JsonValue,
   type SealedSummary,
   SUMMARY_FIELDS,
 } from "../../src/contract/checkpoint.js";
 import { parseSummary } from "../../src/contract/parse-summary.js";
-import { dueAtOf } from "../../src/contract/transient.js";
+import { findDueTime } from "../../src/contract/transient.js";
 
 /** One row, its values in the order of the statement's columns. */
 export type SqlRow = readonly unknown[];
@@ -93,27 +92,26 @@ export function parsedJson(json: unknown): JsonValue {
 }
 
 /**
- * The value of a task's column `due_at`: `dueAtOf` of its newest checkpoint. But a running task keeps an earlier time.
+ * The value of a task's column `due_at`: `findDueTime` of its newest checkpoint. But a running task keeps an earlier time.
  * So it keeps its place among the due tasks, and its many saves don't change an index.
  *
  * @param current - The value now.
  */
 export function nextDueAt(
-  newest: Pick<CheckpointSummary, "status" | "createdAt" | "metadata">,
+  newest: Pick<CheckpointSummary, "status" | "createdAt" | "dueAt">,
   current: unknown,
 ): string | null {
-  const dueAt = dueAtOf(newest) ?? null;
+  const dueAt = findDueTime(newest) ?? null;
   const isKept = newest.status === "running" && dueAt !== null && typeof current === "string" && current <= dueAt;
   return isKept ? current : dueAt;
 }
 
 /**
- * Like {@link nextDueAt}, by the columns `created_at`, `status` and `metadata` of the newest checkpoint. `null` if there
+ * Like {@link nextDueAt}, by the columns `created_at`, `status` and `due_at` of the newest checkpoint. `null` if there
  * is none, or if they are damaged.
  */
-export function nextDueAtIn([createdAt, status, metadata]: SqlRow, current: unknown): string | null {
+export function nextDueAtIn([createdAt, status, dueAt]: SqlRow, current: unknown): string | null {
   const known = CHECKPOINT_STATUSES.find((one) => one === status);
   if (known === undefined || typeof createdAt !== "string") return null;
-  const parsed = parsedJson(metadata);
-  return nextDueAt({ createdAt, status: known, ...(isJsonObject(parsed) && { metadata: parsed }) }, current);
+  return nextDueAt({ createdAt, status: known, ...(typeof dueAt === "string" && { dueAt }) }, current);
 }

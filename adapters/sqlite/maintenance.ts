@@ -17,7 +17,7 @@ const TASK_IDS = "SELECT task_id FROM waymark_tasks UNION SELECT task_id FROM wa
  */
 const TASK_ROW = `
   SELECT t.last_sequence, t.count, t.newest_sequence, t.newest_created_at, t.newest_status, t.due_at,
-    (SELECT count(*) FROM waymark_checkpoints WHERE task_id = i.task_id), c.sequence, c.created_at, c.status, c.metadata
+    (SELECT count(*) FROM waymark_checkpoints WHERE task_id = i.task_id), c.sequence, c.created_at, c.status, c.due_at
   FROM (SELECT ? AS task_id) i LEFT JOIN waymark_tasks t ON t.task_id = i.task_id
   LEFT JOIN waymark_checkpoints c ON c.task_id = i.task_id
     AND c.sequence = (SELECT max(sequence) FROM waymark_checkpoints WHERE task_id = i.task_id)`;

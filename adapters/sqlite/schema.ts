@@ -39,6 +39,7 @@ const SCHEMA: Readonly<Record<string, string>> = {
     metadata TEXT, -- JSON
     status TEXT NOT NULL,
     error TEXT, -- JSON
+    due_at TEXT, -- in ISO 8601 UTC; NULL: no worker may continue the task
     state_version INTEGER NOT NULL,
     size_bytes INTEGER NOT NULL,
     encoding TEXT NOT NULL,
@@ -66,8 +67,8 @@ const SCHEMA: Readonly<Record<string, string>> = {
   // The columns have no types, so that a damaged value stays as it is. A damaged row of waymark_tasks is in `reason`.
   waymark_quarantine: `CREATE TABLE waymark_quarantine (
     quarantined_at TEXT NOT NULL, reason TEXT NOT NULL, task_id,
-    number, sequence, id, created_at, stage, label, parent_id, metadata, status, error, state_version, size_bytes,
-    encoding, sha256, seal, form, body
+    number, sequence, id, created_at, stage, label, parent_id, metadata, status, error, due_at, state_version,
+    size_bytes, encoding, sha256, seal, form, body
   )`,
 };
 

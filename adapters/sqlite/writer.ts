@@ -42,7 +42,7 @@ const POSITION = `
 const NEWEST = "SELECT max(sequence) FROM waymark_checkpoints WHERE task_id = ?";
 const INSERT_CHECKPOINT = `
   INSERT INTO waymark_checkpoints (task_id, ${COLUMNS.replaceAll("c.", "")})
-  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`;
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`;
 const ADVANCE_TASK = `
   INSERT INTO waymark_tasks (task_id, last_sequence, newest_sequence, newest_created_at, newest_status, count)
   VALUES (?, ?, ?, ?, ?, 1)
@@ -51,7 +51,7 @@ const ADVANCE_TASK = `
 /** Only used if the time changes, since it is in an index. */
 const SET_DUE_AT = "UPDATE waymark_tasks SET due_at = ? WHERE task_id = ?";
 const NEWEST_COLUMNS = `
-  SELECT t.due_at, c.created_at, c.status, c.metadata FROM waymark_tasks t
+  SELECT t.due_at, c.created_at, c.status, c.due_at FROM waymark_tasks t
   LEFT JOIN waymark_checkpoints c ON c.task_id = t.task_id AND c.sequence = t.newest_sequence WHERE t.task_id = ?`;
 const UPDATE_STATUS = "UPDATE waymark_checkpoints SET status = ?, error = ?, seal = ? WHERE number = ?";
 const UPDATE_TASK_STATUS = "UPDATE waymark_tasks SET newest_status = ? WHERE task_id = ? AND newest_sequence = ?";

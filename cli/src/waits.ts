@@ -1,5 +1,5 @@
 import type { CheckpointSummary, RunRecord } from "waymark";
-import { dueAtOf, isCorrupt } from "waymark/adapter";
+import { findDueTime, isCorrupt } from "waymark/adapter";
 import { eventsTaskId, isCancelled, isChild, isOfRun, NEVER, type RunWaits, readSender, waitsOf } from "waymark/kit";
 import type { Session } from "./cli.js";
 import { DamagedCheckpointError } from "./damage.js";
@@ -97,7 +97,7 @@ function hasEnded({ status }: CheckpointSummary): boolean {
 
 /** Whether a run goes on as soon as somebody runs it. */
 function isDue(newest: CheckpointSummary, nowMs: number): boolean {
-  const dueAt = dueAtOf(newest);
+  const dueAt = findDueTime(newest);
   return dueAt === undefined ? isChild(newest) && !hasEnded(newest) : Date.parse(dueAt) <= nowMs;
 }
 

@@ -1,7 +1,7 @@
 import type { StorageAdapter } from "../../src/contract/adapter.js";
 import type { CheckpointDraft, CheckpointStatus } from "../../src/contract/checkpoint.js";
 import type { ClaimedTask, DueQuery, TaskQueue } from "../../src/contract/task-queue.js";
-import { NEVER, runMetadata } from "../../src/contract/transient.js";
+import { NEVER, transientMetadata } from "../../src/contract/transient.js";
 import { same } from "../check.js";
 import type { ConformanceCase } from "../conformance-case.js";
 import { draft } from "../drafts.js";
@@ -15,7 +15,7 @@ const SHORT_MS = 200;
 export const dueCases: readonly ConformanceCase[] = [
   {
     name: "due.only-due",
-    promise: "gives workers the tasks of their prefix that a run saved, that are due, and that nobody holds",
+    promise: "gives workers the tasks of their prefix that are due by `dueAt`, and that nobody holds",
     about: "queue",
     replayed: true,
     async run(store) {
@@ -24,6 +24,7 @@ export const dueCases: readonly ConformanceCase[] = [
       same(await queueOf(adapter).count(QUERY), NOTHING, "count of an empty store MUST be 0");
       await appendAll(adapter, [
         draft("q/plain", "c1"),
+        draft("q/child", "c1", { status: "paused", metadata: { waymark: { run: true, child: true, until: at(1) } } }),
         ofRun("q/completed", "c1", { status: "completed" }),
         ofRun("q/failed", "c1", { status: "failed" }),
         ofRun("q/later", "c1", { status: "paused", dueAt: at(31) }),
@@ -76,7 +77,7 @@ export const dueCases: readonly ConformanceCase[] = [
       await adapter.append(ofRun("q/t", "c2", { status: "paused", dueAt: at(5) }));
       await is(true, "the newest checkpoint MUST decide");
       await adapter.append(draft("q/t", "c3"));
-      await is(false, "a task whose newest checkpoint no run saved MUST NOT be due");
+      await is(false, "a task whose newest checkpoint has no `dueAt` MUST NOT be due");
       await adapter.remove("q/t", ["c3"]);
       await is(true, "if the newest checkpoint is removed, the one before it MUST decide");
       await adapter.remove("q/t", ["c2"]);
@@ -260,17 +261,17 @@ function at(second: number): string {
   return new Date(Date.UTC(2026, 0, 2, 3, 4, second)).toISOString();
 }
 
-/** A checkpoint as a run saves it. */
+/** A checkpoint of a run that workers may continue. */
 function ofRun(
   taskId: string,
   id: string,
-  { status, dueAt }: { readonly status: CheckpointStatus; readonly dueAt?: string },
+  { status, dueAt = at(1) }: { readonly status: CheckpointStatus; readonly dueAt?: string },
 ): CheckpointDraft {
-  const waits = dueAt === undefined ? undefined : { dueAt, waitsFor: ["approve"] };
   return draft(taskId, id, {
     createdAt: at(1),
     status,
-    metadata: runMetadata({ replaces: undefined }, undefined, waits),
+    dueAt,
+    metadata: transientMetadata(undefined),
     ...(status === "failed" && { error: { message: "no" } }),
   });
 }

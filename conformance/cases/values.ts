@@ -1,8 +1,9 @@
 import { existsSync } from "node:fs";
 import { basename, resolve } from "node:path";
+import { CHECKPOINT_STATUSES } from "../../src/contract/checkpoint.js";
 import { same } from "../check.js";
 import type { ConformanceCase } from "../conformance-case.js";
-import { type DraftParts, draft, fullDraft } from "../drafts.js";
+import { type Appended, type DraftParts, draft, fullDraft } from "../drafts.js";
 import { HOSTILE_METADATA, HOSTILE_NAMES, HOSTILE_TEXTS } from "../hostile.js";
 import { appendAll, appendAtOnce, collect, expectStored, idsOf, sequencesOf } from "../steps.js";
 
@@ -33,6 +34,27 @@ export const valuesCases: readonly ConformanceCase[] = [
       const appended = await appendAll(adapter, all);
       adapter = await store.carryOn(adapter);
       await expectStored(adapter, appended);
+    },
+  },
+  {
+    name: "values.due-time",
+    promise: "keeps when a worker may continue a task, under each status, and seals it",
+    replayed: true,
+    async run(store) {
+      let adapter = await store.open();
+      const parts = CHECKPOINT_STATUSES.map((status, n) => ({ status, dueAt: `2026-01-02T03:04:0${n}.567Z` }));
+      const all = parts.map((one) => draft(one.status, "c1", one));
+      const appended = await appendAll(adapter, [...all, draft("not-due", "c1", { status: "paused" })]);
+      adapter = await store.carryOn(adapter);
+      await expectStored(adapter, appended);
+      const changed: Appended[] = [];
+      for (const one of appended) {
+        const status = one.status === "completed" ? "completed" : "failed";
+        await adapter.setStatus(one.taskId, one.id, { status });
+        changed.push({ ...one, status });
+      }
+      adapter = await store.carryOn(adapter);
+      await expectStored(adapter, changed);
     },
   },
   {

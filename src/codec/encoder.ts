@@ -122,8 +122,9 @@ export class Encoder implements Writing {
     throw this.#refusal(what, advice, step === undefined ? this.#steps : [...this.#steps.slice(0, -1), step]);
   }
 
-  refuseInstance(value: unknown): never {
-    return this.#refuseInstance(value, true);
+  refuseInstance(value: unknown, isStorable = true): never {
+    const instance: object = Object(value);
+    return this.refuse(describeInstance(instance, isStorable), adviceFor(instance, this.#options.foreign?.advice));
   }
 
   #value(value: unknown): unknown {
@@ -161,7 +162,7 @@ export class Encoder implements Writing {
     const prototype = prototypeOf(value);
     const isArray = Array.isArray(value);
     // If two items of a Set were redacted, they would become the same item. So the whole Set is redacted.
-    if (this.#redacted?.coversItemsOf(this.#steps) && types.isSet(value)) return this.#censored(this.#redacted);
+    if (this.#redacted?.covers(this.#steps, 1) && types.isSet(value)) return this.#censored(this.#redacted);
 
     this.#ancestors.push(value);
     this.#steps.push(undefined);
@@ -185,9 +186,10 @@ export class Encoder implements Writing {
       steps[last] = index;
       const item = copy[index];
       const isHole = item === undefined && !Object.hasOwn(copy, index);
-      if (isHole) holes += 1;
-      if (isHole) copy[index] = this.#tagged("hole", item);
-      else if (!isPlainNumber(item) || this.#redacted !== undefined) copy[index] = this.#value(item);
+      if (isHole) {
+        holes += 1;
+        copy[index] = this.#tagged("hole", item);
+      } else if (!isPlainNumber(item) || this.#redacted !== undefined) copy[index] = this.#value(item);
     }
     // Properties that aren't enumerable aren't looked for, because listing all names would take as long as copying the
     // items.
@@ -200,14 +202,16 @@ export class Encoder implements Writing {
   }
 
   #record(value: object, prototype: object | null): unknown {
+    const { isPlain, foreign } = this.#options;
     const kind = findClass(prototype);
     if (kind === "Object") {
       const keys = this.#keysOf(value);
-      return this.#looksTagged(keys) ? this.#tagged(kind, value) : this.members(value, keys);
+      const isMarked = keys.includes(TAG) || (foreign !== undefined && keys.includes(foreign.key));
+      return isMarked && !isPlain ? this.#tagged(kind, value) : this.members(value, keys);
     }
     const isTag = kind !== undefined && TAGS.has(kind);
-    const foreign = isTag ? undefined : this.#options.foreign?.write(value, this);
-    if (foreign !== undefined) return foreign;
+    const written = isTag ? undefined : foreign?.write(value, this);
+    if (written !== undefined) return written;
     this.#levels += LEVELS_OF_A_TAG - 1;
     const json = this.#tagged(isTag ? kind : errorKindOf(value) && "Error", value);
     this.#levels -= LEVELS_OF_A_TAG - 1;
@@ -216,16 +220,11 @@ export class Encoder implements Writing {
 
   #tagged(tag: string | undefined, value: unknown): JsonRecord {
     const row = tag === undefined ? undefined : TAGS.get(tag);
-    if (row === undefined) return this.#refuseInstance(value, false);
+    if (row === undefined) return this.refuseInstance(value, false);
     if (this.#options.isPlain) this.refuse(describeLoss(row.tag, value), PLAIN_ADVICE);
     this.hasTags = true;
     const stored = row.write(value, this);
     return stored === undefined ? { [TAG]: row.tag } : { [TAG]: row.tag, value: stored };
-  }
-
-  #looksTagged(keys: readonly string[]): boolean {
-    const { isPlain, foreign } = this.#options;
-    return !isPlain && (keys.includes(TAG) || (foreign !== undefined && keys.includes(foreign.key)));
   }
 
   /** An object's keys. Refuses the object if it has other properties that would be lost. */
@@ -249,11 +248,6 @@ export class Encoder implements Writing {
     this.isRedacted = true;
     this.reserve(censor.length);
     return censor;
-  }
-
-  #refuseInstance(value: unknown, isStorable: boolean): never {
-    const instance: object = Object(value);
-    return this.refuse(describeInstance(instance, isStorable), adviceFor(instance, this.#options.foreign?.advice));
   }
 
   #refuseCycle(value: object): never {
@@ -301,12 +295,15 @@ export function tooLarge(owner: ValueOwner | undefined, maxBytes: number, where?
 const PLAIN_ADVICE =
   "This format is plain JSON, which would lose or change it: leave it out, or save it as a string, a number or an array.";
 
+const LOSSES: Readonly<Record<string, string>> = {
+  undefined: "undefined",
+  hole: "an empty slot of an array",
+  NullObject: "an object without a prototype",
+};
+
 function describeLoss(tag: string, value: unknown): string {
-  if (tag === "undefined") return tag;
   if (tag === "number") return Object.is(value, -0) ? "-0" : String(value);
-  if (tag === "hole") return "an empty slot of an array";
-  if (tag === "NullObject") return "an object without a prototype";
-  return /^[AEIO]/.test(tag) ? `an ${tag}` : `a ${tag}`;
+  return LOSSES[tag] ?? (/^[AEIO]/.test(tag) ? `an ${tag}` : `a ${tag}`);
 }
 
 /** {@link kindOf}, with a fast path for the most frequent classes. */
@@ -322,8 +319,8 @@ function findClass(prototype: object | null): string | undefined {
  * false, the caller must list the keys.
  */
 function isLongAndBare(items: readonly unknown[]): boolean {
-  if (items.length < 1000) return false;
-  return inspect(items, { maxArrayLength: 0, depth: 0, customInspect: false }) === `[ ... ${items.length} more items ]`;
+  const quick = { maxArrayLength: 0, depth: 0, customInspect: false };
+  return items.length >= 1000 && inspect(items, quick) === `[ ... ${items.length} more items ]`;
 }
 
 function isPlainNumber(value: unknown): boolean {

@@ -12,7 +12,7 @@ export const TYPED_ARRAYS: ReadonlyMap<string, TypedArrayConstructor> = new Map(
   "Int8 Uint8 Uint8Clamped Int16 Uint16 Int32 Uint32 Float16 Float32 Float64 BigInt64 BigUint64"
     .split(" ")
     .map((kind): unknown => Reflect.get(globalThis, `${kind}Array`))
-    .filter(isTypedArrayConstructor)
+    .filter((type): type is TypedArrayConstructor & { readonly name: string } => typeof type === "function")
     .map((type) => [type.name, type]),
 );
 
@@ -104,10 +104,6 @@ const WRITTEN_IN_JAVASCRIPT: ReadonlyMap<object, string> = new Map<object, strin
   [Buffer.prototype, "Buffer"],
   [DOMException.prototype, "DOMException"],
 ]);
-
-function isTypedArrayConstructor(value: unknown): value is TypedArrayConstructor & { readonly name: string } {
-  return typeof value === "function" && "BYTES_PER_ELEMENT" in value;
-}
 
 /**
  * The name of the engine's class with this `prototype`, in any realm. Such a class is recognised by `toString`, since

@@ -18,9 +18,7 @@ export interface EntryStep {
  * Set, `.values()[2]` is the third item.
  */
 export function formatPath(steps: readonly PathStep[]): string {
-  let path = "$";
-  for (const step of steps) path += formatStep(step);
-  return path;
+  return `$${steps.map(formatStep).join("")}`;
 }
 
 /** A path or another stored text for a message. A very long one is cut in the middle. */

@@ -18,12 +18,9 @@ export class RedactedPaths {
     this.censor = censor;
   }
 
-  covers(steps: readonly PathStep[]): boolean {
-    return this.#patterns.some((pattern) => pattern.length === steps.length && matches(pattern, steps));
-  }
-
-  coversItemsOf(steps: readonly PathStep[]): boolean {
-    return this.#patterns.some((pattern) => pattern.length === steps.length + 1 && matches(pattern, steps));
+  /** Whether the value at the path is secret. @param levels - 1: whether something one level below it is. */
+  covers(steps: readonly PathStep[], levels: 0 | 1 = 0): boolean {
+    return this.#patterns.some((pattern) => pattern.length === steps.length + levels && matches(pattern, steps));
   }
 }
 

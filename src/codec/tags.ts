@@ -117,17 +117,17 @@ const ROWS: readonly TagRow[] = [
   ),
   row("RegExp", types.isRegExp, writeRegExp, readRegExp, ["lastIndex"]),
   row("Map", types.isMap, writeMap, readMap, []),
-  row("Set", types.isSet, writeSet, readSet, []),
-  row("Error", isError, writeError, readError),
-
-  // Bytes as base64, elements little-endian.
   row(
-    "ArrayBuffer",
-    types.isArrayBuffer,
-    (buffer, writing) => encodeBytes(buffer, 1, writing),
-    (stored) => decodeBytes(stored, 1).buffer,
+    "Set",
+    types.isSet,
+    (set, writing) => Array.from(set, (item, at) => writing.child(item, { into: "values", at })),
+    readSet,
     [],
   ),
+  row("Error", isError, writeError, readError),
+
+  // Bytes as base64, in the byte order of the machine, which is little-endian on all but s390x and AIX.
+  row("ArrayBuffer", types.isArrayBuffer, encodeBytes, (stored) => decodeBytes(stored, 1).buffer, []),
   view("DataView", 1, (buffer, offset, length) => new DataView(buffer, offset, length)),
   view("Buffer", 1, (buffer, offset, length) => Buffer.from(buffer, offset, length)),
   ...Array.from(TYPED_ARRAYS, ([tag, type]) =>
@@ -135,12 +135,17 @@ const ROWS: readonly TagRow[] = [
   ),
 
   // Plain objects that need a tag, because they have a key `$waymark` or no prototype.
-  row("Object", isObject, (value, writing) => writing.plainObject(value), readMembers),
+  row(
+    "Object",
+    isObject,
+    (value, writing) => writing.plainObject(value),
+    (stored, reading) => reading.members(record(stored)),
+  ),
   row(
     "NullObject",
     isObject,
     (value, writing) => writing.plainObject(value),
-    (stored, reading) => Object.setPrototypeOf(readMembers(stored, reading), null),
+    (stored, reading) => Object.setPrototypeOf(reading.members(record(stored)), null),
   ),
 ];
 
@@ -182,7 +187,7 @@ function view(
       const extra = Reflect.ownKeys(value).find((key) => Number.isNaN(Number(String(key))));
       refuseExtra(tag, writing, extra);
     }
-    return encodeBytes(value, elementSize, writing);
+    return encodeBytes(value, writing);
   };
   const read = (stored: unknown) => {
     const bytes = decodeBytes(stored, elementSize);
@@ -192,12 +197,9 @@ function view(
 }
 
 function writeRegExp(expression: RegExp, writing: Writing): unknown {
-  const { source, flags } = expression;
   // A program may have assigned anything to lastIndex.
-  const lastIndex: unknown = expression.lastIndex;
-  return Object.is(lastIndex, 0)
-    ? { source, flags }
-    : { source, flags, lastIndex: writing.child(lastIndex, "lastIndex") };
+  const { source, flags, lastIndex } = expression;
+  return { source, flags, ...(!Object.is(lastIndex, 0) && { lastIndex: writing.child(lastIndex, "lastIndex") }) };
 }
 
 function readRegExp(stored: unknown, reading: Reading): RegExp {
@@ -222,19 +224,10 @@ function writeMap(map: ReadonlyMap<unknown, unknown>, writing: Writing): unknown
 }
 
 function readMap(stored: unknown, reading: Reading): unknown {
-  const entries = list(stored);
-  const map = new Map<unknown, unknown>();
-  for (const entry of entries) {
-    const [key, value, ...more] = list(entry);
-    check(more.length === 0);
-    map.set(reading.value(key), reading.value(value));
-  }
-  check(map.size === entries.length);
+  const entries = list(stored).map(list);
+  const map = new Map(entries.map(([key, value]) => [reading.value(key), reading.value(value)]));
+  check(map.size === entries.length && entries.every(({ length }) => length === 2));
   return map;
-}
-
-function writeSet(set: ReadonlySet<unknown>, writing: Writing): unknown {
-  return Array.from(set, (item, at) => writing.child(item, { into: "values", at }));
 }
 
 function readSet(stored: unknown, reading: Reading): unknown {
@@ -294,9 +287,9 @@ function define(error: Error, properties: JsonRecord, enumerable: boolean): void
   }
 }
 
-function encodeBytes(bytes: ArrayBuffer | ArrayBufferView, elementSize: number, writing: Writing): string {
+function encodeBytes(bytes: ArrayBuffer | ArrayBufferView, writing: Writing): string {
   writing.reserve(Math.ceil(bytes.byteLength / 3) * 4);
-  return toBase64(bytes, elementSize);
+  return toBase64(bytes);
 }
 
 function decodeBytes(stored: unknown, elementSize: number): Buffer<ArrayBuffer> {
@@ -305,10 +298,6 @@ function decodeBytes(stored: unknown, elementSize: number): Buffer<ArrayBuffer> 
 
 function refuseExtra(tag: string, writing: Writing, extra: PathStep): never {
   return writing.refuse(`an extra property of a value of class ${tag}`, "Save it beside that value.", extra);
-}
-
-function readMembers(stored: unknown, reading: Reading): JsonRecord {
-  return reading.members(record(stored));
 }
 
 function parseDate(iso: string): Date {

@@ -132,8 +132,11 @@ export interface StoredTask {
   readonly newest?: CheckpointSummary;
   /** Its last record, if that is newer than the newest checkpoint. */
   readonly last?: RecordHeader;
-  /** The time by {@link LogOptions.dueAt}, if one was set since the newest checkpoint; `null`: it isn't due. */
-  readonly dueAt?: string | null;
+  /**
+   * When a worker may continue it, in ISO 8601 UTC: see {@link findDueTime} and {@link LogOptions.dueAt}. `undefined`: no
+   * worker may.
+   */
+  readonly dueAt?: string;
   /** The highest sequence that `log.remove` has removed. Marks don't count. */
   readonly removedUpTo?: number;
 }
@@ -368,14 +371,10 @@ export function requireUnchangedTasks(
   expected: readonly ExpectedTask[] | undefined,
 ): void {
   if (expected === undefined) return;
-  const left = new Map(expected.map(({ taskId, newestSequence }) => [taskId, newestSequence]));
-  let changed: string | undefined;
-  for (const { taskId, newestSequence } of found) {
-    if (left.get(taskId) !== newestSequence) changed ??= taskId;
-    left.delete(taskId);
-  }
-  const [gone] = left.keys();
-  const different = changed ?? gone;
+  const mapNewest = (tasks: Iterable<ExpectedTask>) =>
+    new Map(Array.from(tasks, ({ taskId, newestSequence }) => [taskId, newestSequence]));
+  const [before, now] = [mapNewest(expected), mapNewest(found)];
+  const different = [...now.keys(), ...before.keys()].find((taskId) => now.get(taskId) !== before.get(taskId));
   if (different === undefined) return;
   throw new CheckpointConflictError(
     `Task ${JSON.stringify(different)}, one of those with the prefix ${JSON.stringify(prefix)}, has changed since it was listed. ` +

@@ -69,6 +69,11 @@ export interface CheckpointSummary {
   readonly status: CheckpointStatus;
   /** The reason for the status; usually only set for `failed`. */
   readonly error?: CheckpointFailure;
+  /**
+   * When a worker may continue the task, in ISO 8601 UTC with milliseconds. Absent: no worker may. It counts while this
+   * is the task's newest checkpoint: see `findDueTime`.
+   */
+  readonly dueAt?: string;
   /** The version of the state's shape, from 1; see `migrations`. */
   readonly stateVersion: number;
   /** The payload's size as stored, in bytes. */
@@ -92,6 +97,7 @@ export const SUMMARY_FIELDS = keysOf<CheckpointSummary>({
   metadata: true,
   status: true,
   error: true,
+  dueAt: true,
   stateVersion: true,
   sizeBytes: true,
 });
@@ -156,25 +162,18 @@ export interface SealedSummary extends CheckpointSummary {
 }
 
 /**
- * The SHA-256 over a whole checkpoint: ids, sequence, status, error, descriptive fields, and the payload's digest.
+ * The SHA-256 over a whole checkpoint: ids, sequence, status, error, due time, descriptive fields, and the payload's
+ * digest.
  * Adapters compute it on append and on setStatus; the manager checks it on each read. The order of metadata's keys
  * doesn't matter, so the seal stays valid in a store that sorts them (PostgreSQL's jsonb).
  *
  * The seal is a checksum, not a signature: anybody who can write to the store can compute it.
  *
  * @returns Lower-case hexadecimal.
- * @throws {CheckpointCorruptError} The metadata nests so deep that the stack overflows.
+ * @throws {RangeError} The metadata nests so deep that the stack overflows, as in no record that Waymark saved.
  */
 export function seal(record: Omit<SealedSummary, "seal">): string {
-  try {
-    return hash("sha256", sealedText(record), "hex");
-  } catch (cause) {
-    if (!isStackOverflow(cause)) throw cause;
-    throw new CheckpointCorruptError(
-      `The metadata of checkpoint ${record.id} is nested too deeply to read. It was left untouched.`,
-      { cause, reason: "its metadata is nested too deeply to read" },
-    );
-  }
+  return hash("sha256", sealedText(record), "hex");
 }
 
 const SEAL_FORM = "waymark-seal-1";
@@ -227,7 +226,7 @@ export function brokenSeal(record: SealedSummary): string | undefined {
   try {
     return seal(record) === record.seal ? undefined : "its seal doesn't match its content";
   } catch (error) {
-    if (error instanceof CheckpointCorruptError) return error.reason;
+    if (isStackOverflow(error)) return "its metadata is nested too deeply to read";
     throw error;
   }
 }
@@ -272,22 +271,10 @@ export function withPayload<Record extends SealedSummary>(record: Record, payloa
 
 /** The summary alone: no payload, no seal, no keys that are `undefined`. */
 export function summaryOf(record: CheckpointSummary): CheckpointSummary {
-  const summary: Partial<Changing<CheckpointSummary>> = {};
-  for (const field of SUMMARY_FIELDS) copyField(summary, record, field);
+  const summary: Record<string, unknown> = {};
+  for (const field of SUMMARY_FIELDS) if (record[field] !== undefined) summary[field] = record[field];
   // The loop copies all fields, which TypeScript can't see.
-  return summary as CheckpointSummary;
-}
-
-/** A record whose fields can be assigned. */
-export type Changing<Record> = { -readonly [Field in keyof Record]: Record[Field] };
-
-function copyField<Field extends keyof CheckpointSummary>(
-  to: Partial<Changing<CheckpointSummary>>,
-  from: CheckpointSummary,
-  field: Field,
-): void {
-  const value = from[field];
-  if (value !== undefined) to[field] = value;
+  return summary as unknown as CheckpointSummary;
 }
 
 /**

@@ -107,18 +107,18 @@ export function* selectHeaders<Header extends CheckpointSummary>(
   const direction = query.order === "newest" ? -1 : 1;
   const rank = ({ sequence }: { readonly sequence?: number }): number =>
     sequence === undefined ? -Number.MAX_VALUE : direction * sequence;
-  const inOrder = [...headers]
-    .filter(({ sequence }) => sequence === undefined || isInRange(sequence, query))
-    .sort((a, b) => rank(a) - rank(b));
+  const inOrder = [...headers].filter((header) => isSelected(header, query)).sort((a, b) => rank(a) - rank(b));
   let left = query.limit ?? Number.POSITIVE_INFINITY;
   for (const header of inOrder.slice(query.skip)) {
     if (left === 0) return;
-    if (!isCorrupt(header)) {
-      if (!matchesQuery(header, query)) continue;
-      left -= 1;
-    }
+    if (!isCorrupt(header)) left -= 1;
     yield header;
   }
+}
+
+function isSelected(header: CheckpointSummary | CorruptRecord, query: CheckpointQuery): boolean {
+  if (!isCorrupt(header)) return matchesQuery(header, query);
+  return header.sequence === undefined || isInRange(header.sequence, query);
 }
 
 /**
@@ -155,7 +155,7 @@ export function* selectTasks(
  */
 export function requireIntact<Record extends SealedSummary | StoredCheckpoint>(found: Record | CorruptRecord): Record {
   const reason = isCorrupt(found) ? `${found.reason} (${found.location})` : findDamage(found);
-  if (!isCorrupt(found) && reason === undefined) return found;
+  if (reason === undefined) return found as Record;
   const { id, taskId } = found;
   throw new CheckpointCorruptError(
     `${id === undefined ? "A record" : `Checkpoint ${id}`} of task ${JSON.stringify(taskId)} is damaged: ${reason}. ` +

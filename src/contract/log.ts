@@ -87,7 +87,8 @@ export interface LogOptions {
   readonly firstSequence?: number | undefined;
   /**
    * When the task is due, in ISO 8601 UTC, instead of its newest checkpoint's `dueAt`; `null`: it isn't due. Holds until
-   * the next checkpoint. (case: log.due)
+   * the next checkpoint, or a change of the newest one's status. Ignored if the task isn't due by its newest
+   * checkpoint. (case: log.due)
    */
   readonly dueAt?: string | null | undefined;
 }

@@ -1,6 +1,5 @@
 import {
   CHECKPOINT_STATUSES,
-  type Changing,
   type CheckpointFailure,
   type CheckpointSummary,
   FAILURE_FIELDS,
@@ -22,12 +21,10 @@ interface FieldKind<Value> {
   readonly isOptional?: boolean;
 }
 
-const TEXT: FieldKind<string> = { read: readText, isNot: "isn't text" };
+const TEXT: FieldKind<string> = { read: (stored) => (isText(stored) ? stored : undefined), isNot: "isn't text" };
 const TEXT_OR_NONE = { ...TEXT, isOptional: true };
 
-type SummaryField = keyof CheckpointSummary;
-
-const KINDS: { readonly [Field in SummaryField]: FieldKind<NonNullable<CheckpointSummary[Field]>> } = {
+const KINDS: { readonly [Field in keyof CheckpointSummary]-?: FieldKind<CheckpointSummary[Field]> } = {
   taskId: TEXT,
   id: TEXT,
   sequence: requireFrom(1),
@@ -42,6 +39,7 @@ const KINDS: { readonly [Field in SummaryField]: FieldKind<NonNullable<Checkpoin
   },
   status: { read: (stored) => CHECKPOINT_STATUSES.find((known) => known === stored), isNot: "is unknown" },
   error: { read: readFailure, isNot: "isn't an object of texts", isOptional: true },
+  dueAt: TEXT_OR_NONE,
   stateVersion: requireFrom(1),
   sizeBytes: requireFrom(0),
 };
@@ -53,37 +51,25 @@ const KINDS: { readonly [Field in SummaryField]: FieldKind<NonNullable<Checkpoin
  * @returns The summary, or the damage as the end of a sentence: `its id isn't text`.
  */
 export function parseSummary(fields: StoredFields): SealedSummary | string {
-  const summary: Partial<Changing<CheckpointSummary>> = {};
+  const summary: Record<string, unknown> = {};
   for (const field of SUMMARY_FIELDS) {
-    const wrong = readField(summary, fields, field);
-    if (wrong !== undefined) return wrong;
+    const stored = fields[field];
+    const { read, isNot, isOptional } = KINDS[field];
+    if (isOptional && (stored === undefined || stored === null)) continue;
+    summary[field] = read(stored);
+    if (summary[field] === undefined) return `its ${field} ${isNot}`;
   }
-  const [encoding, sha256, seal] = [readText(fields.encoding), readText(fields.sha256), readText(fields.seal)];
-  if (encoding === undefined || sha256 === undefined || seal === undefined) {
-    const missing = encoding === undefined ? "encoding" : sha256 === undefined ? "sha256" : "seal";
-    return `its ${missing} ${TEXT.isNot}`;
-  }
-  // The loop has checked that every required field is there.
-  return { ...(summary as CheckpointSummary), payload: { encoding, sha256 }, seal };
+  const { encoding, sha256, seal } = fields;
+  if (!isText(encoding)) return `its encoding ${TEXT.isNot}`;
+  if (!isText(sha256)) return `its sha256 ${TEXT.isNot}`;
+  if (!isText(seal)) return `its seal ${TEXT.isNot}`;
+  // The loop has checked each field.
+  return { ...(summary as unknown as CheckpointSummary), payload: { encoding, sha256 }, seal };
 }
 
-function readField<Field extends SummaryField>(
-  summary: Partial<Changing<CheckpointSummary>>,
-  fields: StoredFields,
-  field: Field,
-): string | undefined {
-  const stored = fields[field];
-  const { read, isNot, isOptional } = KINDS[field];
-  if (isOptional && (stored === undefined || stored === null)) return undefined;
-  const value = read(stored);
-  if (value === undefined) return `its ${field} ${isNot}`;
-  summary[field] = value;
-  return undefined;
-}
-
-/** The value, if it is well-formed text. Waymark never saves other text. */
-function readText(stored: unknown): string | undefined {
-  return typeof stored === "string" && stored.isWellFormed() ? stored : undefined;
+/** Whether the value is well-formed text. Waymark never saves other text. */
+function isText(stored: unknown): stored is string {
+  return typeof stored === "string" && stored.isWellFormed();
 }
 
 function requireFrom(least: number): FieldKind<number> {
@@ -93,13 +79,8 @@ function requireFrom(least: number): FieldKind<number> {
 }
 
 function readFailure(stored: unknown): CheckpointFailure | undefined {
-  if (!isJsonObject(stored)) return undefined;
-  const failure: Partial<Changing<CheckpointFailure>> = {};
-  for (const field of FAILURE_FIELDS) {
-    const text = readText(stored[field]);
-    if (text !== undefined) failure[field] = text;
-    else if (stored[field] !== undefined) return undefined;
-  }
-  const { message, ...rest } = failure;
-  return message === undefined ? undefined : { message, ...rest };
+  if (!isJsonObject(stored) || !isText(stored["message"])) return undefined;
+  const texts = FAILURE_FIELDS.filter((field) => stored[field] !== undefined);
+  if (!texts.every((field) => isText(stored[field]))) return undefined;
+  return { message: stored["message"], ...Object.fromEntries(texts.map((field) => [field, stored[field]])) };
 }

@@ -3,8 +3,8 @@
  * workers list the tasks and claim one of them. That takes longer the more tasks there are, and finds a waiting task only
  * at its time.
  *
- * A task is due if {@link dueAtOf} of its newest checkpoint is at most `dueBy`, and nobody holds its lease. If its last
- * lease ended without a release, it is due whatever its time, unless `dueAtOf` is `undefined`: its worker may have died
+ * A task is due if {@link findDueTime} of its newest checkpoint is at most `dueBy`, and nobody holds its lease. If its last
+ * lease ended without a release, it is due whatever its time, unless `findDueTime` is `undefined`: its worker may have died
  * before it looked for events. (cases: due.only-due, due.changes, due.unreleased)
  */
 export interface TaskQueue {

@@ -42,9 +42,9 @@ export function transientMetadata(replaces: string | undefined): JsonObject {
   return { [NOTE_KEY]: transientNote(replaces) };
 }
 
-/** What a paused run waits for. */
+/** The waits of a run. */
 export interface RunWaits {
-  /** When the run goes on at the latest, in ISO 8601 UTC. {@link NEVER}: only after an event. */
+  /** When the run continues at the latest, in ISO 8601 UTC. {@link NEVER}: only after an event. */
   readonly dueAt: string;
   /** The names of the events that it waits for. */
   readonly waitsFor: readonly string[];
@@ -54,11 +54,12 @@ export interface RunWaits {
 export const NEVER = "9999-12-31T23:59:59.999Z";
 
 /**
- * The metadata of a run's checkpoint.
+ * The metadata of a run's checkpoint. The time of its waits is the checkpoint's `dueAt`. A child run has none, so its
+ * metadata has the time.
  *
  * @param transient - Given for a transient checkpoint.
  * @param metadata - The user's own metadata.
- * @param waits - Given for a paused run that waits.
+ * @param waits - Given for a run that waits.
  * @param isChild - Whether the run began within another one.
  */
 export function runMetadata(
@@ -71,40 +72,43 @@ export function runMetadata(
     run: true,
     ...(isChild && { child: true }),
     ...(transient && transientNote(transient.replaces)),
-    ...waits,
+    ...(waits && { waitsFor: waits.waitsFor, ...(isChild && { until: waits.dueAt }) }),
   };
   return { ...metadata, [NOTE_KEY]: note };
 }
 
 /**
- * When a worker may go on with a task, judged by the task's newest checkpoint, in ISO 8601 UTC. `undefined` if no worker
- * may: the checkpoint is completed or failed, no run saved it, or its run began within another one, which goes on with
- * it. An adapter stores it in the task's row, to find the tasks that are due.
+ * When a worker may continue a task, judged by the task's newest checkpoint, in ISO 8601 UTC; `undefined` if no worker
+ * may. An adapter stores it in the task's row, to find the tasks that are due.
  *
- * A running task is due since its checkpoint, because a worker that is alive holds its lease.
+ * It is the field `dueAt`. But a completed or failed task isn't due, and a running one is due since its checkpoint,
+ * because a live worker holds its lease.
  */
-export function dueAtOf(newest: Pick<CheckpointSummary, "status" | "createdAt" | "metadata">): string | undefined {
-  const { status, createdAt } = newest;
-  if (status === "completed" || status === "failed" || !isOfRun(newest) || isChild(newest)) return undefined;
-  return (status === "paused" ? waitsOf(newest)?.dueAt : undefined) ?? createdAt;
+export function findDueTime({
+  status,
+  createdAt,
+  dueAt,
+}: Pick<CheckpointSummary, "status" | "createdAt" | "dueAt">): string | undefined {
+  if (dueAt === undefined || status === "completed" || status === "failed") return undefined;
+  return status === "running" ? createdAt : dueAt;
 }
 
-/** What a paused run's newest checkpoint says that the run waits for; `undefined` if it waits for nothing. */
-export function waitsOf({ metadata }: Pick<CheckpointSummary, "metadata">): RunWaits | undefined {
-  const { dueAt, waitsFor = [] } = noteIn(metadata) ?? {};
-  if (typeof dueAt !== "string" || !Array.isArray(waitsFor)) return undefined;
-  return { dueAt, waitsFor: waitsFor.filter((name) => typeof name === "string") };
+/** The waits of a run, by its newest checkpoint; `undefined` if it waits for nothing. */
+export function waitsOf({ metadata, dueAt }: Pick<CheckpointSummary, "metadata" | "dueAt">): RunWaits | undefined {
+  const { waitsFor, until = dueAt } = noteIn(metadata) ?? {};
+  if (typeof until !== "string" || !Array.isArray(waitsFor)) return undefined;
+  return { dueAt: until, waitsFor: waitsFor.filter((name) => typeof name === "string") };
 }
 
 /**
- * The metadata of a fork or a rewind. It is a milestone, even if the original is transient. It says for which events its
- * run waits. It doesn't say until when an enqueued run waits, because it is due at once.
+ * The metadata of a fork or a rewind. It is a milestone, even if the original is transient. It names the events for which
+ * its run waits. If the original was enqueued for later, the copy doesn't wait, because it is due at once.
  *
  * @param metadata - Its own, with or without the original's note.
  */
 export function milestoneMetadata(
   metadata: object | undefined,
-  original: Pick<CheckpointSummary, "metadata">,
+  original: Pick<CheckpointSummary, "metadata" | "dueAt">,
 ): object | undefined {
   const waits = waitsOf(original);
   if (isOfRun(original)) {

@@ -69,7 +69,8 @@ export class Branches {
       const { stage, stateVersion, payload } = source;
       const { label = source.label, metadata = source.metadata } = options;
       const linked = { stage, label, ...link(milestoneMetadata(metadata, source)) };
-      const copy = { ...this.#writer.draft(newTaskId, linked), stateVersion };
+      const draft = this.#writer.draft(newTaskId, linked);
+      const copy = { ...draft, stateVersion, ...(source.dueAt !== undefined && { dueAt: draft.createdAt }) };
       return { ...copy, ...(await payloadFor(copy, payload, { transforms, context: source })) };
     });
     return this.#writer.appendCopy(newTaskId, draft, { expectedSequence, fencingToken, sharesWith: { taskId, id } });

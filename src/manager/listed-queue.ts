@@ -2,7 +2,7 @@ import { hasCheckpoint, isCorrupt, type StorageAdapter } from "../contract/adapt
 import { UnsupportedOperationError } from "../contract/errors.js";
 import type { LeaseStore } from "../contract/leases.js";
 import type { DueCount, DueQuery, TaskQueue } from "../contract/task-queue.js";
-import { dueAtOf } from "../contract/transient.js";
+import { findDueTime } from "../contract/transient.js";
 import type { ResolvedOptions } from "./options.js";
 import { resolvePrefix } from "./queries.js";
 
@@ -49,7 +49,7 @@ export async function countDue(
 /** Whether a claimed task is due. Another worker may have ended its run before the claim. */
 async function isStillDue(storage: StorageAdapter, taskId: string, { dueBy }: DueQuery): Promise<boolean> {
   for await (const newest of storage.list({ taskId, order: "newest", limit: 1 })) {
-    const dueAt = isCorrupt(newest) ? undefined : dueAtOf(newest);
+    const dueAt = isCorrupt(newest) ? undefined : findDueTime(newest);
     return isCorrupt(newest) || (dueAt !== undefined && dueAt <= dueBy);
   }
   return false;
@@ -63,7 +63,7 @@ async function dueTasks(
   const due: { taskId: string; dueAt: string }[] = [];
   for await (const task of storage.tasks({ prefix, status: ["running", "paused"], order: "taskId" })) {
     if (!hasCheckpoint(task) || except.includes(task.taskId)) continue;
-    const dueAt = dueAtOf(task.newest);
+    const dueAt = findDueTime(task.newest);
     if (dueAt !== undefined && dueAt <= dueBy) due.push({ taskId: task.taskId, dueAt });
   }
   if (due.length === 0 || storage.leases === undefined) return due;

@@ -161,7 +161,9 @@ export class RunStore {
   /** Makes a run's checkpoint without its payload, so that it can be appended again after a failure. */
   draft(taskId: string, { isTransient, replaces, waits, isChild, ...options }: RunDraft): UnfinishedDraft {
     const note = runMetadata(isTransient ? { replaces } : undefined, undefined, waits, isChild);
-    return this.#writer.draft(taskId, options, note);
+    const draft = this.#writer.draft(taskId, options, note);
+    // Only the parent run continues a child run.
+    return isChild ? draft : { ...draft, dueAt: waits?.dueAt ?? draft.createdAt };
   }
 
   /** Appends a run's checkpoint, and applies retention. If the lease is lost, ends it. */

@@ -16,7 +16,7 @@ const VALUES: Readonly<Record<string, string>> = {
   ...Object.fromEntries(DRAFT_COLUMNS.map((name) => [name, BIGINTS.includes(name) ? "bigint" : "text"])),
   before: "text", // the sealed text before the sequence
   after: "text", // the sealed text after it
-  due_at: "text",
+  task_due_at: "text", // see nextDueAt; due_at is the field of the checkpoint
   chosen: "bigint", // the sequence; NULL: the next one
   expected: "bigint", // the task's newest sequence; NULL: any
   token: "bigint", // the lease's; NULL: no lease
@@ -136,7 +136,7 @@ function appendStatement(
       newest_created_at = i.created_at,
       newest_status = i.status,
       -- A running task keeps an earlier time (see nextDueAt).
-      due_at = CASE WHEN i.status = 'running' AND t.due_at <= i.due_at THEN t.due_at ELSE i.due_at END,
+      due_at = CASE WHEN i.status = 'running' AND t.due_at <= i.task_due_at THEN t.due_at ELSE i.task_due_at END,
       last_text = coalesce(i.last_text, t.last_text)
     ${each}
     WHERE ${needsLock ? `t.task_id = i.task_id AND ${isHeld("t")}` : isNext}
@@ -145,7 +145,7 @@ function appendStatement(
   begun AS (
     INSERT INTO ${tasks}
       (task_id, count, last_sequence, newest_sequence, newest_created_at, newest_status, due_at, last_text)
-    SELECT i.task_id, 1, coalesce(i.chosen, 1), coalesce(i.chosen, 1), i.created_at, i.status, i.due_at, i.last_text
+    SELECT i.task_id, 1, coalesce(i.chosen, 1), coalesce(i.chosen, 1), i.created_at, i.status, i.task_due_at, i.last_text
     ${each}
     WHERE coalesce(i.expected, 0) = 0 AND coalesce(i.builds_on, '') = '' ${when(isFenced, isAllowed)}
       AND ${isMany ? `(SELECT count FROM ${tasks} t WHERE t.task_id = i.task_id) IS NULL ORDER BY i.task_id` : "NOT EXISTS (SELECT FROM advanced)"}

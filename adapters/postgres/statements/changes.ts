@@ -13,7 +13,7 @@ export function changeStatements(tables: Tables) {
   const { tasks, checkpoints } = tables;
   /** Returns `due_at` of the changed task's row, and the columns that decide it (see `nextDueAtIn`). */
   const dueColumns = `t.due_at, t.newest_created_at, t.newest_status,
-        (SELECT metadata FROM ${checkpoints} c WHERE c.task_id = $1 AND c.sequence = t.newest_sequence)`;
+        (SELECT due_at FROM ${checkpoints} c WHERE c.task_id = $1 AND c.sequence = t.newest_sequence)`;
   return {
     /** Locks the task's row. Returns the last sequence that was given, and the newest checkpoint's sequence. */
     lock: `SELECT last_sequence, coalesce(newest_sequence, 0) FROM ${tasks} WHERE task_id = $1 FOR UPDATE`,
@@ -56,7 +56,7 @@ export function maintenanceStatements({ tasks, checkpoints, pieces, quarantine }
      */
     taskRow: `
       SELECT t.last_sequence, t.count, t.newest_sequence, t.newest_created_at, t.newest_status, t.due_at,
-        (SELECT count(*) FROM ${checkpoints} WHERE task_id = $1), c.sequence, c.created_at, c.status, c.metadata
+        (SELECT count(*) FROM ${checkpoints} WHERE task_id = $1), c.sequence, c.created_at, c.status, c.due_at
       FROM (SELECT 1) i LEFT JOIN ${tasks} t ON t.task_id = $1
       LEFT JOIN ${checkpoints} c ON c.task_id = $1
         AND c.sequence = (SELECT max(sequence) FROM ${checkpoints} WHERE task_id = $1)`,

@@ -1,5 +1,5 @@
 import type { CheckpointStatus } from "waymark";
-import { type DueCount, dueAtOf } from "waymark/adapter";
+import { type DueCount, findDueTime } from "waymark/adapter";
 import { isCancelled, NEVER } from "waymark/kit";
 import { firstOf } from "../first-of.js";
 import { LeaseReader } from "../leases.js";
@@ -69,7 +69,7 @@ export function fleetStatus(task: ListedTask, nowMs: number): FleetStatus {
   if (lease !== undefined) return status === "completed" ? status : "running";
   if (thread !== undefined) return status;
   if (status === "running" && lapsed?.hasDied) return "died";
-  if (dueAtOf(newest) === undefined) return status;
+  if (findDueTime(newest) === undefined) return status;
   return dueMs(task) <= nowMs ? "due" : "waits";
 }
 
@@ -81,7 +81,7 @@ function inOrder(a: ListedTask, b: ListedTask, nowMs: number): number {
 }
 
 function dueMs(task: ListedTask): number {
-  return "newest" in task ? Date.parse(dueAtOf(task.newest) ?? NEVER) : 0;
+  return "newest" in task ? Date.parse(findDueTime(task.newest) ?? NEVER) : 0;
 }
 
 function savedMs(task: ListedTask): number {

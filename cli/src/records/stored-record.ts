@@ -75,6 +75,7 @@ const TEXTS = [
   ["taskId", 512],
   ["id", 1024],
   ["createdAt", 100],
+  ["dueAt", 100],
   ["stage", Number.POSITIVE_INFINITY],
   ["label", Number.POSITIVE_INFINITY],
   ["parentId", Number.POSITIVE_INFINITY],

@@ -3,7 +3,6 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import { CheckpointManager } from "waymark";
 import { draft } from "../../../conformance/drafts.js";
 import type { RepairStep } from "../../../src/contract/findings.js";
-import { runMetadata } from "../../../src/contract/transient.js";
 import { collect, connect, idsOf, listed, newStore, openAdapter, spyingDriver } from "./sqlite-support.js";
 
 const REPAIR = { dryRun: false, leftoversOlderThanMs: 0 } as const;
@@ -105,7 +104,7 @@ describe("a task's row", () => {
     const { adapter, other, found } = await populated();
     const createdAt = "2026-01-02T03:04:05.678Z";
     const error = status === "failed" ? { error: { message: "no" } } : undefined;
-    await adapter.append(draft("t", "c4", { createdAt, status, metadata: runMetadata(), ...error }));
+    await adapter.append(draft("t", "c4", { createdAt, dueAt: createdAt, status, ...error }));
     const before = other.prepare("SELECT * FROM waymark_tasks").get();
     expect(before).toMatchObject({ due_at: status === "failed" ? null : createdAt });
     expect(await found()).toEqual([]);
@@ -119,7 +118,7 @@ describe("a task's row", () => {
   it("tells when the task is due after its damaged newest checkpoint was moved away", async () => {
     const { adapter, other } = await populated();
     const paused = { createdAt: "2026-01-02T03:04:05.678Z", status: "paused" } as const;
-    await adapter.append(draft("t", "c4", { ...paused, metadata: runMetadata() }));
+    await adapter.append(draft("t", "c4", { ...paused, dueAt: paused.createdAt }));
     await adapter.append(draft("t", "c5"));
     expect(other.prepare("SELECT due_at FROM waymark_tasks").pluck().get()).toBe(null);
     other.exec("UPDATE waymark_checkpoints SET label = 'damaged' WHERE id = 'c5'");

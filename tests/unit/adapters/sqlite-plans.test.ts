@@ -1,6 +1,5 @@
 import { describe, expect, it } from "vitest";
 import { draft, drafts } from "../../../conformance/drafts.js";
-import { runMetadata } from "../../../src/contract/transient.js";
 import { collect, connect, newStore, spyingDriver } from "./sqlite-support.js";
 
 const QUERY = { prefix: "", dueBy: "2027-01-01T00:00:00.000Z" };
@@ -23,7 +22,7 @@ async function plansOfALife(): Promise<Map<string, readonly string[]>> {
     }
   }
   await collect(adapter.tasks({ order: "recent", prefix: "t" }));
-  await adapter.append(draft("t", "paused", { status: "paused", metadata: runMetadata() }));
+  await adapter.append(draft("t", "paused", { status: "paused", dueAt: "2026-01-02T03:04:05.678Z" }));
   await adapter.queue.count(QUERY);
   await adapter.queue.claimNext(QUERY, "worker", 60_000, 1);
   await adapter.remove("t", ["paused"]);

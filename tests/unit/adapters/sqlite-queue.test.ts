@@ -2,7 +2,6 @@ import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { expect, it } from "vitest";
 import { draft } from "../../../conformance/drafts.js";
-import { runMetadata } from "../../../src/contract/transient.js";
 import { connect, newStore, openAdapter, spyingDriver } from "./sqlite-support.js";
 
 const QUERY = { prefix: "q/", dueBy: "2026-01-02T03:04:59.000Z" };
@@ -11,7 +10,7 @@ const LONG_MS = 600_000;
 /** A task's checkpoint as a run saves it. */
 function ofRun(taskId: string, id: string, second: number, status: "paused" | "running") {
   const createdAt = new Date(Date.UTC(2026, 0, 2, 3, 4, second)).toISOString();
-  return draft(taskId, id, { createdAt, status, metadata: runMetadata() });
+  return draft(taskId, id, { createdAt, dueAt: createdAt, status });
 }
 
 it("a task whose worker was killed is due at once, before those that wait longer", async () => {

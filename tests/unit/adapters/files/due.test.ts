@@ -23,7 +23,7 @@ import type { StorageAdapter } from "waymark";
 import type { CheckpointDraft } from "waymark/adapter";
 import { withLock } from "../../../../adapters/files/lock.js";
 import type { ClaimedTask } from "../../../../src/contract/task-queue.js";
-import { NEVER, runMetadata } from "../../../../src/contract/transient.js";
+import { NEVER } from "../../../../src/contract/transient.js";
 import { draft } from "./drafts.js";
 import { newJsonStore, newTaskStore } from "./stores.js";
 
@@ -287,15 +287,12 @@ function stopClocks(...toFake: ("Date" | "hrtime")[]): void {
 
 /** A checkpoint as a run saves it. */
 function ofRun(taskId: string, { id = "c1", createdAt = "2026-01-02T03:04:05.678Z" } = {}): CheckpointDraft {
-  return draft(taskId, id, { createdAt, status: "running", metadata: runMetadata() });
+  return draft(taskId, id, { createdAt, status: "running", dueAt: createdAt });
 }
 
 /** A run's checkpoint that waits until this time. */
 function waiting(taskId: string, dueAt: string): CheckpointDraft {
-  return draft(taskId, "c1", {
-    status: "paused",
-    metadata: runMetadata(undefined, undefined, { dueAt, waitsFor: [] }),
-  });
+  return draft(taskId, "c1", { status: "paused", dueAt });
 }
 
 /** Makes a task unreadable without changing its folder. */

@@ -37,7 +37,7 @@ describe("a checkpoint's file", () => {
       '{"waymark":1,"taskId":"build/42","id":"a1","sequence":1,"createdAt":"2026-01-02T03:04:05.678Z",' +
         '"stage":"unit-tests","status":"running","stateVersion":1,"sizeBytes":26,"encoding":"json",' +
         '"sha256":"55a8a47ad961e3199bf8db99b8ee15c0559f9659d031b5594b92c05c3cb2d5be",' +
-        '"seal":"d069fb433e53fcece2e5cddb0bc8d725e6b291be7ba4ab813d0c2878c3dd67c6",\n' +
+        '"seal":"4348587fb71fa61c7c1d6092444921764dc4111ea3539ea51bff4afc0762a52a",\n' +
         '"state":{"step":3,"note":"naïve"}}\n',
     );
     expect(JSON.parse(text).state).toEqual({ step: 3, note: "naïve" });

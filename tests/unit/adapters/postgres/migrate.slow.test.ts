@@ -5,7 +5,6 @@ import { CheckpointManager } from "waymark";
 import { postgresDdl } from "waymark/adapters/postgres";
 import { FOLD, FORM } from "../../../../adapters/sql/history.js";
 import { draft } from "../../../../conformance/drafts.js";
-import { runMetadata } from "../../../../src/contract/transient.js";
 import { bodyOf, saveTurns } from "../../../support/histories.js";
 import { administer, collect, newPool, newSchema, newStore, openAdapter } from "../../../support/postgres.js";
 
@@ -100,7 +99,7 @@ describe("the tables", () => {
     await administer(url, `GRANT SELECT, INSERT, UPDATE ON "${schema}".leases TO "${role}"`);
     await using lease = await manager.lease("u");
     await manager.save("u", { n: 2 }, { lease });
-    await limited.append(draft("paused", "c1", { status: "paused", metadata: runMetadata() }));
+    await limited.append(draft("paused", "c1", { status: "paused", dueAt: "2026-01-02T03:04:05.678Z" }));
     const query = { prefix: "", dueBy: "2027-01-01T00:00:00.000Z" };
     expect(await limited.queue.count(query)).toMatchObject({ tasks: 1 });
     expect(await limited.queue.claimNext(query, "limited", 1000, 1)).toEqual([{ taskId: "paused", token: 1 }]);

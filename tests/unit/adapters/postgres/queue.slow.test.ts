@@ -1,7 +1,6 @@
 import { expect, it } from "vitest";
 import type { PostgresQuery } from "waymark/adapters/postgres";
 import { draft } from "../../../../conformance/drafts.js";
-import { runMetadata } from "../../../../src/contract/transient.js";
 import {
   administer,
   collect,
@@ -20,7 +19,7 @@ async function withDue(...taskIds: string[]) {
   const store = await newStore();
   for (const [second, taskId] of taskIds.entries()) {
     const createdAt = new Date(Date.UTC(2026, 0, 2, 3, 4, second)).toISOString();
-    await store.adapter.append(draft(taskId, "c1", { createdAt, status: "paused", metadata: runMetadata() }));
+    await store.adapter.append(draft(taskId, "c1", { createdAt, dueAt: createdAt, status: "paused" }));
   }
   return store;
 }

@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 import { isTransient } from "waymark/adapter";
 import type { PostgresAdapter } from "waymark/adapters/postgres";
 import { draft } from "../../../../conformance/drafts.js";
-import { NEVER, runMetadata } from "../../../../src/contract/transient.js";
+import { NEVER, transientMetadata } from "../../../../src/contract/transient.js";
 import { collect, newPool, newStore, openAdapter, spyingPool } from "../../../support/postgres.js";
 import { managerOn } from "../../runs/run-support.js";
 
@@ -22,11 +22,10 @@ it("replaces a transient checkpoint whose status was changed since it was stored
 it("replaces a waiting run's checkpoint that another process has woken", async () => {
   const { url, schema, adapter } = await newStore();
   const other = openAdapter({ url, schema });
-  const waits = { dueAt: NEVER, waitsFor: ["go"] };
   let replaces: string | undefined;
   for (const id of ["a", "b", "c"]) {
-    const metadata = runMetadata({ replaces }, undefined, waits);
-    await adapter.append(draft("t", id, { status: "paused", metadata }), {}, { replaces });
+    const metadata = transientMetadata(replaces);
+    await adapter.append(draft("t", id, { status: "paused", dueAt: NEVER, metadata }), {}, { replaces });
     expect(await other.setStatus("t", id, { status: "running" })).toBe(true);
     replaces = id;
   }
@@ -40,8 +39,8 @@ it.each([
   ["woken", async (adapter: PostgresAdapter) => adapter.setStatus("t", "a", { status: "running" })],
 ])("replaces a waiting run's checkpoint that it has only read, with one statement (%s)", async (_, change) => {
   const { url, schema, adapter } = await newStore();
-  const metadata = runMetadata({ replaces: undefined }, undefined, { dueAt: NEVER, waitsFor: ["go"] });
-  await adapter.append(draft("t", "a", { status: "paused", metadata }));
+  const metadata = transientMetadata(undefined);
+  await adapter.append(draft("t", "a", { status: "paused", dueAt: NEVER, metadata }));
   const seen: string[] = [];
   const pool = spyingPool(newPool(url), { before: ({ text }) => void seen.push(text) });
   const other = openAdapter({ pool, schema });
@@ -49,7 +48,7 @@ it.each([
   await change(adapter);
   seen.length = 0;
   const body = JSON.stringify("the task's first long text".repeat(100));
-  await other.append(draft("t", "b", { metadata: runMetadata({ replaces: "a" }), body }), {}, { replaces: "a" });
+  await other.append(draft("t", "b", { metadata: transientMetadata("a"), body }), {}, { replaces: "a" });
   expect(seen).toHaveLength(1);
   expect(await collect(other.list({ taskId: "t", order: "oldest" }))).toMatchObject([{ id: "b" }]);
 });

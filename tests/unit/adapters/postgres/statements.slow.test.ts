@@ -4,7 +4,6 @@ import { isCorrupt } from "waymark/adapter";
 import type { PostgresAdapter, PostgresQuery } from "waymark/adapters/postgres";
 import { statementsOn } from "../../../../adapters/postgres/statements.js";
 import { draft, drafts } from "../../../../conformance/drafts.js";
-import { runMetadata } from "../../../../src/contract/transient.js";
 import {
   administer,
   collect,
@@ -43,7 +42,7 @@ async function aLifeOn(adapter: PostgresAdapter): Promise<void> {
   await adapter.append(draft("t", "c4"), { fencingToken: token });
   await collect(adapter.leases.held());
   await adapter.leases.lapsed("t");
-  await adapter.append(draft("t", "paused", { status: "paused", metadata: runMetadata() }));
+  await adapter.append(draft("t", "paused", { status: "paused", dueAt: "2026-01-02T03:04:05.678Z" }));
   await adapter.queue.count(QUERY);
   await adapter.remove("t", ["paused"]);
   await adapter.leases.release("t", token);
