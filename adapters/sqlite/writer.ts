@@ -9,7 +9,6 @@ import {
   requireUnchangedTasks,
 } from "../../src/contract/adapter.js";
 import {
-  type CheckpointDraft,
   type Payload,
   type SealedSummary,
   type StatusChange,
@@ -20,6 +19,7 @@ import {
 import { CheckpointError } from "../../src/contract/errors.js";
 import { requireIntact } from "../../src/contract/header-index.js";
 import { isTransient } from "../../src/contract/transient.js";
+import type { Append } from "../sql/adapter.js";
 import { isCompared } from "../sql/history.js";
 import { columnsOf, HIGHEST, jsonOf, nextDueAt, nextDueAtIn, numberOr0, type SqlRow } from "../sql/rows.js";
 import type { SqliteConnection } from "./connection.js";
@@ -70,15 +70,16 @@ const NEWEST_IN_RANGE = `SELECT task_id, max(sequence) FROM waymark_checkpoints 
 const REMOVE_CHECKPOINTS = `DELETE FROM waymark_checkpoints ${IN_RANGE}`;
 const REMOVE_TASKS = `DELETE FROM waymark_tasks ${IN_RANGE}`;
 
-/** The arguments of an append. */
-export interface Append {
-  readonly draft: CheckpointDraft;
-  readonly condition: AppendCondition;
-  readonly options: AppendOptions;
-}
-
 /** The result of an append. */
 export type Outcome = { readonly sequence: number } | { readonly error: unknown };
+
+export function tryAppend(append: () => number): Outcome {
+  try {
+    return { sequence: append() };
+  } catch (error) {
+    return { error };
+  }
+}
 
 /**
  * Changes Waymark's open database. Each call is one transaction, which also checks the call's condition. Every method
@@ -106,31 +107,20 @@ export class SqliteWriter {
       return this.#appendTogether(appends);
     } catch (error) {
       if (isBusy(error) || appends.length === 1) throw error;
-      return appends.flatMap((append): readonly Outcome[] => {
-        try {
-          return this.#appendTogether([append]);
-        } catch (cause) {
-          return [{ error: cause }];
-        }
-      });
+      return appends.map((append) => tryAppend(() => this.#database.atomically(() => this.#insert(append))));
     }
   }
 
   #appendTogether(appends: readonly Append[]): readonly Outcome[] {
-    return this.#database.atomically(() => {
-      const outcomes: Outcome[] = [];
-      for (const append of appends) {
-        try {
-          outcomes.push({ sequence: this.#insert(append) });
-        } catch (error) {
-          // A CheckpointError comes from a condition, which is checked before anything is written. Any other error
-          // undoes the whole transaction.
-          if (!(error instanceof CheckpointError)) throw error;
-          outcomes.push({ error });
-        }
-      }
-      return outcomes;
-    });
+    return this.#database.atomically(() =>
+      appends.map((append) => {
+        const outcome = tryAppend(() => this.#insert(append));
+        // A CheckpointError comes from a condition, which is checked before anything is written. Any other error
+        // undoes the whole transaction.
+        if ("error" in outcome && !(outcome.error instanceof CheckpointError)) throw outcome.error;
+        return outcome;
+      }),
+    );
   }
 
   setStatus(taskId: string, id: string, change: StatusChange, condition: AppendCondition | undefined): boolean {
