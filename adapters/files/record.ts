@@ -2,8 +2,6 @@ import { basename } from "node:path";
 import type { CheckpointQuery, CorruptRecord, TaskPosition } from "../../src/contract/adapter.js";
 import {
   brokenSeal,
-  type CheckpointSummary,
-  compareTexts,
   isJsonObject,
   type JsonObject,
   type JsonValue,
@@ -22,6 +20,9 @@ import { nameOf } from "./names.js";
 /** Loads the checkpoints of a task's folder. @param lock - Given if they are loaded for a write. */
 export type LoadTask = (folder: string, lock?: FolderLock) => LoadedTask;
 
+/** The range, the order and the skipped checkpoints of a query. */
+export type RecordQuery = Pick<CheckpointQuery, "order" | "skip" | "beforeSequence" | "afterSequence">;
+
 /** A task's checkpoints at the time its folder was loaded. If damage hides the last sequence, `lastSequence` throws. */
 export interface LoadedTask extends TaskPosition {
   /** The number of checkpoints, damaged ones included. */
@@ -30,7 +31,7 @@ export interface LoadedTask extends TaskPosition {
   /** An unreadable checkpoint whose id isn't known, so that it may be the wanted one. */
   findDamaged?(): RecordSource | undefined;
   /** The checkpoints in the query's range and order, after the skipped ones. */
-  select(query: Omit<CheckpointQuery, "taskId">): Iterable<RecordSource>;
+  select(query: RecordQuery): Iterable<RecordSource>;
 
   // The methods below write. Each write is durable once it resolves, and must be the last call under its lock.
   /** @param replaced - The checkpoints to remove once the record is stored. */
@@ -115,17 +116,6 @@ export function assertOwner(taskId: string, folder: string, location: string): v
 }
 
 /**
- * The order of a task's checkpoints. If two branches of a repository were merged, two checkpoints may have the same
- * sequence. Then their times and ids decide, so the order is the same in every clone.
- */
-export function compareCheckpoints(a: Position, b: Position): number {
-  return a.sequence - b.sequence || compareTexts(a.createdAt, b.createdAt) || compareTexts(a.id, b.id);
-}
-
-/** The fields that give a checkpoint its place in the order. */
-export type Position = Pick<CheckpointSummary, "sequence" | "createdAt" | "id">;
-
-/**
  * Reads an entry. Returns a CorruptRecord if the entry can't be read, and `undefined` if it was removed. Throws other
  * errors.
  */
@@ -202,7 +192,7 @@ export function parseJson(source: string): JsonValue {
  */
 export function* readEntries<Item>(
   load: () => LoadedTask | undefined,
-  query: Omit<CheckpointQuery, "taskId">,
+  query: RecordQuery,
   read: (entry: RecordSource) => Item | undefined,
 ): Generator<Item, void, void> {
   const gone = new Set<string>();
