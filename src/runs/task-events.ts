@@ -15,7 +15,7 @@ export interface SendOptions {
 }
 
 /** A pending event, decoded by a wait's schema, and its value as it was sent. */
-interface NextEvent {
+export interface NextEvent {
   readonly event: TaskEvent;
   readonly sent: unknown;
 }
@@ -83,7 +83,7 @@ export class TaskEvents {
         await this.#store.refuseEvent(taskId, event.id, failureOf(error));
         options.logger.warn(
           { taskId, name, id: event.id, error },
-          `The ${titleOf(taskId, name)} was refused; the wait goes on`,
+          `The ${titleOf(taskId, name)} was refused; the wait stays open`,
         );
         notifications.emit("eventRefused", { taskId, name, id: event.id, error });
       }
