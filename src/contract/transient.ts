@@ -39,12 +39,12 @@ export function isCancelled({ status, error }: Pick<CheckpointSummary, "status" 
 
 /** The metadata of a transient checkpoint. @param replaces - The id of the checkpoint that it replaces. */
 export function transientMetadata(replaces: string | undefined): JsonObject {
-  return { [NOTE_KEY]: transientNote(replaces) };
+  return { [NOTE_KEY]: { transient: true, ...(replaces === undefined ? undefined : { replaces }) } };
 }
 
 /** What a paused run waits for. */
 export interface RunWaits {
-  /** When the run goes on at the latest, in ISO 8601 UTC. {@link NEVER}: only after an event. */
+  /** When the run is continued at the latest, in ISO 8601 UTC. {@link NEVER}: only after an event. */
   readonly dueAt: string;
   /** The names of the events that it waits for. */
   readonly waitsFor: readonly string[];
@@ -70,15 +70,16 @@ export function runMetadata(
   const note = {
     run: true,
     ...(isChild && { child: true }),
-    ...(transient && transientNote(transient.replaces)),
+    ...(transient && { transient: true }),
+    ...(transient?.replaces === undefined ? undefined : { replaces: transient.replaces }),
     ...waits,
   };
   return { ...metadata, [NOTE_KEY]: note };
 }
 
 /**
- * When a worker may go on with a task, judged by the task's newest checkpoint, in ISO 8601 UTC. `undefined` if no worker
- * may: the checkpoint is completed or failed, no run saved it, or its run began within another one, which goes on with
+ * When a worker may continue a task, judged by the task's newest checkpoint, in ISO 8601 UTC. `undefined` if no worker
+ * may: the checkpoint is completed or failed, no run saved it, or its run began within another one, which continues
  * it. An adapter stores it in the task's row, to find the tasks that are due.
  *
  * A running task is due since its checkpoint, because a worker that is alive holds its lease.
@@ -113,10 +114,6 @@ export function milestoneMetadata(
   if (metadata === undefined || !(NOTE_KEY in metadata)) return metadata;
   const { [NOTE_KEY]: _note, ...others } = metadata;
   return Object.keys(others).length === 0 ? undefined : others;
-}
-
-function transientNote(replaces: string | undefined): JsonObject {
-  return { transient: true, ...(replaces === undefined ? undefined : { replaces }) };
 }
 
 function noteIn(metadata: JsonObject | undefined): JsonObject | undefined {

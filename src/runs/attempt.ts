@@ -134,7 +134,8 @@ export class Attempt {
       ...(previousTraceparent === undefined ? undefined : { previousTraceparent }),
     };
     const run = () => {
-      journal.setTraceparent(context.traceparent);
+      const { traceparent } = context;
+      if (traceparent !== undefined) journal.head = { ...journal.head, traceparent };
       return this.#run();
     };
     const ended = (status: NonNullable<typeof context.status>) => ({ status });
@@ -213,7 +214,7 @@ export class Attempt {
         await turn.end();
         // If the run was stopped, the function may have caught the error of the stop, so its result can't be trusted.
         stop.signal.throwIfAborted();
-        next = turn.nextOf(returned);
+        next = turn.takeNext(returned);
       } catch (error) {
         await turn.end();
         // A stop isn't the function's own error, so the errors that the function caught before it stay recorded.
@@ -221,17 +222,14 @@ export class Attempt {
         throw error;
       }
       turn.warnOfUnused();
-      if (next === undefined) return this.#complete(returned);
+      if (next === undefined) {
+        const result = values.encodeRunValue("result", returned);
+        await journal.save({ status: "completed", isTurnOver: true, isEnd: true, result, label: "Run completed" });
+        return values.decodeRunValue("result", result);
+      }
       await journal.endTurn(next.state, next.options);
       stop.signal.throwIfAborted();
     }
-  }
-
-  async #complete(returned: unknown): Promise<unknown> {
-    const { journal, values } = this.#parts;
-    const result = values.encodeRunValue("result", returned);
-    await journal.save({ status: "completed", isTurnOver: true, isEnd: true, result, label: "Run completed" });
-    return values.decodeRunValue("result", result);
   }
 
   /**

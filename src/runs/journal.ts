@@ -1,6 +1,6 @@
 import { Buffer } from "node:buffer";
 import { setTimeout as pause } from "node:timers/promises";
-import { type RunParts, runText, type StepHead, type StoredStep, textOfStep } from "../codec/run-body.js";
+import { encodeRunBody, encodeStep, type RunParts, type StepHead, type StoredStep } from "../codec/run-body.js";
 import type { CheckpointSummary } from "../contract/checkpoint.js";
 import { CheckpointError, PayloadTooLargeError } from "../contract/errors.js";
 import { stepText, stepTitle } from "../contract/run-record.js";
@@ -43,7 +43,9 @@ export class RunJournal {
   readonly #lease: Lease;
   readonly #parent: ParentRun | undefined;
   readonly #failed: (error: unknown) => void;
-  #state: Omit<RunState, "steps">;
+  #state: Omit<RunState, "head" | "steps">;
+  /** The plain part of the run's state. */
+  head: RunState["head"];
   /** The steps of the turn. */
   steps: StepEntries;
   /** Whether the end of this attempt is stored. */
@@ -71,17 +73,10 @@ export class RunJournal {
     this.#parent = parent;
     this.#failed = failed;
     const { steps, head, ...others } = state;
-    const { traceparent: _former, ...own } = head;
-    this.#state = { ...others, head: own };
+    const { traceparent: _former, ...ownHead } = head;
+    this.#state = others;
+    this.head = ownHead;
     this.steps = new StepEntries(steps);
-  }
-
-  get head(): RunState["head"] {
-    return this.#state.head;
-  }
-
-  setTraceparent(traceparent: string | undefined): void {
-    if (traceparent !== undefined) this.#state = { ...this.#state, head: { ...this.head, traceparent } };
   }
 
   /** The state at the beginning of the turn. */
@@ -102,11 +97,19 @@ export class RunJournal {
    */
   async record(head: StepHead, value: string | undefined): Promise<Entry> {
     const { state, begin } = this.#state;
-    const others = HEAD_BYTES + byteLength(state, begin) + this.steps.joined().bytes;
+    const others = HEAD_BYTES + byteLength(state) + byteLength(begin) + this.steps.joined().bytes;
     this.#assertFits(`Step ${JSON.stringify(stepTitle(head.name, head.occurrence))}`, "its result has", value, others);
     this.#unsaved.push(stepText(head));
     const entry = this.steps.add({ head, value });
-    this.#warnIfLong();
+    const [taskId, steps, { bytes }] = [this.#lease.taskId, this.steps.size, this.steps.joined()];
+    if (!this.#hasWarned && (steps >= MANY_STEPS || bytes >= MANY_BYTES)) {
+      this.#hasWarned = true;
+      this.#store.options.logger.warn(
+        { taskId, steps, bytes },
+        `A turn of the run of task ${JSON.stringify(taskId)} has ${steps} steps with ${bytes} bytes of results, and each further step saves all of them again. End the turn from time to ` +
+          "time with `return run.next(state)`, which keeps the state and forgets the results",
+      );
+    }
     this.#next ??= this.#inTurn(() => {
       this.#next = undefined;
       const more = this.#unsaved.length > 3 ? ` and ${this.#unsaved.length - 3} more` : "";
@@ -171,7 +174,7 @@ export class RunJournal {
     await this.save({ ...options, isTurnOver: true }, () => {
       this.#state = { ...this.#state, state, begin: undefined };
     });
-    this.#state = { ...this.#state, head: { ...this.head, turn: this.head.turn + 1 } };
+    this.head = { ...this.head, turn: this.head.turn + 1 };
     this.steps = new StepEntries([]);
     this.#hasWarned = false;
   }
@@ -205,17 +208,6 @@ export class RunJournal {
     );
   }
 
-  #warnIfLong(): void {
-    const [taskId, steps, { bytes }] = [this.#lease.taskId, this.steps.size, this.steps.joined()];
-    if (this.#hasWarned || (steps < MANY_STEPS && bytes < MANY_BYTES)) return;
-    this.#hasWarned = true;
-    this.#store.options.logger.warn(
-      { taskId, steps, bytes },
-      `A turn of the run of task ${JSON.stringify(taskId)} has ${steps} steps with ${bytes} bytes of results, and each further step saves all of them again. End the turn from time to ` +
-        "time with `return run.next(state)`, which keeps the state and forgets the results",
-    );
-  }
-
   async #save(saving: RunSave, change?: (id: string) => void): Promise<string> {
     const { isTransient = false, isTurnOver = false, isEnd = false, starts, result, failedStep, ...options } = saving;
     const lease = this.#lease;
@@ -223,20 +215,23 @@ export class RunJournal {
     try {
       // A step may have blocked the process for longer than the lease's time.
       if (Date.parse(lease.expiresAt) <= Date.now()) await lease.renew();
-      const { stage = this.#state.stage, waits = isTransient ? this.#openWaits(isEnd) : undefined } = options;
+      // A run that was paused for another reason than its waits is due at once.
+      const open = isTransient ? this.steps.openWaits() : [];
+      const dueAt = isEnd ? { dueAt: new Date(this.#store.options.clock()).toISOString() } : undefined;
+      const openWaits = open.length === 0 ? undefined : { ...waitsIn(open), ...dueAt };
+      const { stage = this.#state.stage, waits = openWaits } = options;
       const [replaces, isChild] = [this.#state.transientId, this.#parent !== undefined];
       const draft = this.#store.draft(lease.taskId, { ...options, stage, waits, isTransient, replaces, isChild });
       change?.(draft.id);
       const { generation, starts: _starts, ...others } = this.head;
       const nextToken = lease.token + (isEnd ? 1 : 0);
-      const head = { ...others, generation: generation || draft.id, nextToken, ...(starts && { starts }) };
-      this.#state = { ...this.#state, head };
+      this.head = { ...others, generation: generation || draft.id, nextToken, ...(starts && { starts }) };
       const { state, begin, input } = this.#state;
-      const runHead = { ...head, id: draft.id, isTurnOver };
+      const head = { ...this.head, id: draft.id, isTurnOver };
       // Once a turn is over, the results of its steps aren't needed.
       const encoded = isTurnOver
-        ? runText({ head: runHead, state, input, result, failedStep }, this.steps.joinedHeads())
-        : runText({ head: runHead, state, begin, input, result, failedStep }, this.steps.joined().text);
+        ? encodeRunBody({ head, state, input, result, failedStep }, this.steps.joinedHeads())
+        : encodeRunBody({ head, state, begin, input, result, failedStep }, this.steps.joined().text);
       this.#unsaved = [];
       const { sequence, id } = await this.#append(draft, encoded, replaces);
       this.isEndSaved = isEnd;
@@ -255,7 +250,7 @@ export class RunJournal {
    */
   async #append(
     draft: ReturnType<RunStore["draft"]>,
-    encoded: ReturnType<typeof runText>,
+    encoded: ReturnType<typeof encodeRunBody>,
     replaces: string | undefined,
   ): Promise<CheckpointSummary> {
     const [lease, { sequence: expectedSequence }] = [this.#lease, this.#state];
@@ -270,13 +265,6 @@ export class RunJournal {
       }
     }
   }
-
-  /** The waits under way, for lists. A run that was paused for another reason is due at once. */
-  #openWaits(isEnd: boolean): RunWaits | undefined {
-    const waits = this.steps.openWaits();
-    if (waits.length === 0) return undefined;
-    return { ...waitsIn(waits), ...(isEnd && { dueAt: new Date(this.#store.options.clock()).toISOString() }) };
-  }
 }
 
 /** The names of the events that these waits wait for, and when the first of the waits ends. */
@@ -289,8 +277,8 @@ function nextTick(): Promise<void> {
   return new Promise((resolve) => process.nextTick(resolve));
 }
 
-function byteLength(...texts: readonly (string | undefined)[]): number {
-  return texts.reduce((sum, text) => sum + Buffer.byteLength(text ?? ""), 0);
+function byteLength(text = ""): number {
+  return Buffer.byteLength(text);
 }
 
 /** A recorded step of the turn. */
@@ -331,16 +319,16 @@ export class StepEntries {
   }
 
   find(key: Key): Entry | undefined {
-    return this.#entries.get(keyOf(key));
+    return this.#entries.get(entryKey(key));
   }
 
   /** Adds a step. It replaces the record of the step's start, if there is one. */
   add(step: StoredStep, isUsed = true): Entry {
-    const key = keyOf(step.head);
+    const key = entryKey(step.head);
     // A step's order is that of its end, not of its start.
     if (this.#entries.delete(key)) this.#joined = undefined;
     if (this.#joined !== undefined) {
-      const text = textOfStep(step.head, step.value);
+      const text = encodeStep(step.head, step.value);
       const { text: before, bytes } = this.#joined;
       this.#joined = { text: before === "" ? text : `${before},${text}`, bytes: bytes + Buffer.byteLength(text) + 1 };
     }
@@ -359,7 +347,7 @@ export class StepEntries {
   joined(): { readonly text: string; readonly bytes: number } {
     if (this.#joined === undefined) {
       const text = this.all()
-        .map(({ head, value }) => textOfStep(head, value))
+        .map(({ head, value }) => encodeStep(head, value))
         .join(",");
       this.#joined = { text, bytes: Buffer.byteLength(text) };
     }
@@ -369,7 +357,7 @@ export class StepEntries {
   /** Like the text of {@link joined}, without results and errors. */
   joinedHeads(): string {
     return this.all()
-      .map(({ head }) => textOfStep(head, undefined))
+      .map(({ head }) => encodeStep(head, undefined))
       .join(",");
   }
 }
@@ -378,6 +366,6 @@ function isOpenWait({ status, waitsFor }: StepHead): boolean {
   return status === "started" && waitsFor !== undefined;
 }
 
-function keyOf({ name, occurrence, status }: Key): string {
+function entryKey({ name, occurrence, status }: Key): string {
   return `${status === "saved" ? "save" : "step"} ${occurrence} ${name}`;
 }

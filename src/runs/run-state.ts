@@ -142,13 +142,13 @@ function assertInput({ store, taskId, options }: Reading, recorded: string | und
 function otherVersion(
   taskId: string,
   recorded: string | number | undefined,
-  given: string | number | undefined,
+  current: string | number | undefined,
 ): RunMismatchError {
   const withVersion = (version: string | number | undefined) =>
     version === undefined ? "without a version" : `with version ${JSON.stringify(version)}`;
   return new RunMismatchError(
     taskId,
-    `The run of task ${JSON.stringify(taskId)} began ${withVersion(recorded)}, and is called ${withVersion(given)} now. ` +
+    `The run of task ${JSON.stringify(taskId)} began ${withVersion(recorded)}, and is called ${withVersion(current)} now. ` +
       'Nothing was run or changed. Pass `ifVersionChanged: "resume"` to continue with the recorded steps, or `ifVersionChanged: "restart"` to start over.',
   );
 }

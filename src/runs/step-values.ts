@@ -1,5 +1,5 @@
 import { hash } from "node:crypto";
-import { decodeJson, encodeJson } from "../codec/json.js";
+import { decodeJson, type EncodedState, encodeJson, type JsonEncoding } from "../codec/json.js";
 import { BUILT_IN_ERRORS, errorKindOf } from "../codec/kinds.js";
 import type { RedactedPaths } from "../codec/redacted-paths.js";
 import { errorsIn } from "../contract/built-ins.js";
@@ -27,7 +27,7 @@ export class StepValues {
     this.#options = options;
   }
 
-  encodeResult({ name, title }: StepName, result: unknown): string {
+  encodeResult({ name, title }: StepName, result: unknown): EncodedState {
     return this.#encode(result, `The result ${this.#ofStep(title)}`, this.#options.redaction?.result(name));
   }
 
@@ -36,9 +36,14 @@ export class StepValues {
     return encodeWithSchema(schema, result, `The schema refuses the result ${this.#ofStep(title)}`);
   }
 
-  decodeResult(title: string, text: string, schema: StateSchema | undefined): unknown {
+  decodeResult(
+    title: string,
+    text: string,
+    schema: StateSchema | undefined,
+    encoding: JsonEncoding = "json-tagged",
+  ): unknown {
     const ofStep = this.#ofStep(title);
-    const stored = decodeJson("json-tagged", text, `The result ${ofStep}`);
+    const stored = decodeJson(encoding, text, `The result ${ofStep}`);
     return schema === undefined
       ? stored
       : decodeWithSchema(schema, stored, `The schema refuses the recorded result ${ofStep}`);
@@ -47,7 +52,8 @@ export class StepValues {
   /** The text of a thrown value, without the parts that can't be stored. */
   encodeError({ name, title }: StepName, thrown: unknown): string {
     const { redaction } = this.#options;
-    const encode = (value: unknown) => this.#encode(value, `The error ${this.#ofStep(title)}`, redaction?.thrown(name));
+    const encode = (value: unknown) =>
+      this.#encode(value, `The error ${this.#ofStep(title)}`, redaction?.thrown(name)).text;
     const error = redaction === undefined ? thrown : redaction.error(thrown);
     try {
       return encode(error);
@@ -63,19 +69,19 @@ export class StepValues {
 
   /** The digest of a step's input. Equal values have the same digest. */
   digestInput(title: string, input: unknown): string {
-    return hashText(canonicalText(this.#encode(input, `The input ${this.#ofStep(title)}`, undefined)));
+    return hashText(canonicalText(this.#encode(input, `The input ${this.#ofStep(title)}`, undefined).text));
   }
 
   encodeRunValue(what: "input" | "result", value: unknown): string {
-    return this.#encode(value, `The ${what} ${this.#ofRun()}`, this.#options.redaction?.ofRun[what]);
+    return this.#encode(value, `The ${what} ${this.#ofRun()}`, this.#options.redaction?.ofRun[what]).text;
   }
 
   decodeRunValue(what: "input" | "result", text: string): unknown {
     return decodeJson("json-tagged", text, `The ${what} ${this.#ofRun()}`);
   }
 
-  #encode(value: unknown, subject: string, redacted: RedactedPaths | undefined): string {
-    return encodeJson(value, this.#options.maxPayloadBytes, subject, redacted, true).text;
+  #encode(value: unknown, subject: string, redacted: RedactedPaths | undefined): EncodedState {
+    return encodeJson(value, this.#options.maxPayloadBytes, subject, redacted, true);
   }
 
   #ofRun(): string {

@@ -67,21 +67,17 @@ export class Steps {
     const startedMs = performance.now();
     const end = await this.#attempt(step, fn, options, input);
     // If the result can't be stored, the step's function has ended. So the step isn't tried again, and nothing is recorded.
-    const [status, value] =
-      "error" in end
-        ? (["failed", this.#encodeError(step, end.error)] as const)
-        : (["completed", values.encodeResult(step, end.result)] as const);
+    const result = "error" in end ? undefined : values.encodeResult(step, end.result);
+    const value = "error" in end ? this.#encodeError(step, end.error) : result?.text;
     const durationMs = Math.round(performance.now() - startedMs);
     const { attempts } = end;
+    const status = result === undefined ? "failed" : "completed";
     const entry = await journal.record({ ...begun, durationMs, attempts, status }, value);
     await this.#calls.inOrder(entry);
-    if (status === "completed") {
-      notifications.emit("stepEnded", { ...details, durationMs, attempts });
-      return values.decodeResult(title, value, options.schema);
-    }
-    const error = this.#recordedError(entry, title);
-    notifications.emit("stepEnded", { ...details, durationMs, attempts, error });
-    throw error;
+    const error = result === undefined ? { error: this.#recordedError(entry, title) } : undefined;
+    notifications.emit("stepEnded", { ...details, durationMs, attempts, ...error });
+    if (result === undefined) throw error?.error;
+    return values.decodeResult(title, result.text, options.schema, result.encoding);
   }
 
   /** Calls the step's function, and again after an error as often as `retry` says. Never rejects. */

@@ -132,7 +132,7 @@ export class Turn implements Run {
    * @throws {TypeError} `next` was called, but the function returned something else.
    * @throws The error of a step that failed and that the function never awaited.
    */
-  nextOf(returned: unknown): NextTurn | undefined {
+  takeNext(returned: unknown): NextTurn | undefined {
     const missed = this.#failures.find(({ call }) => !call.isAwaited);
     if (missed !== undefined) throw missed.error;
     if (returned === this.#next) return this.#next;
@@ -182,7 +182,7 @@ export class Turn implements Run {
           this.#calls.end(step);
         }
       } catch (error) {
-        if (!this.#waits.isEndOf(error)) this.#failures.push({ error, call });
+        if (!this.#waits.isEndReason(error)) this.#failures.push({ error, call });
         throw error;
       } finally {
         this.#endCall();

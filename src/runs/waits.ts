@@ -64,7 +64,7 @@ export class Waits {
     const begun = this.#begin(step, "event", limitMs, recorded);
     const found = await this.#poll(begun, recorded, () => this.#nextEvent(name, schema));
     this.#throwIfOver();
-    await this.#end(begun, found?.event, found && values.encodeResult(step, found.sent));
+    await this.#end(begun, found?.event, found && values.encodeResult(step, found.sent).text);
     return found?.event;
   }
 
@@ -75,7 +75,7 @@ export class Waits {
   }
 
   /** Whether a wait rejected with this error because {@link end} has ended it. */
-  isEndOf(error: unknown): boolean {
+  isEndReason(error: unknown): boolean {
     return this.#over.signal.aborted && error === this.#over.signal.reason;
   }
 

@@ -191,27 +191,23 @@ export class Worker {
       isPaused = error instanceof RunWaitsError || (error instanceof RunPausedError && signal.aborted);
       if (!isPaused) this.#tell(error, lease.taskId);
       // The task is still due: it can't begin here, its end can't be stored, or a child run couldn't continue.
-      if (!isPaused && (!claimed.isEndSaved || isStop(error))) this.#refuse(lease.taskId, refusedMs(error));
+      if (!isPaused && (!claimed.isEndSaved || isStop(error))) {
+        this.#refused.set(lease.taskId, this.#store.options.clock() + refusedMs(error));
+      }
     }
     if (!claimed.mayRelease) lease.abandon();
     // An event may have made the task due meanwhile. The next look finds it only if it is released.
     else if (isPaused) await this.#store.release(lease);
-    else this.#track(this.#store.release(lease));
-  }
-
-  #refuse(taskId: string, ms: number): void {
-    if (ms > 0) this.#refused.set(taskId, this.#store.options.clock() + ms);
+    else {
+      const releasing = this.#store.release(lease).finally(() => this.#releasing.delete(releasing));
+      this.#releasing.add(releasing);
+    }
   }
 
   #stillRefused(): readonly string[] {
     const nowMs = this.#store.options.clock();
     for (const [taskId, untilMs] of this.#refused) if (untilMs <= nowMs) this.#refused.delete(taskId);
     return [...this.#refused.keys()];
-  }
-
-  #track(release: Promise<void>): void {
-    const releasing = release.finally(() => this.#releasing.delete(releasing));
-    this.#releasing.add(releasing);
   }
 
   #tell(error: unknown, taskId: string | undefined): void {
