@@ -29,7 +29,7 @@ export interface RunParts {
   readonly failedStep?: RunRecord["failedStep"] | undefined;
 }
 
-/** The parts of a run's checkpoint that the run goes on from, with its steps. */
+/** The parts of a run's checkpoint from which the run continues, with its steps. */
 export interface RunBody extends Omit<RunParts, "failedStep"> {
   readonly steps: readonly StoredStep[];
 }
@@ -56,7 +56,7 @@ export interface StepHead extends Omit<StepRecord, "result" | "error"> {
 }
 
 /** Encodes a step. @param value - The text of its result or error. */
-export function textOfStep(head: StepHead, value: string | undefined): string {
+export function encodeStep(head: StepHead, value: string | undefined): string {
   const text = JSON.stringify(head);
   if (value === undefined) return text;
   return `${text.slice(0, -1)},"${head.status === "failed" ? "error" : "result"}":${value}}`;
@@ -65,9 +65,12 @@ export function textOfStep(head: StepHead, value: string | undefined): string {
 /**
  * The text of a run's checkpoint. {@link parseRunBody} and {@link decodeRunBody} read it.
  *
- * @param steps - Texts of {@link textOfStep}, joined by commas.
+ * @param steps - Texts of {@link encodeStep}, joined by commas.
  */
-export function runText({ head, state, begin, input, result, failedStep }: RunParts, steps: string): EncodedState {
+export function encodeRunBody(
+  { head, state, begin, input, result, failedStep }: RunParts,
+  steps: string,
+): EncodedState {
   const run = [
     JSON.stringify(head).slice(0, -1),
     ...(input === undefined ? [] : [`"input":${input}`]),
@@ -86,23 +89,23 @@ export interface StoredStep {
   readonly value: string | undefined;
 }
 
-/** Parses a text of {@link runText}. @throws {CheckpointCorruptError} It isn't a run's text. */
+/** Parses a text of {@link encodeRunBody}. @throws {CheckpointCorruptError} It isn't a run's text. */
 export function parseRunBody(text: string, owner: PayloadOwner): RunBody {
-  const { state, run } = bodyOf(text, owner);
+  const { state, run } = parseBody(text, owner);
   const { input, begin, result, steps, failedStep: _failedStep, ...head } = run;
   return {
     head,
-    state: textOf(state),
-    begin: textOf(begin),
-    input: textOf(input),
-    result: textOf(result),
-    steps: steps.map(({ result: value, error = value, ...step }) => ({ head: step, value: textOf(error) })),
+    state: stringify(state),
+    begin: stringify(begin),
+    input: stringify(input),
+    result: stringify(result),
+    steps: steps.map(({ result: value, error = value, ...step }) => ({ head: step, value: stringify(error) })),
   };
 }
 
 /** The user's state, and the run's record. @throws {CheckpointCorruptError} It isn't a run's text. */
 export function decodeRunBody(text: string, owner: PayloadOwner): { readonly state: unknown; readonly run: RunRecord } {
-  const { state, run } = bodyOf(text, owner);
+  const { state, run } = parseBody(text, owner);
   const { id: _id, begin: _begin, nextToken: _nextToken, starts: _starts, ...record } = run;
   const decoder = new Decoder(owner);
   try {
@@ -135,7 +138,7 @@ interface ParsedStep extends StepHead {
   readonly error?: unknown;
 }
 
-function bodyOf(text: string, owner: PayloadOwner): { readonly state: unknown; readonly run: ParsedRun } {
+function parseBody(text: string, owner: PayloadOwner): { readonly state: unknown; readonly run: ParsedRun } {
   let body: unknown;
   try {
     body = JSON.parse(text);
@@ -168,6 +171,6 @@ function has(value: unknown, types: Readonly<Record<string, string>>): value is 
   return isRecord(value) && Object.entries(types).every(([key, type]) => typeof value[key] === type);
 }
 
-function textOf(value: unknown): string | undefined {
+function stringify(value: unknown): string | undefined {
   return value === undefined ? undefined : JSON.stringify(value);
 }
