@@ -9,7 +9,6 @@ import { eventMetadata, eventsTaskId } from "../contract/task-events.js";
 import type { DueQuery } from "../contract/task-queue.js";
 import { isOfRun, isTransient, type RunWaits, runMetadata, waitsOf } from "../contract/transient.js";
 import { onAbort } from "../manager/abort-signals.js";
-import type { AfterSave } from "../manager/after-save.js";
 import { claimLease, claimNextLeases, type Lease, type LeaseOptions, type TaskLease } from "../manager/lease.js";
 import type { NotificationHub } from "../manager/notifications.js";
 import type { ResolvedOptions } from "../manager/options.js";
@@ -48,7 +47,6 @@ export class RunStore {
   readonly closing: AbortSignal;
   readonly #reader: CheckpointReader;
   readonly #writer: CheckpointWriter;
-  readonly #afterSave: AfterSave;
   /** The leases of this manager that haven't ended. */
   readonly #leases = new Set<TaskLease>();
   readonly #wakes = new EventTarget();
@@ -59,14 +57,12 @@ export class RunStore {
     readonly closing: AbortSignal;
     readonly reader: CheckpointReader;
     readonly writer: CheckpointWriter;
-    readonly afterSave: AfterSave;
   }) {
     this.options = parts.options;
     this.notifications = parts.notifications;
     this.closing = parts.closing;
     this.#reader = parts.reader;
     this.#writer = parts.writer;
-    this.#afterSave = parts.afterSave;
     // Any number of waits may be under way, so Node's warning about many listeners is switched off.
     setMaxListeners(0, this.#wakes);
   }
@@ -172,7 +168,7 @@ export class RunStore {
 
   /** Appends a run's checkpoint, and applies retention. If the lease is lost, ends it. */
   append(draft: UnfinishedDraft, encoded: EncodedState, { lease, ...how }: RunAppend): Promise<CheckpointSummary> {
-    return this.#afterSave.finish(this.#writer.append(draft, encoded, { ...how, fencingToken: lease.token }), lease);
+    return this.#writer.finish(this.#writer.append(draft, encoded, { ...how, fencingToken: lease.token }), lease);
   }
 
   /**
