@@ -7,7 +7,9 @@ import {
   nextSequence,
   requireNewest,
   requireUnchangedTasks,
+  type StatusOptions,
   type StorageAdapter,
+  type StoredTask,
   type TaskQuery,
 } from "../../src/contract/adapter.js";
 import {
@@ -18,12 +20,19 @@ import {
   type Payload,
   type StatusChange,
   type StoredCheckpoint,
-  type TaskSummary,
 } from "../../src/contract/checkpoint.js";
 import type { StorageMaintenance } from "../../src/contract/findings.js";
 import { checkLease, type LeaseStore, NO_LEASE } from "../../src/contract/leases.js";
+import {
+  copyRecordDraft,
+  type LogItem,
+  type RecordQuery,
+  type RecordSelection,
+  type TaskLog,
+} from "../../src/contract/log.js";
 import type { DueCount, TaskQueue } from "../../src/contract/task-queue.js";
 import { inPages, PAGE_ROWS, type Page, type TaskFound, tasksInPages } from "./pages.js";
+import { copyLogAppend, type LogAppend, type LogPage, logInPages } from "./records.js";
 
 export const NOTHING_DUE: DueCount = { tasks: 0, oldestDueAt: undefined };
 
@@ -41,9 +50,12 @@ export interface Append {
  *
  * @throws {CheckpointError} A condition of the append doesn't hold.
  */
-export function firstSequence({ draft: { taskId }, condition, options }: Append): number {
+export function firstSequence(append: Append | LogAppend): number {
+  const { taskId } = "draft" in append ? append.draft : append;
+  const { condition, options } = append;
   checkLease(taskId, NO_LEASE, condition);
-  return nextSequence(taskId, { newestSequence: 0, lastSequence: 0 }, condition, options);
+  const sequence = "firstSequence" in options ? options.firstSequence : undefined;
+  return nextSequence(taskId, { newestSequence: 0, lastSequence: 0 }, condition, { sequence, ...options });
 }
 
 /** The objects that work with a database's tables. */
@@ -55,10 +67,22 @@ export interface SqlStore {
     tasks(taskIds: readonly string[]): Maybe<readonly TaskFound[]>;
   };
   readonly writer: {
-    setStatus(taskId: string, id: string, change: StatusChange, condition?: AppendCondition): Maybe<boolean>;
+    setStatus(
+      taskId: string,
+      id: string,
+      change: StatusChange,
+      condition?: AppendCondition,
+      options?: StatusOptions,
+    ): Maybe<boolean>;
     replacePayload(taskId: string, id: string, payload: Payload, expectedSha256: string): Maybe<boolean>;
     remove(taskId: string, ids: readonly string[] | "all", condition?: AppendCondition): Maybe<number>;
     removePrefix(prefix: string, expected?: readonly ExpectedTask[]): Maybe<number>;
+  };
+  readonly log: {
+    read(query: RecordQuery, rows: number): Maybe<LogPage>;
+    sync(taskId: string): Maybe<void>;
+    remove(taskId: string, selection: RecordSelection, condition?: AppendCondition): Maybe<number>;
+    replacePayload(taskId: string, sequence: number, payload: Payload, expectedSha256: string): Maybe<boolean>;
   };
 }
 
@@ -71,11 +95,25 @@ export abstract class SqlAdapter<Store extends SqlStore> implements StorageAdapt
   abstract readonly maintenance: StorageMaintenance;
   abstract readonly leases: LeaseStore;
   abstract readonly queue: TaskQueue;
+  readonly log: TaskLog = {
+    append: (...args) => this.store(copyLogAppend(...args)),
+    read: (query) => this.#readLog(query),
+    remove: async (taskId, selection, condition) => {
+      const [copy, asked] = [{ ...selection }, { ...condition }];
+      const removed = await this.changing(({ log }) => log.remove(taskId, copy, asked));
+      if (removed === undefined) requireAbsent(taskId, asked);
+      return removed ?? 0;
+    },
+    replacePayload: async (taskId, sequence, payload, expectedSha256) => {
+      const copy = copyPayload(payload);
+      return (await this.changing(({ log }) => log.replacePayload(taskId, sequence, copy, expectedSha256))) ?? false;
+    },
+  };
 
   abstract read(query: CheckpointQuery): AsyncGenerator<StoredCheckpoint | CorruptRecord, void, void>;
   abstract close(): Promise<void>;
 
-  protected abstract store(append: Append): Promise<number>;
+  protected abstract store(append: Append | LogAppend): Promise<number>;
   /** Runs `work` with the store. Resolves to `undefined` if there is no store. */
   protected abstract reading<Result>(work: (store: Store) => Maybe<Result>): Promise<Result | undefined>;
   /** Like {@link reading}, for work that changes the store. */
@@ -84,7 +122,8 @@ export abstract class SqlAdapter<Store extends SqlStore> implements StorageAdapt
   }
 
   append(draft: CheckpointDraft, condition?: AppendCondition, options?: AppendOptions): Promise<number> {
-    return this.store({ draft: copyRecord(draft), condition: { ...condition }, options: { ...options } });
+    const records = options?.records?.map(copyRecordDraft);
+    return this.store({ draft: copyRecord(draft), condition: { ...condition }, options: { ...options, records } });
   }
 
   get(taskId: string, id: string): Promise<StoredCheckpoint | CorruptRecord | undefined> {
@@ -95,7 +134,7 @@ export abstract class SqlAdapter<Store extends SqlStore> implements StorageAdapt
     return inPages(query, PAGE_ROWS, (rest, rows) => this.reading(({ reader }) => reader.summaries(rest, rows)));
   }
 
-  tasks(query: TaskQuery): AsyncGenerator<TaskSummary | CorruptRecord, void, void> {
+  tasks(query: TaskQuery): AsyncGenerator<StoredTask | CorruptRecord, void, void> {
     return tasksInPages(query, {
       ids: async (...part) => (await this.reading(({ reader }) => reader.taskIds(...part))) ?? [],
       tasks: async (ids) => (await this.reading(({ reader }) => reader.tasks(ids))) ?? [],
@@ -103,9 +142,16 @@ export abstract class SqlAdapter<Store extends SqlStore> implements StorageAdapt
     });
   }
 
-  async setStatus(taskId: string, id: string, change: StatusChange, condition?: AppendCondition): Promise<boolean> {
+  async setStatus(
+    taskId: string,
+    id: string,
+    change: StatusChange,
+    condition?: AppendCondition,
+    options?: StatusOptions,
+  ): Promise<boolean> {
     const [copy, asked] = [structuredClone(change), { ...condition }];
-    const changed = await this.changing(({ writer }) => writer.setStatus(taskId, id, copy, asked));
+    const records = options?.records?.map(copyRecordDraft);
+    const changed = await this.changing(({ writer }) => writer.setStatus(taskId, id, copy, asked, { records }));
     if (changed === undefined) checkLease(taskId, NO_LEASE, asked);
     return changed ?? false;
   }
@@ -118,10 +164,7 @@ export abstract class SqlAdapter<Store extends SqlStore> implements StorageAdapt
   async remove(taskId: string, ids: readonly string[] | "all", condition?: AppendCondition): Promise<number> {
     const [copy, asked] = [typeof ids === "string" ? ids : [...ids], { ...condition }];
     const removed = await this.changing(({ writer }) => writer.remove(taskId, copy, asked));
-    if (removed === undefined) {
-      checkLease(taskId, NO_LEASE, asked);
-      requireNewest(taskId, 0, asked);
-    }
+    if (removed === undefined) requireAbsent(taskId, asked);
     return removed ?? 0;
   }
 
@@ -131,4 +174,15 @@ export abstract class SqlAdapter<Store extends SqlStore> implements StorageAdapt
     if (removed === undefined) requireUnchangedTasks(prefix, [], asked);
     return removed ?? 0;
   }
+
+  async *#readLog(query: RecordQuery): AsyncGenerator<LogItem, void, void> {
+    if (query.durableOnly) await this.changing(({ log }) => log.sync(query.taskId));
+    yield* logInPages(query, (rest, rows) => this.reading(({ log }) => log.read(rest, rows)));
+  }
+}
+
+/** @throws {CheckpointError} The condition doesn't hold for a task of a store that doesn't exist. */
+function requireAbsent(taskId: string, condition: AppendCondition): void {
+  checkLease(taskId, NO_LEASE, condition);
+  requireNewest(taskId, 0, condition);
 }

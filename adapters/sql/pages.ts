@@ -1,11 +1,6 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { type CheckpointQuery, type CorruptRecord, isCorrupt, type TaskQuery } from "../../src/contract/adapter.js";
-import {
-  CHECKPOINT_STATUSES,
-  type CheckpointSummary,
-  compareTaskIds,
-  type TaskSummary,
-} from "../../src/contract/checkpoint.js";
+import { type CheckpointQuery, type CorruptRecord, isCorrupt, type StoredTask, type TaskQuery } from "../../src/contract/adapter.js";
+import { CHECKPOINT_STATUSES, type CheckpointSummary, compareTaskIds } from "../../src/contract/checkpoint.js";
 import { damagedRow, HIGHEST } from "./rows.js";
 
 /** The most rows that are read at a time. Other work can run between two reads. */
@@ -68,13 +63,12 @@ export function idRange({ prefix = "", after }: TaskQuery): readonly [from: stri
   return [from, prefix + HIGHEST];
 }
 
-/** A task whose row says that it has checkpoints. */
-export interface TaskFound {
-  readonly taskId: string;
-  readonly count: number;
+/** A task whose row says that it has checkpoints or records. */
+export interface TaskFound extends Omit<StoredTask, "newest"> {
+  /** 0 if it has no checkpoints. */
   readonly newestSequence: number;
   /** The checkpoint with that sequence. If it is missing, the task is damaged. */
-  readonly newest: CheckpointSummary | CorruptRecord;
+  readonly newest?: CheckpointSummary | CorruptRecord;
 }
 
 export function missingNewest(location: string, taskId: string, sequence: number): CorruptRecord {
@@ -95,7 +89,7 @@ export async function* tasksInPages(
     tasks(ids: readonly string[]): Promise<readonly TaskFound[]>;
     readonly summaries: ReadPage<CheckpointSummary>;
   },
-): AsyncGenerator<TaskSummary | CorruptRecord, void, void> {
+): AsyncGenerator<StoredTask | CorruptRecord, void, void> {
   const { status = CHECKPOINT_STATUSES } = query;
   const isById = query.order === "taskId";
   let rest = query;
@@ -109,10 +103,11 @@ export async function* tasksInPages(
     for (let at = 0; at < ids.length; at += PAGE_ROWS) {
       if (at > 0) await nextTurn();
       for (const task of await read.tasks(ids.slice(at, at + PAGE_ROWS))) {
-        const { taskId, count, newest } = task;
-        const intact = isCorrupt(newest) ? yield* intactBefore(newest, task, read.summaries) : newest;
-        if (intact === undefined || !status.includes(intact.status)) continue;
-        yield { taskId, count, newest: intact };
+        const { newest, newestSequence: _sequence, ...rest } = task;
+        const intact = newest && isCorrupt(newest) ? yield* intactBefore(newest, task, read.summaries) : newest;
+        const isSelected = intact ? status.includes(intact.status) : rest.last && query.status === undefined;
+        if (!isSelected) continue;
+        yield { ...rest, ...(intact && { newest: intact }) };
         wanted -= 1;
       }
     }

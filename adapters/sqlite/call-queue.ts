@@ -1,11 +1,13 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { AdapterCalls } from "../../src/contract/adapter-calls.js";
 import { type Append, firstSequence } from "../sql/adapter.js";
+import { type LogAppend, sizeOfRecords } from "../sql/records.js";
 import type { SqliteConnection } from "./connection.js";
 import { explain, isBusy, isReadOnly } from "./errors.js";
 import { SqliteHistories } from "./histories.js";
 import type { DatabaseFile } from "./opening.js";
 import { SqliteReader } from "./reader.js";
+import { SqliteLog } from "./log.js";
 import { type Outcome, SqliteWriter, tryAppend } from "./writer.js";
 
 /** The objects that work with an open database. */
@@ -14,12 +16,14 @@ export interface SqliteStore {
   readonly histories: SqliteHistories;
   readonly reader: SqliteReader;
   readonly writer: SqliteWriter;
+  readonly log: SqliteLog;
 }
 
 export function storeIn(database: SqliteConnection, path: string): SqliteStore {
   const histories = new SqliteHistories(database);
   const reader = new SqliteReader(database, histories, path);
-  return { database, histories, reader, writer: new SqliteWriter(database, histories, reader, path) };
+  const log = new SqliteLog(database, reader, path);
+  return { database, histories, reader, log, writer: new SqliteWriter(database, histories, reader, log, path) };
 }
 
 const FIRST_PAUSE_MS = 1;
@@ -31,7 +35,8 @@ const MAX_PAUSE_MS = 20;
 const MAX_APPENDS = 256;
 const MAX_BYTES = 4 * 1024 * 1024;
 
-interface WaitingAppend extends Append {
+interface WaitingAppend {
+  readonly append: Append | LogAppend;
   readonly resolve: (sequence: number) => void;
   readonly reject: (error: unknown) => void;
 }
@@ -61,10 +66,10 @@ export class CallQueue {
   }
 
   /** Queues an append. It is committed in the next microtask, with all others that are queued until then. */
-  append(append: Append): Promise<number> {
+  append(append: Append | LogAppend): Promise<number> {
     return new Promise((resolve, reject) => {
-      this.#waiting.push({ ...append, resolve, reject });
-      this.#bytes += append.draft.sizeBytes;
+      this.#waiting.push({ append, resolve, reject });
+      this.#bytes += sizeOf(append);
       if (this.#waiting.length === MAX_APPENDS || this.#bytes >= MAX_BYTES) this.#flush();
       else if (this.#waiting.length === 1) queueMicrotask(() => this.#flush());
     });
@@ -101,7 +106,7 @@ export class CallQueue {
     if (batch.length === 0) return;
     this.#waiting = [];
     this.#bytes = 0;
-    void this.#write(() => this.#appendAll(batch))
+    void this.#write(() => this.#appendAll(batch.map(({ append }) => append)))
       .then((outcomes) => {
         for (const [index, outcome] of outcomes.entries()) {
           if ("error" in outcome) batch[index]?.reject(this.#explained(outcome.error));
@@ -113,7 +118,7 @@ export class CallQueue {
       });
   }
 
-  #appendAll(appends: readonly Append[]): readonly Outcome[] {
+  #appendAll(appends: readonly (Append | LogAppend)[]): readonly Outcome[] {
     const store = this.#file.existing();
     if (store !== undefined) return store.writer.appendAll(appends);
     // These checks come first, because a refused append must not create a database.
@@ -153,4 +158,10 @@ export class CallQueue {
     if (isReadOnly(error)) this.#file.close();
     return explain(error, this.#path, this.#busyTimeoutMs);
   }
+}
+
+function sizeOf(append: Append | LogAppend): number {
+  return "draft" in append
+    ? append.draft.sizeBytes + sizeOfRecords(append.options.records ?? [])
+    : sizeOfRecords(append.records);
 }

@@ -33,6 +33,9 @@ export type SqliteDriver = new (
   options: { readonly fileMustExist: boolean; readonly timeout: number },
 ) => SqliteDatabase;
 
+/** SQLite's number for `PRAGMA synchronous = FULL`. */
+const SYNCHRONOUS_FULL = 2;
+
 /** An open database and its prepared statements. */
 export class SqliteConnection {
   readonly database: SqliteDatabase;
@@ -55,6 +58,22 @@ export class SqliteConnection {
 
   close(): void {
     this.database.close();
+  }
+
+  /** Whether a commit syncs the log, so that it survives a power cut. */
+  get isSynced(): boolean {
+    return this.pragma("synchronous") === SYNCHRONOUS_FULL;
+  }
+
+  /** Like {@link atomically}, but the commit isn't synced. The next one that is makes it survive a power cut, too. */
+  lazily<Result>(work: () => Result): Result {
+    if (!this.isSynced) return this.atomically(work);
+    this.pragma("synchronous = NORMAL");
+    try {
+      return this.atomically(work);
+    } finally {
+      this.pragma("synchronous = FULL");
+    }
   }
 
   /** Runs `work` in one transaction, so that all of it is stored, or nothing. */

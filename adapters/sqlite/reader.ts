@@ -37,7 +37,8 @@ const CHECKPOINTS = inOrder(
 );
 const SUMMARY_AT = `SELECT ${COLUMNS} FROM waymark_checkpoints c WHERE c.task_id = ? AND c.number = ?`;
 const BODY = "SELECT form, body FROM waymark_payloads WHERE number = ? AND form <= 0";
-const IN_TASKS = "newest_status IN (?, ?, ?, ?) AND task_id >= ? AND task_id < ?";
+/** The fifth status is '' for tasks that have records only. */
+const IN_TASKS = "newest_status IN (?, ?, ?, ?, ?) AND task_id >= ? AND task_id < ?";
 const TASK_IDS = {
   // The unary + makes SQLite use the primary key, which has the wanted order.
   taskId: `SELECT task_id FROM waymark_tasks WHERE +${IN_TASKS} ORDER BY task_id ${PART}`,
@@ -45,7 +46,8 @@ const TASK_IDS = {
     ORDER BY newest_created_at DESC, task_id ${PART}`,
 };
 const TASK = `
-  SELECT t.count, t.newest_sequence, ${COLUMNS} FROM waymark_tasks t
+  SELECT t.count, t.newest_sequence, t.due_at, t.removed_up_to,
+    (SELECT max(sequence) FROM waymark_records WHERE task_id = t.task_id), ${COLUMNS} FROM waymark_tasks t
   LEFT JOIN waymark_checkpoints c ON c.task_id = t.task_id AND c.sequence = t.newest_sequence WHERE t.task_id = ?`;
 
 /**
@@ -76,6 +78,12 @@ export class SqliteReader {
     return undefined;
   }
 
+  /** The summary of the checkpoint with this number. */
+  summaryAt(taskId: string, number: unknown): CheckpointSummary | CorruptRecord | undefined {
+    const row = this.#database.one(SUMMARY_AT, taskId, number);
+    return row && this.#summaryOf(taskId, row);
+  }
+
   /** The checkpoint with this number. Call it in a transaction. */
   at(taskId: string, number: unknown): StoredCheckpoint | CorruptRecord | undefined {
     const row = this.#database.one(SUMMARY_AT, taskId, number);
@@ -103,9 +111,9 @@ export class SqliteReader {
   }
 
   taskIds(query: TaskQuery, limit: number, skip: number): readonly string[] {
-    const { order, status = CHECKPOINT_STATUSES } = query;
-    // The statement has four variables for statuses. An unused one is NULL, which equals no status.
-    const statuses = CHECKPOINT_STATUSES.map((one) => (status.includes(one) ? one : null));
+    const { order, status = [...CHECKPOINT_STATUSES, ""] } = query;
+    // The statement has five variables for statuses. An unused one is NULL, which equals no status.
+    const statuses = [...CHECKPOINT_STATUSES, ""].map((one) => (status.some((asked) => asked === one) ? one : null));
     // A negative limit means no limit.
     const part = [Number.isFinite(limit) ? limit : -1, skip];
     const rows = this.#database.all(TASK_IDS[order], ...statuses, ...idRange(query), ...part);
@@ -114,13 +122,21 @@ export class SqliteReader {
 
   tasks(taskIds: readonly string[]): readonly TaskFound[] {
     return taskIds.flatMap((taskId) => {
-      const [count, sequence, ...row] = this.#database.one(TASK, taskId) ?? [];
-      if (typeof sequence !== "number") return [];
-      const newest =
-        row[0] === null
-          ? missingNewest(locationOf(this.#path, "unknown"), taskId, sequence)
-          : this.#summaryOf(taskId, row);
-      return { taskId, count: numberOr0(count), newestSequence: sequence, newest };
+      const [count, sequence, dueAt, removedUpTo, lastSequence, ...row] = this.#database.one(TASK, taskId) ?? [];
+      const newestSequence = numberOr0(sequence);
+      if (newestSequence === 0 && lastSequence === null) return [];
+      const newest = row[0] === null ? undefined : this.#summaryOf(taskId, row);
+      const missing = missingNewest(locationOf(this.#path, "unknown"), taskId, newestSequence);
+      const last = numberOr0(lastSequence) > newestSequence ? this.#readRecord(taskId, lastSequence) : undefined;
+      return {
+        taskId,
+        count: numberOr0(count),
+        newestSequence,
+        ...(newestSequence > 0 && { newest: newest ?? missing }),
+        ...(last && !isCorrupt(last) && { last }),
+        ...(typeof dueAt === "string" && { dueAt }),
+        ...(typeof removedUpTo === "number" && { removedUpTo }),
+      };
     });
   }
 

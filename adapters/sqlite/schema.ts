@@ -19,10 +19,11 @@ const SCHEMA: Readonly<Record<string, string>> = {
     task_id TEXT NOT NULL PRIMARY KEY,
     last_sequence INTEGER NOT NULL, -- the last one given; it outlives its checkpoint
     count INTEGER NOT NULL,
-    newest_sequence INTEGER, -- NULL in a task without checkpoints, as the rest of the row
-    newest_created_at TEXT,
-    newest_status TEXT,
-    due_at TEXT -- when a worker may continue the task, in ISO 8601 UTC; NULL: no worker may
+    newest_sequence INTEGER, -- NULL in a task without checkpoints
+    newest_created_at TEXT, -- in a task that has records only, the last one's
+    newest_status TEXT, -- '' in a task that has records only; NULL in one that has nothing
+    due_at TEXT, -- when a worker may continue the task, in ISO 8601 UTC; NULL: no worker may
+    removed_up_to INTEGER -- the highest sequence of a removed record
   ) STRICT, WITHOUT ROWID`,
   waymark_tasks_by_recency:
     "CREATE INDEX waymark_tasks_by_recency ON waymark_tasks (newest_status, newest_created_at DESC)",
@@ -54,6 +55,22 @@ const SCHEMA: Readonly<Record<string, string>> = {
     form INTEGER NOT NULL, -- -1: alone, by Brotli, 0: alone, 1: whole, 2: whole, by Brotli, 3: a delta, 4: a bundle of deltas, with the number of the last
     body ANY NOT NULL -- of form 0: TEXT is JSON, a BLOB is what the encoding says
   ) STRICT`,
+  waymark_records: `CREATE TABLE waymark_records (
+    task_id TEXT NOT NULL,
+    sequence INTEGER NOT NULL,
+    kind TEXT NOT NULL,
+    name TEXT,
+    record_key TEXT,
+    id TEXT, -- of an event
+    created_at TEXT NOT NULL,
+    encoding TEXT NOT NULL,
+    sha256 BLOB NOT NULL, -- 32 bytes, as seal
+    seal BLOB NOT NULL,
+    size_bytes INTEGER NOT NULL,
+    body ANY, -- TEXT is JSON, a BLOB is what the encoding says; NULL in an event whose body was removed
+    PRIMARY KEY (task_id, sequence)
+  ) STRICT`,
+  waymark_records_by_id: "CREATE UNIQUE INDEX waymark_records_by_id ON waymark_records (task_id, id) WHERE id IS NOT NULL",
   waymark_leases: `CREATE TABLE waymark_leases (
     task_id TEXT NOT NULL PRIMARY KEY,
     holder TEXT NOT NULL,

@@ -8,6 +8,7 @@ import type { TaskQueue } from "../../src/contract/task-queue.js";
 import { type Append, NOTHING_DUE, SqlAdapter } from "../sql/adapter.js";
 import { SqlMaintenance } from "../sql/maintenance.js";
 import { inPages, PAGE_ROWS } from "../sql/pages.js";
+import type { LogAppend } from "../sql/records.js";
 import { CallQueue, type SqliteStore, storeIn } from "./call-queue.js";
 import type { SqliteDriver } from "./connection.js";
 import { claimDue, countDue, nextDue } from "./due.js";
@@ -127,7 +128,7 @@ export class SqliteAdapter extends SqlAdapter<SqliteStore> {
     }
   }
 
-  protected override store(append: Append): Promise<number> {
+  protected override store(append: Append | LogAppend): Promise<number> {
     return this.#queue.append(append);
   }
 

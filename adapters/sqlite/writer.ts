@@ -7,6 +7,7 @@ import {
   nextSequence,
   requireNewest,
   requireUnchangedTasks,
+  type StatusOptions,
 } from "../../src/contract/adapter.js";
 import {
   type Payload,
@@ -21,13 +22,15 @@ import { requireIntact } from "../../src/contract/header-index.js";
 import { isTransient } from "../../src/contract/transient.js";
 import type { Append } from "../sql/adapter.js";
 import { isCompared } from "../sql/history.js";
+import type { LogAppend } from "../sql/records.js";
 import { columnsOf, HIGHEST, jsonOf, nextDueAt, nextDueAtIn, numberOr0, type SqlRow } from "../sql/rows.js";
 import type { SqliteConnection } from "./connection.js";
 import { isBusy } from "./errors.js";
 import type { SqliteHistories } from "./histories.js";
 import { checkLeaseIn } from "./leases.js";
+import type { SqliteLog } from "./log.js";
 import type { SqliteReader } from "./reader.js";
-import { BY_ID, COLUMNS, sealedSummaryOf } from "./rows.js";
+import { BY_ID, bytesOf, COLUMNS, sealedSummaryOf } from "./rows.js";
 
 /**
  * Reads everything that an append needs, as one row. The newest sequence comes from the index, since the task's row may
@@ -38,7 +41,8 @@ const POSITION = `
     (SELECT last_sequence FROM waymark_tasks WHERE task_id = ?),
     (SELECT due_at FROM waymark_tasks WHERE task_id = ?),
     (SELECT max(sequence) FROM waymark_checkpoints WHERE task_id = ?),
-    (SELECT number FROM waymark_checkpoints WHERE task_id = ? ORDER BY sequence DESC LIMIT 1)`;
+    (SELECT number FROM waymark_checkpoints WHERE task_id = ? ORDER BY sequence DESC LIMIT 1),
+    (SELECT max(sequence) FROM waymark_records WHERE task_id = ?)`;
 const NEWEST = "SELECT max(sequence) FROM waymark_checkpoints WHERE task_id = ?";
 const INSERT_CHECKPOINT = `
   INSERT INTO waymark_checkpoints (task_id, ${COLUMNS.replaceAll("c.", "")})
@@ -68,6 +72,7 @@ const IN_RANGE = "WHERE task_id >= ? AND task_id < ?";
 const NUMBERS = `SELECT number FROM waymark_checkpoints ${IN_RANGE}`;
 const NEWEST_IN_RANGE = `SELECT task_id, max(sequence) FROM waymark_checkpoints ${IN_RANGE} GROUP BY task_id`;
 const REMOVE_CHECKPOINTS = `DELETE FROM waymark_checkpoints ${IN_RANGE}`;
+const REMOVE_RECORDS = `DELETE FROM waymark_records ${IN_RANGE}`;
 const REMOVE_TASKS = `DELETE FROM waymark_tasks ${IN_RANGE}`;
 
 /** The result of an append. */
@@ -89,12 +94,20 @@ export class SqliteWriter {
   readonly #database: SqliteConnection;
   readonly #histories: SqliteHistories;
   readonly #reader: SqliteReader;
+  readonly #log: SqliteLog;
   readonly #path: string;
 
-  constructor(database: SqliteConnection, histories: SqliteHistories, reader: SqliteReader, path: string) {
+  constructor(
+    database: SqliteConnection,
+    histories: SqliteHistories,
+    reader: SqliteReader,
+    log: SqliteLog,
+    path: string,
+  ) {
     this.#database = database;
     this.#histories = histories;
     this.#reader = reader;
+    this.#log = log;
     this.#path = path;
   }
 
@@ -102,30 +115,44 @@ export class SqliteWriter {
    * Makes all appends in one transaction. If that fails, makes each in a transaction of its own. Each append has its
    * own outcome. So if one is refused, it writes nothing, and the others are stored.
    */
-  appendAll(appends: readonly Append[]): readonly Outcome[] {
+  appendAll(appends: readonly (Append | LogAppend)[]): readonly Outcome[] {
     try {
-      return this.#appendTogether(appends);
+      const isLazy = appends.every((append) => !("draft" in append) && append.options.lazy === true);
+      return isLazy
+        ? this.#database.lazily(() => this.#appendTogether(appends))
+        : this.#database.atomically(() => this.#appendTogether(appends));
     } catch (error) {
       if (isBusy(error) || appends.length === 1) throw error;
-      return appends.map((append) => tryAppend(() => this.#database.atomically(() => this.#insert(append))));
+      return appends.map((append) => tryAppend(() => this.#database.atomically(() => this.#store(append))));
     }
   }
 
-  #appendTogether(appends: readonly Append[]): readonly Outcome[] {
-    return this.#database.atomically(() =>
-      appends.map((append) => {
-        const outcome = tryAppend(() => this.#insert(append));
-        // A CheckpointError comes from a condition, which is checked before anything is written. Any other error
-        // undoes the whole transaction.
-        if ("error" in outcome && !(outcome.error instanceof CheckpointError)) throw outcome.error;
-        return outcome;
-      }),
-    );
+  #appendTogether(appends: readonly (Append | LogAppend)[]): readonly Outcome[] {
+    return appends.map((append) => {
+      const outcome = tryAppend(() => this.#store(append));
+      // A CheckpointError comes from a condition, which is checked before anything is written. Any other error
+      // undoes the whole transaction.
+      if ("error" in outcome && !(outcome.error instanceof CheckpointError)) throw outcome.error;
+      return outcome;
+    });
   }
 
-  setStatus(taskId: string, id: string, change: StatusChange, condition: AppendCondition | undefined): boolean {
+  #store(append: Append | LogAppend): number {
+    return "draft" in append ? this.#insert(append) : this.#log.append(append);
+  }
+
+  setStatus(
+    taskId: string,
+    id: string,
+    change: StatusChange,
+    condition: AppendCondition | undefined,
+    { records = [] }: StatusOptions = {},
+  ): boolean {
     return this.#change(taskId, id, condition, (record, number) => {
-      requireNewest(taskId, this.#newestSequence(taskId), condition);
+      this.#log.matchEvents(taskId, records);
+      const numbering = this.#log.readNumbering(taskId);
+      this.#log.requireNoEvent(taskId, condition);
+      this.#log.insert(taskId, records, nextSequence(taskId, numbering, condition));
       const { sequence, status, error, seal } = withStatus(record, change);
       this.#database.run(UPDATE_STATUS, status, jsonOf(error), bytesOf(seal), number);
       this.#database.run(UPDATE_TASK_STATUS, status, taskId, sequence);
@@ -152,6 +179,7 @@ export class SqliteWriter {
     return this.#database.atomically(() => {
       checkLeaseIn(this.#database, taskId, condition);
       requireNewest(taskId, this.#newestSequence(taskId), condition);
+      this.#log.requireNoEvent(taskId, condition);
       // There is no other id between this id and this id followed by the lowest character.
       if (ids === "all") return this.#removeRange(taskId, `${taskId}\0`);
       const numbers = ids.flatMap((id) => this.#database.one(NUMBER_BY_ID, taskId, id)?.[0] ?? []);
@@ -179,6 +207,7 @@ export class SqliteWriter {
     const removed = this.#removeNumbers(numbers);
     if (removed > 0) {
       this.#database.run(SHORTEN_TASK, removed, taskId);
+      this.#log.describe(taskId);
       this.#updateDueAt(taskId);
     }
     return removed;
@@ -193,14 +222,18 @@ export class SqliteWriter {
 
   #insert({ draft, condition, options }: Append): number {
     const { taskId, id, createdAt, status, payload } = draft;
-    const [taken, last, due, newest, near] =
-      this.#database.one(POSITION, taskId, id, taskId, taskId, taskId, taskId) ?? [];
+    const { records = [] } = options;
+    const [taken, last, due, newest, near, lastRecord] =
+      this.#database.one(POSITION, taskId, id, taskId, taskId, taskId, taskId, taskId) ?? [];
     const existing = typeof taken === "number" ? this.#reader.at(taskId, taken) : undefined;
     if (existing) return matchRetry(requireIntact(existing), draft);
     if (condition.fencingToken !== undefined) checkLeaseIn(this.#database, taskId, condition);
+    if (records.length > 0) this.#log.matchEvents(taskId, records);
+    this.#log.requireNoEvent(taskId, condition);
     const newestSequence = numberOr0(newest);
-    const position = { newestSequence, lastSequence: Math.max(numberOr0(last), newestSequence) };
+    const position = { newestSequence, lastSequence: Math.max(numberOr0(last), newestSequence, numberOr0(lastRecord)) };
     const { sequence, seal } = sealDraft(draft, nextSequence(taskId, position, condition, options));
+    this.#log.insert(taskId, records, sequence - records.length);
     const replaced = options.replaces === undefined ? undefined : this.#findTransient(taskId, options.replaces);
     const placed = this.#histories.place(payload, this.#sourceOf(payload, options) ?? near);
     const columns = columnsOf(draft).slice(0, -1);
@@ -254,6 +287,7 @@ export class SqliteWriter {
   #removeRange(from: string, below: string): number {
     const numbers = this.#database.all(NUMBERS, from, below).map(([number]) => numberOr0(number));
     this.#database.run(REMOVE_TASKS, from, below);
+    this.#database.run(REMOVE_RECORDS, from, below);
     this.#database.run(REMOVE_CHECKPOINTS, from, below);
     this.#histories.trim(numbers);
     return numbers.length;
@@ -266,9 +300,4 @@ export class SqliteWriter {
   #sealed(taskId: string, row: SqlRow): SealedSummary {
     return requireIntact(sealedSummaryOf(taskId, row, this.#path));
   }
-}
-
-/** A digest as bytes, which take half the space of its text in a column. */
-function bytesOf(hex: string): Buffer {
-  return Buffer.from(hex, "hex");
 }

@@ -191,9 +191,14 @@ export function sealRecord(record: Omit<RecordHeader, "seal" | "sizeBytes">): st
   );
 }
 
+/** A copy that shares nothing mutable with the original. For adapters: a caller may change its draft at once. */
+export function copyRecordDraft(draft: RecordDraft): RecordDraft {
+  return { ...draft, payload: copyPayload(draft.payload) };
+}
+
 /** The record to store: a copy of the draft, with its task, sequence and seal. */
 export function sealRecordDraft(taskId: string, draft: RecordDraft, sequence: number): LogRecord {
-  const record = { ...draft, taskId, sequence, payload: copyPayload(draft.payload) };
+  const record = { ...copyRecordDraft(draft), taskId, sequence };
   return { ...record, seal: sealRecord(record) };
 }
 

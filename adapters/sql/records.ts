@@ -1,0 +1,135 @@
+import { types } from "node:util";
+import { type CorruptRecord, isCorrupt } from "../../src/contract/adapter.js";
+import type { CheckpointSummary } from "../../src/contract/checkpoint.js";
+import {
+  copyRecordDraft,
+  isRecord,
+  type LogItem,
+  type LogOptions,
+  type LogRecord,
+  type RecordDraft,
+  type RecordHeader,
+  type RecordQuery,
+  type RecordSelection,
+  RECORD_KINDS,
+} from "../../src/contract/log.js";
+import type { AppendCondition } from "../../src/contract/adapter.js";
+import { PAGE_ROWS } from "./pages.js";
+import { damagedRow, type SqlRow } from "./rows.js";
+
+/** The arguments of an append to a task's log. */
+export interface LogAppend {
+  readonly taskId: string;
+  readonly records: readonly RecordDraft[];
+  readonly condition: AppendCondition;
+  readonly options: LogOptions;
+}
+
+/** A copy of the arguments, since a caller may change them while its call waits. */
+export function copyLogAppend(
+  taskId: string,
+  records: readonly RecordDraft[],
+  condition: AppendCondition = {},
+  options: LogOptions = {},
+): LogAppend {
+  return { taskId, records: records.map(copyRecordDraft), condition: { ...condition }, options: { ...options } };
+}
+
+/** The bytes of a log append's payloads. */
+export function sizeOfRecords(records: readonly RecordDraft[]): number {
+  return records.reduce((bytes, { payload }) => bytes + payload.body.length, 0);
+}
+
+/** A record's columns except `task_id`, `body` at the end, in the order of {@link parseRecord}. */
+export const RECORD_COLUMNS = [
+  ...["sequence", "kind", "name", "record_key", "id", "created_at", "encoding", "sha256", "seal", "size_bytes"],
+] as const;
+
+/**
+ * Reads a record from its columns, and checks their types, but not the seal.
+ *
+ * @param row - The values of {@link RECORD_COLUMNS}, the digests as text; then the body, unless `headersOnly`. The body
+ *   of an event is `null` if it was removed.
+ */
+export function parseRecord(
+  taskId: string,
+  row: SqlRow,
+  headersOnly: boolean,
+  locate: () => string,
+): LogRecord | RecordHeader | CorruptRecord {
+  const [sequence, kindColumn, name, recordKey, id, createdAt, encoding, sha256, seal, sizeBytes, body] = row;
+  const damaged = (reason: string) => damagedRow(locate(), { taskId, id, sequence }, reason);
+  const kind = RECORD_KINDS.find((known) => known === kindColumn);
+  if (kind === undefined) return damaged("its kind is unknown");
+  if (typeof sequence !== "number" || typeof sizeBytes !== "number") return damaged("a column isn't a number");
+  if (!isText(createdAt) || !isText(encoding) || !isText(sha256) || !isText(seal)) return damaged("a column isn't text");
+  if (!isTextOrNull(name) || !isTextOrNull(recordKey) || !isTextOrNull(id)) return damaged("a column isn't text");
+  const fields = {
+    taskId,
+    sequence,
+    kind,
+    ...(name !== null && { name }),
+    ...(recordKey !== null && { recordKey }),
+    ...(id !== null && { id }),
+    createdAt,
+    seal,
+  };
+  if (headersOnly || (kind === "event" && body === null)) {
+    return { ...fields, payload: { encoding, sha256 }, sizeBytes };
+  }
+  // The driver returns a Buffer, and callers get a plain Uint8Array.
+  const plain = types.isUint8Array(body) ? new Uint8Array(body.buffer, body.byteOffset, body.length) : body;
+  if (!isText(plain) && !types.isUint8Array(plain)) return damaged("its payload is missing");
+  return { ...fields, payload: { encoding, body: plain, sha256 } };
+}
+
+function isText(value: unknown): value is string {
+  return typeof value === "string";
+}
+
+function isTextOrNull(value: unknown): value is string | null {
+  return value === null || isText(value);
+}
+
+/** A part of a log. If more may follow, `next` is the sequence after which the next page begins, in the query's order. */
+export interface LogPage {
+  readonly items: readonly LogItem[];
+  readonly next: number | undefined;
+}
+
+/** The statement's value for a list of kinds: `null` for each of {@link RECORD_KINDS} that isn't selected. */
+export function kindColumns(kinds: RecordSelection["kinds"] | RecordQuery["kinds"]): readonly (string | null)[] {
+  return RECORD_KINDS.map((kind) => (kinds?.includes(kind) === false ? null : kind));
+}
+
+/** Whether the query selects checkpoints. */
+export function selectsCheckpoints({ kinds, name }: RecordQuery): boolean {
+  return kinds?.includes("checkpoint") !== false && name === undefined;
+}
+
+/** Yields the items of a query page by page. Corrupt ones don't count towards its limit. */
+export async function* logInPages(
+  query: RecordQuery,
+  read: (rest: RecordQuery, rows: number) => Promise<LogPage | undefined>,
+): AsyncGenerator<LogItem, void, void> {
+  const bound = query.order === "newest" ? "beforeSequence" : "afterSequence";
+  let wanted = query.limit ?? Number.POSITIVE_INFINITY;
+  for (let rest = query; wanted > 0; ) {
+    const page = await read(rest, Math.min(wanted, PAGE_ROWS));
+    for (const item of page?.items ?? []) {
+      yield item;
+      if (!isCorrupt(item)) wanted -= 1;
+    }
+    if (page?.next === undefined) return;
+    rest = { ...rest, [bound]: page.next };
+  }
+}
+
+/** The last record of a task, if it is newer than the newest checkpoint and can be read. */
+export function lastRecord(
+  record: LogRecord | RecordHeader | CorruptRecord,
+  newest: CheckpointSummary | CorruptRecord | undefined,
+): RecordHeader | undefined {
+  if (isCorrupt(record) || !isRecord(record) || !("sizeBytes" in record)) return undefined;
+  return record.sequence > (newest?.sequence ?? 0) ? record : undefined;
+}

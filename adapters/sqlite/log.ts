@@ -1,0 +1,237 @@
+import { type AppendCondition, nextSequence, requireNewest } from "../../src/contract/adapter.js";
+import { copyPayload, type Payload } from "../../src/contract/checkpoint.js";
+import {
+  findRecordDamage,
+  type LogItem,
+  type LogOptions,
+  matchEventRetry,
+  type RecordDraft,
+  type RecordQuery,
+  type RecordSelection,
+  requireNoEvent,
+  type StoredEvent,
+  sealRecord,
+  sealRecordDraft,
+  toRecordHeader,
+} from "../../src/contract/log.js";
+import { isCorrupt } from "../../src/contract/adapter.js";
+import { CheckpointCorruptError } from "../../src/contract/errors.js";
+import {
+  kindColumns,
+  type LogAppend,
+  type LogPage,
+  parseRecord,
+  RECORD_COLUMNS,
+  selectsCheckpoints,
+} from "../sql/records.js";
+import { numberOr0, type SqlRow } from "../sql/rows.js";
+import type { SqliteConnection } from "./connection.js";
+import { checkLeaseIn } from "./leases.js";
+import type { SqliteReader } from "./reader.js";
+import { bytesOf, hexOf } from "./rows.js";
+
+/** The numbering of a task. The highest sequences come from the tables, since the task's row isn't written by a record. */
+const POSITION = `
+  SELECT (SELECT last_sequence FROM waymark_tasks WHERE task_id = ?),
+    (SELECT max(sequence) FROM waymark_records WHERE task_id = ?),
+    (SELECT max(sequence) FROM waymark_checkpoints WHERE task_id = ?)`;
+const LAST_EVENT = "SELECT max(sequence) FROM waymark_records WHERE task_id = ? AND id IS NOT NULL AND sequence > ?";
+const EVENT = "SELECT sequence, name, sha256 FROM waymark_records WHERE task_id = ? AND id = ?";
+const INSERT = `INSERT INTO waymark_records (task_id, ${RECORD_COLUMNS.join(", ")}, body)
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`;
+/** Records alone make a task, with the status '' and the time of its last record. */
+const DESCRIBE = `INSERT INTO waymark_tasks (task_id, last_sequence, count, newest_created_at, newest_status)
+  VALUES (?, 0, 0, ?, '') ON CONFLICT DO UPDATE SET newest_created_at = excluded.newest_created_at, newest_status = ''`;
+const SET_DUE_AT = `UPDATE waymark_tasks SET due_at = ? WHERE task_id = ? AND due_at IS NOT ? AND EXISTS (
+  SELECT 1 FROM waymark_checkpoints c WHERE c.task_id = waymark_tasks.task_id AND c.sequence = newest_sequence
+    AND c.due_at IS NOT NULL AND c.status NOT IN ('completed', 'failed'))`;
+/** A commit that writes anything syncs the log, and with it what was committed before. */
+const TOUCH = "UPDATE waymark_tasks SET last_sequence = last_sequence WHERE task_id = ?";
+/** A damaged kind is in every range of kinds. */
+const SELECTED = `task_id = ? AND sequence > ? AND sequence < ?
+  AND (kind IN (?, ?, ?, ?, ?) OR kind NOT IN ('step', 'event', 'chunk', 'run', 'mark')) AND (? IS NULL OR name = ?)`;
+const readIn = (order: "DESC" | "ASC", body: string) => `
+  SELECT ${RECORD_COLUMNS.join(", ")}, ${body}, NULL FROM waymark_records WHERE ${SELECTED}
+  UNION ALL
+  SELECT sequence, ${"NULL, ".repeat(RECORD_COLUMNS.length)} number FROM waymark_checkpoints
+  WHERE ? AND task_id = ? AND sequence > ? AND sequence < ?
+  ORDER BY sequence ${order} LIMIT ?`;
+const READ = {
+  newest: { whole: readIn("DESC", "body"), headers: readIn("DESC", "NULL") },
+  oldest: { whole: readIn("ASC", "body"), headers: readIn("ASC", "NULL") },
+};
+const AT = `SELECT ${RECORD_COLUMNS.join(", ")}, body FROM waymark_records WHERE task_id = ? AND sequence = ?`;
+const REPLACE =
+  "UPDATE waymark_records SET encoding = ?, sha256 = ?, seal = ?, size_bytes = ?, body = ? WHERE task_id = ? AND sequence = ?";
+const REMOVED = `SELECT sequence, kind FROM waymark_records WHERE ${SELECTED} AND (kind <> 'event' OR body IS NOT NULL)`;
+const REMOVE = "DELETE FROM waymark_records WHERE task_id = ? AND sequence = ?";
+const EMPTY_EVENT = "UPDATE waymark_records SET body = NULL, size_bytes = 0 WHERE task_id = ? AND sequence = ?";
+const NOTE_REMOVAL = `UPDATE waymark_tasks SET last_sequence = max(last_sequence, ?),
+  removed_up_to = nullif(max(coalesce(removed_up_to, 0), ?), 0) WHERE task_id = ?`;
+/** Describes a task without checkpoints by its last record; without records, it isn't listed. */
+const DESCRIBE_BY_RECORDS = `UPDATE waymark_tasks SET (newest_created_at, newest_status) = (
+  SELECT created_at, '' FROM waymark_records r WHERE r.task_id = waymark_tasks.task_id ORDER BY sequence DESC LIMIT 1)
+  WHERE task_id = ? AND newest_sequence IS NULL`;
+
+/** The most bytes of a page. */
+const PAGE_BYTES = 256 * 1024;
+/** Above and below every sequence. */
+const [ABOVE_ALL, BELOW_ALL] = [1e19, -1e19];
+
+/** A task's numbering, as a log append sees it. */
+interface Numbering {
+  readonly newestSequence: number;
+  readonly lastSequence: number;
+}
+
+/** The table of records in Waymark's open database. Every method is synchronous and lets SQLite's errors through. */
+export class SqliteLog {
+  readonly #database: SqliteConnection;
+  readonly #reader: SqliteReader;
+  readonly #path: string;
+
+  constructor(database: SqliteConnection, reader: SqliteReader, path: string) {
+    this.#database = database;
+    this.#reader = reader;
+    this.#path = path;
+  }
+
+  /** Appends records in the caller's transaction, and returns the last one's sequence. */
+  append({ taskId, records, condition, options: { firstSequence, dueAt } }: LogAppend): number {
+    const stored = this.matchEvents(taskId, records);
+    if (stored !== undefined) {
+      this.#database.run(TOUCH, taskId);
+      return stored;
+    }
+    checkLeaseIn(this.#database, taskId, condition);
+    const numbering = this.readNumbering(taskId);
+    this.requireNoEvent(taskId, condition);
+    const first = nextSequence(taskId, numbering, condition, { sequence: firstSequence });
+    this.insert(taskId, records, first);
+    const [newest] = records.slice(-1);
+    if (numbering.newestSequence === 0) this.#database.run(DESCRIBE, taskId, newest?.createdAt);
+    if (dueAt !== undefined) this.#database.run(SET_DUE_AT, dueAt, taskId, dueAt);
+    return first + records.length - 1;
+  }
+
+  /** The last sequence if the records are events that are stored: see `matchEventRetry`. */
+  matchEvents(taskId: string, records: readonly RecordDraft[]): number | undefined {
+    if (records.every(({ id }) => id === undefined)) return undefined;
+    return matchEventRetry(taskId, records, (id) => this.#findEvent(taskId, id));
+  }
+
+  requireNoEvent(taskId: string, condition: AppendCondition = {}): void {
+    const { noEventAfter } = condition;
+    if (noEventAfter === undefined) return;
+    requireNoEvent(taskId, numberOr0(this.#database.one(LAST_EVENT, taskId, noEventAfter)?.[0]), condition);
+  }
+
+  readNumbering(taskId: string): Numbering {
+    const [last, record, checkpoint] = (this.#database.one(POSITION, taskId, taskId, taskId) ?? []).map(numberOr0);
+    const newestSequence = checkpoint ?? 0;
+    return { newestSequence, lastSequence: Math.max(last ?? 0, record ?? 0, newestSequence) };
+  }
+
+  /** Stores records from this sequence on, in the caller's transaction. */
+  insert(taskId: string, records: readonly RecordDraft[], first: number): void {
+    for (const [index, draft] of records.entries()) {
+      const record = sealRecordDraft(taskId, draft, first + index);
+      const { sequence, kind, name, recordKey, id, createdAt, payload, seal } = record;
+      const described = [sequence, kind, name, recordKey, id, createdAt, payload.encoding];
+      const digests = [bytesOf(payload.sha256), bytesOf(seal), toRecordHeader(record).sizeBytes];
+      this.#database.run(INSERT, taskId, ...described, ...digests, payload.body);
+    }
+  }
+
+  read(query: RecordQuery, rows: number): LogPage {
+    const { taskId, order, kinds, name = null, headersOnly = false } = query;
+    const range = [taskId, query.afterSequence ?? BELOW_ALL, query.beforeSequence ?? ABOVE_ALL];
+    const selected = [...range, ...kindColumns(kinds), name, name];
+    const statement = READ[order][headersOnly ? "headers" : "whole"];
+    const items: LogItem[] = [];
+    let [seen, bytes] = [0, 0];
+    for (const row of this.#database.each(statement, ...selected, selectsCheckpoints(query) ? 1 : 0, ...range, rows)) {
+      const item = this.#itemOf(taskId, row, headersOnly);
+      if (item !== undefined) items.push(item);
+      seen += 1;
+      bytes += numberOr0(row[RECORD_COLUMNS.length - 1]);
+      if (seen === rows || bytes >= PAGE_BYTES) return { items, next: numberOr0(row[0]) };
+    }
+    return { items, next: undefined };
+  }
+
+  /** Syncs what was committed before, if the store promises to survive a power cut. */
+  sync(taskId: string): void {
+    if (this.#database.isSynced) this.#database.atomically(() => this.#database.run(TOUCH, taskId));
+  }
+
+  remove(taskId: string, selection: RecordSelection, condition: AppendCondition | undefined): number {
+    return this.#database.atomically(() => {
+      checkLeaseIn(this.#database, taskId, condition);
+      const { newestSequence, lastSequence } = this.readNumbering(taskId);
+      requireNewest(taskId, newestSequence, condition);
+      this.requireNoEvent(taskId, condition);
+      const { afterSequence = BELOW_ALL, beforeSequence = ABOVE_ALL, kinds, name = null } = selection;
+      const values = [taskId, afterSequence, beforeSequence, ...kindColumns(kinds), name, name];
+      const removed = this.#database.all(REMOVED, ...values);
+      for (const [sequence, kind] of removed) {
+        this.#database.run(kind === "event" ? EMPTY_EVENT : REMOVE, taskId, sequence);
+      }
+      const isGone = ([, kind]: SqlRow) => kind !== "event" && kind !== "mark";
+      const upTo = Math.max(0, ...removed.filter(isGone).map(([sequence]) => numberOr0(sequence)));
+      if (removed.length > 0) this.#database.run(NOTE_REMOVAL, lastSequence, upTo, taskId);
+      this.describe(taskId);
+      return removed.length;
+    });
+  }
+
+  /** Keeps the listing of a task without checkpoints right. */
+  describe(taskId: string): void {
+    this.#database.run(DESCRIBE_BY_RECORDS, taskId);
+  }
+
+  replacePayload(taskId: string, sequence: number, payload: Payload, expectedSha256: string): boolean {
+    return this.#database.atomically(() => {
+      const row = this.#database.one(AT, taskId, sequence);
+      const record = row && this.#parse(taskId, row, true);
+      if (record === undefined) return false;
+      const damage = isCorrupt(record) ? record.reason : findRecordDamage(record);
+      if (isCorrupt(record) || damage !== undefined) {
+        throw new CheckpointCorruptError(
+          `Record ${sequence} of task ${JSON.stringify(taskId)} is damaged: ${damage}. Nothing was changed, and it was left untouched.`,
+        );
+      }
+      if (record.payload.sha256 !== expectedSha256 || row?.at(-1) === null) return false;
+      const copy = copyPayload(payload);
+      const { encoding, sha256, body } = copy;
+      const seal = sealRecord({ ...record, payload: copy });
+      const sizeBytes = typeof body === "string" ? Buffer.byteLength(body) : body.byteLength;
+      this.#database.run(REPLACE, encoding, bytesOf(sha256), bytesOf(seal), sizeBytes, body, taskId, sequence);
+      return true;
+    });
+  }
+
+  #findEvent(taskId: string, id: string): StoredEvent | undefined {
+    const [sequence, name, sha256] = this.#database.one(EVENT, taskId, id) ?? [];
+    if (typeof sequence !== "number") return undefined;
+    const payload = { sha256: String(hexOf(sha256)) };
+    return typeof name === "string" ? { sequence, name, payload } : { sequence, payload };
+  }
+
+  #itemOf(taskId: string, row: SqlRow, headersOnly: boolean): LogItem | undefined {
+    if (row.at(-1) === null) return this.#parse(taskId, row.slice(0, -1), headersOnly);
+    return this.#reader.summaryAt(taskId, row.at(-1));
+  }
+
+  #parse(taskId: string, row: SqlRow, headersOnly: boolean) {
+    const columns = row.map((value, index) => (isDigest(index) ? hexOf(value) : value));
+    const locate = () => `${this.#path}, table waymark_records, task ${JSON.stringify(taskId)}, sequence ${String(row[0])}`;
+    return parseRecord(taskId, columns, headersOnly, locate);
+  }
+}
+
+const DIGESTS: readonly number[] = [RECORD_COLUMNS.indexOf("sha256"), RECORD_COLUMNS.indexOf("seal")];
+
+function isDigest(index: number): boolean {
+  return DIGESTS.includes(index);
+}
