@@ -131,17 +131,17 @@ export function makePayloadOfJson(json: string, options: MakePayloadOptions): Ma
  */
 export function openPayload(payload: Payload, options: OpenPayloadOptions): OpenedPayload | Promise<OpenedPayload> {
   const { context } = options;
+  const decode = ({ encoding, text }: PayloadText): OpenedPayload =>
+    encoding === "json-run" ? decodeRunBody(text, context) : { state: decodeJson(encoding, text, context) };
   const opened = openText(payload, options);
-  return types.isPromise(opened) ? opened.then((text) => decodeText(text, context)) : decodeText(opened, context);
+  return types.isPromise(opened) ? opened.then(decode) : decode(opened);
 }
 
 export function openText(payload: Payload, options: OpenPayloadOptions): PayloadText | Promise<PayloadText> {
   const { base, layers, body, context } = parsePayload(payload, options);
-  return typeof body === "string" ? { encoding: base, text: body } : restoreText(base, body, layers, context);
-}
-
-function decodeText({ encoding, text }: PayloadText, context: PayloadOwner): OpenedPayload {
-  return encoding === "json-run" ? decodeRunBody(text, context) : { state: decodeJson(encoding, text, context) };
+  return typeof body === "string"
+    ? { encoding: base, text: body }
+    : undoAll(layers, body, context).then((bytes) => ({ encoding: base, text: decodeUtf8(bytes, context) }));
 }
 
 /**
@@ -206,19 +206,18 @@ export function stateDigest({ encoding, text }: PayloadText): string {
 
 const UTF8 = new TextEncoder();
 /**
- * The digest of a text of this length or more is computed off the main thread, so its write begins in a later turn of
- * the event loop.
+ * The digest of a longer body is computed off the main thread, so its write begins in a later turn of the event loop.
  */
-const LARGE_TEXT = 1024 * 1024;
+const MAX_HASHED_AT_ONCE = 1024 * 1024 - 1;
 
 function hashBody(encoding: string, body: string | Uint8Array): MadePayload | Promise<MadePayload> {
-  if (body.length >= LARGE_TEXT) return hashLargeBody(encoding, body);
+  if (body.length > MAX_HASHED_AT_ONCE) return hashLargeBody(encoding, body);
   const bytes = typeof body === "string" ? viewOfUtf8(body) : body;
   return { payload: { encoding, body, sha256: digestOf(bytes) }, sizeBytes: bytes.length };
 }
 
 async function hashLargeBody(encoding: string, body: string | Uint8Array): Promise<MadePayload> {
-  const bytes = typeof body === "string" ? UTF8.encode(body) : body;
+  const bytes = encodeBody(body);
   const sha256 = Buffer.from(await webcrypto.subtle.digest("SHA-256", bytes)).toString("hex");
   return { payload: { encoding, body, sha256 }, sizeBytes: bytes.length };
 }
@@ -277,15 +276,9 @@ async function applyTransforms(base: string, text: Uint8Array, options: OpenPayl
   return hashBody(encoding, body);
 }
 
-async function restoreText(
-  base: JsonEncoding,
-  stored: Uint8Array,
-  layers: readonly Transform[],
-  context: TransformContext,
-): Promise<PayloadText> {
-  const body = await undoAll(layers, stored, context);
+function decodeUtf8(bytes: Uint8Array, context: TransformContext): string {
   try {
-    return { encoding: base, text: new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(body) };
+    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
   } catch (cause) {
     throw damagedPayload(context, "its payload isn't UTF-8 text once its transforms are undone", cause);
   }
