@@ -59,10 +59,10 @@ export class MemoryAdapter implements StorageAdapter {
   readonly name = "memory";
   readonly capabilities = { durable: false, multiProcess: false } as const;
   readonly leases: LeaseStore = leaseStore({
-    read: async (taskId) => this.#leaseOf(taskId),
+    read: async (taskId) => this.#readLease(taskId),
     all: () => this.#allLeases(),
     update: async (taskId, change) => {
-      const lease = change(this.#leaseOf(taskId));
+      const lease = change(this.#readLease(taskId));
       if (lease) this.#leases.set(taskId, lease);
     },
   });
@@ -71,7 +71,7 @@ export class MemoryAdapter implements StorageAdapter {
       this.#due(query)
         .slice(0, limit)
         .map(({ taskId }) => {
-          const lease = nextLease(this.#leaseOf(taskId), holder, ttlMs);
+          const lease = nextLease(this.#readLease(taskId), holder, ttlMs);
           this.#leases.set(taskId, lease);
           return { taskId, token: lease.token };
         }),
@@ -89,8 +89,8 @@ export class MemoryAdapter implements StorageAdapter {
     const existing = task.records.get(draft.id);
     if (existing) return matchRetry(existing, draft);
 
-    checkLease(draft.taskId, this.#leaseOf(draft.taskId), condition);
-    const sequence = nextSequence(draft.taskId, positionOf(task), condition, options);
+    checkLease(draft.taskId, this.#readLease(draft.taskId), condition);
+    const sequence = nextSequence(draft.taskId, getPosition(task), condition, options);
     const replaced = task.records.get(options?.replaces ?? "");
     this.#put(task, copyRecord(sealDraft(draft, sequence)));
     if (replaced && isTransient(replaced)) task.records.delete(replaced.id);
@@ -122,9 +122,9 @@ export class MemoryAdapter implements StorageAdapter {
   async setStatus(taskId: string, id: string, change: StatusChange, condition?: AppendCondition): Promise<boolean> {
     const task = this.#task(taskId);
     const record = task?.records.get(id);
-    checkLease(taskId, this.#leaseOf(taskId), condition);
+    checkLease(taskId, this.#readLease(taskId), condition);
     if (!task || !record) return false;
-    requireNewest(taskId, positionOf(task).newestSequence, condition);
+    requireNewest(taskId, getPosition(task).newestSequence, condition);
     this.#put(task, withStatus(record, structuredClone(change)));
     return true;
   }
@@ -139,8 +139,8 @@ export class MemoryAdapter implements StorageAdapter {
 
   async remove(taskId: string, ids: readonly string[] | "all", condition?: AppendCondition): Promise<number> {
     const task = this.#task(taskId);
-    checkLease(taskId, this.#leaseOf(taskId), condition);
-    requireNewest(taskId, positionOf(task).newestSequence, condition);
+    checkLease(taskId, this.#readLease(taskId), condition);
+    requireNewest(taskId, getPosition(task).newestSequence, condition);
     if (!task) return 0;
     if (ids === "all") {
       this.#tasks.delete(taskId);
@@ -155,7 +155,7 @@ export class MemoryAdapter implements StorageAdapter {
   async removePrefix(prefix: string, expected?: readonly ExpectedTask[]): Promise<number> {
     this.#assertOpen();
     const doomed = [...this.#tasks].filter(([taskId]) => taskId.startsWith(prefix));
-    const found = doomed.map(([taskId, task]) => ({ taskId, newestSequence: positionOf(task).newestSequence }));
+    const found = doomed.map(([taskId, task]) => ({ taskId, newestSequence: getPosition(task).newestSequence }));
     const withCheckpoints = found.filter(({ newestSequence }) => newestSequence > 0);
     requireUnchangedTasks(prefix, withCheckpoints, expected);
     let removed = 0;
@@ -178,12 +178,12 @@ export class MemoryAdapter implements StorageAdapter {
     const due = [...this.#tasks].flatMap(([taskId, { newest }]) => {
       const isAsked = taskId.startsWith(prefix) && !except.includes(taskId);
       const dueAt = isAsked && newest ? findDueTime(newest) : undefined;
-      return dueAt !== undefined && isDue(this.#leaseOf(taskId), dueAt, dueBy) ? [{ taskId, dueAt }] : [];
+      return dueAt !== undefined && isDue(this.#readLease(taskId), dueAt, dueBy) ? [{ taskId, dueAt }] : [];
     });
     return due.sort((a, b) => compareTexts(a.dueAt, b.dueAt));
   }
 
-  #leaseOf(taskId: string): TimedLease {
+  #readLease(taskId: string): TimedLease {
     this.#assertOpen();
     return { lease: this.#leases.get(taskId), nowMs: monotonicMs() };
   }
@@ -201,7 +201,7 @@ export class MemoryAdapter implements StorageAdapter {
 
   #put(task: StoredTask, record: StoredCheckpoint): void {
     task.records.set(record.id, record);
-    if (record.sequence >= positionOf(task).newestSequence) task.newest = record;
+    if (record.sequence >= getPosition(task).newestSequence) task.newest = record;
   }
 
   #select(query: CheckpointQuery): readonly StoredCheckpoint[] {
@@ -214,6 +214,6 @@ export class MemoryAdapter implements StorageAdapter {
   }
 }
 
-function positionOf(task: StoredTask | undefined): TaskPosition {
+function getPosition(task: StoredTask | undefined): TaskPosition {
   return { newestSequence: task?.newest?.sequence ?? 0, lastSequence: task?.lastSequence ?? 0 };
 }

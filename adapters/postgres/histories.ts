@@ -1,6 +1,6 @@
 import { hash } from "node:crypto";
 import type { CheckpointDraft, Payload, SealedSummary } from "../../src/contract/checkpoint.js";
-import { utf8Of } from "../../src/contract/utf8.js";
+import { encodeUtf8 } from "../../src/contract/utf8.js";
 import {
   bundleOf,
   type CachedText,
@@ -70,7 +70,7 @@ export class PostgresHistories {
   /** Decides in which form a payload is stored. @param isLoaded - True if {@link load} has just read the last text. */
   async place(taskId: string, { body }: Payload, isLoaded = false): Promise<PayloadForm> {
     if (!isCompared(body)) return { form: FORM.alone, body };
-    const bytes = utf8Of(body);
+    const bytes = encodeUtf8(body);
     const before = this.#texts.get(taskId);
     if (before !== undefined) {
       const isLong = before.number - before.first >= PLACES - 1;

@@ -1,5 +1,5 @@
 import type { CheckpointSummary, StoredCheckpoint } from "../../src/contract/checkpoint.js";
-import { findingOf } from "../../src/contract/header-index.js";
+import { makeFinding } from "../../src/contract/header-index.js";
 import { damageInTaskRow, taskRowOf } from "../sql/damage.js";
 import type { MaintainedTables } from "../sql/maintenance.js";
 import { entriesInPages, PAGE_ROWS } from "../sql/pages.js";
@@ -66,7 +66,7 @@ export function maintainedTables(place: string, histories: PostgresHistories, ac
     moveCheckpoint: (taskId, key) =>
       underLock(taskId, async (run, { reader, sql }) => {
         const found = await reader.at(run, taskId, key);
-        const finding = found && findingOf(found, () => locationOf(place, taskId, key));
+        const finding = found && makeFinding(found, () => locationOf(place, taskId, key));
         if (finding === undefined) return false;
         await run.change(sql.maintenance.quarantineCheckpoint, taskId, key, new Date().toISOString(), finding.reason);
         const removed = await run.change(sql.maintenance.removeAt, taskId, key);

@@ -12,7 +12,7 @@ import { StorageError } from "../../src/contract/errors.js";
 import type { StorageMaintenance } from "../../src/contract/findings.js";
 import { checkLease, type LeaseStore, NO_LEASE } from "../../src/contract/leases.js";
 import type { TaskQueue } from "../../src/contract/task-queue.js";
-import { utf8Of } from "../../src/contract/utf8.js";
+import { encodeUtf8 } from "../../src/contract/utf8.js";
 import { NOTHING_DUE, SqlAdapter, type SqlStore } from "../sql/adapter.js";
 import { SqlMaintenance } from "../sql/maintenance.js";
 import { inPages, PAGE_ROWS } from "../sql/pages.js";
@@ -263,7 +263,7 @@ const FEW = 256;
 function compacted(draft: CheckpointDraft): CheckpointDraft {
   const { encoding, sha256, body } = draft.payload;
   if (typeof body !== "string") return draft;
-  const bytes = utf8Of(body);
+  const bytes = encodeUtf8(body);
   const payload = {
     encoding,
     sha256,

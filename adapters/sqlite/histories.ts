@@ -1,5 +1,5 @@
 import type { CheckpointSummary, Payload, SealedSummary } from "../../src/contract/checkpoint.js";
-import { utf8Of } from "../../src/contract/utf8.js";
+import { encodeUtf8 } from "../../src/contract/utf8.js";
 import {
   aloneOf,
   bundleOf,
@@ -92,7 +92,7 @@ export class SqliteHistories {
       const next = near === undefined ? undefined : numberAfter(this.#last(rangeOf(near)));
       return { number: next ?? this.#newHistory(), form: FORM.alone, body };
     }
-    const bytes = utf8Of(body);
+    const bytes = encodeUtf8(body);
     const { next, before } = this.#end(near, bytes);
     const piece = deltaAt(next, before, bytes) ?? (near === undefined ? undefined : this.#inNewest(next, bytes));
     if (piece) return piece;

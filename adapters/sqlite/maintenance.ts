@@ -1,5 +1,5 @@
 import type { CheckpointSummary, StoredCheckpoint } from "../../src/contract/checkpoint.js";
-import { findingOf } from "../../src/contract/header-index.js";
+import { makeFinding } from "../../src/contract/header-index.js";
 import { damageInTaskRow, taskRowOf } from "../sql/damage.js";
 import { FORM } from "../sql/history.js";
 import type { MaintainedTables } from "../sql/maintenance.js";
@@ -77,7 +77,7 @@ function moveCheckpoint(
   number: number,
 ): boolean {
   const found = reader.at(taskId, number);
-  const finding = found && findingOf(found, () => locationOf(path, number));
+  const finding = found && makeFinding(found, () => locationOf(path, number));
   if (!finding) return false;
   const [, last] = rangeOf(number);
   database.run(QUARANTINE_CHECKPOINT, new Date().toISOString(), finding.reason, last, number);

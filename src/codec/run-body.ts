@@ -55,7 +55,7 @@ export interface StepHead extends Omit<StepRecord, "result" | "error"> {
 }
 
 /** Encodes a step. @param value - The text of its result or error. */
-export function textOfStep(head: StepHead, value: string | undefined): string {
+export function encodeStep(head: StepHead, value: string | undefined): string {
   const text = JSON.stringify(head);
   if (value === undefined) return text;
   return `${text.slice(0, -1)},"${head.status === "failed" ? "error" : "result"}":${value}}`;
@@ -64,7 +64,7 @@ export function textOfStep(head: StepHead, value: string | undefined): string {
 /**
  * The text of a run's checkpoint. {@link parseRunBody} and {@link decodeRunBody} read it.
  *
- * @param steps - Texts of {@link textOfStep}, joined by commas.
+ * @param steps - Texts of {@link encodeStep}, joined by commas.
  */
 export function runText({ head, state, begin, input, result, failedStep }: RunParts, steps: string): EncodedState {
   const run = [

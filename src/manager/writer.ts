@@ -3,7 +3,7 @@ import { randomUUID } from "node:crypto";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { types } from "node:util";
 import { decodeJson, type EncodedState, encodeJson } from "../codec/json.js";
-import { type MadePayload, makePayloadOf, openText, stateDigest } from "../codec/payload.js";
+import { type MadePayload, makePayloadFrom, openText, stateDigest } from "../codec/payload.js";
 import type { PayloadOwner } from "../codec/transforms.js";
 import { type AppendCondition, type AppendOptions, isCorrupt, matchRetry } from "../contract/adapter.js";
 import { checkId, checkTaskId } from "../contract/arguments.js";
@@ -112,7 +112,7 @@ export class CheckpointWriter {
   append(draft: UnfinishedDraft, encoded: EncodedState, how: AppendHow): Promise<CheckpointSummary> {
     const { transforms } = this.#options;
     const digest = how.isRetry && transforms.length > 0 ? stateDigest(encoded) : undefined;
-    const payload = makePayloadOf(encoded, { transforms, context: draft });
+    const payload = makePayloadFrom(encoded, { transforms, context: draft });
     if (!types.isPromise(payload) && !this.#queues.has(draft.taskId)) {
       return this.#store({ ...draft, ...payload }, how, digest);
     }

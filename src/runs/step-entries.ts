@@ -1,5 +1,5 @@
 import { Buffer } from "node:buffer";
-import { type StepHead, type StoredStep, textOfStep } from "../codec/run-body.js";
+import { encodeStep, type StepHead, type StoredStep } from "../codec/run-body.js";
 import { errorsIn } from "../contract/built-ins.js";
 import { isError } from "../contract/errors.js";
 
@@ -51,7 +51,7 @@ export class StepEntries {
     // A step's place is where it ended, not where it started.
     if (this.#entries.delete(keyOf(step.head))) this.#joined = undefined;
     const { text: before, bytes } = this.joined();
-    const text = textOfStep(step.head, step.value);
+    const text = encodeStep(step.head, step.value);
     this.#joined = { text: before === "" ? text : `${before},${text}`, bytes: bytes + Buffer.byteLength(text) + 1 };
     return this.#set(step, true);
   }
@@ -65,7 +65,7 @@ export class StepEntries {
   joined(): { readonly text: string; readonly bytes: number } {
     if (this.#joined !== undefined) return this.#joined;
     const text = this.all()
-      .map(({ head, value }) => textOfStep(head, value))
+      .map(({ head, value }) => encodeStep(head, value))
       .join(",");
     this.#joined = { text, bytes: Buffer.byteLength(text) };
     return this.#joined;
@@ -74,7 +74,7 @@ export class StepEntries {
   /** Like {@link joined}, without results and errors. */
   joinedHeads(): string {
     return this.all()
-      .map(({ head }) => textOfStep(head, undefined))
+      .map(({ head }) => encodeStep(head, undefined))
       .join(",");
   }
 

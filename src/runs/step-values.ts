@@ -1,7 +1,7 @@
 import { Buffer } from "node:buffer";
 import { hash } from "node:crypto";
 import { decodeJson, encodeJson } from "../codec/json.js";
-import { BUILT_IN_ERRORS, errorKindOf } from "../codec/kinds.js";
+import { BUILT_IN_ERRORS, findErrorKind } from "../codec/kinds.js";
 import type { RedactedPaths } from "../codec/redacted-paths.js";
 import { errorsIn } from "../contract/built-ins.js";
 import { failureOf } from "../contract/checkpoint.js";
@@ -61,18 +61,18 @@ export class StepValues {
   }
 
   textOf(what: "input" | "result", value: unknown): string {
-    return this.#encoded(value, this.#subjectOf(what), this.#options.redaction?.ofRun[what]);
+    return this.#encoded(value, this.#nameOwner(what), this.#options.redaction?.ofRun[what]);
   }
 
   valueOf(what: "input" | "result", text: string): unknown {
-    return decodeJson("json-tagged", text, this.#subjectOf(what));
+    return decodeJson("json-tagged", text, this.#nameOwner(what));
   }
 
   #encoded(value: unknown, subject: string, redacted: RedactedPaths | undefined): string {
     return encodeJson(value, this.#options.maxPayloadBytes, subject, redacted, true).text;
   }
 
-  #subjectOf(what: "input" | "result"): string {
+  #nameOwner(what: "input" | "result"): string {
     return `The ${what} of the run of task ${JSON.stringify(this.#taskId)}`;
   }
 
@@ -103,7 +103,7 @@ export function bytesOfText(text: string | undefined): number {
 /** An error without the properties that can't be stored. */
 function storablePart(thrown: unknown, isStored: (value: unknown) => boolean, depth: number): unknown {
   const { message, name, stack, code } = failureOf(thrown);
-  const kind = isError(thrown) ? errorKindOf(thrown) : undefined;
+  const kind = isError(thrown) ? findErrorKind(thrown) : undefined;
   const error = BUILT_IN_ERRORS.get(kind === "DOMException" ? "Error" : (kind ?? "Error"))?.() ?? new Error();
   const define = (key: string, value: unknown, enumerable: boolean) =>
     Object.defineProperty(error, key, { value, enumerable, writable: true, configurable: true });

@@ -6,7 +6,7 @@ import type { CheckpointManager, Run, RunFunction, StorageAdapter, WorkOptions }
 import { StorageError } from "waymark";
 import type { TaskQueue } from "waymark/adapter";
 import { MemoryAdapter } from "waymark/adapters/memory";
-import { NEVER, waitsOf } from "../../../src/contract/transient.js";
+import { NEVER, readWaits } from "../../../src/contract/transient.js";
 import { deferred } from "../../support/deferred.js";
 import { stopTimeouts } from "../../support/stopped-clock.js";
 import { dyingAfter, managerOn, STORAGES } from "./run-support.js";
@@ -114,7 +114,7 @@ it.each(Object.entries(STORAGES))("a run lets go of its worker while it waits (%
   await paused;
   const newest = await manager.latest("q/t");
   expect(newest).toMatchObject({ status: "paused", label: 'Run waits for "approve"' });
-  expect(newest && waitsOf(newest)).toEqual({ dueAt: NEVER, waitsFor: ["approve"] });
+  expect(newest && readWaits(newest)).toEqual({ dueAt: NEVER, waitsFor: ["approve"] });
   expect((await manager.queue({ prefix: "q/" })).tasks).toBe(0);
   await managerOn(storage).manager.send("q/t", "other");
   expect((await manager.latest("q/t"))?.status).toBe("paused");
@@ -154,7 +154,7 @@ it("a run that sleeps beside a wait without a limit is due at the sleep's end", 
   await paused;
   await worker.drain();
   const newest = await manager.latest("q/t");
-  expect(newest && waitsOf(newest)).toEqual({ dueAt: night.toISOString(), waitsFor: ["approve"] });
+  expect(newest && readWaits(newest)).toEqual({ dueAt: night.toISOString(), waitsFor: ["approve"] });
 });
 
 it("an event that comes while the run is being paused wakes it", async () => {
