@@ -8,7 +8,6 @@ import {
   fsyncSync,
   lstatSync,
   mkdirSync,
-  opendirSync,
   openSync,
   readdirSync,
   readFileSync,
@@ -28,6 +27,7 @@ const fsyncFile = promisify(fsync);
 // These flags don't follow a link out of the store, and don't block on a pipe. Windows has neither flag.
 const READ_FLAGS = constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0);
 const REWRITE_FLAGS = constants.O_RDWR | (constants.O_NOFOLLOW ?? 0);
+const FOLDER_FLAGS = constants.O_RDONLY | constants.O_DIRECTORY;
 /** After this many synchronous calls, a loop lets timers, sockets and other tasks run. */
 export const SLICE = 100;
 const START_BYTES = 4096;
@@ -70,23 +70,18 @@ export async function writeDurably(
  */
 export async function syncFolder(path: string): Promise<void> {
   // Windows can't sync a folder. There NTFS writes names to its own journal.
-  if (process.platform === "win32") return;
-  await withOpenFile(() => openFolder(path), fsyncFile);
+  if (process.platform !== "win32") await withOpenFile(() => openSync(path, FOLDER_FLAGS), fsyncFile);
 }
 
 /** {@link syncFolder} for SQLite, whose calls are synchronous. */
 export function syncFolderSync(path: string): void {
   if (process.platform === "win32") return;
-  const folder = openFolder(path);
+  const folder = openSync(path, FOLDER_FLAGS);
   try {
     fsyncSync(folder);
   } finally {
     closeSync(folder);
   }
-}
-
-function openFolder(path: string): number {
-  return openSync(path, constants.O_RDONLY | constants.O_DIRECTORY);
 }
 
 /**
@@ -120,9 +115,9 @@ async function withOpenFile(open: () => number, use: (file: number) => Promise<v
 }
 
 /**
- * Makes a folder and the missing folders above it, with mode 0700, and resolves once its name is on the disk. Each
- * folder's name is synced before the next folder is made. So if a process dies in between, only the last folder's name
- * may be missing on the disk, and the next call syncs it.
+ * Makes a folder and the missing folders above it, with mode 0700, and syncs the folder's name. Each folder's name is
+ * synced before the next folder is made. So if a process dies in between, only the last folder's name may be missing on
+ * the disk, and the next call syncs it. It is synchronous because it runs once per store.
  *
  * Doesn't use mkdir's `recursive`, because Node then tries forever if a file system answers ENOENT to any new name, as
  * /proc does.
@@ -130,35 +125,18 @@ async function withOpenFile(open: () => number, use: (file: number) => Promise<v
  * @param path - An absolute path. If something exists there, even a file, it is left as it is.
  * @throws The file system's error.
  */
-export async function makeFolders(path: string): Promise<void> {
-  for (const above of makingFolders(path)) await syncFolder(above).catch(unlessDenied);
-}
-
-export function makeFoldersSync(path: string): void {
-  for (const above of makingFolders(path)) {
-    try {
-      syncFolderSync(above);
-    } catch (error) {
-      unlessDenied(error);
-    }
-  }
-}
-
-/**
- * Makes the folders. After each, it yields the folder above it, and the caller must sync that one before it goes on.
- */
-function* makingFolders(path: string): Generator<string, void, void> {
+export function makeFolders(path: string): void {
   const above = dirname(path);
   if (unlessAbsent(() => statSync(path)) === undefined) {
-    if (above !== path) yield* makingFolders(above);
+    if (above !== path) makeFolders(above);
     makeFolder(path);
   }
-  yield above;
-}
-
-/** Rethrows the error unless access was denied. If this process may not read a folder, it has made nothing there. */
-function unlessDenied(error: unknown): void {
-  if (codeOf(error) !== "EACCES" && codeOf(error) !== "EPERM") throw error;
+  try {
+    syncFolderSync(above);
+  } catch (error) {
+    // If this process may not read a folder, it has made nothing there.
+    if (codeOf(error) !== "EACCES" && codeOf(error) !== "EPERM") throw error;
+  }
 }
 
 /**
@@ -169,25 +147,14 @@ function unlessDenied(error: unknown): void {
  * @throws The file system's error.
  */
 export function assertCanBeMade(path: string): void {
-  const stats = unlessAbsent(() => statSync(path));
-  if (stats === undefined) assertWritable(dirname(path));
-  else if (isEmpty(path, stats))
-    accessSync(path, stats.isDirectory() ? constants.W_OK | constants.X_OK : constants.W_OK);
+  let existing = path;
+  while (unlessAbsent(() => statSync(existing)) === undefined) existing = dirname(existing);
+  if (existing !== path || isEmpty(path)) accessSync(existing, constants.W_OK);
 }
 
-function assertWritable(folder: string): void {
-  if (unlessAbsent(() => statSync(folder)) === undefined) assertWritable(dirname(folder));
-  else accessSync(folder, constants.W_OK | constants.X_OK);
-}
-
-function isEmpty(path: string, stats: Stats): boolean {
-  if (!stats.isDirectory()) return stats.size === 0;
-  const folder = opendirSync(path);
-  try {
-    return folder.readSync() === null;
-  } finally {
-    folder.closeSync();
-  }
+function isEmpty(path: string): boolean {
+  const stats = statSync(path);
+  return stats.isDirectory() ? readdirSync(path).length === 0 : stats.size === 0;
 }
 
 /** Makes one folder, with mode 0700. If something exists there, even a file, it is left as it is. */
@@ -287,13 +254,7 @@ function openToRead(path: string): number | undefined {
   try {
     return unlessAbsent(() => openSync(path, READ_FLAGS));
   } catch (error) {
-    const reason = NOT_FILES.get(codeOf(error));
-    throw reason === undefined ? error : new UnreadableError(reason);
+    if (codeOf(error) !== "ELOOP") throw error;
+    throw new UnreadableError("it is a symbolic link, which Waymark doesn't follow");
   }
 }
-
-/** Codes of things that can't be opened as a file. */
-const NOT_FILES = new Map([
-  ["ELOOP", "it is a symbolic link, which Waymark doesn't follow"],
-  ["ENXIO", "it is not a file"],
-]);

@@ -36,6 +36,7 @@ import {
  * another layout is read whole, and the checkpoint's next change restores the layout above.
  */
 const FORMAT_VERSION = 1;
+const BEGINNING = Buffer.from(`{"waymark":${FORMAT_VERSION},`);
 const STATE_KEY = Buffer.from('"state":');
 const LINE_FEED = 0x0a;
 const CARRIAGE_RETURN = 0x0d;
@@ -118,11 +119,11 @@ export class CheckpointFile implements RecordSource {
 
   /** @throws {UnsupportedFormatError} A newer program wrote it. */
   checkpoint(): StoredCheckpoint | undefined {
-    const content = this.bytes();
-    if (content === undefined) return undefined;
-    const lines = attempt(() => parseLines(content, this));
-    const found = lines instanceof UnreadableError ? parseFormatted(content, this, lines) : lines;
-    return found && joinRecord(found.head, found.state);
+    const bytes = this.bytes();
+    if (bytes === undefined) return undefined;
+    const lines = attempt(() => parseLines(bytes, this));
+    const content = lines instanceof UnreadableError ? parseFormatted(bytes, this, lines) : lines;
+    return content && joinRecord(content.head, content.state);
   }
 }
 
@@ -157,44 +158,15 @@ interface Content {
 }
 
 /** Reads a file in Waymark's own layout. Takes the state's text without parsing it. */
-function parseLines(content: Buffer, file: CheckpointFile): Content {
-  const { head, stateAt, stateEnd } = parseFirstLine(content, content.length, file);
+function parseLines(bytes: Buffer, file: CheckpointFile): Content {
+  const { head, stateAt, stateEnd } = parseFirstLine(bytes, bytes.length, file);
   const isWhole =
-    content.subarray(stateAt - STATE_KEY.length, stateAt).equals(STATE_KEY) &&
-    /^\}\r?\n$/.test(content.toString("latin1", stateEnd));
+    bytes.subarray(stateAt - STATE_KEY.length, stateAt).equals(STATE_KEY) &&
+    /^\}\r?\n$/.test(bytes.toString("latin1", stateEnd));
   if (!isWhole) throw new UnreadableError("its second line doesn't hold a state");
-  const text = decodeText(content.subarray(stateAt, stateEnd));
-  if (head.stateBytes === undefined) return { head, state: text };
-  return { head, state: restoreText(parseObject(`{${STATE_KEY}${text}}`)["state"], head) };
-}
-
-/**
- * Reads a file that an editor, a formatter or Git rewrote with other white space, line ends or a byte order mark.
- *
- * @param reason - The error of reading the file in Waymark's own layout. It is thrown if the file isn't a checkpoint in
- *   any layout.
- */
-function parseFormatted(
-  content: Buffer | undefined,
-  file: CheckpointFile,
-  reason: UnreadableError,
-): Content | undefined {
-  if (content === undefined) return undefined;
-  const document = attempt(() => parseObject(decodeText(content)));
-  if (document instanceof UnreadableError) throw reason;
-  const { waymark, state, ...fields } = document as { waymark?: JsonValue; state?: JsonValue } & JsonObject;
-  // A file of a newer version may have no state.
-  if (typeof waymark !== "number" || (state === undefined && waymark === FORMAT_VERSION)) throw reason;
-  const { head } = requireMatch(() => ({ head: parseHead(fields) }), String(waymark), file);
-  if (state === undefined) throw reason;
-  return { head, state: restoreText(state, head) };
-}
-
-/** The saved text of a state, whose layout in the file was changed. @throws {UnreadableError} */
-function restoreText(state: JsonValue | undefined, head: RecordHead): string {
-  const text = state === undefined ? "" : renderValue(state);
-  if (Buffer.byteLength(text) === embeddedSize(head)) return text;
-  throw new UnreadableError("its state was cut short or changed");
+  const text = decodeText(bytes.subarray(stateAt, stateEnd));
+  const isPretty = head.stateBytes !== undefined;
+  return { head, state: isPretty ? restoreText(parseObject(`{${STATE_KEY}${text}}`)["state"], head) : text };
 }
 
 interface FirstLine {
@@ -206,50 +178,61 @@ interface FirstLine {
 
 function parseFirstLine(bytes: Buffer, size: number, file: CheckpointFile): FirstLine {
   if (size === 0) throw new UnreadableError("it is empty");
-  const [, version] = /^\{"waymark":(\d+)[,}]/.exec(bytes.toString("latin1", 0, 40)) ?? [];
-  if (version === undefined) throw new UnreadableError("it doesn't begin like a checkpoint file");
-  const { head, end, lineEnd } = requireMatch(() => parseHeadLine(bytes), version, file);
-  const stateAt = end + 1 + STATE_KEY.length;
-  const stateEnd = stateAt + (head.stateBytes ?? embeddedSize(head));
-  const expected = stateEnd + 1 + lineEnd.length;
-  if (size !== expected) {
-    throw new UnreadableError(`it has ${size} bytes, not ${expected}, so it was cut short or changed`);
+  if (!bytes.subarray(0, BEGINNING.length).equals(BEGINNING)) {
+    throw new UnreadableError("it doesn't begin like a checkpoint file");
   }
-  return { head, stateAt, stateEnd };
-}
-
-function requireMatch<Found extends { readonly head: RecordHead }>(
-  parse: () => Found,
-  version: string,
-  { folder, location, name }: CheckpointFile,
-): Found {
-  const found = attempt(parse);
-  const isRead = !(found instanceof UnreadableError);
-  if (version !== String(FORMAT_VERSION)) {
-    if (isRead) throw new UnreadableError(`its version was changed to ${version}`);
-    throw new UnsupportedFormatError(
-      `${location} has format version ${version}; this program knows version ${FORMAT_VERSION}. It was left untouched; ` +
-        "use the newer program.",
-    );
-  }
-  if (!isRead) throw found;
-  const { taskId, id, sequence } = found.head;
-  assertOwner(taskId, folder, location);
-  if (name === checkpointFileName(sequence, id)) return found;
-  throw new UnreadableError(`it holds checkpoint ${id} (sequence ${sequence}), but its name says otherwise`);
-}
-
-/**
- * Reads the first line in the form of version 1, even if it names another version, and finds its end. @throws
- * {UnreadableError}
- */
-function parseHeadLine(bytes: Buffer): { readonly head: RecordHead; readonly end: number; readonly lineEnd: string } {
   const end = bytes.indexOf(LINE_FEED);
   if (end === -1) throw new UnreadableError("its first line is cut short");
   // On Windows, Git may check text out with CR LF. That changes neither head nor state.
   const lineEnd = bytes[end - 1] === CARRIAGE_RETURN ? "\r\n" : "\n";
   const line = decodeText(bytes.subarray(0, end + 1));
   if (!line.endsWith(`,${lineEnd}`)) throw new UnreadableError("its first line isn't a header");
-  const fields = parseObject(`${line.slice(0, -lineEnd.length - 1)}}`);
-  return { head: parseHead(fields), end, lineEnd };
+  const head = parseHead(parseObject(`${line.slice(0, -lineEnd.length - 1)}}`));
+  assertPlace(head, file);
+  const stateAt = end + 1 + STATE_KEY.length;
+  const stateEnd = stateAt + (head.stateBytes ?? embeddedSize(head));
+  const expected = stateEnd + 1 + lineEnd.length;
+  if (size === expected) return { head, stateAt, stateEnd };
+  throw new UnreadableError(`it has ${size} bytes, not ${expected}, so it was cut short or changed`);
+}
+
+/**
+ * Reads a file that an editor, a formatter or Git rewrote with other white space, line ends or a byte order mark.
+ *
+ * @param reason - The error of reading the file in Waymark's own layout. It is thrown if the file isn't a checkpoint in
+ *   any layout.
+ * @throws {UnsupportedFormatError} A newer program wrote it.
+ */
+function parseFormatted(bytes: Buffer | undefined, file: CheckpointFile, reason: UnreadableError): Content | undefined {
+  if (bytes === undefined) return undefined;
+  const document = attempt(() => parseObject(decodeText(bytes)));
+  if (document instanceof UnreadableError) throw reason;
+  const { waymark: version, state, ...fields } = document as { waymark?: JsonValue; state?: JsonValue } & JsonObject;
+  if (typeof version !== "number") throw reason;
+  const head = attempt(() => parseHead(fields));
+  const isRead = !(head instanceof UnreadableError);
+  if (version !== FORMAT_VERSION) {
+    if (isRead) throw new UnreadableError(`its version was changed to ${version}`);
+    throw new UnsupportedFormatError(
+      `${file.location} has format version ${version}; this program knows version ${FORMAT_VERSION}. It was left untouched; ` +
+        "use the newer program.",
+    );
+  }
+  if (!isRead) throw head;
+  if (state === undefined) throw reason;
+  assertPlace(head, file);
+  return { head, state: restoreText(state, head) };
+}
+
+/** The saved text of a state, whose layout in the file was changed. @throws {UnreadableError} */
+function restoreText(state: JsonValue | undefined, head: RecordHead): string {
+  const text = state === undefined ? "" : renderValue(state);
+  if (Buffer.byteLength(text) === embeddedSize(head)) return text;
+  throw new UnreadableError("its state was cut short or changed");
+}
+
+function assertPlace({ taskId, id, sequence }: RecordHead, { folder, location, name }: CheckpointFile): void {
+  assertOwner(taskId, folder, location);
+  if (name === checkpointFileName(sequence, id)) return;
+  throw new UnreadableError(`it holds checkpoint ${id} (sequence ${sequence}), but its name says otherwise`);
 }

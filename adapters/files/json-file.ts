@@ -1,11 +1,10 @@
 import { statSync } from "node:fs";
 import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
-import type { CheckpointQuery } from "../../src/contract/adapter.js";
+import { isInRange } from "../../src/contract/adapter.js";
 import { checkBoolean, checkKeys, formWith, keysOf } from "../../src/contract/arguments.js";
 import type { StoredCheckpoint } from "../../src/contract/checkpoint.js";
-import { CheckpointError } from "../../src/contract/errors.js";
-import { namesIn, SLICE, syncFolder, UnreadableError } from "./file-io.js";
+import { namesIn, SLICE, syncFolder } from "./file-io.js";
 import {
   CheckpointFile,
   checkpointFileName,
@@ -18,7 +17,7 @@ import {
 } from "./json-file-format.js";
 import { type FolderLock, wasHeldLastHere } from "./lock.js";
 import { nameOf } from "./names.js";
-import { compareCheckpoints, type LoadedTask } from "./record.js";
+import type { LoadedTask, RecordQuery } from "./record.js";
 import { FolderStore, type FolderStoreOptions } from "./store.js";
 
 /** The options of {@link JsonFileAdapter}. */
@@ -102,7 +101,7 @@ class JsonFolder implements LoadedTask {
     this.modified = modified;
     const names = namesIn(path);
     this.#tombstones = names.filter(isTombstoneName);
-    this.#names = sortNames(names.filter(isCheckpointFileName).sort(compareFileNames), path);
+    this.#names = names.filter(isCheckpointFileName).sort(compareFileNames);
   }
 
   get count(): number {
@@ -124,15 +123,12 @@ class JsonFolder implements LoadedTask {
   }
 
   /** Applies range, order and `skip` to the names alone. So only files that the query needs are opened. */
-  *select(query: Omit<CheckpointQuery, "taskId">): Generator<CheckpointFile, void, void> {
-    const { order, skip = 0, beforeSequence = Number.POSITIVE_INFINITY, afterSequence = 0 } = query;
-    const names = this.#names;
-    const from = this.#countUpTo(afterSequence);
-    const to = this.#countUpTo(beforeSequence - 1);
-    for (let at = skip; at < to - from; at++) {
-      const name = names[order === "oldest" ? from + at : to - 1 - at];
-      if (name !== undefined) yield this.#file(name);
-    }
+  *select({ order, skip = 0, ...range }: RecordQuery): Generator<CheckpointFile, void, void> {
+    const { beforeSequence, afterSequence } = range;
+    const isWhole = beforeSequence === undefined && afterSequence === undefined;
+    const names = isWhole ? this.#names : this.#names.filter((name) => isInRange(parseSequence(name), range));
+    const last = names.length - 1;
+    for (let at = skip; at <= last; at++) yield this.#file(names[order === "oldest" ? at : last - at] ?? "");
   }
 
   async add(record: StoredCheckpoint, lock: FolderLock, replaced: readonly CheckpointFile[]): Promise<void> {
@@ -151,24 +147,26 @@ class JsonFolder implements LoadedTask {
     // If a removal fails, the cached names may be out of date.
     this.modified = undefined;
     const gone = new Set(doomed === "all" ? this.#names : doomed.map(({ name }) => name));
-    const last = tombstoneName(this.lastSequence);
-    const isTold = this.newestSequence === this.lastSequence && !gone.has(this.#names.at(-1) ?? "");
+    const left = this.#names.filter((name) => !gone.has(name));
+    const last = this.lastSequence;
+    const isTold = doomed === "all" || parseSequence(left.at(-1) ?? "0") === last;
+    const tombstones = isTold ? [] : [tombstoneName(last)];
     // The tombstone is written first, because a kill in between must not lose the last sequence.
-    const isNeeded = doomed !== "all" && !isTold && !this.#tombstones.includes(last);
-    if (isNeeded) await lock.write(join(this.path, last), new Uint8Array());
+    for (const name of tombstones) {
+      if (!this.#tombstones.includes(name)) await lock.write(join(this.path, name), new Uint8Array());
+    }
     let removed = 0;
     for (const [at, name] of [...gone].entries()) {
       if (lock.remove(join(this.path, name))) removed += 1;
+      this.#byId?.delete(this.#file(name).idName);
       if (at % SLICE === SLICE - 1) await setImmediate();
     }
     // Tombstones are removed last, so that the numbering is kept as long as a checkpoint is left.
-    for (const name of this.#tombstones) if (doomed === "all" || name !== last) lock.remove(join(this.path, name));
+    for (const name of this.#tombstones) if (!tombstones.includes(name)) lock.remove(join(this.path, name));
     // This syncs even if nothing was removed, because an earlier process may have died between a removal and its sync.
     await syncFolder(this.path);
-    if (doomed === "all") return removed;
-    this.#names = this.#names.filter((name) => !gone.has(name));
-    for (const { idName } of doomed) this.#byId?.delete(idName);
-    this.#tombstones = [last].filter((name) => isNeeded || this.#tombstones.includes(name));
+    this.#names = left;
+    this.#tombstones = tombstones;
     this.modified = readFolderStats(this.path).modified;
     return removed;
   }
@@ -186,44 +184,8 @@ class JsonFolder implements LoadedTask {
     this.modified = readFolderStats(this.path).modified;
   }
 
-  #countUpTo(sequence: number): number {
-    let [low, high] = [0, this.#names.length];
-    while (low < high) {
-      const middle = (low + high) >>> 1;
-      if (parseSequence(this.#names[middle] ?? "") <= sequence) low = middle + 1;
-      else high = middle;
-    }
-    return low;
-  }
-
   #file(name: string): CheckpointFile {
     return new CheckpointFile(this.path, name);
-  }
-}
-
-/**
- * Sorts names by their sequences. If two names have the same sequence, their heads are read, and their times decide.
- */
-function sortNames(names: string[], path: string): string[] {
-  const hasSequence = (name: string, at: number): boolean => parseSequence(names[at] ?? "0") === parseSequence(name);
-  const doubles = names.filter((name, at) => hasSequence(name, at - 1) || hasSequence(name, at + 1));
-  if (doubles.length === 0) return names;
-  const created = new Map(doubles.map((name) => [name, readCreatedAt(new CheckpointFile(path, name))]));
-  const locate = (name: string) => ({
-    sequence: parseSequence(name),
-    createdAt: created.get(name) ?? "",
-    id: name,
-  });
-  return names.sort((a, b) => compareCheckpoints(locate(a), locate(b)));
-}
-
-/** The checkpoint's time. It is empty if the file can't be read, so that damaged files come before intact ones. */
-function readCreatedAt(file: CheckpointFile): string {
-  try {
-    return file.head()?.createdAt ?? "";
-  } catch (error) {
-    if (error instanceof UnreadableError || error instanceof CheckpointError) return "";
-    throw error;
   }
 }
 

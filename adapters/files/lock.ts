@@ -26,7 +26,7 @@ const LOCK_NAME = ".lock";
 const RENEWAL_MS = 1_500;
 /** A claim is stale if it wasn't renewed for this time. */
 const STALE_MS = 5_000;
-const LONGEST_PAUSE_MS = 20;
+const MAX_PAUSE_MS = 20;
 /** The most times that a call starts over. A lock isn't stolen or removed this often in a row by chance. */
 const MAX_ATTEMPTS = 20;
 const HOST = nameOf(hostname() || "unknown");
@@ -92,13 +92,13 @@ export class FolderLock {
    */
   static async acquire(lockFolder: string, timeoutMs: number): Promise<FolderLock> {
     const deadlineMs = performance.now() + timeoutMs;
-    for (let pauseMs = 1; ; pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS)) {
+    for (let pauseMs = 1; ; pauseMs = Math.min(2 * pauseMs, MAX_PAUSE_MS)) {
       const claim = join(lockFolder, `${OWNER}-${count++}`);
       // A holder deletes files in the lock's folder, so it must not be a link.
-      isFolder(lockFolder);
+      if (!isFolder(lockFolder)) makeFolder(lockFolder);
       const others: string[] = [];
       try {
-        makeClaim(claim);
+        closeSync(openSync(claim, "wx", 0o600));
         const names = readdirSync(lockFolder);
         others.push(...names.filter((name) => isClaim(name) && name !== basename(claim)));
         if (others.length === 0) return new FolderLock(claim, names);
@@ -222,8 +222,8 @@ export function withLock<Result>(
   options: {
     readonly name?: string;
     readonly timeoutMs: number;
-    readonly makeFolder?: (() => Promise<void>) | undefined;
-    readonly absent?: (() => Result) | undefined;
+    readonly makeFolder?: (() => void | Promise<void>) | undefined;
+    readonly absent?: (() => Result | Promise<Result>) | undefined;
   },
   work: (lock: FolderLock) => Promise<Result>,
 ): Promise<Result> {
@@ -238,7 +238,7 @@ export function withLock<Result>(
       } catch (error) {
         // Another process has removed the folder, or the lock in it. It may have made them again since.
         const isGone = codeOf(error) === "ENOENT" && (lock?.isLost ?? true);
-        if (isGone && absent && statsOf(folder) === undefined) return absent();
+        if (isGone && absent && statsOf(folder) === undefined) return await absent();
         if (attempt === MAX_ATTEMPTS || !(isGone || error instanceof LockLostError)) throw error;
         if (isGone) await makeFolder?.();
       } finally {
@@ -259,7 +259,7 @@ export function wasHeldLastHere(folder: string): boolean {
  *
  * @throws {StorageError} A link or a file is in the lock's place.
  */
-export function abandonedIn(folder: string): string[] {
+export function listAbandoned(folder: string): string[] {
   const lockFolder = join(folder, LOCK_NAME);
   const files = isFolder(lockFolder) ? namesIn(lockFolder).filter(isClaim) : [];
   const thefts = namesIn(folder).filter((name) => name.startsWith(`${LOCK_NAME}-`));
@@ -271,18 +271,6 @@ export const turns = new Turns();
 
 function isClaim(name: string): boolean {
   return !name.endsWith(FILES);
-}
-
-/** @throws The system's ENOENT, if the folder to lock doesn't exist. */
-function makeClaim(claim: string): void {
-  const make = (): void => closeSync(openSync(claim, "wx", 0o600));
-  try {
-    make();
-  } catch (error) {
-    if (codeOf(error) !== "ENOENT") throw error;
-    makeFolder(dirname(claim));
-    make();
-  }
 }
 
 function removeClaim(claim: string): void {

@@ -12,7 +12,7 @@ import type {
   StorageRepair,
 } from "../../src/contract/findings.js";
 import { isFolder, makeFolders, statsOf, UnreadableError } from "./file-io.js";
-import { abandonedIn, type FolderLock } from "./lock.js";
+import { type FolderLock, listAbandoned } from "./lock.js";
 import { shortDigest } from "./names.js";
 import { attempt, type LoadTask, type RecordHead, type RecordSource } from "./record.js";
 import { listTaskFolders, type TaskFolder } from "./task-scan.js";
@@ -118,7 +118,7 @@ function* examine({ path, taskId }: TaskFolder, load: LoadTask, quick: boolean):
       entry,
     };
   }
-  const abandoned = examinePart(() => abandonedIn(path));
+  const abandoned = examinePart(() => listAbandoned(path));
   if ("kind" in abandoned) return yield { finding: { ...abandoned, location: path, ...known } };
   for (const location of abandoned) {
     const modifiedAt = statsOf(location)?.mtime.toISOString();
@@ -185,7 +185,7 @@ async function keepInQuarantine(
   // system.
   const from = relative(root, location).split(sep).join("/");
   const reason = { from, ...rest, quarantinedAt: new Date().toISOString() };
-  await makeFolders(dirname(to));
+  makeFolders(dirname(to));
   await lock.write(to, bytes);
   await lock.write(`${to}.reason.json`, Buffer.from(`${JSON.stringify(reason, undefined, 2)}\n`));
   return to;

@@ -1,9 +1,15 @@
 import { basename } from "node:path";
-import type { CheckpointQuery, CorruptRecord, TaskPosition } from "../../src/contract/adapter.js";
+import { setImmediate } from "node:timers/promises";
+import {
+  type CheckpointQuery,
+  type CorruptRecord,
+  isCorrupt,
+  matchesQuery,
+  type TaskPosition,
+} from "../../src/contract/adapter.js";
 import {
   brokenSeal,
   type CheckpointSummary,
-  compareTexts,
   isJsonObject,
   type JsonObject,
   type JsonValue,
@@ -15,12 +21,15 @@ import {
 import { isStackOverflow, StorageError } from "../../src/contract/errors.js";
 import { parseSummary, type StoredFields } from "../../src/contract/parse-summary.js";
 import { isTransient, replacedBy } from "../../src/contract/transient.js";
-import { UnreadableError } from "./file-io.js";
+import { SLICE, UnreadableError } from "./file-io.js";
 import type { FolderLock } from "./lock.js";
 import { nameOf } from "./names.js";
 
 /** Loads the checkpoints of a task's folder. @param lock - Given if they are loaded for a write. */
 export type LoadTask = (folder: string, lock?: FolderLock) => LoadedTask;
+
+/** The range, the order and the skipped checkpoints of a query. */
+export type RecordQuery = Pick<CheckpointQuery, "order" | "skip" | "beforeSequence" | "afterSequence">;
 
 /** A task's checkpoints at the time its folder was loaded. If damage hides the last sequence, `lastSequence` throws. */
 export interface LoadedTask extends TaskPosition {
@@ -30,7 +39,7 @@ export interface LoadedTask extends TaskPosition {
   /** An unreadable checkpoint whose id isn't known, so that it may be the wanted one. */
   findDamaged?(): RecordSource | undefined;
   /** The checkpoints in the query's range and order, after the skipped ones. */
-  select(query: Omit<CheckpointQuery, "taskId">): Iterable<RecordSource>;
+  select(query: RecordQuery): Iterable<RecordSource>;
 
   // The methods below write. Each write is durable once it resolves, and must be the last call under its lock.
   /** @param replaced - The checkpoints to remove once the record is stored. */
@@ -115,17 +124,6 @@ export function assertOwner(taskId: string, folder: string, location: string): v
 }
 
 /**
- * The order of a task's checkpoints. If two branches of a repository were merged, two checkpoints may have the same
- * sequence. Then their times and ids decide, so the order is the same in every clone.
- */
-export function compareCheckpoints(a: Position, b: Position): number {
-  return a.sequence - b.sequence || compareTexts(a.createdAt, b.createdAt) || compareTexts(a.id, b.id);
-}
-
-/** The fields that give a checkpoint its place in the order. */
-export type Position = Pick<CheckpointSummary, "sequence" | "createdAt" | "id">;
-
-/**
  * Reads an entry. Returns a CorruptRecord if the entry can't be read, and `undefined` if it was removed. Throws other
  * errors.
  */
@@ -202,7 +200,7 @@ export function parseJson(source: string): JsonValue {
  */
 export function* readEntries<Item>(
   load: () => LoadedTask | undefined,
-  query: Omit<CheckpointQuery, "taskId">,
+  query: RecordQuery,
   read: (entry: RecordSource) => Item | undefined,
 ): Generator<Item, void, void> {
   const gone = new Set<string>();
@@ -221,6 +219,31 @@ export function* readEntries<Item>(
         break;
       }
     }
+  }
+}
+
+/** Yields the results of `read` that match a query, and CorruptRecords. */
+export async function* selectRecords<Item extends CheckpointSummary>(
+  load: () => LoadedTask | undefined,
+  query: CheckpointQuery,
+  read: (entry: RecordSource) => Item | undefined,
+): AsyncGenerator<Item | CorruptRecord, void, void> {
+  let [left, seen] = [query.limit ?? Number.POSITIVE_INFINITY, 0];
+  if (left === 0) return;
+  let last: number | undefined;
+  // A page never ends between two checkpoints with the same sequence, because the next page would skip the second one.
+  const next = (entry: RecordSource) =>
+    left <= 0 && entry.known.sequence !== last ? "over" : readEntry(entry, query.taskId, () => read(entry));
+  for (const item of readEntries(load, query, next)) {
+    if (item === "over") return;
+    if (isCorrupt(item)) yield item;
+    else if (matchesQuery(item, query)) {
+      left -= 1;
+      last = item.sequence;
+      yield item;
+    }
+    seen += 1;
+    if (seen % SLICE === 0) await setImmediate();
   }
 }
 

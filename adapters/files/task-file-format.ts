@@ -17,10 +17,8 @@ import { decodeText, UnreadableError } from "./file-io.js";
 import {
   assertOwner,
   attempt,
-  compareCheckpoints,
   embeddedSize,
   joinRecord,
-  type Position,
   parseHead,
   parseJson,
   parseObject,
@@ -47,15 +45,13 @@ import {
 const FORMAT_VERSION = "1.0";
 export const TASK_FILE_NAME = "checkpoints.json";
 const FIRST_LINE_END = '"checkpoints":[';
-const LAST_LINE = "]}";
+const LAST_LINE = Buffer.from("]}");
+const LINE_END = Buffer.from(",\r\n");
 /**
  * The bytes before a record's state. `JSON.stringify` never writes a space after a comma, so a line contains these
  * bytes once.
  */
 const STATE_KEY = Buffer.from(', "state":');
-const LINE_FEED = 0x0a;
-const CARRIAGE_RETURN = 0x0d;
-const COMMA = 0x2c;
 const CLOSING_BRACE = 0x7d;
 
 /** Finds the stage and status of another program's record, which has no such fields, from its state. Must not throw. */
@@ -69,16 +65,19 @@ export type AdoptRecord = (record: JsonObject) => {
 export interface TaskFileContent {
   /** The lines of the records, the oldest first. Records of other programs are adopted. */
   readonly lines: readonly RecordLine[];
-  /** The last sequence that was given, according to the first line; 0 if the line doesn't tell it. */
-  readonly lastSequence: number;
-  /** The task's id, if the first line tells it. */
-  readonly taskId?: string;
-  /** The damage to the file as a whole. */
+  /** `undefined` if another program wrote the file, or if the numbering can't be read. */
+  readonly numbering?: Numbering | undefined;
+  /** The damage to the file as a whole. If the file has no numbering either, it must not be written. */
   readonly damage?: string | undefined;
-  /** True if the file must not be written, because its own fields can't be read. */
-  readonly isRefused?: boolean;
   /** The first line's fields, including those of other programs. */
   readonly fields: JsonObject;
+}
+
+/** Waymark's own fields in the first line. */
+export interface Numbering {
+  readonly taskId: string;
+  /** The last sequence that was given. */
+  readonly lastSequence: number;
 }
 
 /** A record's line. If it can't be read, the next write of the file keeps it as it is. */
@@ -137,35 +136,34 @@ export class RecordLine implements RecordSource {
 
 /** Reads as much of a task's file as can be read. @throws {UnsupportedFormatError} The file has another version. */
 export function parseTaskFile(bytes: Buffer, path: string, adopt: AdoptRecord | undefined): TaskFileContent {
-  const content = parseContent(bytes, path, adopt);
-  return { ...content, lines: sortLines(content.lines) };
-}
-
-/**
- * Sorts lines, since a merge by hand may leave them in any order. An unreadable line stays after the line that precedes
- * it.
- */
-function sortLines(lines: readonly RecordLine[]): readonly RecordLine[] {
-  let position: Position = { sequence: 0, createdAt: "", id: "" };
-  const placed = lines.map((line) => {
-    const head = line.headOrReason;
-    if (!(head instanceof UnreadableError)) position = head;
-    return { line, position };
-  });
-  return placed.sort((a, b) => compareCheckpoints(a.position, b.position)).map(({ line }) => line);
-}
-
-function parseContent(bytes: Buffer, path: string, adopt: AdoptRecord | undefined): TaskFileContent {
-  const content = parseLines(bytes, path);
-  if (content?.isRefused || (content && isIntact(content))) return content;
+  const first = attempt(() => parseFirstLine(bytes));
+  const isOurs = !(first instanceof UnreadableError);
+  const content = isOurs ? parseLines(bytes, path, first) : salvageLines(bytes, path);
   // An editor or a formatter may have changed the layout, perhaps of only some lines.
-  const document = parseDocument(bytes, path, adopt, content !== undefined);
-  if (content === undefined) return document ?? salvageLines(bytes, path);
-  return document && isIntact(document) ? document : content;
+  const document = isIntact(content) ? undefined : parseDocument(bytes, path, adopt, isOurs);
+  const best = document && (!isOurs || isIntact(document)) ? document : content;
+  return { ...best, lines: sortLines(best.lines) };
 }
 
 function isIntact({ lines, damage }: TaskFileContent): boolean {
-  return damage === undefined && lines.every((line) => !(line.headOrReason instanceof UnreadableError));
+  return damage === undefined && lines.every(isReadable);
+}
+
+function isReadable({ headOrReason }: RecordLine): boolean {
+  return !(headOrReason instanceof UnreadableError);
+}
+
+/**
+ * Sorts lines, since a merge by hand may leave them in any order. Two lines with one sequence stay in their order, and
+ * an unreadable line stays after the line that precedes it.
+ */
+function sortLines(lines: readonly RecordLine[]): readonly RecordLine[] {
+  let sequence = 0;
+  const placed = lines.map((line) => {
+    if (isReadable(line)) sequence = line.known.sequence ?? 0;
+    return { line, sequence };
+  });
+  return placed.sort((a, b) => a.sequence - b.sequence).map(({ line }) => line);
 }
 
 /**
@@ -189,65 +187,82 @@ function renderLine(fields: object, state: string): Buffer {
   return Buffer.from(`${JSON.stringify(fields).slice(0, -1)}${STATE_KEY}${state}}`);
 }
 
-export function renderTaskFile(
-  lines: readonly Buffer[],
-  {
-    fields,
-    taskId,
-    lastSequence,
-  }: { readonly fields: JsonObject; readonly taskId: string; readonly lastSequence: number },
-): Buffer {
-  const waymark = { taskId, lastSequence, seal: sealNumbering(taskId, lastSequence) };
+export function renderTaskFile(lines: readonly Buffer[], fields: JsonObject, numbering: Numbering): Buffer {
+  const waymark = { ...numbering, seal: sealNumbering(numbering) };
   const header = { ...fields, version: FORMAT_VERSION, lastModified: new Date().toISOString(), waymark };
   const first = Buffer.from(`${JSON.stringify(header).slice(0, -1)},${FIRST_LINE_END}`);
   const records = lines.flatMap((line, at) => [Buffer.from(at === 0 ? "\n" : ",\n"), line]);
   return Buffer.concat([first, ...records, Buffer.from(`\n${LAST_LINE}\n`)]);
 }
 
-type Header = Omit<TaskFileContent, "lines">;
+/** Parses the first line of a file in Waymark's own layout. @throws {UnreadableError} The file has another layout. */
+function parseFirstLine(bytes: Buffer): JsonObject {
+  const line = decodeText(bytes.subarray(0, Math.max(bytes.indexOf("\n"), 0))).replace(/\r$/, "");
+  return parseObject(line.endsWith(FIRST_LINE_END) ? `${line}${LAST_LINE}` : "");
+}
 
-/** Reads a file in Waymark's own layout; `undefined` if it has another layout. */
-function parseLines(bytes: Buffer, path: string): TaskFileContent | undefined {
-  const firstEnd = bytes.indexOf(LINE_FEED);
-  const document = attempt(() => {
-    const line = decodeText(bytes.subarray(0, Math.max(firstEnd, 0))).replace(/\r$/, "");
-    return parseObject(line.endsWith(FIRST_LINE_END) ? `${line}${LAST_LINE}` : "");
-  });
-  if (document instanceof UnreadableError) return undefined;
-  const header = parseHeader(document, path, true);
-  const { lines, isWhole } = splitLines(bytes, firstEnd + 1, path);
-  return isWhole || header.isRefused ? { ...header, lines } : { ...header, lines, damage: "it was cut short" };
+function parseLines(bytes: Buffer, path: string, first: JsonObject): TaskFileContent {
+  const header = parseHeader(first, path, true);
+  const { lines, isWhole } = splitLines(bytes, path);
+  return { ...header, lines: lines.slice(1), damage: header.damage ?? (isWhole ? undefined : "it was cut short") };
+}
+
+/** Reads the intact lines of a damaged file. */
+function salvageLines(bytes: Buffer, path: string): TaskFileContent {
+  const damage = bytes.length === 0 ? "it is empty" : "its first line is damaged, or it is not a checkpoint file";
+  return { lines: splitLines(bytes, path).lines.filter(isReadable), damage, fields: {} };
+}
+
+/** Splits a file into its lines, the first one included. */
+function splitLines(bytes: Buffer, path: string): { readonly lines: RecordLine[]; readonly isWhole: boolean } {
+  const lines: RecordLine[] = [];
+  for (let [start, number] = [0, 1]; start < bytes.length; number++) {
+    const lineFeed = bytes.indexOf("\n", start);
+    const next = lineFeed === -1 ? bytes.length : lineFeed + 1;
+    let end = next;
+    // A record is followed by a comma. On Windows, Git may add carriage returns.
+    while (end > start && LINE_END.includes(bytes.subarray(end - 1, end))) end -= 1;
+    const line = bytes.subarray(start, end);
+    if (line.equals(LAST_LINE)) return { lines, isWhole: true };
+    if (line.length > 0) lines.push(new RecordLine(path, `line ${number}`, line));
+    start = next;
+  }
+  return { lines, isWhole: false };
 }
 
 /** @param isOurs - True if the file has the layout that only Waymark writes. Then it must have a numbering. */
-function parseHeader({ checkpoints: _records, ...fields }: JsonObject, path: string, isOurs: boolean): Header {
+function parseHeader(
+  { checkpoints: _records, ...fields }: JsonObject,
+  path: string,
+  isOurs: boolean,
+): Omit<TaskFileContent, "lines"> {
   const { version, waymark } = fields as { version?: JsonValue; waymark?: JsonValue };
-  const numbering = attempt(() => parseNumbering(waymark));
-  const isSealed = !(numbering instanceof UnreadableError);
-  const said = JSON.stringify(version) ?? "none";
-  if (version !== FORMAT_VERSION && !isSealed) {
+  const numbering = readNumbering(waymark);
+  const isNumbered = numbering !== undefined || (waymark === undefined && !isOurs);
+  if (version === FORMAT_VERSION && isNumbered) return { fields, numbering };
+  const written = JSON.stringify(version) ?? "none";
+  if (version !== FORMAT_VERSION && numbering === undefined) {
     throw new UnsupportedFormatError(
-      `${path} has format version ${said}; this program knows version "${FORMAT_VERSION}". ` +
+      `${path} has format version ${written}; this program knows version "${FORMAT_VERSION}". ` +
         "It was left untouched; use the program that wrote it.",
     );
   }
-  if (waymark === undefined && !isOurs) return { fields, lastSequence: 0 };
-  if (isSealed && version === FORMAT_VERSION) return { fields, ...numbering };
   // No program changes the version of a sealed file, so another version means damage.
-  const damage = isSealed ? `its version was changed to ${said}` : numbering.message;
-  return { fields: {}, lastSequence: 0, damage, isRefused: true };
+  const damage = numbering
+    ? `its version was changed to ${written}`
+    : "its numbering is missing or doesn't match its seal";
+  return { fields: {}, damage };
 }
 
-function parseNumbering(waymark: JsonValue | undefined): { readonly taskId: string; readonly lastSequence: number } {
-  if (!isJsonObject(waymark)) throw new UnreadableError("its numbering is missing");
-  const { taskId, lastSequence, seal } = waymark as Partial<Record<"taskId" | "lastSequence" | "seal", JsonValue>>;
-  const isRead = typeof taskId === "string" && typeof lastSequence === "number";
-  if (isRead && seal === sealNumbering(taskId, lastSequence)) return { taskId, lastSequence };
-  throw new UnreadableError("its numbering doesn't match its seal");
+/** The numbering; `undefined` if it is missing or doesn't match its seal. */
+function readNumbering(waymark: JsonValue | undefined): Numbering | undefined {
+  const { taskId, lastSequence, seal } = (waymark ?? {}) as Partial<Numbering> & { readonly seal?: JsonValue };
+  if (taskId === undefined || lastSequence === undefined) return undefined;
+  return seal === sealNumbering({ taskId, lastSequence }) ? { taskId, lastSequence } : undefined;
 }
 
 /** The seal of the numbering. It is needed because a wrong numbering would give a sequence twice. */
-function sealNumbering(taskId: string, lastSequence: number): string {
+function sealNumbering({ taskId, lastSequence }: Numbering): string {
   return hash("sha256", JSON.stringify(["waymark-numbering-1", taskId, lastSequence]), "hex");
 }
 
@@ -265,13 +280,15 @@ function parseDocument(
 ): TaskFileContent | undefined {
   const document = attempt(() => parseJson(decodeText(bytes)));
   if (document instanceof UnreadableError) return undefined;
-  if (!isJsonObject(document)) throw refuseFormat(path);
-  const header = parseHeader(document, path, isOurs);
-  const { checkpoints, waymark } = document as { checkpoints?: JsonValue; waymark?: JsonValue };
-  if (!Array.isArray(checkpoints)) {
-    if (waymark === undefined) throw refuseFormat(path);
-    return undefined;
+  const header = isJsonObject(document) ? parseHeader(document, path, isOurs) : undefined;
+  const { checkpoints, waymark } = (document ?? {}) as { checkpoints?: JsonValue; waymark?: JsonValue };
+  if (header === undefined || (!Array.isArray(checkpoints) && waymark === undefined)) {
+    throw new UnsupportedFormatError(
+      `${path} is JSON without a list of checkpoints, so another program wrote it. It was left untouched; use another folder, ` +
+        "or another name for the task.",
+    );
   }
+  if (!Array.isArray(checkpoints)) return undefined;
   const ours: RecordLine[] = [];
   const foreign: ForeignRecord[] = [];
   for (const [at, value] of (checkpoints as readonly JsonValue[]).entries()) {
@@ -283,41 +300,12 @@ function parseDocument(
     else ours.push(new RecordLine(path, position, record));
   }
   foreign.sort((a, b) => compareTexts(a.draft.createdAt, b.draft.createdAt));
-  const last = Math.max(header.lastSequence, ...ours.map(({ known }) => known.sequence ?? 0));
+  const last = Math.max(header.numbering?.lastSequence ?? 0, ...ours.map(({ known }) => known.sequence ?? 0));
   const adopted = foreign.map(({ draft, fields }, at) => {
     const line = renderRecord(sealDraft(draft, last + 1 + at), fields);
     return new RecordLine(path, `record ${draft.id}`, line);
   });
   return { ...header, lines: [...ours, ...adopted] };
-}
-
-function refuseFormat(path: string): UnsupportedFormatError {
-  return new UnsupportedFormatError(
-    `${path} is JSON without a list of checkpoints, so another program wrote it. It was left untouched; use another folder, or ` +
-      "another name for the task.",
-  );
-}
-
-function salvageLines(bytes: Buffer, path: string): TaskFileContent {
-  const damage = bytes.length === 0 ? "it is empty" : "its first line is damaged, or it is not a checkpoint file";
-  const lines = splitLines(bytes, 0, path).lines.filter((line) => !(line.headOrReason instanceof UnreadableError));
-  return { lines, lastSequence: 0, damage, isRefused: true, fields: {} };
-}
-
-function splitLines(bytes: Buffer, from: number, path: string): { lines: RecordLine[]; isWhole: boolean } {
-  const lines: RecordLine[] = [];
-  for (let [start, number] = [from, from === 0 ? 1 : 2]; start < bytes.length; number++) {
-    const lineFeed = bytes.indexOf(LINE_FEED, start);
-    const next = lineFeed === -1 ? bytes.length + 1 : lineFeed + 1;
-    let end = next - 1;
-    // On Windows, Git may add carriage returns.
-    if (bytes[end - 1] === CARRIAGE_RETURN) end -= 1;
-    if (bytes.toString("latin1", start, Math.min(end, start + 3)) === LAST_LINE) return { lines, isWhole: true };
-    if (bytes[end - 1] === COMMA) end -= 1;
-    if (end > start) lines.push(new RecordLine(path, `line ${number}`, bytes.subarray(start, end)));
-    start = next;
-  }
-  return { lines, isWhole: false };
 }
 
 /** Parses the head from a record's fields. @throws {UnreadableError} */
@@ -353,9 +341,8 @@ function makeDraft(fields: JsonObject, body: string, adopted: ReturnType<AdoptRe
   const described = { taskId, id, label, createdAt: date.toISOString(), error, stage, status };
   const sizeBytes = Buffer.byteLength(body);
   const payload = { encoding: "json", body, sha256: hash("sha256", body, "hex") };
-  // This sequence and this seal are placeholders, since the storage assigns the right ones.
-  const found = parseSummary({ ...described, ...payload, stateVersion: 1, sizeBytes, sequence: 1, seal: "" });
-  if (typeof found === "string") throw new UnreadableError(found);
-  const { sequence: _sequence, ...summary } = summaryOf(found);
-  return { ...summary, payload };
+  // This sequence and this seal are placeholders, which `sealDraft` replaces.
+  const summary = parseSummary({ ...described, ...payload, stateVersion: 1, sizeBytes, sequence: 1, seal: "" });
+  if (typeof summary === "string") throw new UnreadableError(summary);
+  return { ...summaryOf(summary), payload };
 }

@@ -1,17 +1,17 @@
 import { dirname, join } from "node:path";
-import type { CheckpointQuery } from "../../src/contract/adapter.js";
+import { isInRange } from "../../src/contract/adapter.js";
 import { checkFunction, checkKeys, formWith, keysOf } from "../../src/contract/arguments.js";
 import type { StoredCheckpoint } from "../../src/contract/checkpoint.js";
 import { CheckpointCorruptError } from "../../src/contract/errors.js";
 import { readStored, syncFolder, UnreadableError } from "./file-io.js";
 import type { FolderLock } from "./lock.js";
 import { shortDigest } from "./names.js";
-import { attempt, type LoadedTask, type RecordSource } from "./record.js";
+import { attempt, type LoadedTask, type RecordQuery, type RecordSource } from "./record.js";
 import { FolderStore, type FolderStoreOptions } from "./store.js";
 import {
   type AdoptRecord,
+  type Numbering,
   parseTaskFile,
-  type RecordLine,
   renderRecord,
   renderTaskFile,
   TASK_FILE_NAME,
@@ -71,7 +71,7 @@ export class TaskFileAdapter extends FolderStore {
    * @throws {CheckpointCorruptError} Something that isn't a file is in its place; the message names it.
    */
   async setAside(taskId: string): Promise<SetAside | undefined> {
-    const folder = this.folderOf(taskId);
+    const folder = this.findFolder(taskId);
     const doing = `set aside task ${JSON.stringify(taskId)}`;
     const work = async (lock: FolderLock): Promise<SetAside | undefined> => {
       const { path, refusal } = loadTaskFile(folder, this.#adopt);
@@ -97,28 +97,31 @@ export class TaskFileAdapter extends FolderStore {
 
 function loadTaskFile(folder: string, adopt: AdoptRecord | undefined): TaskFile {
   const path = join(folder, TASK_FILE_NAME);
-  const empty: TaskFileContent = { lines: [], fields: {}, lastSequence: 0 };
+  const empty: TaskFileContent = { lines: [], fields: {} };
   const content = attempt(() => {
     const bytes = readStored(path);
     return bytes ? parseTaskFile(bytes, path, adopt) : empty;
   });
-  if (!(content instanceof UnreadableError)) return new TaskFile(path, content);
-  return new TaskFile(path, { ...empty, damage: content.message, isRefused: true });
+  const isRead = !(content instanceof UnreadableError);
+  return new TaskFile(path, isRead ? content : { ...empty, damage: content.message });
 }
 
 class TaskFile implements LoadedTask {
   readonly path: string;
-  /** Why the file must not be written. */
-  readonly refusal: string | undefined;
   readonly #content: TaskFileContent;
   readonly #entries: readonly RecordSource[];
 
   constructor(path: string, content: TaskFileContent) {
-    const { lines, damage, isRefused } = content;
+    const { lines, damage } = content;
     this.path = path;
-    this.refusal = isRefused ? damage : undefined;
     this.#content = content;
     this.#entries = damage === undefined ? lines : [...lines, fileEntry(path, damage)];
+  }
+
+  /** Why the file must not be written. */
+  get refusal(): string | undefined {
+    const { numbering, damage } = this.#content;
+    return numbering === undefined ? damage : undefined;
   }
 
   get count(): number {
@@ -132,8 +135,12 @@ class TaskFile implements LoadedTask {
   }
 
   get lastSequence(): number {
-    this.#assertWritable();
-    return this.#lastSequence;
+    const { refusal } = this;
+    if (refusal === undefined) return this.#lastSequence;
+    throw new CheckpointCorruptError(
+      `${this.path} can't be written: ${refusal}. It was left untouched, and its intact checkpoints can still be read. ` +
+        "Restore it from a backup, or repair the storage.",
+    );
   }
 
   find(id: string): RecordSource | undefined {
@@ -144,46 +151,39 @@ class TaskFile implements LoadedTask {
     return this.#entries.findLast(({ known }) => known.sequence === undefined);
   }
 
-  select({
-    order,
-    skip = 0,
-    beforeSequence = Infinity,
-    afterSequence = 0,
-  }: Omit<CheckpointQuery, "taskId">): RecordSource[] {
+  select({ order, skip = 0, ...range }: RecordQuery): RecordSource[] {
     // An unreadable checkpoint may be in any range.
-    const isIn = (sequence: number): boolean => sequence < beforeSequence && sequence > afterSequence;
-    const found = this.#entries.filter(({ known }) => known.sequence === undefined || isIn(known.sequence));
-    if (order === "newest") found.reverse();
-    return found.slice(skip);
+    const isSelected = ({ known: { sequence } }: RecordSource): boolean =>
+      sequence === undefined || isInRange(sequence, range);
+    const selected = this.#entries.filter(isSelected);
+    if (order === "newest") selected.reverse();
+    return selected.slice(skip);
   }
 
   async add(record: StoredCheckpoint, lock: FolderLock, replaced: readonly RecordSource[]): Promise<void> {
     const kept = this.#content.lines.filter((line) => !replaced.includes(line));
-    await this.#write([...kept.map(({ line }) => line), renderRecord(record)], record.taskId, record.sequence, lock);
+    const lines = [...kept.map(({ line }) => line), renderRecord(record)];
+    await this.#write(lines, { taskId: record.taskId, lastSequence: record.sequence }, lock);
   }
 
   async replace(entry: RecordSource, record: StoredCheckpoint, lock: FolderLock): Promise<void> {
-    const changed = (line: RecordLine): Buffer => (line === entry ? renderRecord(record, line.fields()) : line.line);
-    await this.#write(this.#content.lines.map(changed), record.taskId, this.#lastSequence, lock);
+    const lines = this.#content.lines.map((line) => (line === entry ? renderRecord(record, line.fields()) : line.line));
+    await this.#write(lines, { taskId: record.taskId, lastSequence: this.lastSequence }, lock);
   }
 
   async remove(doomed: readonly RecordSource[] | "all", lock: FolderLock): Promise<number> {
     const { lines } = this.#content;
-    const taskId = this.#taskId;
     const locations = new Set(doomed === "all" ? [] : doomed.map(({ location }) => location));
     const kept = lines.filter(({ location }) => !locations.has(location));
     // If the file was damaged as a whole, a copy is in quarantine now, and its intact lines make a new file.
     const isRepaired = locations.has(this.path);
+    const taskId = this.#taskId;
     let removed = lines.length - kept.length;
     if (doomed === "all" || (isRepaired && taskId === undefined)) removed = lock.remove(this.path) ? this.count : 0;
     else if (removed > 0 || isRepaired) {
-      await this.#write(
-        kept.map(({ line }) => line),
-        taskId ?? "",
-        this.#lastSequence,
-        lock,
-        isRepaired,
-      );
+      const lastSequence = isRepaired ? this.#lastSequence : this.lastSequence;
+      const left = kept.map(({ line }) => line);
+      await this.#write(left, { taskId: taskId ?? "", lastSequence }, lock);
       return removed;
     }
     // This syncs even if nothing was removed, because an earlier process may have died between a removal and its sync.
@@ -192,33 +192,17 @@ class TaskFile implements LoadedTask {
   }
 
   get #taskId(): string | undefined {
-    const { taskId, lines } = this.#content;
-    return taskId ?? lines.find(({ known }) => known.sequence !== undefined)?.head().taskId;
+    const { numbering, lines } = this.#content;
+    return numbering?.taskId ?? lines.find(({ known }) => known.sequence !== undefined)?.head().taskId;
   }
 
   get #lastSequence(): number {
     const newest = this.#content.lines.findLast(({ known }) => known.sequence !== undefined);
-    return Math.max(this.#content.lastSequence, newest?.known.sequence ?? 0);
+    return Math.max(this.#content.numbering?.lastSequence ?? 0, newest?.known.sequence ?? 0);
   }
 
-  #assertWritable(): void {
-    const { refusal } = this;
-    if (refusal === undefined) return;
-    throw new CheckpointCorruptError(
-      `${this.path} can't be written: ${refusal}. It was left untouched, and its intact checkpoints can still be read. ` +
-        "Restore it from a backup, or repair the storage.",
-    );
-  }
-
-  async #write(
-    lines: readonly Buffer[],
-    taskId: string,
-    lastSequence: number,
-    lock: FolderLock,
-    isRepaired = false,
-  ): Promise<void> {
-    if (!isRepaired) this.#assertWritable();
-    await lock.writeLast(this.path, renderTaskFile(lines, { fields: this.#content.fields, taskId, lastSequence }));
+  #write(lines: readonly Buffer[], numbering: Numbering, lock: FolderLock): Promise<void> {
+    return lock.writeLast(this.path, renderTaskFile(lines, this.#content.fields, numbering));
   }
 }
 

@@ -33,7 +33,7 @@ export interface RefusedFinding extends Found {
 
 /**
  * A checkpoint with the same sequence as the one before it, for example after a merge of two branches of a repository.
- * Both are intact: reads return both, ordered by time. Repair leaves them.
+ * Both are intact: reads return both. Repair leaves them.
  */
 export interface MergedFinding extends Found {
   readonly kind: "merged";
