@@ -129,10 +129,7 @@ export class CheckpointReader<State = unknown> {
     }
   }
 
-  /**
-   * Like {@link newestText}, for the checkpoint with this id. @throws {CheckpointNotFoundError |
-   * CheckpointCorruptError}
-   */
+  /** The text of the checkpoint with this id. @throws {CheckpointNotFoundError | CheckpointCorruptError} */
   textById(taskId: string, id: string): Promise<CheckpointText> {
     return this.use(taskId, id, (record) => this.#readText(record));
   }
