@@ -10,13 +10,11 @@ import type {
 import type { TaskEvent } from "./contract/task-events.js";
 import type { DueCount } from "./contract/task-queue.js";
 import { isCancelled, isChild } from "./contract/transient.js";
-import { AfterSave } from "./manager/after-save.js";
 import type { AutoSave, AutoSaveOptions } from "./manager/auto-save.js";
 import { AutoSaves } from "./manager/auto-saves.js";
 import { Branches } from "./manager/branches.js";
 import { Calls } from "./manager/calls.js";
-import { type Lease, type LeaseInfo, type LeaseOptions, leaseInfo } from "./manager/lease.js";
-import { countDue, leasesOf } from "./manager/listed-queue.js";
+import { countDue, type Lease, type LeaseInfo, type LeaseOptions, readLease, requireQueue } from "./manager/lease.js";
 import { Maintenance } from "./manager/maintenance.js";
 import { NotificationHub, type Notifications } from "./manager/notifications.js";
 import { type CheckpointManagerOptions, type ResolvedOptions, resolveOptions } from "./manager/options.js";
@@ -25,6 +23,7 @@ import {
   resolveIncompleteQuery,
   resolveLatestFilter,
   resolveListQuery,
+  resolvePrefix,
   resolveSearchRange,
   resolveTasksQuery,
   type TasksQuery,
@@ -35,7 +34,7 @@ import { Retention } from "./manager/retention.js";
 import type { SaveOptions } from "./manager/save-options.js";
 import type { EncodingSchema, StateSchema } from "./manager/schema.js";
 import { firstWhere } from "./manager/search.js";
-import { changesOf, type StateChange } from "./manager/state-diff.js";
+import { compareStates, type StateChange } from "./manager/state-diff.js";
 import { StatusChanger } from "./manager/status.js";
 import { CheckpointWriter } from "./manager/writer.js";
 import { cancelTasks, retryTasks } from "./runs/cancellation.js";
@@ -70,7 +69,6 @@ export class CheckpointManager<State = unknown, Saved = State> {
   readonly #notifications: NotificationHub;
   readonly #writer: CheckpointWriter;
   readonly #reader: CheckpointReader<State>;
-  readonly #afterSave: AfterSave;
   readonly #branches: Branches;
   readonly #removal: Removal;
   readonly #statuses: StatusChanger;
@@ -85,26 +83,18 @@ export class CheckpointManager<State = unknown, Saved = State> {
   constructor(options: CheckpointManagerOptions<StateSchema<Saved, State>>);
   constructor(given: CheckpointManagerOptions) {
     const options = resolveOptions(given);
-    const { logger } = options;
-    const calls = this.#calls;
-    const notifications = new NotificationHub(logger);
-    const writer = new CheckpointWriter(options);
-    const reader = new CheckpointReader<State>(options, notifications);
-    const removal = new Removal(options, notifications);
-    const retention = new Retention({ options, calls, reader, removal });
-    const afterSave = new AfterSave({ options, calls, notifications, retention });
-    this.retention = retention;
-    this.maintenance = new Maintenance(options, calls, reader);
     this.#options = options;
-    this.#notifications = notifications;
-    this.#writer = writer;
-    this.#reader = reader;
-    this.#afterSave = afterSave;
-    this.#branches = new Branches(options, reader, writer);
-    this.#removal = removal;
-    this.#statuses = new StatusChanger(options, reader);
-    this.#autoSaves = new AutoSaves({ notifications, logger, reader, writer, afterSave });
-    this.#runStore = new RunStore({ options, notifications, reader, writer, afterSave, closing: calls.closing });
+    this.#notifications = new NotificationHub(options.logger);
+    this.#reader = new CheckpointReader(options, this.#notifications);
+    this.#removal = new Removal(options, this.#notifications);
+    this.retention = new Retention(options, this.#calls, this.#reader, this.#removal);
+    this.maintenance = new Maintenance(options, this.#calls, this.#reader);
+    this.#writer = new CheckpointWriter(options, this.#calls, this.#notifications, this.retention);
+    this.#branches = new Branches(options, this.#reader, this.#writer);
+    this.#statuses = new StatusChanger(options, this.#reader);
+    const parts = { options, notifications: this.#notifications, reader: this.#reader, writer: this.#writer };
+    this.#autoSaves = new AutoSaves(parts);
+    this.#runStore = new RunStore({ ...parts, closing: this.#calls.closing });
     this.#events = new TaskEvents(this.#runStore);
     this.#runs = new Runs(this.#runStore, this.#autoSaves);
   }
@@ -134,7 +124,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
     this.#calls.assertOpen();
     assertNotWithin(this.#runs, "manager.save", taskId);
     // Don't capture `state`: it would stay in memory while the save is under way.
-    return this.#afterSave.finish(this.#writer.save(taskId, state, options), options.lease);
+    return this.#writer.finish(this.#writer.save(taskId, state, options), options.lease);
   }
 
   /**
@@ -148,8 +138,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
     taskId: string,
     filter: Pick<ListQuery, "stage" | "status"> = {},
   ): Promise<Checkpoint<State> | undefined> {
-    this.#calls.assertOpen();
-    return this.#reader.first(resolveLatestFilter(taskId, filter));
+    return this.#openReader.first(resolveLatestFilter(taskId, filter));
   }
 
   /**
@@ -159,8 +148,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
    * @throws {CheckpointCorruptError} The checkpoint can't be read.
    */
   async restore(taskId: string, id: string): Promise<Checkpoint<State>> {
-    this.#calls.assertOpen();
-    return this.#reader.byId(taskId, id);
+    return this.#openReader.byId(taskId, id);
   }
 
   /**
@@ -186,7 +174,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
     options: Pick<SaveOptions<Metadata>, "label" | "metadata" | "lease"> = {},
   ): Promise<CheckpointSummary> {
     this.#calls.assertOpen();
-    return this.#afterSave.finish(this.#branches.fork(taskId, id, newTaskId, options), options.lease);
+    return this.#writer.finish(this.#branches.fork(taskId, id, newTaskId, options), options.lease);
   }
 
   /**
@@ -211,7 +199,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
   ): Promise<CheckpointSummary> {
     this.#calls.assertOpen();
     assertNotWithin(this.#runs, "manager.rewind", taskId);
-    return this.#afterSave.finish(this.#branches.rewind(taskId, id, options), options.lease);
+    return this.#writer.finish(this.#branches.rewind(taskId, id, options), options.lease);
   }
 
   /**
@@ -223,8 +211,8 @@ export class CheckpointManager<State = unknown, Saved = State> {
    * @throws {CheckpointCorruptError} One of them can't be read.
    */
   async diff(taskId: string, a: string, b: string): Promise<StateChange[]> {
-    this.#calls.assertOpen();
-    return [...changesOf(await this.#reader.storedState(taskId, a), await this.#reader.storedState(taskId, b))];
+    const reader = this.#openReader;
+    return [...compareStates(await reader.storedState(taskId, a), await reader.storedState(taskId, b))];
   }
 
   /**
@@ -257,26 +245,22 @@ export class CheckpointManager<State = unknown, Saved = State> {
     predicate: (checkpoint: Checkpoint<State>) => boolean | undefined | Promise<boolean | undefined>,
     query: Pick<ListQuery, "stage" | "status" | "afterSequence" | "beforeSequence"> = {},
   ): Promise<Checkpoint<State> | undefined> {
-    this.#calls.assertOpen();
-    return firstWhere(this.#reader, resolveSearchRange(taskId, query), predicate);
+    return firstWhere(this.#openReader, resolveSearchRange(taskId, query), predicate);
   }
 
   /** Summaries of the task's checkpoints; by default the newest first. Reads no payloads. */
   async list(taskId: string, query: ListQuery = {}): Promise<CheckpointSummary[]> {
-    this.#calls.assertOpen();
-    return this.#reader.list(resolveListQuery(taskId, query));
+    return this.#openReader.list(resolveListQuery(taskId, query));
   }
 
   /** Reads the task's checkpoints with their states, one at a time, in constant memory; by default the newest first. */
   async *history(taskId: string, query: ListQuery = {}): AsyncGenerator<Checkpoint<State>, void, void> {
-    this.#calls.assertOpen();
-    yield* this.#reader.all(resolveListQuery(taskId, query));
+    yield* this.#openReader.all(resolveListQuery(taskId, query));
   }
 
   /** The tasks that have checkpoints; by default in the order of their ids. */
   async tasks(query: TasksQuery = {}): Promise<TaskSummary[]> {
-    this.#calls.assertOpen();
-    return this.#reader.tasks(resolveTasksQuery(query));
+    return this.#openReader.tasks(resolveTasksQuery(query));
   }
 
   /**
@@ -285,14 +269,15 @@ export class CheckpointManager<State = unknown, Saved = State> {
    * continues them.
    */
   async findIncomplete(query: Pick<TasksQuery, "prefix" | "limit"> = {}): Promise<TaskSummary[]> {
-    this.#calls.assertOpen();
-    return this.#reader.tasks(resolveIncompleteQuery(query), ({ newest }) => isCancelled(newest) || isChild(newest));
+    return this.#openReader.tasks(
+      resolveIncompleteQuery(query),
+      ({ newest }) => isCancelled(newest) || isChild(newest),
+    );
   }
 
   /** Whether the task has any checkpoint, damaged or not. */
   async has(taskId: string): Promise<boolean> {
-    this.#calls.assertOpen();
-    return this.#reader.has(taskId);
+    return this.#openReader.has(taskId);
   }
 
   /** Removes one checkpoint; the others stay intact. False if there is no such checkpoint. */
@@ -465,21 +450,21 @@ export class CheckpointManager<State = unknown, Saved = State> {
    * ```
    *
    * @throws {TypeError | RangeError} An option is missing, misspelled or out of range.
-   * @throws {UnsupportedOperationError} The storage has no leases.
+   * @throws {UnsupportedOperationError} The storage has no queue for workers.
    */
   async work<Input = unknown>(
     options: WorkOptions,
     fn: RunFunction<unknown, RunStateOf<State, undefined>, RunSavedOf<State, Saved, undefined>, Input>,
   ): Promise<void> {
     return this.#calls.run(async () => {
-      leasesOf(this.#options.storage);
+      requireQueue(this.#options.storage);
       await new Worker(this.#runStore, this.#runs, fn, options).work();
     });
   }
 
   /** How many tasks with the prefix wait for a worker now, and since when the first of them. */
   async queue(query: { readonly prefix: string }): Promise<DueCount> {
-    return this.#calls.run(() => countDue(this.#options, query));
+    return this.#calls.run(async () => countDue(this.#options, resolvePrefix("queue", query)));
   }
 
   /**
@@ -557,7 +542,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
    * ```
    *
    * @throws {LeaseHeldError} Another runner holds the lease; the error says who, and for how long.
-   * @throws {LeaseLostError} The lease expired before the storage answered.
+   * @throws {LeaseLostError} The lease expired before the storage answered, and another runner claimed the task.
    * @throws {UnsupportedOperationError} The storage gives no leases.
    */
   async lease(taskId: string, options: LeaseOptions = {}): Promise<Lease> {
@@ -571,7 +556,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
    * @throws {UnsupportedOperationError} The storage gives no leases.
    */
   async leaseOf(taskId: string): Promise<LeaseInfo | undefined> {
-    return this.#calls.run(() => leaseInfo(this.#options.storage, taskId));
+    return this.#calls.run(() => readLease(this.#options.storage, taskId));
   }
 
   /** Calls the listener at each notification of that name. Returns a function that unsubscribes. */
@@ -594,6 +579,12 @@ export class CheckpointManager<State = unknown, Saved = State> {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close();
+  }
+
+  /** @throws {ClosedError} The manager is closed. */
+  get #openReader(): CheckpointReader<State> {
+    this.#calls.assertOpen();
+    return this.#reader;
   }
 
   /** Between two saves of the task's auto-save, if it has one. */

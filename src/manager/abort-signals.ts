@@ -40,9 +40,9 @@ export function onAbort(signal: AbortSignal, call: (reason: unknown) => void): (
   return () => undefined;
 }
 
-/** A signal that aborts with the first of two. */
-export function eitherOf(a: AbortSignal, b: AbortSignal): AbortSignal {
-  return AbortSignal.any([a, b].map(nativeSignal));
+/** A signal that aborts with the first of these. */
+export function anySignal(...signals: readonly (AbortSignal | undefined)[]): AbortSignal {
+  return AbortSignal.any(signals.filter((signal) => signal !== undefined).map(nativeSignal));
 }
 
 /** `AbortSignal.any` refuses the signals of other libraries. */

@@ -1,13 +1,13 @@
 import { stateDigest } from "../codec/payload.js";
-import { checkId, checkInteger, checkKeys, checkText, keysOf, MAX_DELAY_MS } from "../contract/arguments.js";
+import { checkId, checkText, MAX_DELAY_MS } from "../contract/arguments.js";
 import { ClosedError, LeaseLostError, RunCancelledError } from "../contract/errors.js";
 import { isOfRun, isTransient, transientMetadata } from "../contract/transient.js";
-import type { AfterSave } from "./after-save.js";
+import { checkOptions, type OptionChecks, wholeFrom } from "./check-options.js";
 import type { Lease } from "./lease.js";
-import type { Logger } from "./logger.js";
 import type { NotificationHub } from "./notifications.js";
+import type { ResolvedOptions } from "./options.js";
 import type { CheckpointReader } from "./reader.js";
-import { checkSaveOptions, tokenOf } from "./save-options.js";
+import { checkSaveOptions, readToken } from "./save-options.js";
 import { onTermination } from "./termination.js";
 import type { CheckpointWriter } from "./writer.js";
 
@@ -37,19 +37,18 @@ export interface AutoSaveOptions {
 /** The parts of the manager that auto-saves use. */
 export interface AutoSaveParts {
   readonly notifications: NotificationHub;
-  readonly logger: Logger;
+  readonly options: ResolvedOptions;
   readonly reader: CheckpointReader;
   readonly writer: CheckpointWriter;
-  readonly afterSave: AfterSave;
 }
 
-const AUTO_SAVE_KEYS = keysOf<AutoSaveOptions>({
-  intervalMs: true,
-  stage: true,
-  label: true,
+const OPTION_CHECKS: OptionChecks<AutoSaveOptions> = {
+  intervalMs: wholeFrom(1, MAX_DELAY_MS),
+  stage: (what, stage) => typeof stage === "string" && checkId(what, stage),
+  label: checkText,
   saveOnSignal: true,
   lease: true,
-});
+};
 const DEFAULT_INTERVAL_MS = 30_000;
 
 /**
@@ -73,9 +72,6 @@ export class AutoSave<State> {
   #status: "running" | "paused" = "running";
   /** The save under way after a signal. Never rejects. */
   #pausing: Promise<void> | undefined;
-  /** True until the checkpoint with status `paused` is stored, which is needed even if the state didn't change. */
-  #isPauseDue = false;
-  #isOver = false;
   /** The error that ended the auto-save: no later save under its lease can succeed. */
   #lost: LeaseLostError | RunCancelledError | undefined;
 
@@ -87,11 +83,8 @@ export class AutoSave<State> {
     options: AutoSaveOptions,
     stopped: () => void,
   ) {
-    checkKeys("AutoSaveOptions", options, AUTO_SAVE_KEYS);
-    checkInteger("intervalMs", options.intervalMs, 1, MAX_DELAY_MS);
+    checkOptions("AutoSaveOptions", options, OPTION_CHECKS);
     if (typeof getState !== "function") throw new TypeError("autoSave needs a function that returns the state.");
-    if (typeof options.stage === "string") checkId("A stage", options.stage);
-    if (options.label !== undefined) checkText("A label", options.label);
     const { intervalMs = DEFAULT_INTERVAL_MS } = options;
     this.#parts = parts;
     this.#taskId = taskId;
@@ -111,7 +104,7 @@ export class AutoSave<State> {
    */
   async flush(): Promise<void> {
     if (this.#stopping !== undefined && this.#lost === undefined) throw new ClosedError("The auto-save");
-    await this.#saveNext();
+    await this.between(() => this.#save());
   }
 
   /**
@@ -128,9 +121,18 @@ export class AutoSave<State> {
     await this.stop();
   }
 
-  /** @internal Does `work` after the save in progress and before the next one. */
-  between<Result>(work: () => Promise<Result>): Promise<Result> {
-    return this.#next(work);
+  /**
+   * @internal Does `work` after the save in progress and before the next one. If several callers wait, they work one
+   * after another.
+   */
+  async between<Result>(work: () => Promise<Result>): Promise<Result> {
+    // The failure of the previous save belongs to its own caller.
+    while (this.#inProgress !== undefined) await this.#inProgress.catch(() => undefined);
+    const working = work().finally(() => {
+      this.#inProgress = undefined;
+    });
+    this.#inProgress = working;
+    return working;
   }
 
   async #stop(): Promise<void> {
@@ -140,7 +142,7 @@ export class AutoSave<State> {
     if (this.#options.saveOnSignal === true) await Promise.resolve();
     try {
       await this.#pausing;
-      await this.#saveNext();
+      await this.between(() => this.#save());
     } finally {
       // If a signal came during that save, the storage must stay open for the save as `paused`.
       await this.#pausing;
@@ -150,8 +152,6 @@ export class AutoSave<State> {
 
   /** Frees the task for another auto-save or a run. */
   #end(): void {
-    if (this.#isOver) return;
-    this.#isOver = true;
     clearInterval(this.#timer);
     this.#unsubscribe();
     this.#stopped();
@@ -160,7 +160,7 @@ export class AutoSave<State> {
   #tick(): void {
     if (this.#inProgress !== undefined || this.#pausing !== undefined) return;
     // `#save` has reported the error, and the next tick tries again.
-    this.#alone(() => this.#save()).catch(() => undefined);
+    this.between(() => this.#save()).catch(() => undefined);
   }
 
   #startPause(isFinal: boolean): Promise<void> {
@@ -173,42 +173,22 @@ export class AutoSave<State> {
    */
   async #pause(isFinal: boolean): Promise<void> {
     this.#status = "paused";
-    this.#isPauseDue = true;
     try {
-      await this.#saveNext();
+      await this.between(() => this.#save(true));
     } catch {
       // `#save` has reported the error.
     } finally {
       // If the release fails, the lease expires by itself.
       if (isFinal) await this.#options.lease?.release().catch(() => undefined);
-      this.#isPauseDue = false;
       this.#pausing = undefined;
       if (this.#stopping === undefined) this.#status = "running";
     }
   }
 
-  /** Waits for the save in progress, then saves. If several callers wait, they save one after another. */
-  async #saveNext(): Promise<void> {
-    await this.#next(() => this.#save());
-  }
-
-  async #next<Result>(work: () => Promise<Result>): Promise<Result> {
-    // The failure of the previous save belongs to its own caller.
-    while (this.#inProgress !== undefined) await this.#inProgress.catch(() => undefined);
-    return this.#alone(work);
-  }
-
-  #alone<Result>(work: () => Promise<Result>): Promise<Result> {
-    const working = work().finally(() => {
-      this.#inProgress = undefined;
-    });
-    this.#inProgress = working;
-    return working;
-  }
-
-  async #save(): Promise<void> {
+  /** @param isForced - Saves even if the state didn't change. */
+  async #save(isForced = false): Promise<void> {
     if (this.#lost !== undefined) throw this.#lost;
-    const { notifications, logger, afterSave, writer } = this.#parts;
+    const { notifications, options, writer } = this.#parts;
     const taskId = this.#taskId;
     try {
       if (await this.#isCompleted()) return;
@@ -217,21 +197,19 @@ export class AutoSave<State> {
       if (state === undefined) return;
       const encoded = writer.encode(taskId, state);
       const digest = stateDigest(encoded);
-      if (!this.#isPauseDue && digest === this.#newest?.digest) return;
-      const { stage: given, label = "Auto-save", lease } = this.#options;
-      const stage = typeof given === "function" ? given() : (given ?? this.#newest?.stage);
-      const status = this.#status;
-      const options = { stage, label, status };
-      checkSaveOptions(options);
+      if (!isForced && digest === this.#newest?.digest) return;
+      const { stage: fixedStage, label = "Auto-save", lease } = this.#options;
+      const stage = typeof fixedStage === "function" ? fixedStage() : (fixedStage ?? this.#newest?.stage);
+      const saveOptions = { stage, label, status: this.#status };
+      checkSaveOptions(saveOptions);
       const replaces = this.#transientId;
-      const draft = writer.draft(taskId, options, transientMetadata(replaces));
-      const saving = writer.append(draft, encoded, { replaces, fencingToken: tokenOf(taskId, lease) });
-      const { id } = await afterSave.finish(saving, lease);
+      const draft = writer.draft(taskId, saveOptions, transientMetadata(replaces));
+      const saving = writer.append(draft, encoded, { replaces, fencingToken: readToken(taskId, lease) });
+      const { id } = await writer.finish(saving, lease);
       this.#newest = { id, stage, digest };
       this.#transientId = id;
-      if (status === "paused") this.#isPauseDue = false;
     } catch (error) {
-      logger.error({ taskId, error }, `Auto-save of task ${JSON.stringify(taskId)} failed`);
+      options.logger.error({ taskId, error }, `Auto-save of task ${JSON.stringify(taskId)} failed`);
       if (error instanceof LeaseLostError || error instanceof RunCancelledError) {
         this.#lost = error;
         this.#end();
@@ -250,10 +228,9 @@ export class AutoSave<State> {
     const newest = await reader.newestWhere(this.#taskId);
     if (newest?.status === "completed") return true;
     if (newest !== undefined && isOfRun(newest)) throw runSavesItself(newest.taskId);
-    if (newest === undefined) this.#newest = undefined;
-    else if (newest.id !== this.#newest?.id) {
-      const { id, stage } = newest;
-      this.#newest = { id, stage, digest: await reader.digestOf(this.#taskId, id) };
+    if (newest?.id !== this.#newest?.id) {
+      const digest = newest && (await reader.readDigest(this.#taskId, newest.id));
+      this.#newest = newest && { id: newest.id, stage: newest.stage, digest };
     }
     if (newest !== undefined && isTransient(newest)) this.#transientId = newest.id;
     else if (!this.#hasLooked) {

@@ -16,7 +16,10 @@ export class AutoSaves<State> {
     if (this.#byTask.has(taskId))
       throw new TypeError(`Task ${JSON.stringify(taskId)} already has an auto-save; stop() that one first.`);
     if (hasRun) throw runSavesItself(taskId);
-    const autoSave = new AutoSave(this.#parts, taskId, getState, options, () => this.#byTask.delete(taskId));
+    // After its lease was lost, another auto-save may have taken its place.
+    const autoSave = new AutoSave(this.#parts, taskId, getState, options, () => {
+      if (this.#byTask.get(taskId) === autoSave) this.#byTask.delete(taskId);
+    });
     this.#byTask.set(taskId, autoSave);
     return autoSave;
   }

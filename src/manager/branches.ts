@@ -1,13 +1,14 @@
 import { payloadFor } from "../codec/payload.js";
 import { isCorrupt } from "../contract/adapter.js";
-import { checkKeys, checkTaskId, keysOf } from "../contract/arguments.js";
+import { checkTaskId } from "../contract/arguments.js";
 import { type CheckpointSummary, findDamage } from "../contract/checkpoint.js";
 import { CheckpointConflictError } from "../contract/errors.js";
 import { eventsTaskId } from "../contract/task-events.js";
 import { milestoneMetadata } from "../contract/transient.js";
+import { checkOptions } from "./check-options.js";
 import type { ResolvedOptions } from "./options.js";
 import type { CheckpointReader } from "./reader.js";
-import { checkSaveOptions, type SaveOptions, tokenOf } from "./save-options.js";
+import { checkSaveOptions, readToken, type SaveOptions } from "./save-options.js";
 import type { CheckpointWriter } from "./writer.js";
 
 type ForkOptions = Pick<SaveOptions, "label" | "metadata" | "lease">;
@@ -27,15 +28,13 @@ export class Branches {
 
   async fork(taskId: string, id: string, newTaskId: string, options: ForkOptions): Promise<CheckpointSummary> {
     checkTaskId(newTaskId);
-    checkKeys("ForkOptions", options, keysOf<ForkOptions>({ label: true, metadata: true, lease: true }));
+    checkOptions("ForkOptions", options, { label: true, metadata: true, lease: true });
     try {
       await this.#reader.use(taskId, id, (record) => record);
       // The events come first, since a worker may take the new task as soon as it has a checkpoint.
       if (!(await this.#reader.has(newTaskId))) await this.#copyTask(eventsTaskId(taskId), eventsTaskId(newTaskId));
-      const condition = { ...options, expectedSequence: 0 };
-      const origin = { forkedFrom: { taskId, id } };
-      return await this.#continue(taskId, id, newTaskId, condition, (metadata) => ({
-        metadata: { ...metadata, ...origin },
+      return await this.#continue(taskId, id, newTaskId, { ...options, expectedSequence: 0 }, (metadata) => ({
+        metadata: { ...metadata, forkedFrom: { taskId, id } },
       }));
     } catch (cause) {
       if (!(cause instanceof CheckpointConflictError)) throw cause;
@@ -48,8 +47,7 @@ export class Branches {
   }
 
   async rewind(taskId: string, id: string, options: RewindOptions): Promise<CheckpointSummary> {
-    const keys = keysOf<RewindOptions>({ label: true, metadata: true, expectedSequence: true, lease: true });
-    checkKeys("RewindOptions", options, keys);
+    checkOptions("RewindOptions", options, { label: true, metadata: true, expectedSequence: true, lease: true });
     return this.#continue(taskId, id, taskId, options, (metadata) => ({ metadata, parentId: id }));
   }
 
@@ -62,7 +60,7 @@ export class Branches {
   ): Promise<CheckpointSummary> {
     checkSaveOptions(options);
     const { expectedSequence, lease } = options;
-    const fencingToken = tokenOf(newTaskId, lease);
+    const fencingToken = readToken(newTaskId, lease);
     const { transforms } = this.#options;
     // The stored state is neither decoded nor migrated.
     const draft = this.#reader.use(taskId, id, async (source) => {

@@ -3,8 +3,6 @@ import type { CheckpointSummary } from "../contract/checkpoint.js";
 import { isTransient, replacedBy } from "../contract/transient.js";
 import type { Removal } from "./removal.js";
 
-type Listed = CheckpointSummary | CorruptRecord;
-
 const MAX_TASKS = 10_000;
 
 /**
@@ -26,10 +24,13 @@ export class KeepLast {
   }
 
   /**
-   * @param applyPlan - Plans for the task and applies the plan. Returns the records that stay, damaged ones included,
-   *   newest first.
+   * @param applyPlan - Plans for the task and applies the plan. Returns the checkpoints that stay, newest first;
+   *   `undefined` if one is damaged.
    */
-  afterSave(saved: CheckpointSummary, applyPlan: () => Promise<readonly Listed[]>): Promise<void> {
+  afterSave(
+    saved: CheckpointSummary,
+    applyPlan: () => Promise<readonly CheckpointSummary[] | undefined>,
+  ): Promise<void> {
     const { taskId } = saved;
     const task = this.#tasks.get(taskId) ?? { turn: Promise.resolve(), known: undefined };
     this.#tasks.delete(taskId);
@@ -39,7 +40,7 @@ export class KeepLast {
     const turn = task.turn.then(async () => {
       // If a call fails, the memory stays one save behind, so the next save makes a plan.
       const now = task.known && (await this.#applied(task.known, saved));
-      task.known = now ?? knownOf(await applyPlan());
+      task.known = now ?? describeTask(await applyPlan());
     });
     // The failure belongs to the caller of this turn, not to the next one.
     task.turn = turn.catch(() => undefined);
@@ -54,7 +55,7 @@ export class KeepLast {
     if (isTransient(saved)) return { ...known, sequence, transient: id };
     const keepLast = this.#keepLast;
     if (known.milestones < keepLast) return { sequence, milestones: known.milestones + 1, transient: undefined };
-    const left: Listed[] = [];
+    const left: (CheckpointSummary | CorruptRecord)[] = [];
     const query = { taskId, order: "newest", beforeSequence: sequence + 1, skip: keepLast } as const;
     for await (const record of this.#storage.list(query)) left.push(record);
     const [oldest, ...others] = left;
@@ -71,12 +72,10 @@ interface Known {
   readonly transient: string | undefined;
 }
 
-function knownOf(newestFirst: readonly Listed[]): Known | undefined {
-  const readable = newestFirst.filter((record): record is CheckpointSummary => !isCorrupt(record));
-  const [newest] = readable;
-  if (newest === undefined || readable.length < newestFirst.length) return undefined;
+function describeTask(kept: readonly CheckpointSummary[] = []): Known | undefined {
+  const [newest] = kept;
+  if (newest === undefined) return undefined;
   // A plan leaves no transient checkpoint but the newest.
   const transient = isTransient(newest) ? newest.id : undefined;
-  const milestones = readable.length - (transient === undefined ? 0 : 1);
-  return { sequence: newest.sequence, milestones, transient };
+  return { sequence: newest.sequence, milestones: kept.length - (transient === undefined ? 0 : 1), transient };
 }

@@ -1,12 +1,13 @@
 import { setMaxListeners } from "node:events";
 import { isCorrupt, type StorageAdapter } from "../contract/adapter.js";
-import { checkInteger, checkKeys, checkTaskId, checkText, keysOf, MAX_DELAY_MS } from "../contract/arguments.js";
-import { LeaseHeldError, LeaseLostError, RunCancelledError } from "../contract/errors.js";
+import { checkTaskId, checkText, MAX_DELAY_MS } from "../contract/arguments.js";
+import { LeaseHeldError, LeaseLostError, RunCancelledError, UnsupportedOperationError } from "../contract/errors.js";
 import { ownHolder } from "../contract/holder.js";
 import type { ClaimOptions, LeaseStore } from "../contract/leases.js";
-import type { DueQuery } from "../contract/task-queue.js";
+import type { DueCount, DueQuery, TaskQueue } from "../contract/task-queue.js";
 import { isCancelled } from "../contract/transient.js";
-import { leasesOf, queueOf } from "./listed-queue.js";
+import { checkOptions, wholeFrom } from "./check-options.js";
+import type { ResolvedOptions } from "./options.js";
 import { publishLostLease, traced, tracing } from "./tracing.js";
 
 export interface LeaseOptions {
@@ -71,7 +72,7 @@ const LATE_MS = 100;
  * Claims a task.
  *
  * @throws {LeaseHeldError} Another runner holds the task's lease.
- * @throws {LeaseLostError} It expired before the storage answered.
+ * @throws {LeaseLostError} It expired before the storage answered, and another runner claimed the task.
  * @throws {UnsupportedOperationError} The storage has no leases.
  */
 export async function claimLease(
@@ -81,22 +82,20 @@ export async function claimLease(
   claimOptions?: ClaimOptions,
 ): Promise<TaskLease> {
   const { ttlMs, holder } = resolveLeaseOptions(options);
-  const leases = leasesOf(storage);
+  const leases = requireLeases(storage);
   const claim = async () => {
     const askedAtMs = performance.now();
     const claimed = await leases.claim(taskId, holder, ttlMs, claimOptions);
     if (!claimed.isGranted) throw new LeaseHeldError(taskId, { ...claimed, isOwn: claimed.holder === ownHolder() });
-    return begunLease(storage, { taskId, holder, token: claimed.token, ttlMs }, askedAtMs);
+    return beginLease(storage, { taskId, holder, token: claimed.token, ttlMs, askedAtMs });
   };
-  if (!tracing.claim.hasSubscribers) return claim();
   return traced(tracing.claim, { taskId, holder }, claim, ({ token }) => ({ token }));
 }
 
 /**
  * Claims the next tasks that are due, at most `limit`; none if none is due.
  *
- * @throws {LeaseLostError} The leases expired before the storage answered.
- * @throws {UnsupportedOperationError} The storage has no leases.
+ * @throws {UnsupportedOperationError} The storage has no queue.
  */
 export async function claimNextLeases(
   storage: StorageAdapter,
@@ -107,46 +106,48 @@ export async function claimNextLeases(
   const { ttlMs, holder } = resolveLeaseOptions(options);
   const claim = async () => {
     const askedAtMs = performance.now();
-    const claimed = await queueOf(storage).claimNext(query, holder, ttlMs, limit);
+    const claimed = await requireQueue(storage).claimNext(query, holder, ttlMs, limit);
     const begun = await Promise.allSettled(
-      claimed.map((task) => begunLease(storage, { ...task, holder, ttlMs }, askedAtMs)),
+      claimed.map((task) => beginLease(storage, { ...task, holder, ttlMs, askedAtMs })),
     );
-    const held = begun.flatMap((each) => (each.status === "fulfilled" ? each.value : []));
-    // A task whose lease is lost is due again, so its error is thrown only if no lease was claimed.
-    const [failed] = begun.filter((each) => each.status === "rejected");
-    if (failed !== undefined && held.length === 0) throw failed.reason;
-    return held;
+    // A task whose lease is lost is due again.
+    return begun.flatMap((each) => (each.status === "fulfilled" ? each.value : []));
   };
-  if (!tracing.claim.hasSubscribers) return claim();
   const facts = (held: readonly TaskLease[]) => ({ taskIds: held.map(({ taskId }) => taskId) });
   return traced(tracing.claim, { prefix: query.prefix, holder }, claim, facts);
 }
 
 /** @throws {TypeError | RangeError} An option is misspelled or out of range. */
 export function resolveLeaseOptions(options: LeaseOptions): { readonly ttlMs: number; readonly holder: string } {
-  checkKeys("LeaseOptions", options, keysOf<LeaseOptions>({ ttlMs: true, holder: true }));
+  checkOptions("LeaseOptions", options, {
+    ttlMs: wholeFrom(MIN_TTL_MS, MAX_DELAY_MS),
+    holder: (what, holder) => checkText(what, holder, 1),
+  });
   const { ttlMs = DEFAULT_TTL_MS, holder = ownHolder() } = options;
-  checkInteger("LeaseOptions.ttlMs", ttlMs, MIN_TTL_MS, MAX_DELAY_MS);
-  checkText("LeaseOptions.holder", holder, 1);
   return { ttlMs, holder };
 }
 
-async function begunLease(
-  storage: StorageAdapter,
-  claimed: Omit<Claimed, "askedAtMs">,
-  askedAtMs: number,
-): Promise<TaskLease> {
-  const { ttlMs } = claimed;
-  const answeredAtMs = performance.now();
-  if (answeredAtMs - askedAtMs < renewalMs(ttlMs)) return new TaskLease(storage, { ...claimed, askedAtMs });
-  // The answer took so long that the first timed renewal would come too late. So the lease is renewed at once.
-  await renewOrRelease(leasesOf(storage), claimed);
-  return new TaskLease(storage, { ...claimed, askedAtMs: answeredAtMs });
+async function beginLease(storage: StorageAdapter, claimed: Claimed): Promise<TaskLease> {
+  const lease = new TaskLease(storage, claimed);
+  // If the answer took so long that the first timed renewal would come too late, the lease is renewed at once.
+  if (performance.now() - claimed.askedAtMs < renewalMs(claimed.ttlMs)) return lease;
+  try {
+    await lease.renew();
+  } catch (error) {
+    await lease.release().catch(() => undefined);
+    throw error;
+  }
+  return lease;
 }
 
-export async function leaseInfo(storage: StorageAdapter, taskId: string): Promise<LeaseInfo | undefined> {
+/** How many tasks with the prefix are due now, and since when the first of them. */
+export function countDue({ storage, clock }: ResolvedOptions, prefix: string): Promise<DueCount> {
+  return requireQueue(storage).count({ prefix, dueBy: new Date(clock()).toISOString() });
+}
+
+export async function readLease(storage: StorageAdapter, taskId: string): Promise<LeaseInfo | undefined> {
   checkTaskId(taskId);
-  const held = await leasesOf(storage).current(taskId);
+  const held = await requireLeases(storage).current(taskId);
   if (held === undefined) return undefined;
   const { holder, token, remainingMs } = held;
   return { taskId, holder, token, expiresAt: new Date(Date.now() + remainingMs).toISOString() };
@@ -156,16 +157,16 @@ function renewalMs(ttlMs: number): number {
   return ttlMs / 3;
 }
 
-async function renewOrRelease(leases: LeaseStore, { taskId, token, ttlMs }: Omit<Claimed, "askedAtMs">): Promise<void> {
-  let isHeld: boolean;
-  try {
-    isHeld = await leases.renew(taskId, token, ttlMs);
-  } catch (error) {
-    // The first error is thrown below; a lease that stays expires by itself.
-    await leases.release(taskId, token).catch(() => undefined);
-    throw error;
-  }
-  if (!isHeld) throw lostLease(taskId, token, "it expired before the storage answered");
+/** @throws {UnsupportedOperationError} The storage has no leases. */
+function requireLeases({ leases, name }: StorageAdapter): LeaseStore {
+  if (leases !== undefined) return leases;
+  throw new UnsupportedOperationError(`The ${name} storage has no leases. Nothing was changed.`);
+}
+
+/** @throws {UnsupportedOperationError} The storage has no queue. */
+export function requireQueue({ queue, name }: StorageAdapter): TaskQueue {
+  if (queue !== undefined) return queue;
+  throw new UnsupportedOperationError(`The ${name} storage has no queue for workers. Nothing was changed.`);
 }
 
 function lostLease(taskId: string, token: number, why: string): LeaseLostError {
@@ -174,7 +175,7 @@ function lostLease(taskId: string, token: number, why: string): LeaseLostError {
 }
 
 /** The cancellation at the task's newest checkpoint, if there is one. */
-async function cancellationOf(storage: StorageAdapter, taskId: string): Promise<RunCancelledError | undefined> {
+async function findCancellation(storage: StorageAdapter, taskId: string): Promise<RunCancelledError | undefined> {
   try {
     for await (const newest of storage.list({ taskId, order: "newest", limit: 1 })) {
       if (!isCorrupt(newest) && isCancelled(newest)) return new RunCancelledError(taskId, newest.error?.message ?? "");
@@ -211,7 +212,7 @@ export class TaskLease implements Lease {
 
   constructor(storage: StorageAdapter, { taskId, holder, token, ttlMs, askedAtMs }: Claimed) {
     this.#storage = storage;
-    this.#leases = leasesOf(storage);
+    this.#leases = requireLeases(storage);
     this.ttlMs = ttlMs;
     this.taskId = taskId;
     this.holder = holder;
@@ -253,7 +254,7 @@ export class TaskLease implements Lease {
    * @returns The reason: a RunCancelledError if the task was cancelled, otherwise `error`.
    */
   async lose(error: LeaseLostError): Promise<LeaseLostError | RunCancelledError> {
-    const reason = (await cancellationOf(this.#storage, this.taskId)) ?? error;
+    const reason = (await findCancellation(this.#storage, this.taskId)) ?? error;
     this.#lose(reason);
     return reason;
   }

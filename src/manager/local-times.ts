@@ -15,7 +15,7 @@ let known = { timeZone: "UTC", localTime: (ms: number): LocalTime => new Date(ms
  */
 export function localTimes(timeZone = "UTC"): (ms: number) => LocalTime {
   if (timeZone !== known.timeZone) {
-    known = { timeZone, localTime: timeZone === "UTC" ? (ms) => new Date(ms) : localTimesOf(timeZone) };
+    known = { timeZone, localTime: timeZone === "UTC" ? (ms) => new Date(ms) : zoneTimes(timeZone) };
   }
   return known.localTime;
 }
@@ -36,7 +36,7 @@ export function checkTimeZone(name: string, timeZone: string): void {
   }
 }
 
-function localTimesOf(timeZone: string): (ms: number) => LocalTime {
+function zoneTimes(timeZone: string): (ms: number) => LocalTime {
   // Formats only the hour and the offset, as "15 GMT+13:00". This takes a quarter of the time of a whole date.
   const format = new Intl.DateTimeFormat("en-US", { timeZone, hour: "numeric", timeZoneName: "longOffset" });
   return (ms) => {
@@ -48,32 +48,27 @@ function localTimesOf(timeZone: string): (ms: number) => LocalTime {
 }
 
 /** `2026-11-21T10` */
-export function hourOf(time: LocalTime): string {
-  return `${dayOf(time)}T${String(time.getUTCHours()).padStart(2, "0")}`;
+export function formatHour(time: LocalTime): string {
+  return time.toISOString().slice(0, 13);
 }
 
 /** `2026-11-21` */
-export function dayOf(time: LocalTime): string {
-  return `${monthOf(time)}-${String(time.getUTCDate()).padStart(2, "0")}`;
+export function formatDay(time: LocalTime): string {
+  return time.toISOString().slice(0, 10);
 }
 
 /** `2026-11` */
-export function monthOf(time: LocalTime): string {
-  return `${yearText(time.getUTCFullYear())}-${String(time.getUTCMonth() + 1).padStart(2, "0")}`;
+export function formatMonth(time: LocalTime): string {
+  return time.toISOString().slice(0, 7);
 }
 
 /** `2026-W47`. A week belongs to the year of its Thursday: 2027-01-01 is in 2026-W53. */
-export function isoWeekOf(time: LocalTime): string {
+export function formatWeek(time: LocalTime): string {
   const daysSinceMonday = (time.getUTCDay() + 6) % 7;
   const thursday = new Date(time.getTime() + (3 - daysSinceMonday) * DAY);
-  const newYear = new Date(thursday);
-  newYear.setUTCMonth(0, 1);
-  const week = 1 + Math.floor((thursday.getTime() - newYear.getTime()) / (7 * DAY));
-  return `${yearText(thursday.getUTCFullYear())}-W${String(week).padStart(2, "0")}`;
+  const year = thursday.toISOString().slice(0, 4);
+  const week = 1 + Math.floor((thursday.getTime() - Date.parse(`${year}-01-01`)) / (7 * DAY));
+  return `${year}-W${String(week).padStart(2, "0")}`;
 }
 
 const DAY = 86_400_000;
-
-function yearText(year: number): string {
-  return String(year).padStart(4, "0");
-}

@@ -2,7 +2,8 @@ import { types } from "node:util";
 import { DEFAULT_MAX_PAYLOAD_BYTES } from "../codec/payload.js";
 import { checkTransforms, type Transform } from "../codec/transforms.js";
 import type { StorageAdapter } from "../contract/adapter.js";
-import { checkBoolean, checkFunction, checkInteger, checkKeys, formWith, keysOf } from "../contract/arguments.js";
+import { checkBoolean, checkFunction, formWith } from "../contract/arguments.js";
+import { checkOptions, type OptionChecks, wholeFrom } from "./check-options.js";
 import { type Logger, safeLogger, warningLogger } from "./logger.js";
 import { Redaction, type RedactOptions } from "./redaction.js";
 import { checkRetentionPolicy, type RetentionPolicy } from "./retention-plan.js";
@@ -64,46 +65,20 @@ export interface ResolvedOptions {
   readonly logger: Logger;
 }
 
-const MANAGER_KEYS = keysOf<CheckpointManagerOptions>({
-  storage: true,
-  ownsStorage: true,
-  schema: true,
-  stateVersion: true,
-  migrations: true,
-  retention: true,
-  transforms: true,
-  redact: true,
-  maxPayloadBytes: true,
-  createId: true,
-  clock: true,
-  logger: true,
-});
-
 export function resolveOptions(options: CheckpointManagerOptions): ResolvedOptions {
   if (typeof options === "object" && options !== null && "append" in options) {
     throw new TypeError("CheckpointManager takes options: new CheckpointManager({ storage }).");
   }
-  checkKeys("CheckpointManagerOptions", options, MANAGER_KEYS, formWith("storage", undefined));
-  if (typeof options.storage?.append !== "function") {
-    throw new TypeError(`options.storage must be a StorageAdapter. ${howToOpen(options.storage)}`);
-  }
-  if (options.schema !== undefined && typeof options.schema?.["~standard"]?.validate !== "function") {
-    throw new TypeError("options.schema must be a Standard Schema: Zod 3.24 or newer, Valibot or ArkType.");
-  }
-  checkFunction("options.createId", options.createId);
-  checkFunction("options.clock", options.clock);
-  checkLogger("options", options.logger);
-  checkMigrations(options.migrations);
-  checkBoolean("options.ownsStorage", options.ownsStorage);
-  if (options.transforms !== undefined && !Array.isArray(options.transforms)) {
-    throw new TypeError("options.transforms must be an array, such as [gzip()].");
-  }
-  checkInteger("stateVersion", options.stateVersion, 1);
-  checkInteger("maxPayloadBytes", options.maxPayloadBytes, 1);
-  if (options.retention !== undefined) checkRetentionPolicy(options.retention);
-  const { transforms = [] } = options;
-  checkTransforms(transforms);
-  const logger = options.logger === undefined ? warningLogger : safeLogger(options.logger);
+  checkOptions(
+    "CheckpointManagerOptions",
+    options,
+    OPTION_CHECKS,
+    formWith("storage", undefined),
+    (key) => `options.${key}`,
+  );
+  checkStorage(options.storage);
+  const { transforms = [], logger: programLogger } = options;
+  const logger = programLogger === undefined ? warningLogger : safeLogger(programLogger);
   if (transforms.length > 0) {
     logger.info(
       { transforms: transforms.map(({ name }) => name) },
@@ -124,6 +99,37 @@ export function resolveOptions(options: CheckpointManagerOptions): ResolvedOptio
     clock: options.clock ?? Date.now,
     logger,
   };
+}
+
+const OPTION_CHECKS: OptionChecks<CheckpointManagerOptions> = {
+  storage: true,
+  ownsStorage: checkBoolean,
+  schema: checkSchema,
+  stateVersion: wholeFrom(1),
+  migrations: checkMigrations,
+  retention: (_what, policy) => checkRetentionPolicy(policy),
+  transforms: checkTransformList,
+  redact: true,
+  maxPayloadBytes: wholeFrom(1),
+  createId: checkFunction,
+  clock: checkFunction,
+  logger: (_what, logger) => checkLogger("options", logger),
+};
+
+function checkStorage(storage: unknown): void {
+  const isAdapter = typeof storage === "object" && storage !== null && "append" in storage;
+  if (isAdapter && typeof storage.append === "function") return;
+  throw new TypeError(`options.storage must be a StorageAdapter. ${howToOpen(storage)}`);
+}
+
+function checkSchema(what: string, schema: StateSchema): void {
+  if (typeof schema?.["~standard"]?.validate === "function") return;
+  throw new TypeError(`${what} must be a Standard Schema: Zod 3.24 or newer, Valibot or ArkType.`);
+}
+
+function checkTransformList(what: string, transforms: readonly Transform[]): void {
+  if (!Array.isArray(transforms)) throw new TypeError(`${what} must be an array, such as [gzip()].`);
+  checkTransforms(transforms);
 }
 
 function howToOpen(storage: unknown): string {
@@ -148,15 +154,14 @@ export function checkLogger(what: string, logger: Logger | undefined): void {
   }
 }
 
-function checkMigrations(migrations: CheckpointManagerOptions["migrations"]): void {
-  if (migrations === undefined) return;
+function checkMigrations(what: string, migrations: ResolvedOptions["migrations"]): void {
   if (typeof migrations !== "object" || migrations === null || Array.isArray(migrations)) {
-    throw new TypeError("options.migrations must be an object, such as { 1: (stored) => … }.");
+    throw new TypeError(`${what} must be an object, such as { 1: (stored) => … }.`);
   }
   for (const [version, migration] of Object.entries(migrations)) {
     if (!/^[1-9]\d*$/.test(version)) {
-      throw new TypeError(`The keys of options.migrations must be whole numbers from 1, not "${version}".`);
+      throw new TypeError(`The keys of ${what} must be whole numbers from 1, not "${version}".`);
     }
-    checkFunction(`options.migrations[${version}]`, migration);
+    checkFunction(`${what}[${version}]`, migration);
   }
 }

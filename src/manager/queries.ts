@@ -1,6 +1,7 @@
 import type { CheckpointQuery, TaskQuery } from "../contract/adapter.js";
-import { checkId, checkInteger, checkKeys, checkTaskId, checkText, checkWord, keysOf } from "../contract/arguments.js";
+import { checkId, checkTaskId, checkText } from "../contract/arguments.js";
 import { type CheckpointStatus, checkStatus } from "../contract/checkpoint.js";
+import { checkOptions, type OptionChecks, oneOf, wholeFrom } from "./check-options.js";
 
 /** Selects the checkpoints of a task that meet all given conditions. */
 export interface ListQuery {
@@ -17,12 +18,6 @@ export interface ListQuery {
   readonly limit?: number | undefined;
 }
 
-/** The checkpoints that `latest` considers. */
-export type LatestFilter = Pick<ListQuery, "stage" | "status">;
-
-/** The checkpoints that `firstWhere` considers. */
-export type SearchRange = Pick<ListQuery, "stage" | "status" | "afterSequence" | "beforeSequence">;
-
 /** Selects the tasks that meet all given conditions. */
 export interface TasksQuery {
   /** Only ids that begin with this text, for example a namespace or a tenant. */
@@ -37,77 +32,67 @@ export interface TasksQuery {
   readonly limit?: number | undefined;
 }
 
-/** Selects incomplete tasks. */
-export type IncompleteQuery = Pick<TasksQuery, "prefix" | "limit">;
-
-const LATEST_KEYS = keysOf<LatestFilter>({ stage: true, status: true });
-const SEARCH = { stage: true, status: true, beforeSequence: true, afterSequence: true } as const;
-const SEARCH_KEYS = keysOf<SearchRange>(SEARCH);
-const LIST_KEYS = keysOf<ListQuery>({ ...SEARCH, order: true, limit: true });
-const TASKS_KEYS = keysOf<TasksQuery>({ prefix: true, status: true, order: true, after: true, limit: true });
-const INCOMPLETE_KEYS = keysOf<IncompleteQuery>({ prefix: true, limit: true });
+const FILTER_CHECKS = { stage: checkId, status: checkStatuses } as const;
+const RANGE_CHECKS = { ...FILTER_CHECKS, beforeSequence: wholeFrom(1), afterSequence: wholeFrom(0) } as const;
+const LIST_CHECKS: OptionChecks<ListQuery> = { ...RANGE_CHECKS, order: oneOf("newest", "oldest"), limit: wholeFrom(0) };
+const TASKS_CHECKS: OptionChecks<TasksQuery> = {
+  prefix: checkText,
+  status: checkStatuses,
+  order: oneOf("taskId", "recent"),
+  after: checkText,
+  limit: wholeFrom(0),
+};
 export const INCOMPLETE: readonly CheckpointStatus[] = ["running", "paused", "failed"];
 
-export function resolveLatestFilter(taskId: string, filter: LatestFilter): CheckpointQuery {
-  checkTaskId(taskId);
-  checkKeys("LatestFilter", filter, LATEST_KEYS);
-  return { taskId, order: "newest", ...checkedFilter(filter) };
+export function resolveLatestFilter(taskId: string, filter: Pick<ListQuery, "stage" | "status">): CheckpointQuery {
+  checkOptions("LatestFilter", filter, FILTER_CHECKS);
+  return resolveListQuery(taskId, filter);
+}
+
+export function resolveSearchRange(
+  taskId: string,
+  range: Pick<ListQuery, "stage" | "status" | "afterSequence" | "beforeSequence">,
+): CheckpointQuery {
+  checkOptions("FirstWhereQuery", range, RANGE_CHECKS);
+  return resolveListQuery(taskId, range);
 }
 
 export function resolveListQuery(taskId: string, query: ListQuery): CheckpointQuery {
   checkTaskId(taskId);
-  checkKeys("ListQuery", query, LIST_KEYS);
-  checkWord("ListQuery.order", query.order, ["newest", "oldest"]);
-  checkInteger("beforeSequence", query.beforeSequence, 1);
-  checkInteger("afterSequence", query.afterSequence, 0);
-  checkInteger("limit", query.limit, 0);
-  const { order = "newest", beforeSequence, afterSequence, limit } = query;
-  return { taskId, order, beforeSequence, afterSequence, limit, ...checkedFilter(query) };
-}
-
-export function resolveSearchRange(taskId: string, range: SearchRange): CheckpointQuery {
-  checkKeys("The query of firstWhere", range, SEARCH_KEYS);
-  return resolveListQuery(taskId, range);
+  checkOptions("ListQuery", query, LIST_CHECKS);
+  return { ...query, taskId, order: query.order ?? "newest", status: listStatuses(query.status) };
 }
 
 export function resolveTasksQuery(query: TasksQuery): TaskQuery {
-  checkKeys("TasksQuery", query, TASKS_KEYS);
-  checkWord("TasksQuery.order", query.order, ["taskId", "recent"]);
-  if (query.prefix !== undefined) checkText("TasksQuery.prefix", query.prefix);
-  if (query.after !== undefined) checkText("TasksQuery.after", query.after);
-  checkInteger("limit", query.limit, 0);
-  const { prefix, order = "taskId", after, limit } = query;
+  checkOptions("TasksQuery", query, TASKS_CHECKS);
+  const { order = "taskId", after, status } = query;
   if (after !== undefined && order !== "taskId") throw new TypeError('TasksQuery.after needs order: "taskId".');
-  return { prefix, order, after, limit, status: statuses(query.status) };
+  return { ...query, order, status: listStatuses(status) };
 }
 
-export function resolveIncompleteQuery(query: IncompleteQuery): TaskQuery {
-  checkKeys("IncompleteQuery", query, INCOMPLETE_KEYS);
+export function resolveIncompleteQuery(query: Pick<TasksQuery, "prefix" | "limit">): TaskQuery {
+  checkOptions("IncompleteQuery", query, { prefix: checkText, limit: wholeFrom(0) });
   return resolveTasksQuery({ ...query, order: "recent", status: INCOMPLETE });
 }
 
 /** The prefix of a call that changes all tasks with it. */
 export function resolvePrefix(method: string, query: { readonly prefix: string }): string {
-  checkKeys(`The query of ${method}`, query, keysOf<typeof query>({ prefix: true }));
-  const { prefix } = query;
-  if (prefix === undefined || prefix === "") {
+  checkOptions(`The query of ${method}`, query, {
+    prefix: (_what, prefix) => checkText(`The prefix of ${method}`, prefix),
+  });
+  if (query.prefix === undefined || query.prefix === "") {
     throw new TypeError(`${method} needs a non-empty prefix. Nothing was changed.`);
   }
-  checkText(`The prefix of ${method}`, prefix);
-  return prefix;
+  return query.prefix;
 }
 
-function checkedFilter(filter: LatestFilter): Pick<CheckpointQuery, "stage" | "status"> {
-  if (filter.stage !== undefined) checkId("A stage", filter.stage);
-  return { stage: filter.stage, status: statuses(filter.status) };
-}
-
-function statuses(status: ListQuery["status"]): readonly CheckpointStatus[] | undefined {
-  if (status === undefined) return undefined;
+function checkStatuses(_what: string, status: NonNullable<ListQuery["status"]>): void {
   if (typeof status !== "string" && !Array.isArray(status)) {
     throw new TypeError("The status of a query must be one status, or an array of statuses.");
   }
-  const list: readonly CheckpointStatus[] = typeof status === "string" ? [status] : status;
-  for (const one of list) checkStatus(one);
-  return list;
+  for (const each of [status].flat()) checkStatus(each);
+}
+
+function listStatuses(status: ListQuery["status"]): readonly CheckpointStatus[] | undefined {
+  return status === undefined ? undefined : [status].flat();
 }

@@ -3,7 +3,6 @@ import { type OpenedPayload, openPayload, openText, type PayloadText, stateDiges
 import { type CheckpointQuery, type CorruptRecord, isCorrupt, type TaskQuery } from "../contract/adapter.js";
 import { checkId, checkTaskId } from "../contract/arguments.js";
 import {
-  brokenSeal,
   type Checkpoint,
   type CheckpointSummary,
   failureOf,
@@ -13,15 +12,10 @@ import {
   type TaskSummary,
   titleOf,
 } from "../contract/checkpoint.js";
-import {
-  CheckpointCorruptError,
-  CheckpointError,
-  CheckpointNotFoundError,
-  isStackOverflow,
-  UnsupportedFormatError,
-} from "../contract/errors.js";
+import { CheckpointCorruptError, CheckpointError, StorageError, UnsupportedFormatError } from "../contract/errors.js";
 import type { RunRecord } from "../contract/run-record.js";
 import { isEventsTask } from "../contract/task-events.js";
+import { corruptRecord, ifIntact, notFoundError, nothingIntactError } from "./damage.js";
 import type { NotificationHub } from "./notifications.js";
 import type { ResolvedOptions } from "./options.js";
 import { decodeWithSchema } from "./schema.js";
@@ -34,65 +28,45 @@ export interface CheckpointText extends PayloadText {
   readonly newest: number;
 }
 
+type Named = Pick<CheckpointSummary, "id" | "taskId">;
+
 /**
  * Reads checkpoints from the storage. It checks seals and digests, decodes states, and reports and skips corrupt
  * records. If all of a task's records are corrupt, it throws.
  */
 export class CheckpointReader<State = unknown> {
   readonly #options: ResolvedOptions;
-  readonly #events: NotificationHub;
+  readonly #notifications: NotificationHub;
 
   constructor(options: ResolvedOptions, notifications: NotificationHub) {
     this.#options = options;
-    this.#events = notifications;
+    this.#notifications = notifications;
   }
 
-  async first(query: CheckpointQuery): Promise<Checkpoint<State> | undefined> {
-    if (!tracing.latest.hasSubscribers) return this.#first(query);
+  /** The first intact checkpoint of the query. */
+  first(query: CheckpointQuery): Promise<Checkpoint<State> | undefined> {
     const facts = (found?: Checkpoint<State>) => (found ? { ...tracedFields(found), sequence: found.sequence } : {});
-    return traced(tracing.latest, { taskId: query.taskId }, () => this.#first(query), facts);
+    const read = async () => {
+      for await (const checkpoint of this.#checkpoints(query)) return checkpoint;
+      return undefined;
+    };
+    return traced(tracing.latest, { taskId: query.taskId }, read, facts);
   }
 
-  async #first(query: CheckpointQuery): Promise<Checkpoint<State> | undefined> {
-    const damage = new Damage();
-    for await (const record of this.#options.storage.read(query)) {
-      // Without transforms the result isn't a promise, and not awaiting it saves a turn of the event loop.
-      const opening = this.#open(record);
-      const opened = types.isPromise(opening) ? await opening : opening;
-      if (!isCorrupt(opened)) return opened;
-      this.#report(damage, opened);
+  /** The intact checkpoints of the query. Damage that only the seal or the digest shows doesn't count towards its limit. */
+  async *all({ limit, ...query }: CheckpointQuery): AsyncGenerator<Checkpoint<State>, void, void> {
+    if (limit === 0) return;
+    let count = 0;
+    for await (const checkpoint of this.#checkpoints(query)) {
+      yield checkpoint;
+      count += 1;
+      if (count === limit) return;
     }
-    if (damage.found) await this.#requireIntact(query.taskId, damage);
-    return undefined;
-  }
-
-  async *all(query: CheckpointQuery): AsyncGenerator<Checkpoint<State>, void, void> {
-    const { limit = Number.POSITIVE_INFINITY } = query;
-    const bound = query.order === "newest" ? "beforeSequence" : "afterSequence";
-    const damage = new Damage();
-    let [rest, given] = [query, 0];
-    for (let wanted = limit; wanted > 0; wanted = limit - given) {
-      let [read, last] = [0, 0];
-      for await (const record of this.#options.storage.read(rest)) {
-        if (!isCorrupt(record)) [read, last] = [read + 1, record.sequence];
-        const opened = await this.#open(record);
-        if (isCorrupt(opened)) {
-          this.#report(damage, opened);
-          continue;
-        }
-        given += 1;
-        yield opened;
-      }
-      if (read < wanted) break;
-      // The storage's limit also counted records whose damage only the seal or the digest shows. So more are read.
-      rest = { ...query, limit: limit - given, [bound]: last };
-    }
-    if (given === 0 && damage.found) await this.#requireIntact(query.taskId, damage);
   }
 
   /** The checkpoint with this id. @throws {CheckpointNotFoundError | CheckpointCorruptError} */
-  async byId(taskId: string, id: string): Promise<Checkpoint<State>> {
-    return this.use(taskId, id, (record) => this.#checkpoint(record));
+  byId(taskId: string, id: string): Promise<Checkpoint<State>> {
+    return this.use(taskId, id, (record) => this.#decode(record));
   }
 
   /**
@@ -102,7 +76,7 @@ export class CheckpointReader<State = unknown> {
    * @throws {CheckpointNotFoundError | CheckpointCorruptError}
    */
   async storedState(taskId: string, id: string): Promise<unknown> {
-    return (await this.use(taskId, id, (record) => this.#opened(record, (state) => ({ state })))).state;
+    return (await this.use(taskId, id, (record) => this.#open(record, (state) => ({ state })))).state;
   }
 
   /**
@@ -119,14 +93,14 @@ export class CheckpointReader<State = unknown> {
     checkTaskId(taskId);
     checkId("A checkpoint id", id);
     const record = await this.#options.storage.get(taskId, id);
-    if (record === undefined) throw notFound(taskId, id);
-    const opened = await ifIntact(record, use);
-    if (!isCorrupt(opened)) return opened;
-    this.reportDamage(opened);
+    if (record === undefined) throw notFoundError(taskId, id);
+    const used = await ifIntact(record, use);
+    if (!isCorrupt(used)) return used;
+    this.reportDamage(used);
     throw new CheckpointCorruptError(
-      `${titleOf({ id, taskId })} can't be read: ${opened.reason} (${opened.location}). ` +
+      `${titleOf({ id, taskId })} can't be read: ${used.reason} (${used.location}). ` +
         "It was left untouched; latest() gives the newest intact one.",
-      { cause: opened.cause },
+      { cause: used.cause },
     );
   }
 
@@ -136,60 +110,41 @@ export class CheckpointReader<State = unknown> {
    * @throws {CheckpointCorruptError} There are checkpoints, and none of them is intact.
    */
   async newestText(taskId: string): Promise<CheckpointText | undefined> {
-    const damage = new Damage();
     let newest = 0;
-    for await (const record of this.#options.storage.read({ taskId, order: "newest" })) {
+    const records = this.#options.storage.read({ taskId, order: "newest" });
+    const open = (record: StoredCheckpoint | CorruptRecord) => {
       newest = Math.max(newest, record.sequence ?? 0);
-      const opened = await this.#text(record);
-      if (!isCorrupt(opened)) return { ...opened, newest };
-      this.#report(damage, opened);
-    }
-    if (damage.found) throw damage.error(`Task ${JSON.stringify(taskId)} has no intact checkpoint`);
+      return this.#openText(record);
+    };
+    for await (const text of this.#intact(taskId, records, open)) return { ...text, newest };
     return undefined;
   }
 
   /** The texts of the checkpoints that match. Damaged ones are reported and left out. */
   async *texts(query: CheckpointQuery): AsyncGenerator<CheckpointText, void, void> {
     for await (const record of this.#options.storage.read(query)) {
-      const opened = await this.#text(record);
+      const opened = await this.#openText(record);
       if (isCorrupt(opened)) this.reportDamage(opened);
-      else yield { ...opened, newest: opened.summary.sequence };
+      else yield opened;
     }
   }
 
-  /**
-   * Like {@link newestText}, for the checkpoint with this id. @throws {CheckpointNotFoundError |
-   * CheckpointCorruptError}
-   */
-  async textById(taskId: string, id: string): Promise<CheckpointText> {
-    return this.use(taskId, id, async (record) => ({
-      ...(await openText(record.payload, { transforms: this.#options.transforms, context: record })),
-      summary: summaryOf(record),
-      newest: record.sequence,
-    }));
+  /** The text of the checkpoint with this id. @throws {CheckpointNotFoundError | CheckpointCorruptError} */
+  textById(taskId: string, id: string): Promise<CheckpointText> {
+    return this.use(taskId, id, (record) => this.#readText(record));
   }
 
-  async list(query: CheckpointQuery): Promise<CheckpointSummary[]> {
-    const found: CheckpointSummary[] = [];
-    await this.eachRecord(query, (record) => {
-      if (!isCorrupt(record)) found.push(record);
-    });
-    return found;
-  }
-
-  /**
-   * Calls `visit` for each summary and each corrupt record, one at a time to save memory. Corrupt records are also
-   * reported.
-   */
-  async eachRecord(query: CheckpointQuery, visit: (record: CheckpointSummary | CorruptRecord) => void): Promise<void> {
-    const damage = new Damage();
-    let isEmpty = true;
-    for await (const record of this.#options.storage.list(query)) {
-      if (isCorrupt(record)) this.#report(damage, record);
-      else isEmpty = false;
-      visit(record);
+  /** @param onDamage - Called for each damaged record, which is also reported. */
+  async list(query: CheckpointQuery, onDamage?: () => void): Promise<CheckpointSummary[]> {
+    const summaries: CheckpointSummary[] = [];
+    const open = (record: CheckpointSummary | CorruptRecord) => {
+      if (isCorrupt(record)) onDamage?.();
+      return record;
+    };
+    for await (const summary of this.#intact(query.taskId, this.#options.storage.list(query), open)) {
+      summaries.push(summary);
     }
-    if (isEmpty && damage.found) await this.#requireIntact(query.taskId, damage);
+    return summaries;
   }
 
   /**
@@ -206,7 +161,7 @@ export class CheckpointReader<State = unknown> {
         { cause: record.cause },
       );
     }
-    throw notFound(taskId);
+    throw notFoundError(taskId);
   }
 
   /** The task's newest readable summary for which `is` returns true. Default: any. */
@@ -225,16 +180,13 @@ export class CheckpointReader<State = unknown> {
    * The {@link stateDigest} of a checkpoint. `undefined` if the checkpoint can't be read, or its state has another
    * version.
    */
-  async digestOf(taskId: string, id: string): Promise<string | undefined> {
-    const { storage, transforms, stateVersion } = this.#options;
-    const stored = await storage.get(taskId, id);
-    if (stored === undefined || isCorrupt(stored) || brokenSeal(stored) !== undefined) return undefined;
-    if (stored.stateVersion !== stateVersion) return undefined;
+  async readDigest(taskId: string, id: string): Promise<string | undefined> {
     try {
-      return stateDigest(await openText(stored.payload, { transforms, context: stored }));
+      const { summary, ...text } = await this.textById(taskId, id);
+      return summary.stateVersion === this.#options.stateVersion ? stateDigest(text) : undefined;
     } catch (error) {
-      // The checkpoint is damaged, or its key is missing, so its state is unknown.
-      if (error instanceof CheckpointError) return undefined;
+      // The checkpoint is removed or damaged, or its key is missing, so its state is unknown.
+      if (error instanceof CheckpointError && !(error instanceof StorageError)) return undefined;
       throw error;
     }
   }
@@ -263,69 +215,79 @@ export class CheckpointReader<State = unknown> {
    * @param isLeftOut - Which other tasks to leave out.
    */
   async tasks(query: TaskQuery, isLeftOut?: (task: TaskSummary) => boolean): Promise<TaskSummary[]> {
-    const damage = new Damage();
-    let found: TaskSummary[];
-    let leftOut = 0;
-    for (;;) {
-      found = [];
-      let [read, hidden] = [0, 0];
-      const limit = query.limit === undefined ? undefined : query.limit + leftOut;
-      for await (const task of this.#options.storage.tasks({ ...query, limit })) {
-        if (isCorrupt(task)) this.#report(damage, task);
-        else {
-          read += 1;
-          if (isEventsTask(task.taskId) || isLeftOut?.(task)) hidden += 1;
-          else if (found.length < (query.limit ?? Number.POSITIVE_INFINITY)) found.push(task);
-        }
+    const { storage } = this.#options;
+    const damaged: CorruptRecord[] = [];
+    // The tasks that are left out take places within the limit. So this reads again with a higher limit, if need be.
+    for (let { limit } = query; ; limit *= 2) {
+      const read: TaskSummary[] = [];
+      for await (const task of storage.tasks({ ...query, limit })) {
+        if (isCorrupt(task)) this.reportDamage(task, damaged);
+        else read.push(task);
       }
-      // Those that are left out took places within the limit, so this reads again with a limit that is at least twice as
-      // high: there may be thousands of them.
-      if (limit === undefined || read < limit || hidden <= leftOut) break;
-      leftOut = 2 * hidden + (query.limit ?? 0);
+      const tasks = read.filter((task) => !isEventsTask(task.taskId) && !isLeftOut?.(task)).slice(0, query.limit);
+      if (limit === undefined || read.length < limit || tasks.length === query.limit) {
+        if (tasks.length > 0 || damaged.length === 0) return tasks;
+        for await (const task of storage.tasks({ order: "taskId" })) if (!isCorrupt(task)) return [];
+        throw nothingIntactError("No task has an intact checkpoint", damaged);
+      }
     }
-    if (found.length === 0 && damage.found) {
-      for await (const task of this.#options.storage.tasks({ order: "taskId" })) if (!isCorrupt(task)) return [];
-      throw damage.error("No task has an intact checkpoint");
-    }
-    return found;
   }
 
-  #report(damage: Damage, record: CorruptRecord): void {
-    damage.add(record);
-    this.reportDamage(record);
-  }
-
-  reportDamage(record: CorruptRecord): void {
+  /** @param damaged - The record is added to this list. */
+  reportDamage(record: CorruptRecord, damaged?: CorruptRecord[]): void {
+    damaged?.push(record);
     this.#options.logger.warn({ ...record }, `Skipped a corrupt checkpoint: ${record.location}: ${record.reason}`);
-    this.#events.emit("corrupt", record);
+    this.#notifications.emit("corrupt", record);
     publishDamage(record);
   }
 
   /**
-   * Call it if a query found damage and nothing intact. It throws unless the task has an intact checkpoint that the
-   * query didn't select.
+   * Yields what `open` makes of the task's records, and reports the damaged ones.
+   *
+   * @param open - Returns a CorruptRecord if the record is damaged.
+   * @throws {CheckpointCorruptError} Records are damaged, and the task has nothing intact.
    */
-  async #requireIntact(taskId: string, damage: Damage): Promise<void> {
-    for await (const record of this.#options.storage.read({ taskId, order: "newest" })) {
-      if (!isCorrupt(await this.#open(record))) return;
+  async *#intact<Record, Opened extends object>(
+    taskId: string,
+    records: AsyncIterable<Record>,
+    open: (record: Record) => Opened | CorruptRecord | Promise<Opened | CorruptRecord>,
+  ): AsyncGenerator<Opened, void, void> {
+    const damaged: CorruptRecord[] = [];
+    let isEmpty = true;
+    for await (const record of records) {
+      // Without transforms the result isn't a promise, and not awaiting it saves a turn of the event loop.
+      const opening = open(record);
+      const opened = types.isPromise(opening) ? await opening : opening;
+      if (isCorrupt(opened)) this.reportDamage(opened, damaged);
+      else {
+        isEmpty = false;
+        yield opened;
+      }
     }
-    throw damage.error(`Task ${JSON.stringify(taskId)} has no intact checkpoint`);
+    if (!isEmpty || damaged.length === 0) return;
+    // The task may have intact checkpoints that the query doesn't select.
+    for await (const record of this.#options.storage.read({ taskId, order: "newest" })) {
+      if (!isCorrupt(await ifIntact(record, (intact) => this.#decode(intact)))) return;
+    }
+    throw nothingIntactError(`Task ${JSON.stringify(taskId)} has no intact checkpoint`, damaged);
   }
 
-  #text(record: StoredCheckpoint | CorruptRecord) {
-    const { transforms } = this.#options;
-    return ifIntact(record, async (intact) => ({
-      ...(await openText(intact.payload, { transforms, context: intact })),
-      summary: summaryOf(intact),
-    }));
+  #checkpoints(query: CheckpointQuery) {
+    const open = (record: StoredCheckpoint | CorruptRecord) => ifIntact(record, (intact) => this.#decode(intact));
+    return this.#intact(query.taskId, this.#options.storage.read(query), open);
   }
 
-  #open(record: StoredCheckpoint | CorruptRecord) {
-    return ifIntact(record, (intact) => this.#checkpoint(intact));
+  #openText(record: StoredCheckpoint | CorruptRecord) {
+    return ifIntact(record, (intact) => this.#readText(intact));
   }
 
-  #checkpoint(record: StoredCheckpoint): Checkpoint<State> | Promise<Checkpoint<State>> {
-    return this.#opened(record, (current, run) => ({
+  async #readText(record: StoredCheckpoint): Promise<CheckpointText> {
+    const text = await openText(record.payload, { transforms: this.#options.transforms, context: record });
+    return { ...text, summary: summaryOf(record), newest: record.sequence };
+  }
+
+  #decode(record: StoredCheckpoint): Checkpoint<State> | Promise<Checkpoint<State>> {
+    return this.#open(record, (current, run) => ({
       ...summaryOf(record),
       state: this.decoded(record, current),
       ...(run && { run }),
@@ -333,7 +295,7 @@ export class CheckpointReader<State = unknown> {
   }
 
   /** Calls `make` with the state in its stored form, migrated to the current version. */
-  #opened<Result>(
+  #open<Result>(
     record: StoredCheckpoint,
     make: (current: unknown, run: RunRecord | undefined) => Result,
   ): Result | Promise<Result> {
@@ -354,6 +316,7 @@ export class CheckpointReader<State = unknown> {
     return (isPlain ? current : decodeWithSchema(schema, current, refused)) as State;
   }
 
+  /** Migrates a state in its stored form to the current version. */
   migrated(record: Named & Pick<CheckpointSummary, "stateVersion">, stored: unknown): unknown {
     const { stateVersion, migrations } = this.#options;
     const what = titleOf(record);
@@ -365,106 +328,21 @@ export class CheckpointReader<State = unknown> {
     }
     let state = stored;
     for (let version = record.stateVersion; version < stateVersion; version++) {
-      const migration = migrations[version];
-      if (migration === undefined) {
+      const step = `from version ${version} to ${version + 1}`;
+      const migrate = migrations[version];
+      if (migrate === undefined) {
         throw new UnsupportedFormatError(
-          `${what} holds a state of version ${record.stateVersion}, and there is no migration from version ${version} to ${version + 1}. ` +
+          `${what} holds a state of version ${record.stateVersion}, and there is no migration ${step}. ` +
             "It was left untouched; add the migration.",
         );
       }
-      state = migrate(
-        migration,
-        state,
-        `${what} is intact, but the migration from version ${version} to ${version + 1} failed`,
-      );
+      try {
+        state = migrate(state);
+      } catch (cause) {
+        const message = `${what} is intact, but the migration ${step} failed: ${failureOf(cause).message}`;
+        throw new UnsupportedFormatError(message, { cause });
+      }
     }
     return state;
   }
-}
-
-/**
- * Returns `use(record)` if the record's seal holds. If the seal doesn't hold, or `use` finds the record damaged,
- * returns a CorruptRecord. The result is a promise only if `use` returns one.
- */
-function ifIntact<Result extends object>(
-  record: StoredCheckpoint | CorruptRecord,
-  use: (record: StoredCheckpoint) => Result | Promise<Result>,
-): Result | CorruptRecord | Promise<Result | CorruptRecord> {
-  if (isCorrupt(record)) return record;
-  try {
-    const broken = brokenSeal(record);
-    if (broken !== undefined) return corruptRecord(record, broken);
-    const used = use(record);
-    return types.isPromise(used) ? used.catch((error: unknown) => corruptOrThrow(record, error)) : used;
-  } catch (error) {
-    return corruptOrThrow(record, error);
-  }
-}
-
-type Named = Pick<CheckpointSummary, "id" | "taskId">;
-
-function migrate(migration: (stored: unknown) => unknown, state: unknown, what: string): unknown {
-  try {
-    return migration(state);
-  } catch (cause) {
-    throw new UnsupportedFormatError(`${what}: ${failureOf(cause).message}`, { cause });
-  }
-}
-
-/** The corrupt records met by one call. */
-class Damage {
-  #count = 0;
-  #first: CorruptRecord | undefined;
-
-  get found(): boolean {
-    return this.#count > 0;
-  }
-
-  add(record: CorruptRecord): void {
-    this.#count += 1;
-    this.#first ??= record;
-  }
-
-  error(what: string): CheckpointCorruptError {
-    const first = this.#first && ` (the first at ${this.#first.location}: ${this.#first.reason})`;
-    return new CheckpointCorruptError(
-      `${what}: ${this.#count} can't be read${first ?? ""}. They were left untouched; restore them from a backup, or remove the task.`,
-      { cause: this.#first?.cause },
-    );
-  }
-}
-
-export function notFound(taskId: string, id?: string): CheckpointNotFoundError {
-  const task = JSON.stringify(taskId);
-  return id === undefined
-    ? new CheckpointNotFoundError(`Task ${task} has no checkpoint.`, { taskId })
-    : new CheckpointNotFoundError(
-        `Task ${task} has no checkpoint ${JSON.stringify(id)}: it was never saved, or was removed. list() shows the task's checkpoints.`,
-        { taskId, id },
-      );
-}
-
-function corruptOrThrow(record: StoredCheckpoint, error: unknown): CorruptRecord {
-  if (error instanceof CheckpointCorruptError) return corruptRecord(record, error.reason, error);
-  // A schema or a migration overflowed the stack, because the state nests too deep.
-  if (isStackOverflow(error)) return corruptRecord(record, "its state is nested too deeply to read", error);
-  throw error;
-}
-
-export function corruptRecord(record: StoredCheckpoint, reason: string, cause?: unknown): CorruptRecord {
-  const { taskId, id, sequence } = record;
-  return {
-    corrupt: true,
-    location: placeOf(record),
-    reason,
-    taskId,
-    id,
-    sequence,
-    ...(cause === undefined ? undefined : { cause }),
-  };
-}
-
-/** The place of a record for messages, if its adapter doesn't tell one. */
-export function placeOf({ id, sequence, taskId }: CheckpointSummary): string {
-  return `checkpoint ${id} (sequence ${sequence}) of task ${JSON.stringify(taskId)}`;
 }

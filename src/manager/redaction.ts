@@ -1,6 +1,7 @@
 import { ANY_STEP, type PathPattern, RedactedPaths, withoutMessage } from "../codec/redacted-paths.js";
-import { checkKeys, checkText, keysOf } from "../contract/arguments.js";
+import { checkText } from "../contract/arguments.js";
 import type { CheckpointFailure } from "../contract/checkpoint.js";
+import { checkOptions } from "./check-options.js";
 
 /** The option `redact`: the secrets of a checkpoint, which are never stored. */
 export interface RedactOptions {
@@ -22,7 +23,7 @@ const VALUES: readonly string[] = ["state", "metadata", "step", "input", "result
 const ERROR_FIELDS = ["message", "name", "code", "stack"] as const;
 /** A path may lead to the `cause` of a step's error, though a checkpoint's error has none. */
 const ERROR_STEPS: readonly string[] = [...ERROR_FIELDS, "cause"];
-const STEP = /\.(\*|[^\s.[\]"'*]+)|\[(\*|\d+|"(?:[^"\\]|\\.)*")\]/y;
+const STEP = /\.(\*|[^\s.[\]"'*]+)|\[(\*|\d+|"(?:[^"\\]|\\.)*")\]/gy;
 
 /** The parsed option `redact`, by the parts of a checkpoint. */
 export class Redaction {
@@ -31,38 +32,34 @@ export class Redaction {
   readonly ofRun: { readonly input: RedactedPaths | undefined; readonly result: RedactedPaths | undefined };
   /** Paths that begin with a step's name and lead into its result. */
   readonly #steps: readonly PathPattern[];
-  readonly #error: RedactedPaths | undefined;
-  readonly #errorSteps: readonly PathPattern[];
+  readonly #error: readonly PathPattern[];
   readonly #isWholeError: boolean;
   readonly #isLabel: boolean;
   readonly #censor: string;
 
   constructor(options: RedactOptions) {
-    checkKeys("RedactOptions", options, keysOf<RedactOptions>({ paths: true, censor: true }));
+    checkOptions("RedactOptions", options, { paths: true, censor: checkText });
     const { paths, censor = DEFAULT_CENSOR } = options;
     if (!Array.isArray(paths)) throw new TypeError(`RedactOptions.paths must be an array of paths, such as ${FORMS}.`);
-    checkText("RedactOptions.censor", censor);
     const parsed = paths.map(parsePath);
-    const patternsUnder = (root: string) =>
-      parsed.filter((path) => path.root === root && path.steps.length > 0).map(({ steps }) => steps);
+    const patternsUnder = (root: string) => parsed.filter((path) => path.root === root).map(({ steps }) => steps);
     const under = (root: string) => redactedPaths(patternsUnder(root), censor);
     this.#censor = censor;
     this.state = under("state");
     this.metadata = under("metadata");
     this.ofRun = { input: under("input"), result: under("result") };
     this.#steps = patternsUnder("step");
-    this.#errorSteps = patternsUnder("error");
-    this.#error = under("error");
+    this.#error = patternsUnder("error").filter((steps) => steps.length > 0);
     this.#isWholeError = parsed.some(({ root, steps }) => root === "error" && steps.length === 0);
     this.#isLabel = parsed.some(({ root }) => root === "label");
   }
 
   result(step: string): RedactedPaths | undefined {
-    return redactedPaths(this.#patternsOf(step), this.#censor);
+    return redactedPaths(this.#findPatterns(step), this.#censor);
   }
 
   thrown(step: string): RedactedPaths | undefined {
-    return redactedPaths([...this.#errorSteps, ...this.#patternsOf(step)], this.#censor);
+    return redactedPaths([...this.#error, ...this.#findPatterns(step)], this.#censor);
   }
 
   /** Returns the error. If whole errors are redacted, returns an error without details instead. */
@@ -70,7 +67,7 @@ export class Redaction {
     return this.#isWholeError ? Object.assign(new Error(this.#censor), { stack: this.#censor }) : thrown;
   }
 
-  #patternsOf(step: string): readonly PathPattern[] {
+  #findPatterns(step: string): readonly PathPattern[] {
     return this.#steps.filter(([name]) => name === ANY_STEP || name === step).map(([_name, ...steps]) => steps);
   }
 
@@ -80,7 +77,8 @@ export class Redaction {
 
   failure(failure: CheckpointFailure): CheckpointFailure {
     if (this.#isWholeError) return { message: this.#censor };
-    const covered = ERROR_FIELDS.filter((field) => failure[field] !== undefined && this.#error?.covers([field]));
+    const isCovered = (field: string) => this.#error.some(([step]) => step === ANY_STEP || step === field);
+    const covered = ERROR_FIELDS.filter((field) => failure[field] !== undefined && isCovered(field));
     if (covered.length === 0) return failure;
     const censored = Object.fromEntries(covered.map((field) => [field, this.#censor]));
     // A stack begins with the name and the message. If these are redacted, they must not stay there.
@@ -99,29 +97,20 @@ function parsePath(path: unknown): { readonly root: string; readonly steps: Path
   const [root = ""] = /^\w+/.exec(path) ?? [];
   const steps: (string | typeof ANY_STEP)[] = [];
   let at = root.length;
-  while (at < path.length) {
-    STEP.lastIndex = at;
-    const found = STEP.exec(path);
-    if (found === null) throw misspelled(path, `it is misspelled at ${JSON.stringify(path.slice(at))}`);
-    steps.push(stepOf(found[1] ?? found[2] ?? "", path));
-    at = STEP.lastIndex;
+  for (const [text, name, bracketed = ""] of path.slice(at).matchAll(STEP)) {
+    steps.push(parseStep(name ?? bracketed, path));
+    at += text.length;
   }
-  if (!leadsSomewhere(root, steps))
-    throw misspelled(path, "a checkpoint has nothing at this path that can be redacted");
-  return { root, steps };
+  if (at < path.length) throw misspelled(path, `it is misspelled at ${JSON.stringify(path.slice(at))}`);
+  const isValue = VALUES.includes(root) && steps.length > 0;
+  const isLabel = root === "label" && steps.length === 0;
+  const isErrorPart = steps.length <= 1 && steps.every((step) => step === ANY_STEP || ERROR_STEPS.includes(step));
+  if (isValue || isLabel || (root === "error" && isErrorPart)) return { root, steps };
+  throw misspelled(path, "a checkpoint has nothing at this path that can be redacted");
 }
 
-function leadsSomewhere(root: string, steps: PathPattern): boolean {
-  if (VALUES.includes(root)) return steps.length > 0;
-  if (root === "label") return steps.length === 0;
-  return (
-    root === "error" && steps.length <= 1 && steps.every((step) => step === ANY_STEP || ERROR_STEPS.includes(step))
-  );
-}
-
-function stepOf(text: string, path: string): string | typeof ANY_STEP {
-  if (text === "*") return ANY_STEP;
-  if (!text.startsWith('"')) return text;
+function parseStep(text: string, path: string): string | typeof ANY_STEP {
+  if (!text.startsWith('"')) return text === "*" ? ANY_STEP : text;
   try {
     return String(JSON.parse(text));
   } catch {

@@ -2,18 +2,20 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import { openToRenew } from "../codec/payload.js";
 import type { Transform } from "../codec/transforms.js";
 import { type CorruptRecord, isCorrupt, type StorageAdapter } from "../contract/adapter.js";
-import { checkFunction, checkKeys, checkSignal, checkText, keysOf } from "../contract/arguments.js";
-import { brokenSeal, type StoredCheckpoint } from "../contract/checkpoint.js";
+import { checkFunction, checkSignal, checkText } from "../contract/arguments.js";
+import type { StoredCheckpoint } from "../contract/checkpoint.js";
 import {
-  CheckpointCorruptError,
   CheckpointError,
   ClosedError,
   KeyUnavailableError,
   StorageError,
   UnsupportedOperationError,
 } from "../contract/errors.js";
+import { anySignal } from "./abort-signals.js";
+import { checkOptions } from "./check-options.js";
+import { ifIntact } from "./damage.js";
 import type { ResolvedOptions } from "./options.js";
-import { type CheckpointReader, corruptRecord } from "./reader.js";
+import type { CheckpointReader } from "./reader.js";
 
 /** The options of `rekey`. */
 export interface RekeyOptions {
@@ -65,8 +67,9 @@ export async function rekeyStorage(
   options: RekeyOptions,
   closing: AbortSignal,
 ): Promise<RekeyResult> {
-  checkOptions(options);
-  const { prefix, signal, onProgress } = options;
+  checkOptions("RekeyOptions", options, { prefix: checkText, signal: checkSignal, onProgress: checkFunction });
+  const { prefix, onProgress } = options;
+  const stop = anySignal(closing, options.signal);
   if (transforms.length === 0) {
     throw new TypeError("rekey needs transforms: new CheckpointManager({ transforms: [encrypt(…)], … }).");
   }
@@ -87,14 +90,12 @@ export async function rekeyStorage(
   /** The places of damage. They are kept because the list of tasks and the task itself may report the same record. */
   const damagedPlaces = new Set<string>();
   const reportDamage = (record: CorruptRecord) => {
-    if (damagedPlaces.has(record.location)) return;
-    damagedPlaces.add(record.location);
-    counts.damaged += 1;
-    reader.reportDamage(record);
+    if (!damagedPlaces.has(record.location)) reader.reportDamage(record);
+    counts.damaged = damagedPlaces.add(record.location).size;
   };
   onProgress?.(progress());
   for await (const task of storage.tasks({ order: "taskId", prefix })) {
-    if (signal?.aborted || closing.aborted) return { ...progress(), refusals };
+    if (stop.aborted) break;
     if (isCorrupt(task)) {
       reportDamage(task);
       continue;
@@ -102,8 +103,8 @@ export async function rekeyStorage(
     // Checkpoints saved from now on are current already. If they were visited too, the rekey might never end.
     const beforeSequence = task.newest.sequence + 1;
     for await (const record of storage.read({ taskId: task.taskId, order: "oldest", beforeSequence })) {
-      if (signal?.aborted || closing.aborted) return { ...progress(), refusals };
-      const outcome = await rewritten(storage, transforms, record);
+      if (stop.aborted) break;
+      const outcome = await rewriteRecord(storage, transforms, record);
       if (typeof outcome === "string") counts[outcome] += 1;
       else if (outcome !== undefined && isCorrupt(outcome)) reportDamage(outcome);
       else if (outcome !== undefined) {
@@ -117,52 +118,38 @@ export async function rekeyStorage(
     }
   }
   // Checkpoints that were removed during the rekey don't count as left.
-  return { ...progress(), refusals, total: counts.done, left: 0 };
+  return { ...progress(), refusals, ...(stop.aborted ? undefined : { total: counts.done, left: 0 }) };
 }
 
 /**
- * Rewrites a record if needed. Returns `undefined` if the record was removed after it was read.
+ * Rewrites a record if needed. Returns `undefined` if another process has rewritten or removed it since it was read.
  *
  * @returns A Refusal if this record can't be rewritten. Errors that concern all records are thrown.
  */
-async function rewritten(
+async function rewriteRecord(
   storage: StorageAdapter,
   transforms: readonly Transform[],
   record: StoredCheckpoint | CorruptRecord,
 ): Promise<"rewritten" | "current" | Refusal | CorruptRecord | undefined> {
-  let now: StoredCheckpoint | CorruptRecord | undefined = record;
-  // If another process rewrote the record after it was read, it is read and tried again.
-  while (now !== undefined && !isCorrupt(now) && now.sequence === record.sequence) {
-    const { taskId, id, sequence, payload } = now;
-    let isRead = false;
-    try {
-      const broken = brokenSeal(now);
-      if (broken !== undefined) return corruptRecord(now, broken);
-      const renew = await openToRenew(payload, { transforms, context: now });
-      isRead = true;
-      if (renew === undefined) return "current";
-      const made = await renew();
-      if (await storage.replacePayload?.(taskId, id, made.payload, payload.sha256)) return "rewritten";
-    } catch (error) {
-      if (error instanceof CheckpointCorruptError && !isRead) return corruptRecord(now, error.reason, error);
-      const concernsAll = error instanceof KeyUnavailableError || error instanceof StorageError;
-      if (error instanceof ClosedError || concernsAll || !(error instanceof CheckpointError)) throw error;
-      return { taskId, id, sequence, error };
-    }
-    now = await storage.get(taskId, id);
+  if (isCorrupt(record)) return record;
+  const { taskId, id, sequence, payload } = record;
+  try {
+    const opened = await ifIntact(record, async () => ({
+      renew: await openToRenew(payload, { transforms, context: record }),
+    }));
+    if (isCorrupt(opened)) return opened;
+    if (opened.renew === undefined) return "current";
+    const made = await opened.renew();
+    return (await storage.replacePayload?.(taskId, id, made.payload, payload.sha256)) ? "rewritten" : undefined;
+  } catch (error) {
+    const concernsAll = error instanceof KeyUnavailableError || error instanceof StorageError;
+    if (error instanceof ClosedError || concernsAll || !(error instanceof CheckpointError)) throw error;
+    return { taskId, id, sequence, error };
   }
-  return now !== undefined && isCorrupt(now) ? now : undefined;
 }
 
 async function countCheckpoints(storage: StorageAdapter, prefix: string | undefined): Promise<number> {
   let count = 0;
   for await (const task of storage.tasks({ order: "taskId", prefix })) if (!isCorrupt(task)) count += task.count;
   return count;
-}
-
-function checkOptions(options: RekeyOptions): void {
-  checkKeys("RekeyOptions", options, keysOf<RekeyOptions>({ prefix: true, signal: true, onProgress: true }));
-  if (options.prefix !== undefined) checkText("RekeyOptions.prefix", options.prefix);
-  checkFunction("RekeyOptions.onProgress", options.onProgress);
-  checkSignal("RekeyOptions.signal", options.signal);
 }

@@ -1,10 +1,11 @@
 import type { AppendCondition } from "../contract/adapter.js";
-import { checkId, checkKeys, checkTaskId, keysOf } from "../contract/arguments.js";
+import { checkId, checkTaskId } from "../contract/arguments.js";
 import { eventsTaskId, isEventsTask } from "../contract/task-events.js";
+import { checkOptions } from "./check-options.js";
 import type { NotificationHub, Notifications } from "./notifications.js";
 import type { ResolvedOptions } from "./options.js";
 import { resolvePrefix } from "./queries.js";
-import { type SaveOptions, tokenOf } from "./save-options.js";
+import { readToken, type SaveOptions } from "./save-options.js";
 import { traced, tracing } from "./tracing.js";
 
 type RemovedBy = Notifications["removed"]["by"];
@@ -40,8 +41,7 @@ export class Removal {
   /** Removes the tasks whose id begins with `prefix`, in one step if the storage supports it. */
   async removeTasks(query: { readonly prefix: string }, options: RemoveOptions): Promise<number> {
     const prefix = resolvePrefix("removeTask", query);
-    checkKeys("RemoveOptions", options, REMOVE_OPTIONS);
-    if (options.lease !== undefined) throw new TypeError("removeTask takes a lease for one task, not for a prefix.");
+    checkOptions("RemoveOptions", options, { lease: refuseLease });
     const storage = this.#storage;
     const taskIds = new Set<string>();
     // If the storage removes them in one step, their ids are only needed for a listener of `removed`.
@@ -68,9 +68,7 @@ export class Removal {
   async prune(taskId: string, ids: readonly string[], by: RemovedBy, isWholeTask = false): Promise<number> {
     if (isWholeTask) await this.#storage.remove(eventsTaskId(taskId), "all");
     const remove = () => this.#remove(taskId, ids, by);
-    return tracing.prune.hasSubscribers
-      ? traced(tracing.prune, { taskId, by }, remove, (removed) => ({ removed }))
-      : remove();
+    return traced(tracing.prune, { taskId, by }, remove, (removed) => ({ removed }));
   }
 
   async #remove(
@@ -85,9 +83,11 @@ export class Removal {
   }
 }
 
-const REMOVE_OPTIONS = keysOf<RemoveOptions>({ lease: true });
+function refuseLease(): never {
+  throw new TypeError("removeTask takes a lease for one task, not for a prefix.");
+}
 
 function removalCondition(taskId: string, options: RemoveOptions): AppendCondition {
-  checkKeys("RemoveOptions", options, REMOVE_OPTIONS);
-  return { fencingToken: tokenOf(taskId, options.lease) };
+  checkOptions("RemoveOptions", options, { lease: true });
+  return { fencingToken: readToken(taskId, options.lease) };
 }

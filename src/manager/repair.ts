@@ -1,9 +1,10 @@
 import { isCorrupt, type StorageAdapter } from "../contract/adapter.js";
-import { checkBoolean, checkFunction, checkKeys, checkSignal, keysOf } from "../contract/arguments.js";
+import { checkBoolean, checkFunction, checkSignal } from "../contract/arguments.js";
 import { type CheckpointSummary, findDamage, summaryOf } from "../contract/checkpoint.js";
 import { CheckpointError, UnsupportedOperationError } from "../contract/errors.js";
 import type { RepairStep } from "../contract/findings.js";
-import { eitherOf } from "./abort-signals.js";
+import { anySignal } from "./abort-signals.js";
+import { checkOptions } from "./check-options.js";
 
 /** The options of `repair`. */
 export interface RepairOptions {
@@ -42,8 +43,14 @@ export async function repairStorage(
   options: RepairOptions,
   closing: AbortSignal,
 ): Promise<RepairResult> {
-  const { leftoversOlderThanMs = HOUR_MS, dryRun = false, onProgress, signal } = checked(options);
-  const stop = signal === undefined ? closing : eitherOf(closing, signal);
+  checkOptions("RepairOptions", options, {
+    leftoversOlderThanMs: checkDuration,
+    dryRun: checkBoolean,
+    signal: checkSignal,
+    onProgress: checkFunction,
+  });
+  const { leftoversOlderThanMs = HOUR_MS, dryRun = false, onProgress, signal } = options;
+  const stop = anySignal(closing, signal);
   if (storage.maintenance === undefined) {
     throw new UnsupportedOperationError(
       `The ${storage.name} adapter has no repair. Nothing was changed; verify() finds what is damaged, and remove() removes a checkpoint.`,
@@ -57,14 +64,11 @@ export async function repairStorage(
     stop.throwIfAborted();
   }
   stop.throwIfAborted();
-  const affected = new Set<string>();
-  for (const { action, finding } of steps) {
-    if (action === "quarantined" && finding.taskId !== undefined) affected.add(finding.taskId);
-  }
+  const quarantined = steps.filter(({ action }) => action === "quarantined");
   const tasks: RepairResult["tasks"][number][] = [];
-  for (const taskId of affected) {
+  for (const taskId of new Set(quarantined.map(({ finding }) => finding.taskId))) {
     stop.throwIfAborted();
-    const task = await newestOf(storage, taskId);
+    const task = taskId === undefined ? undefined : await findNewest(storage, taskId);
     if (task) tasks.push(task);
   }
   return { dryRun, steps, tasks };
@@ -74,7 +78,7 @@ export async function repairStorage(
  * A task's newest intact checkpoint, found without key or schema. `undefined` if damage that was left prevents reading
  * the task.
  */
-async function newestOf(storage: StorageAdapter, taskId: string): Promise<RepairResult["tasks"][number] | undefined> {
+async function findNewest(storage: StorageAdapter, taskId: string): Promise<RepairResult["tasks"][number] | undefined> {
   try {
     for await (const record of storage.read({ taskId, order: "newest" })) {
       if (!isCorrupt(record) && findDamage(record) === undefined) return { taskId, newest: summaryOf(record) };
@@ -86,17 +90,7 @@ async function newestOf(storage: StorageAdapter, taskId: string): Promise<Repair
   return { taskId, newest: undefined };
 }
 
-function checked(options: RepairOptions): RepairOptions {
-  const known = keysOf<RepairOptions>({ leftoversOlderThanMs: true, dryRun: true, signal: true, onProgress: true });
-  checkKeys("RepairOptions", options, known);
-  const { leftoversOlderThanMs, dryRun, onProgress, signal } = options;
-  if (leftoversOlderThanMs !== undefined && !(typeof leftoversOlderThanMs === "number" && leftoversOlderThanMs >= 0)) {
-    throw new RangeError(
-      `leftoversOlderThanMs must be a number of milliseconds from 0; it is ${String(leftoversOlderThanMs)}.`,
-    );
-  }
-  checkBoolean("RepairOptions.dryRun", dryRun);
-  checkFunction("RepairOptions.onProgress", onProgress);
-  checkSignal("RepairOptions.signal", signal);
-  return options;
+function checkDuration(what: string, ms: number): void {
+  if (typeof ms === "number" && ms >= 0) return;
+  throw new RangeError(`${what} must be a number of milliseconds from 0; it is ${String(ms)}.`);
 }

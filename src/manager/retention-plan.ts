@@ -1,7 +1,7 @@
-import { checkInteger, checkKeys, keysOf } from "../contract/arguments.js";
 import { type CheckpointStatus, type CheckpointSummary, summaryOf } from "../contract/checkpoint.js";
 import { isTransient } from "../contract/transient.js";
-import { checkTimeZone, dayOf, hourOf, isoWeekOf, localTimes, monthOf } from "./local-times.js";
+import { checkOptions, type OptionChecks, wholeFrom } from "./check-options.js";
+import { checkTimeZone, formatDay, formatHour, formatMonth, formatWeek, localTimes } from "./local-times.js";
 
 /**
  * Decides which of a task's checkpoints are kept. A checkpoint stays if any keep rule claims it. A policy without keep
@@ -124,14 +124,11 @@ export function planRetention(
  *
  * @param now - The statuses of all checkpoints of the task, by id.
  */
-export function whyOutdated(plan: RetentionPlan, now: ReadonlyMap<string, CheckpointStatus>): string | undefined {
+export function explainOutdated(plan: RetentionPlan, now: ReadonlyMap<string, CheckpointStatus>): string | undefined {
   const gone = plan.keep.find(({ checkpoint }) => !now.has(checkpoint.id));
   if (gone !== undefined) return `checkpoint ${gone.checkpoint.id}, which it keeps, is gone`;
-  for (const { checkpoint } of plan.remove) {
-    const status = now.get(checkpoint.id) ?? checkpoint.status;
-    if (status !== checkpoint.status) return `checkpoint ${checkpoint.id}, which it removes, is ${status} now`;
-  }
-  return undefined;
+  const changed = plan.remove.find(({ checkpoint: { id, status } }) => (now.get(id) ?? status) !== status)?.checkpoint;
+  return changed && `checkpoint ${changed.id}, which it removes, is ${now.get(changed.id)} now`;
 }
 
 /**
@@ -145,39 +142,33 @@ export function whyOutdated(plan: RetentionPlan, now: ReadonlyMap<string, Checkp
  *   zone is unknown.
  */
 export function checkRetentionPolicy(policy: RetentionPolicy): void {
-  checkKeys("A retention policy", policy, POLICY_KEYS);
+  checkOptions("A retention policy", policy, POLICY_CHECKS, undefined, (key) => `${key} of a retention policy`);
   // A time zone alone isn't a policy.
-  if (Object.keys(givenParts({ ...policy, timeZone: undefined })).length === 0) {
+  if (Object.values({ ...policy, timeZone: undefined }).every((part) => part === undefined)) {
     throw new TypeError(
       "A retention policy must have at least one rule or limit. To keep everything, give no policy; to keep nothing, use removeTask.",
     );
   }
-  for (const key of KEEP_NUMBERS) checkInteger(`${key} of a retention policy`, policy[key], 1);
-  for (const key of LIMITS) checkInteger(`${key} of a retention policy`, policy[key], 0);
-  checkStages(policy.keepStages);
-  if (policy.timeZone !== undefined) checkTimeZone("timeZone of a retention policy", policy.timeZone);
 }
 
 const BUCKETS = [
-  ["keepHourly", "hourly", hourOf],
-  ["keepDaily", "daily", dayOf],
-  ["keepWeekly", "weekly", isoWeekOf],
-  ["keepMonthly", "monthly", monthOf],
+  ["keepHourly", "hourly", formatHour],
+  ["keepDaily", "daily", formatDay],
+  ["keepWeekly", "weekly", formatWeek],
+  ["keepMonthly", "monthly", formatMonth],
 ] as const;
-const KEEP_NUMBERS = ["keepLast", "keepWithinMs", "keepHourly", "keepDaily", "keepWeekly", "keepMonthly"] as const;
-const LIMITS = ["maxAgeMs", "maxBytes"] as const;
-const POLICY_KEYS = keysOf<RetentionPolicy>({
-  keepLast: true,
-  keepWithinMs: true,
-  keepHourly: true,
-  keepDaily: true,
-  keepWeekly: true,
-  keepMonthly: true,
-  keepStages: true,
-  timeZone: true,
-  maxAgeMs: true,
-  maxBytes: true,
-});
+const POLICY_CHECKS: OptionChecks<RetentionPolicy> = {
+  keepLast: wholeFrom(1),
+  keepWithinMs: wholeFrom(1),
+  keepHourly: wholeFrom(1),
+  keepDaily: wholeFrom(1),
+  keepWeekly: wholeFrom(1),
+  keepMonthly: wholeFrom(1),
+  keepStages: checkStages,
+  timeZone: checkTimeZone,
+  maxAgeMs: wholeFrom(0),
+  maxBytes: wholeFrom(0),
+};
 
 interface Verdict {
   readonly checkpoint: CheckpointSummary;
@@ -199,7 +190,10 @@ interface Candidate {
 /** Applies the rules for single checkpoints: keep rules and age. Returns the verdicts, newest first. */
 function judge(summaries: readonly CheckpointSummary[], policy: RetentionPolicy, nowMs: number): Verdict[] {
   const newestFirst = summaries.map(summaryOf).sort((a, b) => b.sequence - a.sequence);
-  const rules = keepRules(policy, earlierOf(nowMs, newestFirst[0]));
+  // The newest checkpoint's time, if it is earlier than now: if the clock was ahead once (now, or at that save), this
+  // picks the right time. An invalid time is ignored.
+  const newestMs = Date.parse(newestFirst[0]?.createdAt ?? "");
+  const rules = makeKeepRules(policy, newestMs < nowMs ? newestMs : nowMs);
   const oldestMs = nowMs - (policy.maxAgeMs ?? Number.POSITIVE_INFINITY);
   let milestones = 0;
   return newestFirst.map((checkpoint) => {
@@ -212,19 +206,10 @@ function judge(summaries: readonly CheckpointSummary[], policy: RetentionPolicy,
     const objections: string[] = [];
     if (isReplaceable) objections.push("a transient checkpoint that is no longer the newest");
     else if (claims.length === 0 && rules.length > 0) objections.push("no rule keeps it");
-    if (candidate.createdAtMs < oldestMs) objections.push(`older than ${durationText(policy.maxAgeMs ?? 0)}`);
+    if (candidate.createdAtMs < oldestMs) objections.push(`older than ${formatDuration(policy.maxAgeMs ?? 0)}`);
     if (rules.length === 0 && objections.length === 0) claims.push("no keep rule, and within the limits");
     return { checkpoint, claims, objections, stays: objections.length === 0 };
   });
-}
-
-/**
- * Returns the earlier of now and the newest checkpoint's time. If the clock was ahead once (now, or at that save), this
- * picks the right time.
- */
-function earlierOf(nowMs: number, newest: CheckpointSummary | undefined): number {
-  const newestMs = Date.parse(newest?.createdAt ?? "");
-  return newestMs < nowMs ? newestMs : nowMs;
 }
 
 /** Applies the rules for the whole task, which concern its newest checkpoint and its size. */
@@ -238,11 +223,13 @@ function settle(verdicts: readonly Verdict[], maxBytes = Number.POSITIVE_INFINIT
   else if (!newest.stays && unfinishedStays()) newest.claims.push("newest of a completed task with unfinished parts");
   newest.stays ||= incomplete || unfinishedStays();
 
-  const tooMany = `over ${bytesText(maxBytes)} in all`;
+  const tooMany = `over ${formatBytes(maxBytes)} in all`;
   let bytes = totalBytes(verdicts.filter(({ stays }) => stays));
-  for (const verdict of inRemovalOrder(older)) {
+  const isCompleted = ({ checkpoint }: Verdict) => checkpoint.status === "completed";
+  // Completed ones first, then the oldest.
+  const removable = older.toReversed().sort((a, b) => Number(isCompleted(b)) - Number(isCompleted(a)));
+  for (const verdict of removable.filter(({ stays }) => stays)) {
     if (bytes <= maxBytes) break;
-    if (!verdict.stays) continue;
     verdict.stays = false;
     verdict.objections.push(tooMany);
     bytes -= verdict.checkpoint.sizeBytes;
@@ -253,45 +240,36 @@ function settle(verdicts: readonly Verdict[], maxBytes = Number.POSITIVE_INFINIT
   newest.stays = newest.objections.length === 0;
 }
 
-function inRemovalOrder(newestFirst: readonly Verdict[]): Verdict[] {
-  const oldestFirst = newestFirst.toReversed();
-  const isCompleted = ({ checkpoint }: Verdict) => checkpoint.status === "completed";
-  return [...oldestFirst.filter(isCompleted), ...oldestFirst.filter((verdict) => !isCompleted(verdict))];
-}
-
-function keepRules(policy: RetentionPolicy, untilMs: number): KeepRule[] {
+function makeKeepRules(policy: RetentionPolicy, untilMs: number): KeepRule[] {
   const { keepLast, keepWithinMs, keepStages } = policy;
   const rules: KeepRule[] = [];
   if (keepLast !== undefined) {
     rules.push(({ newer }) => (newer < keepLast ? `last ${newer + 1} of ${keepLast}` : undefined));
   }
   if (keepWithinMs !== undefined) {
-    const reason = `within ${durationText(keepWithinMs)}`;
+    const reason = `within ${formatDuration(keepWithinMs)}`;
     rules.push(({ createdAtMs }) => (untilMs - createdAtMs <= keepWithinMs ? reason : undefined));
   }
   const localTime = localTimes(policy.timeZone);
-  for (const [key, name, bucketOf] of BUCKETS) {
+  for (const [key, name, formatBucket] of BUCKETS) {
     const limit = policy[key];
-    if (limit !== undefined) rules.push(newestOfEach(name, limit, (ms) => bucketOf(localTime(ms))));
+    if (limit !== undefined) rules.push(newestOfEach(name, limit, (ms) => formatBucket(localTime(ms))));
   }
   if (keepStages !== undefined) {
-    const stages = new Set(keepStages);
-    rules.push(({ checkpoint: { stage } }) =>
-      stage !== undefined && stages.has(stage) ? `stage ${stage}` : undefined,
-    );
+    rules.push(({ checkpoint: { stage = "" } }) => (keepStages.includes(stage) ? `stage ${stage}` : undefined));
   }
   return rules;
 }
 
 /** Claims the first checkpoint of each bucket. Since the newest checkpoints come first, it is the bucket's newest. */
-function newestOfEach(name: string, limit: number, bucketOf: (ms: number) => string): KeepRule {
+function newestOfEach(name: string, limit: number, formatBucket: (ms: number) => string): KeepRule {
   const seen = new Set<string>();
   return ({ createdAtMs }) => {
     if (Number.isNaN(createdAtMs) || seen.size === limit) return undefined;
-    const bucket = bucketOf(createdAtMs);
-    if (seen.has(bucket)) return undefined;
+    const bucket = formatBucket(createdAtMs);
+    const isNewest = !seen.has(bucket);
     seen.add(bucket);
-    return `${name} ${bucket}`;
+    return isNewest ? `${name} ${bucket}` : undefined;
   };
 }
 
@@ -303,15 +281,15 @@ const TIME_UNITS = [
 ] as const;
 
 /** The duration in the largest unit that divides it: `30 days`, `36 hours`, `1 minute`. */
-function durationText(ms: number): string {
-  for (const [unit, size] of TIME_UNITS) if (ms % size === 0) return counted(ms / size, unit);
-  return counted(ms, "millisecond");
+function formatDuration(ms: number): string {
+  const [unit, size] = TIME_UNITS.find(([, size]) => ms % size === 0) ?? ["millisecond", 1];
+  return formatCount(ms / size, unit);
 }
 
 /** The size in its largest unit, to two decimals: `10 MiB`, `1.5 KiB`, `999 bytes`. */
-function bytesText(bytes: number): string {
-  for (const [unit, size] of BYTE_UNITS) if (bytes >= size) return `${Number((bytes / size).toFixed(2))} ${unit}`;
-  return counted(bytes, "byte");
+function formatBytes(bytes: number): string {
+  const [unit, size] = BYTE_UNITS.find(([, size]) => bytes >= size) ?? ["byte", 1];
+  return size === 1 ? formatCount(bytes, unit) : `${Number((bytes / size).toFixed(2))} ${unit}`;
 }
 
 const BYTE_UNITS = [
@@ -321,7 +299,7 @@ const BYTE_UNITS = [
   ["KiB", 2 ** 10],
 ] as const;
 
-function counted(count: number, unit: string): string {
+function formatCount(count: number, unit: string): string {
   return `${count} ${unit}${count === 1 ? "" : "s"}`;
 }
 
@@ -335,12 +313,11 @@ function givenParts(policy: RetentionPolicy): RetentionPolicy {
   return policy.keepStages === undefined ? given : { ...given, keepStages: [...policy.keepStages] };
 }
 
-function checkStages(stages: readonly string[] | undefined): void {
-  if (stages === undefined) return;
+function checkStages(what: string, stages: readonly string[]): void {
   if (!Array.isArray(stages) || stages.some((stage) => typeof stage !== "string")) {
-    throw new TypeError("keepStages of a retention policy must be an array of strings.");
+    throw new TypeError(`${what} must be an array of strings.`);
   }
   if (stages.length === 0 || stages.includes("")) {
-    throw new RangeError("keepStages of a retention policy must have at least one stage, and no empty one.");
+    throw new RangeError(`${what} must have at least one stage, and no empty one.`);
   }
 }

@@ -1,8 +1,8 @@
-import { type CorruptRecord, isCorrupt } from "../contract/adapter.js";
-import { checkKeys, checkTaskId, formWith, keysOf } from "../contract/arguments.js";
-import type { CheckpointStatus, CheckpointSummary } from "../contract/checkpoint.js";
+import { checkTaskId, formWith } from "../contract/arguments.js";
+import type { CheckpointSummary } from "../contract/checkpoint.js";
 import { CheckpointCorruptError, CheckpointError, ClosedError, PlanOutdatedError } from "../contract/errors.js";
 import type { Calls } from "./calls.js";
+import { checkOptions, type OptionChecks } from "./check-options.js";
 import { KeepLast } from "./keep-last.js";
 import type { Notifications } from "./notifications.js";
 import type { ResolvedOptions } from "./options.js";
@@ -11,11 +11,11 @@ import type { CheckpointReader } from "./reader.js";
 import type { Removal } from "./removal.js";
 import {
   checkRetentionPolicy,
+  explainOutdated,
   type PlannedCheckpoint,
   planRetention,
   type RetentionPlan,
   type RetentionPolicy,
-  whyOutdated,
 } from "./retention-plan.js";
 
 /** The result of a prune, or of an applied plan. */
@@ -42,17 +42,7 @@ export class Retention {
   readonly #keepLast: KeepLast | undefined;
 
   /** @internal */
-  constructor({
-    options,
-    calls,
-    reader,
-    removal,
-  }: {
-    readonly options: ResolvedOptions;
-    readonly calls: Calls;
-    readonly reader: CheckpointReader;
-    readonly removal: Removal;
-  }) {
+  constructor(options: ResolvedOptions, calls: Calls, reader: CheckpointReader, removal: Removal) {
     this.#options = options;
     this.#calls = calls;
     this.#reader = reader;
@@ -93,7 +83,8 @@ export class Retention {
     policy?: RetentionPolicy,
   ): Promise<PruneResult> {
     return this.#calls.run(async () => {
-      const { taskId, prefix } = resolvePruneQuery(tasks);
+      const { taskId, prefix }: PruneQuery = tasks;
+      checkPruneQuery(tasks);
       const checked = this.#checkedPolicy(policy);
       return taskId === undefined ? this.#pruneTasks(prefix, checked) : this.#pruneTask(taskId, checked);
     });
@@ -120,11 +111,9 @@ export class Retention {
 
   async #applyChecked(plan: RetentionPlan): Promise<PruneResult> {
     checkPlan(plan);
-    const now = new Map<string, CheckpointStatus>();
-    await this.#reader.eachRecord({ taskId: plan.taskId, order: "newest" }, (record) => {
-      if (!isCorrupt(record)) now.set(record.id, record.status);
-    });
-    const why = whyOutdated(plan, now);
+    const summaries = await this.#reader.list({ taskId: plan.taskId, order: "newest" });
+    const now = new Map(summaries.map(({ id, status }) => [id, status]));
+    const why = explainOutdated(plan, now);
     if (why !== undefined) {
       throw new PlanOutdatedError(
         `The retention plan of ${plan.plannedAt} for task ${JSON.stringify(plan.taskId)} is outdated: ${why}. ` +
@@ -140,32 +129,32 @@ export class Retention {
   }
 
   async #pruneTasks(prefix: string | undefined, policy: RetentionPolicy): Promise<PruneResult> {
-    const total = { tasks: 0, removed: 0, removedBytes: 0 };
+    const tasks = await this.#reader.tasks({ prefix, order: "taskId" });
+    let [removed, removedBytes] = [0, 0];
     const failures: { taskId: string; error: CheckpointError }[] = [];
-    for (const { taskId } of await this.#reader.tasks({ prefix, order: "taskId" })) {
-      total.tasks += 1;
+    for (const { taskId } of tasks) {
       try {
-        const { removed, removedBytes } = await this.#pruneTask(taskId, policy);
-        total.removed += removed;
-        total.removedBytes += removedBytes;
+        const result = await this.#pruneTask(taskId, policy);
+        removed += result.removed;
+        removedBytes += result.removedBytes;
       } catch (error) {
         // One damaged task must not keep the others from being pruned.
         if (!(error instanceof CheckpointError) || error instanceof ClosedError) throw error;
         failures.push({ taskId, error });
       }
     }
-    return { ...total, failures };
+    return { tasks: tasks.length, removed, removedBytes, failures };
   }
 
-  /** Returns the records that stay, damaged ones included, newest first. */
-  async #applyPolicy(taskId: string, policy: RetentionPolicy): Promise<(CheckpointSummary | CorruptRecord)[]> {
-    const records: (CheckpointSummary | CorruptRecord)[] = [];
-    await this.#reader.eachRecord({ taskId, order: "newest" }, (record) => records.push(record));
-    const summaries = records.filter((record): record is CheckpointSummary => !isCorrupt(record));
+  /** Returns the checkpoints that stay, newest first; `undefined` if one of the task's checkpoints is damaged. */
+  async #applyPolicy(taskId: string, policy: RetentionPolicy): Promise<CheckpointSummary[] | undefined> {
+    let isDamaged = false;
+    const summaries = await this.#reader.list({ taskId, order: "newest" }, () => {
+      isDamaged = true;
+    });
     const plan = planRetention(taskId, summaries, policy, this.#options.clock());
     await this.#apply(plan, "retention");
-    const removed = new Set(plan.remove.map(({ checkpoint }) => checkpoint.id));
-    return records.filter((record) => isCorrupt(record) || !removed.has(record.id));
+    return isDamaged ? undefined : plan.keep.map(({ checkpoint }) => checkpoint);
   }
 
   async #apply({ taskId, keep, remove }: RetentionPlan, by: Notifications["removed"]["by"]): Promise<PruneResult> {
@@ -198,22 +187,23 @@ export class Retention {
   }
 }
 
-const PRUNE_KEYS = keysOf<Record<"taskId" | "prefix" | "all", unknown>>({ taskId: true, prefix: true, all: true });
-
-/** @throws {TypeError} The query doesn't name exactly one of a task, a prefix and all tasks. */
-function resolvePruneQuery(query: Parameters<Retention["prune"]>[0]): {
+/** What `prune` takes: exactly one of these keys. */
+interface PruneQuery {
   readonly taskId?: string;
   readonly prefix?: string;
-} {
-  checkKeys("PruneQuery", query, PRUNE_KEYS, formWith("taskId", query));
-  if (Object.keys(query).length === 1) {
-    if ("taskId" in query) {
-      checkTaskId(query.taskId);
-      return query;
-    }
-    if ("prefix" in query) return { prefix: resolvePrefix("prune", query) };
-    if (query.all === true) return {};
-  }
+  readonly all?: true;
+}
+
+/** @throws {TypeError} The query doesn't name exactly one of a task, a prefix and all tasks. */
+function checkPruneQuery(query: PruneQuery): void {
+  const checks: OptionChecks<PruneQuery> = {
+    taskId: (_what, taskId) => checkTaskId(taskId),
+    prefix: (_what, prefix) => void resolvePrefix("prune", { prefix }),
+    all: true,
+  };
+  checkOptions("PruneQuery", query, checks, formWith("taskId", query));
+  const isOne = Object.keys(query).length === 1 && Object.values(query)[0] !== undefined;
+  if (isOne && (query.all ?? true) === true) return;
   throw new TypeError("prune needs one of { taskId }, { prefix } and { all: true }. Nothing was removed.");
 }
 

@@ -76,7 +76,7 @@ function hasNote(metadata: unknown): boolean {
 /**
  * The fencing token of a task's lease. @throws {TypeError} The value isn't a lease, or it is the lease of another task.
  */
-export function tokenOf(taskId: string, lease: Lease | undefined): number | undefined {
+export function readToken(taskId: string, lease: Lease | undefined): number | undefined {
   if (lease === undefined) return undefined;
   if (typeof lease !== "object" || lease === null || !Number.isSafeInteger(lease.token)) {
     throw new TypeError("SaveOptions.lease must be a lease from manager.lease().");

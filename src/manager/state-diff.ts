@@ -24,22 +24,22 @@ type Path = StateChange["path"];
  * The changes from one state to another. Values of different kinds differ. A property that is `undefined` and a missing
  * property differ, too.
  */
-export function* changesOf(from: unknown, to: unknown, path: Path = []): Generator<StateChange, void, void> {
+export function* compareStates(from: unknown, to: unknown, path: Path = []): Generator<StateChange, void, void> {
   if (Object.is(from, to)) return;
-  const [old, current] = [partsOf(from), partsOf(to)];
-  if (kindOf(from) === kindOf(to) && old !== undefined && current !== undefined) {
-    if (Array.isArray(old) && Array.isArray(current)) yield* changesOfItems(old, current, path);
-    if (types.isMap(old) && types.isMap(current)) yield* changesOfMembers(old, current, path);
-  } else if (textOf(from) !== textOf(to)) yield { kind: "changed", path, from, to };
+  const [old, current] = [listParts(from), listParts(to)];
+  if (readKind(from) === readKind(to) && old !== undefined && current !== undefined) {
+    if (Array.isArray(old) && Array.isArray(current)) yield* compareItems(old, current, path);
+    if (types.isMap(old) && types.isMap(current)) yield* compareMembers(old, current, path);
+  } else if (encodeText(from) !== encodeText(to)) yield { kind: "changed", path, from, to };
 }
 
 /** The kind of a value: `Map`, `Null`, `String`. */
-function kindOf(value: unknown): string {
+function readKind(value: unknown): string {
   return Object.prototype.toString.call(value).slice("[object ".length, -1);
 }
 
 /** A value's members by name, or its items in order; `undefined` if the value is compared as a whole. */
-function partsOf(value: unknown): unknown[] | Map<unknown, unknown> | undefined {
+function listParts(value: unknown): unknown[] | Map<unknown, unknown> | undefined {
   if (Array.isArray(value)) return Array.from<unknown>(value);
   if (types.isSet(value)) return [...value];
   if (types.isMap(value)) return value;
@@ -47,63 +47,63 @@ function partsOf(value: unknown): unknown[] | Map<unknown, unknown> | undefined 
     const { name, message, cause } = value;
     return new Map(Object.entries({ ...value, name, message, cause }));
   }
-  return kindOf(value) === "Object" ? new Map(Object.entries(value as object)) : undefined;
+  return readKind(value) === "Object" ? new Map(Object.entries(value as object)) : undefined;
 }
 
-function* changesOfMembers(
+function* compareMembers(
   from: ReadonlyMap<unknown, unknown>,
   to: ReadonlyMap<unknown, unknown>,
   path: Path,
 ): Generator<StateChange, void, void> {
-  const stepTo = (key: unknown) => [...path, typeof key === "string" ? key : keyText(key)];
+  const stepTo = (key: unknown) => [...path, typeof key === "string" ? key : formatKey(key)];
   // Keys match by content, because each state has its own copies of keys that are objects.
-  const [old, current] = [byIdentity(from), byIdentity(to)];
+  const [old, current] = [keyByIdentity(from), keyByIdentity(to)];
   for (const [identity, [key, value]] of old) {
     const now = current.get(identity);
     if (now === undefined) yield { kind: "removed", path: stepTo(key), from: value };
-    else yield* changesOf(value, now[1], stepTo(key));
+    else yield* compareStates(value, now[1], stepTo(key));
   }
   for (const [identity, [key, value]] of current) {
     if (!old.has(identity)) yield { kind: "added", path: stepTo(key), to: value };
   }
 }
 
-function keyText(key: unknown): string {
-  const { encoding, text } = jsonOf(key);
+function formatKey(key: unknown): string {
+  const { encoding, text } = encode(key);
   const whole = { depth: Infinity, breakLength: Infinity, maxArrayLength: Infinity, maxStringLength: Infinity };
   return encoding === "json" ? text : inspect(key, whole);
 }
 
-function byIdentity(members: ReadonlyMap<unknown, unknown>): ReadonlyMap<string, readonly [unknown, unknown]> {
-  return new Map([...members].map((member) => [identityOf(member[0]), member]));
+function keyByIdentity(members: ReadonlyMap<unknown, unknown>): ReadonlyMap<string, readonly [unknown, unknown]> {
+  return new Map([...members].map((member) => [identify(member[0]), member]));
 }
 
 /**
  * Items match by their id, or else by their content. If a new item has the index of a removed item, they count as one
  * change.
  */
-function* changesOfItems(
+function* compareItems(
   from: readonly unknown[],
   to: readonly unknown[],
   path: Path,
 ): Generator<StateChange, void, void> {
-  const places = placesOf(from.map(itemIdentity), to.map(itemIdentity));
+  const places = matchItems(from.map(identifyItem), to.map(identifyItem));
   const kept = ascending(places.values());
   const taken = new Set(places.values());
   const added = new Set([...to.keys()].filter((at) => !taken.has(at)));
   for (const [at, item] of from.entries()) {
-    const isReplaced = !places.has(at) && added.has(at) && kindOf(item) === kindOf(to[at]);
+    const isReplaced = !places.has(at) && added.has(at) && readKind(item) === readKind(to[at]);
     const place = isReplaced ? at : places.get(at);
     if (isReplaced) added.delete(at);
     else if (place !== undefined && !kept.has(place)) yield { kind: "moved", path: [...path, at], toIndex: place };
     if (place === undefined) yield { kind: "removed", path: [...path, at], from: item };
-    else yield* changesOf(item, to[place], [...path, place]);
+    else yield* compareStates(item, to[place], [...path, place]);
   }
   for (const at of added) yield { kind: "added", path: [...path, at], to: to[at] };
 }
 
 /** For each old item that is still there, its index in the new list. Equal items match in order. */
-function placesOf(from: readonly string[], to: readonly string[]): ReadonlyMap<number, number> {
+function matchItems(from: readonly string[], to: readonly string[]): ReadonlyMap<number, number> {
   const shorter = Math.min(from.length, to.length);
   let start = 0;
   while (start < shorter && from[start] === to[start]) start += 1;
@@ -147,23 +147,23 @@ function ascending(numbers: Iterable<number>): ReadonlySet<number> {
   return longest;
 }
 
-function itemIdentity(item: unknown): string {
-  const id: unknown = kindOf(item) === "Object" ? Reflect.get(item as object, "id") : undefined;
-  return id === undefined ? identityOf(item) : `id ${identityOf(id)}`;
+function identifyItem(item: unknown): string {
+  const id: unknown = readKind(item) === "Object" ? Reflect.get(item as object, "id") : undefined;
+  return id === undefined ? identify(item) : `id ${identify(id)}`;
 }
 
 /** A hash that is equal for equal values of one kind. */
-function identityOf(value: unknown): string {
-  return hash("sha256", textOf(value), "base64");
+function identify(value: unknown): string {
+  return hash("sha256", encodeText(value), "base64");
 }
 
 /** The whole value as a text, equal for equal values of one kind. */
-function textOf(value: unknown): string {
-  const { encoding, text } = jsonOf(value);
+function encodeText(value: unknown): string {
+  const { encoding, text } = encode(value);
   return `${encoding} ${text}`;
 }
 
 /** The value's stored form. */
-function jsonOf(value: unknown) {
+function encode(value: unknown) {
   return encodeJson(value, Number.POSITIVE_INFINITY);
 }

@@ -1,10 +1,12 @@
 import type { AppendCondition } from "../contract/adapter.js";
-import { checkId, checkKeys, checkTaskId, keysOf } from "../contract/arguments.js";
+import { checkId, checkTaskId } from "../contract/arguments.js";
 import { type CheckpointStatus, checkStatus, failureOf } from "../contract/checkpoint.js";
 import { CheckpointConflictError } from "../contract/errors.js";
+import { checkOptions } from "./check-options.js";
+import { notFoundError } from "./damage.js";
 import type { ResolvedOptions } from "./options.js";
-import { type CheckpointReader, notFound } from "./reader.js";
-import { type SaveOptions, tokenOf } from "./save-options.js";
+import type { CheckpointReader } from "./reader.js";
+import { readToken, type SaveOptions } from "./save-options.js";
 
 type SetStatusOptions = Pick<SaveOptions, "error" | "lease">;
 /** The default of `expectedSequence` is the newest checkpoint's sequence at the time of the call. */
@@ -24,16 +26,16 @@ export class StatusChanger {
     checkTaskId(taskId);
     checkId("A checkpoint id", id);
     checkStatus(status);
-    checkKeys("SetStatusOptions", options, keysOf<SetStatusOptions>({ error: true, lease: true }));
+    checkOptions("SetStatusOptions", options, { error: true, lease: true });
     const { error, lease } = options;
-    const isFound = await this.#change(taskId, id, { status, error }, { fencingToken: tokenOf(taskId, lease) });
-    if (!isFound) throw notFound(taskId, id);
+    const isFound = await this.#change(taskId, id, { status, error }, { fencingToken: readToken(taskId, lease) });
+    if (!isFound) throw notFoundError(taskId, id);
   }
 
   async setNewest(taskId: string, status: CheckpointStatus, error: unknown, options: CompleteOptions): Promise<void> {
     checkTaskId(taskId);
-    checkKeys("CompleteOptions", options, keysOf<CompleteOptions>({ expectedSequence: true, lease: true }));
-    const fencingToken = tokenOf(taskId, options.lease);
+    checkOptions("CompleteOptions", options, { expectedSequence: true, lease: true });
+    const fencingToken = readToken(taskId, options.lease);
     const { id, sequence } = await this.#reader.newest(taskId);
     // If a save comes in between, its checkpoint must not be changed, because the caller doesn't know it.
     const { expectedSequence = sequence } = options;

@@ -95,25 +95,18 @@ export interface DiagnosticsMessages {
   "waymark:lease-lost": { readonly taskId: string; readonly holder: string; readonly token: number };
 }
 
-type TracingName =
-  | "waymark:save"
-  | "waymark:latest"
-  | "waymark:run"
-  | "waymark:step"
-  | "waymark:claim"
-  | "waymark:prune";
-
-/** The tracing channels. Ask `hasSubscribers` before {@link traced}, so that a call costs nothing. */
+/** The tracing channels. Where time matters, ask `hasSubscribers` before {@link traced}. */
 export const tracing = {
-  save: tracingOf("waymark:save"),
-  latest: tracingOf("waymark:latest"),
-  run: tracingOf("waymark:run"),
-  step: tracingOf("waymark:step"),
-  claim: tracingOf("waymark:claim"),
-  prune: tracingOf("waymark:prune"),
+  save: openTracing("waymark:save"),
+  latest: openTracing("waymark:latest"),
+  run: openTracing("waymark:run"),
+  step: openTracing("waymark:step"),
+  claim: openTracing("waymark:claim"),
+  prune: openTracing("waymark:prune"),
 };
 
-const plain = { damaged: channel("waymark:damaged"), leaseLost: channel("waymark:lease-lost") };
+const damaged = channel("waymark:damaged");
+const leaseLost = channel("waymark:lease-lost");
 
 /**
  * Publishes a call as `tracePromise` of Node does. But the context gets neither the result nor the error, which may hold
@@ -123,13 +116,15 @@ const plain = { damaged: channel("waymark:damaged"), leaseLost: channel("waymark
  * @param facts - The fields of the context that are known once the call has succeeded, and `failure` once it has failed.
  */
 export function traced<Context extends TracedCall, Result>(
-  { start, end, error, asyncStart, asyncEnd }: TracingChannel<unknown, Context>,
+  channels: TracingChannel<unknown, Context>,
   context: NoInfer<Context>,
   work: () => Promise<Result>,
   facts?: (result: Result) => Partial<NoInfer<Context>>,
   failure?: (thrown: unknown) => Partial<NoInfer<Context>>,
 ): Promise<Result> {
-  const ended = (): void => {
+  if (!channels.hasSubscribers) return work();
+  const { start, end, error, asyncStart, asyncEnd } = channels;
+  const publishEnd = (): void => {
     asyncStart.publish(context);
     asyncEnd.publish(context);
   };
@@ -139,13 +134,13 @@ export function traced<Context extends TracedCall, Result>(
     return working.then(
       (result) => {
         Object.assign(context, facts?.(result));
-        ended();
+        publishEnd();
         return result;
       },
       (thrown: unknown) => {
         Object.assign(context, failure?.(thrown), { error: tracedError(thrown) });
         error.publish(context);
-        ended();
+        publishEnd();
         throw thrown;
       },
     );
@@ -153,8 +148,7 @@ export function traced<Context extends TracedCall, Result>(
 }
 
 export function publishDamage({ taskId, id, sequence }: DiagnosticsMessages["waymark:damaged"]): void {
-  if (!plain.damaged.hasSubscribers) return;
-  plain.damaged.publish({
+  damaged.publish({
     ...(taskId === undefined ? undefined : { taskId }),
     ...(id === undefined ? undefined : { id }),
     ...(sequence === undefined ? undefined : { sequence }),
@@ -162,8 +156,7 @@ export function publishDamage({ taskId, id, sequence }: DiagnosticsMessages["way
 }
 
 export function publishLostLease({ taskId, holder, token }: DiagnosticsMessages["waymark:lease-lost"]): void {
-  if (!plain.leaseLost.hasSubscribers) return;
-  plain.leaseLost.publish({ taskId, holder, token } satisfies DiagnosticsMessages["waymark:lease-lost"]);
+  leaseLost.publish({ taskId, holder, token } satisfies DiagnosticsMessages["waymark:lease-lost"]);
 }
 
 /** The fields of a checkpoint that contexts have. */
@@ -182,6 +175,6 @@ function tracedError(thrown: unknown): NonNullable<TracedCall["error"]> {
   return { name: isError(thrown) ? thrown.name : typeof thrown, ...(code === "" ? undefined : { code }) };
 }
 
-function tracingOf<Name extends TracingName>(name: Name): TracingChannel<unknown, DiagnosticsMessages[Name]> {
+function openTracing<Name extends keyof DiagnosticsMessages>(name: Name) {
   return tracingChannel<unknown, DiagnosticsMessages[Name]>(name);
 }

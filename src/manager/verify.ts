@@ -1,11 +1,12 @@
 import { type CorruptRecord, isCorrupt, type StorageAdapter } from "../contract/adapter.js";
-import { checkBoolean, checkFunction, checkKeys, checkSignal, keysOf } from "../contract/arguments.js";
+import { checkBoolean, checkFunction, checkSignal } from "../contract/arguments.js";
 import type { CheckpointSummary, StoredCheckpoint } from "../contract/checkpoint.js";
 import type { CheckedRecord, StorageFinding } from "../contract/findings.js";
 import { makeFinding } from "../contract/header-index.js";
 import { isEventsTask } from "../contract/task-events.js";
-import { eitherOf } from "./abort-signals.js";
-import { placeOf } from "./reader.js";
+import { anySignal } from "./abort-signals.js";
+import { checkOptions } from "./check-options.js";
+import { describePlace } from "./damage.js";
 
 /** The options of `verify`. */
 export interface VerifyOptions {
@@ -40,22 +41,21 @@ export async function verifyStorage(
   options: VerifyOptions,
   closing: AbortSignal,
 ): Promise<VerifyResult> {
-  const { quick = false, onProgress, signal } = checked(options);
-  const stop = signal === undefined ? closing : eitherOf(closing, signal);
+  checkOptions("VerifyOptions", options, { quick: checkBoolean, signal: checkSignal, onProgress: checkFunction });
+  const { quick = false, onProgress, signal } = options;
+  const stop = anySignal(closing, signal);
   const findings: StorageFinding[] = [];
   const counts = { tasks: 0, checkpoints: 0, events: 0, bytes: 0 };
-  let current: CheckedRecord | undefined;
+  let lastTask: string | undefined | null = null;
   stop.throwIfAborted();
   for await (const item of storage.maintenance?.verify({ quick }) ?? everyRecord(storage, quick)) {
     stop.throwIfAborted();
     if (item.kind === "checked") {
-      if (item.taskId !== undefined && isEventsTask(item.taskId)) counts.events += 1;
-      else {
-        if (current === undefined || current.taskId !== item.taskId) counts.tasks += 1;
-        counts.checkpoints += 1;
-      }
+      const isEvent = isEventsTask(item.taskId ?? "");
+      counts[isEvent ? "events" : "checkpoints"] += 1;
+      if (!isEvent && item.taskId !== lastTask) counts.tasks += 1;
       counts.bytes += item.sizeBytes;
-      current = item;
+      lastTask = item.taskId;
     } else findings.push(item);
     onProgress?.({ ...counts, findings: findings.length });
   }
@@ -83,18 +83,9 @@ async function* everyRecord(
         : storage.read(query);
       for await (const record of records) {
         yield { kind: "checked", taskId, sizeBytes: isCorrupt(record) ? 0 : record.sizeBytes };
-        const finding = makeFinding(record, () => (isCorrupt(record) ? record.location : placeOf(record)));
+        const finding = makeFinding(record, () => (isCorrupt(record) ? record.location : describePlace(record)));
         if (finding) yield finding;
       }
     }
   }
-}
-
-function checked(options: VerifyOptions): VerifyOptions {
-  checkKeys("VerifyOptions", options, keysOf<VerifyOptions>({ quick: true, signal: true, onProgress: true }));
-  const { quick, onProgress, signal } = options;
-  checkBoolean("VerifyOptions.quick", quick);
-  checkFunction("VerifyOptions.onProgress", onProgress);
-  checkSignal("VerifyOptions.signal", signal);
-  return options;
 }

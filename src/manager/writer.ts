@@ -1,4 +1,3 @@
-import { AsyncResource } from "node:async_hooks";
 import { randomUUID } from "node:crypto";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { types } from "node:util";
@@ -15,25 +14,31 @@ import {
   summaryOf,
 } from "../contract/checkpoint.js";
 import { CheckpointConflictError } from "../contract/errors.js";
+import type { Calls } from "./calls.js";
 import { DroppedKeys } from "./dropped-keys.js";
+import type { Lease } from "./lease.js";
+import { warningLogger } from "./logger.js";
+import type { NotificationHub } from "./notifications.js";
 import type { ResolvedOptions } from "./options.js";
-import { checkSaveOptions, copyMetadata, type SaveOptions, tokenOf } from "./save-options.js";
+import type { Retention } from "./retention.js";
+import { checkSaveOptions, copyMetadata, readToken, type SaveOptions } from "./save-options.js";
 import { decodeWithSchema, encodeWithSchema } from "./schema.js";
 import { traced, tracedFields, tracing } from "./tracing.js";
 
 /** The end of the year 9999. Later times have a longer ISO 8601 form, which doesn't sort by time. */
-const LAST_MS = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
+const MAX_TIME_MS = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
 
 /** The longest time for which saves may go on without a turn of the event loop. */
-const YIELD_MS = 20;
+const MAX_BLOCKING_MS = 20;
 
+const REFUSED = "Nothing was saved: the schema refuses the state";
 const REDACTED_REFUSED = "Nothing was saved: the schema refuses the redacted state";
 
 /** A checkpoint without its payload. */
 export type UnfinishedDraft = Omit<CheckpointDraft, keyof MadePayload>;
 
 /** How a draft is appended. */
-export interface AppendHow extends AppendCondition, Pick<AppendOptions, "replaces"> {
+interface AppendRequest extends AppendCondition, Pick<AppendOptions, "replaces" | "sharesWith"> {
   /** Whether the draft may be stored already. */
   readonly isRetry?: boolean | undefined;
 }
@@ -41,12 +46,19 @@ export interface AppendHow extends AppendCondition, Pick<AppendOptions, "replace
 /** Turns states into drafts and appends them, in call order. */
 export class CheckpointWriter {
   readonly #options: ResolvedOptions;
-  readonly #queues = new Map<string, Set<Turn>>();
+  readonly #calls: Calls;
+  readonly #notifications: NotificationHub;
+  readonly #retention: Retention;
+  /** By task: resolves once the last draft that waits for its turn went to the adapter. */
+  readonly #turns = new Map<string, Promise<void>>();
   readonly #droppedKeys: DroppedKeys | undefined;
   #yieldedMs = performance.now();
 
-  constructor(options: ResolvedOptions) {
+  constructor(options: ResolvedOptions, calls: Calls, notifications: NotificationHub, retention: Retention) {
     this.#options = options;
+    this.#calls = calls;
+    this.#notifications = notifications;
+    this.#retention = retention;
     this.#droppedKeys = options.schema && new DroppedKeys(options.schema, options.logger);
   }
 
@@ -58,17 +70,34 @@ export class CheckpointWriter {
     checkTaskId(taskId);
     checkSaveOptions(options);
     const { id, expectedSequence, lease } = options;
-    const fencingToken = tokenOf(taskId, lease);
+    const fencingToken = readToken(taskId, lease);
     const draft = this.draft(taskId, options);
     const encoded = this.encode(taskId, state, draft);
     return this.append(draft, encoded, { expectedSequence, fencingToken, isRetry: id !== undefined });
   }
 
+  /**
+   * Tracks an append, also while the manager is closing, when the last save of an auto-save or a run comes. Once it is
+   * stored, emits `saved` and applies the manager's retention policy.
+   */
+  finish(appended: Promise<CheckpointSummary>, lease: Lease | undefined): Promise<CheckpointSummary> {
+    return this.#calls.track(this.#finish(appended), lease);
+  }
+
+  async #finish(appended: Promise<CheckpointSummary>): Promise<CheckpointSummary> {
+    const saved = await appended;
+    const { logger, retention } = this.#options;
+    // The default logger drops this level.
+    if (logger !== warningLogger) logger.debug({ ...saved }, "Checkpoint saved");
+    this.#notifications.emit("saved", saved);
+    if (retention !== undefined) await this.#retention.afterSave(saved, retention);
+    return saved;
+  }
+
   /** Encodes a state as text. @throws The errors of `save`. */
   encode(taskId: string, state: unknown, owner?: PayloadOwner): EncodedState {
     const { maxPayloadBytes, redaction, schema } = this.#options;
-    const refused = "Nothing was saved: the schema refuses the state";
-    const stored = schema === undefined ? state : encodeWithSchema(schema, state, refused);
+    const stored = schema === undefined ? state : encodeWithSchema(schema, state, REFUSED);
     const encoded = encodeJson(stored, maxPayloadBytes, owner, redaction?.state);
     this.#droppedKeys?.look(taskId, state, stored);
     // If the schema would refuse the redacted state on load, this refuses the save.
@@ -89,7 +118,7 @@ export class CheckpointWriter {
     const { stage, label, parentId, metadata, error, status = error === undefined ? "running" : "failed" } = options;
     const failure = error === undefined ? undefined : failureOf(error);
     const nowMs = clock();
-    if (!(Math.abs(nowMs) <= LAST_MS))
+    if (!(Math.abs(nowMs) <= MAX_TIME_MS))
       throw new RangeError(`The clock returned ${nowMs}, which is not a time before the year 10000.`);
     const id = options.id ?? (createId ? createId({ taskId, stage, nowMs }) : randomUUID());
     if (createId !== undefined && options.id === undefined) checkId("The id from createId", id);
@@ -109,36 +138,31 @@ export class CheckpointWriter {
   }
 
   /** Appends a draft with its state, after the earlier appends of its task. */
-  append(draft: UnfinishedDraft, encoded: EncodedState, how: AppendHow): Promise<CheckpointSummary> {
+  append(draft: UnfinishedDraft, encoded: EncodedState, request: AppendRequest): Promise<CheckpointSummary> {
     const { transforms } = this.#options;
-    const digest = how.isRetry && transforms.length > 0 ? stateDigest(encoded) : undefined;
+    const digest = request.isRetry && transforms.length > 0 ? stateDigest(encoded) : undefined;
     const payload = makePayloadFrom(encoded, { transforms, context: draft });
-    if (!types.isPromise(payload) && !this.#queues.has(draft.taskId)) {
-      return this.#store({ ...draft, ...payload }, how, digest);
+    if (!types.isPromise(payload) && !this.#turns.has(draft.taskId)) {
+      return this.#store({ ...draft, ...payload }, request, digest);
     }
-    return this.#inOrder(draft.taskId, payload, (made) => this.#store({ ...draft, ...made }, how, digest));
+    return this.#appendInOrder(draft.taskId, payload, (made) => this.#store({ ...draft, ...made }, request, digest));
   }
 
   /** Appends a copy of a checkpoint, after the earlier appends of its task. */
   async appendCopy(
     taskId: string,
     draft: Promise<CheckpointDraft>,
-    how: AppendCondition & Pick<AppendOptions, "sharesWith">,
+    request: AppendRequest,
   ): Promise<CheckpointSummary> {
-    return this.#inOrder(taskId, draft, (whole) => this.#store(whole, how));
+    return this.#appendInOrder(taskId, draft, (whole) => this.#store(whole, request));
   }
 
-  #store(
-    draft: CheckpointDraft,
-    how: AppendHow & Pick<AppendOptions, "sharesWith">,
-    digest?: string,
-  ): Promise<CheckpointSummary> {
+  #store(draft: CheckpointDraft, request: AppendRequest, digest?: string): Promise<CheckpointSummary> {
     const store = () => {
-      const { expectedSequence, fencingToken, replaces, sharesWith } = how;
+      const { expectedSequence, fencingToken, replaces, sharesWith } = request;
       const stored = this.#options.storage.append(draft, { expectedSequence, fencingToken }, { replaces, sharesWith });
-      const sequence =
-        digest === undefined ? stored : stored.catch((error) => this.#sequenceOfRetry(draft, digest, error));
-      return this.#saved(summaryOf({ ...draft, sequence: 0 }), sequence, how.isRetry);
+      const sequence = digest === undefined ? stored : stored.catch((error) => this.#findRetry(draft, digest, error));
+      return this.#awaitStored(summaryOf({ ...draft, sequence: 0 }), sequence, request.isRetry);
     };
     if (!tracing.save.hasSubscribers) return store();
     return traced(
@@ -152,7 +176,7 @@ export class CheckpointWriter {
   /**
    * Takes only the summary, so that the payload can be freed, since a program may have thousands of saves under way.
    */
-  async #saved(
+  async #awaitStored(
     summary: CheckpointSummary,
     stored: Promise<number>,
     isRetry: boolean | undefined,
@@ -160,21 +184,22 @@ export class CheckpointWriter {
     const saved = { ...summary, sequence: await stored };
     // A storage may save without a turn of the event loop. The turn here lets leases renew themselves and signals
     // arrive.
-    if (performance.now() - this.#yieldedMs >= YIELD_MS) {
+    if (performance.now() - this.#yieldedMs >= MAX_BLOCKING_MS) {
       await nextTurn();
       this.#yieldedMs = performance.now();
     }
     return this.#options.createId !== undefined || isRetry ? this.#asStored(saved, isRetry) : saved;
   }
 
-  async #sequenceOfRetry(draft: CheckpointDraft, digest: string, error: unknown): Promise<number> {
-    if (!(error instanceof CheckpointConflictError)) throw error;
+  /** The sequence of the stored checkpoint, if the conflict's cause is that the draft was stored before. */
+  async #findRetry(draft: CheckpointDraft, digest: string, conflict: unknown): Promise<number> {
+    if (!(conflict instanceof CheckpointConflictError)) throw conflict;
     const { storage, transforms } = this.#options;
     // Encrypting the same state twice gives different bytes, so the adapter can't recognise a retry. Hence the
     // decrypted texts are compared here.
     const stored = await storage.get(draft.taskId, draft.id);
-    if (stored === undefined || isCorrupt(stored)) throw error;
-    if (stateDigest(await openText(stored.payload, { transforms, context: stored })) !== digest) throw error;
+    if (stored === undefined || isCorrupt(stored)) throw conflict;
+    if (stateDigest(await openText(stored.payload, { transforms, context: stored })) !== digest) throw conflict;
     return matchRetry({ ...stored, payload: draft.payload }, draft);
   }
 
@@ -202,40 +227,19 @@ export class CheckpointWriter {
    * Appends drafts in call order, also if a later draft is ready first. Each draft goes to the adapter as soon as all
    * earlier ones went there. It doesn't wait until they are stored, so that the adapter can store several together.
    */
-  #inOrder<Made, Result>(
+  async #appendInOrder<Made>(
     taskId: string,
     made: Made | Promise<Made>,
-    append: (made: Made) => Promise<Result>,
-  ): Promise<Result> {
-    const queue = this.#queues.get(taskId) ?? new Set();
-    this.#queues.set(taskId, queue);
-    const turn: Turn = {};
-    queue.add(turn);
-    return new Promise((resolve) => {
-      const isReady = (appended: () => Promise<Result>) => {
-        // An earlier turn may call it. Bound, so that it runs in its own caller's asynchronous context.
-        turn.call = AsyncResource.bind(() => resolve(appended()));
-        callReady(queue);
-        if (queue.size === 0) this.#queues.delete(taskId);
-      };
-      Promise.resolve(made).then(
-        (ready) => isReady(async () => append(ready)),
-        // Rethrows the draft's error.
-        () => isReady(async () => append(await made)),
-      );
+    append: (made: Made) => Promise<CheckpointSummary>,
+  ): Promise<CheckpointSummary> {
+    // `made` is settled by then. If it was rejected, its error is rethrown.
+    const called = Promise.allSettled([made, this.#turns.get(taskId)]).then(async () => ({
+      appended: append(await made),
+    }));
+    const turn = Promise.allSettled([called]).then(() => {
+      if (this.#turns.get(taskId) === turn) this.#turns.delete(taskId);
     });
-  }
-}
-
-/** An append that waits for its draft and for earlier appends. */
-interface Turn {
-  call?: () => void;
-}
-
-function callReady(queue: Set<Turn>): void {
-  for (const turn of queue) {
-    if (turn.call === undefined) return;
-    queue.delete(turn);
-    turn.call();
+    this.#turns.set(taskId, turn);
+    return (await called).appended;
   }
 }

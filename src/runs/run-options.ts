@@ -11,7 +11,7 @@ import {
   keysOf,
   MAX_DELAY_MS,
 } from "../contract/arguments.js";
-import { checkSaveOptions, tokenOf } from "../manager/save-options.js";
+import { checkSaveOptions, readToken } from "../manager/save-options.js";
 import type { StateSchema } from "../manager/schema.js";
 import type { RunOptions, RunSaveOptions, StepOptions, StepRetry } from "./run.js";
 import { LONGEST_WAIT_MS, type WaitOptions } from "./waits.js";
@@ -45,7 +45,7 @@ export function checkRunOptions(taskId: string, options: RunOptions): void {
   checkBoolean("RunOptions.pauseOnSignal", pauseOnSignal);
   checkInteger("RunOptions.waitForLeaseMs", waitForLeaseMs, 0);
   checkSignal("RunOptions.signal", signal);
-  tokenOf(taskId, lease);
+  readToken(taskId, lease);
 }
 
 export function checkStepOptions(name: string, options: StepOptions): void {

@@ -7,7 +7,6 @@ import { CheckpointConflictError } from "../contract/errors.js";
 import { eventMetadata, eventsTaskId } from "../contract/task-events.js";
 import type { DueQuery } from "../contract/task-queue.js";
 import { isOfRun, isTransient, type RunWaits, readWaits, runMetadata } from "../contract/transient.js";
-import type { AfterSave } from "../manager/after-save.js";
 import { claimLease, claimNextLeases, type Lease, type LeaseOptions, type TaskLease } from "../manager/lease.js";
 import type { NotificationHub } from "../manager/notifications.js";
 import type { ResolvedOptions } from "../manager/options.js";
@@ -46,7 +45,6 @@ export class RunStore {
   readonly closing: AbortSignal;
   readonly #reader: CheckpointReader;
   readonly #writer: CheckpointWriter;
-  readonly #afterSave: AfterSave;
   /** The leases of this manager that haven't ended. */
   readonly #leases = new Set<TaskLease>();
   readonly #pauses = new Map<string, Set<() => void>>();
@@ -57,14 +55,12 @@ export class RunStore {
     readonly closing: AbortSignal;
     readonly reader: CheckpointReader;
     readonly writer: CheckpointWriter;
-    readonly afterSave: AfterSave;
   }) {
     this.options = parts.options;
     this.notifications = parts.notifications;
     this.closing = parts.closing;
     this.#reader = parts.reader;
     this.#writer = parts.writer;
-    this.#afterSave = parts.afterSave;
   }
 
   /** Claims a task. See {@link claimLease}. */
@@ -168,7 +164,7 @@ export class RunStore {
 
   /** Appends a run's checkpoint, and applies retention. If the lease is lost, ends it. */
   append(draft: UnfinishedDraft, encoded: EncodedState, { lease, ...how }: RunAppend): Promise<CheckpointSummary> {
-    return this.#afterSave.finish(this.#writer.append(draft, encoded, { ...how, fencingToken: lease.token }), lease);
+    return this.#writer.finish(this.#writer.append(draft, encoded, { ...how, fencingToken: lease.token }), lease);
   }
 
   /**

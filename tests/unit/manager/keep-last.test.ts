@@ -291,13 +291,12 @@ class Trial {
     return new KeepLast(this.#keepLast, storage, { prune: (taskId, ids) => storage.remove(taskId, ids) });
   }
 
-  async #applyPlan(): Promise<(CheckpointSummary | CorruptRecord)[]> {
+  async #applyPlan(): Promise<readonly CheckpointSummary[] | undefined> {
     const storage = this.#storage;
-    const { remove } = this.#plan(await storage.all());
+    const before = await storage.all();
+    const { keep, remove } = this.#plan(before);
     await storage.remove("t", idsOf(remove));
-    const records: (CheckpointSummary | CorruptRecord)[] = [];
-    for await (const record of storage.list({ taskId: "t", order: "newest" })) records.push(record);
-    return records;
+    return this.#damagedIn(before).length === 0 ? keep : undefined;
   }
 
   #plan(newestFirst: readonly CheckpointSummary[]) {

@@ -205,19 +205,34 @@ describe("a lease in time", () => {
     await lease.release();
   });
 
-  it("is refused if the claim's answer comes after it has expired, and leaves the task free", async () => {
+  it("is claimed again if the claim's answer comes after it has expired", async () => {
     const storage = mockedStorage();
     const { claim } = storage.leases;
     storage.leases.claim = async (...args) => {
+      storage.leases.claim = claim;
       const claimed = await claim(...args);
       vi.advanceTimersByTime(3_000);
       return claimed;
     };
+    const lease = await new CheckpointManager({ storage }).lease("t", { ttlMs: 3_000 });
+    expect([lease.token, lease.signal.aborted]).toEqual([2, false]);
+    await lease.release();
+    expect(vi.getTimerCount()).toBe(0);
+  });
+
+  it("is refused if the claim's answer comes after another runner has claimed the task", async () => {
+    const storage = mockedStorage();
+    const { claim } = storage.leases;
+    storage.leases.claim = async (...args) => {
+      storage.leases.claim = claim;
+      const claimed = await claim(...args);
+      vi.advanceTimersByTime(3_000);
+      await claim("t", "another", 60_000);
+      return claimed;
+    };
     const manager = new CheckpointManager({ storage });
-    await expect(manager.lease("t", { ttlMs: 3_000 })).rejects.toMatchObject({
-      code: "LEASE_LOST",
-      message: expect.stringContaining("before the storage answered"),
-    });
+    await expect(manager.lease("t", { ttlMs: 3_000 })).rejects.toMatchObject({ code: "LEASE_LOST" });
+    expect(await storage.leases.current("t")).toMatchObject({ holder: "another" });
     expect(vi.getTimerCount()).toBe(0);
   });
 

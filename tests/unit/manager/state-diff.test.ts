@@ -3,9 +3,9 @@ import { describe, expect, it } from "vitest";
 import { CheckpointManager, type CheckpointManagerOptions, gzip } from "waymark";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { z } from "zod";
-import { changesOf } from "../../../src/manager/state-diff.js";
+import { compareStates } from "../../../src/manager/state-diff.js";
 
-const changes = (from: unknown, to: unknown) => [...changesOf(from, to)];
+const changes = (from: unknown, to: unknown) => [...compareStates(from, to)];
 
 async function twoStates(from: unknown, to: unknown, options: Partial<CheckpointManagerOptions> = {}) {
   const manager = new CheckpointManager({ storage: new MemoryAdapter(), ...options });

@@ -832,26 +832,13 @@ it("a task whose end can't be saved isn't run again at once", async () => {
   expect(attempts).toBe(1);
 });
 
-it("a worker without a queue leaves a task alone whose run ends between its look and its claim", async () => {
+it("a storage without a queue refuses workers", async () => {
   const storage = new MemoryAdapter();
   Reflect.set(storage, "queue", undefined);
   const { manager } = managerOn(storage);
-  await manager.enqueue("q/t");
-  const claim = storage.leases.claim.bind(storage.leases);
-  let isEnded = false;
-  storage.leases.claim = async (taskId, ...how) => {
-    if (taskId === "q/t" && !isEnded) {
-      isEnded = true;
-      await managerOn(storage).manager.run("q/t", () => 1);
-    }
-    return claim(taskId, ...how);
-  };
-  const ran: string[] = [];
-  const worker = working(manager, (run) => ran.push(run.taskId));
-  await untilLooked(manager);
-  await worker.drain();
-  expect([ran, worker.errors]).toEqual([["q/next"], []]);
-  expect(await held(storage)).toEqual([]);
+  const refused = { code: "UNSUPPORTED_OPERATION", message: expect.stringContaining("has no queue") };
+  await expect(manager.work({ prefix: "q/" }, () => 1)).rejects.toMatchObject(refused);
+  await expect(manager.queue({ prefix: "q/" })).rejects.toMatchObject(refused);
 });
 
 it("a run that saves beside its wait lets go of its worker", async () => {
