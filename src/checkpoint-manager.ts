@@ -38,7 +38,7 @@ import { compareStates, type StateChange } from "./manager/state-diff.js";
 import { StatusChanger } from "./manager/status.js";
 import { CheckpointWriter } from "./manager/writer.js";
 import { cancelTasks, retryTasks } from "./runs/cancellation.js";
-import { assertNotWithin } from "./runs/nesting.js";
+import { assertOutsideRun } from "./runs/nesting.js";
 import type { NextTurn, RunFunction, RunOptions, RunSavedOf, RunStateOf, StorableResult } from "./runs/run.js";
 import { RunStore } from "./runs/run-store.js";
 import { Runs } from "./runs/runs.js";
@@ -122,7 +122,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
     options: SaveOptions<Metadata> = {},
   ): Promise<CheckpointSummary> {
     this.#calls.assertOpen();
-    assertNotWithin(this.#runs, "manager.save", taskId);
+    assertOutsideRun(this.#runs, "manager.save", taskId);
     // Don't capture `state`: it would stay in memory while the save is under way.
     return this.#writer.finish(this.#writer.save(taskId, state, options), options.lease);
   }
@@ -198,7 +198,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
     options: Pick<SaveOptions<Metadata>, "label" | "metadata" | "expectedSequence" | "lease"> = {},
   ): Promise<CheckpointSummary> {
     this.#calls.assertOpen();
-    assertNotWithin(this.#runs, "manager.rewind", taskId);
+    assertOutsideRun(this.#runs, "manager.rewind", taskId);
     return this.#writer.finish(this.#branches.rewind(taskId, id, options), options.lease);
   }
 
@@ -282,7 +282,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
 
   /** Removes one checkpoint; the others stay intact. False if there is no such checkpoint. */
   async remove(taskId: string, id: string, options: Pick<SaveOptions, "lease"> = {}): Promise<boolean> {
-    assertNotWithin(this.#runs, "manager.remove", taskId);
+    assertOutsideRun(this.#runs, "manager.remove", taskId);
     return this.#calls.run(() => this.#removal.removeCheckpoint(taskId, id, options), options.lease);
   }
 
@@ -301,7 +301,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
     options: Pick<SaveOptions, "lease"> = {},
   ): Promise<number> {
     if (typeof task === "object") return this.#calls.run(() => this.#removal.removeTasks(task, options));
-    assertNotWithin(this.#runs, "manager.removeTask", task);
+    assertOutsideRun(this.#runs, "manager.removeTask", task);
     return this.#calls.run(() => this.#removal.removeTask(task, options), options.lease);
   }
 

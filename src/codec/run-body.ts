@@ -28,7 +28,7 @@ export interface RunParts {
   readonly failedStep?: RunRecord["failedStep"] | undefined;
 }
 
-/** The parts of a run's checkpoint that the run goes on from, with its steps. */
+/** The parts of a run's checkpoint from which the run continues, with its steps. */
 export interface RunBody extends Omit<RunParts, "failedStep"> {
   readonly steps: readonly StoredStep[];
 }
@@ -66,7 +66,10 @@ export function encodeStep(head: StepHead, value: string | undefined): string {
  *
  * @param steps - Texts of {@link encodeStep}, joined by commas.
  */
-export function runText({ head, state, begin, input, result, failedStep }: RunParts, steps: string): EncodedState {
+export function encodeRunBody(
+  { head, state, begin, input, result, failedStep }: RunParts,
+  steps: string,
+): EncodedState {
   const run = [
     JSON.stringify(head).slice(0, -1),
     ...(input === undefined ? [] : [`"input":${input}`]),
@@ -85,17 +88,17 @@ export interface StoredStep {
   readonly value: string | undefined;
 }
 
-/** Parses a text of {@link runText}. @throws {CheckpointCorruptError} It isn't a run's text. */
+/** Parses a text of {@link encodeRunBody}. @throws {CheckpointCorruptError} It isn't a run's text. */
 export function parseRunBody(text: string, owner: PayloadOwner): RunBody {
   const { state, run } = decodeText(text, owner, (body) => requireRun(body, owner));
   const { input, begin, result, steps, failedStep: _failedStep, ...head } = run;
   return {
     head,
-    state: textOf(state),
-    begin: textOf(begin),
-    input: textOf(input),
-    result: textOf(result),
-    steps: steps.map(({ result: value, error = value, ...step }) => ({ head: step, value: textOf(error) })),
+    state: stringify(state),
+    begin: stringify(begin),
+    input: stringify(input),
+    result: stringify(result),
+    steps: steps.map(({ result: value, error = value, ...step }) => ({ head: step, value: stringify(error) })),
   };
 }
 
@@ -157,6 +160,6 @@ function has(value: unknown, types: Readonly<Record<string, string>>): value is 
   return isRecord(value) && Object.entries(types).every(([key, type]) => typeof value[key] === type);
 }
 
-function textOf(value: unknown): string | undefined {
+function stringify(value: unknown): string | undefined {
   return value === undefined ? undefined : JSON.stringify(value);
 }

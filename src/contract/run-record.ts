@@ -3,13 +3,13 @@ export interface StepRecord {
   readonly name: string;
   /** Given for a wait: `sleep` of `run.sleepUntil`, `event` of `run.waitFor`. */
   readonly waitsFor?: "sleep" | "event";
-  /** When a sleep ends, or the time limit of a wait for a signal, in ISO 8601 UTC. */
+  /** When a sleep ends, or the time limit of a wait for an event, in ISO 8601 UTC. */
   readonly until?: string;
   /** The event that ended a wait. */
   readonly event?: {
     /** Unique among the task's events. */
     readonly id: string;
-    /** The sender, as given to `manager.signal`. */
+    /** The sender, as given to `manager.send`. */
     readonly by?: string;
     /** ISO 8601 in UTC. */
     readonly sentAt: string;
@@ -54,8 +54,8 @@ export interface RunRecord {
   /** The steps of the turn, in the order in which they ended. A step in progress isn't one of them, unless its start is recorded. */
   readonly steps: readonly StepRecord[];
   /**
-   * If the checkpoint says `failed`: the step whose error ended the run, and that the next run tries again. So it isn't
-   * one of `steps`, and the checkpoint's `error` tells its error.
+   * If the checkpoint is `failed`: the step whose error ended the run, and that the next run tries again. So it isn't
+   * one of `steps`, and the checkpoint's `error` is its error.
    */
   readonly failedStep?: Required<Omit<StepRecord, "status" | "result" | "error" | "waitsFor" | "until" | "event">>;
 }

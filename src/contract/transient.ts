@@ -39,7 +39,7 @@ export function isCancelled({ status, error }: Pick<CheckpointSummary, "status" 
 
 /** The metadata of a transient checkpoint. @param replaces - The id of the checkpoint that it replaces. */
 export function transientMetadata(replaces: string | undefined): JsonObject {
-  return { [NOTE_KEY]: transientNote(replaces) };
+  return { [NOTE_KEY]: { transient: true, ...(replaces === undefined ? undefined : { replaces }) } };
 }
 
 /** The waits of a run. */
@@ -71,7 +71,8 @@ export function runMetadata(
   const note = {
     run: true,
     ...(isChild && { child: true }),
-    ...(transient && transientNote(transient.replaces)),
+    ...(transient && { transient: true }),
+    ...(transient?.replaces === undefined ? undefined : { replaces: transient.replaces }),
     ...(waits && { waitsFor: waits.waitsFor, ...(isChild && { until: waits.dueAt }) }),
   };
   return { ...metadata, [NOTE_KEY]: note };
@@ -117,10 +118,6 @@ export function milestoneMetadata(
   if (metadata === undefined || !(NOTE_KEY in metadata)) return metadata;
   const { [NOTE_KEY]: _note, ...others } = metadata;
   return Object.keys(others).length === 0 ? undefined : others;
-}
-
-function transientNote(replaces: string | undefined): JsonObject {
-  return { transient: true, ...(replaces === undefined ? undefined : { replaces }) };
 }
 
 function noteIn(metadata: JsonObject | undefined): JsonObject | undefined {

@@ -10,7 +10,7 @@ export interface ParentRun {
   childSaved(): Promise<void>;
 }
 
-/** A call under way, with the call from within which it was made. */
+/** A call under way, with the call inside which it was made. */
 interface Call {
   /** The object that makes the call: for a step, its turn. */
   readonly of: object;
@@ -22,15 +22,15 @@ interface Call {
   isOver: boolean;
 }
 
-/** Shared, because a run of one copy of this package may begin within a run of another copy. */
+/** Shared, because a run of one copy of this package may begin inside a run of another copy. */
 const CALLS = processState("calls.1", () => new AsyncLocalStorage<Call>());
 
-/** Runs `work`. Within it, the functions below find `call`. */
-export async function within<Result>(
+/** Runs `work`. Inside it, the functions below find `call`. */
+export async function runInCall<Result>(
   call: Omit<Call, "outer" | "isOver">,
   work: () => Result | Promise<Result>,
 ): Promise<Result> {
-  const own: Call = { ...call, outer: current(), isOver: false };
+  const own: Call = { ...call, outer: currentCall(), isOver: false };
   try {
     return await CALLS.run(own, work);
   } finally {
@@ -38,8 +38,8 @@ export async function within<Result>(
   }
 }
 
-/** The innermost call under way. A timer or a listener that a call has left behind still runs within it. */
-function current(): Call | undefined {
+/** The innermost call under way. A timer or a listener that a call has left behind still runs inside it. */
+function currentCall(): Call | undefined {
   let call = CALLS.getStore();
   while (call?.isOver) call = call.outer;
   return call;
@@ -50,26 +50,27 @@ function current(): Call | undefined {
  *
  * @param name - Default: any name.
  */
-export function enclosing(of: object, name?: string): string | undefined {
-  let call = current();
+export function findCallName(of: object, name?: string): string | undefined {
+  let call = currentCall();
   while (call !== undefined && !(call.of === of && (name ?? call.name) === call.name)) call = call.outer;
   return call?.name;
 }
 
 /** The innermost run around the current code. */
 export function parentRun(): ParentRun | undefined {
-  let call = current();
+  let call = currentCall();
   while (call !== undefined && call.run === undefined) call = call.outer;
   return call?.run;
 }
 
-export function enclosingSignal(): AbortSignal | undefined {
-  return current()?.signal;
+/** The signal of the innermost call around the current code. */
+export function currentSignal(): AbortSignal | undefined {
+  return currentCall()?.signal;
 }
 
-/** @throws {TypeError} The call comes from within the task's own run, whose next save would then be a conflict. */
-export function assertNotWithin(runs: object, what: string, taskId: string): void {
-  if (enclosing(runs, taskId) === undefined) return;
+/** @throws {TypeError} The call comes from inside the task's own run, whose next save would then be a conflict. */
+export function assertOutsideRun(runs: object, what: string, taskId: string): void {
+  if (findCallName(runs, taskId) === undefined) return;
   const id = JSON.stringify(taskId);
   throw new TypeError(
     `${what} was called for task ${id} inside that task's own run, so the run's next save would be a conflict. Nothing was ` +

@@ -14,7 +14,7 @@ import {
 import { checkSaveOptions, readToken } from "../manager/save-options.js";
 import type { StateSchema } from "../manager/schema.js";
 import type { RunOptions, RunSaveOptions, StepOptions, StepRetry } from "./run.js";
-import { LONGEST_WAIT_MS, type WaitOptions } from "./waits.js";
+import { MAX_WAIT_MS, type WaitOptions } from "./waits.js";
 
 const RUN_KEYS = keysOf<RunOptions>({
   input: true,
@@ -80,7 +80,7 @@ export function checkDate(what: string, date: Date): void {
 
 export function checkWaitOptions(name: string, options: WaitOptions): void {
   checkKeys(`WaitOptions of ${JSON.stringify(name)}`, options, WAIT_KEYS);
-  checkInteger(`WaitOptions.timeoutMs of ${JSON.stringify(name)}`, options.timeoutMs, 0, LONGEST_WAIT_MS);
+  checkInteger(`WaitOptions.timeoutMs of ${JSON.stringify(name)}`, options.timeoutMs, 0, MAX_WAIT_MS);
   checkSchema(`WaitOptions.schema of ${JSON.stringify(name)}`, options.schema);
 }
 

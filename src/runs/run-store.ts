@@ -1,5 +1,6 @@
+import { once, setMaxListeners } from "node:events";
 import { decodeJson, type EncodedState, encodeJson } from "../codec/json.js";
-import { type RunHead, type RunParts, runText } from "../codec/run-body.js";
+import { encodeRunBody, type RunHead, type RunParts } from "../codec/run-body.js";
 import { isCorrupt } from "../contract/adapter.js";
 import { checkTaskId } from "../contract/arguments.js";
 import type { CheckpointStatus, CheckpointSummary, TaskSummary } from "../contract/checkpoint.js";
@@ -7,6 +8,7 @@ import { CheckpointConflictError } from "../contract/errors.js";
 import { eventMetadata, eventsTaskId } from "../contract/task-events.js";
 import type { DueQuery } from "../contract/task-queue.js";
 import { isOfRun, isTransient, type RunWaits, readWaits, runMetadata } from "../contract/transient.js";
+import { onAbort } from "../manager/abort-signals.js";
 import { claimLease, claimNextLeases, type Lease, type LeaseOptions, type TaskLease } from "../manager/lease.js";
 import type { NotificationHub } from "../manager/notifications.js";
 import type { ResolvedOptions } from "../manager/options.js";
@@ -15,7 +17,7 @@ import type { SaveOptions } from "../manager/save-options.js";
 import type { CheckpointWriter, UnfinishedDraft } from "../manager/writer.js";
 
 /** A run's checkpoint that is to be appended. */
-export interface RunDraft extends Pick<SaveOptions, "stage" | "label" | "metadata" | "status" | "error"> {
+interface RunDraft extends Pick<SaveOptions, "stage" | "label" | "metadata" | "status" | "error"> {
   readonly isTransient: boolean;
   /** The id of the transient checkpoint that this one replaces. */
   readonly replaces: string | undefined;
@@ -47,7 +49,7 @@ export class RunStore {
   readonly #writer: CheckpointWriter;
   /** The leases of this manager that haven't ended. */
   readonly #leases = new Set<TaskLease>();
-  readonly #pauses = new Map<string, Set<() => void>>();
+  readonly #wakes = new EventTarget();
 
   constructor(parts: {
     readonly options: ResolvedOptions;
@@ -61,6 +63,8 @@ export class RunStore {
     this.closing = parts.closing;
     this.#reader = parts.reader;
     this.#writer = parts.writer;
+    // Any number of waits may be under way, so Node's warning about many listeners is switched off.
+    setMaxListeners(0, this.#wakes);
   }
 
   /** Claims a task. See {@link claimLease}. */
@@ -179,15 +183,9 @@ export class RunStore {
     expectedSequence: number | undefined,
   ): Promise<void> {
     const made = this.draft(taskId, draft);
-    const parts: RunParts = {
-      ...run,
-      head: { ...run.head, id: made.id, generation: run.head.generation || made.id },
-    };
-    const { replaces } = draft;
-    this.notifications.emit(
-      "saved",
-      await this.#writer.append(made, runText(parts, ""), { expectedSequence, replaces }),
-    );
+    const head = { ...run.head, id: made.id, generation: run.head.generation || made.id };
+    const how = { expectedSequence, replaces: draft.replaces };
+    this.notifications.emit("saved", await this.#writer.append(made, encodeRunBody({ ...run, head }, ""), how));
     this.wake(ANY_TASK);
   }
 
@@ -208,7 +206,7 @@ export class RunStore {
 
   /** The events with this name that no wait has received. @param settled - Only later ones are read. */
   pendingEvents(taskId: string, name: string, settled: number): AsyncIterable<CheckpointText> {
-    return this.#reader.texts({ ...pending(taskId, settled), stage: name });
+    return this.#reader.texts({ ...pendingQuery(taskId, settled), stage: name });
   }
 
   async refuseEvent(taskId: string, id: string, error: CheckpointSummary["error"]): Promise<void> {
@@ -225,12 +223,12 @@ export class RunStore {
     const { storage } = this.options;
     if (ids.size === 0) return settled;
     let [isFirst, last, left] = [true, settled, ids.size];
-    for await (const found of storage.list(pending(taskId, settled))) {
-      const isReceived = !isCorrupt(found) && ids.has(found.id);
-      if (isReceived) await storage.setStatus(found.taskId, found.id, { status: "completed" });
+    for await (const event of storage.list(pendingQuery(taskId, settled))) {
+      const isReceived = !isCorrupt(event) && ids.has(event.id);
+      if (isReceived) await storage.setStatus(event.taskId, event.id, { status: "completed" });
       isFirst &&= isReceived;
-      if (isFirst) last = found.sequence ?? last;
-      if (isReceived) left -= 1;
+      if (isFirst) last = event.sequence ?? last;
+      left -= Number(isReceived);
       if (left === 0) break;
     }
     return last;
@@ -260,7 +258,7 @@ export class RunStore {
 
   /** Ends the pauses of this process for a task, or for {@link ANY_TASK}. */
   wake(key: string): void {
-    for (const end of this.#pauses.get(key) ?? []) end();
+    this.#wakes.dispatchEvent(new Event(key));
   }
 
   /**
@@ -269,29 +267,19 @@ export class RunStore {
    * @param key - A task's id, or {@link ANY_TASK}.
    */
   async pause(key: string, ms: number, signal: AbortSignal): Promise<void> {
-    if (signal.aborted) return;
-    const ends = this.#pauses.get(key) ?? new Set();
-    this.#pauses.set(key, ends);
-    let end: () => void = () => undefined;
-    let timer: NodeJS.Timeout | undefined;
-    try {
-      await new Promise<void>((resolve) => {
-        end = resolve;
-        timer = setTimeout(resolve, ms);
-        ends.add(end);
-        signal.addEventListener("abort", end, { once: true });
-      });
-    } finally {
-      clearTimeout(timer);
-      signal.removeEventListener("abort", end);
-      ends.delete(end);
-      if (ends.size === 0) this.#pauses.delete(key);
-    }
+    const over = new AbortController();
+    const end = () => over.abort();
+    const timer = setTimeout(end, ms);
+    const forget = onAbort(signal, end);
+    this.#wakes.addEventListener(key, end, { signal: over.signal });
+    if (!over.signal.aborted) await once(over.signal, "abort");
+    clearTimeout(timer);
+    forget();
   }
 
   async #isPending(taskId: string, names: readonly string[]): Promise<boolean> {
-    for await (const found of this.options.storage.list(pending(taskId))) {
-      if (!isCorrupt(found) && names.includes(found.stage ?? "")) return true;
+    for await (const event of this.options.storage.list(pendingQuery(taskId))) {
+      if (!isCorrupt(event) && names.includes(event.stage ?? "")) return true;
     }
     return false;
   }
@@ -304,6 +292,6 @@ export class RunStore {
   }
 }
 
-function pending(taskId: string, settled = 0) {
+function pendingQuery(taskId: string, settled = 0) {
   return { taskId: eventsTaskId(taskId), order: "oldest", afterSequence: settled, status: ["paused"] } as const;
 }

@@ -52,7 +52,7 @@ export interface Run<State = unknown, Saved = State, Input = unknown> {
 
   /**
    * Waits until a time. The first call records the time, so a resume waits until the same time. In a worker, the run
-   * lets go of it: it is recorded as `paused`, and a worker continues it once the time has come.
+   * frees its slot: it is recorded as `paused`, and a worker continues it once the time has come.
    *
    * A wait has a name as a step has, and is recorded as one.
    *
@@ -61,11 +61,11 @@ export interface Run<State = unknown, Saved = State, Input = unknown> {
   sleepUntil(this: void, name: string, date: Date): Promise<void>;
 
   /**
-   * Waits for a signal: for the next one with this name that `manager.signal` sends, or has sent before. A signal ends
-   * one wait; events are received in the order in which they were sent. In a worker, the run lets go of it, as for
+   * Waits for an event: for the next one with this name that `manager.send` sends, or has sent before. An event ends
+   * one wait; events are received in the order in which they were sent. In a worker, the run frees its slot, as for
    * {@link sleepUntil}.
    *
-   * If the schema refuses an event's value, the event is marked as refused, and the wait goes on.
+   * If the schema refuses an event's value, the event is marked as refused, and the wait stays open.
    *
    * @param options - `schema` validates the value. `timeoutMs` is the longest time to wait. Default: no limit.
    * @returns The event; `undefined` if none came within `timeoutMs` from the first call on.

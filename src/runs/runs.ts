@@ -1,17 +1,17 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { checkKeys, checkTaskId, keysOf } from "../contract/arguments.js";
-import { CheckpointConflictError, CheckpointCorruptError, LeaseHeldError } from "../contract/errors.js";
+import { CheckpointConflictError, CheckpointCorruptError, LeaseHeldError, RunPausedError } from "../contract/errors.js";
 import { type Lease, TaskLease } from "../manager/lease.js";
-import { type AnyFunction, Attempt, type ClaimedRun, tracedAttempt } from "./attempt.js";
-import { enclosing, parentRun, within } from "./nesting.js";
+import { type AnyFunction, Attempt, type ClaimedRun } from "./attempt.js";
+import { findCallName, parentRun, runInCall } from "./nesting.js";
 import type { RunOptions } from "./run.js";
 import { checkDate, checkRunOptions } from "./run-options.js";
+import { readRunState } from "./run-state.js";
 import type { RunStore } from "./run-store.js";
-import { readStanding } from "./standing.js";
-import { notingStops, StopSignal } from "./stops.js";
+import { StopSignal, throwStop } from "./stops.js";
 
 /** The options of `manager.enqueue`. */
-export interface EnqueueOptions {
+interface EnqueueOptions {
   readonly dueAt?: Date | undefined;
 }
 
@@ -33,9 +33,9 @@ export class Runs {
     return this.#leases.has(taskId);
   }
 
-  /** @throws {TypeError} The call comes from within one of these runs, so it would wait for itself. */
+  /** @throws {TypeError} The call comes from inside one of these runs, so it would wait for itself. */
   assertOutside(what: string): void {
-    const taskId = enclosing(this);
+    const taskId = findCallName(this);
     if (taskId === undefined || !this.has(taskId)) return;
     throw new TypeError(
       `${what} was called inside the run of task ${JSON.stringify(taskId)}, so it would wait for itself. Call it once manager.run has ` +
@@ -47,7 +47,7 @@ export class Runs {
     checkTaskId(taskId);
     if (typeof fn !== "function") throw new TypeError("manager.run needs a task id and a function.");
     checkRunOptions(taskId, options);
-    if (enclosing(this, taskId) !== undefined) {
+    if (findCallName(this, taskId) !== undefined) {
       throw new TypeError(
         `manager.run was called for task ${JSON.stringify(taskId)} inside that task's own run. Give the child run a task id of its own.`,
       );
@@ -57,7 +57,7 @@ export class Runs {
         `Task ${JSON.stringify(taskId)} has an auto-save. stop() it first, since a run saves by itself.`,
       );
     }
-    const completed = await notingStops(this.#completed(taskId, options));
+    const completed = await this.#readCompleted(taskId, options).catch(throwStop);
     if (completed !== undefined) return completed.result;
     return this.#stoppable(taskId, fn, options);
   }
@@ -79,12 +79,12 @@ export class Runs {
     const { dueAt } = options;
     const store = this.#store;
     for (;;) {
-      const found = await readStanding({ store, taskId, options: { input, ifVersionChanged: "resume" } });
-      if (found.isCompleted || found.isOfRun) return false;
-      const { head, steps: _steps, sequence, transientId: replaces, stage, ...texts } = found.standing;
+      const state = await readRunState({ store, taskId, options: { input, ifVersionChanged: "resume" } });
+      if (state.isCompleted || state.isOfRun) return false;
+      const { head, sequence, transientId: replaces, stage } = state;
       const waits = dueAt && { dueAt: dueAt.toISOString(), waitsFor: [] };
       const draft = { status: "paused", label: "Enqueued", stage, isTransient: true, replaces, waits } as const;
-      const run = { ...texts, head: { ...head, attempt: head.attempt - 1, isTurnOver: false } };
+      const run = { ...state, head: { ...head, attempt: head.attempt - 1, isTurnOver: false } };
       try {
         await store.enqueue(taskId, draft, run, sequence);
         return true;
@@ -96,25 +96,23 @@ export class Runs {
   }
 
   async #stoppable(taskId: string, fn: AnyFunction, options: RunOptions, claimed?: ClaimedRun): Promise<unknown> {
-    const stop = new StopSignal(taskId, this.#store.closing, options);
+    const pauseError = (why: string, cause?: unknown) => new RunPausedError(taskId, why, { cause });
+    const stop = new StopSignal(pauseError, this.#store.closing, options);
     try {
-      return await this.#underLease(taskId, fn, options, stop, claimed);
+      return await this.#runUnderLease(taskId, fn, options, stop, claimed);
     } finally {
-      stop.end();
-      // The process is about to end. This promise never settles, since a rejection could end the process before the
-      // other runs have paused.
-      if (stop.isFinal) await new Promise(() => undefined);
+      await stop.end();
     }
   }
 
-  /** The result of a run that is completed already, read without a lease; `undefined` if the run isn't completed. */
-  async #completed(taskId: string, options: RunOptions): Promise<{ readonly result: unknown } | undefined> {
+  /** Reads a run that is completed already, without a lease; `undefined` if the run isn't completed. */
+  async #readCompleted(taskId: string, options: RunOptions): Promise<{ readonly result: unknown } | undefined> {
     if (options.restart || (await this.#store.newest(taskId))?.status !== "completed") return undefined;
-    const found = await readStanding({ store: this.#store, taskId, options });
-    return found.isCompleted ? found : undefined;
+    const state = await readRunState({ store: this.#store, taskId, options });
+    return state.isCompleted ? state : undefined;
   }
 
-  async #underLease(
+  async #runUnderLease(
     taskId: string,
     fn: AnyFunction,
     options: RunOptions,
@@ -122,29 +120,18 @@ export class Runs {
     claimed: ClaimedRun | undefined,
   ): Promise<unknown> {
     const store = this.#store;
-    const lease = options.lease ?? (await notingStops(this.#claim(taskId, options, stop.signal)));
+    const lease = options.lease ?? (await this.#claim(taskId, options, stop.signal).catch(throwStop));
     this.#leases.set(taskId, lease);
     try {
       stop.follow(lease.signal);
-      const found = await notingStops(readStanding({ store, taskId, options }));
-      if (found.isCompleted) {
-        if (claimed !== undefined) throw isCompletedAndDue(taskId);
-        return found.result;
+      const state = await readRunState({ store, taskId, options }).catch(throwStop);
+      if (state.isCompleted) {
+        if (claimed !== undefined) throw completedTaskClaimed(taskId);
+        return state.result;
       }
-      claimed?.begins(found.standing.head.starts ?? 0);
-      const parent = parentRun();
-      let attempt: Attempt | undefined;
-      const run = (traced: typeof found) => {
-        attempt = new Attempt({ store, fn, lease, stop, claimed, parent, found: traced });
-        return attempt.run();
-      };
-      const call = {
-        of: this,
-        name: taskId,
-        signal: stop.signal,
-        run: { childSaved: async () => attempt?.childSaved() },
-      };
-      return await within(call, () => tracedAttempt(taskId, found, stop.signal, run));
+      claimed?.begins(state.head.starts ?? 0);
+      const attempt = new Attempt({ store, fn, lease, stop, state, claimed, parent: parentRun() });
+      return await runInCall({ of: this, name: taskId, signal: stop.signal, run: attempt }, () => attempt.run());
     } finally {
       this.#leases.delete(taskId);
       if (options.lease === undefined) await store.release(lease);
@@ -158,14 +145,14 @@ export class Runs {
    * @throws {LeaseHeldError} Another runner still has the lease after `waitForLeaseMs`.
    */
   async #claim(taskId: string, options: RunOptions, signal: AbortSignal): Promise<Lease> {
-    const outer = this.#leases.get(enclosing(this) ?? "");
-    const own = outer instanceof TaskLease ? { ttlMs: outer.ttlMs, holder: outer.holder } : {};
-    const { waitForLeaseMs = own.ttlMs ?? 0 } = options;
+    const parent = this.#leases.get(findCallName(this) ?? "");
+    const leaseOptions = parent instanceof TaskLease ? { ttlMs: parent.ttlMs, holder: parent.holder } : {};
+    const { waitForLeaseMs = leaseOptions.ttlMs ?? 0 } = options;
     const lastMs = performance.now() + waitForLeaseMs;
     for (;;) {
       signal.throwIfAborted();
       try {
-        return await this.#store.claim(taskId, own);
+        return await this.#store.claim(taskId, leaseOptions);
       } catch (error) {
         const leftMs = lastMs - performance.now();
         if (!(error instanceof LeaseHeldError) || leftMs <= 0) throw error;
@@ -176,7 +163,7 @@ export class Runs {
   }
 }
 
-function isCompletedAndDue(taskId: string): CheckpointCorruptError {
+function completedTaskClaimed(taskId: string): CheckpointCorruptError {
   return new CheckpointCorruptError(
     `The storage gave task ${JSON.stringify(taskId)} to a worker, but the task's newest intact checkpoint is completed. Either a newer ` +
       "checkpoint is damaged, or the storage's record of due tasks is wrong. Nothing was run or changed. " +

@@ -1,6 +1,5 @@
-import { Buffer } from "node:buffer";
 import { hash } from "node:crypto";
-import { decodeJson, encodeJson } from "../codec/json.js";
+import { decodeJson, type EncodedState, encodeJson, type JsonEncoding } from "../codec/json.js";
 import { BUILT_IN_ERRORS, findErrorKind } from "../codec/kinds.js";
 import type { RedactedPaths } from "../codec/redacted-paths.js";
 import { errorsIn } from "../contract/built-ins.js";
@@ -10,7 +9,13 @@ import type { ResolvedOptions } from "../manager/options.js";
 import { decodeWithSchema, encodeWithSchema, type StateSchema } from "../manager/schema.js";
 
 /** The most causes of an error that are searched for storable parts. */
-const MOST_CAUSES = 10;
+const MAX_CAUSES = 10;
+
+/** A step's name, and its title: `model`, `model 2`. */
+interface StepName {
+  readonly name: string;
+  readonly title: string;
+}
 
 /** Turns the values that steps return and throw into text and back. */
 export class StepValues {
@@ -22,62 +27,69 @@ export class StepValues {
     this.#options = options;
   }
 
-  textOfResult(name: string, title: string, result: unknown, schema: StateSchema | undefined): string {
-    const subject = `The result of ${this.#stepName(title)}`;
-    const stored =
-      schema === undefined ? result : encodeWithSchema(schema, result, `The schema refuses ${lower(subject)}`);
-    return this.#encoded(stored, subject, this.#options.redaction?.result(name));
+  encodeResult({ name, title }: StepName, result: unknown): EncodedState {
+    return this.#encode(result, `The result ${this.#ofStep(title)}`, this.#options.redaction?.result(name));
   }
 
-  result(title: string, text: string, schema: StateSchema | undefined): unknown {
-    const subject = `The result of ${this.#stepName(title)}`;
-    const stored = decodeJson("json-tagged", text, subject);
+  /** The stored form of a result. @throws {StateInvalidError} The schema refuses it. */
+  checkResult(title: string, result: unknown, schema: StateSchema): unknown {
+    return encodeWithSchema(schema, result, `The schema refuses the result ${this.#ofStep(title)}`);
+  }
+
+  decodeResult(
+    title: string,
+    text: string,
+    schema: StateSchema | undefined,
+    encoding: JsonEncoding = "json-tagged",
+  ): unknown {
+    const ofStep = this.#ofStep(title);
+    const stored = decodeJson(encoding, text, `The result ${ofStep}`);
     return schema === undefined
       ? stored
-      : decodeWithSchema(schema, stored, `The schema refuses the recorded result of ${this.#stepName(title)}`);
+      : decodeWithSchema(schema, stored, `The schema refuses the recorded result ${ofStep}`);
   }
 
   /** The text of a thrown value, without the parts that can't be stored. */
-  textOfError(name: string, title: string, thrown: unknown): string {
+  encodeError({ name, title }: StepName, thrown: unknown): string {
     const { redaction } = this.#options;
     const encode = (value: unknown) =>
-      this.#encoded(value, `The error of ${this.#stepName(title)}`, redaction?.thrown(name));
+      this.#encode(value, `The error ${this.#ofStep(title)}`, redaction?.thrown(name)).text;
     const error = redaction === undefined ? thrown : redaction.error(thrown);
     try {
       return encode(error);
     } catch (problem) {
       if (!isUnstorable(problem)) throw problem;
-      return encode(storablePart(error, (value) => isStorable(value, encode), MOST_CAUSES));
+      return encode(storablePart(error, (value) => isStorable(value, encode), MAX_CAUSES));
     }
   }
 
-  error(title: string, text: string): unknown {
-    return decodeJson("json-tagged", text, `The error of ${this.#stepName(title)}`);
+  decodeError(title: string, text: string): unknown {
+    return decodeJson("json-tagged", text, `The error ${this.#ofStep(title)}`);
   }
 
   /** The digest of a step's input. Equal values have the same digest. */
-  digestOfInput(title: string, input: unknown): string {
-    return hashOf(canonicalText(this.#encoded(input, `The input of ${this.#stepName(title)}`, undefined)));
+  digestInput(title: string, input: unknown): string {
+    return hashText(canonicalText(this.#encode(input, `The input ${this.#ofStep(title)}`, undefined).text));
   }
 
-  textOf(what: "input" | "result", value: unknown): string {
-    return this.#encoded(value, this.#nameOwner(what), this.#options.redaction?.ofRun[what]);
+  encodeRunValue(what: "input" | "result", value: unknown): string {
+    return this.#encode(value, `The ${what} ${this.#ofRun()}`, this.#options.redaction?.ofRun[what]).text;
   }
 
-  valueOf(what: "input" | "result", text: string): unknown {
-    return decodeJson("json-tagged", text, this.#nameOwner(what));
+  decodeRunValue(what: "input" | "result", text: string): unknown {
+    return decodeJson("json-tagged", text, `The ${what} ${this.#ofRun()}`);
   }
 
-  #encoded(value: unknown, subject: string, redacted: RedactedPaths | undefined): string {
-    return encodeJson(value, this.#options.maxPayloadBytes, subject, redacted, true).text;
+  #encode(value: unknown, subject: string, redacted: RedactedPaths | undefined): EncodedState {
+    return encodeJson(value, this.#options.maxPayloadBytes, subject, redacted, true);
   }
 
-  #nameOwner(what: "input" | "result"): string {
-    return `The ${what} of the run of task ${JSON.stringify(this.#taskId)}`;
+  #ofRun(): string {
+    return `of the run of task ${JSON.stringify(this.#taskId)}`;
   }
 
-  #stepName(title: string): string {
-    return `step ${JSON.stringify(title)} of task ${JSON.stringify(this.#taskId)}`;
+  #ofStep(title: string): string {
+    return `of step ${JSON.stringify(title)} of task ${JSON.stringify(this.#taskId)}`;
   }
 }
 
@@ -90,15 +102,11 @@ export function canonicalText(text: string): string {
   });
 }
 
-export function hashOf(text: string): string {
+export function hashText(text: string): string {
   return hash("sha256", text, "hex").slice(0, 32);
 }
 
 export const UNDEFINED = '{"$waymark":"undefined"}';
-
-export function bytesOfText(text: string | undefined): number {
-  return text === undefined ? 0 : Buffer.byteLength(text);
-}
 
 /** An error without the properties that can't be stored. */
 function storablePart(thrown: unknown, isStored: (value: unknown) => boolean, depth: number): unknown {
@@ -139,8 +147,4 @@ function isStorable(value: unknown, encode: (value: unknown) => string): boolean
 
 function isUnstorable(problem: unknown): boolean {
   return problem instanceof StateNotSerializableError || problem instanceof PayloadTooLargeError;
-}
-
-function lower(sentence: string): string {
-  return sentence.charAt(0).toLowerCase() + sentence.slice(1);
 }

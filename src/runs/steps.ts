@@ -1,168 +1,153 @@
 import { setMaxListeners } from "node:events";
 import { setTimeout as pause } from "node:timers/promises";
 import type { StepHead } from "../codec/run-body.js";
-import { RunMismatchError, StateInvalidError, StepInterruptedError } from "../contract/errors.js";
+import { RunMismatchError, StepInterruptedError } from "../contract/errors.js";
 import type { StepRecord } from "../contract/run-record.js";
+import { onAbort } from "../manager/abort-signals.js";
 import { traced, tracing } from "../manager/tracing.js";
-import type { RunJournal } from "./journal.js";
-import { within } from "./nesting.js";
+import type { Entry } from "./journal.js";
+import { runInCall } from "./nesting.js";
 import type { StepCall, StepOptions, StepRetry } from "./run.js";
-import type { RunStore } from "./run-store.js";
-import { type Entry, ThrownErrors } from "./step-entries.js";
-import { hashOf, type StepValues } from "./step-values.js";
-import { isStop, pausedBy, type StopSignal } from "./stops.js";
-import type { NamedStep, TurnCalls } from "./turn-calls.js";
+import { hashText } from "./step-values.js";
+import { isStop, pausedBy } from "./stops.js";
+import type { AttemptParts, NamedStep, TurnCalls } from "./turn-calls.js";
 
 type StepFunction = (call: StepCall) => unknown;
 
+/** How a step ended, after how many attempts. */
+type StepEnd = { readonly attempts: number } & ({ readonly result: unknown } | { readonly error: unknown });
+
 /** Executes the steps of one turn, or returns their recorded results. */
 export class Steps {
-  readonly #store: RunStore;
-  readonly #taskId: string;
-  readonly #journal: RunJournal;
-  readonly #values: StepValues;
-  readonly #stop: StopSignal;
+  readonly #parts: AttemptParts;
   readonly #calls: TurnCalls;
-  readonly #thrown = new ThrownErrors();
-  readonly #turn: number;
-  readonly #attempt: number;
 
-  constructor(parts: {
-    readonly store: RunStore;
-    readonly taskId: string;
-    readonly journal: RunJournal;
-    readonly values: StepValues;
-    readonly stop: StopSignal;
-    readonly calls: TurnCalls;
-  }) {
-    const { turn, attempt } = parts.journal.head;
-    this.#store = parts.store;
-    this.#taskId = parts.taskId;
-    this.#journal = parts.journal;
-    this.#values = parts.values;
-    this.#stop = parts.stop;
-    this.#calls = parts.calls;
-    this.#turn = turn;
-    this.#attempt = attempt;
-  }
-
-  /** Call it when the function calls a step or a wait: the errors so far didn't end the run. */
-  begins(): void {
-    this.#thrown.stepBegins();
+  constructor(parts: AttemptParts, calls: TurnCalls) {
+    this.#parts = parts;
+    this.#calls = calls;
   }
 
   async run(step: NamedStep, fn: StepFunction, options: StepOptions): Promise<unknown> {
-    const { name, occurrence, title, turn } = step;
-    const input = options.input === undefined ? undefined : this.#values.digestOfInput(title, options.input);
-    await turn;
-    this.#stop.signal.throwIfAborted();
-    const recorded = this.#journal.steps.find({ name, occurrence, status: "completed" });
+    const { taskId, journal, values } = this.#parts;
+    const { title } = step;
+    const input = options.input === undefined ? undefined : values.digestInput(title, options.input);
+    const recorded = journal.steps.find(step);
     if (recorded !== undefined) {
-      assertKind(this.#taskId, title, recorded, undefined);
+      assertKind(taskId, title, recorded, undefined);
       if (recorded.head.input === input || recorded.head.status === "started") {
         return this.#reuse(recorded, title, options);
       }
       this.#forgetFrom(recorded);
     }
     if (!tracing.step.hasSubscribers) return this.#execute(step, fn, options, input);
-    const context = { taskId: this.#taskId, attempt: this.#attempt, turn: this.#turn, step: title };
-    return traced(tracing.step, context, () => this.#execute(step, fn, options, input));
-  }
-
-  /**
-   * Forgets the errors that ended the run, so that the next run tries their steps again.
-   *
-   * @returns The step whose error ended the run, if it was a step's error.
-   */
-  forgetErrorsOf(thrown: unknown): StepHead | undefined {
-    const gone = this.#thrown.toRetryAfter(thrown);
-    if (gone.size > 0) this.#journal.steps.forget((entry) => gone.has(entry));
-    const [first] = gone;
-    return first?.head;
+    const { attempt, turn } = journal.head;
+    return traced(tracing.step, { taskId, attempt, turn, step: title }, () => this.#execute(step, fn, options, input));
   }
 
   #reuse(recorded: Entry, title: string, { schema }: StepOptions): unknown {
+    const { store, taskId, journal, values } = this.#parts;
     recorded.isUsed = true;
     const { status } = recorded.head;
-    if (status === "started") throw new StepInterruptedError(this.#taskId, title);
-    this.#store.notifications.emit("stepReused", { taskId: this.#taskId, turn: this.#turn, step: title });
-    if (status === "failed") throw this.#errorOf(recorded, title);
-    return this.#values.result(title, recorded.value ?? "null", schema);
+    if (status === "started") throw new StepInterruptedError(taskId, title);
+    store.notifications.emit("stepReused", { taskId, turn: journal.head.turn, step: title });
+    if (status === "failed") throw this.#recordedError(recorded, title);
+    return values.decodeResult(title, recorded.value ?? "null", schema);
   }
 
   async #execute(step: NamedStep, fn: StepFunction, options: StepOptions, input: string | undefined): Promise<unknown> {
-    const { notifications, options: settings } = this.#store;
+    const { store, taskId, journal, values } = this.#parts;
+    const { notifications, options: settings } = store;
     const { name, occurrence, title } = step;
-    const { signal } = this.#stop;
+    const { attempt: runAttempt, turn } = journal.head;
     const startedAt = new Date(settings.clock()).toISOString();
-    const begun = { name, occurrence, startedAt, runAttempt: this.#attempt, ...(input && { input }) };
+    const begun = { name, occurrence, startedAt, runAttempt, ...(input && { input }) };
     if (options.atMostOnce) await this.#recordStart(begun);
-    const told = { taskId: this.#taskId, turn: this.#turn, step: title };
-    notifications.emit("stepStarted", told);
+    const details = { taskId, turn, step: title };
+    notifications.emit("stepStarted", details);
     const startedMs = performance.now();
-    /**
-     * The error of a result that can't be stored. The step's function has ended, so the step isn't tried again, and the
-     * error isn't recorded.
-     */
-    let unstorable: { readonly error: unknown } | undefined;
-    const perform = async (call: StepCall): Promise<string> => {
-      const result = await within({ of: this.#calls, name: title, signal: call.signal }, () => fn(call));
-      try {
-        return this.#values.textOfResult(name, title, result, options.schema);
-      } catch (error) {
-        if (error instanceof StateInvalidError) throw error;
-        unstorable = { error };
-        return "";
-      }
-    };
-    const end = await attemptStep(perform, options, { title, keyOf: () => this.#keyOf(step, input), signal });
-    if (unstorable !== undefined) throw unstorable.error;
+    const end = await this.#attempt(step, fn, options, input);
+    // If the result can't be stored, the step's function has ended. So the step isn't tried again, and nothing is recorded.
+    const result = "error" in end ? undefined : values.encodeResult(step, end.result);
+    const value = "error" in end ? this.#encodeError(step, end.error) : result?.text;
     const durationMs = Math.round(performance.now() - startedMs);
     const { attempts } = end;
-    const head = { ...begun, durationMs, attempts, status: end.isFailed ? "failed" : "completed" } as const;
-    const entry = this.#journal.note(head, end.isFailed ? this.#textOfFailure(name, title, end.error) : end.result);
-    await this.#journal.stored();
+    const status = result === undefined ? "failed" : "completed";
+    const entry = await journal.record({ ...begun, durationMs, attempts, status }, value);
     await this.#calls.inOrder(entry);
-    const error = end.isFailed ? { error: this.#errorOf(entry, title) } : undefined;
-    notifications.emit("stepEnded", { ...told, durationMs, attempts, ...error });
-    if (error !== undefined) throw error.error;
-    return this.#values.result(title, entry.value ?? "null", options.schema);
+    const error = result === undefined ? { error: this.#recordedError(entry, title) } : undefined;
+    notifications.emit("stepEnded", { ...details, durationMs, attempts, ...error });
+    if (result === undefined) throw error?.error;
+    return values.decodeResult(title, result.text, options.schema, result.encoding);
+  }
+
+  /** Calls the step's function, and again after an error as often as `retry` says. Never rejects. */
+  async #attempt(
+    step: NamedStep,
+    fn: StepFunction,
+    { retry, timeoutMs, schema }: StepOptions,
+    input: string | undefined,
+  ): Promise<StepEnd> {
+    const { values, stop } = this.#parts;
+    const { title } = step;
+    const key = () => this.#key(step, input);
+    for (let attempts = 1; ; attempts++) {
+      const timed = timeoutMs === undefined ? undefined : timedSignal(stop.signal, timeoutMs, title);
+      const { signal } = timed ?? stop;
+      const call = {
+        // A getter, because most steps don't read their keys.
+        get key() {
+          return key();
+        },
+        attempt: attempts,
+        signal,
+      };
+      try {
+        const result = await runInCall({ of: this.#calls, name: title, signal }, () => fn(call));
+        return { attempts, result: schema === undefined ? result : values.checkResult(title, result, schema) };
+      } catch (thrown) {
+        const error = timed !== undefined && signal.reason === timed.error ? timed.error : thrown;
+        const isLast = stop.signal.aborted || retry === undefined || attempts > retry.times;
+        if (isLast || !(retry.if?.(error) ?? true)) return { attempts, error };
+        // If the run stops during the pause, the step ends with its last error.
+        const isStopped = await pause(pauseMs(retry, attempts), false, { signal: stop.signal }).catch(() => true);
+        if (isStopped) return { attempts, error };
+      } finally {
+        timed?.clear();
+      }
+    }
   }
 
   /** Records that an `atMostOnce` step starts. If the run is stopping, the step won't start, so the record is removed. */
   async #recordStart(begun: Omit<StepHead, "status">): Promise<void> {
-    const { signal } = this.#stop;
-    const noted = this.#journal.note({ ...begun, status: "started" }, undefined);
-    await this.#journal.stored();
-    if (signal.aborted) this.#journal.steps.forget((each) => each === noted);
-    signal.throwIfAborted();
+    const { journal, stop } = this.#parts;
+    const start = await journal.record({ ...begun, status: "started" }, undefined);
+    if (stop.signal.aborted) journal.steps.forget((entry) => entry === start);
+    stop.signal.throwIfAborted();
   }
 
   /** The text of a failed step's error. @throws The reason of a stop that interrupted the step. */
-  #textOfFailure(name: string, title: string, error: unknown): string {
-    const { signal } = this.#stop;
+  #encodeError(step: NamedStep, error: unknown): string {
+    const { taskId, stop, values } = this.#parts;
     // The error isn't the step's own.
-    if (signal.aborted) throw signal.reason;
-    if (!isStop(error)) return this.#values.textOfError(name, title, error);
-    // The step's function started another run, and that run was paused, or couldn't go on.
-    const paused = pausedBy(this.#taskId, error);
-    this.#stop.stop(paused);
+    if (stop.signal.aborted) throw stop.signal.reason;
+    if (!isStop(error)) return values.encodeError(step, error);
+    // The step's function started another run, and that run was paused, or couldn't continue.
+    const paused = pausedBy(taskId, error);
+    stop.stop(paused);
     throw paused;
   }
 
-  /**
-   * The recorded error, decoded. It is remembered, so that {@link forgetErrorsOf} can tell whether it ended the run.
-   */
-  #errorOf(entry: Entry, title: string): unknown {
-    const error = this.#values.error(title, entry.value ?? "null");
-    this.#thrown.add(error, entry);
+  /** Decodes the recorded error, which the function receives. */
+  #recordedError(entry: Entry, title: string): unknown {
+    const error = this.#parts.values.decodeError(title, entry.value ?? "null");
+    this.#calls.addThrown(error, entry);
     return error;
   }
 
   /** Forgets the step `first` and all steps recorded after it, except those that the function has already called. */
   #forgetFrom(first: Entry): void {
     let isAfter = false;
-    this.#journal.steps.forget((entry) => {
+    this.#parts.journal.steps.forget((entry) => {
       isAfter ||= entry === first;
       return isAfter && !entry.isUsed;
     });
@@ -172,10 +157,11 @@ export class Steps {
    * @param input - The digest of the step's input. With another input, the step does something else, so it gets another
    *   key.
    */
-  #keyOf({ name, occurrence }: NamedStep, input: string | undefined): string {
-    const { generation } = this.#journal.head;
-    const parts = [this.#taskId, generation, this.#turn, name, occurrence, ...(input === undefined ? [] : [input])];
-    return hashOf(JSON.stringify(parts));
+  #key({ name, occurrence }: NamedStep, input: string | undefined): string {
+    const { taskId, journal } = this.#parts;
+    const { generation, turn } = journal.head;
+    const parts = [taskId, generation, turn, name, occurrence, ...(input === undefined ? [] : [input])];
+    return hashText(JSON.stringify(parts));
   }
 }
 
@@ -190,91 +176,22 @@ export function assertKind(taskId: string, title: string, { head }: Entry, kind:
   );
 }
 
-/** How a step ended. */
-type StepEnd<Result> = { readonly attempts: number } & (
-  | { readonly isFailed: false; readonly result: Result }
-  | { readonly isFailed: true; readonly error: unknown }
-);
-
-const DEFAULT_RETRY = { backoffMs: 1000, factor: 2, maxMs: 60_000 };
-
-/**
- * Calls a step's function, and again after an error as often as `retry` says. Never rejects.
- *
- * @param title - The step's title, for messages.
- * @param keyOf - Returns the step's key.
- * @param signal - The run's signal. Once it aborts, the step isn't tried again.
- */
-async function attemptStep<Result>(
-  fn: (call: StepCall) => Result | Promise<Result>,
-  { retry, timeoutMs }: StepOptions,
-  { title, keyOf, signal }: { readonly title: string; readonly keyOf: () => string; readonly signal: AbortSignal },
-): Promise<StepEnd<Result>> {
-  for (let attempt = 1; ; attempt++) {
-    const timed = timeoutMs === undefined ? undefined : new TimedSignal(signal, timeoutMs, title);
-    try {
-      const call = {
-        // The key is a getter, because most steps don't read it.
-        get key() {
-          return keyOf();
-        },
-        attempt,
-        signal: timed?.signal ?? signal,
-      };
-      const result = await fn(call);
-      return { isFailed: false, result, attempts: attempt };
-    } catch (thrown) {
-      const error = timed?.errorOf(thrown) ?? thrown;
-      if (signal.aborted || retry === undefined || attempt > retry.times || !(retry.if?.(error) ?? true)) {
-        return { isFailed: true, error, attempts: attempt };
-      }
-      // If the run stops during the pause, the step ends with its last error.
-      const isOver = await pause(pauseMs(retry, attempt), false, { signal }).catch(() => true);
-      if (isOver) return { isFailed: true, error, attempts: attempt };
-    } finally {
-      timed?.clear();
-    }
-  }
+function pauseMs({ backoffMs = 1000, factor = 2, maxMs = 60_000 }: StepRetry, attempts: number): number {
+  return Math.min(backoffMs * factor ** (attempts - 1), maxMs);
 }
 
-function pauseMs(retry: StepRetry, attempt: number): number {
-  const { backoffMs = DEFAULT_RETRY.backoffMs, factor = DEFAULT_RETRY.factor, maxMs = DEFAULT_RETRY.maxMs } = retry;
-  return Math.min(backoffMs * factor ** (attempt - 1), maxMs);
-}
-
-class TimedSignal {
-  readonly #controller = new AbortController();
-  readonly #outer: AbortSignal;
-  readonly #timer: NodeJS.Timeout;
-  readonly #abort = () => this.#controller.abort(this.#outer.reason);
-  #timeout: DOMException | undefined;
-
-  constructor(outer: AbortSignal, timeoutMs: number, title: string) {
-    this.#outer = outer;
-    // A step may pass it to many calls, so Node's warning about many listeners is switched off.
-    setMaxListeners(0, this.signal);
-    this.#timer = setTimeout(() => {
-      this.#timeout = new DOMException(
-        `Step ${JSON.stringify(title)} took longer than ${timeoutMs} ms`,
-        "TimeoutError",
-      );
-      this.#controller.abort(this.#timeout);
-    }, timeoutMs);
-    if (outer.aborted) this.#abort();
-    else outer.addEventListener("abort", this.#abort, { once: true });
-  }
-
-  get signal(): AbortSignal {
-    return this.#controller.signal;
-  }
-
-  /** The timeout, if it came before the attempt threw. */
-  errorOf(thrown: unknown): unknown {
-    return this.#timeout !== undefined && this.signal.reason === this.#timeout ? this.#timeout : thrown;
-  }
-
-  clear(): void {
-    clearTimeout(this.#timer);
-    this.#outer.removeEventListener("abort", this.#abort);
-  }
+/** A signal that aborts with the run's, and with `error` once the attempt has taken too long. */
+function timedSignal(runSignal: AbortSignal, timeoutMs: number, title: string) {
+  const controller = new AbortController();
+  const { signal } = controller;
+  // A step may pass it to many calls, so Node's warning about many listeners is switched off.
+  setMaxListeners(0, signal);
+  const error = new DOMException(`Step ${JSON.stringify(title)} took longer than ${timeoutMs} ms`, "TimeoutError");
+  const timer = setTimeout(() => controller.abort(error), timeoutMs);
+  const forget = onAbort(runSignal, (reason) => controller.abort(reason));
+  const clear = () => {
+    clearTimeout(timer);
+    forget();
+  };
+  return { signal, error, clear };
 }

@@ -3,37 +3,39 @@ import { isError, LeaseHeldError, LeaseLostError, RunPausedError, StorageError }
 import { processState } from "../contract/process-state.js";
 import { onAbort } from "../manager/abort-signals.js";
 import { onTermination } from "../manager/termination.js";
-import { enclosingSignal } from "./nesting.js";
+import { currentSignal } from "./nesting.js";
 import type { RunOptions } from "./run.js";
 
-/** Stops a run. Its signal aborts with the first reason to stop. */
+/** Stops a run, or a worker. Its signal aborts with the first reason to stop. */
 export class StopSignal {
-  readonly #taskId: string;
+  readonly #pauseError: (why: string, cause?: unknown) => Error;
   readonly #controller = new AbortController();
+  readonly signal: AbortSignal = this.#controller.signal;
   readonly #atEnd: (() => void)[] = [];
-  /** True if the process got a signal that ends it once the outermost run has paused. */
-  isFinal = false;
+  /** Whether the process got a signal that ends it once the outermost run has paused. */
+  #isFinal = false;
 
-  constructor(taskId: string, closing: AbortSignal, { signal, pauseOnSignal = false }: RunOptions) {
-    this.#taskId = taskId;
+  /** @param pauseError - Makes the reason of a pause. */
+  constructor(
+    pauseError: (why: string, cause?: unknown) => Error,
+    closing: AbortSignal,
+    { signal, pauseOnSignal = false }: Pick<RunOptions, "signal" | "pauseOnSignal">,
+  ) {
+    this.#pauseError = pauseError;
     // Each step under way may add a listener, so Node's warning about many listeners is switched off.
     setMaxListeners(0, this.signal);
-    const outer = enclosingSignal();
+    const outer = currentSignal();
     this.#pauseOn(closing, "the manager is closing");
     this.#pauseOn(signal, "its signal was aborted");
     this.#pauseOn(outer, "its parent run is stopping");
     if (!pauseOnSignal) return;
     const ended = new Promise<void>((resolve) => this.#atEnd.push(resolve));
     const unsubscribe = onTermination((name, isFinal) => {
-      this.isFinal = isFinal && outer === undefined;
-      this.stop(new RunPausedError(taskId, `the process received ${name}`));
+      this.#isFinal = isFinal && outer === undefined;
+      this.stop(pauseError(`the process received ${name}`));
       return ended;
     });
     this.#atEnd.push(unsubscribe);
-  }
-
-  get signal(): AbortSignal {
-    return this.#controller.signal;
   }
 
   stop(reason: unknown): void {
@@ -44,35 +46,39 @@ export class StopSignal {
     this.#atEnd.push(onAbort(signal, (reason) => this.stop(reason)));
   }
 
-  /** Call it once the run is over and its lease released. */
-  end(): void {
+  /**
+   * Call it once the run is over and its lease released. If the process is about to end, it never resolves, since a
+   * rejection of the caller could end the process before other runs have paused.
+   */
+  async end(): Promise<void> {
     for (const call of this.#atEnd) call();
+    if (this.#isFinal) await new Promise(() => undefined);
   }
 
   #pauseOn(signal: AbortSignal | undefined, why: string): void {
     if (signal === undefined) return;
-    const pause = (cause: unknown) => this.stop(new RunPausedError(this.#taskId, why, { cause }));
-    this.#atEnd.push(onAbort(signal, pause));
+    this.#atEnd.push(onAbort(signal, (cause) => this.stop(this.#pauseError(why, cause))));
   }
 }
 
 /** Shared, because the parent of a stopped run may be of another copy of this package. */
 const STOPS = processState("stops.1", () => new WeakSet<object>());
 
-/** Notes the error that stopped a run without ending it. Its parent run is then paused, not failed. */
-export function noteStop(error: unknown): void {
-  if (error instanceof LeaseHeldError || error instanceof LeaseLostError || error instanceof StorageError)
+/**
+ * Marks an error that stopped a run without ending it, so that the parent run is paused and not failed.
+ *
+ * @returns The error.
+ */
+export function markStop(error: unknown): unknown {
+  if (error instanceof LeaseHeldError || error instanceof LeaseLostError || error instanceof StorageError) {
     STOPS.add(error);
+  }
+  return error;
 }
 
-/** Like `begin`, and notes its error: an attempt that can't begin records no end. */
-export async function notingStops<Result>(begin: Promise<Result>): Promise<Result> {
-  try {
-    return await begin;
-  } catch (error) {
-    noteStop(error);
-    throw error;
-  }
+/** Marks the error of an attempt that can't begin, and so records no end. */
+export function throwStop(error: unknown): never {
+  throw markStop(error);
 }
 
 /** The error that pauses a run because a child run couldn't continue. */
@@ -81,7 +87,7 @@ export function pausedBy(taskId: string, cause: unknown): RunPausedError {
   return new RunPausedError(taskId, `a child run couldn't continue (${why})`, { cause });
 }
 
-/** Whether a run stopped with this error, so that it may go on later. */
+/** Whether a run stopped with this error, so that it may be continued. */
 export function isStop(error: unknown): boolean {
   return error instanceof RunPausedError || (isError(error) && STOPS.has(error));
 }

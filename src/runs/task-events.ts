@@ -15,7 +15,7 @@ export interface SendOptions {
 }
 
 /** A pending event, decoded by a wait's schema, and its value as it was sent. */
-interface NextEvent {
+export interface NextEvent {
   readonly event: TaskEvent;
   readonly sent: unknown;
 }
@@ -41,7 +41,9 @@ export class TaskEvents {
     const companion = eventsTaskId(taskId);
     checkTaskId(companion);
     if (isEventsTask(taskId)) throw new TypeError("An event is sent to a task, not to the task of its events.");
-    const encoded = this.#encoded(taskId, name, value);
+    const { maxPayloadBytes, redaction } = this.#store.options;
+    const subject = `The value of ${eventTitle(taskId, name)}`;
+    const encoded = encodeJson(value, maxPayloadBytes, subject, redaction?.result(name), true);
     const sent = await this.#append(taskId, encoded, { id, name, by });
     // This is done for a repeated event, too, since the sender may have been killed before it.
     await this.#store.makeDueIfEventPending(taskId);
@@ -53,42 +55,9 @@ export class TaskEvents {
 
   async list(taskId: string): Promise<TaskEvent[]> {
     checkTaskId(taskId);
-    const found: TaskEvent[] = [];
-    for await (const text of this.#store.events(taskId)) found.push(this.#event(taskId, text));
-    return found;
-  }
-
-  /**
-   * The first event with this name that no wait has received. If the schema refuses an event's value, the event is
-   * marked as refused, and the next one is taken.
-   *
-   * @param settled - No event up to this sequence is pending, so only later ones are read.
-   */
-  async next(
-    taskId: string,
-    name: string,
-    schema: StateSchema | undefined,
-    settled: number,
-  ): Promise<NextEvent | undefined> {
-    const { notifications, options } = this.#store;
-    for await (const text of this.#store.pendingEvents(taskId, name, settled)) {
-      const event = this.#event(taskId, text);
-      const sent = event.value;
-      if (schema === undefined) return { event: { ...event, status: "received" }, sent };
-      try {
-        const value = decodeWithSchema(schema, sent, `The schema refuses the value of ${titleOf(taskId, name)}`);
-        return { event: { ...event, value, status: "received" }, sent };
-      } catch (error) {
-        if (!(error instanceof StateInvalidError)) throw error;
-        await this.#store.refuseEvent(taskId, event.id, failureOf(error));
-        options.logger.warn(
-          { taskId, name, id: event.id, error },
-          `The ${titleOf(taskId, name)} was refused; the wait goes on`,
-        );
-        notifications.emit("eventRefused", { taskId, name, id: event.id, error });
-      }
-    }
-    return undefined;
+    const events: TaskEvent[] = [];
+    for await (const text of this.#store.events(taskId)) events.push(decodeEvent(taskId, text));
+    return events;
   }
 
   /** If an event with this id was sent before, its first form counts. */
@@ -106,34 +75,11 @@ export class TaskEvents {
       // The order of keys may differ, as it does between two deliveries of a webhook.
       if (summary.stage === name && canonicalText(text) === canonicalText(encoded.text)) return summary;
       throw new CheckpointConflictError(
-        `The ${titleOf(taskId, name)} was not sent: the task has an event with the same id and another name or value. ` +
+        `The ${eventTitle(taskId, name)} was not sent: the task has an event with the same id and another name or value. ` +
           "Its first form counts; nothing was stored.",
         { cause },
       );
     }
-  }
-
-  #encoded(taskId: string, name: string, value: unknown): EncodedState {
-    const { maxPayloadBytes, redaction } = this.#store.options;
-    const subject = `The value of ${titleOf(taskId, name)}`;
-    const { encoding, text } = encodeJson(value, maxPayloadBytes, subject, redaction?.result(name), true);
-    return { encoding, text };
-  }
-
-  #event(taskId: string, { encoding, text, summary }: CheckpointText): TaskEvent {
-    const { id, stage: name = "", createdAt: sentAt, status, error } = summary;
-    const by = readSender(summary);
-    const subject = `The value of ${titleOf(taskId, name)}`;
-    const value = encoding === "json-run" ? undefined : decodeJson(encoding, text, subject);
-    return {
-      name,
-      value,
-      id,
-      sentAt,
-      ...(by !== undefined && { by }),
-      status: STATUSES[status],
-      ...(error && { error }),
-    };
   }
 }
 
@@ -143,19 +89,38 @@ export class TaskEvents {
  */
 export class RunEvents {
   readonly #store: RunStore;
-  readonly #events: TaskEvents;
   readonly #taskId: string;
   #settled = 0;
 
   constructor(store: RunStore, taskId: string) {
     this.#store = store;
-    this.#events = new TaskEvents(store);
     this.#taskId = taskId;
   }
 
-  /** See {@link TaskEvents.next}. */
-  next(name: string, schema: StateSchema | undefined): Promise<NextEvent | undefined> {
-    return this.#events.next(this.#taskId, name, schema, this.#settled);
+  /**
+   * The first event with this name that no wait has received. If the schema refuses an event's value, the event is
+   * marked as refused, and the next one is taken.
+   */
+  async next(name: string, schema: StateSchema | undefined): Promise<NextEvent | undefined> {
+    const taskId = this.#taskId;
+    const { notifications, options } = this.#store;
+    for await (const text of this.#store.pendingEvents(taskId, name, this.#settled)) {
+      const sent = decodeEvent(taskId, text);
+      const { id } = sent;
+      const title = eventTitle(taskId, name);
+      try {
+        const value = schema
+          ? decodeWithSchema(schema, sent.value, `The schema refuses the value of ${title}`)
+          : sent.value;
+        return { event: { ...sent, value, status: "received" }, sent: sent.value };
+      } catch (error) {
+        if (!(error instanceof StateInvalidError)) throw error;
+        await this.#store.refuseEvent(taskId, id, failureOf(error));
+        options.logger.warn({ taskId, name, id, error }, `The ${title} was refused; the wait stays open`);
+        notifications.emit("eventRefused", { taskId, name, id, error });
+      }
+    }
+    return undefined;
   }
 
   /** Marks events as received, so that no other wait receives them. */
@@ -166,6 +131,22 @@ export class RunEvents {
 
 const STATUSES = { running: "pending", paused: "pending", completed: "received", failed: "refused" } as const;
 
-function titleOf(taskId: string, name: string): string {
+function eventTitle(taskId: string, name: string): string {
   return `event ${JSON.stringify(name)} of task ${JSON.stringify(taskId)}`;
+}
+
+function decodeEvent(taskId: string, { encoding, text, summary }: CheckpointText): TaskEvent {
+  const { id, stage: name = "", createdAt: sentAt, status, error } = summary;
+  const by = readSender(summary);
+  const value =
+    encoding === "json-run" ? undefined : decodeJson(encoding, text, `The value of ${eventTitle(taskId, name)}`);
+  return {
+    name,
+    value,
+    id,
+    sentAt,
+    ...(by !== undefined && { by }),
+    status: STATUSES[status],
+    ...(error && { error }),
+  };
 }

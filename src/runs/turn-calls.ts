@@ -1,36 +1,58 @@
 import { setImmediate } from "node:timers";
+import { errorsIn } from "../contract/built-ins.js";
+import { isError } from "../contract/errors.js";
 import { stepTitle } from "../contract/run-record.js";
-import { enclosing } from "./nesting.js";
-import type { Entry, StepEntries } from "./step-entries.js";
+import type { RunWaits } from "../contract/transient.js";
+import type { Entry, RunJournal } from "./journal.js";
+import { findCallName } from "./nesting.js";
+import type { RunStore } from "./run-store.js";
+import type { StepValues } from "./step-values.js";
+import type { StopSignal } from "./stops.js";
+import type { RunEvents } from "./task-events.js";
+
+/** The parts of an attempt that its turns, steps and waits use. */
+export interface AttemptParts {
+  readonly store: RunStore;
+  readonly taskId: string;
+  readonly journal: RunJournal;
+  readonly values: StepValues;
+  readonly events: RunEvents;
+  readonly stop: StopSignal;
+  /** Given if the run is suspended while it only waits. */
+  readonly suspend: ((waits: RunWaits) => void) | undefined;
+}
 
 /** A step or a wait that the function has called. */
 export interface NamedStep {
   readonly name: string;
   readonly occurrence: number;
   readonly title: string;
-  /** Resolves when the call continues: in the order of the stored results, or after them if it has none. */
-  readonly turn: Promise<void>;
+  readonly isWait: boolean;
 }
 
 /** A call whose result is stored. */
 interface StoredCall {
-  readonly place: number;
+  readonly order: number;
   /** Resolves, or returns nothing, once the caller has the result. Never rejects. */
   proceed(): Promise<void> | void;
 }
 
 /**
- * The calls of a turn: their names, and the order in which they continue. Stored results are returned in the order in
- * which they were recorded, one in each turn of the event loop, in the attempt that records them and in each resume. So
- * `Promise.race` has the same winner. A call without a stored result begins after a turn that returned none: otherwise a
- * quick storage would let it overtake the others.
+ * The calls of a turn: their names, their errors, and the order in which they continue. Stored results are returned in
+ * the order in which they were recorded, one in each turn of the event loop, in the attempt that records them and in each
+ * resume. So `Promise.race` has the same winner. A call without a stored result begins after a turn that returned none:
+ * otherwise a quick storage would let it overtake the others.
  */
 export class TurnCalls {
-  readonly #steps: StepEntries;
+  readonly #journal: RunJournal;
   readonly #signal: AbortSignal;
   /** For each name of a step and each stage of a save, how often it was used in this turn. */
   readonly #occurrences = new Map<string, number>();
   readonly #names = new Set<string>();
+  /** The recorded errors that the function received. */
+  readonly #thrown = new Map<unknown, Entry>();
+  /** Those that it received since it last began a step or a wait. */
+  #lastThrown: Entry[] = [];
   /** The call whose result was recorded first is the last one. */
   readonly #stored: StoredCall[] = [];
   #unrecorded: (() => void)[] = [];
@@ -41,19 +63,20 @@ export class TurnCalls {
   /** The waits among them. */
   waitsUnderWay = 0;
 
-  constructor(steps: StepEntries, signal: AbortSignal) {
-    this.#steps = steps;
-    this.#signal = signal;
+  constructor({ journal, stop }: AttemptParts) {
+    this.#journal = journal;
+    this.#signal = stop.signal;
     // The results of an earlier attempt come first.
-    if (steps.size > 0) this.#turnSoon();
+    if (journal.steps.size > 0) this.#turnSoon();
   }
 
   /**
-   * Counts a step or a wait, and refuses it while another one with its name is under way.
+   * Counts a step or a wait, and refuses it while another one with its name is under way. Resolves when it is its turn:
+   * in the order of the stored results, or after them if it has none.
    *
    * @param what - The method of the run, for messages.
    */
-  begin(what: string, name: string): NamedStep {
+  async begin(what: string, name: string): Promise<NamedStep> {
     this.#assertOpen(what);
     this.#signal.throwIfAborted();
     if (this.#names.has(name)) {
@@ -62,15 +85,25 @@ export class TurnCalls {
           `names differ: ${what}(\`${name} \${item.id}\`, …).`,
       );
     }
+    const isWait = what !== "run.step";
     this.#names.add(name);
+    this.waitsUnderWay += Number(isWait);
+    this.#lastThrown = [];
     const occurrence = this.count(`step ${name}`);
-    const turn = this.#turnOf(this.#steps.find({ name, occurrence, status: "completed" }));
-    return { name, occurrence, title: stepTitle(name, occurrence), turn };
+    const recorded = this.#journal.steps.find({ name, occurrence });
+    if (recorded !== undefined && hasResult(recorded)) await this.inOrder(recorded);
+    else {
+      // The calls that are made together with this one are registered first.
+      await Promise.resolve();
+      if (this.#isTurning) await new Promise<void>((resolve) => this.#unrecorded.push(resolve));
+    }
+    return { name, occurrence, title: stepTitle(name, occurrence), isWait };
   }
 
   /** Call it when the step or wait has ended. */
-  end({ name }: NamedStep): void {
+  end({ name, isWait }: NamedStep): void {
     this.#names.delete(name);
+    this.waitsUnderWay -= Number(isWait);
   }
 
   /** How often the name was used in this turn, this time included. */
@@ -85,8 +118,8 @@ export class TurnCalls {
     this.#isOver = true;
   }
 
-  /** @throws {TypeError} The turn is over, the call is made within a step, or a step is under way. */
-  assertAlone(what: string): void {
+  /** @throws {TypeError} The turn is over, the call is made inside a step, or a step is under way. */
+  assertNoStep(what: string): void {
     this.#assertOpen(what);
     if (this.underWay > this.waitsUnderWay) {
       const names = [...this.#names].map((name) => JSON.stringify(name)).join(", ");
@@ -99,56 +132,63 @@ export class TurnCalls {
    *
    * @param first - Called when it is its turn. This call, and later ones, continue after it.
    */
-  inOrder({ place }: Entry, first?: () => Promise<void>): Promise<void> {
+  inOrder({ order }: Entry, first?: () => Promise<void>): Promise<void> {
     return new Promise((resolve, reject) => {
       const proceed = first === undefined ? resolve : () => first().then(resolve, reject);
       let [from, to] = [0, this.#stored.length];
       while (from < to) {
         const middle = (from + to) >>> 1;
-        if ((this.#stored[middle]?.place ?? 0) > place) from = middle + 1;
+        if ((this.#stored[middle]?.order ?? 0) > order) from = middle + 1;
         else to = middle;
       }
-      this.#stored.splice(from, 0, { place, proceed });
+      this.#stored.splice(from, 0, { order, proceed });
       this.#turnSoon();
     });
   }
 
-  async #turnOf(entry: Entry | undefined): Promise<void> {
-    if (entry !== undefined && hasResult(entry)) return this.inOrder(entry);
-    // The calls that are made together with this one are registered first.
-    await Promise.resolve();
-    if (this.#isTurning) await new Promise<void>((resolve) => this.#unrecorded.push(resolve));
+  /** Remembers a recorded error that the function receives, for {@link forgetErrors}. */
+  addThrown(error: unknown, entry: Entry): void {
+    this.#thrown.set(error, entry);
+    this.#lastThrown.push(entry);
+  }
+
+  /**
+   * After the error `thrown` has ended the run, forgets the failed steps whose errors it contains, and those that failed
+   * since the function last began a step, so that the next run tries them again. The other errors stay recorded, because
+   * the function may have acted on them.
+   *
+   * @returns The step whose error ended the run, if it was a step's error.
+   */
+  forgetErrors(thrown: unknown): Entry["head"] | undefined {
+    const ended = errorParts(thrown).flatMap((part) => this.#thrown.get(part) ?? []);
+    const gone = new Set([...ended, ...this.#lastThrown]);
+    if (gone.size > 0) this.#journal.steps.forget((entry) => gone.has(entry));
+    const [first] = gone;
+    return first?.head;
   }
 
   #turnSoon(): void {
     if (this.#isTurning) return;
     this.#isTurning = true;
-    setImmediate(() => this.#turn());
+    setImmediate(() => void this.#turn());
   }
 
-  #turn(): void {
+  async #turn(): Promise<void> {
     const call = this.#stored.pop();
-    const proceeding = call?.proceed();
-    const ended = (): void => {
-      this.#isTurning = false;
-      if (call !== undefined) this.#turnSoon();
-    };
-    if (proceeding !== undefined) void proceeding.then(ended);
-    else ended();
-    if (call !== undefined) return;
-    const begin = this.#unrecorded;
-    this.#unrecorded = [];
-    for (const begins of begin) begins();
+    await call?.proceed();
+    this.#isTurning = false;
+    if (call !== undefined) this.#turnSoon();
+    else for (const begin of this.#unrecorded.splice(0)) begin();
   }
 
-  /** @throws {TypeError} The turn is over, or the call was made within one of its steps. */
+  /** @throws {TypeError} The turn is over, or the call was made inside one of its steps. */
   #assertOpen(what: string): void {
     if (this.#isOver) {
       throw new TypeError(
         `${what} was called after its turn was over. Await every step, and return the value of run.next.`,
       );
     }
-    const step = enclosing(this);
+    const step = findCallName(this);
     if (step === undefined) return;
     throw new TypeError(
       `${what} was called inside step ${JSON.stringify(step)}: call it after the step, or start a separate run there ` +
@@ -160,4 +200,15 @@ export class TurnCalls {
 /** A wait that was under way has none. A step with `atMostOnce` that was interrupted has: its StepInterruptedError. */
 function hasResult({ head }: Entry): boolean {
   return head.status !== "started" || head.waitsFor === undefined;
+}
+
+/** A thrown value, its causes, and the errors of an AggregateError. */
+function errorParts(thrown: unknown, seen: Set<unknown> = new Set()): readonly unknown[] {
+  if (seen.has(thrown)) return [];
+  seen.add(thrown);
+  // A cause may also be a list of errors.
+  if (Array.isArray(thrown)) return thrown.flatMap((part: unknown) => errorParts(part, seen));
+  if (!isError(thrown)) return [thrown];
+  const parts = [thrown.cause, ...errorsIn(thrown)].filter((part) => part !== undefined);
+  return [thrown, ...parts.flatMap((part) => errorParts(part, seen))];
 }

@@ -16,14 +16,12 @@ import {
   RunPausedError,
   StorageError,
 } from "../contract/errors.js";
-import { onAbort } from "../manager/abort-signals.js";
 import { type LeaseOptions, resolveLeaseOptions, type TaskLease } from "../manager/lease.js";
-import { onTermination } from "../manager/termination.js";
 import { type AnyFunction, type ClaimedRun, RunWaitsError } from "./attempt.js";
 import type { RunOptions } from "./run.js";
 import { ANY_TASK, type RunStore } from "./run-store.js";
 import type { Runs } from "./runs.js";
-import { isStop } from "./stops.js";
+import { isStop, StopSignal } from "./stops.js";
 
 export interface WorkOptions extends Pick<RunOptions, "version" | "ifVersionChanged"> {
   /** Only tasks whose ids begin with this. Not empty, since tasks that no worker knows may be in the same storage. */
@@ -47,19 +45,19 @@ export interface WorkOptions extends Pick<RunOptions, "version" | "ifVersionChan
   /** The leases of the tasks. With a shorter `ttlMs`, the tasks of a dead worker are taken over sooner. */
   readonly leaseOptions?: LeaseOptions | undefined;
   /**
-   * Called with the error of a run that failed or couldn't go on, and, without a task, with the error of a claim. The
-   * worker goes on with other tasks. Default: the error is logged.
+   * Called with the error of a run that failed or couldn't continue, and, without a task, with the error of a claim. The
+   * worker continues with other tasks. Default: the error is logged.
    */
   readonly onError?: ((error: unknown, taskId: string | undefined) => void) | undefined;
 }
 
-const DEFAULT_ATTEMPTS = 5;
+const DEFAULT_MAX_ATTEMPTS = 5;
 /** The most tasks in one claim, so that other workers get some, too. */
-const MOST_CLAIMED = 16;
+const MAX_CLAIMED = 16;
 /** The pause between two looks for a task. */
 const LOOK_MS = 250;
 /** The longest pause after errors of the storage. Each pause is twice as long as the one before. */
-const LONGEST_PAUSE_MS = 10_000;
+const MAX_PAUSE_MS = 10_000;
 /** How long a worker leaves a task that it couldn't run to others. */
 const REFUSED_MS = 30_000;
 /** The same, if the reason passes by itself. */
@@ -71,14 +69,14 @@ export class Worker {
   readonly #runs: Runs;
   readonly #fn: AnyFunction;
   readonly #options: WorkOptions;
-  readonly #drain = new AbortController();
+  readonly #stop: StopSignal;
   readonly #running = new Set<Promise<void>>();
   readonly #releasing = new Set<Promise<void>>();
   /** The tasks that this worker couldn't run, and until when it leaves them to others. */
   readonly #refused = new Map<string, number>();
   #slotIsFree: () => void = () => undefined;
-  /** The tasks under way that may have ended their last workers, and haven't saved yet. */
-  readonly #suspects = new Set<string>();
+  /** The tasks under way that may have crashed their last workers, and haven't saved yet. */
+  readonly #poison = new Set<string>();
 
   constructor(store: RunStore, runs: Runs, fn: AnyFunction, options: WorkOptions) {
     checkWorkOptions(options);
@@ -87,50 +85,33 @@ export class Worker {
     this.#runs = runs;
     this.#fn = fn;
     this.#options = options;
+    const { signal, pauseOnSignal = true } = options;
+    const pauseError = (why: string, cause?: unknown) => new Error(`The worker is stopping: ${why}.`, { cause });
+    this.#stop = new StopSignal(pauseError, store.closing, { signal, pauseOnSignal });
   }
 
   async work(): Promise<void> {
-    const { signal, pauseOnSignal = true } = this.#options;
-    const following = [this.#store.closing, signal].map(
-      (outer) => outer && onAbort(outer, (reason) => this.#drain.abort(reason)),
-    );
-    let isFinal = false;
-    let ended: () => void = () => undefined;
-    const unsubscribe = pauseOnSignal
-      ? onTermination(async (name, final) => {
-          isFinal = final;
-          const over = new Promise<void>((resolve) => {
-            ended = resolve;
-          });
-          this.#drain.abort(new Error(`The process received ${name}.`));
-          await over;
-        })
-      : () => undefined;
     const { notifications } = this.#store;
-    const saved = ({ taskId }: { readonly taskId: string }) => void this.#suspects.delete(taskId);
+    const saved = ({ taskId }: { readonly taskId: string }) => void this.#poison.delete(taskId);
     const listening = [notifications.on("stepEnded", saved), notifications.on("waitEnded", saved)];
     try {
       await this.#loop();
     } finally {
-      for (const forget of following) forget?.();
       for (const stopListening of listening) stopListening();
       await Promise.all(this.#running);
       await Promise.all(this.#releasing);
-      ended();
-      unsubscribe();
-      // The process is about to end, and other work may still pause.
-      if (isFinal) await new Promise(() => undefined);
+      await this.#stop.end();
     }
   }
 
   async #loop(): Promise<void> {
     const { concurrency = 1, leaseOptions = {}, prefix } = this.#options;
-    const { signal } = this.#drain;
+    const { signal } = this.#stop;
     let failures = 0;
     let claimed: readonly TaskLease[] = [];
     while (!signal.aborted) {
-      // If a suspect ends this worker, too, each task beside it loses an attempt.
-      if (this.#suspects.size > 0) {
+      // If a poison task crashes this worker, too, each task beside it loses an attempt.
+      if (this.#poison.size > 0) {
         await this.#store.pause(ANY_TASK, LOOK_MS, signal);
         continue;
       }
@@ -147,7 +128,7 @@ export class Worker {
       claimed = [];
       try {
         const query = { prefix, except: this.#stillRefused() };
-        claimed = await this.#store.claimDue(query, leaseOptions, Math.min(free, MOST_CLAIMED));
+        claimed = await this.#store.claimDue(query, leaseOptions, Math.min(free, MAX_CLAIMED));
         failures = 0;
       } catch (error) {
         // Another runner was quicker, or the claim took too long.
@@ -157,27 +138,27 @@ export class Worker {
         }
       }
       if (claimed.length > 0) await this.#startAll(claimed);
-      else await this.#store.pause(ANY_TASK, Math.min(LOOK_MS * 2 ** failures, LONGEST_PAUSE_MS), signal);
+      else await this.#store.pause(ANY_TASK, Math.min(LOOK_MS * 2 ** failures, MAX_PAUSE_MS), signal);
     }
   }
 
   /**
-   * Tasks that may be suspects, judged by their tokens, start first, one after another. Then the others start together. Once
-   * a suspect has begun, and after a drain, the rest are released.
+   * Tasks that may be poison, judged by their tokens, start first, one after another. Then the others start together. Once
+   * such a task has begun, and after a drain, the rest are released.
    */
   async #startAll(leases: readonly TaskLease[]): Promise<void> {
     const start = async (lease: TaskLease) => {
-      if (this.#suspects.size > 0 || this.#drain.signal.aborted) await this.#store.release(lease);
+      if (this.#poison.size > 0 || this.#stop.signal.aborted) await this.#store.release(lease);
       else await this.#start(lease);
     };
-    const mayBeSuspect = ({ token }: TaskLease) => this.#isSuspect(token - 1);
-    for (const lease of leases.filter(mayBeSuspect)) await start(lease);
-    await Promise.all(leases.filter((lease) => !mayBeSuspect(lease)).map(start));
+    const mayBePoison = ({ token }: TaskLease) => this.#mayBePoison(token - 1);
+    for (const lease of leases.filter(mayBePoison)) await start(lease);
+    await Promise.all(leases.filter((lease) => !mayBePoison(lease)).map(start));
   }
 
-  /** @param lost - How many attempts in a row, at most, have ended without a save. */
-  #isSuspect(lost: number): boolean {
-    return lost * 2 > (this.#options.maxAttempts ?? DEFAULT_ATTEMPTS);
+  /** @param starts - How many attempts in a row, at most, have ended without a save. */
+  #mayBePoison(starts: number): boolean {
+    return starts * 2 > (this.#options.maxAttempts ?? DEFAULT_MAX_ATTEMPTS);
   }
 
   /** Starts a task. Resolves once its run has begun, or has ended before that. */
@@ -185,7 +166,7 @@ export class Worker {
     await new Promise<void>((resolve) => {
       const running = this.#run(lease, resolve).finally(() => {
         this.#running.delete(running);
-        this.#suspects.delete(lease.taskId);
+        this.#poison.delete(lease.taskId);
         this.#slotIsFree();
         resolve();
       });
@@ -194,14 +175,14 @@ export class Worker {
   }
 
   async #run(lease: TaskLease, begun: () => void): Promise<void> {
-    const { version, ifVersionChanged, maxAttempts = DEFAULT_ATTEMPTS } = this.#options;
-    const { signal } = this.#drain;
+    const { version, ifVersionChanged, maxAttempts = DEFAULT_MAX_ATTEMPTS } = this.#options;
+    const { signal } = this.#stop;
     let isPaused = false;
-    const begins = (lost: number) => {
-      if (this.#isSuspect(lost)) this.#suspects.add(lease.taskId);
+    const begins = (starts: number) => {
+      if (this.#mayBePoison(starts)) this.#poison.add(lease.taskId);
       begun();
     };
-    const childSaved = () => void this.#suspects.delete(lease.taskId);
+    const childSaved = () => void this.#poison.delete(lease.taskId);
     const claimed: ClaimedRun = { lease, maxAttempts, begins, childSaved, mayRelease: true, isEndSaved: false };
     try {
       await this.#runs.runClaimed(claimed, this.#fn, { version, ifVersionChanged, signal });
@@ -210,27 +191,23 @@ export class Worker {
       isPaused = error instanceof RunWaitsError || (error instanceof RunPausedError && signal.aborted);
       if (!isPaused) this.#tell(error, lease.taskId);
       // The task is still due: it can't begin here, its end can't be stored, or a child run couldn't continue.
-      if (!isPaused && (!claimed.isEndSaved || isStop(error))) this.#refuse(lease.taskId, refusedMs(error));
+      if (!isPaused && (!claimed.isEndSaved || isStop(error))) {
+        this.#refused.set(lease.taskId, this.#store.options.clock() + refusedMs(error));
+      }
     }
     if (!claimed.mayRelease) lease.abandon();
     // An event may have made the task due meanwhile. The next look finds it only if it is released.
     else if (isPaused) await this.#store.release(lease);
-    else this.#track(this.#store.release(lease));
-  }
-
-  #refuse(taskId: string, ms: number): void {
-    if (ms > 0) this.#refused.set(taskId, this.#store.options.clock() + ms);
+    else {
+      const releasing = this.#store.release(lease).finally(() => this.#releasing.delete(releasing));
+      this.#releasing.add(releasing);
+    }
   }
 
   #stillRefused(): readonly string[] {
     const nowMs = this.#store.options.clock();
     for (const [taskId, untilMs] of this.#refused) if (untilMs <= nowMs) this.#refused.delete(taskId);
     return [...this.#refused.keys()];
-  }
-
-  #track(release: Promise<void>): void {
-    const releasing = release.finally(() => this.#releasing.delete(releasing));
-    this.#releasing.add(releasing);
   }
 
   #tell(error: unknown, taskId: string | undefined): void {

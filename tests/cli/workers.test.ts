@@ -92,11 +92,11 @@ describe.each(["sqlite:checkpoints.db", "files:store", "tasks:store"])("a run th
     await waits;
     stop.abort();
     await expect(running).rejects.toThrow();
-    const goesOn = 'waits for "approve"; a worker or the next run continues it';
+    const reason = 'waits for "approve"; a worker or the next run continues it';
     for (const one of ["tasks", "resume"]) {
       const { stdout, stderr } = await command(one);
       expect([stdout, stderr]).toEqual([
-        expect.stringMatching(new RegExp(`^t .* due +${goesOn}`, "m")),
+        expect.stringMatching(new RegExp(`^t .* due +${reason}`, "m")),
         "To answer: waymark send t approve '…'\n",
       ]);
     }
@@ -356,11 +356,11 @@ describe("waymark cancel and retry", () => {
     for (const taskId of ["p/1", "p/2"]) await expect(outer(taskId)).rejects.toThrow("no room");
     expect((await run("show", "p/1")).stdout).toMatch(/^retry +waymark retry p\/1$/m);
     expect((await run("show", "p/1/sub")).stdout).not.toMatch(/^retry /m);
-    const goesOn = "began within another run, which continues it once it runs again; no worker takes it.";
+    const reason = "began within another run, which continues it once it runs again; no worker takes it.";
     expect((await run("retry", "p/1/sub")).stdout).toBe(
-      `Put back 1 task. It ${goesOn} If that run failed, too, put its task back as well.\n`,
+      `Put back 1 task. It ${reason} If that run failed, too, put its task back as well.\n`,
     );
-    expect((await run("retry", "--prefix", "p/")).stdout).toBe(`Put back 3 tasks. 1 of them ${goesOn}\n`);
+    expect((await run("retry", "--prefix", "p/")).stdout).toBe(`Put back 3 tasks. 1 of them ${reason}\n`);
     expect(await manager.queue({ prefix: "p/" })).toMatchObject({ tasks: 2 });
   });
 

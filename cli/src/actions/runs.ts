@@ -43,7 +43,7 @@ export interface SentEvent {
  * @throws {CommandError} There is no such task, it is a thread, or its run has ended; nothing was sent.
  */
 export async function sendEvent(session: QuerySession, { task, name, value, id, by }: NewEvent): Promise<SentEvent> {
-  const newest = await newestOf(session, task, "A graph that asks goes on with LangGraph's Command({ resume }).");
+  const newest = await newestOf(session, task, "A graph that asks continues with LangGraph's Command({ resume }).");
   const { taskId, status } = newest;
   const before = id === undefined ? undefined : await findEvent(session, taskId, id);
   if (id !== undefined && before !== undefined && before.status !== "pending") {
@@ -119,8 +119,8 @@ export async function findCancellation(session: QuerySession, choice: TaskChoice
 /** How many failed tasks were put back. */
 export interface PutBack {
   readonly retried: number;
-  /** Those that began within another run, so that workers leave them to that run. */
-  readonly inner: number;
+  /** Those of child runs, which workers leave to their parent runs. */
+  readonly children: number;
 }
 
 /**
@@ -133,12 +133,12 @@ export async function retryTasks(session: QuerySession, choice: TaskChoice): Pro
   if ("prefix" in choice) {
     const { prefix } = choice;
     const found = await summariesOf(session, prefix, ["failed"]);
-    const inner = found.filter((newest) => isChild(newest) && !isCancelled(newest)).length;
-    return { retried: await manager.retry({ prefix }), inner };
+    const children = found.filter((newest) => isChild(newest) && !isCancelled(newest)).length;
+    return { retried: await manager.retry({ prefix }), children };
   }
   const failed = await newestOf(session, choice.task, "Invoke its graph again.");
   const { taskId } = failed;
-  if ((await manager.retry(taskId)) === 1) return { retried: 1, inner: Number(isChild(failed)) };
+  if ((await manager.retry(taskId)) === 1) return { retried: 1, children: Number(isChild(failed)) };
   const { status } = await newestOf(session, choice.task, "");
   throw new CommandError(
     ExitCode.conflict,

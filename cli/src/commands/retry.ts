@@ -12,8 +12,8 @@ export const retry: CommandFile = {
       .command("retry")
       .summary("put failed tasks back")
       .description(
-        "Puts failed tasks back, so that a worker, or the next run, goes on with them. The step that failed is tried again. " +
-          "A task whose run began within another one waits for that run. " +
+        "Puts failed tasks back, so that a worker, or the next run, continues them. The step that failed is tried again. " +
+          "The task of a child run waits for its parent run. " +
           "Cancelled tasks stay as they are.",
       )
       .argument("[task]")
@@ -30,10 +30,10 @@ export const retry: CommandFile = {
 };
 
 /** @param isOne - One task was named. A prefix may also have put back the parents of child runs. */
-function putBackText({ retried, inner }: PutBack, isOne: boolean): string {
+function putBackText({ retried, children }: PutBack, isOne: boolean): string {
   const back = `Put back ${counted(retried, "task")}.`;
-  if (inner === 0) return back;
-  const which = retried === 1 ? "It" : inner === retried ? "Each of them" : `${countText(inner)} of them`;
-  const goesOn = "began within another run, which continues it once it runs again; no worker takes it.";
-  return `${back} ${which} ${goesOn}${isOne ? " If that run failed, too, put its task back as well." : ""}`;
+  if (children === 0) return back;
+  const which = retried === 1 ? "It" : children === retried ? "Each of them" : `${countText(children)} of them`;
+  const reason = "began within another run, which continues it once it runs again; no worker takes it.";
+  return `${back} ${which} ${reason}${isOne ? " If that run failed, too, put its task back as well." : ""}`;
 }

@@ -6,8 +6,11 @@ import type { RunOptions } from "./run.js";
 import type { RunStore } from "./run-store.js";
 import { canonicalText, StepValues } from "./step-values.js";
 
-/** Where a run stands when an attempt begins. */
-export interface Standing extends Omit<RunBody, "head" | "result"> {
+/** The state of a run that isn't completed, when an attempt begins. */
+export interface RunState extends Omit<RunBody, "head" | "result"> {
+  readonly isCompleted: false;
+  /** Whether a run saved the task's newest checkpoint. */
+  readonly isOfRun: boolean;
   /** If `generation` is "", the run is new, and the first save's id becomes its generation. */
   readonly head: Omit<RunHead, "id" | "isTurnOver">;
   readonly stage: string | undefined;
@@ -17,20 +20,12 @@ export interface Standing extends Omit<RunBody, "head" | "result"> {
   readonly transientId: string | undefined;
 }
 
-/** Where the task stands: its run is completed, or continues from `standing`. */
-export type Found =
-  | { readonly isCompleted: true; readonly result: unknown }
-  | {
-      readonly isCompleted: false;
-      readonly isNew: boolean;
-      /** Whether a run saved the task's newest checkpoint. */
-      readonly isOfRun: boolean;
-      readonly standing: Standing;
-    };
+interface CompletedRun {
+  readonly isCompleted: true;
+  readonly result: unknown;
+}
 
-type Unfinished = Extract<Found, { readonly isCompleted: false }>;
-
-/** What a task's standing is read for, and from. */
+/** The task to read, and from where. */
 interface Reading {
   readonly store: RunStore;
   readonly taskId: string;
@@ -38,68 +33,66 @@ interface Reading {
 }
 
 /**
- * Reads where the task stands.
+ * Reads the state of a task's run.
  *
  * @throws {RunMismatchError} The run began with another version or input.
  * @throws {RunCancelledError} The run was cancelled.
  */
-export async function readStanding(reading: Reading): Promise<Found> {
+export async function readRunState(reading: Reading): Promise<RunState | CompletedRun> {
   const { store, taskId, options } = reading;
   const newest = await store.newestText(taskId);
-  if (newest === undefined) return begin(reading, { sequence: 0 });
+  if (newest === undefined) return beginRun(reading, { sequence: 0 });
   const { summary } = newest;
-  const place = {
+  const last = {
     // If damage hides the newest sequence, the first save has no condition.
     sequence: newest.newest === 0 ? undefined : newest.newest,
     transientId: isTransient(summary) ? summary.id : undefined,
     stage: summary.stage,
   };
-  if (options.restart) return begin(reading, place);
+  if (options.restart) return beginRun(reading, last);
   if (isCancelled(summary)) throw new RunCancelledError(taskId, summary.error?.message ?? "");
   const body = parseBody(newest);
   if (summary.status === "completed") {
     if (body !== undefined) assertInput(reading, body.input);
-    const result = body?.result && new StepValues(taskId, store.options).valueOf("result", body.result);
+    const result = body?.result && new StepValues(taskId, store.options).decodeRunValue("result", body.result);
     return { isCompleted: true, result };
   }
-  if (body !== undefined) return { ...resume(reading, newest, body, place), isOfRun: true };
+  if (body !== undefined) return { ...resumeRun(reading, newest, body, last), isOfRun: true };
   // The newest checkpoint wasn't saved by a run. So the run continues with its state, in a new turn.
-  const transientId = place.transientId ?? (await store.newestTransientId(taskId));
-  const foreign = { ...place, transientId, state: store.migrateState(newest) };
+  const transientId = last.transientId ?? (await store.newestTransientId(taskId));
+  const foreign = { ...last, transientId, state: store.migrateState(newest) };
   const interrupted = await store.newestTextOfRun(taskId);
   const former = interrupted && parseBody(interrupted);
-  if (interrupted === undefined || former === undefined) return begin(reading, foreign);
+  if (interrupted === undefined || former === undefined) return beginRun(reading, foreign);
   const head = { ...former.head, isTurnOver: true };
-  return resume(reading, interrupted, { ...former, head, state: undefined }, foreign);
+  return resumeRun(reading, interrupted, { ...former, head, state: undefined }, foreign);
 }
 
-type Place = Pick<Standing, "sequence"> & Partial<Pick<Standing, "transientId" | "stage" | "state">>;
+/** What the task's newest checkpoint tells. With a `state`, no run saved it, and the next turn begins with this state. */
+type Newest = Pick<RunState, "sequence"> & Partial<Pick<RunState, "transientId" | "stage" | "state">>;
 
-function begin({ store, taskId, options }: Reading, place: Place): Unfinished {
+function beginRun({ store, taskId, options }: Reading, newest: Newest): RunState {
   const { version, input, initialState } = options;
-  const standing: Standing = {
+  return {
+    isCompleted: false,
+    isOfRun: false,
     head: { generation: "", attempt: 1, turn: 1, ...(version === undefined ? undefined : { version }) },
-    input: input === undefined ? undefined : new StepValues(taskId, store.options).textOf("input", input),
+    input: input === undefined ? undefined : new StepValues(taskId, store.options).encodeRunValue("input", input),
     steps: [],
     transientId: undefined,
     stage: undefined,
-    ...place,
-    state: place.state ?? (initialState === undefined ? undefined : store.encodeState(taskId, initialState)),
+    ...newest,
+    state: newest.state ?? (initialState === undefined ? undefined : store.encodeState(taskId, initialState)),
   };
-  return { isCompleted: false, isNew: true, isOfRun: false, standing };
 }
 
-/**
- * @param place - If it has a `state`, the newest checkpoint wasn't saved by a run, and the next turn begins with this
- *   state.
- */
-function resume(reading: Reading, { summary }: CheckpointText, body: RunBody, place: Place): Unfinished {
+function resumeRun(reading: Reading, { summary }: CheckpointText, body: RunBody, newest: Newest): RunState {
   const { id, isTurnOver, version: recorded, nextToken, starts, ...head } = body.head;
   const { store, taskId, options } = reading;
   const { version, ifVersionChanged = "refuse" } = options;
   // An enqueued run gets the version of its first attempt.
   if (head.attempt > 0 && recorded !== version) {
-    if (ifVersionChanged === "restart") return begin(reading, { ...place, state: undefined });
+    if (ifVersionChanged === "restart") return beginRun(reading, { ...newest, state: undefined });
     if (ifVersionChanged === "refuse") throw otherVersion(taskId, recorded, version);
   }
   assertInput(reading, body.input);
@@ -107,7 +100,9 @@ function resume(reading: Reading, { summary }: CheckpointText, body: RunBody, pl
   const isCopy = id !== summary.id;
   const migrate = (text: string | undefined) =>
     text === undefined ? undefined : store.migrateState({ encoding: "json-tagged", text, summary });
-  const standing: Standing = {
+  return {
+    isCompleted: false,
+    isOfRun: false,
     head: {
       ...head,
       generation: isCopy ? summary.id : head.generation,
@@ -121,10 +116,9 @@ function resume(reading: Reading, { summary }: CheckpointText, body: RunBody, pl
     stage: undefined,
     steps: isTurnOver ? [] : body.steps,
     begin: isTurnOver ? undefined : migrate(body.begin),
-    ...place,
-    state: place.state ?? migrate(body.state),
+    ...newest,
+    state: newest.state ?? migrate(body.state),
   };
-  return { isCompleted: false, isNew: false, isOfRun: false, standing };
 }
 
 function parseBody({ encoding, text, summary }: CheckpointText): RunBody | undefined {
@@ -134,7 +128,7 @@ function parseBody({ encoding, text, summary }: CheckpointText): RunBody | undef
 function assertInput({ store, taskId, options }: Reading, recorded: string | undefined): void {
   const { input } = options;
   if (input === undefined) return;
-  const text = new StepValues(taskId, store.options).textOf("input", input);
+  const text = new StepValues(taskId, store.options).encodeRunValue("input", input);
   if (recorded !== undefined && canonicalText(recorded) === canonicalText(text)) return;
   const other = recorded === undefined ? "without an input" : "with another input";
   throw new RunMismatchError(
@@ -148,13 +142,13 @@ function assertInput({ store, taskId, options }: Reading, recorded: string | und
 function otherVersion(
   taskId: string,
   recorded: string | number | undefined,
-  given: string | number | undefined,
+  current: string | number | undefined,
 ): RunMismatchError {
   const withVersion = (version: string | number | undefined) =>
     version === undefined ? "without a version" : `with version ${JSON.stringify(version)}`;
   return new RunMismatchError(
     taskId,
-    `The run of task ${JSON.stringify(taskId)} began ${withVersion(recorded)}, and is called ${withVersion(given)} now. ` +
+    `The run of task ${JSON.stringify(taskId)} began ${withVersion(recorded)}, and is called ${withVersion(current)} now. ` +
       'Nothing was run or changed. Pass `ifVersionChanged: "resume"` to continue with the recorded steps, or `ifVersionChanged: "restart"` to start over.',
   );
 }
