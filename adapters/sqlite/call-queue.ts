@@ -18,8 +18,8 @@ export interface SqliteStore {
 
 export function storeIn(database: SqliteConnection, path: string): SqliteStore {
   const histories = new SqliteHistories(database);
-  const reader = new SqliteReader(database, histories, path);
-  return { database, histories, reader, writer: new SqliteWriter(database, histories, reader, path) };
+  const reader = new SqliteReader({ database, histories, path });
+  return { database, histories, reader, writer: new SqliteWriter({ database, histories, reader, path }) };
 }
 
 const FIRST_PAUSE_MS = 1;
