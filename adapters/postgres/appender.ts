@@ -1,17 +1,12 @@
-import {
-  type AppendCondition,
-  type AppendOptions,
-  isCorrupt,
-  matchRetry,
-  nextSequence,
-} from "../../src/contract/adapter.js";
-import { type CheckpointDraft, sealedParts } from "../../src/contract/checkpoint.js";
+import { isCorrupt, matchRetry, nextSequence } from "../../src/contract/adapter.js";
+import { sealedParts } from "../../src/contract/checkpoint.js";
 import { StorageError } from "../../src/contract/errors.js";
 import { requireIntact } from "../../src/contract/header-index.js";
 import { findDueTime, isTransient } from "../../src/contract/transient.js";
+import type { Append as SqlAppend } from "../sql/adapter.js";
 import { bufferOf, WHOLE_FORMS } from "../sql/history.js";
-import { columnsOf } from "../sql/rows.js";
-import { bytesIn, idDigestOf, lastTextName, toColumn } from "./columns.js";
+import { listColumns } from "../sql/rows.js";
+import { bytesIn, digestId, lastTextName, toColumn } from "./columns.js";
 import type { PostgresConnection, Statements } from "./connection.js";
 import { isTaken, mayPass } from "./errors.js";
 import type { PayloadForm, PostgresHistories } from "./histories.js";
@@ -22,12 +17,9 @@ import type { PostgresStatements } from "./statements.js";
 import type { Replaced, TransientCheckpoints } from "./transient.js";
 import { damagedTask } from "./writer.js";
 
-/** The arguments of an append. */
-export interface Append {
-  readonly draft: CheckpointDraft;
-  readonly condition: AppendCondition;
-  readonly options: AppendOptions;
-  /** The checkpoint that the append replaces, from {@link PostgresAppender.prepare}. */
+/** An append that {@link PostgresAppender.prepare} has prepared. */
+export interface Append extends SqlAppend {
+  /** The checkpoint that the append replaces. */
   readonly replaced?: Replaced | undefined;
 }
 
@@ -36,42 +28,34 @@ interface PlacedAppend extends Append {
   readonly piece: PayloadForm;
 }
 
+interface AppenderParts {
+  readonly connection: PostgresConnection;
+  readonly sql: PostgresStatements;
+  readonly reader: PostgresReader;
+  readonly histories: PostgresHistories;
+  readonly leases: PostgresLeases;
+  readonly transient: TransientCheckpoints;
+}
+
 /** Appends checkpoints. Each append is all or nothing, and checks its condition in the same step. */
 export class PostgresAppender {
-  readonly #connection: PostgresConnection;
-  readonly #sql: PostgresStatements;
-  readonly #reader: PostgresReader;
-  readonly #histories: PostgresHistories;
-  readonly #leases: PostgresLeases;
-  readonly #transient: TransientCheckpoints;
+  readonly #parts: AppenderParts;
 
-  constructor(parts: {
-    readonly connection: PostgresConnection;
-    readonly sql: PostgresStatements;
-    readonly reader: PostgresReader;
-    readonly histories: PostgresHistories;
-    readonly leases: PostgresLeases;
-    readonly transient: TransientCheckpoints;
-  }) {
-    this.#connection = parts.connection;
-    this.#sql = parts.sql;
-    this.#reader = parts.reader;
-    this.#histories = parts.histories;
-    this.#leases = parts.leases;
-    this.#transient = parts.transient;
+  constructor(parts: AppenderParts) {
+    this.#parts = parts;
   }
 
   /**
    * Bundles the task's deltas if that is due, and finds the checkpoint that the append replaces, if it is a transient one.
    * If that one changes before the append, it isn't removed.
    */
-  async prepare(append: Append): Promise<Append> {
+  async prepare(append: SqlAppend): Promise<Append> {
     const { draft, options } = append;
-    await this.#histories.foldIfDue(draft.taskId);
+    await this.#parts.histories.foldIfDue(draft.taskId);
     if (options.replaces === undefined) return append;
-    const known = this.#transient.find(draft.taskId, options.replaces);
+    const known = this.#parts.transient.find(draft.taskId, options.replaces);
     if (known !== undefined) return { ...append, replaced: known };
-    const stored = await this.#reader.sealed(this.#connection, draft.taskId, options.replaces);
+    const stored = await this.#parts.reader.sealed(this.#parts.connection, draft.taskId, options.replaces);
     if (!stored || isCorrupt(stored) || !isTransient(stored)) return append;
     return { ...append, replaced: { sequence: stored.sequence, seals: [stored.seal] } };
   }
@@ -85,7 +69,7 @@ export class PostgresAppender {
   async insert(appends: readonly Append[], isLoaded = false): Promise<ReadonlyMap<string, number>> {
     const placed = await Promise.all(appends.map((append) => this.#place(append, isLoaded)));
     try {
-      const stored = await this.#insertRows(this.#connection, placed);
+      const stored = await this.#insertRows(this.#parts.connection, placed);
       for (const append of placed) {
         if (stored.has(append.draft.taskId)) await this.#trimBefore(append);
       }
@@ -104,7 +88,7 @@ export class PostgresAppender {
   async insertUnderLock(append: Append): Promise<number> {
     const { draft } = append;
     // If this process doesn't know the task's last text, that was the only reason in most cases.
-    if (await this.#histories.load(this.#connection, draft)) {
+    if (await this.#parts.histories.load(this.#parts.connection, draft)) {
       const sequence = (await this.insert([append], true)).get(draft.taskId);
       if (sequence !== undefined) return sequence;
     }
@@ -112,9 +96,10 @@ export class PostgresAppender {
     for (const isLast of [false, true]) {
       try {
         const tryInsert = (run: Statements) => this.#tryInsert(run, append);
-        const { sequence, placed } = await this.#connection.atomically(tryInsert, { twice: true });
+        const { sequence, placed } = await this.#parts.connection.atomically(tryInsert, { twice: true });
+        if (sequence === undefined) continue;
         if (placed !== undefined) await this.#trimBefore(placed);
-        if (sequence !== undefined) return sequence;
+        return sequence;
       } catch (error) {
         if (!isTaken(error)) throw error;
         // The key belongs to a checkpoint that the task's row doesn't count.
@@ -131,20 +116,20 @@ export class PostgresAppender {
   async #tryInsert(run: Statements, append: Append): Promise<{ sequence?: number | undefined; placed?: PlacedAppend }> {
     const { draft, condition, options } = append;
     const { taskId, id } = draft;
-    const [[last, newest] = [0, 0]] = await run.rows(this.#sql.changes.lock, taskId);
-    const existing = await this.#reader.get(taskId, id, run);
+    const [[last, newest] = [0, 0]] = await run.rows(this.#parts.sql.changes.lock, taskId);
+    const existing = await this.#parts.reader.get(taskId, id, run);
     // If the connection broke at the commit, a synchronous standby may not have the checkpoint yet. The commit of the
     // lock waits for the standby.
     if (existing !== undefined) return { sequence: matchRetry(requireIntact(existing), draft) };
-    await this.#leases.check(run, taskId, condition);
+    await this.#parts.leases.check(run, taskId, condition);
     nextSequence(taskId, { lastSequence: Number(last), newestSequence: Number(newest) }, condition, options);
-    const placed = await this.#place(append, await this.#histories.load(run, draft));
+    const placed = await this.#place(append, await this.#parts.histories.load(run, draft));
     return { placed, sequence: (await this.#insertRows(run, [placed])).get(taskId) };
   }
 
   async #place(append: Append, isLoaded: boolean): Promise<PlacedAppend> {
     const { taskId, payload } = append.draft;
-    return { ...append, piece: await this.#histories.place(taskId, payload, isLoaded) };
+    return { ...append, piece: await this.#parts.histories.place(taskId, payload, isLoaded) };
   }
 
   async #insertRows(run: Statements, appends: readonly PlacedAppend[]): Promise<ReadonlyMap<string, number>> {
@@ -155,8 +140,8 @@ export class PostgresAppender {
       const [sequence, seal] = rows.get(draft.taskId) ?? [];
       if (sequence === undefined) continue;
       sequences.set(draft.taskId, Number(sequence));
-      this.#histories.stored(draft, piece, Number(sequence));
-      this.#transient.note({ ...draft, sequence: Number(sequence), seal: String(seal) });
+      this.#parts.histories.stored(draft, piece, Number(sequence));
+      this.#parts.transient.note({ ...draft, sequence: Number(sequence), seal: String(seal) });
     }
     return sequences;
   }
@@ -165,10 +150,11 @@ export class PostgresAppender {
     const isFenced = appends.some(({ condition }) => condition.fencingToken !== undefined);
     const isReplacing = appends.some(({ replaced }) => replaced !== undefined);
     const parts = isReplacing ? (isFenced ? "fencedReplacing" : "replacing") : isFenced ? "fenced" : "plain";
-    const rows = appends.map(rowOf);
+    const rows = appends.map(describeAppend);
     const [row] = rows;
-    if (rows.length > 1 || row === undefined) return [this.#sql.acrossTasks.append[parts], ...parametersOf(rows)];
-    const { text, names } = this.#sql.append[parts];
+    if (rows.length > 1 || row === undefined)
+      return [this.#parts.sql.acrossTasks.append[parts], ...packParameters(rows)];
+    const { text, names } = this.#parts.sql.append[parts];
     return [text, ...names.map((name) => row[name] ?? null)];
   }
 
@@ -180,22 +166,28 @@ export class PostgresAppender {
     const isFirstText = piece.after?.length === 0;
     if (replaced === undefined || !WHOLE_FORMS.includes(piece.form) || isFirstText) return;
     const trim = async (run: Statements): Promise<void> => {
-      await run.rows(this.#sql.changes.lock, draft.taskId);
-      await run.change(this.#sql.pieces.trim, draft.taskId);
+      await run.rows(this.#parts.sql.changes.lock, draft.taskId);
+      await run.change(this.#parts.sql.pieces.trim, draft.taskId);
     };
-    await this.#connection.atomically(trim, { twice: true }).catch(() => undefined);
+    await this.#parts.connection.atomically(trim, { twice: true }).catch(() => undefined);
   }
 }
 
 /** The values of an append by the names in `statements/append.ts`. */
-function rowOf({ draft, condition, options, replaced, piece }: PlacedAppend): Readonly<Record<string, unknown>> {
+function describeAppend({
+  draft,
+  condition,
+  options,
+  replaced,
+  piece,
+}: PlacedAppend): Readonly<Record<string, unknown>> {
   const { taskId, id, payload } = draft;
   const [before, after] = sealedParts(draft);
   return {
-    ...Object.fromEntries(columnsOf(draft).map((value, at) => [DRAFT_COLUMNS[at], value])),
+    ...Object.fromEntries(listColumns(draft).map((value, at) => [DRAFT_COLUMNS[at], value])),
     task_id: taskId,
     is_text: typeof payload.body === "string",
-    id_digest: hexOf(idDigestOf(id)),
+    id_digest: hexOf(digestId(id)),
     before,
     after,
     task_due_at: findDueTime(draft),
@@ -212,7 +204,7 @@ function rowOf({ draft, condition, options, replaced, piece }: PlacedAppend): Re
 }
 
 /** The parameters of an append to many tasks: the rows as JSON without their bodies, and all bodies. */
-function parametersOf(rows: readonly Readonly<Record<string, unknown>>[]): readonly [json: string, bodies: Buffer] {
+function packParameters(rows: readonly Readonly<Record<string, unknown>>[]): readonly [json: string, bodies: Buffer] {
   const bodies = rows.map(({ body }) => bufferOf(body));
   let end = 0;
   const described = rows.map((row, at) => {

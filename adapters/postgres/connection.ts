@@ -59,7 +59,7 @@ export interface PostgresConnectionOptions {
 }
 
 const FIRST_PAUSE_MS = 10;
-const LONGEST_PAUSE_MS = 1000;
+const MAX_PAUSE_MS = 1000;
 /**
  * Begins a transaction. Each statement in it sees everything that was committed before the statement began, so reads
  * under the task's lock are up to date. The timeout frees the locks of a program that stops within its transaction, or
@@ -83,28 +83,25 @@ export class PostgresConnection implements Statements {
     // The adapter's own pool keeps its listener, because `end` resolves before the connections close, and the server
     // may stop in between.
     if (typeof this.#options.pool === "function") await this.#pool.end();
-    else stopListening(this.#pool);
+    else countUser(this.#pool, -1);
   }
 
   /** Runs the statement by itself, in one round trip. It must be safe to run it twice. */
-  rows(text: string, ...values: readonly unknown[]): Promise<readonly SqlRow[]> {
-    const query = this.#query(text, values);
-    return this.#untilDone(async () => rowsOf(await this.#opened().query(query)));
+  async rows(text: string, ...values: readonly unknown[]): Promise<readonly SqlRow[]> {
+    return parseRows(await this.#run(this.#query(text, values)));
   }
 
   /**
    * Like {@link rows}, but never prepared. For a statement whose best plan depends on its values, such as the prefix and
    * how many tasks have it: the server may keep one plan for all values of a prepared statement.
    */
-  rowsUnprepared(text: string, ...values: readonly unknown[]): Promise<readonly SqlRow[]> {
-    const query = this.#query(text, values, false);
-    return this.#untilDone(async () => rowsOf(await this.#opened().query(query)));
+  async rowsUnprepared(text: string, ...values: readonly unknown[]): Promise<readonly SqlRow[]> {
+    return parseRows(await this.#run(this.#query(text, values, false)));
   }
 
   /** Like {@link rows}, for a statement that changes rows. Returns the number of changed rows. */
-  change(text: string, ...values: readonly unknown[]): Promise<number> {
-    const query = this.#query(text, values);
-    return this.#untilDone(async () => (await this.#opened().query(query)).rowCount ?? 0);
+  async change(text: string, ...values: readonly unknown[]): Promise<number> {
+    return (await this.#run(this.#query(text, values))).rowCount ?? 0;
   }
 
   /**
@@ -121,9 +118,13 @@ export class PostgresConnection implements Statements {
     return this.#untilDone(() => this.#transaction(work, twice));
   }
 
+  #run(query: PostgresQuery): Promise<PostgresResult> {
+    return this.#untilDone(() => this.#opened().query(query));
+  }
+
   async #untilDone<Result>(attempt: () => Promise<Result>): Promise<Result> {
     const deadline = performance.now() + this.#options.retryForMs;
-    for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(pauseMs * 2, LONGEST_PAUSE_MS)) {
+    for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(pauseMs * 2, MAX_PAUSE_MS)) {
       try {
         const result = await attempt();
         this.#hasConnected = true;
@@ -149,21 +150,17 @@ export class PostgresConnection implements Statements {
     try {
       await run(BEGIN);
       const result = await work({
-        rows: async (text, ...values) => rowsOf(await run(text, values)),
+        rows: async (text, ...values) => parseRows(await run(text, values)),
         change: async (text, ...values) => (await run(text, values)).rowCount ?? 0,
       });
       isCommitting = true;
       await run("COMMIT");
       return result;
     } catch (error) {
-      if (isLost(error)) isBroken = true;
+      if (isLost(error)) broke();
       if (isBroken && isCommitting && !twice) throw this.#unknown(error);
-      if (!isBroken) {
-        await run("ROLLBACK").catch(() => {
-          // The first error is thrown, and the connection is closed.
-          isBroken = true;
-        });
-      }
+      // If this fails, the first error is thrown, and the connection is closed.
+      if (!isBroken) await run("ROLLBACK").catch(broke);
       throw error;
     } finally {
       client.removeListener("error", broke);
@@ -198,7 +195,7 @@ export class PostgresConnection implements Statements {
     if (this.#pool === undefined) {
       const { pool } = this.#options;
       this.#pool = typeof pool === "function" ? pool() : pool;
-      listen(this.#pool);
+      countUser(this.#pool, 1);
     }
     return this.#pool;
   }
@@ -215,19 +212,14 @@ function ignore(): void {}
 const USERS = new WeakMap<PostgresPool, number>();
 
 /**
- * Listens to the pool's errors. If an idle connection breaks, the pool emits one, which would end the process without a
- * listener.
+ * Listens to the pool's errors while it has users. If an idle connection breaks, the pool emits one, which would end the
+ * process without a listener.
  */
-function listen(pool: PostgresPool): void {
-  const users = USERS.get(pool) ?? 0;
-  USERS.set(pool, users + 1);
-  if (users === 0) pool.on("error", ignore);
-}
-
-function stopListening(pool: PostgresPool): void {
-  const users = USERS.get(pool) ?? 0;
-  USERS.set(pool, users - 1);
-  if (users === 1) pool.removeListener("error", ignore);
+function countUser(pool: PostgresPool, change: 1 | -1): void {
+  const users = (USERS.get(pool) ?? 0) + change;
+  USERS.set(pool, users);
+  if (users === 0) pool.removeListener("error", ignore);
+  else if (users === change) pool.on("error", ignore);
 }
 
 const NAMES = new Map<string, string>();
@@ -250,7 +242,7 @@ function toParameter(value: unknown): unknown {
   return Array.isArray(value) ? value.map(toParameter) : value;
 }
 
-function rowsOf({ rows }: PostgresResult): readonly SqlRow[] {
+function parseRows({ rows }: PostgresResult): readonly SqlRow[] {
   return rows
     .filter(Array.isArray)
     .map((row: readonly unknown[]) => row.map((value) => (typeof value === "string" ? fromColumn(value) : value)));

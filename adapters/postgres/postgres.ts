@@ -1,22 +1,15 @@
-import {
-  type AppendCondition,
-  type AppendOptions,
-  type CheckpointQuery,
-  type CorruptRecord,
-  nextSequence,
-} from "../../src/contract/adapter.js";
+import type { CheckpointQuery, CorruptRecord } from "../../src/contract/adapter.js";
 import { AdapterCalls } from "../../src/contract/adapter-calls.js";
 import { checkBoolean, checkInteger, checkKeys, formWith, keysOf, MAX_DELAY_MS } from "../../src/contract/arguments.js";
-import { type CheckpointDraft, copyRecord, type StoredCheckpoint } from "../../src/contract/checkpoint.js";
+import type { StoredCheckpoint } from "../../src/contract/checkpoint.js";
 import { StorageError } from "../../src/contract/errors.js";
 import type { StorageMaintenance } from "../../src/contract/findings.js";
-import { checkLease, type LeaseStore, NO_LEASE } from "../../src/contract/leases.js";
+import type { LeaseStore } from "../../src/contract/leases.js";
 import type { TaskQueue } from "../../src/contract/task-queue.js";
-import { encodeUtf8 } from "../../src/contract/utf8.js";
-import { NOTHING_DUE, SqlAdapter, type SqlStore } from "../sql/adapter.js";
+import { type Append, firstSequence, NOTHING_DUE, SqlAdapter } from "../sql/adapter.js";
 import { SqlMaintenance } from "../sql/maintenance.js";
 import { inPages, PAGE_ROWS } from "../sql/pages.js";
-import { type Append, PostgresAppender } from "./appender.js";
+import { PostgresAppender } from "./appender.js";
 import { newPool, PostgresConnection, type PostgresPool } from "./connection.js";
 import { explain, isMissing } from "./errors.js";
 import { GroupCommit } from "./group-commit.js";
@@ -95,33 +88,30 @@ export interface PostgresTablesOptions {
  * The adapter's own pool has up to 10 connections. Each statement runs by itself or in a transaction, so a pooler in
  * transaction mode works.
  */
-export class PostgresAdapter extends SqlAdapter {
+export class PostgresAdapter extends SqlAdapter<Tables> {
   override readonly name = "postgres";
   override readonly maintenance: StorageMaintenance;
   override readonly leases: LeaseStore = {
     claim: (...args) => this.#calls.run(async () => (await this.#madeTables()).leases.claim(...args)),
-    renew: async (...args) => (await this.#reading(({ leases }) => leases.renew(...args))) ?? false,
-    release: (...args) => this.#reading(({ leases }) => leases.release(...args)),
-    current: (taskId) => this.#reading(({ leases }) => leases.current(taskId)),
-    lapsed: (taskId) => this.#reading(({ leases }) => leases.lapsed(taskId)),
+    renew: async (...args) => (await this.reading(({ leases }) => leases.renew(...args))) ?? false,
+    release: (...args) => this.reading(({ leases }) => leases.release(...args)),
+    current: (taskId) => this.reading(({ leases }) => leases.current(taskId)),
+    lapsed: (taskId) => this.reading(({ leases }) => leases.lapsed(taskId)),
     held: () => this.#held(),
   };
   override readonly queue: TaskQueue = {
     claimNext: async (query, ...args) => {
       const asked = { ...query };
-      return (await this.#reading(({ leases }) => leases.claimNext(asked, ...args))) ?? [];
+      return (await this.reading(({ leases }) => leases.claimNext(asked, ...args))) ?? [];
     },
     count: async (query) => {
       const asked = { ...query };
-      return (await this.#reading(({ leases }) => leases.countDue(asked))) ?? NOTHING_DUE;
+      return (await this.reading(({ leases }) => leases.countDue(asked))) ?? NOTHING_DUE;
     },
   };
-  readonly #schema: string;
-  readonly #mayMigrate: boolean;
-  readonly #place: string;
-  readonly #connection: PostgresConnection;
+  readonly #settings: { readonly schema: string; readonly migrate: boolean; readonly place: string };
   readonly #tables: Tables;
-  readonly #calls: AdapterCalls;
+  readonly #calls = new AdapterCalls({ name: "postgres", explain: (error) => this.#explained(error) });
   #looking: Promise<boolean> | undefined;
   #hasTables = false;
 
@@ -130,12 +120,9 @@ export class PostgresAdapter extends SqlAdapter {
     super();
     checkOptions(options);
     const { pool, url, migrate = true, prepare = false, retryForMs = 10_000 } = options;
-    const schema = schemaOf(options);
-    this.#schema = schema;
-    this.#mayMigrate = migrate;
-    this.#place = `PostgreSQL${url === undefined ? "" : hostIn(url)}, schema ${quoteName(schema)}`;
-    const place = this.#place;
-    this.#calls = new AdapterCalls({ name: "postgres", explain: (error) => this.#explained(error) });
+    const schema = findSchema(options);
+    const place = `PostgreSQL${url === undefined ? "" : hostIn(url)}, schema ${quoteName(schema)}`;
+    this.#settings = { schema, migrate, place };
     // `checkOptions` has made sure that there is a pool or a URL.
     const source = pool ?? (() => newPool(url ?? ""));
     const connection = new PostgresConnection({ pool: source, prepare, retryForMs, place });
@@ -146,24 +133,8 @@ export class PostgresAdapter extends SqlAdapter {
     const leases = new PostgresLeases(connection, sql);
     const writer = new PostgresWriter({ connection, sql, reader, leases, transient });
     const appender = new PostgresAppender({ connection, sql, reader, histories, leases, transient });
-    const groupCommit = new GroupCommit(appender);
-    this.#connection = connection;
-    this.#tables = { connection, sql, reader, leases, writer, appender, groupCommit };
-    this.maintenance = new SqlMaintenance(maintainedTables(place, histories, this.#reading.bind(this)));
-  }
-
-  override append(
-    draft: CheckpointDraft,
-    condition: AppendCondition = {},
-    options: AppendOptions = {},
-  ): Promise<number> {
-    // The arguments are copied before the first `await`, because the caller may change them as soon as it has its
-    // promise.
-    const copy = copyRecord(draft);
-    const own = this.#calls.underWay < FEW ? copy : compacted(copy);
-    const given = { draft: own, condition: { ...condition }, options: { ...options } };
-    // Unfinished calls capture only `given`, so `draft` can be freed.
-    return this.#calls.inTurn(draft.taskId, () => this.#store(given));
+    this.#tables = { connection, sql, reader, leases, writer, appender, groupCommit: new GroupCommit(appender) };
+    this.maintenance = new SqlMaintenance(maintainedTables(place, histories, (work) => this.reading(work)));
   }
 
   override read(query: CheckpointQuery): AsyncGenerator<StoredCheckpoint | CorruptRecord, void, void> {
@@ -172,7 +143,7 @@ export class PostgresAdapter extends SqlAdapter {
     const isOne = query.order === "newest";
     const isFiltered = query.stage !== undefined || query.status !== undefined;
     return inPages(query, isOne ? (isFiltered ? 64 : 1) : PAGE_ROWS, (rest, rows) =>
-      this.#reading(({ reader }) => reader.checkpoints(rest, rows, isOne && rest === query ? 1 : PAGE_BYTES)),
+      this.reading(({ reader }) => reader.checkpoints(rest, rows, isOne && rest === query ? 1 : PAGE_BYTES)),
     );
   }
 
@@ -182,42 +153,31 @@ export class PostgresAdapter extends SqlAdapter {
   }
 
   override close(): Promise<void> {
-    return this.#calls.close(() => this.#connection.close());
+    return this.#calls.close(() => this.#tables.connection.close());
   }
 
-  async #store(append: Append): Promise<number> {
-    if (!(await this.#looked())) {
-      // These checks come first, because a refused append must not make tables.
-      const { draft, condition, options } = append;
-      checkLease(draft.taskId, NO_LEASE, condition);
-      nextSequence(draft.taskId, { newestSequence: 0, lastSequence: 0 }, condition, options);
-    }
-    const { groupCommit, appender } = await this.#madeTables();
-    return groupCommit.store(await appender.prepare(append));
+  protected override store(append: Append): Promise<number> {
+    return this.#calls.inTurn(append.draft.taskId, async () => {
+      // A refused append must not make tables.
+      if (!(await this.#looked())) firstSequence(append);
+      const { groupCommit, appender } = await this.#madeTables();
+      return groupCommit.store(await appender.prepare(append));
+    });
+  }
+
+  protected override reading<Result>(work: (tables: Tables) => Result | Promise<Result>): Promise<Result | undefined> {
+    return this.#calls.run(async () => ((await this.#looked()) ? work(this.#tables) : undefined));
   }
 
   async *#held() {
-    yield* (await this.#reading(({ leases }) => leases.held())) ?? [];
-  }
-
-  protected override reading<Result>(work: (store: SqlStore) => Result | Promise<Result>): Promise<Result | undefined> {
-    return this.#reading(work);
-  }
-
-  protected override changing<Result>(
-    work: (store: SqlStore) => Result | Promise<Result>,
-  ): Promise<Result | undefined> {
-    return this.#reading(work);
-  }
-
-  #reading<Result>(work: (tables: Tables) => Result | Promise<Result>): Promise<Result | undefined> {
-    return this.#calls.run(async () => ((await this.#looked()) ? work(this.#tables) : undefined));
+    yield* (await this.reading(({ leases }) => leases.held())) ?? [];
   }
 
   /** Whether the tables exist. Once they do, this isn't checked again. */
   async #looked(): Promise<boolean> {
     if (this.#hasTables) return true;
-    this.#looking ??= hasTables(this.#connection, this.#schema, this.#place).finally(() => {
+    const { schema, place } = this.#settings;
+    this.#looking ??= hasTables(this.#tables.connection, schema, place).finally(() => {
       this.#looking = undefined;
     });
     this.#hasTables = await this.#looking;
@@ -227,19 +187,20 @@ export class PostgresAdapter extends SqlAdapter {
   /** The tables. Makes them if they are missing. */
   async #madeTables(): Promise<Tables> {
     if (await this.#looked()) return this.#tables;
-    if (!this.#mayMigrate) {
+    const { schema, migrate, place } = this.#settings;
+    if (!migrate) {
       throw new StorageError(
-        `${this.#place} has no tables, and \`migrate\` is false. Nothing was stored. Apply the output of \`waymark postgres ddl\`.`,
+        `${place} has no tables, and \`migrate\` is false. Nothing was stored. Apply the output of \`waymark postgres ddl\`.`,
       );
     }
-    await makeTables(this.#connection, this.#schema, this.#place);
+    await makeTables(this.#tables.connection, schema, place);
     this.#hasTables = true;
     return this.#tables;
   }
 
   #explained(error: unknown): unknown {
     if (isMissing(error)) this.#hasTables = false;
-    return explain(error, this.#place);
+    return explain(error, this.#settings.place);
   }
 }
 
@@ -251,27 +212,6 @@ interface Tables {
   readonly writer: PostgresWriter;
   readonly appender: PostgresAppender;
   readonly groupCommit: GroupCommit;
-}
-
-/** If more calls than this are unfinished, the texts of further calls wait as bytes. */
-const FEW = 256;
-
-/**
- * The draft with its text as UTF-8 bytes outside of V8's heap. The heap is limited, and a single emoji doubles a text's
- * size there.
- */
-function compacted(draft: CheckpointDraft): CheckpointDraft {
-  const { encoding, sha256, body } = draft.payload;
-  if (typeof body !== "string") return draft;
-  const bytes = encodeUtf8(body);
-  const payload = {
-    encoding,
-    sha256,
-    get body() {
-      return bytes.toString();
-    },
-  };
-  return { ...draft, payload };
 }
 
 const OPTIONS = keysOf<PostgresAdapterOptions>({
@@ -293,7 +233,7 @@ function checkOptions(options: PostgresAdapterOptions): void {
   if (url !== undefined && !isPostgresUrl(url)) {
     throw new TypeError("PostgresAdapterOptions.url must be like postgres://user:password@host:5432/database.");
   }
-  const schema = schemaOf(options);
+  const schema = findSchema(options);
   if (pool !== undefined && typeof pool?.query !== "function") {
     throw new TypeError("PostgresAdapterOptions.pool must be pg's Pool, or a pool that works like it.");
   }
@@ -305,7 +245,7 @@ function checkOptions(options: PostgresAdapterOptions): void {
   checkInteger("PostgresAdapterOptions.retryForMs", retryForMs, 0, MAX_DELAY_MS);
 }
 
-function schemaOf({ schema, url }: PostgresAdapterOptions): string {
+function findSchema({ schema, url }: PostgresAdapterOptions): string {
   return schema ?? (url === undefined ? undefined : new URL(url).searchParams.get("schema")) ?? "waymark";
 }
 

@@ -1,21 +1,15 @@
-import {
-  type CheckpointQuery,
-  type CorruptRecord,
-  isCorrupt,
-  matchesQuery,
-  type TaskQuery,
-} from "../../src/contract/adapter.js";
+import { type CheckpointQuery, type CorruptRecord, isCorrupt, type TaskQuery } from "../../src/contract/adapter.js";
 import {
   CHECKPOINT_STATUSES,
   type CheckpointSummary,
   type SealedSummary,
   type StoredCheckpoint,
 } from "../../src/contract/checkpoint.js";
-import { checkedSummary } from "../sql/damage.js";
+import { checkSummary } from "../sql/damage.js";
 import { BrokenHistoryError } from "../sql/history.js";
-import { idRange, missingNewest, type Page, type PageRow, type TaskFound } from "../sql/pages.js";
-import { COLUMNS, damagedRow, type SqlRow, sealedSummaryOf } from "../sql/rows.js";
-import { idDigestOf, numberIn } from "./columns.js";
+import { findTask, idRange, type Page, type PageRow, pageOfSummaries, type TaskFound } from "../sql/pages.js";
+import { COLUMNS, damagedRow, parseSealedSummary, type SqlRow } from "../sql/rows.js";
+import { digestId, numberIn } from "./columns.js";
 import type { PostgresConnection, Statements } from "./connection.js";
 import type { PostgresHistories } from "./histories.js";
 import type { PostgresStatements } from "./statements.js";
@@ -25,63 +19,53 @@ const WIDTH = COLUMNS.length;
 /** The most bytes of payloads that are read at a time. If a single payload is larger, it is read by itself. */
 export const PAGE_BYTES = 256 * 1024;
 
+interface ReaderParts {
+  readonly connection: PostgresConnection;
+  readonly sql: PostgresStatements;
+  readonly histories: PostgresHistories;
+  readonly transient: TransientCheckpoints;
+  /** The place of the tables, for messages. */
+  readonly place: string;
+}
+
 /** Reads the tables. A row that can't be read becomes a CorruptRecord, and the other rows are still returned. */
 export class PostgresReader {
-  readonly #connection: PostgresConnection;
-  readonly #sql: PostgresStatements["reads"];
-  readonly #lists: PostgresStatements["acrossTasks"];
-  readonly #histories: PostgresHistories;
-  readonly #transient: TransientCheckpoints;
-  readonly #place: string;
+  readonly #parts: ReaderParts;
 
-  constructor(parts: {
-    readonly connection: PostgresConnection;
-    readonly sql: PostgresStatements;
-    readonly histories: PostgresHistories;
-    readonly transient: TransientCheckpoints;
-    readonly place: string;
-  }) {
-    this.#connection = parts.connection;
-    this.#sql = parts.sql.reads;
-    this.#lists = parts.sql.acrossTasks;
-    this.#histories = parts.histories;
-    this.#transient = parts.transient;
-    this.#place = parts.place;
+  constructor(parts: ReaderParts) {
+    this.#parts = parts;
   }
 
   async get(
     taskId: string,
     id: string,
-    run: Statements = this.#connection,
+    run: Statements = this.#parts.connection,
   ): Promise<StoredCheckpoint | CorruptRecord | undefined> {
-    const [row] = await run.rows(this.#sql.wholeById, taskId, idDigestOf(id));
+    const [row] = await run.rows(this.#parts.sql.reads.wholeById, taskId, digestId(id));
     return row && this.#wholeOf(taskId, row);
   }
 
   async at(run: Statements, taskId: string, sequence: unknown): Promise<StoredCheckpoint | CorruptRecord | undefined> {
-    const [row] = await run.rows(this.#sql.wholeAt, taskId, sequence);
+    const [row] = await run.rows(this.#parts.sql.reads.wholeAt, taskId, sequence);
     return row && this.#wholeOf(taskId, row);
   }
 
   /** The summary of the checkpoint with this id. Its seal isn't checked. */
   async sealed(run: Statements, taskId: string, id: string): Promise<SealedSummary | CorruptRecord | undefined> {
-    const [row] = await run.rows(this.#sql.byId, taskId, idDigestOf(id));
+    const [row] = await run.rows(this.#parts.sql.reads.byId, taskId, digestId(id));
     return row && this.#sealedOf(taskId, row);
   }
 
   /** Reads at most `rows` rows, and returns the summaries among them that match the query. */
   async summaries(query: CheckpointQuery, rows: number): Promise<Page<CheckpointSummary>> {
-    const found = await this.#connection.rows(
-      this.#sql.summaries[query.order],
+    const found = await this.#parts.connection.rows(
+      this.#parts.sql.reads.summaries[query.order],
       ...rangeOf(query),
       rows,
       query.skip ?? 0,
     );
-    const entries = found.map((row) => ({ key: row[0], found: this.#summaryOf(query.taskId, row) }));
-    return {
-      entries: entries.filter(({ found }) => isCorrupt(found) || matchesQuery(found, query)),
-      next: found.length < rows ? undefined : lastOf(found),
-    };
+    const next = found.length < rows ? undefined : lastSequence(found);
+    return pageOfSummaries(query, found, (row) => this.#summaryOf(query.taskId, row), next);
   }
 
   /** Like {@link summaries}, for whole checkpoints: the first checkpoint, and more as long as they fit into `bytes`. */
@@ -89,7 +73,11 @@ export class PostgresReader {
     const { taskId, order, stage, status, skip = 0 } = query;
     if (rows === 1 && skip === 0 && stage === undefined && status === undefined) return this.#first(query);
     const filtered = [rows, skip, stage ?? null, status ?? CHECKPOINT_STATUSES, bytes];
-    const found = await this.#connection.rows(this.#sql.checkpoints[order], ...rangeOf(query), ...filtered);
+    const found = await this.#parts.connection.rows(
+      this.#parts.sql.reads.checkpoints[order],
+      ...rangeOf(query),
+      ...filtered,
+    );
     const entries: PageRow<StoredCheckpoint>[] = [];
     let weight = 0;
     for (const row of found) {
@@ -98,68 +86,72 @@ export class PostgresReader {
       if (its === 0 && !isCorrupt(this.#sealedOf(taskId, row))) continue;
       entries.push({ key: row[0], found: this.#wholeOf(taskId, row) });
     }
-    return { entries, next: found.length < rows && weight < bytes ? undefined : lastOf(found) };
+    return { entries, next: found.length < rows && weight < bytes ? undefined : lastSequence(found) };
   }
 
   async taskIds(query: TaskQuery, limit: number, skip: number): Promise<readonly string[]> {
     const { order, status = CHECKPOINT_STATUSES, prefix = "" } = query;
-    const { idsByTaskId, idsByRecency, idsByRecencyInRange } = this.#lists;
+    const { idsByTaskId, idsByRecency, idsByRecencyInRange } = this.#parts.sql.acrossTasks;
     const part = [status, Number.isFinite(limit) ? limit : null, skip];
     const rows =
       order === "taskId"
-        ? await this.#connection.rows(idsByTaskId, ...part, ...idRange(query))
+        ? await this.#parts.connection.rows(idsByTaskId, ...part, ...idRange(query))
         : prefix === ""
-          ? await this.#connection.rows(idsByRecency, ...part)
-          : await this.#connection.rows(idsByRecencyInRange, ...part, ...idRange(query));
+          ? await this.#parts.connection.rows(idsByRecency, ...part)
+          : await this.#parts.connection.rows(idsByRecencyInRange, ...part, ...idRange(query));
     return rows.map(([taskId]) => String(taskId));
   }
 
   /** The tasks among these ids that have checkpoints, in the order of the ids. */
   async tasks(taskIds: readonly string[]): Promise<readonly TaskFound[]> {
-    const found = await this.#connection.rows(this.#lists.tasks, taskIds);
+    const found = await this.#parts.connection.rows(this.#parts.sql.acrossTasks.tasks, taskIds);
     const rows = new Map<unknown, SqlRow>(found.map(([taskId, ...row]) => [taskId, row]));
-    return taskIds.flatMap((taskId) => {
-      const [count, sequence, ...row] = rows.get(taskId) ?? [];
-      // The task has no checkpoint any more. It was removed after its id was read.
-      if (sequence === undefined || sequence === null) return [];
-      const newestSequence = Number(sequence);
-      const newest =
-        row[0] === null
-          ? missingNewest(locationOf(this.#place, taskId, newestSequence), taskId, newestSequence)
-          : this.#summaryOf(taskId, row);
-      return { taskId, count: Number(count), newestSequence, newest };
-    });
+    return taskIds.flatMap((taskId) =>
+      findTask(
+        taskId,
+        rows.get(taskId) ?? [],
+        (sequence) => describePlace(this.#parts.place, taskId, sequence),
+        (columns) => this.#summaryOf(taskId, columns),
+      ),
+    );
   }
 
   #sealedOf(taskId: string, row: SqlRow): SealedSummary | CorruptRecord {
-    return sealedSummaryOf(taskId, row.slice(0, WIDTH).map(numberAt), () => locationOf(this.#place, taskId, row[0]));
+    return parseSealedSummary(taskId, row.slice(0, WIDTH).map(numberAt), () =>
+      describePlace(this.#parts.place, taskId, row[0]),
+    );
   }
 
   #summaryOf(taskId: string, row: SqlRow): CheckpointSummary | CorruptRecord {
-    return checkedSummary(this.#sealedOf(taskId, row), () => locationOf(this.#place, taskId, row[0]));
+    return checkSummary(this.#sealedOf(taskId, row), () => describePlace(this.#parts.place, taskId, row[0]));
   }
 
   /** Reads the first row of the range. If its text is the cached text, only the row is read. */
   async #first(query: CheckpointQuery): Promise<Page<StoredCheckpoint>> {
     const { taskId, order } = query;
-    const known = this.#histories.knownOf(taskId);
-    const rows = await this.#connection.rows(this.#sql.checkpoint[order], ...rangeOf(query), known?.sha256 ?? "");
+    const known = this.#parts.histories.getCached(taskId);
+    const rows = await this.#parts.connection.rows(
+      this.#parts.sql.reads.checkpoint[order],
+      ...rangeOf(query),
+      known?.sha256 ?? "",
+    );
     const entries = rows.map((row) => {
       const found = this.#wholeOf(taskId, row, (summary, pieces) => {
         if (known?.sha256 === summary.payload.sha256) return known.text.toString();
-        if (order === "oldest") return this.#histories.textOf(summary, pieces);
-        return this.#histories.newestTextOf(summary, pieces);
+        if (order === "oldest") return this.#parts.histories.textOf(summary, pieces);
+        return this.#parts.histories.newestTextOf(summary, pieces);
       });
-      if (order === "newest" && query.beforeSequence === undefined && !isCorrupt(found)) this.#transient.note(found);
+      if (order === "newest" && query.beforeSequence === undefined && !isCorrupt(found))
+        this.#parts.transient.note(found);
       return { key: row[0], found };
     });
-    return { entries, next: lastOf(rows) };
+    return { entries, next: lastSequence(rows) };
   }
 
   #wholeOf(
     taskId: string,
     row: SqlRow,
-    textOf = (summary: SealedSummary, pieces: unknown) => this.#histories.textOf(summary, pieces),
+    textOf = (summary: SealedSummary, pieces: unknown) => this.#parts.histories.textOf(summary, pieces),
   ): StoredCheckpoint | CorruptRecord {
     const found = this.#sealedOf(taskId, row);
     if (isCorrupt(found)) return found;
@@ -169,7 +161,7 @@ export class PostgresReader {
       return { ...found, payload: { ...found.payload, body } };
     } catch (error) {
       if (!(error instanceof BrokenHistoryError)) throw error;
-      return damagedRow(locationOf(this.#place, taskId, row[0]), found, error.message, error);
+      return damagedRow(describePlace(this.#parts.place, taskId, row[0]), found, error.message, error);
     }
   }
 }
@@ -180,7 +172,7 @@ function rangeOf({ taskId, beforeSequence, afterSequence = 0 }: CheckpointQuery)
 }
 
 /** The sequence of the last row. The next page begins after it. */
-function lastOf(rows: readonly SqlRow[]): number | undefined {
+function lastSequence(rows: readonly SqlRow[]): number | undefined {
   const last = rows.at(-1);
   return last && Number(last[0]);
 }
@@ -190,7 +182,7 @@ function bodyOf(bytes: Buffer, isText: boolean): string | Uint8Array {
   return isText ? bytes.toString() : new Uint8Array(bytes);
 }
 
-export function locationOf(place: string, taskId: string, sequence: unknown): string {
+export function describePlace(place: string, taskId: string, sequence: unknown): string {
   return `${place}, table checkpoints, task ${JSON.stringify(taskId)}, sequence ${String(sequence)}`;
 }
 

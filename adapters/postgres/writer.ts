@@ -13,34 +13,28 @@ import {
 } from "../../src/contract/checkpoint.js";
 import { StorageError } from "../../src/contract/errors.js";
 import { requireIntact } from "../../src/contract/header-index.js";
-import { HIGHEST, jsonOf, nextDueAtIn, type SqlRow } from "../sql/rows.js";
-import { bytesIn, idDigestOf } from "./columns.js";
+import { HIGHEST, nextDueAtIn, type SqlRow, toJson } from "../sql/rows.js";
+import { bytesIn, digestId } from "./columns.js";
 import type { PostgresConnection, Statements } from "./connection.js";
 import type { PostgresLeases } from "./leases.js";
 import type { PostgresReader } from "./reader.js";
 import type { PostgresStatements } from "./statements.js";
 import type { TransientCheckpoints } from "./transient.js";
 
+interface WriterParts {
+  readonly connection: PostgresConnection;
+  readonly sql: PostgresStatements;
+  readonly reader: PostgresReader;
+  readonly leases: PostgresLeases;
+  readonly transient: TransientCheckpoints;
+}
+
 /** Changes and removes checkpoints. Each call is all or nothing, and checks its condition in the same step. */
 export class PostgresWriter {
-  readonly #connection: PostgresConnection;
-  readonly #sql: PostgresStatements;
-  readonly #reader: PostgresReader;
-  readonly #leases: PostgresLeases;
-  readonly #transient: TransientCheckpoints;
+  readonly #parts: WriterParts;
 
-  constructor(parts: {
-    readonly connection: PostgresConnection;
-    readonly sql: PostgresStatements;
-    readonly reader: PostgresReader;
-    readonly leases: PostgresLeases;
-    readonly transient: TransientCheckpoints;
-  }) {
-    this.#connection = parts.connection;
-    this.#sql = parts.sql;
-    this.#reader = parts.reader;
-    this.#leases = parts.leases;
-    this.#transient = parts.transient;
+  constructor(parts: WriterParts) {
+    this.#parts = parts;
   }
 
   async setStatus(
@@ -52,9 +46,9 @@ export class PostgresWriter {
     return this.#change(taskId, id, condition, async (record, run) => {
       await this.#requireNewest(run, taskId, condition);
       const { sequence, status, error, seal } = withStatus(record, change);
-      await run.change(this.#sql.changes.setStatus, taskId, sequence, status, jsonOf(error) ?? null, seal);
-      const row = await run.rows(this.#sql.changes.setTaskStatus, taskId, sequence, status);
-      await updateDueAt(run, this.#sql.changes, taskId, row);
+      await run.change(this.#parts.sql.changes.setStatus, taskId, sequence, status, toJson(error) ?? null, seal);
+      const row = await run.rows(this.#parts.sql.changes.setTaskStatus, taskId, sequence, status);
+      await updateDueAt(run, this.#parts.sql.changes, taskId, row);
       return true;
     });
   }
@@ -71,8 +65,8 @@ export class PostgresWriter {
         typeof payload.body === "string",
         bytesIn(payload),
       ];
-      await run.change(this.#sql.changes.replacePayload, taskId, sequence, ...described);
-      await run.change(this.#sql.pieces.trim, taskId);
+      await run.change(this.#parts.sql.changes.replacePayload, taskId, sequence, ...described);
+      await run.change(this.#parts.sql.pieces.trim, taskId);
       return true;
     });
   }
@@ -82,27 +76,27 @@ export class PostgresWriter {
     ids: readonly string[] | "all",
     condition: AppendCondition | undefined,
   ): Promise<number> {
-    return this.#connection.atomically(async (run) => {
-      await this.#leases.check(run, taskId, condition);
+    return this.#parts.connection.atomically(async (run) => {
+      await this.#parts.leases.check(run, taskId, condition);
       if (!(await this.#lock(run, taskId))) {
         requireNewest(taskId, 0, condition);
         return 0;
       }
       await this.#requireNewest(run, taskId, condition);
-      if (ids === "all") return run.change(this.#sql.changes.removeAll, taskId);
-      const removed = await run.rows(this.#sql.changes.removeSome, taskId, ids.map(idDigestOf));
+      if (ids === "all") return run.change(this.#parts.sql.changes.removeAll, taskId);
+      const removed = await run.rows(this.#parts.sql.changes.removeSome, taskId, ids.map(digestId));
       if (removed.length > 0) {
-        const row = await run.rows(this.#sql.changes.shortenTask, taskId, removed.length);
-        await updateDueAt(run, this.#sql.changes, taskId, row);
+        const row = await run.rows(this.#parts.sql.changes.shortenTask, taskId, removed.length);
+        await updateDueAt(run, this.#parts.sql.changes, taskId, row);
       }
-      if (removed.some(([hasPiece]) => hasPiece === true)) await run.change(this.#sql.pieces.trim, taskId);
+      if (removed.some(([hasPiece]) => hasPiece === true)) await run.change(this.#parts.sql.pieces.trim, taskId);
       return removed.length;
     });
   }
 
   async removePrefix(prefix: string, expected: readonly ExpectedTask[] | undefined): Promise<number> {
-    const { lockTasks, newestOfTasks, removePrefix } = this.#sql.acrossTasks;
-    return this.#connection.atomically(async (run) => {
+    const { lockTasks, newestOfTasks, removePrefix } = this.#parts.sql.acrossTasks;
+    return this.#parts.connection.atomically(async (run) => {
       // Only these tasks are changed, since a task that begins after this isn't locked.
       const locked = await run.rows(lockTasks, prefix, prefix + HIGHEST);
       if (expected !== undefined) {
@@ -120,11 +114,11 @@ export class PostgresWriter {
     condition: AppendCondition | undefined,
     change: (record: SealedSummary, run: Statements) => Promise<boolean>,
   ): Promise<boolean> {
-    this.#transient.forget(taskId);
-    return this.#connection.atomically(async (run) => {
-      await this.#leases.check(run, taskId, condition);
+    this.#parts.transient.forget(taskId);
+    return this.#parts.connection.atomically(async (run) => {
+      await this.#parts.leases.check(run, taskId, condition);
       if (!(await this.#lock(run, taskId))) return false;
-      const found = await this.#reader.sealed(run, taskId, id);
+      const found = await this.#parts.reader.sealed(run, taskId, id);
       return found !== undefined && change(requireIntact(found), run);
     });
   }
@@ -134,18 +128,18 @@ export class PostgresWriter {
    * others may begin it, and it isn't locked.
    */
   async #lock(run: Statements, taskId: string): Promise<boolean> {
-    const [row] = await run.rows(this.#sql.changes.lock, taskId);
+    const [row] = await run.rows(this.#parts.sql.changes.lock, taskId);
     if (row !== undefined) return true;
     // A statement sees a single moment. If it finds checkpoints but no row of the task, the task is damaged: a task that
     // others have just begun would have both.
-    const [[last, , , , , , checkpoints] = []] = await run.rows(this.#sql.maintenance.taskRow, taskId);
+    const [[last, , , , , , checkpoints] = []] = await run.rows(this.#parts.sql.maintenance.taskRow, taskId);
     if (last === null && Number(checkpoints) > 0) throw damagedTask(taskId);
     return false;
   }
 
   async #requireNewest(run: Statements, taskId: string, condition: AppendCondition | undefined): Promise<void> {
     if (condition?.expectedSequence === undefined) return;
-    const [[newest] = []] = await run.rows(this.#sql.changes.newest, taskId);
+    const [[newest] = []] = await run.rows(this.#parts.sql.changes.newest, taskId);
     requireNewest(taskId, Number(newest ?? 0), condition);
   }
 }

@@ -4,6 +4,7 @@ import {
   type CheckpointQuery,
   type CorruptRecord,
   type ExpectedTask,
+  nextSequence,
   requireNewest,
   requireUnchangedTasks,
   type StorageAdapter,
@@ -13,6 +14,7 @@ import {
   type CheckpointDraft,
   type CheckpointSummary,
   copyPayload,
+  copyRecord,
   type Payload,
   type StatusChange,
   type StoredCheckpoint,
@@ -26,6 +28,23 @@ import { inPages, PAGE_ROWS, type Page, type TaskFound, tasksInPages } from "./p
 export const NOTHING_DUE: DueCount = { tasks: 0, oldestDueAt: undefined };
 
 type Maybe<Result> = Result | Promise<Result>;
+
+/** The arguments of an append. */
+export interface Append {
+  readonly draft: CheckpointDraft;
+  readonly condition: AppendCondition;
+  readonly options: AppendOptions;
+}
+
+/**
+ * The sequence of an append if nothing is stored yet.
+ *
+ * @throws {CheckpointError} A condition of the append doesn't hold.
+ */
+export function firstSequence({ draft: { taskId }, condition, options }: Append): number {
+  checkLease(taskId, NO_LEASE, condition);
+  return nextSequence(taskId, { newestSequence: 0, lastSequence: 0 }, condition, options);
+}
 
 /** The objects that work with a database's tables. */
 export interface SqlStore {
@@ -46,21 +65,27 @@ export interface SqlStore {
 /**
  * The base of the adapters on SQL. It copies arguments at once, since a caller may change them while its call waits.
  */
-export abstract class SqlAdapter implements StorageAdapter {
+export abstract class SqlAdapter<Store extends SqlStore> implements StorageAdapter {
   abstract readonly name: string;
   readonly capabilities = { durable: true, multiProcess: true } as const;
   abstract readonly maintenance: StorageMaintenance;
   abstract readonly leases: LeaseStore;
   abstract readonly queue: TaskQueue;
 
-  abstract append(draft: CheckpointDraft, condition?: AppendCondition, options?: AppendOptions): Promise<number>;
   abstract read(query: CheckpointQuery): AsyncGenerator<StoredCheckpoint | CorruptRecord, void, void>;
   abstract close(): Promise<void>;
 
+  protected abstract store(append: Append): Promise<number>;
   /** Runs `work` with the store. Resolves to `undefined` if there is no store. */
-  protected abstract reading<Result>(work: (store: SqlStore) => Maybe<Result>): Promise<Result | undefined>;
+  protected abstract reading<Result>(work: (store: Store) => Maybe<Result>): Promise<Result | undefined>;
   /** Like {@link reading}, for work that changes the store. */
-  protected abstract changing<Result>(work: (store: SqlStore) => Maybe<Result>): Promise<Result | undefined>;
+  protected changing<Result>(work: (store: Store) => Maybe<Result>): Promise<Result | undefined> {
+    return this.reading(work);
+  }
+
+  append(draft: CheckpointDraft, condition?: AppendCondition, options?: AppendOptions): Promise<number> {
+    return this.store({ draft: copyRecord(draft), condition: { ...condition }, options: { ...options } });
+  }
 
   get(taskId: string, id: string): Promise<StoredCheckpoint | CorruptRecord | undefined> {
     return this.reading(({ reader }) => reader.get(taskId, id));

@@ -3,7 +3,7 @@ import { brokenSeal, type CheckpointSummary, type SealedSummary, summaryOf } fro
 import { damagedRow, nextDueAtIn, numberOr0, type SqlRow } from "./rows.js";
 
 /** Checks a summary's seal. This is the last place that has the seal, since lists return summaries without it. */
-export function checkedSummary(
+export function checkSummary(
   found: SealedSummary | CorruptRecord,
   locate: () => string,
 ): CheckpointSummary | CorruptRecord {
@@ -39,7 +39,7 @@ function damageInDueAt(row: SqlRow): string | undefined {
  * The values, without the id, for a task's row that agrees with its checkpoints. @param row - As for
  * {@link damageInTaskRow}.
  */
-export function taskRowOf([last, , , , , dueAt, count, sequence, ...newest]: SqlRow): SqlRow {
+export function rebuildTaskRow([last, , , , , dueAt, count, sequence, ...newest]: SqlRow): SqlRow {
   const lastSequence = Math.max(Number.isSafeInteger(last) ? numberOr0(last) : 0, numberOr0(sequence));
   return [lastSequence, count, sequence, ...newest.slice(0, 2), nextDueAtIn(newest, dueAt)];
 }

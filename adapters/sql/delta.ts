@@ -23,7 +23,8 @@ const TRY_BYTES = 1024;
  * The most bytes that may be searched. `inAll` takes 2 ms. `aByte` is added for each byte of the text, and takes about
  * as long as JSON.stringify.
  */
-const MOST_EFFORT = { inAll: 4 * 1024 * 1024, aByte: 4 };
+const MAX_EFFORT = { inAll: 4 * 1024 * 1024, aByte: 4 };
+/** A power of 8. */
 const BLOCK = 4096;
 
 /**
@@ -35,7 +36,7 @@ export function deltaBetween(base: Buffer, text: Buffer, most: number): Buffer |
   const edits = editsBetween(base, text, most);
   if (edits === undefined) return undefined;
   const numbers = edits.flatMap(({ skip, keep, insert }) => [skip < 0 ? -2 * skip - 1 : 2 * skip, keep, insert.length]);
-  const header = bytesOfNumbers([base.length, edits.length, ...numbers]);
+  const header = encodeNumbers([base.length, edits.length, ...numbers]);
   const delta = Buffer.concat([header, ...edits.map(({ insert }) => insert)]);
   return delta.length <= most ? delta : undefined;
 }
@@ -77,20 +78,13 @@ interface Span {
 /** Copies the delta's inserts to the missing spans. Returns the spans that are in the delta's base. */
 function afterInserts(text: Buffer, missing: readonly Span[], { parts, inserts }: DeltaParts): readonly Span[] {
   const left: Span[] = [];
-  let index = 0;
   for (const span of missing) {
     const end = span.from + span.length;
     for (let from = span.from; from < end; ) {
-      const here = parts[index];
-      // Usually the wanted part is the same as before, or the next one.
-      if (here === undefined || from < here.start || from >= here.end) {
-        const next = parts[index + 1];
-        index = next !== undefined && from >= next.start && from < next.end ? index + 1 : partAt(parts, from);
-        continue;
-      }
-      const [at, start] = [span.at + from - span.from, here.from + from - here.start];
-      const length = Math.min(end, here.end) - from;
-      if (here.isInserted) inserts.copy(text, at, start, start + length);
+      const part = partAt(parts, from);
+      const [at, start] = [span.at + from - span.from, part.from + from - part.start];
+      const length = Math.min(end, part.end) - from;
+      if (part.isInserted) inserts.copy(text, at, start, start + length);
       else addTo(left, { at, from: start, length });
       from += length;
     }
@@ -105,15 +99,16 @@ function addTo(spans: Span[], span: Span): void {
   else spans.push(span);
 }
 
-/** The index of the part that has the byte at `position`. */
-function partAt(parts: readonly Part[], position: number): number {
+/** The part that has the byte at `position`. */
+function partAt(parts: readonly Part[], position: number): Part {
   let [low, high] = [0, parts.length - 1];
   while (low < high) {
     const middle = (low + high + 1) >>> 1;
     if ((parts[middle]?.start ?? 0) <= position) low = middle;
     else high = middle - 1;
   }
-  return low;
+  // The parts cover the whole text.
+  return parts[low] as Part;
 }
 
 const MISFIT = "a delta doesn't fit the text before it";
@@ -165,7 +160,7 @@ function partsIn(bytes: Buffer): DeltaParts {
  * Encodes numbers of at most 53 bits. Each byte has seven bits of the number, the lowest first. Its eighth bit says
  * whether more bytes follow.
  */
-export function bytesOfNumbers(numbers: readonly number[]): Buffer {
+export function encodeNumbers(numbers: readonly number[]): Buffer {
   const bytes: number[] = [];
   for (let value of numbers) {
     for (; value >= 128; value = Math.floor(value / 128)) bytes.push((value % 128) + 128);
@@ -174,7 +169,7 @@ export function bytesOfNumbers(numbers: readonly number[]): Buffer {
   return Buffer.from(bytes);
 }
 
-/** Reads numbers that {@link bytesOfNumbers} wrote. Its methods throw a RangeError if the bytes are damaged. */
+/** Reads numbers that {@link encodeNumbers} wrote. Its methods throw a RangeError if the bytes are damaged. */
 export class NumberReader {
   readonly #bytes: Buffer;
   at = 0;
@@ -209,7 +204,7 @@ function editsBetween(base: Buffer, text: Buffer, most: number): readonly Edit[]
   const [baseEnd, textEnd] = [base.length - tail, text.length - tail];
   let [at, from] = [0, 0];
   let [skip, inserted] = [0, 0];
-  const effort = { left: MOST_EFFORT.inAll + text.length * MOST_EFFORT.aByte };
+  const effort = { left: MAX_EFFORT.inAll + text.length * MAX_EFFORT.aByte };
   while (from < textEnd) {
     const keep = sameAtStart(base.subarray(at), text.subarray(from, textEnd));
     at += keep;
@@ -253,7 +248,7 @@ function meetAhead(base: Buffer, text: Buffer, effort: { left: number }): Meetin
       const alike = sameAtStart(base.subarray(found, found + BLOCK), text.subarray(insert, insert + BLOCK));
       if (alike <= longest) continue;
       longest = alike;
-      best = beginningOf(base, found, text, insert);
+      best = findBeginning(base, found, text, insert);
       if (longest >= SURELY) break;
     }
     if (window >= WIDEST_WINDOW || (window >= base.length && window >= text.length)) break;
@@ -273,41 +268,33 @@ function meetAnywhere(base: Buffer, at: number, text: Buffer, effort: { left: nu
     const found = base.indexOf(text.subarray(insert, insert + ANCHOR));
     if (found < 0) continue;
     if (sameAtStart(base.subarray(found, found + SURELY), text.subarray(insert, insert + SURELY)) < SURELY) continue;
-    const { skip, ...rest } = beginningOf(base, found, text, insert);
+    const { skip, ...rest } = findBeginning(base, found, text, insert);
     return { skip: skip - at, ...rest };
   }
   return undefined;
 }
 
 /** The beginning of the common stretch around a common place. */
-function beginningOf(base: Buffer, found: number, text: Buffer, insert: number): Meeting {
+function findBeginning(base: Buffer, found: number, text: Buffer, insert: number): Meeting {
   const back = sameAtEnd(base.subarray(0, found), text.subarray(0, insert));
   return { skip: found - back, insert: insert - back };
 }
 
 function sameAtStart(left: Buffer, right: Buffer): number {
   const most = Math.min(left.length, right.length);
-  let same = 0;
-  for (let size = BLOCK; same < most; ) {
-    const end = Math.min(same + size, most);
-    if (left.compare(right, same, end, same, end) === 0) same = end;
-    else if (size > 32) size /= 8;
-    else break;
-  }
-  while (same < most && left[same] === right[same]) same += 1;
-  return same;
+  return countSame(most, (from, to) => left.compare(right, from, to, from, to) === 0);
 }
 
 function sameAtEnd(left: Buffer, right: Buffer): number {
-  const most = Math.min(left.length, right.length);
+  const [l, r] = [left.length, right.length];
+  return countSame(Math.min(l, r), (from, to) => left.compare(right, r - to, r - from, l - to, l - from) === 0);
+}
+
+/** Counts how many bytes are the same, up to `most`. @param isSame - Compares the bytes of a range. */
+function countSame(most: number, isSame: (from: number, to: number) => boolean): number {
   let same = 0;
-  for (let size = BLOCK; same < most; ) {
-    const more = Math.min(size, most - same);
-    const [l, r] = [left.length - same, right.length - same];
-    if (left.compare(right, r - more, r, l - more, l) === 0) same += more;
-    else if (size > 32) size /= 8;
-    else break;
+  for (let size = BLOCK; size >= 1; size /= 8) {
+    while (same < most && isSame(same, Math.min(same + size, most))) same = Math.min(same + size, most);
   }
-  while (same < most && left[left.length - same - 1] === right[right.length - same - 1]) same += 1;
   return same;
 }

@@ -1,12 +1,18 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { type CheckpointQuery, type CorruptRecord, isCorrupt, type TaskQuery } from "../../src/contract/adapter.js";
+import {
+  type CheckpointQuery,
+  type CorruptRecord,
+  isCorrupt,
+  matchesQuery,
+  type TaskQuery,
+} from "../../src/contract/adapter.js";
 import {
   CHECKPOINT_STATUSES,
   type CheckpointSummary,
   compareTaskIds,
   type TaskSummary,
 } from "../../src/contract/checkpoint.js";
-import { damagedRow, HIGHEST } from "./rows.js";
+import { damagedRow, HIGHEST, type SqlRow } from "./rows.js";
 
 /** The most rows that are read at a time. Other work can run between two reads. */
 export const PAGE_ROWS = 256;
@@ -77,8 +83,36 @@ export interface TaskFound {
   readonly newest: CheckpointSummary | CorruptRecord;
 }
 
-export function missingNewest(location: string, taskId: string, sequence: number): CorruptRecord {
-  return damagedRow(location, { taskId, sequence }, "its task's row names it as the newest, but it is missing");
+/**
+ * The task of a row, unless it has no checkpoint any more: it may have been removed after its id was read.
+ *
+ * @param row - The count, the newest sequence, and the newest checkpoint's columns.
+ */
+export function findTask(
+  taskId: string,
+  [count, sequence, ...columns]: SqlRow,
+  locate: (newestSequence: number) => string,
+  readSummary: (columns: SqlRow) => CheckpointSummary | CorruptRecord,
+): readonly TaskFound[] {
+  if (sequence === undefined || sequence === null) return [];
+  const newestSequence = Number(sequence);
+  const missing = "its task's row names it as the newest, but it is missing";
+  const newest =
+    columns[0] === null
+      ? damagedRow(locate(newestSequence), { taskId, sequence: newestSequence }, missing)
+      : readSummary(columns);
+  return [{ taskId, count: Number(count), newestSequence, newest }];
+}
+
+/** The page of the summaries in these rows that match the query, and of damaged ones. */
+export function pageOfSummaries(
+  query: CheckpointQuery,
+  rows: readonly SqlRow[],
+  readSummary: (row: SqlRow) => CheckpointSummary | CorruptRecord,
+  next: number | undefined,
+): Page<CheckpointSummary> {
+  const entries = rows.map((row) => ({ key: row[0], found: readSummary(row) }));
+  return { entries: entries.filter(({ found }) => isCorrupt(found) || matchesQuery(found, query)), next };
 }
 
 /**

@@ -1,6 +1,6 @@
 import type { CheckpointSummary, StoredCheckpoint } from "../../src/contract/checkpoint.js";
 import { makeFinding } from "../../src/contract/header-index.js";
-import { damageInTaskRow, taskRowOf } from "../sql/damage.js";
+import { damageInTaskRow, rebuildTaskRow } from "../sql/damage.js";
 import { FORM } from "../sql/history.js";
 import type { MaintainedTables } from "../sql/maintenance.js";
 import { entriesInPages, PAGE_ROWS } from "../sql/pages.js";
@@ -8,7 +8,7 @@ import { numberOr0, type SqlRow } from "../sql/rows.js";
 import type { CallQueue, SqliteStore } from "./call-queue.js";
 import type { SqliteConnection } from "./connection.js";
 import { rangeOf } from "./histories.js";
-import { COLUMNS, locationOf } from "./rows.js";
+import { COLUMNS, describePlace } from "./rows.js";
 
 const TASK_IDS = "SELECT task_id FROM waymark_tasks UNION SELECT task_id FROM waymark_checkpoints ORDER BY task_id";
 /**
@@ -58,7 +58,7 @@ export function maintainedTables(queue: CallQueue, path: string): MaintainedTabl
         queue.read(({ reader }) => (quick ? reader.summaries(rest, rows) : reader.checkpoints(rest, rows))),
       ),
 
-    locate: (_taskId, number) => locationOf(path, number),
+    locate: (_taskId, number) => describePlace(path, number),
     taskRow: (taskId) => queue.read(({ database }) => taskRow(database, taskId)),
     moveCheckpoint: (taskId, number) => atomically((store) => moveCheckpoint(store, path, taskId, numberOr0(number))),
     rewriteTaskRow: (taskId) => atomically(({ database }) => rewriteTaskRow(database, taskId)),
@@ -77,7 +77,7 @@ function moveCheckpoint(
   number: number,
 ): boolean {
   const found = reader.at(taskId, number);
-  const finding = found && makeFinding(found, () => locationOf(path, number));
+  const finding = found && makeFinding(found, () => describePlace(path, number));
   if (!finding) return false;
   const [, last] = rangeOf(number);
   database.run(QUARANTINE_CHECKPOINT, new Date().toISOString(), finding.reason, last, number);
@@ -94,6 +94,6 @@ function rewriteTaskRow(database: SqliteConnection, taskId: string): boolean {
   const reason = damageInTaskRow(row);
   if (reason === undefined) return false;
   database.run(QUARANTINE_TASK, new Date().toISOString(), reason, taskId);
-  database.run(REPLACE_TASK, taskId, ...taskRowOf(row));
+  database.run(REPLACE_TASK, taskId, ...rebuildTaskRow(row));
   return true;
 }

@@ -4,12 +4,6 @@ import { StorageError } from "../../src/contract/errors.js";
 import type { SqliteConnection } from "./connection.js";
 
 /**
- * The first version of SQLite that knows `wal_checkpoint(NOOP)`, which only counts. Older versions run it as PASSIVE,
- * which copies.
- */
-const COUNTS_SINCE = [3, 51] as const;
-
-/**
  * The files that a connection has open. Their names may belong to other files by now. This happens if somebody deletes
  * or replaces the files, or if another SQLite library in this process closes the database, which frees this library's
  * locks and removes the log. SQLite doesn't notice it, and a new process wouldn't see later writes.
@@ -50,31 +44,34 @@ export class OpenFiles {
    *
    * @param close - Closes all connections of this process. An open one would pass its view of the old log on to the
    *   next one.
-   * @throws {StorageError} The content can't be copied, because another process has begun a new log.
-   * @throws {LogInUseError} The content can't be copied yet. The connection stays open.
+   * @throws {StorageError} Another process has begun a new log, or uses the old one, so the content can't be copied. In
+   *   the second case the connection stays open.
    */
   leave(connection: SqliteConnection, close: () => void): void {
-    const named = statsAt(this.#logPath);
-    const isTheirs = this.#log !== undefined && named !== undefined && named.size > 0 && !isSame(this.#log, named);
-    if (isTheirs && (!this.isNamed || isCopied(connection))) {
-      this.#keepingLog(close);
-    } else if (isTheirs) {
+    if (this.#log === undefined) {
       close();
+      return;
+    }
+    const named = statsAt(this.#logPath);
+    if (named !== undefined && named.size > 0 && !isSame(this.#log, named)) {
+      this.#keepingLog(close);
+      if (!this.isNamed) return;
       throw this.#failure(
         "Another process has begun a new log. Saves that either process made since then may be lost; older checkpoints are intact. " +
           "Run `waymark verify`, and look at the newest checkpoints. The next call opens the database anew.",
       );
-    } else if (this.#log === undefined) {
-      close();
-    } else {
-      const isSafe = copiesLog(connection);
-      const { isNamed } = this;
-      if (!isSafe && isNamed)
-        throw new LogInUseError("the database's log is gone from its path and can't be copied into the database yet");
-      close();
-      // Otherwise SQLite would mistake the old log for the log of the database that has the path now.
-      if (isSafe && !isNamed && named !== undefined) rmSync(this.#logPath, { force: true });
     }
+    const isCopied = copyLog(connection);
+    const { isNamed } = this;
+    if (!isCopied && isNamed) {
+      throw this.#failure(
+        "Another process uses it, so it can't be copied into the database yet. A change that was made is lost if both " +
+          "processes end now. The next call tries again.",
+      );
+    }
+    close();
+    // Otherwise SQLite would mistake the old log for the log of the database that has the path now.
+    if (isCopied && !isNamed && named !== undefined) rmSync(this.#logPath, { force: true });
   }
 
   /**
@@ -91,27 +88,16 @@ export class OpenFiles {
   }
 
   #failure(then: string): StorageError {
-    return new StorageError(`The log ${this.#logPath} was removed or replaced while the database was open. ${then}`);
+    return new StorageError(`The log ${this.#logPath} was removed or replaced while the database was open. ${then}`, {
+      retryable: true,
+    });
   }
 }
 
-/** Another process uses the same log. The caller treats this like a lock, and tries again. */
-class LogInUseError extends Error {
-  readonly code = "SQLITE_BUSY";
-}
-
 /** Copies the log's content into the database. Returns whether all of it was copied. */
-function copiesLog(connection: SqliteConnection): boolean {
+function copyLog(connection: SqliteConnection): boolean {
   const [isBusy, frames, copied] = connection.one("PRAGMA wal_checkpoint(FULL)") ?? [];
   return isBusy === 0 && frames === copied;
-}
-
-function isCopied(connection: SqliteConnection): boolean {
-  const [version] = connection.one("SELECT sqlite_version()") ?? [];
-  const [major = 0, minor = 0] = String(version).split(".").map(Number);
-  if (major === COUNTS_SINCE[0] && minor < COUNTS_SINCE[1]) return false;
-  const [, frames, copied] = connection.one("PRAGMA wal_checkpoint(NOOP)") ?? [];
-  return frames === copied;
 }
 
 function statsAt(path: string): Stats | undefined {

@@ -46,8 +46,6 @@ const LOOK_AGAIN_MS = 100;
  * extend it again.
  */
 const LOG_BYTES = 1100 * (4096 + 24);
-/** The most times that a change is made if the database is replaced each time. */
-const MOST_CHANGES = 3;
 
 /** The instances with an open connection. When an instance is garbage-collected, the driver closes its connection. */
 const OPEN = new Set<WeakRef<DatabaseFile<unknown>>>();
@@ -61,7 +59,6 @@ export class DatabaseFile<Store> {
   readonly #self = new WeakRef<DatabaseFile<unknown>>(this);
   #open: { readonly store: Store; readonly database: SqliteConnection; readonly files: OpenFiles } | undefined;
   #lookAgainAtMs = 0;
-  #isDriverLoaded = false;
 
   constructor(options: DatabaseFileOptions<Store>) {
     this.#options = options;
@@ -81,7 +78,9 @@ export class DatabaseFile<Store> {
     // A file of one byte counts as empty too, as in SQLite.
     const isEmpty = file === undefined || (file.isFile() && file.size <= 1);
     if (!isEmpty) return this.#connect({ mayCreate: false });
-    this.#loadDriver();
+    // Opened once, so that a driver that can't be loaded is reported now.
+    const { driver = loadDriver() } = this.#options;
+    new SqliteConnection(driver, ":memory:", 0).close();
     assertCanBeMade(path);
     return undefined;
   }
@@ -96,37 +95,16 @@ export class DatabaseFile<Store> {
    * first copied into the database. If the database was removed or replaced, the work is done again on the new one.
    */
   change<Result>(work: () => Result): Result {
-    for (let changes = 1; changes <= MOST_CHANGES; changes++) {
-      const result = work();
-      const isNamed = this.#open?.files.isNamed ?? true;
-      try {
-        this.#leaveIf(!isNamed || this.#open?.files.isLogNamed === false);
-      } catch (cause) {
-        // A busy error is replaced, since the queue would repeat the call. The change is already made, so it must not
-        // be made again.
-        throw isBusy(cause) ? this.#notSafeYet(cause) : cause;
-      }
-      if (isNamed) return result;
-    }
-    throw new StorageError(
-      `The database ${this.#options.path} was removed or replaced at each of ${MOST_CHANGES} attempts to change it. ` +
-        "Find the program that does that, then try again.",
-      { retryable: true },
-    );
+    const result = work();
+    const isNamed = this.#open?.files.isNamed ?? true;
+    this.#leaveIf(!isNamed || this.#open?.files.isLogNamed === false);
+    return isNamed ? result : this.change(work);
   }
 
   /** @throws {StorageError} Earlier saves can't be kept (see `OpenFiles.leave`). */
   close(): void {
     this.#leaveIf(!(this.#open?.files.isNamed && this.#open.files.isLogNamed));
     this.#forget();
-  }
-
-  #notSafeYet(cause: unknown): StorageError {
-    return new StorageError(
-      `The log of the database ${this.#options.path} was removed or replaced, and another process uses it, so it can't be ` +
-        "copied into the database yet. The change was made, but it is lost if both processes end now. The next call tries again.",
-      { cause, retryable: true },
-    );
   }
 
   /** Whether a read may use the open connection, because its files still have their names. */
@@ -167,31 +145,20 @@ export class DatabaseFile<Store> {
     // SQLite gives a new connection the view of the log that this process's other connections have. So connections with
     // an outdated view are closed first.
     for (const other of opened()) if (other.#open?.files.isOf(file)) other.#leaveIf(!other.#looked());
-    const found = this.#openFile(mayCreate);
-    if (found === undefined) return undefined;
-    const { database, isCopy } = found;
-    try {
-      this.#open = { store: store(database, path), database, files: new OpenFiles(path, !isCopy) };
-    } finally {
-      if (this.#open === undefined) database.close();
-    }
+    const database = this.#openFile(mayCreate);
+    if (database === undefined) return undefined;
+    const isCopy = database.pragma("query_only") === 1;
+    this.#open = { store: store(database, path), database, files: new OpenFiles(path, !isCopy) };
     OPEN.add(this.#self);
     this.#lookAgainAtMs = performance.now() + LOOK_AGAIN_MS;
     return this.#open.store;
   }
 
-  /** Loads the driver even if there is no file yet, so that a missing driver is reported now. */
-  #loadDriver(): void {
-    const { driver = loadDriver() } = this.#options;
-    if (!this.#isDriverLoaded) new SqliteConnection(driver, ":memory:", 0).close();
-    this.#isDriverLoaded = true;
-  }
-
   /** Opens the file. Returns `undefined` if it has no tables and `mayCreate` is false. */
-  #openFile(mayCreate: boolean): { readonly database: SqliteConnection; readonly isCopy: boolean } | undefined {
+  #openFile(mayCreate: boolean): SqliteConnection | undefined {
     const { path, durability, isPresent, makeTables } = this.#options;
     try {
-      const database = this.#connection(path, (database) => {
+      return this.#connection(path, (database) => {
         // This check must come before any write, since it refuses a database of another program.
         if (!isPresent(database, path) && !mayCreate) return false;
         // The process that made the file may have died before syncing its name. The name is synced before the log is
@@ -208,11 +175,9 @@ export class DatabaseFile<Store> {
         syncFolderSync(dirname(path));
         return true;
       });
-      return database && { database, isCopy: false };
     } catch (error) {
       if (mayCreate || isWritable(dirname(path))) throw error;
-      const database = this.#openCopy();
-      return database && { database, isCopy: true };
+      return this.#openCopy();
     }
   }
 
@@ -279,10 +244,8 @@ export function checkDatabaseOptions(
 }
 
 function isDriver(driver: unknown): boolean {
-  if (typeof driver !== "function") return false;
-  const methods: unknown = driver.prototype;
-  if (typeof methods !== "object" || methods === null) return false;
-  return ["prepare", "exec", "pragma", "close"].every((name) => typeof Reflect.get(methods, name) === "function");
+  const methods = Object(typeof driver === "function" ? driver.prototype : undefined);
+  return ["prepare", "exec", "pragma", "close"].every((name) => typeof methods[name] === "function");
 }
 
 function writeAhead(database: SqliteConnection, path: string): void {

@@ -13,14 +13,14 @@ import {
   type StoredCheckpoint,
 } from "../../src/contract/checkpoint.js";
 import { CheckpointCorruptError } from "../../src/contract/errors.js";
-import { checkedSummary } from "../sql/damage.js";
-import { BrokenHistoryError, loneBody } from "../sql/history.js";
-import { idRange, missingNewest, type Page, type PageRow, type TaskFound } from "../sql/pages.js";
+import { checkSummary } from "../sql/damage.js";
+import { BrokenHistoryError } from "../sql/history.js";
+import { findTask, idRange, type Page, type PageRow, pageOfSummaries, type TaskFound } from "../sql/pages.js";
 import { damagedRow, numberOr0, type SqlRow } from "../sql/rows.js";
 import type { SqliteConnection } from "./connection.js";
 import { isDamaged } from "./errors.js";
 import type { SqliteHistories } from "./histories.js";
-import { BY_ID, COLUMNS, locationOf, sealedSummaryOf } from "./rows.js";
+import { BY_ID, COLUMNS, describePlace, parseSealedSummary } from "./rows.js";
 
 /**
  * The limits are expressions, because SQLite would plan the statement again at each call if they were bare variables.
@@ -55,49 +55,53 @@ const TASK = `
 const [ABOVE_ALL, BELOW_ALL] = [1e19, -1e19];
 const PAGE_BYTES = 256 * 1024;
 
+interface ReaderParts {
+  readonly database: SqliteConnection;
+  readonly histories: SqliteHistories;
+  readonly path: string;
+}
+
 /**
  * Reads Waymark's open database. Every method is synchronous and lets SQLite's errors through. A damaged row, or a row
  * whose payload SQLite can't read, becomes a CorruptRecord, and the other rows are still returned.
  */
 export class SqliteReader {
-  readonly #database: SqliteConnection;
-  readonly #histories: SqliteHistories;
-  readonly #path: string;
+  readonly #parts: ReaderParts;
 
-  constructor(database: SqliteConnection, histories: SqliteHistories, path: string) {
-    this.#database = database;
-    this.#histories = histories;
-    this.#path = path;
+  constructor(parts: ReaderParts) {
+    this.#parts = parts;
   }
 
   get(taskId: string, id: string): StoredCheckpoint | CorruptRecord | undefined {
     // This uses `each` instead of `one`, so that the payload's pieces are read at the same moment as the row.
-    for (const row of this.#database.each(BY_ID, taskId, id)) return this.#wholeOf(taskId, row);
+    for (const row of this.#parts.database.each(BY_ID, taskId, id)) return this.#wholeOf(taskId, row);
     return undefined;
   }
 
   /** The checkpoint with this number. Call it in a transaction. */
   at(taskId: string, number: unknown): StoredCheckpoint | CorruptRecord | undefined {
-    const row = this.#database.one(SUMMARY_AT, taskId, number);
+    const row = this.#parts.database.one(SUMMARY_AT, taskId, number);
     return row && this.#wholeOf(taskId, row);
   }
 
   summaries(query: CheckpointQuery, size: number): Page<CheckpointSummary> {
-    const rows = this.#database.all(SUMMARIES[query.order], ...valuesOf(query, size));
-    const entries = rows.map((row) => ({ key: row[0], found: this.#summaryOf(query.taskId, row) }));
+    const rows = this.#parts.database.all(SUMMARIES[query.order], ...valuesOf(query, size));
     const last = rows[size - 1];
-    return { entries: entries.filter(({ found }) => isAskedFor(found, query)), next: last && boundAfter(last, query) };
+    const next = last && boundAfter(last, query);
+    return pageOfSummaries(query, rows, (row) => this.#summaryOf(query.taskId, row), next);
   }
 
   /** Like {@link summaries}, for whole checkpoints, within a budget of bytes. */
   checkpoints(query: CheckpointQuery, size: number): Page<StoredCheckpoint> {
     const values = valuesOf(query, size);
     try {
-      return this.#page(query, size, this.#database.each(CHECKPOINTS[query.order], ...values), (row) => row.slice(-2));
+      return this.#page(query, size, this.#parts.database.each(CHECKPOINTS[query.order], ...values), (row) =>
+        row.slice(-2),
+      );
     } catch (error) {
       if (!isDamaged(error)) throw error;
       // SQLite doesn't say which payload it can't read, so each is read by itself.
-      const rows = this.#database.each(SUMMARIES[query.order], ...values);
+      const rows = this.#parts.database.each(SUMMARIES[query.order], ...values);
       return this.#page(query, size, rows, ([number]) => this.#aloneAt(number));
     }
   }
@@ -108,19 +112,15 @@ export class SqliteReader {
     const statuses = CHECKPOINT_STATUSES.map((one) => (status.includes(one) ? one : null));
     // A negative limit means no limit.
     const part = [Number.isFinite(limit) ? limit : -1, skip];
-    const rows = this.#database.all(TASK_IDS[order], ...statuses, ...idRange(query), ...part);
+    const rows = this.#parts.database.all(TASK_IDS[order], ...statuses, ...idRange(query), ...part);
     return rows.map(([taskId]) => String(taskId));
   }
 
   tasks(taskIds: readonly string[]): readonly TaskFound[] {
+    const locateUnknown = () => describePlace(this.#parts.path, "unknown");
     return taskIds.flatMap((taskId) => {
-      const [count, sequence, ...row] = this.#database.one(TASK, taskId) ?? [];
-      if (typeof sequence !== "number") return [];
-      const newest =
-        row[0] === null
-          ? missingNewest(locationOf(this.#path, "unknown"), taskId, sequence)
-          : this.#summaryOf(taskId, row);
-      return { taskId, count: numberOr0(count), newestSequence: sequence, newest };
+      const row = this.#parts.database.one(TASK, taskId) ?? [];
+      return findTask(taskId, row, locateUnknown, (columns) => this.#summaryOf(taskId, columns));
     });
   }
 
@@ -133,7 +133,7 @@ export class SqliteReader {
     const entries: PageRow<StoredCheckpoint>[] = [];
     let [seen, bytes] = [0, 0];
     for (const row of rows) {
-      const found = sealedSummaryOf(query.taskId, row, this.#path);
+      const found = parseSealedSummary(query.taskId, row, this.#parts.path);
       seen += 1;
       bytes += isCorrupt(found) ? 0 : found.sizeBytes;
       if (isCorrupt(found)) entries.push({ key: row[0], found });
@@ -145,35 +145,34 @@ export class SqliteReader {
   }
 
   #summaryOf(taskId: string, row: SqlRow): CheckpointSummary | CorruptRecord {
-    return checkedSummary(sealedSummaryOf(taskId, row, this.#path), () => locationOf(this.#path, row[0]));
+    return checkSummary(parseSealedSummary(taskId, row, this.#parts.path), () =>
+      describePlace(this.#parts.path, row[0]),
+    );
   }
 
   #wholeOf(taskId: string, row: SqlRow): StoredCheckpoint | CorruptRecord {
-    const found = sealedSummaryOf(taskId, row, this.#path);
+    const found = parseSealedSummary(taskId, row, this.#parts.path);
     return isCorrupt(found) ? found : this.#withBody(found, row, this.#aloneAt(row[0]));
   }
 
   #aloneAt(number: unknown): SqlRow {
-    return this.#database.one(BODY, number) ?? [];
+    return this.#parts.database.one(BODY, number) ?? [];
   }
 
   /** @param alone - The form and the body, if the payload is stored alone. */
   #withBody(summary: SealedSummary, row: SqlRow, [form, body]: SqlRow): StoredCheckpoint | CorruptRecord {
     try {
-      const value =
-        typeof form === "number"
-          ? loneBody({ form, body }, summary.sizeBytes)
-          : this.#histories.textOf(numberOr0(row[0]), summary);
+      const value = typeof form === "number" ? body : this.#parts.histories.textOf(numberOr0(row[0]), summary);
       // The driver returns a Buffer, and callers get a plain Uint8Array.
       const its = types.isUint8Array(value) ? new Uint8Array(value.buffer, value.byteOffset, value.length) : value;
       if (typeof its !== "string" && !types.isUint8Array(its)) {
-        return damagedRow(locationOf(this.#path, row[0]), summary, "its payload is missing");
+        return damagedRow(describePlace(this.#parts.path, row[0]), summary, "its payload is missing");
       }
       return { ...summary, payload: { ...summary.payload, body: its } };
     } catch (error) {
       if (!isDamaged(error) && !(error instanceof BrokenHistoryError)) throw error;
       const reason = error instanceof BrokenHistoryError ? error.message : "SQLite can't read its payload";
-      return damagedRow(locationOf(this.#path, row[0]), summary, reason, error);
+      return damagedRow(describePlace(this.#parts.path, row[0]), summary, reason, error);
     }
   }
 }
@@ -196,8 +195,4 @@ function boundAfter(row: SqlRow, { taskId, order, beforeSequence, afterSequence 
 function valuesOf(query: CheckpointQuery, size: number): readonly unknown[] {
   const { taskId, beforeSequence = ABOVE_ALL, afterSequence = BELOW_ALL, skip = 0 } = query;
   return [taskId, beforeSequence, afterSequence, size, skip];
-}
-
-function isAskedFor(found: CheckpointSummary | CorruptRecord, query: CheckpointQuery): boolean {
-  return isCorrupt(found) || matchesQuery(found, query);
 }

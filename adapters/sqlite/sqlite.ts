@@ -1,14 +1,14 @@
 import { resolve } from "node:path";
-import type { AppendCondition, AppendOptions, CheckpointQuery, CorruptRecord } from "../../src/contract/adapter.js";
+import type { CheckpointQuery, CorruptRecord } from "../../src/contract/adapter.js";
 import { checkKeys, checkWord, formWith, keysOf } from "../../src/contract/arguments.js";
-import type { CheckpointDraft, StoredCheckpoint } from "../../src/contract/checkpoint.js";
+import type { StoredCheckpoint } from "../../src/contract/checkpoint.js";
 import type { StorageMaintenance } from "../../src/contract/findings.js";
 import { type LeaseStore, leaseStore, NO_LEASE } from "../../src/contract/leases.js";
 import type { TaskQueue } from "../../src/contract/task-queue.js";
-import { NOTHING_DUE, SqlAdapter, type SqlStore } from "../sql/adapter.js";
+import { type Append, NOTHING_DUE, SqlAdapter } from "../sql/adapter.js";
 import { SqlMaintenance } from "../sql/maintenance.js";
 import { inPages, PAGE_ROWS } from "../sql/pages.js";
-import { CallQueue, storeIn } from "./call-queue.js";
+import { CallQueue, type SqliteStore, storeIn } from "./call-queue.js";
 import type { SqliteDriver } from "./connection.js";
 import { claimDue, countDue, nextDue } from "./due.js";
 import { leaseIn, leasesAfter, updateLease } from "./leases.js";
@@ -72,7 +72,7 @@ const LOCK_SLICE_MS = 3;
  * If the database's folder can't be written, for example in a mounted snapshot, checkpoints are read from a copy in the
  * temporary folder.
  */
-export class SqliteAdapter extends SqlAdapter {
+export class SqliteAdapter extends SqlAdapter<SqliteStore> {
   override readonly name = "sqlite";
   override readonly maintenance: StorageMaintenance;
   override readonly leases: LeaseStore = leaseStore(
@@ -107,14 +107,6 @@ export class SqliteAdapter extends SqlAdapter {
     this.maintenance = new SqlMaintenance(maintainedTables(this.#queue, path));
   }
 
-  override append(
-    draft: CheckpointDraft,
-    condition: AppendCondition = {},
-    options: AppendOptions = {},
-  ): Promise<number> {
-    return this.#queue.enqueue({ draft, condition, options });
-  }
-
   override read(query: CheckpointQuery): AsyncGenerator<StoredCheckpoint | CorruptRecord, void, void> {
     // Most reads that begin with the newest checkpoint need only that one.
     const rows = query.order === "newest" ? 1 : PAGE_ROWS;
@@ -135,12 +127,18 @@ export class SqliteAdapter extends SqlAdapter {
     }
   }
 
-  protected override reading<Result>(work: (store: SqlStore) => Result | Promise<Result>): Promise<Result | undefined> {
+  protected override store(append: Append): Promise<number> {
+    return this.#queue.append(append);
+  }
+
+  protected override reading<Result>(
+    work: (store: SqliteStore) => Result | Promise<Result>,
+  ): Promise<Result | undefined> {
     return this.#queue.read(work);
   }
 
   protected override changing<Result>(
-    work: (store: SqlStore) => Result | Promise<Result>,
+    work: (store: SqliteStore) => Result | Promise<Result>,
   ): Promise<Result | undefined> {
     return this.#queue.change(work);
   }

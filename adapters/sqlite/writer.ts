@@ -9,7 +9,6 @@ import {
   requireUnchangedTasks,
 } from "../../src/contract/adapter.js";
 import {
-  type CheckpointDraft,
   type Payload,
   type SealedSummary,
   type StatusChange,
@@ -20,14 +19,15 @@ import {
 import { CheckpointError } from "../../src/contract/errors.js";
 import { requireIntact } from "../../src/contract/header-index.js";
 import { isTransient } from "../../src/contract/transient.js";
+import type { Append } from "../sql/adapter.js";
 import { isCompared } from "../sql/history.js";
-import { columnsOf, HIGHEST, jsonOf, nextDueAt, nextDueAtIn, numberOr0, type SqlRow } from "../sql/rows.js";
+import { HIGHEST, listColumns, nextDueAt, nextDueAtIn, numberOr0, type SqlRow, toJson } from "../sql/rows.js";
 import type { SqliteConnection } from "./connection.js";
 import { isBusy } from "./errors.js";
 import type { SqliteHistories } from "./histories.js";
 import { checkLeaseIn } from "./leases.js";
 import type { SqliteReader } from "./reader.js";
-import { BY_ID, COLUMNS, sealedSummaryOf } from "./rows.js";
+import { BY_ID, COLUMNS, parseSealedSummary } from "./rows.js";
 
 /**
  * Reads everything that an append needs, as one row. The newest sequence comes from the index, since the task's row may
@@ -70,31 +70,33 @@ const NEWEST_IN_RANGE = `SELECT task_id, max(sequence) FROM waymark_checkpoints 
 const REMOVE_CHECKPOINTS = `DELETE FROM waymark_checkpoints ${IN_RANGE}`;
 const REMOVE_TASKS = `DELETE FROM waymark_tasks ${IN_RANGE}`;
 
-/** The arguments of an append. */
-export interface Append {
-  readonly draft: CheckpointDraft;
-  readonly condition: AppendCondition;
-  readonly options: AppendOptions;
-}
-
 /** The result of an append. */
 export type Outcome = { readonly sequence: number } | { readonly error: unknown };
+
+export function tryAppend(append: () => number): Outcome {
+  try {
+    return { sequence: append() };
+  } catch (error) {
+    return { error };
+  }
+}
+
+interface WriterParts {
+  readonly database: SqliteConnection;
+  readonly histories: SqliteHistories;
+  readonly reader: SqliteReader;
+  readonly path: string;
+}
 
 /**
  * Changes Waymark's open database. Each call is one transaction, which also checks the call's condition. Every method
  * is synchronous and lets SQLite's errors through.
  */
 export class SqliteWriter {
-  readonly #database: SqliteConnection;
-  readonly #histories: SqliteHistories;
-  readonly #reader: SqliteReader;
-  readonly #path: string;
+  readonly #parts: WriterParts;
 
-  constructor(database: SqliteConnection, histories: SqliteHistories, reader: SqliteReader, path: string) {
-    this.#database = database;
-    this.#histories = histories;
-    this.#reader = reader;
-    this.#path = path;
+  constructor(parts: WriterParts) {
+    this.#parts = parts;
   }
 
   /**
@@ -106,39 +108,28 @@ export class SqliteWriter {
       return this.#appendTogether(appends);
     } catch (error) {
       if (isBusy(error) || appends.length === 1) throw error;
-      return appends.flatMap((append): readonly Outcome[] => {
-        try {
-          return this.#appendTogether([append]);
-        } catch (cause) {
-          return [{ error: cause }];
-        }
-      });
+      return appends.map((append) => tryAppend(() => this.#parts.database.atomically(() => this.#insert(append))));
     }
   }
 
   #appendTogether(appends: readonly Append[]): readonly Outcome[] {
-    return this.#database.atomically(() => {
-      const outcomes: Outcome[] = [];
-      for (const append of appends) {
-        try {
-          outcomes.push({ sequence: this.#insert(append) });
-        } catch (error) {
-          // A CheckpointError comes from a condition, which is checked before anything is written. Any other error
-          // undoes the whole transaction.
-          if (!(error instanceof CheckpointError)) throw error;
-          outcomes.push({ error });
-        }
-      }
-      return outcomes;
-    });
+    return this.#parts.database.atomically(() =>
+      appends.map((append) => {
+        const outcome = tryAppend(() => this.#insert(append));
+        // A CheckpointError comes from a condition, which is checked before anything is written. Any other error
+        // undoes the whole transaction.
+        if ("error" in outcome && !(outcome.error instanceof CheckpointError)) throw outcome.error;
+        return outcome;
+      }),
+    );
   }
 
   setStatus(taskId: string, id: string, change: StatusChange, condition: AppendCondition | undefined): boolean {
     return this.#change(taskId, id, condition, (record, number) => {
       requireNewest(taskId, this.#newestSequence(taskId), condition);
       const { sequence, status, error, seal } = withStatus(record, change);
-      this.#database.run(UPDATE_STATUS, status, jsonOf(error), bytesOf(seal), number);
-      this.#database.run(UPDATE_TASK_STATUS, status, taskId, sequence);
+      this.#parts.database.run(UPDATE_STATUS, status, toJson(error), bytesOf(seal), number);
+      this.#parts.database.run(UPDATE_TASK_STATUS, status, taskId, sequence);
       this.#updateDueAt(taskId);
       return true;
     });
@@ -149,31 +140,31 @@ export class SqliteWriter {
       if (record.payload.sha256 !== expectedSha256) return false;
       const { sizeBytes, seal } = withPayload(record, payload);
       // The new payload gets its own place, since other texts may build on the old one.
-      const placed = this.#histories.place(payload, undefined);
-      this.#histories.store(placed, { id, payload });
+      const placed = this.#parts.histories.place(payload, undefined);
+      this.#parts.histories.store(placed, { id, payload });
       const digests = [bytesOf(payload.sha256), bytesOf(seal)];
-      this.#database.run(UPDATE_PAYLOAD, placed.number, sizeBytes, payload.encoding, ...digests, number);
-      this.#histories.trim([numberOr0(number)]);
+      this.#parts.database.run(UPDATE_PAYLOAD, placed.number, sizeBytes, payload.encoding, ...digests, number);
+      this.#parts.histories.trim([numberOr0(number)]);
       return true;
     });
   }
 
   remove(taskId: string, ids: readonly string[] | "all", condition: AppendCondition | undefined): number {
-    return this.#database.atomically(() => {
-      checkLeaseIn(this.#database, taskId, condition);
+    return this.#parts.database.atomically(() => {
+      checkLeaseIn(this.#parts.database, taskId, condition);
       requireNewest(taskId, this.#newestSequence(taskId), condition);
       // There is no other id between this id and this id followed by the lowest character.
       if (ids === "all") return this.#removeRange(taskId, `${taskId}\0`);
-      const numbers = ids.flatMap((id) => this.#database.one(NUMBER_BY_ID, taskId, id)?.[0] ?? []);
+      const numbers = ids.flatMap((id) => this.#parts.database.one(NUMBER_BY_ID, taskId, id)?.[0] ?? []);
       return this.removeRows(taskId, numbers.map(numberOr0));
     });
   }
 
   removePrefix(prefix: string, expected: readonly ExpectedTask[] | undefined): number {
-    return this.#database.atomically(() => {
+    return this.#parts.database.atomically(() => {
       const below = prefix + HIGHEST;
       if (expected !== undefined) {
-        const rows = this.#database.all(NEWEST_IN_RANGE, prefix, below);
+        const rows = this.#parts.database.all(NEWEST_IN_RANGE, prefix, below);
         const found = rows.map(([taskId, newest]) => ({ taskId: String(taskId), newestSequence: numberOr0(newest) }));
         requireUnchangedTasks(prefix, found, expected);
       }
@@ -188,7 +179,7 @@ export class SqliteWriter {
   removeRows(taskId: string, numbers: readonly number[]): number {
     const removed = this.#removeNumbers(numbers);
     if (removed > 0) {
-      this.#database.run(SHORTEN_TASK, removed, taskId);
+      this.#parts.database.run(SHORTEN_TASK, removed, taskId);
       this.#updateDueAt(taskId);
     }
     return removed;
@@ -196,31 +187,39 @@ export class SqliteWriter {
 
   #removeNumbers(numbers: readonly number[]): number {
     let removed = 0;
-    for (const number of numbers) removed += this.#database.run(REMOVE_CHECKPOINT, number);
-    this.#histories.trim(numbers);
+    for (const number of numbers) removed += this.#parts.database.run(REMOVE_CHECKPOINT, number);
+    this.#parts.histories.trim(numbers);
     return removed;
   }
 
   #insert({ draft, condition, options }: Append): number {
     const { taskId, id, createdAt, status, payload } = draft;
     const [taken, last, due, newest, near] =
-      this.#database.one(POSITION, taskId, id, taskId, taskId, taskId, taskId) ?? [];
-    const existing = typeof taken === "number" ? this.#reader.at(taskId, taken) : undefined;
+      this.#parts.database.one(POSITION, taskId, id, taskId, taskId, taskId, taskId) ?? [];
+    const existing = typeof taken === "number" ? this.#parts.reader.at(taskId, taken) : undefined;
     if (existing) return matchRetry(requireIntact(existing), draft);
-    if (condition.fencingToken !== undefined) checkLeaseIn(this.#database, taskId, condition);
+    if (condition.fencingToken !== undefined) checkLeaseIn(this.#parts.database, taskId, condition);
     const newestSequence = numberOr0(newest);
     const position = { newestSequence, lastSequence: Math.max(numberOr0(last), newestSequence) };
     const { sequence, seal } = sealDraft(draft, nextSequence(taskId, position, condition, options));
     const replaced = options.replaces === undefined ? undefined : this.#findTransient(taskId, options.replaces);
-    const placed = this.#histories.place(payload, this.#sourceOf(payload, options) ?? near);
-    const columns = columnsOf(draft).slice(0, -1);
+    const placed = this.#parts.histories.place(payload, this.#sourceOf(payload, options) ?? near);
+    const columns = listColumns(draft).slice(0, -1);
     const digests = [bytesOf(payload.sha256), bytesOf(seal)];
-    this.#database.run(INSERT_CHECKPOINT, taskId, placed.number, sequence, ...columns, ...digests);
-    this.#histories.store(placed, draft);
+    this.#parts.database.run(INSERT_CHECKPOINT, taskId, placed.number, sequence, ...columns, ...digests);
+    this.#parts.histories.store(placed, draft);
     if (replaced !== undefined) this.#removeNumbers([replaced]);
-    this.#database.run(ADVANCE_TASK, taskId, sequence, sequence, createdAt, status, replaced === undefined ? 1 : 0);
+    this.#parts.database.run(
+      ADVANCE_TASK,
+      taskId,
+      sequence,
+      sequence,
+      createdAt,
+      status,
+      replaced === undefined ? 1 : 0,
+    );
     const nextDue = nextDueAt(draft, due);
-    if (nextDue !== due) this.#database.run(SET_DUE_AT, nextDue, taskId);
+    if (nextDue !== due) this.#parts.database.run(SET_DUE_AT, nextDue, taskId);
     return sequence;
   }
 
@@ -231,19 +230,21 @@ export class SqliteWriter {
    */
   #sourceOf({ body }: Payload, { sharesWith }: AppendOptions): unknown {
     if (sharesWith === undefined || !isCompared(body)) return undefined;
-    return this.#database.one(NUMBER_BY_ID, sharesWith.taskId, sharesWith.id)?.[0] ?? this.#histories.newest;
+    return (
+      this.#parts.database.one(NUMBER_BY_ID, sharesWith.taskId, sharesWith.id)?.[0] ?? this.#parts.histories.newest
+    );
   }
 
   #updateDueAt(taskId: string): void {
-    const [due, ...newest] = this.#database.one(NEWEST_COLUMNS, taskId) ?? [];
+    const [due, ...newest] = this.#parts.database.one(NEWEST_COLUMNS, taskId) ?? [];
     const nextDue = nextDueAtIn(newest, due);
-    if (nextDue !== due) this.#database.run(SET_DUE_AT, nextDue, taskId);
+    if (nextDue !== due) this.#parts.database.run(SET_DUE_AT, nextDue, taskId);
   }
 
   /** The number of the transient checkpoint with this id, if there is one that can be read. */
   #findTransient(taskId: string, id: string): number | undefined {
-    const row = this.#database.one(BY_ID, taskId, id);
-    const found = row && sealedSummaryOf(taskId, row, this.#path);
+    const row = this.#parts.database.one(BY_ID, taskId, id);
+    const found = row && parseSealedSummary(taskId, row, this.#parts.path);
     return found && !isCorrupt(found) && isTransient(found) ? numberOr0(row[0]) : undefined;
   }
 
@@ -254,27 +255,27 @@ export class SqliteWriter {
     condition: AppendCondition | undefined,
     change: (record: SealedSummary, number: unknown) => boolean,
   ): boolean {
-    return this.#database.atomically(() => {
-      checkLeaseIn(this.#database, taskId, condition);
-      const row = this.#database.one(BY_ID, taskId, id);
+    return this.#parts.database.atomically(() => {
+      checkLeaseIn(this.#parts.database, taskId, condition);
+      const row = this.#parts.database.one(BY_ID, taskId, id);
       return row !== undefined && change(this.#sealed(taskId, row), row[0]);
     });
   }
 
   #removeRange(from: string, below: string): number {
-    const numbers = this.#database.all(NUMBERS, from, below).map(([number]) => numberOr0(number));
-    this.#database.run(REMOVE_TASKS, from, below);
-    this.#database.run(REMOVE_CHECKPOINTS, from, below);
-    this.#histories.trim(numbers);
+    const numbers = this.#parts.database.all(NUMBERS, from, below).map(([number]) => numberOr0(number));
+    this.#parts.database.run(REMOVE_TASKS, from, below);
+    this.#parts.database.run(REMOVE_CHECKPOINTS, from, below);
+    this.#parts.histories.trim(numbers);
     return numbers.length;
   }
 
   #newestSequence(taskId: string): number {
-    return numberOr0(this.#database.one(NEWEST, taskId)?.[0]);
+    return numberOr0(this.#parts.database.one(NEWEST, taskId)?.[0]);
   }
 
   #sealed(taskId: string, row: SqlRow): SealedSummary {
-    return requireIntact(sealedSummaryOf(taskId, row, this.#path));
+    return requireIntact(parseSealedSummary(taskId, row, this.#parts.path));
   }
 }
 

@@ -147,7 +147,7 @@ const noProc = process.platform === "linux" ? undefined : "only Linux shows in /
 describe.skipIf(noProc !== undefined)(
   `another process that begins a new log${noProc ? ` (skipped: ${noProc})` : ""}`,
   () => {
-    it("keeps its saves and all earlier ones, whether or not it still runs", async () => {
+    it("causes a typed error, then keeps its saves and all earlier ones", async () => {
       const { adapter, path } = await newStore();
       await adapter.append(draft("t", "c1"));
       const writer = await otherWriter(path);
@@ -156,6 +156,7 @@ describe.skipIf(noProc !== undefined)(
       while (!existsSync(`${path}-wal`) || statSync(`${path}-wal`).size === 0) await once(writer.stdout!, "data");
       await once(writer.stdout!, "data");
       await killed(writer);
+      await expect(listed(adapter)).rejects.toMatchObject({ code: "STORAGE_FAILED", retryable: true });
       const ids = await listed(adapter);
       expect(ids.at(-1)).toBe("c1");
       expect(ids[0]).toMatch(/^x-/);
