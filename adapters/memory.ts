@@ -72,7 +72,8 @@ interface Task {
   lastEvent: number;
   /** The last sequence that was taken. It is kept even if its record is removed. */
   lastSequence: number;
-  dueAt?: string | null | undefined;
+  /** An earlier time than the newest checkpoint's: see {@link LogOptions.dueAt}. */
+  dueAt: string | undefined;
   removedUpTo: number;
 }
 
@@ -85,10 +86,10 @@ export class MemoryAdapter implements StorageAdapter {
   readonly name = "memory";
   readonly capabilities = { durable: false, multiProcess: false } as const;
   readonly leases: LeaseStore = leaseStore({
-    read: async (taskId) => this.#leaseOf(taskId),
+    read: async (taskId) => this.#readLease(taskId),
     all: () => this.#allLeases(),
     update: async (taskId, change) => {
-      const lease = change(this.#leaseOf(taskId));
+      const lease = change(this.#readLease(taskId));
       if (lease) this.#leases.set(taskId, lease);
     },
   });
@@ -97,7 +98,7 @@ export class MemoryAdapter implements StorageAdapter {
       this.#due(query)
         .slice(0, limit)
         .map(({ taskId }) => {
-          const lease = nextLease(this.#leaseOf(taskId), holder, ttlMs);
+          const lease = nextLease(this.#readLease(taskId), holder, ttlMs);
           this.#leases.set(taskId, lease);
           return { taskId, token: lease.token };
         }),
@@ -140,8 +141,8 @@ export class MemoryAdapter implements StorageAdapter {
 
     const { records = [] } = options ?? {};
     matchEventRetry(taskId, records, (id) => task.events.get(id));
-    checkLease(taskId, this.#leaseOf(taskId), condition);
-    const sequence = nextSequence(taskId, positionOf(task), condition, options);
+    checkLease(taskId, this.#readLease(taskId), condition);
+    const sequence = nextSequence(taskId, getPosition(task), condition, options);
     const replaced = task.checkpoints.get(options?.replaces ?? "");
     this.#putRecords(taskId, task, records, sequence - records.length);
     this.#put(task, copyRecord(sealDraft(draft, sequence)));
@@ -185,10 +186,10 @@ export class MemoryAdapter implements StorageAdapter {
   ): Promise<boolean> {
     const task = this.#task(taskId);
     const checkpoint = task?.checkpoints.get(id);
-    checkLease(taskId, this.#leaseOf(taskId), condition);
+    checkLease(taskId, this.#readLease(taskId), condition);
     if (!task || !checkpoint) return false;
     matchEventRetry(taskId, records, (event) => task.events.get(event));
-    const first = nextSequence(taskId, positionOf(task), condition);
+    const first = nextSequence(taskId, getPosition(task), condition);
     this.#put(task, withStatus(checkpoint, structuredClone(change)));
     if (task.newest?.id === id) task.dueAt = undefined;
     this.#putRecords(taskId, task, records, first);
@@ -206,9 +207,9 @@ export class MemoryAdapter implements StorageAdapter {
 
   async remove(taskId: string, ids: readonly string[] | "all", condition?: AppendCondition): Promise<number> {
     const task = this.#task(taskId);
-    checkLease(taskId, this.#leaseOf(taskId), condition);
-    requireNewest(taskId, positionOf(task).newestSequence, condition);
-    requireNoEvent(taskId, positionOf(task).lastEvent, condition);
+    checkLease(taskId, this.#readLease(taskId), condition);
+    requireNewest(taskId, getPosition(task).newestSequence, condition);
+    requireNoEvent(taskId, getPosition(task).lastEvent, condition);
     if (!task) return 0;
     if (ids === "all") {
       this.#tasks.delete(taskId);
@@ -224,7 +225,7 @@ export class MemoryAdapter implements StorageAdapter {
   async removePrefix(prefix: string, expected?: readonly ExpectedTask[]): Promise<number> {
     this.#assertOpen();
     const doomed = [...this.#tasks].filter(([taskId]) => taskId.startsWith(prefix));
-    const found = doomed.map(([taskId, task]) => ({ taskId, newestSequence: positionOf(task).newestSequence }));
+    const found = doomed.map(([taskId, task]) => ({ taskId, newestSequence: getPosition(task).newestSequence }));
     const withCheckpoints = found.filter(({ newestSequence }) => newestSequence > 0);
     requireUnchangedTasks(prefix, withCheckpoints, expected);
     let removed = 0;
@@ -252,10 +253,10 @@ export class MemoryAdapter implements StorageAdapter {
     const task = this.#task(taskId) ?? newTask();
     const stored = matchEventRetry(taskId, records, (id) => task.events.get(id));
     if (stored !== undefined) return stored;
-    checkLease(taskId, this.#leaseOf(taskId), condition);
-    const first = nextSequence(taskId, positionOf(task), condition, { sequence: firstSequence });
+    checkLease(taskId, this.#readLease(taskId), condition);
+    const first = nextSequence(taskId, getPosition(task), condition, { sequence: firstSequence });
     this.#putRecords(taskId, task, records, first);
-    if (dueAt !== undefined) task.dueAt = dueAt;
+    if (dueAt !== undefined && !(task.dueAt !== undefined && task.dueAt <= dueAt)) task.dueAt = dueAt;
     this.#tasks.set(taskId, task);
     this.#changed();
     return task.lastSequence;
@@ -279,9 +280,9 @@ export class MemoryAdapter implements StorageAdapter {
 
   #removeRecords(taskId: string, selection: RecordSelection, condition?: AppendCondition): number {
     const task = this.#task(taskId);
-    checkLease(taskId, this.#leaseOf(taskId), condition);
-    requireNewest(taskId, positionOf(task).newestSequence, condition);
-    requireNoEvent(taskId, positionOf(task).lastEvent, condition);
+    checkLease(taskId, this.#readLease(taskId), condition);
+    requireNewest(taskId, getPosition(task).newestSequence, condition);
+    requireNoEvent(taskId, getPosition(task).lastEvent, condition);
     if (!task) return 0;
     let removed = 0;
     task.records = task.records.flatMap((record) => {
@@ -301,12 +302,12 @@ export class MemoryAdapter implements StorageAdapter {
     const due = [...this.#tasks].flatMap(([taskId, task]) => {
       const isAsked = taskId.startsWith(prefix) && !except.includes(taskId);
       const dueAt = isAsked ? findTaskDueTime(task) : undefined;
-      return dueAt !== undefined && isDue(this.#leaseOf(taskId), dueAt, dueBy) ? [{ taskId, dueAt }] : [];
+      return dueAt !== undefined && isDue(this.#readLease(taskId), dueAt, dueBy) ? [{ taskId, dueAt }] : [];
     });
     return due.sort((a, b) => compareTexts(a.dueAt, b.dueAt));
   }
 
-  #leaseOf(taskId: string): TimedLease {
+  #readLease(taskId: string): TimedLease {
     this.#assertOpen();
     return { lease: this.#leases.get(taskId), nowMs: monotonicMs() };
   }
@@ -324,7 +325,7 @@ export class MemoryAdapter implements StorageAdapter {
 
   #put(task: Task, checkpoint: StoredCheckpoint): void {
     task.checkpoints.set(checkpoint.id, checkpoint);
-    if (checkpoint.sequence >= positionOf(task).newestSequence) task.newest = checkpoint;
+    if (checkpoint.sequence >= getPosition(task).newestSequence) task.newest = checkpoint;
   }
 
   #putRecords(taskId: string, task: Task, drafts: readonly RecordDraft[], first: number): void {
@@ -356,6 +357,7 @@ function newTask(): Task {
   return {
     checkpoints: new Map(),
     newest: undefined,
+    dueAt: undefined,
     records: [],
     events: new Map(),
     lastEvent: 0,
@@ -364,7 +366,7 @@ function newTask(): Task {
   };
 }
 
-function positionOf(task: Task | undefined): Required<TaskPosition> {
+function getPosition(task: Task | undefined): Required<TaskPosition> {
   const { newest, lastSequence = 0, lastEvent = 0 } = task ?? {};
   return { newestSequence: newest?.sequence ?? 0, lastSequence, lastEvent };
 }
@@ -381,10 +383,10 @@ function emptyEvent(task: Task, event: LogRecord): RecordHeader {
   return header;
 }
 
-/** When a worker may continue the task: at the time of its newest checkpoint, unless a later record has changed it. */
+/** When a worker may continue the task: at its newest checkpoint's time, or at an earlier one that a record has set. */
 function findTaskDueTime({ newest, dueAt }: Task): string | undefined {
   const own = newest && findDueTime(newest);
-  return own === undefined || dueAt === undefined ? own : (dueAt ?? undefined);
+  return own !== undefined && dueAt !== undefined && dueAt < own ? dueAt : own;
 }
 
 function summarizeTask(task: Task): Omit<StoredTask, "taskId" | "count" | "newest"> {

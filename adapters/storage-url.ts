@@ -112,10 +112,9 @@ function parse(url: string): { readonly scheme: string; readonly path: string } 
   // A scheme has at least two letters, because one letter before a colon is a Windows drive.
   const found = /^([a-z][a-z0-9+.-]+):(.*)$/is.exec(url);
   if (found?.[1] === undefined || found[2] === undefined) {
-    // The part before an @ isn't shown, since it may be a password.
-    throw new TypeError(
-      `${JSON.stringify(withoutPassword(url))} isn't a storage URL, because it has no scheme. Write ${FORMS}.`,
-    );
+    // A text with an @ isn't shown, since it may contain a password.
+    const shown = url.includes("@") ? "The text" : JSON.stringify(url);
+    throw new TypeError(`${shown} isn't a storage URL, because it has no scheme. Write ${FORMS}.`);
   }
   return { scheme: found[1].toLowerCase(), path: found[2] };
 }
@@ -132,13 +131,4 @@ function resolvePath(path: string, url: string, folder: string): string {
   }
   if (path === "~" || path.startsWith("~/")) return join(homedir(), path.slice(1));
   return isAbsolute(path) ? resolve(path) : resolve(folder, path);
-}
-
-/** The text without the user and the password before an `@`. (A regular expression would take its length squared.) */
-function withoutPassword(text: string): string {
-  const first = text.indexOf("@");
-  if (first === -1) return text;
-  const end = text.indexOf("/", first);
-  const last = text.lastIndexOf("@", end === -1 ? text.length : end);
-  return `${text.slice(0, text.lastIndexOf("/", first) + 1)}…${text.slice(last)}`;
 }

@@ -71,11 +71,18 @@ export async function expectStored(adapter: StorageAdapter, all: readonly Append
       `list MUST give the summaries of ${JSON.stringify(taskId)}, each field as it was appended`,
     );
   }
+  // When a task is due is tested by the cases of the queue: a running task may keep an earlier time.
+  const tasks = (await collect(adapter.tasks({ order: "taskId" }))).map((task) => ({ ...task, dueAt: undefined }));
   same(
-    await collect(adapter.tasks({ order: "taskId" })),
+    tasks,
     [...byTask]
       .sort(([a], [b]) => compareTaskIds(a, b))
-      .map(([taskId, those]) => ({ taskId, count: those.length, newest: those.map(summaryOf).at(-1) })),
+      .map(([taskId, those]) => ({
+        taskId,
+        count: those.length,
+        newest: those.map(summaryOf).at(-1),
+        dueAt: undefined,
+      })),
     "tasks MUST give each task with its count and its newest checkpoint's summary",
   );
 }

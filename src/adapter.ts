@@ -53,12 +53,12 @@ export {
 export { ownHolder } from "./contract/holder.js";
 export {
   checkLease,
+  judgeLease,
   type LeaseRecord,
   type LeaseStore,
   leaseStore,
   monotonicMs,
   nextLease,
-  standingOf,
   type TimedLease,
 } from "./contract/leases.js";
 export type { DueCount, DueQuery, TaskQueue } from "./contract/task-queue.js";

@@ -542,7 +542,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
    * ```
    *
    * @throws {LeaseHeldError} Another runner holds the lease; the error says who, and for how long.
-   * @throws {LeaseLostError} The lease expired before the storage answered.
+   * @throws {LeaseLostError} The lease expired before the storage answered, and another runner claimed the task.
    * @throws {UnsupportedOperationError} The storage gives no leases.
    */
   async lease(taskId: string, options: LeaseOptions = {}): Promise<Lease> {

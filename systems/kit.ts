@@ -21,12 +21,12 @@ export {
 export { isPromiseLike } from "../src/contract/built-ins.js";
 export { CHECKPOINT_STATUSES, compareTaskIds } from "../src/contract/checkpoint.js";
 export { isError } from "../src/contract/errors.js";
-export { processOf } from "../src/contract/holder.js";
+export { parseHolder } from "../src/contract/holder.js";
 export type { HeldLease, HeldTask, LapsedLease } from "../src/contract/leases.js";
 export { parseSummary } from "../src/contract/parse-summary.js";
 export { keptErrorsText, stepText } from "../src/contract/run-record.js";
 export { eventsTaskId, isEventsTask, ownerTaskId, readSender } from "../src/contract/task-events.js";
-export { isCancelled, isChild, isOfRun, NEVER, type RunWaits, waitsOf } from "../src/contract/transient.js";
+export { isCancelled, isChild, isOfRun, NEVER, type RunWaits, readWaits } from "../src/contract/transient.js";
 export { onAbort } from "../src/manager/abort-signals.js";
 export { safeLogger, warningLogger } from "../src/manager/logger.js";
 export { onTermination } from "../src/manager/termination.js";

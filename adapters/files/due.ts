@@ -50,6 +50,28 @@ export class DueTasks {
   }
 }
 
+/**
+ * Claims one task, since the folder of the next one may be locked for seconds. If a task can't be claimed, because its
+ * lease is damaged for example, the next one is tried, so that it doesn't stop the others. The error is thrown if no
+ * other task is due.
+ */
+export async function claimFirst(
+  due: readonly DueTask[],
+  claim: (taskId: string) => Promise<ClaimedTask | undefined>,
+): Promise<readonly ClaimedTask[]> {
+  const failures: unknown[] = [];
+  for (const { taskId } of due) {
+    try {
+      const claimed = await claim(taskId);
+      if (claimed) return [claimed];
+    } catch (error) {
+      failures.push(error);
+    }
+  }
+  if (failures.length > 0) throw failures[0];
+  return [];
+}
+
 /** Claims a task under its folder's lock, unless it isn't due any more. */
 export async function claimDue(
   load: LoadTask,

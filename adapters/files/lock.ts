@@ -223,7 +223,7 @@ export function withLock<Result>(
     readonly name?: string;
     readonly timeoutMs: number;
     readonly makeFolder?: (() => void | Promise<void>) | undefined;
-    readonly absent?: (() => Result) | undefined;
+    readonly absent?: (() => Result | Promise<Result>) | undefined;
   },
   work: (lock: FolderLock) => Promise<Result>,
 ): Promise<Result> {
@@ -238,7 +238,7 @@ export function withLock<Result>(
       } catch (error) {
         // Another process has removed the folder, or the lock in it. It may have made them again since.
         const isGone = codeOf(error) === "ENOENT" && (lock?.isLost ?? true);
-        if (isGone && absent && statsOf(folder) === undefined) return absent();
+        if (isGone && absent && statsOf(folder) === undefined) return await absent();
         if (attempt === MAX_ATTEMPTS || !(isGone || error instanceof LockLostError)) throw error;
         if (isGone) await makeFolder?.();
       } finally {

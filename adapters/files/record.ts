@@ -1,7 +1,15 @@
 import { basename } from "node:path";
-import type { CheckpointQuery, CorruptRecord, TaskPosition } from "../../src/contract/adapter.js";
+import { setImmediate } from "node:timers/promises";
+import {
+  type CheckpointQuery,
+  type CorruptRecord,
+  isCorrupt,
+  matchesQuery,
+  type TaskPosition,
+} from "../../src/contract/adapter.js";
 import {
   brokenSeal,
+  type CheckpointSummary,
   isJsonObject,
   type JsonObject,
   type JsonValue,
@@ -13,7 +21,7 @@ import {
 import { isStackOverflow, StorageError } from "../../src/contract/errors.js";
 import { parseSummary, type StoredFields } from "../../src/contract/parse-summary.js";
 import { isTransient, replacedBy } from "../../src/contract/transient.js";
-import { UnreadableError } from "./file-io.js";
+import { SLICE, UnreadableError } from "./file-io.js";
 import type { FolderLock } from "./lock.js";
 import { nameOf } from "./names.js";
 
@@ -211,6 +219,31 @@ export function* readEntries<Item>(
         break;
       }
     }
+  }
+}
+
+/** Yields the results of `read` that match a query, and CorruptRecords. */
+export async function* selectRecords<Item extends CheckpointSummary>(
+  load: () => LoadedTask | undefined,
+  query: CheckpointQuery,
+  read: (entry: RecordSource) => Item | undefined,
+): AsyncGenerator<Item | CorruptRecord, void, void> {
+  let [left, seen] = [query.limit ?? Number.POSITIVE_INFINITY, 0];
+  if (left === 0) return;
+  let last: number | undefined;
+  // A page never ends between two checkpoints with the same sequence, because the next page would skip the second one.
+  const next = (entry: RecordSource) =>
+    left <= 0 && entry.known.sequence !== last ? "over" : readEntry(entry, query.taskId, () => read(entry));
+  for (const item of readEntries(load, query, next)) {
+    if (item === "over") return;
+    if (isCorrupt(item)) yield item;
+    else if (matchesQuery(item, query)) {
+      left -= 1;
+      last = item.sequence;
+      yield item;
+    }
+    seen += 1;
+    if (seen % SLICE === 0) await setImmediate();
   }
 }
 

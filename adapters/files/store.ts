@@ -1,19 +1,15 @@
 import { join, resolve } from "node:path";
-import { setImmediate } from "node:timers/promises";
 import {
   type AppendCondition,
   type AppendOptions,
   type CheckpointQuery,
   type CorruptRecord,
-  isCorrupt,
-  matchesQuery,
   matchRetry,
   nextSequence,
   requireNewest,
   type StorageAdapter,
   type TaskQuery,
 } from "../../src/contract/adapter.js";
-import { AdapterCalls } from "../../src/contract/adapter-calls.js";
 import {
   type CheckpointDraft,
   type CheckpointSummary,
@@ -28,23 +24,14 @@ import {
   withPayload,
   withStatus,
 } from "../../src/contract/checkpoint.js";
-import { CheckpointCorruptError } from "../../src/contract/errors.js";
 import type { StorageMaintenance } from "../../src/contract/findings.js";
 import { requireIntact } from "../../src/contract/header-index.js";
 import { type LeaseStore, leaseStore } from "../../src/contract/leases.js";
 import type { ClaimedTask, DueQuery, TaskQueue } from "../../src/contract/task-queue.js";
-import { claimDue, type DueTask, DueTasks } from "./due.js";
-import { type FailedCall, storageFailure } from "./failure.js";
-import {
-  assertCanBeMade,
-  isFolder,
-  makeFolder,
-  makeFolders,
-  SLICE,
-  statsOf,
-  syncFolder,
-  UnreadableError,
-} from "./file-io.js";
+import { FolderCalls } from "./calls.js";
+import { claimDue, claimFirst, type DueTask, DueTasks } from "./due.js";
+import type { FailedCall } from "./failure.js";
+import { isFolder, makeFolder, makeFolders, statsOf, syncFolder, UnreadableError } from "./file-io.js";
 import { readLease, readLeases, requireLease, writeLease } from "./leases.js";
 import { type FolderLock, withLock } from "./lock.js";
 import { repairFolders, verifyFolders } from "./maintenance.js";
@@ -55,8 +42,8 @@ import {
   type LoadedTask,
   type LoadTask,
   type RecordSource,
-  readEntries,
   readEntry,
+  selectRecords,
 } from "./record.js";
 import { scanTasks } from "./task-scan.js";
 
@@ -66,6 +53,12 @@ export interface FolderStoreOptions {
   readonly path: string;
   /** How long a write waits for other processes that write to the same task, in milliseconds. Default 15,000. */
   readonly lockTimeoutMs?: number | undefined;
+}
+
+/** A task that was loaded under its folder's lock. */
+interface HeldTask {
+  readonly task: LoadedTask;
+  readonly lock: FolderLock;
 }
 
 /** The default of `lockTimeoutMs`. It is longer than a dead holder's lock takes to become stale. */
@@ -93,10 +86,10 @@ export abstract class FolderStore implements StorageAdapter {
   };
   readonly leases: LeaseStore = leaseStore(
     {
-      read: (taskId) => this.#read(taskId, "read the lease of", () => readLease(this.folderOf(taskId))),
+      read: (taskId) => this.#read(taskId, "read the lease of", () => readLease(this.findFolder(taskId))),
       all: () => this.#iterate(readLeases(this.#root)),
       update: (taskId, change) => {
-        const folder = this.folderOf(taskId);
+        const folder = this.findFolder(taskId);
         return this.write(folder, `change the lease of ${nameTask(taskId)}`, async (lock) => {
           const lease = change(readLease(folder));
           if (lease) await writeLease(folder, taskId, lease, lock);
@@ -115,12 +108,11 @@ export abstract class FolderStore implements StorageAdapter {
   readonly #root: string;
   readonly #load: LoadTask;
   readonly #lockTimeoutMs: number;
-  readonly #calls: AdapterCalls;
+  readonly #calls: FolderCalls;
   readonly #dueTasks = new DueTasks();
   readonly #known = new Set<string>();
   /** Tasks whose folders were checked to contain no other task's checkpoints. */
   readonly #owned = new WeakSet<LoadedTask>();
-  #hasLooked = false;
 
   /**
    * @param options - The subclass has checked that there are no other keys.
@@ -135,9 +127,8 @@ export abstract class FolderStore implements StorageAdapter {
       throw new RangeError(`lockTimeoutMs must be a number of milliseconds from 0; it is ${String(lockTimeoutMs)}.`);
     }
     this.name = name;
-    // Each call explains its errors itself.
-    this.#calls = new AdapterCalls({ name, explain: (error) => error });
     this.#root = resolve(path);
+    this.#calls = new FolderCalls(name, this.#root);
     this.#load = load;
     this.#lockTimeoutMs = lockTimeoutMs;
   }
@@ -149,7 +140,7 @@ export abstract class FolderStore implements StorageAdapter {
   ): Promise<number> {
     const copy = copyRecord(draft);
     const { taskId, id } = copy;
-    const folder = this.folderOf(taskId);
+    const folder = this.findFolder(taskId);
     return this.write(folder, `save to ${nameTask(taskId)}`, async (lock) => {
       const task = this.#loadOwn(folder, lock);
       const replaced = replaces === id ? [] : findReplaced(task, replaces);
@@ -178,18 +169,14 @@ export abstract class FolderStore implements StorageAdapter {
   }
 
   read(query: CheckpointQuery): AsyncIterable<StoredCheckpoint | CorruptRecord> {
-    return this.#iterate(
-      this.#select(query, (entry) => entry.checkpoint()),
-      query.taskId,
-    );
+    return this.#select(query, (entry) => entry.checkpoint());
   }
 
   list(query: CheckpointQuery): AsyncIterable<CheckpointSummary | CorruptRecord> {
-    const readSummary = (entry: RecordSource): CheckpointSummary | undefined => {
+    return this.#select(query, (entry) => {
       const head = entry.head();
       return head && summaryOf(head);
-    };
-    return this.#iterate(this.#select(query, readSummary), query.taskId);
+    });
   }
 
   tasks(query: TaskQuery): AsyncIterable<TaskSummary | CorruptRecord> {
@@ -214,22 +201,18 @@ export abstract class FolderStore implements StorageAdapter {
 
   async remove(taskId: string, ids: readonly string[] | "all", condition?: AppendCondition): Promise<number> {
     const doomed = ids === "all" ? ids : [...ids];
-    const requireExpected = (newestSequence: number): void => requireNewest(taskId, newestSequence, condition);
-    const remove = async (task: LoadedTask, lock: FolderLock): Promise<number> => {
-      requireExpected(task.newestSequence);
-      if (doomed !== "all") {
-        const found = doomed.flatMap((id) => task.find(id) ?? []);
-        return task.remove(found, lock);
+    return this.#change("remove from", taskId, condition, async (held) => {
+      requireNewest(taskId, held?.task.newestSequence ?? 0, condition);
+      if (held === undefined) return 0;
+      const { task, lock } = held;
+      const entries = doomed === "all" ? doomed : doomed.flatMap((id) => task.find(id) ?? []);
+      const removed = await task.remove(entries, lock);
+      if (doomed === "all") {
+        lock.releaseAndRemoveFolder();
+        this.#known.delete(this.findFolder(taskId));
+        await syncFolder(this.#root);
       }
-      const removed = await task.remove(doomed, lock);
-      lock.releaseAndRemoveFolder();
-      this.#known.delete(this.folderOf(taskId));
-      await syncFolder(this.#root);
       return removed;
-    };
-    return this.#change("remove from", taskId, condition, remove, () => {
-      requireExpected(0);
-      return 0;
     });
   }
 
@@ -247,11 +230,11 @@ export abstract class FolderStore implements StorageAdapter {
     folder: string,
     doing: string,
     work: (lock: FolderLock) => Promise<Result>,
-    absent?: () => Result,
+    absent?: () => Result | Promise<Result>,
   ): Promise<Result> {
     const makeFolder = (): Promise<void> => this.#makeTaskFolder(folder);
     const options = { timeoutMs: this.#lockTimeoutMs, makeFolder: absent ? undefined : makeFolder, absent };
-    return this.#call({ doing, path: folder }, async () => {
+    return this.#calls.run({ doing, path: folder }, async () => {
       isFolder(folder);
       return withLock(folder, options, async (lock) => {
         // This makes the folder durable, since a process may have made it and died before syncing its name.
@@ -270,23 +253,19 @@ export abstract class FolderStore implements StorageAdapter {
     return task;
   }
 
-  /** Changes a task under its lease. If the task has no folder, returns the result of `absent`. */
+  /** Changes a task under its lease and its lock. If the task has no folder, `held` is undefined. */
   #change<Result>(
     verb: string,
     taskId: string,
     condition: AppendCondition | undefined,
-    work: (task: LoadedTask, lock: FolderLock) => Promise<Result>,
-    absent: () => Result,
+    work: (held: HeldTask | undefined) => Promise<Result>,
   ): Promise<Result> {
-    const folder = this.folderOf(taskId);
-    const change = (lock: FolderLock): Promise<Result> => {
+    const folder = this.findFolder(taskId);
+    const change = async (lock?: FolderLock): Promise<Result> => {
       requireLease(folder, taskId, condition);
-      return work(this.#loadOwn(folder, lock), lock);
+      return work(lock && { task: this.#loadOwn(folder, lock), lock });
     };
-    return this.write(folder, `${verb} ${nameTask(taskId)}`, change, () => {
-      requireLease(folder, taskId, condition);
-      return absent();
-    });
+    return this.write(folder, `${verb} ${nameTask(taskId)}`, change, change);
   }
 
   /** Replaces a checkpoint by the result of `change`. Returns false if there is no such checkpoint, or no result. */
@@ -297,114 +276,59 @@ export abstract class FolderStore implements StorageAdapter {
     condition: AppendCondition | undefined,
     change: (stored: StoredCheckpoint, task: LoadedTask) => StoredCheckpoint | undefined,
   ): Promise<boolean> {
-    const replace = async (task: LoadedTask, lock: FolderLock): Promise<boolean> => {
+    return this.#change(verb, taskId, condition, async (held) => {
+      if (held === undefined) return false;
+      const { task, lock } = held;
       const entry = task.find(id);
       const stored = entry?.checkpoint();
       const changed = stored && change(stored, task);
       // The process that changed or removed the checkpoint may have died before syncing.
-      if (entry === undefined || changed === undefined) await syncFolder(this.folderOf(taskId));
+      if (entry === undefined || changed === undefined) await syncFolder(this.findFolder(taskId));
       else await task.replace(entry, changed, lock);
       return changed !== undefined;
-    };
-    return this.#change(verb, taskId, condition, replace, () => false);
+    });
   }
 
-  /**
-   * Claims one task, since the folder of the next one may be locked for seconds. If a task can't be claimed, because
-   * its lease is damaged for example, the next one is tried, so that it doesn't stop the others. The error is thrown if
-   * no other task is due.
-   */
   async #claimNext(query: DueQuery, holder: string, ttlMs: number): Promise<readonly ClaimedTask[]> {
-    let failure: { readonly error: unknown } | undefined;
-    for (const { taskId } of await this.#findDue(query)) {
-      const folder = this.folderOf(taskId);
+    return claimFirst(await this.#findDue(query), (taskId) => {
+      const folder = this.findFolder(taskId);
       const claim = (lock: FolderLock) =>
         claimDue(this.#load, { path: folder, taskId }, query.dueBy, lock, holder, ttlMs);
-      try {
-        const claimed = await this.write(folder, `claim ${nameTask(taskId)}`, claim, () => undefined);
-        if (claimed) return [claimed];
-      } catch (error) {
-        failure ??= { error };
-      }
-    }
-    if (failure) throw failure.error;
-    return [];
+      return this.write(folder, `claim ${nameTask(taskId)}`, claim, () => undefined);
+    });
   }
 
   #findDue(query: DueQuery): Promise<readonly DueTask[]> {
     const find = () => this.#dueTasks.find(this.#root, this.#load, query);
-    return this.#call({ doing: "read tasks", path: this.#root, isRead: true }, find);
+    return this.#calls.run({ doing: "read tasks", path: this.#root, isRead: true }, find);
   }
 
   #read<Result>(taskId: string, verb: string, read: () => Result): Promise<Result> {
-    const call = { doing: `${verb} ${nameTask(taskId)}`, path: this.folderOf(taskId), isRead: true };
-    return this.#call(call, async () => read());
+    return this.#calls.run(this.#describeRead(taskId, verb), async () => read());
   }
 
-  /** Runs one call, and explains its errors. */
-  #call<Result>(call: FailedCall, work: () => Promise<Result>): Promise<Result> {
-    return this.#calls.run(async () => {
-      try {
-        // At the first call, throws if there is no store and none can be made.
-        if (!this.#hasLooked) assertCanBeMade(this.#root);
-        this.#hasLooked = true;
-        return await work();
-      } catch (error) {
-        if (!(error instanceof UnreadableError)) throw storageFailure(error, call);
-        const intact = "It was left untouched, and nothing was changed. Move it away, or repair the storage.";
-        const damage = `Could not ${call.doing}: ${call.path} is damaged: ${error.message}. ${intact}`;
-        throw new CheckpointCorruptError(damage, { cause: error });
-      }
-    });
+  #describeRead(taskId: string, verb: string): FailedCall {
+    return { doing: `${verb} ${nameTask(taskId)}`, path: this.findFolder(taskId), isRead: true };
   }
 
   #loadExisting(taskId: string): LoadedTask | undefined {
-    const folder = this.folderOf(taskId);
+    const folder = this.findFolder(taskId);
     return isFolder(folder) ? this.#load(folder) : undefined;
   }
 
-  async *#select<Item extends CheckpointSummary>(
+  #select<Item extends CheckpointSummary>(
     query: CheckpointQuery,
     read: (entry: RecordSource) => Item | undefined,
   ): AsyncGenerator<Item | CorruptRecord, void, void> {
-    const { taskId, limit = Number.POSITIVE_INFINITY } = query;
-    let [left, seen] = [limit, 0];
-    if (left === 0) return;
-    let last: number | undefined;
-    const load = (): LoadedTask | undefined => this.#loadExisting(taskId);
-    // A page never ends between two checkpoints with the same sequence, because the next page would skip the second
-    // one.
-    const next = (entry: RecordSource) =>
-      left <= 0 && entry.known.sequence !== last ? "over" : readEntry(entry, taskId, () => read(entry));
-    for (const found of readEntries(load, query, next)) {
-      if (found === "over") return;
-      if (isCorrupt(found)) yield found;
-      else if (matchesQuery(found, query)) {
-        left -= 1;
-        last = found.sequence;
-        yield found;
-      }
-      seen += 1;
-      if (seen % SLICE === 0) await setImmediate();
-    }
+    const items = selectRecords(() => this.#loadExisting(query.taskId), query, read);
+    return this.#calls.iterate(this.#describeRead(query.taskId, "read"), items);
   }
 
-  /** Reads step by step. If the store is closed in between, the next step throws a ClosedError. */
-  async *#iterate<Item>(items: AsyncGenerator<Item, void, void>, taskId?: string): AsyncGenerator<Item, void, void> {
-    const path = taskId === undefined ? this.#root : this.folderOf(taskId);
-    const call = { doing: `read ${taskId === undefined ? "tasks" : nameTask(taskId)}`, path, isRead: true };
-    try {
-      for (;;) {
-        const next = await this.#call(call, () => items.next());
-        if (next.done) return;
-        yield next.value;
-      }
-    } finally {
-      await items.return();
-    }
+  #iterate<Item>(items: AsyncGenerator<Item, void, void>): AsyncGenerator<Item, void, void> {
+    return this.#calls.iterate({ doing: "read tasks", path: this.#root, isRead: true }, items);
   }
 
-  protected folderOf(taskId: string): string {
+  protected findFolder(taskId: string): string {
     return join(this.#root, nameOf(taskId));
   }
 

@@ -71,7 +71,7 @@ export class TaskFileAdapter extends FolderStore {
    * @throws {CheckpointCorruptError} Something that isn't a file is in its place; the message names it.
    */
   async setAside(taskId: string): Promise<SetAside | undefined> {
-    const folder = this.folderOf(taskId);
+    const folder = this.findFolder(taskId);
     const doing = `set aside task ${JSON.stringify(taskId)}`;
     const work = async (lock: FolderLock): Promise<SetAside | undefined> => {
       const { path, refusal } = loadTaskFile(folder, this.#adopt);

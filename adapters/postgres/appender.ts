@@ -5,8 +5,8 @@ import { requireIntact } from "../../src/contract/header-index.js";
 import { findDueTime, isTransient } from "../../src/contract/transient.js";
 import type { Append as SqlAppend } from "../sql/adapter.js";
 import { bufferOf, WHOLE_FORMS } from "../sql/history.js";
-import { columnsOf } from "../sql/rows.js";
-import { bytesIn, idDigestOf, lastTextName, toColumn } from "./columns.js";
+import { listColumns } from "../sql/rows.js";
+import { bytesIn, digestId, lastTextName, toColumn } from "./columns.js";
 import type { PostgresConnection, Statements } from "./connection.js";
 import { isTaken, mayPass } from "./errors.js";
 import type { PayloadForm, PostgresHistories } from "./histories.js";
@@ -97,8 +97,9 @@ export class PostgresAppender {
       try {
         const tryInsert = (run: Statements) => this.#tryInsert(run, append);
         const { sequence, placed } = await this.#parts.connection.atomically(tryInsert, { twice: true });
+        if (sequence === undefined) continue;
         if (placed !== undefined) await this.#trimBefore(placed);
-        if (sequence !== undefined) return sequence;
+        return sequence;
       } catch (error) {
         if (!isTaken(error)) throw error;
         // The key belongs to a checkpoint that the task's row doesn't count.
@@ -149,9 +150,10 @@ export class PostgresAppender {
     const isFenced = appends.some(({ condition }) => condition.fencingToken !== undefined);
     const isReplacing = appends.some(({ replaced }) => replaced !== undefined);
     const parts = isReplacing ? (isFenced ? "fencedReplacing" : "replacing") : isFenced ? "fenced" : "plain";
-    const rows = appends.map(rowOf);
+    const rows = appends.map(describeAppend);
     const [row] = rows;
-    if (rows.length > 1 || row === undefined) return [this.#parts.sql.acrossTasks.append[parts], ...parametersOf(rows)];
+    if (rows.length > 1 || row === undefined)
+      return [this.#parts.sql.acrossTasks.append[parts], ...packParameters(rows)];
     const { text, names } = this.#parts.sql.append[parts];
     return [text, ...names.map((name) => row[name] ?? null)];
   }
@@ -172,14 +174,20 @@ export class PostgresAppender {
 }
 
 /** The values of an append by the names in `statements/append.ts`. */
-function rowOf({ draft, condition, options, replaced, piece }: PlacedAppend): Readonly<Record<string, unknown>> {
+function describeAppend({
+  draft,
+  condition,
+  options,
+  replaced,
+  piece,
+}: PlacedAppend): Readonly<Record<string, unknown>> {
   const { taskId, id, payload } = draft;
   const [before, after] = sealedParts(draft);
   return {
-    ...Object.fromEntries(columnsOf(draft).map((value, at) => [DRAFT_COLUMNS[at], value])),
+    ...Object.fromEntries(listColumns(draft).map((value, at) => [DRAFT_COLUMNS[at], value])),
     task_id: taskId,
     is_text: typeof payload.body === "string",
-    id_digest: hexOf(idDigestOf(id)),
+    id_digest: hexOf(digestId(id)),
     before,
     after,
     task_due_at: findDueTime(draft),
@@ -196,7 +204,7 @@ function rowOf({ draft, condition, options, replaced, piece }: PlacedAppend): Re
 }
 
 /** The parameters of an append to many tasks: the rows as JSON without their bodies, and all bodies. */
-function parametersOf(rows: readonly Readonly<Record<string, unknown>>[]): readonly [json: string, bodies: Buffer] {
+function packParameters(rows: readonly Readonly<Record<string, unknown>>[]): readonly [json: string, bodies: Buffer] {
   const bodies = rows.map(({ body }) => bufferOf(body));
   let end = 0;
   const described = rows.map((row, at) => {

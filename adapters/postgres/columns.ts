@@ -16,13 +16,13 @@ export function fromColumn(stored: string): string {
 }
 
 /** The SHA-256 of an id. Ids are found by it, since an id may be too long for an index. */
-export function idDigestOf(id: string): Buffer {
+export function digestId(id: string): Buffer {
   return hash("sha256", id, "buffer");
 }
 
 /** The value of the column `last_text`: the SHA-256 of the text, and 8 bytes of the SHA-256 of its checkpoint's id. */
 export function lastTextName(sha256: string, id: string): Buffer {
-  return Buffer.concat([Buffer.from(sha256, "hex"), idDigestOf(id).subarray(0, 8)]);
+  return Buffer.concat([Buffer.from(sha256, "hex"), digestId(id).subarray(0, 8)]);
 }
 
 /** A payload's body as bytes. Text becomes UTF-8. */

@@ -8,10 +8,10 @@ interface Waiting extends Append {
 /** How long a statement holds up the next one. After that, it probably waits for another process. */
 const PATIENCE_MS = 50;
 /** The most statements that run at once. */
-const MOST_STATEMENTS = 4;
-const MOST_ROWS = 128;
+const MAX_STATEMENTS = 4;
+const MAX_ROWS = 128;
 /** The most bytes of payloads in a batch. If a single payload is larger, it is a batch by itself. */
-const MOST_BYTES = 1024 * 1024;
+const MAX_BYTES = 1024 * 1024;
 
 /**
  * Combines appends into one statement, and so into one commit. A single append is sent at once. Appends that come while
@@ -23,7 +23,6 @@ export class GroupCommit {
   #underWay = 0;
   /** Runs while the newest statement holds up the next one. */
   #patience: NodeJS.Timeout | undefined;
-  #isWoken = false;
 
   constructor(appender: PostgresAppender) {
     this.#appender = appender;
@@ -33,18 +32,13 @@ export class GroupCommit {
   store(append: Append): Promise<number> {
     return new Promise((resolve, reject) => {
       this.#waiting.push({ ...append, resolve, reject });
-      if (this.#isWoken) return;
-      this.#isWoken = true;
       // All saves called before the next microtask form one batch.
-      queueMicrotask(() => {
-        this.#isWoken = false;
-        this.#start();
-      });
+      queueMicrotask(() => this.#start());
     });
   }
 
   #start(): void {
-    while (this.#underWay < MOST_STATEMENTS && this.#waiting.length > 0) {
+    while (this.#underWay < MAX_STATEMENTS && this.#waiting.length > 0) {
       const end = this.#endOfBatch();
       // A full batch has nothing to gain from waiting.
       if (this.#patience !== undefined && end === this.#waiting.length) return;
@@ -72,7 +66,7 @@ export class GroupCommit {
     let bytes = 0;
     const end = this.#waiting.findIndex(({ draft }, index) => {
       bytes += draft.sizeBytes;
-      return index > 0 && (index >= MOST_ROWS || bytes > MOST_BYTES);
+      return index > 0 && (index >= MAX_ROWS || bytes > MAX_BYTES);
     });
     return end === -1 ? this.#waiting.length : end;
   }

@@ -1,8 +1,7 @@
 import { hash } from "node:crypto";
 import type { CheckpointDraft, Payload, SealedSummary } from "../../src/contract/checkpoint.js";
-import { utf8Of } from "../../src/contract/utf8.js";
+import { encodeUtf8 } from "../../src/contract/utf8.js";
 import {
-  bundleOf,
   type CachedText,
   deltaAfter,
   FORM,
@@ -11,12 +10,13 @@ import {
   isCompared,
   isFoldDue,
   lastTextAt,
+  makeBundle,
+  makeWholeOffLoop,
   type Piece,
   PLACES,
   staysAlone,
   TextCache,
   textAt,
-  wholeOffLoop,
 } from "../sql/history.js";
 import { lastTextName } from "./columns.js";
 import type { PostgresConnection, Statements } from "./connection.js";
@@ -57,20 +57,18 @@ const NO_TEXT = Buffer.alloc(0);
  */
 export class PostgresHistories {
   readonly #connection: PostgresConnection;
-  readonly #sql: PostgresStatements["pieces"];
-  readonly #lock: string;
+  readonly #sql: PostgresStatements;
   readonly #texts = new TextCache<string, TaskText>();
 
-  constructor(connection: PostgresConnection, { pieces, changes }: PostgresStatements) {
+  constructor(connection: PostgresConnection, sql: PostgresStatements) {
     this.#connection = connection;
-    this.#sql = pieces;
-    this.#lock = changes.lock;
+    this.#sql = sql;
   }
 
   /** Decides in which form a payload is stored. @param isLoaded - True if {@link load} has just read the last text. */
   async place(taskId: string, { body }: Payload, isLoaded = false): Promise<PayloadForm> {
     if (!isCompared(body)) return { form: FORM.alone, body };
-    const bytes = utf8Of(body);
+    const bytes = encodeUtf8(body);
     const before = this.#texts.get(taskId);
     if (before !== undefined) {
       const isLong = before.number - before.first >= PLACES - 1;
@@ -78,7 +76,7 @@ export class PostgresHistories {
       if (delta !== undefined) return { ...delta, after: before.name, first: before.first };
       if (staysAlone(before, bytes, before.alone)) return { form: FORM.alone, body };
     }
-    const whole = await wholeOffLoop(bytes);
+    const whole = await makeWholeOffLoop(bytes);
     return before || isLoaded ? whole : { ...whole, after: NO_TEXT };
   }
 
@@ -94,14 +92,14 @@ export class PostgresHistories {
     const known = this.#texts.get(taskId);
     if (known === undefined || !isFoldDue(known)) return;
     const fold = async (run: Statements) => {
-      await run.rows(this.#lock, taskId);
-      const rows = await run.rows(this.#sql.deltas, taskId);
+      await run.rows(this.#sql.changes.lock, taskId);
+      const rows = await run.rows(this.#sql.pieces.deltas, taskId);
       const deltas = rows.map(([number, form, body]) => ({ number: Number(number), form: Number(form), body }));
       const [first] = deltas;
       // If there are no deltas, another process has made the bundle.
       if (first === undefined) return;
-      const { number, body } = bundleOf(deltas);
-      await run.change(this.#sql.fold, taskId, first.number, number, body);
+      const { number, body } = makeBundle(deltas);
+      await run.change(this.#sql.pieces.fold, taskId, first.number, number, body);
     };
     try {
       await this.#connection.atomically(fold, { twice: true });
@@ -120,7 +118,7 @@ export class PostgresHistories {
   async load(run: Statements, { taskId, payload: { body } }: CheckpointDraft): Promise<boolean> {
     if (!isCompared(body)) return false;
     const known = this.#texts.get(taskId)?.name ?? NO_TEXT;
-    const [[last, pieces, sizeBytes] = []] = await run.rows(this.#sql.lastText, taskId);
+    const [[last, pieces, sizeBytes] = []] = await run.rows(this.#sql.pieces.lastText, taskId);
     const name = Buffer.isBuffer(last) ? last : NO_TEXT;
     if (name.equals(known)) return false;
     const all = piecesIn(pieces);
@@ -139,7 +137,7 @@ export class PostgresHistories {
     this.#texts.delete(taskId);
   }
 
-  knownOf(taskId: string): CachedText | undefined {
+  getCached(taskId: string): CachedText | undefined {
     return this.#texts.get(taskId);
   }
 

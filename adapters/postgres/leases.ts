@@ -25,15 +25,13 @@ const RESERVE = 15;
  */
 export class PostgresLeases {
   readonly #connection: PostgresConnection;
-  readonly #sql: PostgresStatements["leases"];
-  readonly #queue: PostgresStatements["acrossTasks"];
+  readonly #sql: PostgresStatements;
   readonly #toRelease: { readonly taskId: string; readonly token: number }[] = [];
   #releasing: Promise<void> | undefined;
 
-  constructor(connection: PostgresConnection, { leases, acrossTasks }: PostgresStatements) {
+  constructor(connection: PostgresConnection, sql: PostgresStatements) {
     this.#connection = connection;
-    this.#sql = leases;
-    this.#queue = acrossTasks;
+    this.#sql = sql;
   }
 
   async claim(
@@ -44,7 +42,7 @@ export class PostgresLeases {
   ): Promise<LeaseClaim> {
     const claimed = claimedBy(holder);
     for (;;) {
-      const [[token] = []] = await this.#connection.rows(this.#sql.claim, taskId, claimed, ttlMs, force);
+      const [[token] = []] = await this.#connection.rows(this.#sql.leases.claim, taskId, claimed, ttlMs, force);
       if (token !== undefined) return { holder, token: Number(token), remainingMs: ttlMs, isGranted: true };
       const held = await this.current(taskId);
       // The other lease has expired since, so this claims again.
@@ -56,7 +54,7 @@ export class PostgresLeases {
   }
 
   async renew(taskId: string, token: number, ttlMs: number): Promise<boolean> {
-    return (await this.#connection.change(this.#sql.renew, taskId, token, ttlMs)) > 0;
+    return (await this.#connection.change(this.#sql.leases.renew, taskId, token, ttlMs)) > 0;
   }
 
   /** Runs whose last saves shared a statement end together, so their releases share one, too. */
@@ -72,25 +70,25 @@ export class PostgresLeases {
     this.#releasing = undefined;
     const taskIds = leases.map(({ taskId }) => taskId);
     const tokens = leases.map(({ token }) => token);
-    await this.#connection.change(this.#queue.release, taskIds, tokens);
+    await this.#connection.change(this.#sql.acrossTasks.release, taskIds, tokens);
   }
 
   async current(taskId: string): Promise<HeldLease | undefined> {
-    const [row] = await this.#connection.rows(this.#sql.read, taskId);
+    const [row] = await this.#connection.rows(this.#sql.leases.read, taskId);
     const lease = row && leaseIn(row);
     return lease && lease.remainingMs > 0 ? lease : undefined;
   }
 
   /** `hasDied` is always false, because the server doesn't know whether the holder died. */
   async lapsed(taskId: string): Promise<LapsedLease | undefined> {
-    const [row] = await this.#connection.rows(this.#sql.lapsed, taskId);
+    const [row] = await this.#connection.rows(this.#sql.leases.lapsed, taskId);
     if (row === undefined) return undefined;
     const { holder, token, remainingMs } = leaseIn(row);
     return { holder, token, hasDied: false, endedMs: remainingMs };
   }
 
   async held(): Promise<readonly HeldTask[]> {
-    const rows = await this.#connection.rows(this.#queue.leasesHeld);
+    const rows = await this.#connection.rows(this.#sql.acrossTasks.leasesHeld);
     return rows.map(([taskId, ...lease]) => ({ taskId: String(taskId), ...leaseIn(lease) }));
   }
 
@@ -100,20 +98,27 @@ export class PostgresLeases {
    */
   async claimNext(query: DueQuery, holder: string, ttlMs: number, limit: number): Promise<readonly ClaimedTask[]> {
     for (let before = ""; ; ) {
-      const due = await this.#connection.rowsUnprepared(this.#queue.dueTasks, ...valuesOf(query), limit + RESERVE);
+      const due = await this.#connection.rowsUnprepared(
+        this.#sql.acrossTasks.dueTasks,
+        ...valuesOf(query),
+        limit + RESERVE,
+      );
       const taskIds = due.flat();
       // If the same tasks are found again, others have locked them, probably to claim them.
       if (taskIds.length === 0 || JSON.stringify(taskIds) === before) return [];
       before = JSON.stringify(taskIds);
       const claim = [taskIds, claimedBy(holder), ttlMs, query.dueBy, limit];
-      const claimed = await this.#connection.rows(this.#queue.claimDue, ...claim);
+      const claimed = await this.#connection.rows(this.#sql.acrossTasks.claimDue, ...claim);
       if (claimed.length > 0)
         return claimed.map(([taskId, token]) => ({ taskId: String(taskId), token: Number(token) }));
     }
   }
 
   async countDue(query: DueQuery): Promise<DueCount> {
-    const [[tasks, oldest] = []] = await this.#connection.rowsUnprepared(this.#queue.countDue, ...valuesOf(query));
+    const [[tasks, oldest] = []] = await this.#connection.rowsUnprepared(
+      this.#sql.acrossTasks.countDue,
+      ...valuesOf(query),
+    );
     return { tasks: Number(tasks), oldestDueAt: typeof oldest === "string" ? oldest : undefined };
   }
 
@@ -124,7 +129,7 @@ export class PostgresLeases {
    */
   async check(run: Statements, taskId: string, condition: AppendCondition = {}): Promise<void> {
     if (condition.fencingToken === undefined) return;
-    const [row] = await run.rows(this.#sql.lock, taskId);
+    const [row] = await run.rows(this.#sql.leases.lock, taskId);
     const { holder, token, remainingMs } = row ? leaseIn(row) : NOBODYS;
     const lease = { holder, token, renewedAtMs: 0, expiresAtMs: remainingMs };
     checkLease(taskId, { lease, nowMs: 0 }, condition);

@@ -1,13 +1,13 @@
 import type { CheckpointSummary, StoredCheckpoint } from "../../src/contract/checkpoint.js";
-import { findingOf } from "../../src/contract/header-index.js";
-import { damageInTaskRow, taskRowOf } from "../sql/damage.js";
+import { makeFinding } from "../../src/contract/header-index.js";
+import { damageInTaskRow, rebuildTaskRow } from "../sql/damage.js";
 import type { MaintainedTables } from "../sql/maintenance.js";
 import { entriesInPages, PAGE_ROWS } from "../sql/pages.js";
 import type { SqlRow } from "../sql/rows.js";
 import { numberIn } from "./columns.js";
 import type { PostgresConnection, Statements } from "./connection.js";
 import type { PostgresHistories } from "./histories.js";
-import { locationOf, PAGE_BYTES, type PostgresReader } from "./reader.js";
+import { describePlace, PAGE_BYTES, type PostgresReader } from "./reader.js";
 import type { PostgresStatements } from "./statements.js";
 import { updateDueAt } from "./writer.js";
 
@@ -60,13 +60,13 @@ export function maintainedTables(place: string, histories: PostgresHistories, ac
       );
     },
 
-    locate: (taskId, sequence) => locationOf(place, taskId, sequence),
+    locate: (taskId, sequence) => describePlace(place, taskId, sequence),
     taskRow: (taskId) => access(({ connection, sql }) => taskRow(connection, sql, taskId)),
 
     moveCheckpoint: (taskId, key) =>
       underLock(taskId, async (run, { reader, sql }) => {
         const found = await reader.at(run, taskId, key);
-        const finding = found && findingOf(found, () => locationOf(place, taskId, key));
+        const finding = found && makeFinding(found, () => describePlace(place, taskId, key));
         if (finding === undefined) return false;
         await run.change(sql.maintenance.quarantineCheckpoint, taskId, key, new Date().toISOString(), finding.reason);
         const removed = await run.change(sql.maintenance.removeAt, taskId, key);
@@ -81,7 +81,7 @@ export function maintainedTables(place: string, histories: PostgresHistories, ac
         const reason = damageInTaskRow(row);
         if (reason === undefined) return false;
         await run.change(sql.maintenance.quarantineTask, taskId, new Date().toISOString(), reason);
-        await run.change(sql.maintenance.replaceTask, taskId, ...taskRowOf(row));
+        await run.change(sql.maintenance.replaceTask, taskId, ...rebuildTaskRow(row));
         return true;
       }),
   };

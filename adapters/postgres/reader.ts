@@ -1,21 +1,16 @@
-import {
-  type CheckpointQuery,
-  type CorruptRecord,
-  isCorrupt,
-  matchesQuery,
-  type TaskQuery,
-} from "../../src/contract/adapter.js";
+import { type CheckpointQuery, type CorruptRecord, isCorrupt, type TaskQuery } from "../../src/contract/adapter.js";
 import {
   CHECKPOINT_STATUSES,
   type CheckpointSummary,
   type SealedSummary,
   type StoredCheckpoint,
 } from "../../src/contract/checkpoint.js";
-import { checkedSummary } from "../sql/damage.js";
+import { checkSummary } from "../sql/damage.js";
 import { BrokenHistoryError } from "../sql/history.js";
-import { idRange, missingNewest, type Page, type PageRow, type TaskFound } from "../sql/pages.js";
-import { COLUMNS, damagedRow, type SqlRow, sealedSummaryOf } from "../sql/rows.js";
-import { idDigestOf, numberIn } from "./columns.js";
+import { findTask, idRange, type Page, type PageRow, pageOfSummaries, type TaskFound } from "../sql/pages.js";
+import { RECORD_COLUMNS } from "../sql/records.js";
+import { COLUMNS, damagedRow, parseSealedSummary, type SqlRow } from "../sql/rows.js";
+import { digestId, numberIn } from "./columns.js";
 import type { PostgresConnection, Statements } from "./connection.js";
 import type { PostgresHistories } from "./histories.js";
 import type { PostgresStatements } from "./statements.js";
@@ -47,7 +42,7 @@ export class PostgresReader {
     id: string,
     run: Statements = this.#parts.connection,
   ): Promise<StoredCheckpoint | CorruptRecord | undefined> {
-    const [row] = await run.rows(this.#parts.sql.reads.wholeById, taskId, idDigestOf(id));
+    const [row] = await run.rows(this.#parts.sql.reads.wholeById, taskId, digestId(id));
     return row && this.#wholeOf(taskId, row);
   }
 
@@ -58,7 +53,7 @@ export class PostgresReader {
 
   /** The summary of the checkpoint with this id. Its seal isn't checked. */
   async sealed(run: Statements, taskId: string, id: string): Promise<SealedSummary | CorruptRecord | undefined> {
-    const [row] = await run.rows(this.#parts.sql.reads.byId, taskId, idDigestOf(id));
+    const [row] = await run.rows(this.#parts.sql.reads.byId, taskId, digestId(id));
     return row && this.#sealedOf(taskId, row);
   }
 
@@ -70,11 +65,8 @@ export class PostgresReader {
       rows,
       query.skip ?? 0,
     );
-    const entries = found.map((row) => ({ key: row[0], found: this.#summaryOf(query.taskId, row) }));
-    return {
-      entries: entries.filter(({ found }) => isCorrupt(found) || matchesQuery(found, query)),
-      next: found.length < rows ? undefined : lastOf(found),
-    };
+    const next = found.length < rows ? undefined : lastSequence(found);
+    return pageOfSummaries(query, found, (row) => this.#summaryOf(query.taskId, row), next);
   }
 
   /** Like {@link summaries}, for whole checkpoints: the first checkpoint, and more as long as they fit into `bytes`. */
@@ -95,7 +87,7 @@ export class PostgresReader {
       if (its === 0 && !isCorrupt(this.#sealedOf(taskId, row))) continue;
       entries.push({ key: row[0], found: this.#wholeOf(taskId, row) });
     }
-    return { entries, next: found.length < rows && weight < bytes ? undefined : lastOf(found) };
+    return { entries, next: found.length < rows && weight < bytes ? undefined : lastSequence(found) };
   }
 
   async taskIds(query: TaskQuery, limit: number, skip: number): Promise<readonly string[]> {
@@ -116,32 +108,29 @@ export class PostgresReader {
     const found = await this.#parts.connection.rows(this.#parts.sql.acrossTasks.tasks, taskIds);
     const rows = new Map<unknown, SqlRow>(found.map(([taskId, ...row]) => [taskId, row]));
     return taskIds.flatMap((taskId) => {
-      const [count, sequence, ...row] = rows.get(taskId) ?? [];
-      // The task has no checkpoint any more. It was removed after its id was read.
-      if (sequence === undefined || sequence === null) return [];
-      const newestSequence = Number(sequence);
-      const newest =
-        row[0] === null
-          ? missingNewest(locationOf(this.#parts.place, taskId, newestSequence), taskId, newestSequence)
-          : this.#summaryOf(taskId, row);
-      return { taskId, count: Number(count), newestSequence, newest };
+      const [count, newestSequence, ...columns] = rows.get(taskId) ?? [];
+      return findTask(taskId, [count, newestSequence, null, null, ...RECORD_COLUMNS.map(() => null), ...columns], {
+        locate: (sequence) => describePlace(this.#parts.place, taskId, sequence),
+        readSummary: (columns) => this.#summaryOf(taskId, columns),
+        readRecord: () => damagedRow(this.#parts.place, { taskId }, "PostgreSQL has no records yet"),
+      });
     });
   }
 
   #sealedOf(taskId: string, row: SqlRow): SealedSummary | CorruptRecord {
-    return sealedSummaryOf(taskId, row.slice(0, WIDTH).map(numberAt), () =>
-      locationOf(this.#parts.place, taskId, row[0]),
+    return parseSealedSummary(taskId, row.slice(0, WIDTH).map(numberAt), () =>
+      describePlace(this.#parts.place, taskId, row[0]),
     );
   }
 
   #summaryOf(taskId: string, row: SqlRow): CheckpointSummary | CorruptRecord {
-    return checkedSummary(this.#sealedOf(taskId, row), () => locationOf(this.#parts.place, taskId, row[0]));
+    return checkSummary(this.#sealedOf(taskId, row), () => describePlace(this.#parts.place, taskId, row[0]));
   }
 
   /** Reads the first row of the range. If its text is the cached text, only the row is read. */
   async #first(query: CheckpointQuery): Promise<Page<StoredCheckpoint>> {
     const { taskId, order } = query;
-    const known = this.#parts.histories.knownOf(taskId);
+    const known = this.#parts.histories.getCached(taskId);
     const rows = await this.#parts.connection.rows(
       this.#parts.sql.reads.checkpoint[order],
       ...rangeOf(query),
@@ -157,7 +146,7 @@ export class PostgresReader {
         this.#parts.transient.note(found);
       return { key: row[0], found };
     });
-    return { entries, next: lastOf(rows) };
+    return { entries, next: lastSequence(rows) };
   }
 
   #wholeOf(
@@ -173,7 +162,7 @@ export class PostgresReader {
       return { ...found, payload: { ...found.payload, body } };
     } catch (error) {
       if (!(error instanceof BrokenHistoryError)) throw error;
-      return damagedRow(locationOf(this.#parts.place, taskId, row[0]), found, error.message, error);
+      return damagedRow(describePlace(this.#parts.place, taskId, row[0]), found, error.message, error);
     }
   }
 }
@@ -184,7 +173,7 @@ function rangeOf({ taskId, beforeSequence, afterSequence = 0 }: CheckpointQuery)
 }
 
 /** The sequence of the last row. The next page begins after it. */
-function lastOf(rows: readonly SqlRow[]): number | undefined {
+function lastSequence(rows: readonly SqlRow[]): number | undefined {
   const last = rows.at(-1);
   return last && Number(last[0]);
 }
@@ -194,7 +183,7 @@ function bodyOf(bytes: Buffer, isText: boolean): string | Uint8Array {
   return isText ? bytes.toString() : new Uint8Array(bytes);
 }
 
-export function locationOf(place: string, taskId: string, sequence: unknown): string {
+export function describePlace(place: string, taskId: string, sequence: unknown): string {
   return `${place}, table checkpoints, task ${JSON.stringify(taskId)}, sequence ${String(sequence)}`;
 }
 

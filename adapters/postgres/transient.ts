@@ -8,7 +8,7 @@ export interface Replaced {
 }
 
 /** The most tasks that are remembered. A task that was forgotten costs a statement. */
-const MOST_TASKS = 1000;
+const MAX_TASKS = 1000;
 
 /**
  * The transient checkpoints that this adapter stored or read last, by task. The next append to the task can replace them
@@ -32,7 +32,7 @@ export class TransientCheckpoints {
     const woken = mayWake ? [withStatus(newest, { status: "running" }).seal] : [];
     this.#byTask.set(taskId, { id, sequence, seals: [seal, ...woken] });
     const [oldest] = this.#byTask.keys();
-    if (oldest !== undefined && this.#byTask.size > MOST_TASKS) this.#byTask.delete(oldest);
+    if (oldest !== undefined && this.#byTask.size > MAX_TASKS) this.#byTask.delete(oldest);
   }
 
   forget(taskId: string): void {

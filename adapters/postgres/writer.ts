@@ -13,8 +13,8 @@ import {
 } from "../../src/contract/checkpoint.js";
 import { StorageError } from "../../src/contract/errors.js";
 import { requireIntact } from "../../src/contract/header-index.js";
-import { HIGHEST, jsonOf, nextDueAtIn, type SqlRow } from "../sql/rows.js";
-import { bytesIn, idDigestOf } from "./columns.js";
+import { HIGHEST, nextDueAtIn, type SqlRow, toJson } from "../sql/rows.js";
+import { bytesIn, digestId } from "./columns.js";
 import type { PostgresConnection, Statements } from "./connection.js";
 import type { PostgresLeases } from "./leases.js";
 import type { PostgresReader } from "./reader.js";
@@ -46,7 +46,7 @@ export class PostgresWriter {
     return this.#change(taskId, id, condition, async (record, run) => {
       await this.#requireNewest(run, taskId, condition);
       const { sequence, status, error, seal } = withStatus(record, change);
-      await run.change(this.#parts.sql.changes.setStatus, taskId, sequence, status, jsonOf(error) ?? null, seal);
+      await run.change(this.#parts.sql.changes.setStatus, taskId, sequence, status, toJson(error) ?? null, seal);
       const row = await run.rows(this.#parts.sql.changes.setTaskStatus, taskId, sequence, status);
       await updateDueAt(run, this.#parts.sql.changes, taskId, row);
       return true;
@@ -84,7 +84,7 @@ export class PostgresWriter {
       }
       await this.#requireNewest(run, taskId, condition);
       if (ids === "all") return run.change(this.#parts.sql.changes.removeAll, taskId);
-      const removed = await run.rows(this.#parts.sql.changes.removeSome, taskId, ids.map(idDigestOf));
+      const removed = await run.rows(this.#parts.sql.changes.removeSome, taskId, ids.map(digestId));
       if (removed.length > 0) {
         const row = await run.rows(this.#parts.sql.changes.shortenTask, taskId, removed.length);
         await updateDueAt(run, this.#parts.sql.changes, taskId, row);

@@ -23,20 +23,14 @@ import {
 } from "../../src/contract/checkpoint.js";
 import type { StorageMaintenance } from "../../src/contract/findings.js";
 import { checkLease, type LeaseStore, NO_LEASE } from "../../src/contract/leases.js";
-import {
-  copyRecordDraft,
-  type LogItem,
-  type RecordQuery,
-  type RecordSelection,
-  type TaskLog,
-} from "../../src/contract/log.js";
+import { copyRecordDraft } from "../../src/contract/log.js";
 import type { DueCount, TaskQueue } from "../../src/contract/task-queue.js";
 import { inPages, PAGE_ROWS, type Page, type TaskFound, tasksInPages } from "./pages.js";
-import { copyLogAppend, type LogAppend, type LogPage, logInPages } from "./records.js";
+import type { LogAppend } from "./records.js";
 
 export const NOTHING_DUE: DueCount = { tasks: 0, oldestDueAt: undefined };
 
-type Maybe<Result> = Result | Promise<Result>;
+export type Maybe<Result> = Result | Promise<Result>;
 
 /** The arguments of an append. */
 export interface Append {
@@ -78,12 +72,6 @@ export interface SqlStore {
     remove(taskId: string, ids: readonly string[] | "all", condition?: AppendCondition): Maybe<number>;
     removePrefix(prefix: string, expected?: readonly ExpectedTask[]): Maybe<number>;
   };
-  readonly log: {
-    read(query: RecordQuery, rows: number): Maybe<LogPage>;
-    sync(taskId: string): Maybe<void>;
-    remove(taskId: string, selection: RecordSelection, condition?: AppendCondition): Maybe<number>;
-    replacePayload(taskId: string, sequence: number, payload: Payload, expectedSha256: string): Maybe<boolean>;
-  };
 }
 
 /**
@@ -95,25 +83,10 @@ export abstract class SqlAdapter<Store extends SqlStore> implements StorageAdapt
   abstract readonly maintenance: StorageMaintenance;
   abstract readonly leases: LeaseStore;
   abstract readonly queue: TaskQueue;
-  readonly log: TaskLog = {
-    append: (...args) => this.store(copyLogAppend(...args)),
-    read: (query) => this.#readLog(query),
-    remove: async (taskId, selection, condition) => {
-      const [copy, asked] = [{ ...selection }, { ...condition }];
-      const removed = await this.changing(({ log }) => log.remove(taskId, copy, asked));
-      if (removed === undefined) requireAbsent(taskId, asked);
-      return removed ?? 0;
-    },
-    replacePayload: async (taskId, sequence, payload, expectedSha256) => {
-      const copy = copyPayload(payload);
-      return (await this.changing(({ log }) => log.replacePayload(taskId, sequence, copy, expectedSha256))) ?? false;
-    },
-  };
-
   abstract read(query: CheckpointQuery): AsyncGenerator<StoredCheckpoint | CorruptRecord, void, void>;
   abstract close(): Promise<void>;
 
-  protected abstract store(append: Append | LogAppend): Promise<number>;
+  protected abstract store(append: Append): Promise<number>;
   /** Runs `work` with the store. Resolves to `undefined` if there is no store. */
   protected abstract reading<Result>(work: (store: Store) => Maybe<Result>): Promise<Result | undefined>;
   /** Like {@link reading}, for work that changes the store. */
@@ -174,15 +147,10 @@ export abstract class SqlAdapter<Store extends SqlStore> implements StorageAdapt
     if (removed === undefined) requireUnchangedTasks(prefix, [], asked);
     return removed ?? 0;
   }
-
-  async *#readLog(query: RecordQuery): AsyncGenerator<LogItem, void, void> {
-    if (query.durableOnly) await this.changing(({ log }) => log.sync(query.taskId));
-    yield* logInPages(query, (rest, rows) => this.reading(({ log }) => log.read(rest, rows)));
-  }
 }
 
 /** @throws {CheckpointError} The condition doesn't hold for a task of a store that doesn't exist. */
-function requireAbsent(taskId: string, condition: AppendCondition): void {
+export function requireAbsent(taskId: string, condition: AppendCondition): void {
   checkLease(taskId, NO_LEASE, condition);
   requireNewest(taskId, 0, condition);
 }

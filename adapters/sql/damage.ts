@@ -3,7 +3,7 @@ import { brokenSeal, type CheckpointSummary, type SealedSummary, summaryOf } fro
 import { damagedRow, nextDueAtIn, numberOr0, type SqlRow } from "./rows.js";
 
 /** Checks a summary's seal. This is the last place that has the seal, since lists return summaries without it. */
-export function checkedSummary(
+export function checkSummary(
   found: SealedSummary | CorruptRecord,
   locate: () => string,
 ): CheckpointSummary | CorruptRecord {
@@ -16,11 +16,13 @@ export function checkedSummary(
  * Says how a task's row differs from the task's checkpoints. Returns `undefined` if it doesn't differ.
  *
  * @param row - The last sequence; then from the row: the count, the newest checkpoint's sequence, time and status, and
- *   the time when the task is due; then from the checkpoints: the same four values, and the newest one's `due_at`.
+ *   the time when the task is due; then from the checkpoints: the same four values, and the newest one's `due_at`. A
+ *   task that has records only has the last one's time, and the status ''.
  */
 export function damageInTaskRow(row: SqlRow): string | undefined {
   const [last, said, actual] = [row[0], row.slice(1, 5), row.slice(6, 10)];
-  if (said[0] === null) return actual[0] === 0 ? undefined : "its row, which holds its numbering, is missing";
+  const isEmpty = actual[0] === 0 && actual[3] === null;
+  if (said[0] === null) return isEmpty ? undefined : "its row, which holds its numbering, is missing";
   const isNumbered = Number.isSafeInteger(last) && numberOr0(last) >= numberOr0(actual[1]);
   if (isNumbered && said.every((value, column) => value === actual[column])) return damageInDueAt(row);
   const told = ([count, ...rest]: readonly unknown[]) => `${String(count)} checkpoints, the newest ${rest.join(", ")}`;
@@ -30,7 +32,9 @@ export function damageInTaskRow(row: SqlRow): string | undefined {
 function damageInDueAt(row: SqlRow): string | undefined {
   const said = row[5];
   const dueAt = nextDueAtIn(row.slice(8), said);
-  if (said === dueAt) return undefined;
+  // A record may have set an earlier time.
+  const isEarlier = typeof said === "string" && dueAt !== null && said < dueAt;
+  if (said === dueAt || isEarlier) return undefined;
   const told = (time: unknown) => (time === null ? "it isn't due" : `it is due at ${String(time)}`);
   return `its row says that ${told(said)}; by its newest checkpoint, ${told(dueAt)}`;
 }
@@ -39,7 +43,7 @@ function damageInDueAt(row: SqlRow): string | undefined {
  * The values, without the id, for a task's row that agrees with its checkpoints. @param row - As for
  * {@link damageInTaskRow}.
  */
-export function taskRowOf([last, , , , , dueAt, count, sequence, ...newest]: SqlRow): SqlRow {
+export function rebuildTaskRow([last, , , , , dueAt, count, sequence, ...newest]: SqlRow): SqlRow {
   const lastSequence = Math.max(Number.isSafeInteger(last) ? numberOr0(last) : 0, numberOr0(sequence));
   return [lastSequence, count, sequence, ...newest.slice(0, 2), nextDueAtIn(newest, dueAt)];
 }

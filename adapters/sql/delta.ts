@@ -23,7 +23,7 @@ const TRY_BYTES = 1024;
  * The most bytes that may be searched. `inAll` takes 2 ms. `aByte` is added for each byte of the text, and takes about
  * as long as JSON.stringify.
  */
-const MOST_EFFORT = { inAll: 4 * 1024 * 1024, aByte: 4 };
+const MAX_EFFORT = { inAll: 4 * 1024 * 1024, aByte: 4 };
 /** A power of 8. */
 const BLOCK = 4096;
 
@@ -36,7 +36,7 @@ export function deltaBetween(base: Buffer, text: Buffer, most: number): Buffer |
   const edits = editsBetween(base, text, most);
   if (edits === undefined) return undefined;
   const numbers = edits.flatMap(({ skip, keep, insert }) => [skip < 0 ? -2 * skip - 1 : 2 * skip, keep, insert.length]);
-  const header = bytesOfNumbers([base.length, edits.length, ...numbers]);
+  const header = encodeNumbers([base.length, edits.length, ...numbers]);
   const delta = Buffer.concat([header, ...edits.map(({ insert }) => insert)]);
   return delta.length <= most ? delta : undefined;
 }
@@ -160,7 +160,7 @@ function partsIn(bytes: Buffer): DeltaParts {
  * Encodes numbers of at most 53 bits. Each byte has seven bits of the number, the lowest first. Its eighth bit says
  * whether more bytes follow.
  */
-export function bytesOfNumbers(numbers: readonly number[]): Buffer {
+export function encodeNumbers(numbers: readonly number[]): Buffer {
   const bytes: number[] = [];
   for (let value of numbers) {
     for (; value >= 128; value = Math.floor(value / 128)) bytes.push((value % 128) + 128);
@@ -169,7 +169,7 @@ export function bytesOfNumbers(numbers: readonly number[]): Buffer {
   return Buffer.from(bytes);
 }
 
-/** Reads numbers that {@link bytesOfNumbers} wrote. Its methods throw a RangeError if the bytes are damaged. */
+/** Reads numbers that {@link encodeNumbers} wrote. Its methods throw a RangeError if the bytes are damaged. */
 export class NumberReader {
   readonly #bytes: Buffer;
   at = 0;
@@ -204,7 +204,7 @@ function editsBetween(base: Buffer, text: Buffer, most: number): readonly Edit[]
   const [baseEnd, textEnd] = [base.length - tail, text.length - tail];
   let [at, from] = [0, 0];
   let [skip, inserted] = [0, 0];
-  const effort = { left: MOST_EFFORT.inAll + text.length * MOST_EFFORT.aByte };
+  const effort = { left: MAX_EFFORT.inAll + text.length * MAX_EFFORT.aByte };
   while (from < textEnd) {
     const keep = sameAtStart(base.subarray(at), text.subarray(from, textEnd));
     at += keep;
@@ -248,7 +248,7 @@ function meetAhead(base: Buffer, text: Buffer, effort: { left: number }): Meetin
       const alike = sameAtStart(base.subarray(found, found + BLOCK), text.subarray(insert, insert + BLOCK));
       if (alike <= longest) continue;
       longest = alike;
-      best = beginningOf(base, found, text, insert);
+      best = findBeginning(base, found, text, insert);
       if (longest >= SURELY) break;
     }
     if (window >= WIDEST_WINDOW || (window >= base.length && window >= text.length)) break;
@@ -268,14 +268,14 @@ function meetAnywhere(base: Buffer, at: number, text: Buffer, effort: { left: nu
     const found = base.indexOf(text.subarray(insert, insert + ANCHOR));
     if (found < 0) continue;
     if (sameAtStart(base.subarray(found, found + SURELY), text.subarray(insert, insert + SURELY)) < SURELY) continue;
-    const { skip, ...rest } = beginningOf(base, found, text, insert);
+    const { skip, ...rest } = findBeginning(base, found, text, insert);
     return { skip: skip - at, ...rest };
   }
   return undefined;
 }
 
 /** The beginning of the common stretch around a common place. */
-function beginningOf(base: Buffer, found: number, text: Buffer, insert: number): Meeting {
+function findBeginning(base: Buffer, found: number, text: Buffer, insert: number): Meeting {
   const back = sameAtEnd(base.subarray(0, found), text.subarray(0, insert));
   return { skip: found - back, insert: insert - back };
 }

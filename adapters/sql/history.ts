@@ -9,7 +9,7 @@ import {
   inflateRawSync,
 } from "node:zlib";
 import { isError } from "../../src/contract/errors.js";
-import { bytesOfNumbers, deltaBetween, NumberReader, withDeltas } from "./delta.js";
+import { deltaBetween, encodeNumbers, NumberReader, withDeltas } from "./delta.js";
 
 /**
  * The most payloads of a history. A history is a run of payloads. The first is stored whole, and each later one as a
@@ -20,8 +20,6 @@ export const PLACES = 1024;
 
 /** The forms in which payloads are stored. */
 export const FORM = {
-  /** A text, compressed by Brotli. Nothing builds on it. */
-  alonePacked: -1,
   /** The payload itself. Nothing builds on it. */
   alone: 0,
   /** A text that others build on. */
@@ -58,11 +56,11 @@ export interface HistoryText {
 export class BrokenHistoryError extends Error {}
 
 /** The smallest text that is compared with others. For smaller texts, comparing costs more than it saves. */
-const SMALLEST_BYTES = 1024;
+const MIN_COMPARED_BYTES = 1024;
 
 /** Whether a payload is a text that is compared with others. */
 export function isCompared(body: string | Uint8Array): body is string {
-  return typeof body === "string" && body.length >= SMALLEST_BYTES;
+  return typeof body === "string" && body.length >= MIN_COMPARED_BYTES;
 }
 
 /**
@@ -74,11 +72,11 @@ const FOLD_BYTES = 256 * 1024;
  * The most texts in a row that are stored alone, outside the history. After them, the next text that doesn't become a
  * delta begins a new history.
  */
-export const MOST_ALONE = 8;
+export const MAX_ALONE = 8;
 /** Texts smaller than this aren't compressed. */
-const LEAST_PACKED = 32 * 1024;
+const MIN_PACKED = 32 * 1024;
 /** Larger texts aren't compressed on the event loop: 1 MB takes some 4 ms. */
-const MOST_PACKED_ON_LOOP = 8 * 1024 * 1024;
+const MAX_PACKED_ON_LOOP = 8 * 1024 * 1024;
 /**
  * Brotli's quality. With this one, the result is as small as deflate's in a third of the time, and states that repeat
  * in the text are found.
@@ -86,13 +84,13 @@ const MOST_PACKED_ON_LOOP = 8 * 1024 * 1024;
 const QUALITY = 3;
 
 /** To read a text, at most this many times its size may be decoded, not counting later texts in its bundle. */
-const MOST_DECODED = 2;
+const MAX_DECODED = 2;
 /**
  * The most bytes of a bundle. It may contain the deltas that its texts need, {@link FOLD_BYTES}, and one more delta
  * that is no larger than the text before it. On PostgreSQL it may contain several more deltas, if several processes
  * save before one of them makes the bundle.
  */
-const MOST_BUNDLED = { times: 16, bytes: 16 * FOLD_BYTES };
+const MAX_BUNDLED = { times: 16, bytes: 16 * FOLD_BYTES };
 
 /** A text's stored form, and the text with which the next one is compared. */
 export interface TextPiece {
@@ -102,45 +100,25 @@ export interface TextPiece {
 }
 
 /** The piece of a whole text, which begins a history. */
-export function wholeOf(bytes: Buffer): TextPiece {
-  return isPackedOnLoop(bytes) ? wholeIn(FORM.packed, packed(bytes), bytes) : wholeIn(FORM.plain, bytes, bytes);
+export function makeWhole(bytes: Buffer): TextPiece {
+  const isPacked = bytes.length >= MIN_PACKED && bytes.length <= MAX_PACKED_ON_LOOP;
+  return isPacked
+    ? wholeIn(FORM.packed, brotliCompressSync(bytes, brotliOptions(bytes)), bytes)
+    : wholeIn(FORM.plain, bytes, bytes);
 }
 
-/** Like {@link wholeOf}, but compresses off the event loop. */
-export async function wholeOffLoop(bytes: Buffer): Promise<TextPiece> {
-  if (bytes.length < LEAST_PACKED) return wholeIn(FORM.plain, bytes, bytes);
-  return wholeIn(FORM.packed, await promisify(brotliCompress)(bytes, brotliFor(bytes)), bytes);
+/** Like {@link makeWhole}, but compresses off the event loop. */
+export async function makeWholeOffLoop(bytes: Buffer): Promise<TextPiece> {
+  if (bytes.length < MIN_PACKED) return wholeIn(FORM.plain, bytes, bytes);
+  return wholeIn(FORM.packed, await promisify(brotliCompress)(bytes, brotliOptions(bytes)), bytes);
 }
 
 function wholeIn(form: number, body: Buffer, bytes: Buffer): TextPiece {
   return { form, body, text: { text: bytes, decoded: bytes.length, singles: 0, singleBytes: 0 } };
 }
 
-/** A text that nothing builds on. */
-export function aloneOf(text: string, bytes: Buffer): Pick<Piece, "form"> & { readonly body: string | Buffer } {
-  return isPackedOnLoop(bytes) ? { form: FORM.alonePacked, body: packed(bytes) } : { form: FORM.alone, body: text };
-}
-
-/** The payload that {@link aloneOf} stored. @throws {BrokenHistoryError} The payload is damaged. */
-export function loneBody({ form, body }: Omit<Piece, "number">, sizeBytes: number): unknown {
-  if (form !== FORM.alonePacked) return body;
-  try {
-    return brotliDecompressSync(bufferOf(body), { maxOutputLength: sizeBytes }).toString();
-  } catch (cause) {
-    throw new BrokenHistoryError(`its payload is damaged: ${messageOf(cause)}`, { cause });
-  }
-}
-
-function isPackedOnLoop({ length }: Buffer): boolean {
-  return length >= LEAST_PACKED && length <= MOST_PACKED_ON_LOOP;
-}
-
-function packed(bytes: Buffer): Buffer {
-  return brotliCompressSync(bytes, brotliFor(bytes));
-}
-
 /** Brotli's options. The window is as large as the text, which limits the memory. */
-function brotliFor({ length }: Buffer): BrotliOptions {
+function brotliOptions({ length }: Buffer): BrotliOptions {
   const window = Math.min(Math.ceil(Math.log2(length)), constants.BROTLI_MAX_WINDOW_BITS);
   const { BROTLI_PARAM_QUALITY, BROTLI_PARAM_LGWIN, BROTLI_PARAM_SIZE_HINT } = constants;
   return {
@@ -150,10 +128,10 @@ function brotliFor({ length }: Buffer): BrotliOptions {
 
 /**
  * The delta for a text after `before`. Returns `undefined` if a delta saves too little, or if reading the text would
- * decode more than {@link MOST_DECODED} times its size.
+ * decode more than {@link MAX_DECODED} times its size.
  */
 export function deltaAfter(before: HistoryText, bytes: Buffer): TextPiece | undefined {
-  const most = Math.min(bytes.length / 2, bytes.length * MOST_DECODED - before.decoded);
+  const most = Math.min(bytes.length / 2, bytes.length * MAX_DECODED - before.decoded);
   const delta = most > 0 ? deltaBetween(before.text, bytes, most) : undefined;
   if (delta === undefined) return undefined;
   const decoded = before.decoded + delta.length;
@@ -169,7 +147,7 @@ export function deltaAfter(before: HistoryText, bytes: Buffer): TextPiece | unde
  * @param alone - The number of payloads that were stored alone since the history's last text.
  */
 export function staysAlone({ text }: HistoryText, bytes: Buffer, alone: number): boolean {
-  const isSmaller = bytes.length * 2 < text.length && alone < MOST_ALONE;
+  const isSmaller = bytes.length * 2 < text.length && alone < MAX_ALONE;
   return isSmaller && deltaBetween(bytes, text, text.length / 2) === undefined;
 }
 
@@ -184,11 +162,11 @@ export function folded<Text extends HistoryText>(text: Text): Text {
 }
 
 /** Makes a bundle of deltas. */
-export function bundleOf(deltas: readonly Piece[]): Piece {
+export function makeBundle(deltas: readonly Piece[]): Piece {
   const number = deltas.at(-1)?.number ?? 0;
   const bodies = deltas.map(({ body }) => bufferOf(body));
   const places = deltas.flatMap((delta, index) => [number - delta.number, bodies[index]?.length ?? 0]);
-  const bytes = Buffer.concat([bytesOfNumbers([deltas.length, ...places]), ...bodies]);
+  const bytes = Buffer.concat([encodeNumbers([deltas.length, ...places]), ...bodies]);
   return { number, form: FORM.bundle, body: deflateRawSync(bytes) };
 }
 
@@ -211,17 +189,20 @@ export function textAt(number: number, pieces: readonly Piece[], sizeBytes: numb
     const deltas = after.filter((delta) => delta.number <= number);
     if ((deltas.at(-1) ?? whole).number !== number) throw new BrokenHistoryError(MISSING);
     const bodies = deltas.map(({ body }) => bufferOf(body));
-    const base = unpacked(whole, sizeBytes * MOST_DECODED);
+    const stored = bufferOf(whole.body);
+    const maxOutputLength = sizeBytes * MAX_DECODED;
+    const base = whole.form === FORM.plain ? stored : brotliDecompressSync(stored, { maxOutputLength });
     const singles = pieces.length - 1 - pieces.findLastIndex((piece) => !isDelta(piece));
     return {
       text: withDeltas(base, bodies, sizeBytes),
-      decoded: base.length + sizeOf(bodies),
+      decoded: base.length + sumLengths(bodies),
       singles,
-      singleBytes: sizeOf(bodies.slice(bodies.length - singles)),
+      singleBytes: sumLengths(bodies.slice(bodies.length - singles)),
     };
   } catch (cause) {
     if (cause instanceof BrokenHistoryError) throw cause;
-    throw new BrokenHistoryError(`a piece of its payload is damaged: ${messageOf(cause)}`, { cause });
+    const reason = isError(cause) ? cause.message : String(cause);
+    throw new BrokenHistoryError(`a piece of its payload is damaged: ${reason}`, { cause });
   }
 }
 
@@ -250,12 +231,7 @@ export function isDelta({ form }: Pick<Piece, "form">): boolean {
   return form === FORM.delta;
 }
 
-function unpacked({ form, body }: Piece, maxOutputLength: number): Buffer {
-  const stored = bufferOf(body);
-  return form === FORM.plain ? stored : brotliDecompressSync(stored, { maxOutputLength });
-}
-
-function sizeOf(deltas: readonly Buffer[]): number {
+function sumLengths(deltas: readonly Buffer[]): number {
   return deltas.reduce((sum, { length }) => sum + length, 0);
 }
 
@@ -263,7 +239,7 @@ const MISSING = "a piece of its payload is missing";
 
 /** The deltas of a bundle. */
 function unfolded({ number, body }: Piece, sizeBytes: number): readonly Piece[] {
-  const maxOutputLength = sizeBytes * MOST_BUNDLED.times + MOST_BUNDLED.bytes;
+  const maxOutputLength = sizeBytes * MAX_BUNDLED.times + MAX_BUNDLED.bytes;
   const bytes = inflateRawSync(bufferOf(body), { maxOutputLength });
   const reader = new NumberReader(bytes);
   const places = Array.from({ length: reader.count(2) }, () => ({
@@ -281,10 +257,6 @@ function unfolded({ number, body }: Piece, sizeBytes: number): readonly Piece[] 
 export function bufferOf(body: unknown): Buffer {
   if (types.isUint8Array(body)) return Buffer.from(body.buffer, body.byteOffset, body.length);
   throw new RangeError("it isn't bytes");
-}
-
-function messageOf(error: unknown): string {
-  return isError(error) ? error.message : String(error);
 }
 
 /** The most bytes of cached texts. A single text is cached even if it is larger. */

@@ -12,7 +12,7 @@ import type {
   StorageRepair,
   StorageVerification,
 } from "../../src/contract/findings.js";
-import { findingOf } from "../../src/contract/header-index.js";
+import { makeFinding } from "../../src/contract/header-index.js";
 import { damageInTaskRow } from "./damage.js";
 import type { PageRow } from "./pages.js";
 import type { SqlRow } from "./rows.js";
@@ -97,7 +97,7 @@ export class SqlMaintenance implements StorageMaintenance {
     let isIntact = true;
     for await (const { key, found } of tables.checkpoints(taskId, quick)) {
       yield { kind: "checked", taskId, sizeBytes: isCorrupt(found) ? 0 : found.sizeBytes };
-      const finding = findingOf(found, () => tables.locate(taskId, key));
+      const finding = makeFinding(found, () => tables.locate(taskId, key));
       if (finding === undefined) continue;
       isIntact = false;
       yield { finding, move: () => tables.moveCheckpoint(taskId, key) };

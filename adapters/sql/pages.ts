@@ -1,7 +1,16 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { type CheckpointQuery, type CorruptRecord, isCorrupt, type StoredTask, type TaskQuery } from "../../src/contract/adapter.js";
+import {
+  type CheckpointQuery,
+  type CorruptRecord,
+  isCorrupt,
+  matchesQuery,
+  type StoredTask,
+  type TaskQuery,
+} from "../../src/contract/adapter.js";
 import { CHECKPOINT_STATUSES, type CheckpointSummary, compareTaskIds } from "../../src/contract/checkpoint.js";
-import { damagedRow, HIGHEST } from "./rows.js";
+import type { RecordHeader } from "../../src/contract/log.js";
+import { RECORD_COLUMNS } from "./records.js";
+import { damagedRow, HIGHEST, type SqlRow } from "./rows.js";
 
 /** The most rows that are read at a time. Other work can run between two reads. */
 export const PAGE_ROWS = 256;
@@ -67,12 +76,61 @@ export function idRange({ prefix = "", after }: TaskQuery): readonly [from: stri
 export interface TaskFound extends Omit<StoredTask, "newest"> {
   /** 0 if it has no checkpoints. */
   readonly newestSequence: number;
-  /** The checkpoint with that sequence. If it is missing, the task is damaged. */
-  readonly newest?: CheckpointSummary | CorruptRecord;
+  /** The checkpoint with that sequence, or damage. */
+  readonly newest?: CheckpointSummary | CorruptRecord | undefined;
 }
 
-export function missingNewest(location: string, taskId: string, sequence: number): CorruptRecord {
-  return damagedRow(location, { taskId, sequence }, "its task's row names it as the newest, but it is missing");
+/** Reads the parts of a task's row. */
+interface TaskRowReader {
+  locate(newestSequence: number): string;
+  readSummary(columns: SqlRow): CheckpointSummary | CorruptRecord;
+  /** Reads the header of a record. */
+  readRecord(columns: SqlRow): RecordHeader | CorruptRecord;
+}
+
+/**
+ * The task of a row, unless it has neither checkpoints nor records: they may have been removed after its id was read.
+ *
+ * @param row - The count, the newest sequence, `due_at`, `removed_up_to`, the last record's columns, and the newest
+ *   checkpoint's.
+ */
+export function findTask(
+  taskId: string,
+  [count, sequence, dueAt, removedUpTo, ...columns]: SqlRow,
+  reader: TaskRowReader,
+): readonly TaskFound[] {
+  const newestSequence = Number(sequence ?? 0);
+  const record = columns.slice(0, RECORD_COLUMNS.length);
+  const last = typeof record[0] === "number" ? reader.readRecord(record) : undefined;
+  if (newestSequence === 0 && last === undefined) return [];
+  const checkpoint = columns.slice(RECORD_COLUMNS.length);
+  const missing = "its task's row names it as the newest, but it is missing";
+  const newest =
+    checkpoint[0] === null
+      ? damagedRow(reader.locate(newestSequence), { taskId, sequence: newestSequence }, missing)
+      : reader.readSummary(checkpoint);
+  return [
+    {
+      taskId,
+      count: Number(count),
+      newestSequence,
+      newest: newestSequence > 0 ? newest : last && isCorrupt(last) ? last : undefined,
+      ...(last && !isCorrupt(last) && last.sequence > newestSequence && { last }),
+      ...(typeof dueAt === "string" && { dueAt }),
+      ...(typeof removedUpTo === "number" && { removedUpTo }),
+    },
+  ];
+}
+
+/** The page of the summaries in these rows that match the query, and of damaged ones. */
+export function pageOfSummaries(
+  query: CheckpointQuery,
+  rows: readonly SqlRow[],
+  readSummary: (row: SqlRow) => CheckpointSummary | CorruptRecord,
+  next: number | undefined,
+): Page<CheckpointSummary> {
+  const entries = rows.map((row) => ({ key: row[0], found: readSummary(row) }));
+  return { entries: entries.filter(({ found }) => isCorrupt(found) || matchesQuery(found, query)), next };
 }
 
 /**

@@ -1,21 +1,21 @@
 import { types } from "node:util";
+import type { AppendCondition } from "../../src/contract/adapter.js";
 import { type CorruptRecord, isCorrupt } from "../../src/contract/adapter.js";
-import type { CheckpointSummary } from "../../src/contract/checkpoint.js";
 import {
   copyRecordDraft,
-  isRecord,
   type LogItem,
   type LogOptions,
   type LogRecord,
+  RECORD_KINDS,
   type RecordDraft,
   type RecordHeader,
   type RecordQuery,
   type RecordSelection,
-  RECORD_KINDS,
 } from "../../src/contract/log.js";
-import type { AppendCondition } from "../../src/contract/adapter.js";
-import { PAGE_ROWS } from "./pages.js";
 import { damagedRow, type SqlRow } from "./rows.js";
+
+/** The most rows that are read at a time. */
+const MAX_ROWS = 256;
 
 /** The arguments of an append to a task's log. */
 export interface LogAppend {
@@ -46,25 +46,20 @@ export const RECORD_COLUMNS = [
 ] as const;
 
 /**
- * Reads a record from its columns, and checks their types, but not the seal.
+ * Reads a record's header from its columns, and checks their types, but not the seal.
  *
- * @param row - The values of {@link RECORD_COLUMNS}, the digests as text; then the body, unless `headersOnly`. The body
- *   of an event is `null` if it was removed.
+ * @param row - The values of {@link RECORD_COLUMNS}, the digests as text.
  */
-export function parseRecord(
-  taskId: string,
-  row: SqlRow,
-  headersOnly: boolean,
-  locate: () => string,
-): LogRecord | RecordHeader | CorruptRecord {
-  const [sequence, kindColumn, name, recordKey, id, createdAt, encoding, sha256, seal, sizeBytes, body] = row;
+export function parseRecordHeader(taskId: string, row: SqlRow, locate: () => string): RecordHeader | CorruptRecord {
+  const [sequence, kindColumn, name, recordKey, id, createdAt, encoding, sha256, seal, sizeBytes] = row;
   const damaged = (reason: string) => damagedRow(locate(), { taskId, id, sequence }, reason);
   const kind = RECORD_KINDS.find((known) => known === kindColumn);
   if (kind === undefined) return damaged("its kind is unknown");
   if (typeof sequence !== "number" || typeof sizeBytes !== "number") return damaged("a column isn't a number");
-  if (!isText(createdAt) || !isText(encoding) || !isText(sha256) || !isText(seal)) return damaged("a column isn't text");
+  if (!isText(createdAt) || !isText(encoding) || !isText(sha256) || !isText(seal))
+    return damaged("a column isn't text");
   if (!isTextOrNull(name) || !isTextOrNull(recordKey) || !isTextOrNull(id)) return damaged("a column isn't text");
-  const fields = {
+  return {
     taskId,
     sequence,
     kind,
@@ -72,15 +67,26 @@ export function parseRecord(
     ...(recordKey !== null && { recordKey }),
     ...(id !== null && { id }),
     createdAt,
+    payload: { encoding, sha256 },
     seal,
+    sizeBytes,
   };
-  if (headersOnly || (kind === "event" && body === null)) {
-    return { ...fields, payload: { encoding, sha256 }, sizeBytes };
-  }
+}
+
+/** Like {@link parseRecordHeader}, with the body: `null` for an event whose body was removed. */
+export function parseRecord(
+  taskId: string,
+  row: SqlRow,
+  body: unknown,
+  locate: () => string,
+): LogRecord | RecordHeader | CorruptRecord {
+  const header = parseRecordHeader(taskId, row, locate);
+  if (isCorrupt(header) || (header.kind === "event" && body === null)) return header;
   // The driver returns a Buffer, and callers get a plain Uint8Array.
   const plain = types.isUint8Array(body) ? new Uint8Array(body.buffer, body.byteOffset, body.length) : body;
-  if (!isText(plain) && !types.isUint8Array(plain)) return damaged("its payload is missing");
-  return { ...fields, payload: { encoding, body: plain, sha256 } };
+  if (!isText(plain) && !types.isUint8Array(plain)) return damagedRow(locate(), header, "its payload is missing");
+  const { sizeBytes: _sizeBytes, ...record } = header;
+  return { ...record, payload: { ...header.payload, body: plain } };
 }
 
 function isText(value: unknown): value is string {
@@ -115,7 +121,7 @@ export async function* logInPages(
   const bound = query.order === "newest" ? "beforeSequence" : "afterSequence";
   let wanted = query.limit ?? Number.POSITIVE_INFINITY;
   for (let rest = query; wanted > 0; ) {
-    const page = await read(rest, Math.min(wanted, PAGE_ROWS));
+    const page = await read(rest, Math.min(wanted, MAX_ROWS));
     for (const item of page?.items ?? []) {
       yield item;
       if (!isCorrupt(item)) wanted -= 1;
@@ -123,13 +129,4 @@ export async function* logInPages(
     if (page?.next === undefined) return;
     rest = { ...rest, [bound]: page.next };
   }
-}
-
-/** The last record of a task, if it is newer than the newest checkpoint and can be read. */
-export function lastRecord(
-  record: LogRecord | RecordHeader | CorruptRecord,
-  newest: CheckpointSummary | CorruptRecord | undefined,
-): RecordHeader | undefined {
-  if (isCorrupt(record) || !isRecord(record) || !("sizeBytes" in record)) return undefined;
-  return record.sequence > (newest?.sequence ?? 0) ? record : undefined;
 }

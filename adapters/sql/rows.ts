@@ -15,7 +15,7 @@ export type SqlRow = readonly unknown[];
 
 const DRAFT_FIELDS = SUMMARY_FIELDS.filter((field) => field !== "taskId" && field !== "sequence");
 
-/** A checkpoint's columns except `task_id`, in the order of {@link sealedSummaryOf} and {@link columnsOf}. */
+/** A checkpoint's columns except `task_id`, in the order of {@link parseSealedSummary} and {@link listColumns}. */
 export const COLUMNS: readonly string[] = [
   "sequence",
   ...DRAFT_FIELDS.map((field) => field.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)),
@@ -23,11 +23,11 @@ export const COLUMNS: readonly string[] = [
 ];
 
 /** A new checkpoint's values for all columns between `sequence` and `seal`. */
-export function columnsOf(draft: CheckpointDraft): readonly unknown[] {
+export function listColumns(draft: CheckpointDraft): readonly unknown[] {
   const { encoding, sha256 } = draft.payload;
   const described = DRAFT_FIELDS.map((field) => {
     const value = draft[field];
-    return typeof value === "object" ? jsonOf(value) : value;
+    return typeof value === "object" ? toJson(value) : value;
   });
   return [...described, encoding, sha256];
 }
@@ -37,10 +37,10 @@ export function columnsOf(draft: CheckpointDraft): readonly unknown[] {
  *
  * @param locate - Returns the row's place. Called if the row is damaged.
  */
-export function sealedSummaryOf(taskId: string, row: SqlRow, locate: () => string): SealedSummary | CorruptRecord {
+export function parseSealedSummary(taskId: string, row: SqlRow, locate: () => string): SealedSummary | CorruptRecord {
   const [sequence, ...columns] = row;
   const fields = DRAFT_FIELDS.map(
-    (field, at) => [field, isJson(field) ? parsedJson(columns[at]) : columns[at]] as const,
+    (field, at) => [field, isJson(field) ? parseJson(columns[at]) : columns[at]] as const,
   );
   const [encoding, sha256, seal] = columns.slice(DRAFT_FIELDS.length);
   const found = parseSummary({ ...Object.fromEntries(fields), taskId, sequence, encoding, sha256, seal });
@@ -77,12 +77,12 @@ export function numberOr0(value: unknown): number {
   return typeof value === "number" ? value : 0;
 }
 
-export function jsonOf(value: object | undefined): string | undefined {
+export function toJson(value: object | undefined): string | undefined {
   return value && JSON.stringify(value);
 }
 
 /** Parses a JSON column. If that fails, returns `false`, which isn't a valid value of any column. */
-export function parsedJson(json: unknown): JsonValue {
+function parseJson(json: unknown): JsonValue {
   try {
     // `JSON.parse` always returns a JsonValue.
     return json === null ? null : (JSON.parse(String(json)) as JsonValue);

@@ -5,9 +5,9 @@ import { type LogAppend, sizeOfRecords } from "../sql/records.js";
 import type { SqliteConnection } from "./connection.js";
 import { explain, isBusy, isReadOnly } from "./errors.js";
 import { SqliteHistories } from "./histories.js";
+import { SqliteLog } from "./log.js";
 import type { DatabaseFile } from "./opening.js";
 import { SqliteReader } from "./reader.js";
-import { SqliteLog } from "./log.js";
 import { type Outcome, SqliteWriter, tryAppend } from "./writer.js";
 
 /** The objects that work with an open database. */
@@ -21,9 +21,9 @@ export interface SqliteStore {
 
 export function storeIn(database: SqliteConnection, path: string): SqliteStore {
   const histories = new SqliteHistories(database);
-  const reader = new SqliteReader(database, histories, path);
-  const log = new SqliteLog(database, reader, path);
-  return { database, histories, reader, log, writer: new SqliteWriter(database, histories, reader, log, path) };
+  const reader = new SqliteReader({ database, histories, path });
+  const log = new SqliteLog({ database, reader, path });
+  return { database, histories, reader, log, writer: new SqliteWriter({ database, histories, reader, log, path }) };
 }
 
 const FIRST_PAUSE_MS = 1;

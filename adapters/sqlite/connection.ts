@@ -98,21 +98,19 @@ export class SqliteConnection {
   }
 
   one(sql: string, ...values: readonly unknown[]): SqlRow | undefined {
-    const row = this.#statement(sql, true).get(...values);
-    return isRow(row) ? row : undefined;
+    return this.#statement(sql, true).get(...values) as SqlRow | undefined;
   }
 
   all(sql: string, ...values: readonly unknown[]): readonly SqlRow[] {
-    const rows = this.#statement(sql, true).all(...values);
-    return rows.filter(isRow);
+    return this.#statement(sql, true).all(...values) as readonly SqlRow[];
   }
 
   /**
    * Streams rows. Until the iteration has finished, this connection can't write, and its other reads see the same
    * moment.
    */
-  *each(sql: string, ...values: readonly unknown[]): Generator<SqlRow, void, void> {
-    for (const row of this.#statement(sql, true).iterate(...values)) if (isRow(row)) yield row;
+  each(sql: string, ...values: readonly unknown[]): Iterable<SqlRow> {
+    return this.#statement(sql, true).iterate(...values) as Iterable<SqlRow>;
   }
 
   pragma(name: string): unknown {
@@ -120,18 +118,13 @@ export class SqliteConnection {
   }
 
   #statement(sql: string, givesRows: boolean): SqliteStatement {
-    let statement = this.#statements.get(sql);
-    if (statement === undefined) {
-      statement = this.database.prepare(sql);
-      if (givesRows) statement = statement.raw();
-      this.#statements.set(sql, statement);
-    }
+    const prepared = this.#statements.get(sql);
+    if (prepared !== undefined) return prepared;
+    const plain = this.database.prepare(sql);
+    const statement = givesRows ? plain.raw() : plain;
+    this.#statements.set(sql, statement);
     return statement;
   }
-}
-
-function isRow(value: unknown): value is SqlRow {
-  return Array.isArray(value);
 }
 
 /**

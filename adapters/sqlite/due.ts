@@ -1,5 +1,5 @@
 import { askingOnce, holderHasEnded } from "../../src/contract/holder.js";
-import { monotonicMs, nextLease, standingOf } from "../../src/contract/leases.js";
+import { judgeLease, monotonicMs, nextLease } from "../../src/contract/leases.js";
 import type { ClaimedTask, DueCount, DueQuery } from "../../src/contract/task-queue.js";
 import { HIGHEST, numberOr0 } from "../sql/rows.js";
 import type { SqliteConnection } from "./connection.js";
@@ -59,7 +59,7 @@ export function countDue(database: SqliteConnection, query: DueQuery): DueCount 
 function isDue(database: SqliteConnection, taskId: string, { dueBy }: DueQuery): boolean {
   const [dueAt] = database.one(DUE_AT, taskId) ?? [];
   if (typeof dueAt !== "string") return false;
-  const standing = standingOf(leaseIn(database, taskId), holderHasEnded);
+  const standing = judgeLease(leaseIn(database, taskId), holderHasEnded);
   return standing === "unreleased" || (standing === "free" && dueAt <= dueBy);
 }
 
@@ -73,7 +73,7 @@ function lapsedTasks(
   const excepted = new Set(except);
   return database
     .all(UNRELEASED, prefix, prefix + HIGHEST)
-    .filter(([, , ...lease]) => standingOf({ lease: leaseOf(lease), nowMs }, hasEnded) === "unreleased")
+    .filter(([, , ...lease]) => judgeLease({ lease: leaseOf(lease), nowMs }, hasEnded) === "unreleased")
     .map(([taskId, dueAt]) => ({ taskId: String(taskId), dueAt: String(dueAt) }))
     .filter(({ taskId }) => !excepted.has(taskId));
 }

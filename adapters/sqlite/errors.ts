@@ -32,17 +32,14 @@ export function driverFailure(cause: unknown): StorageError {
 /** Turns an error of SQLite or the file system into an error that a caller of the adapter can act on. */
 export function explain(error: unknown, path: string, busyTimeoutMs: number): unknown {
   const code = codeOf(error);
-  if (!isError(error) || error instanceof CheckpointError) return error;
-  const reason = error.message;
+  if (!isError(error) || error instanceof CheckpointError || code === "" || code.startsWith("ERR_")) return error;
   const intact = "This call changed nothing, and earlier checkpoints are intact.";
   const failure = (message: string, retryable = false) => new StorageError(message, { cause: error, retryable });
-
-  if (code === "" || code.startsWith("ERR_")) return error;
   // A constraint can only fail if a damaged index lacks a row of its table.
   if (isDamaged(error) || code.startsWith("SQLITE_CONSTRAINT") || code === "SQLITE_NOTADB") {
     const what = code === "SQLITE_NOTADB" ? "is not an SQLite database, or its header is damaged" : "is damaged";
     return new CheckpointCorruptError(
-      `The database ${path} ${what}: ${reason}. Nothing was changed. First copy the file and its -wal file. ` +
+      `The database ${path} ${what}: ${error.message}. Nothing was changed. First copy the file and its -wal file. ` +
         "Then restore a backup, or recover the readable rows: sqlite3 FILE .recover | sqlite3 recovered.db",
       { cause: error },
     );
@@ -58,11 +55,12 @@ export function explain(error: unknown, path: string, busyTimeoutMs: number): un
   if (["SQLITE_FULL", "SQLITE_IOERR_SHMSIZE", "ENOSPC", "EDQUOT"].includes(code)) {
     return failure(`There is no space left for ${path}. ${intact} Free some space, then try again.`, true);
   }
-  const isReadOnly = code.startsWith("SQLITE_READONLY") || code === "EROFS";
-  if (isReadOnly || code.startsWith("SQLITE_CANTOPEN") || !code.startsWith("SQLITE_")) {
-    const what = isReadOnly ? "is read-only" : "can't be opened";
-    const advice = "Check that its parent is a folder, and that the folder and its files are writable.";
-    return failure(`The database ${path} ${what}: ${reason}. ${intact} ${advice}`);
+  const isUnwritable = isReadOnly(error) || code === "EROFS";
+  if (isUnwritable || code.startsWith("SQLITE_CANTOPEN") || !code.startsWith("SQLITE_")) {
+    return failure(
+      `The database ${path} ${isUnwritable ? "is read-only" : "can't be opened"}: ${error.message}. ${intact} ` +
+        "Check that its parent is a folder, and that the folder and its files are writable.",
+    );
   }
-  return failure(`SQLite failed on ${path}: ${reason} (${code}). ${intact}`);
+  return failure(`SQLite failed on ${path}: ${error.message} (${code}). ${intact}`);
 }

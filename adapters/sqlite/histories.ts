@@ -1,8 +1,6 @@
 import type { CheckpointSummary, Payload, SealedSummary } from "../../src/contract/checkpoint.js";
-import { utf8Of } from "../../src/contract/utf8.js";
+import { encodeUtf8 } from "../../src/contract/utf8.js";
 import {
-  aloneOf,
-  bundleOf,
   type CachedText,
   deltaAfter,
   FORM,
@@ -12,12 +10,13 @@ import {
   isDelta,
   isFoldDue,
   lastTextAt,
+  makeBundle,
+  makeWhole,
   type Piece,
   PLACES,
   staysAlone,
   TextCache,
   textAt,
-  wholeOf,
 } from "../sql/history.js";
 import { numberOr0 } from "../sql/rows.js";
 import type { SqliteConnection } from "./connection.js";
@@ -92,13 +91,13 @@ export class SqliteHistories {
       const next = near === undefined ? undefined : numberAfter(this.#last(rangeOf(near)));
       return { number: next ?? this.#newHistory(), form: FORM.alone, body };
     }
-    const bytes = utf8Of(body);
+    const bytes = encodeUtf8(body);
     const { next, before } = this.#end(near, bytes);
     const piece = deltaAt(next, before, bytes) ?? (near === undefined ? undefined : this.#inNewest(next, bytes));
     if (piece) return piece;
-    if (next === undefined || before === undefined) return { number: next ?? this.#newHistory(), ...wholeOf(bytes) };
-    if (staysAlone(before, bytes, next - before.number - 1)) return { number: next, ...aloneOf(body, bytes) };
-    return { number: this.#newHistory(), ...wholeOf(bytes) };
+    if (next === undefined || before === undefined) return { number: next ?? this.#newHistory(), ...makeWhole(bytes) };
+    if (staysAlone(before, bytes, next - before.number - 1)) return { number: next, form: FORM.alone, body };
+    return { number: this.#newHistory(), ...makeWhole(bytes) };
   }
 
   store({ number, form, body, text }: PlacedPiece, checkpoint: Named): void {
@@ -116,7 +115,7 @@ export class SqliteHistories {
    */
   textOf(number: number, checkpoint: SealedSummary): string {
     const { payload, sizeBytes } = checkpoint;
-    const history = historyOf(number);
+    const history = findHistory(number);
     const cached = this.#texts.get(history);
     if (cached?.number === number && cached.sha256 === payload.sha256) return cached.text.toString();
     const found = textAt(number, this.#pieces(number), sizeBytes);
@@ -131,7 +130,7 @@ export class SqliteHistories {
   trim(numbers: readonly number[]): void {
     // No text builds on a payload that is stored alone, so it can be removed at once.
     const others = numbers.filter((number) => this.#database.run(REMOVE_ALONE, number) === 0);
-    for (const history of new Set(others.map(historyOf))) {
+    for (const history of new Set(others.map(findHistory))) {
       const [first, last] = rangeOf(history);
       this.#database.run(REMOVE_AFTER, first, last, last, first, last, first, last);
     }
@@ -148,7 +147,7 @@ export class SqliteHistories {
   }
 
   #newHistory(): number {
-    return historyOf(this.newest + PLACES);
+    return findHistory(this.newest + PLACES);
   }
 
   #inNewest(next: number | undefined, bytes: Buffer): PlacedPiece | undefined {
@@ -176,7 +175,7 @@ export class SqliteHistories {
     const [last, number, id, sha256, sizeBytes] = this.#database.one(END, ...range, ...range, ...range) ?? [];
     const next = numberAfter(numberOr0(last));
     if (next === undefined || typeof number !== "number") return { next };
-    const cached = this.#texts.get(historyOf(near));
+    const cached = this.#texts.get(findHistory(near));
     // The cached text is compared, because another process may have replaced the stored one.
     const isSame = cached?.number === number && cached.id === id && cached.sha256 === hexOf(sha256);
     if (isSame) return { next, before: cached };
@@ -196,13 +195,13 @@ export class SqliteHistories {
   #fold(number: number): void {
     const pieces = this.#pieces(number);
     const deltas = pieces.slice(pieces.findLastIndex((piece) => !isDelta(piece)) + 1);
-    const bundle = bundleOf(deltas);
+    const bundle = makeBundle(deltas);
     this.#database.run(REMOVE, deltas[0]?.number ?? number, number);
     this.#database.run(INSERT, bundle.number, bundle.form, bundle.body);
   }
 
   #cache(number: number, text: HistoryText, { id, payload: { sha256 } }: Named): void {
-    this.#texts.set(historyOf(number), { ...text, number, id, sha256 });
+    this.#texts.set(findHistory(number), { ...text, number, id, sha256 });
   }
 }
 
@@ -223,12 +222,12 @@ function numberAfter(last: number): number | undefined {
 }
 
 /** The first number of this number's history. The first history has the numbers 1 to {@link PLACES}, and so on. */
-function historyOf(number: number): number {
+function findHistory(number: number): number {
   return number - ((number - 1) % PLACES);
 }
 
 /** The range of this number's history. */
 export function rangeOf(number: number): Range {
-  const first = historyOf(number);
+  const first = findHistory(number);
   return [first, first + PLACES - 1];
 }

@@ -1,5 +1,6 @@
-import { type AppendCondition, nextSequence, requireNewest } from "../../src/contract/adapter.js";
+import { type AppendCondition, isCorrupt, nextSequence, requireNewest } from "../../src/contract/adapter.js";
 import { copyPayload, type Payload } from "../../src/contract/checkpoint.js";
+import { CheckpointCorruptError } from "../../src/contract/errors.js";
 import {
   findRecordDamage,
   type LogItem,
@@ -14,21 +15,12 @@ import {
   sealRecordDraft,
   toRecordHeader,
 } from "../../src/contract/log.js";
-import { isCorrupt } from "../../src/contract/adapter.js";
-import { CheckpointCorruptError } from "../../src/contract/errors.js";
-import {
-  kindColumns,
-  type LogAppend,
-  type LogPage,
-  parseRecord,
-  RECORD_COLUMNS,
-  selectsCheckpoints,
-} from "../sql/records.js";
+import { kindColumns, type LogAppend, type LogPage, RECORD_COLUMNS, selectsCheckpoints } from "../sql/records.js";
 import { numberOr0, type SqlRow } from "../sql/rows.js";
 import type { SqliteConnection } from "./connection.js";
 import { checkLeaseIn } from "./leases.js";
 import type { SqliteReader } from "./reader.js";
-import { bytesOf, hexOf } from "./rows.js";
+import { bytesOf, hexOf, parseRecord, parseRecordHeader } from "./rows.js";
 
 /** The numbering of a task. The highest sequences come from the tables, since the task's row isn't written by a record. */
 const POSITION = `
@@ -42,9 +34,7 @@ const INSERT = `INSERT INTO waymark_records (task_id, ${RECORD_COLUMNS.join(", "
 /** Records alone make a task, with the status '' and the time of its last record. */
 const DESCRIBE = `INSERT INTO waymark_tasks (task_id, last_sequence, count, newest_created_at, newest_status)
   VALUES (?, 0, 0, ?, '') ON CONFLICT DO UPDATE SET newest_created_at = excluded.newest_created_at, newest_status = ''`;
-const SET_DUE_AT = `UPDATE waymark_tasks SET due_at = ? WHERE task_id = ? AND due_at IS NOT ? AND EXISTS (
-  SELECT 1 FROM waymark_checkpoints c WHERE c.task_id = waymark_tasks.task_id AND c.sequence = newest_sequence
-    AND c.due_at IS NOT NULL AND c.status NOT IN ('completed', 'failed'))`;
+const SET_DUE_AT = "UPDATE waymark_tasks SET due_at = ? WHERE task_id = ? AND due_at > ?";
 /** A commit that writes anything syncs the log, and with it what was committed before. */
 const TOUCH = "UPDATE waymark_tasks SET last_sequence = last_sequence WHERE task_id = ?";
 /** A damaged kind is in every range of kinds. */
@@ -84,33 +74,35 @@ interface Numbering {
   readonly lastSequence: number;
 }
 
+interface LogParts {
+  readonly database: SqliteConnection;
+  readonly reader: SqliteReader;
+  readonly path: string;
+}
+
 /** The table of records in Waymark's open database. Every method is synchronous and lets SQLite's errors through. */
 export class SqliteLog {
-  readonly #database: SqliteConnection;
-  readonly #reader: SqliteReader;
-  readonly #path: string;
+  readonly #parts: LogParts;
 
-  constructor(database: SqliteConnection, reader: SqliteReader, path: string) {
-    this.#database = database;
-    this.#reader = reader;
-    this.#path = path;
+  constructor(parts: LogParts) {
+    this.#parts = parts;
   }
 
   /** Appends records in the caller's transaction, and returns the last one's sequence. */
   append({ taskId, records, condition, options: { firstSequence, dueAt } }: LogAppend): number {
     const stored = this.matchEvents(taskId, records);
     if (stored !== undefined) {
-      this.#database.run(TOUCH, taskId);
+      this.#parts.database.run(TOUCH, taskId);
       return stored;
     }
-    checkLeaseIn(this.#database, taskId, condition);
+    checkLeaseIn(this.#parts.database, taskId, condition);
     const numbering = this.readNumbering(taskId);
     this.requireNoEvent(taskId, condition);
     const first = nextSequence(taskId, numbering, condition, { sequence: firstSequence });
     this.insert(taskId, records, first);
     const [newest] = records.slice(-1);
-    if (numbering.newestSequence === 0) this.#database.run(DESCRIBE, taskId, newest?.createdAt);
-    if (dueAt !== undefined) this.#database.run(SET_DUE_AT, dueAt, taskId, dueAt);
+    if (numbering.newestSequence === 0) this.#parts.database.run(DESCRIBE, taskId, newest?.createdAt);
+    if (dueAt !== undefined) this.#parts.database.run(SET_DUE_AT, dueAt, taskId, dueAt);
     return first + records.length - 1;
   }
 
@@ -123,11 +115,13 @@ export class SqliteLog {
   requireNoEvent(taskId: string, condition: AppendCondition = {}): void {
     const { noEventAfter } = condition;
     if (noEventAfter === undefined) return;
-    requireNoEvent(taskId, numberOr0(this.#database.one(LAST_EVENT, taskId, noEventAfter)?.[0]), condition);
+    requireNoEvent(taskId, numberOr0(this.#parts.database.one(LAST_EVENT, taskId, noEventAfter)?.[0]), condition);
   }
 
   readNumbering(taskId: string): Numbering {
-    const [last, record, checkpoint] = (this.#database.one(POSITION, taskId, taskId, taskId) ?? []).map(numberOr0);
+    const [last, record, checkpoint] = (this.#parts.database.one(POSITION, taskId, taskId, taskId) ?? []).map(
+      numberOr0,
+    );
     const newestSequence = checkpoint ?? 0;
     return { newestSequence, lastSequence: Math.max(last ?? 0, record ?? 0, newestSequence) };
   }
@@ -139,7 +133,7 @@ export class SqliteLog {
       const { sequence, kind, name, recordKey, id, createdAt, payload, seal } = record;
       const described = [sequence, kind, name, recordKey, id, createdAt, payload.encoding];
       const digests = [bytesOf(payload.sha256), bytesOf(seal), toRecordHeader(record).sizeBytes];
-      this.#database.run(INSERT, taskId, ...described, ...digests, payload.body);
+      this.#parts.database.run(INSERT, taskId, ...described, ...digests, payload.body);
     }
   }
 
@@ -150,7 +144,13 @@ export class SqliteLog {
     const statement = READ[order][headersOnly ? "headers" : "whole"];
     const items: LogItem[] = [];
     let [seen, bytes] = [0, 0];
-    for (const row of this.#database.each(statement, ...selected, selectsCheckpoints(query) ? 1 : 0, ...range, rows)) {
+    for (const row of this.#parts.database.each(
+      statement,
+      ...selected,
+      selectsCheckpoints(query) ? 1 : 0,
+      ...range,
+      rows,
+    )) {
       const item = this.#itemOf(taskId, row, headersOnly);
       if (item !== undefined) items.push(item);
       seen += 1;
@@ -162,24 +162,24 @@ export class SqliteLog {
 
   /** Syncs what was committed before, if the store promises to survive a power cut. */
   sync(taskId: string): void {
-    if (this.#database.isSynced) this.#database.atomically(() => this.#database.run(TOUCH, taskId));
+    if (this.#parts.database.isSynced) this.#parts.database.atomically(() => this.#parts.database.run(TOUCH, taskId));
   }
 
   remove(taskId: string, selection: RecordSelection, condition: AppendCondition | undefined): number {
-    return this.#database.atomically(() => {
-      checkLeaseIn(this.#database, taskId, condition);
+    return this.#parts.database.atomically(() => {
+      checkLeaseIn(this.#parts.database, taskId, condition);
       const { newestSequence, lastSequence } = this.readNumbering(taskId);
       requireNewest(taskId, newestSequence, condition);
       this.requireNoEvent(taskId, condition);
       const { afterSequence = BELOW_ALL, beforeSequence = ABOVE_ALL, kinds, name = null } = selection;
       const values = [taskId, afterSequence, beforeSequence, ...kindColumns(kinds), name, name];
-      const removed = this.#database.all(REMOVED, ...values);
+      const removed = this.#parts.database.all(REMOVED, ...values);
       for (const [sequence, kind] of removed) {
-        this.#database.run(kind === "event" ? EMPTY_EVENT : REMOVE, taskId, sequence);
+        this.#parts.database.run(kind === "event" ? EMPTY_EVENT : REMOVE, taskId, sequence);
       }
       const isGone = ([, kind]: SqlRow) => kind !== "event" && kind !== "mark";
       const upTo = Math.max(0, ...removed.filter(isGone).map(([sequence]) => numberOr0(sequence)));
-      if (removed.length > 0) this.#database.run(NOTE_REMOVAL, lastSequence, upTo, taskId);
+      if (removed.length > 0) this.#parts.database.run(NOTE_REMOVAL, lastSequence, upTo, taskId);
       this.describe(taskId);
       return removed.length;
     });
@@ -187,13 +187,13 @@ export class SqliteLog {
 
   /** Keeps the listing of a task without checkpoints right. */
   describe(taskId: string): void {
-    this.#database.run(DESCRIBE_BY_RECORDS, taskId);
+    this.#parts.database.run(DESCRIBE_BY_RECORDS, taskId);
   }
 
   replacePayload(taskId: string, sequence: number, payload: Payload, expectedSha256: string): boolean {
-    return this.#database.atomically(() => {
-      const row = this.#database.one(AT, taskId, sequence);
-      const record = row && this.#parse(taskId, row, true);
+    return this.#parts.database.atomically(() => {
+      const row = this.#parts.database.one(AT, taskId, sequence);
+      const record = row && parseRecordHeader(taskId, row.slice(0, -1), this.#parts.path);
       if (record === undefined) return false;
       const damage = isCorrupt(record) ? record.reason : findRecordDamage(record);
       if (isCorrupt(record) || damage !== undefined) {
@@ -206,32 +206,24 @@ export class SqliteLog {
       const { encoding, sha256, body } = copy;
       const seal = sealRecord({ ...record, payload: copy });
       const sizeBytes = typeof body === "string" ? Buffer.byteLength(body) : body.byteLength;
-      this.#database.run(REPLACE, encoding, bytesOf(sha256), bytesOf(seal), sizeBytes, body, taskId, sequence);
+      this.#parts.database.run(REPLACE, encoding, bytesOf(sha256), bytesOf(seal), sizeBytes, body, taskId, sequence);
       return true;
     });
   }
 
   #findEvent(taskId: string, id: string): StoredEvent | undefined {
-    const [sequence, name, sha256] = this.#database.one(EVENT, taskId, id) ?? [];
+    const [sequence, name, sha256] = this.#parts.database.one(EVENT, taskId, id) ?? [];
     if (typeof sequence !== "number") return undefined;
     const payload = { sha256: String(hexOf(sha256)) };
     return typeof name === "string" ? { sequence, name, payload } : { sequence, payload };
   }
 
   #itemOf(taskId: string, row: SqlRow, headersOnly: boolean): LogItem | undefined {
-    if (row.at(-1) === null) return this.#parse(taskId, row.slice(0, -1), headersOnly);
-    return this.#reader.summaryAt(taskId, row.at(-1));
+    const columns = row.slice(0, RECORD_COLUMNS.length);
+    const [body, number] = row.slice(RECORD_COLUMNS.length);
+    if (number !== null) return this.#parts.reader.summaryAt(taskId, number);
+    return headersOnly
+      ? parseRecordHeader(taskId, columns, this.#parts.path)
+      : parseRecord(taskId, columns, body, this.#parts.path);
   }
-
-  #parse(taskId: string, row: SqlRow, headersOnly: boolean) {
-    const columns = row.map((value, index) => (isDigest(index) ? hexOf(value) : value));
-    const locate = () => `${this.#path}, table waymark_records, task ${JSON.stringify(taskId)}, sequence ${String(row[0])}`;
-    return parseRecord(taskId, columns, headersOnly, locate);
-  }
-}
-
-const DIGESTS: readonly number[] = [RECORD_COLUMNS.indexOf("sha256"), RECORD_COLUMNS.indexOf("seal")];
-
-function isDigest(index: number): boolean {
-  return DIGESTS.includes(index);
 }

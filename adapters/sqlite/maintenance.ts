@@ -1,6 +1,6 @@
 import type { CheckpointSummary, StoredCheckpoint } from "../../src/contract/checkpoint.js";
-import { findingOf } from "../../src/contract/header-index.js";
-import { damageInTaskRow, taskRowOf } from "../sql/damage.js";
+import { makeFinding } from "../../src/contract/header-index.js";
+import { damageInTaskRow, rebuildTaskRow } from "../sql/damage.js";
 import { FORM } from "../sql/history.js";
 import type { MaintainedTables } from "../sql/maintenance.js";
 import { entriesInPages, PAGE_ROWS } from "../sql/pages.js";
@@ -8,20 +8,28 @@ import { numberOr0, type SqlRow } from "../sql/rows.js";
 import type { CallQueue, SqliteStore } from "./call-queue.js";
 import type { SqliteConnection } from "./connection.js";
 import { rangeOf } from "./histories.js";
-import { COLUMNS, locationOf } from "./rows.js";
+import { COLUMNS, describePlace } from "./rows.js";
 
-const TASK_IDS = "SELECT task_id FROM waymark_tasks UNION SELECT task_id FROM waymark_checkpoints ORDER BY task_id";
+const TASK_IDS = `SELECT task_id FROM waymark_tasks UNION SELECT task_id FROM waymark_checkpoints
+  UNION SELECT task_id FROM waymark_records ORDER BY task_id`;
 /**
  * Reads a task's row and the values that it must have. This is one statement, because other processes may write between
  * two.
  */
 const TASK_ROW = `
   SELECT t.last_sequence, t.count, t.newest_sequence, t.newest_created_at, t.newest_status, t.due_at,
-    (SELECT count(*) FROM waymark_checkpoints WHERE task_id = i.task_id), c.sequence, c.created_at, c.status, c.due_at
+    (SELECT count(*) FROM waymark_checkpoints WHERE task_id = i.task_id), c.sequence,
+    coalesce(c.created_at, r.created_at), coalesce(c.status, iif(r.sequence IS NULL, NULL, '')), c.due_at
   FROM (SELECT ? AS task_id) i LEFT JOIN waymark_tasks t ON t.task_id = i.task_id
   LEFT JOIN waymark_checkpoints c ON c.task_id = i.task_id
-    AND c.sequence = (SELECT max(sequence) FROM waymark_checkpoints WHERE task_id = i.task_id)`;
-const REPLACE_TASK = "INSERT OR REPLACE INTO waymark_tasks VALUES (?, ?, ?, ?, ?, ?, ?)";
+    AND c.sequence = (SELECT max(sequence) FROM waymark_checkpoints WHERE task_id = i.task_id)
+  LEFT JOIN waymark_records r ON r.task_id = i.task_id
+    AND r.sequence = (SELECT max(sequence) FROM waymark_records WHERE task_id = i.task_id)`;
+const REPLACE_TASK = `
+  INSERT INTO waymark_tasks (task_id, last_sequence, count, newest_sequence, newest_created_at, newest_status, due_at)
+  VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET last_sequence = excluded.last_sequence, count = excluded.count,
+    newest_sequence = excluded.newest_sequence, newest_created_at = excluded.newest_created_at,
+    newest_status = excluded.newest_status, due_at = excluded.due_at`;
 const QUARANTINE_CHECKPOINT = `
   INSERT INTO waymark_quarantine SELECT ?, ?, c.task_id, ${COLUMNS}, p.form, p.body
   FROM waymark_checkpoints c LEFT JOIN waymark_payloads p ON (p.number = c.number OR p.form = ${FORM.bundle})
@@ -58,7 +66,7 @@ export function maintainedTables(queue: CallQueue, path: string): MaintainedTabl
         queue.read(({ reader }) => (quick ? reader.summaries(rest, rows) : reader.checkpoints(rest, rows))),
       ),
 
-    locate: (_taskId, number) => locationOf(path, number),
+    locate: (_taskId, number) => describePlace(path, number),
     taskRow: (taskId) => queue.read(({ database }) => taskRow(database, taskId)),
     moveCheckpoint: (taskId, number) => atomically((store) => moveCheckpoint(store, path, taskId, numberOr0(number))),
     rewriteTaskRow: (taskId) => atomically(({ database }) => rewriteTaskRow(database, taskId)),
@@ -77,7 +85,7 @@ function moveCheckpoint(
   number: number,
 ): boolean {
   const found = reader.at(taskId, number);
-  const finding = found && findingOf(found, () => locationOf(path, number));
+  const finding = found && makeFinding(found, () => describePlace(path, number));
   if (!finding) return false;
   const [, last] = rangeOf(number);
   database.run(QUARANTINE_CHECKPOINT, new Date().toISOString(), finding.reason, last, number);
@@ -94,6 +102,6 @@ function rewriteTaskRow(database: SqliteConnection, taskId: string): boolean {
   const reason = damageInTaskRow(row);
   if (reason === undefined) return false;
   database.run(QUARANTINE_TASK, new Date().toISOString(), reason, taskId);
-  database.run(REPLACE_TASK, taskId, ...taskRowOf(row));
+  database.run(REPLACE_TASK, taskId, ...rebuildTaskRow(row));
   return true;
 }

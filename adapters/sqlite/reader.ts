@@ -13,14 +13,15 @@ import {
   type StoredCheckpoint,
 } from "../../src/contract/checkpoint.js";
 import { CheckpointCorruptError } from "../../src/contract/errors.js";
-import { checkedSummary } from "../sql/damage.js";
-import { BrokenHistoryError, loneBody } from "../sql/history.js";
-import { idRange, missingNewest, type Page, type PageRow, type TaskFound } from "../sql/pages.js";
+import { checkSummary } from "../sql/damage.js";
+import { BrokenHistoryError } from "../sql/history.js";
+import { findTask, idRange, type Page, type PageRow, pageOfSummaries, type TaskFound } from "../sql/pages.js";
+import { RECORD_COLUMNS } from "../sql/records.js";
 import { damagedRow, numberOr0, type SqlRow } from "../sql/rows.js";
 import type { SqliteConnection } from "./connection.js";
 import { isDamaged } from "./errors.js";
 import type { SqliteHistories } from "./histories.js";
-import { BY_ID, COLUMNS, locationOf, sealedSummaryOf } from "./rows.js";
+import { BY_ID, COLUMNS, describePlace, parseRecordHeader, parseSealedSummary } from "./rows.js";
 
 /**
  * The limits are expressions, because SQLite would plan the statement again at each call if they were bare variables.
@@ -47,7 +48,9 @@ const TASK_IDS = {
 };
 const TASK = `
   SELECT t.count, t.newest_sequence, t.due_at, t.removed_up_to,
-    (SELECT max(sequence) FROM waymark_records WHERE task_id = t.task_id), ${COLUMNS} FROM waymark_tasks t
+    ${RECORD_COLUMNS.map((column) => `r.${column}`).join(", ")}, ${COLUMNS} FROM waymark_tasks t
+  LEFT JOIN waymark_records r ON r.task_id = t.task_id
+    AND r.sequence = (SELECT max(sequence) FROM waymark_records WHERE task_id = t.task_id)
   LEFT JOIN waymark_checkpoints c ON c.task_id = t.task_id AND c.sequence = t.newest_sequence WHERE t.task_id = ?`;
 
 /**
@@ -57,55 +60,59 @@ const TASK = `
 const [ABOVE_ALL, BELOW_ALL] = [1e19, -1e19];
 const PAGE_BYTES = 256 * 1024;
 
+interface ReaderParts {
+  readonly database: SqliteConnection;
+  readonly histories: SqliteHistories;
+  readonly path: string;
+}
+
 /**
  * Reads Waymark's open database. Every method is synchronous and lets SQLite's errors through. A damaged row, or a row
  * whose payload SQLite can't read, becomes a CorruptRecord, and the other rows are still returned.
  */
 export class SqliteReader {
-  readonly #database: SqliteConnection;
-  readonly #histories: SqliteHistories;
-  readonly #path: string;
+  readonly #parts: ReaderParts;
 
-  constructor(database: SqliteConnection, histories: SqliteHistories, path: string) {
-    this.#database = database;
-    this.#histories = histories;
-    this.#path = path;
+  constructor(parts: ReaderParts) {
+    this.#parts = parts;
   }
 
   get(taskId: string, id: string): StoredCheckpoint | CorruptRecord | undefined {
     // This uses `each` instead of `one`, so that the payload's pieces are read at the same moment as the row.
-    for (const row of this.#database.each(BY_ID, taskId, id)) return this.#wholeOf(taskId, row);
+    for (const row of this.#parts.database.each(BY_ID, taskId, id)) return this.#wholeOf(taskId, row);
     return undefined;
   }
 
   /** The summary of the checkpoint with this number. */
   summaryAt(taskId: string, number: unknown): CheckpointSummary | CorruptRecord | undefined {
-    const row = this.#database.one(SUMMARY_AT, taskId, number);
+    const row = this.#parts.database.one(SUMMARY_AT, taskId, number);
     return row && this.#summaryOf(taskId, row);
   }
 
   /** The checkpoint with this number. Call it in a transaction. */
   at(taskId: string, number: unknown): StoredCheckpoint | CorruptRecord | undefined {
-    const row = this.#database.one(SUMMARY_AT, taskId, number);
+    const row = this.#parts.database.one(SUMMARY_AT, taskId, number);
     return row && this.#wholeOf(taskId, row);
   }
 
   summaries(query: CheckpointQuery, size: number): Page<CheckpointSummary> {
-    const rows = this.#database.all(SUMMARIES[query.order], ...valuesOf(query, size));
-    const entries = rows.map((row) => ({ key: row[0], found: this.#summaryOf(query.taskId, row) }));
+    const rows = this.#parts.database.all(SUMMARIES[query.order], ...valuesOf(query, size));
     const last = rows[size - 1];
-    return { entries: entries.filter(({ found }) => isAskedFor(found, query)), next: last && boundAfter(last, query) };
+    const next = last && boundAfter(last, query);
+    return pageOfSummaries(query, rows, (row) => this.#summaryOf(query.taskId, row), next);
   }
 
   /** Like {@link summaries}, for whole checkpoints, within a budget of bytes. */
   checkpoints(query: CheckpointQuery, size: number): Page<StoredCheckpoint> {
     const values = valuesOf(query, size);
     try {
-      return this.#page(query, size, this.#database.each(CHECKPOINTS[query.order], ...values), (row) => row.slice(-2));
+      return this.#page(query, size, this.#parts.database.each(CHECKPOINTS[query.order], ...values), (row) =>
+        row.slice(-2),
+      );
     } catch (error) {
       if (!isDamaged(error)) throw error;
       // SQLite doesn't say which payload it can't read, so each is read by itself.
-      const rows = this.#database.each(SUMMARIES[query.order], ...values);
+      const rows = this.#parts.database.each(SUMMARIES[query.order], ...values);
       return this.#page(query, size, rows, ([number]) => this.#aloneAt(number));
     }
   }
@@ -116,28 +123,18 @@ export class SqliteReader {
     const statuses = [...CHECKPOINT_STATUSES, ""].map((one) => (status.some((asked) => asked === one) ? one : null));
     // A negative limit means no limit.
     const part = [Number.isFinite(limit) ? limit : -1, skip];
-    const rows = this.#database.all(TASK_IDS[order], ...statuses, ...idRange(query), ...part);
+    const rows = this.#parts.database.all(TASK_IDS[order], ...statuses, ...idRange(query), ...part);
     return rows.map(([taskId]) => String(taskId));
   }
 
   tasks(taskIds: readonly string[]): readonly TaskFound[] {
-    return taskIds.flatMap((taskId) => {
-      const [count, sequence, dueAt, removedUpTo, lastSequence, ...row] = this.#database.one(TASK, taskId) ?? [];
-      const newestSequence = numberOr0(sequence);
-      if (newestSequence === 0 && lastSequence === null) return [];
-      const newest = row[0] === null ? undefined : this.#summaryOf(taskId, row);
-      const missing = missingNewest(locationOf(this.#path, "unknown"), taskId, newestSequence);
-      const last = numberOr0(lastSequence) > newestSequence ? this.#readRecord(taskId, lastSequence) : undefined;
-      return {
-        taskId,
-        count: numberOr0(count),
-        newestSequence,
-        ...(newestSequence > 0 && { newest: newest ?? missing }),
-        ...(last && !isCorrupt(last) && { last }),
-        ...(typeof dueAt === "string" && { dueAt }),
-        ...(typeof removedUpTo === "number" && { removedUpTo }),
-      };
-    });
+    return taskIds.flatMap((taskId) =>
+      findTask(taskId, this.#parts.database.one(TASK, taskId) ?? [], {
+        locate: () => describePlace(this.#parts.path, "unknown"),
+        readSummary: (columns) => this.#summaryOf(taskId, columns),
+        readRecord: (columns) => parseRecordHeader(taskId, columns, this.#parts.path),
+      }),
+    );
   }
 
   #page(
@@ -149,7 +146,7 @@ export class SqliteReader {
     const entries: PageRow<StoredCheckpoint>[] = [];
     let [seen, bytes] = [0, 0];
     for (const row of rows) {
-      const found = sealedSummaryOf(query.taskId, row, this.#path);
+      const found = parseSealedSummary(query.taskId, row, this.#parts.path);
       seen += 1;
       bytes += isCorrupt(found) ? 0 : found.sizeBytes;
       if (isCorrupt(found)) entries.push({ key: row[0], found });
@@ -161,35 +158,34 @@ export class SqliteReader {
   }
 
   #summaryOf(taskId: string, row: SqlRow): CheckpointSummary | CorruptRecord {
-    return checkedSummary(sealedSummaryOf(taskId, row, this.#path), () => locationOf(this.#path, row[0]));
+    return checkSummary(parseSealedSummary(taskId, row, this.#parts.path), () =>
+      describePlace(this.#parts.path, row[0]),
+    );
   }
 
   #wholeOf(taskId: string, row: SqlRow): StoredCheckpoint | CorruptRecord {
-    const found = sealedSummaryOf(taskId, row, this.#path);
+    const found = parseSealedSummary(taskId, row, this.#parts.path);
     return isCorrupt(found) ? found : this.#withBody(found, row, this.#aloneAt(row[0]));
   }
 
   #aloneAt(number: unknown): SqlRow {
-    return this.#database.one(BODY, number) ?? [];
+    return this.#parts.database.one(BODY, number) ?? [];
   }
 
   /** @param alone - The form and the body, if the payload is stored alone. */
   #withBody(summary: SealedSummary, row: SqlRow, [form, body]: SqlRow): StoredCheckpoint | CorruptRecord {
     try {
-      const value =
-        typeof form === "number"
-          ? loneBody({ form, body }, summary.sizeBytes)
-          : this.#histories.textOf(numberOr0(row[0]), summary);
+      const value = typeof form === "number" ? body : this.#parts.histories.textOf(numberOr0(row[0]), summary);
       // The driver returns a Buffer, and callers get a plain Uint8Array.
       const its = types.isUint8Array(value) ? new Uint8Array(value.buffer, value.byteOffset, value.length) : value;
       if (typeof its !== "string" && !types.isUint8Array(its)) {
-        return damagedRow(locationOf(this.#path, row[0]), summary, "its payload is missing");
+        return damagedRow(describePlace(this.#parts.path, row[0]), summary, "its payload is missing");
       }
       return { ...summary, payload: { ...summary.payload, body: its } };
     } catch (error) {
       if (!isDamaged(error) && !(error instanceof BrokenHistoryError)) throw error;
       const reason = error instanceof BrokenHistoryError ? error.message : "SQLite can't read its payload";
-      return damagedRow(locationOf(this.#path, row[0]), summary, reason, error);
+      return damagedRow(describePlace(this.#parts.path, row[0]), summary, reason, error);
     }
   }
 }
@@ -212,8 +208,4 @@ function boundAfter(row: SqlRow, { taskId, order, beforeSequence, afterSequence 
 function valuesOf(query: CheckpointQuery, size: number): readonly unknown[] {
   const { taskId, beforeSequence = ABOVE_ALL, afterSequence = BELOW_ALL, skip = 0 } = query;
   return [taskId, beforeSequence, afterSequence, size, skip];
-}
-
-function isAskedFor(found: CheckpointSummary | CorruptRecord, query: CheckpointQuery): boolean {
-  return isCorrupt(found) || matchesQuery(found, query);
 }

@@ -1,9 +1,11 @@
 import { types } from "node:util";
 import type { CorruptRecord } from "../../src/contract/adapter.js";
 import type { SealedSummary } from "../../src/contract/checkpoint.js";
+import type { RecordHeader } from "../../src/contract/log.js";
+import * as records from "../sql/records.js";
 import * as sql from "../sql/rows.js";
 
-/** A checkpoint's columns, in the order of {@link sealedSummaryOf}. */
+/** A checkpoint's columns, in the order of {@link parseSealedSummary}. */
 export const COLUMNS = ["number", ...sql.COLUMNS].map((name) => `c.${name}`).join(", ");
 
 /** The index of the seal in a row of {@link COLUMNS}. The payload's digest is before it. */
@@ -12,10 +14,10 @@ const SEAL = sql.COLUMNS.indexOf("seal") + 1;
 export const BY_ID = `SELECT ${COLUMNS} FROM waymark_checkpoints c WHERE task_id = ? AND id = ?`;
 
 /** The summary in a row of {@link COLUMNS}. The seal isn't checked. */
-export function sealedSummaryOf(taskId: string, row: sql.SqlRow, path: string): SealedSummary | CorruptRecord {
+export function parseSealedSummary(taskId: string, row: sql.SqlRow, path: string): SealedSummary | CorruptRecord {
   const [number, ...columns] = row.slice(0, SEAL + 1);
   const [sha256, seal] = [hexOf(row[SEAL - 1]), hexOf(row[SEAL])];
-  return sql.sealedSummaryOf(taskId, [...columns.slice(0, -2), sha256, seal], () => locationOf(path, number));
+  return sql.parseSealedSummary(taskId, [...columns.slice(0, -2), sha256, seal], () => describePlace(path, number));
 }
 
 /** A digest's bytes as text. If the value isn't bytes, it is damaged, and is returned as it is. */
@@ -25,11 +27,31 @@ export function hexOf(column: unknown): unknown {
     : column;
 }
 
+const DIGESTS: readonly number[] = [records.RECORD_COLUMNS.indexOf("sha256"), records.RECORD_COLUMNS.indexOf("seal")];
+
+/** The header of the record in a row of {@link records.RECORD_COLUMNS}. The seal isn't checked. */
+export function parseRecordHeader(taskId: string, row: sql.SqlRow, path: string): RecordHeader | CorruptRecord {
+  return records.parseRecordHeader(taskId, withHexDigests(row), () => describeRecord(path, taskId, row));
+}
+
+/** The record in a row of {@link records.RECORD_COLUMNS}. The seal isn't checked. */
+export function parseRecord(taskId: string, row: sql.SqlRow, body: unknown, path: string) {
+  return records.parseRecord(taskId, withHexDigests(row), body, () => describeRecord(path, taskId, row));
+}
+
+function withHexDigests(row: sql.SqlRow): sql.SqlRow {
+  return row.map((value, index) => (DIGESTS.includes(index) ? hexOf(value) : value));
+}
+
+function describeRecord(path: string, taskId: string, [sequence]: sql.SqlRow): string {
+  return `${path}, table waymark_records, task ${JSON.stringify(taskId)}, sequence ${String(sequence)}`;
+}
+
 /** A digest as bytes, which take half the space of its text in a column. */
 export function bytesOf(hex: string): Buffer {
   return Buffer.from(hex, "hex");
 }
 
-export function locationOf(path: string, number: unknown): string {
+export function describePlace(path: string, number: unknown): string {
   return `${path}, table waymark_checkpoints, number ${String(number)}`;
 }

@@ -52,7 +52,7 @@ const SCHEMA: Readonly<Record<string, string>> = {
   waymark_checkpoints_by_id: "CREATE UNIQUE INDEX waymark_checkpoints_by_id ON waymark_checkpoints (task_id, id)",
   waymark_payloads: `CREATE TABLE waymark_payloads (
     number INTEGER NOT NULL PRIMARY KEY,
-    form INTEGER NOT NULL, -- -1: alone, by Brotli, 0: alone, 1: whole, 2: whole, by Brotli, 3: a delta, 4: a bundle of deltas, with the number of the last
+    form INTEGER NOT NULL, -- 0: alone, 1: whole, 2: whole, by Brotli, 3: a delta, 4: a bundle of deltas, with the number of the last
     body ANY NOT NULL -- of form 0: TEXT is JSON, a BLOB is what the encoding says
   ) STRICT`,
   waymark_records: `CREATE TABLE waymark_records (
@@ -70,7 +70,8 @@ const SCHEMA: Readonly<Record<string, string>> = {
     body ANY, -- TEXT is JSON, a BLOB is what the encoding says; NULL in an event whose body was removed
     PRIMARY KEY (task_id, sequence)
   ) STRICT`,
-  waymark_records_by_id: "CREATE UNIQUE INDEX waymark_records_by_id ON waymark_records (task_id, id) WHERE id IS NOT NULL",
+  waymark_records_by_id:
+    "CREATE UNIQUE INDEX waymark_records_by_id ON waymark_records (task_id, id) WHERE id IS NOT NULL",
   waymark_leases: `CREATE TABLE waymark_leases (
     task_id TEXT NOT NULL PRIMARY KEY,
     holder TEXT NOT NULL,

@@ -6,9 +6,9 @@ import type { StorageMaintenance } from "../../src/contract/findings.js";
 import { type LeaseStore, leaseStore, NO_LEASE } from "../../src/contract/leases.js";
 import type { TaskQueue } from "../../src/contract/task-queue.js";
 import { type Append, NOTHING_DUE, SqlAdapter } from "../sql/adapter.js";
+import { SqlLog } from "../sql/log.js";
 import { SqlMaintenance } from "../sql/maintenance.js";
 import { inPages, PAGE_ROWS } from "../sql/pages.js";
-import type { LogAppend } from "../sql/records.js";
 import { CallQueue, type SqliteStore, storeIn } from "./call-queue.js";
 import type { SqliteDriver } from "./connection.js";
 import { claimDue, countDue, nextDue } from "./due.js";
@@ -75,6 +75,11 @@ const LOCK_SLICE_MS = 3;
  */
 export class SqliteAdapter extends SqlAdapter<SqliteStore> {
   override readonly name = "sqlite";
+  readonly log = new SqlLog({
+    store: (append) => this.#queue.append(append),
+    reading: (work) => this.#queue.read(({ log }) => work(log)),
+    changing: (work) => this.#queue.change(({ log }) => work(log)),
+  });
   override readonly maintenance: StorageMaintenance;
   override readonly leases: LeaseStore = leaseStore(
     {
@@ -128,7 +133,7 @@ export class SqliteAdapter extends SqlAdapter<SqliteStore> {
     }
   }
 
-  protected override store(append: Append | LogAppend): Promise<number> {
+  protected override store(append: Append): Promise<number> {
     return this.#queue.append(append);
   }
 

@@ -23,14 +23,14 @@ import { isTransient } from "../../src/contract/transient.js";
 import type { Append } from "../sql/adapter.js";
 import { isCompared } from "../sql/history.js";
 import type { LogAppend } from "../sql/records.js";
-import { columnsOf, HIGHEST, jsonOf, nextDueAt, nextDueAtIn, numberOr0, type SqlRow } from "../sql/rows.js";
+import { HIGHEST, listColumns, nextDueAt, nextDueAtIn, numberOr0, type SqlRow, toJson } from "../sql/rows.js";
 import type { SqliteConnection } from "./connection.js";
 import { isBusy } from "./errors.js";
 import type { SqliteHistories } from "./histories.js";
 import { checkLeaseIn } from "./leases.js";
 import type { SqliteLog } from "./log.js";
 import type { SqliteReader } from "./reader.js";
-import { BY_ID, bytesOf, COLUMNS, sealedSummaryOf } from "./rows.js";
+import { BY_ID, bytesOf, COLUMNS, parseSealedSummary } from "./rows.js";
 
 /**
  * Reads everything that an append needs, as one row. The newest sequence comes from the index, since the task's row may
@@ -86,29 +86,23 @@ export function tryAppend(append: () => number): Outcome {
   }
 }
 
+interface WriterParts {
+  readonly database: SqliteConnection;
+  readonly histories: SqliteHistories;
+  readonly reader: SqliteReader;
+  readonly log: SqliteLog;
+  readonly path: string;
+}
+
 /**
  * Changes Waymark's open database. Each call is one transaction, which also checks the call's condition. Every method
  * is synchronous and lets SQLite's errors through.
  */
 export class SqliteWriter {
-  readonly #database: SqliteConnection;
-  readonly #histories: SqliteHistories;
-  readonly #reader: SqliteReader;
-  readonly #log: SqliteLog;
-  readonly #path: string;
+  readonly #parts: WriterParts;
 
-  constructor(
-    database: SqliteConnection,
-    histories: SqliteHistories,
-    reader: SqliteReader,
-    log: SqliteLog,
-    path: string,
-  ) {
-    this.#database = database;
-    this.#histories = histories;
-    this.#reader = reader;
-    this.#log = log;
-    this.#path = path;
+  constructor(parts: WriterParts) {
+    this.#parts = parts;
   }
 
   /**
@@ -116,14 +110,15 @@ export class SqliteWriter {
    * own outcome. So if one is refused, it writes nothing, and the others are stored.
    */
   appendAll(appends: readonly (Append | LogAppend)[]): readonly Outcome[] {
+    const { database } = this.#parts;
     try {
       const isLazy = appends.every((append) => !("draft" in append) && append.options.lazy === true);
       return isLazy
-        ? this.#database.lazily(() => this.#appendTogether(appends))
-        : this.#database.atomically(() => this.#appendTogether(appends));
+        ? database.lazily(() => this.#appendTogether(appends))
+        : database.atomically(() => this.#appendTogether(appends));
     } catch (error) {
       if (isBusy(error) || appends.length === 1) throw error;
-      return appends.map((append) => tryAppend(() => this.#database.atomically(() => this.#store(append))));
+      return appends.map((append) => tryAppend(() => database.atomically(() => this.#store(append))));
     }
   }
 
@@ -138,7 +133,7 @@ export class SqliteWriter {
   }
 
   #store(append: Append | LogAppend): number {
-    return "draft" in append ? this.#insert(append) : this.#log.append(append);
+    return "draft" in append ? this.#insert(append) : this.#parts.log.append(append);
   }
 
   setStatus(
@@ -148,14 +143,14 @@ export class SqliteWriter {
     condition: AppendCondition | undefined,
     { records = [] }: StatusOptions = {},
   ): boolean {
+    const { log } = this.#parts;
     return this.#change(taskId, id, condition, (record, number) => {
-      this.#log.matchEvents(taskId, records);
-      const numbering = this.#log.readNumbering(taskId);
-      this.#log.requireNoEvent(taskId, condition);
-      this.#log.insert(taskId, records, nextSequence(taskId, numbering, condition));
+      log.matchEvents(taskId, records);
+      log.requireNoEvent(taskId, condition);
+      log.insert(taskId, records, nextSequence(taskId, log.readNumbering(taskId), condition));
       const { sequence, status, error, seal } = withStatus(record, change);
-      this.#database.run(UPDATE_STATUS, status, jsonOf(error), bytesOf(seal), number);
-      this.#database.run(UPDATE_TASK_STATUS, status, taskId, sequence);
+      this.#parts.database.run(UPDATE_STATUS, status, toJson(error), bytesOf(seal), number);
+      this.#parts.database.run(UPDATE_TASK_STATUS, status, taskId, sequence);
       this.#updateDueAt(taskId);
       return true;
     });
@@ -166,32 +161,32 @@ export class SqliteWriter {
       if (record.payload.sha256 !== expectedSha256) return false;
       const { sizeBytes, seal } = withPayload(record, payload);
       // The new payload gets its own place, since other texts may build on the old one.
-      const placed = this.#histories.place(payload, undefined);
-      this.#histories.store(placed, { id, payload });
+      const placed = this.#parts.histories.place(payload, undefined);
+      this.#parts.histories.store(placed, { id, payload });
       const digests = [bytesOf(payload.sha256), bytesOf(seal)];
-      this.#database.run(UPDATE_PAYLOAD, placed.number, sizeBytes, payload.encoding, ...digests, number);
-      this.#histories.trim([numberOr0(number)]);
+      this.#parts.database.run(UPDATE_PAYLOAD, placed.number, sizeBytes, payload.encoding, ...digests, number);
+      this.#parts.histories.trim([numberOr0(number)]);
       return true;
     });
   }
 
   remove(taskId: string, ids: readonly string[] | "all", condition: AppendCondition | undefined): number {
-    return this.#database.atomically(() => {
-      checkLeaseIn(this.#database, taskId, condition);
+    return this.#parts.database.atomically(() => {
+      checkLeaseIn(this.#parts.database, taskId, condition);
       requireNewest(taskId, this.#newestSequence(taskId), condition);
-      this.#log.requireNoEvent(taskId, condition);
+      this.#parts.log.requireNoEvent(taskId, condition);
       // There is no other id between this id and this id followed by the lowest character.
       if (ids === "all") return this.#removeRange(taskId, `${taskId}\0`);
-      const numbers = ids.flatMap((id) => this.#database.one(NUMBER_BY_ID, taskId, id)?.[0] ?? []);
+      const numbers = ids.flatMap((id) => this.#parts.database.one(NUMBER_BY_ID, taskId, id)?.[0] ?? []);
       return this.removeRows(taskId, numbers.map(numberOr0));
     });
   }
 
   removePrefix(prefix: string, expected: readonly ExpectedTask[] | undefined): number {
-    return this.#database.atomically(() => {
+    return this.#parts.database.atomically(() => {
       const below = prefix + HIGHEST;
       if (expected !== undefined) {
-        const rows = this.#database.all(NEWEST_IN_RANGE, prefix, below);
+        const rows = this.#parts.database.all(NEWEST_IN_RANGE, prefix, below);
         const found = rows.map(([taskId, newest]) => ({ taskId: String(taskId), newestSequence: numberOr0(newest) }));
         requireUnchangedTasks(prefix, found, expected);
       }
@@ -206,8 +201,8 @@ export class SqliteWriter {
   removeRows(taskId: string, numbers: readonly number[]): number {
     const removed = this.#removeNumbers(numbers);
     if (removed > 0) {
-      this.#database.run(SHORTEN_TASK, removed, taskId);
-      this.#log.describe(taskId);
+      this.#parts.database.run(SHORTEN_TASK, removed, taskId);
+      this.#parts.log.describe(taskId);
       this.#updateDueAt(taskId);
     }
     return removed;
@@ -215,8 +210,8 @@ export class SqliteWriter {
 
   #removeNumbers(numbers: readonly number[]): number {
     let removed = 0;
-    for (const number of numbers) removed += this.#database.run(REMOVE_CHECKPOINT, number);
-    this.#histories.trim(numbers);
+    for (const number of numbers) removed += this.#parts.database.run(REMOVE_CHECKPOINT, number);
+    this.#parts.histories.trim(numbers);
     return removed;
   }
 
@@ -224,26 +219,34 @@ export class SqliteWriter {
     const { taskId, id, createdAt, status, payload } = draft;
     const { records = [] } = options;
     const [taken, last, due, newest, near, lastRecord] =
-      this.#database.one(POSITION, taskId, id, taskId, taskId, taskId, taskId, taskId) ?? [];
-    const existing = typeof taken === "number" ? this.#reader.at(taskId, taken) : undefined;
+      this.#parts.database.one(POSITION, taskId, id, taskId, taskId, taskId, taskId, taskId) ?? [];
+    const existing = typeof taken === "number" ? this.#parts.reader.at(taskId, taken) : undefined;
     if (existing) return matchRetry(requireIntact(existing), draft);
-    if (condition.fencingToken !== undefined) checkLeaseIn(this.#database, taskId, condition);
-    if (records.length > 0) this.#log.matchEvents(taskId, records);
-    this.#log.requireNoEvent(taskId, condition);
+    if (condition.fencingToken !== undefined) checkLeaseIn(this.#parts.database, taskId, condition);
+    if (records.length > 0) this.#parts.log.matchEvents(taskId, records);
+    this.#parts.log.requireNoEvent(taskId, condition);
     const newestSequence = numberOr0(newest);
     const position = { newestSequence, lastSequence: Math.max(numberOr0(last), newestSequence, numberOr0(lastRecord)) };
     const { sequence, seal } = sealDraft(draft, nextSequence(taskId, position, condition, options));
-    this.#log.insert(taskId, records, sequence - records.length);
+    this.#parts.log.insert(taskId, records, sequence - records.length);
     const replaced = options.replaces === undefined ? undefined : this.#findTransient(taskId, options.replaces);
-    const placed = this.#histories.place(payload, this.#sourceOf(payload, options) ?? near);
-    const columns = columnsOf(draft).slice(0, -1);
+    const placed = this.#parts.histories.place(payload, this.#sourceOf(payload, options) ?? near);
+    const columns = listColumns(draft).slice(0, -1);
     const digests = [bytesOf(payload.sha256), bytesOf(seal)];
-    this.#database.run(INSERT_CHECKPOINT, taskId, placed.number, sequence, ...columns, ...digests);
-    this.#histories.store(placed, draft);
+    this.#parts.database.run(INSERT_CHECKPOINT, taskId, placed.number, sequence, ...columns, ...digests);
+    this.#parts.histories.store(placed, draft);
     if (replaced !== undefined) this.#removeNumbers([replaced]);
-    this.#database.run(ADVANCE_TASK, taskId, sequence, sequence, createdAt, status, replaced === undefined ? 1 : 0);
+    this.#parts.database.run(
+      ADVANCE_TASK,
+      taskId,
+      sequence,
+      sequence,
+      createdAt,
+      status,
+      replaced === undefined ? 1 : 0,
+    );
     const nextDue = nextDueAt(draft, due);
-    if (nextDue !== due) this.#database.run(SET_DUE_AT, nextDue, taskId);
+    if (nextDue !== due) this.#parts.database.run(SET_DUE_AT, nextDue, taskId);
     return sequence;
   }
 
@@ -254,19 +257,21 @@ export class SqliteWriter {
    */
   #sourceOf({ body }: Payload, { sharesWith }: AppendOptions): unknown {
     if (sharesWith === undefined || !isCompared(body)) return undefined;
-    return this.#database.one(NUMBER_BY_ID, sharesWith.taskId, sharesWith.id)?.[0] ?? this.#histories.newest;
+    return (
+      this.#parts.database.one(NUMBER_BY_ID, sharesWith.taskId, sharesWith.id)?.[0] ?? this.#parts.histories.newest
+    );
   }
 
   #updateDueAt(taskId: string): void {
-    const [due, ...newest] = this.#database.one(NEWEST_COLUMNS, taskId) ?? [];
+    const [due, ...newest] = this.#parts.database.one(NEWEST_COLUMNS, taskId) ?? [];
     const nextDue = nextDueAtIn(newest, due);
-    if (nextDue !== due) this.#database.run(SET_DUE_AT, nextDue, taskId);
+    if (nextDue !== due) this.#parts.database.run(SET_DUE_AT, nextDue, taskId);
   }
 
   /** The number of the transient checkpoint with this id, if there is one that can be read. */
   #findTransient(taskId: string, id: string): number | undefined {
-    const row = this.#database.one(BY_ID, taskId, id);
-    const found = row && sealedSummaryOf(taskId, row, this.#path);
+    const row = this.#parts.database.one(BY_ID, taskId, id);
+    const found = row && parseSealedSummary(taskId, row, this.#parts.path);
     return found && !isCorrupt(found) && isTransient(found) ? numberOr0(row[0]) : undefined;
   }
 
@@ -277,27 +282,27 @@ export class SqliteWriter {
     condition: AppendCondition | undefined,
     change: (record: SealedSummary, number: unknown) => boolean,
   ): boolean {
-    return this.#database.atomically(() => {
-      checkLeaseIn(this.#database, taskId, condition);
-      const row = this.#database.one(BY_ID, taskId, id);
+    return this.#parts.database.atomically(() => {
+      checkLeaseIn(this.#parts.database, taskId, condition);
+      const row = this.#parts.database.one(BY_ID, taskId, id);
       return row !== undefined && change(this.#sealed(taskId, row), row[0]);
     });
   }
 
   #removeRange(from: string, below: string): number {
-    const numbers = this.#database.all(NUMBERS, from, below).map(([number]) => numberOr0(number));
-    this.#database.run(REMOVE_TASKS, from, below);
-    this.#database.run(REMOVE_RECORDS, from, below);
-    this.#database.run(REMOVE_CHECKPOINTS, from, below);
-    this.#histories.trim(numbers);
+    const numbers = this.#parts.database.all(NUMBERS, from, below).map(([number]) => numberOr0(number));
+    this.#parts.database.run(REMOVE_TASKS, from, below);
+    this.#parts.database.run(REMOVE_RECORDS, from, below);
+    this.#parts.database.run(REMOVE_CHECKPOINTS, from, below);
+    this.#parts.histories.trim(numbers);
     return numbers.length;
   }
 
   #newestSequence(taskId: string): number {
-    return numberOr0(this.#database.one(NEWEST, taskId)?.[0]);
+    return numberOr0(this.#parts.database.one(NEWEST, taskId)?.[0]);
   }
 
   #sealed(taskId: string, row: SqlRow): SealedSummary {
-    return requireIntact(sealedSummaryOf(taskId, row, this.#path));
+    return requireIntact(parseSealedSummary(taskId, row, this.#parts.path));
   }
 }

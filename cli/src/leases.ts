@@ -1,5 +1,5 @@
 import { CheckpointError, type Lease, LeaseHeldError } from "waymark";
-import { type HeldLease, type HeldTask, type LapsedLease, processOf } from "waymark/kit";
+import { type HeldLease, type HeldTask, type LapsedLease, parseHolder } from "waymark/kit";
 import { checkpointsTask } from "waymark/langgraph/records";
 import { CommandError, ExitCode } from "./exit-code.js";
 import { firstOf } from "./first-of.js";
@@ -165,13 +165,13 @@ export async function underLease<Result>(
 
 /** `build-box, process 3417`. If a program chose its own holder text, that is shown unchanged. */
 export function holderText(holder: string): string {
-  const its = processOf(holder);
+  const its = parseHolder(holder);
   return its === undefined ? holder : `${its.host}, process ${its.pid}`;
 }
 
 /** `running on build-box, process 3417` or `run by worker-1` */
 export function runningText({ holder }: Pick<HeldLease, "holder">): string {
-  return `${processOf(holder) === undefined ? "run by" : "running on"} ${holderText(holder)}`;
+  return `${parseHolder(holder) === undefined ? "run by" : "running on"} ${holderText(holder)}`;
 }
 
 /** `died on build-box, process 3417; last seen 5 seconds ago` */

@@ -1,6 +1,6 @@
 import type { CheckpointSummary, RunRecord } from "waymark";
 import { findDueTime, isCorrupt } from "waymark/adapter";
-import { eventsTaskId, isCancelled, isChild, isOfRun, NEVER, type RunWaits, readSender, waitsOf } from "waymark/kit";
+import { eventsTaskId, isCancelled, isChild, isOfRun, NEVER, type RunWaits, readSender, readWaits } from "waymark/kit";
 import type { Session } from "./cli.js";
 import { DamagedCheckpointError } from "./damage.js";
 import { firstOf } from "./first-of.js";
@@ -54,7 +54,7 @@ const VALUE = "…";
 
 /** What a task waits for, by its newest checkpoint. */
 export function waitsOfTask(newest: CheckpointSummary): RunWaits | undefined {
-  return hasEnded(newest) ? undefined : waitsOf(newest);
+  return hasEnded(newest) ? undefined : readWaits(newest);
 }
 
 /**

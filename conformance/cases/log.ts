@@ -500,6 +500,36 @@ export const logCases: readonly ConformanceCase[] = [
     },
   },
   {
+    name: "log.due",
+    promise: "makes a waiting task due at an earlier time, in the same atomic step as its records",
+    about: "log",
+    async run(store) {
+      if (!store.offers.includes("queue")) return;
+      const adapter = await store.open();
+      const later = "2026-01-02T04:00:00.000Z";
+      const dueAt = "2026-01-02T03:30:00.000Z";
+      const countDue = async (dueBy: string) => (await adapter.queue?.count({ prefix: "", dueBy }))?.tasks;
+      const taskDueAt = async () => (await tasksOf(adapter)).find(({ taskId }) => taskId === "t")?.dueAt;
+      await adapter.append(draft("t", "c1", { status: "paused", dueAt: later }));
+      await adapter.append(draft("plain", "c1", { status: "paused" }));
+      await adapter.append(draft("done", "c1", { status: "completed", dueAt: later }));
+      const late = logOf(adapter).append("t", [event("late")], { expectedSequence: 7 }, { dueAt });
+      await refused("CHECKPOINT_CONFLICT", late, "log.append MUST check its condition");
+      same([await taskDueAt(), await countDue(dueAt)], [later, 0], "a refused append MUST NOT make the task due");
+      for (const taskId of ["t", "plain", "done", "new"]) {
+        await logOf(adapter).append(taskId, [event("e")], {}, { dueAt });
+      }
+      same([await taskDueAt(), await countDue(dueAt)], [dueAt, 1], "only a task that is due later MUST become due");
+      await logOf(adapter).append("t", [event("f")], {}, { dueAt: later });
+      same(await taskDueAt(), dueAt, "a later time MUST NOT replace an earlier one");
+      await adapter.append(draft("t", "c2", { status: "paused", dueAt: later }));
+      same([await taskDueAt(), await countDue(dueAt)], [later, 0], "the time holds until the next checkpoint");
+      await logOf(adapter).append("t", [event("g")], {}, { dueAt });
+      await adapter.setStatus("t", "c2", { status: "failed" });
+      same([await taskDueAt(), await countDue(later)], [undefined, 0], "a failed task MUST NOT be due");
+    },
+  },
+  {
     name: "log.lazy",
     promise: "reads lazy records at once, in their place",
     about: "log",

@@ -15,10 +15,13 @@ export const tasksCases: readonly ConformanceCase[] = [
       let adapter = await store.open();
       const expectTask = async (count: number, newest: object, after: string) => {
         adapter = await store.carryOn(adapter);
-        const tasks = await collect(adapter.tasks({ order: "taskId" }));
+        const tasks = (await collect(adapter.tasks({ order: "taskId" }))).map((task) => ({
+          ...task,
+          dueAt: undefined,
+        }));
         same(
           tasks,
-          [{ taskId: "t", count, newest }],
+          [{ taskId: "t", count, newest, dueAt: undefined }],
           `tasks MUST give the task's count and its newest checkpoint's summary ${after}`,
         );
       };

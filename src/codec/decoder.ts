@@ -5,7 +5,7 @@ import {
   UnsupportedFormatError,
 } from "../contract/errors.js";
 import { type ForeignClasses, isRecord, type JsonRecord, type Reading, TAG, TAGS } from "./tags.js";
-import { damagedPayload, subjectOf, type ValueOwner } from "./transforms.js";
+import { damagedPayload, nameOwner, type ValueOwner } from "./transforms.js";
 
 /** Replaces tags by their values, in place, in the objects that `JSON.parse` made. */
 export class Decoder implements Reading {
@@ -42,7 +42,7 @@ export class Decoder implements Reading {
 
   unsupported(what: string, cause?: unknown): never {
     throw new UnsupportedFormatError(
-      `${subjectOf(this.#owner)} can't be loaded: it holds ${what}. ` +
+      `${nameOwner(this.#owner)} can't be loaded: it holds ${what}. ` +
         "It was left untouched; load it with the versions of Waymark and Node that saved it, or newer ones.",
       { cause },
     );

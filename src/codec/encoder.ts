@@ -1,11 +1,11 @@
 import { constants } from "node:buffer";
 import { inspect, types } from "node:util";
 import { isError, PayloadTooLargeError, StateNotSerializableError } from "../contract/errors.js";
-import { adviceFor, describeInstance, errorKindOf, isEnumerable, kindOf, prototypeOf } from "./kinds.js";
+import { adviceFor, describeInstance, findErrorKind, findKind, getPrototype, isEnumerable } from "./kinds.js";
 import { formatPath, type PathStep, shortPath } from "./path.js";
 import type { RedactedPaths } from "./redacted-paths.js";
 import { type ForeignClasses, type JsonRecord, LEVELS_OF_A_TAG, TAG, TAGS, type Writing } from "./tags.js";
-import { subjectOf, type ValueOwner } from "./transforms.js";
+import { nameOwner, type ValueOwner } from "./transforms.js";
 
 /**
  * The deepest nesting of the written JSON. It leaves a margin: `JSON.stringify` and other recursive programs can handle
@@ -159,7 +159,7 @@ export class Encoder implements Writing {
       );
     }
     // A revoked Proxy throws here, before the path is extended, so the error names the Proxy.
-    const prototype = prototypeOf(value);
+    const prototype = getPrototype(value);
     const isArray = Array.isArray(value);
     // If two items of a Set were redacted, they would become the same item. So the whole Set is redacted.
     if (this.#redacted?.covers(this.#steps, 1) && types.isSet(value)) return this.#censored(this.#redacted);
@@ -213,7 +213,7 @@ export class Encoder implements Writing {
     const written = isTag ? undefined : foreign?.write(value, this);
     if (written !== undefined) return written;
     this.#levels += LEVELS_OF_A_TAG - 1;
-    const json = this.#tagged(isTag ? kind : errorKindOf(value) && "Error", value);
+    const json = this.#tagged(isTag ? kind : findErrorKind(value) && "Error", value);
     this.#levels -= LEVELS_OF_A_TAG - 1;
     return json;
   }
@@ -265,7 +265,7 @@ export class Encoder implements Writing {
   #refusal(what: string, advice: string, steps: readonly PathStep[], options?: { readonly cause: unknown }): Error {
     const path = formatPath(steps);
     this.#thrown = new StateNotSerializableError(
-      `${this.#options.subject ?? subjectOf(this.#options.owner)} can't be saved: ${shortPath(path)} is ${what}. Nothing was stored. ${advice}`,
+      `${this.#options.subject ?? nameOwner(this.#options.owner)} can't be saved: ${shortPath(path)} is ${what}. Nothing was stored. ${advice}`,
       path,
       options,
     );
@@ -282,7 +282,7 @@ export class Encoder implements Writing {
 
 /** The error for a state whose JSON is longer than the limit, or than the longest text that V8 allows. */
 export function tooLarge(owner: ValueOwner | undefined, maxBytes: number, where?: string): PayloadTooLargeError {
-  const what = `${subjectOf(owner)} can't be saved: encoded, it has more than`;
+  const what = `${nameOwner(owner)} can't be saved: encoded, it has more than`;
   const note = where === undefined ? "" : ` (${where})`;
   return new PayloadTooLargeError(
     maxBytes < constants.MAX_STRING_LENGTH
@@ -306,11 +306,11 @@ function describeLoss(tag: string, value: unknown): string {
   return LOSSES[tag] ?? (/^[AEIO]/.test(tag) ? `an ${tag}` : `a ${tag}`);
 }
 
-/** {@link kindOf}, with a fast path for the most frequent classes. */
+/** {@link findKind}, with a fast path for the most frequent classes. */
 function findClass(prototype: object | null): string | undefined {
   if (prototype === Object.prototype) return "Object";
   if (prototype === Array.prototype) return "Array";
-  return prototype === null ? "NullObject" : kindOf(prototype);
+  return prototype === null ? "NullObject" : findKind(prototype);
 }
 
 /**

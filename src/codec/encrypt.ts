@@ -3,7 +3,7 @@ import { DecryptionFailedError } from "../contract/errors.js";
 import { type EncryptionKey, keyGetter } from "./encryption-keys.js";
 import { openEnvelope, parseEnvelope, sealEnvelope } from "./envelope.js";
 import { shortPath } from "./path.js";
-import { subjectOf, type Transform, type TransformContext } from "./transforms.js";
+import { nameOwner, type Transform, type TransformContext } from "./transforms.js";
 
 /** The options of {@link encrypt}. */
 export interface EncryptOptions {
@@ -91,7 +91,7 @@ export function encrypt(options: EncryptOptions): Transform {
 
 /** @param why - The reason, put after "can't be loaded: ". It ends with the next step for the user. */
 function failure(context: TransformContext, keyId: string | undefined, why: string): DecryptionFailedError {
-  return new DecryptionFailedError(`${subjectOf(context)} can't be loaded: ${why} It was left untouched.`, keyId);
+  return new DecryptionFailedError(`${nameOwner(context)} can't be loaded: ${why} It was left untouched.`, keyId);
 }
 
 function refusePlain(context: TransformContext): never {

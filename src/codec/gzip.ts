@@ -2,7 +2,7 @@ import { promisify } from "node:util";
 import * as zlib from "node:zlib";
 import { checkInteger, checkKeys, keysOf } from "../contract/arguments.js";
 import { isError, PayloadTooLargeError } from "../contract/errors.js";
-import { damagedPayload, subjectOf, type Transform, type TransformContext } from "./transforms.js";
+import { damagedPayload, nameOwner, type Transform, type TransformContext } from "./transforms.js";
 
 const compress = promisify<zlib.InputType, zlib.ZlibOptions, Buffer>(zlib.gzip);
 const expand = promisify<zlib.InputType, zlib.ZlibOptions, Buffer>(zlib.gunzip);
@@ -30,7 +30,7 @@ export function gzip(
   checkInteger("GzipOptions.maxBytes", maxBytes, 1);
   const tooLarge = (context: TransformContext, verb: string, next: string) =>
     new PayloadTooLargeError(
-      `${subjectOf(context)} can't be ${verb}: its state has more than the ${maxBytes} bytes that gzip's maxBytes allows. ${next}`,
+      `${nameOwner(context)} can't be ${verb}: its state has more than the ${maxBytes} bytes that gzip's maxBytes allows. ${next}`,
     );
 
   return {

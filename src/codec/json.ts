@@ -84,9 +84,17 @@ export function encodePlainJson(value: unknown, maxBytes: number, owner?: ValueO
  * @throws {UnsupportedFormatError} The text has a tag or a regular expression that this version doesn't know.
  */
 export function decodeJson(encoding: JsonEncoding, text: string, owner?: ValueOwner): unknown {
+  return decodeText(text, owner, (json) => (encoding === "json" ? json : new Decoder(owner).value(json)));
+}
+
+/** Decodes a JSON text. @throws {CheckpointCorruptError} The text is not JSON, or nests so deep that the stack overflows. */
+export function decodeText<Value>(
+  text: string,
+  owner: ValueOwner | undefined,
+  decode: (json: unknown) => Value,
+): Value {
   try {
-    const json: unknown = JSON.parse(text);
-    return encoding === "json" ? json : new Decoder(owner).value(json);
+    return decode(JSON.parse(text));
   } catch (cause) {
     if (cause instanceof SyntaxError) throw damagedPayload(owner, "its text is not JSON", cause);
     throw isStackOverflow(cause) ? damagedPayload(owner, "its text is nested too deeply to read", cause) : cause;

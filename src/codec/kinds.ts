@@ -44,14 +44,14 @@ function unplaced(make: () => Error): () => Error {
  * built-in class. The class may be of another realm: Jest, for example, runs tests in a `node:vm` context. A prototype
  * can be faked. Use the brand checks of `node:util` to tell whether an object really is an instance.
  */
-export function kindOf(prototype: object): string | undefined {
+export function findKind(prototype: object): string | undefined {
   return WRITTEN_IN_JAVASCRIPT.get(prototype) ?? nameOfIntrinsic(prototype);
 }
 
 /** The nearest built-in error class that this error is an instance of. */
-export function errorKindOf(error: object): string | undefined {
-  for (let prototype = prototypeOf(error); prototype !== null; prototype = prototypeOf(prototype)) {
-    const kind = kindOf(prototype);
+export function findErrorKind(error: object): string | undefined {
+  for (let prototype = getPrototype(error); prototype !== null; prototype = getPrototype(prototype)) {
+    const kind = findKind(prototype);
     if (kind !== undefined && BUILT_IN_ERRORS.has(kind)) return kind;
   }
   return undefined;
@@ -64,14 +64,14 @@ export function errorKindOf(error: object): string | undefined {
  *   real instance.
  */
 export function describeInstance(value: object, isStorable: boolean): string {
-  const prototype = prototypeOf(value);
+  const prototype = getPrototype(value);
   const maker = prototype === null ? undefined : constructorOf(prototype);
   const what = maker ? `an instance of class ${maker.name || "(anonymous)"}` : "an object with a prototype of its own";
   if (types.isPromise(value)) return "a Promise";
   if (types.isProxy(value)) return `a Proxy around ${what}`;
   if (types.isBoxedPrimitive(value)) return `${what}, a boxed primitive`;
   if (prototype === null) return what;
-  return isStorable && kindOf(prototype) !== undefined ? `an object that only pretends to be ${what}` : what;
+  return isStorable && findKind(prototype) !== undefined ? `an object that only pretends to be ${what}` : what;
 }
 
 const ADVICE =
@@ -86,7 +86,7 @@ export function adviceFor(value: object, advice: string = ADVICE): string {
   return advice;
 }
 
-export function prototypeOf(value: object): object | null {
+export function getPrototype(value: object): object | null {
   const prototype: unknown = Object.getPrototypeOf(value);
   return typeof prototype === "object" || typeof prototype === "function" ? prototype : null;
 }

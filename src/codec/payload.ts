@@ -3,7 +3,7 @@ import { types } from "node:util";
 import type { Payload } from "../contract/checkpoint.js";
 import { CheckpointError, UnsupportedFormatError } from "../contract/errors.js";
 import type { RunRecord } from "../contract/run-record.js";
-import { viewOfUtf8 } from "../contract/utf8.js";
+import { viewUtf8 } from "../contract/utf8.js";
 import { tooLarge } from "./encoder.js";
 import { decodeJson, type EncodedState, encodeJson, isJsonEncoding, type JsonEncoding } from "./json.js";
 import { shortPath } from "./path.js";
@@ -12,8 +12,8 @@ import { decodeRunBody } from "./run-body.js";
 import {
   checkTransforms,
   damagedPayload,
+  nameOwner,
   type PayloadOwner,
-  subjectOf,
   type Transform,
   type TransformContext,
 } from "./transforms.js";
@@ -82,11 +82,11 @@ export interface PayloadText {
  */
 export function makePayload(value: unknown, options: MakePayloadOptions): MadePayload | Promise<MadePayload> {
   const { maxBytes = DEFAULT_MAX_PAYLOAD_BYTES, context, redacted } = options;
-  return makePayloadOf(encodeJson(value, maxBytes, context, redacted), options);
+  return makePayloadFrom(encodeJson(value, maxBytes, context, redacted), options);
 }
 
 /** {@link makePayload} for an encoded state. */
-export function makePayloadOf(
+export function makePayloadFrom(
   { encoding, text }: EncodedState,
   options: MakePayloadOptions,
 ): MadePayload | Promise<MadePayload> {
@@ -106,7 +106,7 @@ export function makePayloadOfJson(json: string, options: MakePayloadOptions): Ma
   if (json.length * 3 > maxBytes && Buffer.byteLength(json) > maxBytes) {
     throw tooLarge(context, maxBytes);
   }
-  return makePayloadOf({ encoding: "json", text: json }, options);
+  return makePayloadFrom({ encoding: "json", text: json }, options);
 }
 
 /**
@@ -131,17 +131,17 @@ export function makePayloadOfJson(json: string, options: MakePayloadOptions): Ma
  */
 export function openPayload(payload: Payload, options: OpenPayloadOptions): OpenedPayload | Promise<OpenedPayload> {
   const { context } = options;
+  const decode = ({ encoding, text }: PayloadText): OpenedPayload =>
+    encoding === "json-run" ? decodeRunBody(text, context) : { state: decodeJson(encoding, text, context) };
   const opened = openText(payload, options);
-  return types.isPromise(opened) ? opened.then((text) => decodeText(text, context)) : decodeText(opened, context);
+  return types.isPromise(opened) ? opened.then(decode) : decode(opened);
 }
 
 export function openText(payload: Payload, options: OpenPayloadOptions): PayloadText | Promise<PayloadText> {
   const { base, layers, body, context } = parsePayload(payload, options);
-  return typeof body === "string" ? { encoding: base, text: body } : restoreText(base, body, layers, context);
-}
-
-function decodeText({ encoding, text }: PayloadText, context: PayloadOwner): OpenedPayload {
-  return encoding === "json-run" ? decodeRunBody(text, context) : { state: decodeJson(encoding, text, context) };
+  return typeof body === "string"
+    ? { encoding: base, text: body }
+    : undoAll(layers, body, context).then((bytes) => ({ encoding: base, text: decodeUtf8(bytes, context) }));
 }
 
 /**
@@ -195,30 +195,29 @@ export async function payloadFor(
 }
 
 /** The SHA-256 of a body in lower-case hexadecimal. For a text, it covers the UTF-8 bytes. */
-export function digestOf(body: string | Uint8Array): string {
+export function digestBody(body: string | Uint8Array): string {
   return hash("sha256", body, "hex");
 }
 
 /** Equal for equal stored states. */
 export function stateDigest({ encoding, text }: PayloadText): string {
-  return `${encoding} ${digestOf(text)}`;
+  return `${encoding} ${digestBody(text)}`;
 }
 
 const UTF8 = new TextEncoder();
 /**
- * The digest of a text of this length or more is computed off the main thread, so its write begins in a later turn of
- * the event loop.
+ * The digest of a longer body is computed off the main thread, so its write begins in a later turn of the event loop.
  */
-const LARGE_TEXT = 1024 * 1024;
+const MAX_HASHED_AT_ONCE = 1024 * 1024 - 1;
 
 function hashBody(encoding: string, body: string | Uint8Array): MadePayload | Promise<MadePayload> {
-  if (body.length >= LARGE_TEXT) return hashLargeBody(encoding, body);
-  const bytes = typeof body === "string" ? viewOfUtf8(body) : body;
-  return { payload: { encoding, body, sha256: digestOf(bytes) }, sizeBytes: bytes.length };
+  if (body.length > MAX_HASHED_AT_ONCE) return hashLargeBody(encoding, body);
+  const bytes = typeof body === "string" ? viewUtf8(body) : body;
+  return { payload: { encoding, body, sha256: digestBody(bytes) }, sizeBytes: bytes.length };
 }
 
 async function hashLargeBody(encoding: string, body: string | Uint8Array): Promise<MadePayload> {
-  const bytes = typeof body === "string" ? UTF8.encode(body) : body;
+  const bytes = encodeBody(body);
   const sha256 = Buffer.from(await webcrypto.subtle.digest("SHA-256", bytes)).toString("hex");
   return { payload: { encoding, body, sha256 }, sizeBytes: bytes.length };
 }
@@ -243,11 +242,11 @@ interface ParsedPayload {
 function parsePayload({ encoding, body, sha256 }: Payload, options: OpenPayloadOptions): ParsedPayload {
   const { transforms = [], context: owner } = options;
   const context = makeContext(owner, encoding);
-  if (digestOf(body) !== sha256) throw damagedPayload(owner, "its payload fails its SHA-256 checksum");
+  if (digestBody(body) !== sha256) throw damagedPayload(owner, "its payload fails its SHA-256 checksum");
   const [base = "", ...names] = encoding.split("+");
   if (!isJsonEncoding(base)) {
     throw new UnsupportedFormatError(
-      `${subjectOf(owner)} can't be loaded: this version of Waymark doesn't know its encoding ${shortPath(JSON.stringify(base))}. ` +
+      `${nameOwner(owner)} can't be loaded: this version of Waymark doesn't know its encoding ${shortPath(JSON.stringify(base))}. ` +
         "It was left untouched; load it with the version that saved it, or a newer one.",
     );
   }
@@ -277,15 +276,9 @@ async function applyTransforms(base: string, text: Uint8Array, options: OpenPayl
   return hashBody(encoding, body);
 }
 
-async function restoreText(
-  base: JsonEncoding,
-  stored: Uint8Array,
-  layers: readonly Transform[],
-  context: TransformContext,
-): Promise<PayloadText> {
-  const body = await undoAll(layers, stored, context);
+function decodeUtf8(bytes: Uint8Array, context: TransformContext): string {
   try {
-    return { encoding: base, text: new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(body) };
+    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
   } catch (cause) {
     throw damagedPayload(context, "its payload isn't UTF-8 text once its transforms are undone", cause);
   }
@@ -321,7 +314,7 @@ async function undo(transform: Transform, body: Uint8Array, context: TransformCo
     if (cause instanceof CheckpointError) throw cause;
     // The digest holds, so the bytes are intact. Hence the transform is the wrong one, or has other options.
     throw new UnsupportedFormatError(
-      `${subjectOf(context)} can't be loaded: the transform ${JSON.stringify(transform.name)} failed to decode its payload, which is intact. ` +
+      `${nameOwner(context)} can't be loaded: the transform ${JSON.stringify(transform.name)} failed to decode its payload, which is intact. ` +
         "It was left untouched; configure the transform as it was when the checkpoint was saved.",
       { cause },
     );
@@ -333,7 +326,7 @@ function findTransform(name: string, encoding: string, { transforms, context }: 
   const found = transforms?.find((transform) => transform.name === name);
   if (found !== undefined) return found;
   throw new UnsupportedFormatError(
-    `${subjectOf(context)} can't be loaded: its encoding is ${shortPath(JSON.stringify(encoding))}, and no transform named ${shortPath(JSON.stringify(name))} is configured. ` +
+    `${nameOwner(context)} can't be loaded: its encoding is ${shortPath(JSON.stringify(encoding))}, and no transform named ${shortPath(JSON.stringify(name))} is configured. ` +
       "It was left untouched; add the transform to the manager's `transforms`.",
   );
 }

@@ -1,7 +1,6 @@
-import { isStackOverflow } from "../contract/errors.js";
 import type { RunRecord, StepRecord } from "../contract/run-record.js";
 import { Decoder } from "./decoder.js";
-import type { EncodedState } from "./json.js";
+import { decodeText, type EncodedState } from "./json.js";
 import { isRecord } from "./tags.js";
 import { damagedPayload, type PayloadOwner } from "./transforms.js";
 
@@ -91,7 +90,7 @@ export interface StoredStep {
 
 /** Parses a text of {@link encodeRunBody}. @throws {CheckpointCorruptError} It isn't a run's text. */
 export function parseRunBody(text: string, owner: PayloadOwner): RunBody {
-  const { state, run } = parseBody(text, owner);
+  const { state, run } = decodeText(text, owner, (body) => requireRun(body, owner));
   const { input, begin, result, steps, failedStep: _failedStep, ...head } = run;
   return {
     head,
@@ -105,10 +104,10 @@ export function parseRunBody(text: string, owner: PayloadOwner): RunBody {
 
 /** The user's state, and the run's record. @throws {CheckpointCorruptError} It isn't a run's text. */
 export function decodeRunBody(text: string, owner: PayloadOwner): { readonly state: unknown; readonly run: RunRecord } {
-  const { state, run } = parseBody(text, owner);
-  const { id: _id, begin: _begin, nextToken: _nextToken, starts: _starts, ...record } = run;
-  const decoder = new Decoder(owner);
-  try {
+  return decodeText(text, owner, (body) => {
+    const { state, run } = requireRun(body, owner);
+    const { id: _id, begin: _begin, nextToken: _nextToken, starts: _starts, ...record } = run;
+    const decoder = new Decoder(owner);
     const steps = record.steps.map(({ input: _input, id: _milestone, ...step }) => ({
       ...step,
       ...("result" in step && { result: decoder.value(step.result) }),
@@ -121,9 +120,7 @@ export function decodeRunBody(text: string, owner: PayloadOwner): { readonly sta
       steps,
     };
     return { state: decoder.value(state), run: decoded };
-  } catch (cause) {
-    throw isStackOverflow(cause) ? damagedPayload(owner, "its text is nested too deeply to read", cause) : cause;
-  }
+  });
 }
 
 interface ParsedRun extends RunHead, Pick<RunRecord, "failedStep"> {
@@ -138,17 +135,9 @@ interface ParsedStep extends StepHead {
   readonly error?: unknown;
 }
 
-function parseBody(text: string, owner: PayloadOwner): { readonly state: unknown; readonly run: ParsedRun } {
-  let body: unknown;
-  try {
-    body = JSON.parse(text);
-  } catch (cause) {
-    throw damagedPayload(owner, "its text is not JSON", cause);
-  }
-  if (isRecord(body)) {
-    const { state, run } = body;
-    if (isParsedRun(run)) return { state, run };
-  }
+function requireRun(body: unknown, owner: PayloadOwner): { readonly state: unknown; readonly run: ParsedRun } {
+  const { state, run } = isRecord(body) ? body : {};
+  if (isParsedRun(run)) return { state, run };
   throw damagedPayload(owner, "its text doesn't hold a run");
 }
 
@@ -158,13 +147,13 @@ const FAILED_STEP = { ...STEP, runAttempt: "number", durationMs: "number", attem
 const STATUSES: readonly unknown[] = ["started", "completed", "failed", "saved"] satisfies StepRecord["status"][];
 
 function isParsedRun(run: unknown): run is ParsedRun {
-  if (!has(run, RUN) || !Array.isArray(run["steps"]) || !run["steps"].every(isParsedStep)) return false;
-  if (run["traceparent"] !== undefined && typeof run["traceparent"] !== "string") return false;
-  return run["failedStep"] === undefined || has(run["failedStep"], FAILED_STEP);
-}
-
-function isParsedStep(step: unknown): step is ParsedStep {
-  return has(step, STEP) && STATUSES.includes(step["status"]);
+  if (!has(run, RUN) || !Array.isArray(run["steps"])) return false;
+  const { steps, traceparent = "", failedStep } = run;
+  return (
+    steps.every((step: unknown) => has(step, STEP) && STATUSES.includes(step["status"])) &&
+    typeof traceparent === "string" &&
+    (failedStep === undefined || has(failedStep, FAILED_STEP))
+  );
 }
 
 function has(value: unknown, types: Readonly<Record<string, string>>): value is Record<string, unknown> {

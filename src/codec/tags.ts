@@ -1,6 +1,6 @@
 import { isDeepStrictEqual, types } from "node:util";
 import { fromBase64, toBase64 } from "./bytes.js";
-import { BUILT_IN_ERRORS, errorKindOf, isEnumerable, prototypeOf, TYPED_ARRAYS } from "./kinds.js";
+import { BUILT_IN_ERRORS, findErrorKind, getPrototype, isEnumerable, TYPED_ARRAYS } from "./kinds.js";
 import type { PathStep } from "./path.js";
 import { withoutMessage } from "./redacted-paths.js";
 
@@ -183,7 +183,7 @@ function view(
     // A view's keys include its elements, so listing them takes hundreds of times as long as saving the view. Instead,
     // the view is compared with a new view of the same memory, which has no extra properties.
     const plain = make(buffer, byteOffset, byteLength / elementSize);
-    if (prototypeOf(value) === prototypeOf(plain) && !isDeepStrictEqual(value, plain)) {
+    if (getPrototype(value) === getPrototype(plain) && !isDeepStrictEqual(value, plain)) {
       const extra = Reflect.ownKeys(value).find((key) => Number.isNaN(Number(String(key))));
       refuseExtra(tag, writing, extra);
     }
@@ -245,7 +245,7 @@ const ERROR_PROPERTIES = ["name", "message", "stack", "cause", "errors"];
 
 /** `class` is the nearest built-in class; `props` are the enumerable properties. */
 function writeError(error: object, writing: Writing): unknown {
-  const kind = errorKindOf(error) ?? writing.refuseInstance(error);
+  const kind = findErrorKind(error) ?? writing.refuseInstance(error);
   const enumerable = Object.keys(error);
   const symbol = Object.getOwnPropertySymbols(error).find((key) => isEnumerable(error, key));
   if (symbol !== undefined)

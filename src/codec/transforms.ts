@@ -77,14 +77,14 @@ export function checkTransforms(transforms: readonly Transform[]): void {
 
 /** @param reason - The reason, put after "can't be loaded: ". */
 export function damagedPayload(owner: ValueOwner | undefined, reason: string, cause?: unknown): CheckpointCorruptError {
-  const message = `${subjectOf(owner)} can't be loaded: ${reason}. It was left untouched.`;
+  const message = `${nameOwner(owner)} can't be loaded: ${reason}. It was left untouched.`;
   return new CheckpointCorruptError(message, { cause, reason });
 }
 
 /** For messages: a value's checkpoint, or a subject in words. */
 export type ValueOwner = PayloadOwner | string;
 
-export function subjectOf(owner: ValueOwner | undefined): string {
+export function nameOwner(owner: ValueOwner | undefined): string {
   if (typeof owner === "string") return owner;
   return owner === undefined ? "The state" : titleOf(owner);
 }

@@ -414,10 +414,7 @@ export function matchesQuery(summary: CheckpointSummary, query: CheckpointQuery)
 }
 
 /** Whether a sequence is in the query's range. Adapters use it to skip records without reading them. */
-export function isInRange(
-  sequence: number,
-  query: Pick<CheckpointQuery, "beforeSequence" | "afterSequence">,
-): boolean {
+export function isInRange(sequence: number, query: Pick<CheckpointQuery, "beforeSequence" | "afterSequence">): boolean {
   return (
     (query.beforeSequence === undefined || sequence < query.beforeSequence) &&
     (query.afterSequence === undefined || sequence > query.afterSequence)

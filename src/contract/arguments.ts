@@ -3,7 +3,7 @@ import { isAbortSignal } from "./built-ins.js";
 /** The longest task id, in UTF-16 units. */
 export const MAX_TASK_ID_LENGTH = 512;
 /** The longest checkpoint id, stage or parent id. An id may contain a whole task id. */
-export const MAX_ID_LENGTH = 1024;
+const MAX_ID_LENGTH = 1024;
 
 /** @throws {TypeError | RangeError} Not a string, empty, too long, or not well-formed Unicode. */
 export function checkTaskId(taskId: string): void {

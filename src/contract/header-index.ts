@@ -165,7 +165,7 @@ export function requireIntact<Record extends SealedSummary | StoredCheckpoint>(f
 }
 
 /** The finding of verification for a record; `undefined` if it is intact. A summary's seal was checked already. */
-export function findingOf(
+export function makeFinding(
   found: CheckpointSummary | StoredCheckpoint | CorruptRecord,
   locate: () => string,
 ): DamagedFinding | undefined {

@@ -21,7 +21,7 @@ export function ownHolder(): string {
 }
 
 /** The process of a holder that {@link ownHolder} made; `undefined` for other holders. */
-export function processOf(holder: string): HolderProcess | undefined {
+export function parseHolder(holder: string): HolderProcess | undefined {
   const [, host, pid] = HOLDER.exec(holder) ?? [];
   return host === undefined ? undefined : { host, pid: Number(pid) };
 }

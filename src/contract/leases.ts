@@ -204,7 +204,7 @@ export function nextLease({ lease, nowMs }: TimedLease, holder: string, ttlMs: n
  *
  * @param hasDied - Whether a holder's process has surely ended, if the storage's users are on one machine.
  */
-export function standingOf(
+export function judgeLease(
   now: TimedLease,
   hasDied: (holder: string) => boolean = () => false,
 ): "held" | "unreleased" | "free" {
@@ -218,7 +218,7 @@ export function standingOf(
  * release.
  */
 export function isDue(now: TimedLease, dueAt: string, dueBy: string, hasDied?: (holder: string) => boolean): boolean {
-  const standing = standingOf(now, hasDied);
+  const standing = judgeLease(now, hasDied);
   return standing === "unreleased" || (standing === "free" && dueAt <= dueBy);
 }
 

@@ -86,11 +86,10 @@ export interface LogOptions {
   /** The sequence of the first record, for copy and import. It must be above every sequence that the task has used. */
   readonly firstSequence?: number | undefined;
   /**
-   * When the task is due, in ISO 8601 UTC, instead of its newest checkpoint's `dueAt`; `null`: it isn't due. Holds until
-   * the next checkpoint, or a change of the newest one's status. Ignored if the task isn't due by its newest
-   * checkpoint. (case: log.due)
+   * Makes the task due at this time, in ISO 8601 UTC, if its newest checkpoint makes it due later. Holds until the next
+   * checkpoint, or a change of the newest one's status. (case: log.due)
    */
-  readonly dueAt?: string | null | undefined;
+  readonly dueAt?: string | undefined;
 }
 
 /**

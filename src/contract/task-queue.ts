@@ -1,7 +1,6 @@
 /**
  * Finds the tasks that are due for a worker. An optional part of a {@link StorageAdapter} that has `leases`. Without it,
- * workers list the tasks and claim one of them. That takes longer the more tasks there are, and finds a waiting task only
- * at its time.
+ * the manager refuses `work` and `queue`.
  *
  * A task is due if {@link findDueTime} of its newest checkpoint is at most `dueBy`, and nobody holds its lease. If its last
  * lease ended without a release, it is due whatever its time, unless `findDueTime` is `undefined`: its worker may have died

@@ -95,7 +95,7 @@ export function findDueTime({
 }
 
 /** The waits of a run, by its newest checkpoint; `undefined` if it waits for nothing. */
-export function waitsOf({ metadata, dueAt }: Pick<CheckpointSummary, "metadata" | "dueAt">): RunWaits | undefined {
+export function readWaits({ metadata, dueAt }: Pick<CheckpointSummary, "metadata" | "dueAt">): RunWaits | undefined {
   const { waitsFor, until = dueAt } = noteIn(metadata) ?? {};
   if (typeof until !== "string" || !Array.isArray(waitsFor)) return undefined;
   return { dueAt: until, waitsFor: waitsFor.filter((name) => typeof name === "string") };
@@ -111,7 +111,7 @@ export function milestoneMetadata(
   metadata: object | undefined,
   original: Pick<CheckpointSummary, "metadata" | "dueAt">,
 ): object | undefined {
-  const waits = waitsOf(original);
+  const waits = readWaits(original);
   if (isOfRun(original)) {
     return runMetadata(undefined, metadata, waits?.waitsFor.length ? waits : undefined, isChild(original));
   }

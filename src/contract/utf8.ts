@@ -1,15 +1,15 @@
 const ENCODER = new TextEncoder();
 /** Texts of up to this many UTF-16 units are encoded in a reused buffer. */
-const MOST_UNITS = 1024 * 1024;
+const MAX_UNITS = 1024 * 1024;
 let room = Buffer.allocUnsafeSlow(64 * 1024);
 
 /** Returns a text's bytes like `Buffer.from`, but in half the time, since it doesn't count the bytes first. */
-export function utf8Of(text: string): Buffer {
-  return Buffer.from(text.length > MOST_UNITS ? text : viewOfUtf8(text));
+export function encodeUtf8(text: string): Buffer {
+  return Buffer.from(text.length > MAX_UNITS ? text : viewUtf8(text));
 }
 
 /** A view of the bytes of a text of up to 1 MB, valid until the next text is encoded. */
-export function viewOfUtf8(text: string): Buffer {
+export function viewUtf8(text: string): Buffer {
   // A unit takes at most three bytes. If the buffer grows, it at least doubles. Otherwise a growing state would need
   // new memory at each save, which is slow.
   if (text.length * 3 > room.length) room = Buffer.allocUnsafeSlow(Math.max(text.length * 3, room.length * 2));

@@ -228,10 +228,9 @@ export class AutoSave<State> {
     const newest = await reader.newestWhere(this.#taskId);
     if (newest?.status === "completed") return true;
     if (newest !== undefined && isOfRun(newest)) throw runSavesItself(newest.taskId);
-    if (newest === undefined) this.#newest = undefined;
-    else if (newest.id !== this.#newest?.id) {
-      const { id, stage } = newest;
-      this.#newest = { id, stage, digest: await reader.readDigest(this.#taskId, id) };
+    if (newest?.id !== this.#newest?.id) {
+      const digest = newest && (await reader.readDigest(this.#taskId, newest.id));
+      this.#newest = newest && { id: newest.id, stage: newest.stage, digest };
     }
     if (newest !== undefined && isTransient(newest)) this.#transientId = newest.id;
     else if (!this.#hasLooked) {

@@ -13,6 +13,7 @@ export type OptionChecks<Options> = {
  *
  * @param what - The name of the options, for the message.
  * @param form - The options that the caller probably means, for the message.
+ * @param nameOption - Names an option in messages. Default: `what.key`.
  * @throws {TypeError | RangeError} The message names the option.
  */
 export function checkOptions<Options extends object>(
@@ -20,12 +21,13 @@ export function checkOptions<Options extends object>(
   options: Options,
   checks: OptionChecks<Options>,
   form?: string,
+  nameOption = (key: string) => `${what}.${key}`,
 ): void {
   checkKeys(what, options, Object.keys(checks), form);
   for (const [key, check] of Object.entries<Check<never> | true>(checks)) {
     // The type of `checks` has matched each check to its option.
     const value = options[key as keyof Options] as never;
-    if (check !== true && value !== undefined) check(`${what}.${key}`, value);
+    if (check !== true && value !== undefined) check(nameOption(key), value);
   }
 }
 

@@ -1,4 +1,4 @@
-import { kindOf, prototypeOf } from "../codec/kinds.js";
+import { findKind, getPrototype } from "../codec/kinds.js";
 import type { Logger } from "./logger.js";
 import { decodeWithSchema, type StateSchema } from "./schema.js";
 
@@ -73,6 +73,6 @@ function collect(state: unknown, loaded: unknown, path: string, paths: Set<strin
 
 function isPlain(value: unknown): value is Record<string, unknown> {
   if (typeof value !== "object" || value === null) return false;
-  const prototype = prototypeOf(value);
-  return prototype === null || kindOf(prototype) === "Object";
+  const prototype = getPrototype(value);
+  return prototype === null || findKind(prototype) === "Object";
 }

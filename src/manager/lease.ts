@@ -72,7 +72,7 @@ const LATE_MS = 100;
  * Claims a task.
  *
  * @throws {LeaseHeldError} Another runner holds the task's lease.
- * @throws {LeaseLostError} It expired before the storage answered.
+ * @throws {LeaseLostError} It expired before the storage answered, and another runner claimed the task.
  * @throws {UnsupportedOperationError} The storage has no leases.
  */
 export async function claimLease(

@@ -69,7 +69,13 @@ export function resolveOptions(options: CheckpointManagerOptions): ResolvedOptio
   if (typeof options === "object" && options !== null && "append" in options) {
     throw new TypeError("CheckpointManager takes options: new CheckpointManager({ storage }).");
   }
-  checkOptions("CheckpointManagerOptions", options, OPTION_CHECKS, formWith("storage", undefined));
+  checkOptions(
+    "CheckpointManagerOptions",
+    options,
+    OPTION_CHECKS,
+    formWith("storage", undefined),
+    (key) => `options.${key}`,
+  );
   checkStorage(options.storage);
   const { transforms = [], logger: programLogger } = options;
   const logger = programLogger === undefined ? warningLogger : safeLogger(programLogger);
@@ -116,13 +122,13 @@ function checkStorage(storage: unknown): void {
   throw new TypeError(`options.storage must be a StorageAdapter. ${howToOpen(storage)}`);
 }
 
-function checkSchema(_what: string, schema: StateSchema): void {
+function checkSchema(what: string, schema: StateSchema): void {
   if (typeof schema?.["~standard"]?.validate === "function") return;
-  throw new TypeError("options.schema must be a Standard Schema: Zod 3.24 or newer, Valibot or ArkType.");
+  throw new TypeError(`${what} must be a Standard Schema: Zod 3.24 or newer, Valibot or ArkType.`);
 }
 
-function checkTransformList(_what: string, transforms: readonly Transform[]): void {
-  if (!Array.isArray(transforms)) throw new TypeError("options.transforms must be an array, such as [gzip()].");
+function checkTransformList(what: string, transforms: readonly Transform[]): void {
+  if (!Array.isArray(transforms)) throw new TypeError(`${what} must be an array, such as [gzip()].`);
   checkTransforms(transforms);
 }
 
@@ -148,14 +154,14 @@ export function checkLogger(what: string, logger: Logger | undefined): void {
   }
 }
 
-function checkMigrations(_what: string, migrations: ResolvedOptions["migrations"]): void {
+function checkMigrations(what: string, migrations: ResolvedOptions["migrations"]): void {
   if (typeof migrations !== "object" || migrations === null || Array.isArray(migrations)) {
-    throw new TypeError("options.migrations must be an object, such as { 1: (stored) => … }.");
+    throw new TypeError(`${what} must be an object, such as { 1: (stored) => … }.`);
   }
   for (const [version, migration] of Object.entries(migrations)) {
     if (!/^[1-9]\d*$/.test(version)) {
-      throw new TypeError(`The keys of options.migrations must be whole numbers from 1, not "${version}".`);
+      throw new TypeError(`The keys of ${what} must be whole numbers from 1, not "${version}".`);
     }
-    checkFunction(`options.migrations[${version}]`, migration);
+    checkFunction(`${what}[${version}]`, migration);
   }
 }

@@ -136,10 +136,7 @@ export class CheckpointReader<State = unknown> {
     }
   }
 
-  /**
-   * Like {@link newestText}, for the checkpoint with this id. @throws {CheckpointNotFoundError |
-   * CheckpointCorruptError}
-   */
+  /** The text of the checkpoint with this id. @throws {CheckpointNotFoundError | CheckpointCorruptError} */
   textById(taskId: string, id: string): Promise<CheckpointText> {
     return this.use(taskId, id, (record) => this.#readText(record));
   }
@@ -234,9 +231,13 @@ export class CheckpointReader<State = unknown> {
         if (isCorrupt(task)) this.reportDamage(task, damaged);
         else read.push(task);
       }
-      const tasks = read.flatMap((task) =>
-        hasCheckpoint(task) && !isEventsTask(task.taskId) && !isLeftOut?.(task) ? { taskId: task.taskId, count: task.count, newest: task.newest } : [],
-      ).slice(0, query.limit);
+      const tasks = read
+        .flatMap((task) =>
+          hasCheckpoint(task) && !isEventsTask(task.taskId) && !isLeftOut?.(task)
+            ? { taskId: task.taskId, count: task.count, newest: task.newest }
+            : [],
+        )
+        .slice(0, query.limit);
       if (limit === undefined || read.length < limit || tasks.length === query.limit) {
         if (tasks.length > 0 || damaged.length === 0) return tasks;
         for await (const task of storage.tasks({ order: "taskId" })) if (!isCorrupt(task)) return [];

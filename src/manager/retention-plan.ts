@@ -142,7 +142,7 @@ export function explainOutdated(plan: RetentionPlan, now: ReadonlyMap<string, Ch
  *   zone is unknown.
  */
 export function checkRetentionPolicy(policy: RetentionPolicy): void {
-  checkOptions("RetentionPolicy", policy, POLICY_CHECKS);
+  checkOptions("A retention policy", policy, POLICY_CHECKS, undefined, (key) => `${key} of a retention policy`);
   // A time zone alone isn't a policy.
   if (Object.values({ ...policy, timeZone: undefined }).every((part) => part === undefined)) {
     throw new TypeError(

@@ -1,3 +1,4 @@
+import { formatPath } from "../codec/path.js";
 import { isPromiseLike } from "../contract/built-ins.js";
 import { isError, StateInvalidError } from "../contract/errors.js";
 import type { StandardSchemaV1 } from "./standard-schema.js";
@@ -100,20 +101,14 @@ function asynchronous(what: string, cause?: unknown): TypeError {
 }
 
 function invalid(what: string, issues: readonly StandardSchemaV1.Issue[]): StateInvalidError {
-  const found: StateInvalidError["issues"] = issues.map(({ message, path }) => ({ message, path: pathOf(path) }));
+  const found: StateInvalidError["issues"] = issues.map(({ message, path = [] }) => ({
+    message,
+    path: formatPath(path.map((segment) => (typeof segment === "object" ? segment.key : segment))),
+  }));
   const first = found
     .slice(0, 3)
     .map(({ message, path }) => `${path}: ${message}`)
     .join("; ");
   const more = found.length > 3 ? `; and ${found.length - 3} more` : "";
   return new StateInvalidError(`${what}: ${first}${more}`, found);
-}
-
-function pathOf(path: StandardSchemaV1.Issue["path"]): string {
-  return (path ?? []).reduce<string>((text, segment) => {
-    const key = typeof segment === "object" ? segment.key : segment;
-    if (typeof key === "number") return `${text}[${key}]`;
-    const name = String(key);
-    return /^[A-Za-z_$][\w$]*$/.test(name) ? `${text}.${name}` : `${text}[${JSON.stringify(name)}]`;
-  }, "$");
 }

@@ -2,7 +2,7 @@ import { type CorruptRecord, isCorrupt, type StorageAdapter } from "../contract/
 import { checkBoolean, checkFunction, checkSignal } from "../contract/arguments.js";
 import type { CheckpointSummary, StoredCheckpoint } from "../contract/checkpoint.js";
 import type { CheckedRecord, StorageFinding } from "../contract/findings.js";
-import { findingOf } from "../contract/header-index.js";
+import { makeFinding } from "../contract/header-index.js";
 import { isEventsTask } from "../contract/task-events.js";
 import { anySignal } from "./abort-signals.js";
 import { checkOptions } from "./check-options.js";
@@ -71,7 +71,7 @@ async function* everyRecord(
   for await (const task of storage.tasks({ order: "taskId" })) {
     const { taskId } = task;
     if (taskId === undefined) {
-      const finding = isCorrupt(task) ? findingOf(task, () => task.location) : undefined;
+      const finding = isCorrupt(task) ? makeFinding(task, () => task.location) : undefined;
       if (finding) yield finding;
     } else if (taskId !== last) {
       // A task's CorruptRecord comes before the task, or alone if the task has nothing intact. Each task is checked
@@ -83,7 +83,7 @@ async function* everyRecord(
         : storage.read(query);
       for await (const record of records) {
         yield { kind: "checked", taskId, sizeBytes: isCorrupt(record) ? 0 : record.sizeBytes };
-        const finding = findingOf(record, () => (isCorrupt(record) ? record.location : describePlace(record)));
+        const finding = makeFinding(record, () => (isCorrupt(record) ? record.location : describePlace(record)));
         if (finding) yield finding;
       }
     }

@@ -1,8 +1,9 @@
+import { AsyncResource } from "node:async_hooks";
 import { randomUUID } from "node:crypto";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { types } from "node:util";
 import { decodeJson, type EncodedState, encodeJson } from "../codec/json.js";
-import { type MadePayload, makePayloadOf, openText, stateDigest } from "../codec/payload.js";
+import { type MadePayload, makePayloadFrom, openText, stateDigest } from "../codec/payload.js";
 import type { PayloadOwner } from "../codec/transforms.js";
 import { type AppendCondition, type AppendOptions, isCorrupt, matchRetry } from "../contract/adapter.js";
 import { checkId, checkTaskId } from "../contract/arguments.js";
@@ -50,7 +51,7 @@ export class CheckpointWriter {
   readonly #notifications: NotificationHub;
   readonly #retention: Retention;
   /** By task: resolves once the last draft that waits for its turn went to the adapter. */
-  readonly #turns = new Map<string, Promise<void>>();
+  readonly #queues = new Map<string, Set<Turn>>();
   readonly #droppedKeys: DroppedKeys | undefined;
   #yieldedMs = performance.now();
 
@@ -141,8 +142,8 @@ export class CheckpointWriter {
   append(draft: UnfinishedDraft, encoded: EncodedState, request: AppendRequest): Promise<CheckpointSummary> {
     const { transforms } = this.#options;
     const digest = request.isRetry && transforms.length > 0 ? stateDigest(encoded) : undefined;
-    const payload = makePayloadOf(encoded, { transforms, context: draft });
-    if (!types.isPromise(payload) && !this.#turns.has(draft.taskId)) {
+    const payload = makePayloadFrom(encoded, { transforms, context: draft });
+    if (!types.isPromise(payload) && !this.#queues.has(draft.taskId)) {
       return this.#store({ ...draft, ...payload }, request, digest);
     }
     return this.#appendInOrder(draft.taskId, payload, (made) => this.#store({ ...draft, ...made }, request, digest));
@@ -227,19 +228,41 @@ export class CheckpointWriter {
    * Appends drafts in call order, also if a later draft is ready first. Each draft goes to the adapter as soon as all
    * earlier ones went there. It doesn't wait until they are stored, so that the adapter can store several together.
    */
-  async #appendInOrder<Made>(
+  #appendInOrder<Made>(
     taskId: string,
     made: Made | Promise<Made>,
     append: (made: Made) => Promise<CheckpointSummary>,
   ): Promise<CheckpointSummary> {
-    // `made` is settled by then. If it was rejected, its error is rethrown.
-    const called = Promise.allSettled([made, this.#turns.get(taskId)]).then(async () => ({
-      appended: append(await made),
-    }));
-    const turn = Promise.allSettled([called]).then(() => {
-      if (this.#turns.get(taskId) === turn) this.#turns.delete(taskId);
+    const queue = this.#queues.get(taskId) ?? new Set();
+    this.#queues.set(taskId, queue);
+    const turn: Turn = {};
+    queue.add(turn);
+    return new Promise((resolve) => {
+      const setReady = (appended: () => Promise<CheckpointSummary>) => {
+        // An earlier turn may call it. Bound, so that it runs in its own caller's asynchronous context.
+        turn.call = AsyncResource.bind(() => resolve(appended()));
+        callReady(queue);
+        if (queue.size === 0) this.#queues.delete(taskId);
+      };
+      Promise.resolve(made).then(
+        (ready) => setReady(async () => append(ready)),
+        // Rethrows the draft's error.
+        () => setReady(async () => append(await made)),
+      );
     });
-    this.#turns.set(taskId, turn);
-    return (await called).appended;
+  }
+}
+
+/** An append that waits for its draft and for earlier appends. */
+interface Turn {
+  call?: () => void;
+}
+
+/** Calls the appends whose turn has come, all at once, so that the adapter can store them together. */
+function callReady(queue: Set<Turn>): void {
+  for (const turn of queue) {
+    if (turn.call === undefined) return;
+    queue.delete(turn);
+    turn.call();
   }
 }

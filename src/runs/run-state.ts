@@ -20,7 +20,7 @@ export interface RunState extends Omit<RunBody, "head" | "result"> {
   readonly transientId: string | undefined;
 }
 
-export interface CompletedRun {
+interface CompletedRun {
   readonly isCompleted: true;
   readonly result: unknown;
 }

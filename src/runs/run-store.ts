@@ -7,7 +7,7 @@ import type { CheckpointStatus, CheckpointSummary, TaskSummary } from "../contra
 import { CheckpointConflictError } from "../contract/errors.js";
 import { eventMetadata, eventsTaskId } from "../contract/task-events.js";
 import type { DueQuery } from "../contract/task-queue.js";
-import { isOfRun, isTransient, type RunWaits, runMetadata, waitsOf } from "../contract/transient.js";
+import { isOfRun, isTransient, type RunWaits, readWaits, runMetadata } from "../contract/transient.js";
 import { onAbort } from "../manager/abort-signals.js";
 import { claimLease, claimNextLeases, type Lease, type LeaseOptions, type TaskLease } from "../manager/lease.js";
 import type { NotificationHub } from "../manager/notifications.js";
@@ -238,7 +238,7 @@ export class RunStore {
   async makeDueIfEventPending(taskId: string): Promise<void> {
     for (;;) {
       const newest = await this.newest(taskId);
-      const waits = newest?.status === "paused" ? waitsOf(newest) : undefined;
+      const waits = newest?.status === "paused" ? readWaits(newest) : undefined;
       if (newest === undefined || waits === undefined || !(await this.#isPending(taskId, waits.waitsFor))) return;
       const condition = { expectedSequence: newest.sequence };
       try {

@@ -1,6 +1,6 @@
 import { hash } from "node:crypto";
 import { decodeJson, type EncodedState, encodeJson, type JsonEncoding } from "../codec/json.js";
-import { BUILT_IN_ERRORS, errorKindOf } from "../codec/kinds.js";
+import { BUILT_IN_ERRORS, findErrorKind } from "../codec/kinds.js";
 import type { RedactedPaths } from "../codec/redacted-paths.js";
 import { errorsIn } from "../contract/built-ins.js";
 import { failureOf } from "../contract/checkpoint.js";
@@ -111,7 +111,7 @@ export const UNDEFINED = '{"$waymark":"undefined"}';
 /** An error without the properties that can't be stored. */
 function storablePart(thrown: unknown, isStored: (value: unknown) => boolean, depth: number): unknown {
   const { message, name, stack, code } = failureOf(thrown);
-  const kind = isError(thrown) ? errorKindOf(thrown) : undefined;
+  const kind = isError(thrown) ? findErrorKind(thrown) : undefined;
   const error = BUILT_IN_ERRORS.get(kind === "DOMException" ? "Error" : (kind ?? "Error"))?.() ?? new Error();
   const define = (key: string, value: unknown, enumerable: boolean) =>
     Object.defineProperty(error, key, { value, enumerable, writable: true, configurable: true });

@@ -449,6 +449,7 @@ export const VERDICTS: Readonly<Record<string, Verdict>> = {
   "keeps-the-log": { group: "logging", caughtBy: ["log.removed-with-task", "log.remove-events"] },
   "keeps-the-callers-records": { group: "logging", caughtBy: ["log.independent"] },
   "merges-two-reads": { group: "logging", caughtBy: ["log.one-moment"] },
+  "never-makes-due": { group: "logging", caughtBy: ["log.due"] },
   "holds-lazy-records-back": {
     group: "logging",
     caughtBy: ["log.lazy", "log.call-order", "log.independent"],
@@ -482,7 +483,7 @@ async function failedCases(name: string, { group, caughtBy }: Verdict): Promise<
     name,
     module: new URL(`${name}.js`, FOLDER),
     capabilities: CAPABILITIES[group],
-    offers: group === "logging" ? (["leases", "log"] as const) : undefined,
+    offers: group === "logging" ? (["leases", "log", "queue"] as const) : undefined,
     newLocation: async () => join(await tempFolder(), "store"),
   };
   const failed: string[] = [];

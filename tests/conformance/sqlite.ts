@@ -8,7 +8,7 @@ export function registerSqlite(part: Part): void {
     name: "sqlite",
     module: new URL("./stores/sqlite.js", import.meta.url),
     capabilities: { durable: true, multiProcess: true },
-    offers: ["leases", "maintenance", "queue", "removePrefix", "replacePayload"],
+    offers: ["leases", "log", "maintenance", "queue", "removePrefix", "replacePayload"],
     newLocation: async () => join(await tempFolder(), "checkpoints.db"),
   });
 }

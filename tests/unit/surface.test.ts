@@ -36,7 +36,7 @@ it.each([
 
 it("the root doesn't export internals of the manager", () => {
   const internals = { ...retention, ...adapter };
-  for (const internal of ["whyOutdated", "checkRetentionPolicy", "sealDraft", "nextSequence"]) {
+  for (const internal of ["explainOutdated", "checkRetentionPolicy", "sealDraft", "nextSequence"]) {
     expect(internals).toHaveProperty(internal);
     expect(namesIn("src/index.ts")).not.toContain(internal);
   }

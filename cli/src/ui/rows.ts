@@ -1,6 +1,6 @@
 import type { CheckpointSummary } from "waymark";
 import { isTransient } from "waymark/adapter";
-import { type HeldLease, isCancelled, isChild, isOfRun, type LapsedLease, processOf } from "waymark/kit";
+import { type HeldLease, isCancelled, isChild, isOfRun, type LapsedLease, parseHolder } from "waymark/kit";
 import { nameOf } from "../langgraph/find-tasks.js";
 import { type DescribedCheckpoint, shownStatus } from "../langgraph/thread-state.js";
 import { holderText, type RunTask } from "../leases.js";
@@ -59,7 +59,7 @@ function ranBy(lapsed: LapsedLease, nowMs: number): RunnerInfo {
 }
 
 function holderOf({ holder, token }: Pick<HeldLease, "holder" | "token">) {
-  return { holder: holderText(holder), token, ...processOf(holder) };
+  return { holder: holderText(holder), token, ...parseHolder(holder) };
 }
 
 export function timeAt(ms: number): string {

@@ -19,3 +19,11 @@ export function damage(location, taskId, id, part) {
   }
   database.close();
 }
+
+export function damageRecord(location, taskId, sequence) {
+  const database = new Database(location);
+  database
+    .prepare("UPDATE waymark_records SET body = substr(body, 2) || 'x' WHERE task_id = ? AND sequence = ?")
+    .run(taskId, sequence);
+  database.close();
+}

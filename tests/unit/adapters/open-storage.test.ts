@@ -71,8 +71,8 @@ describe("openStorage", () => {
   });
 
   it("doesn't show the password of a URL without a scheme", () => {
-    expect(() => openStorage("//app:secret@host/db")).toThrow(/"\/\/…@host\/db" isn't a storage URL/);
-    expect(() => openStorage("//app:se@cret@host/a@b")).toThrow(/"\/\/…@host\/a@b" isn't a storage URL/);
+    expect(() => openStorage("//app:secret@host/db")).toThrow(/^The text isn't a storage URL/);
+    expect(() => openStorage("//app:se@cret@host/a@b")).toThrow(/^The text isn't a storage URL/);
     // The time grows with the length, not with its square.
     expect(() => openStorage("> ".repeat(1_000_000))).toThrow(/isn't a storage URL/);
   });

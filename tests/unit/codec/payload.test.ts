@@ -3,7 +3,7 @@ import { gzipSync } from "node:zlib";
 import { describe, expect, it } from "vitest";
 import { gzip } from "../../../src/codec/gzip.js";
 import {
-  digestOf,
+  digestBody,
   makePayload,
   type OpenPayloadOptions,
   openPayload,
@@ -131,7 +131,7 @@ describe("a payload with transforms", () => {
   it("refuses a payload with a transform twice: a nested bomb would stay within each layer's limits", async () => {
     const { body } = await payloadOf({ a: 1 }, options(gzip()));
     const twice = gzipSync(body);
-    const payload = { encoding: "json+gzip+gzip", body: twice, sha256: digestOf(twice) };
+    const payload = { encoding: "json+gzip+gzip", body: twice, sha256: digestBody(twice) };
     expect(() => openPayload(payload, options(gzip()))).toThrow(CheckpointCorruptError);
     await expect(openToRenew(payload, options(gzip()))).rejects.toThrow(/names a transform twice/);
   });

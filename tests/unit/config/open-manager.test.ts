@@ -149,7 +149,7 @@ describe("openManager", () => {
     ["export default { retention: { keepLast: 3 } };", /names no storage\. Add storage: "sqlite:/],
     ["export const storage = 1;", /can't be used: it has no default export/],
     ["export default { storag: 'files:x' };", /can't be used: .*storag/],
-    ["export default { stateVersion: 0 };", /can't be used: stateVersion/],
+    ["export default { stateVersion: 0 };", /can't be used: options.stateVersion/],
     ["throw new Error('no key');", /can't be used: no key/],
   ])("names the file of a configuration that can't be used: %s", async (text, message) => {
     const { below, file } = await project(text);

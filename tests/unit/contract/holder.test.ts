@@ -4,7 +4,7 @@ import { createInterface } from "node:readline";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { openStorage } from "waymark/adapters";
-import { holderHasEnded, ownHolder, processHasEnded, processOf } from "../../../src/contract/holder.js";
+import { holderHasEnded, ownHolder, parseHolder, processHasEnded } from "../../../src/contract/holder.js";
 import { newSchema } from "../../support/postgres.js";
 import { tempFolder } from "../../support/temp-folder.js";
 
@@ -93,10 +93,10 @@ it.runIf(isLinux)("a claim on PostgreSQL takes the lease of a process of this ma
 
 describe.runIf(isLinux)("a holder that Waymark made", () => {
   it("names its host and its process", () => {
-    expect(processOf(ownHolder())).toMatchObject({ pid: process.pid });
-    expect(processOf("worker-1")).toBeUndefined();
-    expect(processOf("build-box:3417:0123abcd")).toEqual({ host: "build-box", pid: 3417 });
-    expect(processOf("a:b:3417:12-0123456789ab-0123abcd")).toEqual({ host: "a:b", pid: 3417 });
+    expect(parseHolder(ownHolder())).toMatchObject({ pid: process.pid });
+    expect(parseHolder("worker-1")).toBeUndefined();
+    expect(parseHolder("build-box:3417:0123abcd")).toEqual({ host: "build-box", pid: 3417 });
+    expect(parseHolder("a:b:3417:12-0123456789ab-0123abcd")).toEqual({ host: "a:b", pid: 3417 });
   });
 
   it("hasn't ended while its process lives, and other programs' holders never count as ended", () => {

@@ -242,7 +242,8 @@ it("a step's timeout leaves no timer behind", async () => {
   const { manager } = managerOn();
   const before = timers();
   await manager.run("t", (run) => run.step("a", () => 1, { timeoutMs: 2 ** 31 - 1 }));
-  expect(timers()).toBe(before);
+  // A timer of an earlier test may end meanwhile.
+  expect(timers()).toBeLessThanOrEqual(before);
 });
 
 it("many steps at once with timeouts, and many runs, give no warning of a leak", async () => {

@@ -5,7 +5,7 @@ import { MemoryAdapter } from "waymark/adapters/memory";
 import { z } from "zod";
 import { CHECKPOINT_STATUSES } from "../../../src/contract/checkpoint.js";
 import { eventsTaskId } from "../../../src/contract/task-events.js";
-import { NEVER, waitsOf } from "../../../src/contract/transient.js";
+import { NEVER, readWaits } from "../../../src/contract/transient.js";
 import { managerOn, STORAGES } from "./run-support.js";
 
 const MINUTE = 60_000;
@@ -319,7 +319,7 @@ it("a run that waits says so in its summary, also while it holds its lease", asy
   await waiting;
   const waits = async () => {
     const newest = await manager.latest("t");
-    return newest && { status: newest.status, waits: waitsOf(newest) };
+    return newest && { status: newest.status, waits: readWaits(newest) };
   };
   expect(await waits()).toEqual({ status: "running", waits: { dueAt: NEVER, waitsFor: ["approve"] } });
   controller.abort();

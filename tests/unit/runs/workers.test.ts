@@ -6,7 +6,7 @@ import type { CheckpointManager, Run, RunFunction, StorageAdapter, WorkOptions }
 import { StorageError } from "waymark";
 import type { TaskQueue } from "waymark/adapter";
 import { MemoryAdapter } from "waymark/adapters/memory";
-import { NEVER, waitsOf } from "../../../src/contract/transient.js";
+import { NEVER, readWaits } from "../../../src/contract/transient.js";
 import { deferred } from "../../support/deferred.js";
 import { stopTimeouts } from "../../support/stopped-clock.js";
 import { dyingAfter, managerOn, STORAGES } from "./run-support.js";
@@ -114,7 +114,7 @@ it.each(Object.entries(STORAGES))("a run lets go of its worker while it waits (%
   await paused;
   const newest = await manager.latest("q/t");
   expect(newest).toMatchObject({ status: "paused", label: 'Run waits for "approve"' });
-  expect(newest && waitsOf(newest)).toEqual({ dueAt: NEVER, waitsFor: ["approve"] });
+  expect(newest && readWaits(newest)).toEqual({ dueAt: NEVER, waitsFor: ["approve"] });
   expect((await manager.queue({ prefix: "q/" })).tasks).toBe(0);
   await managerOn(storage).manager.send("q/t", "other");
   expect((await manager.latest("q/t"))?.status).toBe("paused");
@@ -154,7 +154,7 @@ it("a run that sleeps beside a wait without a limit is due at the sleep's end", 
   await paused;
   await worker.drain();
   const newest = await manager.latest("q/t");
-  expect(newest && waitsOf(newest)).toEqual({ dueAt: night.toISOString(), waitsFor: ["approve"] });
+  expect(newest && readWaits(newest)).toEqual({ dueAt: night.toISOString(), waitsFor: ["approve"] });
 });
 
 it("an event that comes while the run is being paused wakes it", async () => {
@@ -832,26 +832,13 @@ it("a task whose end can't be saved isn't run again at once", async () => {
   expect(attempts).toBe(1);
 });
 
-it("a worker without a queue leaves a task alone whose run ends between its look and its claim", async () => {
+it("a storage without a queue refuses workers", async () => {
   const storage = new MemoryAdapter();
   Reflect.set(storage, "queue", undefined);
   const { manager } = managerOn(storage);
-  await manager.enqueue("q/t");
-  const claim = storage.leases.claim.bind(storage.leases);
-  let isEnded = false;
-  storage.leases.claim = async (taskId, ...how) => {
-    if (taskId === "q/t" && !isEnded) {
-      isEnded = true;
-      await managerOn(storage).manager.run("q/t", () => 1);
-    }
-    return claim(taskId, ...how);
-  };
-  const ran: string[] = [];
-  const worker = working(manager, (run) => ran.push(run.taskId));
-  await untilLooked(manager);
-  await worker.drain();
-  expect([ran, worker.errors]).toEqual([["q/next"], []]);
-  expect(await held(storage)).toEqual([]);
+  const refused = { code: "UNSUPPORTED_OPERATION", message: expect.stringContaining("has no queue") };
+  await expect(manager.work({ prefix: "q/" }, () => 1)).rejects.toMatchObject(refused);
+  await expect(manager.queue({ prefix: "q/" })).rejects.toMatchObject(refused);
 });
 
 it("a run that saves beside its wait lets go of its worker", async () => {

@@ -1,5 +1,3 @@
-import { fileURLToPath } from "node:url";
-import { execa } from "execa";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import type { PostgresAdapter, PostgresQuery } from "waymark/adapters/postgres";
 import { draft } from "../../../../conformance/drafts.js";
@@ -32,14 +30,6 @@ async function opened(adapter: PostgresAdapter): Promise<void> {
 }
 
 describe("appends at the same moment", () => {
-  it("wait outside the heap, though the program awaits none of them", async () => {
-    const { url, schema } = await newSchema();
-    const script = fileURLToPath(new URL("../../../fixtures/save-without-awaiting.mjs", import.meta.url));
-    // Held as strings, they would take more than that.
-    const args = ["--max-old-space-size=40", script, `${url}?schema=${schema}`, "2000"];
-    expect((await execa(process.execPath, args)).stdout).toBe("2000");
-  });
-
   it("share one statement, and each gets its own sequence", async () => {
     const seen: PostgresQuery[] = [];
     const { adapter } = await begun({ before: (query) => void seen.push(query) });

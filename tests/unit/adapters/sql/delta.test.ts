@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { bytesOfNumbers, deltaBetween, withDeltas } from "../../../../adapters/sql/delta.js";
+import { deltaBetween, encodeNumbers, withDeltas } from "../../../../adapters/sql/delta.js";
 import { messages } from "../../../support/histories.js";
 
 const edit = fc.record({
@@ -146,7 +146,7 @@ describe("a delta", () => {
     ["before", [10, 1, 1, 5, 0]],
     ["far away", [10, 1, 2 ** 52, 2 ** 52, 0]],
   ])("that copies from %s of its base is refused", (_where, numbers) => {
-    expect(() => withDeltas(Buffer.alloc(10), [bytesOfNumbers(numbers)], 2 ** 53)).toThrow(RangeError);
+    expect(() => withDeltas(Buffer.alloc(10), [encodeNumbers(numbers)], 2 ** 53)).toThrow(RangeError);
   });
 
   it("needs no more memory than the text, whatever the size of those between", () => {
@@ -154,9 +154,9 @@ describe("a delta", () => {
     const sizes = Array.from({ length: 5 }, (_, index) => 1000 * 100 ** index);
     const growing = sizes.map((size) => {
       const copies = Array.from({ length: 99 }, () => [2 * size - 1, size, 0]);
-      return bytesOfNumbers([size, 100, 0, size, 0, ...copies.flat()]);
+      return encodeNumbers([size, 100, 0, size, 0, ...copies.flat()]);
     });
-    const last = bytesOfNumbers([10 ** 13, 1, 10 ** 13, 10, 0]);
+    const last = encodeNumbers([10 ** 13, 1, 10 ** 13, 10, 0]);
     const base = Buffer.from("0123456789".repeat(100));
     expect(withDeltas(base, [...growing, last], 10).toString()).toBe("0123456789");
     expect(() => withDeltas(base, growing, 1000)).toThrow(RangeError);

@@ -1,10 +1,10 @@
 import { expect, it } from "vitest";
-import { TextCache, wholeOf } from "../../../../adapters/sql/history.js";
+import { makeWhole, TextCache } from "../../../../adapters/sql/history.js";
 
 const MB = 1024 * 1024;
 
 function textOf(bytes: number) {
-  return { ...wholeOf(Buffer.alloc(bytes)).text, number: 1, sha256: "" };
+  return { ...makeWhole(Buffer.alloc(bytes)).text, number: 1, sha256: "" };
 }
 
 it("remembers the most recently used texts, up to 32 MB", () => {
