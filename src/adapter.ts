@@ -14,7 +14,6 @@ export {
   nextSequence,
   requireNewest,
   requireUnchangedTasks,
-  type StatusOptions,
   type StorageAdapter,
   type StoredTask,
   type TaskPosition,
@@ -27,7 +26,6 @@ export {
   copyPayload,
   copyRecord,
   findDamage,
-  type JsonObject,
   type JsonValue,
   type Payload,
   type SealedSummary,
@@ -36,7 +34,6 @@ export {
   seal,
   sealDraft,
   summaryOf,
-  type TaskSummary,
   withPayload,
   withStatus,
 } from "./contract/checkpoint.js";

@@ -22,7 +22,7 @@ export { isPromiseLike } from "../src/contract/built-ins.js";
 export { CHECKPOINT_STATUSES, compareTaskIds } from "../src/contract/checkpoint.js";
 export { isError } from "../src/contract/errors.js";
 export { parseHolder } from "../src/contract/holder.js";
-export type { HeldLease, HeldTask, LapsedLease } from "../src/contract/leases.js";
+export type { HeldLease, LapsedLease } from "../src/contract/leases.js";
 export { parseSummary } from "../src/contract/parse-summary.js";
 export { keptErrorsText, stepText } from "../src/contract/run-record.js";
 export { eventsTaskId, isEventsTask, ownerTaskId, readSender } from "../src/contract/task-events.js";

@@ -6,7 +6,7 @@ import { StorageError } from "../../src/contract/errors.js";
 import type { StorageMaintenance } from "../../src/contract/findings.js";
 import type { LeaseStore } from "../../src/contract/leases.js";
 import type { TaskQueue } from "../../src/contract/task-queue.js";
-import { type Append, firstSequence, NOTHING_DUE, SqlAdapter } from "../sql/adapter.js";
+import { type Append, firstSequence, NOTHING_DUE, SqlAdapter, type SqlStore } from "../sql/adapter.js";
 import { SqlMaintenance } from "../sql/maintenance.js";
 import { inPages, PAGE_ROWS } from "../sql/pages.js";
 import { PostgresAppender } from "./appender.js";
@@ -88,25 +88,25 @@ export interface PostgresTablesOptions {
  * The adapter's own pool has up to 10 connections. Each statement runs by itself or in a transaction, so a pooler in
  * transaction mode works.
  */
-export class PostgresAdapter extends SqlAdapter<Tables> {
+export class PostgresAdapter extends SqlAdapter {
   override readonly name = "postgres";
   override readonly maintenance: StorageMaintenance;
   override readonly leases: LeaseStore = {
     claim: (...args) => this.#calls.run(async () => (await this.#madeTables()).leases.claim(...args)),
-    renew: async (...args) => (await this.reading(({ leases }) => leases.renew(...args))) ?? false,
-    release: (...args) => this.reading(({ leases }) => leases.release(...args)),
-    current: (taskId) => this.reading(({ leases }) => leases.current(taskId)),
-    lapsed: (taskId) => this.reading(({ leases }) => leases.lapsed(taskId)),
+    renew: async (...args) => (await this.#reading(({ leases }) => leases.renew(...args))) ?? false,
+    release: (...args) => this.#reading(({ leases }) => leases.release(...args)),
+    current: (taskId) => this.#reading(({ leases }) => leases.current(taskId)),
+    lapsed: (taskId) => this.#reading(({ leases }) => leases.lapsed(taskId)),
     held: () => this.#held(),
   };
   override readonly queue: TaskQueue = {
     claimNext: async (query, ...args) => {
       const asked = { ...query };
-      return (await this.reading(({ leases }) => leases.claimNext(asked, ...args))) ?? [];
+      return (await this.#reading(({ leases }) => leases.claimNext(asked, ...args))) ?? [];
     },
     count: async (query) => {
       const asked = { ...query };
-      return (await this.reading(({ leases }) => leases.countDue(asked))) ?? NOTHING_DUE;
+      return (await this.#reading(({ leases }) => leases.countDue(asked))) ?? NOTHING_DUE;
     },
   };
   readonly #settings: { readonly schema: string; readonly migrate: boolean; readonly place: string };
@@ -134,7 +134,7 @@ export class PostgresAdapter extends SqlAdapter<Tables> {
     const writer = new PostgresWriter({ connection, sql, reader, leases, transient });
     const appender = new PostgresAppender({ connection, sql, reader, histories, leases, transient });
     this.#tables = { connection, sql, reader, leases, writer, appender, groupCommit: new GroupCommit(appender) };
-    this.maintenance = new SqlMaintenance(maintainedTables(place, histories, (work) => this.reading(work)));
+    this.maintenance = new SqlMaintenance(maintainedTables(place, histories, (work) => this.#reading(work)));
   }
 
   override read(query: CheckpointQuery): AsyncGenerator<StoredCheckpoint | CorruptRecord, void, void> {
@@ -143,7 +143,7 @@ export class PostgresAdapter extends SqlAdapter<Tables> {
     const isOne = query.order === "newest";
     const isFiltered = query.stage !== undefined || query.status !== undefined;
     return inPages(query, isOne ? (isFiltered ? 64 : 1) : PAGE_ROWS, (rest, rows) =>
-      this.reading(({ reader }) => reader.checkpoints(rest, rows, isOne && rest === query ? 1 : PAGE_BYTES)),
+      this.#reading(({ reader }) => reader.checkpoints(rest, rows, isOne && rest === query ? 1 : PAGE_BYTES)),
     );
   }
 
@@ -165,12 +165,16 @@ export class PostgresAdapter extends SqlAdapter<Tables> {
     });
   }
 
-  protected override reading<Result>(work: (tables: Tables) => Result | Promise<Result>): Promise<Result | undefined> {
+  protected override reading<Result>(work: (store: SqlStore) => Result | Promise<Result>): Promise<Result | undefined> {
+    return this.#reading(work);
+  }
+
+  #reading<Result>(work: (tables: Tables) => Result | Promise<Result>): Promise<Result | undefined> {
     return this.#calls.run(async () => ((await this.#looked()) ? work(this.#tables) : undefined));
   }
 
   async *#held() {
-    yield* (await this.reading(({ leases }) => leases.held())) ?? [];
+    yield* (await this.#reading(({ leases }) => leases.held())) ?? [];
   }
 
   /** Whether the tables exist. Once they do, this isn't checked again. */

@@ -77,7 +77,7 @@ export interface SqlStore {
 /**
  * The base of the adapters on SQL. It copies arguments at once, since a caller may change them while its call waits.
  */
-export abstract class SqlAdapter<Store extends SqlStore> implements StorageAdapter {
+export abstract class SqlAdapter implements StorageAdapter {
   abstract readonly name: string;
   readonly capabilities = { durable: true, multiProcess: true } as const;
   abstract readonly maintenance: StorageMaintenance;
@@ -88,9 +88,9 @@ export abstract class SqlAdapter<Store extends SqlStore> implements StorageAdapt
 
   protected abstract store(append: Append): Promise<number>;
   /** Runs `work` with the store. Resolves to `undefined` if there is no store. */
-  protected abstract reading<Result>(work: (store: Store) => Maybe<Result>): Promise<Result | undefined>;
+  protected abstract reading<Result>(work: (store: SqlStore) => Maybe<Result>): Promise<Result | undefined>;
   /** Like {@link reading}, for work that changes the store. */
-  protected changing<Result>(work: (store: Store) => Maybe<Result>): Promise<Result | undefined> {
+  protected changing<Result>(work: (store: SqlStore) => Maybe<Result>): Promise<Result | undefined> {
     return this.reading(work);
   }
 

@@ -282,18 +282,23 @@ function findBeginning(base: Buffer, found: number, text: Buffer, insert: number
 
 function sameAtStart(left: Buffer, right: Buffer): number {
   const most = Math.min(left.length, right.length);
-  return countSame(most, (from, to) => left.compare(right, from, to, from, to) === 0);
+  let same = countSameBlocks(most, (from, to) => left.compare(right, from, to, from, to) === 0);
+  while (same < most && left[same] === right[same]) same += 1;
+  return same;
 }
 
 function sameAtEnd(left: Buffer, right: Buffer): number {
   const [l, r] = [left.length, right.length];
-  return countSame(Math.min(l, r), (from, to) => left.compare(right, r - to, r - from, l - to, l - from) === 0);
+  const most = Math.min(l, r);
+  let same = countSameBlocks(most, (from, to) => left.compare(right, r - to, r - from, l - to, l - from) === 0);
+  while (same < most && left[l - same - 1] === right[r - same - 1]) same += 1;
+  return same;
 }
 
-/** Counts how many bytes are the same, up to `most`. @param isSame - Compares the bytes of a range. */
-function countSame(most: number, isSame: (from: number, to: number) => boolean): number {
+/** Counts the same bytes in blocks, up to `most`. The callers count the last few one by one, which is faster. */
+function countSameBlocks(most: number, isSame: (from: number, to: number) => boolean): number {
   let same = 0;
-  for (let size = BLOCK; size >= 1; size /= 8) {
+  for (let size = BLOCK; size > 32; size /= 8) {
     while (same < most && isSame(same, Math.min(same + size, most))) same = Math.min(same + size, most);
   }
   return same;

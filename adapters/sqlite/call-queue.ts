@@ -53,6 +53,8 @@ export class CallQueue {
   readonly #calls = new AdapterCalls({ name: "sqlite", explain: (error) => this.#explained(error) });
   #waiting: WaitingAppend[] = [];
   #bytes = 0;
+  #pendingWrites = 0;
+  #isClosed = false;
   #lastSuccessMs = Number.NEGATIVE_INFINITY;
 
   /**
@@ -97,6 +99,7 @@ export class CallQueue {
   /** Closes the database once the calls made so far are done. Later calls are rejected. */
   close(): Promise<void> {
     this.#flush();
+    this.#isClosed = true;
     return this.#calls.close(async () => this.#file.close());
   }
 
@@ -106,16 +109,34 @@ export class CallQueue {
     if (batch.length === 0) return;
     this.#waiting = [];
     this.#bytes = 0;
-    void this.#write(() => this.#appendAll(batch.map(({ append }) => append)))
-      .then((outcomes) => {
-        for (const [index, outcome] of outcomes.entries()) {
-          if ("error" in outcome) batch[index]?.reject(this.#explained(outcome.error));
-          else batch[index]?.resolve(outcome.sequence);
-        }
-      })
-      .catch((error: unknown) => {
-        for (const { reject } of batch) reject(error);
-      });
+    void this.#commit(batch);
+  }
+
+  async #commit(batch: readonly WaitingAppend[]): Promise<void> {
+    try {
+      const appends = batch.map(({ append }) => append);
+      const outcomes = this.#appendAtOnce(appends) ?? (await this.#write(() => this.#appendAll(appends)));
+      for (const [index, outcome] of outcomes.entries()) {
+        if ("error" in outcome) batch[index]?.reject(this.#explained(outcome.error));
+        else batch[index]?.resolve(outcome.sequence);
+      }
+    } catch (error) {
+      for (const { reject } of batch) reject(error);
+    }
+  }
+
+  /**
+   * Appends without the queue, whose promises take some microseconds. Returns `undefined` if the batch must wait: for
+   * other changes, or for another process's lock.
+   */
+  #appendAtOnce(appends: readonly (Append | LogAppend)[]): readonly Outcome[] | undefined {
+    if (this.#pendingWrites > 0 || this.#isClosed) return undefined;
+    try {
+      return this.#file.change(() => this.#appendAll(appends));
+    } catch (error) {
+      if (isBusy(error)) return undefined;
+      throw this.#explained(error);
+    }
   }
 
   #appendAll(appends: readonly (Append | LogAppend)[]): readonly Outcome[] {
@@ -135,7 +156,11 @@ export class CallQueue {
   #write<Result>(work: () => Result | Promise<Result>): Promise<Result> {
     this.#flush();
     const calledMs = performance.now();
-    return this.#calls.inTurn("", () => this.#untilFree(() => this.#file.change(work), calledMs));
+    this.#pendingWrites += 1;
+    const written = this.#calls.inTurn("", () => this.#untilFree(() => this.#file.change(work), calledMs));
+    return written.finally(() => {
+      this.#pendingWrites -= 1;
+    });
   }
 
   async #untilFree<Result>(work: () => Result | Promise<Result>, calledMs: number): Promise<Result> {

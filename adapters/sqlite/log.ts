@@ -4,7 +4,6 @@ import { CheckpointCorruptError } from "../../src/contract/errors.js";
 import {
   findRecordDamage,
   type LogItem,
-  type LogOptions,
   matchEventRetry,
   type RecordDraft,
   type RecordQuery,
@@ -151,7 +150,7 @@ export class SqliteLog {
       ...range,
       rows,
     )) {
-      const item = this.#itemOf(taskId, row, headersOnly);
+      const item = this.#parseItem(taskId, row, headersOnly);
       if (item !== undefined) items.push(item);
       seen += 1;
       bytes += numberOr0(row[RECORD_COLUMNS.length - 1]);
@@ -218,7 +217,7 @@ export class SqliteLog {
     return typeof name === "string" ? { sequence, name, payload } : { sequence, payload };
   }
 
-  #itemOf(taskId: string, row: SqlRow, headersOnly: boolean): LogItem | undefined {
+  #parseItem(taskId: string, row: SqlRow, headersOnly: boolean): LogItem | undefined {
     const columns = row.slice(0, RECORD_COLUMNS.length);
     const [body, number] = row.slice(RECORD_COLUMNS.length);
     if (number !== null) return this.#parts.reader.summaryAt(taskId, number);

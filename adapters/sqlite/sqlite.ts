@@ -5,11 +5,11 @@ import type { StoredCheckpoint } from "../../src/contract/checkpoint.js";
 import type { StorageMaintenance } from "../../src/contract/findings.js";
 import { type LeaseStore, leaseStore, NO_LEASE } from "../../src/contract/leases.js";
 import type { TaskQueue } from "../../src/contract/task-queue.js";
-import { type Append, NOTHING_DUE, SqlAdapter } from "../sql/adapter.js";
+import { type Append, NOTHING_DUE, SqlAdapter, type SqlStore } from "../sql/adapter.js";
 import { SqlLog } from "../sql/log.js";
 import { SqlMaintenance } from "../sql/maintenance.js";
 import { inPages, PAGE_ROWS } from "../sql/pages.js";
-import { CallQueue, type SqliteStore, storeIn } from "./call-queue.js";
+import { CallQueue, storeIn } from "./call-queue.js";
 import type { SqliteDriver } from "./connection.js";
 import { claimDue, countDue, nextDue } from "./due.js";
 import { leaseIn, leasesAfter, updateLease } from "./leases.js";
@@ -73,7 +73,7 @@ const LOCK_SLICE_MS = 3;
  * If the database's folder can't be written, for example in a mounted snapshot, checkpoints are read from a copy in the
  * temporary folder.
  */
-export class SqliteAdapter extends SqlAdapter<SqliteStore> {
+export class SqliteAdapter extends SqlAdapter {
   override readonly name = "sqlite";
   readonly log = new SqlLog({
     store: (append) => this.#queue.append(append),
@@ -137,14 +137,12 @@ export class SqliteAdapter extends SqlAdapter<SqliteStore> {
     return this.#queue.append(append);
   }
 
-  protected override reading<Result>(
-    work: (store: SqliteStore) => Result | Promise<Result>,
-  ): Promise<Result | undefined> {
+  protected override reading<Result>(work: (store: SqlStore) => Result | Promise<Result>): Promise<Result | undefined> {
     return this.#queue.read(work);
   }
 
   protected override changing<Result>(
-    work: (store: SqliteStore) => Result | Promise<Result>,
+    work: (store: SqlStore) => Result | Promise<Result>,
   ): Promise<Result | undefined> {
     return this.#queue.change(work);
   }

@@ -1,5 +1,5 @@
 import { CheckpointError, type Lease, LeaseHeldError } from "waymark";
-import { type HeldLease, type HeldTask, type LapsedLease, parseHolder } from "waymark/kit";
+import { type HeldLease, type LapsedLease, parseHolder } from "waymark/kit";
 import { checkpointsTask } from "waymark/langgraph/records";
 import { CommandError, ExitCode } from "./exit-code.js";
 import { firstOf } from "./first-of.js";
@@ -50,7 +50,7 @@ export class LeaseReader {
   }
 
   /** Returns the leases that are held now. @param prefix - The beginning of the task ids. */
-  async held(prefix = ""): Promise<readonly HeldTask[]> {
+  async held(prefix = ""): Promise<readonly (HeldLease & { readonly taskId: string })[]> {
     const held = (await this.#read(async (leases) => firstOf(leases.held()))) ?? [];
     return held.filter(({ taskId }) => taskId.startsWith(prefix));
   }

@@ -1,13 +1,6 @@
 import { createHash } from "node:crypto";
-import type { CorruptRecord } from "waymark";
-import {
-  isCorrupt,
-  type JsonObject,
-  type JsonValue,
-  readHeader,
-  type SealedSummary,
-  type StoredCheckpoint,
-} from "waymark/adapter";
+import type { CorruptRecord, JsonObject } from "waymark";
+import { isCorrupt, type JsonValue, readHeader, type SealedSummary, type StoredCheckpoint } from "waymark/adapter";
 
 /** The part of an unstorage `Storage` that is used here: what `createStorage` and `prefixStorage` return fits. */
 export interface KeyValueStorage {

@@ -19,6 +19,7 @@ const GROUPS = {
   leasing: ({ about }: ConformanceCase) => about === "leases",
   queueing: ({ about }: ConformanceCase) => about === "queue",
   logging: ({ needs, about }: ConformanceCase) => about === "log" && needs === undefined,
+  loggingKilled: ({ needs, about }: ConformanceCase) => about === "log" && needs !== undefined,
 };
 
 const CAPABILITIES = {
@@ -33,6 +34,7 @@ const CAPABILITIES = {
   leasing: { durable: true, multiProcess: true },
   queueing: { durable: true, multiProcess: true },
   logging: { durable: false, multiProcess: false },
+  loggingKilled: { durable: true, multiProcess: true },
 };
 
 /** The cases that fail an adapter: all of `caughtBy`, perhaps those in `andPerhaps`, and no others. */
@@ -368,6 +370,7 @@ export const VERDICTS: Readonly<Record<string, Verdict>> = {
   "replaces-by-appending": {
     group: "replacing",
     caughtBy: ["replace.keeps-the-rest", "replace.changes", "replace.one-moment"],
+    andPerhaps: ["replace.concurrent"],
   },
   "replaces-any-payload": { group: "replacing", caughtBy: ["replace.nothing", "replace.concurrent"] },
   "keeps-the-callers-bytes": { group: "replacing", caughtBy: ["replace.independent"] },
@@ -424,6 +427,7 @@ export const VERDICTS: Readonly<Record<string, Verdict>> = {
       "log.records-only",
       "log.removed-with-task",
       "log.one-moment",
+      "log.due",
       "log.lazy",
       "log.watch",
       "log.closed",
@@ -460,6 +464,20 @@ export const VERDICTS: Readonly<Record<string, Verdict>> = {
     group: "logging",
     caughtBy: ["log.lazy-opening", "log.read", "log.removed-with-task"],
   },
+  "acknowledges-records-early": {
+    group: "loggingKilled",
+    caughtBy: ["log.survives-kill", "log.killed-midway"],
+    andPerhaps: ["log.damage", "log.many-processes", "log.one-event-anywhere"],
+  },
+  "stores-batches-in-two-steps": { group: "loggingKilled", caughtBy: ["log.killed-midway"] },
+  "stores-records-before-the-checkpoint": { group: "loggingKilled", caughtBy: ["log.checkpoint-killed"] },
+  "stores-records-after-the-status": { group: "loggingKilled", caughtBy: ["log.status-killed"] },
+  "hides-damaged-records": { group: "loggingKilled", caughtBy: ["log.damage"] },
+  "reads-records-and-checkpoints-apart": { group: "loggingKilled", caughtBy: ["log.many-processes"] },
+  "knows-its-own-events-only": {
+    group: "loggingKilled",
+    caughtBy: ["log.one-event-anywhere", "log.survives-kill", "log.killed-midway"],
+  },
   "waits-for-the-dead": { group: "queueing", caughtBy: ["due.unreleased"] },
 };
 
@@ -483,7 +501,7 @@ async function failedCases(name: string, { group, caughtBy }: Verdict): Promise<
     name,
     module: new URL(`${name}.js`, FOLDER),
     capabilities: CAPABILITIES[group],
-    offers: group === "logging" ? (["leases", "log", "queue"] as const) : undefined,
+    offers: group.startsWith("logging") ? (["leases", "log", "queue"] as const) : undefined,
     newLocation: async () => join(await tempFolder(), "store"),
   };
   const failed: string[] = [];

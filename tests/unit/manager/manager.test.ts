@@ -1,7 +1,7 @@
 import { constants } from "node:buffer";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
+import type { JsonObject } from "waymark";
 import { CheckpointManager, type CheckpointManagerOptions, type StorageAdapter, type Transform } from "waymark";
-import type { JsonObject } from "waymark/adapter";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { deferred } from "../../support/deferred.js";
 import { recordingLogger } from "../../support/recording-logger.js";
