@@ -97,7 +97,7 @@ export interface LogOptions {
  * {@link StorageAdapter}; runs, events and streams need it.
  *
  * - Sequences MUST be taken under the task's lock, which is held until the commit. So no record appears below one that a
- *   reader has seen. (cases: log.numbering, log.no-record-below, log.many-processes)
+ *   reader has seen. (cases: log.numbering, log.one-moment, log.many-processes)
  * - Records never change, except by `replacePayload`. (case: log.independent)
  */
 export interface TaskLog {
