@@ -49,7 +49,10 @@ export function storageLocation(url: string, options: OpenStorageOptions = {}): 
   checkKeys("OpenStorageOptions", options, keysOf<OpenStorageOptions>({ relativeTo: true }));
   const { scheme: word, path } = parse(url);
   if (word === "postgres" || word === "postgresql") return serverLocation(url);
-  if (word === "memory") return memoryLocation(path);
+  if (word === "memory") {
+    if (path === "") return { scheme: "memory" };
+    throw new TypeError("memory: takes no path, because each such storage is new and empty. Write memory: alone.");
+  }
   const scheme = SCHEMES.find((known) => known === word);
   if (scheme === undefined) {
     // The message leaves out the rest of the URL, since it may contain a password.
@@ -73,10 +76,9 @@ function parseOptions(query: string, scheme: FileLocation["scheme"]): Pick<FileL
   const options = new URLSearchParams(query);
   const unknown = [...options.keys()].find((key) => scheme !== "files" || key !== "pretty");
   if (unknown !== undefined) {
-    const known = scheme === "files" ? "only ?pretty=true" : "none";
     throw new TypeError(
-      `${scheme}: has no option ${JSON.stringify(unknown)}; it knows ${known}. If the path contains a question mark, pass an ` +
-        "adapter with this path. Nothing was opened.",
+      `${scheme}: has no option ${JSON.stringify(unknown)}; it knows ${scheme === "files" ? "only ?pretty=true" : "none"}. ` +
+        "If the path contains a question mark, pass an adapter with this path. Nothing was opened.",
     );
   }
   const values = options.getAll("pretty");
@@ -85,11 +87,6 @@ function parseOptions(query: string, scheme: FileLocation["scheme"]): Pick<FileL
     throw new TypeError(`?pretty= must be true or false, and is ${JSON.stringify(wrong)}. Nothing was opened.`);
   }
   return { pretty: values.length === 0 ? undefined : values.at(-1) === "true" };
-}
-
-function memoryLocation(path: string): MemoryLocation {
-  if (path === "") return { scheme: "memory" };
-  throw new TypeError("memory: takes no path, because each such storage is new and empty. Write memory: alone.");
 }
 
 function serverLocation(text: string): ServerLocation {

@@ -25,21 +25,20 @@ export class FolderCalls {
         return await work();
       } catch (error) {
         if (!(error instanceof UnreadableError)) throw storageFailure(error, call);
-        const intact = "It was left untouched, and nothing was changed. Move it away, or repair the storage.";
-        const damage = `Could not ${call.doing}: ${call.path} is damaged: ${error.message}. ${intact}`;
-        throw new CheckpointCorruptError(damage, { cause: error });
+        throw new CheckpointCorruptError(
+          `Could not ${call.doing}: ${call.path} is damaged: ${error.message}. ` +
+            "It was left untouched, and nothing was changed. Move it away, or repair the storage.",
+          { cause: error },
+        );
       }
     });
   }
 
   /** Runs an iteration step by step. If the store is closed in between, the next step throws a ClosedError. */
   async *iterate<Item>(call: FailedCall, items: AsyncGenerator<Item, void, void>): AsyncGenerator<Item, void, void> {
+    const step = () => this.run(call, () => items.next());
     try {
-      for (;;) {
-        const next = await this.run(call, () => items.next());
-        if (next.done) return;
-        yield next.value;
-      }
+      for (let next = await step(); !next.done; next = await step()) yield next.value;
     } finally {
       await items.return();
     }

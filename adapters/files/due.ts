@@ -40,8 +40,12 @@ export class DueTasks {
       const folder = this.#folders.get(name) ?? new KnownFolder(root, name);
       folders.set(name, folder);
       const task = folder.mayHold(prefix) ? folder.task(load) : undefined;
-      if (task?.taskId.startsWith(prefix) && !excepted.has(task.taskId)) {
-        if (isDue({ lease: task.lease, nowMs: monotonicMs() }, task.dueAt, dueBy, hasDied)) due.push(task);
+      if (
+        task?.taskId.startsWith(prefix) &&
+        !excepted.has(task.taskId) &&
+        isDue({ lease: task.lease, nowMs: monotonicMs() }, task.dueAt, dueBy, hasDied)
+      ) {
+        due.push(task);
       }
       if (index % SLICE === SLICE - 1) await setImmediate();
     }
@@ -131,9 +135,12 @@ class KnownFolder {
   #read(load: LoadTask): DueTask | undefined {
     const lease = attempt(() => readLease(this.#path).lease);
     try {
-      // A damaged lease counts as none here. The claim refuses it.
-      const readable = lease instanceof UnreadableError ? undefined : lease;
-      return readDueTask({ path: this.#path, taskId: this.#taskId }, load, readable);
+      return readDueTask(
+        { path: this.#path, taskId: this.#taskId },
+        load,
+        // A damaged lease counts as none here. The claim refuses it.
+        lease instanceof UnreadableError ? undefined : lease,
+      );
     } catch (error) {
       // A newer program wrote the task, and its workers run it.
       if (error instanceof UnsupportedFormatError) return undefined;

@@ -30,9 +30,8 @@ const REWRITE_FLAGS = constants.O_RDWR | (constants.O_NOFOLLOW ?? 0);
 const FOLDER_FLAGS = constants.O_RDONLY | constants.O_DIRECTORY;
 /** After this many synchronous calls, a loop lets timers, sockets and other tasks run. */
 export const SLICE = 100;
-const START_BYTES = 4096;
-const LINE_FEED = 0x0a;
-const UTF8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+/** Refuses bytes that aren't UTF-8. */
+export const UTF8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
 /**
  * Says why stored data can't be read. Callers of the adapter never see it, because the adapter turns it into a
@@ -149,12 +148,9 @@ export function makeFolders(path: string): void {
 export function assertCanBeMade(path: string): void {
   let existing = path;
   while (unlessAbsent(() => statSync(existing)) === undefined) existing = dirname(existing);
-  if (existing !== path || isEmpty(path)) accessSync(existing, constants.W_OK);
-}
-
-function isEmpty(path: string): boolean {
-  const stats = statSync(path);
-  return stats.isDirectory() ? readdirSync(path).length === 0 : stats.size === 0;
+  const stats = statSync(existing);
+  const isEmpty = stats.isDirectory() ? existing !== path || readdirSync(path).length === 0 : stats.size === 0;
+  if (isEmpty) accessSync(existing, constants.W_OK);
 }
 
 /** Makes one folder, with mode 0700. If something exists there, even a file, it is left as it is. */
@@ -172,7 +168,7 @@ export function readStored(path: string): Buffer | undefined {
 }
 
 /** A shared buffer; only one synchronous call at a time uses it. */
-const scratch = Buffer.allocUnsafe(START_BYTES);
+const scratch = Buffer.allocUnsafe(4096);
 
 /**
  * Reads the beginning of a file, at least up to the end of its first line, and the file's size; `undefined` if it
@@ -185,7 +181,7 @@ export function readFirstLine(path: string): { readonly bytes: Buffer; readonly 
   return readOpened(path, (file, size) => {
     for (let buffer = scratch; ; buffer = Buffer.allocUnsafe(4 * buffer.length)) {
       const bytes = buffer.subarray(0, readSync(file, buffer, 0, buffer.length, 0));
-      if (bytes.includes(LINE_FEED) || bytes.length < buffer.length) return { bytes, size };
+      if (bytes.includes("\n") || bytes.length < buffer.length) return { bytes, size };
     }
   });
 }

@@ -38,25 +38,18 @@ import {
 const FORMAT_VERSION = 1;
 const BEGINNING = Buffer.from(`{"waymark":${FORMAT_VERSION},`);
 const STATE_KEY = Buffer.from('"state":');
-const LINE_FEED = 0x0a;
-const CARRIAGE_RETURN = 0x0d;
 const SEQUENCE_DIGITS = 12;
 const EXTENSION = ".json";
 /**
  * The name of a checkpoint's file. A sequence of more than 12 digits has no leading zeros, so each sequence is written
  * in one way only.
  */
-const CHECKPOINT_FILE = /^(?:\d{12}|[1-9]\d{12,15})-.+\.json$/;
-const TOMBSTONE_EXTENSION = ".removed";
-const TOMBSTONE = /^\d{12,16}\.removed$/;
+export const CHECKPOINT_FILE = /^(?:\d{12}|[1-9]\d{12,15})-.+\.json$/;
+export const TOMBSTONE = /^\d{12,16}\.removed$/;
 
 /** The sequence comes first, padded with zeros, so that folders list a task's checkpoints in order. */
 export function checkpointFileName(sequence: number, id: string): string {
   return `${String(sequence).padStart(SEQUENCE_DIGITS, "0")}-${nameOf(id)}${EXTENSION}`;
-}
-
-export function isCheckpointFileName(name: string): boolean {
-  return CHECKPOINT_FILE.test(name);
 }
 
 /**
@@ -64,11 +57,7 @@ export function isCheckpointFileName(name: string): boolean {
  * removed. It has no content, so it can't be damaged.
  */
 export function tombstoneName(sequence: number): string {
-  return `${String(sequence).padStart(SEQUENCE_DIGITS, "0")}${TOMBSTONE_EXTENSION}`;
-}
-
-export function isTombstoneName(name: string): boolean {
-  return TOMBSTONE.test(name);
+  return `${String(sequence).padStart(SEQUENCE_DIGITS, "0")}.removed`;
 }
 
 export function parseSequence(name: string): number {
@@ -92,17 +81,13 @@ export class CheckpointFile implements RecordSource {
     this.location = folder + sep + name;
   }
 
-  get sequence(): number {
-    return parseSequence(this.name);
-  }
-
   get idName(): string {
     return this.name.slice(this.name.indexOf("-") + 1, -EXTENSION.length);
   }
 
   get known(): RecordSource["known"] {
     const id = idOf(this.idName);
-    return { sequence: this.sequence, ...(id === undefined ? undefined : { id }) };
+    return { sequence: parseSequence(this.name), ...(id === undefined ? undefined : { id }) };
   }
 
   bytes(): Buffer | undefined {
@@ -133,12 +118,12 @@ export class CheckpointFile implements RecordSource {
  * @param isPretty - True to write the state over many lines. The head stays on one line, so that lists read only that.
  */
 export function renderCheckpoint(record: StoredCheckpoint, isPretty: boolean): Buffer {
-  const { encoding, sha256 } = record.payload;
-  const { bodyIs, text } = renderBody(record.payload);
+  const { payload, seal } = record;
+  const { encoding, sha256 } = payload;
+  const { bodyIs, text } = renderBody(payload);
   const state = isPretty ? prettyText(text) : text;
   const stateBytes = state === text ? undefined : Buffer.byteLength(state);
-  const summary = summaryOf(record);
-  const fields = { waymark: FORMAT_VERSION, ...summary, encoding, bodyIs, stateBytes, sha256, seal: record.seal };
+  const fields = { waymark: FORMAT_VERSION, ...summaryOf(record), encoding, bodyIs, stateBytes, sha256, seal };
   return Buffer.from(`${JSON.stringify(fields).slice(0, -1)},\n${STATE_KEY}${state}}\n`);
 }
 
@@ -165,8 +150,8 @@ function parseLines(bytes: Buffer, file: CheckpointFile): Content {
     /^\}\r?\n$/.test(bytes.toString("latin1", stateEnd));
   if (!isWhole) throw new UnreadableError("its second line doesn't hold a state");
   const text = decodeText(bytes.subarray(stateAt, stateEnd));
-  const isPretty = head.stateBytes !== undefined;
-  return { head, state: isPretty ? restoreText(parseObject(`{${STATE_KEY}${text}}`)["state"], head) : text };
+  if (head.stateBytes === undefined) return { head, state: text };
+  return { head, state: restoreText(parseObject(`{${STATE_KEY}${text}}`)["state"], head) };
 }
 
 interface FirstLine {
@@ -181,11 +166,11 @@ function parseFirstLine(bytes: Buffer, size: number, file: CheckpointFile): Firs
   if (!bytes.subarray(0, BEGINNING.length).equals(BEGINNING)) {
     throw new UnreadableError("it doesn't begin like a checkpoint file");
   }
-  const end = bytes.indexOf(LINE_FEED);
+  const end = bytes.indexOf("\n");
   if (end === -1) throw new UnreadableError("its first line is cut short");
-  // On Windows, Git may check text out with CR LF. That changes neither head nor state.
-  const lineEnd = bytes[end - 1] === CARRIAGE_RETURN ? "\r\n" : "\n";
   const line = decodeText(bytes.subarray(0, end + 1));
+  // On Windows, Git may check text out with CR LF. That changes neither head nor state.
+  const lineEnd = line.endsWith("\r\n") ? "\r\n" : "\n";
   if (!line.endsWith(`,${lineEnd}`)) throw new UnreadableError("its first line isn't a header");
   const head = parseHead(parseObject(`${line.slice(0, -lineEnd.length - 1)}}`));
   assertPlace(head, file);

@@ -6,13 +6,13 @@ import { checkBoolean, checkKeys, formWith, keysOf } from "../../src/contract/ar
 import type { StoredCheckpoint } from "../../src/contract/checkpoint.js";
 import { namesIn, SLICE, syncFolder } from "./file-io.js";
 import {
+  CHECKPOINT_FILE,
   CheckpointFile,
   checkpointFileName,
   compareFileNames,
-  isCheckpointFileName,
-  isTombstoneName,
   parseSequence,
   renderCheckpoint,
+  TOMBSTONE,
   tombstoneName,
 } from "./json-file-format.js";
 import { type FolderLock, wasHeldLastHere } from "./lock.js";
@@ -46,8 +46,12 @@ const MAX_FOLDERS = 1_000;
 export class JsonFileAdapter extends FolderStore {
   /** @throws {TypeError | RangeError} An option is wrong. */
   constructor(options: JsonFileAdapterOptions) {
-    const keys = keysOf<JsonFileAdapterOptions>({ path: true, lockTimeoutMs: true, pretty: true });
-    checkKeys("JsonFileAdapterOptions", options, keys, formWith("path", options));
+    checkKeys(
+      "JsonFileAdapterOptions",
+      options,
+      keysOf<JsonFileAdapterOptions>({ path: true, lockTimeoutMs: true, pretty: true }),
+      formWith("path", options),
+    );
     const { pretty = false, ...rest } = options;
     super("json-file", rest, (path, lock) => loadFolder(path, lock, pretty));
     checkBoolean("JsonFileAdapterOptions.pretty", pretty);
@@ -100,8 +104,8 @@ class JsonFolder implements LoadedTask {
     this.path = path;
     this.modified = modified;
     const names = namesIn(path);
-    this.#tombstones = names.filter(isTombstoneName);
-    this.#names = names.filter(isCheckpointFileName).sort(compareFileNames);
+    this.#tombstones = names.filter((name) => TOMBSTONE.test(name));
+    this.#names = names.filter((name) => CHECKPOINT_FILE.test(name)).sort(compareFileNames);
   }
 
   get count(): number {
@@ -125,8 +129,10 @@ class JsonFolder implements LoadedTask {
   /** Applies range, order and `skip` to the names alone. So only files that the query needs are opened. */
   *select({ order, skip = 0, ...range }: RecordQuery): Generator<CheckpointFile, void, void> {
     const { beforeSequence, afterSequence } = range;
-    const isWhole = beforeSequence === undefined && afterSequence === undefined;
-    const names = isWhole ? this.#names : this.#names.filter((name) => isInRange(parseSequence(name), range));
+    const names =
+      beforeSequence === undefined && afterSequence === undefined
+        ? this.#names
+        : this.#names.filter((name) => isInRange(parseSequence(name), range));
     const last = names.length - 1;
     for (let at = skip; at <= last; at++) yield this.#file(names[order === "oldest" ? at : last - at] ?? "");
   }
@@ -149,8 +155,7 @@ class JsonFolder implements LoadedTask {
     const gone = new Set(doomed === "all" ? this.#names : doomed.map(({ name }) => name));
     const left = this.#names.filter((name) => !gone.has(name));
     const last = this.lastSequence;
-    const isTold = doomed === "all" || parseSequence(left.at(-1) ?? "0") === last;
-    const tombstones = isTold ? [] : [tombstoneName(last)];
+    const tombstones = doomed === "all" || parseSequence(left.at(-1) ?? "0") === last ? [] : [tombstoneName(last)];
     // The tombstone is written first, because a kill in between must not lose the last sequence.
     for (const name of tombstones) {
       if (!this.#tombstones.includes(name)) await lock.write(join(this.path, name), new Uint8Array());

@@ -35,12 +35,9 @@ export function requireLease(folder: string, taskId: string, condition: AppendCo
   if (condition?.fencingToken !== undefined) checkLease(taskId, readLease(folder), condition);
 }
 
-interface LeaseFile {
-  readonly lease: LeaseRecord;
-  readonly taskId: string | undefined;
-}
-
-function readLeaseFile(folder: string): LeaseFile | undefined {
+function readLeaseFile(
+  folder: string,
+): { readonly lease: LeaseRecord; readonly taskId: string | undefined } | undefined {
   const bytes = readStored(join(folder, LEASE_NAME));
   if (bytes === undefined) return undefined;
   const { taskId, ...fields }: Readonly<Partial<Record<"taskId" | keyof LeaseRecord, unknown>>> = parseObject(

@@ -42,8 +42,11 @@ let count = 0;
 /** The lock was stolen before a commit. Nothing of the commit was stored, so {@link withLock} starts over. */
 export class LockLostError extends StorageError {
   constructor(lockFolder: string) {
-    const advice = "Nothing was changed. Try again once this machine is under less load.";
-    super(`The lock ${lockFolder} was stolen before a write could be committed. ${advice}`, { retryable: true });
+    super(
+      `The lock ${lockFolder} was stolen before a write could be committed. ` +
+        "Nothing was changed. Try again once this machine is under less load.",
+      { retryable: true },
+    );
   }
 }
 
@@ -71,15 +74,15 @@ export class FolderLock {
     this.#claim = claim;
     this.isUninterrupted = names.includes(OWN_FILES);
     if (!this.isUninterrupted) {
-      const files = names.filter((name) => !isClaim(name));
-      for (const name of files) rmSync(join(lockFolder, name), { recursive: true, force: true });
+      for (const name of names.filter((name) => !isClaim(name))) {
+        rmSync(join(lockFolder, name), { recursive: true, force: true });
+      }
       makeFolder(join(lockFolder, OWN_FILES));
       // If a thief moved the lock away before, this folder was made in another process's lock.
       this.assertHeld();
     }
     // A failure of the renewal is ignored. Usually it means that the lock was stolen, and then the next commit fails.
-    const renew = (): void => utimes(claim, new Date(), new Date(), () => undefined);
-    this.#renewal = setInterval(renew, RENEWAL_MS).unref();
+    this.#renewal = setInterval(() => utimes(claim, new Date(), new Date(), () => undefined), RENEWAL_MS).unref();
   }
 
   /**
@@ -286,12 +289,10 @@ function removeClaim(claim: string): void {
 /** Whether the claim seems abandoned. If it isn't, stealing the lock is safe all the same. */
 function isStale(claim: string): boolean {
   const stats = statsOf(claim);
-  return stats !== undefined && (isDead(basename(claim)) || Math.abs(Date.now() - stats.mtimeMs) > STALE_MS);
-}
-
-function isDead(claim: string): boolean {
-  const [pid, host] = claim.replace(/\+.*/, "").split("@");
-  return host === HOST && processHasEnded(Number(pid));
+  if (stats === undefined) return false;
+  const [pid, host] = basename(claim).replace(/\+.*/, "").split("@");
+  const isDead = host === HOST && processHasEnded(Number(pid));
+  return isDead || Math.abs(Date.now() - stats.mtimeMs) > STALE_MS;
 }
 
 /** Renames the lock's folder away, then deletes it. {@link FolderLock} explains the order. */
@@ -309,9 +310,9 @@ function steal(lockFolder: string, thief: string): void {
 
 function heldByOthers(lockFolder: string, claims: readonly string[], timeoutMs: number): StorageError {
   const holders = claims.map((claim) => claim.replace(/\+.*/, "")).join(" and ");
-  const advice = "Nothing was changed. Try again; if a program has ended, its lock becomes free within seconds.";
   return new StorageError(
-    `Could not lock ${dirname(lockFolder)}: ${holders} held ${lockFolder} for all ${timeoutMs} ms of lockTimeoutMs. ${advice}`,
+    `Could not lock ${dirname(lockFolder)}: ${holders} held ${lockFolder} for all ${timeoutMs} ms of lockTimeoutMs. ` +
+      "Nothing was changed. Try again; if a program has ended, its lock becomes free within seconds.",
     { retryable: true },
   );
 }

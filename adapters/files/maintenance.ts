@@ -17,9 +17,6 @@ import { shortDigest } from "./names.js";
 import { attempt, type LoadTask, type RecordHead, type RecordSource } from "./record.js";
 import { listTaskFolders, type TaskFolder } from "./task-scan.js";
 
-/** Runs a write in a task's folder, under its lock. If the lock was stolen, runs it again from the beginning. */
-type WriteFolder = (folder: string, work: (lock: FolderLock) => Promise<void>) => Promise<void>;
-
 interface Examined {
   readonly checked?: CheckedRecord;
   readonly finding?: StorageFinding | undefined;
@@ -40,11 +37,16 @@ export async function* verifyFolders(
   }
 }
 
-/** Moves damaged records below a root folder into quarantine, and removes old leftovers, one task at a time. */
+/**
+ * Moves damaged records below a root folder into quarantine, and removes old leftovers, one task at a time.
+ *
+ * @param write - Runs a write in a task's folder, under its lock. If the lock was stolen, runs it again from the
+ *   beginning.
+ */
 export async function* repairFolders(
   root: string,
   load: LoadTask,
-  write: WriteFolder,
+  write: (folder: string, work: (lock: FolderLock) => Promise<void>) => Promise<void>,
   { dryRun, leftoversOlderThanMs, signal }: StorageRepair,
 ): AsyncGenerator<RepairStep, void, void> {
   const oldestMs = Date.now() - leftoversOlderThanMs;
@@ -110,7 +112,7 @@ function* examine({ path, taskId }: TaskFolder, load: LoadTask, quick: boolean):
     const isRead = !("kind" in record);
     // If the folder's name is hashed, the first readable record tells the task.
     if (isRead) known ??= { taskId: record.taskId };
-    const wrong = isRead ? (findPayloadDamage(record) ?? findMerge(record, last)) : record;
+    const wrong = isRead ? findWrong(record, last) : record;
     if (isRead) last = record;
     yield {
       checked: { kind: "checked", ...known, sizeBytes: isRead ? record.sizeBytes : 0 },
@@ -140,15 +142,12 @@ function examinePart<Result>(ask: () => Result): Result | Wrong {
   }
 }
 
-/** The damage that a whole checkpoint shows. The seal of a head was checked when it was read. */
-function findPayloadDamage(record: RecordHead | StoredCheckpoint): Wrong | undefined {
+/** The damage that a whole checkpoint shows, or a merge. The seal of a head was checked when it was read. */
+function findWrong(record: RecordHead | StoredCheckpoint, last: RecordSource["known"]): Wrong | undefined {
+  const { sequence, createdAt } = record;
   const reason = "body" in record.payload ? findDamage(record) : undefined;
-  return reason === undefined ? undefined : { kind: "damaged", reason, createdAt: record.createdAt };
-}
-
-function findMerge({ sequence }: RecordHead | StoredCheckpoint, last: RecordSource["known"]): Wrong | undefined {
-  if (last.sequence !== sequence) return undefined;
-  return { kind: "merged", reason: `${last.id} has sequence ${sequence} too` };
+  if (reason !== undefined) return { kind: "damaged", reason, createdAt };
+  return last.sequence === sequence ? { kind: "merged", reason: `${last.id} has sequence ${sequence} too` } : undefined;
 }
 
 /**
@@ -183,8 +182,11 @@ async function keepInQuarantine(
   if (lock === undefined) return to;
   // The location is stored relative to the root and with "/", since the whole store may be moved, also to another
   // system.
-  const from = relative(root, location).split(sep).join("/");
-  const reason = { from, ...rest, quarantinedAt: new Date().toISOString() };
+  const reason = {
+    from: relative(root, location).split(sep).join("/"),
+    ...rest,
+    quarantinedAt: new Date().toISOString(),
+  };
   makeFolders(dirname(to));
   await lock.write(to, bytes);
   await lock.write(`${to}.reason.json`, Buffer.from(`${JSON.stringify(reason, undefined, 2)}\n`));

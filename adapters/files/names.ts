@@ -1,4 +1,5 @@
 import { hash } from "node:crypto";
+import { UTF8 } from "./file-io.js";
 
 /**
  * If an escaped name is longer than this, it is cut and a hash is added. File systems allow 255 bytes, and a sequence
@@ -11,8 +12,6 @@ const PLAIN = /^[A-Za-z0-9_-](?:[A-Za-z0-9._-]*[A-Za-z0-9_-])?$/;
 /** Names of devices on Windows. If a file has such a name, with any extension, Windows opens the device instead. */
 const DEVICE = /^(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\.|$)/i;
 const HASHED = /~[0-9a-f]{64}$/;
-
-const UTF8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
 /**
  * The name of an id's file or folder, the same on every system. The characters `[A-Za-z0-9._-]` stay as they are, and
@@ -37,14 +36,13 @@ export function idOf(name: string): string | undefined {
   if (PLAIN.test(name) && name.length <= MAX_ESCAPED_LENGTH && !DEVICE.test(name)) return name;
   if (!/^[A-Za-z0-9._%-]+$/.test(name)) return undefined;
   const bytes = name.replace(/%([0-9A-F]{2})/g, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)));
-  let id: string;
   try {
-    id = UTF8.decode(Buffer.from(bytes, "latin1"));
+    const id = UTF8.decode(Buffer.from(bytes, "latin1"));
+    return nameOf(id) === name ? id : undefined;
   } catch {
     // Not UTF-8, so nameOf didn't make this name.
     return undefined;
   }
-  return nameOf(id) === name ? id : undefined;
 }
 
 /** Whether the name is hashed. Then only the record inside tells the id. */
@@ -53,18 +51,17 @@ export function isHashedName(name: string): boolean {
 }
 
 function escapeId(id: string): string {
-  let name = "";
-  for (const byte of Buffer.from(id, "utf8")) {
-    const character = String.fromCharCode(byte);
-    name += /[A-Za-z0-9._-]/.test(character) ? character : escapeByte(byte);
-  }
-  if (name.startsWith(".") || DEVICE.test(name)) name = escapeByte(name.charCodeAt(0)) + name.slice(1);
+  let name = Buffer.from(id)
+    .toString("latin1")
+    .replace(/[^A-Za-z0-9._-]/g, escapeByte);
+  if (name.startsWith(".") || DEVICE.test(name)) name = escapeByte(name.charAt(0)) + name.slice(1);
   // The trailing dot is escaped, because Windows would drop it, and two ids would share a name.
   return name.endsWith(".") ? `${name.slice(0, -1)}%2E` : name;
 }
 
-function escapeByte(byte: number): string {
-  return `%${byte.toString(16).toUpperCase().padStart(2, "0")}`;
+/** @param byte - A character that stands for the byte with its code. */
+function escapeByte(byte: string): string {
+  return `%${byte.charCodeAt(0).toString(16).toUpperCase().padStart(2, "0")}`;
 }
 
 /** A short digest that tells contents apart in file names. */

@@ -134,9 +134,14 @@ export function readEntry<Item>(
 ): Item | CorruptRecord | undefined {
   const item = attempt(read);
   if (!(item instanceof UnreadableError)) return item;
-  const { message: reason, cause } = item;
-  const task = taskId === undefined ? undefined : { taskId };
-  return { corrupt: true, location, reason, ...task, ...known, ...(cause === undefined ? undefined : { cause }) };
+  return {
+    corrupt: true,
+    location,
+    reason: item.message,
+    ...(taskId === undefined ? undefined : { taskId }),
+    ...known,
+    ...(item.cause === undefined ? undefined : { cause: item.cause }),
+  };
 }
 
 /**

@@ -27,7 +27,7 @@ import {
 import type { StorageMaintenance } from "../../src/contract/findings.js";
 import { requireIntact } from "../../src/contract/header-index.js";
 import { type LeaseStore, leaseStore } from "../../src/contract/leases.js";
-import type { ClaimedTask, DueQuery, TaskQueue } from "../../src/contract/task-queue.js";
+import type { DueQuery, TaskQueue } from "../../src/contract/task-queue.js";
 import { FolderCalls } from "./calls.js";
 import { claimDue, claimFirst, type DueTask, DueTasks } from "./due.js";
 import type { FailedCall } from "./failure.js";
@@ -55,12 +55,6 @@ export interface FolderStoreOptions {
   readonly lockTimeoutMs?: number | undefined;
 }
 
-/** A task that was loaded under its folder's lock. */
-interface HeldTask {
-  readonly task: LoadedTask;
-  readonly lock: FolderLock;
-}
-
 /** The default of `lockTimeoutMs`. It is longer than a dead holder's lock takes to become stale. */
 const LOCK_TIMEOUT_MS = 15_000;
 /**
@@ -78,11 +72,15 @@ export abstract class FolderStore implements StorageAdapter {
   readonly capabilities = { durable: true, multiProcess: true } as const;
   readonly maintenance: StorageMaintenance = {
     verify: ({ quick }) => this.#iterate(verifyFolders(this.#root, this.#load, quick)),
-    repair: (options) => {
-      const write = (folder: string, work: (lock: FolderLock) => Promise<void>): Promise<void> =>
-        this.write(folder, "repair a task", work, () => undefined);
-      return this.#iterate(repairFolders(this.#root, this.#load, write, options));
-    },
+    repair: (options) =>
+      this.#iterate(
+        repairFolders(
+          this.#root,
+          this.#load,
+          (folder, work) => this.write(folder, "repair a task", work, () => undefined),
+          options,
+        ),
+      ),
   };
   readonly leases: LeaseStore = leaseStore(
     {
@@ -99,7 +97,12 @@ export abstract class FolderStore implements StorageAdapter {
     { oneMachine: true },
   );
   readonly queue: TaskQueue = {
-    claimNext: (query, holder, ttlMs) => this.#claimNext(query, holder, ttlMs),
+    claimNext: async (query, holder, ttlMs) =>
+      claimFirst(await this.#findDue(query), (taskId) => {
+        const path = this.findFolder(taskId);
+        const claim = (lock: FolderLock) => claimDue(this.#load, { path, taskId }, query.dueBy, lock, holder, ttlMs);
+        return this.write(path, `claim ${nameTask(taskId)}`, claim, () => undefined);
+      }),
     count: async (query) => {
       const due = await this.#findDue(query);
       return { tasks: due.length, oldestDueAt: due[0]?.dueAt };
@@ -253,12 +256,12 @@ export abstract class FolderStore implements StorageAdapter {
     return task;
   }
 
-  /** Changes a task under its lease and its lock. If the task has no folder, `held` is undefined. */
+  /** Loads and changes a task under its lease and its folder's lock. If the task has no folder, `held` is undefined. */
   #change<Result>(
     verb: string,
     taskId: string,
     condition: AppendCondition | undefined,
-    work: (held: HeldTask | undefined) => Promise<Result>,
+    work: (held: { readonly task: LoadedTask; readonly lock: FolderLock } | undefined) => Promise<Result>,
   ): Promise<Result> {
     const folder = this.findFolder(taskId);
     const change = async (lock?: FolderLock): Promise<Result> => {
@@ -289,18 +292,10 @@ export abstract class FolderStore implements StorageAdapter {
     });
   }
 
-  async #claimNext(query: DueQuery, holder: string, ttlMs: number): Promise<readonly ClaimedTask[]> {
-    return claimFirst(await this.#findDue(query), (taskId) => {
-      const folder = this.findFolder(taskId);
-      const claim = (lock: FolderLock) =>
-        claimDue(this.#load, { path: folder, taskId }, query.dueBy, lock, holder, ttlMs);
-      return this.write(folder, `claim ${nameTask(taskId)}`, claim, () => undefined);
-    });
-  }
-
   #findDue(query: DueQuery): Promise<readonly DueTask[]> {
-    const find = () => this.#dueTasks.find(this.#root, this.#load, query);
-    return this.#calls.run({ doing: "read tasks", path: this.#root, isRead: true }, find);
+    return this.#calls.run({ doing: "read tasks", path: this.#root, isRead: true }, () =>
+      this.#dueTasks.find(this.#root, this.#load, query),
+    );
   }
 
   #read<Result>(taskId: string, verb: string, read: () => Result): Promise<Result> {

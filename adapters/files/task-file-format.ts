@@ -171,9 +171,8 @@ function sortLines(lines: readonly RecordLine[]): readonly RecordLine[] {
  * programs.
  */
 export function renderRecord(record: StoredCheckpoint, former: JsonObject = {}): Buffer {
-  const { id, taskId, label, createdAt, error, ...rest } = summaryOf(record);
+  const { id, taskId, label, createdAt, error, payload, seal, ...rest } = record;
   const { sequence, stage, status, parentId, metadata, dueAt, stateVersion, sizeBytes } = rest;
-  const { payload, seal } = record;
   const { encoding, sha256 } = payload;
   const { bodyIs, text } = renderBody(payload);
   const waymark = {
@@ -188,8 +187,12 @@ function renderLine(fields: object, state: string): Buffer {
 }
 
 export function renderTaskFile(lines: readonly Buffer[], fields: JsonObject, numbering: Numbering): Buffer {
-  const waymark = { ...numbering, seal: sealNumbering(numbering) };
-  const header = { ...fields, version: FORMAT_VERSION, lastModified: new Date().toISOString(), waymark };
+  const header = {
+    ...fields,
+    version: FORMAT_VERSION,
+    lastModified: new Date().toISOString(),
+    waymark: { ...numbering, seal: sealNumbering(numbering) },
+  };
   const first = Buffer.from(`${JSON.stringify(header).slice(0, -1)},${FIRST_LINE_END}`);
   const records = lines.flatMap((line, at) => [Buffer.from(at === 0 ? "\n" : ",\n"), line]);
   return Buffer.concat([first, ...records, Buffer.from(`\n${LAST_LINE}\n`)]);
@@ -209,8 +212,11 @@ function parseLines(bytes: Buffer, path: string, first: JsonObject): TaskFileCon
 
 /** Reads the intact lines of a damaged file. */
 function salvageLines(bytes: Buffer, path: string): TaskFileContent {
-  const damage = bytes.length === 0 ? "it is empty" : "its first line is damaged, or it is not a checkpoint file";
-  return { lines: splitLines(bytes, path).lines.filter(isReadable), damage, fields: {} };
+  return {
+    lines: splitLines(bytes, path).lines.filter(isReadable),
+    damage: bytes.length === 0 ? "it is empty" : "its first line is damaged, or it is not a checkpoint file",
+    fields: {},
+  };
 }
 
 /** Splits a file into its lines, the first one included. */
@@ -248,17 +254,17 @@ function parseHeader(
     );
   }
   // No program changes the version of a sealed file, so another version means damage.
-  const damage = numbering
-    ? `its version was changed to ${written}`
-    : "its numbering is missing or doesn't match its seal";
-  return { fields: {}, damage };
+  return {
+    fields: {},
+    damage: numbering ? `its version was changed to ${written}` : "its numbering is missing or doesn't match its seal",
+  };
 }
 
 /** The numbering; `undefined` if it is missing or doesn't match its seal. */
 function readNumbering(waymark: JsonValue | undefined): Numbering | undefined {
   const { taskId, lastSequence, seal } = (waymark ?? {}) as Partial<Numbering> & { readonly seal?: JsonValue };
-  if (taskId === undefined || lastSequence === undefined) return undefined;
-  return seal === sealNumbering({ taskId, lastSequence }) ? { taskId, lastSequence } : undefined;
+  const numbering = taskId === undefined || lastSequence === undefined ? undefined : { taskId, lastSequence };
+  return numbering && seal === sealNumbering(numbering) ? numbering : undefined;
 }
 
 /** The seal of the numbering. It is needed because a wrong numbering would give a sequence twice. */
@@ -301,10 +307,10 @@ function parseDocument(
   }
   foreign.sort((a, b) => compareTexts(a.draft.createdAt, b.draft.createdAt));
   const last = Math.max(header.numbering?.lastSequence ?? 0, ...ours.map(({ known }) => known.sequence ?? 0));
-  const adopted = foreign.map(({ draft, fields }, at) => {
-    const line = renderRecord(sealDraft(draft, last + 1 + at), fields);
-    return new RecordLine(path, `record ${draft.id}`, line);
-  });
+  const adopted = foreign.map(
+    ({ draft, fields }, at) =>
+      new RecordLine(path, `record ${draft.id}`, renderRecord(sealDraft(draft, last + 1 + at), fields)),
+  );
   return { ...header, lines: [...ours, ...adopted] };
 }
 
@@ -338,11 +344,14 @@ function makeDraft(fields: JsonObject, body: string, adopted: ReturnType<AdoptRe
   const date = new Date(typeof createdAt === "string" ? createdAt : Number.NaN);
   if (Number.isNaN(date.getTime())) throw new UnreadableError("its createdAt isn't a date");
   const { stage, status = error === undefined ? "running" : "failed" } = adopted;
-  const described = { taskId, id, label, createdAt: date.toISOString(), error, stage, status };
-  const sizeBytes = Buffer.byteLength(body);
   const payload = { encoding: "json", body, sha256: hash("sha256", body, "hex") };
-  // This sequence and this seal are placeholders, which `sealDraft` replaces.
-  const summary = parseSummary({ ...described, ...payload, stateVersion: 1, sizeBytes, sequence: 1, seal: "" });
+
+  const summary = parseSummary({
+    ...{ taskId, id, label, createdAt: date.toISOString(), error, stage, status },
+    ...{ ...payload, sizeBytes: Buffer.byteLength(body), stateVersion: 1 },
+    // Placeholders, which `sealDraft` replaces.
+    ...{ sequence: 1, seal: "" },
+  });
   if (typeof summary === "string") throw new UnreadableError(summary);
   return { ...summaryOf(summary), payload };
 }

@@ -78,10 +78,11 @@ export class TaskFileAdapter extends FolderStore {
       if (refusal === undefined) return undefined;
       const bytes = attempt(() => readStored(path) ?? new Uint8Array());
       if (bytes instanceof UnreadableError) {
-        const intact = "It was left untouched, and nothing was changed. Move it away.";
-        throw new CheckpointCorruptError(`Could not ${doing}: ${path} is damaged: ${bytes.message}. ${intact}`, {
-          cause: bytes,
-        });
+        throw new CheckpointCorruptError(
+          `Could not ${doing}: ${path} is damaged: ${bytes.message}. ` +
+            "It was left untouched, and nothing was changed. Move it away.",
+          { cause: bytes },
+        );
       }
       const movedTo = `${path}.damaged-${shortDigest(bytes)}`;
       // The copy is written before the file is removed. So if the process is killed in between, the content has two
@@ -102,8 +103,7 @@ function loadTaskFile(folder: string, adopt: AdoptRecord | undefined): TaskFile 
     const bytes = readStored(path);
     return bytes ? parseTaskFile(bytes, path, adopt) : empty;
   });
-  const isRead = !(content instanceof UnreadableError);
-  return new TaskFile(path, isRead ? content : { ...empty, damage: content.message });
+  return new TaskFile(path, content instanceof UnreadableError ? { ...empty, damage: content.message } : content);
 }
 
 class TaskFile implements LoadedTask {
@@ -153,17 +153,20 @@ class TaskFile implements LoadedTask {
 
   select({ order, skip = 0, ...range }: RecordQuery): RecordSource[] {
     // An unreadable checkpoint may be in any range.
-    const isSelected = ({ known: { sequence } }: RecordSource): boolean =>
-      sequence === undefined || isInRange(sequence, range);
-    const selected = this.#entries.filter(isSelected);
+    const selected = this.#entries.filter(
+      ({ known: { sequence } }) => sequence === undefined || isInRange(sequence, range),
+    );
     if (order === "newest") selected.reverse();
     return selected.slice(skip);
   }
 
   async add(record: StoredCheckpoint, lock: FolderLock, replaced: readonly RecordSource[]): Promise<void> {
     const kept = this.#content.lines.filter((line) => !replaced.includes(line));
-    const lines = [...kept.map(({ line }) => line), renderRecord(record)];
-    await this.#write(lines, { taskId: record.taskId, lastSequence: record.sequence }, lock);
+    await this.#write(
+      [...kept.map(({ line }) => line), renderRecord(record)],
+      { taskId: record.taskId, lastSequence: record.sequence },
+      lock,
+    );
   }
 
   async replace(entry: RecordSource, record: StoredCheckpoint, lock: FolderLock): Promise<void> {
@@ -181,9 +184,11 @@ class TaskFile implements LoadedTask {
     let removed = lines.length - kept.length;
     if (doomed === "all" || (isRepaired && taskId === undefined)) removed = lock.remove(this.path) ? this.count : 0;
     else if (removed > 0 || isRepaired) {
-      const lastSequence = isRepaired ? this.#lastSequence : this.lastSequence;
-      const left = kept.map(({ line }) => line);
-      await this.#write(left, { taskId: taskId ?? "", lastSequence }, lock);
+      await this.#write(
+        kept.map(({ line }) => line),
+        { taskId: taskId ?? "", lastSequence: isRepaired ? this.#lastSequence : this.lastSequence },
+        lock,
+      );
       return removed;
     }
     // This syncs even if nothing was removed, because an earlier process may have died between a removal and its sync.

@@ -34,8 +34,9 @@ export function listTaskFolders(root: string): TaskFolder[] {
   return entries.flatMap((entry) => {
     const { name } = entry;
     const taskId = idOf(name);
-    const isTask = entry.isDirectory() && (taskId !== undefined || isHashedName(name));
-    return isTask ? { path: join(root, name), taskId } : [];
+    return entry.isDirectory() && (taskId !== undefined || isHashedName(name))
+      ? { path: join(root, name), taskId }
+      : [];
   });
 }
 

@@ -158,7 +158,13 @@ export class PostgresConnection implements Statements {
       return result;
     } catch (error) {
       if (isLost(error)) broke();
-      if (isBroken && isCommitting && !twice) throw this.#unknown(error);
+      if (isBroken && isCommitting && !twice) {
+        throw new StorageError(
+          `The connection to ${this.#options.place} broke during the commit, so the change was stored as a whole or not ` +
+            "at all. Earlier checkpoints are intact. Read the task again, then decide.",
+          { cause: error, retryable: true },
+        );
+      }
       // If this fails, the first error is thrown, and the connection is closed.
       if (!isBroken) await run("ROLLBACK").catch(broke);
       throw error;
@@ -181,14 +187,6 @@ export class PostgresConnection implements Statements {
         else reject(error ?? new Error("The pool returned no connection."));
       });
     });
-  }
-
-  #unknown(cause: unknown): StorageError {
-    return new StorageError(
-      `The connection to ${this.#options.place} broke during the commit, so the change was stored as a whole or not ` +
-        "at all. Earlier checkpoints are intact. Read the task again, then decide.",
-      { cause, retryable: true },
-    );
   }
 
   #opened(): PostgresPool {
@@ -229,11 +227,8 @@ const NAMES = new Map<string, string>();
  * must not use the same name for two statements.
  */
 function statementName(text: string): string {
-  let name = NAMES.get(text);
-  if (name === undefined) {
-    name = `waymark_${hash("sha256", text, "hex").slice(0, 32)}`;
-    NAMES.set(text, name);
-  }
+  const name = NAMES.get(text) ?? `waymark_${hash("sha256", text, "hex").slice(0, 32)}`;
+  NAMES.set(text, name);
   return name;
 }
 

@@ -66,13 +66,8 @@ export function explain(error: unknown, place: string): unknown {
   const reason = error.message.trim();
   const told = code === "" ? reason : `${reason} (${code})`;
   const failure = (message: string, retryable = false) => new StorageError(message, { cause: error, retryable });
-  if (code === "25006") {
-    return failure(
-      `${place} is read-only (a standby, or \`default_transaction_read_only\` is on): ${told}. ${INTACT} Use the primary's ` +
-        "address, or try again once this server is promoted.",
-      true,
-    );
-  }
+  const known = ADVICE.find(({ codes }) => codes.includes(code));
+  if (known !== undefined) return failure(`${place}${known.what}: ${told}. ${known.advice}`, known.retryable);
   if (mayPass(error)) {
     const what = isLost(error) ? "can't be reached, or the connection broke" : "refused the call for now";
     return failure(
@@ -88,8 +83,6 @@ export function explain(error: unknown, place: string): unknown {
       { cause: error },
     );
   }
-  const known = ADVICE.find(({ codes }) => codes.includes(code));
-  if (known !== undefined) return failure(`${place}${known.what}: ${told}. ${known.advice}`, known.retryable);
   if (REFUSED_MESSAGE.test(reason))
     return failure(`${place} refuses the connection: ${reason}. Nothing was read or written.`);
   // An error without a PostgreSQL code is a bug in a program, so it is returned as it is.
@@ -105,6 +98,12 @@ const ADVICE: readonly {
   readonly advice: string;
   readonly retryable?: boolean;
 }[] = [
+  {
+    codes: ["25006"],
+    what: " is read-only (a standby, or `default_transaction_read_only` is on)",
+    advice: `${INTACT} Use the primary's address, or try again once this server is promoted.`,
+    retryable: true,
+  },
   {
     codes: ["28P01", "28000", "3D000"],
     what: " refuses the connection",

@@ -71,8 +71,7 @@ export class PostgresHistories {
     const bytes = encodeUtf8(body);
     const before = this.#texts.get(taskId);
     if (before !== undefined) {
-      const isLong = before.number - before.first >= PLACES - 1;
-      const delta = isLong ? undefined : deltaAfter(before, bytes);
+      const delta = before.number - before.first < PLACES - 1 ? deltaAfter(before, bytes) : undefined;
       if (delta !== undefined) return { ...delta, after: before.name, first: before.first };
       if (staysAlone(before, bytes, before.alone)) return { form: FORM.alone, body };
     }
@@ -82,9 +81,9 @@ export class PostgresHistories {
 
   stored({ taskId, id, payload: { sha256 } }: CheckpointDraft, { text, first }: PayloadForm, sequence: number): void {
     const before = this.#texts.get(taskId);
-    const name = lastTextName(sha256, id);
-    if (text) this.#cache(taskId, text, { number: sequence, first: first ?? sequence, sha256, name });
-    else if (before) this.#texts.set(taskId, { ...before, alone: before.alone + 1 });
+    if (text) {
+      this.#cache(taskId, text, { number: sequence, first: first ?? sequence, sha256, name: lastTextName(sha256, id) });
+    } else if (before) this.#texts.set(taskId, { ...before, alone: before.alone + 1 });
   }
 
   /** Makes a bundle of the task's single deltas, if there are enough of them. */
@@ -123,8 +122,7 @@ export class PostgresHistories {
     if (name.equals(known)) return false;
     const all = piecesIn(pieces);
     const number = all.at(-1)?.number ?? 0;
-    const size = sizeBytes === null ? undefined : Number(sizeBytes);
-    const text = lastTextAt(number, all, size, body.length);
+    const text = lastTextAt(number, all, sizeBytes === null ? undefined : Number(sizeBytes), body.length);
     // The digest is checked, because a damaged text would change every text that builds on it.
     const sha256 = text && hash("sha256", text.text);
     if (text !== undefined && sha256 !== undefined && name.toString("hex").startsWith(sha256)) {
@@ -157,8 +155,12 @@ export class PostgresHistories {
   newestTextOf({ taskId, id, sequence, sizeBytes, payload: { sha256 } }: SealedSummary, pieces: unknown): string {
     const all = piecesIn(pieces);
     const text = textAt(sequence, all, sizeBytes);
-    const name = lastTextName(sha256, id);
-    this.#cache(taskId, text, { number: sequence, first: all[0]?.number ?? sequence, sha256, name });
+    this.#cache(taskId, text, {
+      number: sequence,
+      first: all[0]?.number ?? sequence,
+      sha256,
+      name: lastTextName(sha256, id),
+    });
     return text.text.toString();
   }
 

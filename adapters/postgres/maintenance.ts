@@ -26,13 +26,13 @@ export function maintainedTables(place: string, histories: PostgresHistories, ac
     taskId: string,
     work: (run: Statements, tables: OpenTables) => Promise<boolean>,
   ): Promise<boolean> => {
-    const done = await access((tables) =>
+    const isChanged = await access((tables) =>
       tables.connection.atomically(async (run) => {
         await run.rows(tables.sql.changes.lock, taskId);
         return work(run, tables);
       }),
     );
-    return done ?? false;
+    return isChanged ?? false;
   };
   return {
     place,

@@ -36,8 +36,10 @@ export function deltaBetween(base: Buffer, text: Buffer, most: number): Buffer |
   const edits = editsBetween(base, text, most);
   if (edits === undefined) return undefined;
   const numbers = edits.flatMap(({ skip, keep, insert }) => [skip < 0 ? -2 * skip - 1 : 2 * skip, keep, insert.length]);
-  const header = encodeNumbers([base.length, edits.length, ...numbers]);
-  const delta = Buffer.concat([header, ...edits.map(({ insert }) => insert)]);
+  const delta = Buffer.concat([
+    encodeNumbers([base.length, edits.length, ...numbers]),
+    ...edits.map(({ insert }) => insert),
+  ]);
   return delta.length <= most ? delta : undefined;
 }
 
@@ -202,8 +204,7 @@ function editsBetween(base: Buffer, text: Buffer, most: number): readonly Edit[]
   const edits: Edit[] = [];
   const tail = sameAtEnd(base, text);
   const [baseEnd, textEnd] = [base.length - tail, text.length - tail];
-  let [at, from] = [0, 0];
-  let [skip, inserted] = [0, 0];
+  let [at, from, skip, inserted] = [0, 0, 0, 0];
   const effort = { left: MAX_EFFORT.inAll + text.length * MAX_EFFORT.aByte };
   while (from < textEnd) {
     const keep = sameAtStart(base.subarray(at), text.subarray(from, textEnd));

@@ -134,9 +134,16 @@ export function deltaAfter(before: HistoryText, bytes: Buffer): TextPiece | unde
   const most = Math.min(bytes.length / 2, bytes.length * MAX_DECODED - before.decoded);
   const delta = most > 0 ? deltaBetween(before.text, bytes, most) : undefined;
   if (delta === undefined) return undefined;
-  const decoded = before.decoded + delta.length;
-  const [singles, singleBytes] = [before.singles + 1, before.singleBytes + delta.length];
-  return { form: FORM.delta, body: delta, text: { text: bytes, decoded, singles, singleBytes } };
+  return {
+    form: FORM.delta,
+    body: delta,
+    text: {
+      text: bytes,
+      decoded: before.decoded + delta.length,
+      singles: before.singles + 1,
+      singleBytes: before.singleBytes + delta.length,
+    },
+  };
 }
 
 /**
@@ -190,8 +197,8 @@ export function textAt(number: number, pieces: readonly Piece[], sizeBytes: numb
     if ((deltas.at(-1) ?? whole).number !== number) throw new BrokenHistoryError(MISSING);
     const bodies = deltas.map(({ body }) => bufferOf(body));
     const stored = bufferOf(whole.body);
-    const maxOutputLength = sizeBytes * MAX_DECODED;
-    const base = whole.form === FORM.plain ? stored : brotliDecompressSync(stored, { maxOutputLength });
+    const base =
+      whole.form === FORM.plain ? stored : brotliDecompressSync(stored, { maxOutputLength: sizeBytes * MAX_DECODED });
     const singles = pieces.length - 1 - pieces.findLastIndex((piece) => !isDelta(piece));
     return {
       text: withDeltas(base, bodies, sizeBytes),
@@ -201,8 +208,10 @@ export function textAt(number: number, pieces: readonly Piece[], sizeBytes: numb
     };
   } catch (cause) {
     if (cause instanceof BrokenHistoryError) throw cause;
-    const reason = isError(cause) ? cause.message : String(cause);
-    throw new BrokenHistoryError(`a piece of its payload is damaged: ${reason}`, { cause });
+    throw new BrokenHistoryError(
+      `a piece of its payload is damaged: ${isError(cause) ? cause.message : String(cause)}`,
+      { cause },
+    );
   }
 }
 
@@ -239,8 +248,9 @@ const MISSING = "a piece of its payload is missing";
 
 /** The deltas of a bundle. */
 function unfolded({ number, body }: Piece, sizeBytes: number): readonly Piece[] {
-  const maxOutputLength = sizeBytes * MAX_BUNDLED.times + MAX_BUNDLED.bytes;
-  const bytes = inflateRawSync(bufferOf(body), { maxOutputLength });
+  const bytes = inflateRawSync(bufferOf(body), {
+    maxOutputLength: sizeBytes * MAX_BUNDLED.times + MAX_BUNDLED.bytes,
+  });
   const reader = new NumberReader(bytes);
   const places = Array.from({ length: reader.count(2) }, () => ({
     number: number - reader.next(),

@@ -143,7 +143,7 @@ export class SqliteHistories {
 
   /** The highest number in use; 0 if no number is in use. */
   get newest(): number {
-    return this.#last(ALL);
+    return this.#last([1, Number.MAX_SAFE_INTEGER]);
   }
 
   #newHistory(): number {
@@ -177,8 +177,9 @@ export class SqliteHistories {
     if (next === undefined || typeof number !== "number") return { next };
     const cached = this.#texts.get(findHistory(near));
     // The cached text is compared, because another process may have replaced the stored one.
-    const isSame = cached?.number === number && cached.id === id && cached.sha256 === hexOf(sha256);
-    if (isSame) return { next, before: cached };
+    if (cached?.number === number && cached.id === id && cached.sha256 === hexOf(sha256)) {
+      return { next, before: cached };
+    }
     const size = typeof sizeBytes === "number" ? sizeBytes : undefined;
     const text = lastTextAt(number, this.#pieces(number), size, bytes.length);
     return text ? { next, before: { ...text, number } } : { next };
@@ -206,15 +207,12 @@ export class SqliteHistories {
 }
 
 function deltaAt(number: number | undefined, before: HistoryText | undefined, bytes: Buffer): PlacedPiece | undefined {
-  if (number === undefined || before === undefined) return undefined;
-  const piece = deltaAfter(before, bytes);
-  return piece && { number, ...piece };
+  const piece = before && deltaAfter(before, bytes);
+  return number !== undefined && piece ? { number, ...piece } : undefined;
 }
 
 /** The first and the last number of a range. */
 type Range = readonly [first: number, last: number];
-
-const ALL: Range = [1, Number.MAX_SAFE_INTEGER];
 
 /** The next number in the same history; `undefined` if the history is full. */
 function numberAfter(last: number): number | undefined {

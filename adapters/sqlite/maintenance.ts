@@ -4,9 +4,8 @@ import { damageInTaskRow, rebuildTaskRow } from "../sql/damage.js";
 import { FORM } from "../sql/history.js";
 import type { MaintainedTables } from "../sql/maintenance.js";
 import { entriesInPages, PAGE_ROWS } from "../sql/pages.js";
-import { numberOr0, type SqlRow } from "../sql/rows.js";
+import { numberOr0 } from "../sql/rows.js";
 import type { CallQueue, SqliteStore } from "./call-queue.js";
-import type { SqliteConnection } from "./connection.js";
 import { rangeOf } from "./histories.js";
 import { COLUMNS, describePlace } from "./rows.js";
 
@@ -54,7 +53,8 @@ export function maintainedTables(queue: CallQueue, path: string): MaintainedTabl
       (await queue.read(({ database, histories }) => {
         // The texts must be read again, since a cached text may be damaged on the disk by now.
         histories.forget();
-        return integrity(database, quick);
+        const rows = database.all(`PRAGMA ${quick ? "quick_check" : "integrity_check"}`);
+        return rows.map(([message]) => String(message)).filter((message) => message !== "ok");
       })) ?? [],
 
     async *taskIds() {
@@ -67,41 +67,28 @@ export function maintainedTables(queue: CallQueue, path: string): MaintainedTabl
       ),
 
     locate: (_taskId, number) => describePlace(path, number),
-    taskRow: (taskId) => queue.read(({ database }) => taskRow(database, taskId)),
-    moveCheckpoint: (taskId, number) => atomically((store) => moveCheckpoint(store, path, taskId, numberOr0(number))),
-    rewriteTaskRow: (taskId) => atomically(({ database }) => rewriteTaskRow(database, taskId)),
+    taskRow: (taskId) => queue.read(({ database }) => database.one(TASK_ROW, taskId) ?? []),
+
+    moveCheckpoint: (taskId, key) =>
+      atomically(({ database, reader, writer }) => {
+        const number = numberOr0(key);
+        const found = reader.at(taskId, number);
+        const finding = found && makeFinding(found, () => describePlace(path, number));
+        if (!finding) return false;
+        const [, last] = rangeOf(number);
+        database.run(QUARANTINE_CHECKPOINT, new Date().toISOString(), finding.reason, last, number);
+        writer.removeRows(taskId, [number]);
+        return true;
+      }),
+
+    rewriteTaskRow: (taskId) =>
+      atomically(({ database }) => {
+        const row = database.one(TASK_ROW, taskId) ?? [];
+        const reason = damageInTaskRow(row);
+        if (reason === undefined) return false;
+        database.run(QUARANTINE_TASK, new Date().toISOString(), reason, taskId);
+        database.run(REPLACE_TASK, taskId, ...rebuildTaskRow(row));
+        return true;
+      }),
   };
-}
-
-function integrity(database: SqliteConnection, quick: boolean): readonly string[] {
-  const rows = database.all(`PRAGMA ${quick ? "quick_check" : "integrity_check"}`);
-  return rows.map(([message]) => String(message)).filter((message) => message !== "ok");
-}
-
-function moveCheckpoint(
-  { database, reader, writer }: SqliteStore,
-  path: string,
-  taskId: string,
-  number: number,
-): boolean {
-  const found = reader.at(taskId, number);
-  const finding = found && makeFinding(found, () => describePlace(path, number));
-  if (!finding) return false;
-  const [, last] = rangeOf(number);
-  database.run(QUARANTINE_CHECKPOINT, new Date().toISOString(), finding.reason, last, number);
-  writer.removeRows(taskId, [number]);
-  return true;
-}
-
-function taskRow(database: SqliteConnection, taskId: string): SqlRow {
-  return database.one(TASK_ROW, taskId) ?? [];
-}
-
-function rewriteTaskRow(database: SqliteConnection, taskId: string): boolean {
-  const row = taskRow(database, taskId);
-  const reason = damageInTaskRow(row);
-  if (reason === undefined) return false;
-  database.run(QUARANTINE_TASK, new Date().toISOString(), reason, taskId);
-  database.run(REPLACE_TASK, taskId, ...rebuildTaskRow(row));
-  return true;
 }

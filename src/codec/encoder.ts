@@ -57,11 +57,10 @@ export class Encoder implements Writing {
   #thrown: Error | undefined;
 
   constructor(options: EncoderOptions) {
-    const { maxBytes, redacted, leavesOutUndefined = false } = options;
     this.#options = options;
-    this.#maxBytes = Math.min(maxBytes, constants.MAX_STRING_LENGTH);
-    this.#redacted = redacted;
-    this.#leavesOutUndefined = leavesOutUndefined;
+    this.#maxBytes = Math.min(options.maxBytes, constants.MAX_STRING_LENGTH);
+    this.#redacted = options.redacted;
+    this.#leavesOutUndefined = options.leavesOutUndefined ?? false;
   }
 
   encode(value: unknown): string {
@@ -151,7 +150,11 @@ export class Encoder implements Writing {
   }
 
   #object(value: object): unknown {
-    if (this.#ancestors.includes(value)) this.#refuseCycle(value);
+    const cycleAt = this.#ancestors.indexOf(value);
+    if (cycleAt !== -1) {
+      const path = shortPath(formatPath(this.#steps.slice(0, cycleAt)));
+      this.refuse(`a cycle: it is the same object as ${path}`, "Save an id in its place.");
+    }
     if (this.#levels >= MAX_NESTING) {
       this.refuse(
         `nested more than ${MAX_NESTING} levels deep (a Map, a Set or an Error counts as ${LEVELS_OF_A_TAG} levels)`,
@@ -185,8 +188,7 @@ export class Encoder implements Writing {
     for (let index = 0; index < copy.length; index++) {
       steps[last] = index;
       const item = copy[index];
-      const isHole = item === undefined && !Object.hasOwn(copy, index);
-      if (isHole) {
+      if (item === undefined && !Object.hasOwn(copy, index)) {
         holes += 1;
         copy[index] = this.#tagged("hole", item);
       } else if (!isPlainNumber(item) || this.#redacted !== undefined) copy[index] = this.#value(item);
@@ -195,7 +197,9 @@ export class Encoder implements Writing {
     // items.
     const isBare = isLongAndBare(items) || Object.keys(items).length === copy.length - holes;
     if (!isBare || Object.getOwnPropertySymbols(items).length > 0) {
-      const extra = Reflect.ownKeys(items).find((key) => key !== "length" && !isIndex(key));
+      const extra = Reflect.ownKeys(items).find(
+        (key) => typeof key === "symbol" || (key !== "length" && String(Number(key) >>> 0) !== key),
+      );
       this.refuse("an extra property of an Array", "Save it beside the array.", extra);
     }
     return copy;
@@ -248,11 +252,6 @@ export class Encoder implements Writing {
     this.isRedacted = true;
     this.reserve(censor.length);
     return censor;
-  }
-
-  #refuseCycle(value: object): never {
-    const to = formatPath(this.#steps.slice(0, this.#ancestors.indexOf(value)));
-    return this.refuse(`a cycle: it is the same object as ${shortPath(to)}`, "Save an id in its place.");
   }
 
   /** The error for anything that a getter, a Proxy's trap or the engine threw. */
@@ -325,8 +324,4 @@ function isLongAndBare(items: readonly unknown[]): boolean {
 
 function isPlainNumber(value: unknown): boolean {
   return typeof value === "number" && Number.isFinite(value) && !Object.is(value, -0);
-}
-
-function isIndex(key: string | symbol): boolean {
-  return typeof key === "string" && String(Number(key) >>> 0) === key;
 }

@@ -68,21 +68,29 @@ export function encrypt(options: EncryptOptions): Transform {
     async decode(body, context) {
       const envelope = parseEnvelope(body);
       if (envelope === undefined) {
-        const why = "its payload is intact, but a newer version of Waymark encrypted it. Load it with that version.";
-        throw failure(context, undefined, why);
+        throw failure(
+          context,
+          undefined,
+          "its payload is intact, but a newer version of Waymark encrypted it. Load it with that version.",
+        );
       }
       const key = ring.get(envelope.keyId);
       const id = JSON.stringify(envelope.keyId);
       if (key === undefined) {
-        const why = `it is encrypted with the key ${id}, which isn't configured (configured: ${ids}). Add that key to the \`keys\` of encrypt().`;
-        throw failure(context, envelope.keyId, why);
+        throw failure(
+          context,
+          envelope.keyId,
+          `it is encrypted with the key ${id}, which isn't configured (configured: ${ids}). Add that key to the \`keys\` of encrypt().`,
+        );
       }
       const text = openEnvelope(envelope, await key(), context);
       if (text !== undefined) return text;
-      const why =
+      throw failure(
+        context,
+        envelope.keyId,
         `the configured key ${id} can't decrypt it. Either it was saved with another key, or its record was changed or ` +
-        "copied from another checkpoint. Configure the right key, or restore the record from a backup.";
-      throw failure(context, envelope.keyId, why);
+          "copied from another checkpoint. Configure the right key, or restore the record from a backup.",
+      );
     },
     isCurrent: (body) => parseEnvelope(body)?.keyId === current,
   };
@@ -95,9 +103,10 @@ function failure(context: TransformContext, keyId: string | undefined, why: stri
 }
 
 function refusePlain(context: TransformContext): never {
-  const encoding = shortPath(JSON.stringify(context.encoding));
-  const why =
-    `it isn't encrypted (its encoding is ${encoding}), and requireEncrypted is set. ` +
-    "If you saved it before you used encryption, run rekey without requireEncrypted first.";
-  throw failure(context, undefined, why);
+  throw failure(
+    context,
+    undefined,
+    `it isn't encrypted (its encoding is ${shortPath(JSON.stringify(context.encoding))}), and requireEncrypted is set. ` +
+      "If you saved it before you used encryption, run rekey without requireEncrypted first.",
+  );
 }

@@ -70,15 +70,12 @@ export function keyFromPassphrase(
       `PassphraseOptions.cost must be a power of two from ${MIN_COST} to ${MAX_COST}; it is ${cost}.`,
     );
   }
-  return () => derive(normalized, saltBytes, cost);
-}
-
-function derive(passphrase: string, salt: Uint8Array, cost: number): Promise<Uint8Array> {
   // scrypt takes 128 · N · r bytes and a little more. Node's own limit is 32 MiB.
   const parameters = { N: cost, r: BLOCK_SIZE, p: 1, maxmem: 2 * 128 * cost * BLOCK_SIZE };
-  return new Promise((resolve, reject) => {
-    scrypt(passphrase, salt, KEY_BYTES, parameters, (error, key) => (error ? reject(error) : resolve(key)));
-  });
+  return () =>
+    new Promise((resolve, reject) => {
+      scrypt(normalized, saltBytes, KEY_BYTES, parameters, (error, key) => (error ? reject(error) : resolve(key)));
+    });
 }
 
 /**

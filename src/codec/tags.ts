@@ -115,8 +115,29 @@ const ROWS: readonly TagRow[] = [
     (stored) => new URL(text(stored)),
     [],
   ),
-  row("RegExp", types.isRegExp, writeRegExp, readRegExp, ["lastIndex"]),
-  row("Map", types.isMap, writeMap, readMap, []),
+  row(
+    "RegExp",
+    types.isRegExp,
+    // A program may have assigned anything to lastIndex.
+    ({ source, flags, lastIndex }, writing) => ({
+      source,
+      flags,
+      ...(!Object.is(lastIndex, 0) && { lastIndex: writing.child(lastIndex, "lastIndex") }),
+    }),
+    readRegExp,
+    ["lastIndex"],
+  ),
+  row(
+    "Map",
+    types.isMap,
+    (map, writing) =>
+      Array.from(map, ([key, value], at) => [
+        writing.child(key, { into: "keys", at }),
+        writing.child(value, typeof key === "string" ? { into: "get", at: key } : { into: "values", at }),
+      ]),
+    readMap,
+    [],
+  ),
   row(
     "Set",
     types.isSet,
@@ -163,13 +184,16 @@ function row<Value>(
   read: (stored: unknown, reading: Reading) => unknown,
   ownKeys?: readonly PropertyKey[],
 ): TagRow {
-  const writeChecked = (value: unknown, writing: Writing) => {
-    if (!test(value)) return writing.refuseInstance(value);
-    const extra = ownKeys && Reflect.ownKeys(Object(value)).find((key) => !ownKeys.includes(key));
-    if (extra !== undefined) refuseExtra(tag, writing, extra);
-    return write(value, writing);
+  return {
+    tag,
+    write(value, writing) {
+      if (!test(value)) return writing.refuseInstance(value);
+      const extra = ownKeys && Reflect.ownKeys(Object(value)).find((key) => !ownKeys.includes(key));
+      if (extra !== undefined) refuseExtra(tag, writing, extra);
+      return write(value, writing);
+    },
+    read,
   };
-  return { tag, write: writeChecked, read };
 }
 
 /** A row for one kind of view. A decoded view has its own memory, of exactly its size. */
@@ -189,17 +213,10 @@ function view(
     }
     return encodeBytes(value, writing);
   };
-  const read = (stored: unknown) => {
+  return row(tag, ArrayBuffer.isView, write, (stored) => {
     const bytes = decodeBytes(stored, elementSize);
     return make(bytes.buffer, 0, bytes.byteLength / elementSize);
-  };
-  return row(tag, ArrayBuffer.isView, write, read);
-}
-
-function writeRegExp(expression: RegExp, writing: Writing): unknown {
-  // A program may have assigned anything to lastIndex.
-  const { source, flags, lastIndex } = expression;
-  return { source, flags, ...(!Object.is(lastIndex, 0) && { lastIndex: writing.child(lastIndex, "lastIndex") }) };
+  });
 }
 
 function readRegExp(stored: unknown, reading: Reading): RegExp {
@@ -214,13 +231,6 @@ function readRegExp(stored: unknown, reading: Reading): RegExp {
   }
   Reflect.set(expression, "lastIndex", reading.value(lastIndex));
   return expression;
-}
-
-function writeMap(map: ReadonlyMap<unknown, unknown>, writing: Writing): unknown {
-  return Array.from(map, ([key, value], at) => {
-    const step: PathStep = typeof key === "string" ? { into: "get", at: key } : { into: "values", at };
-    return [writing.child(key, { into: "keys", at }), writing.child(value, step)];
-  });
 }
 
 function readMap(stored: unknown, reading: Reading): unknown {

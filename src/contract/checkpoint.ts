@@ -179,15 +179,15 @@ export function seal(record: Omit<SealedSummary, "seal">): string {
 const SEAL_FORM = "waymark-seal-1";
 
 function sealedText(record: Omit<SealedSummary, "seal">): string {
-  const { encoding, sha256 } = record.payload;
-  return JSON.stringify([SEAL_FORM, ...SUMMARY_FIELDS.map((field) => sealedField(record, field)), encoding, sha256]);
-}
-
-function sealedField(record: CheckpointSummary, field: keyof CheckpointSummary): unknown {
-  const { metadata, error } = record;
-  if (field === "metadata") return metadata && withSortedKeys(metadata);
-  if (field === "error") return error && FAILURE_FIELDS.map((part) => error[part]);
-  return record[field];
+  const { metadata, error, payload } = record;
+  const sealed = {
+    metadata: metadata && withSortedKeys(metadata),
+    error: error && FAILURE_FIELDS.map((part) => error[part]),
+  };
+  const fields = SUMMARY_FIELDS.map((field) =>
+    field === "metadata" || field === "error" ? sealed[field] : record[field],
+  );
+  return JSON.stringify([SEAL_FORM, ...fields, payload.encoding, payload.sha256]);
 }
 
 /**

@@ -107,18 +107,19 @@ export function* selectHeaders<Header extends CheckpointSummary>(
   const direction = query.order === "newest" ? -1 : 1;
   const rank = ({ sequence }: { readonly sequence?: number }): number =>
     sequence === undefined ? -Number.MAX_VALUE : direction * sequence;
-  const inOrder = [...headers].filter((header) => isSelected(header, query)).sort((a, b) => rank(a) - rank(b));
+  const inOrder = [...headers]
+    .filter((header) =>
+      isCorrupt(header)
+        ? header.sequence === undefined || isInRange(header.sequence, query)
+        : matchesQuery(header, query),
+    )
+    .sort((a, b) => rank(a) - rank(b));
   let left = query.limit ?? Number.POSITIVE_INFINITY;
   for (const header of inOrder.slice(query.skip)) {
     if (left === 0) return;
     if (!isCorrupt(header)) left -= 1;
     yield header;
   }
-}
-
-function isSelected(header: CheckpointSummary | CorruptRecord, query: CheckpointQuery): boolean {
-  if (!isCorrupt(header)) return matchesQuery(header, query);
-  return header.sequence === undefined || isInRange(header.sequence, query);
 }
 
 /**

@@ -73,9 +73,11 @@ function isText(stored: unknown): stored is string {
 }
 
 function requireFrom(least: number): FieldKind<number> {
-  const read = (stored: unknown) =>
-    typeof stored === "number" && Number.isSafeInteger(stored) && stored >= least ? stored : undefined;
-  return { read, isNot: `isn't a whole number from ${least}` };
+  return {
+    read: (stored) =>
+      typeof stored === "number" && Number.isSafeInteger(stored) && stored >= least ? stored : undefined,
+    isNot: `isn't a whole number from ${least}`,
+  };
 }
 
 function readFailure(stored: unknown): CheckpointFailure | undefined {

@@ -85,13 +85,12 @@ export class AutoSave<State> {
   ) {
     checkOptions("AutoSaveOptions", options, OPTION_CHECKS);
     if (typeof getState !== "function") throw new TypeError("autoSave needs a function that returns the state.");
-    const { intervalMs = DEFAULT_INTERVAL_MS } = options;
     this.#parts = parts;
     this.#taskId = taskId;
     this.#stopped = stopped;
     this.#getState = getState;
     this.#options = options;
-    this.#timer = setInterval(() => this.#tick(), intervalMs).unref();
+    this.#timer = setInterval(() => this.#tick(), options.intervalMs ?? DEFAULT_INTERVAL_MS).unref();
     this.#unsubscribe =
       options.saveOnSignal === true ? onTermination((_signal, isFinal) => this.#startPause(isFinal)) : () => undefined;
   }

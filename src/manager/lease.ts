@@ -83,13 +83,17 @@ export async function claimLease(
 ): Promise<TaskLease> {
   const { ttlMs, holder } = resolveLeaseOptions(options);
   const leases = requireLeases(storage);
-  const claim = async () => {
-    const askedAtMs = performance.now();
-    const claimed = await leases.claim(taskId, holder, ttlMs, claimOptions);
-    if (!claimed.isGranted) throw new LeaseHeldError(taskId, { ...claimed, isOwn: claimed.holder === ownHolder() });
-    return beginLease(storage, { taskId, holder, token: claimed.token, ttlMs, askedAtMs });
-  };
-  return traced(tracing.claim, { taskId, holder }, claim, ({ token }) => ({ token }));
+  return traced(
+    tracing.claim,
+    { taskId, holder },
+    async () => {
+      const askedAtMs = performance.now();
+      const claimed = await leases.claim(taskId, holder, ttlMs, claimOptions);
+      if (!claimed.isGranted) throw new LeaseHeldError(taskId, { ...claimed, isOwn: claimed.holder === ownHolder() });
+      return beginLease(storage, { taskId, holder, token: claimed.token, ttlMs, askedAtMs });
+    },
+    ({ token }) => ({ token }),
+  );
 }
 
 /**
@@ -104,17 +108,20 @@ export async function claimNextLeases(
   limit: number,
 ): Promise<readonly TaskLease[]> {
   const { ttlMs, holder } = resolveLeaseOptions(options);
-  const claim = async () => {
-    const askedAtMs = performance.now();
-    const claimed = await requireQueue(storage).claimNext(query, holder, ttlMs, limit);
-    const begun = await Promise.allSettled(
-      claimed.map((task) => beginLease(storage, { ...task, holder, ttlMs, askedAtMs })),
-    );
-    // A task whose lease is lost is due again.
-    return begun.flatMap((each) => (each.status === "fulfilled" ? each.value : []));
-  };
-  const facts = (held: readonly TaskLease[]) => ({ taskIds: held.map(({ taskId }) => taskId) });
-  return traced(tracing.claim, { prefix: query.prefix, holder }, claim, facts);
+  return traced(
+    tracing.claim,
+    { prefix: query.prefix, holder },
+    async () => {
+      const askedAtMs = performance.now();
+      const claimed = await requireQueue(storage).claimNext(query, holder, ttlMs, limit);
+      const begun = await Promise.allSettled(
+        claimed.map((task) => beginLease(storage, { ...task, holder, ttlMs, askedAtMs })),
+      );
+      // A task whose lease is lost is due again.
+      return begun.flatMap((each) => (each.status === "fulfilled" ? each.value : []));
+    },
+    (leases) => ({ taskIds: leases.map(({ taskId }) => taskId) }),
+  );
 }
 
 /** @throws {TypeError | RangeError} An option is misspelled or out of range. */
@@ -170,8 +177,10 @@ export function requireQueue({ queue, name }: StorageAdapter): TaskQueue {
 }
 
 function lostLease(taskId: string, token: number, why: string): LeaseLostError {
-  const message = `The lease of task ${JSON.stringify(taskId)} under token ${token} is lost: ${why}.`;
-  return new LeaseLostError(`${message} Stop this run, and claim the task again.`, { taskId });
+  return new LeaseLostError(
+    `The lease of task ${JSON.stringify(taskId)} under token ${token} is lost: ${why}. Stop this run, and claim the task again.`,
+    { taskId },
+  );
 }
 
 /** The cancellation at the task's newest checkpoint, if there is one. */

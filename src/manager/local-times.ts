@@ -47,21 +47,6 @@ function zoneTimes(timeZone: string): (ms: number) => LocalTime {
   };
 }
 
-/** `2026-11-21T10` */
-export function formatHour(time: LocalTime): string {
-  return time.toISOString().slice(0, 13);
-}
-
-/** `2026-11-21` */
-export function formatDay(time: LocalTime): string {
-  return time.toISOString().slice(0, 10);
-}
-
-/** `2026-11` */
-export function formatMonth(time: LocalTime): string {
-  return time.toISOString().slice(0, 7);
-}
-
 /** `2026-W47`. A week belongs to the year of its Thursday: 2027-01-01 is in 2026-W53. */
 export function formatWeek(time: LocalTime): string {
   const daysSinceMonday = (time.getUTCDay() + 6) % 7;

@@ -7,7 +7,7 @@ import { checkOptions, type OptionChecks, wholeFrom } from "./check-options.js";
 import { type Logger, safeLogger, warningLogger } from "./logger.js";
 import { Redaction, type RedactOptions } from "./redaction.js";
 import { checkRetentionPolicy, type RetentionPolicy } from "./retention-plan.js";
-import type { StateSchema } from "./schema.js";
+import { checkSchema, type StateSchema } from "./schema.js";
 
 export interface CheckpointManagerOptions<Schema extends StateSchema = StateSchema> {
   /** The storage of the checkpoints. */
@@ -120,11 +120,6 @@ function checkStorage(storage: unknown): void {
   const isAdapter = typeof storage === "object" && storage !== null && "append" in storage;
   if (isAdapter && typeof storage.append === "function") return;
   throw new TypeError(`options.storage must be a StorageAdapter. ${howToOpen(storage)}`);
-}
-
-function checkSchema(what: string, schema: StateSchema): void {
-  if (typeof schema?.["~standard"]?.validate === "function") return;
-  throw new TypeError(`${what} must be a Standard Schema: Zod 3.24 or newer, Valibot or ArkType.`);
 }
 
 function checkTransformList(what: string, transforms: readonly Transform[]): void {

@@ -52,12 +52,15 @@ export class CheckpointReader<State = unknown> {
 
   /** The first intact checkpoint of the query. */
   first(query: CheckpointQuery): Promise<Checkpoint<State> | undefined> {
-    const facts = (found?: Checkpoint<State>) => (found ? { ...tracedFields(found), sequence: found.sequence } : {});
-    const read = async () => {
-      for await (const checkpoint of this.#checkpoints(query)) return checkpoint;
-      return undefined;
-    };
-    return traced(tracing.latest, { taskId: query.taskId }, read, facts);
+    return traced(
+      tracing.latest,
+      { taskId: query.taskId },
+      async () => {
+        for await (const checkpoint of this.#checkpoints(query)) return checkpoint;
+        return undefined;
+      },
+      (checkpoint) => (checkpoint ? { ...tracedFields(checkpoint), sequence: checkpoint.sequence } : {}),
+    );
   }
 
   /** The intact checkpoints of the query. Damage that only the seal or the digest shows doesn't count towards its limit. */
@@ -322,11 +325,9 @@ export class CheckpointReader<State = unknown> {
    */
   decoded(owner: Named, current: unknown): State {
     const { schema } = this.#options;
-    const refused = `${titleOf(owner)} is intact, but the schema refuses its state`;
-    // A run that saved no state has no state to decode.
-    const isPlain = schema === undefined || current === undefined;
-    // The schema has checked the type; without a schema, the program promises it.
-    return (isPlain ? current : decodeWithSchema(schema, current, refused)) as State;
+    // A run that saved no state has no state to decode. Without a schema, the program promises the state's type.
+    if (schema === undefined || current === undefined) return current as State;
+    return decodeWithSchema(schema, current, `${titleOf(owner)} is intact, but the schema refuses its state`) as State;
   }
 
   /** Migrates a state in its stored form to the current version. */
@@ -352,8 +353,10 @@ export class CheckpointReader<State = unknown> {
       try {
         state = migrate(state);
       } catch (cause) {
-        const message = `${what} is intact, but the migration ${step} failed: ${failureOf(cause).message}`;
-        throw new UnsupportedFormatError(message, { cause });
+        throw new UnsupportedFormatError(
+          `${what} is intact, but the migration ${step} failed: ${failureOf(cause).message}`,
+          { cause },
+        );
       }
     }
     return state;

@@ -79,7 +79,8 @@ export async function rekeyStorage(
         "to rewrite old checkpoints, copy them to a storage that can replace payloads.",
     );
   }
-  const counted = await countCheckpoints(storage, prefix);
+  let counted = 0;
+  for await (const task of storage.tasks({ order: "taskId", prefix })) if (!isCorrupt(task)) counted += task.count;
   const counts = { done: 0, rewritten: 0, current: 0, refused: 0, damaged: 0 };
   const refusals: Refusal[] = [];
   const progress = () => {
@@ -147,10 +148,4 @@ async function rewriteRecord(
     if (error instanceof ClosedError || concernsAll || !(error instanceof CheckpointError)) throw error;
     return { taskId, id, sequence, error };
   }
-}
-
-async function countCheckpoints(storage: StorageAdapter, prefix: string | undefined): Promise<number> {
-  let count = 0;
-  for await (const task of storage.tasks({ order: "taskId", prefix })) if (!isCorrupt(task)) count += task.count;
-  return count;
 }

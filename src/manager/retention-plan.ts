@@ -1,7 +1,7 @@
 import { type CheckpointStatus, type CheckpointSummary, summaryOf } from "../contract/checkpoint.js";
 import { isTransient } from "../contract/transient.js";
 import { checkOptions, type OptionChecks, wholeFrom } from "./check-options.js";
-import { checkTimeZone, formatDay, formatHour, formatMonth, formatWeek, localTimes } from "./local-times.js";
+import { checkTimeZone, formatWeek, type LocalTime, localTimes } from "./local-times.js";
 
 /**
  * Decides which of a task's checkpoints are kept. A checkpoint stays if any keep rule claims it. A policy without keep
@@ -109,7 +109,12 @@ export function planRetention(
   const remove = verdicts.filter(({ stays }) => !stays);
   return {
     taskId,
-    policy: givenParts(policy),
+    // Without parts that are `undefined`: JSON would drop them, and a plan must survive a file unchanged.
+    policy: Object.fromEntries(
+      Object.entries({ ...policy, keepStages: policy.keepStages && [...policy.keepStages] }).filter(
+        ([, part]) => part !== undefined,
+      ),
+    ),
     plannedAt: new Date(nowMs).toISOString(),
     keep: keep.map(({ checkpoint, claims }) => ({ checkpoint, reasons: claims })),
     remove: remove.map(({ checkpoint, objections }) => ({ checkpoint, reasons: objections })),
@@ -152,10 +157,10 @@ export function checkRetentionPolicy(policy: RetentionPolicy): void {
 }
 
 const BUCKETS = [
-  ["keepHourly", "hourly", formatHour],
-  ["keepDaily", "daily", formatDay],
+  ["keepHourly", "hourly", (time: LocalTime) => time.toISOString().slice(0, "2026-11-21T10".length)],
+  ["keepDaily", "daily", (time: LocalTime) => time.toISOString().slice(0, "2026-11-21".length)],
   ["keepWeekly", "weekly", formatWeek],
-  ["keepMonthly", "monthly", formatMonth],
+  ["keepMonthly", "monthly", (time: LocalTime) => time.toISOString().slice(0, "2026-11".length)],
 ] as const;
 const POLICY_CHECKS: OptionChecks<RetentionPolicy> = {
   keepLast: wholeFrom(1),
@@ -305,12 +310,6 @@ function formatCount(count: number, unit: string): string {
 
 function totalBytes(verdicts: readonly Verdict[]): number {
   return verdicts.reduce((sum, { checkpoint }) => sum + checkpoint.sizeBytes, 0);
-}
-
-/** A copy without parts that are `undefined`. JSON would drop them, and a plan must survive a file unchanged. */
-function givenParts(policy: RetentionPolicy): RetentionPolicy {
-  const given = Object.fromEntries(Object.entries(policy).filter(([, value]) => value !== undefined));
-  return policy.keepStages === undefined ? given : { ...given, keepStages: [...policy.keepStages] };
 }
 
 function checkStages(what: string, stages: readonly string[]): void {

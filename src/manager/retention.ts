@@ -48,8 +48,10 @@ export class Retention {
     this.#reader = reader;
     this.#removal = removal;
     const { retention, storage } = options;
-    if (retention !== undefined && isKeepLastAlone(retention)) {
-      this.#keepLast = new KeepLast(retention.keepLast, storage, removal);
+    // A time zone doesn't affect `keepLast`.
+    const { keepLast, timeZone: _, ...others } = retention ?? {};
+    if (keepLast !== undefined && Object.values(others).every((rule) => rule === undefined)) {
+      this.#keepLast = new KeepLast(keepLast, storage, removal);
     }
   }
 
@@ -205,12 +207,6 @@ function checkPruneQuery(query: PruneQuery): void {
   const isOne = Object.keys(query).length === 1 && Object.values(query)[0] !== undefined;
   if (isOne && (query.all ?? true) === true) return;
   throw new TypeError("prune needs one of { taskId }, { prefix } and { all: true }. Nothing was removed.");
-}
-
-function isKeepLastAlone(policy: RetentionPolicy): policy is RetentionPolicy & { readonly keepLast: number } {
-  // A time zone doesn't affect `keepLast`.
-  const { keepLast, timeZone: _, ...others } = policy;
-  return keepLast !== undefined && Object.values(others).every((rule) => rule === undefined);
 }
 
 /** @throws {TypeError} The value isn't a plan. (It may come from a file.) */

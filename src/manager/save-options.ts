@@ -61,16 +61,12 @@ export function checkSaveOptions(options: SaveOptions): void {
   if (options.parentId !== undefined) checkId("A parentId", options.parentId);
   if (options.status !== undefined) checkStatus(options.status);
   checkInteger("expectedSequence", options.expectedSequence, 0);
-  if (hasNote(options.metadata)) {
+  // The metadata may be of any type here, since `copyMetadata` checks it later.
+  if (Object.hasOwn(options.metadata ?? {}, NOTE_KEY)) {
     throw new TypeError(
       `SaveOptions.metadata must not have the key "${NOTE_KEY}": Waymark keeps its own notes there. Nothing was saved.`,
     );
   }
-}
-
-/** The metadata may be of any type here, since `copyMetadata` checks it later. */
-function hasNote(metadata: unknown): boolean {
-  return typeof metadata === "object" && metadata !== null && Object.hasOwn(metadata, NOTE_KEY);
 }
 
 /**

@@ -40,7 +40,7 @@ interface ZodLike {
  */
 export function encodeWithSchema(schema: StateSchema, state: unknown, what: string): unknown {
   if (!canEncode(schema)) {
-    accept(schema, state, what);
+    decodeWithSchema(schema, state, what);
     return state;
   }
   const result = callSchema(what, () => schema.safeEncode(state));
@@ -59,11 +59,7 @@ export function decodeWithSchema<Schema extends StateSchema>(
   stored: unknown,
   what: string,
 ): StateOf<Schema> {
-  return accept(schema, stored, what);
-}
-
-function accept<Schema extends StateSchema>(schema: Schema, value: unknown, what: string): StateOf<Schema> {
-  const result = callSchema(what, () => schema["~standard"].validate(value));
+  const result = callSchema(what, () => schema["~standard"].validate(stored));
   if (isPromiseLike(result)) {
     // Prevents an unhandled rejection.
     result.then(undefined, () => undefined);
@@ -75,6 +71,11 @@ function accept<Schema extends StateSchema>(schema: Schema, value: unknown, what
 
 function canEncode(schema: StateSchema): schema is StateSchema & ZodLike {
   return "safeEncode" in schema && typeof schema.safeEncode === "function";
+}
+
+export function checkSchema(what: string, schema: StateSchema | undefined): void {
+  if (schema === undefined || typeof schema?.["~standard"]?.validate === "function") return;
+  throw new TypeError(`${what} must be a Standard Schema: Zod 3.24 or newer, Valibot or ArkType.`);
 }
 
 /** Explains Zod's errors for asynchronous schemas and one-way transforms. */

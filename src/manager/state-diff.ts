@@ -69,7 +69,7 @@ function* compareMembers(
 }
 
 function formatKey(key: unknown): string {
-  const { encoding, text } = encode(key);
+  const { encoding, text } = encodeJson(key, Number.POSITIVE_INFINITY);
   const whole = { depth: Infinity, breakLength: Infinity, maxArrayLength: Infinity, maxStringLength: Infinity };
   return encoding === "json" ? text : inspect(key, whole);
 }
@@ -109,13 +109,13 @@ function matchItems(from: readonly string[], to: readonly string[]): ReadonlyMap
   while (start < shorter && from[start] === to[start]) start += 1;
   let end = 0;
   while (end < shorter - start && from.at(-1 - end) === to.at(-1 - end)) end += 1;
-  const free = new Map<string, number[]>();
-  for (const [at, identity] of to.slice(start, to.length - end).entries()) {
-    const same = free.get(identity);
-    if (same === undefined) free.set(identity, [start + at]);
-    else same.push(start + at);
+  const free = new Map<string | undefined, number[]>();
+  // From the last to the first, so that `pop` takes the first.
+  for (let at = to.length - end - 1; at >= start; at--) {
+    const same = free.get(to[at]);
+    if (same === undefined) free.set(to[at], [at]);
+    else same.push(at);
   }
-  for (const same of free.values()) same.reverse();
   const places = new Map<number, number>();
   for (const [at, identity] of from.entries()) {
     const isAtEnd = at >= from.length - end;
@@ -159,11 +159,8 @@ function identify(value: unknown): string {
 
 /** The whole value as a text, equal for equal values of one kind. */
 function encodeText(value: unknown): string {
-  const { encoding, text } = encode(value);
+  const { encoding, text } = encodeJson(value, Number.POSITIVE_INFINITY);
   return `${encoding} ${text}`;
 }
 
 /** The value's stored form. */
-function encode(value: unknown) {
-  return encodeJson(value, Number.POSITIVE_INFINITY);
-}

@@ -32,9 +32,6 @@ const MAX_TIME_MS = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
 /** The longest time for which saves may go on without a turn of the event loop. */
 const MAX_BLOCKING_MS = 20;
 
-const REFUSED = "Nothing was saved: the schema refuses the state";
-const REDACTED_REFUSED = "Nothing was saved: the schema refuses the redacted state";
-
 /** A checkpoint without its payload. */
 export type UnfinishedDraft = Omit<CheckpointDraft, keyof MadePayload>;
 
@@ -98,12 +95,14 @@ export class CheckpointWriter {
   /** Encodes a state as text. @throws The errors of `save`. */
   encode(taskId: string, state: unknown, owner?: PayloadOwner): EncodedState {
     const { maxPayloadBytes, redaction, schema } = this.#options;
-    const stored = schema === undefined ? state : encodeWithSchema(schema, state, REFUSED);
+    const stored =
+      schema === undefined ? state : encodeWithSchema(schema, state, "Nothing was saved: the schema refuses the state");
     const encoded = encodeJson(stored, maxPayloadBytes, owner, redaction?.state);
     this.#droppedKeys?.look(taskId, state, stored);
     // If the schema would refuse the redacted state on load, this refuses the save.
     if (schema !== undefined && encoded.isRedacted) {
-      decodeWithSchema(schema, decodeJson(encoded.encoding, encoded.text, owner), REDACTED_REFUSED);
+      const redacted = decodeJson(encoded.encoding, encoded.text, owner);
+      decodeWithSchema(schema, redacted, "Nothing was saved: the schema refuses the redacted state");
     }
     return encoded;
   }
@@ -241,7 +240,12 @@ export class CheckpointWriter {
       const setReady = (appended: () => Promise<CheckpointSummary>) => {
         // An earlier turn may call it. Bound, so that it runs in its own caller's asynchronous context.
         turn.call = AsyncResource.bind(() => resolve(appended()));
-        callReady(queue);
+        // The appends whose turn has come are called all at once, so that the adapter can store them together.
+        for (const next of queue) {
+          if (next.call === undefined) break;
+          queue.delete(next);
+          next.call();
+        }
         if (queue.size === 0) this.#queues.delete(taskId);
       };
       Promise.resolve(made).then(
@@ -256,13 +260,4 @@ export class CheckpointWriter {
 /** An append that waits for its draft and for earlier appends. */
 interface Turn {
   call?: () => void;
-}
-
-/** Calls the appends whose turn has come, all at once, so that the adapter can store them together. */
-function callReady(queue: Set<Turn>): void {
-  for (const turn of queue) {
-    if (turn.call === undefined) return;
-    queue.delete(turn);
-    turn.call();
-  }
 }

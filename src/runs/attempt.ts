@@ -133,16 +133,15 @@ export class Attempt {
       turn,
       ...(previousTraceparent === undefined ? undefined : { previousTraceparent }),
     };
-    const run = () => {
-      const { traceparent } = context;
-      if (traceparent !== undefined) journal.head = { ...journal.head, traceparent };
-      return this.#run();
-    };
     const ended = (status: NonNullable<typeof context.status>) => ({ status });
     return traced(
       tracing.run,
       context,
-      run,
+      () => {
+        const { traceparent } = context;
+        if (traceparent !== undefined) journal.head = { ...journal.head, traceparent };
+        return this.#run();
+      },
       () => ended("completed"),
       (thrown) => ended(thrown instanceof RunPausedError ? "paused" : stop.signal.aborted ? "stopped" : "failed"),
     );

@@ -15,7 +15,9 @@ type Tasks = string | { readonly prefix: string };
 export function cancelTasks(store: RunStore, tasks: Tasks, reason: string, statuses: StatusChanger): Promise<number> {
   return changeEach(store, "cancel", tasks, INCOMPLETE, async (taskId, newest) => {
     if (isCancelled(newest)) return false;
-    const error = cancellation(reason);
+    const { code } = RunCancelledError;
+    // `isCancelled` recognizes it by the code and the missing stack.
+    const error = Object.assign(new Error(reason), { name: "RunCancelledError", code, stack: undefined });
     await store.underForcedLease(taskId, (lease) => statuses.setNewest(taskId, "failed", error, { lease }));
     return true;
   });
@@ -36,7 +38,7 @@ export function retryTasks(store: RunStore, tasks: Tasks): Promise<number> {
 async function warnOfKeptErrors(store: RunStore, { taskId, id }: CheckpointSummary): Promise<void> {
   const { logger } = store.options;
   try {
-    const { text, summary } = await store.textById(taskId, id);
+    const { text, summary } = await store.reader.textById(taskId, id);
     const kept = keptErrorsText(parseRunBody(text, summary).steps.map(({ head }) => head));
     if (kept !== undefined) logger.warn({ taskId }, `Task ${JSON.stringify(taskId)} was put back. ${kept}`);
   } catch (error) {
@@ -55,24 +57,18 @@ async function changeEach(
 ): Promise<number> {
   if (typeof tasks === "string") {
     checkTaskId(tasks);
-    return Number(await change(tasks, await store.requireNewest(tasks)));
+    return Number(await change(tasks, await store.reader.newest(tasks)));
   }
   const prefix = resolvePrefix(what, tasks);
   let changed = 0;
-  for (const { taskId, newest: listed } of await store.tasks(prefix, status)) {
+  for (const { taskId, newest: listed } of await store.reader.tasks({ prefix, status, order: "taskId" })) {
     if (isCancelled(listed)) continue;
     try {
-      changed += Number(await change(taskId, await store.requireNewest(taskId)));
+      changed += Number(await change(taskId, await store.reader.newest(taskId)));
     } catch (error) {
       // The task was completed, changed or removed since it was listed.
       if (!(error instanceof CheckpointConflictError || error instanceof CheckpointNotFoundError)) throw error;
     }
   }
   return changed;
-}
-
-/** The error of a cancelled task's checkpoint. See {@link isCancelled}. */
-function cancellation(reason: string): Error {
-  const { code } = RunCancelledError;
-  return Object.assign(new Error(reason), { name: "RunCancelledError", code, stack: undefined });
 }

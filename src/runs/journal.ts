@@ -182,7 +182,7 @@ export class RunJournal {
   /** Runs `work` after the work before it, whose failure belongs to its own caller. */
   #inTurn<Result>(work: () => Promise<Result>): Promise<Result> {
     // The tick lets other steps that end at the same moment be added first.
-    const turn = this.#last.then(nextTick).then(work);
+    const turn = this.#last.then(() => new Promise<void>((resolve) => process.nextTick(resolve))).then(work);
     this.#last = turn.catch(() => undefined);
     return turn;
   }
@@ -271,10 +271,6 @@ export class RunJournal {
 export function waitsIn(waits: readonly StepHead[]): RunWaits {
   const [dueAt = NEVER] = waits.flatMap(({ until }) => until ?? []).sort();
   return { dueAt, waitsFor: waits.flatMap(({ waitsFor, name }) => (waitsFor === "event" ? name : [])) };
-}
-
-function nextTick(): Promise<void> {
-  return new Promise((resolve) => process.nextTick(resolve));
 }
 
 function byteLength(text = ""): number {

@@ -12,7 +12,7 @@ import {
   MAX_DELAY_MS,
 } from "../contract/arguments.js";
 import { checkSaveOptions, readToken } from "../manager/save-options.js";
-import type { StateSchema } from "../manager/schema.js";
+import { checkSchema } from "../manager/schema.js";
 import type { RunOptions, RunSaveOptions, StepOptions, StepRetry } from "./run.js";
 import { MAX_WAIT_MS, type WaitOptions } from "./waits.js";
 
@@ -87,9 +87,4 @@ export function checkWaitOptions(name: string, options: WaitOptions): void {
 export function checkRunSaveOptions(options: RunSaveOptions): void {
   checkKeys("RunSaveOptions", options, SAVE_KEYS);
   checkSaveOptions(options);
-}
-
-function checkSchema(what: string, schema: StateSchema | undefined): void {
-  if (schema === undefined || typeof schema["~standard"]?.validate === "function") return;
-  throw new TypeError(`${what} must be a Standard Schema: Zod 3.24 or newer, Valibot or ArkType.`);
 }

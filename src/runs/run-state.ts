@@ -40,7 +40,7 @@ interface Reading {
  */
 export async function readRunState(reading: Reading): Promise<RunState | CompletedRun> {
   const { store, taskId, options } = reading;
-  const newest = await store.newestText(taskId);
+  const newest = await store.reader.newestText(taskId);
   if (newest === undefined) return beginRun(reading, { sequence: 0 });
   const { summary } = newest;
   const last = {

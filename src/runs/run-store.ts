@@ -3,7 +3,7 @@ import { decodeJson, type EncodedState, encodeJson } from "../codec/json.js";
 import { encodeRunBody, type RunHead, type RunParts } from "../codec/run-body.js";
 import { isCorrupt } from "../contract/adapter.js";
 import { checkTaskId } from "../contract/arguments.js";
-import type { CheckpointStatus, CheckpointSummary, TaskSummary } from "../contract/checkpoint.js";
+import type { CheckpointSummary } from "../contract/checkpoint.js";
 import { CheckpointConflictError } from "../contract/errors.js";
 import { eventMetadata, eventsTaskId } from "../contract/task-events.js";
 import type { DueQuery } from "../contract/task-queue.js";
@@ -45,7 +45,7 @@ export class RunStore {
   readonly notifications: NotificationHub;
   /** Aborts when the manager closes, which then waits for its runs. */
   readonly closing: AbortSignal;
-  readonly #reader: CheckpointReader;
+  readonly reader: CheckpointReader;
   readonly #writer: CheckpointWriter;
   /** The leases of this manager that haven't ended. */
   readonly #leases = new Set<TaskLease>();
@@ -61,7 +61,7 @@ export class RunStore {
     this.options = parts.options;
     this.notifications = parts.notifications;
     this.closing = parts.closing;
-    this.#reader = parts.reader;
+    this.reader = parts.reader;
     this.#writer = parts.writer;
     // Any number of waits may be under way, so Node's warning about many listeners is switched off.
     setMaxListeners(0, this.#wakes);
@@ -107,37 +107,14 @@ export class RunStore {
     for (const lease of this.#leases) await this.release(lease);
   }
 
-  /** The summary of the task's newest readable checkpoint. */
-  newest(taskId: string): Promise<CheckpointSummary | undefined> {
-    return this.#reader.newestWhere(taskId);
-  }
-
-  /** The newest summary. @throws {CheckpointNotFoundError | CheckpointCorruptError} */
-  requireNewest(taskId: string): Promise<CheckpointSummary> {
-    return this.#reader.newest(taskId);
-  }
-
-  tasks(prefix: string, status: readonly CheckpointStatus[]): Promise<TaskSummary[]> {
-    return this.#reader.tasks({ prefix, status, order: "taskId" });
-  }
-
-  /** The text of the task's newest intact checkpoint. */
-  newestText(taskId: string): Promise<CheckpointText | undefined> {
-    return this.#reader.newestText(taskId);
-  }
-
-  textById(taskId: string, id: string): Promise<CheckpointText> {
-    return this.#reader.textById(taskId, id);
-  }
-
   /** The text of the newest checkpoint that a run saved. */
   async newestTextOfRun(taskId: string): Promise<CheckpointText | undefined> {
-    const newest = await this.#reader.newestWhere(taskId, isOfRun);
-    return newest && this.textById(taskId, newest.id);
+    const newest = await this.reader.newestWhere(taskId, isOfRun);
+    return newest && this.reader.textById(taskId, newest.id);
   }
 
   async newestTransientId(taskId: string): Promise<string | undefined> {
-    return (await this.#reader.newestWhere(taskId, isTransient))?.id;
+    return (await this.reader.newestWhere(taskId, isTransient))?.id;
   }
 
   /** Encodes a state as text. @throws The errors of `save`. */
@@ -147,14 +124,14 @@ export class RunStore {
 
   /** Decodes a state of {@link encodeState}. @param id - Of the state's checkpoint, for messages. */
   decodeState(taskId: string, id: string, text: string): unknown {
-    return this.#reader.decoded({ taskId, id }, decodeJson("json-tagged", text));
+    return this.reader.decoded({ taskId, id }, decodeJson("json-tagged", text));
   }
 
   /** A stored state in the current version, in the form of {@link encodeState}. */
   migrateState({ encoding, text, summary }: Omit<CheckpointText, "newest">): string {
     const isCurrent = encoding === "json-tagged" && summary.stateVersion === this.options.stateVersion;
     if (isCurrent) return text;
-    const migrated = this.#reader.migrated(summary, decodeJson(encoding, text, summary));
+    const migrated = this.reader.migrated(summary, decodeJson(encoding, text, summary));
     return encodeJson(migrated, Number.POSITIVE_INFINITY, summary).text;
   }
 
@@ -201,12 +178,12 @@ export class RunStore {
 
   /** The task's events, the oldest first. */
   events(taskId: string): AsyncIterable<CheckpointText> {
-    return this.#reader.texts({ taskId: eventsTaskId(taskId), order: "oldest" });
+    return this.reader.texts({ taskId: eventsTaskId(taskId), order: "oldest" });
   }
 
   /** The events with this name that no wait has received. @param settled - Only later ones are read. */
   pendingEvents(taskId: string, name: string, settled: number): AsyncIterable<CheckpointText> {
-    return this.#reader.texts({ ...pendingQuery(taskId, settled), stage: name });
+    return this.reader.texts({ ...pendingQuery(taskId, settled), stage: name });
   }
 
   async refuseEvent(taskId: string, id: string, error: CheckpointSummary["error"]): Promise<void> {
@@ -237,7 +214,7 @@ export class RunStore {
   /** Makes a paused run due if an event is pending for which it waits. A worker, or the next run, then continues it. */
   async makeDueIfEventPending(taskId: string): Promise<void> {
     for (;;) {
-      const newest = await this.newest(taskId);
+      const newest = await this.reader.newestWhere(taskId);
       const waits = newest?.status === "paused" ? readWaits(newest) : undefined;
       if (newest === undefined || waits === undefined || !(await this.#isPending(taskId, waits.waitsFor))) return;
       const condition = { expectedSequence: newest.sequence };

@@ -1,6 +1,7 @@
 import { setTimeout as pause } from "node:timers/promises";
-import { checkKeys, checkTaskId, keysOf } from "../contract/arguments.js";
+import { checkTaskId } from "../contract/arguments.js";
 import { CheckpointConflictError, CheckpointCorruptError, LeaseHeldError, RunPausedError } from "../contract/errors.js";
+import { checkOptions } from "../manager/check-options.js";
 import { type Lease, TaskLease } from "../manager/lease.js";
 import { type AnyFunction, Attempt, type ClaimedRun } from "./attempt.js";
 import { findCallName, parentRun, runInCall } from "./nesting.js";
@@ -75,7 +76,7 @@ export class Runs {
    */
   async enqueue(taskId: string, input: unknown, options: EnqueueOptions): Promise<boolean> {
     checkTaskId(taskId);
-    checkEnqueueOptions(options);
+    checkOptions("EnqueueOptions", options, { dueAt: checkDate });
     const { dueAt } = options;
     const store = this.#store;
     for (;;) {
@@ -96,8 +97,11 @@ export class Runs {
   }
 
   async #stoppable(taskId: string, fn: AnyFunction, options: RunOptions, claimed?: ClaimedRun): Promise<unknown> {
-    const pauseError = (why: string, cause?: unknown) => new RunPausedError(taskId, why, { cause });
-    const stop = new StopSignal(pauseError, this.#store.closing, options);
+    const stop = new StopSignal(
+      (why, cause) => new RunPausedError(taskId, why, { cause }),
+      this.#store.closing,
+      options,
+    );
     try {
       return await this.#runUnderLease(taskId, fn, options, stop, claimed);
     } finally {
@@ -107,7 +111,7 @@ export class Runs {
 
   /** Reads a run that is completed already, without a lease; `undefined` if the run isn't completed. */
   async #readCompleted(taskId: string, options: RunOptions): Promise<{ readonly result: unknown } | undefined> {
-    if (options.restart || (await this.#store.newest(taskId))?.status !== "completed") return undefined;
+    if (options.restart || (await this.#store.reader.newestWhere(taskId))?.status !== "completed") return undefined;
     const state = await readRunState({ store: this.#store, taskId, options });
     return state.isCompleted ? state : undefined;
   }
@@ -126,8 +130,12 @@ export class Runs {
       stop.follow(lease.signal);
       const state = await readRunState({ store, taskId, options }).catch(throwStop);
       if (state.isCompleted) {
-        if (claimed !== undefined) throw completedTaskClaimed(taskId);
-        return state.result;
+        if (claimed === undefined) return state.result;
+        throw new CheckpointCorruptError(
+          `The storage gave task ${JSON.stringify(taskId)} to a worker, but the task's newest intact checkpoint is completed. Either a newer ` +
+            "checkpoint is damaged, or the storage's record of due tasks is wrong. Nothing was run or changed. " +
+            '"waymark verify" shows the damage, and "waymark repair" removes it from the task.',
+        );
       }
       claimed?.begins(state.head.starts ?? 0);
       const attempt = new Attempt({ store, fn, lease, stop, state, claimed, parent: parentRun() });
@@ -161,17 +169,4 @@ export class Runs {
       }
     }
   }
-}
-
-function completedTaskClaimed(taskId: string): CheckpointCorruptError {
-  return new CheckpointCorruptError(
-    `The storage gave task ${JSON.stringify(taskId)} to a worker, but the task's newest intact checkpoint is completed. Either a newer ` +
-      "checkpoint is damaged, or the storage's record of due tasks is wrong. Nothing was run or changed. " +
-      '"waymark verify" shows the damage, and "waymark repair" removes it from the task.',
-  );
-}
-
-function checkEnqueueOptions(options: EnqueueOptions): void {
-  checkKeys("EnqueueOptions", options, keysOf<EnqueueOptions>({ dueAt: true }));
-  if (options.dueAt !== undefined) checkDate("EnqueueOptions.dueAt", options.dueAt);
 }

@@ -189,9 +189,12 @@ function timedSignal(runSignal: AbortSignal, timeoutMs: number, title: string) {
   const error = new DOMException(`Step ${JSON.stringify(title)} took longer than ${timeoutMs} ms`, "TimeoutError");
   const timer = setTimeout(() => controller.abort(error), timeoutMs);
   const forget = onAbort(runSignal, (reason) => controller.abort(reason));
-  const clear = () => {
-    clearTimeout(timer);
-    forget();
+  return {
+    signal,
+    error,
+    clear() {
+      clearTimeout(timer);
+      forget();
+    },
   };
-  return { signal, error, clear };
 }

@@ -1,8 +1,9 @@
 import { decodeJson, type EncodedState, encodeJson } from "../codec/json.js";
-import { checkId, checkKeys, checkTaskId, checkText, keysOf } from "../contract/arguments.js";
+import { checkId, checkTaskId, checkText } from "../contract/arguments.js";
 import { type CheckpointSummary, failureOf } from "../contract/checkpoint.js";
 import { CheckpointConflictError, StateInvalidError } from "../contract/errors.js";
 import { eventsTaskId, isEventsTask, readSender, type TaskEvent } from "../contract/task-events.js";
+import { checkOptions } from "../manager/check-options.js";
 import type { CheckpointText } from "../manager/reader.js";
 import { decodeWithSchema, type StateSchema } from "../manager/schema.js";
 import { ANY_TASK, type RunStore } from "./run-store.js";
@@ -34,12 +35,9 @@ export class TaskEvents {
   async send(taskId: string, name: string, value: unknown, options: SendOptions): Promise<CheckpointSummary> {
     checkTaskId(taskId);
     checkId("An event's name", name);
-    checkKeys("SendOptions", options, keysOf<SendOptions>({ id: true, by: true }));
+    checkOptions("SendOptions", options, { id: checkId, by: (what, by) => checkText(what, by, 1) });
     const { id, by } = options;
-    if (id !== undefined) checkId("SendOptions.id", id);
-    if (by !== undefined) checkText("SendOptions.by", by, 1);
-    const companion = eventsTaskId(taskId);
-    checkTaskId(companion);
+    checkTaskId(eventsTaskId(taskId));
     if (isEventsTask(taskId)) throw new TypeError("An event is sent to a task, not to the task of its events.");
     const { maxPayloadBytes, redaction } = this.#store.options;
     const subject = `The value of ${eventTitle(taskId, name)}`;
@@ -71,7 +69,7 @@ export class TaskEvents {
       return await this.#store.appendEvent(taskId, encoded, event);
     } catch (cause) {
       if (!(cause instanceof CheckpointConflictError) || id === undefined) throw cause;
-      const { text, summary } = await this.#store.textById(eventsTaskId(taskId), id);
+      const { text, summary } = await this.#store.reader.textById(eventsTaskId(taskId), id);
       // The order of keys may differ, as it does between two deliveries of a webhook.
       if (summary.stage === name && canonicalText(text) === canonicalText(encoded.text)) return summary;
       throw new CheckpointConflictError(

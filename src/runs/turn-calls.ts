@@ -91,7 +91,9 @@ export class TurnCalls {
     this.#lastThrown = [];
     const occurrence = this.count(`step ${name}`);
     const recorded = this.#journal.steps.find({ name, occurrence });
-    if (recorded !== undefined && hasResult(recorded)) await this.inOrder(recorded);
+    // An interrupted step with `atMostOnce` has a result too: its StepInterruptedError.
+    const isOpenWait = recorded?.head.status === "started" && recorded.head.waitsFor !== undefined;
+    if (recorded !== undefined && !isOpenWait) await this.inOrder(recorded);
     else {
       // The calls that are made together with this one are registered first.
       await Promise.resolve();
@@ -195,11 +197,6 @@ export class TurnCalls {
         "with manager.run.",
     );
   }
-}
-
-/** A wait that was under way has none. A step with `atMostOnce` that was interrupted has: its StepInterruptedError. */
-function hasResult({ head }: Entry): boolean {
-  return head.status !== "started" || head.waitsFor === undefined;
 }
 
 /** A thrown value, its causes, and the errors of an AggregateError. */

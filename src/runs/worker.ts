@@ -1,13 +1,5 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
-import {
-  checkBoolean,
-  checkFunction,
-  checkInteger,
-  checkKeys,
-  checkSignal,
-  checkText,
-  keysOf,
-} from "../contract/arguments.js";
+import { checkBoolean, checkFunction, checkSignal, checkText } from "../contract/arguments.js";
 import {
   CheckpointConflictError,
   LeaseHeldError,
@@ -16,6 +8,7 @@ import {
   RunPausedError,
   StorageError,
 } from "../contract/errors.js";
+import { checkOptions, type OptionChecks, wholeFrom } from "../manager/check-options.js";
 import { type LeaseOptions, resolveLeaseOptions, type TaskLease } from "../manager/lease.js";
 import { type AnyFunction, type ClaimedRun, RunWaitsError } from "./attempt.js";
 import type { RunOptions } from "./run.js";
@@ -86,8 +79,11 @@ export class Worker {
     this.#fn = fn;
     this.#options = options;
     const { signal, pauseOnSignal = true } = options;
-    const pauseError = (why: string, cause?: unknown) => new Error(`The worker is stopping: ${why}.`, { cause });
-    this.#stop = new StopSignal(pauseError, store.closing, { signal, pauseOnSignal });
+    this.#stop = new StopSignal(
+      (why, cause) => new Error(`The worker is stopping: ${why}.`, { cause }),
+      store.closing,
+      { signal, pauseOnSignal },
+    );
   }
 
   async work(): Promise<void> {
@@ -178,12 +174,17 @@ export class Worker {
     const { version, ifVersionChanged, maxAttempts = DEFAULT_MAX_ATTEMPTS } = this.#options;
     const { signal } = this.#stop;
     let isPaused = false;
-    const begins = (starts: number) => {
-      if (this.#mayBePoison(starts)) this.#poison.add(lease.taskId);
-      begun();
+    const claimed: ClaimedRun = {
+      lease,
+      maxAttempts,
+      begins: (starts) => {
+        if (this.#mayBePoison(starts)) this.#poison.add(lease.taskId);
+        begun();
+      },
+      childSaved: () => void this.#poison.delete(lease.taskId),
+      mayRelease: true,
+      isEndSaved: false,
     };
-    const childSaved = () => void this.#poison.delete(lease.taskId);
-    const claimed: ClaimedRun = { lease, maxAttempts, begins, childSaved, mayRelease: true, isEndSaved: false };
     try {
       await this.#runs.runClaimed(claimed, this.#fn, { version, ifVersionChanged, signal });
     } catch (error) {
@@ -241,28 +242,20 @@ function refusedMs(error: unknown): number {
 }
 
 function checkWorkOptions(options: WorkOptions): void {
-  checkKeys("WorkOptions", options, KEYS);
-  const { prefix, concurrency, maxAttempts, signal, pauseOnSignal, leaseOptions = {}, onError } = options;
-  if (prefix === undefined || prefix === "") {
+  checkOptions("WorkOptions", options, OPTION_CHECKS);
+  if (options.prefix === undefined || options.prefix === "") {
     throw new TypeError("manager.work needs a prefix: the beginning of the ids of the tasks that it runs.");
   }
-  checkText("WorkOptions.prefix", prefix);
-  checkInteger("WorkOptions.concurrency", concurrency, 1);
-  checkInteger("WorkOptions.maxAttempts", maxAttempts, 1);
-  checkSignal("WorkOptions.signal", signal);
-  checkBoolean("WorkOptions.pauseOnSignal", pauseOnSignal);
-  checkFunction("WorkOptions.onError", onError);
-  resolveLeaseOptions(leaseOptions);
 }
 
-const KEYS = keysOf<WorkOptions>({
-  prefix: true,
-  concurrency: true,
-  maxAttempts: true,
-  signal: true,
-  pauseOnSignal: true,
-  leaseOptions: true,
-  onError: true,
+const OPTION_CHECKS: OptionChecks<WorkOptions> = {
+  prefix: checkText,
+  concurrency: wholeFrom(1),
+  maxAttempts: wholeFrom(1),
+  signal: checkSignal,
+  pauseOnSignal: checkBoolean,
+  leaseOptions: (_what, leaseOptions) => void resolveLeaseOptions(leaseOptions),
+  onError: checkFunction,
   version: true,
   ifVersionChanged: true,
-});
+};
