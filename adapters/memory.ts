@@ -1,13 +1,8 @@
 import {
-  type AppendCondition,
   type AppendOptions,
   type CheckpointQuery,
-  type ExpectedTask,
-  isCorrupt,
   matchRetry,
   nextSequence,
-  requireNewest,
-  requireUnchangedTasks,
   type StatusOptions,
   type StorageAdapter,
   type StoredTask,
@@ -28,6 +23,14 @@ import {
   withPayload,
   withStatus,
 } from "../src/contract/checkpoint.js";
+import {
+  type AppendCondition,
+  type ExpectedTask,
+  requireNewest,
+  requireNoEvent,
+  requireUnchangedTasks,
+} from "../src/contract/conditions.js";
+import { isCorrupt } from "../src/contract/corrupt-record.js";
 import { ClosedError } from "../src/contract/errors.js";
 import { selectHeaders, selectTasks } from "../src/contract/header-index.js";
 import {
@@ -51,7 +54,6 @@ import {
   type RecordHeader,
   type RecordQuery,
   type RecordSelection,
-  requireNoEvent,
   sealRecord,
   sealRecordDraft,
   type TaskLog,

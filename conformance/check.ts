@@ -1,6 +1,5 @@
 import { AssertionError } from "node:assert";
 import { inspect, isDeepStrictEqual } from "node:util";
-import { type CorruptRecord, isCorrupt } from "../src/contract/adapter.js";
 import {
   type CheckpointSummary,
   findDamage,
@@ -8,6 +7,7 @@ import {
   seal,
   summaryOf,
 } from "../src/contract/checkpoint.js";
+import { type CorruptRecord, isCorrupt } from "../src/contract/corrupt-record.js";
 import { type CheckpointErrorCode, codeOf } from "../src/contract/errors.js";
 import type { Appended } from "./drafts.js";
 

@@ -4,10 +4,8 @@ import { existsSync } from "node:fs";
 import { dirname, join } from "node:path";
 import type {
   AdapterCapabilities,
-  AppendCondition,
   AppendOptions,
   CheckpointQuery,
-  CorruptRecord,
   StatusOptions,
   StorageAdapter,
   StoredTask,
@@ -20,6 +18,8 @@ import type {
   StatusChange,
   StoredCheckpoint,
 } from "../src/contract/checkpoint.js";
+import type { AppendCondition } from "../src/contract/conditions.js";
+import type { CorruptRecord } from "../src/contract/corrupt-record.js";
 import type { HeldTask, LeaseStore } from "../src/contract/leases.js";
 import { resolvePackage } from "../src/contract/load-package.js";
 import type { LogItem, TaskLog } from "../src/contract/log.js";

@@ -1,5 +1,5 @@
 import type { StorageAdapter } from "../src/contract/adapter.js";
-import { isCorrupt } from "../src/contract/adapter.js";
+import { isCorrupt } from "../src/contract/corrupt-record.js";
 import {
   findRecordDamage,
   isRecord,

@@ -1,6 +1,7 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { type CorruptRecord, isCorrupt, type StorageAdapter } from "../src/contract/adapter.js";
+import type { StorageAdapter } from "../src/contract/adapter.js";
 import { type CheckpointDraft, type CheckpointSummary, compareTaskIds, summaryOf } from "../src/contract/checkpoint.js";
+import { type CorruptRecord, isCorrupt } from "../src/contract/corrupt-record.js";
 import { codeOf } from "../src/contract/errors.js";
 import type { LeaseStore } from "../src/contract/leases.js";
 import { damageOf, same, sameAsAppended } from "./check.js";

@@ -2,18 +2,12 @@
 export { makePayload, openPayload } from "./codec/payload.js";
 export {
   type AdapterCapabilities,
-  type AppendCondition,
   type AppendOptions,
   type CheckpointQuery,
-  type CorruptRecord,
-  type ExpectedTask,
-  isCorrupt,
   matchesQuery,
   matchesTaskId,
   matchRetry,
   nextSequence,
-  requireNewest,
-  requireUnchangedTasks,
   type StorageAdapter,
   type StoredTask,
   type TaskPosition,
@@ -37,6 +31,13 @@ export {
   withPayload,
   withStatus,
 } from "./contract/checkpoint.js";
+export {
+  type AppendCondition,
+  type ExpectedTask,
+  requireNewest,
+  requireUnchangedTasks,
+} from "./contract/conditions.js";
+export { type CorruptRecord, isCorrupt } from "./contract/corrupt-record.js";
 export type { StorageFinding, StorageMaintenance } from "./contract/findings.js";
 export {
   type HeaderPlace,

@@ -3,7 +3,7 @@ export { type EncryptOptions, encrypt } from "./codec/encrypt.js";
 export { type EncryptionKey, keyFromPassphrase } from "./codec/encryption-keys.js";
 export { gzip } from "./codec/gzip.js";
 export type { Transform } from "./codec/transforms.js";
-export type { CorruptRecord, StorageAdapter } from "./contract/adapter.js";
+export type { StorageAdapter } from "./contract/adapter.js";
 export type {
   Checkpoint,
   CheckpointFailure,
@@ -12,6 +12,7 @@ export type {
   JsonObject,
   TaskSummary,
 } from "./contract/checkpoint.js";
+export type { CorruptRecord } from "./contract/corrupt-record.js";
 export {
   CheckpointConflictError,
   CheckpointCorruptError,

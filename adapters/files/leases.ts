@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
-import type { AppendCondition } from "../../src/contract/adapter.js";
+import type { AppendCondition } from "../../src/contract/conditions.js";
 import { checkLease, type LeaseRecord, monotonicMs, parseLease, type TimedLease } from "../../src/contract/leases.js";
 import { decodeText, readStored, SLICE, UnreadableError } from "./file-io.js";
 import type { FolderLock } from "./lock.js";

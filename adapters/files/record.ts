@@ -1,12 +1,6 @@
 import { basename } from "node:path";
 import { setImmediate } from "node:timers/promises";
-import {
-  type CheckpointQuery,
-  type CorruptRecord,
-  isCorrupt,
-  matchesQuery,
-  type TaskPosition,
-} from "../../src/contract/adapter.js";
+import { type CheckpointQuery, matchesQuery, type TaskPosition } from "../../src/contract/adapter.js";
 import {
   brokenSeal,
   type CheckpointSummary,
@@ -18,6 +12,7 @@ import {
   type StoredCheckpoint,
   summaryOf,
 } from "../../src/contract/checkpoint.js";
+import { type CorruptRecord, isCorrupt } from "../../src/contract/corrupt-record.js";
 import { isStackOverflow, StorageError } from "../../src/contract/errors.js";
 import { parseSummary, type StoredFields } from "../../src/contract/parse-summary.js";
 import { isTransient, replacedBy } from "../../src/contract/transient.js";

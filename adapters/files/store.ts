@@ -1,12 +1,9 @@
 import { join, resolve } from "node:path";
 import {
-  type AppendCondition,
   type AppendOptions,
   type CheckpointQuery,
-  type CorruptRecord,
   matchRetry,
   nextSequence,
-  requireNewest,
   type StorageAdapter,
   type TaskQuery,
 } from "../../src/contract/adapter.js";
@@ -24,6 +21,8 @@ import {
   withPayload,
   withStatus,
 } from "../../src/contract/checkpoint.js";
+import { type AppendCondition, requireNewest } from "../../src/contract/conditions.js";
+import type { CorruptRecord } from "../../src/contract/corrupt-record.js";
 import type { StorageMaintenance } from "../../src/contract/findings.js";
 import { requireIntact } from "../../src/contract/header-index.js";
 import { type LeaseStore, leaseStore } from "../../src/contract/leases.js";

@@ -1,15 +1,9 @@
 import { type Dirent, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
-import {
-  type CorruptRecord,
-  compareTasks,
-  isCorrupt,
-  matchesTaskId,
-  type OrderedTask,
-  type TaskQuery,
-} from "../../src/contract/adapter.js";
+import { compareTasks, matchesTaskId, type OrderedTask, type TaskQuery } from "../../src/contract/adapter.js";
 import { summaryOf, type TaskSummary } from "../../src/contract/checkpoint.js";
+import { type CorruptRecord, isCorrupt } from "../../src/contract/corrupt-record.js";
 import { StorageError } from "../../src/contract/errors.js";
 import { SLICE, UnreadableError, unlessAbsent } from "./file-io.js";
 import { idOf, isHashedName } from "./names.js";

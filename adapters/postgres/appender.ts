@@ -1,5 +1,6 @@
-import { isCorrupt, matchRetry, nextSequence } from "../../src/contract/adapter.js";
+import { matchRetry, nextSequence } from "../../src/contract/adapter.js";
 import { sealedParts } from "../../src/contract/checkpoint.js";
+import { isCorrupt } from "../../src/contract/corrupt-record.js";
 import { StorageError } from "../../src/contract/errors.js";
 import { requireIntact } from "../../src/contract/header-index.js";
 import { findDueTime, isTransient } from "../../src/contract/transient.js";

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { setImmediate as nextTurn } from "node:timers/promises";
-import type { AppendCondition } from "../../src/contract/adapter.js";
+import type { AppendCondition } from "../../src/contract/conditions.js";
 import { holderHasEnded } from "../../src/contract/holder.js";
 import {
   type ClaimOptions,

@@ -1,7 +1,8 @@
-import type { CheckpointQuery, CorruptRecord } from "../../src/contract/adapter.js";
+import type { CheckpointQuery } from "../../src/contract/adapter.js";
 import { AdapterCalls } from "../../src/contract/adapter-calls.js";
 import { checkBoolean, checkInteger, checkKeys, formWith, keysOf, MAX_DELAY_MS } from "../../src/contract/arguments.js";
 import type { StoredCheckpoint } from "../../src/contract/checkpoint.js";
+import type { CorruptRecord } from "../../src/contract/corrupt-record.js";
 import { StorageError } from "../../src/contract/errors.js";
 import type { StorageMaintenance } from "../../src/contract/findings.js";
 import type { LeaseStore } from "../../src/contract/leases.js";

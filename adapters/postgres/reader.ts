@@ -1,10 +1,11 @@
-import { type CheckpointQuery, type CorruptRecord, isCorrupt, type TaskQuery } from "../../src/contract/adapter.js";
+import type { CheckpointQuery, TaskQuery } from "../../src/contract/adapter.js";
 import {
   CHECKPOINT_STATUSES,
   type CheckpointSummary,
   type SealedSummary,
   type StoredCheckpoint,
 } from "../../src/contract/checkpoint.js";
+import { type CorruptRecord, isCorrupt } from "../../src/contract/corrupt-record.js";
 import { checkSummary } from "../sql/damage.js";
 import { BrokenHistoryError } from "../sql/history.js";
 import { findTask, idRange, type Page, type PageRow, pageOfSummaries, type TaskFound } from "../sql/pages.js";

@@ -1,16 +1,16 @@
 import {
-  type AppendCondition,
-  type ExpectedTask,
-  requireNewest,
-  requireUnchangedTasks,
-} from "../../src/contract/adapter.js";
-import {
   type Payload,
   type SealedSummary,
   type StatusChange,
   withPayload,
   withStatus,
 } from "../../src/contract/checkpoint.js";
+import {
+  type AppendCondition,
+  type ExpectedTask,
+  requireNewest,
+  requireUnchangedTasks,
+} from "../../src/contract/conditions.js";
 import { StorageError } from "../../src/contract/errors.js";
 import { requireIntact } from "../../src/contract/header-index.js";
 import { HIGHEST, nextDueAtIn, type SqlRow, toJson } from "../sql/rows.js";

@@ -1,12 +1,7 @@
 import {
-  type AppendCondition,
   type AppendOptions,
   type CheckpointQuery,
-  type CorruptRecord,
-  type ExpectedTask,
   nextSequence,
-  requireNewest,
-  requireUnchangedTasks,
   type StatusOptions,
   type StorageAdapter,
   type StoredTask,
@@ -21,6 +16,13 @@ import {
   type StatusChange,
   type StoredCheckpoint,
 } from "../../src/contract/checkpoint.js";
+import {
+  type AppendCondition,
+  type ExpectedTask,
+  requireNewest,
+  requireUnchangedTasks,
+} from "../../src/contract/conditions.js";
+import type { CorruptRecord } from "../../src/contract/corrupt-record.js";
 import type { StorageMaintenance } from "../../src/contract/findings.js";
 import { checkLease, type LeaseStore, NO_LEASE } from "../../src/contract/leases.js";
 import { copyRecordDraft } from "../../src/contract/log.js";

@@ -1,5 +1,5 @@
-import { type CorruptRecord, isCorrupt } from "../../src/contract/adapter.js";
 import { brokenSeal, type CheckpointSummary, type SealedSummary, summaryOf } from "../../src/contract/checkpoint.js";
+import { type CorruptRecord, isCorrupt } from "../../src/contract/corrupt-record.js";
 import { damagedRow, nextDueAtIn, numberOr0, type SqlRow } from "./rows.js";
 
 /** Checks a summary's seal. This is the last place that has the seal, since lists return summaries without it. */

@@ -1,5 +1,5 @@
-import type { AppendCondition } from "../../src/contract/adapter.js";
 import { copyPayload, type Payload } from "../../src/contract/checkpoint.js";
+import type { AppendCondition } from "../../src/contract/conditions.js";
 import type {
   LogItem,
   LogOptions,

@@ -1,6 +1,6 @@
 import { setImmediate } from "node:timers/promises";
-import { isCorrupt } from "../../src/contract/adapter.js";
 import type { CheckpointSummary, StoredCheckpoint } from "../../src/contract/checkpoint.js";
+import { isCorrupt } from "../../src/contract/corrupt-record.js";
 import { CheckpointCorruptError, UnsupportedFormatError } from "../../src/contract/errors.js";
 import type {
   CheckedRecord,

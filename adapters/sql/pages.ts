@@ -1,13 +1,7 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
-import {
-  type CheckpointQuery,
-  type CorruptRecord,
-  isCorrupt,
-  matchesQuery,
-  type StoredTask,
-  type TaskQuery,
-} from "../../src/contract/adapter.js";
+import { type CheckpointQuery, matchesQuery, type StoredTask, type TaskQuery } from "../../src/contract/adapter.js";
 import { CHECKPOINT_STATUSES, type CheckpointSummary, compareTaskIds } from "../../src/contract/checkpoint.js";
+import { type CorruptRecord, isCorrupt } from "../../src/contract/corrupt-record.js";
 import type { RecordHeader } from "../../src/contract/log.js";
 import { RECORD_COLUMNS } from "./records.js";
 import { damagedRow, HIGHEST, type SqlRow } from "./rows.js";

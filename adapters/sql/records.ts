@@ -1,6 +1,6 @@
 import { types } from "node:util";
-import type { AppendCondition } from "../../src/contract/adapter.js";
-import { type CorruptRecord, isCorrupt } from "../../src/contract/adapter.js";
+import type { AppendCondition } from "../../src/contract/conditions.js";
+import { type CorruptRecord, isCorrupt } from "../../src/contract/corrupt-record.js";
 import {
   copyRecordDraft,
   type LogItem,

@@ -1,4 +1,3 @@
-import type { CorruptRecord } from "../../src/contract/adapter.js";
 import {
   CHECKPOINT_STATUSES,
   type CheckpointDraft,
@@ -7,6 +6,7 @@ import {
   type SealedSummary,
   SUMMARY_FIELDS,
 } from "../../src/contract/checkpoint.js";
+import type { CorruptRecord } from "../../src/contract/corrupt-record.js";
 import { parseSummary } from "../../src/contract/parse-summary.js";
 import { findDueTime } from "../../src/contract/transient.js";
 

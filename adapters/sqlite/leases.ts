@@ -1,4 +1,4 @@
-import type { AppendCondition } from "../../src/contract/adapter.js";
+import type { AppendCondition } from "../../src/contract/conditions.js";
 import { CheckpointCorruptError } from "../../src/contract/errors.js";
 import { checkLease, type LeaseRecord, monotonicMs, parseLease, type TimedLease } from "../../src/contract/leases.js";
 import type { SqliteConnection } from "./connection.js";

@@ -1,5 +1,7 @@
-import { type AppendCondition, isCorrupt, nextSequence, requireNewest } from "../../src/contract/adapter.js";
+import { nextSequence } from "../../src/contract/adapter.js";
 import { copyPayload, type Payload } from "../../src/contract/checkpoint.js";
+import { type AppendCondition, requireNewest, requireNoEvent } from "../../src/contract/conditions.js";
+import { isCorrupt } from "../../src/contract/corrupt-record.js";
 import { CheckpointCorruptError } from "../../src/contract/errors.js";
 import {
   findRecordDamage,
@@ -8,7 +10,6 @@ import {
   type RecordDraft,
   type RecordQuery,
   type RecordSelection,
-  requireNoEvent,
   type StoredEvent,
   sealRecord,
   sealRecordDraft,

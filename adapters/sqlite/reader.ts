@@ -1,17 +1,12 @@
 import { types } from "node:util";
-import {
-  type CheckpointQuery,
-  type CorruptRecord,
-  isCorrupt,
-  matchesQuery,
-  type TaskQuery,
-} from "../../src/contract/adapter.js";
+import { type CheckpointQuery, matchesQuery, type TaskQuery } from "../../src/contract/adapter.js";
 import {
   CHECKPOINT_STATUSES,
   type CheckpointSummary,
   type SealedSummary,
   type StoredCheckpoint,
 } from "../../src/contract/checkpoint.js";
+import { type CorruptRecord, isCorrupt } from "../../src/contract/corrupt-record.js";
 import { CheckpointCorruptError } from "../../src/contract/errors.js";
 import { checkSummary } from "../sql/damage.js";
 import { BrokenHistoryError } from "../sql/history.js";

@@ -1,6 +1,6 @@
 import { types } from "node:util";
-import type { CorruptRecord } from "../../src/contract/adapter.js";
 import type { SealedSummary } from "../../src/contract/checkpoint.js";
+import type { CorruptRecord } from "../../src/contract/corrupt-record.js";
 import type { RecordHeader } from "../../src/contract/log.js";
 import * as records from "../sql/records.js";
 import * as sql from "../sql/rows.js";

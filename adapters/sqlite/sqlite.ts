@@ -1,7 +1,8 @@
 import { resolve } from "node:path";
-import type { CheckpointQuery, CorruptRecord } from "../../src/contract/adapter.js";
+import type { CheckpointQuery } from "../../src/contract/adapter.js";
 import { checkKeys, checkWord, formWith, keysOf } from "../../src/contract/arguments.js";
 import type { StoredCheckpoint } from "../../src/contract/checkpoint.js";
+import type { CorruptRecord } from "../../src/contract/corrupt-record.js";
 import type { StorageMaintenance } from "../../src/contract/findings.js";
 import { type LeaseStore, leaseStore, NO_LEASE } from "../../src/contract/leases.js";
 import type { TaskQueue } from "../../src/contract/task-queue.js";

@@ -1,14 +1,4 @@
-import {
-  type AppendCondition,
-  type AppendOptions,
-  type ExpectedTask,
-  isCorrupt,
-  matchRetry,
-  nextSequence,
-  requireNewest,
-  requireUnchangedTasks,
-  type StatusOptions,
-} from "../../src/contract/adapter.js";
+import { type AppendOptions, matchRetry, nextSequence, type StatusOptions } from "../../src/contract/adapter.js";
 import {
   type Payload,
   type SealedSummary,
@@ -17,6 +7,13 @@ import {
   withPayload,
   withStatus,
 } from "../../src/contract/checkpoint.js";
+import {
+  type AppendCondition,
+  type ExpectedTask,
+  requireNewest,
+  requireUnchangedTasks,
+} from "../../src/contract/conditions.js";
+import { isCorrupt } from "../../src/contract/corrupt-record.js";
 import { CheckpointError } from "../../src/contract/errors.js";
 import { requireIntact } from "../../src/contract/header-index.js";
 import { isTransient } from "../../src/contract/transient.js";

@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
-import { type CorruptRecord, isCorrupt, type StorageAdapter } from "../../src/contract/adapter.js";
+import type { StorageAdapter } from "../../src/contract/adapter.js";
 import { type CheckpointSummary, summaryOf } from "../../src/contract/checkpoint.js";
+import { type CorruptRecord, isCorrupt } from "../../src/contract/corrupt-record.js";
 import { codeOf } from "../../src/contract/errors.js";
 import { ascending, damageOf, holds, isReported, refused, same, sameAsAppended, sameIds, show } from "../check.js";
 import type { ConformanceCase, ConformanceStore } from "../conformance-case.js";

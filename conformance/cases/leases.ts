@@ -1,5 +1,6 @@
-import type { AppendCondition, StorageAdapter } from "../../src/contract/adapter.js";
+import type { StorageAdapter } from "../../src/contract/adapter.js";
 import { summaryOf } from "../../src/contract/checkpoint.js";
+import type { AppendCondition } from "../../src/contract/conditions.js";
 import { codeOf } from "../../src/contract/errors.js";
 import type { HeldTask, LeaseClaim } from "../../src/contract/leases.js";
 import { holds, refused, same, show } from "../check.js";

@@ -1,7 +1,8 @@
 import { setTimeout } from "node:timers/promises";
-import type { AppendCondition, StorageAdapter, StoredTask } from "../../src/contract/adapter.js";
-import { isCorrupt } from "../../src/contract/adapter.js";
+import type { StorageAdapter, StoredTask } from "../../src/contract/adapter.js";
 import { summaryOf } from "../../src/contract/checkpoint.js";
+import type { AppendCondition } from "../../src/contract/conditions.js";
+import { isCorrupt } from "../../src/contract/corrupt-record.js";
 import { isRecord, type RecordDraft, toRecordHeader } from "../../src/contract/log.js";
 import { ascending, holds, refused, same } from "../check.js";
 import type { ConformanceCase } from "../conformance-case.js";

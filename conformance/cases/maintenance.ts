@@ -1,4 +1,5 @@
-import { isCorrupt, type StorageAdapter } from "../../src/contract/adapter.js";
+import type { StorageAdapter } from "../../src/contract/adapter.js";
+import { isCorrupt } from "../../src/contract/corrupt-record.js";
 import type { CheckedRecord, RepairStep, StorageFinding, StorageMaintenance } from "../../src/contract/findings.js";
 import { holds, same, sameAsAppended, show } from "../check.js";
 import type { ConformanceCase, ConformanceStore } from "../conformance-case.js";

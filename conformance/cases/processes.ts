@@ -1,6 +1,7 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { isCorrupt, type StorageAdapter } from "../../src/contract/adapter.js";
+import type { StorageAdapter } from "../../src/contract/adapter.js";
 import { seal } from "../../src/contract/checkpoint.js";
+import { isCorrupt } from "../../src/contract/corrupt-record.js";
 import { codeOf } from "../../src/contract/errors.js";
 import { ascending, intact, refused, same, sameAsAppended, show } from "../check.js";
 import type { ConformanceCase, ConformanceStore } from "../conformance-case.js";

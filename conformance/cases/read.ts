@@ -1,5 +1,6 @@
-import { type CorruptRecord, isCorrupt, type StorageAdapter } from "../../src/contract/adapter.js";
+import type { StorageAdapter } from "../../src/contract/adapter.js";
 import type { StoredCheckpoint } from "../../src/contract/checkpoint.js";
+import { type CorruptRecord, isCorrupt } from "../../src/contract/corrupt-record.js";
 import { intact, same, sameAsAppended, sameAsEither } from "../check.js";
 import type { ConformanceCase } from "../conformance-case.js";
 import { type Appended, draft, drafts, fullDraft } from "../drafts.js";

@@ -1,5 +1,6 @@
-import type { CorruptRecord, StorageAdapter } from "../../src/contract/adapter.js";
+import type { StorageAdapter } from "../../src/contract/adapter.js";
 import { type Payload, type StoredCheckpoint, seal } from "../../src/contract/checkpoint.js";
+import type { CorruptRecord } from "../../src/contract/corrupt-record.js";
 import { codeOf } from "../../src/contract/errors.js";
 import { ascending, holds, intact, isReported, refused, same, sameAsEither, show } from "../check.js";
 import type { ConformanceCase } from "../conformance-case.js";

@@ -1,5 +1,6 @@
-import type { CheckpointQuery, CorruptRecord, StorageAdapter } from "../../src/contract/adapter.js";
+import type { CheckpointQuery, StorageAdapter } from "../../src/contract/adapter.js";
 import type { CheckpointStatus, CheckpointSummary } from "../../src/contract/checkpoint.js";
+import type { CorruptRecord } from "../../src/contract/corrupt-record.js";
 import { ascending, holds, intact, same, show } from "../check.js";
 import type { ConformanceCase } from "../conformance-case.js";
 import { draft, drafts } from "../drafts.js";

@@ -12,10 +12,12 @@ import {
   titleOf,
   withSortedKeys,
 } from "./checkpoint.js";
+import { type AppendCondition, type ExpectedTask, requireNewest, requireNoEvent } from "./conditions.js";
+import type { CorruptRecord } from "./corrupt-record.js";
 import { CheckpointConflictError, StorageError } from "./errors.js";
 import type { StorageMaintenance } from "./findings.js";
 import type { LeaseStore } from "./leases.js";
-import { type RecordDraft, type RecordHeader, requireNoEvent, type TaskLog } from "./log.js";
+import type { RecordDraft, RecordHeader, TaskLog } from "./log.js";
 import type { TaskQueue } from "./task-queue.js";
 
 /** An adapter's promises beyond the core of the contract. The suite tests the declared ones. */
@@ -28,23 +30,6 @@ export interface AdapterCapabilities {
   readonly durable: boolean;
   /** Several processes may use one store at once. */
   readonly multiProcess: boolean;
-}
-
-/** A write's condition, checked in the same atomic step as the write. If it doesn't hold, nothing is stored. */
-export interface AppendCondition {
-  /** The task's newest checkpoint must have this sequence; 0: the task must have no checkpoint. */
-  readonly expectedSequence?: number | undefined;
-  /** The writer must hold the task's lease with this token. Only for adapters with `leases`. */
-  readonly fencingToken?: number | undefined;
-  /** No event of the task may have a higher sequence. Only for adapters with `log`. (case: log.conditions) */
-  readonly noEventAfter?: number | undefined;
-}
-
-/** A task as the caller of a removal saw it. */
-export interface ExpectedTask {
-  readonly taskId: string;
-  /** The sequence of its newest checkpoint. */
-  readonly newestSequence: number;
 }
 
 export interface AppendOptions {
@@ -139,19 +124,6 @@ export interface StoredTask {
   readonly dueAt?: string;
   /** The highest sequence that `log.remove` has removed. Marks don't count. */
   readonly removedUpTo?: number;
-}
-
-/** Stands for a stored record that can't be read. The record itself is left untouched. */
-export interface CorruptRecord {
-  readonly corrupt: true;
-  /** The record's place: a path, or a table and row. */
-  readonly location: string;
-  /** The damage, in words. */
-  readonly reason: string;
-  readonly taskId?: string;
-  readonly id?: string;
-  readonly sequence?: number;
-  readonly cause?: unknown;
 }
 
 /**
@@ -296,11 +268,6 @@ export interface StorageAdapter {
   readonly log?: TaskLog;
 }
 
-/** Whether an adapter returned a CorruptRecord instead of a record. */
-export function isCorrupt(record: object): record is CorruptRecord {
-  return "corrupt" in record && record.corrupt === true;
-}
-
 /** Whether a task has a readable checkpoint, so that it isn't damaged and has more than records. */
 export function hasCheckpoint(task: StoredTask | CorruptRecord): task is StoredTask & TaskSummary {
   return "newest" in task && task.newest !== undefined;
@@ -342,43 +309,6 @@ export function nextSequence(
   throw new CheckpointConflictError(
     `Sequence ${sequence} of task ${JSON.stringify(taskId)} is taken: the task has used all sequences up to ${position.lastSequence}. ` +
       "Nothing was stored; take a higher sequence.",
-  );
-}
-
-/**
- * Refuses a write if the newest checkpoint isn't the expected one. For adapters; call it in the same atomic step.
- *
- * @throws {CheckpointConflictError} The condition doesn't hold.
- */
-export function requireNewest(taskId: string, newestSequence: number, condition: AppendCondition = {}): void {
-  const { expectedSequence } = condition;
-  if (expectedSequence === undefined || expectedSequence === newestSequence) return;
-  throw new CheckpointConflictError(
-    `The newest checkpoint of task ${JSON.stringify(taskId)} is ${newestSequence || "none"}, not ${expectedSequence || "none"} as expected. ` +
-      "Nothing was changed; read the newest checkpoint, then decide.",
-  );
-}
-
-/**
- * Refuses a removal if its tasks have changed since the caller saw them. For adapters; call it in the same atomic step.
- *
- * @param found - The tasks with the prefix `prefix` that have a checkpoint now.
- * @throws {CheckpointConflictError} `found` differs from `expected`.
- */
-export function requireUnchangedTasks(
-  prefix: string,
-  found: Iterable<ExpectedTask>,
-  expected: readonly ExpectedTask[] | undefined,
-): void {
-  if (expected === undefined) return;
-  const mapNewest = (tasks: Iterable<ExpectedTask>) =>
-    new Map(Array.from(tasks, ({ taskId, newestSequence }) => [taskId, newestSequence]));
-  const [before, now] = [mapNewest(expected), mapNewest(found)];
-  const different = [...now.keys(), ...before.keys()].find((taskId) => now.get(taskId) !== before.get(taskId));
-  if (different === undefined) return;
-  throw new CheckpointConflictError(
-    `Task ${JSON.stringify(different)}, one of those with the prefix ${JSON.stringify(prefix)}, has changed since it was listed. ` +
-      "Nothing was removed; list the tasks again.",
   );
 }
 

@@ -1,8 +1,6 @@
 import {
   type CheckpointQuery,
-  type CorruptRecord,
   compareTasks,
-  isCorrupt,
   isInRange,
   matchesQuery,
   matchesTaskId,
@@ -20,6 +18,7 @@ import {
   type StoredCheckpoint,
   summaryOf,
 } from "./checkpoint.js";
+import { type CorruptRecord, isCorrupt } from "./corrupt-record.js";
 import { CheckpointCorruptError } from "./errors.js";
 import type { DamagedFinding } from "./findings.js";
 import { parseSummary } from "./parse-summary.js";

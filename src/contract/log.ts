@@ -1,7 +1,8 @@
 import { hash } from "node:crypto";
-import type { AppendCondition, CorruptRecord } from "./adapter.js";
 import { keysOf } from "./arguments.js";
 import { type CheckpointSummary, copyPayload, type Payload, type SealedSummary } from "./checkpoint.js";
+import type { AppendCondition } from "./conditions.js";
+import type { CorruptRecord } from "./corrupt-record.js";
 import { CheckpointConflictError } from "./errors.js";
 
 /**
@@ -278,20 +279,5 @@ export function matchEventRetry(
   throw new CheckpointConflictError(
     `Event ${JSON.stringify(records[stored[different] ? different : first]?.id)} of task ${JSON.stringify(taskId)} exists already, ` +
       "with another value or among other records. Nothing was stored; use another id.",
-  );
-}
-
-/**
- * Refuses a write if an event is newer than the last one that the caller has read. For adapters; call it in the same
- * atomic step.
- *
- * @param lastEvent - The sequence of the task's last event; 0 if it has none.
- * @throws {CheckpointConflictError} `noEventAfter` doesn't hold.
- */
-export function requireNoEvent(taskId: string, lastEvent: number, { noEventAfter }: AppendCondition = {}): void {
-  if (noEventAfter === undefined || lastEvent <= noEventAfter) return;
-  throw new CheckpointConflictError(
-    `Task ${JSON.stringify(taskId)} has an event, ${lastEvent}, after ${noEventAfter}, the last one that the caller has read. ` +
-      "Nothing was changed; read the new events, then decide.",
   );
 }

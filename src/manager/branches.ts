@@ -1,7 +1,7 @@
 import { payloadFor } from "../codec/payload.js";
-import { isCorrupt } from "../contract/adapter.js";
 import { checkTaskId } from "../contract/arguments.js";
 import { type CheckpointSummary, findDamage } from "../contract/checkpoint.js";
+import { isCorrupt } from "../contract/corrupt-record.js";
 import { CheckpointConflictError } from "../contract/errors.js";
 import { eventsTaskId } from "../contract/task-events.js";
 import { milestoneMetadata } from "../contract/transient.js";

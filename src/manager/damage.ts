@@ -1,6 +1,6 @@
 import { types } from "node:util";
-import { type CorruptRecord, isCorrupt } from "../contract/adapter.js";
 import { brokenSeal, type CheckpointSummary, type StoredCheckpoint } from "../contract/checkpoint.js";
+import { type CorruptRecord, isCorrupt } from "../contract/corrupt-record.js";
 import { CheckpointCorruptError, CheckpointNotFoundError, isStackOverflow } from "../contract/errors.js";
 
 /**

@@ -1,5 +1,6 @@
-import { type CorruptRecord, isCorrupt, type StorageAdapter } from "../contract/adapter.js";
+import type { StorageAdapter } from "../contract/adapter.js";
 import type { CheckpointSummary } from "../contract/checkpoint.js";
+import { type CorruptRecord, isCorrupt } from "../contract/corrupt-record.js";
 import { isTransient, replacedBy } from "../contract/transient.js";
 import type { Removal } from "./removal.js";
 

@@ -1,6 +1,7 @@
 import { setMaxListeners } from "node:events";
-import { isCorrupt, type StorageAdapter } from "../contract/adapter.js";
+import type { StorageAdapter } from "../contract/adapter.js";
 import { checkTaskId, checkText, MAX_DELAY_MS } from "../contract/arguments.js";
+import { isCorrupt } from "../contract/corrupt-record.js";
 import { LeaseHeldError, LeaseLostError, RunCancelledError, UnsupportedOperationError } from "../contract/errors.js";
 import { ownHolder } from "../contract/holder.js";
 import type { ClaimOptions, LeaseStore } from "../contract/leases.js";

@@ -1,6 +1,6 @@
-import type { CorruptRecord } from "../contract/adapter.js";
 import { isPromiseLike } from "../contract/built-ins.js";
 import type { CheckpointSummary } from "../contract/checkpoint.js";
+import type { CorruptRecord } from "../contract/corrupt-record.js";
 import type { TaskEvent } from "../contract/task-events.js";
 import type { Logger } from "./logger.js";
 

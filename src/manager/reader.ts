@@ -1,13 +1,6 @@
 import { types } from "node:util";
 import { type OpenedPayload, openPayload, openText, type PayloadText, stateDigest } from "../codec/payload.js";
-import {
-  type CheckpointQuery,
-  type CorruptRecord,
-  hasCheckpoint,
-  isCorrupt,
-  type StoredTask,
-  type TaskQuery,
-} from "../contract/adapter.js";
+import { type CheckpointQuery, hasCheckpoint, type StoredTask, type TaskQuery } from "../contract/adapter.js";
 import { checkId, checkTaskId } from "../contract/arguments.js";
 import {
   type Checkpoint,
@@ -19,6 +12,7 @@ import {
   type TaskSummary,
   titleOf,
 } from "../contract/checkpoint.js";
+import { type CorruptRecord, isCorrupt } from "../contract/corrupt-record.js";
 import { CheckpointCorruptError, CheckpointError, StorageError, UnsupportedFormatError } from "../contract/errors.js";
 import type { RunRecord } from "../contract/run-record.js";
 import { isEventsTask } from "../contract/task-events.js";

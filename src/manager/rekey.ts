@@ -1,9 +1,10 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { openToRenew } from "../codec/payload.js";
 import type { Transform } from "../codec/transforms.js";
-import { type CorruptRecord, isCorrupt, type StorageAdapter } from "../contract/adapter.js";
+import type { StorageAdapter } from "../contract/adapter.js";
 import { checkFunction, checkSignal, checkText } from "../contract/arguments.js";
 import type { StoredCheckpoint } from "../contract/checkpoint.js";
+import { type CorruptRecord, isCorrupt } from "../contract/corrupt-record.js";
 import {
   CheckpointError,
   ClosedError,

@@ -1,5 +1,5 @@
-import type { AppendCondition } from "../contract/adapter.js";
 import { checkId, checkTaskId } from "../contract/arguments.js";
+import type { AppendCondition } from "../contract/conditions.js";
 import { eventsTaskId, isEventsTask } from "../contract/task-events.js";
 import { checkOptions } from "./check-options.js";
 import type { NotificationHub, Notifications } from "./notifications.js";

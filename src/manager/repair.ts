@@ -1,6 +1,7 @@
-import { isCorrupt, type StorageAdapter } from "../contract/adapter.js";
+import type { StorageAdapter } from "../contract/adapter.js";
 import { checkBoolean, checkFunction, checkSignal } from "../contract/arguments.js";
 import { type CheckpointSummary, findDamage, summaryOf } from "../contract/checkpoint.js";
+import { isCorrupt } from "../contract/corrupt-record.js";
 import { CheckpointError, UnsupportedOperationError } from "../contract/errors.js";
 import type { RepairStep } from "../contract/findings.js";
 import { anySignal } from "./abort-signals.js";

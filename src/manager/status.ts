@@ -1,6 +1,6 @@
-import type { AppendCondition } from "../contract/adapter.js";
 import { checkId, checkTaskId } from "../contract/arguments.js";
 import { type CheckpointStatus, checkStatus, failureOf } from "../contract/checkpoint.js";
+import type { AppendCondition } from "../contract/conditions.js";
 import { CheckpointConflictError } from "../contract/errors.js";
 import { checkOptions } from "./check-options.js";
 import { notFoundError } from "./damage.js";

@@ -1,6 +1,7 @@
-import { type CorruptRecord, isCorrupt, type StorageAdapter } from "../contract/adapter.js";
+import type { StorageAdapter } from "../contract/adapter.js";
 import { checkBoolean, checkFunction, checkSignal } from "../contract/arguments.js";
 import type { CheckpointSummary, StoredCheckpoint } from "../contract/checkpoint.js";
+import { type CorruptRecord, isCorrupt } from "../contract/corrupt-record.js";
 import type { CheckedRecord, StorageFinding } from "../contract/findings.js";
 import { makeFinding } from "../contract/header-index.js";
 import { isEventsTask } from "../contract/task-events.js";

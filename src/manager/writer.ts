@@ -5,7 +5,7 @@ import { types } from "node:util";
 import { decodeJson, type EncodedState, encodeJson } from "../codec/json.js";
 import { type MadePayload, makePayloadFrom, openText, stateDigest } from "../codec/payload.js";
 import type { PayloadOwner } from "../codec/transforms.js";
-import { type AppendCondition, type AppendOptions, isCorrupt, matchRetry } from "../contract/adapter.js";
+import { type AppendOptions, matchRetry } from "../contract/adapter.js";
 import { checkId, checkTaskId } from "../contract/arguments.js";
 import {
   type CheckpointDraft,
@@ -14,6 +14,8 @@ import {
   type JsonObject,
   summaryOf,
 } from "../contract/checkpoint.js";
+import type { AppendCondition } from "../contract/conditions.js";
+import { isCorrupt } from "../contract/corrupt-record.js";
 import { CheckpointConflictError } from "../contract/errors.js";
 import type { Calls } from "./calls.js";
 import { DroppedKeys } from "./dropped-keys.js";

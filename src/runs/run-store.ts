@@ -1,9 +1,9 @@
 import { once, setMaxListeners } from "node:events";
 import { decodeJson, type EncodedState, encodeJson } from "../codec/json.js";
 import { encodeRunBody, type RunHead, type RunParts } from "../codec/run-body.js";
-import { isCorrupt } from "../contract/adapter.js";
 import { checkTaskId } from "../contract/arguments.js";
 import type { CheckpointSummary } from "../contract/checkpoint.js";
+import { isCorrupt } from "../contract/corrupt-record.js";
 import { CheckpointConflictError } from "../contract/errors.js";
 import { eventMetadata, eventsTaskId } from "../contract/task-events.js";
 import type { DueQuery } from "../contract/task-queue.js";

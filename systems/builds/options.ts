@@ -1,7 +1,7 @@
 import type { SqliteDriver } from "../../adapters/sqlite/connection.js";
 import { checkDatabaseOptions } from "../../adapters/sqlite/opening.js";
-import type { CorruptRecord } from "../../src/contract/adapter.js";
 import { checkFunction, checkInteger, checkKeys, formWith, keysOf } from "../../src/contract/arguments.js";
+import type { CorruptRecord } from "../../src/contract/corrupt-record.js";
 import type { Logger } from "../../src/manager/logger.js";
 import { checkLogger } from "../../src/manager/options.js";
 import { checkRetentionPolicy, type RetentionPolicy } from "../../src/manager/retention-plan.js";

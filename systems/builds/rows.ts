@@ -1,4 +1,4 @@
-import type { CorruptRecord } from "../../src/contract/adapter.js";
+import type { CorruptRecord } from "../../src/contract/corrupt-record.js";
 import { CheckpointCorruptError, isError } from "../../src/contract/errors.js";
 import type { BuildState, Checkpoint, SavedBuild } from "./checkpoint.js";
 

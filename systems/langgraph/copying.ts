@@ -1,12 +1,13 @@
 // Copies threads. Needs no package of LangGraph.
 import { type MakePayloadOptions, payloadFor } from "../../src/codec/payload.js";
-import { isCorrupt, type StorageAdapter } from "../../src/contract/adapter.js";
+import type { StorageAdapter } from "../../src/contract/adapter.js";
 import {
   type CheckpointSummary,
   findDamage,
   type JsonObject,
   type StoredCheckpoint,
 } from "../../src/contract/checkpoint.js";
+import { isCorrupt } from "../../src/contract/corrupt-record.js";
 import { CheckpointConflictError, CheckpointCorruptError, CheckpointNotFoundError } from "../../src/contract/errors.js";
 import { CALL_STAGE, isWhole, metadataOf } from "./records.js";
 import { checkpointsPrefix, checkpointsTask, longNamesOf, threadOf, threadPrefix, writesTask } from "./task-ids.js";

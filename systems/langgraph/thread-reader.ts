@@ -7,8 +7,9 @@ import {
   TASKS,
 } from "@langchain/langgraph-checkpoint";
 import type { CheckpointManager } from "../../src/checkpoint-manager.js";
-import { isCorrupt, type StorageAdapter } from "../../src/contract/adapter.js";
+import type { StorageAdapter } from "../../src/contract/adapter.js";
 import type { CheckpointSummary, Checkpoint as Saved } from "../../src/contract/checkpoint.js";
+import { isCorrupt } from "../../src/contract/corrupt-record.js";
 import { CheckpointCorruptError, CheckpointNotFoundError } from "../../src/contract/errors.js";
 import { type Config, configOf, namesIn } from "./config.js";
 import type { DamageLog } from "./damage-log.js";

@@ -1,7 +1,8 @@
 import type { MadePayload, MakePayloadOptions } from "../../src/codec/payload.js";
-import type { AppendCondition, AppendOptions } from "../../src/contract/adapter.js";
+import type { AppendOptions } from "../../src/contract/adapter.js";
 import { checkTaskId } from "../../src/contract/arguments.js";
 import type { CheckpointStatus, CheckpointSummary, JsonObject } from "../../src/contract/checkpoint.js";
+import type { AppendCondition } from "../../src/contract/conditions.js";
 import { CheckpointConflictError } from "../../src/contract/errors.js";
 import type { ThreadEnd } from "./known-checkpoints.js";
 import type { WaymarkSaverOptions } from "./options.js";

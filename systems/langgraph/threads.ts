@@ -1,13 +1,9 @@
 // Finds the threads of a storage by their summaries, and removes a thread. Needs no package of LangGraph.
-import {
-  type CorruptRecord,
-  type ExpectedTask,
-  hasCheckpoint,
-  isCorrupt,
-  requireUnchangedTasks,
-  type StorageAdapter,
-} from "../../src/contract/adapter.js";
+
+import { hasCheckpoint, type StorageAdapter } from "../../src/contract/adapter.js";
 import type { CheckpointStatus, CheckpointSummary, TaskSummary } from "../../src/contract/checkpoint.js";
+import { type ExpectedTask, requireUnchangedTasks } from "../../src/contract/conditions.js";
+import { type CorruptRecord, isCorrupt } from "../../src/contract/corrupt-record.js";
 import { CheckpointConflictError } from "../../src/contract/errors.js";
 import { metadataOf, WRITES_STAGE } from "./records.js";
 import { taskPrefixesOf, threadOf, threadPrefixOf, writesTask } from "./task-ids.js";

@@ -1,7 +1,7 @@
 import { resolve } from "node:path";
-import type { CorruptRecord } from "../../src/contract/adapter.js";
 import { checkText } from "../../src/contract/arguments.js";
 import type { Checkpoint, CheckpointFailure, CheckpointStatus } from "../../src/contract/checkpoint.js";
+import type { CorruptRecord } from "../../src/contract/corrupt-record.js";
 import { CheckpointCorruptError, StateInvalidError, UnsupportedFormatError } from "../../src/contract/errors.js";
 import { isBeingRun } from "../run-lock.js";
 import type { CheckpointExecutionState, PrpStage, WorkProgress } from "./schema.js";

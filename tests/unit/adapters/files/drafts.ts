@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
-import { type CorruptRecord, isCorrupt } from "../../../../src/contract/adapter.js";
 import { type CheckpointDraft, type StoredCheckpoint, seal } from "../../../../src/contract/checkpoint.js";
+import { type CorruptRecord, isCorrupt } from "../../../../src/contract/corrupt-record.js";
 
 export interface DraftParts extends Partial<Omit<CheckpointDraft, "taskId" | "id" | "payload" | "sizeBytes">> {
   readonly body?: string | Uint8Array;
