@@ -47,7 +47,7 @@ export function withLockedFile<Result>(
   return turns.run(`${file}.lock`, async () => {
     const shared = await SharedFileLock.acquire(file).catch(async (error: unknown) => {
       if (codeOf(error) !== "ENOENT") throw error;
-      makeFolders(folder);
+      await makeFolders(folder);
       return SharedFileLock.acquire(file);
     });
     try {

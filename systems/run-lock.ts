@@ -75,7 +75,7 @@ export class RunLock {
       if (waits > 0) await delay(POLL_MS);
       try {
         failure = undefined;
-        makeFolders(dirname(path));
+        await makeFolders(dirname(path));
         await promisify(execFile)("/bin/sh", ["-c", MAKE_PIPE, "waymark", path]);
         if (isBeingRun(path)) continue;
         const reader = openedPipe(path);

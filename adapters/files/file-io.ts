@@ -114,9 +114,9 @@ async function withOpenFile(open: () => number, use: (file: number) => Promise<v
 }
 
 /**
- * Makes a folder and the missing folders above it, with mode 0700, and syncs the folder's name. Each folder's name is
- * synced before the next folder is made. So if a process dies in between, only the last folder's name may be missing on
- * the disk, and the next call syncs it. It is synchronous because it runs once per store.
+ * Makes a folder and the missing folders above it, with mode 0700, and resolves once its name is on the disk. Each
+ * folder's name is synced before the next folder is made. So if a process dies in between, only the last folder's name
+ * may be missing on the disk, and the next call syncs it.
  *
  * Doesn't use mkdir's `recursive`, because Node then tries forever if a file system answers ENOENT to any new name, as
  * /proc does.
@@ -124,18 +124,34 @@ async function withOpenFile(open: () => number, use: (file: number) => Promise<v
  * @param path - An absolute path. If something exists there, even a file, it is left as it is.
  * @throws The file system's error.
  */
-export function makeFolders(path: string): void {
+export async function makeFolders(path: string): Promise<void> {
+  for (const above of makeMissing(path)) await syncFolder(above).catch(unlessDenied);
+}
+
+/** {@link makeFolders} for SQLite, whose calls are synchronous. */
+export function makeFoldersSync(path: string): void {
+  for (const above of makeMissing(path)) {
+    try {
+      syncFolderSync(above);
+    } catch (error) {
+      unlessDenied(error);
+    }
+  }
+}
+
+/** Makes the folders. After each, yields the folder above it, which must be synced before the next one is made. */
+function* makeMissing(path: string): Generator<string, void, void> {
   const above = dirname(path);
   if (unlessAbsent(() => statSync(path)) === undefined) {
-    if (above !== path) makeFolders(above);
+    if (above !== path) yield* makeMissing(above);
     makeFolder(path);
   }
-  try {
-    syncFolderSync(above);
-  } catch (error) {
-    // If this process may not read a folder, it has made nothing there.
-    if (codeOf(error) !== "EACCES" && codeOf(error) !== "EPERM") throw error;
-  }
+  yield above;
+}
+
+/** Rethrows the error unless access was denied. If this process may not read a folder, it has made nothing there. */
+function unlessDenied(error: unknown): void {
+  if (codeOf(error) !== "EACCES" && codeOf(error) !== "EPERM") throw error;
 }
 
 /**

@@ -187,7 +187,7 @@ async function keepInQuarantine(
     ...rest,
     quarantinedAt: new Date().toISOString(),
   };
-  makeFolders(dirname(to));
+  await makeFolders(dirname(to));
   await lock.write(to, bytes);
   await lock.write(`${to}.reason.json`, Buffer.from(`${JSON.stringify(reason, undefined, 2)}\n`));
   return to;

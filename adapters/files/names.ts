@@ -27,8 +27,7 @@ const HASHED = /~[0-9a-f]{64}$/;
 export function nameOf(id: string): string {
   const escaped = PLAIN.test(id) && !DEVICE.test(id) ? id : escapeId(id);
   if (escaped !== "" && escaped.length <= MAX_ESCAPED_LENGTH) return escaped;
-  const prefix = escaped.slice(0, PREFIX_LENGTH).replace(/%[0-9A-F]?$/, "");
-  return `${prefix}~${hash("sha256", id, "hex")}`;
+  return `${escaped.slice(0, PREFIX_LENGTH).replace(/%[0-9A-F]?$/, "")}~${hash("sha256", id, "hex")}`;
 }
 
 /** The id that has this name; `undefined` if the name is hashed, or isn't the name of any id. */

@@ -327,7 +327,7 @@ export abstract class FolderStore implements StorageAdapter {
   }
 
   async #makeTaskFolder(folder: string): Promise<void> {
-    if (!this.#known.has(this.#root) || statsOf(this.#root) === undefined) makeFolders(this.#root);
+    if (!this.#known.has(this.#root) || statsOf(this.#root) === undefined) await makeFolders(this.#root);
     makeFolder(folder);
     await syncFolder(this.#root);
     if (this.#known.size >= MAX_KNOWN_FOLDERS) this.#known.clear();

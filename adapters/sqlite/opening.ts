@@ -13,7 +13,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { checkInteger, MAX_DELAY_MS } from "../../src/contract/arguments.js";
 import { StorageError } from "../../src/contract/errors.js";
-import { assertCanBeMade, makeFolders, syncFolderSync, unlessAbsent } from "../files/file-io.js";
+import { assertCanBeMade, makeFoldersSync, syncFolderSync, unlessAbsent } from "../files/file-io.js";
 import { loadDriver, SqliteConnection, type SqliteDriver } from "./connection.js";
 import { isBusy } from "./errors.js";
 import { OpenFiles } from "./open-files.js";
@@ -136,7 +136,7 @@ export class DatabaseFile<Store> {
   #connect({ mayCreate }: { readonly mayCreate: boolean }): Store | undefined {
     const { path, store } = this.#options;
     if (mayCreate) {
-      makeFolders(dirname(path));
+      makeFoldersSync(dirname(path));
       // "a" keeps the content that another process may have written by now. The file is only opened if it is missing,
       // because closing a file that SQLite has open in this process would free SQLite's locks.
       if (!existsSync(path)) closeSync(openSync(path, "a", 0o600));

@@ -82,8 +82,7 @@ const ADVICE =
  */
 export function adviceFor(value: object, advice: string = ADVICE): string {
   if (types.isPromise(value)) return "Await it first.";
-  if (types.isProxy(value)) return "Save the object that it wraps.";
-  return advice;
+  return types.isProxy(value) ? "Save the object that it wraps." : advice;
 }
 
 export function getPrototype(value: object): object | null {

@@ -59,8 +59,7 @@ export class Runs {
       );
     }
     const completed = await this.#readCompleted(taskId, options).catch(throwStop);
-    if (completed !== undefined) return completed.result;
-    return this.#stoppable(taskId, fn, options);
+    return completed === undefined ? this.#stoppable(taskId, fn, options) : completed.result;
   }
 
   /** Runs a task that a worker has claimed, and will release. */

@@ -33,7 +33,7 @@ export function appendEventsIn(folder: string, sessionId = "unknown"): LogPhaseC
     const timestamp = new Date().toISOString();
     const path = join(folder, `events-${timestamp.slice(0, 10)}.jsonl`);
     try {
-      makeFolders(folder);
+      await makeFolders(folder);
     } catch (error) {
       throw storageFailure(error, { doing: "make the folder of the event log", path: folder });
     }
