@@ -118,7 +118,7 @@ export interface StoredTask {
   /** Its last record, if that is newer than the newest checkpoint. */
   readonly last?: RecordHeader;
   /**
-   * When a worker may continue it, in ISO 8601 UTC: see {@link findDueTime} and {@link LogOptions.dueAt}. `undefined`: no
+   * When a worker may continue it, in ISO 8601 UTC: see {@link findDueTime} and `LogOptions.dueAt`. `undefined`: no
    * worker may.
    */
   readonly dueAt?: string;
@@ -225,7 +225,7 @@ export interface StorageAdapter {
    * task. Without `removePrefix`, the manager removes the tasks one by one. (case: remove.prefix)
    *
    * @param expected - All tasks with this prefix that have a checkpoint, as the caller saw them. MUST be compared in
-   *   the same atomic step (see {@link requireUnchangedTasks}). (case: remove.prefix-expected)
+   *   the same atomic step (see `requireUnchangedTasks`). (case: remove.prefix-expected)
    * @returns The number of removed checkpoints.
    * @throws {CheckpointConflictError} The tasks or their newest checkpoints differ from `expected`; nothing was
    *   removed.
