@@ -40,8 +40,8 @@ describe("makeFolders", () => {
   it("makes all missing folders, for their owner alone, and leaves existing ones", async () => {
     const root = await tempFolder();
     mkdirSync(join(root, "a"), { mode: 0o750 });
-    makeFolders(join(root, "a", "b", "c"));
-    makeFolders(join(root, "a", "b", "c"));
+    await makeFolders(join(root, "a", "b", "c"));
+    await makeFolders(join(root, "a", "b", "c"));
     const modes = ["a", "a/b", "a/b/c"].map((name) => statSync(join(root, name)).mode & 0o777);
     expect(modes).toEqual([0o750, 0o700, 0o700]);
   });
@@ -49,7 +49,7 @@ describe("makeFolders", () => {
   it("fails with the system's error if a file is in the way", async () => {
     const file = join(await tempFolder(), "file");
     writeFileSync(file, "");
-    expect(() => makeFolders(join(file, "a", "b"))).toThrow(expect.objectContaining({ code: "ENOTDIR" }));
+    await expect(makeFolders(join(file, "a", "b"))).rejects.toMatchObject({ code: "ENOTDIR" });
   });
 
   // Node's own recursive mkdir would never return here.
