@@ -220,7 +220,10 @@ export class MemoryAdapter implements StorageAdapter {
     }
     // If all ids are removed, the task keeps its numbering. Only "all" ends the numbering.
     const removed = ids.filter((id) => task.checkpoints.delete(id)).length;
-    task.newest = [...task.checkpoints.values()].at(-1);
+    const newest = [...task.checkpoints.values()].at(-1);
+    if (newest !== task.newest) task.dueAt = undefined;
+    task.newest = newest;
+    this.#changed();
     return removed;
   }
 

@@ -430,7 +430,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
 
   /**
    * Runs the tasks that are due, on as many machines as call this with the same storage: those that `enqueue` saved,
-   * those whose wait is over, and those whose worker has died. Each runs as by `run`, but lets go of the worker while it
+   * those whose wait is over, and those whose worker has died. Each runs as by `run`, but is suspended while it
    * waits. A run that throws is recorded as failed; `retry` puts it back.
    *
    * Resolves once the worker is drained: `signal` aborted, the process got a signal, or the manager closes.

@@ -59,8 +59,8 @@ export function countDue(database: SqliteConnection, query: DueQuery): DueCount 
 function isDue(database: SqliteConnection, taskId: string, { dueBy }: DueQuery): boolean {
   const [dueAt] = database.one(DUE_AT, taskId) ?? [];
   if (typeof dueAt !== "string") return false;
-  const standing = judgeLease(leaseIn(database, taskId), holderHasEnded);
-  return standing === "unreleased" || (standing === "free" && dueAt <= dueBy);
+  const leaseStatus = judgeLease(leaseIn(database, taskId), holderHasEnded);
+  return leaseStatus === "unreleased" || (leaseStatus === "free" && dueAt <= dueBy);
 }
 
 /** The tasks whose last lease ended without a release. They are due whatever their time. */

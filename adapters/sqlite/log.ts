@@ -38,10 +38,11 @@ const SET_DUE_AT = "UPDATE waymark_tasks SET due_at = ? WHERE task_id = ? AND du
 /** A commit that writes anything syncs the log, and with it what was committed before. */
 const TOUCH = "UPDATE waymark_tasks SET last_sequence = last_sequence WHERE task_id = ?";
 /** A damaged kind is in every range of kinds. */
-const SELECTED = `task_id = ? AND sequence > ? AND sequence < ?
+const READABLE = `task_id = ? AND sequence > ? AND sequence < ?
   AND (kind IN (?, ?, ?, ?, ?) OR kind NOT IN ('step', 'event', 'chunk', 'run', 'mark')) AND (? IS NULL OR name = ?)`;
+const SELECTED = `task_id = ? AND sequence > ? AND sequence < ? AND kind IN (?, ?, ?, ?, ?) AND (? IS NULL OR name = ?)`;
 const readIn = (order: "DESC" | "ASC", body: string) => `
-  SELECT ${RECORD_COLUMNS.join(", ")}, ${body}, NULL FROM waymark_records WHERE ${SELECTED}
+  SELECT ${RECORD_COLUMNS.join(", ")}, ${body}, NULL FROM waymark_records WHERE ${READABLE}
   UNION ALL
   SELECT sequence, ${"NULL, ".repeat(RECORD_COLUMNS.length)} number FROM waymark_checkpoints
   WHERE ? AND task_id = ? AND sequence > ? AND sequence < ?

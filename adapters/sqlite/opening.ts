@@ -48,6 +48,8 @@ const LOOK_AGAIN_MS = 100;
 const LOG_BYTES = 1100 * (4096 + 24);
 
 /** The instances with an open connection. When an instance is garbage-collected, the driver closes its connection. */
+/** The most times that a change is made again because its database was removed or replaced. */
+const MAX_CHANGES = 3;
 const OPEN = new Set<WeakRef<DatabaseFile<unknown>>>();
 
 /**
@@ -95,10 +97,17 @@ export class DatabaseFile<Store> {
    * first copied into the database. If the database was removed or replaced, the work is done again on the new one.
    */
   change<Result>(work: () => Result): Result {
-    const result = work();
-    const isNamed = this.#open?.files.isNamed ?? true;
-    this.#leaveIf(!isNamed || this.#open?.files.isLogNamed === false);
-    return isNamed ? result : this.change(work);
+    for (let changes = 1; changes <= MAX_CHANGES; changes++) {
+      const result = work();
+      const isNamed = this.#open?.files.isNamed ?? true;
+      this.#leaveIf(!isNamed || this.#open?.files.isLogNamed === false);
+      if (isNamed) return result;
+    }
+    throw new StorageError(
+      `The database ${this.#options.path} was removed or replaced at each of ${MAX_CHANGES} attempts to change it. ` +
+        "Find the program that does that, then try again.",
+      { retryable: true },
+    );
   }
 
   /** @throws {StorageError} Earlier saves can't be kept (see `OpenFiles.leave`). */
@@ -148,7 +157,11 @@ export class DatabaseFile<Store> {
     const database = this.#openFile(mayCreate);
     if (database === undefined) return undefined;
     const isCopy = database.pragma("query_only") === 1;
-    this.#open = { store: store(database, path), database, files: new OpenFiles(path, !isCopy) };
+    try {
+      this.#open = { store: store(database, path), database, files: new OpenFiles(path, !isCopy) };
+    } finally {
+      if (this.#open === undefined) database.close();
+    }
     OPEN.add(this.#self);
     this.#lookAgainAtMs = performance.now() + LOOK_AGAIN_MS;
     return this.#open.store;

@@ -5,7 +5,7 @@ import { CommandError, ExitCode } from "./exit-code.js";
 import { firstOf } from "./first-of.js";
 import type { FoundTask } from "./langgraph/find-tasks.js";
 import type { QuerySession } from "./store.js";
-import { standingWaits, type TaskWaits, waitsOfTask } from "./waits.js";
+import { findOpenWaits, type TaskWaits, waitsOfTask } from "./waits.js";
 import { agoText, timeText } from "./words.js";
 
 /**
@@ -106,7 +106,7 @@ export class LeaseReader {
   async described(task: FoundTask): Promise<RunTask> {
     const { taskId, newest } = task;
     const lease = await this.current(taskId);
-    const waits = lease === undefined ? await standingWaits(this.#session, newest) : waitsOfTask(newest);
+    const waits = lease === undefined ? await findOpenWaits(this.#session, newest) : waitsOfTask(newest);
     if (lease !== undefined) return { ...task, lease, ...(waits && { waits }) };
     const lapsed = newest.status === "running" ? await this.lapsed(taskId) : undefined;
     return { ...task, ...(lapsed && { lapsed }), ...(waits && { waits }) };

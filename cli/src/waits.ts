@@ -58,10 +58,10 @@ export function waitsOfTask(newest: CheckpointSummary): RunWaits | undefined {
 }
 
 /**
- * Like {@link waitsOfTask}, with the names that are answered. Call it for a task that nobody runs: a runner receives a
+ * Like {@link waitsOfTask}, with the names that are answered. Call it for a task that nobody runs: a runner receives an
  * event at once.
  */
-export async function standingWaits(
+export async function findOpenWaits(
   session: Pick<QuerySession, "storage" | "damage">,
   newest: CheckpointSummary,
 ): Promise<TaskWaits | undefined> {

@@ -218,8 +218,8 @@ export function judgeLease(
  * release.
  */
 export function isDue(now: TimedLease, dueAt: string, dueBy: string, hasDied?: (holder: string) => boolean): boolean {
-  const standing = judgeLease(now, hasDied);
-  return standing === "unreleased" || (standing === "free" && dueAt <= dueBy);
+  const status = judgeLease(now, hasDied);
+  return status === "unreleased" || (status === "free" && dueAt <= dueBy);
 }
 
 /** Milliseconds by a clock that all processes of this machine share and nobody can set. It restarts at a reboot. */

@@ -72,7 +72,7 @@ export interface RecordQuery {
   readonly durableOnly?: boolean | undefined;
 }
 
-/** Selects records to remove. It must select all given conditions. */
+/** Selects records to remove: those that meet all given conditions, and that can be read. */
 export type RecordSelection = Pick<RecordQuery, "afterSequence" | "beforeSequence" | "name"> & {
   readonly kinds?: readonly RecordKind[] | undefined;
 };

@@ -41,8 +41,9 @@ export interface Lease extends AsyncDisposable {
   readonly expiresAt: string;
   /**
    * Aborts with a LeaseLostError once the lease is released or lost, or with a RunCancelledError if it is lost because
-   * the task was cancelled. It is lost when it expires, or when a write under it is refused. If it expired because the process was blocked or suspended, the lease is first renewed. Then the
-   * signal aborts only if another runner has claimed the task meanwhile.
+   * the task was cancelled. It is lost when it expires, or when a write under it is refused. If it expired because the
+   * process was blocked or suspended, the lease is first renewed. Then the signal aborts only if another runner has
+   * claimed the task meanwhile.
    */
   readonly signal: AbortSignal;
   /**
@@ -118,8 +119,11 @@ export async function claimNextLeases(
       const begun = await Promise.allSettled(
         claimed.map((task) => beginLease(storage, { ...task, holder, ttlMs, askedAtMs })),
       );
-      // A task whose lease is lost is due again.
-      return begun.flatMap((each) => (each.status === "fulfilled" ? each.value : []));
+      const held = begun.flatMap((each) => (each.status === "fulfilled" ? each.value : []));
+      // A task whose lease is lost is due again, so its error is thrown only if no lease was claimed.
+      const [failed] = begun.filter((each) => each.status === "rejected");
+      if (failed !== undefined && held.length === 0) throw failed.reason;
+      return held;
     },
     (leases) => ({ taskIds: leases.map(({ taskId }) => taskId) }),
   );
@@ -136,9 +140,11 @@ export function resolveLeaseOptions(options: LeaseOptions): { readonly ttlMs: nu
 }
 
 async function beginLease(storage: StorageAdapter, claimed: Claimed): Promise<TaskLease> {
-  const lease = new TaskLease(storage, claimed);
-  // If the answer took so long that the first timed renewal would come too late, the lease is renewed at once.
-  if (performance.now() - claimed.askedAtMs < renewalMs(claimed.ttlMs)) return lease;
+  const answeredAtMs = performance.now();
+  if (answeredAtMs - claimed.askedAtMs < renewalMs(claimed.ttlMs)) return new TaskLease(storage, claimed);
+  // The answer took so long that the first timed renewal would come too late. So the lease is renewed at once, and until
+  // then it isn't known whether it has expired.
+  const lease = new TaskLease(storage, { ...claimed, askedAtMs: answeredAtMs });
   try {
     await lease.renew();
   } catch (error) {

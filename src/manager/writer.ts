@@ -49,7 +49,7 @@ export class CheckpointWriter {
   readonly #calls: Calls;
   readonly #notifications: NotificationHub;
   readonly #retention: Retention;
-  /** By task: resolves once the last draft that waits for its turn went to the adapter. */
+  /** By task: the drafts that wait until earlier ones went to the adapter. */
   readonly #queues = new Map<string, Set<Turn>>();
   readonly #droppedKeys: DroppedKeys | undefined;
   #yieldedMs = performance.now();

@@ -9,7 +9,7 @@ import { Collected, newPlace, wholeUrl } from "./waymark.js";
 
 const STORAGES = ["sqlite:checkpoints.db", "files:store", "tasks:store"];
 
-/** A task in each standing that a fleet has. */
+/** A task in each status that a fleet has. */
 async function placeOfFleet(url?: string) {
   const place = await newPlace(url);
   const { manager } = place;
@@ -55,7 +55,7 @@ async function withSession(
 }
 
 describe.each(STORAGES)("tasks --watch in %s", (url) => {
-  it("prints each task's standing once if there is no terminal", async () => {
+  it("prints each task's status once if there is no terminal", async () => {
     const { run } = await placeOfFleet(url);
     const { code, stdout } = await run("tasks", "--watch");
     expect(code).toBe(0);

@@ -30,7 +30,7 @@ export const enqueue: CommandFile = {
           const when = dueAt === undefined ? "" : ` from ${timeText(dueAt.toISOString())} UTC on`;
           const text = isNew
             ? `${task} is enqueued: a worker takes it${when}.`
-            : `${task} was enqueued before with this input and ${standingText(known)}. Nothing was changed.`;
+            : `${task} was enqueued before with this input and ${describeStatus(known)}. Nothing was changed.`;
           await session.output.line(json ? jsonText({ taskId, isNew }) : printable(text));
         }, "write"),
       );
@@ -38,7 +38,7 @@ export const enqueue: CommandFile = {
 };
 
 /** `is completed`, `waits for "approve"` */
-function standingText(newest: CheckpointSummary): string {
+function describeStatus(newest: CheckpointSummary): string {
   const { status } = newest;
   if (status === "completed" || status === "running") return `is ${status}`;
   if (status === "failed") return "has failed";
