@@ -143,7 +143,7 @@ function sdkAlone(sdk) {
     import { registerConformance } from "waymark/conformance";
     registerConformance({ describe, it }, {
       name: "memory", module: new URL("./store.js", import.meta.url), newLocation: () => String(Math.random()),
-      capabilities: { durable: false, multiProcess: false }, offers: ["replacePayload", "removePrefix", "leases", "queue"],
+      capabilities: { durable: false, multiProcess: false }, offers: ["replacePayload", "removePrefix", "leases", "log", "queue"],
     });`,
   );
   run("node", ["--test", "conformance.js"], project);
