@@ -65,7 +65,7 @@ export class SqliteConnection {
     return this.pragma("synchronous") === SYNCHRONOUS_FULL;
   }
 
-  /** Like {@link atomically}, but the commit isn't synced. The next one that is makes it survive a power cut, too. */
+  /** Like {@link atomically}, without a sync. The work survives a power cut once a later commit is synced. */
   lazily<Result>(work: () => Result): Result {
     if (!this.isSynced) return this.atomically(work);
     this.pragma("synchronous = NORMAL");

@@ -365,7 +365,7 @@ export interface OrderedTask {
 }
 
 /**
- * Compares tasks in the query's order. In `recent`, a task of which nothing can be read comes first, so that a limit can't hide
+ * Compares tasks in the query's order. In `recent`, an unreadable task comes first, so that a limit can't hide
  * damage.
  */
 export function compareTasks(order: TaskQuery["order"]): (a: OrderedTask, b: OrderedTask) => number {

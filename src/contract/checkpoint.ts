@@ -271,10 +271,10 @@ export function withPayload<Record extends SealedSummary>(record: Record, payloa
 
 /** The summary alone: no payload, no seal, no keys that are `undefined`. */
 export function summaryOf(record: CheckpointSummary): CheckpointSummary {
-  const summary: Record<string, unknown> = {};
+  const summary: { -readonly [Field in keyof CheckpointSummary]?: unknown } = {};
   for (const field of SUMMARY_FIELDS) if (record[field] !== undefined) summary[field] = record[field];
   // The loop copies all fields, which TypeScript can't see.
-  return summary as unknown as CheckpointSummary;
+  return summary as CheckpointSummary;
 }
 
 /**

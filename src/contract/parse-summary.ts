@@ -51,7 +51,7 @@ const KINDS: { readonly [Field in keyof CheckpointSummary]-?: FieldKind<Checkpoi
  * @returns The summary, or the damage as the end of a sentence: `its id isn't text`.
  */
 export function parseSummary(fields: StoredFields): SealedSummary | string {
-  const summary: Record<string, unknown> = {};
+  const summary: { -readonly [Field in keyof CheckpointSummary]?: unknown } = {};
   for (const field of SUMMARY_FIELDS) {
     const stored = fields[field];
     const { read, isNot, isOptional } = KINDS[field];
@@ -64,7 +64,7 @@ export function parseSummary(fields: StoredFields): SealedSummary | string {
   if (!isText(sha256)) return `its sha256 ${TEXT.isNot}`;
   if (!isText(seal)) return `its seal ${TEXT.isNot}`;
   // The loop has checked each field.
-  return { ...(summary as unknown as CheckpointSummary), payload: { encoding, sha256 }, seal };
+  return { ...(summary as CheckpointSummary), payload: { encoding, sha256 }, seal };
 }
 
 /** Whether the value is well-formed text. Waymark never saves other text. */
