@@ -252,6 +252,7 @@ export function attempt<Result>(parse: () => Result): Result | UnreadableError {
     return parse();
   } catch (error) {
     if (error instanceof UnreadableError) return error;
+    if (error instanceof RangeError) return new UnreadableError("it nests too deep");
     throw error;
   }
 }

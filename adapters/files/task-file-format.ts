@@ -140,8 +140,9 @@ export function parseTaskFile(bytes: Buffer, path: string, adopt: AdoptRecord | 
   const isOurs = !(first instanceof UnreadableError);
   const content = isOurs ? parseLines(bytes, path, first) : salvageLines(bytes, path);
   // An editor or a formatter may have changed the layout, perhaps of only some lines.
-  const document = isIntact(content) ? undefined : parseDocument(bytes, path, adopt, isOurs);
-  const best = document && (!isOurs || isIntact(document)) ? document : content;
+  const document = isIntact(content) ? undefined : attempt(() => parseDocument(bytes, path, adopt, isOurs));
+  const best =
+    document && !(document instanceof UnreadableError) && (!isOurs || isIntact(document)) ? document : content;
   return { ...best, lines: sortLines(best.lines) };
 }
 
