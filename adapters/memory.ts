@@ -19,7 +19,7 @@ import {
   type StatusChange,
   type StoredCheckpoint,
   sealDraft,
-  summaryOf,
+  toSummary,
   withPayload,
   withStatus,
 } from "../src/contract/checkpoint.js";
@@ -165,7 +165,7 @@ export class MemoryAdapter implements StorageAdapter {
   }
 
   async *list(query: CheckpointQuery): AsyncIterable<CheckpointSummary> {
-    for (const record of this.#select(query)) yield structuredClone(summaryOf(record));
+    for (const record of this.#select(query)) yield structuredClone(toSummary(record));
   }
 
   async *tasks(query: TaskQuery): AsyncIterable<StoredTask> {
@@ -277,7 +277,7 @@ export class MemoryAdapter implements StorageAdapter {
       .sort((a, b) => direction * (a.sequence - b.sequence))
       .slice(0, limit);
     for (const item of items) {
-      if (!isRecord(item)) yield structuredClone(summaryOf(item));
+      if (!isRecord(item)) yield structuredClone(toSummary(item));
       else if (headersOnly || isEmptied(item)) yield structuredClone(toRecordHeader(item));
       else yield { ...item, payload: copyPayload(item.payload) };
     }

@@ -1,6 +1,6 @@
 import { homedir } from "node:os";
 import { isAbsolute, join, resolve } from "node:path";
-import { checkKeys, keysOf } from "../src/contract/arguments.js";
+import { checkKeys, listKeys } from "../src/contract/arguments.js";
 import { UnsupportedOperationError } from "../src/contract/errors.js";
 
 /** The options of functions that take a storage URL. */
@@ -46,7 +46,7 @@ export interface ServerLocation {
  * @throws {TypeError} The URL doesn't have the form of its scheme, or an option is misspelled.
  */
 export function storageLocation(url: string, options: OpenStorageOptions = {}): StorageLocation {
-  checkKeys("OpenStorageOptions", options, keysOf<OpenStorageOptions>({ relativeTo: true }));
+  checkKeys("OpenStorageOptions", options, listKeys<OpenStorageOptions>({ relativeTo: true }));
   const { scheme: word, path } = parse(url);
   if (word === "postgres" || word === "postgresql") return serverLocation(url);
   if (word === "memory") {

@@ -1,7 +1,7 @@
 import { MemoryAdapter } from "../adapters/memory.js";
 import { storageLocation } from "../adapters/storage-url.js";
 import type { StorageAdapter } from "../src/contract/adapter.js";
-import { checkKeys, keysOf } from "../src/contract/arguments.js";
+import { checkKeys, listKeys } from "../src/contract/arguments.js";
 import { type CheckpointManagerOptions, resolveOptions } from "../src/manager/options.js";
 
 /**
@@ -70,7 +70,7 @@ export function checkStorage(what: string, storage: string | StorageAdapter): vo
   throw new TypeError(`${what} must be a URL such as "sqlite:.waymark/checkpoints.db", or an adapter.`);
 }
 
-const CONFIG_KEYS = keysOf<WaymarkConfig>({
+const CONFIG_KEYS = listKeys<WaymarkConfig>({
   storage: true,
   schema: true,
   stateVersion: true,

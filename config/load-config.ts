@@ -4,8 +4,8 @@ import { homedir } from "node:os";
 import { basename, dirname, extname, join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { compileFunction } from "node:vm";
-import { checkKeys, checkText, keysOf } from "../src/contract/arguments.js";
-import { codeOf, isError } from "../src/contract/errors.js";
+import { checkKeys, checkText, listKeys } from "../src/contract/arguments.js";
+import { isError, readCode } from "../src/contract/errors.js";
 import { checkConfig, type WaymarkConfig } from "./config.js";
 import { assertOurs } from "./config-owner.js";
 
@@ -35,7 +35,7 @@ export interface LoadedConfig {
  *   file.
  */
 export async function loadConfig(options: LoadConfigOptions = {}): Promise<LoadedConfig | undefined> {
-  checkKeys("LoadConfigOptions", options, keysOf<LoadConfigOptions>({ cwd: true, file: true }));
+  checkKeys("LoadConfigOptions", options, listKeys<LoadConfigOptions>({ cwd: true, file: true }));
   const { cwd = process.cwd(), file } = options;
   checkText("cwd", cwd, 1);
   if (file !== undefined) checkText("file", file, 1);
@@ -115,7 +115,7 @@ async function importTypeScript(path: string): Promise<unknown> {
   try {
     return await importDefault(path);
   } catch (cause) {
-    if (codeOf(cause) !== "ERR_UNKNOWN_FILE_EXTENSION") throw cause;
+    if (readCode(cause) !== "ERR_UNKNOWN_FILE_EXTENSION") throw cause;
     const needed = `it needs Node 22.18 or newer, which strips its types, and this is Node ${process.version}.`;
     throw new Error(`${needed} Rename it to waymark.config.mjs, without types.`, { cause });
   }

@@ -1,7 +1,7 @@
 import { openStorage } from "../adapters/index.js";
 import { CheckpointManager } from "../src/checkpoint-manager.js";
 import type { StorageAdapter } from "../src/contract/adapter.js";
-import { checkKeys, keysOf } from "../src/contract/arguments.js";
+import { checkKeys, listKeys } from "../src/contract/arguments.js";
 import type { CheckpointManagerOptions } from "../src/manager/options.js";
 import type { EncodingSchema, StateSchema } from "../src/manager/schema.js";
 import { checkStorage } from "./config.js";
@@ -54,7 +54,7 @@ export async function openManager(options: OpenManagerOptions = {}): Promise<Che
   return new CheckpointManager({ ...loaded?.config, ...Object.fromEntries(given), storage });
 }
 
-const OPTION_KEYS = keysOf<OpenManagerOptions>({
+const OPTION_KEYS = listKeys<OpenManagerOptions>({
   cwd: true,
   file: true,
   storage: true,

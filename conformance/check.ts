@@ -5,10 +5,10 @@ import {
   findDamage,
   type StoredCheckpoint,
   seal,
-  summaryOf,
+  toSummary,
 } from "../src/contract/checkpoint.js";
 import { type CorruptRecord, isCorrupt } from "../src/contract/corrupt-record.js";
-import { type CheckpointErrorCode, codeOf } from "../src/contract/errors.js";
+import { type CheckpointErrorCode, readCode } from "../src/contract/errors.js";
 import type { Appended } from "./drafts.js";
 
 /** Throws an AssertionError with the obligation if the condition doesn't hold. */
@@ -33,7 +33,7 @@ export function sameAsAppended(
   const name = `${how} MUST give the checkpoint that was appended`;
   const record = intact(found, name);
   const { payload, seal: sealed, ...summary } = record;
-  same(summary, summaryOf(expected), `${name}, with each field unchanged and no absent field`);
+  same(summary, toSummary(expected), `${name}, with each field unchanged and no absent field`);
   same(payload.encoding, expected.payload.encoding, `${name}: its encoding`);
   same(payload.sha256, expected.payload.sha256, `${name}: its digest`);
   holds(
@@ -69,11 +69,11 @@ export function intact<Found extends object>(found: Found | CorruptRecord | unde
  * digest.
  */
 export function isReported(found: StoredCheckpoint | CorruptRecord | undefined): boolean {
-  return found !== undefined && damageOf(found) !== undefined;
+  return found !== undefined && explainDamage(found) !== undefined;
 }
 
 /** The reason and place of an item's damage; `undefined` if it seems intact. */
-export function damageOf(item: StoredCheckpoint | CheckpointSummary | CorruptRecord): string | undefined {
+export function explainDamage(item: StoredCheckpoint | CheckpointSummary | CorruptRecord): string | undefined {
   if (isCorrupt(item)) return `${item.reason} (${item.location})`;
   return "payload" in item ? findDamage(item) : undefined;
 }
@@ -84,7 +84,7 @@ export function sameIds(
   expected: readonly string[],
   obligation: string,
 ): void {
-  const damages = items.map(damageOf);
+  const damages = items.map(explainDamage);
   const ids = items.map((item, at) => (damages[at] !== undefined || isCorrupt(item) ? "corrupt" : item.id));
   if (isDeepStrictEqual(ids, expected)) return;
   const reasons = damages.filter((damage) => damage !== undefined).map((damage) => `\n  corrupt: ${damage}`);
@@ -98,7 +98,7 @@ export async function refused(code: CheckpointErrorCode, call: Promise<unknown>,
     answer = await call;
   } catch (error) {
     // This checks the code, not the class, because two copies of the package have different classes.
-    const found = codeOf(error);
+    const found = readCode(error);
     if (found === code) return;
     const message = `${obligation}: expected an error with the code ${code}, but it threw ${show(error)}`;
     throw new AssertionError({ message, actual: found, expected: code, operator: "refused" });

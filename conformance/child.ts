@@ -2,7 +2,7 @@
 import { writeSync } from "node:fs";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { StorageAdapter } from "../src/contract/adapter.js";
-import { codeOf, isError } from "../src/contract/errors.js";
+import { isError, readCode } from "../src/contract/errors.js";
 import { loadModule } from "./load-module.js";
 import type { Call, Request, Response } from "./protocol.js";
 
@@ -25,7 +25,7 @@ async function answer(number: number, call: Call): Promise<void> {
   try {
     send({ kind: "answered", number, answer: await perform(adapter, call) });
   } catch (error) {
-    send({ kind: "refused", number, message: messageOf(error), code: codeOf(error) || undefined });
+    send({ kind: "refused", number, message: readMessage(error), code: readCode(error) || undefined });
   }
 }
 
@@ -34,7 +34,7 @@ async function dieAfter(call: Call): Promise<void> {
   try {
     last = JSON.stringify({ answer: await perform(adapter, call) });
   } catch (error) {
-    last = JSON.stringify({ refusal: messageOf(error) });
+    last = JSON.stringify({ refusal: readMessage(error) });
   }
   // The write is synchronous. So the answer is written before the kill, and the adapter gets no turn to finish
   // anything.
@@ -114,6 +114,6 @@ function send(response: Response): void {
   process.send?.(response);
 }
 
-function messageOf(error: unknown): string {
+function readMessage(error: unknown): string {
   return isError(error) ? error.message : String(error);
 }

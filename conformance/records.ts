@@ -48,14 +48,14 @@ export const FULL_RECORD: RecordDraft = event("approve, or \u2028 don't", {
   body: Uint8Array.from({ length: 300 }, (_, index) => index % 256),
 });
 
-export function logOf({ log }: StorageAdapter): TaskLog {
+export function requireLog({ log }: StorageAdapter): TaskLog {
   if (log) return log;
   throw new Error("The adapter has no log.");
 }
 
 /** All items of a task's log, from the oldest. */
 export function readLog(adapter: StorageAdapter, query: Partial<RecordQuery> = {}): Promise<LogItem[]> {
-  return collect(logOf(adapter).read({ taskId: "t", order: "oldest", ...query }));
+  return collect(requireLog(adapter).read({ taskId: "t", order: "oldest", ...query }));
 }
 
 /** An item in a word: a record's name, a checkpoint's id, or `corrupt`. */

@@ -1,6 +1,6 @@
 import { AssertionError } from "node:assert";
 import type { AdapterCapabilities } from "../src/contract/adapter.js";
-import { checkKeys, keysOf } from "../src/contract/arguments.js";
+import { checkKeys, listKeys } from "../src/contract/arguments.js";
 import { isError } from "../src/contract/errors.js";
 import { CaseStore } from "./case-store.js";
 import { conformanceCases } from "./cases/index.js";
@@ -31,7 +31,7 @@ export function registerConformance(runner: ConformanceRunner, harness: Conforma
   checkHarness(harness);
   runner.describe(`${harness.name} keeps the storage contract`, () => {
     for (const conformanceCase of conformanceCases) {
-      for (const state of statesOf(conformanceCase, harness)) {
+      for (const state of listStates(conformanceCase, harness)) {
         const title = `${conformanceCase.name}${state === "fresh" ? "" : `, ${state}`}: ${conformanceCase.promise}`;
         runner.it(title, () => runConformanceCase(conformanceCase, harness, state));
       }
@@ -72,10 +72,10 @@ function checkHarness(harness: ConformanceHarness): void {
   checkKeys(
     "ConformanceHarness",
     harness,
-    keysOf<ConformanceHarness>({ name: true, module: true, capabilities: true, offers: true, newLocation: true }),
+    listKeys<ConformanceHarness>({ name: true, module: true, capabilities: true, offers: true, newLocation: true }),
   );
   const { capabilities, module, newLocation, offers = [] } = harness;
-  const known = keysOf<AdapterCapabilities>({ durable: true, multiProcess: true });
+  const known = listKeys<AdapterCapabilities>({ durable: true, multiProcess: true });
   checkKeys("ConformanceHarness.capabilities", capabilities, known);
   const missing = known.find((name) => typeof capabilities[name] !== "boolean");
   if (missing !== undefined) throw new TypeError(`ConformanceHarness.capabilities.${missing} must be true or false.`);
@@ -89,7 +89,7 @@ function checkHarness(harness: ConformanceHarness): void {
   if (typeof newLocation !== "function") throw new TypeError("ConformanceHarness.newLocation must be a function.");
 }
 
-function statesOf(
+function listStates(
   { needs, about, replayed }: ConformanceCase,
   { capabilities, offers = [] }: ConformanceHarness,
 ): LifecycleState[] {

@@ -1,10 +1,10 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { StorageAdapter } from "../src/contract/adapter.js";
-import { type CheckpointDraft, type CheckpointSummary, compareTaskIds, summaryOf } from "../src/contract/checkpoint.js";
+import { type CheckpointDraft, type CheckpointSummary, compareTaskIds, toSummary } from "../src/contract/checkpoint.js";
 import { type CorruptRecord, isCorrupt } from "../src/contract/corrupt-record.js";
-import { codeOf } from "../src/contract/errors.js";
+import { readCode } from "../src/contract/errors.js";
 import type { LeaseStore } from "../src/contract/leases.js";
-import { damageOf, same, sameAsAppended } from "./check.js";
+import { explainDamage, same, sameAsAppended } from "./check.js";
 import type { ConformanceStore } from "./conformance-case.js";
 import type { Appended } from "./drafts.js";
 
@@ -40,7 +40,7 @@ export async function withOpen<Result>(
 }
 
 /** The sequences, in the order of the appends. */
-export function sequencesOf(appended: readonly Appended[]): number[] {
+export function listSequences(appended: readonly Appended[]): number[] {
   return appended.map(({ sequence }) => sequence);
 }
 
@@ -52,8 +52,8 @@ export async function collect<Item>(items: AsyncIterable<Item>): Promise<Item[]>
 }
 
 /** The ids of summaries or records, in order. For a corrupt item, a description of its damage. */
-export async function idsOf(items: AsyncIterable<CheckpointSummary | CorruptRecord>): Promise<string[]> {
-  return (await collect(items)).map((item) => (isCorrupt(item) ? `corrupt: ${damageOf(item)}` : item.id));
+export async function listIds(items: AsyncIterable<CheckpointSummary | CorruptRecord>): Promise<string[]> {
+  return (await collect(items)).map((item) => (isCorrupt(item) ? `corrupt: ${explainDamage(item)}` : item.id));
 }
 
 /** Throws unless exactly these checkpoints are stored, and every reading method gives them whole. */
@@ -68,7 +68,7 @@ export async function expectStored(adapter: StorageAdapter, all: readonly Append
     for (const [index, one] of those.entries()) sameAsAppended(read[index], one, "read");
     same(
       await collect(adapter.list({ taskId, order: "oldest" })),
-      those.map(summaryOf),
+      those.map(toSummary),
       `list MUST give the summaries of ${JSON.stringify(taskId)}, each field as it was appended`,
     );
   }
@@ -81,14 +81,14 @@ export async function expectStored(adapter: StorageAdapter, all: readonly Append
       .map(([taskId, those]) => ({
         taskId,
         count: those.length,
-        newest: those.map(summaryOf).at(-1),
+        newest: those.map(toSummary).at(-1),
         dueAt: undefined,
       })),
     "tasks MUST give each task with its count and its newest checkpoint's summary",
   );
 }
 
-export function leasesOf({ leases }: StorageAdapter): LeaseStore {
+export function requireLeases({ leases }: StorageAdapter): LeaseStore {
   if (leases) return leases;
   throw new Error("The adapter has no leases.");
 }
@@ -117,7 +117,7 @@ export async function soleWinner(rivals: readonly Promise<number>[]): Promise<nu
   for (const outcome of outcomes) {
     if (outcome.status === "rejected") {
       same(
-        codeOf(outcome.reason),
+        readCode(outcome.reason),
         "CHECKPOINT_CONFLICT",
         `${obligation}, and the others MUST be refused as a conflict`,
       );

@@ -27,7 +27,7 @@ export {
   type StoredCheckpoint,
   seal,
   sealDraft,
-  summaryOf,
+  toSummary,
   withPayload,
   withStatus,
 } from "./contract/checkpoint.js";
@@ -41,12 +41,12 @@ export { type CorruptRecord, isCorrupt } from "./contract/corrupt-record.js";
 export type { StorageFinding, StorageMaintenance } from "./contract/findings.js";
 export {
   type HeaderPlace,
-  headerOf,
   type IndexedTask,
   readHeader,
   requireIntact,
   selectHeaders,
   selectTasks,
+  toHeader,
 } from "./contract/header-index.js";
 export { ownHolder } from "./contract/holder.js";
 export {

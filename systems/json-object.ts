@@ -1,5 +1,5 @@
 import { closeSync, constants, openSync, readFileSync } from "node:fs";
-import { codeOf } from "../src/contract/errors.js";
+import { readCode } from "../src/contract/errors.js";
 
 /** The reason why a file's content can't be used. Callers add the path and what to do. */
 export class UnreadableError extends Error {
@@ -56,7 +56,7 @@ export function readBytes(path: string): Buffer | undefined {
     file = openSync(path, READ_FLAGS);
     return readFileSync(file);
   } catch (error) {
-    const code = codeOf(error);
+    const code = readCode(error);
     if (code === "ENOENT") return undefined;
     const reason = NOT_A_FILE[code ?? ""];
     throw reason === undefined ? error : new UnreadableError(reason, { cause: error });

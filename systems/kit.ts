@@ -4,8 +4,8 @@ import type { FeatureCheckpoints } from "./oneshot/storage.js";
 import type { PrpCheckpointManager } from "./prp/checkpoint-manager.js";
 import type { SessionCheckpoints } from "./prp/storage.js";
 
-export { reasonOf } from "../adapters/files/failure.js";
-export { nameOf } from "../adapters/files/names.js";
+export { describeCause } from "../adapters/files/failure.js";
+export { toFileName } from "../adapters/files/names.js";
 export { compareTasks, hasCheckpoint } from "../src/contract/adapter.js";
 export {
   checkFunction,
@@ -14,7 +14,7 @@ export {
   checkSignal,
   checkTaskId,
   checkText,
-  keysOf,
+  listKeys,
   MAX_DELAY_MS,
   MAX_TASK_ID_LENGTH,
 } from "../src/contract/arguments.js";

@@ -1,7 +1,7 @@
 import { dirname } from "node:path";
 import { makeFolders, syncFolder } from "../adapters/files/file-io.js";
 import { type FolderLock, turns, withLock as withFolderLock } from "../adapters/files/lock.js";
-import { codeOf } from "../src/contract/errors.js";
+import { readCode } from "../src/contract/errors.js";
 import { SharedFileLock } from "./shared-file-lock.js";
 
 /** How long a write waits for other processes' writes in the same folder. */
@@ -46,7 +46,7 @@ export function withLockedFile<Result>(
   // proper-lockfile keeps no queue: without this, calls of this process could overtake each other.
   return turns.run(`${file}.lock`, async () => {
     const shared = await SharedFileLock.acquire(file).catch(async (error: unknown) => {
-      if (codeOf(error) !== "ENOENT") throw error;
+      if (readCode(error) !== "ENOENT") throw error;
       await makeFolders(folder);
       return SharedFileLock.acquire(file);
     });

@@ -4,9 +4,9 @@ import { closeSync, constants, openSync, readSync, rmSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { promisify } from "node:util";
-import { reasonOf } from "../adapters/files/failure.js";
+import { describeCause } from "../adapters/files/failure.js";
 import { makeFolders } from "../adapters/files/file-io.js";
-import { codeOf, isError, StorageError } from "../src/contract/errors.js";
+import { isError, readCode, StorageError } from "../src/contract/errors.js";
 
 const { O_NONBLOCK, O_RDONLY, O_WRONLY } = constants;
 const POLL_MS = 20;
@@ -29,7 +29,7 @@ export function isBeingRun(path: string): boolean {
     closeSync(openSync(path, O_WRONLY | O_NONBLOCK));
     return true;
   } catch (error) {
-    if (codeOf(error) === "ENOENT" || codeOf(error) === "ENXIO") return false;
+    if (readCode(error) === "ENOENT" || readCode(error) === "ENXIO") return false;
     throw failed(path, error);
   }
 }
@@ -131,7 +131,7 @@ export class RunLock {
     try {
       return readSync(this.#reader, Buffer.alloc(1)) > 0;
     } catch (error) {
-      if (codeOf(error) === "EAGAIN") return true;
+      if (readCode(error) === "EAGAIN") return true;
       throw error;
     }
   }
@@ -142,7 +142,7 @@ function openedPipe(path: string): number | undefined {
   try {
     return openSync(path, O_RDONLY | O_NONBLOCK);
   } catch (error) {
-    if (codeOf(error) === "ENOENT") return undefined;
+    if (readCode(error) === "ENOENT") return undefined;
     throw error;
   }
 }
@@ -152,7 +152,7 @@ const MAKE_PIPE = 'PATH="$PATH:/usr/bin:/bin"; [ -p "$1" ] || mkfifo -m 600 "$1"
 
 function failed(path: string, cause: unknown): StorageError {
   return new StorageError(
-    `The lock ${path} can't be used: ${mkfifoReason(cause) ?? reasonOf(cause)}. Nothing was run, ` +
+    `The lock ${path} can't be used: ${mkfifoReason(cause) ?? describeCause(cause)}. Nothing was run, ` +
       "and no checkpoint was touched. It must be in a folder that you can write, on a disk that takes named pipes.",
     { cause },
   );

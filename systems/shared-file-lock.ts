@@ -1,5 +1,5 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { statsOf } from "../adapters/files/file-io.js";
+import { readStats } from "../adapters/files/file-io.js";
 import { isError, StorageError } from "../src/contract/errors.js";
 
 /** proper-lockfile's own default. A shorter time would take the locks of live programs. */
@@ -56,7 +56,7 @@ export class SharedFileLock {
   assertHeld(): void {
     if (this.#loss.error === undefined && this.#isOurs()) return;
     throw new StorageError(
-      `The lock ${lockOf(this.#file)} was taken or removed by another program while ${this.#file} was being changed. The ` +
+      `The lock ${openLock(this.#file)} was taken or removed by another program while ${this.#file} was being changed. The ` +
         "other program may have changed the file too. Read it again, then repeat the call.",
       { cause: this.#loss.error, retryable: true },
     );
@@ -81,14 +81,14 @@ export class SharedFileLock {
  */
 function readIdentity(file: string): string | undefined {
   try {
-    const stats = statsOf(lockOf(file));
+    const stats = readStats(openLock(file));
     return stats && `${stats.ino} ${stats.birthtimeMs}`;
   } catch {
     return "unknown";
   }
 }
 
-function lockOf(file: string): string {
+function openLock(file: string): string {
   return `${file}.lock`;
 }
 
@@ -98,7 +98,7 @@ function isHeld(error: unknown): boolean {
 
 function heldByAnother(file: string, cause: unknown): StorageError {
   return new StorageError(
-    `Could not lock ${file}: another program held ${lockOf(file)} for all ${TIMEOUT_MS / 1000} seconds. Nothing was changed. ` +
+    `Could not lock ${file}: another program held ${openLock(file)} for all ${TIMEOUT_MS / 1000} seconds. Nothing was changed. ` +
       `Try again; the lock of a program that was killed is free ${STALE_MS / 1000} seconds after its last sign of life.`,
     { cause, retryable: true },
   );

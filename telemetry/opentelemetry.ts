@@ -1,5 +1,5 @@
 import type { MeterProvider, TracerProvider } from "@opentelemetry/api";
-import { checkKeys, keysOf } from "../src/contract/arguments.js";
+import { checkKeys, listKeys } from "../src/contract/arguments.js";
 import { api } from "./api.js";
 import { measure } from "./metrics.js";
 import { measureQueues, type Queue } from "./queues.js";
@@ -40,7 +40,7 @@ const NAME = "waymark";
  * @throws {TypeError} An option is misspelled, or two queues have the same prefix and name.
  */
 export function instrument(options: InstrumentOptions = {}): Instrumentation {
-  const keys = keysOf<InstrumentOptions>({ tracerProvider: true, meterProvider: true, queues: true });
+  const keys = listKeys<InstrumentOptions>({ tracerProvider: true, meterProvider: true, queues: true });
   checkKeys("InstrumentOptions", options, keys);
   const { tracerProvider = api.trace, meterProvider = api.metrics, queues = [] } = options;
   const meter = meterProvider.getMeter(NAME);

@@ -1,5 +1,5 @@
 import type { BatchObservableResult, Meter } from "@opentelemetry/api";
-import { checkKeys, keysOf } from "../src/contract/arguments.js";
+import { checkKeys, listKeys } from "../src/contract/arguments.js";
 
 /** The part of a `CheckpointManager` that counts the tasks which are due for a worker. */
 export interface QueueSource {
@@ -57,7 +57,7 @@ export function measureQueues(meter: Meter, queues: readonly Queue[]): () => voi
 function checkQueues(queues: readonly Queue[]): void {
   const seen = new Set<string>();
   for (const queue of queues) {
-    checkKeys("Queue", queue, keysOf<Queue>({ manager: true, prefix: true, name: true }));
+    checkKeys("Queue", queue, listKeys<Queue>({ manager: true, prefix: true, name: true }));
     const { prefix, name } = queue;
     const id = JSON.stringify([prefix, name]);
     if (seen.has(id)) {

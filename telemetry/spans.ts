@@ -10,12 +10,12 @@ const ANSWERS: readonly (string | undefined)[] = ["RUN_PAUSED", "LEASE_HELD"];
 /** Makes a span of each traced call. Returns a function that ends this. */
 export function traceCalls(tracer: Tracer): () => void {
   const stops = [
-    spanOf(tracer, tracing.save, "waymark.save", ofCheckpoint),
-    spanOf(tracer, tracing.latest, "waymark.latest", ofCheckpoint),
-    spanOf(tracer, tracing.run, "waymark.run", ofRun, runSpan),
-    spanOf(tracer, tracing.step, "waymark.step", ofStep),
+    findSpan(tracer, tracing.save, "waymark.save", ofCheckpoint),
+    findSpan(tracer, tracing.latest, "waymark.latest", ofCheckpoint),
+    findSpan(tracer, tracing.run, "waymark.run", ofRun, runSpan),
+    findSpan(tracer, tracing.step, "waymark.step", ofStep),
     claimSpans(tracer),
-    spanOf(tracer, tracing.prune, "waymark.prune", ofPrune),
+    findSpan(tracer, tracing.prune, "waymark.prune", ofPrune),
   ];
   return () => {
     for (const stop of stops) stop();
@@ -24,7 +24,7 @@ export function traceCalls(tracer: Tracer): () => void {
 
 type Start<Call> = (call: Call, startSpan: (links: Link[]) => Span) => Span;
 
-function spanOf<Call extends TracedCall>(
+function findSpan<Call extends TracedCall>(
   tracer: Tracer,
   channel: TracingChannel<unknown, Call>,
   name: string,

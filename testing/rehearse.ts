@@ -2,7 +2,7 @@ import { setImmediate as nextTurn, setTimeout as pause } from "node:timers/promi
 import { inspect, isDeepStrictEqual } from "node:util";
 import { MemoryAdapter } from "../adapters/memory.js";
 import { CheckpointManager } from "../src/checkpoint-manager.js";
-import { checkKeys, keysOf, MAX_DELAY_MS } from "../src/contract/arguments.js";
+import { checkKeys, listKeys, MAX_DELAY_MS } from "../src/contract/arguments.js";
 import type { CheckpointDraft } from "../src/contract/checkpoint.js";
 import { isError, StateNotSerializableError, StepInterruptedError } from "../src/contract/errors.js";
 import { stepTitle } from "../src/contract/run-record.js";
@@ -104,7 +104,7 @@ export async function rehearse<
   }
   return findings.rehearsal(
     {
-      result: resultOf(undisturbed) as Exclude<Result, NextTurn>,
+      result: readResult(undisturbed) as Exclude<Result, NextTurn>,
       steps: undisturbed.started.size,
       stops: stops.length,
     },
@@ -322,7 +322,7 @@ function compare(findings: Findings, stop: StopPoint, undisturbed: Life, first: 
   for (let at = 0; at < Math.max(last.milestones.length, undisturbed.milestones.length); at++) {
     differs(`milestone ${at + 1}`, last.milestones[at], undisturbed.milestones[at]);
   }
-  differs("the run's result", resultOf(last), resultOf(undisturbed));
+  differs("the run's result", readResult(last), readResult(undisturbed));
 }
 
 /** The first difference between two values, in the deepest plain object or array that contains it. */
@@ -349,7 +349,7 @@ function isTree(value: unknown): value is Readonly<Record<string, unknown>> {
   return Array.isArray(value) || Object.getPrototypeOf(value) === Object.prototype;
 }
 
-function resultOf({ end }: Life): unknown {
+function readResult({ end }: Life): unknown {
   return end.kind === "returned" ? end.result : undefined;
 }
 
@@ -407,7 +407,7 @@ function shown(value: unknown): string {
   return inspect(value, { depth: 3, breakLength: Number.POSITIVE_INFINITY, maxStringLength: 200 });
 }
 
-const OPTION_KEYS = keysOf<RehearseOptions>({
+const OPTION_KEYS = listKeys<RehearseOptions>({
   kills: true,
   events: true,
   before: true,

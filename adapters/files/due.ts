@@ -6,10 +6,10 @@ import { askingOnce, holderHasEnded } from "../../src/contract/holder.js";
 import { isDue, type LeaseRecord, monotonicMs, nextLease } from "../../src/contract/leases.js";
 import type { ClaimedTask, DueQuery } from "../../src/contract/task-queue.js";
 import { findDueTime } from "../../src/contract/transient.js";
-import { namesIn, SLICE, statsOf, UnreadableError } from "./file-io.js";
+import { namesIn, readStats, SLICE, UnreadableError } from "./file-io.js";
 import { readLease, writeLease } from "./leases.js";
 import type { FolderLock } from "./lock.js";
-import { idOf, isHashedName } from "./names.js";
+import { isHashedName, parseFileName } from "./names.js";
 import { attempt, type LoadTask } from "./record.js";
 import { readContents, type TaskFolder } from "./task-scan.js";
 
@@ -111,7 +111,7 @@ class KnownFolder {
 
   constructor(root: string, name: string) {
     this.#path = join(root, name);
-    this.#taskId = idOf(name);
+    this.#taskId = parseFileName(name);
     this.#isHashed = isHashedName(name);
   }
 
@@ -121,7 +121,7 @@ class KnownFolder {
   }
 
   task(load: LoadTask): DueTask | undefined {
-    const stats = statsOf(this.#path);
+    const stats = readStats(this.#path);
     if (!stats?.isDirectory()) return undefined;
     if (!this.#isSettled || stats.mtimeMs !== this.#modifiedMs) {
       const readAtMs = Date.now();

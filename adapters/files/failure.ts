@@ -46,7 +46,7 @@ export function storageFailure(error: unknown, call: FailedCall): unknown {
 }
 
 /** A file system's error without the call and the path: `ENOENT: no such file or directory`. */
-export function reasonOf(error: unknown): string {
+export function describeCause(error: unknown): string {
   const message = isError(error) ? error.message : String(error);
   return isSystemError(error) ? message.replace(/, \w+( '.*')?$/s, "") : message;
 }

@@ -18,7 +18,7 @@ import {
 } from "node:fs";
 import { dirname } from "node:path";
 import { promisify } from "node:util";
-import { codeOf, StorageError } from "../../src/contract/errors.js";
+import { readCode, StorageError } from "../../src/contract/errors.js";
 
 // Only calls that wait for the disk are asynchronous. The others take microseconds, a tenth of the time that it would
 // take to hand them to another thread.
@@ -151,7 +151,7 @@ function* makeMissing(path: string): Generator<string, void, void> {
 
 /** Rethrows the error unless access was denied. If this process may not read a folder, it has made nothing there. */
 function unlessDenied(error: unknown): void {
-  if (codeOf(error) !== "EACCES" && codeOf(error) !== "EPERM") throw error;
+  if (readCode(error) !== "EACCES" && readCode(error) !== "EPERM") throw error;
 }
 
 /**
@@ -174,7 +174,7 @@ export function makeFolder(path: string): void {
   try {
     mkdirSync(path, { mode: 0o700 });
   } catch (error) {
-    if (codeOf(error) !== "EEXIST") throw error;
+    if (readCode(error) !== "EEXIST") throw error;
   }
 }
 
@@ -215,7 +215,7 @@ export function decodeText(bytes: Uint8Array): string {
  * The stats of the file, folder or link at this path; `undefined` if there is none. Doesn't use
  * `throwIfNoEntry: false`, because newer versions of Node then also hide ENOTDIR, which means that the path is wrong.
  */
-export function statsOf(path: string): Stats | undefined {
+export function readStats(path: string): Stats | undefined {
   return unlessAbsent(() => lstatSync(path));
 }
 
@@ -226,7 +226,7 @@ export function statsOf(path: string): Stats | undefined {
  * @throws {StorageError} A link or a file is in the folder's place.
  */
 export function isFolder(path: string): boolean {
-  const stats = statsOf(path);
+  const stats = readStats(path);
   if (stats === undefined || stats.isDirectory()) return stats !== undefined;
   throw new StorageError(
     `${path} is ${stats.isSymbolicLink() ? "a symbolic link, which Waymark doesn't follow inside the store" : "not a folder"}. ` +
@@ -242,7 +242,7 @@ export function unlessAbsent<Result>(call: () => Result): Result | undefined {
   try {
     return call();
   } catch (error) {
-    if (codeOf(error) === "ENOENT") return undefined;
+    if (readCode(error) === "ENOENT") return undefined;
     throw error;
   }
 }
@@ -266,7 +266,7 @@ function openToRead(path: string): number | undefined {
   try {
     return unlessAbsent(() => openSync(path, READ_FLAGS));
   } catch (error) {
-    if (codeOf(error) !== "ELOOP") throw error;
+    if (readCode(error) !== "ELOOP") throw error;
     throw new UnreadableError("it is a symbolic link, which Waymark doesn't follow");
   }
 }

@@ -4,11 +4,11 @@ import {
   type JsonObject,
   type JsonValue,
   type StoredCheckpoint,
-  summaryOf,
+  toSummary,
 } from "../../src/contract/checkpoint.js";
 import { UnsupportedFormatError } from "../../src/contract/errors.js";
 import { decodeText, readFirstLine, readStored, UnreadableError } from "./file-io.js";
-import { idOf, nameOf } from "./names.js";
+import { parseFileName, toFileName } from "./names.js";
 import {
   assertOwner,
   attempt,
@@ -49,7 +49,7 @@ export const TOMBSTONE = /^\d{12,16}\.removed$/;
 
 /** The sequence comes first, padded with zeros, so that folders list a task's checkpoints in order. */
 export function checkpointFileName(sequence: number, id: string): string {
-  return `${String(sequence).padStart(SEQUENCE_DIGITS, "0")}-${nameOf(id)}${EXTENSION}`;
+  return `${String(sequence).padStart(SEQUENCE_DIGITS, "0")}-${toFileName(id)}${EXTENSION}`;
 }
 
 /**
@@ -86,7 +86,7 @@ export class CheckpointFile implements RecordSource {
   }
 
   get known(): RecordSource["known"] {
-    const id = idOf(this.idName);
+    const id = parseFileName(this.idName);
     return { sequence: parseSequence(this.name), ...(id === undefined ? undefined : { id }) };
   }
 
@@ -123,7 +123,7 @@ export function renderCheckpoint(record: StoredCheckpoint, isPretty: boolean): B
   const { bodyIs, text } = renderBody(payload);
   const state = isPretty ? prettyText(text) : text;
   const stateBytes = state === text ? undefined : Buffer.byteLength(state);
-  const fields = { waymark: FORMAT_VERSION, ...summaryOf(record), encoding, bodyIs, stateBytes, sha256, seal };
+  const fields = { waymark: FORMAT_VERSION, ...toSummary(record), encoding, bodyIs, stateBytes, sha256, seal };
   return Buffer.from(`${JSON.stringify(fields).slice(0, -1)},\n${STATE_KEY}${state}}\n`);
 }
 

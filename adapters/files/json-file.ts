@@ -2,7 +2,7 @@ import { statSync } from "node:fs";
 import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
 import { isInRange } from "../../src/contract/adapter.js";
-import { checkBoolean, checkKeys, formWith, keysOf } from "../../src/contract/arguments.js";
+import { checkBoolean, checkKeys, formWith, listKeys } from "../../src/contract/arguments.js";
 import type { StoredCheckpoint } from "../../src/contract/checkpoint.js";
 import { namesIn, SLICE, syncFolder } from "./file-io.js";
 import {
@@ -16,7 +16,7 @@ import {
   tombstoneName,
 } from "./json-file-format.js";
 import { type FolderLock, wasHeldLastHere } from "./lock.js";
-import { nameOf } from "./names.js";
+import { toFileName } from "./names.js";
 import type { LoadedTask, RecordQuery } from "./record.js";
 import { FolderStore, type FolderStoreOptions } from "./store.js";
 
@@ -49,7 +49,7 @@ export class JsonFileAdapter extends FolderStore {
     checkKeys(
       "JsonFileAdapterOptions",
       options,
-      keysOf<JsonFileAdapterOptions>({ path: true, lockTimeoutMs: true, pretty: true }),
+      listKeys<JsonFileAdapterOptions>({ path: true, lockTimeoutMs: true, pretty: true }),
       formWith("path", options),
     );
     const { pretty = false, ...rest } = options;
@@ -97,7 +97,7 @@ class JsonFolder implements LoadedTask {
    * removal makes a new array.
    */
   #names: string[];
-  /** File names by `nameOf(id)`. Made at the first search for an id. */
+  /** File names by `toFileName(id)`. Made at the first search for an id. */
   #byId: Map<string, string> | undefined;
 
   constructor(path: string, modified: bigint | undefined) {
@@ -122,7 +122,7 @@ class JsonFolder implements LoadedTask {
 
   find(id: string): CheckpointFile | undefined {
     this.#byId ??= new Map(this.#names.map((name) => [this.#file(name).idName, name]));
-    const name = this.#byId.get(nameOf(id));
+    const name = this.#byId.get(toFileName(id));
     return name === undefined ? undefined : this.#file(name);
   }
 

@@ -13,11 +13,11 @@ import {
 import { hostname } from "node:os";
 import { basename, dirname, join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { codeOf, StorageError } from "../../src/contract/errors.js";
+import { readCode, StorageError } from "../../src/contract/errors.js";
 import { processHasEnded } from "../../src/contract/holder.js";
 import { Turns } from "../../src/contract/turns.js";
-import { isFolder, makeFolder, namesIn, statsOf, syncFolder, writeDurably } from "./file-io.js";
-import { nameOf } from "./names.js";
+import { isFolder, makeFolder, namesIn, readStats, syncFolder, writeDurably } from "./file-io.js";
+import { toFileName } from "./names.js";
 
 /**
  * The lock's folder, in the folder that it locks. It contains no files while the lock is free, so Git doesn't see it.
@@ -29,7 +29,7 @@ const STALE_MS = 5_000;
 const MAX_PAUSE_MS = 20;
 /** The most times that a call starts over. A lock isn't stolen or removed this often in a row by chance. */
 const MAX_ATTEMPTS = 20;
-const HOST = nameOf(hostname() || "unknown");
+const HOST = toFileName(hostname() || "unknown");
 /** Names this process or worker thread. Each of its claims has this name and a number that is never used again. */
 const OWNER = `${process.pid}@${HOST}+${randomBytes(8).toString("hex")}`;
 const FILES = ".files";
@@ -148,7 +148,7 @@ export class FolderLock {
       // This renames the file, because unlink would succeed even if the lock was stolen.
       renameSync(target, path);
     } catch (error) {
-      if (codeOf(error) !== "ENOENT") throw error;
+      if (readCode(error) !== "ENOENT") throw error;
       this.assertHeld();
       return false;
     }
@@ -181,7 +181,7 @@ export class FolderLock {
       rmdirSync(lockFolder);
       rmdirSync(dirname(lockFolder));
     } catch (error) {
-      if (!["ENOTEMPTY", "EEXIST", "ENOENT"].includes(codeOf(error))) throw error;
+      if (!["ENOTEMPTY", "EEXIST", "ENOENT"].includes(readCode(error))) throw error;
     }
   }
 
@@ -191,7 +191,7 @@ export class FolderLock {
       await writeDurably(path, content, { mode, isEmptyFile: isClaim });
       renameSync(path, target);
     } catch (error) {
-      if (codeOf(error) === "ENOENT") this.assertHeld();
+      if (readCode(error) === "ENOENT") this.assertHeld();
       if (!isClaim) rmSync(path, { force: true });
       throw error;
     }
@@ -201,7 +201,7 @@ export class FolderLock {
     } catch (error) {
       // ENOENT is ignored after the last write. The file was stored and the lock freed, so another process may have
       // removed the folder since.
-      if (this.#isHeld || codeOf(error) !== "ENOENT") throw error;
+      if (this.#isHeld || readCode(error) !== "ENOENT") throw error;
     }
   }
 
@@ -240,8 +240,8 @@ export function withLock<Result>(
         return await work(lock);
       } catch (error) {
         // Another process has removed the folder, or the lock in it. It may have made them again since.
-        const isGone = codeOf(error) === "ENOENT" && (lock?.isLost ?? true);
-        if (isGone && absent && statsOf(folder) === undefined) return await absent();
+        const isGone = readCode(error) === "ENOENT" && (lock?.isLost ?? true);
+        if (isGone && absent && readStats(folder) === undefined) return await absent();
         if (attempt === MAX_ATTEMPTS || !(isGone || error instanceof LockLostError)) throw error;
         if (isGone) await makeFolder?.();
       } finally {
@@ -282,13 +282,13 @@ function removeClaim(claim: string): void {
   } catch (error) {
     // After any other error, the claim still exists and would block other processes. So it is removed together with the
     // lock's folder.
-    if (codeOf(error) !== "ENOENT") steal(dirname(claim), claim);
+    if (readCode(error) !== "ENOENT") steal(dirname(claim), claim);
   }
 }
 
 /** Whether the claim seems abandoned. If it isn't, stealing the lock is safe all the same. */
 function isStale(claim: string): boolean {
-  const stats = statsOf(claim);
+  const stats = readStats(claim);
   if (stats === undefined) return false;
   const [pid, host] = basename(claim).replace(/\+.*/, "").split("@");
   const isDead = host === HOST && processHasEnded(Number(pid));
@@ -304,7 +304,7 @@ function steal(lockFolder: string, thief: string): void {
   } catch (error) {
     // Either another thief was first, or another process has just made a claim in the stolen folder. Such a claim
     // doesn't hold the lock.
-    if (codeOf(error) !== "ENOENT" && codeOf(error) !== "ENOTEMPTY") throw error;
+    if (readCode(error) !== "ENOENT" && readCode(error) !== "ENOTEMPTY") throw error;
   }
 }
 

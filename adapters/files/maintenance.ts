@@ -11,7 +11,7 @@ import type {
   StorageFinding,
   StorageRepair,
 } from "../../src/contract/findings.js";
-import { isFolder, makeFolders, statsOf, UnreadableError } from "./file-io.js";
+import { isFolder, makeFolders, readStats, UnreadableError } from "./file-io.js";
 import { type FolderLock, listAbandoned } from "./lock.js";
 import { shortDigest } from "./names.js";
 import { attempt, type LoadTask, type RecordHead, type RecordSource } from "./record.js";
@@ -123,7 +123,7 @@ function* examine({ path, taskId }: TaskFolder, load: LoadTask, quick: boolean):
   const abandoned = examinePart(() => listAbandoned(path));
   if ("kind" in abandoned) return yield { finding: { ...abandoned, location: path, ...known } };
   for (const location of abandoned) {
-    const modifiedAt = statsOf(location)?.mtime.toISOString();
+    const modifiedAt = readStats(location)?.mtime.toISOString();
     const reason = "a killed write left it behind";
     if (modifiedAt) yield { finding: { kind: "leftover", location, reason, ...known, modifiedAt } };
   }

@@ -24,22 +24,22 @@ const HASHED = /~[0-9a-f]{64}$/;
  *
  * @param id - Well-formed Unicode, of any length.
  */
-export function nameOf(id: string): string {
+export function toFileName(id: string): string {
   const escaped = PLAIN.test(id) && !DEVICE.test(id) ? id : escapeId(id);
   if (escaped !== "" && escaped.length <= MAX_ESCAPED_LENGTH) return escaped;
   return `${escaped.slice(0, PREFIX_LENGTH).replace(/%[0-9A-F]?$/, "")}~${hash("sha256", id, "hex")}`;
 }
 
 /** The id that has this name; `undefined` if the name is hashed, or isn't the name of any id. */
-export function idOf(name: string): string | undefined {
+export function parseFileName(name: string): string | undefined {
   if (PLAIN.test(name) && name.length <= MAX_ESCAPED_LENGTH && !DEVICE.test(name)) return name;
   if (!/^[A-Za-z0-9._%-]+$/.test(name)) return undefined;
   const bytes = name.replace(/%([0-9A-F]{2})/g, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)));
   try {
     const id = UTF8.decode(Buffer.from(bytes, "latin1"));
-    return nameOf(id) === name ? id : undefined;
+    return toFileName(id) === name ? id : undefined;
   } catch {
-    // Not UTF-8, so nameOf didn't make this name.
+    // Not UTF-8, so toFileName didn't make this name.
     return undefined;
   }
 }

@@ -10,7 +10,7 @@ import {
   type Payload,
   type SealedSummary,
   type StoredCheckpoint,
-  summaryOf,
+  toSummary,
 } from "../../src/contract/checkpoint.js";
 import { type CorruptRecord, isCorrupt } from "../../src/contract/corrupt-record.js";
 import { isStackOverflow, StorageError } from "../../src/contract/errors.js";
@@ -18,7 +18,7 @@ import { parseSummary, type StoredFields } from "../../src/contract/parse-summar
 import { isTransient, replacedBy } from "../../src/contract/transient.js";
 import { SLICE, UnreadableError } from "./file-io.js";
 import type { FolderLock } from "./lock.js";
-import { nameOf } from "./names.js";
+import { toFileName } from "./names.js";
 
 /** Loads the checkpoints of a task's folder. @param lock - Given if they are loaded for a write. */
 export type LoadTask = (folder: string, lock?: FolderLock) => LoadedTask;
@@ -99,7 +99,7 @@ export function embeddedSize({ bodyIs, sizeBytes }: RecordHead): number {
 
 export function joinRecord(head: RecordHead, bodyText: string): StoredCheckpoint {
   const body = head.bodyIs === "base64" ? new Uint8Array(Buffer.from(bodyText.slice(1, -1), "base64")) : bodyText;
-  return { ...summaryOf(head), payload: { ...head.payload, body }, seal: head.seal };
+  return { ...toSummary(head), payload: { ...head.payload, body }, seal: head.seal };
 }
 
 /**
@@ -110,7 +110,7 @@ export function joinRecord(head: RecordHead, bodyText: string): StoredCheckpoint
  */
 export function assertOwner(taskId: string, folder: string, location: string): void {
   const name = basename(folder);
-  if (taskId === name || nameOf(taskId) === name) return;
+  if (taskId === name || toFileName(taskId) === name) return;
   throw new StorageError(
     `${location} belongs to task ${JSON.stringify(taskId)}, but is in another task's folder. Nothing was changed. ` +
       "If two task ids differ only in case, this disk gives them the same folder. Then rename one of them. " +

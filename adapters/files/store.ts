@@ -16,8 +16,8 @@ import {
   type StatusChange,
   type StoredCheckpoint,
   sealDraft,
-  summaryOf,
   type TaskSummary,
+  toSummary,
   withPayload,
   withStatus,
 } from "../../src/contract/checkpoint.js";
@@ -30,11 +30,11 @@ import type { DueQuery, TaskQueue } from "../../src/contract/task-queue.js";
 import { FolderCalls } from "./calls.js";
 import { claimDue, claimFirst, type DueTask, DueTasks } from "./due.js";
 import type { FailedCall } from "./failure.js";
-import { isFolder, makeFolder, makeFolders, statsOf, syncFolder, UnreadableError } from "./file-io.js";
+import { isFolder, makeFolder, makeFolders, readStats, syncFolder, UnreadableError } from "./file-io.js";
 import { readLease, readLeases, requireLease, writeLease } from "./leases.js";
 import { type FolderLock, withLock } from "./lock.js";
 import { repairFolders, verifyFolders } from "./maintenance.js";
-import { nameOf } from "./names.js";
+import { toFileName } from "./names.js";
 import {
   attempt,
   findReplaced,
@@ -177,7 +177,7 @@ export abstract class FolderStore implements StorageAdapter {
   list(query: CheckpointQuery): AsyncIterable<CheckpointSummary | CorruptRecord> {
     return this.#select(query, (entry) => {
       const head = entry.head();
-      return head && summaryOf(head);
+      return head && toSummary(head);
     });
   }
 
@@ -323,11 +323,11 @@ export abstract class FolderStore implements StorageAdapter {
   }
 
   protected findFolder(taskId: string): string {
-    return join(this.#root, nameOf(taskId));
+    return join(this.#root, toFileName(taskId));
   }
 
   async #makeTaskFolder(folder: string): Promise<void> {
-    if (!this.#known.has(this.#root) || statsOf(this.#root) === undefined) await makeFolders(this.#root);
+    if (!this.#known.has(this.#root) || readStats(this.#root) === undefined) await makeFolders(this.#root);
     makeFolder(folder);
     await syncFolder(this.#root);
     if (this.#known.size >= MAX_KNOWN_FOLDERS) this.#known.clear();

@@ -9,7 +9,7 @@ import {
   type JsonValue,
   type StoredCheckpoint,
   sealDraft,
-  summaryOf,
+  toSummary,
 } from "../../src/contract/checkpoint.js";
 import { UnsupportedFormatError } from "../../src/contract/errors.js";
 import { parseSummary } from "../../src/contract/parse-summary.js";
@@ -354,5 +354,5 @@ function makeDraft(fields: JsonObject, body: string, adopted: ReturnType<AdoptRe
     ...{ sequence: 1, seal: "" },
   });
   if (typeof summary === "string") throw new UnreadableError(summary);
-  return { ...summaryOf(summary), payload };
+  return { ...toSummary(summary), payload };
 }

@@ -1,6 +1,6 @@
 import { dirname, join } from "node:path";
 import { isInRange } from "../../src/contract/adapter.js";
-import { checkFunction, checkKeys, formWith, keysOf } from "../../src/contract/arguments.js";
+import { checkFunction, checkKeys, formWith, listKeys } from "../../src/contract/arguments.js";
 import type { StoredCheckpoint } from "../../src/contract/checkpoint.js";
 import { CheckpointCorruptError } from "../../src/contract/errors.js";
 import { readStored, syncFolder, UnreadableError } from "./file-io.js";
@@ -54,7 +54,7 @@ export class TaskFileAdapter extends FolderStore {
     checkKeys(
       "TaskFileAdapterOptions",
       options,
-      keysOf<TaskFileAdapterOptions>({ path: true, lockTimeoutMs: true, adopt: true }),
+      listKeys<TaskFileAdapterOptions>({ path: true, lockTimeoutMs: true, adopt: true }),
       formWith("path", options),
     );
     const { adopt, ...rest } = options;

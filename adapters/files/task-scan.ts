@@ -2,11 +2,11 @@ import { type Dirent, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
 import { compareTasks, matchesTaskId, type OrderedTask, type TaskQuery } from "../../src/contract/adapter.js";
-import { summaryOf, type TaskSummary } from "../../src/contract/checkpoint.js";
+import { type TaskSummary, toSummary } from "../../src/contract/checkpoint.js";
 import { type CorruptRecord, isCorrupt } from "../../src/contract/corrupt-record.js";
 import { StorageError } from "../../src/contract/errors.js";
 import { SLICE, UnreadableError, unlessAbsent } from "./file-io.js";
-import { idOf, isHashedName } from "./names.js";
+import { isHashedName, parseFileName } from "./names.js";
 import {
   type LoadedTask,
   type LoadTask,
@@ -27,7 +27,7 @@ export function listTaskFolders(root: string): TaskFolder[] {
   const entries: readonly Dirent[] = unlessAbsent(() => readdirSync(root, { withFileTypes: true })) ?? [];
   return entries.flatMap((entry) => {
     const { name } = entry;
-    const taskId = idOf(name);
+    const taskId = parseFileName(name);
     return entry.isDirectory() && (taskId !== undefined || isHashedName(name))
       ? { path: join(root, name), taskId }
       : [];
@@ -91,7 +91,7 @@ export function readContents({ path, taskId }: TaskFolder, load: LoadTask): Cont
     });
   for (const head of readEntries(loadCounted, { order: "newest" }, readHead)) {
     if (isCorrupt(head)) corrupt.push(head);
-    else return { task: { taskId: head.taskId, count, newest: summaryOf(head) }, corrupt };
+    else return { task: { taskId: head.taskId, count, newest: toSummary(head) }, corrupt };
   }
   return { corrupt };
 }

@@ -5,7 +5,7 @@ import { StorageError } from "../../src/contract/errors.js";
 import { requireIntact } from "../../src/contract/header-index.js";
 import { findDueTime, isTransient } from "../../src/contract/transient.js";
 import type { Append as SqlAppend } from "../sql/adapter.js";
-import { bufferOf, WHOLE_FORMS } from "../sql/history.js";
+import { toBuffer, WHOLE_FORMS } from "../sql/history.js";
 import { listColumns } from "../sql/rows.js";
 import { bytesIn, digestId, lastTextName, toColumn } from "./columns.js";
 import type { PostgresConnection, Statements } from "./connection.js";
@@ -188,7 +188,7 @@ function describeAppend({
     ...Object.fromEntries(listColumns(draft).map((value, at) => [DRAFT_COLUMNS[at], value])),
     task_id: taskId,
     is_text: typeof payload.body === "string",
-    id_digest: hexOf(digestId(id)),
+    id_digest: toHex(digestId(id)),
     before,
     after,
     task_due_at: findDueTime(draft),
@@ -196,8 +196,8 @@ function describeAppend({
     expected: condition.expectedSequence,
     token: condition.fencingToken,
     form: piece.form,
-    builds_on: piece.after && hexOf(piece.after),
-    last_text: piece.text && hexOf(lastTextName(payload.sha256, id)),
+    builds_on: piece.after && toHex(piece.after),
+    last_text: piece.text && toHex(lastTextName(payload.sha256, id)),
     replaced: replaced?.sequence,
     replaced_seals: replaced?.seals.join(" "),
     body: bytesIn(piece),
@@ -206,7 +206,7 @@ function describeAppend({
 
 /** The parameters of an append to many tasks: the rows as JSON without their bodies, and all bodies. */
 function packParameters(rows: readonly Readonly<Record<string, unknown>>[]): readonly [json: string, bodies: Buffer] {
-  const bodies = rows.map(({ body }) => bufferOf(body));
+  const bodies = rows.map(({ body }) => toBuffer(body));
   let end = 0;
   const described = rows.map((row, at) => {
     // PostgreSQL counts bytes from 1.
@@ -220,6 +220,6 @@ function packParameters(rows: readonly Readonly<Record<string, unknown>>[]): rea
 }
 
 /** Bytes as PostgreSQL parses them in JSON and in a parameter. */
-function hexOf(bytes: Buffer): string {
+function toHex(bytes: Buffer): string {
   return `\\x${bytes.toString("hex")}`;
 }

@@ -36,12 +36,12 @@ const [BOOLEAN, BYTEA] = [16, 17];
 export const COLUMN_TYPES = {
   getTypeParser(oid: number): (text: string) => unknown {
     if (oid === BOOLEAN) return (text) => text === "t";
-    return oid === BYTEA ? bytesOf : (text) => text;
+    return oid === BYTEA ? parseBytes : (text) => text;
   },
 };
 
 /** Parses a `bytea` in both formats of the setting `bytea_output`: `hex` and `escape`. */
-function bytesOf(text: string): Buffer {
+function parseBytes(text: string): Buffer {
   if (text.startsWith("\\x")) return Buffer.from(text.slice(2), "hex");
   const unescaped = text.replace(/\\(\\|[0-7]{3})/g, (_, code: string) =>
     code === "\\" ? code : String.fromCharCode(Number.parseInt(code, 8)),

@@ -1,4 +1,4 @@
-import { CheckpointCorruptError, CheckpointError, codeOf, isError, StorageError } from "../../src/contract/errors.js";
+import { CheckpointCorruptError, CheckpointError, isError, readCode, StorageError } from "../../src/contract/errors.js";
 
 /** The code of PgBouncer's own errors. Usually its connection to the server broke. */
 const POOLER = "08P01";
@@ -23,7 +23,7 @@ const MISSING = ["42P01", "3F000", "42703"];
 
 /** Whether the connection is lost, so that nobody knows whether a COMMIT was carried out. */
 export function isLost(error: unknown): boolean {
-  if (LOST.includes(codeOf(error))) return true;
+  if (LOST.includes(readCode(error))) return true;
   return isError(error) && !(error instanceof CheckpointError) && LOST_MESSAGE.test(error.message);
 }
 
@@ -32,7 +32,7 @@ export function isLost(error: unknown): boolean {
  * about to be promoted; or another transaction was in the way.
  */
 export function mayPass(error: unknown): boolean {
-  return isLost(error) || UNDONE.includes(codeOf(error));
+  return isLost(error) || UNDONE.includes(readCode(error));
 }
 
 /**
@@ -40,19 +40,19 @@ export function mayPass(error: unknown): boolean {
  * wrong.
  */
 export function isUnreachable(error: unknown): boolean {
-  return UNREACHABLE.includes(codeOf(error));
+  return UNREACHABLE.includes(readCode(error));
 }
 
 export function isTaken(error: unknown): boolean {
-  return codeOf(error) === "23505";
+  return readCode(error) === "23505";
 }
 
 export function isDenied(error: unknown): boolean {
-  return DENIED.includes(codeOf(error));
+  return DENIED.includes(readCode(error));
 }
 
 export function isMissing(error: unknown): boolean {
-  return MISSING.includes(codeOf(error));
+  return MISSING.includes(readCode(error));
 }
 
 /**
@@ -62,7 +62,7 @@ export function isMissing(error: unknown): boolean {
  */
 export function explain(error: unknown, place: string): unknown {
   if (!isError(error) || error instanceof CheckpointError) return error;
-  const code = codeOf(error);
+  const code = readCode(error);
   const reason = error.message.trim();
   const told = code === "" ? reason : `${reason} (${code})`;
   const failure = (message: string, retryable = false) => new StorageError(message, { cause: error, retryable });

@@ -144,15 +144,15 @@ export class PostgresHistories {
    *
    * @throws {BrokenHistoryError} The text can't be made.
    */
-  textOf({ sequence, sizeBytes }: SealedSummary, pieces: unknown): string {
+  joinText({ sequence, sizeBytes }: SealedSummary, pieces: unknown): string {
     return textAt(sequence, piecesIn(pieces), sizeBytes).text.toString();
   }
 
   /**
-   * Like {@link textOf}, for a task's newest checkpoint. Caches the text, since the next payload probably resembles
+   * Like {@link joinText}, for a task's newest checkpoint. Caches the text, since the next payload probably resembles
    * it.
    */
-  newestTextOf({ taskId, id, sequence, sizeBytes, payload: { sha256 } }: SealedSummary, pieces: unknown): string {
+  joinNewestText({ taskId, id, sequence, sizeBytes, payload: { sha256 } }: SealedSummary, pieces: unknown): string {
     const all = piecesIn(pieces);
     const text = textAt(sequence, all, sizeBytes);
     this.#cache(taskId, text, {

@@ -100,7 +100,7 @@ export class PostgresLeases {
     for (let before = ""; ; ) {
       const due = await this.#connection.rowsUnprepared(
         this.#sql.acrossTasks.dueTasks,
-        ...valuesOf(query),
+        ...toParameters(query),
         limit + RESERVE,
       );
       const taskIds = due.flat();
@@ -117,7 +117,7 @@ export class PostgresLeases {
   async countDue(query: DueQuery): Promise<DueCount> {
     const [[tasks, oldest] = []] = await this.#connection.rowsUnprepared(
       this.#sql.acrossTasks.countDue,
-      ...valuesOf(query),
+      ...toParameters(query),
     );
     return { tasks: Number(tasks), oldestDueAt: typeof oldest === "string" ? oldest : undefined };
   }
@@ -138,7 +138,7 @@ export class PostgresLeases {
 
 const NOBODYS: HeldLease = { holder: "", token: 0, remainingMs: 0 };
 
-function valuesOf({ prefix, dueBy, except = [] }: DueQuery): readonly unknown[] {
+function toParameters({ prefix, dueBy, except = [] }: DueQuery): readonly unknown[] {
   return [prefix, prefix + HIGHEST, dueBy, except];
 }
 

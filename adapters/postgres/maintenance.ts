@@ -7,7 +7,7 @@ import type { SqlRow } from "../sql/rows.js";
 import { numberIn } from "./columns.js";
 import type { PostgresConnection, Statements } from "./connection.js";
 import type { PostgresHistories } from "./histories.js";
-import { describePlace, PAGE_BYTES, type PostgresReader } from "./reader.js";
+import { describeRow, PAGE_BYTES, type PostgresReader } from "./reader.js";
 import type { PostgresStatements } from "./statements.js";
 import { updateDueAt } from "./writer.js";
 
@@ -60,13 +60,13 @@ export function maintainedTables(place: string, histories: PostgresHistories, ac
       );
     },
 
-    locate: (taskId, sequence) => describePlace(place, taskId, sequence),
+    locate: (taskId, sequence) => describeRow(place, taskId, sequence),
     taskRow: (taskId) => access(({ connection, sql }) => taskRow(connection, sql, taskId)),
 
     moveCheckpoint: (taskId, key) =>
       underLock(taskId, async (run, { reader, sql }) => {
         const found = await reader.at(run, taskId, key);
-        const finding = found && makeFinding(found, () => describePlace(place, taskId, key));
+        const finding = found && makeFinding(found, () => describeRow(place, taskId, key));
         if (finding === undefined) return false;
         await run.change(sql.maintenance.quarantineCheckpoint, taskId, key, new Date().toISOString(), finding.reason);
         const removed = await run.change(sql.maintenance.removeAt, taskId, key);

@@ -1,6 +1,13 @@
 import type { CheckpointQuery } from "../../src/contract/adapter.js";
 import { AdapterCalls } from "../../src/contract/adapter-calls.js";
-import { checkBoolean, checkInteger, checkKeys, formWith, keysOf, MAX_DELAY_MS } from "../../src/contract/arguments.js";
+import {
+  checkBoolean,
+  checkInteger,
+  checkKeys,
+  formWith,
+  listKeys,
+  MAX_DELAY_MS,
+} from "../../src/contract/arguments.js";
 import type { StoredCheckpoint } from "../../src/contract/checkpoint.js";
 import type { CorruptRecord } from "../../src/contract/corrupt-record.js";
 import { StorageError } from "../../src/contract/errors.js";
@@ -219,7 +226,7 @@ interface Tables {
   readonly groupCommit: GroupCommit;
 }
 
-const OPTIONS = keysOf<PostgresAdapterOptions>({
+const OPTIONS = listKeys<PostgresAdapterOptions>({
   pool: true,
   url: true,
   schema: true,

@@ -44,30 +44,30 @@ export class PostgresReader {
     run: Statements = this.#parts.connection,
   ): Promise<StoredCheckpoint | CorruptRecord | undefined> {
     const [row] = await run.rows(this.#parts.sql.reads.wholeById, taskId, digestId(id));
-    return row && this.#wholeOf(taskId, row);
+    return row && this.#parseCheckpoint(taskId, row);
   }
 
   async at(run: Statements, taskId: string, sequence: unknown): Promise<StoredCheckpoint | CorruptRecord | undefined> {
     const [row] = await run.rows(this.#parts.sql.reads.wholeAt, taskId, sequence);
-    return row && this.#wholeOf(taskId, row);
+    return row && this.#parseCheckpoint(taskId, row);
   }
 
   /** The summary of the checkpoint with this id. Its seal isn't checked. */
   async sealed(run: Statements, taskId: string, id: string): Promise<SealedSummary | CorruptRecord | undefined> {
     const [row] = await run.rows(this.#parts.sql.reads.byId, taskId, digestId(id));
-    return row && this.#sealedOf(taskId, row);
+    return row && this.#parseSealed(taskId, row);
   }
 
   /** Reads at most `rows` rows, and returns the summaries among them that match the query. */
   async summaries(query: CheckpointQuery, rows: number): Promise<Page<CheckpointSummary>> {
     const found = await this.#parts.connection.rows(
       this.#parts.sql.reads.summaries[query.order],
-      ...rangeOf(query),
+      ...toRange(query),
       rows,
       query.skip ?? 0,
     );
     const next = found.length < rows ? undefined : lastSequence(found);
-    return pageOfSummaries(query, found, (row) => this.#summaryOf(query.taskId, row), next);
+    return pageOfSummaries(query, found, (row) => this.#parseSummary(query.taskId, row), next);
   }
 
   /** Like {@link summaries}, for whole checkpoints: the first checkpoint, and more as long as they fit into `bytes`. */
@@ -77,7 +77,7 @@ export class PostgresReader {
     const filtered = [rows, skip, stage ?? null, status ?? CHECKPOINT_STATUSES, bytes];
     const found = await this.#parts.connection.rows(
       this.#parts.sql.reads.checkpoints[order],
-      ...rangeOf(query),
+      ...toRange(query),
       ...filtered,
     );
     const entries: PageRow<StoredCheckpoint>[] = [];
@@ -85,8 +85,8 @@ export class PostgresReader {
     for (const row of found) {
       const its = Number(row[WIDTH + 3]);
       weight += its;
-      if (its === 0 && !isCorrupt(this.#sealedOf(taskId, row))) continue;
-      entries.push({ key: row[0], found: this.#wholeOf(taskId, row) });
+      if (its === 0 && !isCorrupt(this.#parseSealed(taskId, row))) continue;
+      entries.push({ key: row[0], found: this.#parseCheckpoint(taskId, row) });
     }
     return { entries, next: found.length < rows && weight < bytes ? undefined : lastSequence(found) };
   }
@@ -111,21 +111,21 @@ export class PostgresReader {
     return taskIds.flatMap((taskId) => {
       const [count, newestSequence, ...columns] = rows.get(taskId) ?? [];
       return findTask(taskId, [count, newestSequence, null, null, ...RECORD_COLUMNS.map(() => null), ...columns], {
-        locate: (sequence) => describePlace(this.#parts.place, taskId, sequence),
-        readSummary: (columns) => this.#summaryOf(taskId, columns),
+        locate: (sequence) => describeRow(this.#parts.place, taskId, sequence),
+        readSummary: (columns) => this.#parseSummary(taskId, columns),
         readRecord: () => damagedRow(this.#parts.place, { taskId }, "PostgreSQL has no records yet"),
       });
     });
   }
 
-  #sealedOf(taskId: string, row: SqlRow): SealedSummary | CorruptRecord {
+  #parseSealed(taskId: string, row: SqlRow): SealedSummary | CorruptRecord {
     return parseSealedSummary(taskId, row.slice(0, WIDTH).map(numberAt), () =>
-      describePlace(this.#parts.place, taskId, row[0]),
+      describeRow(this.#parts.place, taskId, row[0]),
     );
   }
 
-  #summaryOf(taskId: string, row: SqlRow): CheckpointSummary | CorruptRecord {
-    return checkSummary(this.#sealedOf(taskId, row), () => describePlace(this.#parts.place, taskId, row[0]));
+  #parseSummary(taskId: string, row: SqlRow): CheckpointSummary | CorruptRecord {
+    return checkSummary(this.#parseSealed(taskId, row), () => describeRow(this.#parts.place, taskId, row[0]));
   }
 
   /** Reads the first row of the range. If its text is the cached text, only the row is read. */
@@ -134,14 +134,14 @@ export class PostgresReader {
     const known = this.#parts.histories.getCached(taskId);
     const rows = await this.#parts.connection.rows(
       this.#parts.sql.reads.checkpoint[order],
-      ...rangeOf(query),
+      ...toRange(query),
       known?.sha256 ?? "",
     );
     const entries = rows.map((row) => {
-      const found = this.#wholeOf(taskId, row, (summary, pieces) => {
+      const found = this.#parseCheckpoint(taskId, row, (summary, pieces) => {
         if (known?.sha256 === summary.payload.sha256) return known.text.toString();
-        if (order === "oldest") return this.#parts.histories.textOf(summary, pieces);
-        return this.#parts.histories.newestTextOf(summary, pieces);
+        if (order === "oldest") return this.#parts.histories.joinText(summary, pieces);
+        return this.#parts.histories.joinNewestText(summary, pieces);
       });
       if (order === "newest" && query.beforeSequence === undefined && !isCorrupt(found))
         this.#parts.transient.note(found);
@@ -150,25 +150,25 @@ export class PostgresReader {
     return { entries, next: lastSequence(rows) };
   }
 
-  #wholeOf(
+  #parseCheckpoint(
     taskId: string,
     row: SqlRow,
-    textOf = (summary: SealedSummary, pieces: unknown) => this.#parts.histories.textOf(summary, pieces),
+    textOf = (summary: SealedSummary, pieces: unknown) => this.#parts.histories.joinText(summary, pieces),
   ): StoredCheckpoint | CorruptRecord {
-    const found = this.#sealedOf(taskId, row);
+    const found = this.#parseSealed(taskId, row);
     if (isCorrupt(found)) return found;
     const [isText, bytes, pieces] = row.slice(WIDTH);
     try {
-      const body = Buffer.isBuffer(bytes) ? bodyOf(bytes, isText === true) : textOf(found, pieces);
+      const body = Buffer.isBuffer(bytes) ? toBody(bytes, isText === true) : textOf(found, pieces);
       return { ...found, payload: { ...found.payload, body } };
     } catch (error) {
       if (!(error instanceof BrokenHistoryError)) throw error;
-      return damagedRow(describePlace(this.#parts.place, taskId, row[0]), found, error.message, error);
+      return damagedRow(describeRow(this.#parts.place, taskId, row[0]), found, error.message, error);
     }
   }
 }
 
-function rangeOf({ taskId, beforeSequence, afterSequence = 0 }: CheckpointQuery): readonly unknown[] {
+function toRange({ taskId, beforeSequence, afterSequence = 0 }: CheckpointQuery): readonly unknown[] {
   const last = beforeSequence === undefined ? Number.MAX_SAFE_INTEGER : beforeSequence - 1;
   return [taskId, afterSequence + 1, last];
 }
@@ -180,11 +180,11 @@ function lastSequence(rows: readonly SqlRow[]): number | undefined {
 }
 
 /** The body of a payload. Bytes become a plain Uint8Array, whose memory isn't shared. */
-function bodyOf(bytes: Buffer, isText: boolean): string | Uint8Array {
+function toBody(bytes: Buffer, isText: boolean): string | Uint8Array {
   return isText ? bytes.toString() : new Uint8Array(bytes);
 }
 
-export function describePlace(place: string, taskId: string, sequence: unknown): string {
+export function describeRow(place: string, taskId: string, sequence: unknown): string {
   return `${place}, table checkpoints, task ${JSON.stringify(taskId)}, sequence ${String(sequence)}`;
 }
 

@@ -1,4 +1,4 @@
-import { brokenSeal, type CheckpointSummary, type SealedSummary, summaryOf } from "../../src/contract/checkpoint.js";
+import { brokenSeal, type CheckpointSummary, type SealedSummary, toSummary } from "../../src/contract/checkpoint.js";
 import { type CorruptRecord, isCorrupt } from "../../src/contract/corrupt-record.js";
 import { damagedRow, nextDueAtIn, numberOr0, type SqlRow } from "./rows.js";
 
@@ -9,7 +9,7 @@ export function checkSummary(
 ): CheckpointSummary | CorruptRecord {
   if (isCorrupt(found)) return found;
   const broken = brokenSeal(found);
-  return broken === undefined ? summaryOf(found) : damagedRow(locate(), found, broken);
+  return broken === undefined ? toSummary(found) : damagedRow(locate(), found, broken);
 }
 
 /**

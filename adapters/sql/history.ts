@@ -171,7 +171,7 @@ export function folded<Text extends HistoryText>(text: Text): Text {
 /** Makes a bundle of deltas. */
 export function makeBundle(deltas: readonly Piece[]): Piece {
   const number = deltas.at(-1)?.number ?? 0;
-  const bodies = deltas.map(({ body }) => bufferOf(body));
+  const bodies = deltas.map(({ body }) => toBuffer(body));
   const places = deltas.flatMap((delta, index) => [number - delta.number, bodies[index]?.length ?? 0]);
   const bytes = Buffer.concat([encodeNumbers([deltas.length, ...places]), ...bodies]);
   return { number, form: FORM.bundle, body: deflateRawSync(bytes) };
@@ -195,8 +195,8 @@ export function textAt(number: number, pieces: readonly Piece[], sizeBytes: numb
     const after = pieces.slice(first + 1).flatMap((piece) => (isDelta(piece) ? piece : unfolded(piece, sizeBytes)));
     const deltas = after.filter((delta) => delta.number <= number);
     if ((deltas.at(-1) ?? whole).number !== number) throw new BrokenHistoryError(MISSING);
-    const bodies = deltas.map(({ body }) => bufferOf(body));
-    const stored = bufferOf(whole.body);
+    const bodies = deltas.map(({ body }) => toBuffer(body));
+    const stored = toBuffer(whole.body);
     const base =
       whole.form === FORM.plain ? stored : brotliDecompressSync(stored, { maxOutputLength: sizeBytes * MAX_DECODED });
     const singles = pieces.length - 1 - pieces.findLastIndex((piece) => !isDelta(piece));
@@ -248,7 +248,7 @@ const MISSING = "a piece of its payload is missing";
 
 /** The deltas of a bundle. */
 function unfolded({ number, body }: Piece, sizeBytes: number): readonly Piece[] {
-  const bytes = inflateRawSync(bufferOf(body), {
+  const bytes = inflateRawSync(toBuffer(body), {
     maxOutputLength: sizeBytes * MAX_BUNDLED.times + MAX_BUNDLED.bytes,
   });
   const reader = new NumberReader(bytes);
@@ -264,7 +264,7 @@ function unfolded({ number, body }: Piece, sizeBytes: number): readonly Piece[] 
 }
 
 /** The bytes of a piece. @throws {RangeError} The body isn't bytes. */
-export function bufferOf(body: unknown): Buffer {
+export function toBuffer(body: unknown): Buffer {
   if (types.isUint8Array(body)) return Buffer.from(body.buffer, body.byteOffset, body.length);
   throw new RangeError("it isn't bytes");
 }

@@ -71,7 +71,7 @@ export class CallQueue {
   append(append: Append | LogAppend): Promise<number> {
     return new Promise((resolve, reject) => {
       this.#waiting.push({ append, resolve, reject });
-      this.#bytes += sizeOf(append);
+      this.#bytes += measure(append);
       if (this.#waiting.length === MAX_APPENDS || this.#bytes >= MAX_BYTES) this.#flush();
       else if (this.#waiting.length === 1) queueMicrotask(() => this.#flush());
     });
@@ -185,7 +185,7 @@ export class CallQueue {
   }
 }
 
-function sizeOf(append: Append | LogAppend): number {
+function measure(append: Append | LogAppend): number {
   return "draft" in append
     ? append.draft.sizeBytes + sizeOfRecords(append.options.records ?? [])
     : sizeOfRecords(append.records);

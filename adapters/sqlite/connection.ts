@@ -1,4 +1,4 @@
-import { codeOf } from "../../src/contract/errors.js";
+import { readCode } from "../../src/contract/errors.js";
 import { loadPackage } from "../../src/contract/load-package.js";
 import { processState } from "../../src/contract/process-state.js";
 import type { SqlRow } from "../sql/rows.js";
@@ -50,7 +50,7 @@ export class SqliteConnection {
     try {
       this.database = new driver(path, { fileMustExist: true, timeout: timeoutMs });
     } catch (error) {
-      throw codeOf(error).startsWith("SQLITE_") ? error : driverFailure(error);
+      throw readCode(error).startsWith("SQLITE_") ? error : driverFailure(error);
     }
     // The application's class may have turned it on, and then every row would look damaged.
     this.database.defaultSafeIntegers?.(false);

@@ -3,7 +3,7 @@ import { judgeLease, monotonicMs, nextLease } from "../../src/contract/leases.js
 import type { ClaimedTask, DueCount, DueQuery } from "../../src/contract/task-queue.js";
 import { HIGHEST, numberOr0 } from "../sql/rows.js";
 import type { SqliteConnection } from "./connection.js";
-import { leaseIn, leaseOf, storeLease } from "./leases.js";
+import { leaseIn, storeLease, toLease } from "./leases.js";
 
 /** The tasks whose leases weren't released. They are few: those that somebody runs, and those whose runner has died. */
 const UNRELEASED = `
@@ -22,7 +22,7 @@ const COUNT_DUE = `SELECT count(*), min(t.due_at) ${DUE}`;
 /** The next tasks that are due. Tasks whose runner has died come first. */
 export function nextDue(database: SqliteConnection, query: DueQuery, limit: number): readonly string[] {
   const lapsed = lapsedTasks(database, query).toSorted((a, b) => (a.dueAt < b.dueAt ? -1 : 1));
-  const others = lapsed.length < limit ? database.all(NEXT_DUE, ...valuesOf(query), limit - lapsed.length) : [];
+  const others = lapsed.length < limit ? database.all(NEXT_DUE, ...toParameters(query), limit - lapsed.length) : [];
   return [...lapsed.slice(0, limit).map(({ taskId }) => taskId), ...others.map(([taskId]) => String(taskId))];
 }
 
@@ -51,7 +51,7 @@ export function claimDue(
 
 export function countDue(database: SqliteConnection, query: DueQuery): DueCount {
   const lapsed = lapsedTasks(database, query);
-  const [tasks, oldest] = database.one(COUNT_DUE, ...valuesOf(query)) ?? [];
+  const [tasks, oldest] = database.one(COUNT_DUE, ...toParameters(query)) ?? [];
   const times = [...lapsed.map(({ dueAt }) => dueAt), ...(typeof oldest === "string" ? [oldest] : [])];
   return { tasks: lapsed.length + numberOr0(tasks), oldestDueAt: times.toSorted()[0] };
 }
@@ -73,11 +73,11 @@ function lapsedTasks(
   const excepted = new Set(except);
   return database
     .all(UNRELEASED, prefix, prefix + HIGHEST)
-    .filter(([, , ...lease]) => judgeLease({ lease: leaseOf(lease), nowMs }, hasEnded) === "unreleased")
+    .filter(([, , ...lease]) => judgeLease({ lease: toLease(lease), nowMs }, hasEnded) === "unreleased")
     .map(([taskId, dueAt]) => ({ taskId: String(taskId), dueAt: String(dueAt) }))
     .filter(({ taskId }) => !excepted.has(taskId));
 }
 
-function valuesOf({ prefix, dueBy, except = [] }: DueQuery): readonly unknown[] {
+function toParameters({ prefix, dueBy, except = [] }: DueQuery): readonly unknown[] {
   return [dueBy, prefix, prefix + HIGHEST, JSON.stringify(except)];
 }

@@ -1,19 +1,19 @@
-import { CheckpointCorruptError, CheckpointError, codeOf, isError, StorageError } from "../../src/contract/errors.js";
+import { CheckpointCorruptError, CheckpointError, isError, readCode, StorageError } from "../../src/contract/errors.js";
 
 /** Whether another connection holds a lock. The same call may succeed in a moment. */
 export function isBusy(error: unknown): boolean {
-  const code = codeOf(error);
+  const code = readCode(error);
   return code.startsWith("SQLITE_BUSY") || code.startsWith("SQLITE_LOCKED") || code === "SQLITE_PROTOCOL";
 }
 
 /** Whether the connection can't write. If SQLite once failed to open the log, the connection stays read-only. */
 export function isReadOnly(error: unknown): boolean {
-  return codeOf(error).startsWith("SQLITE_READONLY");
+  return readCode(error).startsWith("SQLITE_READONLY");
 }
 
 /** Whether a page of the database is damaged. */
 export function isDamaged(error: unknown): boolean {
-  return codeOf(error).startsWith("SQLITE_CORRUPT");
+  return readCode(error).startsWith("SQLITE_CORRUPT");
 }
 
 /** The error for a driver that can't be loaded, or whose native part can't be. */
@@ -31,7 +31,7 @@ export function driverFailure(cause: unknown): StorageError {
 
 /** Turns an error of SQLite or the file system into an error that a caller of the adapter can act on. */
 export function explain(error: unknown, path: string, busyTimeoutMs: number): unknown {
-  const code = codeOf(error);
+  const code = readCode(error);
   if (!isError(error) || error instanceof CheckpointError || code === "" || code.startsWith("ERR_")) return error;
   const intact = "This call changed nothing, and earlier checkpoints are intact.";
   const failure = (message: string, retryable = false) => new StorageError(message, { cause: error, retryable });

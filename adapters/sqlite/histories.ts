@@ -20,7 +20,7 @@ import {
 } from "../sql/history.js";
 import { numberOr0 } from "../sql/rows.js";
 import type { SqliteConnection } from "./connection.js";
-import { hexOf } from "./rows.js";
+import { toHex } from "./rows.js";
 
 const LAST = `
   SELECT max(number) FROM (
@@ -88,7 +88,7 @@ export class SqliteHistories {
   place({ body }: Payload, nearBy: unknown): PlacedPiece {
     const near = typeof nearBy === "number" ? nearBy : undefined;
     if (!isCompared(body)) {
-      const next = near === undefined ? undefined : numberAfter(this.#last(rangeOf(near)));
+      const next = near === undefined ? undefined : numberAfter(this.#last(toRowids(near)));
       return { number: next ?? this.#newHistory(), form: FORM.alone, body };
     }
     const bytes = encodeUtf8(body);
@@ -113,7 +113,7 @@ export class SqliteHistories {
    * The payload of a checkpoint that is stored as part of a history. @throws {BrokenHistoryError} The payload can't be
    * read.
    */
-  textOf(number: number, checkpoint: SealedSummary): string {
+  readText(number: number, checkpoint: SealedSummary): string {
     const { payload, sizeBytes } = checkpoint;
     const history = findHistory(number);
     const cached = this.#texts.get(history);
@@ -131,7 +131,7 @@ export class SqliteHistories {
     // No text builds on a payload that is stored alone, so it can be removed at once.
     const others = numbers.filter((number) => this.#database.run(REMOVE_ALONE, number) === 0);
     for (const history of new Set(others.map(findHistory))) {
-      const [first, last] = rangeOf(history);
+      const [first, last] = toRowids(history);
       this.#database.run(REMOVE_AFTER, first, last, last, first, last, first, last);
     }
   }
@@ -171,13 +171,13 @@ export class SqliteHistories {
     bytes: Buffer,
   ): { readonly next?: number | undefined; readonly before?: NumberedText } {
     if (near === undefined || near === 0) return {};
-    const range = rangeOf(near);
+    const range = toRowids(near);
     const [last, number, id, sha256, sizeBytes] = this.#database.one(END, ...range, ...range, ...range) ?? [];
     const next = numberAfter(numberOr0(last));
     if (next === undefined || typeof number !== "number") return { next };
     const cached = this.#texts.get(findHistory(near));
     // The cached text is compared, because another process may have replaced the stored one.
-    if (cached?.number === number && cached.id === id && cached.sha256 === hexOf(sha256)) {
+    if (cached?.number === number && cached.id === id && cached.sha256 === toHex(sha256)) {
       return { next, before: cached };
     }
     const size = typeof sizeBytes === "number" ? sizeBytes : undefined;
@@ -186,7 +186,7 @@ export class SqliteHistories {
   }
 
   #pieces(number: number): readonly Piece[] {
-    const [first, end] = rangeOf(number);
+    const [first, end] = toRowids(number);
     return this.#database
       .all(PIECES, first, number, end)
       .map(([at, form, body]) => ({ number: numberOr0(at), form: numberOr0(form), body }));
@@ -225,7 +225,7 @@ function findHistory(number: number): number {
 }
 
 /** The range of this number's history. */
-export function rangeOf(number: number): Range {
+export function toRowids(number: number): Range {
   const first = findHistory(number);
   return [first, first + PLACES - 1];
 }

@@ -15,7 +15,7 @@ const STORE_LEASE = "INSERT OR REPLACE INTO waymark_leases VALUES (?, ?, ?, ?, ?
 export function leaseIn(database: SqliteConnection, taskId: string): TimedLease {
   const nowMs = monotonicMs();
   const row = database.one(LEASE, taskId);
-  const lease = row && leaseOf(row);
+  const lease = row && toLease(row);
   if (row === undefined || lease !== undefined) return { lease, nowMs };
   throw new CheckpointCorruptError(
     `The lease of task ${JSON.stringify(taskId)} can't be read, because its row of waymark_leases is damaged. Nothing was changed.`,
@@ -31,7 +31,7 @@ export function leasesAfter(
   const nowMs = monotonicMs();
   return database
     .all(LEASES, after, limit)
-    .map(([taskId, ...row]) => ({ taskId: String(taskId), lease: leaseOf(row), nowMs }));
+    .map(([taskId, ...row]) => ({ taskId: String(taskId), lease: toLease(row), nowMs }));
 }
 
 export function updateLease(
@@ -53,6 +53,6 @@ export function checkLeaseIn(database: SqliteConnection, taskId: string, conditi
   if (condition?.fencingToken !== undefined) checkLease(taskId, leaseIn(database, taskId), condition);
 }
 
-export function leaseOf([holder, token, renewedAtMs, expiresAtMs]: readonly unknown[]): LeaseRecord | undefined {
+export function toLease([holder, token, renewedAtMs, expiresAtMs]: readonly unknown[]): LeaseRecord | undefined {
   return parseLease({ holder, token, renewedAtMs, expiresAtMs });
 }

@@ -20,7 +20,7 @@ import { numberOr0, type SqlRow } from "../sql/rows.js";
 import type { SqliteConnection } from "./connection.js";
 import { checkLeaseIn } from "./leases.js";
 import type { SqliteReader } from "./reader.js";
-import { bytesOf, hexOf, parseRecord, parseRecordHeader } from "./rows.js";
+import { parseHex, parseRecord, parseRecordHeader, toHex } from "./rows.js";
 
 /** The numbering of a task. The highest sequences come from the tables, since the task's row isn't written by a record. */
 const POSITION = `
@@ -133,7 +133,7 @@ export class SqliteLog {
       const record = sealRecordDraft(taskId, draft, first + index);
       const { sequence, kind, name, recordKey, id, createdAt, payload, seal } = record;
       const described = [sequence, kind, name, recordKey, id, createdAt, payload.encoding];
-      const digests = [bytesOf(payload.sha256), bytesOf(seal), toRecordHeader(record).sizeBytes];
+      const digests = [parseHex(payload.sha256), parseHex(seal), toRecordHeader(record).sizeBytes];
       this.#parts.database.run(INSERT, taskId, ...described, ...digests, payload.body);
     }
   }
@@ -207,7 +207,7 @@ export class SqliteLog {
       const { encoding, sha256, body } = copy;
       const seal = sealRecord({ ...record, payload: copy });
       const sizeBytes = typeof body === "string" ? Buffer.byteLength(body) : body.byteLength;
-      this.#parts.database.run(REPLACE, encoding, bytesOf(sha256), bytesOf(seal), sizeBytes, body, taskId, sequence);
+      this.#parts.database.run(REPLACE, encoding, parseHex(sha256), parseHex(seal), sizeBytes, body, taskId, sequence);
       return true;
     });
   }
@@ -215,7 +215,7 @@ export class SqliteLog {
   #findEvent(taskId: string, id: string): StoredEvent | undefined {
     const [sequence, name, sha256] = this.#parts.database.one(EVENT, taskId, id) ?? [];
     if (typeof sequence !== "number") return undefined;
-    const payload = { sha256: String(hexOf(sha256)) };
+    const payload = { sha256: String(toHex(sha256)) };
     return typeof name === "string" ? { sequence, name, payload } : { sequence, payload };
   }
 

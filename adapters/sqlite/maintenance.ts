@@ -6,7 +6,7 @@ import type { MaintainedTables } from "../sql/maintenance.js";
 import { entriesInPages, PAGE_ROWS } from "../sql/pages.js";
 import { numberOr0 } from "../sql/rows.js";
 import type { CallQueue, SqliteStore } from "./call-queue.js";
-import { rangeOf } from "./histories.js";
+import { toRowids } from "./histories.js";
 import { COLUMNS, describePlace } from "./rows.js";
 
 const TASK_IDS = `SELECT task_id FROM waymark_tasks UNION SELECT task_id FROM waymark_checkpoints
@@ -75,7 +75,7 @@ export function maintainedTables(queue: CallQueue, path: string): MaintainedTabl
         const found = reader.at(taskId, number);
         const finding = found && makeFinding(found, () => describePlace(path, number));
         if (!finding) return false;
-        const [, last] = rangeOf(number);
+        const [, last] = toRowids(number);
         database.run(QUARANTINE_CHECKPOINT, new Date().toISOString(), finding.reason, last, number);
         writer.removeRows(taskId, [number]);
         return true;

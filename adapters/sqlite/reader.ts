@@ -74,32 +74,32 @@ export class SqliteReader {
 
   get(taskId: string, id: string): StoredCheckpoint | CorruptRecord | undefined {
     // This uses `each` instead of `one`, so that the payload's pieces are read at the same moment as the row.
-    for (const row of this.#parts.database.each(BY_ID, taskId, id)) return this.#wholeOf(taskId, row);
+    for (const row of this.#parts.database.each(BY_ID, taskId, id)) return this.#parseCheckpoint(taskId, row);
     return undefined;
   }
 
   /** The summary of the checkpoint with this number. */
   summaryAt(taskId: string, number: unknown): CheckpointSummary | CorruptRecord | undefined {
     const row = this.#parts.database.one(SUMMARY_AT, taskId, number);
-    return row && this.#summaryOf(taskId, row);
+    return row && this.#parseSummary(taskId, row);
   }
 
   /** The checkpoint with this number. Call it in a transaction. */
   at(taskId: string, number: unknown): StoredCheckpoint | CorruptRecord | undefined {
     const row = this.#parts.database.one(SUMMARY_AT, taskId, number);
-    return row && this.#wholeOf(taskId, row);
+    return row && this.#parseCheckpoint(taskId, row);
   }
 
   summaries(query: CheckpointQuery, size: number): Page<CheckpointSummary> {
-    const rows = this.#parts.database.all(SUMMARIES[query.order], ...valuesOf(query, size));
+    const rows = this.#parts.database.all(SUMMARIES[query.order], ...toParameters(query, size));
     const last = rows[size - 1];
     const next = last && boundAfter(last, query);
-    return pageOfSummaries(query, rows, (row) => this.#summaryOf(query.taskId, row), next);
+    return pageOfSummaries(query, rows, (row) => this.#parseSummary(query.taskId, row), next);
   }
 
   /** Like {@link summaries}, for whole checkpoints, within a budget of bytes. */
   checkpoints(query: CheckpointQuery, size: number): Page<StoredCheckpoint> {
-    const values = valuesOf(query, size);
+    const values = toParameters(query, size);
     try {
       return this.#page(query, size, this.#parts.database.each(CHECKPOINTS[query.order], ...values), (row) =>
         row.slice(-2),
@@ -126,7 +126,7 @@ export class SqliteReader {
     return taskIds.flatMap((taskId) =>
       findTask(taskId, this.#parts.database.one(TASK, taskId) ?? [], {
         locate: () => describePlace(this.#parts.path, "unknown"),
-        readSummary: (columns) => this.#summaryOf(taskId, columns),
+        readSummary: (columns) => this.#parseSummary(taskId, columns),
         readRecord: (columns) => parseRecordHeader(taskId, columns, this.#parts.path),
       }),
     );
@@ -152,13 +152,13 @@ export class SqliteReader {
     return { entries, next: undefined };
   }
 
-  #summaryOf(taskId: string, row: SqlRow): CheckpointSummary | CorruptRecord {
+  #parseSummary(taskId: string, row: SqlRow): CheckpointSummary | CorruptRecord {
     return checkSummary(parseSealedSummary(taskId, row, this.#parts.path), () =>
       describePlace(this.#parts.path, row[0]),
     );
   }
 
-  #wholeOf(taskId: string, row: SqlRow): StoredCheckpoint | CorruptRecord {
+  #parseCheckpoint(taskId: string, row: SqlRow): StoredCheckpoint | CorruptRecord {
     const found = parseSealedSummary(taskId, row, this.#parts.path);
     return isCorrupt(found) ? found : this.#withBody(found, row, this.#aloneAt(row[0]));
   }
@@ -170,7 +170,7 @@ export class SqliteReader {
   /** @param alone - The form and the body, if the payload is stored alone. */
   #withBody(summary: SealedSummary, row: SqlRow, [form, body]: SqlRow): StoredCheckpoint | CorruptRecord {
     try {
-      const value = typeof form === "number" ? body : this.#parts.histories.textOf(numberOr0(row[0]), summary);
+      const value = typeof form === "number" ? body : this.#parts.histories.readText(numberOr0(row[0]), summary);
       // The driver returns a Buffer, and callers get a plain Uint8Array.
       const its = types.isUint8Array(value) ? new Uint8Array(value.buffer, value.byteOffset, value.length) : value;
       if (typeof its !== "string" && !types.isUint8Array(its)) {
@@ -200,7 +200,7 @@ function boundAfter(row: SqlRow, { taskId, order, beforeSequence, afterSequence 
   throw new CheckpointCorruptError(`${what} They were left untouched; \`waymark verify\` shows the damage.`);
 }
 
-function valuesOf(query: CheckpointQuery, size: number): readonly unknown[] {
+function toParameters(query: CheckpointQuery, size: number): readonly unknown[] {
   const { taskId, beforeSequence = ABOVE_ALL, afterSequence = BELOW_ALL, skip = 0 } = query;
   return [taskId, beforeSequence, afterSequence, size, skip];
 }

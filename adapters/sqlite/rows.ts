@@ -16,12 +16,12 @@ export const BY_ID = `SELECT ${COLUMNS} FROM waymark_checkpoints c WHERE task_id
 /** The summary in a row of {@link COLUMNS}. The seal isn't checked. */
 export function parseSealedSummary(taskId: string, row: sql.SqlRow, path: string): SealedSummary | CorruptRecord {
   const [number, ...columns] = row.slice(0, SEAL + 1);
-  const [sha256, seal] = [hexOf(row[SEAL - 1]), hexOf(row[SEAL])];
+  const [sha256, seal] = [toHex(row[SEAL - 1]), toHex(row[SEAL])];
   return sql.parseSealedSummary(taskId, [...columns.slice(0, -2), sha256, seal], () => describePlace(path, number));
 }
 
 /** A digest's bytes as text. If the value isn't bytes, it is damaged, and is returned as it is. */
-export function hexOf(column: unknown): unknown {
+export function toHex(column: unknown): unknown {
   return types.isUint8Array(column)
     ? Buffer.from(column.buffer, column.byteOffset, column.length).toString("hex")
     : column;
@@ -40,7 +40,7 @@ export function parseRecord(taskId: string, row: sql.SqlRow, body: unknown, path
 }
 
 function withHexDigests(row: sql.SqlRow): sql.SqlRow {
-  return row.map((value, index) => (DIGESTS.includes(index) ? hexOf(value) : value));
+  return row.map((value, index) => (DIGESTS.includes(index) ? toHex(value) : value));
 }
 
 function describeRecord(path: string, taskId: string, [sequence]: sql.SqlRow): string {
@@ -48,7 +48,7 @@ function describeRecord(path: string, taskId: string, [sequence]: sql.SqlRow): s
 }
 
 /** A digest as bytes, which take half the space of its text in a column. */
-export function bytesOf(hex: string): Buffer {
+export function parseHex(hex: string): Buffer {
   return Buffer.from(hex, "hex");
 }
 

@@ -1,6 +1,6 @@
 import { resolve } from "node:path";
 import type { CheckpointQuery } from "../../src/contract/adapter.js";
-import { checkKeys, checkWord, formWith, keysOf } from "../../src/contract/arguments.js";
+import { checkKeys, checkWord, formWith, listKeys } from "../../src/contract/arguments.js";
 import type { StoredCheckpoint } from "../../src/contract/checkpoint.js";
 import type { CorruptRecord } from "../../src/contract/corrupt-record.js";
 import type { StorageMaintenance } from "../../src/contract/findings.js";
@@ -149,7 +149,7 @@ export class SqliteAdapter extends SqlAdapter {
   }
 }
 
-const OPTIONS = keysOf<SqliteAdapterOptions>({ path: true, durability: true, busyTimeoutMs: true, driver: true });
+const OPTIONS = listKeys<SqliteAdapterOptions>({ path: true, durability: true, busyTimeoutMs: true, driver: true });
 
 function checkOptions(options: SqliteAdapterOptions): void {
   checkKeys("SqliteAdapterOptions", options, OPTIONS, formWith("path", options));

@@ -27,7 +27,7 @@ import type { SqliteHistories } from "./histories.js";
 import { checkLeaseIn } from "./leases.js";
 import type { SqliteLog } from "./log.js";
 import type { SqliteReader } from "./reader.js";
-import { BY_ID, bytesOf, COLUMNS, parseSealedSummary } from "./rows.js";
+import { BY_ID, COLUMNS, parseHex, parseSealedSummary } from "./rows.js";
 
 /**
  * Reads everything that an append needs, as one row. The newest sequence comes from the index, since the task's row may
@@ -146,7 +146,7 @@ export class SqliteWriter {
       log.requireNoEvent(taskId, condition);
       log.insert(taskId, records, nextSequence(taskId, log.readNumbering(taskId), condition));
       const { sequence, status, error, seal } = withStatus(record, change);
-      this.#parts.database.run(UPDATE_STATUS, status, toJson(error), bytesOf(seal), number);
+      this.#parts.database.run(UPDATE_STATUS, status, toJson(error), parseHex(seal), number);
       this.#parts.database.run(UPDATE_TASK_STATUS, status, taskId, sequence);
       this.#updateDueAt(taskId);
       return true;
@@ -160,7 +160,7 @@ export class SqliteWriter {
       // The new payload gets its own place, since other texts may build on the old one.
       const placed = this.#parts.histories.place(payload, undefined);
       this.#parts.histories.store(placed, { id, payload });
-      const digests = [bytesOf(payload.sha256), bytesOf(seal)];
+      const digests = [parseHex(payload.sha256), parseHex(seal)];
       this.#parts.database.run(UPDATE_PAYLOAD, placed.number, sizeBytes, payload.encoding, ...digests, number);
       this.#parts.histories.trim([numberOr0(number)]);
       return true;
@@ -227,9 +227,9 @@ export class SqliteWriter {
     const { sequence, seal } = sealDraft(draft, nextSequence(taskId, position, condition, options));
     this.#parts.log.insert(taskId, records, sequence - records.length);
     const replaced = options.replaces === undefined ? undefined : this.#findTransient(taskId, options.replaces);
-    const placed = this.#parts.histories.place(payload, this.#sourceOf(payload, options) ?? near);
+    const placed = this.#parts.histories.place(payload, this.#findSource(payload, options) ?? near);
     const columns = listColumns(draft).slice(0, -1);
-    const digests = [bytesOf(payload.sha256), bytesOf(seal)];
+    const digests = [parseHex(payload.sha256), parseHex(seal)];
     this.#parts.database.run(INSERT_CHECKPOINT, taskId, placed.number, sequence, ...columns, ...digests);
     this.#parts.histories.store(placed, draft);
     if (replaced !== undefined) this.#removeNumbers([replaced]);
@@ -252,7 +252,7 @@ export class SqliteWriter {
    * may be another fork of it, so that one's history is used. A small payload has nothing to share, and would only fill
    * the source's history.
    */
-  #sourceOf({ body }: Payload, { sharesWith }: AppendOptions): unknown {
+  #findSource({ body }: Payload, { sharesWith }: AppendOptions): unknown {
     if (sharesWith === undefined || !isCompared(body)) return undefined;
     return (
       this.#parts.database.one(NUMBER_BY_ID, sharesWith.taskId, sharesWith.id)?.[0] ?? this.#parts.histories.newest

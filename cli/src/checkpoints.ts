@@ -5,8 +5,8 @@ import { checkpointsTask } from "waymark/langgraph/records";
 import type { Session } from "./cli.js";
 import { DamagedCheckpointError } from "./damage.js";
 import { CommandError, ExitCode } from "./exit-code.js";
-import { firstOf } from "./first-of.js";
-import { findTasks, nameOf } from "./langgraph/find-tasks.js";
+import { takeFirst } from "./first-of.js";
+import { describeTask, findTasks } from "./langgraph/find-tasks.js";
 import { readState } from "./langgraph/thread-state.js";
 import { LeaseReader, runningText } from "./leases.js";
 import { printable } from "./printable.js";
@@ -56,7 +56,7 @@ async function taskNamed({ manager }: QuerySession, word: string): Promise<strin
 function tasksBeginningWith({ storage }: QuerySession, prefix: string): Promise<readonly TaskSummary[]> {
   // Damage of other tasks doesn't matter here.
   const damage = { add: async () => undefined };
-  return firstOf(findTasks({ storage, damage }, { prefix, order: "taskId", limit: 4 }), 4);
+  return takeFirst(findTasks({ storage, damage }, { prefix, order: "taskId", limit: 4 }), 4);
 }
 
 async function noSuchTask(session: QuerySession, word: string, alike: readonly TaskSummary[]): Promise<CommandError> {
@@ -68,7 +68,7 @@ async function noSuchTask(session: QuerySession, word: string, alike: readonly T
     );
   }
   const what = `Task ${JSON.stringify(word)} has no checkpoint in ${session.name}.`;
-  const names = [...alike.slice(0, 3).map(nameOf), ...(alike.length > 3 ? ["…"] : [])];
+  const names = [...alike.slice(0, 3).map(describeTask), ...(alike.length > 3 ? ["…"] : [])];
   const hint = names.length > 0 ? `Ids that begin with it: ${names.join(", ")}.` : '"waymark tasks" lists the tasks.';
   return new CommandError(ExitCode.notFound, `${what} ${hint}`);
 }
@@ -169,7 +169,7 @@ export async function readLatest<State>(
 }
 
 /** A checkpoint in one line, safe for the terminal: `@7 3f0c… (After the unit tests)`. */
-export function titleOf({ sequence, id, label, stage }: CheckpointSummary): string {
+export function describeCheckpoint({ sequence, id, label, stage }: CheckpointSummary): string {
   const at = label ?? stage;
   return printable(`@${sequence} ${id}${at === undefined ? "" : ` (${at})`}`);
 }
@@ -184,7 +184,7 @@ async function findByPrefix({ storage }: QuerySession, taskId: string, prefix: s
       throw new CommandError(
         ExitCode.usage,
         `Several checkpoints of task ${JSON.stringify(taskId)} have ids that begin with ${JSON.stringify(prefix)}: ` +
-          `${found.map(titleOf).join(" and ")}, for example. Write more of the id.`,
+          `${found.map(describeCheckpoint).join(" and ")}, for example. Write more of the id.`,
       );
     }
   }

@@ -17,7 +17,7 @@ export interface DamageSink {
  * A key that identifies a damaged record. If the sequence is known, the location isn't used, since a list and a read
  * may name it differently.
  */
-export function keyOf({ taskId, id, sequence, location }: DamagedRecord): string {
+export function identify({ taskId, id, sequence, location }: DamagedRecord): string {
   return sequence === undefined ? location : JSON.stringify([taskId, sequence, id]);
 }
 
@@ -49,7 +49,7 @@ export class Damage implements DamageSink {
   }
 
   async add(record: DamagedRecord): Promise<void> {
-    const key = keyOf(record);
+    const key = identify(record);
     if (this.#known.has(key)) return;
     if (this.#known.size < MAX_KNOWN) this.#known.add(key);
     this.#count += 1;

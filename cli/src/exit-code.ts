@@ -49,7 +49,7 @@ const BY_CODE: Readonly<Record<string, ExitCode>> = {
 };
 
 /** The exit code of an error that ended the command. */
-export function exitCodeOf(error: unknown): ExitCode {
+export function toExitCode(error: unknown): ExitCode {
   if (error instanceof CommandError) return error.exitCode;
   if (error instanceof TypeError || error instanceof RangeError) return ExitCode.usage;
   const code = error instanceof Error && "code" in error ? error.code : undefined;

@@ -1,5 +1,5 @@
 import { CheckpointError } from "waymark";
-import { CommandError, exitCodeOf } from "./exit-code.js";
+import { CommandError, toExitCode } from "./exit-code.js";
 
 /**
  * Calls the SDK. If it throws, its error says what to do next, and this adds the command's flags for that.
@@ -18,6 +18,6 @@ export async function namingFlags<Result>(
     if (added === undefined || !(error instanceof Error)) throw error;
     // If the same call may succeed later, no flag is missing.
     if (error instanceof CheckpointError && error.retryable) throw error;
-    throw new CommandError(exitCodeOf(error), `${error.message.replace(/\.$/, "")} (${added}).`, { cause: error });
+    throw new CommandError(toExitCode(error), `${error.message.replace(/\.$/, "")} (${added}).`, { cause: error });
   }
 }

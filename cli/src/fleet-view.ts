@@ -4,7 +4,7 @@ import { CheckpointError } from "waymark";
 import { isCancelled } from "waymark/kit";
 import type { Session } from "./cli.js";
 import { Damage } from "./damage.js";
-import { nameOf } from "./langgraph/find-tasks.js";
+import { describeTask } from "./langgraph/find-tasks.js";
 import { holderText } from "./leases.js";
 import { Output } from "./output.js";
 import { printable } from "./printable.js";
@@ -156,7 +156,7 @@ async function printTasks(output: Output, { tasks }: Fleet, nowMs: number): Prom
 
 function makeColumns(colors: Output["colors"], nowMs: number): readonly Column<ListedTask>[] {
   return [
-    { head: "TASK", flexible: true, cell: nameOf },
+    { head: "TASK", flexible: true, cell: describeTask },
     { head: "STATUS", cell: (task) => taskStatusCell(task, colors, nowMs) },
     { head: "LAST STEP", flexible: true, cell: (task) => stepText(task, nowMs) },
     { head: "SINCE", cell: (task) => ("newest" in task ? agoText(task.newest.createdAt, nowMs) : "") },

@@ -1,6 +1,6 @@
 import { DecryptionFailedError, KeyUnavailableError, UnsupportedFormatError } from "waymark";
 import type { ProjectConfig } from "./config-file.js";
-import { CommandError, exitCodeOf } from "./exit-code.js";
+import { CommandError, toExitCode } from "./exit-code.js";
 
 /** Whether the error says that the state is intact, but the configuration lacks its transform or its key. */
 export function isKeyMissing(error: unknown): error is Error {
@@ -16,5 +16,5 @@ export async function withKeyAdvice(error: unknown, config: () => Promise<Projec
     file === undefined
       ? "The command takes transforms and their keys from waymark.config.js, and there is none here or in a folder above."
       : `The command takes transforms and their keys from ${file}.`;
-  return new CommandError(exitCodeOf(error), `${error.message} ${advice}`, { cause: error });
+  return new CommandError(toExitCode(error), `${error.message} ${advice}`, { cause: error });
 }

@@ -2,7 +2,7 @@ import { CheckpointError, type Lease, LeaseHeldError } from "waymark";
 import { type HeldLease, type LapsedLease, parseHolder } from "waymark/kit";
 import { checkpointsTask } from "waymark/langgraph/records";
 import { CommandError, ExitCode } from "./exit-code.js";
-import { firstOf } from "./first-of.js";
+import { takeFirst } from "./first-of.js";
 import type { FoundTask } from "./langgraph/find-tasks.js";
 import type { QuerySession } from "./store.js";
 import { findOpenWaits, type TaskWaits, waitsOfTask } from "./waits.js";
@@ -51,7 +51,7 @@ export class LeaseReader {
 
   /** Returns the leases that are held now. @param prefix - The beginning of the task ids. */
   async held(prefix = ""): Promise<readonly (HeldLease & { readonly taskId: string })[]> {
-    const held = (await this.#read(async (leases) => firstOf(leases.held()))) ?? [];
+    const held = (await this.#read(async (leases) => takeFirst(leases.held()))) ?? [];
     return held.filter(({ taskId }) => taskId.startsWith(prefix));
   }
 

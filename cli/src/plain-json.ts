@@ -27,7 +27,7 @@ export function plainJson(value: unknown): PlainJson {
 }
 
 /** Returns the kind of a value in a word: `Map`, `null`, `string`. */
-export function kindOf(value: unknown): string {
+export function findKind(value: unknown): string {
   if (value === null || typeof value !== "object") return value === null ? "null" : typeof value;
   return Object.prototype.toString.call(value).slice("[object ".length, -1);
 }

@@ -1,7 +1,7 @@
 import type { Checkpoint, CheckpointSummary, CorruptRecord } from "waymark";
 import { type CheckpointQuery, isCorrupt } from "waymark/adapter";
 import { DamagedCheckpointError } from "./damage.js";
-import { managerOf, type QuerySession } from "./store.js";
+import { makeManager, type QuerySession } from "./store.js";
 
 /** Yields the readable summaries that the query finds. Damaged ones are reported. */
 export async function* readableSummaries(
@@ -37,7 +37,7 @@ export async function readCheckpoint(
   },
 ): Promise<Checkpoint> {
   // With the stored version, no migration is needed.
-  const manager = managerOf(storage, await config(), damage, { stateVersion });
+  const manager = makeManager(storage, await config(), damage, { stateVersion });
   let damaged: CorruptRecord | undefined;
   manager.on("corrupt", (record) => {
     damaged = record;

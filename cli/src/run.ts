@@ -1,7 +1,7 @@
 import { CommanderError } from "@commander-js/extra-typings";
 import { CheckpointError, KeyUnavailableError } from "waymark";
 import { Cli, type Streams } from "./cli.js";
-import { CommandError, ExitCode, exitCodeOf } from "./exit-code.js";
+import { CommandError, ExitCode, toExitCode } from "./exit-code.js";
 import { printable } from "./printable.js";
 import { makeProgram } from "./program.js";
 
@@ -33,7 +33,7 @@ async function report(error: unknown, { errors }: Cli, isVerbose: boolean): Prom
   const code = origin instanceof CheckpointError ? ` [${origin.code}]` : "";
   await errors.line(`${errors.colors.red("waymark:")} ${printable(readMessage(error))}${code}${formatReason(origin)}`);
   if (isVerbose) for (const line of listCauses(error)) await errors.line(line);
-  return exitCodeOf(error);
+  return toExitCode(error);
 }
 
 /**

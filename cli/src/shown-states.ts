@@ -15,7 +15,7 @@ import {
 import { DamagedCheckpointError } from "./damage.js";
 import { readState } from "./langgraph/thread-state.js";
 import { wholeIn } from "./langgraph/whole-checkpoints.js";
-import { managerOf, type QuerySession } from "./store.js";
+import { makeManager, type QuerySession } from "./store.js";
 
 /**
  * Returns a manager that sees a task's states as the command shows them: without a schema and migrations. States of a
@@ -23,7 +23,7 @@ import { managerOf, type QuerySession } from "./store.js";
  */
 export async function shownStates(session: QuerySession, taskId: string): Promise<CheckpointManager> {
   const storage = new ShownStates(session, await wholeIn(session, taskId));
-  return managerOf(storage, {}, session.damage);
+  return makeManager(storage, {}, session.damage);
 }
 
 class ShownStates implements StorageAdapter {

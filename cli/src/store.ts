@@ -44,7 +44,7 @@ export async function openStore(
 ): Promise<Store> {
   const chosen = await chooseStorage(flag, config, purpose);
   const reporting = (its: ManagerConfig) => {
-    const manager = managerOf(chosen.storage, its, damage);
+    const manager = makeManager(chosen.storage, its, damage);
     manager.on("corrupt", (record) => void damage.add(record));
     return manager;
   };
@@ -68,7 +68,7 @@ export async function openTarget(
 type ManagerConfig = Pick<ProjectConfig, "transforms" | "retention" | "redact">;
 
 /** Returns a manager on the storage. The caller closes the storage, and listens for damage. */
-export function managerOf(
+export function makeManager(
   storage: StorageAdapter,
   { transforms, retention, redact }: ManagerConfig,
   damage: Damage,

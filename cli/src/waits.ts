@@ -3,7 +3,7 @@ import { findDueTime, isCorrupt } from "waymark/adapter";
 import { eventsTaskId, isCancelled, isChild, isOfRun, NEVER, type RunWaits, readSender, readWaits } from "waymark/kit";
 import type { Session } from "./cli.js";
 import { DamagedCheckpointError } from "./damage.js";
-import { firstOf } from "./first-of.js";
+import { takeFirst } from "./first-of.js";
 import { isKeyMissing } from "./key-advice.js";
 import { type PlainJson, plainJson } from "./plain-json.js";
 import { printable } from "./printable.js";
@@ -68,12 +68,12 @@ export async function findOpenWaits(
   const waits = waitsOfTask(newest);
   // An event makes its run due.
   if (waits === undefined || waits.waitsFor.length === 0 || !isDue(newest, Date.now())) return waits;
-  const answered = await answeredOf(session, newest.taskId, waits.waitsFor);
+  const answered = await listAnswered(session, newest.taskId, waits.waitsFor);
   return answered.length === 0 ? waits : { ...waits, answered };
 }
 
 /** Those of the names for which an event is pending. */
-async function answeredOf(
+async function listAnswered(
   session: Pick<QuerySession, "storage" | "damage">,
   taskId: string,
   names: readonly string[],
@@ -88,7 +88,7 @@ export async function pendingEvents(
   taskId: string,
 ): Promise<readonly ListedEvent[]> {
   const query = { taskId: eventsTaskId(taskId), order: "oldest", status: ["paused"] } as const;
-  return (await firstOf(readableSummaries(session, query))).map(listedEvent);
+  return (await takeFirst(readableSummaries(session, query))).map(listedEvent);
 }
 
 function hasEnded({ status }: CheckpointSummary): boolean {
@@ -158,7 +158,7 @@ export async function pendingWaits(
   const waits = waitsIn(newest, run);
   const names = waits.flatMap(({ kind, name }) => (kind === "event" ? [name] : []));
   if (names.length === 0) return waits;
-  const answered = await answeredOf(session, newest.taskId, names);
+  const answered = await listAnswered(session, newest.taskId, names);
   return waits.map((wait) =>
     wait.kind === "event" && answered.includes(wait.name) ? { ...wait, isAnswered: true } : wait,
   );
@@ -245,7 +245,7 @@ export async function readEvents(session: QuerySession, taskId: string): Promise
 
 async function lastEvents(session: QuerySession, taskId: string): Promise<readonly CheckpointSummary[]> {
   const query = { taskId: eventsTaskId(taskId), order: "newest", limit: MOST_SIGNALS } as const;
-  return (await firstOf(readableSummaries(session, query))).reverse();
+  return (await takeFirst(readableSummaries(session, query))).reverse();
 }
 
 function listedEvent(summary: CheckpointSummary): ListedEvent {

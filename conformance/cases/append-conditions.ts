@@ -3,7 +3,7 @@ import type { CheckpointDraft } from "../../src/contract/checkpoint.js";
 import { ascending, refused, same, sameAsAppended, show } from "../check.js";
 import type { ConformanceCase } from "../conformance-case.js";
 import { type Appended, draft, drafts } from "../drafts.js";
-import { appendAll, expectStored, idsOf, soleWinner } from "../steps.js";
+import { appendAll, expectStored, listIds, soleWinner } from "../steps.js";
 
 /** The cases of `append` with a condition. */
 export const appendConditionCases: readonly ConformanceCase[] = [
@@ -23,7 +23,7 @@ export const appendConditionCases: readonly ConformanceCase[] = [
 
       await expectStored(adapter, stored);
       same(await adapter.get("t", "late"), undefined, "get MUST return undefined for a refused append's id");
-      same(await idsOf(adapter.list({ taskId: "new", order: "newest" })), [], "a refused append MUST store nothing");
+      same(await listIds(adapter.list({ taskId: "new", order: "newest" })), [], "a refused append MUST store nothing");
       same(await adapter.append(draft("new", "late")), 1, "a task whose appends were all refused MUST begin at 1");
     },
   },
@@ -56,7 +56,7 @@ export const appendConditionCases: readonly ConformanceCase[] = [
       const fifth = await adapter.append(draft("t", "c5"), { expectedSequence: undefined });
       ascending([first, second, third, fourth, fifth], "append MUST give ascending sequences, also under a condition");
       same(
-        await idsOf(adapter.list({ taskId: "t", order: "oldest" })),
+        await listIds(adapter.list({ taskId: "t", order: "oldest" })),
         ["c1", "c2", "c4", "c5"],
         "refused appends MUST store nothing; all other appends MUST be stored",
       );
@@ -74,7 +74,7 @@ export const appendConditionCases: readonly ConformanceCase[] = [
         );
         newest = await soleWinner(rivals);
       }
-      const ids = await idsOf(adapter.list({ taskId: "t", order: "oldest" }));
+      const ids = await listIds(adapter.list({ taskId: "t", order: "oldest" }));
       same(ids.length, 4, `each round MUST store only the winner's checkpoint; it stored ${show(ids)}`);
     },
   },
@@ -106,7 +106,7 @@ export const appendConditionCases: readonly ConformanceCase[] = [
       const huge = await adapter.append(draft("t", "huge"), {}, { sequence: 2 ** 40 });
       ascending([last, huge, await adapter.append(draft("t", "beyond"))], "large sequences MUST work like small ones");
       same(
-        await idsOf(adapter.list({ taskId: "t", order: "oldest" })),
+        await listIds(adapter.list({ taskId: "t", order: "oldest" })),
         ["c7", "last", "huge", "beyond"],
         "refused appends MUST store nothing; all other checkpoints MUST be there, ordered by sequence",
       );

@@ -1,7 +1,7 @@
 import { intact, refused, same } from "../check.js";
 import type { ConformanceCase } from "../conformance-case.js";
 import { draft, drafts, fullDraft } from "../drafts.js";
-import { appendAll, expectStored, idsOf } from "../steps.js";
+import { appendAll, expectStored, listIds } from "../steps.js";
 
 /** The cases about ids, which are unique within a task. */
 export const appendIdCases: readonly ConformanceCase[] = [
@@ -31,7 +31,7 @@ export const appendIdCases: readonly ConformanceCase[] = [
       const twins = draft("t", "twins");
       const [first, second] = await Promise.all([adapter.append(twins), adapter.append(twins)]);
       same(second, first, `${obligation}, also in two concurrent calls`);
-      const ids = await idsOf(adapter.list({ taskId: "t", order: "oldest" }));
+      const ids = await listIds(adapter.list({ taskId: "t", order: "oldest" }));
       same(ids, ["lost", "later", "twins"], "appending the same draft again MUST store nothing");
     },
   },
@@ -78,7 +78,7 @@ export const appendIdCases: readonly ConformanceCase[] = [
       adapter = await store.carryOn(adapter);
       const again = await appendAll(adapter, [draft("t", "c1", { body: JSON.stringify("another state") })]);
       await expectStored(adapter, [...(second ? [second] : []), ...again]);
-      const ids = await idsOf(adapter.list({ taskId: "t", order: "oldest" }));
+      const ids = await listIds(adapter.list({ taskId: "t", order: "oldest" }));
       same(ids, ["c2", "c1"], "the checkpoint under a removed id MUST be new, and the newest");
     },
   },

@@ -3,7 +3,7 @@ import { transientMetadata } from "../../src/contract/transient.js";
 import { ascending, holds, intact, refused, same, sameAsAppended } from "../check.js";
 import type { ConformanceCase } from "../conformance-case.js";
 import { type Appended, draft, drafts } from "../drafts.js";
-import { appendAll, expectStored, idsOf, withOpen } from "../steps.js";
+import { appendAll, expectStored, listIds, withOpen } from "../steps.js";
 import { TURNS } from "./kills.js";
 
 /** The cases of `append` with `replaces`. */
@@ -17,7 +17,7 @@ export const appendReplacesCases: readonly ConformanceCase[] = [
       const kept = await appendAll(adapter, drafts("t", 2));
       const first = await adapter.append(transient("t", "p1"));
       // This milestone's state is similar to p1's, so a store may build it on p1, which is replaced later.
-      kept.push(...(await appendAll(adapter, [draft("t", "c3", { body: bodyOf("p1", "more") })])));
+      kept.push(...(await appendAll(adapter, [draft("t", "c3", { body: makeBody("p1", "more") })])));
       adapter = await store.carryOn(adapter);
       const late = adapter.append(transient("t", "late", "p1"), { expectedSequence: first }, { replaces: "p1" });
       await refused(
@@ -84,12 +84,12 @@ export const appendReplacesCases: readonly ConformanceCase[] = [
           adapter.setStatus("t", old, { status: "paused" }),
           adapter.append(transient("u", `new-${round}`), {}, { replaces: `new-${round - 1}` }),
         ]);
-        const left = await idsOf(adapter.list({ taskId: "t", order: "oldest" }));
+        const left = await listIds(adapter.list({ taskId: "t", order: "oldest" }));
         same(left.includes(old), false, "a replaced checkpoint MUST be gone");
         await adapter.remove("t", [`new-${round}`]);
         const expected = Array.from({ length: round + 1 }, (_, number) => `other-${number}`);
         same(
-          await idsOf(adapter.list({ taskId: "t", order: "oldest" })),
+          await listIds(adapter.list({ taskId: "t", order: "oldest" })),
           expected,
           "all other checkpoints MUST be there",
         );
@@ -136,10 +136,10 @@ export const appendReplacesCases: readonly ConformanceCase[] = [
 
 /** The draft of a transient checkpoint. The states of these drafts are similar. */
 function transient(taskId: string, id: string, replaces?: string) {
-  return draft(taskId, id, { metadata: transientMetadata(replaces), body: bodyOf(id) });
+  return draft(taskId, id, { metadata: transientMetadata(replaces), body: makeBody(id) });
 }
 
-function bodyOf(...texts: readonly string[]): string {
+function makeBody(...texts: readonly string[]): string {
   const messages = Array.from({ length: 100 }, (_, number) => `message ${number} of many`);
   return JSON.stringify({ messages: [...messages, ...texts] });
 }

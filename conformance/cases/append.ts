@@ -1,7 +1,7 @@
 import { ascending, intact, same } from "../check.js";
 import type { ConformanceCase } from "../conformance-case.js";
 import { draft, drafts } from "../drafts.js";
-import { appendAll, appendAtOnce, collect, expectStored, idsOf, sequencesOf } from "../steps.js";
+import { appendAll, appendAtOnce, collect, expectStored, listIds, listSequences } from "../steps.js";
 
 /**
  * The cases of `append` about numbering and order. See append-ids.ts for ids, append-conditions.ts for conditions, and
@@ -18,7 +18,7 @@ export const appendCases: readonly ConformanceCase[] = [
       adapter = await store.carryOn(adapter);
       const after = await appendAll(adapter, [draft("t", "c5")]);
 
-      const sequences = sequencesOf([...before, ...after]);
+      const sequences = listSequences([...before, ...after]);
       same(sequences[0], 1, "append MUST give a new task's first checkpoint the sequence 1");
       ascending(sequences, "append MUST give ascending sequences");
       const listed = await collect(adapter.list({ taskId: "t", order: "oldest" }));
@@ -37,12 +37,12 @@ export const appendCases: readonly ConformanceCase[] = [
       const own = await appendAll(adapter, drafts("t", 3));
       same(await adapter.append(draft("u", "c1")), 1, "another task's numbering MUST begin at 1");
       same(
-        await idsOf(adapter.list({ taskId: "u", order: "oldest" })),
+        await listIds(adapter.list({ taskId: "u", order: "oldest" })),
         ["c1"],
         "a task MUST hold only its own checkpoints",
       );
       const next = await adapter.append(draft("t", "c4"));
-      ascending([...sequencesOf(own), next], "a task's numbering MUST continue, whatever other tasks do");
+      ascending([...listSequences(own), next], "a task's numbering MUST continue, whatever other tasks do");
     },
   },
   {
@@ -51,7 +51,7 @@ export const appendCases: readonly ConformanceCase[] = [
     replayed: true,
     async run(store) {
       let adapter = await store.open();
-      const given = sequencesOf(await appendAll(adapter, drafts("t", 3)));
+      const given = listSequences(await appendAll(adapter, drafts("t", 3)));
       // The checkpoints are removed in several calls, so that the highest sequence is already gone when another one is
       // removed.
       for (const removed of [[["c3"]], [["next-0", "c2"]], [["next-1"], ["c1"]], [["next-2"], ["nobody"]]]) {
@@ -73,8 +73,8 @@ export const appendCases: readonly ConformanceCase[] = [
       );
       const appended = await appendAtOnce(adapter, many);
       const obligation = "appends of one task through one instance MUST take sequences in call order";
-      ascending(sequencesOf(appended), obligation);
-      const ids = await idsOf(adapter.list({ taskId: "t", order: "oldest" }));
+      ascending(listSequences(appended), obligation);
+      const ids = await listIds(adapter.list({ taskId: "t", order: "oldest" }));
       same(
         ids,
         many.map(({ id }) => id),
@@ -102,13 +102,13 @@ export const appendCases: readonly ConformanceCase[] = [
       let adapter = await store.open();
       const times = ["2030-01-01T00:00:00.000Z", "2029-01-01T00:00:00.000Z", "2029-01-01T00:00:00.000Z"];
       const backwards = times.map((createdAt, index) => draft("t", `c${index + 1}`, { createdAt }));
-      const sequences = sequencesOf(await appendAll(adapter, backwards));
+      const sequences = listSequences(await appendAll(adapter, backwards));
       adapter = await store.carryOn(adapter);
 
       const obligation = "a task's checkpoints MUST be ordered by sequence, whatever createdAt says";
-      same(await idsOf(adapter.list({ taskId: "t", order: "newest" })), ["c3", "c2", "c1"], obligation);
-      same(await idsOf(adapter.list({ taskId: "t", order: "oldest" })), ["c1", "c2", "c3"], obligation);
-      same(await idsOf(adapter.read({ taskId: "t", order: "newest" })), ["c3", "c2", "c1"], obligation);
+      same(await listIds(adapter.list({ taskId: "t", order: "newest" })), ["c3", "c2", "c1"], obligation);
+      same(await listIds(adapter.list({ taskId: "t", order: "oldest" })), ["c1", "c2", "c3"], obligation);
+      same(await listIds(adapter.read({ taskId: "t", order: "newest" })), ["c3", "c2", "c1"], obligation);
       const [task] = await collect(adapter.tasks({ order: "recent" }));
       same(
         intact(task, "tasks MUST give the task").newest?.id,

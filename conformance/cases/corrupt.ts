@@ -1,13 +1,13 @@
 import { isDeepStrictEqual } from "node:util";
 import type { StorageAdapter } from "../../src/contract/adapter.js";
-import { type CheckpointSummary, summaryOf } from "../../src/contract/checkpoint.js";
+import { type CheckpointSummary, toSummary } from "../../src/contract/checkpoint.js";
 import { type CorruptRecord, isCorrupt } from "../../src/contract/corrupt-record.js";
-import { codeOf } from "../../src/contract/errors.js";
-import { ascending, damageOf, holds, isReported, refused, same, sameAsAppended, sameIds, show } from "../check.js";
+import { readCode } from "../../src/contract/errors.js";
+import { ascending, explainDamage, holds, isReported, refused, same, sameAsAppended, sameIds, show } from "../check.js";
 import type { ConformanceCase, ConformanceStore } from "../conformance-case.js";
 import { type Appended, draft, drafts, fullDraft } from "../drafts.js";
 import { DAMAGED_PARTS, type DamagedPart } from "../harness.js";
-import { appendAll, collect, idsOf, sequencesOf, withOpen } from "../steps.js";
+import { appendAll, collect, listIds, listSequences, withOpen } from "../steps.js";
 
 /**
  * The cases of durable adapters after a disk error. An adapter may let the manager check payloads. So `get` and `read`
@@ -60,7 +60,7 @@ export const corruptCases: readonly ConformanceCase[] = [
         const { adapter } = await damagedTask(store, { taskId, count: 3, damaged: ["c3"], part });
         const tasks = await collect(adapter.tasks({ order: "taskId", prefix: part }));
         const shown = tasks.map((task) => (isCorrupt(task) ? "corrupt" : `${task.taskId} ${task.newest?.id}`));
-        const reasons = tasks.filter(isCorrupt).map(damageOf);
+        const reasons = tasks.filter(isCorrupt).map(explainDamage);
         const readable = [`${before} c1`, "corrupt", `${taskId} c2`, `${after} c1`];
         const unread = [`${before} c1`, `${taskId} c3`, `${after} c1`];
         const isUnread = part !== "summary" && shown.length === unread.length;
@@ -120,7 +120,7 @@ export const corruptCases: readonly ConformanceCase[] = [
           const taskId = `${part}-${id}`;
           const { adapter, all } = await damagedTask(store, { taskId, count: 3, damaged: [id], part });
           const next = await appendAll(adapter, [draft(taskId, "next")]);
-          ascending(sequencesOf([...all, ...next]), "the damaged record's sequence MUST never be used again");
+          ascending(listSequences([...all, ...next]), "the damaged record's sequence MUST never be used again");
           await adapter.setStatus(taskId, other, { status: "paused" });
           await adapter.remove(taskId, ["c1"]);
           const left = all
@@ -167,7 +167,7 @@ export const corruptCases: readonly ConformanceCase[] = [
     async run(store) {
       for (const part of DAMAGED_PARTS) {
         const { adapter, all } = await damagedTask(store, { taskId: part, count: 3, damaged: ["c2"], part });
-        const changed = await adapter.setStatus(part, "c2", { status: "paused" }).catch(codeOf);
+        const changed = await adapter.setStatus(part, "c2", { status: "paused" }).catch(readCode);
         holds(
           changed === true || changed === "CHECKPOINT_CORRUPT",
           `setStatus of a damaged checkpoint MUST be refused as CHECKPOINT_CORRUPT, or leave the checkpoint damaged; its answer was ${show(changed)}`,
@@ -193,7 +193,7 @@ export const corruptCases: readonly ConformanceCase[] = [
         const { adapter } = await damagedTask(store, { taskId: part, count: 3, damaged: ["c1", "c3"], part });
         await adapter.remove(part, "all");
         const obligation = 'remove "all" MUST remove the task with its damaged checkpoints';
-        same(await idsOf(adapter.list({ taskId: part, order: "newest" })), [], obligation);
+        same(await listIds(adapter.list({ taskId: part, order: "newest" })), [], obligation);
         same(await adapter.get(part, "c3"), undefined, obligation);
         same(await collect(adapter.tasks({ order: "taskId", prefix: part })), [], obligation);
         same(await adapter.append(draft(part, "c3")), 1, `${obligation}, and end its numbering`);
@@ -277,5 +277,5 @@ async function expectReported(
 
 /** Whether an item is the damaged checkpoint's former summary, which `list` may still find intact. */
 function isUnread(item: CheckpointSummary, original: Appended | undefined, damaged: string): boolean {
-  return original?.id === damaged && isDeepStrictEqual(summaryOf(item), summaryOf(original));
+  return original?.id === damaged && isDeepStrictEqual(toSummary(item), toSummary(original));
 }

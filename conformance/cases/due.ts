@@ -5,7 +5,7 @@ import { NEVER, transientMetadata } from "../../src/contract/transient.js";
 import { same } from "../check.js";
 import type { ConformanceCase } from "../conformance-case.js";
 import { draft } from "../drafts.js";
-import { appendAll, leasesOf, untilFree } from "../steps.js";
+import { appendAll, requireLeases, untilFree } from "../steps.js";
 
 /** Longer than any case takes. */
 const LONG_MS = 600_000;
@@ -21,7 +21,7 @@ export const dueCases: readonly ConformanceCase[] = [
     async run(store) {
       let adapter = await store.open();
       same(await next(adapter), undefined, "claimNext of an empty store MUST return undefined");
-      same(await queueOf(adapter).count(QUERY), NOTHING, "count of an empty store MUST be 0");
+      same(await requireQueue(adapter).count(QUERY), NOTHING, "count of an empty store MUST be 0");
       await appendAll(adapter, [
         draft("q/plain", "c1"),
         draft("q/child", "c1", { status: "paused", metadata: { waymark: { run: true, child: true, until: at(1) } } }),
@@ -37,18 +37,22 @@ export const dueCases: readonly ConformanceCase[] = [
         ofRun("q/enqueued", "c1", { status: "paused" }),
         ofRun("q/orphaned", "c1", { status: "running" }),
       ]);
-      await leasesOf(adapter).claim("q/held", "somebody", LONG_MS);
+      await requireLeases(adapter).claim("q/held", "somebody", LONG_MS);
       adapter = await store.carryOn(adapter);
       const due = ["q/due", "q/enqueued", "q/now", "q/orphaned"];
-      same((await queueOf(adapter).count(QUERY)).tasks, due.length, "count MUST count the due tasks of the prefix");
+      same(
+        (await requireQueue(adapter).count(QUERY)).tasks,
+        due.length,
+        "count MUST count the due tasks of the prefix",
+      );
       const given = await allDue(adapter);
       same(given.map(({ taskId }) => taskId).toSorted(), due, "claimNext MUST give each due task of the prefix once");
       for (const { taskId, token } of given) {
         same(token, 1, "claimNext MUST return the token of its claim");
-        const held = await leasesOf(adapter).current(taskId);
+        const held = await requireLeases(adapter).current(taskId);
         same([held?.holder, held?.token], ["worker", 1], "claimNext MUST claim the task for its caller");
       }
-      await leasesOf(adapter).release("q/due", 1);
+      await requireLeases(adapter).release("q/due", 1);
       same(await next(adapter), { taskId: "q/due", token: 2 }, "a released task that is still due MUST be given again");
     },
   },
@@ -61,10 +65,10 @@ export const dueCases: readonly ConformanceCase[] = [
       let adapter = await store.open();
       const is = async (due: boolean, obligation: string) => {
         adapter = await store.carryOn(adapter);
-        same((await queueOf(adapter).count(QUERY)).tasks, due ? 1 : 0, obligation);
+        same((await requireQueue(adapter).count(QUERY)).tasks, due ? 1 : 0, obligation);
         const claimed = await next(adapter);
         same(claimed?.taskId, due ? "q/t" : undefined, obligation);
-        if (claimed !== undefined) await leasesOf(adapter).release(claimed.taskId, claimed.token);
+        if (claimed !== undefined) await requireLeases(adapter).release(claimed.taskId, claimed.token);
       };
       await adapter.append(ofRun("q/t", "c1", { status: "paused", dueAt: NEVER }));
       await is(false, "a paused task MUST NOT be due before its time");
@@ -102,7 +106,7 @@ export const dueCases: readonly ConformanceCase[] = [
       );
       adapter = await store.carryOn(adapter);
       same(
-        await queueOf(adapter).count(QUERY),
+        await requireQueue(adapter).count(QUERY),
         { tasks: times.length, oldestDueAt: at(2) },
         "count MUST give the earliest time",
       );
@@ -112,7 +116,7 @@ export const dueCases: readonly ConformanceCase[] = [
         order,
         "claimNext MUST give the task first that is due first",
       );
-      same(await queueOf(adapter).count(QUERY), NOTHING, "count MUST leave out held tasks");
+      same(await requireQueue(adapter).count(QUERY), NOTHING, "count MUST leave out held tasks");
     },
   },
   {
@@ -129,16 +133,20 @@ export const dueCases: readonly ConformanceCase[] = [
       );
       // The workers of three tasks have died.
       const died = taskIds.slice(0, 3);
-      for (const taskId of died) await leasesOf(adapter).claim(taskId, "worker", SHORT_MS);
-      for (const taskId of died) await untilFree(leasesOf(adapter), taskId);
+      for (const taskId of died) await requireLeases(adapter).claim(taskId, "worker", SHORT_MS);
+      for (const taskId of died) await untilFree(requireLeases(adapter), taskId);
       adapter = await store.carryOn(adapter);
       const given: string[] = [];
       for (;;) {
-        const tasks = await queueOf(adapter).claimNext(QUERY, "worker", LONG_MS, 2);
+        const tasks = await requireQueue(adapter).claimNext(QUERY, "worker", LONG_MS, 2);
         if (tasks.length === 0) break;
         same(tasks.length <= 2, true, "claimNext MUST give at most `limit` tasks");
         for (const { taskId, token } of tasks) {
-          same((await leasesOf(adapter).current(taskId))?.token, token, "claimNext MUST claim each task that it gives");
+          same(
+            (await requireLeases(adapter).current(taskId))?.token,
+            token,
+            "claimNext MUST claim each task that it gives",
+          );
           given.push(taskId);
         }
       }
@@ -158,15 +166,15 @@ export const dueCases: readonly ConformanceCase[] = [
         taskIds.map((taskId) => ofRun(taskId, "c1", { status: "paused" })),
       );
       const died = taskIds.slice(3);
-      for (const taskId of died) await leasesOf(adapter).claim(taskId, "worker", SHORT_MS);
-      for (const taskId of died) await untilFree(leasesOf(adapter), taskId);
+      for (const taskId of died) await requireLeases(adapter).claim(taskId, "worker", SHORT_MS);
+      for (const taskId of died) await untilFree(requireLeases(adapter), taskId);
       adapter = await store.carryOn(adapter);
       const query = { ...QUERY, except: ["q/a", 'q/it\'s "q"', "q/died", "q/unknown"] };
       const obligation = "claimNext and count MUST leave out the excepted tasks";
-      same((await queueOf(adapter).count(query)).tasks, 2, obligation);
+      same((await requireQueue(adapter).count(query)).tasks, 2, obligation);
       const given: string[] = [];
       for (;;) {
-        const tasks = await queueOf(adapter).claimNext(query, "worker", LONG_MS, 5);
+        const tasks = await requireQueue(adapter).claimNext(query, "worker", LONG_MS, 5);
         if (tasks.length === 0) break;
         given.push(...tasks.map(({ taskId }) => taskId));
       }
@@ -189,7 +197,7 @@ export const dueCases: readonly ConformanceCase[] = [
         Array.from({ length: 10 }, (_, n) => ofRun(`q/${n}`, "c1", { status: "paused" })),
       );
       const claims = await Promise.all(
-        Array.from({ length: 5 }, (_, n) => queueOf(adapter).claimNext(QUERY, `worker-${n}`, LONG_MS, 3)),
+        Array.from({ length: 5 }, (_, n) => requireQueue(adapter).claimNext(QUERY, `worker-${n}`, LONG_MS, 3)),
       );
       const given = [...claims.flat(), ...(await allDue(adapter))];
       same(
@@ -221,7 +229,7 @@ export const dueCases: readonly ConformanceCase[] = [
       for (const [n, tasks] of claims.entries()) {
         for (const { taskId } of tasks) {
           same(
-            (await leasesOf(adapter).current(taskId))?.holder,
+            (await requireLeases(adapter).current(taskId))?.holder,
             `worker-${n}`,
             "the caller MUST hold the task it got",
           );
@@ -237,18 +245,18 @@ export const dueCases: readonly ConformanceCase[] = [
     async run(store) {
       let adapter = await store.open();
       for (const taskId of ["q/died", "q/released", "q/completed"]) {
-        const { token } = await leasesOf(adapter).claim(taskId, "worker", LONG_MS);
+        const { token } = await requireLeases(adapter).claim(taskId, "worker", LONG_MS);
         const status = taskId === "q/completed" ? "completed" : "paused";
         await adapter.append(ofRun(taskId, "c1", { status, dueAt: NEVER }), { fencingToken: token });
-        if (taskId === "q/released") await leasesOf(adapter).release(taskId, token);
-        else await leasesOf(adapter).renew(taskId, token, SHORT_MS);
+        if (taskId === "q/released") await requireLeases(adapter).release(taskId, token);
+        else await requireLeases(adapter).renew(taskId, token, SHORT_MS);
       }
-      for (const taskId of ["q/died", "q/completed"]) await untilFree(leasesOf(adapter), taskId);
+      for (const taskId of ["q/died", "q/completed"]) await untilFree(requireLeases(adapter), taskId);
       adapter = await store.carryOn(adapter);
       const obligation = "only the task whose lease ended without a release MUST be due";
-      same((await queueOf(adapter).count(QUERY)).tasks, 1, obligation);
+      same((await requireQueue(adapter).count(QUERY)).tasks, 1, obligation);
       same(await next(adapter), { taskId: "q/died", token: 2 }, obligation);
-      await leasesOf(adapter).release("q/died", 2);
+      await requireLeases(adapter).release("q/died", 2);
       same(await next(adapter), undefined, "after a release, the task MUST wait for its time");
     },
   },
@@ -277,7 +285,7 @@ function ofRun(
 }
 
 async function next(adapter: StorageAdapter, holder = "worker"): Promise<ClaimedTask | undefined> {
-  const [claimed] = await queueOf(adapter).claimNext(QUERY, holder, LONG_MS, 1);
+  const [claimed] = await requireQueue(adapter).claimNext(QUERY, holder, LONG_MS, 1);
   return claimed;
 }
 
@@ -290,7 +298,7 @@ async function allDue(adapter: StorageAdapter, holder = "worker"): Promise<Claim
   }
 }
 
-function queueOf({ queue }: StorageAdapter): TaskQueue {
+function requireQueue({ queue }: StorageAdapter): TaskQueue {
   if (queue) return queue;
   throw new Error("The adapter has no queue.");
 }

@@ -2,7 +2,7 @@ import type { CheckpointDraft } from "../../src/contract/checkpoint.js";
 import { ascending, holds, intact, same, sameAsAppended, show } from "../check.js";
 import type { ConformanceCase, ConformanceStore } from "../conformance-case.js";
 import { type Appended, draft, drafts, fullDraft } from "../drafts.js";
-import { appendAll, collect, expectStored, idsOf, sequencesOf, withOpen } from "../steps.js";
+import { appendAll, collect, expectStored, listIds, listSequences, withOpen } from "../steps.js";
 
 /**
  * The cases kill a writing process after each of these numbers of turns of its event loop. The numbers are dense at
@@ -140,19 +140,19 @@ export const killCases: readonly ConformanceCase[] = [
       const other = await store.elsewhere();
       same(await other.dieAfter({ method: "remove", args: ["t", ["c2", "c6"]] }), 2, "remove MUST count");
       await withOpen(store, async (adapter) => {
-        const ids = await idsOf(adapter.list({ taskId: "t", order: "oldest" }));
+        const ids = await listIds(adapter.list({ taskId: "t", order: "oldest" }));
         same(
           ids,
           ["c1", "c3", "c4", "c5"],
           "removed checkpoints MUST stay removed after a kill, and all others MUST be there",
         );
         const next = await adapter.append(draft("t", "next"));
-        ascending([...sequencesOf(given), next], "a sequence MUST never be used twice, even after a kill");
+        ascending([...listSequences(given), next], "a sequence MUST never be used twice, even after a kill");
       });
       for (const turns of TURNS) {
         const another = await store.elsewhere();
         const { answered } = await another.dieWithin(turns, { method: "remove", args: ["t", ["c3", "c5"]] });
-        const left = await withOpen(store, (adapter) => idsOf(adapter.read({ taskId: "t", order: "oldest" })));
+        const left = await withOpen(store, (adapter) => listIds(adapter.read({ taskId: "t", order: "oldest" })));
         const stays = left.filter((id) => id !== "c3" && id !== "c5");
         same(stays, ["c1", "c4", "next"], "a kill during remove MUST NOT harm the remaining checkpoints");
         if (answered) same(left, stays, "the checkpoint MUST be gone once remove has resolved");
@@ -162,7 +162,7 @@ export const killCases: readonly ConformanceCase[] = [
       await last.dieAfter({ method: "remove", args: ["t", "all"] });
       await withOpen(store, async (adapter) => {
         same(
-          await idsOf(adapter.list({ taskId: "t", order: "oldest" })),
+          await listIds(adapter.list({ taskId: "t", order: "oldest" })),
           [],
           "the task MUST stay removed after a kill",
         );

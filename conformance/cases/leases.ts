@@ -1,12 +1,22 @@
 import type { StorageAdapter } from "../../src/contract/adapter.js";
-import { summaryOf } from "../../src/contract/checkpoint.js";
+import { toSummary } from "../../src/contract/checkpoint.js";
 import type { AppendCondition } from "../../src/contract/conditions.js";
-import { codeOf } from "../../src/contract/errors.js";
+import { readCode } from "../../src/contract/errors.js";
 import type { HeldTask, LeaseClaim } from "../../src/contract/leases.js";
 import { holds, refused, same, show } from "../check.js";
 import type { ConformanceCase } from "../conformance-case.js";
 import { draft, drafts } from "../drafts.js";
-import { appendAll, collect, expectStored, idsOf, leasesOf, MEETINGS, pass, untilFree, withOpen } from "../steps.js";
+import {
+  appendAll,
+  collect,
+  expectStored,
+  listIds,
+  MEETINGS,
+  pass,
+  requireLeases,
+  untilFree,
+  withOpen,
+} from "../steps.js";
 
 /** A time longer than any case takes. */
 const LONG_MS = 600_000;
@@ -24,7 +34,7 @@ export const leaseCases: readonly ConformanceCase[] = [
     about: "leases",
     async run(store) {
       const adapter = await store.open();
-      const leases = leasesOf(adapter);
+      const leases = requireLeases(adapter);
       same(await leases.current("t"), undefined, "a task MUST have no lease before a claim");
       const claims = await Promise.all(["a", "b", "c"].map((holder) => leases.claim("t", holder, LONG_MS)));
       const [won, ...others] = claims.filter(({ isGranted }) => isGranted);
@@ -52,14 +62,14 @@ export const leaseCases: readonly ConformanceCase[] = [
         same((await claimed(adapter, "t")).token, token, "each claim MUST get the next token");
         await adapter.append(draft("t", `c${token}`), { fencingToken: token });
         await adapter.remove("t", "all", { fencingToken: token });
-        await leasesOf(adapter).release("t", token);
-        await leasesOf(adapter).release("t", token);
-        same(await leasesOf(adapter).current("t"), undefined, "after a release, the task MUST have no lease");
+        await requireLeases(adapter).release("t", token);
+        await requireLeases(adapter).release("t", token);
+        same(await requireLeases(adapter).current("t"), undefined, "after a release, the task MUST have no lease");
         adapter = await store.carryOn(adapter);
       }
       await claimed(adapter, "t");
-      await leasesOf(adapter).release("t", 3);
-      same((await leasesOf(adapter).current("t"))?.token, 4, "release under an older token MUST change nothing");
+      await requireLeases(adapter).release("t", 3);
+      same((await requireLeases(adapter).current("t"))?.token, 4, "release under an older token MUST change nothing");
     },
   },
   {
@@ -68,7 +78,7 @@ export const leaseCases: readonly ConformanceCase[] = [
     about: "leases",
     async run(store) {
       const adapter = await store.open();
-      const leases = leasesOf(adapter);
+      const leases = requireLeases(adapter);
       const { token } = await claimed(adapter, "t");
       const all = await appendAll(adapter, drafts("t", 2));
       await leases.release("t", token);
@@ -105,7 +115,7 @@ export const leaseCases: readonly ConformanceCase[] = [
     about: "leases",
     async run(store) {
       const adapter = await store.open();
-      const leases = leasesOf(adapter);
+      const leases = requireLeases(adapter);
       const writes: Record<string, (taskId: string, condition: AppendCondition) => Promise<unknown>> = {
         append: (taskId, condition) => adapter.append(draft(taskId, "late"), condition),
         setStatus: (taskId, condition) => adapter.setStatus(taskId, "c1", { status: "paused" }, condition),
@@ -117,7 +127,7 @@ export const leaseCases: readonly ConformanceCase[] = [
           const taskId = `${name} ${turns}`;
           const { token } = await claimed(adapter, taskId);
           const all = await appendAll(adapter, drafts(taskId, 2));
-          const writing = write(taskId, { fencingToken: token }).then(() => "stored", codeOf);
+          const writing = write(taskId, { fencingToken: token }).then(() => "stored", readCode);
           await pass(turns);
           await leases.release(taskId, token);
           await claimed(adapter, taskId);
@@ -126,7 +136,7 @@ export const leaseCases: readonly ConformanceCase[] = [
           holds(outcome === "stored" || outcome === "LEASE_LOST", `${name} MUST be stored, or refused as LEASE_LOST`);
           const obligation = `${name} MUST store nothing under a token after another claim was granted`;
           same(await collect(adapter.list({ taskId, order: "oldest" })), then, obligation);
-          if (outcome !== "stored") same(then, all.map(summaryOf), `${name} MUST store nothing if it is refused`);
+          if (outcome !== "stored") same(then, all.map(toSummary), `${name} MUST store nothing if it is refused`);
         }
       }
     },
@@ -140,7 +150,7 @@ export const leaseCases: readonly ConformanceCase[] = [
       const { token } = await claimed(adapter, "t");
       const one = draft("t", "c1");
       const sequence = await adapter.append(one, { fencingToken: token });
-      await leasesOf(adapter).release("t", token);
+      await requireLeases(adapter).release("t", token);
       const obligation = "appending the same draft again MUST return its stored sequence, before the token is checked";
       same(await adapter.append(one, { fencingToken: token }), sequence, obligation);
       await claimed(adapter, "t");
@@ -154,7 +164,7 @@ export const leaseCases: readonly ConformanceCase[] = [
     about: "leases",
     async run(store) {
       const adapter = await store.open();
-      const leases = leasesOf(adapter);
+      const leases = requireLeases(adapter);
       const { token } = await claimed(adapter, "t", LONG_MS);
       same(await leases.renew("t", token, 2 * LONG_MS), true, "renew MUST return true while the lease is held");
       holds(
@@ -182,13 +192,13 @@ export const leaseCases: readonly ConformanceCase[] = [
     replayed: true,
     async run(store) {
       let adapter = await store.open();
-      same(await leasesOf(adapter).lapsed("t"), undefined, "a task MUST have no lapsed lease before a claim");
+      same(await requireLeases(adapter).lapsed("t"), undefined, "a task MUST have no lapsed lease before a claim");
       const { token } = await claimed(adapter, "t");
-      same(await leasesOf(adapter).lapsed("t"), undefined, "lapsed MUST NOT name a held lease");
-      await leasesOf(adapter).renew("t", token, SHORT_MS);
-      await untilFree(leasesOf(adapter), "t");
+      same(await requireLeases(adapter).lapsed("t"), undefined, "lapsed MUST NOT name a held lease");
+      await requireLeases(adapter).renew("t", token, SHORT_MS);
+      await untilFree(requireLeases(adapter), "t");
       adapter = await store.carryOn(adapter);
-      const leases = leasesOf(adapter);
+      const leases = requireLeases(adapter);
       const lapsed = await leases.lapsed("t");
       same([lapsed?.holder, lapsed?.token], ["holder", token], "lapsed MUST say who had the task last");
       holds(
@@ -212,7 +222,7 @@ export const leaseCases: readonly ConformanceCase[] = [
       let adapter = await store.open();
       const held = async () => {
         const found: HeldTask[] = [];
-        for await (const lease of leasesOf(adapter).held()) found.push(lease);
+        for await (const lease of requireLeases(adapter).held()) found.push(lease);
         return found.toSorted((a, b) => (a.taskId < b.taskId ? -1 : 1));
       };
       same(await held(), [], "held MUST list nothing before a claim");
@@ -221,8 +231,8 @@ export const leaseCases: readonly ConformanceCase[] = [
       await adapter.append(draft("saved", "c1"));
       await adapter.append(draft("free", "c1"));
       for (const taskId of names) await claimed(adapter, taskId, taskId === "expired" ? SHORT_MS : LONG_MS);
-      await leasesOf(adapter).release("released", 1);
-      await untilFree(leasesOf(adapter), "expired");
+      await requireLeases(adapter).release("released", 1);
+      await untilFree(requireLeases(adapter), "expired");
       adapter = await store.carryOn(adapter);
       const found = await held();
       same(
@@ -244,7 +254,7 @@ export const leaseCases: readonly ConformanceCase[] = [
     about: "leases",
     async run(store) {
       const adapter = await store.open();
-      const leases = leasesOf(adapter);
+      const leases = requireLeases(adapter);
       const { token } = await claimed(adapter, "t");
       const forced = await leases.claim("t", "forcing", LONG_MS, { force: true });
       same([forced.isGranted, forced.token], [true, token + 1], "a forced claim MUST be granted, under the next token");
@@ -296,7 +306,7 @@ export const leaseCases: readonly ConformanceCase[] = [
       const [here, stopped] = [await store.open(), await store.elsewhere()];
       const { token } = await claimed(stopped, "t");
       await stopped.append(draft("t", "before"), { fencingToken: token });
-      await leasesOf(stopped).renew("t", token, SHORT_MS);
+      await requireLeases(stopped).renew("t", token, SHORT_MS);
       stopped.pause();
       const condition = { fencingToken: token };
       const late = [
@@ -304,13 +314,13 @@ export const leaseCases: readonly ConformanceCase[] = [
         stopped.setStatus("t", "before", { status: "paused" }, condition),
         stopped.remove("t", ["before"], condition),
       ].map((write) => refused("LEASE_LOST", write, "a write under the old token MUST be refused"));
-      await untilFree(leasesOf(here), "t");
+      await untilFree(requireLeases(here), "t");
       const next = await claimed(here, "t");
       stopped.continue();
       await Promise.all(late);
       await here.append(draft("t", "after"), { fencingToken: next.token });
       same(
-        await idsOf(here.list({ taskId: "t", order: "oldest" })),
+        await listIds(here.list({ taskId: "t", order: "oldest" })),
         ["before", "after"],
         "a write under the old token MUST store nothing",
       );
@@ -326,7 +336,7 @@ export const leaseCases: readonly ConformanceCase[] = [
         const other = await store.elsewhere();
         await other.dieAfter({ method: "claim", args: ["t", "killed", SHORT_MS] });
         await withOpen(store, async (adapter) => {
-          const leases = leasesOf(adapter);
+          const leases = requireLeases(adapter);
           await untilFree(leases, "t");
           const claim = await leases.claim("t", "next", LONG_MS);
           same([claim.isGranted, claim.token], [true, 2 * token], "the next claim MUST get the next token");
@@ -338,7 +348,7 @@ export const leaseCases: readonly ConformanceCase[] = [
 ];
 
 async function claimed(adapter: StorageAdapter, taskId: string, ttlMs = LONG_MS): Promise<LeaseClaim> {
-  const claim = await leasesOf(adapter).claim(taskId, "holder", ttlMs);
+  const claim = await requireLeases(adapter).claim(taskId, "holder", ttlMs);
   same(claim.isGranted, true, "a claim of a free task MUST be granted");
   return claim;
 }

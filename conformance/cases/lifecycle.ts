@@ -1,12 +1,12 @@
 import { readdirSync, statSync } from "node:fs";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { StorageAdapter } from "../../src/contract/adapter.js";
-import { codeOf } from "../../src/contract/errors.js";
+import { readCode } from "../../src/contract/errors.js";
 import { holds, refused, same } from "../check.js";
 import type { ConformanceCase } from "../conformance-case.js";
 import { type Appended, draft, drafts, fullDraft } from "../drafts.js";
 import { OPTIONAL_METHODS } from "../harness.js";
-import { appendAll, appendAtOnce, collect, expectStored, idsOf } from "../steps.js";
+import { appendAll, appendAtOnce, collect, expectStored, listIds } from "../steps.js";
 
 /** The cases about opening and closing. */
 export const lifecycleCases: readonly ConformanceCase[] = [
@@ -30,8 +30,16 @@ export const lifecycleCases: readonly ConformanceCase[] = [
       const before = footprint(store.location);
       const adapter = await store.open();
       same(await adapter.get("t", "c1"), undefined, "get of an empty store MUST return undefined");
-      same(await idsOf(adapter.list({ taskId: "t", order: "newest" })), [], "list of an empty store MUST give nothing");
-      same(await idsOf(adapter.read({ taskId: "t", order: "newest" })), [], "read of an empty store MUST give nothing");
+      same(
+        await listIds(adapter.list({ taskId: "t", order: "newest" })),
+        [],
+        "list of an empty store MUST give nothing",
+      );
+      same(
+        await listIds(adapter.read({ taskId: "t", order: "newest" })),
+        [],
+        "read of an empty store MUST give nothing",
+      );
       same(await collect(adapter.tasks({ order: "taskId" })), [], "tasks of an empty store MUST give nothing");
       same(await collect(adapter.tasks({ order: "recent" })), [], "tasks of an empty store MUST give nothing");
       same(
@@ -44,7 +52,7 @@ export const lifecycleCases: readonly ConformanceCase[] = [
       same(footprint(store.location), before, "an adapter MUST NOT create anything before the first write");
       await adapter.append(draft("t", "c1"));
       same(
-        await idsOf(adapter.list({ taskId: "t", order: "newest" })),
+        await listIds(adapter.list({ taskId: "t", order: "newest" })),
         ["c1"],
         "the first write MUST work after reads of the empty store",
       );
@@ -139,7 +147,7 @@ export const lifecycleCases: readonly ConformanceCase[] = [
       for (const iteration of iterations) await iteration.next();
       await adapter.close();
       for (const iteration of iterations) {
-        const outcome = await iteration.next().then(() => "CLOSED", codeOf);
+        const outcome = await iteration.next().then(() => "CLOSED", readCode);
         same(
           outcome,
           "CLOSED",

@@ -1,4 +1,4 @@
-import { summaryOf } from "../../src/contract/checkpoint.js";
+import { toSummary } from "../../src/contract/checkpoint.js";
 import { same } from "../check.js";
 import type { ConformanceCase } from "../conformance-case.js";
 import { draft, fullDraft } from "../drafts.js";
@@ -17,7 +17,7 @@ export const listCases: readonly ConformanceCase[] = [
       adapter = await store.carryOn(adapter);
       same(
         await collect(adapter.list({ taskId: "t", order: "oldest" })),
-        all.map(summaryOf),
+        all.map(toSummary),
         "list MUST give summaries: every field as it was appended, and no payload, no seal and no fields that were absent",
       );
     },

@@ -3,7 +3,7 @@ import { holds, same, sameIds } from "../check.js";
 import type { ConformanceCase, ConformanceStore } from "../conformance-case.js";
 import { draft } from "../drafts.js";
 import type { Call } from "../protocol.js";
-import { event, followWhile, logOf, nameLog, readLog, record, sameRecord, steps } from "../records.js";
+import { event, followWhile, nameLog, readLog, record, requireLog, sameRecord, steps } from "../records.js";
 import { appendAll, collect, withOpen } from "../steps.js";
 import { TURNS } from "./kills.js";
 
@@ -23,7 +23,7 @@ export const logKillCases: readonly ConformanceCase[] = [
         expected.push(`${2 * index + 1} a${index}`, `${2 * index + 2} e${index}`);
         await withOpen(store, async (adapter) => {
           same(await nameLog(adapter), expected, "records MUST survive a kill once their append has resolved");
-          const again = await logOf(adapter).append("t", records.slice(1));
+          const again = await requireLog(adapter).append("t", records.slice(1));
           same(again, 2 * index + 2, "a repeated event MUST return its stored sequence");
         });
       }
@@ -32,7 +32,7 @@ export const logKillCases: readonly ConformanceCase[] = [
       await withOpen(store, async (adapter) => {
         const left = expected.filter((name) => name !== "3 a1");
         same(await nameLog(adapter), left, "removed records MUST stay removed after a kill");
-        same(await logOf(adapter).append("t", [record("next")]), 7, "the numbering MUST survive a kill");
+        same(await requireLog(adapter).append("t", [record("next")]), 7, "the numbering MUST survive a kill");
       });
     },
   },
@@ -57,7 +57,7 @@ export const logKillCases: readonly ConformanceCase[] = [
             sameRecord(item, batch[index] ?? batch[0] ?? record(""), (after[0]?.sequence ?? 0) + index);
           }
           if (answered) same(after.at(-1)?.sequence, answer, "log.append MUST be stored once it has resolved");
-          await logOf(adapter).append("t", [record(`after${turns}`)]);
+          await requireLog(adapter).append("t", [record(`after${turns}`)]);
           same((await readLog(adapter)).length, before.length + after.length + 1, "log.append MUST work after a kill");
         });
         if (answered) return;
@@ -128,14 +128,14 @@ export const logKillCases: readonly ConformanceCase[] = [
     about: "log",
     async run(store) {
       let adapter = await store.open();
-      await logOf(adapter).append("t", steps("s", 3));
+      await requireLog(adapter).append("t", steps("s", 3));
       await appendAll(adapter, [draft("t", "c1")]);
       adapter = await store.damageRecord(adapter, "t", 2);
       same(await nameLog(adapter), ["1 s1", "2 corrupt", "3 s3", "4 c1"], "log.read MUST report damage and continue");
       const newest = await nameLog(adapter, { order: "newest" });
       same(newest, ["4 c1", "3 s3", "2 corrupt", "1 s1"], "log.read MUST report damage in either order");
       same(await nameLog(adapter, { afterSequence: 2 }), ["3 s3", "4 c1"], "a range leaves damage out");
-      same(await logOf(adapter).append("t", [record("next")]), 5, "damage MUST NOT end the numbering");
+      same(await requireLog(adapter).append("t", [record("next")]), 5, "damage MUST NOT end the numbering");
       sameIds(await collect(adapter.list({ taskId: "t", order: "oldest" })), ["c1"], "checkpoints MUST be intact");
       same(await adapter.remove("t", "all"), 1, "a task MUST be removed with its damaged records");
       same(await readLog(adapter), [], "the log MUST be gone");
@@ -151,8 +151,8 @@ export const logKillCases: readonly ConformanceCase[] = [
       if (!here) return;
       const write = (writer: StorageAdapter, index: number, round: number) =>
         Promise.all([
-          logOf(writer).append("t", steps(`w${index}-${round}-`, 2)),
-          logOf(writer).append("t", [record(`lazy${index}-${round}`)], {}, { lazy: true }),
+          requireLog(writer).append("t", steps(`w${index}-${round}-`, 2)),
+          requireLog(writer).append("t", [record(`lazy${index}-${round}`)], {}, { lazy: true }),
           writer.append(draft("t", `c${index}-${round}`)),
         ]);
       const writing = others.map(async (writer, index) => {
@@ -172,10 +172,10 @@ export const logKillCases: readonly ConformanceCase[] = [
     async run(store) {
       const writers = await openEverywhere(store);
       for (let round = 1; round <= 5; round++) {
-        const sent = await Promise.all(writers.map((writer) => logOf(writer).append("t", [event(`e${round}`)])));
+        const sent = await Promise.all(writers.map((writer) => requireLog(writer).append("t", [event(`e${round}`)])));
         same(new Set(sent).size, 1, "every sender MUST get the stored event's sequence");
         const rivals = await Promise.allSettled(
-          writers.map((writer, index) => logOf(writer).append("t", [event(`r${round}`, { body: `${index}` })])),
+          writers.map((writer, index) => requireLog(writer).append("t", [event(`r${round}`, { body: `${index}` })])),
         );
         same(rivals.filter(({ status }) => status === "fulfilled").length, 1, "one of several values MUST win");
       }

@@ -1,6 +1,6 @@
 import { setTimeout } from "node:timers/promises";
 import type { StorageAdapter, StoredTask } from "../../src/contract/adapter.js";
-import { summaryOf } from "../../src/contract/checkpoint.js";
+import { toSummary } from "../../src/contract/checkpoint.js";
 import type { AppendCondition } from "../../src/contract/conditions.js";
 import { isCorrupt } from "../../src/contract/corrupt-record.js";
 import { isRecord, type RecordDraft, toRecordHeader } from "../../src/contract/log.js";
@@ -14,14 +14,14 @@ import {
   followWhile,
   headerOfDraft,
   isWhole,
-  logOf,
   nameLog,
   readLog,
   record,
+  requireLog,
   sameRecord,
   steps,
 } from "../records.js";
-import { appendAll, collect, expectStored, idsOf, leasesOf, pass } from "../steps.js";
+import { appendAll, collect, expectStored, listIds, pass, requireLeases } from "../steps.js";
 
 /** The latest time of a hint of `watch`, which should take 20 ms, on a busy machine. */
 const LATE_MS = 5_000;
@@ -35,13 +35,17 @@ export const logCases: readonly ConformanceCase[] = [
     replayed: true,
     async run(store) {
       let adapter = await store.open();
-      same(await logOf(adapter).append("t", [record("a")]), 1, "the first record MUST take 1");
+      same(await requireLog(adapter).append("t", [record("a")]), 1, "the first record MUST take 1");
       same(await adapter.append(draft("t", "c1")), 2, "a checkpoint MUST take the sequence after a record's");
-      same(await logOf(adapter).append("t", steps("s", 2)), 4, "log.append MUST return the last record's sequence");
-      same(await logOf(adapter).append("u", [record("other")]), 1, "each task MUST have a numbering of its own");
+      same(
+        await requireLog(adapter).append("t", steps("s", 2)),
+        4,
+        "log.append MUST return the last record's sequence",
+      );
+      same(await requireLog(adapter).append("u", [record("other")]), 1, "each task MUST have a numbering of its own");
       adapter = await store.carryOn(adapter);
-      same(await logOf(adapter).append("t", [record("b")]), 5, "the numbering MUST continue");
-      await logOf(adapter).remove("t", { afterSequence: 2 });
+      same(await requireLog(adapter).append("t", [record("b")]), 5, "the numbering MUST continue");
+      await requireLog(adapter).remove("t", { afterSequence: 2 });
       await adapter.remove("t", ["c1"]);
       adapter = await store.carryOn(adapter);
       const next = await adapter.append(draft("t", "c2"));
@@ -56,7 +60,7 @@ export const logCases: readonly ConformanceCase[] = [
     replayed: true,
     async run(store) {
       let adapter = await store.open();
-      const log = logOf(adapter);
+      const log = requireLog(adapter);
       const batches = Array.from({ length: 8 }, (_, index) => steps(`b${index}-`, 3));
       const last = await Promise.all(batches.map((batch) => log.append("t", batch)));
       same(last, [3, 6, 9, 12, 15, 18, 21, 24], "each batch MUST take consecutive sequences, in call order");
@@ -84,16 +88,16 @@ export const logCases: readonly ConformanceCase[] = [
         { kind: "run", createdAt: "2026-01-02T03:04:07.000Z", payload: record("").payload },
         record("", { kind: "mark", recordKey: "" }),
       ];
-      await logOf(adapter).append("t", all.slice(0, 3));
+      await requireLog(adapter).append("t", all.slice(0, 3));
       const [checkpoint] = await appendAll(adapter, [draft("t", "c1")]);
-      await logOf(adapter).append("t", all.slice(3));
+      await requireLog(adapter).append("t", all.slice(3));
       adapter = await store.carryOn(adapter);
 
       const sequences = [1, 2, 3, 5, 6];
       const items = await readLog(adapter);
       const records = items.filter((item) => !isCorrupt(item) && isRecord(item));
       for (const [index, one] of all.entries()) sameRecord(records[index], one, sequences[index] ?? 0);
-      same(items[3], checkpoint && summaryOf(checkpoint), "log.read MUST yield a checkpoint's summary");
+      same(items[3], checkpoint && toSummary(checkpoint), "log.read MUST yield a checkpoint's summary");
 
       const headers = await readLog(adapter, { headersOnly: true, kinds: ["step", "event", "chunk", "run", "mark"] });
       const expected = all.map((one, index) => ({ ...headerOfDraft(one, sequences[index] ?? 0), seal: "" }));
@@ -128,7 +132,7 @@ export const logCases: readonly ConformanceCase[] = [
     async run(store) {
       let adapter = await store.open();
       const all = HOSTILE_NAMES.map((text) => event(text, { recordKey: text }));
-      await logOf(adapter).append("t", all);
+      await requireLog(adapter).append("t", all);
       adapter = await store.carryOn(adapter);
       const items = await readLog(adapter);
       for (const [index, one] of all.entries()) {
@@ -152,7 +156,7 @@ export const logCases: readonly ConformanceCase[] = [
         Array.from({ length: 40 }, (_, index) =>
           index % 3 === 1
             ? adapter.append(draft("t", `c${index}`))
-            : logOf(adapter).append("t", [record(`r${index}`)], {}, { lazy: index % 2 === 0 }),
+            : requireLog(adapter).append("t", [record(`r${index}`)], {}, { lazy: index % 2 === 0 }),
         ),
       );
       const expected = sequences.map((_, index) => index + 1);
@@ -193,7 +197,7 @@ export const logCases: readonly ConformanceCase[] = [
       adapter = await store.carryOn(adapter);
       const expected = ["1 input", "2 early", "3 c1", "7 exact1", "8 exact2", "9 c2"];
       same(await nameLog(adapter), expected, "a refused checkpoint MUST store none of its records");
-      same(await idsOf(adapter.list({ taskId: "t", order: "oldest" })), ["c1", "c2"], "list MUST yield no records");
+      same(await listIds(adapter.list({ taskId: "t", order: "oldest" })), ["c1", "c2"], "list MUST yield no records");
     },
   },
   {
@@ -224,7 +228,7 @@ export const logCases: readonly ConformanceCase[] = [
     about: "log",
     async run(store) {
       const adapter = await store.open();
-      const log = logOf(adapter);
+      const log = requireLog(adapter);
       same(await log.append("t", [event("e1")], { expectedSequence: 0, noEventAfter: 0 }), 1, "both hold at first");
       same(await adapter.append(draft("t", "c1"), { expectedSequence: 0 }), 2, "records are no checkpoints");
       const refusesAll = async (condition: AppendCondition, why: string) => {
@@ -257,11 +261,11 @@ export const logCases: readonly ConformanceCase[] = [
     async run(store) {
       if (!store.offers.includes("leases")) return;
       const adapter = await store.open();
-      const log = logOf(adapter);
+      const log = requireLog(adapter);
       await log.append("t", [record("a")]);
-      const { token } = await leasesOf(adapter).claim("t", "one", 600_000);
+      const { token } = await requireLeases(adapter).claim("t", "one", 600_000);
       same(await log.append("t", [record("b")], { fencingToken: token }), 2, "the holder MUST be able to write");
-      await leasesOf(adapter).claim("t", "other", 600_000, { force: true });
+      await requireLeases(adapter).claim("t", "other", 600_000, { force: true });
       const condition = { fencingToken: token };
       await refused("LEASE_LOST", log.append("t", [record("late")], condition), "log.append MUST check the token");
       await refused("LEASE_LOST", log.remove("t", {}, condition), "log.remove MUST check the token");
@@ -278,26 +282,26 @@ export const logCases: readonly ConformanceCase[] = [
     async run(store) {
       let adapter = await store.open();
       const first = event("approve", { id: "one" });
-      same(await logOf(adapter).append("t", [first], {}, { lazy: true }), 1, "the first event takes 1");
+      same(await requireLog(adapter).append("t", [first], {}, { lazy: true }), 1, "the first event takes 1");
       await appendAll(adapter, drafts("t", 1));
       adapter = await store.carryOn(adapter);
       const stale = { expectedSequence: 0, noEventAfter: 0 };
-      const again = await logOf(adapter).append("t", [{ ...first, createdAt: "2026-02-02T00:00:00.000Z" }], stale);
+      const again = await requireLog(adapter).append("t", [{ ...first, createdAt: "2026-02-02T00:00:00.000Z" }], stale);
       same(again, 1, "a repeated event MUST return its sequence, whatever its time and the condition");
       for (const other of [event("approve", { id: "one", body: "1" }), { ...first, name: "reject" }]) {
-        const call = logOf(adapter).append("t", [other]);
+        const call = requireLog(adapter).append("t", [other]);
         await refused("CHECKPOINT_CONFLICT", call, "another value or name under a stored event's id MUST be refused");
       }
-      await logOf(adapter).append("u", [event("approve", { id: "one", body: "1" })]);
+      await requireLog(adapter).append("u", [event("approve", { id: "one", body: "1" })]);
       const batch = [event("x"), event("y")];
-      same(await logOf(adapter).append("t", batch), 4, "ids of other tasks and names MUST NOT count");
-      same(await logOf(adapter).append("t", batch), 4, "a repeated batch of events MUST return its last sequence");
-      const apart = logOf(adapter).append("t", [batch[1] ?? first, batch[0] ?? first]);
+      same(await requireLog(adapter).append("t", batch), 4, "ids of other tasks and names MUST NOT count");
+      same(await requireLog(adapter).append("t", batch), 4, "a repeated batch of events MUST return its last sequence");
+      const apart = requireLog(adapter).append("t", [batch[1] ?? first, batch[0] ?? first]);
       await refused("CHECKPOINT_CONFLICT", apart, "events that are stored in another order aren't a retry");
-      await logOf(adapter).remove("t", { kinds: ["event"] });
+      await requireLog(adapter).remove("t", { kinds: ["event"] });
       adapter = await store.carryOn(adapter);
-      same(await logOf(adapter).append("t", [first]), 1, "an event MUST be recognised after its body was removed");
-      const changed = logOf(adapter).append("t", [event("approve", { id: "one", body: "1" })]);
+      same(await requireLog(adapter).append("t", [first]), 1, "an event MUST be recognised after its body was removed");
+      const changed = requireLog(adapter).append("t", [event("approve", { id: "one", body: "1" })]);
       await refused("CHECKPOINT_CONFLICT", changed, "its digest MUST be kept, too");
       same((await readLog(adapter)).length, 4, "nothing MUST be stored twice");
     },
@@ -309,7 +313,7 @@ export const logCases: readonly ConformanceCase[] = [
     replayed: true,
     async run(store) {
       let adapter = await store.open();
-      const append = (firstSequence: number) => logOf(adapter).append("t", steps("s", 2), {}, { firstSequence });
+      const append = (firstSequence: number) => requireLog(adapter).append("t", steps("s", 2), {}, { firstSequence });
       same(await append(5), 6, "log.append MUST take the given sequences");
       await refused("CHECKPOINT_CONFLICT", append(6), "a sequence that is taken MUST be refused");
       await refused("CHECKPOINT_CONFLICT", append(2), "a sequence below the last one MUST be refused");
@@ -325,7 +329,7 @@ export const logCases: readonly ConformanceCase[] = [
     replayed: true,
     async run(store) {
       let adapter = await store.open();
-      const log = () => logOf(adapter);
+      const log = () => requireLog(adapter);
       await log().append("t", [record("a"), record("b", { kind: "chunk" }), record("m", { kind: "mark" })]);
       await appendAll(adapter, [draft("t", "c1"), draft("u", "c1")]);
       await log().append("t", [record("a"), record("d"), record("m", { kind: "mark" })]);
@@ -356,8 +360,8 @@ export const logCases: readonly ConformanceCase[] = [
     replayed: true,
     async run(store) {
       let adapter = await store.open();
-      await logOf(adapter).append("t", [event("e"), FULL_RECORD, record("s")]);
-      same(await logOf(adapter).remove("t", { beforeSequence: 3 }), 2, "emptied events count as removed");
+      await requireLog(adapter).append("t", [event("e"), FULL_RECORD, record("s")]);
+      same(await requireLog(adapter).remove("t", { beforeSequence: 3 }), 2, "emptied events count as removed");
       adapter = await store.carryOn(adapter);
       const [first, second, third] = await readLog(adapter);
       for (const [item, one, sequence] of [
@@ -369,10 +373,18 @@ export const logCases: readonly ConformanceCase[] = [
         same(header, headerOfDraft(one, sequence, 0), "an event without its body MUST be a header");
       }
       sameRecord(third, record("s"), 3);
-      same(await logOf(adapter).remove("t", { kinds: ["event"] }), 0, "an emptied event MUST NOT be emptied again");
+      same(
+        await requireLog(adapter).remove("t", { kinds: ["event"] }),
+        0,
+        "an emptied event MUST NOT be emptied again",
+      );
       same(await removedUpTo(adapter, "t"), undefined, "an emptied event isn't removed");
       await adapter.remove("t", "all");
-      same(await logOf(adapter).append("t", [event("e", { body: "1" })]), 1, "a removed task's event ids are free");
+      same(
+        await requireLog(adapter).append("t", [event("e", { body: "1" })]),
+        1,
+        "a removed task's event ids are free",
+      );
     },
   },
   {
@@ -382,11 +394,11 @@ export const logCases: readonly ConformanceCase[] = [
     replayed: true,
     async run(store) {
       let adapter = await store.open();
-      if (!logOf(adapter).replacePayload) return;
+      if (!requireLog(adapter).replacePayload) return;
       const all = [record("before"), FULL_RECORD, record("after")];
-      await logOf(adapter).append("t", all);
+      await requireLog(adapter).append("t", all);
       const replace = (sequence: number, former: RecordDraft, later: RecordDraft) =>
-        logOf(adapter).replacePayload?.("t", sequence, later.payload, former.payload.sha256);
+        requireLog(adapter).replacePayload?.("t", sequence, later.payload, former.payload.sha256);
       const later = record("", { body: JSON.stringify({ text: "changed ".repeat(5000) }) });
       same(await replace(2, record("other"), later), false, "another digest MUST be refused");
       same(await replace(9, FULL_RECORD, later), false, "a missing record MUST be refused");
@@ -411,11 +423,11 @@ export const logCases: readonly ConformanceCase[] = [
     async run(store) {
       let adapter = await store.open();
       const early = event("early", { createdAt: "2026-01-03T00:00:00.000Z" });
-      await logOf(adapter).append("b", [early]);
+      await requireLog(adapter).append("b", [early]);
       await appendAll(adapter, [draft("a", "c1"), draft("c", "c1")]);
-      await logOf(adapter).append("c", [record("s")]);
+      await requireLog(adapter).append("c", [record("s")]);
       adapter = await store.carryOn(adapter);
-      const tasks = await tasksOf(adapter);
+      const tasks = await readTasks(adapter);
       const seen = tasks.map(({ taskId, count, newest, last }) => [taskId, count, newest?.id, last?.name]);
       const expected = [
         ["a", 1, "c1", undefined],
@@ -429,12 +441,12 @@ export const logCases: readonly ConformanceCase[] = [
       same(recent, ["b", "a", "c"], "a task with records only MUST be ordered by its last record");
       const running = await collect(adapter.tasks({ order: "taskId", status: ["running"] }));
       same(running.length, 2, "a task with records only has no status");
-      same(await idsOf(adapter.list({ taskId: "b", order: "newest" })), [], "it has no checkpoints");
+      same(await listIds(adapter.list({ taskId: "b", order: "newest" })), [], "it has no checkpoints");
       same(await adapter.append(draft("b", "c1"), { expectedSequence: 0 }), 2, "expectedSequence 0 MUST hold for it");
       await adapter.remove("c", ["c1"]);
-      await logOf(adapter).remove("c", {});
+      await requireLog(adapter).remove("c", {});
       adapter = await store.carryOn(adapter);
-      const left = (await tasksOf(adapter)).map(({ taskId }) => taskId);
+      const left = (await readTasks(adapter)).map(({ taskId }) => taskId);
       same(left, ["a", "b"], "a task without checkpoints and records MUST NOT be yielded");
     },
   },
@@ -447,7 +459,7 @@ export const logCases: readonly ConformanceCase[] = [
       let adapter = await store.open();
       for (const taskId of ["t", "t/child", "u"]) {
         await appendAll(adapter, [draft(taskId, "c1")]);
-        await logOf(adapter).append(taskId, [event("e"), record("s")]);
+        await requireLog(adapter).append(taskId, [event("e"), record("s")]);
       }
       same(await adapter.remove("t", ["c1"]), 1, "remove MUST return the number of checkpoints");
       adapter = await store.carryOn(adapter);
@@ -458,8 +470,8 @@ export const logCases: readonly ConformanceCase[] = [
       adapter = await store.carryOn(adapter);
       for (const taskId of ["t", "t/child"]) same(await nameLog(adapter, { taskId }), [], "the log MUST be gone");
       same(await nameLog(adapter, { taskId: "u" }), ["1 c1", "2 e", "3 s"], "other logs MUST stay");
-      same((await tasksOf(adapter)).length, 1, "a removed task MUST NOT be yielded");
-      same(await logOf(adapter).append("t", [event("e", { body: "1" })]), 1, "its numbering MUST have ended");
+      same((await readTasks(adapter)).length, 1, "a removed task MUST NOT be yielded");
+      same(await requireLog(adapter).append("t", [event("e", { body: "1" })]), 1, "its numbering MUST have ended");
     },
   },
   {
@@ -470,7 +482,7 @@ export const logCases: readonly ConformanceCase[] = [
       const adapter = await store.open();
       const bytes = Uint8Array.of(1, 2, 3);
       const mutable = { ...record("a", { body: bytes }) };
-      const appended = logOf(adapter).append("t", [mutable]);
+      const appended = requireLog(adapter).append("t", [mutable]);
       bytes.fill(9);
       mutable.name = "changed";
       await appended;
@@ -480,7 +492,7 @@ export const logCases: readonly ConformanceCase[] = [
       if (item && isWhole(item) && typeof item.payload.body !== "string") item.payload.body.fill(7);
       sameRecord((await readLog(adapter))[0], expected, 1);
       Object.freeze(mutable);
-      await logOf(adapter).append("t", Object.freeze([Object.freeze(record("frozen"))]));
+      await requireLog(adapter).append("t", Object.freeze([Object.freeze(record("frozen"))]));
     },
   },
   {
@@ -492,7 +504,7 @@ export const logCases: readonly ConformanceCase[] = [
       const write = async () => {
         for (let round = 0; round < 30; round++) {
           await adapter.append(draft("t", `c${round}`));
-          await logOf(adapter).append("t", steps(`r${round}-`, 2));
+          await requireLog(adapter).append("t", steps(`r${round}-`, 2));
           await pass(round % 3);
         }
       };
@@ -510,22 +522,22 @@ export const logCases: readonly ConformanceCase[] = [
       const later = "2026-01-02T04:00:00.000Z";
       const dueAt = "2026-01-02T03:30:00.000Z";
       const countDue = async (dueBy: string) => (await adapter.queue?.count({ prefix: "", dueBy }))?.tasks;
-      const taskDueAt = async () => (await tasksOf(adapter)).find(({ taskId }) => taskId === "t")?.dueAt;
+      const taskDueAt = async () => (await readTasks(adapter)).find(({ taskId }) => taskId === "t")?.dueAt;
       await adapter.append(draft("t", "c1", { status: "paused", dueAt: later }));
       await adapter.append(draft("plain", "c1", { status: "paused" }));
       await adapter.append(draft("done", "c1", { status: "completed", dueAt: later }));
-      const late = logOf(adapter).append("t", [event("late")], { expectedSequence: 7 }, { dueAt });
+      const late = requireLog(adapter).append("t", [event("late")], { expectedSequence: 7 }, { dueAt });
       await refused("CHECKPOINT_CONFLICT", late, "log.append MUST check its condition");
       same([await taskDueAt(), await countDue(dueAt)], [later, 0], "a refused append MUST NOT make the task due");
       for (const taskId of ["t", "plain", "done", "new"]) {
-        await logOf(adapter).append(taskId, [event("e")], {}, { dueAt });
+        await requireLog(adapter).append(taskId, [event("e")], {}, { dueAt });
       }
       same([await taskDueAt(), await countDue(dueAt)], [dueAt, 1], "only a task that is due later MUST become due");
-      await logOf(adapter).append("t", [event("f")], {}, { dueAt: later });
+      await requireLog(adapter).append("t", [event("f")], {}, { dueAt: later });
       same(await taskDueAt(), dueAt, "a later time MUST NOT replace an earlier one");
       await adapter.append(draft("t", "c2", { status: "paused", dueAt: later }));
       same([await taskDueAt(), await countDue(dueAt)], [later, 0], "the time holds until the next checkpoint");
-      await logOf(adapter).append("t", [event("g")], {}, { dueAt });
+      await requireLog(adapter).append("t", [event("g")], {}, { dueAt });
       await adapter.setStatus("t", "c2", { status: "failed" });
       same([await taskDueAt(), await countDue(later)], [undefined, 0], "a failed task MUST NOT be due");
     },
@@ -537,10 +549,10 @@ export const logCases: readonly ConformanceCase[] = [
     replayed: true,
     async run(store) {
       let adapter = await store.open();
-      await logOf(adapter).append("t", [record("m", { kind: "mark" })], {}, { lazy: true });
+      await requireLog(adapter).append("t", [record("m", { kind: "mark" })], {}, { lazy: true });
       same(await nameLog(adapter), ["1 m"], "a lazy record MUST be readable once its append has resolved");
       await appendAll(adapter, [draft("t", "c1")]);
-      await logOf(adapter).append("t", [record("n", { kind: "mark" })], {}, { lazy: true });
+      await requireLog(adapter).append("t", [record("n", { kind: "mark" })], {}, { lazy: true });
       const durable = await nameLog(adapter, { durableOnly: true });
       same(durable.slice(0, 2), ["1 m", "2 c1"], "a durable write MUST make earlier lazy records durable");
       adapter = await store.carryOn(adapter);
@@ -553,14 +565,14 @@ export const logCases: readonly ConformanceCase[] = [
     about: "log",
     async run(store) {
       const adapter = await store.open();
-      if (!logOf(adapter).watch) return;
+      if (!requireLog(adapter).watch) return;
       const writers = store.capabilities.multiProcess ? [adapter, await store.open()] : [adapter];
       for (const [index, writer] of writers.entries()) {
         let end = (): void => undefined;
         const changed = new Promise<void>((resolve) => {
-          end = logOf(adapter).watch?.(resolve) ?? end;
+          end = requireLog(adapter).watch?.(resolve) ?? end;
         });
-        await logOf(writer).append("t", [record(`r${index}`)]);
+        await requireLog(writer).append("t", [record(`r${index}`)]);
         const timer = new AbortController();
         const late = setTimeout(LATE_MS, true, { signal: timer.signal }).catch(() => false);
         same(await Promise.race([changed.then(() => false), late]), false, "watch MUST tell that a log has changed");
@@ -575,8 +587,8 @@ export const logCases: readonly ConformanceCase[] = [
     about: "log",
     async run(store) {
       const adapter = await store.open();
-      await logOf(adapter).append("t", [record("a")]);
-      const log = logOf(adapter);
+      await requireLog(adapter).append("t", [record("a")]);
+      const log = requireLog(adapter);
       await adapter.close();
       await refused("CLOSED", log.append("t", [record("b")]), "log.append MUST throw a ClosedError");
       await refused("CLOSED", collect(log.read({ taskId: "t", order: "oldest" })), "log.read MUST throw a ClosedError");
@@ -590,17 +602,17 @@ export const logCases: readonly ConformanceCase[] = [
     async run(store) {
       const adapter = await store.open();
       same(await readLog(adapter), [], "the log of a missing task MUST be empty");
-      same(await logOf(adapter).remove("t", {}), 0, "nothing is removed from it");
+      same(await requireLog(adapter).remove("t", {}), 0, "nothing is removed from it");
       await expectStored(adapter, []);
     },
   },
 ];
 
-async function tasksOf(adapter: StorageAdapter): Promise<StoredTask[]> {
+async function readTasks(adapter: StorageAdapter): Promise<StoredTask[]> {
   const tasks = await collect(adapter.tasks({ order: "taskId" }));
   return tasks.filter((task): task is StoredTask => !isCorrupt(task));
 }
 
 async function removedUpTo(adapter: StorageAdapter, taskId: string): Promise<number | undefined> {
-  return (await tasksOf(adapter)).find((task) => task.taskId === taskId)?.removedUpTo;
+  return (await readTasks(adapter)).find((task) => task.taskId === taskId)?.removedUpTo;
 }

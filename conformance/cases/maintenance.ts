@@ -5,7 +5,7 @@ import { holds, same, sameAsAppended, show } from "../check.js";
 import type { ConformanceCase, ConformanceStore } from "../conformance-case.js";
 import { type Appended, draft, drafts } from "../drafts.js";
 import { DAMAGED_PARTS, type DamagedPart } from "../harness.js";
-import { appendAll, collect, expectStored, idsOf, withOpen } from "../steps.js";
+import { appendAll, collect, expectStored, listIds, withOpen } from "../steps.js";
 
 /** The cases of adapters with `maintenance`. */
 export const maintenanceCases: readonly ConformanceCase[] = [
@@ -16,7 +16,7 @@ export const maintenanceCases: readonly ConformanceCase[] = [
     needs: "durable",
     async run(store) {
       for (const part of DAMAGED_PARTS) {
-        for (const damaged of setsOf(part, [["c1"], ["c2", "c4"], ["c1", "c2", "c3", "c4"]])) {
+        for (const damaged of listSets(part, [["c1"], ["c2", "c4"], ["c1", "c2", "c3", "c4"]])) {
           const taskId = `${part}-${damaged.length}`;
           const adapter = await damagedTask(store, taskId, damaged, part);
           for (const quick of [false, true]) {
@@ -40,7 +40,7 @@ export const maintenanceCases: readonly ConformanceCase[] = [
     about: "maintenance",
     async run(store) {
       const adapter = await store.open();
-      same(await findingsOf(adapter), [], "verify MUST find nothing in a store that doesn't exist yet");
+      same(await readFindings(adapter), [], "verify MUST find nothing in a store that doesn't exist yet");
       const all = [
         ...(await appendAll(adapter, drafts("a", 4))),
         ...(await appendAll(adapter, drafts("quarantine", 2))),
@@ -52,10 +52,10 @@ export const maintenanceCases: readonly ConformanceCase[] = [
       const writes = drafts("busy", 20).map((one) => adapter.append(one));
       const obligation = "verify MUST find nothing if nothing is damaged, even while others write";
       while (writes.length > 0) {
-        same(await findingsOf(adapter), [], obligation);
+        same(await readFindings(adapter), [], obligation);
         await writes.pop();
       }
-      same(await findingsOf(adapter, true), [], `${obligation}, quick or not`);
+      same(await readFindings(adapter, true), [], `${obligation}, quick or not`);
       await adapter.remove("busy", "all");
       const left = all.filter(({ taskId, id }) => taskId !== "a" || id !== "c4");
       await expectStored(
@@ -73,7 +73,7 @@ export const maintenanceCases: readonly ConformanceCase[] = [
     async run(store) {
       for (const part of DAMAGED_PARTS) {
         const beside = await withOpen(store, (adapter) => appendAll(adapter, drafts(`${part}-beside`, 2)));
-        for (const damaged of setsOf(part, [["c4"], ["c1", "c3"], ["c1", "c2", "c3", "c4"]])) {
+        for (const damaged of listSets(part, [["c4"], ["c1", "c3"], ["c1", "c2", "c3", "c4"]])) {
           const taskId = `${part}-${damaged.length}`;
           const adapter = await damagedTask(store, taskId, damaged, part);
           const steps = await repaired(adapter);
@@ -88,14 +88,14 @@ export const maintenanceCases: readonly ConformanceCase[] = [
             damaged.includes(one.id) ? [] : [{ ...one, sequence: index + 1 }],
           );
           same(
-            await idsOf(reopened.list({ taskId, order: "oldest" })),
+            await listIds(reopened.list({ taskId, order: "oldest" })),
             left.map(({ id }) => id),
             "after a repair no damaged record MUST remain, and every intact one MUST be there",
           );
           await expectIntact(reopened, left);
           await expectIntact(reopened, beside);
           same(quarantined(await repaired(reopened)), [], "a second repair MUST find nothing to move");
-          same(await findingsOf(reopened), [], "after a repair verify MUST find nothing");
+          same(await readFindings(reopened), [], "after a repair verify MUST find nothing");
           await reopened.close();
         }
       }
@@ -108,7 +108,7 @@ export const maintenanceCases: readonly ConformanceCase[] = [
     needs: "durable",
     async run(store) {
       for (const part of DAMAGED_PARTS) {
-        for (const damaged of setsOf(part, [["c4"], ["c3", "c4"], ["c1", "c2", "c3", "c4"]])) {
+        for (const damaged of listSets(part, [["c4"], ["c3", "c4"], ["c1", "c2", "c3", "c4"]])) {
           const taskId = `${part}-${damaged.length}`;
           const adapter = await damagedTask(store, taskId, damaged, part);
           await repaired(adapter);
@@ -131,7 +131,11 @@ export const maintenanceCases: readonly ConformanceCase[] = [
         const before = await damagedIn(adapter, part);
         const planned = await repaired(adapter, true);
         same(await damagedIn(adapter, part), before, "a dry run MUST change nothing");
-        same((await idsOf(adapter.list({ taskId: part, order: "oldest" }))).length, 4, "a dry run MUST change nothing");
+        same(
+          (await listIds(adapter.list({ taskId: part, order: "oldest" }))).length,
+          4,
+          "a dry run MUST change nothing",
+        );
         const done = await repaired(adapter);
         same(planned.map(summaryOfStep), done.map(summaryOfStep), "a dry run MUST report the steps of a repair");
         await adapter.close();
@@ -165,7 +169,7 @@ export const maintenanceCases: readonly ConformanceCase[] = [
  * The sets of damaged checkpoints to test. For a lost payload the first set is enough, because adapters treat it like a
  * changed payload.
  */
-function setsOf(part: DamagedPart, sets: readonly (readonly string[])[]): readonly (readonly string[])[] {
+function listSets(part: DamagedPart, sets: readonly (readonly string[])[]): readonly (readonly string[])[] {
   return part === "missing" ? sets.slice(0, 1) : sets;
 }
 
@@ -187,19 +191,19 @@ async function damagedIn(adapter: StorageAdapter, taskId: string): Promise<numbe
   return (await collect(adapter.read({ taskId, order: "oldest" }))).filter(isCorrupt).length;
 }
 
-async function findingsOf(adapter: StorageAdapter, quick = false): Promise<StorageFinding[]> {
+async function readFindings(adapter: StorageAdapter, quick = false): Promise<StorageFinding[]> {
   return (await verified(adapter, quick)).filter((item) => item.kind !== "checked");
 }
 
 async function verified(adapter: StorageAdapter, quick: boolean): Promise<(StorageFinding | CheckedRecord)[]> {
-  return collect(maintenanceOf(adapter).verify({ quick }));
+  return collect(requireMaintenance(adapter).verify({ quick }));
 }
 
 async function repaired(adapter: StorageAdapter, dryRun = false, signal?: AbortSignal): Promise<RepairStep[]> {
-  return collect(maintenanceOf(adapter).repair({ leftoversOlderThanMs: 0, dryRun, signal }));
+  return collect(requireMaintenance(adapter).repair({ leftoversOlderThanMs: 0, dryRun, signal }));
 }
 
-function maintenanceOf({ maintenance }: StorageAdapter): StorageMaintenance {
+function requireMaintenance({ maintenance }: StorageAdapter): StorageMaintenance {
   if (maintenance === undefined) throw new Error("The harness offers `maintenance`, but the adapter doesn't have it.");
   return maintenance;
 }

@@ -2,7 +2,7 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import type { StorageAdapter } from "../../src/contract/adapter.js";
 import { seal } from "../../src/contract/checkpoint.js";
 import { isCorrupt } from "../../src/contract/corrupt-record.js";
-import { codeOf } from "../../src/contract/errors.js";
+import { readCode } from "../../src/contract/errors.js";
 import { ascending, intact, refused, same, sameAsAppended, show } from "../check.js";
 import type { ConformanceCase, ConformanceStore } from "../conformance-case.js";
 import { type Appended, draft, drafts, fullDraft } from "../drafts.js";
@@ -11,8 +11,8 @@ import {
   appendAtOnce,
   collect,
   expectStored,
-  idsOf,
-  sequencesOf,
+  listIds,
+  listSequences,
   sinceRemoval,
   soleWinner,
 } from "../steps.js";
@@ -39,11 +39,11 @@ export const processCases: readonly ConformanceCase[] = [
         }),
       );
       for (const own of appended) {
-        const sequences = sequencesOf(own.filter(({ taskId }) => taskId === "shared"));
+        const sequences = listSequences(own.filter(({ taskId }) => taskId === "shared"));
         ascending(sequences, "appends of one task through one instance MUST take sequences in call order");
       }
       const all = [...first, ...appended.flat()];
-      const given = sequencesOf(all.filter(({ taskId }) => taskId === "shared"));
+      const given = listSequences(all.filter(({ taskId }) => taskId === "shared"));
       same(new Set(given).size, given.length, "a sequence MUST never be used twice, not even by another process");
       for (const reader of writers.slice(1, 3)) await expectStored(reader, all);
       // If one instance closes, the others must still work.
@@ -64,7 +64,7 @@ export const processCases: readonly ConformanceCase[] = [
         );
       }
       for (const rival of rivals) {
-        const ids = await idsOf(rival.list({ taskId: "t", order: "oldest" }));
+        const ids = await listIds(rival.list({ taskId: "t", order: "oldest" }));
         same(ids.length, 10, `each round MUST store only the winner's checkpoint; it stored ${show(ids)}`);
       }
     },
@@ -86,7 +86,7 @@ export const processCases: readonly ConformanceCase[] = [
       }
       const [first] = writers;
       if (!first) return;
-      same((await idsOf(first.list({ taskId: "t", order: "oldest" }))).length, 10, "each id MUST be stored once");
+      same((await listIds(first.list({ taskId: "t", order: "oldest" }))).length, 10, "each id MUST be stored once");
     },
   },
   {
@@ -122,7 +122,7 @@ export const processCases: readonly ConformanceCase[] = [
       same(await here.get("t", "c3"), undefined, "a checkpoint that another process removed MUST be gone");
       const next = await here.append(draft("t", "next"));
       const obligation = "a sequence MUST never be used twice, even if another process removed its checkpoint";
-      ascending([...sequencesOf(all), next], obligation);
+      ascending([...listSequences(all), next], obligation);
       await there.remove("t", "all");
       for (const reader of [here, there, beside]) await expectStored(reader, []);
       same(await beside.append(draft("t", "anew")), 1, "a task MUST begin at 1 after another process removed it");
@@ -147,7 +147,7 @@ export const processCases: readonly ConformanceCase[] = [
           ),
         );
         for (const outcome of await Promise.allSettled(changes)) {
-          const refusal = outcome.status === "rejected" ? codeOf(outcome.reason) : "CHECKPOINT_CONFLICT";
+          const refusal = outcome.status === "rejected" ? readCode(outcome.reason) : "CHECKPOINT_CONFLICT";
           same(refusal, "CHECKPOINT_CONFLICT", "a change that comes after completed MUST be refused as a conflict");
         }
         const record = intact(await here.get("t", id), "get MUST give the checkpoint");

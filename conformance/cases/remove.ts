@@ -1,7 +1,7 @@
 import { refused, same, sameAsAppended } from "../check.js";
 import type { ConformanceCase } from "../conformance-case.js";
 import { draft, drafts } from "../drafts.js";
-import { appendAll, appendAtOnce, collect, expectStored, idsOf, sequencesOf, sinceRemoval } from "../steps.js";
+import { appendAll, appendAtOnce, collect, expectStored, listIds, listSequences, sinceRemoval } from "../steps.js";
 
 /** The cases of `remove` and `removePrefix`. */
 export const removeCases: readonly ConformanceCase[] = [
@@ -27,16 +27,20 @@ export const removeCases: readonly ConformanceCase[] = [
         same(await adapter.get("t", id), undefined, "removed checkpoints MUST be gone");
       const left = { list: ["c1", "c3"], read: ["c1", "c3"] };
       same(
-        await idsOf(adapter.list({ taskId: "t", order: "oldest" })),
+        await listIds(adapter.list({ taskId: "t", order: "oldest" })),
         left.list,
         "remove MUST leave all other checkpoints",
       );
       same(
-        await idsOf(adapter.read({ taskId: "t", order: "oldest" })),
+        await listIds(adapter.read({ taskId: "t", order: "oldest" })),
         left.read,
         "remove MUST leave all other checkpoints",
       );
-      same(await idsOf(adapter.list({ taskId: "u", order: "oldest" })), ["c1", "c2"], "remove MUST leave other tasks");
+      same(
+        await listIds(adapter.list({ taskId: "u", order: "oldest" })),
+        ["c1", "c2"],
+        "remove MUST leave other tasks",
+      );
       same(await adapter.append(draft("nowhere", "c1")), 1, "remove MUST NOT create a task");
     },
   },
@@ -149,12 +153,12 @@ export const removeCases: readonly ConformanceCase[] = [
       await expectStored(adapter, neighbours);
       same(await adapter.get("task", "c1"), undefined, 'remove "all" MUST remove every checkpoint of the task');
       same(
-        await idsOf(adapter.list({ taskId: "task", order: "newest" })),
+        await listIds(adapter.list({ taskId: "task", order: "newest" })),
         [],
         'remove "all" MUST leave nothing to list',
       );
       same(
-        await idsOf(adapter.read({ taskId: "task", order: "newest" })),
+        await listIds(adapter.read({ taskId: "task", order: "newest" })),
         [],
         'remove "all" MUST leave nothing to read',
       );
@@ -176,7 +180,7 @@ export const removeCases: readonly ConformanceCase[] = [
         'remove of ["all"] MUST remove only the checkpoint with the id "all"',
       );
       same(
-        await idsOf(adapter.list({ taskId: "t", order: "oldest" })),
+        await listIds(adapter.list({ taskId: "t", order: "oldest" })),
         ["c1", "c3"],
         "all other checkpoints MUST stay",
       );
@@ -188,7 +192,7 @@ export const removeCases: readonly ConformanceCase[] = [
     replayed: true,
     async run(store) {
       let adapter = await store.open();
-      const [first = 0, newest = 0, removed = 0] = sequencesOf(await appendAll(adapter, drafts("t", 3)));
+      const [first = 0, newest = 0, removed = 0] = listSequences(await appendAll(adapter, drafts("t", 3)));
       await adapter.remove("t", ["c3"]);
       adapter = await store.carryOn(adapter);
       for (const expectedSequence of [0, first, removed]) {
@@ -200,7 +204,7 @@ export const removeCases: readonly ConformanceCase[] = [
           );
         }
       }
-      const ids = await idsOf(adapter.list({ taskId: "t", order: "oldest" }));
+      const ids = await listIds(adapter.list({ taskId: "t", order: "oldest" }));
       same(ids, ["c1", "c2"], "a refused remove MUST remove nothing");
       const condition = { expectedSequence: newest };
       same(await adapter.remove("t", ["c1"], condition), 1, "remove MUST work if the condition holds");
@@ -228,7 +232,7 @@ export const removeCases: readonly ConformanceCase[] = [
           "a removed checkpoint MUST stay removed, even if setStatus is called at the same time",
         );
       }
-      same(await idsOf(adapter.list({ taskId: "t", order: "oldest" })), [], "a removed checkpoint MUST stay removed");
+      same(await listIds(adapter.list({ taskId: "t", order: "oldest" })), [], "a removed checkpoint MUST stay removed");
     },
   },
   {
@@ -262,7 +266,7 @@ export const removeCases: readonly ConformanceCase[] = [
       const sum = counts.reduce((total, count) => total + count, 0);
       same(sum, 5, "concurrent removals MUST count each checkpoint once, so five in all");
       same(
-        await idsOf(adapter.list({ taskId: "t", order: "oldest" })),
+        await listIds(adapter.list({ taskId: "t", order: "oldest" })),
         ["c6", "c7", "c8"],
         "all other checkpoints MUST stay",
       );

@@ -1,11 +1,11 @@
 import type { StorageAdapter } from "../../src/contract/adapter.js";
 import { type Payload, type StoredCheckpoint, seal } from "../../src/contract/checkpoint.js";
 import type { CorruptRecord } from "../../src/contract/corrupt-record.js";
-import { codeOf } from "../../src/contract/errors.js";
+import { readCode } from "../../src/contract/errors.js";
 import { ascending, holds, intact, isReported, refused, same, sameAsEither, show } from "../check.js";
 import type { ConformanceCase } from "../conformance-case.js";
 import { type Appended, draft, drafts, fullDraft } from "../drafts.js";
-import { appendAll, collect, expectStored, MEETINGS, pass, sequencesOf, withOpen } from "../steps.js";
+import { appendAll, collect, expectStored, listSequences, MEETINGS, pass, withOpen } from "../steps.js";
 import { TURNS } from "./kills.js";
 
 /** The cases of adapters with `replacePayload`. */
@@ -68,7 +68,7 @@ export const replaceCases: readonly ConformanceCase[] = [
         "appending the same id with the former payload MUST be refused as a conflict",
       );
       const next = await adapter.append(draft("t", "next"));
-      ascending([...sequencesOf(all.slice(0, 3)), next], "replacing a payload MUST NOT disturb the numbering");
+      ascending([...listSequences(all.slice(0, 3)), next], "replacing a payload MUST NOT disturb the numbering");
     },
   },
   {
@@ -192,7 +192,7 @@ export const replaceCases: readonly ConformanceCase[] = [
       const [one, beside] = await appendAll(adapter, drafts("t", 2));
       if (!one || !beside) return;
       adapter = await store.damage(adapter, "t", "c1", "summary");
-      const outcome = await replace(adapter, one, replaced(one, "1").payload).catch(codeOf);
+      const outcome = await replace(adapter, one, replaced(one, "1").payload).catch(readCode);
       same(outcome, "CHECKPOINT_CORRUPT", "replacePayload of a damaged checkpoint MUST be refused as corrupt");
       const found = await adapter.get("t", "c1");
       holds(isReported(found), `get MUST still report the damaged checkpoint; it gave ${show(found)}`);

@@ -4,7 +4,7 @@ import type { CorruptRecord } from "../../src/contract/corrupt-record.js";
 import { ascending, holds, intact, same, show } from "../check.js";
 import type { ConformanceCase } from "../conformance-case.js";
 import { draft, drafts } from "../drafts.js";
-import { appendAll, appendAtOnce, collect, idsOf } from "../steps.js";
+import { appendAll, appendAtOnce, collect, listIds } from "../steps.js";
 
 /** The cases of `list` and `read`, which take the same query. */
 export function selectionCases(operation: "list" | "read"): readonly ConformanceCase[] {
@@ -22,7 +22,7 @@ export function selectionCases(operation: "list" | "read"): readonly Conformance
         adapter = await store.carryOn(adapter);
         for (const query of filterQueries()) {
           same(
-            await idsOf(select(adapter, query)),
+            await listIds(select(adapter, query)),
             expectedIds(all, query),
             `${operation}(${show(query)}) MUST give the checkpoints that match`,
           );
@@ -39,7 +39,7 @@ export function selectionCases(operation: "list" | "read"): readonly Conformance
         adapter = await store.carryOn(adapter);
         for (const query of skipQueries()) {
           same(
-            await idsOf(select(adapter, query)),
+            await listIds(select(adapter, query)),
             expectedIds(all, query),
             `${operation}(${show(query)}) MUST give the checkpoints that match`,
           );
@@ -87,7 +87,7 @@ export function selectionCases(operation: "list" | "read"): readonly Conformance
             { taskId: "t", order, stage: "rare", limit: 2 },
           ]) {
             same(
-              await idsOf(select(adapter, query)),
+              await listIds(select(adapter, query)),
               expectedIds(all, query),
               `${operation}(${show(query)}) MUST give the checkpoints that match`,
             );
@@ -109,18 +109,18 @@ export function selectionCases(operation: "list" | "read"): readonly Conformance
         ]);
         adapter = await store.carryOn(adapter);
         same(
-          await idsOf(select(adapter, { taskId: "nowhere", order: "newest" })),
+          await listIds(select(adapter, { taskId: "nowhere", order: "newest" })),
           [],
           "an unknown task MUST have no checkpoints",
         );
         same(
-          await idsOf(select(adapter, { taskId: "tas", order: "newest" })),
+          await listIds(select(adapter, { taskId: "tas", order: "newest" })),
           [],
           "an unknown task MUST have no checkpoints",
         );
         for (const [taskId, id] of Object.entries({ task: "a", "task-2": "b", "task/sub": "c", TASK: "d" })) {
           same(
-            await idsOf(select(adapter, { taskId, order: "newest" })),
+            await listIds(select(adapter, { taskId, order: "newest" })),
             [id],
             `task ${show(taskId)} MUST hold only its own checkpoints`,
           );
@@ -197,7 +197,7 @@ export function selectionCases(operation: "list" | "read"): readonly Conformance
         );
         same(await adapter.remove("t", ["c1"]), 1, "remove MUST work after an iteration was broken off");
         same(
-          await idsOf(select(adapter, { taskId: "t", order: "oldest" })),
+          await listIds(select(adapter, { taskId: "t", order: "oldest" })),
           ["c2", "c3", "c4", "c5", "after"],
           `${operation} MUST start from the beginning after an iteration was broken off`,
         );

@@ -1,9 +1,9 @@
 import { type CheckpointStatus, type StatusChange, seal } from "../../src/contract/checkpoint.js";
-import { codeOf } from "../../src/contract/errors.js";
+import { readCode } from "../../src/contract/errors.js";
 import { ascending, intact, refused, same, sameAsAppended } from "../check.js";
 import type { ConformanceCase } from "../conformance-case.js";
 import { draft, drafts, fullDraft } from "../drafts.js";
-import { appendAll, collect, expectStored, idsOf, sequencesOf } from "../steps.js";
+import { appendAll, collect, expectStored, listIds, listSequences } from "../steps.js";
 
 /** The cases of `setStatus`. */
 export const statusCases: readonly ConformanceCase[] = [
@@ -27,7 +27,7 @@ export const statusCases: readonly ConformanceCase[] = [
           adapter = await store.carryOn(adapter);
           // `expectStored` also checks the seal.
           await expectStored(adapter, [{ ...rest, ...change }]);
-          const those = await idsOf(adapter.list({ taskId: "t", order: "newest", status: [change.status] }));
+          const those = await listIds(adapter.list({ taskId: "t", order: "newest", status: [change.status] }));
           same(those, ["c1"], "list MUST filter by the new status");
         }
       }
@@ -52,7 +52,7 @@ export const statusCases: readonly ConformanceCase[] = [
         all.map((one) => (one.taskId === "t" && one.id === "bytes" ? { ...one, ...change } : one)),
       );
       const next = await adapter.append(draft("t", "next"));
-      ascending([...sequencesOf(all.slice(0, 3)), next], "changing a status MUST NOT disturb the numbering");
+      ascending([...listSequences(all.slice(0, 3)), next], "changing a status MUST NOT disturb the numbering");
     },
   },
   {
@@ -108,7 +108,7 @@ export const statusCases: readonly ConformanceCase[] = [
     async run(store) {
       let adapter = await store.open();
       const all = await appendAll(adapter, drafts("t", 3));
-      const [first = 0, newest = 0, removed = 0] = sequencesOf(all);
+      const [first = 0, newest = 0, removed = 0] = listSequences(all);
       await adapter.remove("t", ["c3"]);
       adapter = await store.carryOn(adapter);
       for (const expectedSequence of [0, first, removed]) {
@@ -136,7 +136,7 @@ export const statusCases: readonly ConformanceCase[] = [
       for (const one of await appendAll(adapter, drafts("t", 4))) {
         const changes = statuses.map((status) => adapter.setStatus("t", one.id, { status }));
         for (const outcome of await Promise.allSettled(changes)) {
-          const refusal = outcome.status === "rejected" ? codeOf(outcome.reason) : "CHECKPOINT_CONFLICT";
+          const refusal = outcome.status === "rejected" ? readCode(outcome.reason) : "CHECKPOINT_CONFLICT";
           same(refusal, "CHECKPOINT_CONFLICT", "a change that comes after completed MUST be refused as a conflict");
         }
         const record = intact(await adapter.get("t", one.id), "get MUST give the checkpoint");

@@ -1,5 +1,5 @@
 import type { StorageAdapter, TaskQuery } from "../../src/contract/adapter.js";
-import { type CheckpointStatus, compareTaskIds, summaryOf, type TaskSummary } from "../../src/contract/checkpoint.js";
+import { type CheckpointStatus, compareTaskIds, type TaskSummary, toSummary } from "../../src/contract/checkpoint.js";
 import { intact, same, show } from "../check.js";
 import type { ConformanceCase } from "../conformance-case.js";
 import { draft, drafts, fullDraft } from "../drafts.js";
@@ -28,9 +28,9 @@ export const tasksCases: readonly ConformanceCase[] = [
 
       same(await collect(adapter.tasks({ order: "taskId" })), [], "tasks MUST give nothing if nothing is stored");
       const [first, second] = [draft("t", "c1"), fullDraft("t", "c2")];
-      const one = summaryOf({ ...first, sequence: await adapter.append(first) });
+      const one = toSummary({ ...first, sequence: await adapter.append(first) });
       await expectTask(1, one, "after the first append");
-      const two = summaryOf({ ...second, sequence: await adapter.append(second) });
+      const two = toSummary({ ...second, sequence: await adapter.append(second) });
       await expectTask(2, two, "after another append");
       await adapter.setStatus("t", "c2", { status: "paused" });
       const { error: _dropped, ...rest } = two;
@@ -140,7 +140,7 @@ export const tasksCases: readonly ConformanceCase[] = [
         }),
       );
       const appended = await appendAtOnce(adapter, many);
-      const all = appended.map((one) => ({ taskId: one.taskId, count: 1, newest: summaryOf(one) }));
+      const all = appended.map((one) => ({ taskId: one.taskId, count: 1, newest: toSummary(one) }));
       for (const order of ["taskId", "recent"] as const) {
         for (const query of [{ order }, { order, limit: 290 }, { order, status: ["completed" as const] }]) {
           const expected = expectedTasks(all, query).map(({ taskId }) => taskId);
@@ -215,7 +215,7 @@ async function populate(adapter: StorageAdapter): Promise<readonly TaskSummary[]
       createdAt: `2026-01-0${(index % 5) + 1}T00:00:00.000Z`,
     });
     const sequence = await adapter.append(second);
-    all.push({ taskId, count: 2, newest: summaryOf({ ...second, sequence }) });
+    all.push({ taskId, count: 2, newest: toSummary({ ...second, sequence }) });
   }
   return all;
 }

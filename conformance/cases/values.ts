@@ -5,7 +5,7 @@ import { same } from "../check.js";
 import type { ConformanceCase } from "../conformance-case.js";
 import { type Appended, type DraftParts, draft, fullDraft } from "../drafts.js";
 import { HOSTILE_METADATA, HOSTILE_NAMES, HOSTILE_TEXTS } from "../hostile.js";
-import { appendAll, appendAtOnce, collect, expectStored, idsOf, sequencesOf } from "../steps.js";
+import { appendAll, appendAtOnce, collect, expectStored, listIds, listSequences } from "../steps.js";
 
 /** The cases about data, which must come back unchanged, and which the store must not share with its callers. */
 export const valuesCases: readonly ConformanceCase[] = [
@@ -98,7 +98,7 @@ export const valuesCases: readonly ConformanceCase[] = [
       adapter = await store.carryOn(adapter);
       await expectStored(adapter, appended);
       for (const stage of ["task", "TASK", "caf\u00e9", "a\0b", "'"]) {
-        const found = await idsOf(adapter.list({ taskId: "t", order: "newest", stage }));
+        const found = await listIds(adapter.list({ taskId: "t", order: "newest", stage }));
         same(found, [stage], "list MUST compare stages unit by unit");
       }
       same(
@@ -205,7 +205,7 @@ export const valuesCases: readonly ConformanceCase[] = [
         draft("t", "bytes", { ...optionalFields(), body: Uint8Array.of(1, 2, 3) }),
       ];
       const kept = structuredClone(given);
-      const sequences = sequencesOf(await appendAll(adapter, given));
+      const sequences = listSequences(await appendAll(adapter, given));
       const expected = kept.map((one, index) => ({ ...one, sequence: sequences[index] ?? 0 }));
       // The caller changes its drafts.
       for (const one of given) spoil(one);
@@ -238,8 +238,8 @@ export const valuesCases: readonly ConformanceCase[] = [
       same(one, before, "append MUST NOT change its draft");
       await expectStored(adapter, [{ ...before, sequence }]);
       const query = deepFreeze({ taskId: "t", order: "newest" as const, status: ["running" as const], limit: 1 });
-      same(await idsOf(adapter.list(query)), ["c1"], "list MUST take a frozen query");
-      same(await idsOf(adapter.read(query)), ["c1"], "read MUST take a frozen query");
+      same(await listIds(adapter.list(query)), ["c1"], "list MUST take a frozen query");
+      same(await listIds(adapter.read(query)), ["c1"], "read MUST take a frozen query");
       const tasks = adapter.tasks(deepFreeze({ order: "recent" as const, status: ["running" as const] }));
       same((await collect(tasks)).length, 1, "tasks MUST take a frozen query");
       const change = deepFreeze({ status: "failed" as const, error: { message: "m" } });

@@ -8,7 +8,6 @@ import {
   type CheckpointQuery,
   copyRecord,
   findDamage,
-  headerOf,
   type IndexedTask,
   isCorrupt,
   isTransient,
@@ -23,8 +22,9 @@ import {
   sealDraft,
   selectHeaders,
   selectTasks,
-  summaryOf,
   type TaskQuery,
+  toHeader,
+  toSummary,
   withStatus,
 } from "waymark/adapter";
 import { type IndexEntry, indexKey, type KeyValueStorage, Records, type TaskIndex } from "./records.js";
@@ -74,7 +74,7 @@ export class UnstorageAdapter implements StorageAdapter {
         ({ header }) => header.id === options?.replaces && !isCorrupt(header) && isTransient(header),
       );
       const kept = entries.filter((one) => one !== replaced);
-      await this.#records.storeIndex({ taskId, lastSequence: sequence, entries: [...kept, entryOf(headerOf(record))] });
+      await this.#records.storeIndex({ taskId, lastSequence: sequence, entries: [...kept, entryOf(toHeader(record))] });
       if (replaced !== undefined) await this.#removePayloads([replaced], taskId);
       return sequence;
     });
@@ -100,7 +100,7 @@ export class UnstorageAdapter implements StorageAdapter {
   }
 
   async *list(query: CheckpointQuery): AsyncIterable<CheckpointSummary | CorruptRecord> {
-    for (const header of await this.#headers(query)) yield isCorrupt(header) ? header : summaryOf(header);
+    for (const header of await this.#headers(query)) yield isCorrupt(header) ? header : toSummary(header);
   }
 
   /** Reads every task's index, whatever the limit: a key-value store has no order to stop in. */

@@ -26,8 +26,8 @@ import {
   sealDraft,
   selectHeaders,
   selectTasks,
-  summaryOf,
   type TaskQuery,
+  toSummary,
   withPayload,
   withStatus,
 } from "waymark/adapter";
@@ -93,7 +93,7 @@ export class RedisAdapter implements StorageAdapter {
   }
 
   async *list(query: CheckpointQuery): AsyncIterable<CheckpointSummary | CorruptRecord> {
-    for (const header of await this.#select(query)) yield isCorrupt(header) ? header : summaryOf(header);
+    for (const header of await this.#select(query)) yield isCorrupt(header) ? header : toSummary(header);
   }
 
   async *tasks(query: TaskQuery): AsyncIterable<StoredTask | CorruptRecord> {

@@ -2,7 +2,6 @@ import { randomUUID } from "node:crypto";
 import { CheckpointCorruptError, type CorruptRecord } from "waymark";
 import {
   type HeaderPlace,
-  headerOf,
   type IndexedTask,
   isCorrupt,
   type LeaseRecord,
@@ -11,6 +10,7 @@ import {
   type StoredCheckpoint,
   type TaskPosition,
   type TimedLease,
+  toHeader,
 } from "waymark/adapter";
 import { COMMIT, GET, LEASE, LEASES, LIST, LOOK, TASKS } from "./scripts.js";
 
@@ -72,7 +72,7 @@ export class RedisTasks {
   commit({ taskId, texts, lastSequence: last, lease }: Seen, change: Change, isFenced: boolean): Promise<boolean> {
     const { put, body, removed = [], lastSequence = last } = change;
     const fence = isFenced ? [texts.lease, `${lease().lease?.expiresAtMs}`] : ["", ""];
-    const header = put ? [put.id, `${put.sequence}`, JSON.stringify(headerOf(put))] : ["", "", ""];
+    const header = put ? [put.id, `${put.sequence}`, JSON.stringify(toHeader(put))] : ["", "", ""];
     // No other commit writes the same text.
     const task = removed === "all" ? "" : `${lastSequence} ${randomUUID()}`;
     const payload = body === undefined ? "" : bodyText(body);

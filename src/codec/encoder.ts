@@ -100,7 +100,7 @@ export class Encoder implements Writing {
   }
 
   plainObject(value: object): JsonRecord {
-    return this.members(value, this.#keysOf(value));
+    return this.members(value, this.#listKeys(value));
   }
 
   withoutUndefined<Result>(write: () => Result): Result {
@@ -209,7 +209,7 @@ export class Encoder implements Writing {
     const { isPlain, foreign } = this.#options;
     const kind = findClass(prototype);
     if (kind === "Object") {
-      const keys = this.#keysOf(value);
+      const keys = this.#listKeys(value);
       const isMarked = keys.includes(TAG) || (foreign !== undefined && keys.includes(foreign.key));
       return isMarked && !isPlain ? this.#tagged(kind, value) : this.members(value, keys);
     }
@@ -232,7 +232,7 @@ export class Encoder implements Writing {
   }
 
   /** An object's keys. Refuses the object if it has other properties that would be lost. */
-  #keysOf(value: object): readonly string[] {
+  #listKeys(value: object): readonly string[] {
     const keys = Object.keys(value);
     const leavesOut = this.#options.leavesOutHidden;
     const names = leavesOut ? keys : Object.getOwnPropertyNames(value);

@@ -1,4 +1,4 @@
-import { checkBoolean, checkKeys, keysOf } from "../contract/arguments.js";
+import { checkBoolean, checkKeys, listKeys } from "../contract/arguments.js";
 import { DecryptionFailedError } from "../contract/errors.js";
 import { type EncryptionKey, keyGetter } from "./encryption-keys.js";
 import { openEnvelope, parseEnvelope, sealEnvelope } from "./envelope.js";
@@ -49,7 +49,7 @@ export interface EncryptOptions {
  * @see https://doi.org/10.6028/NIST.SP.800-38D for AES-GCM; section 8.3 for the limit of 2^32.
  */
 export function encrypt(options: EncryptOptions): Transform {
-  checkKeys("EncryptOptions", options, keysOf<EncryptOptions>({ keys: true, current: true, requireEncrypted: true }));
+  checkKeys("EncryptOptions", options, listKeys<EncryptOptions>({ keys: true, current: true, requireEncrypted: true }));
   const { keys, current, requireEncrypted = false } = options;
   // Object.entries would find no key in a Map.
   if (Object.prototype.toString.call(keys) !== "[object Object]") {

@@ -1,6 +1,6 @@
 import { createSecretKey, type KeyObject, scrypt } from "node:crypto";
 import { types } from "node:util";
-import { checkInteger, checkKeys, checkText, keysOf } from "../contract/arguments.js";
+import { checkInteger, checkKeys, checkText, listKeys } from "../contract/arguments.js";
 import { KeyUnavailableError } from "../contract/errors.js";
 import { isKeyId } from "./envelope.js";
 
@@ -51,7 +51,7 @@ export function keyFromPassphrase(
       `A passphrase must have at least ${MIN_PASSPHRASE} characters, not counting white space at its ends.`,
     );
   }
-  checkKeys("PassphraseOptions", options, keysOf<typeof options>({ salt: true, cost: true }));
+  checkKeys("PassphraseOptions", options, listKeys<typeof options>({ salt: true, cost: true }));
   const { salt, cost = MIN_COST } = options;
   if (typeof salt !== "string" && !types.isUint8Array(salt)) {
     throw new TypeError(

@@ -1,6 +1,6 @@
 import { promisify } from "node:util";
 import * as zlib from "node:zlib";
-import { checkInteger, checkKeys, keysOf } from "../contract/arguments.js";
+import { checkInteger, checkKeys, listKeys } from "../contract/arguments.js";
 import { isError, PayloadTooLargeError } from "../contract/errors.js";
 import { damagedPayload, nameOwner, type Transform, type TransformContext } from "./transforms.js";
 
@@ -22,7 +22,7 @@ export function gzip(
     readonly maxBytes?: number | undefined;
   } = {},
 ): Transform {
-  checkKeys("GzipOptions", options, keysOf<NonNullable<Parameters<typeof gzip>[0]>>({ level: true, maxBytes: true }));
+  checkKeys("GzipOptions", options, listKeys<NonNullable<Parameters<typeof gzip>[0]>>({ level: true, maxBytes: true }));
   const { level = zlib.constants.Z_DEFAULT_COMPRESSION, maxBytes = 256 * 1024 * 1024 } = options;
   if (!Number.isInteger(level) || level < -1 || level > 9) {
     throw new RangeError(`gzip's level must be an integer from -1 to 9, not ${level}.`);

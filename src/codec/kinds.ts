@@ -65,7 +65,7 @@ export function findErrorKind(error: object): string | undefined {
  */
 export function describeInstance(value: object, isStorable: boolean): string {
   const prototype = getPrototype(value);
-  const maker = prototype === null ? undefined : constructorOf(prototype);
+  const maker = prototype === null ? undefined : findConstructor(prototype);
   const what = maker ? `an instance of class ${maker.name || "(anonymous)"}` : "an object with a prototype of its own";
   if (types.isPromise(value)) return "a Promise";
   if (types.isProxy(value)) return `a Proxy around ${what}`;
@@ -109,13 +109,13 @@ const WRITTEN_IN_JAVASCRIPT: ReadonlyMap<object, string> = new Map<object, strin
  * only the engine's own functions print as native code.
  */
 function nameOfIntrinsic(prototype: object): string | undefined {
-  const maker = constructorOf(prototype);
+  const maker = findConstructor(prototype);
   if (maker === undefined || maker.prototype !== prototype) return undefined;
   const isNative = Function.prototype.toString.call(maker) === `function ${maker.name}() { [native code] }`;
   return isNative ? maker.name : undefined;
 }
 
-function constructorOf(prototype: object): { readonly name: string; readonly prototype: unknown } | undefined {
+function findConstructor(prototype: object): { readonly name: string; readonly prototype: unknown } | undefined {
   const maker: unknown = Object.getOwnPropertyDescriptor(prototype, "constructor")?.value;
   return typeof maker === "function" ? maker : undefined;
 }

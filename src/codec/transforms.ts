@@ -1,4 +1,4 @@
-import { titleOf } from "../contract/checkpoint.js";
+import { describeCheckpoint } from "../contract/checkpoint.js";
 import { CheckpointCorruptError } from "../contract/errors.js";
 
 /** A payload's checkpoint. */
@@ -86,5 +86,5 @@ export type ValueOwner = PayloadOwner | string;
 
 export function nameOwner(owner: ValueOwner | undefined): string {
   if (typeof owner === "string") return owner;
-  return owner === undefined ? "The state" : titleOf(owner);
+  return owner === undefined ? "The state" : describeCheckpoint(owner);
 }

@@ -1,4 +1,4 @@
-import { CheckpointError, ClosedError, codeOf, isError, StorageError } from "./errors.js";
+import { CheckpointError, ClosedError, isError, readCode, StorageError } from "./errors.js";
 import { Turns } from "./turns.js";
 
 /** The options of {@link AdapterCalls}. */
@@ -138,7 +138,7 @@ const LOST_CONNECTION = [
 ];
 
 function isLostConnection(error: unknown): boolean {
-  return isError(error) && (LOST_CONNECTION.includes(codeOf(error)) || isLostConnection(error.cause));
+  return isError(error) && (LOST_CONNECTION.includes(readCode(error)) || isLostConnection(error.cause));
 }
 
 function ignore(): void {}

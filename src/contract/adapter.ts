@@ -3,13 +3,13 @@ import {
   type CheckpointStatus,
   type CheckpointSummary,
   compareTaskIds,
+  describeCheckpoint,
   type JsonValue,
   type Payload,
   type SealedSummary,
   type StatusChange,
   type StoredCheckpoint,
   type TaskSummary,
-  titleOf,
   withSortedKeys,
 } from "./checkpoint.js";
 import { type AppendCondition, type ExpectedTask, requireNewest, requireNoEvent } from "./conditions.js";
@@ -327,7 +327,7 @@ export function matchRetry(existing: Omit<SealedSummary, "seal">, draft: Checkpo
   const isSameState = existing.payload.sha256 === draft.payload.sha256;
   if (isSameState && different === undefined) return existing.sequence;
   throw new CheckpointConflictError(
-    `${titleOf(draft)} exists already, with another ${isSameState ? different : "state"}. ` +
+    `${describeCheckpoint(draft)} exists already, with another ${isSameState ? different : "state"}. ` +
       "Nothing was stored; use another id.",
   );
 }

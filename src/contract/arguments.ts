@@ -64,10 +64,10 @@ export function checkWord(what: string, word: string | undefined, words: readonl
 }
 
 /**
- * The keys of a type, in the given order: `keysOf<SaveOptions>({ id: true, … })`. If a key is missing, the call doesn't
+ * The keys of a type, in the given order: `listKeys<SaveOptions>({ id: true, … })`. If a key is missing, the call doesn't
  * compile.
  */
-export function keysOf<Type extends object>(keys: Readonly<Record<keyof Type, true>>): readonly (keyof Type)[] {
+export function listKeys<Type extends object>(keys: Readonly<Record<keyof Type, true>>): readonly (keyof Type)[] {
   // Object.keys returns plain strings.
   return Object.keys(keys) as (keyof Type)[];
 }

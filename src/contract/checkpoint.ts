@@ -1,5 +1,5 @@
 import { hash } from "node:crypto";
-import { keysOf } from "./arguments.js";
+import { listKeys } from "./arguments.js";
 import { CheckpointConflictError, CheckpointCorruptError, isError, isStackOverflow } from "./errors.js";
 import type { RunRecord } from "./run-record.js";
 
@@ -81,12 +81,12 @@ export interface CheckpointSummary {
 }
 
 /** Names a checkpoint in a message. */
-export function titleOf({ id, taskId }: Pick<CheckpointSummary, "id" | "taskId">): string {
+export function describeCheckpoint({ id, taskId }: Pick<CheckpointSummary, "id" | "taskId">): string {
   return `Checkpoint ${id} of task ${JSON.stringify(taskId)}`;
 }
 
 /** Every field of a summary, in the order of files and seals. All forms of a record are built from this list. */
-export const SUMMARY_FIELDS = keysOf<CheckpointSummary>({
+export const SUMMARY_FIELDS = listKeys<CheckpointSummary>({
   taskId: true,
   id: true,
   sequence: true,
@@ -103,7 +103,7 @@ export const SUMMARY_FIELDS = keysOf<CheckpointSummary>({
 });
 
 /** Every field of a checkpoint's error, in the order of files and seals. */
-export const FAILURE_FIELDS = keysOf<CheckpointFailure>({ message: true, name: true, code: true, stack: true });
+export const FAILURE_FIELDS = listKeys<CheckpointFailure>({ message: true, name: true, code: true, stack: true });
 
 /** A checkpoint with its state, as the manager returns it. */
 export interface Checkpoint<State = unknown> extends CheckpointSummary {
@@ -234,7 +234,7 @@ export function brokenSeal(record: SealedSummary): string | undefined {
 function requireSeal(record: SealedSummary, unchanged: string): void {
   if (brokenSeal(record) === undefined) return;
   throw new CheckpointCorruptError(
-    `${titleOf(record)} doesn't match its seal: it was damaged or changed. ${unchanged}, and it was left untouched.`,
+    `${describeCheckpoint(record)} doesn't match its seal: it was damaged or changed. ${unchanged}, and it was left untouched.`,
   );
 }
 
@@ -248,7 +248,7 @@ export function withStatus<Record extends SealedSummary>(record: Record, change:
   requireSeal(record, "Its status was not changed");
   if (record.status === "completed" && change.status !== "completed") {
     throw new CheckpointConflictError(
-      `${titleOf(record)} is completed and can't become ${change.status}. Nothing was changed; save a new checkpoint to reopen the task.`,
+      `${describeCheckpoint(record)} is completed and can't become ${change.status}. Nothing was changed; save a new checkpoint to reopen the task.`,
     );
   }
   const { error: _former, ...rest } = record;
@@ -270,7 +270,7 @@ export function withPayload<Record extends SealedSummary>(record: Record, payloa
 }
 
 /** The summary alone: no payload, no seal, no keys that are `undefined`. */
-export function summaryOf(record: CheckpointSummary): CheckpointSummary {
+export function toSummary(record: CheckpointSummary): CheckpointSummary {
   const summary: { -readonly [Field in keyof CheckpointSummary]?: unknown } = {};
   for (const field of SUMMARY_FIELDS) if (record[field] !== undefined) summary[field] = record[field];
   // The loop copies all fields, which TypeScript can't see.
@@ -299,7 +299,7 @@ export function copyPayload({ encoding, body, sha256 }: Payload): Payload {
 }
 
 /** A thrown value as plain data. Never throws, even if the value has getters that do. */
-export function failureOf(error: unknown): CheckpointFailure {
+export function toFailure(error: unknown): CheckpointFailure {
   if (!isError(error)) return { message: typeof error === "string" ? error.toWellFormed() : describe(error) };
   const texts = FAILURE_FIELDS.map((field) => [field, textAt(error, field)]).filter(([, text]) => text !== undefined);
   return { message: `an error whose message isn't text (${describe(error)})`, ...Object.fromEntries(texts) };

@@ -337,7 +337,7 @@ export function isError(thrown: unknown): thrown is Error {
 }
 
 /** The `code` of an error of any realm, from Waymark, Node or a database: `ENOENT`. `""` if there is none. */
-export function codeOf(error: unknown): string {
+export function readCode(error: unknown): string {
   const hasCode = typeof error === "object" && error !== null && "code" in error;
   return hasCode && typeof error.code === "string" ? error.code : "";
 }

@@ -16,7 +16,7 @@ import {
   type JsonValue,
   type SealedSummary,
   type StoredCheckpoint,
-  summaryOf,
+  toSummary,
 } from "./checkpoint.js";
 import { type CorruptRecord, isCorrupt } from "./corrupt-record.js";
 import { CheckpointCorruptError } from "./errors.js";
@@ -50,13 +50,13 @@ export interface IndexedTask {
  * The header of a record: everything but the payload's body. Store it as JSON. For adapters that store headers
  * separately, so that a list reads no payloads.
  */
-export function headerOf(record: SealedSummary): SealedSummary {
+export function toHeader(record: SealedSummary): SealedSummary {
   const { encoding, sha256 } = record.payload;
-  return { ...summaryOf(record), payload: { encoding, sha256 }, seal: record.seal };
+  return { ...toSummary(record), payload: { encoding, sha256 }, seal: record.seal };
 }
 
 /**
- * Reads a header that {@link headerOf} made, and checks each field, the place and the seal. For adapters.
+ * Reads a header that {@link toHeader} made, and checks each field, the place and the seal. For adapters.
  *
  * @param stored - The JSON text, or its parsed value.
  * @returns The header; a CorruptRecord if it is damaged, or doesn't belong at `place`.
@@ -87,13 +87,13 @@ export function readHeader(stored: JsonValue, place: HeaderPlace): SealedSummary
  *
  * @example
  * ```ts
- * import { type CheckpointQuery, isCorrupt, readHeader, selectHeaders, summaryOf } from "waymark/adapter";
+ * import { type CheckpointQuery, isCorrupt, readHeader, selectHeaders, toSummary } from "waymark/adapter";
  *
  * async function* list(query: CheckpointQuery) {
  *   const { taskId } = query;
  *   const stored = await fetchHeaders(taskId);
  *   const headers = stored.map((json, row) => readHeader(json, { location: `row ${row}`, taskId }));
- *   for (const header of selectHeaders(headers, query)) yield isCorrupt(header) ? header : summaryOf(header);
+ *   for (const header of selectHeaders(headers, query)) yield isCorrupt(header) ? header : toSummary(header);
  * }
  *
  * declare function fetchHeaders(taskId: string): Promise<string[]>;
@@ -142,7 +142,7 @@ export function* selectTasks(
     const isAsked = newest ? query.status?.includes(newest.status) !== false : last && query.status === undefined;
     if (!isAsked) continue;
     left -= 1;
-    yield { taskId, count, ...(newest && { newest: summaryOf(newest) }), ...log };
+    yield { taskId, count, ...(newest && { newest: toSummary(newest) }), ...log };
   }
 }
 

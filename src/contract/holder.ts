@@ -1,7 +1,7 @@
 import { hash, randomBytes } from "node:crypto";
 import { readFileSync, readlinkSync } from "node:fs";
 import { hostname } from "node:os";
-import { codeOf } from "./errors.js";
+import { readCode } from "./errors.js";
 import { processState } from "./process-state.js";
 
 /** `HOST:PID:START-MACHINE-RANDOM`, or `HOST:PID:RANDOM` if the system doesn't tell start and machine. */
@@ -55,7 +55,7 @@ export function processHasEnded(pid: number, start?: string): boolean {
     process.kill(pid, 0);
   } catch (error) {
     // EPERM means that the process exists and belongs to another user.
-    if (codeOf(error) === "ESRCH") return true;
+    if (readCode(error) === "ESRCH") return true;
   }
   const status = readStatus(pid);
   return status !== undefined && ("ZX".includes(status.state) || (start !== undefined && status.start !== start));

@@ -1,5 +1,5 @@
 import { hash } from "node:crypto";
-import { keysOf } from "./arguments.js";
+import { listKeys } from "./arguments.js";
 import { type CheckpointSummary, copyPayload, type Payload, type SealedSummary } from "./checkpoint.js";
 import type { AppendCondition } from "./conditions.js";
 import type { CorruptRecord } from "./corrupt-record.js";
@@ -166,7 +166,7 @@ export interface TaskLog {
 const SEAL_FORM = "waymark-record-1";
 
 /** The fields that a record's seal covers, in its order, beside the payload's encoding and digest. */
-export const RECORD_FIELDS = keysOf<Omit<LogRecord, "payload" | "seal">>({
+export const RECORD_FIELDS = listKeys<Omit<LogRecord, "payload" | "seal">>({
   taskId: true,
   sequence: true,
   kind: true,

@@ -35,6 +35,6 @@ export function wholeFrom(min: number, max?: number): Check<number> {
   return (what, value) => checkInteger(what, value, min, max);
 }
 
-export function oneOf<Word extends string>(...words: readonly Word[]): Check<Word> {
+export function isOneOf<Word extends string>(...words: readonly Word[]): Check<Word> {
   return (what, word) => checkWord(what, word, words);
 }

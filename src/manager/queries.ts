@@ -1,7 +1,7 @@
 import type { CheckpointQuery, TaskQuery } from "../contract/adapter.js";
 import { checkId, checkTaskId, checkText } from "../contract/arguments.js";
 import { type CheckpointStatus, checkStatus } from "../contract/checkpoint.js";
-import { checkOptions, type OptionChecks, oneOf, wholeFrom } from "./check-options.js";
+import { checkOptions, isOneOf, type OptionChecks, wholeFrom } from "./check-options.js";
 
 /** Selects the checkpoints of a task that meet all given conditions. */
 export interface ListQuery {
@@ -34,11 +34,15 @@ export interface TasksQuery {
 
 const FILTER_CHECKS = { stage: checkId, status: checkStatuses } as const;
 const RANGE_CHECKS = { ...FILTER_CHECKS, beforeSequence: wholeFrom(1), afterSequence: wholeFrom(0) } as const;
-const LIST_CHECKS: OptionChecks<ListQuery> = { ...RANGE_CHECKS, order: oneOf("newest", "oldest"), limit: wholeFrom(0) };
+const LIST_CHECKS: OptionChecks<ListQuery> = {
+  ...RANGE_CHECKS,
+  order: isOneOf("newest", "oldest"),
+  limit: wholeFrom(0),
+};
 const TASKS_CHECKS: OptionChecks<TasksQuery> = {
   prefix: checkText,
   status: checkStatuses,
-  order: oneOf("taskId", "recent"),
+  order: isOneOf("taskId", "recent"),
   after: checkText,
   limit: wholeFrom(0),
 };

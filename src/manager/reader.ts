@@ -5,12 +5,12 @@ import { checkId, checkTaskId } from "../contract/arguments.js";
 import {
   type Checkpoint,
   type CheckpointSummary,
-  failureOf,
+  describeCheckpoint,
   findDamage,
   type StoredCheckpoint,
-  summaryOf,
   type TaskSummary,
-  titleOf,
+  toFailure,
+  toSummary,
 } from "../contract/checkpoint.js";
 import { type CorruptRecord, isCorrupt } from "../contract/corrupt-record.js";
 import { CheckpointCorruptError, CheckpointError, StorageError, UnsupportedFormatError } from "../contract/errors.js";
@@ -102,7 +102,7 @@ export class CheckpointReader<State = unknown> {
     if (!isCorrupt(used)) return used;
     this.reportDamage(used);
     throw new CheckpointCorruptError(
-      `${titleOf({ id, taskId })} can't be read: ${used.reason} (${used.location}). ` +
+      `${describeCheckpoint({ id, taskId })} can't be read: ${used.reason} (${used.location}). ` +
         "It was left untouched; latest() gives the newest intact one.",
       { cause: used.cause },
     );
@@ -293,12 +293,12 @@ export class CheckpointReader<State = unknown> {
 
   async #readText(record: StoredCheckpoint): Promise<CheckpointText> {
     const text = await openText(record.payload, { transforms: this.#options.transforms, context: record });
-    return { ...text, summary: summaryOf(record), newest: record.sequence };
+    return { ...text, summary: toSummary(record), newest: record.sequence };
   }
 
   #decode(record: StoredCheckpoint): Checkpoint<State> | Promise<Checkpoint<State>> {
     return this.#open(record, (current, run) => ({
-      ...summaryOf(record),
+      ...toSummary(record),
       state: this.decoded(record, current),
       ...(run && { run }),
     }));
@@ -321,13 +321,17 @@ export class CheckpointReader<State = unknown> {
     const { schema } = this.#options;
     // A run that saved no state has no state to decode. Without a schema, the program promises the state's type.
     if (schema === undefined || current === undefined) return current as State;
-    return decodeWithSchema(schema, current, `${titleOf(owner)} is intact, but the schema refuses its state`) as State;
+    return decodeWithSchema(
+      schema,
+      current,
+      `${describeCheckpoint(owner)} is intact, but the schema refuses its state`,
+    ) as State;
   }
 
   /** Migrates a state in its stored form to the current version. */
   migrated(record: Named & Pick<CheckpointSummary, "stateVersion">, stored: unknown): unknown {
     const { stateVersion, migrations } = this.#options;
-    const what = titleOf(record);
+    const what = describeCheckpoint(record);
     if (record.stateVersion > stateVersion) {
       throw new UnsupportedFormatError(
         `${what} holds a state of version ${record.stateVersion}; this program knows versions up to ${stateVersion}. ` +
@@ -348,7 +352,7 @@ export class CheckpointReader<State = unknown> {
         state = migrate(state);
       } catch (cause) {
         throw new UnsupportedFormatError(
-          `${what} is intact, but the migration ${step} failed: ${failureOf(cause).message}`,
+          `${what} is intact, but the migration ${step} failed: ${toFailure(cause).message}`,
           { cause },
         );
       }

@@ -1,6 +1,6 @@
 import type { StorageAdapter } from "../contract/adapter.js";
 import { checkBoolean, checkFunction, checkSignal } from "../contract/arguments.js";
-import { type CheckpointSummary, findDamage, summaryOf } from "../contract/checkpoint.js";
+import { type CheckpointSummary, findDamage, toSummary } from "../contract/checkpoint.js";
 import { isCorrupt } from "../contract/corrupt-record.js";
 import { CheckpointError, UnsupportedOperationError } from "../contract/errors.js";
 import type { RepairStep } from "../contract/findings.js";
@@ -82,7 +82,7 @@ export async function repairStorage(
 async function findNewest(storage: StorageAdapter, taskId: string): Promise<RepairResult["tasks"][number] | undefined> {
   try {
     for await (const record of storage.read({ taskId, order: "newest" })) {
-      if (!isCorrupt(record) && findDamage(record) === undefined) return { taskId, newest: summaryOf(record) };
+      if (!isCorrupt(record) && findDamage(record) === undefined) return { taskId, newest: toSummary(record) };
     }
   } catch (error) {
     if (error instanceof CheckpointError) return undefined;

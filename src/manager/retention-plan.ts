@@ -1,4 +1,4 @@
-import { type CheckpointStatus, type CheckpointSummary, summaryOf } from "../contract/checkpoint.js";
+import { type CheckpointStatus, type CheckpointSummary, toSummary } from "../contract/checkpoint.js";
 import { isTransient } from "../contract/transient.js";
 import { checkOptions, type OptionChecks, wholeFrom } from "./check-options.js";
 import { checkTimeZone, formatWeek, type LocalTime, localTimes } from "./local-times.js";
@@ -194,7 +194,7 @@ interface Candidate {
 
 /** Applies the rules for single checkpoints: keep rules and age. Returns the verdicts, newest first. */
 function judge(summaries: readonly CheckpointSummary[], policy: RetentionPolicy, nowMs: number): Verdict[] {
-  const newestFirst = summaries.map(summaryOf).sort((a, b) => b.sequence - a.sequence);
+  const newestFirst = summaries.map(toSummary).sort((a, b) => b.sequence - a.sequence);
   // The newest checkpoint's time, if it is earlier than now: if the clock was ahead once (now, or at that save), this
   // picks the right time. An invalid time is ignored.
   const newestMs = Date.parse(newestFirst[0]?.createdAt ?? "");

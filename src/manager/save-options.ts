@@ -1,7 +1,7 @@
 import { Encoder } from "../codec/encoder.js";
 import { shortPath } from "../codec/path.js";
 import type { RedactedPaths } from "../codec/redacted-paths.js";
-import { checkId, checkInteger, checkKeys, checkText, keysOf } from "../contract/arguments.js";
+import { checkId, checkInteger, checkKeys, checkText, listKeys } from "../contract/arguments.js";
 import { type CheckpointStatus, checkStatus, type JsonObject } from "../contract/checkpoint.js";
 import { StateNotSerializableError } from "../contract/errors.js";
 import { NOTE_KEY } from "../contract/transient.js";
@@ -35,7 +35,7 @@ export interface SaveOptions<Metadata extends object = object> {
   readonly lease?: Lease | undefined;
 }
 
-const SAVE_KEYS = keysOf<SaveOptions>({
+const SAVE_KEYS = listKeys<SaveOptions>({
   id: true,
   stage: true,
   label: true,

@@ -1,5 +1,5 @@
 import { checkId, checkTaskId } from "../contract/arguments.js";
-import { type CheckpointStatus, checkStatus, failureOf } from "../contract/checkpoint.js";
+import { type CheckpointStatus, checkStatus, toFailure } from "../contract/checkpoint.js";
 import type { AppendCondition } from "../contract/conditions.js";
 import { CheckpointConflictError } from "../contract/errors.js";
 import { checkOptions } from "./check-options.js";
@@ -55,7 +55,7 @@ export class StatusChanger {
     condition: AppendCondition,
   ): Promise<boolean> {
     const { storage, redaction } = this.#options;
-    const failure = error === undefined ? undefined : failureOf(error);
+    const failure = error === undefined ? undefined : toFailure(error);
     const change = { status, ...(failure && { error: redaction?.failure(failure) ?? failure }) };
     return storage.setStatus(taskId, id, change, condition);
   }

@@ -1,6 +1,6 @@
 import { channel, type TracingChannel, tracingChannel } from "node:diagnostics_channel";
 import type { CheckpointSummary } from "../contract/checkpoint.js";
-import { codeOf, isError } from "../contract/errors.js";
+import { isError, readCode } from "../contract/errors.js";
 
 /** The part of each tracing channel's context that all channels have. */
 export interface TracedCall {
@@ -171,7 +171,7 @@ export function tracedFields({
 }
 
 function tracedError(thrown: unknown): NonNullable<TracedCall["error"]> {
-  const code = codeOf(thrown);
+  const code = readCode(thrown);
   return { name: isError(thrown) ? thrown.name : typeof thrown, ...(code === "" ? undefined : { code }) };
 }
 

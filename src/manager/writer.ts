@@ -10,9 +10,9 @@ import { checkId, checkTaskId } from "../contract/arguments.js";
 import {
   type CheckpointDraft,
   type CheckpointSummary,
-  failureOf,
   type JsonObject,
-  summaryOf,
+  toFailure,
+  toSummary,
 } from "../contract/checkpoint.js";
 import type { AppendCondition } from "../contract/conditions.js";
 import { isCorrupt } from "../contract/corrupt-record.js";
@@ -118,7 +118,7 @@ export class CheckpointWriter {
   draft(taskId: string, options: SaveOptions, note?: JsonObject): UnfinishedDraft {
     const { createId, clock, stateVersion, redaction } = this.#options;
     const { stage, label, parentId, metadata, error, status = error === undefined ? "running" : "failed" } = options;
-    const failure = error === undefined ? undefined : failureOf(error);
+    const failure = error === undefined ? undefined : toFailure(error);
     const nowMs = clock();
     if (!(Math.abs(nowMs) <= MAX_TIME_MS))
       throw new RangeError(`The clock returned ${nowMs}, which is not a time before the year 10000.`);
@@ -164,7 +164,7 @@ export class CheckpointWriter {
       const { expectedSequence, fencingToken, replaces, sharesWith } = request;
       const stored = this.#options.storage.append(draft, { expectedSequence, fencingToken }, { replaces, sharesWith });
       const sequence = digest === undefined ? stored : stored.catch((error) => this.#findRetry(draft, digest, error));
-      return this.#awaitStored(summaryOf({ ...draft, sequence: 0 }), sequence, request.isRetry);
+      return this.#awaitStored(toSummary({ ...draft, sequence: 0 }), sequence, request.isRetry);
     };
     if (!tracing.save.hasSubscribers) return store();
     return traced(

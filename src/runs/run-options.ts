@@ -8,7 +8,7 @@ import {
   checkText,
   checkWord,
   formWith,
-  keysOf,
+  listKeys,
   MAX_DELAY_MS,
 } from "../contract/arguments.js";
 import { checkSaveOptions, readToken } from "../manager/save-options.js";
@@ -16,7 +16,7 @@ import { checkSchema } from "../manager/schema.js";
 import type { RunOptions, RunSaveOptions, StepOptions, StepRetry } from "./run.js";
 import { MAX_WAIT_MS, type WaitOptions } from "./waits.js";
 
-const RUN_KEYS = keysOf<RunOptions>({
+const RUN_KEYS = listKeys<RunOptions>({
   input: true,
   initialState: true,
   version: true,
@@ -27,10 +27,10 @@ const RUN_KEYS = keysOf<RunOptions>({
   signal: true,
   pauseOnSignal: true,
 });
-const STEP_KEYS = keysOf<StepOptions>({ retry: true, timeoutMs: true, schema: true, input: true, atMostOnce: true });
-const RETRY_KEYS = keysOf<StepRetry>({ times: true, backoffMs: true, factor: true, maxMs: true, if: true });
-const WAIT_KEYS = keysOf<WaitOptions>({ timeoutMs: true, schema: true });
-const SAVE_KEYS = keysOf<RunSaveOptions>({ stage: true, label: true, metadata: true });
+const STEP_KEYS = listKeys<StepOptions>({ retry: true, timeoutMs: true, schema: true, input: true, atMostOnce: true });
+const RETRY_KEYS = listKeys<StepRetry>({ times: true, backoffMs: true, factor: true, maxMs: true, if: true });
+const WAIT_KEYS = listKeys<WaitOptions>({ timeoutMs: true, schema: true });
+const SAVE_KEYS = listKeys<RunSaveOptions>({ stage: true, label: true, metadata: true });
 
 /** The end of the year 9999. */
 const LAST_MS = Date.UTC(9999, 11, 31, 23, 59, 59, 999);

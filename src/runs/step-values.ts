@@ -3,7 +3,7 @@ import { decodeJson, type EncodedState, encodeJson, type JsonEncoding } from "..
 import { BUILT_IN_ERRORS, findErrorKind } from "../codec/kinds.js";
 import type { RedactedPaths } from "../codec/redacted-paths.js";
 import { errorsIn } from "../contract/built-ins.js";
-import { failureOf } from "../contract/checkpoint.js";
+import { toFailure } from "../contract/checkpoint.js";
 import { isError, PayloadTooLargeError, StateNotSerializableError } from "../contract/errors.js";
 import type { ResolvedOptions } from "../manager/options.js";
 import { decodeWithSchema, encodeWithSchema, type StateSchema } from "../manager/schema.js";
@@ -110,7 +110,7 @@ export const UNDEFINED = '{"$waymark":"undefined"}';
 
 /** An error without the properties that can't be stored. */
 function storablePart(thrown: unknown, isStored: (value: unknown) => boolean, depth: number): unknown {
-  const { message, name, stack, code } = failureOf(thrown);
+  const { message, name, stack, code } = toFailure(thrown);
   const kind = isError(thrown) ? findErrorKind(thrown) : undefined;
   const error = BUILT_IN_ERRORS.get(kind === "DOMException" ? "Error" : (kind ?? "Error"))?.() ?? new Error();
   const define = (key: string, value: unknown, enumerable: boolean) =>

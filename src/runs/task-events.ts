@@ -1,6 +1,6 @@
 import { decodeJson, type EncodedState, encodeJson } from "../codec/json.js";
 import { checkId, checkTaskId, checkText } from "../contract/arguments.js";
-import { type CheckpointSummary, failureOf } from "../contract/checkpoint.js";
+import { type CheckpointSummary, toFailure } from "../contract/checkpoint.js";
 import { CheckpointConflictError, StateInvalidError } from "../contract/errors.js";
 import { eventsTaskId, isEventsTask, readSender, type TaskEvent } from "../contract/task-events.js";
 import { checkOptions } from "../manager/check-options.js";
@@ -113,7 +113,7 @@ export class RunEvents {
         return { event: { ...sent, value, status: "received" }, sent: sent.value };
       } catch (error) {
         if (!(error instanceof StateInvalidError)) throw error;
-        await this.#store.refuseEvent(taskId, id, failureOf(error));
+        await this.#store.refuseEvent(taskId, id, toFailure(error));
         options.logger.warn({ taskId, name, id, error }, `The ${title} was refused; the wait stays open`);
         notifications.emit("eventRefused", { taskId, name, id, error });
       }

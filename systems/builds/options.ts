@@ -1,6 +1,6 @@
 import type { SqliteDriver } from "../../adapters/sqlite/connection.js";
 import { checkDatabaseOptions } from "../../adapters/sqlite/opening.js";
-import { checkFunction, checkInteger, checkKeys, formWith, keysOf } from "../../src/contract/arguments.js";
+import { checkFunction, checkInteger, checkKeys, formWith, listKeys } from "../../src/contract/arguments.js";
 import type { CorruptRecord } from "../../src/contract/corrupt-record.js";
 import type { Logger } from "../../src/manager/logger.js";
 import { checkLogger } from "../../src/manager/options.js";
@@ -30,7 +30,7 @@ export interface BuildCheckpointsOptions<Schema extends StateSchema = StateSchem
 }
 
 const NAME = "BuildCheckpointsOptions";
-const KEYS = keysOf<BuildCheckpointsOptions>({
+const KEYS = listKeys<BuildCheckpointsOptions>({
   path: true,
   retention: true,
   taskSchema: true,

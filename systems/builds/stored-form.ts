@@ -2,7 +2,7 @@ import { types } from "node:util";
 import { encodePlainJson } from "../../src/codec/json.js";
 import { findKind, getPrototype } from "../../src/codec/kinds.js";
 import type { PayloadOwner } from "../../src/codec/transforms.js";
-import { checkKeys, checkText, keysOf, MAX_TASK_ID_LENGTH } from "../../src/contract/arguments.js";
+import { checkKeys, checkText, listKeys, MAX_TASK_ID_LENGTH } from "../../src/contract/arguments.js";
 import { encodeWithSchema, type StateSchema } from "../../src/manager/schema.js";
 import type { BuildProgress, BuildState } from "./checkpoint.js";
 
@@ -92,13 +92,13 @@ export function toStateDraft(state: BuildState, encoding: Encoding): StateDraft 
   };
 }
 
-const PARTS = keysOf<BuildProgress>({ buildId: true, tasks: true, currentPhase: true, metadata: true });
+const PARTS = listKeys<BuildProgress>({ buildId: true, tasks: true, currentPhase: true, metadata: true });
 /**
  * The other keys of a loaded checkpoint. A caller may pass a loaded checkpoint to a save, so these keys cause
  * no warning.
  */
 const GIVEN_BY_SAVES = ["id", "timestamp"];
-const STATE_KEYS = keysOf<BuildState>({
+const STATE_KEYS = listKeys<BuildState>({
   buildId: true,
   prdFile: true,
   startTime: true,

@@ -38,7 +38,7 @@ export function checkThreadId(threadId: string): void {
   throw new TypeError(`A thread's id must be a string that isn't empty; it is ${JSON.stringify(threadId)}.`);
 }
 
-export function configOf({ threadId, namespace }: Thread, id: string) {
+export function makeConfig({ threadId, namespace }: Thread, id: string) {
   return { configurable: { thread_id: threadId, checkpoint_ns: namespace, checkpoint_id: id } };
 }
 

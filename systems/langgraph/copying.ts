@@ -9,8 +9,15 @@ import {
 } from "../../src/contract/checkpoint.js";
 import { isCorrupt } from "../../src/contract/corrupt-record.js";
 import { CheckpointConflictError, CheckpointCorruptError, CheckpointNotFoundError } from "../../src/contract/errors.js";
-import { CALL_STAGE, isWhole, metadataOf } from "./records.js";
-import { checkpointsPrefix, checkpointsTask, longNamesOf, threadOf, threadPrefix, writesTask } from "./task-ids.js";
+import { CALL_STAGE, isWhole, readMetadata } from "./records.js";
+import {
+  checkpointsPrefix,
+  checkpointsTask,
+  listLongNames,
+  parseThread,
+  threadPrefix,
+  writesTask,
+} from "./task-ids.js";
 
 /** The storage, and how it encodes payloads. */
 export interface CopyOptions extends Pick<MakePayloadOptions, "transforms"> {
@@ -100,7 +107,7 @@ async function* olderBeside(
   end: CheckpointSummary,
   copied: readonly CheckpointSummary[],
 ): AsyncGenerator<CopiedTask> {
-  yield* writesOf(
+  yield* readWrites(
     storage,
     from,
     "",
@@ -115,15 +122,15 @@ async function* olderBeside(
   }
   for (const taskId of taskIds) {
     const records = await summariesIn(storage, taskId);
-    const { namespace = "" } = threadOf(taskId, records[0]?.metadata) ?? {};
+    const { namespace = "" } = parseThread(taskId, records[0]?.metadata) ?? {};
     if (namespace === "" || namespace.includes(":")) continue;
-    yield* writesOf(storage, from, namespace, records.filter(isBefore));
+    yield* readWrites(storage, from, namespace, records.filter(isBefore));
     yield { taskId, isCopied: isBefore };
   }
 }
 
 /** The tasks of the writes on top of these checkpoints, and of the subgraphs that were called from them. */
-async function* writesOf(
+async function* readWrites(
   storage: StorageAdapter,
   threadId: string,
   namespace: string,
@@ -133,10 +140,10 @@ async function* writesOf(
     const taskId = writesTask({ threadId, namespace }, id);
     yield { taskId };
     for (const record of await summariesIn(storage, taskId)) {
-      const { call } = metadataOf(record);
+      const { call } = readMetadata(record);
       if (record.stage !== CALL_STAGE || call === undefined) continue;
       const ofCall = checkpointsTask({ threadId, namespace: call });
-      yield* writesOf(storage, threadId, call, await summariesIn(storage, ofCall));
+      yield* readWrites(storage, threadId, call, await summariesIn(storage, ofCall));
       yield { taskId: ofCall };
     }
   }
@@ -165,7 +172,7 @@ async function copyTask(
   let batch: StoredCheckpoint[] = [];
   const flush = async () => {
     const drafts = await Promise.all(
-      batch.map(async (record) => [record, await draftOf(options, record, copy, to)] as const),
+      batch.map(async (record) => [record, await makeDraft(options, record, copy, to)] as const),
     );
     const appends = drafts.map(([{ sequence }, draft]) =>
       storage.append(draft, written.has(copy) ? {} : { expectedSequence: 0 }, { sequence }),
@@ -186,7 +193,7 @@ async function copyTask(
   await flush();
 }
 
-async function draftOf(options: CopyOptions, record: StoredCheckpoint, taskId: string, threadId: string) {
+async function makeDraft(options: CopyOptions, record: StoredCheckpoint, taskId: string, threadId: string) {
   const { sequence: _sequence, seal: _seal, payload, metadata, ...summary } = record;
   const { transforms, clock = Date.now } = options;
   const own = metadataIn(taskId, metadata, threadId);
@@ -197,9 +204,9 @@ async function draftOf(options: CopyOptions, record: StoredCheckpoint, taskId: s
 
 /** A record's metadata for the copy. If the copy's thread id is too long for a task id, the metadata holds it. */
 function metadataIn(taskId: string, metadata: JsonObject | undefined, threadId: string): JsonObject | undefined {
-  if (threadOf(taskId) === undefined) return metadata;
+  if (parseThread(taskId) === undefined) return metadata;
   const { thread: _former, ...rest } = metadata ?? {};
-  const own = { ...rest, ...longNamesOf({ threadId, namespace: "" }) };
+  const own = { ...rest, ...listLongNames({ threadId, namespace: "" }) };
   return Object.keys(own).length === 0 ? undefined : own;
 }
 

@@ -7,7 +7,7 @@ import {
   TAG,
   type Writing,
 } from "../../src/codec/tags.js";
-import { messageOf } from "./messages.js";
+import { makeMessage } from "./messages.js";
 
 /** A part of an object that JSON would lose: its place in the object, and its JSON with tags. */
 type Held = readonly [path: readonly (string | number)[], json: unknown];
@@ -35,7 +35,7 @@ export class LangchainObjects implements ForeignClasses {
     if (instance instanceof DeltaSnapshot) {
       return { [KEY]: 2, type: "delta_snapshot", ...writing.members(instance, ["value"]) };
     }
-    if (isSerializable(instance)) return recordOf(instance, writing);
+    if (isSerializable(instance)) return toRecord(instance, writing);
     if (isDocument(instance)) return writing.withoutUndefined(() => writing.plainObject(instance));
     if (!isOfLangGraph(instance)) return undefined;
     if (instance.lg_name !== "Send") return writing.plainObject(instance.toJSON());
@@ -46,7 +46,7 @@ export class LangchainObjects implements ForeignClasses {
     if (json[KEY] === 2 && json["type"] === "delta_snapshot") return new DeltaSnapshot(reading.value(json["value"]));
     if (json[KEY] !== 1 || json["type"] !== "constructor") return reading.members(json);
     const { held, ...record } = json;
-    const message = messageOf(record);
+    const message = makeMessage(record);
     const loaded = message ?? this.#loaded[this.found.length];
     if (message === undefined) this.found.push(record);
     for (const [path, part] of Array.isArray(held) ? held : []) {
@@ -58,7 +58,7 @@ export class LangchainObjects implements ForeignClasses {
 }
 
 /** `undefined` if the object's class can't be stored. */
-function recordOf(instance: Serializable, writing: Writing): JsonRecord | undefined {
+function toRecord(instance: Serializable, writing: Writing): JsonRecord | undefined {
   const given = instance.lc_kwargs;
   const own = Object.keys(given).map((key) => [key, Reflect.get(key in instance ? instance : given, key)]);
   const kwargs: object = Object.fromEntries(own);

@@ -7,7 +7,7 @@ import {
 import type { CheckpointManager } from "../../src/checkpoint-manager.js";
 import type { CheckpointSummary } from "../../src/contract/checkpoint.js";
 import { type Config, contains } from "./config.js";
-import { isWhole, type KnownSummaries, metadataOf } from "./records.js";
+import { isWhole, type KnownSummaries, readMetadata } from "./records.js";
 import { loadedValue, serializedFrom } from "./stored-values.js";
 import { checkpointsTask, type Thread } from "./task-ids.js";
 import { type SavedCheckpoint, skippingDamage, type ThreadReader } from "./thread-reader.js";
@@ -39,7 +39,7 @@ export async function* listed(
     if (id !== "" && summary.id !== id) continue;
     if (beforeId && summary.id >= beforeId) continue;
     const taskId = checkpointsTask(thread);
-    if (metadataOf(summary).ancestors !== undefined) {
+    if (readMetadata(summary).ancestors !== undefined) {
       const all = summaries.get(thread) ?? new Map((await manager.list(taskId)).map((one) => [one.id, one]));
       summaries.set(thread, all);
       // Pruning kept this checkpoint only because others need it.
@@ -77,7 +77,7 @@ async function* highestFirst(
 ): AsyncGenerator<Readonly<ListedThread>, void, void> {
   const open: (ListedThread & { readonly rest: AsyncGenerator<CheckpointSummary, void, void> })[] = [];
   for (const thread of threads) {
-    const rest = summariesOf(manager, checkpointsTask(thread));
+    const rest = listSummaries(manager, checkpointsTask(thread));
     const first = await rest.next();
     if (!first.done) open.push({ thread, rest, summary: first.value });
   }
@@ -91,7 +91,10 @@ async function* highestFirst(
 }
 
 /** A task's checkpoints, higher ids first; read in pages by sequence. */
-async function* summariesOf(manager: CheckpointManager, taskId: string): AsyncGenerator<CheckpointSummary, void, void> {
+async function* listSummaries(
+  manager: CheckpointManager,
+  taskId: string,
+): AsyncGenerator<CheckpointSummary, void, void> {
   const waiting: CheckpointSummary[] = [];
   let beforeSequence: number | undefined;
   for (let limit = 16; ; limit *= 2) {
@@ -99,7 +102,7 @@ async function* summariesOf(manager: CheckpointManager, taskId: string): AsyncGe
     for (const summary of page) {
       waiting.push(summary);
       // If this checkpoint's id isn't the highest (a clock was set back), older checkpoints may have higher ids.
-      if (metadataOf(summary).highest !== undefined) continue;
+      if (readMetadata(summary).highest !== undefined) continue;
       waiting.sort((a, b) => (a.id < b.id ? 1 : -1));
       yield* waiting.splice(0, waiting.indexOf(summary) + 1);
     }

@@ -1,6 +1,6 @@
 import { hash } from "node:crypto";
 import { CheckpointCorruptError } from "../../src/contract/errors.js";
-import { type MarkedWrite, type MarkedWritesRecord, type StoredWrite, textOf } from "./records.js";
+import { type MarkedWrite, type MarkedWritesRecord, type StoredWrite, toText } from "./records.js";
 
 /** Shorter values get no mark. */
 const SHORTEST = 1024;
@@ -17,7 +17,7 @@ export function marked(json: string, channels: readonly (readonly [channel: stri
   const marks: Record<string, string> = {};
   for (const [channel, value] of channels) {
     if (value.length < SHORTEST || value.length > text.length) continue;
-    const inner = innerOf(value);
+    const inner = unwrap(value);
     const opening = value.startsWith("[") ? "[" : "";
     const parts = text.split(opening + inner);
     if (parts.length === 1) continue;
@@ -47,10 +47,10 @@ function whole(
   { channel, index, marked, marks }: MarkedWrite,
   jsonOf: (of: string) => string | undefined,
 ): StoredWrite {
-  let text = textOf(marked) ?? "";
+  let text = toText(marked) ?? "";
   // A later mark may stand for a text that contains an earlier mark, so the later one is undone first.
   for (const [mark, of] of Object.entries(marks).reverse()) {
-    const inner = innerOf(jsonOf(of) ?? "");
+    const inner = unwrap(jsonOf(of) ?? "");
     if (hash("sha256", inner) !== mark) {
       throw new CheckpointCorruptError(
         `A pending write to channel ${JSON.stringify(channel)} can't be read: its checkpoint has another value of channel ` +
@@ -64,7 +64,7 @@ function whole(
 }
 
 /** For a list, its items' JSON without the brackets; any other JSON as it is. */
-function innerOf(json: string): string {
+function unwrap(json: string): string {
   return json.startsWith("[") ? json.slice(1, -1) : json;
 }
 

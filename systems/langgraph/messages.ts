@@ -19,7 +19,7 @@ const CLASSES: Readonly<
  *
  * @param record - The message takes over its parts without copying them.
  */
-export function messageOf({ id, kwargs }: JsonRecord): object | undefined {
+export function makeMessage({ id, kwargs }: JsonRecord): object | undefined {
   if (!Array.isArray(id) || id.length !== 3 || id[0] !== "langchain_core" || id[1] !== "messages") return undefined;
   const name: unknown = id[2];
   const found = typeof name === "string" && Object.hasOwn(CLASSES, name) ? CLASSES[name] : undefined;

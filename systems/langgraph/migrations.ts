@@ -1,6 +1,6 @@
 import { type Checkpoint, maxChannelVersion } from "@langchain/langgraph-checkpoint";
 import { isPromiseLike } from "../../src/contract/built-ins.js";
-import { failureOf } from "../../src/contract/checkpoint.js";
+import { toFailure } from "../../src/contract/checkpoint.js";
 import { UnsupportedFormatError } from "../../src/contract/errors.js";
 import type { Logger } from "../../src/manager/logger.js";
 import type { WritesRecord } from "./records.js";
@@ -68,7 +68,7 @@ export class ChannelMigrations {
     try {
       migrated = migrate({ ...values });
     } catch (cause) {
-      throw new UnsupportedFormatError(`${what} failed: ${failureOf(cause).message}`, { cause });
+      throw new UnsupportedFormatError(`${what} failed: ${toFailure(cause).message}`, { cause });
     }
     if (typeof migrated !== "object" || migrated === null || isPromiseLike(migrated) || Array.isArray(migrated)) {
       throw new UnsupportedFormatError(`${what} returned no object of values. It must return one, and not a promise.`);

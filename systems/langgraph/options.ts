@@ -1,5 +1,5 @@
 import type { SerializerProtocol } from "@langchain/langgraph-checkpoint";
-import { checkKeys, formWith, keysOf } from "../../src/contract/arguments.js";
+import { checkKeys, formWith, listKeys } from "../../src/contract/arguments.js";
 import type { Logger } from "../../src/manager/logger.js";
 import type { CheckpointManagerOptions } from "../../src/manager/options.js";
 import { checkRetentionPolicy, type RetentionPolicy } from "../../src/manager/retention-plan.js";
@@ -64,7 +64,7 @@ export function warnOfCompression({ storage, transforms = [] }: WaymarkSaverOpti
 /** The storages that keep only what changed between states. */
 const DATABASES = ["sqlite", "postgres"];
 
-const OPTIONS = keysOf<WaymarkSaverOptions>({
+const OPTIONS = listKeys<WaymarkSaverOptions>({
   storage: true,
   ownsStorage: true,
   transforms: true,

@@ -2,7 +2,7 @@ import type { CheckpointManager } from "../../src/checkpoint-manager.js";
 import type { CheckpointSummary } from "../../src/contract/checkpoint.js";
 import type { PruneResult } from "../../src/manager/retention.js";
 import type { PlannedCheckpoint, RetentionPolicy } from "../../src/manager/retention-plan.js";
-import { CALL_STAGE, metadataOf, neededBy } from "./records.js";
+import { CALL_STAGE, neededBy, readMetadata } from "./records.js";
 import { checkpointsTask, type Thread, writesTask } from "./task-ids.js";
 import { skippingDamage } from "./thread-reader.js";
 
@@ -47,7 +47,7 @@ async function removeWrites(
     const writes = writesTask(thread, id);
     // Damaged records are removed too.
     for (const record of (await skippingDamage(manager.list(writes, { stage: CALL_STAGE }))) ?? []) {
-      const { call: namespace } = metadataOf(record);
+      const { call: namespace } = readMetadata(record);
       if (namespace === undefined) continue;
       const call = { threadId: thread.threadId, namespace };
       const ofCall = (await skippingDamage(manager.list(checkpointsTask(call)))) ?? [];

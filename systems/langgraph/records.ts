@@ -9,7 +9,7 @@ export type StoredValue = StoredJson | { readonly type: string; readonly bytes: 
 export type StoredJson = { readonly json: unknown } | { readonly tagged: unknown };
 
 /** A value's JSON; `undefined` if it is bytes. */
-export function textOf(stored: StoredValue): string | undefined {
+export function toText(stored: StoredValue): string | undefined {
   return "bytes" in stored ? undefined : JSON.stringify("tagged" in stored ? stored.tagged : stored.json);
 }
 
@@ -50,17 +50,17 @@ export interface RecordMetadata {
 }
 
 /** The metadata of a record that this saver stored. */
-export function metadataOf({ metadata = {} }: Pick<CheckpointSummary, "metadata">): RecordMetadata {
+export function readMetadata({ metadata = {} }: Pick<CheckpointSummary, "metadata">): RecordMetadata {
   return metadata as RecordMetadata;
 }
 
 /** By channel: the id of the checkpoint that stores its value. */
-export function holdersOf(
+export function listHolders(
   record: Pick<CheckpointSummary, "id" | "metadata">,
   { values }: Pick<CheckpointState, "values">,
 ): Map<string, string> {
   const own = Object.keys(values).map((channel) => [channel, record.id] as const);
-  return new Map([...Object.entries(metadataOf(record).holders ?? {}), ...own]);
+  return new Map([...Object.entries(readMetadata(record).holders ?? {}), ...own]);
 }
 
 /** A thread's checkpoints by id, with the fields that `isWhole` needs. */
@@ -79,12 +79,12 @@ export function isWhole(checkpoint: Pick<CheckpointSummary, "parentId" | "metada
  * checkpoints that store those ancestors' values.
  */
 export function neededBy(checkpoint: Pick<CheckpointSummary, "parentId" | "metadata">, all: KnownSummaries): string[] {
-  const { holders = {}, ancestors = 0 } = metadataOf(checkpoint);
+  const { holders = {}, ancestors = 0 } = readMetadata(checkpoint);
   const needed = Object.values(holders);
   let { parentId } = checkpoint;
   for (let left = ancestors; left > 0 && parentId !== undefined; left--) {
     const ancestor = all.get(parentId);
-    needed.push(parentId, ...Object.values(metadataOf(ancestor ?? {}).holders ?? {}));
+    needed.push(parentId, ...Object.values(readMetadata(ancestor ?? {}).holders ?? {}));
     parentId = ancestor?.parentId;
   }
   return needed;

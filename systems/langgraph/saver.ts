@@ -17,7 +17,7 @@ import type { Lease, LeaseOptions } from "../../src/manager/lease.js";
 import { type Logger, safeLogger, warningLogger } from "../../src/manager/logger.js";
 import type { PruneResult } from "../../src/manager/retention.js";
 import { checkRetentionPolicy, type RetentionPolicy } from "../../src/manager/retention-plan.js";
-import { type Config, checkThreadId, configOf, requiredThread, threadIn } from "./config.js";
+import { type Config, checkThreadId, makeConfig, requiredThread, threadIn } from "./config.js";
 import { copyThread } from "./copying.js";
 import { DamageLog } from "./damage-log.js";
 import { deltaHistories } from "./delta-histories.js";
@@ -30,7 +30,7 @@ import { pruneThread } from "./pruning.js";
 import { CALL_STAGE, statusOfValues, summaryOfWrites } from "./records.js";
 import { writesPayload } from "./serialized-state.js";
 import { DefaultSerializer, mapEntries, type SerializedValue, serializedValue } from "./stored-values.js";
-import { checkpointsTask, longNamesOf, type Thread, threadPrefix, writesTask } from "./task-ids.js";
+import { checkpointsTask, listLongNames, type Thread, threadPrefix, writesTask } from "./task-ids.js";
 import {
   type DeletedThreads,
   type DeleteThreadsQuery,
@@ -157,7 +157,7 @@ export class WaymarkSaver extends BaseCheckpointSaver {
       // If this is a copy, or the parent is of an older graph, no other record has the value.
       ((parentId !== "" || metadata.source === "fork") &&
         Object.hasOwn(rest.channel_versions, channel) &&
-        this.#holderOf(channel, rest.channel_versions[channel], parent) === undefined);
+        this.#findHolder(channel, rest.channel_versions[channel], parent) === undefined);
     const [parent, serializedMetadata, serializedValues] = await Promise.all([
       known ?? (parentId === "" ? undefined : this.#reader.parent(taskId, parentId)),
       serializedValue(this.serde, metadata),
@@ -173,7 +173,7 @@ export class WaymarkSaver extends BaseCheckpointSaver {
     const heldValues = new Map<string, SerializedValue>();
     const holders = new Map<string, string>();
     for (const [channel, version] of Object.entries(rest.channel_versions)) {
-      const holder = Object.hasOwn(newVersions, channel) ? undefined : this.#holderOf(channel, version, parent);
+      const holder = Object.hasOwn(newVersions, channel) ? undefined : this.#findHolder(channel, version, parent);
       if (holder === undefined) continue;
       holders.set(channel, holder);
       const value = parent?.checkpoint?.values.get(channel);
@@ -183,7 +183,7 @@ export class WaymarkSaver extends BaseCheckpointSaver {
     const ofParent = parent?.checkpoint?.ancestors;
     const ancestors = ofParent === undefined ? 0 : Math.min(ancestorsNeeded(rest.v, metadata), ofParent + 1);
     const recordMetadata = {
-      ...longNamesOf(thread),
+      ...listLongNames(thread),
       ...(holders.size === 0 ? undefined : { holders: Object.fromEntries(holders) }),
       ...(ancestors === 0 ? undefined : { ancestors }),
     };
@@ -209,7 +209,7 @@ export class WaymarkSaver extends BaseCheckpointSaver {
     };
     this.#reader.known.set(taskId, id, { end, checkpoint: whole });
     if (this.#retention !== undefined) await this.#retain(thread, this.#retention);
-    return configOf(thread, id);
+    return makeConfig(thread, id);
   }
 
   /** Stores writes that a node made on top of the config's checkpoint. */
@@ -352,7 +352,7 @@ export class WaymarkSaver extends BaseCheckpointSaver {
   }
 
   /** The id of the checkpoint that stores a channel's value, if the parent has the same value. */
-  #holderOf(channel: string, version: unknown, parent: KnownCheckpoint | undefined): string | undefined {
+  #findHolder(channel: string, version: unknown, parent: KnownCheckpoint | undefined): string | undefined {
     const found = parent?.checkpoint;
     const isSame = found?.stateVersion === this.#stateVersion && found.versions[channel] === version;
     return isSame ? found.holders.get(channel) : undefined;

@@ -28,8 +28,8 @@ interface SerializedWrite {
 export function statePayload(state: SerializedState, options: MakePayloadOptions): MadePayload | Promise<MadePayload> {
   const { checkpoint, metadata, values } = state;
   if (isJson([metadata, ...values.values()])) {
-    const parts = Array.from(values, ([channel, value]) => `${JSON.stringify(channel)}:${jsonOf(value)}`);
-    const json = `{"checkpoint":${checkpoint},"metadata":${jsonOf(metadata)},"values":{${listOf(parts)}}}`;
+    const parts = Array.from(values, ([channel, value]) => `${JSON.stringify(channel)}:${toJson(value)}`);
+    const json = `{"checkpoint":${checkpoint},"metadata":${toJson(metadata)},"values":{${toList(parts)}}}`;
     return makePayloadOfJson(json, options);
   }
   const whole: CheckpointState = {
@@ -48,9 +48,9 @@ export function writesPayload(
   if (isJson(writes.map(({ value }) => value))) {
     const parts = writes.map(({ value, ...rest }) => {
       const name = rest.marks === undefined ? "value" : "marked";
-      return `${JSON.stringify(rest).slice(0, -1)},"${name}":${jsonOf(value)}}`;
+      return `${JSON.stringify(rest).slice(0, -1)},"${name}":${toJson(value)}}`;
     });
-    return makePayloadOfJson(`${JSON.stringify(of).slice(0, -1)},"writes":[${listOf(parts)}]}`, options);
+    return makePayloadOfJson(`${JSON.stringify(of).slice(0, -1)},"writes":[${toList(parts)}]}`, options);
   }
   const whole: MarkedWritesRecord = {
     ...of,
@@ -63,12 +63,12 @@ export function writesPayload(
 }
 
 /** A value's JSON in a record; `undefined` if it is bytes. */
-function jsonOf(value: SerializedValue): string | undefined {
+function toJson(value: SerializedValue): string | undefined {
   return "text" in value ? `{"${value.isTagged ? "tagged" : "json"}":${value.text}}` : undefined;
 }
 
 /** Like `join`, but copies no megabytes: the whole text is put together once, when it is encoded. */
-function listOf(parts: readonly string[]): string {
+function toList(parts: readonly string[]): string {
   return parts.length === 0 ? "" : parts.reduce((list, part) => `${list},${part}`);
 }
 

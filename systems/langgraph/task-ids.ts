@@ -13,7 +13,7 @@ const LONGEST_PART = 200;
 
 /** The prefix of all task ids of a thread. No other task id has it. */
 export function threadPrefix(threadId: string): string {
-  return `${ROOT}${partOf(threadId)}/`;
+  return `${ROOT}${toPart(threadId)}/`;
 }
 
 /** The prefix of a thread's checkpoint tasks. */
@@ -23,21 +23,21 @@ export function checkpointsPrefix(threadId: string): string {
 
 /** The id of the task that has the thread's checkpoints. */
 export function checkpointsTask({ threadId, namespace }: Thread): string {
-  return `${checkpointsPrefix(threadId)}${partOf(namespace)}`;
+  return `${checkpointsPrefix(threadId)}${toPart(namespace)}`;
 }
 
 /** The prefix of a thread's tasks of writes. */
 export function writesPrefix({ threadId, namespace }: Thread): string {
-  return `${threadPrefix(threadId)}w/${partOf(namespace)}/`;
+  return `${threadPrefix(threadId)}w/${toPart(namespace)}/`;
 }
 
 /** The id of the task that has one checkpoint's pending writes. */
 export function writesTask(thread: Thread, checkpointId: string): string {
-  return `${writesPrefix(thread)}${partOf(checkpointId)}`;
+  return `${writesPrefix(thread)}${toPart(checkpointId)}`;
 }
 
 /** The prefix of a thread's task ids, taken from one of them; `undefined` for another program's task. */
-export function threadPrefixOf(taskId: string): string | undefined {
+export function parseThreadPrefix(taskId: string): string | undefined {
   return /^langgraph\/[^/]+\/(?=[cw]\/)/.exec(taskId)?.[0];
 }
 
@@ -48,7 +48,7 @@ export const THREADS_PREFIX = ROOT;
  * The prefixes that cover all threads whose ids begin with `prefix`. One prefix covers all threads with long ids,
  * because a hash doesn't tell how an id begins.
  */
-export function taskPrefixesOf(prefix: string): readonly string[] {
+export function toTaskPrefixes(prefix: string): readonly string[] {
   const begin = escaped(prefix);
   if (begin === "") return [ROOT];
   return begin.length <= LONGEST_PART ? [`${ROOT}${HASHED}`, `${ROOT}${begin}`] : [`${ROOT}${HASHED}`];
@@ -58,7 +58,10 @@ export function taskPrefixesOf(prefix: string): readonly string[] {
  * The thread and namespace that a task's checkpoints belong to. If a name is too long for a task id, it is taken from
  * the checkpoints' metadata.
  */
-export function threadOf(taskId: string, metadata: { readonly thread?: unknown; readonly namespace?: unknown } = {}) {
+export function parseThread(
+  taskId: string,
+  metadata: { readonly thread?: unknown; readonly namespace?: unknown } = {},
+) {
   const [, thread, kind, namespace, ...rest] = taskId.split("/");
   if (!taskId.startsWith(ROOT) || kind !== "c" || thread === undefined || namespace === undefined || rest.length > 0) {
     return undefined;
@@ -71,18 +74,18 @@ export function threadOf(taskId: string, metadata: { readonly thread?: unknown; 
 }
 
 /** The names that are too long for a task id, for the metadata of the checkpoints. */
-export function longNamesOf({ threadId, namespace }: Thread): {
+export function listLongNames({ threadId, namespace }: Thread): {
   readonly thread?: string;
   readonly namespace?: string;
 } {
   return {
-    ...(unescaped(partOf(threadId)) === threadId ? undefined : { thread: threadId }),
-    ...(unescaped(partOf(namespace)) === namespace ? undefined : { namespace }),
+    ...(unescaped(toPart(threadId)) === threadId ? undefined : { thread: threadId }),
+    ...(unescaped(toPart(namespace)) === namespace ? undefined : { namespace }),
   };
 }
 
 /** Escaped, so that it has no slash. A long name becomes its hash. */
-function partOf(name: string): string {
+function toPart(name: string): string {
   const part = escaped(name);
   return part.length <= LONGEST_PART ? part : `${HASHED}${hash("sha256", name, "base64url")}`;
 }

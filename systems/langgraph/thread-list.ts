@@ -2,14 +2,21 @@ import { types } from "node:util";
 import type { SerializerProtocol } from "@langchain/langgraph-checkpoint";
 import type { CheckpointManager } from "../../src/checkpoint-manager.js";
 import type { StorageAdapter } from "../../src/contract/adapter.js";
-import { checkInteger, checkKeys, checkText, keysOf } from "../../src/contract/arguments.js";
+import { checkInteger, checkKeys, checkText, listKeys } from "../../src/contract/arguments.js";
 import { type CheckpointStatus, checkStatus } from "../../src/contract/checkpoint.js";
 import { CheckpointNotFoundError } from "../../src/contract/errors.js";
 import type { Logger } from "../../src/manager/logger.js";
 import { CHANNELS, type MarkedWritesRecord } from "./records.js";
 import { loadedValue, serializedFrom } from "./stored-values.js";
 import { skippingDamage } from "./thread-reader.js";
-import { bytesOf, type FoundThread, type RecordKey, removeThread, type ThreadQuery, threadBatches } from "./threads.js";
+import {
+  countBytes,
+  type FoundThread,
+  type RecordKey,
+  removeThread,
+  type ThreadQuery,
+  threadBatches,
+} from "./threads.js";
 
 /** Which threads to find. A thread must match every given part. */
 export interface ThreadsQuery {
@@ -83,7 +90,7 @@ export class ThreadList {
       found = [...found, ...batch].sort((a, b) => (a.writtenAt < b.writtenAt ? 1 : -1)).slice(0, limit);
     }
     const summaries: ThreadSummary[] = [];
-    for (const thread of found) summaries.push(await this.#summaryOf(thread));
+    for (const thread of found) summaries.push(await this.#readSummary(thread));
     return summaries;
   }
 
@@ -110,9 +117,9 @@ export class ThreadList {
     return { ...total, kept };
   }
 
-  async #summaryOf(thread: FoundThread): Promise<ThreadSummary> {
+  async #readSummary(thread: FoundThread): Promise<ThreadSummary> {
     const { id, status, stage, writtenAt, checkpoints } = thread;
-    const bytes = await bytesOf(this.#source(), thread);
+    const bytes = await countBytes(this.#source(), thread);
     return { id, status, checkpoints, bytes, stage, writtenAt, asks: await this.#asks(thread) };
   }
 
@@ -154,8 +161,8 @@ export class ThreadList {
 }
 
 const DELETED = { prefix: true, status: true, idleSince: true } as const;
-const DELETE_KEYS = keysOf<DeleteThreadsQuery>(DELETED);
-const FIND_KEYS = keysOf<ThreadsQuery>({ ...DELETED, limit: true });
+const DELETE_KEYS = listKeys<DeleteThreadsQuery>(DELETED);
+const FIND_KEYS = listKeys<ThreadsQuery>({ ...DELETED, limit: true });
 
 /** @throws {TypeError | RangeError} A part is misspelled or out of range; the message names it. */
 function resolved(what: string, query: ThreadsQuery, keys: readonly (keyof ThreadsQuery)[]): ThreadQuery {

@@ -11,20 +11,20 @@ import type { StorageAdapter } from "../../src/contract/adapter.js";
 import type { CheckpointSummary, Checkpoint as Saved } from "../../src/contract/checkpoint.js";
 import { isCorrupt } from "../../src/contract/corrupt-record.js";
 import { CheckpointCorruptError, CheckpointNotFoundError } from "../../src/contract/errors.js";
-import { type Config, configOf, namesIn } from "./config.js";
+import { type Config, makeConfig, namesIn } from "./config.js";
 import type { DamageLog } from "./damage-log.js";
 import { type KnownCheckpoint, KnownCheckpoints, type ThreadEnd, type WholeCheckpoint } from "./known-checkpoints.js";
 import { unmarked } from "./marks.js";
 import type { ChannelMigrations } from "./migrations.js";
 import { pendingWrites } from "./pending-writes.js";
-import { type CheckpointState, holdersOf, type MarkedWritesRecord, metadataOf } from "./records.js";
+import { type CheckpointState, listHolders, type MarkedWritesRecord, readMetadata } from "./records.js";
 import { loadedValue, mapEntries, type SerializedValue, serializedFrom } from "./stored-values.js";
 import {
   checkpointsPrefix,
   checkpointsTask,
+  parseThread,
   THREADS_PREFIX,
   type Thread,
-  threadOf,
   writesPrefix,
   writesTask,
 } from "./task-ids.js";
@@ -67,7 +67,7 @@ export class ThreadReader {
     if (threadId !== undefined && namespace !== undefined) return [{ threadId, namespace }];
     const prefix = threadId === undefined ? THREADS_PREFIX : checkpointsPrefix(threadId);
     const tasks = await this.#manager.tasks({ prefix });
-    const threads = tasks.flatMap(({ taskId, newest }) => threadOf(taskId, newest.metadata) ?? []);
+    const threads = tasks.flatMap(({ taskId, newest }) => parseThread(taskId, newest.metadata) ?? []);
     return namespace === undefined ? threads : threads.filter((thread) => thread.namespace === namespace);
   }
 
@@ -141,11 +141,11 @@ export class ThreadReader {
     const { checkpoint, writes } = this.#migrations.apply(given);
     if (end !== undefined) this.known.set(checkpointsTask(thread), id, { end, checkpoint: whole });
     return {
-      config: configOf(thread, id),
+      config: makeConfig(thread, id),
       checkpoint,
       // As `put` was given it.
       metadata: (await loadedValue(this.#serde, metadata)) as CheckpointMetadata,
-      ...(parentId === undefined ? undefined : { parentConfig: configOf(thread, parentId) }),
+      ...(parentId === undefined ? undefined : { parentConfig: makeConfig(thread, parentId) }),
       pendingWrites: await pendingWrites(this.#serde, writes),
     };
   }
@@ -162,7 +162,7 @@ export class ThreadReader {
     });
     try {
       let saved = id === "" ? undefined : await this.find(taskId, id);
-      for (let left = metadataOf(saved ?? {}).ancestors ?? 0; saved?.parentId !== undefined; left--) {
+      for (let left = readMetadata(saved ?? {}).ancestors ?? 0; saved?.parentId !== undefined; left--) {
         saved = await this.find(taskId, saved.parentId);
         const tuple = saved && (await this.tuple(thread, saved, undefined));
         if (isDamaged || (tuple === undefined && left > 0)) throw lostPart({ taskId, id });
@@ -176,7 +176,7 @@ export class ThreadReader {
   /** Adds the values that other checkpoints store. */
   async #whole(saved: SavedCheckpoint, near: Map<string, SavedCheckpoint>): Promise<WholeCheckpoint> {
     const { taskId, id } = saved;
-    const holders = holdersOf(saved, saved.state);
+    const holders = listHolders(saved, saved.state);
     const others = new Set(holders.values());
     others.delete(id);
     const stored = new Map([[id, saved]]);
@@ -270,7 +270,7 @@ function savedCheckpoint(checkpoint: Saved): SavedCheckpoint {
 
 /** The thread's highest checkpoint id when this one was stored. After a clock was set back, new ids are lower. */
 function highestIdAt(summary: CheckpointSummary): string {
-  return metadataOf(summary).highest ?? summary.id;
+  return readMetadata(summary).highest ?? summary.id;
 }
 
 function withoutOthersValues(saved: SavedCheckpoint): WholeCheckpoint {
@@ -282,8 +282,8 @@ function withoutOthersValues(saved: SavedCheckpoint): WholeCheckpoint {
     metadata: serializedFrom(metadata),
     values: new Map(Object.entries(values).map(([channel, value]) => [channel, serializedFrom(value)])),
     versions: checkpoint.channel_versions,
-    holders: holdersOf(saved, state),
-    ancestors: metadataOf(saved).ancestors ?? 0,
+    holders: listHolders(saved, state),
+    ancestors: readMetadata(saved).ancestors ?? 0,
   };
 }
 

@@ -5,8 +5,8 @@ import type { CheckpointStatus, CheckpointSummary, TaskSummary } from "../../src
 import { type ExpectedTask, requireUnchangedTasks } from "../../src/contract/conditions.js";
 import { type CorruptRecord, isCorrupt } from "../../src/contract/corrupt-record.js";
 import { CheckpointConflictError } from "../../src/contract/errors.js";
-import { metadataOf, WRITES_STAGE } from "./records.js";
-import { taskPrefixesOf, threadOf, threadPrefixOf, writesTask } from "./task-ids.js";
+import { readMetadata, WRITES_STAGE } from "./records.js";
+import { parseThread, parseThreadPrefix, toTaskPrefixes, writesTask } from "./task-ids.js";
 
 /** Which threads to find. A thread must match every given part. */
 export interface ThreadQuery {
@@ -65,13 +65,13 @@ export async function* threadBatches(
   source: ThreadsSource,
   query: ThreadQuery,
 ): AsyncGenerator<readonly FoundThread[], void, void> {
-  for (const begin of taskPrefixesOf(query.prefix ?? "")) {
+  for (const begin of toTaskPrefixes(query.prefix ?? "")) {
     let after: string | undefined;
     do {
       const batch: FoundThread[] = [];
       let last: string | undefined;
       for await (const tasks of tasksByThread(source, begin, after)) {
-        last = threadPrefixOf(tasks[0].taskId);
+        last = parseThreadPrefix(tasks[0].taskId);
         const thread = await foundThread(source, tasks, query);
         if (thread !== undefined && batch.push(thread) === BATCH) break;
       }
@@ -86,7 +86,7 @@ export async function* threadBatches(
  * How many bytes the thread's records have. A database stores only the changes between them, so the file may be far
  * smaller.
  */
-export async function bytesOf({ storage, damaged }: ThreadsSource, { tasks }: FoundThread): Promise<number> {
+export async function countBytes({ storage, damaged }: ThreadsSource, { tasks }: FoundThread): Promise<number> {
   let bytes = 0;
   for (const { taskId, count, newestBytes } of tasks) {
     if (count === 1) {
@@ -148,8 +148,8 @@ async function* tasksByThread(
       continue;
     }
     if (!hasCheckpoint(task)) continue;
-    const ofThread = threadPrefixOf(task.taskId);
-    if (tasks !== undefined && threadPrefixOf(tasks[0].taskId) === ofThread) tasks.push(task);
+    const ofThread = parseThreadPrefix(task.taskId);
+    if (tasks !== undefined && parseThreadPrefix(tasks[0].taskId) === ofThread) tasks.push(task);
     else {
       if (tasks !== undefined) yield tasks;
       tasks = ofThread === undefined ? undefined : [task];
@@ -164,8 +164,8 @@ async function foundThread(
   { prefix = "", status: asked, idleSince }: ThreadQuery,
 ): Promise<FoundThread | undefined> {
   const [{ taskId, newest }] = tasks;
-  const thread = threadOf(taskId, newest.metadata);
-  const ofThread = threadPrefixOf(taskId);
+  const thread = parseThread(taskId, newest.metadata);
+  const ofThread = parseThreadPrefix(taskId);
   // Without the graph's own checkpoints there is no thread: it was deleted while a run still wrote, or a copy is under
   // way.
   if (thread?.namespace !== "" || ofThread === undefined || !thread.threadId.startsWith(prefix)) return undefined;
@@ -179,7 +179,7 @@ async function foundThread(
   );
   const status = writesStatus.status ?? newest.status;
   if (asked !== undefined && !asked.includes(status)) return undefined;
-  const counts = tasks.map((one) => (threadOf(one.taskId) === undefined ? 0 : one.count));
+  const counts = tasks.map((one) => (parseThread(one.taskId) === undefined ? 0 : one.count));
   return {
     id: thread.threadId,
     prefix: ofThread,
@@ -207,7 +207,7 @@ async function readWritesStatus(
   const asking = new Map<string, RecordKey>();
   const failed = new Set<string>();
   for (const record of await readRecords(source, task)) {
-    const { by = "", isAnswer = false } = metadataOf(record);
+    const { by = "", isAnswer = false } = readMetadata(record);
     // A run that takes one answer asks its other questions again, so the earlier ones no longer count.
     if (isAnswer) asking.clear();
     asking.delete(by);

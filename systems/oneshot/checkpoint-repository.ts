@@ -1,4 +1,4 @@
-import { checkFunction, checkKeys, checkText, keysOf, MAX_TASK_ID_LENGTH } from "../../src/contract/arguments.js";
+import { checkFunction, checkKeys, checkText, listKeys, MAX_TASK_ID_LENGTH } from "../../src/contract/arguments.js";
 import { CheckpointNotFoundError } from "../../src/contract/errors.js";
 import { isBeingRun, runLockPath } from "../run-lock.js";
 import type { OneshotCheckpoint } from "./schema.js";
@@ -60,7 +60,7 @@ export class CheckpointRepository {
    */
   constructor(baseDir = ".", options: CheckpointRepositoryOptions = {}) {
     checkText("baseDir", baseDir, 1);
-    const keys = keysOf<CheckpointRepositoryOptions>({ checkpointDir: true, maxAgeMs: true, clock: true });
+    const keys = listKeys<CheckpointRepositoryOptions>({ checkpointDir: true, maxAgeMs: true, clock: true });
     checkKeys("CheckpointRepositoryOptions", options, keys);
     if (options.checkpointDir !== undefined)
       checkText("CheckpointRepositoryOptions.checkpointDir", options.checkpointDir, 1);
@@ -103,7 +103,7 @@ export class CheckpointRepository {
    */
   async load(featureId: string, options: LoadOptions = {}): Promise<OneshotCheckpoint> {
     checkFeatureId("A featureId", featureId);
-    checkKeys("LoadOptions", options, keysOf<LoadOptions>({ maxAgeMs: true, force: true }));
+    checkKeys("LoadOptions", options, listKeys<LoadOptions>({ maxAgeMs: true, force: true }));
     const { maxAgeMs = this.#maxAgeMs, force = false } = options;
     checkMaxAge("LoadOptions.maxAgeMs", maxAgeMs);
     const found = await this.#checkpoints.find(featureId);

@@ -2,11 +2,11 @@ import { hash } from "node:crypto";
 import { linkSync, readdirSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { storageFailure } from "../../adapters/files/failure.js";
-import { idOf, nameOf } from "../../adapters/files/names.js";
+import { parseFileName, toFileName } from "../../adapters/files/names.js";
 import {
   CheckpointConflictError,
   CheckpointCorruptError,
-  codeOf,
+  readCode,
   UnsupportedFormatError,
 } from "../../src/contract/errors.js";
 import {
@@ -90,11 +90,11 @@ export class FeatureCheckpoints {
     const { success, data, error } = OneshotCheckpointSchema.safeEncode(checkpoint);
     if (!success) throw invalidCheckpoint(error);
     const { waymark, ...fields } = data;
-    const revision = revisionOf(contentOf(fields, waymark));
+    const revision = makeRevision(toContent(fields, waymark));
     const text = JSON.stringify({ ...fields, waymark: { ...waymark, sha256: revision } }, null, 2);
     await this.#locked(featureId, "save", async (lock) => {
       assertExpected(featureId, this.#read(featureId)?.revision, condition);
-      await lock.write(this.#pathOf(featureId), Buffer.from(`${text}\n`));
+      await lock.write(this.#toPath(featureId), Buffer.from(`${text}\n`));
     });
     return revision;
   }
@@ -109,9 +109,9 @@ export class FeatureCheckpoints {
     // If there is no file, nothing is created, not even a lock.
     if (!(await this.has(featureId))) return assertExpected(featureId, undefined, condition);
     await this.#locked(featureId, "remove", async (lock) => {
-      if (condition === undefined) this.#damageOf(featureId);
+      if (condition === undefined) this.#makeDamage(featureId);
       else assertExpected(featureId, this.#read(featureId)?.revision, condition);
-      await lock.remove(this.#pathOf(featureId));
+      await lock.remove(this.#toPath(featureId));
     });
   }
 
@@ -122,8 +122,8 @@ export class FeatureCheckpoints {
    */
   async setAside(featureId: string): Promise<SetAside | undefined> {
     return this.#locked(featureId, "set aside", async (lock) => {
-      const path = this.#pathOf(featureId);
-      const reason = this.#damageOf(featureId);
+      const path = this.#toPath(featureId);
+      const reason = this.#makeDamage(featureId);
       if (reason === undefined) return undefined;
       const movedTo = `${path}.damaged-${new Date().toISOString().replace(/[:.]/g, "-")}`;
       // Links instead of renaming: if the lock was stolen meanwhile, a rename could move a new file away.
@@ -136,7 +136,7 @@ export class FeatureCheckpoints {
   /** Whether the feature has a file, damaged or not. */
   async has(featureId: string): Promise<boolean> {
     return this.#reading(`look for feature ${JSON.stringify(featureId)}`, () =>
-      this.#names().includes(`${nameOf(featureId)}${EXTENSION}`),
+      this.#names().includes(`${toFileName(featureId)}${EXTENSION}`),
     );
   }
 
@@ -146,28 +146,28 @@ export class FeatureCheckpoints {
       this.#names()
         .flatMap((name) => {
           const stem = name.slice(0, -EXTENSION.length);
-          const id = idOf(stem) ?? this.#ownerOf(name);
-          return id !== undefined && nameOf(id) === stem ? [id] : [];
+          const id = parseFileName(stem) ?? this.#findOwner(name);
+          return id !== undefined && toFileName(id) === stem ? [id] : [];
         })
         .sort(),
     );
   }
 
-  #pathOf(featureId: string): string {
-    return join(this.folder, `${nameOf(featureId)}${EXTENSION}`);
+  #toPath(featureId: string): string {
+    return join(this.folder, `${toFileName(featureId)}${EXTENSION}`);
   }
 
   #names(): string[] {
     try {
       return readdirSync(this.folder).filter((name) => name.endsWith(EXTENSION));
     } catch (error) {
-      if (codeOf(error) === "ENOENT") return [];
+      if (readCode(error) === "ENOENT") return [];
       throw error;
     }
   }
 
   /** Returns the feature of a file whose name is a hash, because the id is too long for a name. */
-  #ownerOf(name: string): string | undefined {
+  #findOwner(name: string): string | undefined {
     try {
       const owner = readJsonObject(join(this.folder, name))?.["feature_id"];
       return typeof owner === "string" ? owner : undefined;
@@ -182,7 +182,7 @@ export class FeatureCheckpoints {
    *
    * @throws {UnsupportedFormatError} Another program wrote the file.
    */
-  #damageOf(featureId: string): string | undefined {
+  #makeDamage(featureId: string): string | undefined {
     try {
       this.#parse(featureId);
       return undefined;
@@ -199,7 +199,7 @@ export class FeatureCheckpoints {
     } catch (cause) {
       if (!(cause instanceof UnreadableError)) throw cause;
       throw new CheckpointCorruptError(
-        `The checkpoint of feature ${JSON.stringify(featureId)} can't be read: ${this.#pathOf(featureId)}: ` +
+        `The checkpoint of feature ${JSON.stringify(featureId)} can't be read: ${this.#toPath(featureId)}: ` +
           `${cause.message}. It was left untouched. Repair it (if you edited it, remove its waymark.sha256), delete it, ` +
           "or restart the feature, which sets it aside.",
         { cause },
@@ -212,7 +212,7 @@ export class FeatureCheckpoints {
    * @throws {UnsupportedFormatError} Another program wrote the file.
    */
   #parse(featureId: string): StoredFeature | undefined {
-    const path = this.#pathOf(featureId);
+    const path = this.#toPath(featureId);
     let bytes: Buffer | undefined;
     try {
       bytes = readBytes(path);
@@ -233,7 +233,7 @@ export class FeatureCheckpoints {
     work: (lock: LockedFiles) => Promise<Result>,
   ): Promise<Result> {
     try {
-      return await withLockedFile(this.#pathOf(featureId), LOCK_NAME, work);
+      return await withLockedFile(this.#toPath(featureId), LOCK_NAME, work);
     } catch (error) {
       throw storageFailure(error, { doing: `${verb} feature ${JSON.stringify(featureId)}`, path: this.folder });
     }
@@ -253,8 +253,8 @@ function parseFeature(bytes: Uint8Array, featureId: string): StoredFeature {
   const file = parseJsonObject(bytes);
   const { waymark, ...fields } = file;
   const { sha256 = undefined, ...run } = isRecord(waymark) ? waymark : {};
-  const content = isRecord(waymark) ? contentOf(fields, run) : file;
-  const revision = revisionOf(content);
+  const content = isRecord(waymark) ? toContent(fields, run) : file;
+  const revision = makeRevision(content);
   if (sha256 !== undefined && sha256 !== revision) throw new UnreadableError("it fails its checksum: it was changed");
   const { success, data, error } = OneshotCheckpointSchema.safeParse(content);
   if (!success) {
@@ -293,11 +293,11 @@ function withoutSpace(text: string): string {
 }
 
 /** Returns a file's content without its checksum. */
-function contentOf(fields: object, run: object = {}): object {
+function toContent(fields: object, run: object = {}): object {
   return Object.keys(run).length === 0 ? fields : { ...fields, waymark: run };
 }
 
-function revisionOf(content: object): string {
+function makeRevision(content: object): string {
   return hash("sha256", JSON.stringify(content), "hex");
 }
 

@@ -1,4 +1,4 @@
-import { nameOf } from "../../adapters/files/names.js";
+import { toFileName } from "../../adapters/files/names.js";
 
 /**
  * The name of a checkpoint's file: `ckpt-2026-02-01T12-00-00-000Z-build.json`. A phase is data and never a path: its
@@ -7,7 +7,7 @@ import { nameOf } from "../../adapters/files/names.js";
  * @param timestamp - ISO 8601. Characters other than letters and digits become `-`.
  */
 export function checkpointFilename(timestamp: string, phase: string): string {
-  return `${timePart(timestamp)}${nameOf(phase)}.json`;
+  return `${timePart(timestamp)}${toFileName(phase)}.json`;
 }
 
 /** Whether a file of that name should hold a checkpoint, whichever program wrote it. */

@@ -1,5 +1,5 @@
 import { decodeJson, encodeJson } from "../../src/codec/json.js";
-import { failureOf } from "../../src/contract/checkpoint.js";
+import { toFailure } from "../../src/contract/checkpoint.js";
 import { isRecord, UnreadableError } from "../json-object.js";
 
 /** The most bytes that a checkpoint's metadata may take. */
@@ -38,7 +38,7 @@ export function decodeMetadata(plain: Record<string, unknown>, tagged: unknown):
   try {
     decoded = decode(tagged);
   } catch (cause) {
-    throw new UnreadableError(`its waymark key can't be read: ${failureOf(cause).message}`, { cause });
+    throw new UnreadableError(`its waymark key can't be read: ${toFailure(cause).message}`, { cause });
   }
   const isSame = JSON.stringify(toPlain(decoded)) === JSON.stringify(plain);
   return isSame && isRecord(decoded) ? decoded : plain;

@@ -1,7 +1,7 @@
 import { homedir } from "node:os";
 import { basename, dirname, join, resolve } from "node:path";
 import { nanoid } from "nanoid";
-import { checkFunction, checkText, keysOf } from "../../src/contract/arguments.js";
+import { checkFunction, checkText, listKeys } from "../../src/contract/arguments.js";
 import { type Logger, safeLogger, warningLogger } from "../../src/manager/logger.js";
 import { appendEventsIn, appendEventsTo, type LogPhaseCheckpointEvent } from "./event-log.js";
 import type { InvalidCheckpointFile } from "./storage.js";
@@ -49,7 +49,7 @@ export interface ResolvedCheckpointOptions {
   readonly logger: Logger;
 }
 
-const OPTION_KEYS = keysOf<CheckpointOptions>({
+const OPTION_KEYS = listKeys<CheckpointOptions>({
   checkpointsDir: true,
   seedPath: true,
   sessionId: true,

@@ -1,5 +1,5 @@
-import { checkText, keysOf } from "../../src/contract/arguments.js";
-import { failureOf } from "../../src/contract/checkpoint.js";
+import { checkText, listKeys } from "../../src/contract/arguments.js";
+import { toFailure } from "../../src/contract/checkpoint.js";
 import { prepareCheckpointFile } from "./checkpoint-file.js";
 import { newCheckpointId } from "./checkpoint-id.js";
 import type { PhaseCheckpointEvent } from "./event-log.js";
@@ -40,8 +40,8 @@ export interface CompleteCheckpointOptions extends CheckpointOptions {
   readonly withEarlier?: boolean | undefined;
 }
 
-const LIST_KEYS = keysOf<Omit<ListCheckpointsOptions, keyof CheckpointOptions>>({ completed: true });
-const COMPLETE_KEYS = keysOf<Omit<CompleteCheckpointOptions, keyof CheckpointOptions>>({ withEarlier: true });
+const LIST_KEYS = listKeys<Omit<ListCheckpointsOptions, keyof CheckpointOptions>>({ completed: true });
+const COMPLETE_KEYS = listKeys<Omit<CompleteCheckpointOptions, keyof CheckpointOptions>>({ withEarlier: true });
 const DEFAULT_MAX_AGE_DAYS = 30;
 const DAY_MS = 86_400_000;
 
@@ -76,7 +76,7 @@ export async function createCheckpoint(
     await logEvent(resolved, { action: "checkpoint_created", checkpointId: id, phase });
     return { ok: true, checkpointId: id, file };
   } catch (error) {
-    return { ok: false, error: failureOf(error).message };
+    return { ok: false, error: toFailure(error).message };
   }
 }
 
@@ -156,7 +156,7 @@ export async function completeCheckpoint(
     }
     return { ok: true };
   } catch (error) {
-    return { ok: false, error: failureOf(error).message };
+    return { ok: false, error: toFailure(error).message };
   }
 }
 
@@ -189,7 +189,7 @@ export async function cleanupCheckpoints(
     });
     return { deleted };
   } catch (error) {
-    return { deleted, ok: false, error: failureOf(error).message };
+    return { deleted, ok: false, error: toFailure(error).message };
   }
 }
 

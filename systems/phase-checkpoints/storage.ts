@@ -1,7 +1,7 @@
 import { lstatSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { storageFailure } from "../../adapters/files/failure.js";
-import { codeOf } from "../../src/contract/errors.js";
+import { readCode } from "../../src/contract/errors.js";
 import { readJsonObject, UnreadableError } from "../json-object.js";
 import { type LockedFiles, withLock } from "../locked-folder.js";
 import { parseCheckpointFile } from "./checkpoint-file.js";
@@ -135,7 +135,7 @@ export class CheckpointFolder {
       const file = readJsonObject(path);
       return file && parseCheckpointFile(file);
     } catch (error) {
-      const code = codeOf(error);
+      const code = readCode(error);
       if (error instanceof UnreadableError) this.#onInvalid({ path, reason: error.message, cause: error.cause });
       else if (UNREADABLE_CODES.includes(code))
         this.#onInvalid({ path, reason: `it can't be read: ${code}`, cause: error });
@@ -148,7 +148,7 @@ export class CheckpointFolder {
     try {
       return readdirSync(this.#path).filter(isCheckpointFilename);
     } catch (error) {
-      if (codeOf(error) === "ENOENT") return [];
+      if (readCode(error) === "ENOENT") return [];
       throw error;
     }
   }

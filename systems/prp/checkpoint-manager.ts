@@ -1,4 +1,4 @@
-import { checkInteger, checkKeys, checkText, keysOf } from "../../src/contract/arguments.js";
+import { checkInteger, checkKeys, checkText, listKeys } from "../../src/contract/arguments.js";
 import type { Checkpoint } from "../../src/contract/checkpoint.js";
 import { CheckpointNotFoundError, ClosedError } from "../../src/contract/errors.js";
 import type { Logger } from "../../src/manager/logger.js";
@@ -65,7 +65,7 @@ export class PrpCheckpointManager {
     options: { readonly logger?: Logger | undefined } = {},
   ) {
     checkText("sessionPath", sessionPath, 1);
-    checkKeys("PrpCheckpointManager's options", options, keysOf<typeof options>({ logger: true }));
+    checkKeys("PrpCheckpointManager's options", options, listKeys<typeof options>({ logger: true }));
     this.sessionPath = sessionPath;
     this.#config = resolveConfig(config);
     const { autoCleanup, maxCheckpoints } = this.#config;

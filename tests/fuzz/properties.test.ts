@@ -4,7 +4,7 @@ import { CheckpointError, CheckpointManager, gzip } from "waymark";
 import type { JsonValue } from "waymark/adapter";
 import { seal } from "waymark/adapter";
 import { MemoryAdapter } from "waymark/adapters/memory";
-import { idOf, nameOf } from "../../adapters/files/names.js";
+import { parseFileName, toFileName } from "../../adapters/files/names.js";
 import { printable } from "../../cli/src/printable.js";
 import { draft } from "../unit/adapters/files/drafts.js";
 
@@ -25,11 +25,11 @@ describe("whatever it is given", () => {
   it("a name belongs to one id, and leads to no other folder", { timeout: TIMEOUT_MS }, () => {
     fc.assert(
       fc.property(anyName, anyName, (one, other) => {
-        const name = nameOf(one);
+        const name = toFileName(one);
         expect(name).toMatch(/^[A-Za-z0-9_%-](?:[A-Za-z0-9._%~-]*[A-Za-z0-9_%~-])?$/);
         expect(name.length).toBeLessThanOrEqual(180);
-        if (one !== other) expect(nameOf(other)).not.toBe(name);
-        if (!name.includes("~")) expect(idOf(name)).toBe(one);
+        if (one !== other) expect(toFileName(other)).not.toBe(name);
+        if (!name.includes("~")) expect(parseFileName(name)).toBe(one);
       }),
       RUNS,
     );

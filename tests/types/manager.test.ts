@@ -13,7 +13,7 @@ import type { AppendCondition, ExpectedTask, StorageMaintenance } from "waymark/
 import { openStorage } from "waymark/adapters";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { z } from "zod";
-import { keysOf } from "../../src/contract/arguments.js";
+import { listKeys } from "../../src/contract/arguments.js";
 
 const storage = new MemoryAdapter();
 const BuildState = z.object({
@@ -107,11 +107,11 @@ it("takes the error of a status and the prefix of tasks to remove as named optio
 
 it("knows a list of options that lacks one, or has another one", () => {
   type Options = { readonly path: string; readonly limit?: number | undefined };
-  expectTypeOf(keysOf<Options>({ path: true, limit: true })).toEqualTypeOf<readonly (keyof Options)[]>();
+  expectTypeOf(listKeys<Options>({ path: true, limit: true })).toEqualTypeOf<readonly (keyof Options)[]>();
   // @ts-expect-error `limit` is forgotten.
-  keysOf<Options>({ path: true });
+  listKeys<Options>({ path: true });
   // @ts-expect-error There is no such option.
-  keysOf<Options>({ path: true, limit: true, limt: true });
+  listKeys<Options>({ path: true, limit: true, limt: true });
 });
 
 it("opens a storage without a promise", () => {

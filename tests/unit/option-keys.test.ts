@@ -1,4 +1,4 @@
-// If a list of keys is written by hand, a new option that is missing in it is refused at run time. keysOf makes the
+// If a list of keys is written by hand, a new option that is missing in it is refused at run time. listKeys makes the
 // omission a compile error.
 import { readdirSync, readFileSync } from "node:fs";
 import ts from "typescript";
@@ -17,7 +17,7 @@ const FOLDERS = [
   "examples",
 ];
 
-it("every list of a type's keys is made by keysOf", () => {
+it("every list of a type's keys is made by listKeys", () => {
   const files = FOLDERS.flatMap(filesIn);
   expect(files.length).toBeGreaterThan(200);
   expect(files.flatMap((file) => handWritten(file, readFileSync(file, "utf8")))).toEqual([]);

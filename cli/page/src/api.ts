@@ -65,7 +65,7 @@ export class Api {
       if (isAbort(cause)) throw cause;
       throw new ConnectionLostError(cause);
     }
-    if (!response.ok) throw await refusalOf(response);
+    if (!response.ok) throw await readRefusal(response);
     return response;
   }
 }
@@ -115,7 +115,7 @@ async function readFrom(reader: ReadableStreamDefaultReader<string>): Promise<Re
   }
 }
 
-async function refusalOf(response: Response): Promise<RefusedError> {
+async function readRefusal(response: Response): Promise<RefusedError> {
   const { status } = response;
   if (status === 401) {
     const message = 'The token of this page isn\'t valid. Open the address that "waymark ui" printed last.';

@@ -8,7 +8,7 @@ import { Keys, listKeys, useKeys } from "./keys.js";
 import { type Connection, PageContext } from "./page.js";
 import { Problem } from "./problem.js";
 import { RetentionView } from "./retention-view.js";
-import { ALL_TASKS, formatRoute, parentOf, parseRoute, type Route } from "./route.js";
+import { ALL_TASKS, findParent, formatRoute, parseRoute, type Route } from "./route.js";
 import { StorageView } from "./storage-view.js";
 import { pictured, StoredText } from "./stored-text.js";
 import { TaskView } from "./task-view.js";
@@ -88,7 +88,7 @@ function Frame({ api, session }: Connected) {
   const up = () => {
     // Reads the address, not the drawn page, so that two quick presses go up two levels.
     const here = parseRoute(location.hash);
-    if (here.view !== "tasks") go(formatRoute(parentOf(here)));
+    if (here.view !== "tasks") go(formatRoute(findParent(here)));
   };
   useKeys("Everywhere", [
     { keys: ["Escape", "Backspace"], what: "one level up", run: up },

@@ -270,7 +270,7 @@ function Step({ step, isHere }: { readonly step: RunStep; readonly isHere: boole
     ...(durationMs === undefined ? [] : [durationText(durationMs)]),
     ...(attempts > 1 ? [`${attempts} tries`] : []),
     ...(step.hasTimedOut ? ["timed out"] : []),
-    ...(status === "saved" ? [] : [`${howOf(step)}attempt ${runAttempt}`]),
+    ...(status === "saved" ? [] : [`${describeState(step)}attempt ${runAttempt}`]),
   ];
   const value = error ?? result;
   const head = (
@@ -300,7 +300,7 @@ function Step({ step, isHere }: { readonly step: RunStep; readonly isHere: boole
 }
 
 /** `from storage, `, `ran, `, `waited, `; empty for a step that never finished. */
-function howOf({ status, from, waitsFor }: RunStep): string {
+function describeState({ status, from, waitsFor }: RunStep): string {
   if (status === "started") return "";
   if (from === "storage") return "from storage, ";
   return waitsFor === undefined ? "ran, " : "waited, ";

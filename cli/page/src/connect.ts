@@ -48,14 +48,14 @@ function takeToken(): string | undefined {
 /** Keeps a token that is valid, and hands it to new tabs. `undefined`: the server doesn't take it. */
 async function sessionWith(token: string): Promise<Connected | undefined> {
   const api = new Api(token);
-  const session = await sessionOf(api);
+  const session = await openSession(api);
   if (session === undefined) return undefined;
   sessionStorage.setItem(TOKEN, token);
   const channel = new BroadcastChannel(TOKEN);
   channel.addEventListener("message", ({ data }) => {
     if (data !== "who has it?") return;
     // The server may have been started anew since: then this token is of no use to others either.
-    sessionOf(api).then(
+    openSession(api).then(
       (isValid) => isValid && channel.postMessage({ token }),
       () => undefined,
     );
@@ -63,7 +63,7 @@ async function sessionWith(token: string): Promise<Connected | undefined> {
   return { api, session };
 }
 
-async function sessionOf(api: Api): Promise<Session | undefined> {
+async function openSession(api: Api): Promise<Session | undefined> {
   try {
     return await api.ask("session", {});
   } catch (error) {

@@ -63,7 +63,7 @@ export const RULES: readonly Rule[] = [
 ];
 
 /** The slider's values, with the one that is set. */
-export function valuesOf(rule: Rule, value: number | undefined): readonly number[] {
+export function readValues(rule: Rule, value: number | undefined): readonly number[] {
   if (value === undefined || rule.values.includes(value)) return rule.values;
   return [...rule.values, value].sort((a, b) => a - b);
 }

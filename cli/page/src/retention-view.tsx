@@ -3,7 +3,7 @@ import type { PlanCounts, PlannedRow, Policy, RetentionAnswer } from "../../src/
 import { agoText, bytesText, counted, countText } from "../../src/words.js";
 import { CommandList } from "./commands.js";
 import { usePage } from "./page.js";
-import { isPolicy, RULES, type Rule, valuesOf, withRule } from "./policy-rules.js";
+import { isPolicy, RULES, type Rule, readValues, withRule } from "./policy-rules.js";
 import { Damage, Problem, Warnings } from "./problem.js";
 import { useNow, useQuery } from "./queries.js";
 import { Question } from "./question.js";
@@ -153,7 +153,7 @@ interface RuleSliderProps {
 
 function RuleSlider({ rule, policy, onChange }: RuleSliderProps) {
   const value = policy[rule.name];
-  const values = valuesOf(rule, value);
+  const values = readValues(rule, value);
   return (
     <div class="rule">
       <label>

@@ -73,7 +73,7 @@ function formatStep(step: StepPlace | undefined): string {
 }
 
 /** One level up: where Backspace and Esc lead. */
-export function parentOf(route: Route): Route {
+export function findParent(route: Route): Route {
   switch (route.view) {
     case "checkpoint":
       return { view: "task", taskId: route.taskId };

@@ -9,7 +9,7 @@ import { usePage } from "./page.js";
 import { Problem } from "./problem.js";
 import { StoredText } from "./stored-text.js";
 import { openAtFirst, type TreeRow, treeRows, valueAt } from "./tree-rows.js";
-import { joined, jsonPath, leafOf, openNode, pathKey, sizeOf, summaryText, typedText } from "./typed.js";
+import { countItems, joined, jsonPath, openNode, pathKey, renderLeaf, summaryText, typedText } from "./typed.js";
 
 interface StateTreeProps {
   readonly taskId: string;
@@ -94,7 +94,7 @@ export function StateTree({ taskId, id, state }: StateTreeProps) {
         return;
       }
       if (one.hasChildren && openNode(one.value) === undefined) setParts(await fetchPart(parts, one.path));
-      else if (leafOf(one.value).left > 0) setParts(await fetchPart(parts, one.path));
+      else if (renderLeaf(one.value).left > 0) setParts(await fetchPart(parts, one.path));
       setOpen((before) => new Set(before).add(name));
     });
 
@@ -297,14 +297,14 @@ function Item({ row, isSelected, isFound, isText, onPress }: ItemProps) {
 }
 
 function Value({ row: { value }, isWhole }: { readonly row: TreeRow; readonly isWhole: boolean }) {
-  if (sizeOf(value) !== undefined) {
+  if (countItems(value) !== undefined) {
     return (
       <span class="value soft">
         <StoredText text={summaryText(value)} />
       </span>
     );
   }
-  const { text, look, kind, left } = leafOf(value);
+  const { text, look, kind, left } = renderLeaf(value);
   const isCut = !isWhole && (text.length > LONG || left > 0);
   const shown = isCut ? text.slice(0, LONG) : text;
   const hidden = text.length - shown.length + left;
@@ -364,7 +364,7 @@ function Found({
 
 function isOpenable({ value, hasChildren, more }: TreeRow): boolean {
   if (hasChildren || more !== undefined) return true;
-  const { text, left } = leafOf(value);
+  const { text, left } = renderLeaf(value);
   return left > 0 || text.length > LONG || text.includes("\n");
 }
 

@@ -28,7 +28,7 @@ export function TasksView({ filter, go }: TasksViewProps) {
   // Counting reads all tasks. The first ones are on the screen before.
   const counts = useQuery("counts", {}, isRead);
   const isFiltered = filter.prefix !== "" || filter.status.length > 0;
-  const expected = counts.answer && countOf(filter, counts.answer);
+  const expected = counts.answer && countTasks(filter, counts.answer);
   const list = useTaskList(filter, expected ?? 0);
   const prefixField = useRef<HTMLInputElement>(null);
   const scroller = useRef<HTMLElement>(null);
@@ -304,7 +304,7 @@ function Row({ task, index, isSelected, nowMs, onSelect, onOpen }: RowProps) {
   }
   const { taskId, name, newest, count, damage } = task;
   const place = newest?.label ?? newest?.stage ?? "";
-  const reason = reasonOf(task, nowMs);
+  const reason = describeReason(task, nowMs);
   return (
     <tr
       class="row link"
@@ -353,7 +353,7 @@ function Gap({ rows, rowHeight }: { readonly rows: number; readonly rowHeight: n
 /** The chosen task in full: its row may be too short for it. */
 function Peek({ task, nowMs }: { readonly task: TaskRow; readonly nowMs: number }) {
   const { taskId, name, newest, runner, error, asks, count } = task;
-  const reason = reasonOf(task, nowMs);
+  const reason = describeReason(task, nowMs);
   return (
     <section class="peek" aria-label="The chosen task">
       <dl class="facts">
@@ -433,13 +433,13 @@ function queueText({ tasks, oldestDueAt }: QueueInfo, nowMs: number): string {
   return `${countText(tasks)} due${since}`;
 }
 
-function reasonOf({ runner, why, error }: TaskRow, nowMs: number): string {
+function describeReason({ runner, why, error }: TaskRow, nowMs: number): string {
   if (runner?.state === "held") return `${runner.holder} · ${leaseText(runner, nowMs)}`;
   return why ?? error ?? "";
 }
 
 /** How many tasks a filter lets through by the count of all; `undefined` if that doesn't tell. */
-function countOf({ prefix, status }: TasksFilter, { tasks, byStatus }: CountsAnswer): number | undefined {
+function countTasks({ prefix, status }: TasksFilter, { tasks, byStatus }: CountsAnswer): number | undefined {
   if (prefix !== "") return undefined;
   return status.length === 0 ? tasks : status.reduce((sum, one) => sum + byStatus[one], 0);
 }

@@ -1,5 +1,5 @@
 import type { StatePath, Typed } from "../../src/ui/api-parts.js";
-import { openNode, pathKey, sizeOf } from "./typed.js";
+import { countItems, openNode, pathKey } from "./typed.js";
 
 /** A line of a state's tree. */
 export interface TreeRow {
@@ -39,7 +39,7 @@ export function treeRows(source: TreeSource, open: ReadonlySet<string>): TreeRow
   const add = (path: StatePath, key: Typed | undefined, sent: Typed, position: number, siblings: number) => {
     const name = pathKey(path);
     const value = source.parts.get(name) ?? sent;
-    const hasChildren = (sizeOf(value)?.size ?? 0) > 0;
+    const hasChildren = (countItems(value)?.size ?? 0) > 0;
     const node = hasChildren && open.has(name) ? openNode(value) : undefined;
     rows.push({ path, key, value, depth: path.length, isOpen: node !== undefined, hasChildren, position, siblings });
     if (node === undefined) return;

@@ -27,7 +27,7 @@ export interface Leaf {
 }
 
 /** The node's kind and the number of its children; `undefined` for a leaf. */
-export function sizeOf(value: Typed): { readonly kind: NodeKind; readonly size: number } | undefined {
+export function countItems(value: Typed): { readonly kind: NodeKind; readonly size: number } | undefined {
   if (!isTagged(value)) return undefined;
   switch (value[0]) {
     case "object":
@@ -82,7 +82,7 @@ export function joined(node: Typed, next: Typed): Typed {
   }
 }
 
-export function leafOf(value: Typed): Leaf {
+export function renderLeaf(value: Typed): Leaf {
   if (typeof value === "string") return { text: value, look: "text", left: 0 };
   if (typeof value === "number") return { text: String(value), look: "number", left: 0 };
   if (!isTagged(value)) return { text: String(value), look: "word", left: 0 };
@@ -115,8 +115,8 @@ export function leafOf(value: Typed): Leaf {
 
 /** `{3 keys}`, `[12 items]`, `Map(2)`, `Error: it broke`. */
 export function summaryText(value: Typed): string {
-  const node = sizeOf(value);
-  if (node === undefined) return leafOf(value).text;
+  const node = countItems(value);
+  if (node === undefined) return renderLeaf(value).text;
   const { kind, size } = node;
   const count = size.toLocaleString("en-US");
   switch (kind) {
@@ -137,8 +137,8 @@ export function summaryText(value: Typed): string {
 export function typedText(value: Typed, indent = ""): string {
   const node = openNode(value);
   if (node === undefined) {
-    const { text, look, left } = leafOf(value);
-    if (sizeOf(value) !== undefined) return text;
+    const { text, look, left } = renderLeaf(value);
+    if (countItems(value) !== undefined) return text;
     if (look !== "text") return text;
     return left === 0 ? JSON.stringify(text) : `${JSON.stringify(text)} … ${left.toLocaleString("en-US")} more`;
   }
@@ -188,7 +188,7 @@ const WORD = /^[^.[\]"\s$]+$/;
 
 function stepText(key: Typed): string {
   if (typeof key === "number") return `[${key}]`;
-  const text = leafOf(key).text;
+  const text = renderLeaf(key).text;
   return WORD.test(text) ? `.${text}` : `[${JSON.stringify(text)}]`;
 }
 
@@ -196,7 +196,7 @@ function errorText(value: Typed): string {
   const children = openNode(value)?.children ?? [];
   const textAt = (name: string) => {
     const found = children.find(({ key }) => key === name)?.value;
-    return found === undefined ? "" : leafOf(found).text;
+    return found === undefined ? "" : renderLeaf(found).text;
   };
   const [name, message] = [textAt("name") || "Error", textAt("message")];
   return message === "" ? name : `${name}: ${message}`;

@@ -163,7 +163,7 @@ export function AnswerQuestion({ taskId, wait, input, onClose, onSent }: AnswerQ
       </label>
       <label class="field">
         The value is
-        <select value={form} onChange={(event) => setForm(formOf(event.currentTarget.value))}>
+        <select value={form} onChange={(event) => setForm(readForm(event.currentTarget.value))}>
           <option value="json">JSON</option>
           <option value="text">a text</option>
           <option value="none">left out</option>
@@ -215,7 +215,7 @@ function valueIn(form: Form, text: string): { readonly value?: Json } | undefine
   }
 }
 
-function formOf(text: string): Form {
+function readForm(text: string): Form {
   return text === "json" || text === "none" ? text : "text";
 }
 

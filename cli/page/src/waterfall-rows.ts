@@ -34,7 +34,7 @@ export function waterfallRows(timeline: TimelineAnswer): WaterfallRow[] {
     ...attempts.flatMap(attemptRows),
     ...marks.flatMap(markRows),
     ...damageRows(timeline),
-  ].sort((a, b) => a.atMs - b.atMs || rankOf(a) - rankOf(b));
+  ].sort((a, b) => a.atMs - b.atMs || rankRow(a) - rankRow(b));
   return withTurns(rows);
 }
 
@@ -47,7 +47,7 @@ function isOf({ kind, stage = "", at }: TimelineMark, { name, startedAt }: Timel
 const SAME_SAVE_MS = 1000;
 
 /** At the same moment: an attempt begins and a milestone is there before the next step, and an end comes last. */
-function rankOf(row: WaterfallRow): number {
+function rankRow(row: WaterfallRow): number {
   if (row.kind !== "event") return 1;
   if (row.key.startsWith("damage")) return 3;
   return row.tone === "running" || row.tone === "saved" ? 0 : 2;

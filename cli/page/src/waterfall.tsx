@@ -138,7 +138,7 @@ function Row({ row, scale, taskId }: RowProps) {
       </td>
       <td class="number took">{tookText(row)}</td>
       <td class="from small soft">
-        {howOf(step, isOpen)}attempt {step.runAttempt}
+        {describeState(step, isOpen)}attempt {step.runAttempt}
       </td>
       {when}
       <td class="lane-cell">
@@ -155,7 +155,7 @@ function Row({ row, scale, taskId }: RowProps) {
 }
 
 /** `from storage · `; empty for a step that never finished. */
-function howOf({ status, from, waitsFor, hasTimedOut }: TimelineStep, isOpen: boolean): string {
+function describeState({ status, from, waitsFor, hasTimedOut }: TimelineStep, isOpen: boolean): string {
   if (status === "failed") return "failed · ";
   if (waitsFor !== undefined) return isOpen ? "waits · " : hasTimedOut ? "timed out · " : "waited · ";
   if (isOpen) return "";

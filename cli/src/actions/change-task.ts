@@ -2,11 +2,11 @@ import type { CheckpointSummary } from "waymark";
 import { findDamage, isCorrupt } from "waymark/adapter";
 import { eventsTaskId, isEventsTask } from "waymark/kit";
 import { checkpointsTask, copyThread } from "waymark/langgraph/records";
-import { findStored, findWhole, requireTaskToChange, titleOf } from "../checkpoints.js";
+import { describeCheckpoint, findStored, findWhole, requireTaskToChange } from "../checkpoints.js";
 import { DamagedCheckpointError } from "../damage.js";
 import { CommandError, ExitCode } from "../exit-code.js";
-import { firstOf } from "../first-of.js";
-import { refuseThread, tasksOf, wholeThread } from "../langgraph/find-tasks.js";
+import { takeFirst } from "../first-of.js";
+import { listTasks, refuseThread, wholeThread } from "../langgraph/find-tasks.js";
 import { runningText, underLease } from "../leases.js";
 import { isWhole } from "../records/stored-record.js";
 import type { QuerySession } from "../store.js";
@@ -143,14 +143,14 @@ export interface Removal {
  */
 export async function findRemoval(session: QuerySession, task: string, id?: string): Promise<Removal> {
   const taskId = await requireTaskToChange(session, task);
-  return id === undefined ? wholeTask(session, taskId) : oneOf(session, taskId, id);
+  return id === undefined ? wholeTask(session, taskId) : findOne(session, taskId, id);
 }
 
 async function wholeTask(session: QuerySession, taskId: string): Promise<Removal> {
   const { manager } = session;
   const thread = wholeThread(taskId);
   if (thread === undefined) refuseThread(taskId, "To remove the whole thread, name it.");
-  const found = await readRecords(session, tasksOf(session, taskId));
+  const found = await readRecords(session, listTasks(session, taskId));
   const name = thread === undefined ? `task ${JSON.stringify(taskId)}` : `thread ${JSON.stringify(thread.id)}`;
   return {
     what: `${name} with ${recordsText(found, thread === undefined ? "checkpoint" : "record")}`,
@@ -198,7 +198,7 @@ export async function findRemovalOfTasks(session: QuerySession, prefix: string):
 
 /** @throws {CommandError} Somebody runs a task with this prefix; nothing was changed. */
 async function assertNobodyRuns({ storage }: QuerySession, prefix: string): Promise<void> {
-  const held = (storage.leases && (await firstOf(storage.leases.held()))) ?? [];
+  const held = (storage.leases && (await takeFirst(storage.leases.held()))) ?? [];
   const [first, ...others] = held.filter(({ taskId }) => taskId.startsWith(prefix));
   if (first === undefined) return;
   const more = others.length === 0 ? "" : `, and ${counted(others.length, "other task")} of this prefix, too`;
@@ -239,7 +239,7 @@ function recordsText({ count, bytes, damaged, events }: FoundRecords, noun: stri
   return `${counted(count, noun)} (${size})${events === 0 ? "" : ` and ${counted(events, "event")}`}`;
 }
 
-async function oneOf(session: QuerySession, taskId: string, word: string): Promise<Removal> {
+async function findOne(session: QuerySession, taskId: string, word: string): Promise<Removal> {
   refuseThread(taskId, "Without an ID, the whole thread is removed; WaymarkSaver.prune removes old checkpoints.");
   const { storage, manager } = session;
   const found = await findStored(session, taskId, word);
@@ -247,7 +247,7 @@ async function oneOf(session: QuerySession, taskId: string, word: string): Promi
   const id = found.id ?? word;
   const stored = isCorrupt(found) ? found : await storage.get(taskId, id);
   const damage = stored && (isCorrupt(stored) ? stored.reason : findDamage(stored));
-  const title = isCorrupt(found) ? `${word} (${found.location})` : titleOf(found);
+  const title = isCorrupt(found) ? `${word} (${found.location})` : describeCheckpoint(found);
   const checkpoint = damage === undefined ? `checkpoint ${title}` : `damaged checkpoint ${title}, ${damage},`;
   return {
     what: `${checkpoint} of task ${JSON.stringify(taskId)}`,

@@ -1,9 +1,9 @@
 import { CheckpointConflictError, type StorageAdapter } from "waymark";
 import { isCorrupt, type StoredCheckpoint } from "waymark/adapter";
 import { eventsTaskId, isEventsTask, ownerTaskId } from "waymark/kit";
-import { threadPrefixOf } from "waymark/langgraph/records";
-import { type DamageSink, keyOf } from "../damage.js";
-import { newestSequence, RecordInserter, relationOf } from "../records/insert-record.js";
+import { parseThreadPrefix } from "waymark/langgraph/records";
+import { type DamageSink, identify } from "../damage.js";
+import { compareRecords, newestSequence, RecordInserter } from "../records/insert-record.js";
 import { findOtherHistory } from "../records/other-history.js";
 import { isWhole } from "../records/stored-record.js";
 import { taskIds, wholeRecords } from "../records/whole-records.js";
@@ -54,7 +54,7 @@ export async function copyTasks(job: CopyJob): Promise<CopyResult> {
   const unreadable = new Set<string>();
   const source: DamageSink = {
     add: (record) => {
-      unreadable.add(keyOf(record));
+      unreadable.add(identify(record));
       return job.damage.add(record);
     },
   };
@@ -65,7 +65,7 @@ export async function copyTasks(job: CopyJob): Promise<CopyResult> {
       done += 1;
       job.onProgress?.(done);
     };
-    const named = groupOf(taskId);
+    const named = findGroup(taskId);
     if (named !== group?.taskId) group = { taskId: named, otherHistory: await findOtherHistoryIn(job, named) };
     group.otherHistory ??= await copyTask({ ...job, source, advance }, taskId, result);
     if (group.otherHistory === undefined) continue;
@@ -88,15 +88,15 @@ export async function copyTasks(job: CopyJob): Promise<CopyResult> {
  * Returns the id that names the tasks that are copied together or not at all: a task and its events, or all tasks of a
  * LangGraph thread.
  */
-function groupOf(taskId: string): string {
+function findGroup(taskId: string): string {
   const owner = ownerTaskId(taskId);
-  const thread = threadPrefixOf(owner);
+  const thread = parseThreadPrefix(owner);
   return thread === undefined ? owner : `${thread}c/`;
 }
 
 /** Like {@link findOtherHistory}, for all tasks of a group. */
 async function findOtherHistoryIn({ from, to }: CopyJob, group: string): Promise<string | undefined> {
-  const thread = threadPrefixOf(group);
+  const thread = parseThreadPrefix(group);
   // Damage is reported where the tasks are copied.
   const unreported = { add: async () => undefined };
   for await (const taskId of thread === undefined ? [eventsTaskId(group), group] : taskIds(from, thread, unreported)) {
@@ -154,7 +154,7 @@ async function compareTask(job: TaskJob, taskId: string, last: number, result: C
       copy = await copies.next();
     }
     const itsCopy = !copy.done && copy.value.sequence === record.sequence ? copy.value : undefined;
-    const reason = await differenceOf(job, record, itsCopy);
+    const reason = await findDifference(job, record, itsCopy);
     result.records += 1;
     if (reason === undefined) result.identical += 1;
     else await job.onDifference({ taskId, id: record.id, sequence: record.sequence, reason });
@@ -164,13 +164,13 @@ async function compareTask(job: TaskJob, taskId: string, last: number, result: C
   for (; !copy.done; copy = await copies.next()) result.extra += 1;
 }
 
-async function differenceOf(
+async function findDifference(
   { to }: CopyJob,
   record: StoredCheckpoint,
   copy: StoredCheckpoint | undefined,
 ): Promise<Difference["reason"] | undefined> {
   if (copy === undefined) return "it is missing";
-  const relation = relationOf(record, copy);
+  const relation = compareRecords(record, copy);
   if (relation === "same") return undefined;
   if (relation === "different") return "its content differs";
   // A completed checkpoint stays completed, so the copy's status can't be changed back.
@@ -178,5 +178,5 @@ async function differenceOf(
   const { taskId, id, status, error } = record;
   await to.setStatus(taskId, id, { status, ...(error && { error }) });
   const changed = await to.get(taskId, id);
-  return changed && isWhole(changed) && relationOf(record, changed) === "same" ? undefined : "its status differs";
+  return changed && isWhole(changed) && compareRecords(record, changed) === "same" ? undefined : "its status differs";
 }

@@ -4,7 +4,7 @@ import { hasCheckpoint, isCancelled, isChild, isEventsTask } from "waymark/kit";
 import { requireTaskToChange } from "../checkpoints.js";
 import { DamagedCheckpointError } from "../damage.js";
 import { CommandError, ExitCode } from "../exit-code.js";
-import { firstOf } from "../first-of.js";
+import { takeFirst } from "../first-of.js";
 import { refuseThread } from "../langgraph/find-tasks.js";
 import { LeaseReader, runningText } from "../leases.js";
 import { INCOMPLETE } from "../queries/incomplete.js";
@@ -43,7 +43,7 @@ export interface SentEvent {
  * @throws {CommandError} There is no such task, it is a thread, or its run has ended; nothing was sent.
  */
 export async function sendEvent(session: QuerySession, { task, name, value, id, by }: NewEvent): Promise<SentEvent> {
-  const newest = await newestOf(session, task, "A graph that asks continues with LangGraph's Command({ resume }).");
+  const newest = await findNewest(session, task, "A graph that asks continues with LangGraph's Command({ resume }).");
   const { taskId, status } = newest;
   const before = id === undefined ? undefined : await findEvent(session, taskId, id);
   if (id !== undefined && before !== undefined && before.status !== "pending") {
@@ -93,7 +93,7 @@ export async function findCancellation(session: QuerySession, choice: TaskChoice
     (await session.configured()).cancel(of, reason);
   if ("prefix" in choice) {
     const { prefix } = choice;
-    const found = await summariesOf(session, prefix, INCOMPLETE);
+    const found = await listSummaries(session, prefix, INCOMPLETE);
     const tasks = found.filter((newest) => !isCancelled(newest)).length;
     return {
       what: `${counted(tasks, "task")} that ${tasks === 1 ? "begins" : "begin"} with ${JSON.stringify(prefix)}`,
@@ -101,7 +101,7 @@ export async function findCancellation(session: QuerySession, choice: TaskChoice
       cancel: cancel({ prefix }),
     };
   }
-  const newest = await newestOf(session, choice.task, "Its graph can be stopped by its own program.");
+  const newest = await findNewest(session, choice.task, "Its graph can be stopped by its own program.");
   const { taskId, status } = newest;
   const what = `task ${JSON.stringify(taskId)}`;
   if (status === "completed") {
@@ -132,14 +132,14 @@ export async function retryTasks(session: QuerySession, choice: TaskChoice): Pro
   const { manager } = session;
   if ("prefix" in choice) {
     const { prefix } = choice;
-    const found = await summariesOf(session, prefix, ["failed"]);
+    const found = await listSummaries(session, prefix, ["failed"]);
     const children = found.filter((newest) => isChild(newest) && !isCancelled(newest)).length;
     return { retried: await manager.retry({ prefix }), children };
   }
-  const failed = await newestOf(session, choice.task, "Invoke its graph again.");
+  const failed = await findNewest(session, choice.task, "Invoke its graph again.");
   const { taskId } = failed;
   if ((await manager.retry(taskId)) === 1) return { retried: 1, children: Number(isChild(failed)) };
-  const { status } = await newestOf(session, choice.task, "");
+  const { status } = await findNewest(session, choice.task, "");
   throw new CommandError(
     ExitCode.conflict,
     `Task ${JSON.stringify(taskId)} is ${status}, and only failed tasks are put back. Nothing was changed.`,
@@ -153,7 +153,7 @@ export async function enqueueTask(
 ): Promise<CheckpointSummary | undefined> {
   refuseThread(taskId, "Give the task another name.");
   const isNew = await (await session.configured()).enqueue(taskId, input, { dueAt });
-  return isNew ? undefined : newestOf(session, taskId, "");
+  return isNew ? undefined : findNewest(session, taskId, "");
 }
 
 /**
@@ -161,7 +161,7 @@ export async function enqueueTask(
  *
  * @throws {CommandError} The prefix is empty, or a thread's id begins with it.
  */
-async function summariesOf(
+async function listSummaries(
   { storage, damage }: QuerySession,
   prefix: string,
   status: readonly CheckpointStatus[],
@@ -179,10 +179,10 @@ async function summariesOf(
 }
 
 /** @param ofThread - A sentence that says what to do instead with a thread. */
-async function newestOf(session: QuerySession, task: string, ofThread: string): Promise<CheckpointSummary> {
+async function findNewest(session: QuerySession, task: string, ofThread: string): Promise<CheckpointSummary> {
   const taskId = await requireTaskToChange(session, task);
   refuseThread(taskId, ofThread);
-  const [newest] = await firstOf(session.storage.list({ taskId, order: "newest", limit: 1 }));
+  const [newest] = await takeFirst(session.storage.list({ taskId, order: "newest", limit: 1 }));
   const what = `The newest checkpoint of task ${JSON.stringify(taskId)}`;
   if (newest === undefined) {
     throw new CommandError(ExitCode.notFound, `${what} was just removed. Nothing was changed.`);

@@ -1,5 +1,5 @@
 import type { Checkpoint } from "waymark";
-import { titleOf } from "../checkpoints.js";
+import { describeCheckpoint } from "../checkpoints.js";
 import type { CommandFile, Session } from "../cli.js";
 import { plainJson } from "../plain-json.js";
 import { jsonText } from "../printable.js";
@@ -29,7 +29,7 @@ export const bisect: CommandFile = {
             const { taskId, sequence, state } = checkpoint;
             const showCommand = session.commandText("show", [taskId, `@${sequence}`], ["--state"]);
             const verdict = await judge(command, jsonText(plainJson(state)), checkpoint, showCommand);
-            await session.errors.line(`${titleOf(checkpoint)}: ${verdict}`);
+            await session.errors.line(`${describeCheckpoint(checkpoint)}: ${verdict}`);
             return verdict;
           };
           const found = await bisectTask(session, { task, good, bad, judge: judgeState });
@@ -41,12 +41,12 @@ export const bisect: CommandFile = {
 };
 
 async function print({ output, commandText }: Session, { firstBad, lastGood }: Bisection): Promise<void> {
-  await output.line(output.colors.bold(`The first bad checkpoint is ${titleOf(firstBad)}`));
+  await output.line(output.colors.bold(`The first bad checkpoint is ${describeCheckpoint(firstBad)}`));
   if (lastGood === null) {
     await output.line("No good one is known: the oldest readable checkpoint already fails.");
     return;
   }
-  await output.line(`The last good one is ${titleOf(lastGood)}`);
+  await output.line(`The last good one is ${describeCheckpoint(lastGood)}`);
   const see = commandText("diff", [firstBad.taskId, `@${lastGood.sequence}`, `@${firstBad.sequence}`]);
   await output.line(`See: ${see}`);
 }

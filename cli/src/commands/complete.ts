@@ -1,5 +1,5 @@
 import { completeTask, newestToComplete } from "../actions/change-task.js";
-import { titleOf } from "../checkpoints.js";
+import { describeCheckpoint } from "../checkpoints.js";
 import type { CommandFile } from "../cli.js";
 import { confirm } from "../confirm.js";
 import { printable } from "../printable.js";
@@ -21,7 +21,7 @@ export const complete: CommandFile = {
           const what = `Task ${JSON.stringify(newest.taskId)}`;
           if (newest.status === "completed") return output.line(printable(`${what} is completed already.`));
           const loses = newest.error === undefined ? "" : ` Its error is removed: ${newest.error.message}.`;
-          const question = `${what} is ${newest.status} at ${titleOf(newest)}.${loses} Mark it as completed?`;
+          const question = `${what} is ${newest.status} at ${describeCheckpoint(newest)}.${loses} Mark it as completed?`;
           await confirm(session, question, yes === true);
           await completeTask(session, newest, { force });
           await output.line(printable(`${what} is completed.`));

@@ -2,7 +2,7 @@ import { copyTasks, type Difference } from "../actions/copy.js";
 import { sayNothingTo } from "../checkpoints.js";
 import type { CommandFile } from "../cli.js";
 import { CommandError, ExitCode } from "../exit-code.js";
-import { nameOf, shownTask } from "../langgraph/find-tasks.js";
+import { describeTask, shownTask } from "../langgraph/find-tasks.js";
 import { jsonText } from "../printable.js";
 import { showProgress } from "../progress.js";
 import { countRecords } from "../records/whole-records.js";
@@ -41,7 +41,7 @@ export const copy: CommandFile = {
             );
           };
           const onLeftOut = async (taskId: string, reason: string): Promise<void> => {
-            await damage.warn(`task ${JSON.stringify(nameOf({ taskId }))} was left out: ${reason}`);
+            await damage.warn(`task ${JSON.stringify(describeTask({ taskId }))} was left out: ${reason}`);
           };
           const onProgress = (done: number) => progress.reach(done);
           const job = { from: storage, to: target, prefix, damage, onProgress, onDifference, onLeftOut };

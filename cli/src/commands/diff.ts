@@ -1,11 +1,11 @@
 import type { CheckpointSummary, StateChange } from "waymark";
 import { makePayload } from "waymark/adapter";
-import { titleOf } from "../checkpoints.js";
+import { describeCheckpoint } from "../checkpoints.js";
 import type { CommandFile, Session } from "../cli.js";
 import { ExitCode } from "../exit-code.js";
 import { jsonOption, jsonPrinter, ndjsonOption, printItems } from "../items.js";
 import type { Output } from "../output.js";
-import { kindOf, plainJson } from "../plain-json.js";
+import { findKind, plainJson } from "../plain-json.js";
 import { jsonText, printable } from "../printable.js";
 import { diffStates, type StateDiff } from "../queries/diff.js";
 import { formatPath } from "../state-path.js";
@@ -48,8 +48,8 @@ const CONTEXT_WORDS = 4;
 const CONTEXT_CHARACTERS = 24;
 
 async function print({ output }: Session, { from, to, changes, besides }: StateDiff): Promise<void> {
-  await output.line(output.colors.red(`--- ${titleOf(from)}`));
-  await output.line(output.colors.green(`+++ ${titleOf(to)}`));
+  await output.line(output.colors.red(`--- ${describeCheckpoint(from)}`));
+  await output.line(output.colors.green(`+++ ${describeCheckpoint(to)}`));
   for (const change of changes) {
     if (output.isClosed) break;
     await output.line(formatLine(change, output));
@@ -93,7 +93,7 @@ function formatLine(change: StateChange, { colors, isTerminal }: Output): string
 
 /** Returns the value as JSON. If JSON lacks its kind, the kind comes first: `NaN`, `Map {"a":1}`. */
 function valueText(value: unknown): string {
-  const kind = kindOf(value);
+  const kind = findKind(value);
   if (kind === "undefined" || kind === "number") return Object.is(value, -0) ? "-0" : String(value);
   if (kind === "bigint") return `${String(value)}n`;
   const text = jsonText(plainJson(value));

@@ -1,7 +1,7 @@
 import { eventsTaskId, isEventsTask } from "waymark/kit";
 import { requireTask, sayNothingTo } from "../checkpoints.js";
 import type { CommandFile, Session } from "../cli.js";
-import { tasksOf } from "../langgraph/find-tasks.js";
+import { listTasks } from "../langgraph/find-tasks.js";
 import { showProgress } from "../progress.js";
 import { CheckedLinesWriter } from "../records/checked-lines.js";
 import { LineFile } from "../records/line-file.js";
@@ -27,7 +27,7 @@ export const exportCommand: CommandFile = {
           const { storage, damage, output } = session;
           const named = new Set<string>();
           for (const task of tasks) {
-            for await (const id of tasksOf(session, await requireTask(session, task)))
+            for await (const id of listTasks(session, await requireTask(session, task)))
               named.add(eventsTaskId(id)).add(id);
           }
           const chosen = tasks.length > 0 ? named : taskIds(storage, options.prefix, damage);

@@ -1,5 +1,5 @@
 import { forkTask } from "../actions/change-task.js";
-import { titleOf } from "../checkpoints.js";
+import { describeCheckpoint } from "../checkpoints.js";
 import type { CommandFile } from "../cli.js";
 import { jsonText, printable } from "../printable.js";
 import { counted } from "../words.js";
@@ -30,12 +30,12 @@ export const fork: CommandFile = {
           const begins = `${JSON.stringify(newTask)} begins at`;
           if ("saved" in forked) {
             const { saved } = forked;
-            const text = `Task ${begins} ${titleOf(saved)} with the state of @${source.sequence} of task ${JSON.stringify(source.taskId)}.`;
+            const text = `Task ${begins} ${describeCheckpoint(saved)} with the state of @${source.sequence} of task ${JSON.stringify(source.taskId)}.`;
             return output.line(json ? jsonText(saved) : printable(text));
           }
           const { taskId, from, checkpoints } = forked;
           if (json) return output.line(jsonText({ taskId, thread: newTask, checkpoint: source.id, checkpoints }));
-          const at = `${titleOf(source)} of thread ${JSON.stringify(from)}`;
+          const at = `${describeCheckpoint(source)} of thread ${JSON.stringify(from)}`;
           await output.line(printable(`Thread ${begins} ${at}, with ${counted(checkpoints, "checkpoint")}.`));
         }),
       );

@@ -46,10 +46,10 @@ async function importStandardInput(session: Session): Promise<Counts> {
   if (session.stdin.isTTY) {
     throw new CommandError(ExitCode.usage, "Name a file, or pipe an export in: waymark import backup.ndjson.");
   }
-  return importFrom(session, bytesOf(session.stdin), "standard input");
+  return importFrom(session, readBytes(session.stdin), "standard input");
 }
 
-async function* bytesOf(stdin: Session["stdin"]): AsyncGenerator<Uint8Array, void, void> {
+async function* readBytes(stdin: Session["stdin"]): AsyncGenerator<Uint8Array, void, void> {
   for await (const chunk of stdin) yield typeof chunk === "string" ? Buffer.from(chunk) : chunk;
 }
 

@@ -1,10 +1,10 @@
 import { Option } from "@commander-js/extra-typings";
 import { isCorrupt } from "waymark/adapter";
 import { isCancelled } from "waymark/kit";
-import { threadOf } from "waymark/langgraph/records";
+import { parseThread } from "waymark/langgraph/records";
 import { requireTask } from "../checkpoints.js";
 import type { CommandFile, Session } from "../cli.js";
-import { firstOf } from "../first-of.js";
+import { takeFirst } from "../first-of.js";
 import { type ItemPrinter, jsonOption, jsonPrinter, ndjsonOption, printItems } from "../items.js";
 import type { DescribedCheckpoint } from "../langgraph/thread-state.js";
 import { LeaseReader, type RunTask } from "../leases.js";
@@ -73,8 +73,8 @@ export const list: CommandFile = {
 /** Reads a task with its newest checkpoint; `undefined` if that is damaged, or the task is a thread. */
 async function readNewest(session: Session, task: string): Promise<RunTask | undefined> {
   const taskId = await requireTask(session, task);
-  const [newest] = await firstOf(session.storage.list({ taskId, order: "newest", limit: 1 }));
-  if (newest === undefined || isCorrupt(newest) || threadOf(taskId, newest.metadata)) return undefined;
+  const [newest] = await takeFirst(session.storage.list({ taskId, order: "newest", limit: 1 }));
+  if (newest === undefined || isCorrupt(newest) || parseThread(taskId, newest.metadata)) return undefined;
   return new LeaseReader(session).described({ taskId, count: newest.sequence, newest });
 }
 

@@ -157,7 +157,7 @@ function registerStatus(command: PrpCommand, cli: Cli): void {
         { head: "STATUS", cell: ({ status, runner }) => statusCell(status, cli.output.colors, runner) },
         { head: "WHERE", flexible: true, cell: ({ label }) => label },
         { head: "WHEN", cell: ({ savedAt }) => agoText(savedAt.toISOString(), nowMs) },
-        { head: "WHY", flexible: true, cell: whyOf },
+        { head: "WHY", flexible: true, cell: explainEnd },
       ]);
       if (tasks.length === 0 && damaged.length === 0) {
         await cli.errors.line(printable(`No PRP has been run in ${resolve(options.session)}.`));
@@ -169,7 +169,7 @@ function registerStatus(command: PrpCommand, cli: Cli): void {
     });
 }
 
-function whyOf({ error, runner }: PrpTaskStatus): string {
+function explainEnd({ error, runner }: PrpTaskStatus): string {
   if (error !== undefined) return error.message;
   return runner === "died" ? "its run was killed; continue with --resume" : "";
 }

@@ -1,6 +1,6 @@
 import type { CommandFile } from "../cli.js";
 import { jsonOption, jsonPrinter, ndjsonOption, printItems } from "../items.js";
-import { nameOf } from "../langgraph/find-tasks.js";
+import { describeTask } from "../langgraph/find-tasks.js";
 import { countArgument } from "../measure-arguments.js";
 import type { Output } from "../output.js";
 import { printable } from "../printable.js";
@@ -50,7 +50,7 @@ export const resume: CommandFile = {
 function makeColumns(colors: Output["colors"]): readonly Column<IncompleteTask>[] {
   const nowMs = Date.now();
   return [
-    { head: "TASK", flexible: true, cell: nameOf },
+    { head: "TASK", flexible: true, cell: describeTask },
     { head: "STOPPED AT", flexible: true, cell: formatPosition },
     { head: "WHEN", cell: (task) => ("newest" in task ? agoText(task.newest.createdAt, nowMs) : "") },
     { head: "STATUS", cell: (task) => taskStatusCell(task, colors, nowMs) },

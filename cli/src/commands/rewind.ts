@@ -1,5 +1,5 @@
 import { rewindTask } from "../actions/change-task.js";
-import { titleOf } from "../checkpoints.js";
+import { describeCheckpoint } from "../checkpoints.js";
 import type { CommandFile } from "../cli.js";
 import { jsonText, printable } from "../printable.js";
 
@@ -22,7 +22,7 @@ export const rewind: CommandFile = {
       .action((task, id, { force, json }) =>
         cli.withStore(async (session) => {
           const { source, saved } = await rewindTask(session, { task, id }, { force });
-          const text = `Task ${JSON.stringify(saved.taskId)} goes on at ${titleOf(saved)} with the state of @${source.sequence}.`;
+          const text = `Task ${JSON.stringify(saved.taskId)} goes on at ${describeCheckpoint(saved)} with the state of @${source.sequence}.`;
           await session.output.line(json ? jsonText(saved) : printable(text));
         }),
       );

@@ -1,7 +1,7 @@
 import type { CheckpointFailure, CheckpointSummary } from "waymark";
 import { type HeldLease, isCancelled, isOfRun } from "waymark/kit";
 import type { CommandFile, Session } from "../cli.js";
-import { nameOf } from "../langgraph/find-tasks.js";
+import { describeTask } from "../langgraph/find-tasks.js";
 import { questionsText } from "../langgraph/thread-status.js";
 import { holderText, lapsedText, type StartingTask } from "../leases.js";
 import { type PlainJson, plainJson } from "../plain-json.js";
@@ -60,7 +60,7 @@ async function print(session: Session, details: CheckpointDetails | StartingTask
   const block = new BlockPrinter(output);
   const row = (name: string, text: string | undefined) => block.add(name, text ?? "");
   if ("count" in details) {
-    row("task", nameOf(details));
+    row("task", describeTask(details));
     row("checkpoint", "none yet");
     row("run by", runByText(details.lease));
     return block.end();

@@ -25,7 +25,7 @@ export const stats: CommandFile = {
           const json = jsonPrinter(output, options);
           if (json) return void (await printItems(output, tasks, json));
           const total = { tasks: 0, checkpoints: 0, bytes: 0 };
-          await printTable(output, rowsOf(tasks, total), [
+          await printTable(output, makeRows(tasks, total), [
             { head: "TASK", flexible: true, cell: ({ taskId }) => taskId },
             { head: "STAGE", flexible: true, cell: ({ stage = "-" }) => stage },
             { head: "CHECKPOINTS", align: "right", cell: ({ checkpoints }) => String(checkpoints) },
@@ -41,7 +41,7 @@ export const stats: CommandFile = {
 };
 
 /** Yields a row for each stage of each task, and adds each task to `total`. */
-async function* rowsOf(
+async function* makeRows(
   tasks: AsyncIterable<TaskStats>,
   total: { tasks: number; checkpoints: number; bytes: number },
 ): AsyncGenerator<StageStats & Pick<TaskStats, "taskId">, void, void> {

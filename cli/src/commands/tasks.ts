@@ -4,7 +4,7 @@ import { isCancelled } from "waymark/kit";
 import type { Cli, CommandFile, Session } from "../cli.js";
 import type { printFleet } from "../fleet-view.js";
 import { jsonOption, jsonPrinter, ndjsonOption, printItems } from "../items.js";
-import { nameOf } from "../langgraph/find-tasks.js";
+import { describeTask } from "../langgraph/find-tasks.js";
 import { questionsText } from "../langgraph/thread-status.js";
 import { runningText } from "../leases.js";
 import { countArgument } from "../measure-arguments.js";
@@ -88,7 +88,7 @@ export function readStatuses(asked: {
 function makeColumns(colors: Output["colors"]): readonly Column<ListedTask>[] {
   const nowMs = Date.now();
   return [
-    { head: "TASK", flexible: true, cell: nameOf },
+    { head: "TASK", flexible: true, cell: describeTask },
     { head: "CHECKPOINTS", align: "right", cell: ({ count }) => String(count) },
     { head: "STATUS", cell: (task) => taskStatusCell(task, colors, nowMs) },
     { head: "NEWEST", flexible: true, cell: (task) => newestText(task, nowMs) },

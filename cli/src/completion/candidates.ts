@@ -1,6 +1,6 @@
 import type { CommandUnknownOpts, Option } from "@commander-js/extra-typings";
 import { projectConfig } from "../config-file.js";
-import { findTasks, nameOf } from "../langgraph/find-tasks.js";
+import { describeTask, findTasks } from "../langgraph/find-tasks.js";
 import { chooseStorage } from "../store.js";
 
 const MOST_TASKS = 100;
@@ -82,7 +82,7 @@ async function taskCandidates(given: Readonly<Record<string, string>>, prefix: s
     const query = { order: "taskId", limit: MOST_TASKS, ...(prefix === "" ? undefined : { prefix }) } as const;
     // Warnings would disturb the line that the user is typing.
     for await (const task of findTasks({ storage, damage: { add: async () => undefined } }, query)) {
-      if (names.push(nameOf(task)) === MOST_TASKS) break;
+      if (names.push(describeTask(task)) === MOST_TASKS) break;
     }
     return names;
   } finally {

@@ -1,10 +1,10 @@
 import type { CorruptRecord, StorageAdapter, TaskSummary } from "waymark";
 import { isCorrupt, type StoredTask, type TaskQuery } from "waymark/adapter";
 import { compareTasks, hasCheckpoint, isCancelled, isChild, isEventsTask, ownerTaskId } from "waymark/kit";
-import { THREADS_PREFIX, type Thread, threadOf, threadPrefix, threadPrefixOf } from "waymark/langgraph/records";
+import { parseThread, parseThreadPrefix, THREADS_PREFIX, type Thread, threadPrefix } from "waymark/langgraph/records";
 import type { DamageSink } from "../damage.js";
 import { CommandError, ExitCode } from "../exit-code.js";
-import { firstOf } from "../first-of.js";
+import { takeFirst } from "../first-of.js";
 import { taskIds } from "../records/whole-records.js";
 import type { QuerySession } from "../store.js";
 import { describeCheckpoint } from "./thread-state.js";
@@ -47,19 +47,19 @@ export function shownTask(taskId: string): string {
 }
 
 /** The name that the command shows and accepts. */
-export function nameOf({ taskId, thread }: Pick<FoundTask, "taskId" | "thread">): string {
+export function describeTask({ taskId, thread }: Pick<FoundTask, "taskId" | "thread">): string {
   return thread?.id ?? wholeThread(taskId)?.id ?? taskId;
 }
 
 /** If the task is that of a thread's graph, returns the thread's id and the prefix of the ids of all its tasks. */
 export function wholeThread(taskId: string): { readonly id: string; readonly prefix: string } | undefined {
-  const thread = threadOf(taskId);
-  const prefix = threadPrefixOf(taskId);
+  const thread = parseThread(taskId);
+  const prefix = parseThreadPrefix(taskId);
   return thread?.namespace === "" && prefix !== undefined ? { id: thread.threadId, prefix } : undefined;
 }
 
 /** Yields the task. If it is that of a thread's graph, yields all tasks of the thread. */
-export async function* tasksOf({ storage, damage }: TaskSource, taskId: string): AsyncGenerator<string, void, void> {
+export async function* listTasks({ storage, damage }: TaskSource, taskId: string): AsyncGenerator<string, void, void> {
   const thread = wholeThread(taskId);
   if (thread === undefined) yield taskId;
   else yield* taskIds(storage, thread.prefix, damage);
@@ -72,7 +72,7 @@ export async function* tasksOf({ storage, damage }: TaskSource, taskId: string):
  * @throws {CommandError} The task is a thread, or part of one.
  */
 export function refuseThread(taskId: string, advice: string): void {
-  if (threadPrefixOf(taskId) === undefined) return;
+  if (parseThreadPrefix(taskId) === undefined) return;
   const what = `Task ${JSON.stringify(taskId)} belongs to a thread of LangGraph, whose checkpoints need each other`;
   throw new CommandError(ExitCode.usage, `${what}. ${advice} Nothing was changed.`);
 }
@@ -92,11 +92,11 @@ export async function* findTasks(
     return;
   }
   const { prefix, order, status } = query;
-  const others = await firstOf(otherTasks(source, query), limit);
+  const others = await takeFirst(otherTasks(source, query), limit);
   // Threads are found in the order of their ids, and with any status. So `limit` applies here only if the query has
   // that order and no status.
   const isInOrder = order === "taskId" && status === undefined;
-  const threads = await firstOf(threadsIn(source, prefix), isInOrder ? limit : undefined);
+  const threads = await takeFirst(threadsIn(source, prefix), isInOrder ? limit : undefined);
   yield* [...others, ...threads].sort(compareTasks(order));
 }
 
@@ -148,7 +148,7 @@ async function* listed(
     return;
   }
   for (let leftOut = 0; ; ) {
-    const found = await firstOf(storage.tasks({ ...query, limit: limit + leftOut }));
+    const found = await takeFirst(storage.tasks({ ...query, limit: limit + leftOut }));
     const tasks = found.filter(isShown);
     // Those that are left out took places within the limit, so this reads again with a limit that is at least twice as
     // high: there may be thousands of them.
@@ -168,14 +168,14 @@ async function* threadsIn({ storage, damage }: TaskSource, prefix = ""): AsyncGe
     }
     if (!hasCheckpoint(task)) continue;
     const { taskId, newest } = task;
-    const thread = threadOf(taskId, newest.metadata);
+    const thread = parseThread(taskId, newest.metadata);
     // The checkpoint tasks of a thread are adjacent; its tasks of writes come after them.
     if (thread?.threadId !== found[0]?.thread.threadId) {
       yield* asThread(found);
       found = [];
     }
     if (thread !== undefined) found.push({ thread, task });
-    else if (threadPrefixOf(taskId) === undefined && taskId.startsWith(prefix)) yield task;
+    else if (parseThreadPrefix(taskId) === undefined && taskId.startsWith(prefix)) yield task;
   }
   yield* asThread(found);
 }

@@ -1,7 +1,7 @@
 import { hash } from "node:crypto";
 import { CheckpointError, type CheckpointStatus } from "waymark";
 import {
-  bytesOf,
+  countBytes,
   type FoundThread,
   removeThread,
   type ThreadQuery,
@@ -89,7 +89,7 @@ async function* plannedThreads(session: Session, query: ThreadQuery): AsyncGener
     damaged: (record) => session.damage.add(record),
   };
   for await (const batch of threadBatches(source, query)) {
-    for (const thread of batch) yield { ...thread, bytes: await bytesOf(source, thread) };
+    for (const thread of batch) yield { ...thread, bytes: await countBytes(source, thread) };
   }
 }
 

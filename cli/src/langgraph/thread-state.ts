@@ -2,13 +2,13 @@ import type { CheckpointStatus, CheckpointSummary, CorruptRecord, JsonObject } f
 import {
   type CheckpointState,
   countedWrites,
-  holdersOf,
+  listHolders,
   type MarkedWritesRecord,
+  parseThread,
   readableValue,
   type StoredValue,
   type Thread,
-  textOf,
-  threadOf,
+  toText,
   unmarked,
   WRITES_STAGE,
   writesTask,
@@ -36,7 +36,7 @@ interface ThreadState {
  */
 export async function readState(session: Reading, checkpoint: CheckpointSummary): Promise<unknown> {
   const state = await readStored(session, checkpoint);
-  const thread = threadOf(checkpoint.taskId, checkpoint.metadata);
+  const thread = parseThread(checkpoint.taskId, checkpoint.metadata);
   return thread !== undefined && isCheckpointState(state) ? threadState(session, thread, checkpoint, state) : state;
 }
 
@@ -46,7 +46,7 @@ async function threadState(
   checkpoint: CheckpointSummary,
   state: CheckpointState,
 ): Promise<ThreadState> {
-  const holders = holdersOf(checkpoint, state);
+  const holders = listHolders(checkpoint, state);
   const values = new Map<string, ReadonlyMap<string, StoredValue>>();
   values.set(checkpoint.id, new Map(Object.entries(state.values)));
   for (const id of new Set(holders.values())) {
@@ -61,7 +61,7 @@ async function threadState(
   );
   const jsonOf = (channel: string) => {
     const value = entries.get(channel);
-    return value && textOf(value);
+    return value && toText(value);
   };
   const records = await readWrites(session, thread, checkpoint.id);
   const writes = countedWrites(records.map((record) => unmarked(record, jsonOf)));
@@ -99,7 +99,7 @@ export async function describeCheckpoint(
   checkpoint: CheckpointSummary,
 ): Promise<DescribedCheckpoint> {
   const { metadata: own, ...rest } = checkpoint;
-  const thread = threadOf(checkpoint.taskId, own);
+  const thread = parseThread(checkpoint.taskId, own);
   if (thread === undefined) return { checkpoint, interrupts: [] };
   try {
     const state = await readStored(session, checkpoint);

@@ -1,7 +1,7 @@
 import type { CheckpointSummary } from "waymark";
 import { isCorrupt, type StorageFinding } from "waymark/adapter";
 import { hasCheckpoint } from "waymark/kit";
-import { isWhole, type KnownSummaries, metadataOf, THREADS_PREFIX, threadOf } from "waymark/langgraph/records";
+import { isWhole, type KnownSummaries, parseThread, readMetadata, THREADS_PREFIX } from "waymark/langgraph/records";
 import type { QuerySession } from "../store.js";
 import { lostValueFinding } from "./thread-state.js";
 
@@ -12,7 +12,7 @@ type TaskSource = Pick<QuerySession, "storage">;
  * in a thread, because kept checkpoints take values from them. The saver doesn't show incomplete ones either.
  */
 export async function wholeIn(source: TaskSource, taskId: string): Promise<(checkpoint: CheckpointSummary) => boolean> {
-  if (threadOf(taskId) === undefined) return () => true;
+  if (parseThread(taskId) === undefined) return () => true;
   const all = await summariesIn(source, taskId);
   return (checkpoint) => isWhole(checkpoint, all);
 }
@@ -21,10 +21,10 @@ export async function wholeIn(source: TaskSource, taskId: string): Promise<(chec
 export async function* lostValues(source: TaskSource): AsyncGenerator<StorageFinding, void, void> {
   for await (const task of source.storage.tasks({ prefix: THREADS_PREFIX, order: "taskId" })) {
     // The check of single records has already reported damage.
-    if (!hasCheckpoint(task) || threadOf(task.taskId) === undefined) continue;
+    if (!hasCheckpoint(task) || parseThread(task.taskId) === undefined) continue;
     const { taskId, newest } = task;
     const all = await summariesIn(source, taskId);
-    for (const [channel, holder] of Object.entries(metadataOf(newest).holders ?? {})) {
+    for (const [channel, holder] of Object.entries(readMetadata(newest).holders ?? {})) {
       if (all.has(holder)) continue;
       const { id, sequence } = newest;
       yield { kind: "damaged", taskId, id, sequence, ...lostValueFinding(taskId, id, channel, holder) };

@@ -1,7 +1,7 @@
 import { CheckpointCorruptError, CheckpointStaleError, StorageError, UnsupportedFormatError } from "waymark";
 import { CheckpointRepository, type OneshotCheckpoint } from "waymark/oneshot";
 import type { Cli } from "../cli.js";
-import { CommandError, ExitCode, exitCodeOf } from "../exit-code.js";
+import { CommandError, ExitCode, toExitCode } from "../exit-code.js";
 import { jsonText, printable } from "../printable.js";
 import { resumeLine } from "../shell-command.js";
 import { statusCell } from "../status-cell.js";
@@ -41,7 +41,7 @@ export async function printFeatures(cli: Cli, { json, dir }: Shown): Promise<voi
       // If one file belongs to another user or is damaged, the other features are still shown.
       if (!(error instanceof CheckpointCorruptError || error instanceof StorageError)) throw error;
       damaged.push({ feature, reason: error.message });
-      cli.exitCode = exitCodeOf(error);
+      cli.exitCode = toExitCode(error);
     }
   }
   if (json) return cli.output.line(jsonText({ checkpoints, damaged, foreign }));
@@ -70,7 +70,7 @@ export async function printFeature(cli: Cli, featureId: string, { json, dir }: S
     );
   }
   const feature = await load(repository, featureId);
-  const resume = feature.runner === "alive" ? undefined : await resumeLineOf(repository, featureId, dir);
+  const resume = feature.runner === "alive" ? undefined : await makeResumeLine(repository, featureId, dir);
   if (json) return cli.output.line(jsonText({ ...feature, resume }));
   await print(cli, feature);
   await cli.output.line(printable(resume === undefined ? "It is being run now." : `Continue with: ${resume}`));
@@ -89,7 +89,7 @@ async function load(repository: CheckpointRepository, featureId: string): Promis
   }
 }
 
-async function resumeLineOf(
+async function makeResumeLine(
   repository: CheckpointRepository,
   featureId: string,
   dir: string | undefined,

@@ -29,7 +29,7 @@ export async function checkPrps(
   let totals = NO_PRPS;
   const show = async (prp: CheckedPrp, textOf: typeof briefText): Promise<void> => {
     totals = counting(totals, prp);
-    if (json) return array.add(jsonOf(prp));
+    if (json) return array.add(toJson(prp));
     for (const line of textOf(prp, width)) await output.line(line);
   };
   let hasFolder = false;
@@ -91,7 +91,7 @@ async function checkedPrp(path: string, { section }: ReadingOptions): Promise<Ch
   }
 }
 
-function jsonOf({ path, check, problems, code }: CheckedPrp): object {
+function toJson({ path, check, problems, code }: CheckedPrp): object {
   return check ?? { path: resolve(path), gates: [], problems, code };
 }
 

@@ -4,7 +4,7 @@ import { bytesOnDisk } from "../bytes-on-disk.js";
 import { requireTaskToChange } from "../checkpoints.js";
 import type { Session } from "../cli.js";
 import { confirm } from "../confirm.js";
-import { CommandError, ExitCode, exitCodeOf } from "../exit-code.js";
+import { CommandError, ExitCode, toExitCode } from "../exit-code.js";
 import { JsonArrayPrinter } from "../items.js";
 import { refuseThread } from "../langgraph/find-tasks.js";
 import { jsonText, printable } from "../printable.js";
@@ -76,7 +76,7 @@ function throwFailures(failures: PruneResult["failures"], removing: number): voi
   const shown = failures.slice(0, SHOWN_FAILURES).map(({ error }) => error.message);
   const more = failures.length > shown.length ? ` And ${failures.length - shown.length} more.` : "";
   throw new CommandError(
-    exitCodeOf(first.error),
+    toExitCode(first.error),
     `${failures.length} of ${counted(removing, "task")} could not be pruned. ${shown.join(" ")}${more}`,
     { cause: first.error },
   );

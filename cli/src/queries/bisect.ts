@@ -1,5 +1,5 @@
 import type { Checkpoint, CheckpointSummary } from "waymark";
-import { isCorrupt, summaryOf } from "waymark/adapter";
+import { isCorrupt, toSummary } from "waymark/adapter";
 import { findCheckpoint, requireTask } from "../checkpoints.js";
 import { CommandError, ExitCode } from "../exit-code.js";
 import { shownStates } from "../shown-states.js";
@@ -74,7 +74,7 @@ export async function bisectTask(session: QuerySession, { task, judge, ...query 
 /** Returns the checkpoint's own summary: its shown state has another version and size. */
 async function asStored({ storage }: QuerySession, shown: CheckpointSummary): Promise<CheckpointSummary> {
   const stored = await storage.get(shown.taskId, shown.id);
-  return summaryOf(stored === undefined || isCorrupt(stored) ? shown : stored);
+  return toSummary(stored === undefined || isCorrupt(stored) ? shown : stored);
 }
 
 function unexpected({ sequence }: CheckpointSummary, expected: "good" | "bad", advice: string): CommandError {

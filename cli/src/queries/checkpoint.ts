@@ -1,7 +1,7 @@
 import type { CheckpointSummary, RunRecord } from "waymark";
-import { summaryOf } from "waymark/adapter";
+import { toSummary } from "waymark/adapter";
 import { type HeldLease, isChild, type LapsedLease } from "waymark/kit";
-import { type Thread, threadOf } from "waymark/langgraph/records";
+import { parseThread, type Thread } from "waymark/langgraph/records";
 import { findCheckpoint, readLatest, requireTask } from "../checkpoints.js";
 import { isKeyMissing } from "../key-advice.js";
 import { type DescribedCheckpoint, describeCheckpoint, readState } from "../langgraph/thread-state.js";
@@ -84,7 +84,7 @@ export async function readDetails(
   const task = await leases.described({ taskId, count: sequence, newest: stored });
   const run = await readRun(session, stored);
   const isNewest = query.id === undefined || query.id === "@latest";
-  const thread = threadOf(taskId, stored.metadata);
+  const thread = parseThread(taskId, stored.metadata);
   const waits = isNewest ? await pendingWaits(session, stored, run) : [];
   return {
     ...described,
@@ -127,6 +127,6 @@ async function readOne<State>(
 ): Promise<{ readonly checkpoint: CheckpointSummary; readonly state: State }> {
   const taskId = await requireTask(session, task);
   if (id === undefined || id === "@latest") return readLatest(session, taskId, read);
-  const checkpoint = summaryOf(await findCheckpoint(session, taskId, id));
+  const checkpoint = toSummary(await findCheckpoint(session, taskId, id));
   return { checkpoint, state: await read(checkpoint) };
 }

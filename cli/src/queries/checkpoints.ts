@@ -20,11 +20,11 @@ export async function* listCheckpoints(
   session: QuerySession,
   { task, ...query }: CheckpointsQuery,
 ): AsyncGenerator<DescribedCheckpoint, void, void> {
-  yield* checkpointsOf(session, { ...query, taskId: await requireTask(session, task) });
+  yield* readCheckpoints(session, { ...query, taskId: await requireTask(session, task) });
 }
 
 /** Like {@link listCheckpoints}, for a task whose id is known. */
-export async function* checkpointsOf(
+export async function* readCheckpoints(
   session: QuerySession,
   query: StorageQuery,
 ): AsyncGenerator<DescribedCheckpoint, void, void> {

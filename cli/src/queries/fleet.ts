@@ -1,7 +1,7 @@
 import type { CheckpointStatus } from "waymark";
 import { type DueCount, findDueTime } from "waymark/adapter";
 import { isCancelled, NEVER } from "waymark/kit";
-import { firstOf } from "../first-of.js";
+import { takeFirst } from "../first-of.js";
 import { LeaseReader } from "../leases.js";
 import { readableSummaries } from "../read-stored.js";
 import type { QuerySession } from "../store.js";
@@ -34,11 +34,11 @@ export type FleetStatus = CheckpointStatus | "due" | "waits" | "died" | "cancell
 export async function readFleet(session: QuerySession, query: FleetQuery): Promise<Fleet> {
   const { prefix, status, stage, limit } = query;
   const leases = await new LeaseReader(session).held(prefix);
-  const found = await firstOf(listTasks(session, { ...query, order: "recent" }), limit);
+  const found = await takeFirst(listTasks(session, { ...query, order: "recent" }), limit);
   const listed = new Set(found.map(({ taskId }) => taskId));
   // A task that is in a long step isn't among the last saved ones.
   for (const { taskId, ...lease } of leases.filter((its) => !listed.has(its.taskId)).slice(0, limit)) {
-    const [newest] = await firstOf(readableSummaries(session, { taskId, order: "newest", limit: 1 }));
+    const [newest] = await takeFirst(readableSummaries(session, { taskId, order: "newest", limit: 1 }));
     const isAskedFor = newest && status?.includes(newest.status) !== false && (stage ?? newest.stage) === newest.stage;
     const waits = newest && waitsOfTask(newest);
     if (newest && isAskedFor) found.push({ taskId, count: newest.sequence, newest, lease, ...(waits && { waits }) });

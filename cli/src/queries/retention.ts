@@ -1,8 +1,8 @@
 import { hash } from "node:crypto";
 import { PlanOutdatedError, planRetention, type RetentionPlan, type RetentionPolicy } from "waymark";
 import { isEventsTask } from "waymark/kit";
-import { threadPrefixOf } from "waymark/langgraph/records";
-import { firstOf } from "../first-of.js";
+import { parseThreadPrefix } from "waymark/langgraph/records";
+import { takeFirst } from "../first-of.js";
 import { readableSummaries } from "../read-stored.js";
 import { taskIds } from "../records/whole-records.js";
 import type { QuerySession } from "../store.js";
@@ -52,12 +52,12 @@ export class PolicyPlans implements Plans {
     for await (const taskId of ids) {
       // Events that no wait has received must stay.
       if (isEventsTask(taskId)) continue;
-      const thread = threadPrefixOf(taskId);
+      const thread = parseThreadPrefix(taskId);
       if (thread !== undefined) {
         threads.add(thread);
         continue;
       }
-      const plan = await this.#planOf(taskId);
+      const plan = await this.#makePlan(taskId);
       if (plan.remove.length > 0) {
         const newestSequence = Math.max(...[plan.keep, plan.remove].map(([first]) => first?.checkpoint.sequence ?? 0));
         this.#shown.push({ taskId, newestSequence, kept: keptIn(plan) });
@@ -73,7 +73,7 @@ export class PolicyPlans implements Plans {
 
   async *agreed(): AsyncGenerator<RetentionPlan, void, void> {
     for (const { taskId, newestSequence, kept } of this.#shown) {
-      const plan = await this.#planOf(taskId, newestSequence + 1);
+      const plan = await this.#makePlan(taskId, newestSequence + 1);
       // Some checkpoints of the shown plan may be gone by now. If the new plan keeps the same checkpoints, it removes
       // only checkpoints that were shown.
       if (keptIn(plan) !== kept) {
@@ -86,8 +86,8 @@ export class PolicyPlans implements Plans {
     }
   }
 
-  async #planOf(taskId: string, beforeSequence?: number): Promise<RetentionPlan> {
-    const summaries = await firstOf(readableSummaries(this.#session, { taskId, order: "newest", beforeSequence }));
+  async #makePlan(taskId: string, beforeSequence?: number): Promise<RetentionPlan> {
+    const summaries = await takeFirst(readableSummaries(this.#session, { taskId, order: "newest", beforeSequence }));
     return planRetention(taskId, summaries, this.#policy, this.#nowMs);
   }
 }

@@ -1,4 +1,4 @@
-import { findTasks, nameOf, tasksOf } from "../langgraph/find-tasks.js";
+import { describeTask, findTasks, listTasks } from "../langgraph/find-tasks.js";
 import { readableSummaries } from "../read-stored.js";
 import type { QuerySession } from "../store.js";
 
@@ -27,14 +27,14 @@ export async function* countTasks(
   for await (const task of findTasks(session, { order: "taskId", prefix })) {
     const stages = await readStages(session, task.taskId);
     const sum = (key: "checkpoints" | "bytes") => stages.reduce((total, stage) => total + stage[key], 0);
-    yield { taskId: nameOf(task), checkpoints: sum("checkpoints"), bytes: sum("bytes"), stages };
+    yield { taskId: describeTask(task), checkpoints: sum("checkpoints"), bytes: sum("bytes"), stages };
   }
 }
 
 /** Counts the writes of a thread too. */
 async function readStages(session: QuerySession, taskId: string): Promise<StageStats[]> {
   const stages = new Map<string | undefined, { checkpoints: number; bytes: number }>();
-  for await (const id of tasksOf(session, taskId)) {
+  for await (const id of listTasks(session, taskId)) {
     for await (const { stage, sizeBytes } of readableSummaries(session, { taskId: id, order: "oldest" })) {
       const counts = stages.get(stage) ?? { checkpoints: 0, bytes: 0 };
       counts.checkpoints += 1;

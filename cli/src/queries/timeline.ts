@@ -3,7 +3,7 @@ import { isTransient, replacedBy } from "waymark/adapter";
 import { isOfRun } from "waymark/kit";
 import { requireTask } from "../checkpoints.js";
 import { DamagedCheckpointError } from "../damage.js";
-import { firstOf } from "../first-of.js";
+import { takeFirst } from "../first-of.js";
 import { isKeyMissing } from "../key-advice.js";
 import { readableSummaries, readCheckpoint } from "../read-stored.js";
 import { allSteps, stepName } from "../run-steps.js";
@@ -73,7 +73,7 @@ export async function readTimeline(
  * @param newest - Reads only this many newest checkpoints. Default: all.
  */
 export async function buildTimeline(session: QuerySession, taskId: string, newest?: number): Promise<Timeline> {
-  const found = await firstOf(readableSummaries(session, { taskId, order: "newest", limit: newest }));
+  const found = await takeFirst(readableSummaries(session, { taskId, order: "newest", limit: newest }));
   const checkpoints = found.reverse();
   const steps = new Map<string, RunStep>();
   const attempts = new Map<string, Attempt>();

@@ -72,17 +72,17 @@ export async function* readCheckedLines<Item>(
   let records = 0;
   let isEnded = false;
   try {
-    for await (const text of linesOf(chunks)) {
+    for await (const text of readLines(chunks)) {
       if (isEnded) throw new Error("it comes after the trailer, which must be the last line");
       const { kind, sha256, value } = parseLine(text);
       if ((kind === "header") !== (line === 0)) {
         throw new Error(line === 0 ? "the header is missing" : "it is a second header");
       }
-      if (kind === "header") checkHeader(fieldsOf(value), format);
+      if (kind === "header") checkHeader(parseFields(value), format);
       const found = kind === "record" ? { item: parse(value), line: line + 1 } : undefined;
       if (found !== undefined) records += 1;
       if (kind === "trailer") {
-        checkTrailer(fieldsOf(value), records, lines.copy().digest("hex"));
+        checkTrailer(parseFields(value), records, lines.copy().digest("hex"));
         isEnded = true;
       }
       lines.update(sha256);
@@ -105,7 +105,7 @@ export async function* readCheckedLines<Item>(
  * Yields the lines of a stream, with only the current line in memory. Editors and mail add a byte order mark and
  * carriage returns, which are dropped. Bytes that aren't UTF-8 are replaced, so that their line fails its checksum.
  */
-async function* linesOf(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<string, void, void> {
+async function* readLines(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<string, void, void> {
   const decoder = new TextDecoder();
   let parts: string[] = [];
   const take = () => parts.join("").replace(/\r$/, "");
@@ -140,6 +140,6 @@ function checkTrailer(found: Readonly<Record<string, unknown>>, records: number,
   throw new Error(`the trailer doesn't match the ${records} records before it: lines were removed, added or moved`);
 }
 
-function fieldsOf(value: unknown): Readonly<Record<string, unknown>> {
+function parseFields(value: unknown): Readonly<Record<string, unknown>> {
   return typeof value === "object" && value !== null ? { ...value } : {};
 }

@@ -1,7 +1,7 @@
 import { CheckpointConflictError, type StorageAdapter } from "waymark";
 import { type CheckpointSummary, isCorrupt, type StoredCheckpoint, seal } from "waymark/adapter";
 import { continuesAfter } from "./other-history.js";
-import { draftOf, isWhole } from "./stored-record.js";
+import { isWhole, toDraft } from "./stored-record.js";
 
 /** The result of inserting a record. `otherStatus`: the record existed, with another status or error. */
 export type InsertResult = "added" | "present" | "otherStatus";
@@ -33,7 +33,7 @@ export class RecordInserter {
     if (result !== "added") return result;
     const { taskId, id, sequence } = record;
     const condition = { expectedSequence: this.#newest };
-    const given = await this.#storage.append(draftOf(record), condition, { sequence, sharesWith: originOf(record) });
+    const given = await this.#storage.append(toDraft(record), condition, { sequence, sharesWith: findOrigin(record) });
     if (given !== sequence) {
       throw new CheckpointConflictError(
         `Checkpoint ${id} of task ${JSON.stringify(taskId)} is there already under sequence ${given}, not ${sequence}. Nothing was changed.`,
@@ -68,7 +68,7 @@ export class RecordInserter {
     const existing = await this.#storage.get(taskId, id);
     // `append` reports the damage.
     if (existing !== undefined && !isWhole(existing)) return "added";
-    const relation = existing?.sequence === sequence ? relationOf(record, existing) : "different";
+    const relation = existing?.sequence === sequence ? compareRecords(record, existing) : "different";
     if (relation === "different") {
       throw new CheckpointConflictError(
         `Sequence ${sequence} of ${task} is taken: the task has, or had, another checkpoint there.`,
@@ -83,7 +83,7 @@ export class RecordInserter {
  * Returns the checkpoint whose state `fork` reused. If that is stored in the target too, the record takes no extra
  * space.
  */
-function originOf({ metadata }: StoredCheckpoint): { readonly taskId: string; readonly id: string } | undefined {
+function findOrigin({ metadata }: StoredCheckpoint): { readonly taskId: string; readonly id: string } | undefined {
   const origin = metadata?.["forkedFrom"];
   if (typeof origin !== "object" || origin === null || !("taskId" in origin && "id" in origin)) return undefined;
   const { taskId, id } = origin;
@@ -105,7 +105,7 @@ async function newestIntact(storage: StorageAdapter, taskId: string): Promise<Ch
 }
 
 /** Compares two intact records by their seals, which cover everything in a record. */
-export function relationOf(a: StoredCheckpoint, b: StoredCheckpoint): "same" | "otherStatus" | "different" {
+export function compareRecords(a: StoredCheckpoint, b: StoredCheckpoint): "same" | "otherStatus" | "different" {
   if (a.seal === b.seal) return "same";
   const { error: _error, ...rest } = b;
   const withStatusOfA = { ...rest, status: a.status, ...(a.error && { error: a.error }) };

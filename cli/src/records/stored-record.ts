@@ -1,5 +1,5 @@
 import type { CorruptRecord, JsonObject } from "waymark";
-import { type CheckpointDraft, findDamage, isCorrupt, type StoredCheckpoint, summaryOf } from "waymark/adapter";
+import { type CheckpointDraft, findDamage, isCorrupt, type StoredCheckpoint, toSummary } from "waymark/adapter";
 import { parseSummary } from "waymark/kit";
 import { type ReadLinesOptions, readCheckedLines } from "./checked-lines.js";
 
@@ -12,7 +12,7 @@ export function isWhole(record: StoredCheckpoint | CorruptRecord): record is Sto
 }
 
 /** Returns the draft that makes the same record in another storage, if it is appended under the same sequence. */
-export function draftOf({ sequence: _sequence, seal: _seal, ...draft }: StoredCheckpoint): CheckpointDraft {
+export function toDraft({ sequence: _sequence, seal: _seal, ...draft }: StoredCheckpoint): CheckpointDraft {
   return draft;
 }
 
@@ -20,7 +20,7 @@ export function draftOf({ sequence: _sequence, seal: _seal, ...draft }: StoredCh
 export function recordJson(record: StoredCheckpoint): object {
   const { encoding, sha256, body } = record.payload;
   const content = typeof body === "string" ? { body } : { base64: Buffer.from(body).toString("base64") };
-  return { ...summaryOf(record), payload: { encoding, sha256, ...content }, seal: record.seal };
+  return { ...toSummary(record), payload: { encoding, sha256, ...content }, seal: record.seal };
 }
 
 /**

@@ -1,16 +1,16 @@
 import type { CheckpointFailure, CheckpointSummary, RunRecord, StepRecord } from "waymark";
-import { isCorrupt, summaryOf } from "waymark/adapter";
+import { isCorrupt, toSummary } from "waymark/adapter";
 import { stepText } from "waymark/kit";
-import { threadOf } from "waymark/langgraph/records";
+import { parseThread } from "waymark/langgraph/records";
 import { readLatest } from "../checkpoints.js";
 import { DamagedCheckpointError } from "../damage.js";
 import { CommandError, ExitCode } from "../exit-code.js";
 import { isKeyMissing } from "../key-advice.js";
-import { nameOf } from "../langgraph/find-tasks.js";
+import { describeTask } from "../langgraph/find-tasks.js";
 import { describeCheckpoint, readState } from "../langgraph/thread-state.js";
 import { LeaseReader } from "../leases.js";
 import { jsonText } from "../printable.js";
-import { checkpointsOf } from "../queries/checkpoints.js";
+import { readCheckpoints } from "../queries/checkpoints.js";
 import { checkpointBefore, diffBetween } from "../queries/diff.js";
 import { allSteps, hasTimedOut, isFromStorage, readRun } from "../run-steps.js";
 import { formatPath } from "../state-path.js";
@@ -21,7 +21,7 @@ import type { Change, CheckpointAnswer } from "./api-states.js";
 import { errorInfo } from "./error-info.js";
 import { commandsFor } from "./offered-commands.js";
 import type { PageSession } from "./page-session.js";
-import { checkpointRow, given, runnerOf, timeAt } from "./rows.js";
+import { checkpointRow, describeRunner, given, timeAt } from "./rows.js";
 import { partAtPath, searchState, typedPart, typedValue } from "./typed-values.js";
 
 const MOST_CHANGES = 2_000;
@@ -39,10 +39,10 @@ export async function answerCheckpoint(
   const { checkpoint, interrupts } = described;
   const run = await readRun(session, stored);
   const runner = await findRunner(session, taskId, checkpoint.status === "running");
-  const thread = threadOf(taskId, stored.metadata);
+  const thread = parseThread(taskId, stored.metadata);
   const { metadata, error, sequence } = checkpoint;
   const around = async (order: "newest" | "oldest", bound: "beforeSequence" | "afterSequence") => {
-    for await (const its of checkpointsOf(session, { taskId, order, [bound]: sequence, limit: 1 })) {
+    for await (const its of readCheckpoints(session, { taskId, order, [bound]: sequence, limit: 1 })) {
       return { id: its.checkpoint.id, sequence: its.checkpoint.sequence };
     }
     return undefined;
@@ -52,7 +52,7 @@ export async function answerCheckpoint(
   return {
     now: timeAt(Date.now()),
     taskId,
-    name: nameOf({ taskId }),
+    name: describeTask({ taskId }),
     checkpoint: checkpointRow(described),
     ...given({
       before,
@@ -86,7 +86,7 @@ export async function findRunner(
   const leases = new LeaseReader(session);
   const lease = await leases.current(taskId);
   const lapsed = lease === undefined && mayHaveLapsed ? await leases.lapsed(taskId) : undefined;
-  return runnerOf({ ...given({ lease, lapsed }) }, nowMs);
+  return describeRunner({ ...given({ lease, lapsed }) }, nowMs);
 }
 
 async function openState(
@@ -206,7 +206,7 @@ export async function exactCheckpoint(session: PageSession, taskId: string, id: 
   if (found === undefined)
     throw new CommandError(ExitCode.notFound, `${what} doesn't exist. It may have been removed.`);
   if (isCorrupt(found)) throw new DamagedCheckpointError(what, found);
-  return summaryOf(found);
+  return toSummary(found);
 }
 
 function failureInfo({ name = "Error", message, code, stack }: CheckpointFailure): ErrorInfo {

@@ -1,4 +1,4 @@
-import { CommandError, ExitCode, exitCodeOf } from "../exit-code.js";
+import { CommandError, ExitCode, toExitCode } from "../exit-code.js";
 import { isKeyMissing } from "../key-advice.js";
 import type { ErrorInfo } from "./api-parts.js";
 
@@ -18,7 +18,7 @@ export function errorInfo(error: unknown): ErrorInfo {
 /** The HTTP status for an error that ended a query. */
 export function toHttpStatus(error: unknown): 400 | 404 | 409 | 422 | 500 {
   if (isKeyMissing(error) || (error instanceof CommandError && isKeyMissing(error.cause))) return 422;
-  switch (exitCodeOf(error)) {
+  switch (toExitCode(error)) {
     case ExitCode.usage:
       return 400;
     case ExitCode.notFound:

@@ -2,10 +2,10 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { CheckpointSummary } from "waymark";
 import type { DueCount } from "waymark/adapter";
 import { hasCheckpoint, ownerTaskId } from "waymark/kit";
-import { checkpointsTask, threadOf, threadPrefixOf } from "waymark/langgraph/records";
-import { firstOf } from "../first-of.js";
+import { checkpointsTask, parseThread, parseThreadPrefix } from "waymark/langgraph/records";
+import { takeFirst } from "../first-of.js";
 import { LeaseReader } from "../leases.js";
-import { checkpointsOf } from "../queries/checkpoints.js";
+import { readCheckpoints } from "../queries/checkpoints.js";
 import { queueIn } from "../queries/fleet.js";
 import { verifyStorage } from "../queries/verify.js";
 import { readableSummaries } from "../read-stored.js";
@@ -85,7 +85,7 @@ export async function* watchTask(taskId: string, watching: Watching): AsyncGener
     if (isFirst) known = undefined;
     const lease = await new LeaseReader(session).current(taskId);
     const checkpoints: CheckpointRow[] = [];
-    for await (const its of checkpointsOf(session, { taskId, order: "newest", limit: SHOWN_CHECKPOINTS })) {
+    for await (const its of readCheckpoints(session, { taskId, order: "newest", limit: SHOWN_CHECKPOINTS })) {
       checkpoints.push(checkpointRow(its));
     }
     const { records } = session.damage;
@@ -178,7 +178,7 @@ async function readNewest(
   }
   for (const taskId of visible) {
     if (found.has(taskId)) continue;
-    const newest = await firstOf(readableSummaries(session, { taskId, order: "newest", limit: 1 }));
+    const newest = await takeFirst(readableSummaries(session, { taskId, order: "newest", limit: 1 }));
     found.set(taskId, newest.length === 0 ? undefined : newest);
   }
   return found;
@@ -187,12 +187,12 @@ async function readNewest(
 /** The task under which the page shows a task: for one of a thread, that of its graph; for events, theirs. */
 function shownTask(id: string, metadata: CheckpointSummary["metadata"]): string {
   const taskId = ownerTaskId(id);
-  const thread = threadPrefixOf(taskId) === undefined ? undefined : threadOf(taskId, metadata);
+  const thread = parseThreadPrefix(taskId) === undefined ? undefined : parseThread(taskId, metadata);
   return thread === undefined ? taskId : checkpointsTask({ threadId: thread.threadId, namespace: "" });
 }
 
 function nameBeginsWith(taskId: string, prefix = ""): boolean {
-  return (threadOf(taskId)?.threadId ?? taskId).startsWith(prefix);
+  return (parseThread(taskId)?.threadId ?? taskId).startsWith(prefix);
 }
 
 function isAskedFor({ status, newest, name }: TaskRow, request: WatchTasksRequest): boolean {

@@ -1,6 +1,6 @@
 import type { CheckpointSummary, RunRecord } from "waymark";
 import { isCancelled, isChild, keptErrorsText, stepText } from "waymark/kit";
-import { nameOf } from "../langgraph/find-tasks.js";
+import { describeTask } from "../langgraph/find-tasks.js";
 import { durationFlag } from "../measure-arguments.js";
 import { printable } from "../printable.js";
 import type { CheckpointRow, Command, RunnerInfo } from "./api-parts.js";
@@ -88,7 +88,7 @@ export function commandsFor({ commandText }: PageSession) {
       }: Pick<Partial<OfferedFor>, "run"> & { readonly before?: number; readonly runner?: RunnerInfo },
     ): readonly Command[] {
       const { taskId, sequence, status } = checkpoint;
-      const name = nameOf({ taskId });
+      const name = describeTask({ taskId });
       const [isThread, at] = [name !== taskId, `@${sequence}`];
       return [
         ...(run && status !== "completed" && !isCancelled(checkpoint)
@@ -104,7 +104,7 @@ export function commandsFor({ commandText }: PageSession) {
     },
 
     ofDiff: (taskId: string, from: CheckpointSummary, to: CheckpointSummary): readonly Command[] => [
-      command("diff", "diff", [nameOf({ taskId }), `@${from.sequence}`, `@${to.sequence}`]),
+      command("diff", "diff", [describeTask({ taskId }), `@${from.sequence}`, `@${to.sequence}`]),
     ],
 
     ofPolicy: (policy: Policy, taskId: string | undefined): readonly Command[] => [

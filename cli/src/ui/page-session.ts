@@ -1,5 +1,5 @@
 import type { Session } from "../cli.js";
-import { Damage, type DamagedRecord, keyOf } from "../damage.js";
+import { Damage, type DamagedRecord, identify } from "../damage.js";
 import type { QuerySession } from "../store.js";
 import type { DamageInfo } from "./api-parts.js";
 import { damageInfo } from "./rows.js";
@@ -31,7 +31,7 @@ export class RequestDamage extends Damage {
   }
 
   override async add(record: DamagedRecord): Promise<void> {
-    const key = keyOf(record);
+    const key = identify(record);
     if (this.#known.has(key)) return;
     this.#total += 1;
     if (this.#known.size >= MOST_RECORDS) return;

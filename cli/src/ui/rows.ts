@@ -1,7 +1,7 @@
 import type { CheckpointSummary } from "waymark";
 import { isTransient } from "waymark/adapter";
 import { type HeldLease, isCancelled, isChild, isOfRun, type LapsedLease, parseHolder } from "waymark/kit";
-import { nameOf } from "../langgraph/find-tasks.js";
+import { describeTask } from "../langgraph/find-tasks.js";
 import { type DescribedCheckpoint, shownStatus } from "../langgraph/thread-state.js";
 import { holderText, type RunTask } from "../leases.js";
 import { jsonText } from "../printable.js";
@@ -16,14 +16,14 @@ const MOST_UNITS = 300;
 /** @param damage - Records newer than the task's newest one that can't be read. */
 export function taskRow(task: ListedTask, nowMs: number, damage: readonly DamageInfo[]): TaskRow {
   const { taskId, count } = task;
-  const name = nameOf(task);
+  const name = describeTask(task);
   if (!("newest" in task)) {
     const runner = heldBy(task.lease, nowMs);
     return { taskId, name, isThread: name !== taskId, status: "starting", count, runner, asks: [], damage };
   }
   const { newest, thread } = task;
   const status = fleetStatus(task, nowMs);
-  const runner = runnerOf(task, nowMs);
+  const runner = describeRunner(task, nowMs);
   const { id, sequence, createdAt, stage, label, sizeBytes, error } = newest;
   return {
     taskId,
@@ -44,21 +44,24 @@ export function taskRow(task: ListedTask, nowMs: number, damage: readonly Damage
 }
 
 /** Who runs a task now; otherwise who ran it last, if that one didn't release its lease. */
-export function runnerOf({ lease, lapsed }: Pick<RunTask, "lease" | "lapsed">, nowMs: number): RunnerInfo | undefined {
+export function describeRunner(
+  { lease, lapsed }: Pick<RunTask, "lease" | "lapsed">,
+  nowMs: number,
+): RunnerInfo | undefined {
   if (lease !== undefined) return heldBy(lease, nowMs);
   return lapsed && ranBy(lapsed, nowMs);
 }
 
 function heldBy(lease: HeldLease, nowMs: number): RunnerInfo {
-  return { state: "held", ...holderOf(lease), at: timeAt(nowMs + lease.remainingMs) };
+  return { state: "held", ...describeHolder(lease), at: timeAt(nowMs + lease.remainingMs) };
 }
 
 function ranBy(lapsed: LapsedLease, nowMs: number): RunnerInfo {
   const at = timeAt(nowMs - lapsed.endedMs);
-  return { state: lapsed.hasDied ? "died" : "expired", ...holderOf(lapsed), at };
+  return { state: lapsed.hasDied ? "died" : "expired", ...describeHolder(lapsed), at };
 }
 
-function holderOf({ holder, token }: Pick<HeldLease, "holder" | "token">) {
+function describeHolder({ holder, token }: Pick<HeldLease, "holder" | "token">) {
   return { holder: holderText(holder), token, ...parseHolder(holder) };
 }
 

@@ -2,7 +2,7 @@ import type { RetentionPlan } from "waymark";
 import { CHECKPOINT_STATUSES } from "waymark/kit";
 import { bytesOnDisk } from "../bytes-on-disk.js";
 import { CommandError, ExitCode } from "../exit-code.js";
-import { findTasks, nameOf, refuseThread } from "../langgraph/find-tasks.js";
+import { describeTask, findTasks, refuseThread } from "../langgraph/find-tasks.js";
 import { listQuarantine } from "../queries/quarantine.js";
 import { PolicyPlans } from "../queries/retention.js";
 import { sender } from "../sender.js";
@@ -82,7 +82,7 @@ export async function answerRetention(
     total.removeBytes += counts.removeBytes;
     plannedAt = plan.plannedAt;
     if (counts.remove > 0 && tasks.length < MOST_PLANNED_TASKS) {
-      tasks.push({ taskId: plan.taskId, name: nameOf(plan), ...counts });
+      tasks.push({ taskId: plan.taskId, name: describeTask(plan), ...counts });
     }
     if (taskId !== undefined) checkpoints = plannedRows(plan);
   }

@@ -1,15 +1,15 @@
 import { CheckpointNotFoundError, type CheckpointSummary, type RunRecord } from "waymark";
 import { DamagedCheckpointError } from "../damage.js";
 import { CommandError, ExitCode } from "../exit-code.js";
-import { firstOf } from "../first-of.js";
+import { takeFirst } from "../first-of.js";
 import { isKeyMissing } from "../key-advice.js";
 import { wholeThread } from "../langgraph/find-tasks.js";
-import { checkpointsOf } from "../queries/checkpoints.js";
+import { readCheckpoints } from "../queries/checkpoints.js";
 import { listTasks } from "../queries/tasks.js";
 import { buildTimeline } from "../queries/timeline.js";
 import { readableSummaries } from "../read-stored.js";
 import { readRun } from "../run-steps.js";
-import { managerOf } from "../store.js";
+import { makeManager } from "../store.js";
 import { answerCommand, listEvents, pendingWaits } from "../waits.js";
 import type { Queries } from "./api.js";
 import type { EventsAnswer, TimelineAttempt, TimelineMark, TimelineStep } from "./api-runs.js";
@@ -36,7 +36,12 @@ export async function answerTask(
   const checkpoints = [];
   let last: number | undefined;
   // One more tells whether there is another page.
-  for await (const described of checkpointsOf(session, { taskId, order: "newest", beforeSequence, limit: limit + 1 })) {
+  for await (const described of readCheckpoints(session, {
+    taskId,
+    order: "newest",
+    beforeSequence,
+    limit: limit + 1,
+  })) {
     if (checkpoints.length === limit) {
       last = checkpoints.at(-1)?.sequence;
       break;
@@ -163,7 +168,7 @@ function messageIn(error: unknown): string | undefined {
 }
 
 export async function answerEvents(session: PageSession, taskId: string): Promise<EventsAnswer> {
-  const [newest] = await firstOf(readableSummaries(session, { taskId, order: "newest", limit: 1 }));
+  const [newest] = await takeFirst(readableSummaries(session, { taskId, order: "newest", limit: 1 }));
   const run = newest && (await readRunIfThere(session, newest));
   const waits = newest === undefined ? [] : await pendingWaits(session, newest, run);
   return {
@@ -173,16 +178,13 @@ export async function answerEvents(session: PageSession, taskId: string): Promis
       ...(wait.kind === "event" && !wait.isAnswered && { command: answerCommand(session, taskId, wait.name) }),
     })),
     ...(waits.length > 0 && run?.input !== undefined && { input: typedValue(run.input) }),
-    ...(await readEventsOf(session, taskId)),
+    ...(await readEvents(session, taskId)),
     damage: session.damage.records,
   };
 }
 
-async function readEventsOf(
-  session: PageSession,
-  taskId: string,
-): Promise<Pick<EventsAnswer, "events" | "keyMissing">> {
-  const manager = managerOf(session.storage, await session.config(), session.damage);
+async function readEvents(session: PageSession, taskId: string): Promise<Pick<EventsAnswer, "events" | "keyMissing">> {
+  const manager = makeManager(session.storage, await session.config(), session.damage);
   manager.on("corrupt", (record) => void session.damage.add(record));
   try {
     const sent = (await manager.events(taskId)).slice(-MOST_SIGNALS).reverse();

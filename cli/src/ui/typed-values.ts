@@ -50,7 +50,7 @@ export function partAtPath(state: unknown, path: StatePath): { readonly value: u
   let value = state;
   const steps: PathStep[] = [];
   for (const position of path) {
-    const parent = parentOf(value);
+    const parent = findParent(value);
     const child = parent?.children[position];
     if (parent === undefined || child === undefined) {
       throw new RangeError(`The state has nothing at position ${position} of ${formatPath(steps) || "its top"}.`);
@@ -67,7 +67,7 @@ export function searchState(state: unknown, text: string): Omit<SearchAnswer, "b
   const found: SearchAnswer["found"][number][] = [];
   let isCut = false;
   const look = (value: unknown, path: StatePath, steps: readonly PathStep[], key: unknown): void => {
-    const parent = parentOf(value);
+    const parent = findParent(value);
     const isIn = (place: "key" | "value", its: string) => {
       if (isCut || !its.toLowerCase().includes(wanted)) return;
       if (found.length === MOST_FOUND) isCut = true;
@@ -89,7 +89,7 @@ function fits(value: unknown, levels: number): boolean {
   let left = MOST_NODES;
   const count = (node: unknown, depth: number): boolean => {
     if (depth === 0) return true;
-    const shown = parentOf(node)?.children.slice(0, MOST_CHILDREN) ?? [];
+    const shown = findParent(node)?.children.slice(0, MOST_CHILDREN) ?? [];
     left -= shown.length;
     return left >= 0 && shown.every(([, child]) => count(child, depth - 1));
   };
@@ -97,7 +97,7 @@ function fits(value: unknown, levels: number): boolean {
 }
 
 function typedNode(value: unknown, levels: number, from: number): Typed {
-  const parent = parentOf(value);
+  const parent = findParent(value);
   if (parent === undefined) return typedLeaf(value);
   const { kind, children } = parent;
   if (levels === 0 && children.length > 0) return ["closed", kind, children.length];
@@ -130,13 +130,13 @@ function typedLeaf(value: unknown): Typed {
       if (value instanceof Date) return ["date", shownText(value)];
       if (value instanceof RegExp) return ["regexp", String(value)];
       if (value instanceof URL) return ["url", value.href];
-      return ["bytes", ...bytesOf(value)];
+      return ["bytes", ...toBytes(value)];
     default:
       return ["undefined"];
   }
 }
 
-function bytesOf(value: object): [type: string, sizeBytes: number, start: string] {
+function toBytes(value: object): [type: string, sizeBytes: number, start: string] {
   const isView = ArrayBuffer.isView(value);
   const all = isView
     ? new Uint8Array(value.buffer, value.byteOffset, value.byteLength)
@@ -150,11 +150,11 @@ function shownText(value: unknown): string {
   if (typeof value === "string") return value;
   if (Object.is(value, -0)) return "-0";
   if (value instanceof Date) return Number.isNaN(value.getTime()) ? "Invalid Date" : value.toISOString();
-  return typeof value === "object" && value !== null && parentOf(value) !== undefined ? "" : String(value);
+  return typeof value === "object" && value !== null && findParent(value) !== undefined ? "" : String(value);
 }
 
 /** The children of a value; `undefined` for a leaf. */
-function parentOf(value: unknown): Parent | undefined {
+function findParent(value: unknown): Parent | undefined {
   if (typeof value !== "object" || value === null) return undefined;
   // Array.from also visits holes.
   if (Array.isArray(value)) return { kind: "array", children: Array.from<unknown>(value).map(indexed) };

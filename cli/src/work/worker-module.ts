@@ -3,7 +3,7 @@ import { existsSync } from "node:fs";
 import { basename, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import type { Run, WorkOptions } from "waymark";
-import { checkKeys, keysOf } from "waymark/kit";
+import { checkKeys, listKeys } from "waymark/kit";
 import { CommandError, ExitCode } from "../exit-code.js";
 
 /** The options of a worker that its module may have. The command line's take precedence. */
@@ -29,7 +29,7 @@ export async function loadWorker(file: string): Promise<WorkerModule> {
   if (!existsSync(path)) throw new CommandError(ExitCode.notFound, `There is no module ${path}. Check --module.`);
   const exported = await importDefault(path);
   try {
-    return workerOf(exported);
+    return readWorker(exported);
   } catch (cause) {
     const reason = cause instanceof Error ? cause.message : String(cause);
     const message = `The module ${path} is no worker: ${reason.replace(/\.$/, "")}. Nothing was run.`;
@@ -55,17 +55,17 @@ async function describePosition(path: string, error: unknown): Promise<string> {
   if (!(error instanceof Error)) return "";
   // A SyntaxError of a module names no file. Node's own check does, and runs nothing.
   const isNameless = error instanceof SyntaxError && !error.stack?.includes("file://");
-  const text = isNameless ? await checkOf(path) : error.stack;
+  const text = isNameless ? await checkModule(path) : error.stack;
   const [, file, line] = /^(?: *at |.*\()?(?:file:\/\/)?(\/.*?):(\d+)/m.exec(text ?? "") ?? [];
   return file === undefined ? "" : ` (${basename(file)}:${line})`;
 }
 
-function checkOf(path: string): Promise<string> {
+function checkModule(path: string): Promise<string> {
   return new Promise((done) => execFile(process.execPath, ["--check", path], (_failure, _out, errors) => done(errors)));
 }
 
 /** @throws {Error} The value is no worker. */
-function workerOf(exported: unknown): WorkerModule {
+function readWorker(exported: unknown): WorkerModule {
   if (exported === undefined) {
     throw new Error('it has no default export. Write export default { prefix: "mail/", async run(run) { … } }');
   }
@@ -87,7 +87,7 @@ function isWorker(value: unknown): value is WorkerModule {
   return typeof value === "object" && value !== null && "run" in value && isFunction(value.run);
 }
 
-const KEYS = keysOf<WorkerModule>({
+const KEYS = listKeys<WorkerModule>({
   prefix: true,
   concurrency: true,
   maxAttempts: true,

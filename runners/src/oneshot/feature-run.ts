@@ -129,8 +129,8 @@ export class FeatureRun {
           signal: this.#ending,
           // The listener gets the lines, so only the tail is kept.
           output: new CommandOutput(0),
-          stdout: this.#linesOf(id, "stdout", tail),
-          stderr: this.#linesOf(id, "stderr", tail),
+          stdout: this.#makeLines(id, "stdout", tail),
+          stderr: this.#makeLines(id, "stderr", tail),
         },
       );
     } catch (error) {
@@ -146,7 +146,7 @@ export class FeatureRun {
     this.#context.tell({ type: "workstreamFailed", ...failure });
   }
 
-  #linesOf(workstream: string, stream: "stdout" | "stderr", tail: OutputTail): OutputLines {
+  #makeLines(workstream: string, stream: "stdout" | "stderr", tail: OutputTail): OutputLines {
     return new OutputLines((line) => {
       tail.push(line);
       this.#context.tell({ type: "output", workstream, stream, line });

@@ -8,7 +8,7 @@ import {
   checkSignal,
   checkText,
   DEFAULT_MAX_AGE_MS,
-  keysOf,
+  listKeys,
   MAX_DELAY_MS,
   warningLogger,
 } from "waymark/kit";
@@ -131,7 +131,7 @@ export function resolveOptions(options: OneshotOptions): Settings {
   };
 }
 
-const OPTION_KEYS = keysOf<OneshotOptions>({
+const OPTION_KEYS = listKeys<OneshotOptions>({
   plan: true,
   baseDir: true,
   cwd: true,

@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { join, relative, resolve } from "node:path";
-import { isError, nameOf, reasonOf } from "waymark/kit";
+import { describeCause, isError, toFileName } from "waymark/kit";
 import type { OneshotRunState } from "waymark/oneshot";
 import { parseYaml } from "../yaml-text.js";
 import { invalidPlan, OneshotError } from "./errors.js";
@@ -86,7 +86,7 @@ export function parsePlan(source: string, path: string): PlanForm {
       const issue = `it has more than one YAML document${position}; a plan is one document, and Markdown isn't read here. ${FOLDER_ADVICE}`;
       throw invalidPlan(`The plan ${path}`, [issue], cause);
     }
-    throw invalidPlan(`The plan ${path}`, [reasonOf(cause).replaceAll("\n", " ")], cause);
+    throw invalidPlan(`The plan ${path}`, [describeCause(cause).replaceAll("\n", " ")], cause);
   }
   return checked(plan, `The plan ${path}`);
 }
@@ -102,7 +102,7 @@ function checked(plan: unknown, what: string): PlanForm {
 }
 
 function findPlan({ featureId, baseDir }: PlanSource): string {
-  const stem = join(baseDir, ".sdp", "plans", nameOf(featureId));
+  const stem = join(baseDir, ".sdp", "plans", toFileName(featureId));
   const found = EXTENSIONS.map((extension) => `${stem}${extension}`).find((path) => existsSync(path));
   if (found !== undefined) return found;
   throw new OneshotError(
@@ -116,7 +116,7 @@ async function readPlan(path: string): Promise<string> {
   try {
     return new TextDecoder("utf-8", { fatal: true }).decode(await readFile(path));
   } catch (cause) {
-    const message = `The plan ${path} can't be read: ${reasonOf(cause)}. Nothing was run; fix that, or name another file.`;
+    const message = `The plan ${path} can't be read: ${describeCause(cause)}. Nothing was run; fix that, or name another file.`;
     throw new OneshotError("PLAN_UNREADABLE", message, { cause });
   }
 }

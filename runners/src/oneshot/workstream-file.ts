@@ -1,4 +1,4 @@
-import { isRecord, reasonOf } from "waymark/kit";
+import { describeCause, isRecord } from "waymark/kit";
 import { parseYaml } from "../yaml-text.js";
 import { isId } from "./plan.js";
 
@@ -43,7 +43,7 @@ export function parseWorkstreamFile(
     // Every value is text: 0010, null and 2026-01-30 stay as they are written.
     fields = parseYaml(matter, "failsafe");
   } catch (error) {
-    return unreadable(`its front matter is no YAML: ${reasonOf(error).replaceAll("\n", " ")}`);
+    return unreadable(`its front matter is no YAML: ${describeCause(error).replaceAll("\n", " ")}`);
   }
   if (!isRecord(fields)) return unreadable("its front matter has no fields");
   const [id, status, feature] = [fields["ws_id"], fields["status"] ?? "", fields["feature"] ?? fields["feature_id"]];

@@ -1,6 +1,6 @@
 import { readdir, readFile } from "node:fs/promises";
 import { join, relative, resolve } from "node:path";
-import { reasonOf } from "waymark/kit";
+import { describeCause } from "waymark/kit";
 import { invalidPlan, OneshotError } from "./errors.js";
 import { type CheckedWorkstream, findCycle, type WorkstreamFolder } from "./plan.js";
 import { parseWorkstreamFile, type UnreadableWorkstreamFile, type WorkstreamFile } from "./workstream-file.js";
@@ -73,7 +73,7 @@ async function readFiles(folder: string, baseDir: string) {
       if (file !== undefined) "id" in file ? files.push(file) : unreadable.push(file);
     }
   } catch (cause) {
-    const message = `The workstreams in ${folder} can't be read: ${reasonOf(cause)}. Nothing was run; name another folder.`;
+    const message = `The workstreams in ${folder} can't be read: ${describeCause(cause)}. Nothing was run; name another folder.`;
     throw new OneshotError("PLAN_UNREADABLE", message, { cause });
   }
   return { files, unreadable };

@@ -138,7 +138,10 @@ export async function startCommand(line: CommandLine, options: WatchOptions = {}
     for (const pipe of started.flatMap(({ stdio }) => stdio ?? [])) pipe?.destroy();
     await numbers?.close();
     const isMissing = types.isNativeError(cause) && "code" in cause && cause.code === "ENOENT";
-    throw new ProcessStartError(isMissing ? `there is no ${shell} in the folders of PATH` : reasonOf(cause), cause);
+    throw new ProcessStartError(
+      isMissing ? `there is no ${shell} in the folders of PATH` : describeCause(cause),
+      cause,
+    );
   } finally {
     await file?.close();
   }
@@ -221,10 +224,10 @@ async function unnamedFile(what: string, flags: "r" | "a+", text: string): Promi
 
 function refused(what: string): (cause: unknown) => never {
   return (cause) => {
-    throw new ProcessStartError(`${what}: ${reasonOf(cause)}`, cause);
+    throw new ProcessStartError(`${what}: ${describeCause(cause)}`, cause);
   };
 }
 
-function reasonOf(cause: unknown): string {
+function describeCause(cause: unknown): string {
   return types.isNativeError(cause) ? cause.message : String(cause);
 }

@@ -1,4 +1,4 @@
-import { checkKeys, checkTaskId, checkText, keysOf } from "waymark/kit";
+import { checkKeys, checkTaskId, checkText, listKeys } from "waymark/kit";
 import type { GateStage } from "waymark/prp";
 import { findingsIn, type GateFinding } from "./gates/gate-findings.js";
 import { type GateShell, GateSyntaxError, parseStatements } from "./gates/gate-script.js";
@@ -53,7 +53,7 @@ export interface CheckPrpOptions {
  *   `PrpDocument`.
  */
 export async function checkPrp(path: string, options: CheckPrpOptions = {}): Promise<PrpCheck> {
-  checkKeys("CheckPrpOptions", options, keysOf<CheckPrpOptions>({ taskId: true, section: true, sessionPath: true }));
+  checkKeys("CheckPrpOptions", options, listKeys<CheckPrpOptions>({ taskId: true, section: true, sessionPath: true }));
   const { taskId, section, sessionPath = "." } = options;
   checkText("A PRP's path", path, 1);
   checkText("CheckPrpOptions.sessionPath", sessionPath, 1);

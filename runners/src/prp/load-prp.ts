@@ -1,7 +1,7 @@
 import { hash } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { relative, resolve, sep } from "node:path";
-import { isError, reasonOf } from "waymark/kit";
+import { describeCause, isError } from "waymark/kit";
 import type { GateStage } from "waymark/prp";
 import { PrpError } from "./errors.js";
 import { findingsIn } from "./gates/gate-findings.js";
@@ -174,7 +174,9 @@ function parseJson(text: string, path: string): unknown {
   try {
     return JSON.parse(text);
   } catch (cause) {
-    throw new PrpError("PRP_INVALID", `The PRP ${path} is no JSON: ${reasonOf(cause)}. Nothing was run.`, { cause });
+    throw new PrpError("PRP_INVALID", `The PRP ${path} is no JSON: ${describeCause(cause)}. Nothing was run.`, {
+      cause,
+    });
   }
 }
 
@@ -202,7 +204,7 @@ async function readBytes(path: string): Promise<Buffer> {
     return await readFile(path);
   } catch (cause) {
     const isFolder = isError(cause) && "code" in cause && cause.code === "EISDIR";
-    const reason = isFolder ? "it is a folder, and a PRP is a file" : reasonOf(cause);
+    const reason = isFolder ? "it is a folder, and a PRP is a file" : describeCause(cause);
     const message = `The PRP ${path} can't be read: ${reason}. Nothing was run.`;
     throw new PrpError("PRP_UNREADABLE", message, { cause });
   }

@@ -8,7 +8,7 @@ import {
   checkTaskId,
   checkText,
   enabledCheckpoints,
-  keysOf,
+  listKeys,
   MAX_DELAY_MS,
   type SessionCheckpoints,
   safeLogger,
@@ -75,7 +75,7 @@ export interface ExecuteOptions {
   readonly section?: string | undefined;
 }
 
-const OPTION_KEYS = keysOf<PrpExecutorOptions>({
+const OPTION_KEYS = listKeys<PrpExecutorOptions>({
   coder: true,
   maxFixAttempts: true,
   gateTimeoutMs: true,
@@ -88,7 +88,13 @@ const OPTION_KEYS = keysOf<PrpExecutorOptions>({
   output: true,
   logger: true,
 });
-const EXECUTE_KEYS = keysOf<ExecuteOptions>({ signal: true, restart: true, resume: true, taskId: true, section: true });
+const EXECUTE_KEYS = listKeys<ExecuteOptions>({
+  signal: true,
+  restart: true,
+  resume: true,
+  taskId: true,
+  section: true,
+});
 
 const DEFAULT_GATE_TIMEOUT_MS = 120_000;
 const DEFAULT_KILL_GRACE_MS = 5_000;

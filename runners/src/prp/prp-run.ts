@@ -242,7 +242,7 @@ export class PrpRun {
     const { coder, coderTimeoutMs: timeoutMs, killGraceMs: graceMs, maxOutputBytes, cwd } = this.#settings;
     let outcome: CoderOutcome | undefined;
     if (typeof coder === "string") {
-      const line: CommandLine = { shell: "sh", command: coder, strict: false, cwd, input: this.#promptOf(step) };
+      const line: CommandLine = { shell: "sh", command: coder, strict: false, cwd, input: this.#makePrompt(step) };
       const ran = await this.#run(line, step, position, timeoutMs);
       outcome = ran.aborted ? undefined : toCoderOutcome(ran);
     } else {
@@ -315,10 +315,10 @@ export class PrpRun {
     const { taskId, path: prpPath } = this.#prp;
     const { fixAttempt, failedGates } = step;
     const { cwd } = this.#settings;
-    return { taskId, prpPath, cwd, fixAttempt, failedGates, prompt: this.#promptOf(step), signal: this.#signal };
+    return { taskId, prpPath, cwd, fixAttempt, failedGates, prompt: this.#makePrompt(step), signal: this.#signal };
   }
 
-  #promptOf({ fixAttempt, failedGates }: CoderStep): string {
+  #makePrompt({ fixAttempt, failedGates }: CoderStep): string {
     if (failedGates.length === 0) return executionPrompt(this.#prp);
     return fixPrompt(this.#prp, failedGates, { number: fixAttempt, of: this.#settings.maxFixAttempts });
   }

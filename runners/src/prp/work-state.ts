@@ -5,7 +5,7 @@ import { lstat, readlink, realpath } from "node:fs/promises";
 import { join, relative, resolve } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { promisify } from "node:util";
-import { isError, reasonOf } from "waymark/kit";
+import { describeCause, isError } from "waymark/kit";
 
 /** The state of the work at one moment: a digest, or why it can't be told. */
 export type WorkState = { readonly digest: string } | { readonly whyUnknown: string };
@@ -178,7 +178,7 @@ function whyUnknown(error: unknown): string {
   }
   const said = isError(error) && "stderr" in error ? String(error.stderr).trim() : "";
   if (/^fatal: not a git repository/m.test(said)) return `there is no git repository ${toTell}`;
-  const reason = said === "" ? reasonOf(error) : (said.split("\n")[0] ?? "");
+  const reason = said === "" ? describeCause(error) : (said.split("\n")[0] ?? "");
   return `git can't tell whether the work has changed: ${reason}`;
 }
 

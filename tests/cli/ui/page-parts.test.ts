@@ -3,8 +3,8 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { branchRows } from "../../../cli/page/src/branches.js";
 import { changedText } from "../../../cli/page/src/changed-text.js";
-import { isPolicy, RULES, valuesOf, withRule } from "../../../cli/page/src/policy-rules.js";
-import { formatRoute, parentOf, parseRoute, type Route } from "../../../cli/page/src/route.js";
+import { isPolicy, RULES, readValues, withRule } from "../../../cli/page/src/policy-rules.js";
+import { findParent, formatRoute, parseRoute, type Route } from "../../../cli/page/src/route.js";
 import { timeScale } from "../../../cli/page/src/time-scale.js";
 import { durationText, offsetText } from "../../../cli/page/src/times.js";
 import { openAtFirst, treeRows, valueAt } from "../../../cli/page/src/tree-rows.js";
@@ -53,7 +53,7 @@ describe("a place in the page", () => {
     let route: Route = { view: "diff", taskId: "t", to: "c" };
     const views: string[] = [];
     for (let count = 0; count < 4; count += 1) {
-      route = parentOf(route);
+      route = findParent(route);
       views.push(route.view);
     }
     expect(views).toEqual(["checkpoint", "task", "tasks", "tasks"]);
@@ -335,7 +335,7 @@ it("marks the words that differ, and never cuts a pair of surrogates", () => {
 it("offers a configured value on its slider, and leaves other rules alone", () => {
   const keepLast = RULES.find(({ name }) => name === "keepLast");
   if (keepLast === undefined) throw new Error("There is a slider for keepLast.");
-  expect(valuesOf(keepLast, 42)).toContain(42);
+  expect(readValues(keepLast, 42)).toContain(42);
   const policy = { keepLast: 42, keepStages: ["done"] };
   expect(withRule(policy, "maxAgeMs", 1000)).toEqual({ ...policy, maxAgeMs: 1000 });
   expect(withRule(policy, "keepLast", undefined)).toEqual({ keepStages: ["done"] });

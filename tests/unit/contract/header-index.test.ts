@@ -3,7 +3,6 @@ import { describe, expect, it } from "vitest";
 import {
   type CheckpointDraft,
   type CorruptRecord,
-  headerOf,
   isCorrupt,
   type JsonValue,
   readHeader,
@@ -13,7 +12,8 @@ import {
   sealDraft,
   selectHeaders,
   selectTasks,
-  summaryOf,
+  toHeader,
+  toSummary,
 } from "waymark/adapter";
 
 const PLACE = { location: "headers:t", taskId: "t" };
@@ -21,9 +21,9 @@ const KNOWN = { id: "c4", sequence: 4 };
 
 describe("readHeader", () => {
   it.each([
-    ["text", (record: StoredCheckpoint) => JSON.stringify(headerOf(record))],
-    ["value", (record: StoredCheckpoint): JsonValue => JSON.parse(JSON.stringify(headerOf(record)))],
-  ])("gives what headerOf made, from its JSON as %s", (_form, stored) => {
+    ["text", (record: StoredCheckpoint) => JSON.stringify(toHeader(record))],
+    ["value", (record: StoredCheckpoint): JsonValue => JSON.parse(JSON.stringify(toHeader(record)))],
+  ])("gives what toHeader made, from its JSON as %s", (_form, stored) => {
     const record = checkpoint({ stage: "s", metadata: { a: [1] }, error: { message: "m" } });
     const { body: _body, ...digest } = record.payload;
     expect(readHeader(stored(record), PLACE)).toStrictEqual({ ...record, payload: digest });
@@ -36,14 +36,14 @@ describe("readHeader", () => {
     ["a field that was changed", (text: string) => text.replace("running", "paused"), KNOWN],
     ["a header without its payload", (text: string) => text.replace("payload", "payloads"), KNOWN],
   ])("gives a CorruptRecord for %s, with as much as it can be known by", (_what, damage, known) => {
-    const found = readHeader(damage(JSON.stringify(headerOf(checkpoint()))), PLACE);
+    const found = readHeader(damage(JSON.stringify(toHeader(checkpoint()))), PLACE);
     expect(found).toMatchObject({ corrupt: true, ...PLACE, ...known, reason: expect.stringMatching(/\w/) });
   });
 
   it.each([{ taskId: "u" }, { id: "c5" }, { sequence: 5 }])(
     "gives a CorruptRecord for one that isn't %j's",
     (witness) => {
-      const found = readHeader(JSON.stringify(headerOf(checkpoint())), { ...PLACE, ...witness });
+      const found = readHeader(JSON.stringify(toHeader(checkpoint())), { ...PLACE, ...witness });
       expect(found).toMatchObject({ corrupt: true, ...witness });
     },
   );
@@ -104,7 +104,7 @@ describe("selectTasks", () => {
 
   it("gives summaries without digest and seal", () => {
     const [, task] = selectTasks(tasks, { order: "taskId", limit: 1 });
-    expect(task).toStrictEqual({ taskId: "a", count: 3, newest: summaryOf(headerAt(3, "a")) });
+    expect(task).toStrictEqual({ taskId: "a", count: 3, newest: toSummary(headerAt(3, "a")) });
   });
 });
 
@@ -112,7 +112,7 @@ describe("requireIntact", () => {
   it("gives an intact checkpoint, and an intact header", () => {
     const record = checkpoint();
     expect(requireIntact(record)).toBe(record);
-    const header = headerOf(record);
+    const header = toHeader(record);
     expect(requireIntact(header)).toBe(header);
   });
 
@@ -122,7 +122,7 @@ describe("requireIntact", () => {
       { corrupt: true, ...PLACE, id: "c4", reason: "its payload is missing" } as const,
       /missing \(headers:t\)/,
     ],
-    ["a broken seal", { ...headerOf(checkpoint()), label: "changed" }, /seal/],
+    ["a broken seal", { ...toHeader(checkpoint()), label: "changed" }, /seal/],
     ["a payload with another digest", withBody(checkpoint(), "{}"), /SHA-256/],
   ])("refuses %s, and says what is damaged and what is intact", (_what, found, reason) => {
     const error = catchError(() => requireIntact<SealedSummary | StoredCheckpoint>(found));
@@ -137,7 +137,7 @@ describe("requireIntact", () => {
 
 function headerAt(sequence: number, taskId = "t"): SealedSummary {
   const stage = sequence % 2 === 0 ? "even" : "odd";
-  return headerOf(sealDraft({ ...draft(), taskId, id: `c${sequence}`, stage }, sequence));
+  return toHeader(sealDraft({ ...draft(), taskId, id: `c${sequence}`, stage }, sequence));
 }
 
 /** Checkpoint c4 of task t, under sequence 4. */

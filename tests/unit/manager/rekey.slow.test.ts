@@ -13,7 +13,7 @@ import {
   type StorageAdapter,
   type Transform,
 } from "waymark";
-import { isCorrupt, type StoredCheckpoint, summaryOf } from "waymark/adapter";
+import { isCorrupt, type StoredCheckpoint, toSummary } from "waymark/adapter";
 import { openStorage } from "waymark/adapters";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { TaskFileAdapter } from "waymark/adapters/task-file";
@@ -84,7 +84,7 @@ describe.each(Object.entries(STORAGES))("rekey in %s", (_name, open) => {
     expect(progress.map(({ left }) => left)).toEqual([5, 4, 3, 2, 1, 0]);
 
     const after = await recordsOf(storage);
-    const withoutSize = (record: StoredCheckpoint) => ({ ...summaryOf(record), sizeBytes: 0 });
+    const withoutSize = (record: StoredCheckpoint) => ({ ...toSummary(record), sizeBytes: 0 });
     expect(after.map(withoutSize)).toEqual(before.map(withoutSize));
     expect(after.every(({ payload }) => /^json(-tagged)?\+gzip\+encrypt$/.test(payload.encoding))).toBe(true);
     expect(await keyIdsOf(storage)).toEqual(["current", "current", "current", "current", "current"]);

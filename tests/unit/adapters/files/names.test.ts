@@ -3,12 +3,12 @@ import { mkdirSync, readdirSync } from "node:fs";
 import { dirname, join } from "node:path";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { idOf, isHashedName, nameOf } from "../../../../adapters/files/names.js";
+import { isHashedName, parseFileName, toFileName } from "../../../../adapters/files/names.js";
 import { tempFolder } from "../../../support/temp-folder.js";
 
 const hashOf = (id: string) => createHash("sha256").update(id).digest("hex");
 
-describe("nameOf", () => {
+describe("toFileName", () => {
   it.each([
     ["build-42", "build-42"],
     ["P1.M1.T1.S1", "P1.M1.T1.S1"],
@@ -39,29 +39,29 @@ describe("nameOf", () => {
     ["console", "console"],
     ["COM10", "COM10"],
   ])("names %j %s", (id, name) => {
-    expect(nameOf(id)).toBe(name);
-    expect(idOf(name)).toBe(id);
+    expect(toFileName(id)).toBe(name);
+    expect(parseFileName(name)).toBe(id);
   });
 
   it("cuts an id that is too long for a name, and adds its SHA-256", () => {
     const id = "x".repeat(181);
-    expect(nameOf(id)).toBe(`${"x".repeat(100)}~${hashOf(id)}`);
-    expect(nameOf("x".repeat(180))).toBe("x".repeat(180));
-    expect(isHashedName(nameOf(id))).toBe(true);
-    expect(idOf(nameOf(id))).toBeUndefined();
+    expect(toFileName(id)).toBe(`${"x".repeat(100)}~${hashOf(id)}`);
+    expect(toFileName("x".repeat(180))).toBe("x".repeat(180));
+    expect(isHashedName(toFileName(id))).toBe(true);
+    expect(parseFileName(toFileName(id))).toBeUndefined();
   });
 
   it("never cuts within an escaped byte", () => {
     for (const shift of [0, 1, 2]) {
       const id = `${"x".repeat(shift)}${"é".repeat(100)}`;
-      expect(nameOf(id)).toMatch(/^x*(%[0-9A-F]{2})+~[0-9a-f]{64}$/);
+      expect(toFileName(id)).toMatch(/^x*(%[0-9A-F]{2})+~[0-9a-f]{64}$/);
     }
   });
 
   it("never gives two ids the same name", () => {
     fc.assert(
       fc.property(anyId(), anyId(), (a, b) => {
-        expect(nameOf(a) === nameOf(b)).toBe(a === b);
+        expect(toFileName(a) === toFileName(b)).toBe(a === b);
       }),
     );
   });
@@ -69,7 +69,7 @@ describe("nameOf", () => {
   it("never leaves the folder, and never makes a name that a system changes", () => {
     fc.assert(
       fc.property(anyId(), (id) => {
-        const name = nameOf(id);
+        const name = toFileName(id);
         expect(dirname(join("/root", name))).toBe("/root");
         expect(name).toMatch(/^[A-Za-z0-9_%-][A-Za-z0-9._%~-]*$/);
         expect(name).not.toMatch(/\.$/);
@@ -82,8 +82,8 @@ describe("nameOf", () => {
   it("makes names that the disk accepts", async () => {
     const folder = await tempFolder();
     const ids = fc.sample(anyId(), 200);
-    for (const id of ids) mkdirSync(join(folder, nameOf(id)), { recursive: true });
-    expect(readdirSync(folder).toSorted()).toEqual([...new Set(ids.map(nameOf))].toSorted());
+    for (const id of ids) mkdirSync(join(folder, toFileName(id)), { recursive: true });
+    expect(readdirSync(folder).toSorted()).toEqual([...new Set(ids.map(toFileName))].toSorted());
   });
 });
 
@@ -91,8 +91,8 @@ describe("idOf", () => {
   it("restores every id that isn't hashed", () => {
     fc.assert(
       fc.property(anyId(), (id) => {
-        const name = nameOf(id);
-        expect(idOf(name)).toBe(isHashedName(name) ? undefined : id);
+        const name = toFileName(id);
+        expect(parseFileName(name)).toBe(isHashedName(name) ? undefined : id);
       }),
     );
   });
@@ -100,7 +100,7 @@ describe("idOf", () => {
   it.each(["with space", "%2f", "%61", "%", "%FF", "CON", ".lock", "a~b", "ends.", "x".repeat(200), ""])(
     "refuses %j as an id's name",
     (name) => {
-      expect(idOf(name)).toBeUndefined();
+      expect(parseFileName(name)).toBeUndefined();
     },
   );
 });
