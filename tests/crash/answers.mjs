@@ -24,7 +24,10 @@ export async function printAnswers(adapter, kind, folder, calls) {
 }
 
 async function perform(adapter, method, args) {
-  const result = method === "repair" ? adapter.maintenance.repair(...args) : adapter[method](...args);
+  const [part, name] = method.startsWith("log.") ? [adapter.log, method.slice("log.".length)] : [adapter, method];
+  // Without a log there are no records.
+  if (part === undefined) return [];
+  const result = method === "repair" ? adapter.maintenance.repair(...args) : part[name](...args);
   if (!(Symbol.asyncIterator in Object(result))) return result;
   const items = [];
   for await (const item of result) items.push(item);

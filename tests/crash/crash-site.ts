@@ -18,6 +18,7 @@ import {
   INTERRUPTED,
   type Operation,
   type Past,
+  RECORDS,
   type StoreKind,
   TRANSIENT,
 } from "./operations.js";
@@ -170,6 +171,10 @@ async function prepare(kind: StoreKind, before: Before, folder: string): Promise
   if (before === "transient") {
     await inProcess(kind, storeIn(folder), [TRANSIENT]);
     return { calls: [...HISTORY, TRANSIENT], damaged: [] };
+  }
+  if (before === "records") {
+    expect((await inProcess(kind, storeIn(folder), [RECORDS])).answers).toEqual([{ value: 6 }]);
+    return { calls: [...HISTORY, RECORDS], damaged: [] };
   }
   if (before === "grown") {
     await inProcess(kind, storeIn(folder), GROWN);

@@ -99,12 +99,13 @@ async function losePower(
 }
 
 /** The contents, including the saves that tested whether the store still works, and a repair. */
-function withSaved({ checkpoints, damaged }: Contents, answers: readonly Answer[]): Contents {
+function withSaved({ checkpoints, records, damaged }: Contents, answers: readonly Answer[]): Contents {
   const found = answers.at(-2)?.value as readonly StoredCheckpoint[] | undefined;
   const saved = found?.at(-1);
   if (saved === undefined) throw new Error("What was saved wasn't read.");
   return {
     checkpoints: new Map([...checkpoints, [keyOf(saved), saved]]),
+    records,
     next: saved.sequence + 1,
     damaged: { ...damaged, are: "quarantined" },
   };

@@ -9,7 +9,15 @@ import {
 } from "waymark/adapter";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { FOLD } from "../../adapters/sql/history.js";
+import { event, record } from "../../conformance/records.js";
 import type { StorageRepair } from "../../src/contract/findings.js";
+import {
+  type LogOptions,
+  RECORD_KINDS,
+  type RecordDraft,
+  type RecordQuery,
+  type RecordSelection,
+} from "../../src/contract/log.js";
 import { transientMetadata } from "../../src/contract/transient.js";
 import { draft } from "../unit/adapters/files/drafts.js";
 
@@ -17,23 +25,30 @@ import { draft } from "../unit/adapters/files/drafts.js";
 export const STORES = ["json-file", "task-file", "sqlite"] as const;
 export type StoreKind = (typeof STORES)[number] | "sqlite-normal";
 
+/** The stores with a log. */
+const LOGGING: readonly StoreKind[] = ["sqlite", "sqlite-normal"];
+
 /** A call of an adapter, in the form that is sent to another process. */
 export type Call =
   | readonly ["append", CheckpointDraft, AppendCondition?, AppendOptions?]
-  | readonly ["setStatus", string, string, Parameters<StorageAdapter["setStatus"]>[2]]
+  | readonly ["setStatus", ...Parameters<StorageAdapter["setStatus"]>]
   | readonly ["remove", string, readonly string[] | "all"]
   | readonly ["removePrefix", string]
   | readonly ["replacePayload", string, string, Payload, string]
   | readonly ["repair", StorageRepair]
   | readonly ["tasks", { readonly order: "taskId" }]
-  | readonly ["read" | "list", { readonly taskId: string; readonly order: "oldest" }];
+  | readonly ["read" | "list", { readonly taskId: string; readonly order: "oldest" }]
+  | readonly ["log.append", string, readonly RecordDraft[], AppendCondition?, LogOptions?]
+  | readonly ["log.read", RecordQuery]
+  | readonly ["log.remove", string, RecordSelection]
+  | readonly ["log.replacePayload", string, number, Payload, string];
 
 /**
  * The content of the store before the operation. `transient`: a history and a transient checkpoint. `killed`: a history and
  * the leftovers of a process that was killed in a save. `damaged`: a history in which {@link DAMAGED} are changed, and
- * a leftover. `grown`: a history, and on SQLite one delta less than a bundle needs.
+ * a leftover. `grown`: a history, and on SQLite one delta less than a bundle needs. `records`: a history, and records.
  */
-export type Before = "nothing" | "history" | "transient" | "killed" | "damaged" | "grown";
+export type Before = "nothing" | "history" | "transient" | "killed" | "damaged" | "grown" | "records";
 
 export interface Operation {
   readonly name: string;
@@ -41,6 +56,8 @@ export interface Operation {
   readonly calls: readonly Call[];
   /** Only on stores where it takes another path. Default: on all. */
   readonly only?: readonly StoreKind[];
+  /** True if the same calls, made twice, change more than once. */
+  readonly addsTwice?: true;
 }
 
 /** More than one page of a database. */
@@ -50,9 +67,50 @@ const grown = (id: number) => draft("u", `g${id}`, { body: JSON.stringify("g".re
 const { payload: former } = draft("t", "a2", { body: JSON.stringify(several) });
 const { payload: rewritten } = draft("t", "a2", { body: JSON.stringify("r".repeat(5_000)) });
 
+/** The records of task `t` if {@link Before} is `records`; their first sequence is 4. */
+const RECORDED = [
+  record("s1", { recordKey: '["s1"]', body: JSON.stringify(several) }),
+  record("s2"),
+  event("e0"),
+] as const;
+
 /** Ids of task `t`: its oldest checkpoint, and its newest, whose sequence must not be used again. */
 export const DAMAGED: readonly string[] = ["a1", "a3"];
 export const REPAIR: Call = ["repair", { leftoversOlderThanMs: 0, dryRun: false }];
+
+const RECORD_OPERATIONS: readonly Omit<Operation, "only">[] = [
+  // An event can be appended again after a failure: its id counts once.
+  {
+    name: "record",
+    before: "history",
+    calls: [["log.append", "t", [event("e1", { body: JSON.stringify(several) })]]],
+  },
+  { name: "record of a new task", before: "nothing", calls: [["log.append", "t", [event("e1")]]] },
+  {
+    name: "batch of records",
+    before: "records",
+    calls: [["log.append", "t", ["e1", "e2", "e3"].map((id) => event(id))]],
+  },
+  { name: "lazy record", before: "records", calls: [["log.append", "t", [event("e1")], {}, { lazy: true }]] },
+  {
+    name: "append with records",
+    before: "records",
+    calls: [["append", draft("t", "a4"), {}, { records: [record("s4"), event("e4")] }]],
+  },
+  {
+    name: "status with records",
+    before: "records",
+    calls: [["setStatus", "t", "a3", { status: "completed" }, {}, { records: [record("end", { kind: "run" })] }]],
+    addsTwice: true,
+  },
+  { name: "removal of records", before: "records", calls: [["log.remove", "t", { beforeSequence: 6 }]] },
+  {
+    name: "payload of a record",
+    before: "records",
+    calls: [["log.replacePayload", "t", 4, rewritten, RECORDED[0].payload.sha256]],
+  },
+  { name: "removal of a task with records", before: "records", calls: [["remove", "t", "all"]] },
+];
 
 /**
  * The operations that are interrupted at each of their system calls. A new method of the contract needs an entry here,
@@ -78,10 +136,11 @@ export const OPERATIONS: readonly Operation[] = [
   { name: "payload", before: "history", calls: [["replacePayload", "t", "a2", rewritten, former.sha256]] },
   { name: "append after a kill", before: "killed", calls: [["append", draft("t", "a5")]] },
   { name: "repair", before: "damaged", calls: [REPAIR] },
+  ...RECORD_OPERATIONS.map((operation): Operation => ({ ...operation, only: LOGGING })),
 ];
 
 /** Many writes in one process: only for power losses, where later writes may depend on earlier ones. */
-export const SESSION: Operation = {
+const SESSION: Operation = {
   name: "session",
   before: "nothing",
   calls: [
@@ -98,6 +157,28 @@ export const SESSION: Operation = {
     ["append", draft("u", "p3", { metadata: transientMetadata("p2") }), {}, { replaces: "p2" }],
   ],
 };
+
+const SESSION_OF_RECORDS: Operation = {
+  name: "session of records",
+  before: "nothing",
+  calls: [
+    ["log.append", "t", [event("e1")]],
+    ["append", draft("t", "s1")],
+    ["log.append", "t", [record("m1", { kind: "mark" })], {}, { lazy: true }],
+    ["log.append", "t", [record("c1", { kind: "chunk", body: JSON.stringify(several) })], {}, { lazy: true }],
+    ["log.append", "t", [record("r1"), record("r2")]],
+    ["log.append", "t", [record("m2", { kind: "mark" })], {}, { lazy: true }],
+    ["append", draft("t", "s2"), {}, { records: [record("r3")] }],
+    ["log.remove", "t", { kinds: ["mark", "chunk"] }],
+    ["setStatus", "t", "s2", { status: "completed" }, {}, { records: [record("end", { kind: "run" })] }],
+    ["log.append", "u", [record("r1")]],
+    ["remove", "u", "all"],
+    ["log.append", "u", [record("r2")]],
+  ],
+  only: LOGGING,
+};
+
+export const SESSIONS: readonly Operation[] = [SESSION, SESSION_OF_RECORDS];
 
 /** The content of a store before an operation on a history. */
 export const HISTORY: readonly Call[] = [
@@ -119,14 +200,19 @@ export const GROWN: readonly Call[] = [
 /** The saves after it if {@link Before} is `transient`. */
 export const TRANSIENT: Call = ["append", draft("t", "p1", { metadata: transientMetadata(undefined) })];
 
+/** The records after it if {@link Before} is `records`. */
+export const RECORDS: Call = ["log.append", "t", RECORDED];
+
 /** The interrupted save if {@link Before} is `killed`. */
 export const INTERRUPTED: Call = ["append", draft("t", "a4")];
 
 /**
- * The content of a store: its checkpoints by task and id, and the sequence that the next save of task `t` would get.
+ * The content of a store: its checkpoints by task and id, its records, and the sequence that the next save of task `t`
+ * would get.
  */
 export interface Contents {
   readonly checkpoints: ReadonlyMap<string, unknown>;
+  readonly records: readonly unknown[];
   readonly next: number;
   /** The changed checkpoints: in the store, where each read reports them, or moved out of it. */
   readonly damaged: { readonly keys: readonly string[]; readonly are: "stored" | "quarantined" };
@@ -138,6 +224,13 @@ export interface Past {
   /** Ids of task `t`. */
   readonly damaged: readonly string[];
 }
+
+/** Reads all records of a store. */
+export const RECORD_QUERIES: readonly RecordQuery[] = ["t", "u"].map((taskId) => ({
+  taskId,
+  order: "oldest",
+  kinds: RECORD_KINDS,
+}));
 
 /** The content that a store must have before the first of the calls, and after each. */
 export async function expectedContents(past: Past, calls: readonly Call[]): Promise<Contents[]> {
@@ -155,15 +248,23 @@ export async function expectedContents(past: Past, calls: readonly Call[]): Prom
         if (!isCorrupt(found)) checkpoints.set(keyOf(found), plain(found));
       }
     }
+    const records: unknown[] = [];
+    for (const query of RECORD_QUERIES) for await (const item of memory.log.read(query)) records.push(plain(item));
     const keys = past.damaged.map((id) => keyOf({ taskId: "t", id }));
     const isRepaired = doneCalls.some(([method]) => method === "repair");
     contents.push({
       checkpoints,
+      records,
       next: await memory.append(draft("t", "next")),
       damaged: { keys, are: isRepaired ? "quarantined" : "stored" },
     });
   }
   return contents;
+}
+
+/** Whether a power loss may take the call's effect after its answer. */
+export function isLazy(call: Call | undefined): boolean {
+  return call?.[0] === "log.append" && call[4]?.lazy === true;
 }
 
 export function keyOf({ taskId, id }: Partial<Pick<StoredCheckpoint, "taskId" | "id">>): string {
@@ -181,7 +282,7 @@ export async function perform(adapter: StorageAdapter, call: Call): Promise<unkn
     case "append":
       return adapter.append(call[1], call[2], call[3]);
     case "setStatus":
-      return adapter.setStatus(call[1], call[2], call[3]);
+      return adapter.setStatus(call[1], call[2], call[3], call[4], call[5]);
     case "remove":
       return adapter.remove(call[1], call[2]);
     case "removePrefix":
@@ -197,6 +298,14 @@ export async function perform(adapter: StorageAdapter, call: Call): Promise<unkn
       return collected(adapter.read(call[1]));
     case "list":
       return collected(adapter.list(call[1]));
+    case "log.append":
+      return adapter.log?.append(call[1], call[2], call[3], call[4]);
+    case "log.read":
+      return adapter.log ? collected(adapter.log.read(call[1])) : [];
+    case "log.remove":
+      return adapter.log?.remove(call[1], call[2]);
+    case "log.replacePayload":
+      return adapter.log?.replacePayload?.(call[1], call[2], call[3], call[4]);
   }
 }
 

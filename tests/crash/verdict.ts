@@ -1,10 +1,11 @@
 import { isDeepStrictEqual } from "node:util";
 import type { CheckpointSummary, CorruptRecord } from "waymark";
 import { isCorrupt, type StoredCheckpoint } from "waymark/adapter";
+import type { LogItem } from "../../src/contract/log.js";
 import { draft, isWhole } from "../unit/adapters/files/drafts.js";
 import type { Answer } from "./crash-process.js";
 import { WRONG_DATE } from "./damage.js";
-import { type Call, type Contents, keyOf, REPAIR } from "./operations.js";
+import { type Call, type Contents, keyOf, RECORD_QUERIES, REPAIR } from "./operations.js";
 
 type Found = StoredCheckpoint | CorruptRecord;
 
@@ -25,6 +26,7 @@ export function examination(id: string): readonly Question[] {
     ...TASKS.slice(1).map((taskId): Call => ["read", { taskId, order: "oldest" }]),
     ["list", { taskId: "t", order: "oldest" }],
     ["tasks", { order: "taskId" }],
+    ...RECORD_QUERIES.map((query): Call => ["log.read", query]),
     ["append", draft("t", id)],
     REPAIR,
     ...all,
@@ -51,25 +53,29 @@ export function wrongs(answers: readonly Answer[], before: Contents, after: Cont
     inOther = [],
     listed = [],
     tasks = [],
+    recordsOfT = [],
+    recordsOfU = [],
     next,
     ,
     inTAtLast = [],
     movedAtLast = [],
   ] = answers.map(({ value }) => value) as [
-    ...[Found[], string[], Found[], Found[], (CheckpointSummary | CorruptRecord)[], object[], number],
+    ...[Found[], string[], Found[], Found[], (CheckpointSummary | CorruptRecord)[], { count: number }[]],
+    ...[LogItem[], LogItem[], number],
     ...[unknown, Found[], string[]],
   ];
   const found = [...inT, ...inU, ...inOther];
   const intact = inT.filter((one) => !isDamaged(one));
   return [
     ...wrongCheckpoints(found, before, after),
+    ...wrongRecords([...recordsOfT, ...recordsOfU], found, before, after),
     ...wrongDamaged(found.filter(isDamaged), moved, before, after),
     ...wrongOrder(inT),
     ...wrongOrder(inTAtLast),
     ...(isDeepStrictEqual(listed.filter((one) => !isCorrupt(one)).map(keyOf), intact.map(keyOf))
       ? []
       : [`list gives ${JSON.stringify(listed)}, read ${JSON.stringify(inT)}`]),
-    ...(tasks.filter((task) => !("corrupt" in task)).length === new Set(found.map(({ taskId }) => taskId)).size
+    ...(tasks.filter(({ count }) => count > 0).length === new Set(found.map(({ taskId }) => taskId)).size
       ? []
       : [`tasks gives ${JSON.stringify(tasks)}, and there is ${JSON.stringify(found)}`]),
     ...wrongNext(next, inT, before, after),
@@ -120,6 +126,15 @@ function wrongCheckpoints(found: readonly Found[], before: Contents, after: Cont
     if ((after.checkpoints.has(key) || !isAppended) && !seen.has(key)) wrong.push(`lost: ${key}`);
   }
   return wrong;
+}
+
+/** Records of one write are all there or none, and with its checkpoint. */
+function wrongRecords(items: readonly LogItem[], found: readonly Found[], before: Contents, after: Contents): string[] {
+  // A read of records also reports damaged checkpoints.
+  const records = items.filter((item) => before.damaged.keys.length === 0 || !isCorrupt(item));
+  const stored = [before, after].find((contents) => isDeepStrictEqual(records, contents.records));
+  if (stored === undefined) return [`the records are ${JSON.stringify(records)}`];
+  return before.records.length === after.records.length ? [] : wrongCheckpoints(found, stored, stored);
 }
 
 function wrongOrder(found: readonly Found[]): string[] {
