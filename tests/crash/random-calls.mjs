@@ -1,13 +1,15 @@
-// node random-calls.mjs <storage> <schema> <seed>: saves, forks, removes and replaces at random until it is killed.
-// Prints each call before it makes it, and a line once the call is done.
+// node random-calls.mjs <storage> <schema> <seed> <name>: calls a storage at random until it is killed, for two tasks of
+// its own and for one that it shares with others. Prints each call before it makes it, and its result once it is done.
 import { createHash } from "node:crypto";
 import { writeSync } from "node:fs";
 import { openStorage } from "waymark/adapters";
 import { PostgresAdapter } from "waymark/adapters/postgres";
 
-const [, , url = "", schema = "", seed = ""] = process.argv;
+const [, , url = "", schema = "", seed = "", name = ""] = process.argv;
 const storage = url.startsWith("postgres") ? new PostgresAdapter({ url, schema }) : openStorage(url);
-const TASKS = ["one", "two"];
+const { log } = storage;
+const TASKS = [`${name}-one`, `${name}-two`];
+const KINDS = /** @type {const} */ (["step", "event", "chunk", "run", "mark"]);
 
 let state = (Number(seed) % 2_147_483_646) + 1;
 /** Less than `below`, the same ones for the same seed. @param {number} below */
@@ -18,6 +20,8 @@ function random(below) {
 
 /** @type {Map<string, { id: string, body: string }[]>} */
 const stored = new Map(TASKS.map((taskId) => [taskId, []]));
+/** The events of each task. @type {Map<string, ReturnType<typeof record>[]>} */
+const events = new Map(TASKS.map((taskId) => [taskId, []]));
 for (const taskId of TASKS) {
   for await (const found of storage.read({ taskId, order: "oldest" })) {
     if ("reason" in found) throw new Error(`${taskId} ${found.id}: ${found.reason}`);
@@ -25,50 +29,84 @@ for (const taskId of TASKS) {
   }
 }
 for (let step = 0; ; step++) {
-  const call = chosen(step);
-  if (call === undefined) continue;
+  const call = choose(`${name}-${seed}-${step}`);
   writeSync(1, `${JSON.stringify(call)}\n`);
   const [method, ...args] = call;
-  // The first call is followed by its kind's arguments.
-  await Reflect.apply(storage[method], storage, args);
-  writeSync(1, "done\n");
+  const [owner, verb] = method.startsWith("log.") ? [log, method.slice("log.".length)] : [storage, method];
+  const result = await Reflect.apply(owner[verb], owner, args);
+  writeSync(1, `${JSON.stringify({ result })}\n`);
 }
 
-/** A call, and what it changes in {@link stored}. @param {number} step */
-function chosen(step) {
+/** A call, and what it changes in {@link stored}. @param {string} id @returns {[string, ...unknown[]]} */
+function choose(id) {
+  if (random(10) === 0) {
+    if (log && random(2) === 0) return ["log.append", "shared", [record(id, "event")]];
+    return ["append", draft("shared", id, '"shared"')];
+  }
   const taskId = TASKS[random(2)] ?? "";
+  return log && random(100) < 40 ? chooseLogCall(taskId, id) : chooseCall(taskId, id);
+}
+
+/** @param {string} taskId @param {string} id @returns {[string, ...unknown[]]} */
+function chooseCall(taskId, id) {
   const kept = stored.get(taskId) ?? [];
   const kind = random(100);
   const at = random(Math.max(1, kept.length));
   const found = kept[at];
-  const id = `${seed}-${step}`;
   if (kind < 70 || found === undefined) {
     const body = next(kept.at(-1)?.body);
     kept.push({ id, body });
-    return /** @type {const} */ (["append", draft(taskId, id, body)]);
+    return ["append", draft(taskId, id, body)];
   }
   if (kind < 78) {
-    const other = taskId === "one" ? "two" : "one";
+    const other = TASKS.find((own) => own !== taskId) ?? "";
     stored.get(other)?.push({ id, body: found.body });
-    return /** @type {const} */ ([
-      "append",
-      draft(other, id, found.body),
-      {},
-      { sharesWith: { taskId, id: found.id } },
-    ]);
+    return ["append", draft(other, id, found.body), {}, { sharesWith: { taskId, id: found.id } }];
   }
   if (kind < 84) {
     const { payload } = draft(taskId, found.id, JSON.stringify({ replaced: found.body }));
     const { sha256 } = draft(taskId, found.id, found.body).payload;
     kept[at] = { id: found.id, body: payload.body };
-    return /** @type {const} */ (["replacePayload", taskId, found.id, payload, sha256]);
+    return ["replacePayload", taskId, found.id, payload, sha256];
   }
   if (kind < 99) {
-    const gone = kept.splice(at, 1 + random(4)).map((one) => one.id);
-    return /** @type {const} */ (["remove", taskId, gone]);
+    // A json-file task loses one file after another.
+    const most = url.startsWith("files:") ? 1 : 4;
+    const gone = kept.splice(at, 1 + random(most)).map((one) => one.id);
+    return ["remove", taskId, gone];
   }
   kept.length = 0;
-  return /** @type {const} */ (["remove", taskId, "all"]);
+  events.set(taskId, []);
+  return ["remove", taskId, "all"];
+}
+
+/** @param {string} taskId @param {string} id @returns {[string, ...unknown[]]} */
+function chooseLogCall(taskId, id) {
+  const kept = stored.get(taskId) ?? [];
+  const sent = events.get(taskId) ?? [];
+  const kind = random(100);
+  const former = sent[random(Math.max(1, sent.length))];
+  if (kind < 10 && former !== undefined) return ["log.append", taskId, [former]];
+  if (kind < 20) return ["log.remove", taskId, { kinds: [KINDS[random(5)], "mark"], name: `n${random(3)}` }];
+  const records = Array.from({ length: 1 + random(3) }, (_, at) => record(`${id}-${at}`, KINDS[random(5)] ?? "step"));
+  sent.push(...records.filter((one) => one.kind === "event"));
+  if (kind < 35) {
+    const body = next(kept.at(-1)?.body);
+    kept.push({ id, body });
+    return ["append", draft(taskId, id, body), {}, { records }];
+  }
+  const newest = kept.at(-1);
+  if (kind < 45 && newest !== undefined) {
+    const status = random(2) === 0 ? "paused" : "running";
+    return ["setStatus", taskId, newest.id, { status }, {}, { records }];
+  }
+  return ["log.append", taskId, records, {}, { lazy: random(3) === 0 }];
+}
+
+/** @param {string} id @param {(typeof KINDS)[number]} kind */
+function record(id, kind) {
+  const { createdAt, payload } = draft("", id, JSON.stringify({ of: id, text: "r".repeat(random(2_000)) }));
+  return { kind, name: `n${random(3)}`, ...(kind === "event" && { id }), createdAt, payload };
 }
 
 /** The state after this one: one note more, another one changed, or something small. @param {string | undefined} body */

@@ -7,6 +7,7 @@ import { expect, it } from "vitest";
 import { isCorrupt, type StorageAdapter } from "waymark/adapter";
 import { openStorage } from "waymark/adapters";
 import { MemoryAdapter } from "waymark/adapters/memory";
+import { findRecordDamage, isRecord } from "../../src/contract/log.js";
 import { newSchema, openAdapter } from "../support/postgres.js";
 import { SEED } from "../support/seeded.js";
 import { tempFolder } from "../support/temp-folder.js";
@@ -15,67 +16,129 @@ import { tenth } from "./extent.js";
 import { type Call, perform } from "./operations.js";
 
 const KILLS = tenth === undefined ? 60 : 20;
+const PROCESSES = ["a", "b"];
 
-it(`sqlite: histories keep what they have, whenever a process is killed (WAYMARK_SEED=${SEED})`, {
-  timeout: 300_000,
-}, async () => {
-  const url = `sqlite:${await tempFolder()}/store.db`;
-  await killAtRandom({ url, schema: "" }, () => openStorage(url));
-});
+it.each(["files", "tasks", "sqlite"])(
+  `%s: tasks keep what they have, whenever their processes are killed (WAYMARK_SEED=${SEED})`,
+  {
+    timeout: 300_000,
+  },
+  async (kind) => {
+    const url = `${kind}:${await tempFolder()}/store.db`;
+    await killAtRandom({ url, schema: "" }, () => openStorage(url));
+  },
+);
 
-it(`postgres: histories keep what they have, whenever a process is killed (WAYMARK_SEED=${SEED})`, {
+it(`postgres: tasks keep what they have, whenever their processes are killed (WAYMARK_SEED=${SEED})`, {
   timeout: 300_000,
 }, async () => {
   const place = await newSchema();
   await killAtRandom(place, () => openAdapter(place));
 });
 
-async function killAtRandom(place: { url: string; schema: string }, open: () => StorageAdapter): Promise<void> {
-  const model = new MemoryAdapter();
-  let calls = 0;
-  for (let kill = 0; kill < KILLS; kill++) {
-    const done: Call[] = [];
-    let begun: Call | undefined;
-    const args = [place.url, place.schema, String(SEED + kill)];
-    const child = spawn(process.execPath, [fileURLToPath(new URL("random-calls.mjs", import.meta.url)), ...args]);
-    const stderr = text(child.stderr);
-    const closed = once(child, "close");
-    const wanted = 1 + ((SEED + kill * 7919) % 90);
-    for await (const line of createInterface({ input: child.stdout })) {
-      if (line !== "done") begun = JSON.parse(line) as Call;
-      else if (begun !== undefined) {
-        done.push(begun);
-        begun = undefined;
-      }
-      if (done.length === wanted) child.kill("SIGKILL");
-    }
-    await closed;
-    expect(await stderr).toBe("");
-    for (const call of done) await perform(model, call);
-    calls += done.length;
-    const storage = open();
-    const found = await contentsOf(storage);
-    const before = await contentsOf(model);
-    // The call that the kill interrupted was made or not, and nothing in between.
-    if (begun !== undefined && JSON.stringify(found) !== JSON.stringify(before)) await perform(model, begun);
-    expect(found).toEqual(await contentsOf(model));
-    await storage.close();
-  }
-  count({
-    what: "calls before kills of histories",
-    store: place.url.split(":")[0] ?? "",
-    operation: "any",
-    tried: calls,
-    lost: 0,
-  });
+/** The calls of a killed process. */
+interface Calls {
+  readonly done: readonly Call[];
+  /** The call that the kill interrupted. */
+  readonly begun: Call | undefined;
 }
 
-async function contentsOf(storage: StorageAdapter): Promise<unknown[]> {
+/**
+ * Two processes call the storage at random, and are killed again and again. The content of their own tasks must be that
+ * of a model in memory, on which the same calls were made.
+ */
+async function killAtRandom(place: { url: string; schema: string }, open: () => StorageAdapter): Promise<void> {
+  const model = new MemoryAdapter();
+  const shared = new Map<string, number>();
+  let calls = 0;
+  for (let kill = 0; kill < KILLS; kill++) {
+    const ended = await Promise.all(
+      PROCESSES.map((name, at) => runUntilKilled(place, 2 * (SEED + kill) + at, name, shared)),
+    );
+    const storage = open();
+    for (const [at, { done, begun }] of ended.entries()) {
+      const tasks = ["one", "two"].map((own) => `${PROCESSES[at]}-${own}`);
+      for (const call of done) await perform(model, call);
+      calls += done.length;
+      const found = await readTasks(storage, tasks, storage.log);
+      const readModel = () => readTasks(model, tasks, storage.log && model.log);
+      // The call that the kill interrupted was made or not, and nothing in between.
+      if (begun !== undefined && JSON.stringify(found) !== JSON.stringify(await readModel())) {
+        await perform(model, begun);
+      }
+      expect(found).toEqual(await readModel());
+    }
+    const numbered = await readSequences(storage, "shared");
+    expect([...shared].filter(([id, sequence]) => numbered.get(id) !== sequence)).toEqual([]);
+    expect(new Set(numbered.values()).size).toBe(numbered.size);
+    await storage.close();
+  }
+  const store = place.url.split(":")[0] ?? "";
+  count({ what: "calls before kills of histories", store, operation: "any", tried: calls, lost: 0 });
+}
+
+/** Adds the sequences of the shared task that were acknowledged to `shared`. */
+async function runUntilKilled(
+  place: { url: string; schema: string },
+  seed: number,
+  name: string,
+  shared: Map<string, number>,
+): Promise<Calls> {
+  const done: Call[] = [];
+  let begun: Call | undefined;
+  const program = fileURLToPath(new URL("random-calls.mjs", import.meta.url));
+  const child = spawn(process.execPath, [program, place.url, place.schema, String(seed), name]);
+  const stderr = text(child.stderr);
+  const closed = once(child, "close");
+  const wanted = 1 + ((seed * 7919) % 90);
+  for await (const line of createInterface({ input: child.stdout })) {
+    const read = JSON.parse(line) as Call | { readonly result: unknown };
+    if (!("result" in read)) begun = read;
+    else if (begun !== undefined) {
+      const id = findSharedId(begun);
+      if (id === undefined) done.push(begun);
+      else shared.set(id, Number(read.result));
+      begun = undefined;
+    }
+    if (done.length === wanted) child.kill("SIGKILL");
+  }
+  await closed;
+  expect(await stderr).toBe("");
+  return { done, begun: begun !== undefined && findSharedId(begun) === undefined ? begun : undefined };
+}
+
+/** The id of what the call appends to the shared task; `undefined` for another task. */
+function findSharedId(call: Call): string | undefined {
+  if (call[0] === "log.append" && call[1] === "shared") return call[2][0]?.id;
+  return call[0] === "append" && call[1].taskId === "shared" ? call[1].id : undefined;
+}
+
+/** All records and checkpoints of the tasks in their order. Sequences may have gaps. */
+async function readTasks(
+  storage: StorageAdapter,
+  tasks: readonly string[],
+  log: StorageAdapter["log"],
+): Promise<unknown[]> {
   const all: unknown[] = [];
-  for (const taskId of ["one", "two"]) {
+  for (const taskId of tasks) {
     for await (const one of storage.read({ taskId, order: "oldest" })) {
-      all.push(isCorrupt(one) ? one.reason : [taskId, one.sequence, one.id, one.payload.sha256, one.payload.body]);
+      all.push(isCorrupt(one) ? one.reason : [one.id, one.status, one.payload.sha256, one.payload.body]);
+    }
+    let last = 0;
+    for await (const item of log?.read({ taskId, order: "oldest" }) ?? []) {
+      if (isCorrupt(item)) all.push(item.reason);
+      else if (isRecord(item)) all.push(findRecordDamage(item) ?? [item.kind, item.name, item.id, item.payload]);
+      else all.push(item.id);
+      expect(item.sequence).toBeGreaterThan(last);
+      last = item.sequence ?? last;
     }
   }
   return all;
+}
+
+async function readSequences(storage: StorageAdapter, taskId: string): Promise<Map<string, number>> {
+  const sequences = new Map<string, number>();
+  const items = storage.log?.read({ taskId, order: "oldest" }) ?? storage.list({ taskId, order: "oldest" });
+  for await (const item of items) if (item.id !== undefined) sequences.set(item.id, item.sequence ?? 0);
+  return sequences;
 }
