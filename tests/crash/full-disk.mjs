@@ -28,7 +28,11 @@ for (const kind of kinds) {
   // More than the space that a file's last page or SQLite's log may have left.
   for (let number = 1; number <= 20; number++) {
     const id = `full-${number}`;
-    await adapter.append(draft(id, 100_000)).then(
+    const large = draft(id, 100_000);
+    const { createdAt, payload } = large;
+    const isEvent = adapter.log !== undefined && number % 2 === 0;
+    const event = { kind: "event", name: "sent", id, createdAt, payload };
+    await (isEvent ? adapter.log.append("t", [event]) : adapter.append(large)).then(
       () => acknowledged.push(id),
       ({ code, message, retryable }) => errors.push({ code, message, retryable }),
     );
@@ -84,7 +88,8 @@ function fill(path) {
 
 async function idsIn(adapter) {
   const ids = [];
-  for await (const { id, corrupt } of adapter.read(query)) ids.push(corrupt ? `corrupt: ${id}` : id);
+  const items = adapter.log ? adapter.log.read(query) : adapter.read(query);
+  for await (const { id, corrupt } of items) ids.push(corrupt ? `corrupt: ${id}` : id);
   return ids;
 }
 

@@ -73,7 +73,8 @@ function expectIntact({ kind, saved, errors, acknowledged, whileFull, readByAnot
   expect(whileFull, kind).toEqual([...BEFORE, ...acknowledged]);
   expect(readByAnother, kind).toEqual(whileFull);
   expect(rest.readAnew, kind).toEqual(whileFull);
-  expect(rest.next, kind).toBe(whileFull.length + 1);
+  // A log on files may have numbered a record that it couldn't write.
+  expect(rest.next, kind).toBeGreaterThan(whileFull.length);
   expect(rest.afterwards, kind).toEqual([...whileFull, "after"]);
   count({ what: "saves to a full disk", store: kind, operation: "append", tried: errors.length, lost: 0 });
 }

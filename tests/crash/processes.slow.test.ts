@@ -5,6 +5,7 @@ import { text } from "node:stream/consumers";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { isCorrupt, type StoredCheckpoint } from "waymark/adapter";
+import { findRecordDamage, isRecord } from "../../src/contract/log.js";
 import { randomFrom, SEED } from "../support/seeded.js";
 import { tempFolder } from "../support/temp-folder.js";
 import { collect, draft, isWhole } from "../unit/adapters/files/drafts.js";
@@ -192,7 +193,7 @@ async function wrongsIn(kind: StoreKind, folder: string, saved: readonly Saved[]
   const adapter = await openAdapter(kind, folder);
   onTestFinished(() => adapter.close());
   const wrong: string[] = [];
-  const found = new Map<string, StoredCheckpoint>();
+  const found = new Map<string, Pick<StoredCheckpoint, "sequence">>();
   for (const { taskId } of (await collect(adapter.tasks({ order: "taskId" }))) as { taskId: string }[]) {
     let last = 0;
     for (const one of await collect(adapter.read({ taskId, order: "oldest" }))) {
@@ -200,6 +201,14 @@ async function wrongsIn(kind: StoreKind, folder: string, saved: readonly Saved[]
       else if (one.sequence <= last) wrong.push(`${one.id} of ${taskId} has ${one.sequence}, after ${last}`);
       else found.set(`${taskId} ${one.id}`, one);
       last = one.sequence ?? last;
+    }
+    let lastItem = 0;
+    for await (const item of adapter.log?.read({ taskId, order: "oldest" }) ?? []) {
+      if (isCorrupt(item) || (isRecord(item) && findRecordDamage(item)))
+        wrong.push(`not whole: ${JSON.stringify(item)}`);
+      else if (item.sequence <= lastItem) wrong.push(`${item.id} of ${taskId} has ${item.sequence}, after ${lastItem}`);
+      else if (item.id !== undefined) found.set(`${taskId} ${item.id}`, item);
+      lastItem = item.sequence ?? lastItem;
     }
     await adapter.append(draft(taskId, "after-all"));
   }

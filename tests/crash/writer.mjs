@@ -1,4 +1,4 @@
-// Saves to one task that all processes save to, and to many others, in turn: node writer.mjs <adapter> <folder> <name>.
+// Saves to one task that all processes save to, and to many others, in turn, and appends events to their logs: node writer.mjs <adapter> <folder> <name>.
 // Prints `<task> <id> <sequence>` once a save is acknowledged. Continues until its stdin ends, or it is killed.
 import { createHash } from "node:crypto";
 import { writeSync } from "node:fs";
@@ -22,8 +22,11 @@ for (let number = 1; !isOver; number++) {
   const payload = { encoding: "json", body, sha256: createHash("sha256").update(body).digest("hex") };
   const createdAt = "2026-01-02T03:04:05.678Z";
   const draft = { taskId, id, createdAt, status: "running", stateVersion: 1, sizeBytes: body.length, payload };
+  const isEvent = adapter.log !== undefined && number % 3 === 0;
+  const event = { kind: "event", name: "sent", id, createdAt, payload };
+  const sequence = await (isEvent ? adapter.log.append(taskId, [event]) : adapter.append(draft));
   // Synchronous, so that each acknowledged save is printed before the next one.
-  writeSync(1, `${taskId} ${id} ${await adapter.append(draft)}\n`);
+  writeSync(1, `${taskId} ${id} ${sequence}\n`);
   // SQLite takes no turn unless it must wait, and the end of stdin comes in a turn of its own.
   await nextTurn();
 }
