@@ -1,13 +1,16 @@
 import { expect } from "vitest";
+import { isCorrupt, type StorageAdapter } from "waymark/adapter";
 import type { PostgresAdapter } from "waymark/adapters/postgres";
 import { draft } from "../../conformance/drafts.js";
+import { event } from "../../conformance/records.js";
+import type { LogItem } from "../../src/contract/log.js";
 import { collect, openAdapter } from "../support/postgres.js";
 
 /** So large that its changes are stored, and several changes become a bundle. */
 const LONG = "l".repeat(3_000);
 
 /**
- * Eight writers that save to four tasks, each with its own adapter and connections, while a server is being disturbed.
+ * Eight writers that save and send events to four tasks, each with its own adapter and connections, while a server is being disturbed.
  */
 export function startWriters(options: Parameters<typeof openAdapter>[0]) {
   const adapters = Array.from({ length: 8 }, () => openAdapter(options));
@@ -18,7 +21,12 @@ export function startWriters(options: Parameters<typeof openAdapter>[0]) {
     const taskId = `task-${writer % 4}`;
     for (let number = 0; !isOver; number++) {
       const id = `w${writer}-${number}`;
-      const sequence = await adapter.append(draft(taskId, id, { body: JSON.stringify([id, LONG]) }));
+      const body = JSON.stringify([id, LONG]);
+      const isEvent = number % 2 === 1;
+      const { log }: StorageAdapter = adapter;
+      const sequence = await (isEvent && log
+        ? log.append(taskId, [event("sent", { id, body })])
+        : adapter.append(draft(taskId, id, { body })));
       acknowledged.set(`${taskId} ${id}`, sequence);
       wake();
     }
@@ -46,8 +54,10 @@ export function startWriters(options: Parameters<typeof openAdapter>[0]) {
       const reader = openAdapter(options);
       const stored: [string, number][] = [];
       for (const taskId of ["task-0", "task-1", "task-2", "task-3"]) {
-        for (const item of await collect(reader.list({ taskId, order: "oldest" }))) {
-          if ("corrupt" in item) throw new Error(item.reason);
+        const query = { taskId, order: "oldest" } as const;
+        const { log }: StorageAdapter = reader;
+        for (const item of await collect<LogItem>(log ? log.read(query) : reader.list(query))) {
+          if (isCorrupt(item)) throw new Error(item.reason);
           stored.push([`${taskId} ${item.id}`, item.sequence]);
         }
       }
