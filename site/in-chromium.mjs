@@ -13,7 +13,12 @@ const CHROMIUM = [process.env["CHROMIUM"], "/usr/bin/chromium", "/usr/bin/chromi
   (path) => path !== undefined && existsSync(path),
 );
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
-const WIDTHS = [400, 1400];
+/** The colours are the same in all widths. */
+const VIEWS = /** @type {const} */ ([
+  { width: 400, colorScheme: "light" },
+  { width: 1400, colorScheme: "light" },
+  { width: 1400, colorScheme: "dark" },
+]);
 /** Of the reference, a page of each kind: TypeDoc writes all pages of a kind alike. */
 const OF_REFERENCE = [
   "api/index",
@@ -66,7 +71,7 @@ async function picture(site, folder) {
 }
 
 /**
- * Opens each page, in both schemes and widths.
+ * Opens each page, in both widths and schemes.
  *
  * @param {string} site
  * @param {(page: import("playwright-core").Page, where: string) => Promise<void>} look
@@ -91,15 +96,12 @@ async function visit(site, look) {
     for (const path of paths(site)) {
       await page.goto(`http://127.0.0.1:${port}/${path}.html`);
       await page.waitForFunction("document.querySelector('#app')?.__vue_app__ !== undefined");
-      for (const width of WIDTHS)
-        for (const colorScheme of /** @type {const} */ (["light", "dark"])) {
-          await page.setViewportSize({ width, height: 900 });
-          await page.emulateMedia({ colorScheme });
-          await page.waitForFunction(
-            `document.documentElement.classList.contains("dark") === ${colorScheme === "dark"}`,
-          );
-          await look(page, `${path}, ${colorScheme}, ${width} px`);
-        }
+      for (const { width, colorScheme } of VIEWS) {
+        await page.setViewportSize({ width, height: 900 });
+        await page.emulateMedia({ colorScheme });
+        await page.waitForFunction(`document.documentElement.classList.contains("dark") === ${colorScheme === "dark"}`);
+        await look(page, `${path}, ${colorScheme}, ${width} px`);
+      }
     }
   } finally {
     await browser.close();

@@ -85,7 +85,7 @@ const RECORD_OPERATIONS: readonly Omit<Operation, "only">[] = [
     before: "history",
     calls: [["log.append", "t", [event("e1", { body: JSON.stringify(several) })]]],
   },
-  { name: "record of a new task", before: "nothing", calls: [["log.append", "t", [event("e1")]]] },
+  { name: "record of a new task", before: "history", calls: [["log.append", "u", [event("e1")]]] },
   {
     name: "batch of records",
     before: "records",
