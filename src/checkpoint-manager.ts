@@ -20,15 +20,18 @@ import { NotificationHub, type Notifications } from "./manager/notifications.js"
 import { type CheckpointManagerOptions, type ResolvedOptions, resolveOptions } from "./manager/options.js";
 import {
   type ListQuery,
+  type RecordsQuery,
   resolveIncompleteQuery,
   resolveLatestFilter,
   resolveListQuery,
   resolvePrefix,
+  resolveRecordsQuery,
   resolveSearchRange,
   resolveTasksQuery,
   type TasksQuery,
 } from "./manager/queries.js";
 import { CheckpointReader } from "./manager/reader.js";
+import { RecordReader, type TaskRecord } from "./manager/records.js";
 import { Removal } from "./manager/removal.js";
 import { Retention } from "./manager/retention.js";
 import type { SaveOptions } from "./manager/save-options.js";
@@ -69,6 +72,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
   readonly #notifications: NotificationHub;
   readonly #writer: CheckpointWriter;
   readonly #reader: CheckpointReader<State>;
+  readonly #records: RecordReader;
   readonly #branches: Branches;
   readonly #removal: Removal;
   readonly #statuses: StatusChanger;
@@ -86,6 +90,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
     this.#options = options;
     this.#notifications = new NotificationHub(options.logger);
     this.#reader = new CheckpointReader(options, this.#notifications);
+    this.#records = new RecordReader(options, this.#reader);
     this.#removal = new Removal(options, this.#notifications);
     this.retention = new Retention(options, this.#calls, this.#reader, this.#removal);
     this.maintenance = new Maintenance(options, this.#calls, this.#reader);
@@ -256,6 +261,18 @@ export class CheckpointManager<State = unknown, Saved = State> {
   /** Reads the task's checkpoints with their states, one at a time, in constant memory; by default the newest first. */
   async *history(taskId: string, query: ListQuery = {}): AsyncGenerator<Checkpoint<State>, void, void> {
     yield* this.#openReader.all(resolveListQuery(taskId, query));
+  }
+
+  /**
+   * Reads the task's log as it is stored, one item at a time, in constant memory: the decoded records, and checkpoints
+   * as summaries. By default the oldest first. Damaged items are reported and skipped.
+   *
+   * @throws {CheckpointCorruptError} Items are damaged, and the task has nothing intact.
+   * @throws {UnsupportedOperationError} The storage keeps no log.
+   */
+  async *records(taskId: string, query: RecordsQuery = {}): AsyncGenerator<TaskRecord, void, void> {
+    this.#calls.assertOpen();
+    yield* this.#records.read(resolveRecordsQuery(taskId, query));
   }
 
   /** The tasks that have checkpoints; by default in the order of their ids. */

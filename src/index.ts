@@ -45,7 +45,8 @@ export type { Logger } from "./manager/logger.js";
 export type { Maintenance } from "./manager/maintenance.js";
 export type { Notifications } from "./manager/notifications.js";
 export type { CheckpointManagerOptions } from "./manager/options.js";
-export type { ListQuery, TasksQuery } from "./manager/queries.js";
+export type { ListQuery, RecordsQuery, TasksQuery } from "./manager/queries.js";
+export type { TaskRecord } from "./manager/records.js";
 export type { RedactOptions } from "./manager/redaction.js";
 export type { RekeyOptions, RekeyResult } from "./manager/rekey.js";
 export type { RepairOptions, RepairResult } from "./manager/repair.js";
@@ -66,9 +67,7 @@ export type {
   Run,
   RunFunction,
   RunOptions,
-  RunSaveOptions,
   StepCall,
   StepOptions,
-  StepRetry,
 } from "./runs/run.js";
 export type { WorkOptions } from "./runs/worker.js";

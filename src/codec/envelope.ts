@@ -1,5 +1,5 @@
 import { createCipheriv, createDecipheriv, type KeyObject, randomBytes } from "node:crypto";
-import type { TransformContext } from "./transforms.js";
+import type { CheckpointOwner, RecordOwner, TransformContext } from "./transforms.js";
 
 /**
  * An encrypted payload, byte by byte:
@@ -13,8 +13,8 @@ import type { TransformContext } from "./transforms.js";
  * | … | the ciphertext of AES-256-GCM |
  * | 16 | its tag |
  *
- * The authenticated data (see {@link authenticatedData}) covers the envelope's version, the key's id and the
- * checkpoint's identity.
+ * The authenticated data (see {@link authenticatedData}) covers the envelope's version, the key's id and the identity
+ * of the checkpoint or record.
  */
 const VERSION = 1;
 const ALGORITHM = "aes-256-gcm";
@@ -85,7 +85,16 @@ export function openEnvelope(
  * text, and absent fields are `null`.
  */
 function authenticatedData(keyId: string, context: TransformContext): Buffer {
-  const { encoding, taskId, id, stage = null, parentId = null, stateVersion } = context;
-  const bound = ["waymark-encrypt", VERSION, keyId, encoding, taskId, id, stage, parentId, stateVersion];
-  return Buffer.from(JSON.stringify(bound));
+  const bound = context.kind === undefined ? listCheckpointFields(context) : listRecordFields(context);
+  const [form, ...fields] = bound.map((field) => field ?? null);
+  return Buffer.from(JSON.stringify([form, VERSION, keyId, context.encoding, ...fields]));
+}
+
+function listCheckpointFields({ taskId, id, stage, parentId, stateVersion }: CheckpointOwner) {
+  return ["waymark-encrypt", taskId, id, stage, parentId, stateVersion];
+}
+
+/** A form of its own, so that no record can stand for a checkpoint. */
+function listRecordFields({ taskId, kind, name, recordKey, id, createdAt }: RecordOwner) {
+  return ["waymark-encrypt-record", taskId, kind, name, recordKey, id, createdAt];
 }

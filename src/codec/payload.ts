@@ -23,7 +23,7 @@ export const DEFAULT_MAX_PAYLOAD_BYTES = 64 * 1024 * 1024;
 
 /** The options of {@link makePayload}. */
 export interface MakePayloadOptions {
-  /** The payload's checkpoint or draft. Encryption binds the payload to it. */
+  /** The payload's checkpoint or record, or the draft of one. Encryption binds the payload to it. */
   readonly context: PayloadOwner;
   /** Applied in this order: `[gzip()]`. Default: none. */
   readonly transforms?: readonly Transform[] | undefined;
@@ -292,7 +292,12 @@ function nameEncoding(base: string, transforms: readonly Transform[]): string {
  * The context for transforms. It contains only fields that never change, because a transform may bind the bytes to
  * them.
  */
-function makeContext({ taskId, id, stage, parentId, stateVersion }: PayloadOwner, encoding: string): TransformContext {
+function makeContext(owner: PayloadOwner, encoding: string): TransformContext {
+  if (owner.kind !== undefined) {
+    const { taskId, kind, name, recordKey, id, createdAt } = owner;
+    return { taskId, kind, name, recordKey, id, createdAt, encoding };
+  }
+  const { taskId, id, stage, parentId, stateVersion } = owner;
   return { taskId, id, stage, parentId, stateVersion, encoding };
 }
 

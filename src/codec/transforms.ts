@@ -1,8 +1,10 @@
 import { describeCheckpoint } from "../contract/checkpoint.js";
 import { CheckpointCorruptError } from "../contract/errors.js";
+import { describeRecord, type LogRecord } from "../contract/log.js";
 
-/** A payload's checkpoint. */
-export interface PayloadOwner {
+/** The checkpoint that a payload belongs to. */
+export interface CheckpointOwner {
+  readonly kind?: undefined;
   readonly taskId: string;
   /** The checkpoint's id. */
   readonly id: string;
@@ -11,15 +13,28 @@ export interface PayloadOwner {
   readonly stateVersion: number;
 }
 
+/** The record of a task's log that a payload belongs to. */
+export interface RecordOwner extends Pick<LogRecord, "taskId" | "kind" | "createdAt"> {
+  readonly name?: string | undefined;
+  readonly recordKey?: string | undefined;
+  readonly id?: string | undefined;
+  readonly stage?: undefined;
+  readonly parentId?: undefined;
+  readonly stateVersion?: undefined;
+}
+
+/** The checkpoint or record that a payload belongs to. A record has a `kind`. */
+export type PayloadOwner = CheckpointOwner | RecordOwner;
+
 /**
  * Data to which a transform may bind the bytes, for example as the authenticated data of an encryption. Then a body
- * that was moved to another checkpoint, or got another encoding, can't be decoded. `decode` gets the same context as
- * `encode`.
+ * that was moved to another checkpoint or record, or got another encoding, can't be decoded. `decode` gets the same
+ * context as `encode`.
  */
-export interface TransformContext extends PayloadOwner {
+export type TransformContext = PayloadOwner & {
   /** The payload's whole encoding, in the order of application: `json-tagged+gzip+encrypt`. */
   readonly encoding: string;
-}
+};
 
 /**
  * A step between the encoded state and the storage, such as compression or encryption. On save, transforms run in the
@@ -81,10 +96,11 @@ export function damagedPayload(owner: ValueOwner | undefined, reason: string, ca
   return new CheckpointCorruptError(message, { cause, reason });
 }
 
-/** For messages: a value's checkpoint, or a subject in words. */
+/** For messages: a value's checkpoint or record, or a subject in words. */
 export type ValueOwner = PayloadOwner | string;
 
 export function nameOwner(owner: ValueOwner | undefined): string {
   if (typeof owner === "string") return owner;
-  return owner === undefined ? "The state" : describeCheckpoint(owner);
+  if (owner === undefined) return "The state";
+  return owner.kind === undefined ? describeCheckpoint(owner) : describeRecord(owner);
 }

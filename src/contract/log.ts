@@ -191,6 +191,15 @@ export function sealRecord(record: Omit<RecordHeader, "seal" | "sizeBytes">): st
   );
 }
 
+/** Names a record in a message. */
+export function describeRecord({
+  kind,
+  name,
+  taskId,
+}: Pick<LogRecord, "kind" | "taskId"> & { readonly name?: string | undefined }): string {
+  return `The ${kind} record ${name === undefined ? "" : `${JSON.stringify(name)} `}of task ${JSON.stringify(taskId)}`;
+}
+
 /** A copy that shares nothing mutable with the original. For adapters: a caller may change its draft at once. */
 export function copyRecordDraft(draft: RecordDraft): RecordDraft {
   return { ...draft, payload: copyPayload(draft.payload) };

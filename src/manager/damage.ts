@@ -1,19 +1,23 @@
 import { types } from "node:util";
-import { brokenSeal, type CheckpointSummary, type StoredCheckpoint } from "../contract/checkpoint.js";
+import { brokenSeal, type StoredCheckpoint } from "../contract/checkpoint.js";
 import { type CorruptRecord, isCorrupt } from "../contract/corrupt-record.js";
 import { CheckpointCorruptError, CheckpointNotFoundError, isStackOverflow } from "../contract/errors.js";
+import { isRecord, type LogRecord, type RecordHeader, sealRecord } from "../contract/log.js";
+
+/** A checkpoint or a record of a log, as stored. */
+type Stored = StoredCheckpoint | LogRecord | RecordHeader;
 
 /**
  * Returns `use(record)` if the record's seal holds. If the seal doesn't hold, or `use` finds the record damaged,
  * returns a CorruptRecord. The result is a promise only if `use` returns one.
  */
-export function ifIntact<Result extends object>(
-  record: StoredCheckpoint | CorruptRecord,
-  use: (record: StoredCheckpoint) => Result | Promise<Result>,
+export function ifIntact<Record extends Stored, Result extends object>(
+  record: Record | CorruptRecord,
+  use: (record: Record) => Result | Promise<Result>,
 ): Result | CorruptRecord | Promise<Result | CorruptRecord> {
   if (isCorrupt(record)) return record;
   try {
-    const broken = brokenSeal(record);
+    const broken = findBrokenSeal(record);
     if (broken !== undefined) return corruptRecord(record, broken);
     const used = use(record);
     return types.isPromise(used) ? used.catch((error: unknown) => corruptOrThrow(record, error)) : used;
@@ -22,22 +26,34 @@ export function ifIntact<Result extends object>(
   }
 }
 
-function corruptOrThrow(record: StoredCheckpoint, error: unknown): CorruptRecord {
+function findBrokenSeal(record: Stored): string | undefined {
+  if (!isRecord(record)) return brokenSeal(record);
+  return sealRecord(record) === record.seal ? undefined : "its seal doesn't match its content";
+}
+
+function corruptOrThrow(record: Stored, error: unknown): CorruptRecord {
   if (error instanceof CheckpointCorruptError) return corruptRecord(record, error.reason, error);
   // A schema or a migration overflowed the stack, because the state nests too deep.
   if (isStackOverflow(error)) return corruptRecord(record, "its state is nested too deeply to read", error);
   throw error;
 }
 
-export function corruptRecord(record: StoredCheckpoint, reason: string, cause?: unknown): CorruptRecord {
+/** What names a checkpoint or a record of a log. */
+type Place = Pick<CorruptRecord, "id"> & { readonly taskId: string; readonly sequence: number; readonly kind?: string };
+
+export function corruptRecord(record: Place, reason: string, cause?: unknown): CorruptRecord {
   const { taskId, id, sequence } = record;
-  const how = cause === undefined ? undefined : { cause };
-  return { corrupt: true, location: describePlace(record), reason, taskId, id, sequence, ...how };
+  const location = describePlace(record);
+  const named = { taskId, sequence, ...(id !== undefined && { id }) };
+  return { corrupt: true, location, reason, ...named, ...(cause !== undefined && { cause }) };
 }
 
-/** The place of a record for messages, if its adapter doesn't tell one. */
-export function describePlace({ id, sequence, taskId }: CheckpointSummary): string {
-  return `checkpoint ${id} (sequence ${sequence}) of task ${JSON.stringify(taskId)}`;
+/** The place of a checkpoint or record for messages, if its adapter doesn't tell one. */
+export function describePlace({ kind, id, sequence, taskId }: Place): string {
+  const task = `of task ${JSON.stringify(taskId)}`;
+  return kind === undefined
+    ? `checkpoint ${id} (sequence ${sequence}) ${task}`
+    : `${kind} record (sequence ${sequence}) ${task}`;
 }
 
 /** The error of a call that found damaged records and nothing intact. */

@@ -1,6 +1,7 @@
 import type { CheckpointQuery, TaskQuery } from "../contract/adapter.js";
-import { checkId, checkTaskId, checkText } from "../contract/arguments.js";
+import { checkId, checkTaskId, checkText, checkWord } from "../contract/arguments.js";
 import { type CheckpointStatus, checkStatus } from "../contract/checkpoint.js";
+import { RECORD_KINDS, type RecordQuery } from "../contract/log.js";
 import { checkOptions, isOneOf, type OptionChecks, wholeFrom } from "./check-options.js";
 
 /** Selects the checkpoints of a task that meet all given conditions. */
@@ -16,6 +17,16 @@ export interface ListQuery {
   readonly afterSequence?: number | undefined;
   /** Default: all. */
   readonly limit?: number | undefined;
+}
+
+/** Selects the records and checkpoints of a task's log that meet all given conditions. */
+export interface RecordsQuery extends Pick<ListQuery, "beforeSequence" | "afterSequence" | "limit"> {
+  /** Only these kinds. `checkpoint` selects the summaries of checkpoints. Default: all. */
+  readonly kinds?: RecordQuery["kinds"];
+  /** Only records with this name. Checkpoints have none. */
+  readonly name?: string | undefined;
+  /** The direction of the sequences. Default `oldest`. */
+  readonly order?: "newest" | "oldest" | undefined;
 }
 
 /** Selects the tasks that meet all given conditions. */
@@ -37,6 +48,14 @@ const RANGE_CHECKS = { ...FILTER_CHECKS, beforeSequence: wholeFrom(1), afterSequ
 const LIST_CHECKS: OptionChecks<ListQuery> = {
   ...RANGE_CHECKS,
   order: isOneOf("newest", "oldest"),
+  limit: wholeFrom(0),
+};
+const RECORDS_CHECKS: OptionChecks<RecordsQuery> = {
+  kinds: checkKinds,
+  name: checkText,
+  order: isOneOf("newest", "oldest"),
+  beforeSequence: wholeFrom(1),
+  afterSequence: wholeFrom(0),
   limit: wholeFrom(0),
 };
 const TASKS_CHECKS: OptionChecks<TasksQuery> = {
@@ -67,6 +86,12 @@ export function resolveListQuery(taskId: string, query: ListQuery): CheckpointQu
   return { ...query, taskId, order: query.order ?? "newest", status: listStatuses(query.status) };
 }
 
+export function resolveRecordsQuery(taskId: string, query: RecordsQuery): RecordQuery {
+  checkTaskId(taskId);
+  checkOptions("RecordsQuery", query, RECORDS_CHECKS);
+  return { ...query, taskId, order: query.order ?? "oldest" };
+}
+
 export function resolveTasksQuery(query: TasksQuery): TaskQuery {
   checkOptions("TasksQuery", query, TASKS_CHECKS);
   const { order = "taskId", after, status } = query;
@@ -95,6 +120,11 @@ function checkStatuses(_what: string, status: NonNullable<ListQuery["status"]>):
     throw new TypeError("The status of a query must be one status, or an array of statuses.");
   }
   for (const each of [status].flat()) checkStatus(each);
+}
+
+function checkKinds(what: string, kinds: NonNullable<RecordsQuery["kinds"]>): void {
+  if (!Array.isArray(kinds)) throw new TypeError(`${what} must be an array of kinds.`);
+  for (const kind of kinds) checkWord(`A kind in ${what}`, kind, ["checkpoint", ...RECORD_KINDS]);
 }
 
 function listStatuses(status: ListQuery["status"]): readonly CheckpointStatus[] | undefined {

@@ -246,7 +246,7 @@ export class CheckpointReader<State = unknown> {
   /** @param damaged - The record is added to this list. */
   reportDamage(record: CorruptRecord, damaged?: CorruptRecord[]): void {
     damaged?.push(record);
-    this.#options.logger.warn({ ...record }, `Skipped a corrupt checkpoint: ${record.location}: ${record.reason}`);
+    this.#options.logger.warn({ ...record }, `Skipped a corrupt record: ${record.location}: ${record.reason}`);
     this.#notifications.emit("corrupt", record);
     publishDamage(record);
   }

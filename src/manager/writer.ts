@@ -22,14 +22,12 @@ import { DroppedKeys } from "./dropped-keys.js";
 import type { Lease } from "./lease.js";
 import { warningLogger } from "./logger.js";
 import type { NotificationHub } from "./notifications.js";
-import type { ResolvedOptions } from "./options.js";
+import { type ResolvedOptions, readClock } from "./options.js";
+import { requireLog } from "./records.js";
 import type { Retention } from "./retention.js";
 import { checkSaveOptions, copyMetadata, readToken, type SaveOptions } from "./save-options.js";
 import { decodeWithSchema, encodeWithSchema } from "./schema.js";
 import { traced, tracedFields, tracing } from "./tracing.js";
-
-/** The end of the year 9999. Later times have a longer ISO 8601 form, which doesn't sort by time. */
-const MAX_TIME_MS = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
 
 /** The longest time for which saves may go on without a turn of the event loop. */
 const MAX_BLOCKING_MS = 20;
@@ -37,8 +35,8 @@ const MAX_BLOCKING_MS = 20;
 /** A checkpoint without its payload. */
 export type UnfinishedDraft = Omit<CheckpointDraft, keyof MadePayload>;
 
-/** How a draft is appended. */
-interface AppendRequest extends AppendCondition, Pick<AppendOptions, "replaces" | "sharesWith"> {
+/** How a draft is appended. `noEventAfter` and `records` need a storage with a log. */
+interface AppendRequest extends AppendCondition, Pick<AppendOptions, "replaces" | "sharesWith" | "records"> {
   /** Whether the draft may be stored already. */
   readonly isRetry?: boolean | undefined;
 }
@@ -119,9 +117,7 @@ export class CheckpointWriter {
     const { createId, clock, stateVersion, redaction } = this.#options;
     const { stage, label, parentId, metadata, error, status = error === undefined ? "running" : "failed" } = options;
     const failure = error === undefined ? undefined : toFailure(error);
-    const nowMs = clock();
-    if (!(Math.abs(nowMs) <= MAX_TIME_MS))
-      throw new RangeError(`The clock returned ${nowMs}, which is not a time before the year 10000.`);
+    const nowMs = readClock(clock);
     const id = options.id ?? (createId ? createId({ taskId, stage, nowMs }) : randomUUID());
     if (createId !== undefined && options.id === undefined) checkId("The id from createId", id);
     const copied = metadata === undefined ? note : { ...copyMetadata(metadata, redaction?.metadata), ...note };
@@ -160,9 +156,11 @@ export class CheckpointWriter {
   }
 
   #store(draft: CheckpointDraft, request: AppendRequest, digest?: string): Promise<CheckpointSummary> {
+    const { expectedSequence, fencingToken, noEventAfter, replaces, sharesWith, records } = request;
+    if (noEventAfter !== undefined || records !== undefined) requireLog(this.#options.storage, "a run");
     const store = () => {
-      const { expectedSequence, fencingToken, replaces, sharesWith } = request;
-      const stored = this.#options.storage.append(draft, { expectedSequence, fencingToken }, { replaces, sharesWith });
+      const condition = { expectedSequence, fencingToken, noEventAfter };
+      const stored = this.#options.storage.append(draft, condition, { replaces, sharesWith, records });
       const sequence = digest === undefined ? stored : stored.catch((error) => this.#findRetry(draft, digest, error));
       return this.#awaitStored(toSummary({ ...draft, sequence: 0 }), sequence, request.isRetry);
     };

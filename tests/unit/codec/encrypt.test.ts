@@ -5,13 +5,21 @@ import { describe, expect, it } from "vitest";
 import { type EncryptOptions, encrypt } from "../../../src/codec/encrypt.js";
 import { gzip } from "../../../src/codec/gzip.js";
 import { makePayload, openPayload } from "../../../src/codec/payload.js";
-import type { PayloadOwner, Transform, TransformContext } from "../../../src/codec/transforms.js";
+import type { CheckpointOwner, RecordOwner, Transform } from "../../../src/codec/transforms.js";
 import { CheckpointCorruptError, DecryptionFailedError } from "../../../src/contract/errors.js";
 
 const KEY = webcrypto.getRandomValues(new Uint8Array(32));
 const OTHER = webcrypto.getRandomValues(new Uint8Array(32));
-const owner: PayloadOwner = { taskId: "t", id: "c1", stage: "gate", parentId: "c0", stateVersion: 2 };
-const context: TransformContext = { ...owner, encoding: "json+encrypt" };
+const owner: CheckpointOwner = { taskId: "t", id: "c1", stage: "gate", parentId: "c0", stateVersion: 2 };
+const context = { ...owner, encoding: "json+encrypt" };
+const step: RecordOwner = {
+  taskId: "t",
+  kind: "step",
+  name: "model",
+  recordKey: "1/1",
+  createdAt: "2026-11-21T00:00:00.000Z",
+};
+const stepContext = { ...step, encoding: "json+encrypt" };
 const text = Buffer.from('{"secret":"the eagle has landed"}');
 
 const encrypting = (options: Partial<EncryptOptions> = {}) => encrypt({ keys: { k1: KEY }, current: "k1", ...options });
@@ -102,7 +110,7 @@ describe("encrypt", () => {
     }
   });
 
-  it.each<[string, Partial<TransformContext>]>([
+  it.each<[string, Partial<typeof context>]>([
     ["task", { taskId: "u" }],
     ["id", { id: "c2" }],
     ["stage", { stage: "gate-2" }],
@@ -116,6 +124,29 @@ describe("encrypt", () => {
   ])("refuses a payload under another %s", async (_what, other) => {
     const sealed = await encrypting().encode(text, context);
     await expect(encrypting().decode(sealed, { ...context, ...other })).rejects.toThrow(DecryptionFailedError);
+  });
+
+  it.each<[string, Partial<typeof stepContext>]>([
+    ["task", { taskId: "u" }],
+    ["kind", { kind: "chunk" }],
+    ["name", { name: "tool" }],
+    ["name, which is gone", { name: undefined }],
+    ["key", { recordKey: "1/2" }],
+    ["key, which became the name", { name: "1/1", recordKey: "model" }],
+    ["id", { id: "e1" }],
+    ["time", { createdAt: "2026-11-21T00:00:00.001Z" }],
+    ["format", { encoding: "json-tagged+encrypt" }],
+  ])("refuses a record's payload under another %s", async (_what, other) => {
+    const sealed = await encrypting().encode(text, stepContext);
+    expect(await encrypting().decode(sealed, stepContext)).toEqual(text);
+    await expect(encrypting().decode(sealed, { ...stepContext, ...other })).rejects.toThrow(DecryptionFailedError);
+  });
+
+  it("refuses a record's payload as a checkpoint's, and the other way round", async () => {
+    const ofRecord = await encrypting().encode(text, stepContext);
+    const ofCheckpoint = await encrypting().encode(text, context);
+    await expect(encrypting().decode(ofRecord, context)).rejects.toThrow(DecryptionFailedError);
+    await expect(encrypting().decode(ofCheckpoint, stepContext)).rejects.toThrow(DecryptionFailedError);
   });
 
   it("refuses a payload under any other context", async () => {

@@ -1,0 +1,36 @@
+import { types } from "node:util";
+import { encodeJson } from "../codec/json.js";
+import { type MadePayload, makePayloadFrom } from "../codec/payload.js";
+import type { RedactedPaths } from "../codec/redacted-paths.js";
+import type { RecordDraft } from "../contract/log.js";
+import { type ResolvedOptions, readClock } from "./options.js";
+import { requireLog } from "./records.js";
+
+/** A record to append to a task's log, with its value. */
+export interface NewRecord extends Omit<RecordDraft, "createdAt" | "payload"> {
+  readonly taskId: string;
+  readonly value: unknown;
+  /** Secrets in the value, which aren't stored. */
+  readonly redacted?: RedactedPaths | undefined;
+}
+
+/**
+ * Makes the draft of a record. The value is read during the call, so the caller may change it afterwards. Schemas don't
+ * apply; transforms do, and `encrypt` binds the value to the record.
+ *
+ * @returns With transforms, or for a value of 1 MiB or more, a promise of the draft.
+ * @throws {StateNotSerializableError} The value can't be stored without loss. Thrown, not rejected.
+ * @throws {PayloadTooLargeError} The value is larger than `maxPayloadBytes`. Thrown, not rejected.
+ * @throws {UnsupportedOperationError} The storage keeps no log. Thrown, not rejected.
+ */
+export function draftRecord(
+  { storage, clock, transforms, maxPayloadBytes }: ResolvedOptions,
+  { value, redacted, ...record }: NewRecord,
+): RecordDraft | Promise<RecordDraft> {
+  requireLog(storage, "a record");
+  const context = { ...record, createdAt: new Date(readClock(clock)).toISOString() };
+  const made = makePayloadFrom(encodeJson(value, maxPayloadBytes, context, redacted), { context, transforms });
+  const { taskId: _taskId, ...unfinished } = context;
+  const finish = ({ payload }: MadePayload): RecordDraft => ({ ...unfinished, payload });
+  return types.isPromise(made) ? made.then(finish) : finish(made);
+}

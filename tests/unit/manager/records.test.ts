@@ -1,0 +1,203 @@
+// Records of a task's log through a manager: how they are encoded, read and refused.
+import { randomBytes } from "node:crypto";
+import { join } from "node:path";
+import Database from "better-sqlite3";
+import { describe, expect, it, onTestFinished } from "vitest";
+import {
+  CheckpointManager,
+  type CheckpointManagerOptions,
+  type CorruptRecord,
+  encrypt,
+  gzip,
+  type StorageAdapter,
+} from "waymark";
+import { openStorage } from "waymark/adapters";
+import { MemoryAdapter } from "waymark/adapters/memory";
+import type { RecordDraft } from "../../../src/contract/log.js";
+import { resolveOptions } from "../../../src/manager/options.js";
+import { draftRecord, type NewRecord } from "../../../src/manager/record-drafts.js";
+import { requireLog } from "../../../src/manager/records.js";
+import { tempFolder } from "../../support/temp-folder.js";
+
+type Options = Partial<CheckpointManagerOptions>;
+
+const KEY = randomBytes(32);
+const ENCRYPTED = { transforms: [gzip(), encrypt({ keys: { k1: KEY }, current: "k1" })] };
+
+const STORAGES: Record<string, (folder: string) => StorageAdapter> = {
+  memory: () => new MemoryAdapter(),
+  sqlite: (folder) => openStorage(`sqlite:${join(folder, "store.db")}`),
+};
+
+async function managerOn(open: (folder: string) => StorageAdapter, options: Options = {}) {
+  const folder = await tempFolder();
+  const storage = open(folder);
+  const manager = new CheckpointManager({ storage, ...options });
+  onTestFinished(() => manager.close());
+  const append = async (...records: NewRecord[]) => {
+    const drafts = await Promise.all(
+      records.map(async (record) => draftRecord(resolveOptions({ storage, ...options }), record)),
+    );
+    return storage.log?.append(records[0]?.taskId ?? "", drafts);
+  };
+  return { folder, storage, manager, append };
+}
+
+async function collect<Item>(items: AsyncIterable<Item>): Promise<Item[]> {
+  const list: Item[] = [];
+  for await (const item of items) list.push(item);
+  return list;
+}
+
+const step = (name: string, value: unknown): NewRecord => ({
+  taskId: "t",
+  kind: "step",
+  name,
+  recordKey: `1/${name}`,
+  value,
+});
+
+describe.each(Object.entries(STORAGES))("manager.records on %s", (_name, open) => {
+  it.each<[string, Options]>([
+    ["plain", {}],
+    ["compressed and encrypted", ENCRYPTED],
+  ])("gives decoded records and the summaries of checkpoints, %s", async (_form, options) => {
+    const { manager, append } = await managerOn(open, { ...options, clock: () => 0 });
+    const createdAt = "1970-01-01T00:00:00.000Z";
+    await append(step("model", { at: new Date(5), tags: new Set(["x"]) }), step("tool", undefined));
+    const saved = await manager.save("t", { n: 1 });
+    await append({ taskId: "t", kind: "event", name: "approve", id: "e1", value: "yes" });
+
+    const records = await collect(manager.records("t"));
+    expect(records).toEqual([
+      {
+        taskId: "t",
+        sequence: 1,
+        kind: "step",
+        name: "model",
+        recordKey: "1/model",
+        createdAt,
+        value: { at: new Date(5), tags: new Set(["x"]) },
+        sizeBytes: expect.any(Number),
+      },
+      {
+        taskId: "t",
+        sequence: 2,
+        kind: "step",
+        name: "tool",
+        recordKey: "1/tool",
+        createdAt,
+        value: undefined,
+        sizeBytes: expect.any(Number),
+      },
+      { ...saved, kind: "checkpoint" },
+      {
+        taskId: "t",
+        sequence: 4,
+        kind: "event",
+        name: "approve",
+        id: "e1",
+        createdAt,
+        value: "yes",
+        sizeBytes: expect.any(Number),
+      },
+    ]);
+  });
+
+  it("selects by kind, name, range, order and limit", async () => {
+    const { manager, append } = await managerOn(open);
+    await append(step("a", 1), step("b", 2), step("a", 3));
+    await manager.save("t", {});
+    const sequences = async (query: Parameters<typeof manager.records>[1]) =>
+      (await collect(manager.records("t", query))).map(({ sequence }) => sequence);
+    expect(await sequences({ kinds: ["checkpoint"] })).toEqual([4]);
+    expect(await sequences({ kinds: ["step", "checkpoint"], afterSequence: 2 })).toEqual([3, 4]);
+    expect(await sequences({ name: "a" })).toEqual([1, 3]);
+    expect(await sequences({ order: "newest", beforeSequence: 4, limit: 2 })).toEqual([3, 2]);
+    expect(await sequences({ limit: 0 })).toEqual([]);
+    expect(await collect(manager.records("unknown"))).toEqual([]);
+  });
+
+  it("gives an event whose body was removed without a value", async () => {
+    const { manager, storage, append } = await managerOn(open, ENCRYPTED);
+    await append({ taskId: "t", kind: "event", name: "approve", id: "e1", value: "yes" });
+    await storage.log?.remove("t", { kinds: ["event"] });
+    const [event] = await collect(manager.records("t"));
+    expect(event).toMatchObject({ kind: "event", id: "e1", sizeBytes: 0 });
+    expect(event).not.toHaveProperty("value");
+  });
+
+  it("refuses the encrypted value of one record under another record's name", async () => {
+    const { manager, storage, append } = await managerOn(open, ENCRYPTED);
+    await append(step("model", "mine"));
+    const [record] = (await collect(
+      requireLog(storage, "a test").read({ taskId: "t", order: "oldest" }),
+    )) as RecordDraft[];
+    const { kind, recordKey = "", createdAt, payload } = record ?? expect.fail();
+    await storage.log?.append("t", [{ kind, name: "tool", recordKey, createdAt, payload }]);
+    await expect(collect(manager.records("t"))).rejects.toMatchObject({ code: "DECRYPTION_FAILED" });
+  });
+
+  it("stores a censor instead of secrets, and nothing over maxPayloadBytes", async () => {
+    const options = { redact: { paths: ["step.model.token"] }, maxPayloadBytes: 100 };
+    const { manager, storage, append } = await managerOn(open, options);
+    const { redaction } = resolveOptions({ storage, ...options });
+    await append({ ...step("model", { token: "s3cret" }), redacted: redaction?.result("model") });
+    expect(await collect(manager.records("t"))).toMatchObject([{ value: { token: "[redacted]" } }]);
+    await expect(append(step("model", "x".repeat(101)))).rejects.toMatchObject({ code: "PAYLOAD_TOO_LARGE" });
+    await expect(append(step("model", () => 1))).rejects.toThrow(
+      'The step record "model" of task "t" can\'t be saved: $ is a function',
+    );
+  });
+
+  it("refuses misspelled options, and values out of range", async () => {
+    const { manager } = await managerOn(open);
+    const read = (query: object) => collect(manager.records("t", query));
+    await expect(read({ kind: ["step"] })).rejects.toThrow(TypeError);
+    await expect(read({ kinds: ["steps"] })).rejects.toThrow(
+      'one of checkpoint, step, event, chunk, run, mark, not "steps"',
+    );
+    await expect(read({ kinds: "step" })).rejects.toThrow(TypeError);
+    await expect(read({ order: "up" })).rejects.toThrow(TypeError);
+    await expect(read({ afterSequence: -1 })).rejects.toThrow(RangeError);
+    await expect(read({ limit: 1.5 })).rejects.toThrow(RangeError);
+  });
+});
+
+describe("damaged records", () => {
+  async function damaged(where: string) {
+    const { manager, append, folder } = await managerOn(STORAGES["sqlite"] ?? expect.fail(), ENCRYPTED);
+    await append(step("a", 1), step("b", 2), step("c", 3));
+    const database = new Database(join(folder, "store.db"));
+    database.exec(`UPDATE waymark_records SET body = x'00' WHERE ${where}`);
+    database.close();
+    const corrupt: CorruptRecord[] = [];
+    manager.on("corrupt", (record) => corrupt.push(record));
+    return { manager, corrupt };
+  }
+
+  it("are reported and skipped, and don't count towards a limit", async () => {
+    const { manager, corrupt } = await damaged("sequence = 2");
+    expect((await collect(manager.records("t", { limit: 2 }))).map(({ sequence }) => sequence)).toEqual([1, 3]);
+    expect(corrupt).toMatchObject([{ taskId: "t", sequence: 2, reason: "its payload fails its SHA-256 checksum" }]);
+    // The query selects damage alone, but the task has intact records.
+    expect(await collect(manager.records("t", { name: "b" }))).toEqual([]);
+  });
+
+  it("are an error if nothing else is left", async () => {
+    const { manager } = await damaged("true");
+    await expect(collect(manager.records("t"))).rejects.toMatchObject({ code: "CHECKPOINT_CORRUPT" });
+  });
+});
+
+describe("a storage without a log", () => {
+  const storage: StorageAdapter = new Proxy(new MemoryAdapter(), {
+    get: (adapter, key) => (key === "log" ? undefined : Reflect.get(adapter, key, adapter)),
+  });
+
+  it("refuses records before anything is called", async () => {
+    const manager = new CheckpointManager({ storage });
+    await expect(collect(manager.records("t"))).rejects.toMatchObject({ code: "UNSUPPORTED_OPERATION" });
+    expect(() => draftRecord(resolveOptions({ storage }), step("model", 1))).toThrow(/memory adapter keeps no log/);
+  });
+});
