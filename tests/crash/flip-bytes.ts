@@ -9,8 +9,12 @@ import {
   CheckpointManager,
   type CheckpointSummary,
   gzip,
+  type StorageAdapter,
+  type TaskRecord,
   type TaskSummary,
 } from "waymark";
+import { event, record } from "../../conformance/records.js";
+import { RECORD_KINDS } from "../../src/contract/log.js";
 import { STRIDE_FACTOR } from "./extent.js";
 import { openAdapter } from "./open-adapter.mjs";
 import type { StoreKind } from "./operations.js";
@@ -72,8 +76,9 @@ const NONE = { intact: 0, reported: 0, "found by verify": 0, "torn tail": 0, wro
 >;
 const DAMAGES = ["flip 0x01", "flip 0xff", "cut"] as const;
 const TASKS = ["alpha", "beta"] as const;
-/** The sequence that a save into a damaged store must exceed. */
-const LAST_SEQUENCES = { alpha: 3, beta: 4 } as const;
+/** Appended to each task before its saves, if the storage has a log. */
+const RECORDS = [record("model", { recordKey: '["model"]' }), event("approve")];
+const RECORDS_ALONE = { kinds: RECORD_KINDS };
 /** How often a save is tried: it takes longer than all the reads. */
 const SAVES_EVERY = 8;
 const LOG_HEADER_BYTES = 32;
@@ -84,8 +89,9 @@ const PAGE_STEP = 97 * STRIDE_FACTOR;
 interface Seen {
   readonly checkpoints: readonly Checkpoint[];
   readonly summaries: readonly CheckpointSummary[];
+  readonly records: readonly TaskRecord[];
   /** The results that are allowed, too: a log without its tail shows the store at an earlier moment. */
-  readonly earlier: readonly CheckpointSummary[];
+  readonly earlier: readonly object[];
 }
 
 interface Flip {
@@ -151,21 +157,22 @@ function restore(intact: string, copy: string): void {
   cpSync(intact, copy, { recursive: true });
 }
 
-/** Two tasks of three checkpoints, a removed newest checkpoint, and a changed status. */
+/** Two tasks of two records and three checkpoints, a removed newest checkpoint, and a changed status. */
 async function makeStore(storage: Flipped, folder: string): Promise<Seen> {
   const adapter = await openAdapter(kindOf(storage), folder);
   const manager = new CheckpointManager({ storage: adapter, transforms: [gzip()] });
   const plain = new CheckpointManager({ storage: adapter, ownsStorage: false });
+  for (const task of TASKS) await adapter.log?.append(task, RECORDS);
   for (const step of [1, 2, 3]) {
     const options = { stage: `s${step}`, metadata: { step } };
     await plain.save("alpha", { step, at: new Date(step), text: "wäy".repeat(step) }, options);
     await manager.save("beta", { step, text: "wäy".repeat(step) }, options);
   }
   const { id } = await manager.save("beta", { gone: true });
-  const before = await see(manager);
+  const before = await see(manager, adapter.log);
   await manager.remove("beta", id);
   await manager.fail("beta", "the gate is shut");
-  const seen = await see(manager);
+  const seen = await see(manager, adapter.log);
   if (storage !== "sqlite's log") {
     await manager.close();
     if (storage === "sqlite") makePagesSmall(join(folder, "checkpoints.db"));
@@ -177,7 +184,7 @@ async function makeStore(storage: Flipped, folder: string): Promise<Seen> {
   await manager.close();
   restore(living, folder);
   rmSync(living, { recursive: true });
-  return { ...seen, earlier: [...before.checkpoints, ...before.summaries] };
+  return { ...seen, earlier: [...before.checkpoints, ...before.summaries, ...before.records] };
 }
 
 /** Keeps the number of meaningless bytes small. */
@@ -196,14 +203,16 @@ function kindOf(storage: Flipped): StoreKind {
   return storage === "sqlite's log" ? "sqlite" : storage;
 }
 
-async function see(manager: CheckpointManager): Promise<Seen> {
+async function see(manager: CheckpointManager, log: StorageAdapter["log"]): Promise<Seen> {
   const checkpoints: Checkpoint[] = [];
   const summaries: CheckpointSummary[] = [];
+  const records: TaskRecord[] = [];
   for (const task of TASKS) {
     for await (const checkpoint of manager.history(task)) checkpoints.push(checkpoint);
     summaries.push(...(await manager.list(task)));
+    if (log) records.push(...(await collect(manager.records(task, RECORDS_ALONE))));
   }
-  return { checkpoints, summaries, earlier: [] };
+  return { checkpoints, summaries, records, earlier: [] };
 }
 
 interface Judged {
@@ -216,7 +225,7 @@ async function outcomeOf(storage: Flipped, folder: string, expected: Seen, saves
   try {
     const reads = await judgeReads(manager, expected);
     const judged = reads.is === "torn tail" ? await excuse(storage, manager, reads) : reads;
-    const saved = saves && judged.is !== "wrong" ? await saveAnew(storage, manager) : undefined;
+    const saved = saves && judged.is !== "wrong" ? await saveAnew(storage, manager, expected) : undefined;
     return saved?.is === "torn tail" ? await excuse(storage, manager, saved) : (saved ?? judged);
   } catch (error) {
     return { is: "wrong", why: String(error) };
@@ -239,12 +248,13 @@ async function excuse(storage: Flipped, manager: CheckpointManager, judged: Judg
 /**
  * Saves to each task. An acknowledged save must be there, and come after all earlier ones, or after all visible ones.
  */
-async function saveAnew(storage: Flipped, manager: CheckpointManager): Promise<Judged | undefined> {
+async function saveAnew(storage: Flipped, manager: CheckpointManager, expected: Seen): Promise<Judged | undefined> {
   for (const task of TASKS) {
     try {
       const { id, sequence } = await manager.save(task, { saved: "anew" });
       await manager.restore(task, id);
-      if (sequence <= LAST_SEQUENCES[task]) return { is: "torn tail", why: `a save to ${task} got ${sequence} again` };
+      if (sequence <= lastSequence(expected, task))
+        return { is: "torn tail", why: `a save to ${task} got ${sequence} again` };
     } catch (error) {
       if (!(error instanceof CheckpointError)) return { is: "wrong", why: `a save to ${task} threw ${String(error)}` };
       if (error.code !== "CHECKPOINT_NOT_FOUND") continue;
@@ -254,6 +264,12 @@ async function saveAnew(storage: Flipped, manager: CheckpointManager): Promise<J
     }
   }
   return undefined;
+}
+
+/** The sequence that a save into a damaged store must exceed. Task `beta` has lost its newest checkpoint. */
+function lastSequence({ summaries }: Seen, task: (typeof TASKS)[number]): number {
+  const newest = summaries.find(({ taskId }) => taskId === task)?.sequence ?? 0;
+  return task === "beta" ? newest + 1 : newest;
 }
 
 /** Each call separately: a refused one says nothing about the others. */
@@ -276,6 +292,15 @@ async function judgeReads(manager: CheckpointManager, expected: Seen): Promise<J
             await manager.list(task),
             expected.summaries.filter(({ taskId }) => taskId === task),
           ),
+      ],
+      [
+        `records ${task}`,
+        async () => {
+          const records = expected.records.filter(({ taskId }) => taskId === task);
+          return records.length === 0
+            ? undefined
+            : differs(await collect(manager.records(task, RECORDS_ALONE)), records);
+        },
       ],
       ...ofTask.map(({ id }): [string, () => Promise<string | undefined>] => [
         `restore ${task}`,
@@ -312,16 +337,15 @@ async function judgeReads(manager: CheckpointManager, expected: Seen): Promise<J
 }
 
 /** `other …` if a state was returned that was never saved; `missing …` if a saved one wasn't returned. */
-function differenceFrom(earlier: readonly CheckpointSummary[]) {
+function differenceFrom(earlier: readonly object[]) {
   return (
-    given: readonly (CheckpointSummary | undefined)[],
-    expected: readonly CheckpointSummary[],
+    given: readonly ({ readonly id?: string } | undefined)[],
+    expected: readonly object[],
     first?: string,
     count = first === undefined ? expected.length : 1,
   ): string | undefined => {
     const found = given.filter((one) => one !== undefined);
-    const isOf = (known: readonly CheckpointSummary[]) => (one: CheckpointSummary) =>
-      known.some((other) => isDeepStrictEqual(other, one));
+    const isOf = (known: readonly object[]) => (one: object) => known.some((other) => isDeepStrictEqual(other, one));
     const other = found.find((one) => !isOf(expected)(one) && !isOf(earlier)(one));
     if (other !== undefined) return `other ${JSON.stringify(other)}`;
     const current = found.filter(isOf(expected));
@@ -331,8 +355,8 @@ function differenceFrom(earlier: readonly CheckpointSummary[]) {
   };
 }
 
-async function collect(items: AsyncIterable<Checkpoint>): Promise<Checkpoint[]> {
-  const collected: Checkpoint[] = [];
+async function collect<Item>(items: AsyncIterable<Item>): Promise<Item[]> {
+  const collected: Item[] = [];
   for await (const item of items) collected.push(item);
   return collected;
 }
@@ -341,6 +365,6 @@ function filesIn(folder: string, storage: Flipped): string[] {
   if (storage === "sqlite") return ["checkpoints.db"];
   if (storage === "sqlite's log") return ["checkpoints.db-wal"].filter((name) => existsSync(join(folder, name)));
   return readdirSync(folder, { recursive: true, encoding: "utf8" })
-    .filter((name) => name.endsWith(".json"))
+    .filter((name) => /\.jsonl?$/.test(name))
     .sort();
 }
