@@ -1,6 +1,8 @@
 import { createHash } from "node:crypto";
 import type { CorruptRecord, JsonObject } from "waymark";
-import { isCorrupt, type JsonValue, readHeader, type SealedSummary, type StoredCheckpoint } from "waymark/adapter";
+import { isCorrupt, readHeader, type SealedSummary, type StoredCheckpoint } from "waymark/adapter";
+
+type Json = JsonObject[string];
 
 /** The part of an unstorage `Storage` that is used here: what `createStorage` and `prefixStorage` return fits. */
 export interface KeyValueStorage {
@@ -20,7 +22,7 @@ export interface TaskIndex {
 
 /** A checkpoint's header, and the value that stands for it in the index: a damaged one is written back as it was. */
 export interface IndexEntry {
-  readonly stored: JsonValue | SealedSummary;
+  readonly stored: Json | SealedSummary;
   readonly header: SealedSummary | CorruptRecord;
 }
 
@@ -86,7 +88,7 @@ export class Records {
   async #read<Found>(
     location: string,
     belongsTo: Pick<CorruptRecord, "taskId" | "id" | "sequence">,
-    parse: (value: JsonValue) => Found | undefined,
+    parse: (value: Json) => Found | undefined,
   ): Promise<Found | CorruptRecord | undefined> {
     const text = await this.#storage.getItem(location);
     if (text === null || text === undefined) return undefined;
@@ -94,7 +96,7 @@ export class Records {
     if (typeof text !== "string" || !text.startsWith(MARK))
       return { ...corrupt, reason: `It doesn't begin "${MARK}".` };
     try {
-      const value: JsonValue = JSON.parse(text.slice(MARK.length));
+      const value: Json = JSON.parse(text.slice(MARK.length));
       return parse(value) ?? { ...corrupt, reason: "It isn't what was stored there." };
     } catch (cause) {
       return { ...corrupt, reason: "It is cut short or damaged.", cause };
@@ -127,7 +129,7 @@ function taskIdOf(key: string): { taskId?: string } {
 }
 
 /** `undefined` if it is no index, or another task's. */
-function indexIn(value: JsonValue, key: string): TaskIndex | undefined {
+function indexIn(value: Json, key: string): TaskIndex | undefined {
   if (!isJsonObject(value)) return undefined;
   const { taskId, lastSequence, headers } = value;
   if (typeof taskId !== "string" || indexKey(taskId) !== key) return undefined;
@@ -136,18 +138,18 @@ function indexIn(value: JsonValue, key: string): TaskIndex | undefined {
   return { taskId, lastSequence, entries };
 }
 
-function bodyOf(value: JsonValue): string | Uint8Array | undefined {
+function bodyOf(value: Json): string | Uint8Array | undefined {
   if (!isJsonObject(value)) return undefined;
   const { text, base64 } = value;
   if (typeof text === "string") return text;
   return typeof base64 === "string" ? Buffer.from(base64, "base64") : undefined;
 }
 
-function isJsonObject(value: JsonValue): value is JsonObject {
+function isJsonObject(value: Json): value is JsonObject {
   return typeof value === "object" && value !== null && !isList(value);
 }
 
 /** `Array.isArray` doesn't know readonly arrays. */
-function isList(value: JsonValue | undefined): value is readonly JsonValue[] {
+function isList(value: Json | undefined): value is readonly Json[] {
   return Array.isArray(value);
 }

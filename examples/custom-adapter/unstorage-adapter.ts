@@ -1,14 +1,12 @@
 import type { CheckpointSummary, CorruptRecord, StorageAdapter } from "waymark";
 import {
   AdapterCalls,
-  type AdapterCapabilities,
   type AppendCondition,
   type AppendOptions,
   type CheckpointDraft,
   type CheckpointQuery,
   copyRecord,
   findDamage,
-  type IndexedTask,
   isCorrupt,
   isTransient,
   matchRetry,
@@ -49,7 +47,7 @@ export class UnstorageAdapter implements StorageAdapter {
    * `durable` would promise that a kill loses nothing acknowledged; but drivers overwrite in place (fs), or answer
    * before they have stored. `multiProcess` would need a compare-and-set, which unstorage doesn't have.
    */
-  readonly capabilities: AdapterCapabilities = { durable: false, multiProcess: false };
+  readonly capabilities = { durable: false, multiProcess: false } as const;
   readonly #calls = new AdapterCalls({ name: "unstorage" });
   readonly #records: Records;
 
@@ -105,7 +103,7 @@ export class UnstorageAdapter implements StorageAdapter {
 
   /** Reads every task's index, whatever the limit: a key-value store has no order to stop in. */
   async *tasks(query: TaskQuery): AsyncIterable<StoredTask | CorruptRecord> {
-    const tasks: IndexedTask[] = [];
+    const tasks: ReturnType<typeof indexedTask>[] = [];
     for (const key of await this.#calls.run(() => this.#records.indexKeys())) {
       const index = await this.#calls.inTurn(key, () => this.#records.index(key));
       if (index !== undefined) tasks.push(indexedTask(index));
@@ -195,7 +193,8 @@ function newestSequence(entries: readonly IndexEntry[]): number {
   return entries.findLast(({ header }) => header.sequence !== undefined)?.header.sequence ?? 0;
 }
 
-function indexedTask(index: TaskIndex | CorruptRecord): IndexedTask {
+/** The task as `selectTasks` takes it. */
+function indexedTask(index: TaskIndex | CorruptRecord) {
   if (isCorrupt(index)) return { taskId: index.taskId ?? "", count: 0, headers: [index] };
   const { taskId, entries } = index;
   return { taskId, count: entries.length, headers: entries.map(({ header }) => header) };

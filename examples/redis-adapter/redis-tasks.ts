@@ -1,14 +1,11 @@
 import { randomUUID } from "node:crypto";
 import { CheckpointCorruptError, type CorruptRecord } from "waymark";
 import {
-  type HeaderPlace,
-  type IndexedTask,
   isCorrupt,
   type LeaseRecord,
   readHeader,
   type SealedSummary,
   type StoredCheckpoint,
-  type TaskPosition,
   type TimedLease,
   toHeader,
 } from "waymark/adapter";
@@ -20,8 +17,10 @@ export interface RedisClient {
 }
 
 /** A task at one moment. */
-export interface Seen extends TaskPosition {
+export interface Seen {
   readonly taskId: string;
+  readonly newestSequence: number;
+  readonly lastSequence: number;
   readonly count: number;
   /** The headers of the ids that were asked for. */
   readonly headers: readonly (SealedSummary | CorruptRecord | undefined)[];
@@ -29,6 +28,13 @@ export interface Seen extends TaskPosition {
   lease(): TimedLease;
   /** The texts of its keys on the server. */
   readonly texts: { readonly task: string; readonly lease: string };
+}
+
+/** A task for `selectTasks`. */
+export interface ListedTask {
+  readonly taskId: string;
+  readonly count: number;
+  readonly headers: readonly (SealedSummary | CorruptRecord)[];
 }
 
 /** The changes of one write, made in one step. */
@@ -81,7 +87,7 @@ export class RedisTasks {
   }
 
   /** Newest first. @param last - 0 for the newest alone, -1 for all. */
-  async list(taskId: string, last: 0 | -1 = -1): Promise<IndexedTask> {
+  async list(taskId: string, last: 0 | -1 = -1): Promise<ListedTask> {
     const [count, ...found] = await this.#eval(LIST, taskId, [`${last}`]);
     const headers = Array.from({ length: found.length / 3 }, (_, index) => {
       const [id = "", sequence, header = ""] = found.slice(index * 3, index * 3 + 3);
@@ -119,7 +125,10 @@ export class RedisTasks {
     }
   }
 
-  #header(text: string, place: Omit<HeaderPlace, "location">): SealedSummary | CorruptRecord {
+  #header(
+    text: string,
+    place: { readonly taskId: string; readonly id: string; readonly sequence?: number },
+  ): SealedSummary | CorruptRecord {
     return readHeader(text, { location: `${this.#prefix}headers:${place.taskId}`, ...place });
   }
 
