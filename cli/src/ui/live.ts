@@ -1,6 +1,5 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { CheckpointSummary } from "waymark";
-
 import { hasCheckpoint, ownerTaskId } from "waymark/kit";
 import { checkpointsTask, parseThread, parseThreadPrefix } from "waymark/langgraph/records";
 import { takeFirst } from "../first-of.js";
@@ -107,7 +106,15 @@ export async function* verifying(
   quick: boolean,
   { everyMs, signal }: Omit<Watching, "open">,
 ): AsyncGenerator<VerifyMessage, void, void> {
-  let progress: VerifyMessage = { kind: "progress", tasks: 0, checkpoints: 0, events: 0, bytes: 0, findings: 0 };
+  let progress: VerifyMessage = {
+    kind: "progress",
+    tasks: 0,
+    checkpoints: 0,
+    records: 0,
+    events: 0,
+    bytes: 0,
+    findings: 0,
+  };
   const ended: Promise<VerifyMessage> = verifyStorage(session, {
     quick,
     signal,
