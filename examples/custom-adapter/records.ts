@@ -1,6 +1,13 @@
 import { createHash } from "node:crypto";
 import type { CorruptRecord, JsonObject } from "waymark";
-import { isCorrupt, readHeader, type SealedSummary, type StoredCheckpoint } from "waymark/adapter";
+import {
+  isCorrupt,
+  type RecordHeader,
+  readHeader,
+  requireIntact,
+  type SealedSummary,
+  type StoredCheckpoint,
+} from "waymark/adapter";
 
 type Json = JsonObject[string];
 
@@ -18,6 +25,10 @@ export interface TaskIndex {
   readonly lastSequence: number;
   /** Oldest first. */
   readonly entries: readonly IndexEntry[];
+  /** The headers of the log's records, oldest first. An event whose body was removed has 0 bytes. */
+  readonly records: readonly RecordHeader[];
+  /** The highest sequence of a removed record, marks aside; 0 if there is none. */
+  readonly removedUpTo: number;
 }
 
 /** A checkpoint's header, and the value that stands for it in the index: a damaged one is written back as it was. */
@@ -49,20 +60,38 @@ export class Records {
     return this.#read(key, taskIdOf(key), (value) => indexIn(value, key));
   }
 
-  async storeIndex({ taskId, lastSequence, entries }: TaskIndex): Promise<void> {
-    await this.#write(indexKey(taskId), { taskId, lastSequence, headers: entries.map(({ stored }) => stored) });
+  /** For writers: nothing is written over an index that can't be read. */
+  async indexToChange(taskId: string): Promise<TaskIndex> {
+    const index = await this.index(indexKey(taskId));
+    if (index === undefined) return { taskId, lastSequence: 0, entries: [], records: [], removedUpTo: 0 };
+    return isCorrupt(index) ? requireIntact<never>(index) : index;
+  }
+
+  async storeIndex({ taskId, lastSequence, entries, records, removedUpTo }: TaskIndex): Promise<void> {
+    const headers = entries.map(({ stored }) => stored);
+    await this.#write(indexKey(taskId), { taskId, lastSequence, headers, records, removedUpTo });
   }
 
   /** The whole checkpoint to a header. Whether its payload fits the digest is the manager's to check. */
   async checkpoint(header: SealedSummary | CorruptRecord): Promise<StoredCheckpoint | CorruptRecord> {
     if (isCorrupt(header)) return header;
     const { taskId, id, sequence, payload } = header;
+    const found = await this.payload(taskId, sequence, { id });
+    return isCorrupt(found) ? found : { ...header, payload: { ...payload, ...found } };
+  }
+
+  /** @param named - The checkpoint's id, for a CorruptRecord. */
+  async payload(
+    taskId: string,
+    sequence: number,
+    named: { readonly id?: string },
+  ): Promise<{ readonly body: string | Uint8Array } | CorruptRecord> {
     const key = payloadKey(taskId, sequence);
-    const found = await this.#read(key, { taskId, id, sequence }, (value) => {
+    const found = await this.#read(key, { taskId, ...named, sequence }, (value) => {
       const body = bodyOf(value);
-      return body === undefined ? undefined : { ...header, payload: { ...payload, body } };
+      return body === undefined ? undefined : { body };
     });
-    return found ?? { corrupt: true, location: key, reason: "The payload is missing.", taskId, id, sequence };
+    return found ?? { corrupt: true, location: key, reason: "The payload is missing.", taskId, ...named, sequence };
   }
 
   async storePayload(taskId: string, sequence: number, body: string | Uint8Array): Promise<void> {
@@ -131,11 +160,18 @@ function taskIdOf(key: string): { taskId?: string } {
 /** `undefined` if it is no index, or another task's. */
 function indexIn(value: Json, key: string): TaskIndex | undefined {
   if (!isJsonObject(value)) return undefined;
-  const { taskId, lastSequence, headers } = value;
+  const { taskId, lastSequence, headers, records, removedUpTo } = value;
   if (typeof taskId !== "string" || indexKey(taskId) !== key) return undefined;
   if (typeof lastSequence !== "number" || !isList(headers)) return undefined;
+  if (typeof removedUpTo !== "number" || !isList(records) || !records.every(isRecordHeader)) return undefined;
   const entries = headers.map((stored) => ({ stored, header: readHeader(stored, { location: key, taskId }) }));
-  return { taskId, lastSequence, entries };
+  return { taskId, lastSequence, entries, records, removedUpTo };
+}
+
+/** Whether it has the form of a record's header. Its seal shows whether it is intact, which the manager checks. */
+function isRecordHeader(value: unknown): value is RecordHeader {
+  if (typeof value !== "object" || value === null || !("kind" in value && "payload" in value)) return false;
+  return "sequence" in value && typeof value.sequence === "number" && "sizeBytes" in value && "seal" in value;
 }
 
 function bodyOf(value: Json): string | Uint8Array | undefined {
