@@ -163,9 +163,10 @@ function indexIn(value: Json, key: string): TaskIndex | undefined {
   const { taskId, lastSequence, headers, records, removedUpTo } = value;
   if (typeof taskId !== "string" || indexKey(taskId) !== key) return undefined;
   if (typeof lastSequence !== "number" || !isList(headers)) return undefined;
-  if (typeof removedUpTo !== "number" || !isList(records) || !records.every(isRecordHeader)) return undefined;
+  const log: readonly unknown[] = isList(records) ? records : [undefined];
+  if (typeof removedUpTo !== "number" || !log.every(isRecordHeader)) return undefined;
   const entries = headers.map((stored) => ({ stored, header: readHeader(stored, { location: key, taskId }) }));
-  return { taskId, lastSequence, entries, records, removedUpTo };
+  return { taskId, lastSequence, entries, records: log, removedUpTo };
 }
 
 /** Whether it has the form of a record's header. Its seal shows whether it is intact, which the manager checks. */
