@@ -14,7 +14,7 @@ const ROUNDS = 400;
 const LONG_MS = 600_000;
 const [EARLY, LATE] = ["2026-01-02T03:04:05.678Z", "9026-01-02T03:04:05.678Z"];
 
-/** @typedef {import("waymark/adapter").StorageAdapter} StorageAdapter */
+/** @typedef {import("waymark").StorageAdapter} StorageAdapter */
 
 /** @type {readonly { readonly name: string, readonly taskOf: (n: number) => { taskId: string, dueAt: string } }[]} */
 const CASES = [

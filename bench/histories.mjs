@@ -10,7 +10,7 @@ import { medians } from "./compare.mjs";
 import { printBytes, printHeading, printRow } from "./report.mjs";
 import { messages } from "./text.mjs";
 
-/** @import { StorageAdapter } from "waymark/adapter" */
+/** @import { StorageAdapter } from "waymark" */
 
 const TURNS = 1000;
 const LAST_STATE = "SELECT state FROM checkpoints ORDER BY sequence DESC LIMIT 1";

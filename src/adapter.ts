@@ -1,26 +1,20 @@
 // `waymark/adapter`: for authors of adapters, at most 60 names. Errors and what users see come from `waymark`.
 export { makePayload, openPayload } from "./codec/payload.js";
 export {
-  type AdapterCapabilities,
   type AppendOptions,
   type CheckpointQuery,
-  matchesQuery,
   matchesTaskId,
   matchRetry,
   nextSequence,
-  type StorageAdapter,
   type StoredTask,
-  type TaskPosition,
   type TaskQuery,
 } from "./contract/adapter.js";
 export { AdapterCalls } from "./contract/adapter-calls.js";
 export {
   type CheckpointDraft,
-  type CheckpointSummary,
   copyPayload,
   copyRecord,
   findDamage,
-  type JsonValue,
   type Payload,
   type SealedSummary,
   type StatusChange,
@@ -33,15 +27,12 @@ export {
 } from "./contract/checkpoint.js";
 export {
   type AppendCondition,
-  type ExpectedTask,
   requireNewest,
+  requireNoEvent,
   requireUnchangedTasks,
 } from "./contract/conditions.js";
-export { type CorruptRecord, isCorrupt } from "./contract/corrupt-record.js";
-export type { StorageFinding, StorageMaintenance } from "./contract/findings.js";
+export { isCorrupt } from "./contract/corrupt-record.js";
 export {
-  type HeaderPlace,
-  type IndexedTask,
   readHeader,
   requireIntact,
   selectHeaders,
@@ -59,5 +50,21 @@ export {
   nextLease,
   type TimedLease,
 } from "./contract/leases.js";
-export type { DueCount, DueQuery, TaskQueue } from "./contract/task-queue.js";
+export {
+  copyRecordDraft,
+  findRecordDamage,
+  type LogItem,
+  type LogOptions,
+  type LogRecord,
+  matchEventRetry,
+  matchesRecords,
+  type RecordDraft,
+  type RecordHeader,
+  type RecordQuery,
+  sealRecord,
+  sealRecordDraft,
+  type TaskLog,
+  toRecordHeader,
+} from "./contract/log.js";
+export type { TaskQueue } from "./contract/task-queue.js";
 export { findDueTime, isTransient, replacedBy } from "./contract/transient.js";

@@ -164,7 +164,7 @@ export class CheckpointManager<State = unknown, Saved = State> {
    * The stored state is copied as it is, without the schema, migrations or `redact`. A storage that can share payloads
    * doesn't store the state twice. If a transform binds a payload to its checkpoint, as `encrypt` does, the payload is
    * encrypted again. The original's events are copied, too, so an event that no wait has received can be received by
-   * both tasks.
+   * both tasks. The other records of its log stay with the original.
    *
    * @param options - `label` and `metadata` replace the original's. `lease` is the new task's lease.
    * @returns The new task's first checkpoint.
@@ -184,8 +184,8 @@ export class CheckpointManager<State = unknown, Saved = State> {
 
   /**
    * Goes back to a checkpoint. It saves a new checkpoint with the old one's state, stage, label and metadata, the
-   * status `running`, and the old one's id as `parentId`. Nothing is removed, so another rewind can undo it. The stored
-   * state is copied as by `fork`.
+   * status `running`, and the old one's id as `parentId`. Nothing is removed, so another rewind can undo it, and the
+   * records of the log stay where they are. The stored state is copied as by `fork`.
    *
    * If the task has an auto-save, first change the state that its `getState` returns. Otherwise the auto-save saves the
    * state from before the rewind again.

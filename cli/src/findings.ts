@@ -1,5 +1,4 @@
-import type { RepairResult } from "waymark";
-import type { StorageFinding } from "waymark/adapter";
+import type { RepairResult, VerifyResult } from "waymark";
 import type { Session } from "./cli.js";
 import { shownTask } from "./langgraph/find-tasks.js";
 import { printTable } from "./table.js";
@@ -8,7 +7,7 @@ import { timeText } from "./words.js";
 export type RepairStep = RepairResult["steps"][number];
 
 /** Prints a table with one line per finding. */
-export function printFindings({ output }: Session, findings: readonly StorageFinding[]): Promise<void> {
+export function printFindings({ output }: Session, findings: VerifyResult["findings"]): Promise<void> {
   const { red, yellow } = output.colors;
   return printTable(output, findings, [
     { head: "FOUND", cell: ({ kind }) => ({ text: kind, color: kind === "damaged" ? red : yellow }) },

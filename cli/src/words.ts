@@ -3,9 +3,13 @@ export function counted(count: number, noun: string): string {
   return `${countText(count)} ${noun}${count === 1 ? "" : "s"}`;
 }
 
-/** `3 checkpoints`, `3 checkpoints and 2 events`. */
-export function checkpointsText(checkpoints: number, events: number): string {
-  return `${counted(checkpoints, "checkpoint")}${events === 0 ? "" : ` and ${counted(events, "event")}`}`;
+/** `3 checkpoints`, `3 checkpoints and 4 records and 2 events`. */
+export function checkpointsText(checkpoints: number, events: number, records = 0): string {
+  const more = [
+    ...(records === 0 ? [] : [counted(records, "record")]),
+    ...(events === 0 ? [] : [counted(events, "event")]),
+  ];
+  return [counted(checkpoints, "checkpoint"), ...more].join(" and ");
 }
 
 /** `12,000` */

@@ -1,6 +1,15 @@
 import { createHash } from "node:crypto";
 import type { CorruptRecord, JsonObject } from "waymark";
-import { isCorrupt, type JsonValue, readHeader, type SealedSummary, type StoredCheckpoint } from "waymark/adapter";
+import {
+  isCorrupt,
+  type RecordHeader,
+  readHeader,
+  requireIntact,
+  type SealedSummary,
+  type StoredCheckpoint,
+} from "waymark/adapter";
+
+type Json = JsonObject[string];
 
 /** The part of an unstorage `Storage` that is used here: what `createStorage` and `prefixStorage` return fits. */
 export interface KeyValueStorage {
@@ -16,11 +25,15 @@ export interface TaskIndex {
   readonly lastSequence: number;
   /** Oldest first. */
   readonly entries: readonly IndexEntry[];
+  /** The headers of the log's records, oldest first. An event whose body was removed has 0 bytes. */
+  readonly records: readonly RecordHeader[];
+  /** The highest sequence of a removed record, marks aside; 0 if there is none. */
+  readonly removedUpTo: number;
 }
 
 /** A checkpoint's header, and the value that stands for it in the index: a damaged one is written back as it was. */
 export interface IndexEntry {
-  readonly stored: JsonValue | SealedSummary;
+  readonly stored: Json | SealedSummary;
   readonly header: SealedSummary | CorruptRecord;
 }
 
@@ -47,20 +60,38 @@ export class Records {
     return this.#read(key, taskIdOf(key), (value) => indexIn(value, key));
   }
 
-  async storeIndex({ taskId, lastSequence, entries }: TaskIndex): Promise<void> {
-    await this.#write(indexKey(taskId), { taskId, lastSequence, headers: entries.map(({ stored }) => stored) });
+  /** For writers: nothing is written over an index that can't be read. */
+  async indexToChange(taskId: string): Promise<TaskIndex> {
+    const index = await this.index(indexKey(taskId));
+    if (index === undefined) return { taskId, lastSequence: 0, entries: [], records: [], removedUpTo: 0 };
+    return isCorrupt(index) ? requireIntact<never>(index) : index;
+  }
+
+  async storeIndex({ taskId, lastSequence, entries, records, removedUpTo }: TaskIndex): Promise<void> {
+    const headers = entries.map(({ stored }) => stored);
+    await this.#write(indexKey(taskId), { taskId, lastSequence, headers, records, removedUpTo });
   }
 
   /** The whole checkpoint to a header. Whether its payload fits the digest is the manager's to check. */
   async checkpoint(header: SealedSummary | CorruptRecord): Promise<StoredCheckpoint | CorruptRecord> {
     if (isCorrupt(header)) return header;
     const { taskId, id, sequence, payload } = header;
+    const found = await this.payload(taskId, sequence, { id });
+    return isCorrupt(found) ? found : { ...header, payload: { ...payload, ...found } };
+  }
+
+  /** @param named - The checkpoint's id, for a CorruptRecord. */
+  async payload(
+    taskId: string,
+    sequence: number,
+    named: { readonly id?: string },
+  ): Promise<{ readonly body: string | Uint8Array } | CorruptRecord> {
     const key = payloadKey(taskId, sequence);
-    const found = await this.#read(key, { taskId, id, sequence }, (value) => {
+    const found = await this.#read(key, { taskId, ...named, sequence }, (value) => {
       const body = bodyOf(value);
-      return body === undefined ? undefined : { ...header, payload: { ...payload, body } };
+      return body === undefined ? undefined : { body };
     });
-    return found ?? { corrupt: true, location: key, reason: "The payload is missing.", taskId, id, sequence };
+    return found ?? { corrupt: true, location: key, reason: "The payload is missing.", taskId, ...named, sequence };
   }
 
   async storePayload(taskId: string, sequence: number, body: string | Uint8Array): Promise<void> {
@@ -86,7 +117,7 @@ export class Records {
   async #read<Found>(
     location: string,
     belongsTo: Pick<CorruptRecord, "taskId" | "id" | "sequence">,
-    parse: (value: JsonValue) => Found | undefined,
+    parse: (value: Json) => Found | undefined,
   ): Promise<Found | CorruptRecord | undefined> {
     const text = await this.#storage.getItem(location);
     if (text === null || text === undefined) return undefined;
@@ -94,7 +125,7 @@ export class Records {
     if (typeof text !== "string" || !text.startsWith(MARK))
       return { ...corrupt, reason: `It doesn't begin "${MARK}".` };
     try {
-      const value: JsonValue = JSON.parse(text.slice(MARK.length));
+      const value: Json = JSON.parse(text.slice(MARK.length));
       return parse(value) ?? { ...corrupt, reason: "It isn't what was stored there." };
     } catch (cause) {
       return { ...corrupt, reason: "It is cut short or damaged.", cause };
@@ -127,27 +158,35 @@ function taskIdOf(key: string): { taskId?: string } {
 }
 
 /** `undefined` if it is no index, or another task's. */
-function indexIn(value: JsonValue, key: string): TaskIndex | undefined {
+function indexIn(value: Json, key: string): TaskIndex | undefined {
   if (!isJsonObject(value)) return undefined;
-  const { taskId, lastSequence, headers } = value;
+  const { taskId, lastSequence, headers, records, removedUpTo } = value;
   if (typeof taskId !== "string" || indexKey(taskId) !== key) return undefined;
   if (typeof lastSequence !== "number" || !isList(headers)) return undefined;
+  const log: readonly unknown[] = isList(records) ? records : [undefined];
+  if (typeof removedUpTo !== "number" || !log.every(isRecordHeader)) return undefined;
   const entries = headers.map((stored) => ({ stored, header: readHeader(stored, { location: key, taskId }) }));
-  return { taskId, lastSequence, entries };
+  return { taskId, lastSequence, entries, records: log, removedUpTo };
 }
 
-function bodyOf(value: JsonValue): string | Uint8Array | undefined {
+/** Whether it has the form of a record's header. Its seal shows whether it is intact, which the manager checks. */
+function isRecordHeader(value: unknown): value is RecordHeader {
+  if (typeof value !== "object" || value === null || !("kind" in value && "payload" in value)) return false;
+  return "sequence" in value && typeof value.sequence === "number" && "sizeBytes" in value && "seal" in value;
+}
+
+function bodyOf(value: Json): string | Uint8Array | undefined {
   if (!isJsonObject(value)) return undefined;
   const { text, base64 } = value;
   if (typeof text === "string") return text;
   return typeof base64 === "string" ? Buffer.from(base64, "base64") : undefined;
 }
 
-function isJsonObject(value: JsonValue): value is JsonObject {
+function isJsonObject(value: Json): value is JsonObject {
   return typeof value === "object" && value !== null && !isList(value);
 }
 
 /** `Array.isArray` doesn't know readonly arrays. */
-function isList(value: JsonValue | undefined): value is readonly JsonValue[] {
+function isList(value: Json | undefined): value is readonly Json[] {
   return Array.isArray(value);
 }

@@ -1,20 +1,21 @@
 import type { CheckpointSummary, CorruptRecord, StorageAdapter } from "waymark";
 import {
   AdapterCalls,
-  type AdapterCapabilities,
   type AppendCondition,
   type AppendOptions,
   type CheckpointDraft,
   type CheckpointQuery,
   copyRecord,
+  copyRecordDraft,
   findDamage,
-  type IndexedTask,
   isCorrupt,
   isTransient,
+  matchEventRetry,
   matchRetry,
   nextSequence,
   requireIntact,
   requireNewest,
+  requireNoEvent,
   type SealedSummary,
   type StatusChange,
   type StoredCheckpoint,
@@ -22,12 +23,14 @@ import {
   sealDraft,
   selectHeaders,
   selectTasks,
+  type TaskLog,
   type TaskQuery,
   toHeader,
   toSummary,
   withStatus,
 } from "waymark/adapter";
 import { type IndexEntry, indexKey, type KeyValueStorage, Records, type TaskIndex } from "./records.js";
+import { findEvent, readPosition, storeRecords, UnstorageLog } from "./unstorage-log.js";
 
 export interface UnstorageAdapterOptions {
   /** Stays the caller's: `close` doesn't dispose it. One adapter per storage at a time. */
@@ -49,32 +52,42 @@ export class UnstorageAdapter implements StorageAdapter {
    * `durable` would promise that a kill loses nothing acknowledged; but drivers overwrite in place (fs), or answer
    * before they have stored. `multiProcess` would need a compare-and-set, which unstorage doesn't have.
    */
-  readonly capabilities: AdapterCapabilities = { durable: false, multiProcess: false };
+  readonly capabilities = { durable: false, multiProcess: false } as const;
   readonly #calls = new AdapterCalls({ name: "unstorage" });
   readonly #records: Records;
+  readonly log: TaskLog;
 
   constructor({ storage }: UnstorageAdapterOptions) {
     this.#records = new Records(storage);
+    this.log = new UnstorageLog(this.#calls, this.#records);
   }
 
   async append(draft: CheckpointDraft, condition?: AppendCondition, options?: AppendOptions): Promise<number> {
     // Before the turn: the caller may change its draft while the call waits.
     const own = copyRecord(draft);
+    const records = (options?.records ?? []).map(copyRecordDraft);
     const { taskId, id } = own;
     return this.#calls.inTurn(indexKey(taskId), async () => {
-      const { entries, lastSequence } = await this.#index(taskId);
+      const index = await this.#records.indexToChange(taskId);
+      const { entries } = index;
       const existing = entries.find(({ header }) => header.id === id);
       if (existing) return matchRetry(requireIntact(await this.#records.checkpoint(existing.header)), own);
 
-      const position = { newestSequence: newestSequence(entries), lastSequence };
-      const sequence = nextSequence(taskId, position, condition, options);
+      matchEventRetry(taskId, records, (event) => findEvent(index, event));
+      const sequence = nextSequence(taskId, readPosition(index), condition, options);
+      const added = await storeRecords(this.#records, taskId, records, sequence - records.length);
       const record = sealDraft(own, sequence);
       await this.#records.storePayload(taskId, sequence, record.payload.body);
       const replaced = entries.find(
         ({ header }) => header.id === options?.replaces && !isCorrupt(header) && isTransient(header),
       );
       const kept = entries.filter((one) => one !== replaced);
-      await this.#records.storeIndex({ taskId, lastSequence: sequence, entries: [...kept, entryOf(toHeader(record))] });
+      await this.#records.storeIndex({
+        ...index,
+        lastSequence: sequence,
+        entries: [...kept, entryOf(toHeader(record))],
+        records: [...index.records, ...added],
+      });
       if (replaced !== undefined) await this.#removePayloads([replaced], taskId);
       return sequence;
     });
@@ -105,7 +118,7 @@ export class UnstorageAdapter implements StorageAdapter {
 
   /** Reads every task's index, whatever the limit: a key-value store has no order to stop in. */
   async *tasks(query: TaskQuery): AsyncIterable<StoredTask | CorruptRecord> {
-    const tasks: IndexedTask[] = [];
+    const tasks: ReturnType<typeof indexedTask>[] = [];
     for (const key of await this.#calls.run(() => this.#records.indexKeys())) {
       const index = await this.#calls.inTurn(key, () => this.#records.index(key));
       if (index !== undefined) tasks.push(indexedTask(index));
@@ -113,16 +126,29 @@ export class UnstorageAdapter implements StorageAdapter {
     yield* selectTasks(tasks, query);
   }
 
-  async setStatus(taskId: string, id: string, change: StatusChange, condition?: AppendCondition): Promise<boolean> {
+  async setStatus(
+    taskId: string,
+    id: string,
+    change: StatusChange,
+    condition?: AppendCondition,
+    options?: Parameters<StorageAdapter["setStatus"]>[4],
+  ): Promise<boolean> {
     const ownChange = structuredClone(change);
+    const records = (options?.records ?? []).map(copyRecordDraft);
     return this.#calls.inTurn(indexKey(taskId), async () => {
-      const index = await this.#index(taskId);
+      const index = await this.#records.indexToChange(taskId);
       const entry = index.entries.find(({ header }) => header.id === id);
       if (entry === undefined) return false;
-      requireNewest(taskId, newestSequence(index.entries), condition);
+      matchEventRetry(taskId, records, (event) => findEvent(index, event));
+      const first = nextSequence(taskId, readPosition(index), condition);
       const changed = entryOf(withStatus(requireIntact(entry.header), ownChange));
-      const entries = index.entries.map((one) => (one === entry ? changed : one));
-      await this.#records.storeIndex({ ...index, entries });
+      const added = await storeRecords(this.#records, taskId, records, first);
+      await this.#records.storeIndex({
+        ...index,
+        lastSequence: index.lastSequence + added.length,
+        entries: index.entries.map((one) => (one === entry ? changed : one)),
+        records: [...index.records, ...added],
+      });
       return true;
     });
   }
@@ -131,8 +157,9 @@ export class UnstorageAdapter implements StorageAdapter {
     if (ids === "all") return this.#calls.inTurn(indexKey(taskId), () => this.#removeTask(taskId, condition));
     const doomed = new Set<string | undefined>(ids);
     return this.#calls.inTurn(indexKey(taskId), async () => {
-      const index = await this.#index(taskId);
-      requireNewest(taskId, newestSequence(index.entries), condition);
+      const index = await this.#records.indexToChange(taskId);
+      requireNewest(taskId, readPosition(index).newestSequence, condition);
+      requireNoEvent(taskId, readPosition(index).lastEvent, condition);
       const removed = index.entries.filter(({ header }) => doomed.has(header.id));
       if (removed.length === 0) return 0;
       await this.#records.storeIndex({ ...index, entries: index.entries.filter((one) => !removed.includes(one)) });
@@ -143,13 +170,6 @@ export class UnstorageAdapter implements StorageAdapter {
 
   close(): Promise<void> {
     return this.#calls.close();
-  }
-
-  /** For writers: nothing is written over an index that can't be read. */
-  async #index(taskId: string): Promise<TaskIndex> {
-    const index = await this.#records.index(indexKey(taskId));
-    if (index === undefined) return { taskId, lastSequence: 0, entries: [] };
-    return isCorrupt(index) ? requireIntact<never>(index) : index;
   }
 
   async #headers(query: CheckpointQuery): Promise<Iterable<SealedSummary | CorruptRecord>> {
@@ -165,7 +185,7 @@ export class UnstorageAdapter implements StorageAdapter {
   async #asItIs(header: SealedSummary): Promise<StoredCheckpoint | CorruptRecord | undefined> {
     const record = await this.#records.checkpoint(header);
     if (!isCorrupt(record) && findDamage(record) === undefined) return record;
-    const { entries } = await this.#index(header.taskId);
+    const { entries } = await this.#records.indexToChange(header.taskId);
     const now = entries.find((one) => one.header.sequence === header.sequence && one.header.id === header.id);
     return now && this.#records.checkpoint(now.header);
   }
@@ -180,10 +200,11 @@ export class UnstorageAdapter implements StorageAdapter {
     const index = await this.#records.index(indexKey(taskId));
     // A damaged task can be removed as a whole; but nobody knows whether a condition holds for it.
     if (index !== undefined && isCorrupt(index) && condition === undefined) return this.#records.removeTask(taskId);
-    const { entries } = await this.#index(taskId);
-    requireNewest(taskId, newestSequence(entries), condition);
+    const whole = await this.#records.indexToChange(taskId);
+    requireNewest(taskId, readPosition(whole).newestSequence, condition);
+    requireNoEvent(taskId, readPosition(whole).lastEvent, condition);
     await this.#records.removeTask(taskId);
-    return entries.length;
+    return whole.entries.length;
   }
 }
 
@@ -191,12 +212,12 @@ function entryOf(header: SealedSummary): IndexEntry {
   return { stored: header, header };
 }
 
-function newestSequence(entries: readonly IndexEntry[]): number {
-  return entries.findLast(({ header }) => header.sequence !== undefined)?.header.sequence ?? 0;
-}
-
-function indexedTask(index: TaskIndex | CorruptRecord): IndexedTask {
+/** The task as `selectTasks` takes it. */
+function indexedTask(index: TaskIndex | CorruptRecord) {
   if (isCorrupt(index)) return { taskId: index.taskId ?? "", count: 0, headers: [index] };
-  const { taskId, entries } = index;
-  return { taskId, count: entries.length, headers: entries.map(({ header }) => header) };
+  const { taskId, entries, records, removedUpTo } = index;
+  const last = records.at(-1);
+  const isLast = last !== undefined && last.sequence > readPosition(index).newestSequence;
+  const log = { ...(isLast && { last }), ...(removedUpTo > 0 && { removedUpTo }) };
+  return { taskId, count: entries.length, headers: entries.map(({ header }) => header), log };
 }

@@ -21,6 +21,12 @@ export async function damage(location, taskId, id, part) {
     await client.hSet(headers, id, (await client.hGet(headers, id)).replace('"status":"running"', '"status":"paused"'));
 }
 
+export async function damageRecord(location, taskId, sequence) {
+  const [url, prefix] = location.split(" ");
+  const client = await connected(url);
+  await client.hSet(`${prefix}bodies:${taskId}`, `${sequence}`, "text 0");
+}
+
 /** One connection for each process and server. */
 const clients = new Map();
 

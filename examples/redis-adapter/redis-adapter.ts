@@ -6,19 +6,21 @@ import {
   type AppendOptions,
   type CheckpointDraft,
   type CheckpointQuery,
-  checkLease,
   copyPayload,
   copyRecord,
+  copyRecordDraft,
   isCorrupt,
   isTransient,
   type LeaseStore,
   leaseStore,
+  matchEventRetry,
   matchesTaskId,
   matchRetry,
   nextSequence,
   type Payload,
   requireIntact,
   requireNewest,
+  requireNoEvent,
   type SealedSummary,
   type StatusChange,
   type StoredCheckpoint,
@@ -26,12 +28,15 @@ import {
   sealDraft,
   selectHeaders,
   selectTasks,
+  type TaskLog,
   type TaskQuery,
   toSummary,
   withPayload,
   withStatus,
 } from "waymark/adapter";
-import { type Change, type RedisClient, RedisTasks, type Seen } from "./redis-tasks.js";
+import { RedisLog, sealRecords } from "./redis-log.js";
+import { type RedisClient, RedisTasks } from "./redis-tasks.js";
+import { checkFence, writeTask } from "./redis-write.js";
 
 export interface RedisAdapterOptions {
   /** It stays the caller's: `close` leaves it open. */
@@ -51,12 +56,14 @@ export class RedisAdapter implements StorageAdapter {
   readonly name = "redis";
   readonly capabilities = { durable: true, multiProcess: true } as const;
   readonly leases: LeaseStore;
+  readonly log: TaskLog;
   readonly #calls = new AdapterCalls({ name: "redis", isRetryable });
   readonly #tasks: RedisTasks;
 
   constructor({ client, prefix = "waymark:" }: RedisAdapterOptions) {
     const tasks = new RedisTasks(client, prefix);
     this.#tasks = tasks;
+    this.log = new RedisLog(this.#calls, tasks);
     this.leases = leaseStore({
       read: (taskId) => this.#calls.run(async () => (await tasks.look(taskId)).lease()),
       update: (taskId, change) => this.#calls.run(() => tasks.changeLease(taskId, change)),
@@ -67,16 +74,26 @@ export class RedisAdapter implements StorageAdapter {
   append(draft: CheckpointDraft, condition?: AppendCondition, options?: AppendOptions): Promise<number> {
     // Before the turn: the caller may change its draft while the call waits.
     const own = copyRecord(draft);
+    const drafts = (options?.records ?? []).map(copyRecordDraft);
     const { taskId, id } = own;
-    return this.#write(taskId, [id, options?.replaces ?? id], condition, async (seen) => {
-      const [existing, replaced] = seen.headers;
-      const stored = existing && (await this.#tasks.get(taskId, id));
-      if (stored) return { answer: matchRetry(requireIntact(stored), own) };
-      checkFence(seen, condition);
-      const sequence = nextSequence(taskId, seen, condition, options);
-      const removed = replaced && !isCorrupt(replaced) && isTransient(replaced) ? [replaced.id] : [];
-      const change = { lastSequence: sequence, put: sealDraft(own, sequence), body: own.payload.body, removed };
-      return { answer: sequence, change };
+    const ids = [id, options?.replaces ?? id];
+    return writeTask(this.#calls, this.#tasks, {
+      taskId,
+      ids,
+      records: drafts,
+      condition,
+      decide: async (seen) => {
+        const [existing, replaced] = seen.headers;
+        const stored = existing && (await this.#tasks.get(taskId, id));
+        if (stored) return { answer: matchRetry(requireIntact(stored), own) };
+        matchEventRetry(taskId, drafts, seen.findEvent);
+        checkFence(seen, condition);
+        const sequence = nextSequence(taskId, seen, condition, options);
+        const removed = replaced && !isCorrupt(replaced) && isTransient(replaced) ? [replaced.id] : [];
+        const records = sealRecords(taskId, drafts, sequence - drafts.length);
+        const put = sealDraft(own, sequence);
+        return { answer: sequence, change: { lastSequence: sequence, put, body: own.payload.body, removed, records } };
+      },
     });
   }
 
@@ -104,56 +121,65 @@ export class RedisAdapter implements StorageAdapter {
     yield* selectTasks(tasks, query);
   }
 
-  setStatus(taskId: string, id: string, change: StatusChange, condition?: AppendCondition): Promise<boolean> {
+  setStatus(
+    taskId: string,
+    id: string,
+    change: StatusChange,
+    condition?: AppendCondition,
+    options?: Parameters<StorageAdapter["setStatus"]>[4],
+  ): Promise<boolean> {
     const own = structuredClone(change);
-    return this.#write(taskId, [id], condition, async (seen) => {
-      checkFence(seen, condition);
-      const [header] = seen.headers;
-      if (header === undefined) return { answer: false };
-      requireNewest(taskId, seen.newestSequence, condition);
-      return { answer: true, change: { put: withStatus(requireIntact(header), own) } };
+    const drafts = (options?.records ?? []).map(copyRecordDraft);
+    return writeTask(this.#calls, this.#tasks, {
+      taskId,
+      ids: [id],
+      records: drafts,
+      condition,
+      decide: async (seen) => {
+        checkFence(seen, condition);
+        const [header] = seen.headers;
+        if (header === undefined) return { answer: false };
+        matchEventRetry(taskId, drafts, seen.findEvent);
+        const first = nextSequence(taskId, seen, condition);
+        const put = withStatus(requireIntact(header), own);
+        const lastSequence = seen.lastSequence + drafts.length;
+        return { answer: true, change: { put, lastSequence, records: sealRecords(taskId, drafts, first) } };
+      },
     });
   }
 
   replacePayload(taskId: string, id: string, payload: Payload, expectedSha256: string): Promise<boolean> {
     const own = copyPayload(payload);
-    return this.#write(taskId, [id], undefined, async ({ headers: [found] }) => {
-      const header = found && requireIntact(found);
-      if (header?.payload.sha256 !== expectedSha256) return { answer: false };
-      return { answer: true, change: { put: withPayload(header, own), body: own.body } };
+    return writeTask(this.#calls, this.#tasks, {
+      taskId,
+      ids: [id],
+      decide: async ({ headers: [found] }) => {
+        const header = found && requireIntact(found);
+        if (header?.payload.sha256 !== expectedSha256) return { answer: false };
+        return { answer: true, change: { put: withPayload(header, own), body: own.body } };
+      },
     });
   }
 
   remove(taskId: string, ids: readonly string[] | "all", condition?: AppendCondition): Promise<number> {
     const own = ids === "all" ? [] : [...new Set(ids)];
-    return this.#write(taskId, own, condition, async (seen) => {
-      checkFence(seen, condition);
-      requireNewest(taskId, seen.newestSequence, condition);
-      if (ids === "all") return { answer: seen.count, change: { removed: ids } };
-      const removed = own.filter((_, index) => seen.headers[index] !== undefined);
-      return removed.length === 0 ? { answer: 0 } : { answer: removed.length, change: { removed } };
+    return writeTask(this.#calls, this.#tasks, {
+      taskId,
+      ids: own,
+      condition,
+      decide: async (seen) => {
+        checkFence(seen, condition);
+        requireNewest(taskId, seen.newestSequence, condition);
+        requireNoEvent(taskId, seen.lastEvent, condition);
+        if (ids === "all") return { answer: seen.count, change: { removed: ids } };
+        const removed = own.filter((_, index) => seen.headers[index] !== undefined);
+        return removed.length === 0 ? { answer: 0 } : { answer: removed.length, change: { removed } };
+      },
     });
   }
 
   close(): Promise<void> {
     return this.#calls.close();
-  }
-
-  /** Decides and commits, after the task's earlier calls. If somebody changes the task in between, it decides again. */
-  #write<Answer>(
-    taskId: string,
-    ids: readonly string[],
-    condition: AppendCondition | undefined,
-    decide: (seen: Seen) => Promise<{ readonly answer: Answer; readonly change?: Change }>,
-  ): Promise<Answer> {
-    return this.#calls.inTurn(taskId, async () => {
-      for (;;) {
-        const seen = await this.#tasks.look(taskId, ids);
-        const { answer, change } = await decide(seen);
-        const isFenced = condition?.fencingToken !== undefined;
-        if (change === undefined || (await this.#tasks.commit(seen, change, isFenced))) return answer;
-      }
-    });
   }
 
   async #select(query: CheckpointQuery): Promise<Iterable<SealedSummary | CorruptRecord>> {
@@ -164,11 +190,6 @@ export class RedisAdapter implements StorageAdapter {
   async *#allLeases() {
     yield* await this.#calls.run(() => this.#tasks.leases());
   }
-}
-
-/** A damaged lease doesn't hinder writes without a token. */
-function checkFence(seen: Seen, condition: AppendCondition | undefined): void {
-  if (condition?.fencingToken !== undefined) checkLease(seen.taskId, seen.lease(), condition);
 }
 
 /** The connection broke, or the server can't answer at this moment. */

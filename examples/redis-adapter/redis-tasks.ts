@@ -1,18 +1,20 @@
 import { randomUUID } from "node:crypto";
 import { CheckpointCorruptError, type CorruptRecord } from "waymark";
 import {
-  type HeaderPlace,
-  type IndexedTask,
+  findRecordDamage,
   isCorrupt,
   type LeaseRecord,
+  type LogRecord,
+  type RecordHeader,
+  type RecordQuery,
   readHeader,
   type SealedSummary,
   type StoredCheckpoint,
-  type TaskPosition,
   type TimedLease,
   toHeader,
+  toRecordHeader,
 } from "waymark/adapter";
-import { COMMIT, GET, LEASE, LEASES, LIST, LOOK, TASKS } from "./scripts.js";
+import { COMMIT, GET, LEASE, LEASES, LIST, LOG, LOOK, TASKS } from "./scripts.js";
 
 /** The part of a client that is used here. Those of the packages @redis/client and redis have it. */
 export interface RedisClient {
@@ -20,15 +22,29 @@ export interface RedisClient {
 }
 
 /** A task at one moment. */
-export interface Seen extends TaskPosition {
+export interface Seen {
   readonly taskId: string;
+  readonly newestSequence: number;
+  readonly lastSequence: number;
+  readonly lastEvent: number;
+  readonly removedUpTo: number;
   readonly count: number;
   /** The headers of the ids that were asked for. */
   readonly headers: readonly (SealedSummary | CorruptRecord | undefined)[];
+  /** The events that were asked for. */
+  findEvent(id: string): RecordHeader | undefined;
   /** @throws {CheckpointCorruptError} It can't be read. A write that needs no lease doesn't call it. */
   lease(): TimedLease;
   /** The texts of its keys on the server. */
   readonly texts: { readonly task: string; readonly lease: string };
+}
+
+/** A task for `selectTasks`. */
+export interface ListedTask {
+  readonly taskId: string;
+  readonly count: number;
+  readonly headers: readonly (SealedSummary | CorruptRecord)[];
+  readonly log: { readonly last?: RecordHeader; readonly removedUpTo?: number };
 }
 
 /** The changes of one write, made in one step. */
@@ -39,6 +55,11 @@ export interface Change {
   readonly removed?: readonly string[] | "all";
   /** A new one, if the write took it. */
   readonly lastSequence?: number;
+  /** Records to store, to replace, or to empty: a header alone has no body. */
+  readonly records?: readonly (LogRecord | RecordHeader)[];
+  /** The sequences of records to remove. */
+  readonly removedRecords?: readonly number[];
+  readonly removedUpTo?: number;
 }
 
 /** Which key holds what, as which text. Each method is one script, so one moment. */
@@ -55,13 +76,19 @@ export class RedisTasks {
     return this.#eval(TASKS, "", []);
   }
 
-  async look(taskId: string, ids: readonly string[] = []): Promise<Seen> {
-    const [task = "", lease = "", now, count, newest, ...headers] = await this.#eval(LOOK, taskId, ids);
+  async look(taskId: string, ids: readonly string[] = [], eventIds: readonly string[] = []): Promise<Seen> {
+    const args = [`${ids.length}`, ...ids, ...eventIds];
+    const [task = "", lease = "", now, count, newest, ...headers] = await this.#eval(LOOK, taskId, args);
+    const events = new Map(eventIds.map((id, index) => [id, headers[ids.length + index] ?? ""]));
     return {
       taskId,
       count: Number(count),
       newestSequence: Number(newest),
-      lastSequence: lastSequenceIn(task, taskId),
+      ...numberingIn(task, taskId),
+      findEvent: (id) => {
+        const header = events.get(id);
+        return header ? requireRecord(this.#recordHeader(header, taskId)) : undefined;
+      },
       headers: ids.map((id, index) => (headers[index] ? this.#header(headers[index], { taskId, id }) : undefined)),
       lease: () => ({ lease: requireLease(lease, taskId), nowMs: Number(now) }),
       texts: { task, lease },
@@ -69,26 +96,81 @@ export class RedisTasks {
   }
 
   /** False if the task isn't as it was seen. @param isFenced - Then the lease must be held, too. */
-  commit({ taskId, texts, lastSequence: last, lease }: Seen, change: Change, isFenced: boolean): Promise<boolean> {
-    const { put, body, removed = [], lastSequence = last } = change;
+  commit({ taskId, texts, lease, ...seen }: Seen, change: Change, isFenced: boolean): Promise<boolean> {
+    const { put, body, removed = [], records = [], removedRecords = [] } = change;
+    const { lastSequence = seen.lastSequence, removedUpTo = seen.removedUpTo } = change;
+    const events = records.filter(({ kind }) => kind === "event").map(({ sequence }) => sequence);
+    const lastEvent = Math.max(seen.lastEvent, ...events);
     const fence = isFenced ? [texts.lease, `${lease().lease?.expiresAtMs}`] : ["", ""];
     const header = put ? [put.id, `${put.sequence}`, JSON.stringify(toHeader(put))] : ["", "", ""];
     // No other commit writes the same text.
-    const task = removed === "all" ? "" : `${lastSequence} ${randomUUID()}`;
+    const task = removed === "all" ? "" : `${lastSequence} ${lastEvent} ${removedUpTo} ${randomUUID()}`;
     const payload = body === undefined ? "" : bodyText(body);
     const gone = removed === "all" ? [] : removed;
-    return this.#succeeds(COMMIT, taskId, [texts.task, task, ...fence, ...header, payload, ...gone]);
+    const log = [
+      ...removedRecords.flatMap((sequence) => [`${sequence}`, "", "", ""]),
+      ...records.flatMap(recordArguments),
+    ];
+    const checkpoints = [...header, payload, `${gone.length}`, ...gone];
+    return this.#succeeds(COMMIT, taskId, [texts.task, task, ...fence, ...checkpoints, ...log]);
   }
 
   /** Newest first. @param last - 0 for the newest alone, -1 for all. */
-  async list(taskId: string, last: 0 | -1 = -1): Promise<IndexedTask> {
-    const [count, ...found] = await this.#eval(LIST, taskId, [`${last}`]);
+  async list(taskId: string, last: 0 | -1 = -1): Promise<ListedTask> {
+    const [count, task = "", record = "", ...found] = await this.#eval(LIST, taskId, [`${last}`]);
     const headers = Array.from({ length: found.length / 3 }, (_, index) => {
       const [id = "", sequence, header = ""] = found.slice(index * 3, index * 3 + 3);
       return this.#header(header, { taskId, id, sequence: Number(sequence) });
     });
     // If the newest is damaged, the newest readable one may be anywhere in the list.
-    return last === 0 && headers.some(isCorrupt) ? this.list(taskId) : { taskId, count: Number(count), headers };
+    if (last === 0 && headers.some(isCorrupt)) return this.list(taskId);
+    const { removedUpTo } = numberingIn(task, taskId);
+    const lastRecord = record === "" ? undefined : this.#recordHeader(record, taskId);
+    const isLast = lastRecord && !isCorrupt(lastRecord) && lastRecord.sequence > (headers[0]?.sequence ?? 0);
+    const log = { ...(isLast && { last: lastRecord }), ...(removedUpTo > 0 && { removedUpTo }) };
+    return { taskId, count: Number(count), headers, log };
+  }
+
+  /** The first items of the range, from one moment. */
+  async log(
+    taskId: string,
+    { order, afterSequence = 0, beforeSequence = Number.MAX_SAFE_INTEGER, headersOnly = false }: RecordQuery,
+    limit: number,
+  ): Promise<(LogRecord | RecordHeader | SealedSummary | CorruptRecord)[]> {
+    const range = [`${afterSequence}`, `${beforeSequence}`, order, `${limit}`, `${!headersOnly}`];
+    const found = await this.#eval(LOG, taskId, range);
+    return Array.from({ length: found.length / 3 }, (_, index) => {
+      const [number, header = "", body = ""] = found.slice(index * 3, index * 3 + 3);
+      const sequence = Number(number);
+      if (body === "checkpoint") return this.#header(header, { taskId, sequence });
+      const record = this.#recordHeader(header, taskId, sequence);
+      return headersOnly || isCorrupt(record) || record.sizeBytes === 0 ? record : this.#withBody(record, body);
+    });
+  }
+
+  #withBody({ sizeBytes: _sizeBytes, ...record }: RecordHeader, text: string): LogRecord | CorruptRecord {
+    const { taskId, sequence } = record;
+    const body = bodyIn(text);
+    if (body !== undefined) return { ...record, payload: { ...record.payload, body } };
+    return {
+      corrupt: true,
+      location: `${this.#prefix}bodies:${taskId}`,
+      reason: "its payload is missing",
+      taskId,
+      sequence,
+    };
+  }
+
+  #recordHeader(text: string, taskId: string, sequence?: number): RecordHeader | CorruptRecord {
+    const location = `${this.#prefix}log:${taskId}`;
+    const damaged = { corrupt: true, location, taskId, ...(sequence !== undefined && { sequence }) } as const;
+    try {
+      const header: RecordHeader = JSON.parse(text);
+      const reason = findRecordDamage(header);
+      return reason === undefined ? header : { ...damaged, reason };
+    } catch (cause) {
+      return { ...damaged, reason: "its header isn't what was stored", cause };
+    }
   }
 
   async get(taskId: string, id: string): Promise<StoredCheckpoint | CorruptRecord | undefined> {
@@ -119,7 +201,10 @@ export class RedisTasks {
     }
   }
 
-  #header(text: string, place: Omit<HeaderPlace, "location">): SealedSummary | CorruptRecord {
+  #header(
+    text: string,
+    place: { readonly taskId: string; readonly id?: string; readonly sequence?: number },
+  ): SealedSummary | CorruptRecord {
     return readHeader(text, { location: `${this.#prefix}headers:${place.taskId}`, ...place });
   }
 
@@ -129,8 +214,8 @@ export class RedisTasks {
   }
 
   async #eval(script: string, taskId: string, args: readonly string[]): Promise<string[]> {
-    const names = ["tasks", "leases", `order:${taskId}`, `headers:${taskId}`, `payloads:${taskId}`];
-    const keys = names.map((name) => this.#prefix + name);
+    const ofTask = ["order", "headers", "payloads", "log", "bodies", "events"].map((name) => `${name}:${taskId}`);
+    const keys = ["tasks", "leases", ...ofTask].map((name) => this.#prefix + name);
     const answer = await this.#client.eval(script, { keys, arguments: [taskId, ...args] });
     return Array.isArray(answer) ? answer.map(String) : [];
   }
@@ -154,11 +239,24 @@ function requireLease(text: string, taskId: string): LeaseRecord | undefined {
   return lease;
 }
 
-function lastSequenceIn(text: string, taskId: string): number {
-  if (text === "") return 0;
-  const [, sequence] = /^(\d+) /.exec(text) ?? [];
-  if (sequence === undefined) throw unreadable("numbering", taskId);
-  return Number(sequence);
+function numberingIn(text: string, taskId: string): Pick<Seen, "lastSequence" | "lastEvent" | "removedUpTo"> {
+  if (text === "") return { lastSequence: 0, lastEvent: 0, removedUpTo: 0 };
+  const [, lastSequence, lastEvent, removedUpTo] = /^(\d+) (\d+) (\d+) /.exec(text) ?? [];
+  if (removedUpTo === undefined) throw unreadable("numbering", taskId);
+  return { lastSequence: Number(lastSequence), lastEvent: Number(lastEvent), removedUpTo: Number(removedUpTo) };
+}
+
+/** A record's arguments of COMMIT. */
+function recordArguments(record: LogRecord | RecordHeader): string[] {
+  const { payload, sequence, id = "" } = record;
+  const body = "body" in payload ? bodyText(payload.body) : "";
+  return [`${sequence}`, JSON.stringify(toRecordHeader(record)), body, id];
+}
+
+/** @throws {CheckpointCorruptError} An event can't be compared with one that can't be read. */
+function requireRecord(record: RecordHeader | CorruptRecord): RecordHeader {
+  if (!isCorrupt(record)) return record;
+  throw new CheckpointCorruptError(`${record.location} has a damaged event: ${record.reason}. Nothing was changed.`);
 }
 
 /** It tells text from bytes. */

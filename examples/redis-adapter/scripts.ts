@@ -1,9 +1,10 @@
 // The server runs one script at a time, so each of these is one moment.
 //
 // Keys: `tasks` and `leases` have a field per task; `order:<task>` has the task's ids by sequence; `headers:<task>` and
-// `payloads:<task>` have a field per checkpoint.
+// `payloads:<task>` have a field per checkpoint. `log:<task>` has the headers of the log's records by sequence, `bodies:<task>`
+// a field per record, and `events:<task>` the header of each event by its id.
 const NAMES = `
-  local tasks, leases, order, headers, payloads = unpack(KEYS)
+  local tasks, leases, order, headers, payloads, log, bodies, events = unpack(KEYS)
   local task = ARGV[1]
   local function get(key, field) return redis.call('HGET', key, field) or '' end
   local function now()
@@ -12,22 +13,58 @@ const NAMES = `
   end
 `;
 
-/** Gives the task's text, its lease's, the time, the count, the newest sequence, and the headers of the ids. */
+/**
+ * Gives the task's text, its lease's, the time, the count, the newest sequence, the headers of the ids, of which there are
+ * ARGV[2], and the headers of the events whose ids come after them.
+ */
 export const LOOK = `${NAMES}
   local newest = redis.call('ZRANGE', order, -1, -1, 'WITHSCORES')
   local seen = { get(tasks, task), get(leases, task), now(), tostring(redis.call('ZCARD', order)), newest[2] or '0' }
-  for i = 2, #ARGV do table.insert(seen, get(headers, ARGV[i])) end
+  for i = 3, #ARGV do table.insert(seen, get(i < 3 + tonumber(ARGV[2]) and headers or events, ARGV[i])) end
   return seen
 `;
 
-/** Gives the count, then id, sequence and header of the newest or of all (-1). */
+/** Gives the count, the task's text, its last record's header, then id, sequence and header of the newest or of all (-1). */
 export const LIST = `${NAMES}
   local found = redis.call('ZRANGE', order, 0, ARGV[2], 'REV', 'WITHSCORES')
-  local list = { tostring(redis.call('ZCARD', order)) }
+  local last = redis.call('ZRANGE', log, -1, -1)
+  local list = { tostring(redis.call('ZCARD', order)), get(tasks, task), last[1] or '' }
   for i = 1, #found, 2 do
     table.insert(list, found[i])
     table.insert(list, found[i + 1])
     table.insert(list, get(headers, found[i]))
+  end
+  return list
+`;
+
+/**
+ * Gives the first items between two sequences, at most ARGV[5], in either order: sequence, header and body of a record, or
+ * sequence, header and 'checkpoint' of a checkpoint.
+ */
+export const LOG = `${NAMES}
+  local after, before, direction, limit, hasBodies = unpack(ARGV, 2, 6)
+  local function range(key)
+    if direction == 'oldest' then
+      return redis.call('ZRANGEBYSCORE', key, '(' .. after, '(' .. before, 'WITHSCORES', 'LIMIT', 0, limit)
+    end
+    return redis.call('ZREVRANGEBYSCORE', key, '(' .. before, '(' .. after, 'WITHSCORES', 'LIMIT', 0, limit)
+  end
+  local records, checkpoints = range(log), range(order)
+  local list, r, c = {}, 1, 1
+  while #list < 3 * tonumber(limit) and (records[r] or checkpoints[c]) do
+    local record, checkpoint = tonumber(records[r + 1]), tonumber(checkpoints[c + 1])
+    local isRecord = record and (not checkpoint or (record < checkpoint) == (direction == 'oldest'))
+    if isRecord then
+      table.insert(list, records[r + 1])
+      table.insert(list, records[r])
+      table.insert(list, hasBodies == 'true' and get(bodies, records[r + 1]) or '')
+      r = r + 2
+    else
+      table.insert(list, checkpoints[c + 1])
+      table.insert(list, get(headers, checkpoints[c]))
+      table.insert(list, 'checkpoint')
+      c = c + 2
+    end
   end
   return list
 `;
@@ -57,7 +94,8 @@ export const LEASE = `${NAMES}
 `;
 
 /**
- * Stores a checkpoint, or its header alone, and removes others. It does nothing if the task has changed, or the lease has
+ * Stores a checkpoint, or its header alone, and removes others. Then it stores, replaces, empties and removes records, each
+ * as a sequence, the header ('' to remove it), the body ('' for none) and the event's id. It does nothing if the task has changed, or the lease has
  * changed or ended. Without a new text of the task, it removes the whole task.
  */
 export const COMMIT = `${NAMES}
@@ -67,7 +105,7 @@ export const COMMIT = `${NAMES}
     return { 'outdated' }
   end
   if after == '' then
-    redis.call('DEL', order, headers, payloads)
+    redis.call('DEL', order, headers, payloads, log, bodies, events)
     redis.call('HDEL', tasks, task)
     return { 'done' }
   end
@@ -77,10 +115,19 @@ export const COMMIT = `${NAMES}
     redis.call('HSET', headers, id, header)
     if payload ~= '' then redis.call('HSET', payloads, id, payload) end
   end
-  for i = 10, #ARGV do
+  local removed = 10 + tonumber(ARGV[10])
+  for i = 11, removed do
     redis.call('ZREM', order, ARGV[i])
     redis.call('HDEL', headers, ARGV[i])
     redis.call('HDEL', payloads, ARGV[i])
+  end
+  for i = removed + 1, #ARGV, 4 do
+    local number, record, body, event = unpack(ARGV, i, i + 3)
+    redis.call('ZREMRANGEBYSCORE', log, number, number)
+    redis.call('HDEL', bodies, number)
+    if record ~= '' then redis.call('ZADD', log, number, record) end
+    if body ~= '' then redis.call('HSET', bodies, number, body) end
+    if event ~= '' then redis.call('HSET', events, event, record) end
   end
   return { 'done' }
 `;

@@ -23,12 +23,13 @@ export interface EncryptOptions {
 }
 
 /**
- * Encrypts each state with AES-256-GCM and a new nonce. The ciphertext is bound to the checkpoint's task, id, stage,
- * parent, state version and encoding. If it is moved to another checkpoint, it can't be decrypted. Put this transform
- * last, since encrypted data can't be compressed.
+ * Encrypts each state, and the value of each record, with AES-256-GCM and a new nonce. The ciphertext is bound to the
+ * checkpoint's task, id, stage, parent, state version and encoding, or to the record's task, kind, name, key, id, time
+ * and encoding. If it is moved to another checkpoint or record, it can't be decrypted. Put this transform last, since
+ * encrypted data can't be compressed.
  *
  * Labels, stages, metadata, errors, ids, times, statuses and sizes are NOT encrypted, since lists show them. Encrypt at
- * most 2^32 checkpoints with one key, since random nonces may repeat beyond that.
+ * most 2^32 checkpoints and records with one key, since random nonces may repeat beyond that.
  *
  * @example
  * ```ts

@@ -66,8 +66,8 @@ export interface PayloadText {
  *
  * @example
  * ```ts
- * import { gzip } from "waymark";
- * import { makePayload, type StorageAdapter } from "waymark/adapter";
+ * import { gzip, type StorageAdapter } from "waymark";
+ * import { makePayload } from "waymark/adapter";
  *
  * async function append(storage: StorageAdapter, taskId: string, id: string, state: unknown): Promise<number> {
  *   const draft = { taskId, id, createdAt: new Date().toISOString(), status: "running", stateVersion: 1 } as const;
@@ -114,8 +114,8 @@ export function makePayloadOfJson(json: string, options: MakePayloadOptions): Ma
  *
  * @example
  * ```ts
- * import { gzip } from "waymark";
- * import { isCorrupt, openPayload, type StorageAdapter } from "waymark/adapter";
+ * import { gzip, type StorageAdapter } from "waymark";
+ * import { isCorrupt, openPayload } from "waymark/adapter";
  *
  * async function load(storage: StorageAdapter, taskId: string, id: string): Promise<unknown> {
  *   const record = await storage.get(taskId, id);

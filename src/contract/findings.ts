@@ -43,13 +43,15 @@ export interface MergedFinding extends Found {
 export type StorageFinding = DamagedFinding | LeftoverFinding | RefusedFinding | MergedFinding;
 
 /**
- * Reports that one checkpoint was checked, damaged or not. The caller uses it for counts and progress. All checkpoints
- * of a task are reported one after another.
+ * Reports that one checkpoint or record was checked, damaged or not. The caller uses it for counts and progress. All
+ * checkpoints and records of a task are reported one after another.
  */
 export interface CheckedRecord {
   readonly kind: "checked";
   /** The checkpoint's task, if it is known. */
   readonly taskId?: string;
+  /** Whether it is a record of the task's log, and not a checkpoint. */
+  readonly isRecord?: boolean;
   /** The payload's size; 0 if unknown. */
   readonly sizeBytes: number;
 }

@@ -2,7 +2,7 @@ import { LeaseLostError } from "./errors.js";
 import { holderHasEnded } from "./holder.js";
 
 /**
- * Gives leases: the right to run a task. An optional part of a {@link StorageAdapter}.
+ * Gives leases: the right to run a task. An optional part of a `StorageAdapter`.
  *
  * - A claim MUST give a task to one holder at a time. Each token MUST be higher than all earlier tokens of the task,
  *   also after the task was removed or the storage reopened. (cases: leases.one-holder, leases.tokens-grow)

@@ -95,7 +95,7 @@ export interface LogOptions {
 
 /**
  * The other records of a task, beside its checkpoints, with one numbering for both. An optional part of a
- * {@link StorageAdapter}; runs, events and streams need it.
+ * `StorageAdapter`; runs, events and streams need it.
  *
  * - Sequences MUST be taken under the task's lock, which is held until the commit. So no record appears below one that a
  *   reader has seen. (cases: log.numbering, log.one-moment, log.many-processes)

@@ -1,5 +1,5 @@
 /**
- * Finds the tasks that are due for a worker. An optional part of a {@link StorageAdapter} that has `leases`. Without it,
+ * Finds the tasks that are due for a worker. An optional part of a `StorageAdapter` that has `leases`. Without it,
  * the manager refuses `work` and `queue`.
  *
  * A task is due if {@link findDueTime} of its newest checkpoint is at most `dueBy`, and nobody holds its lease. If its last

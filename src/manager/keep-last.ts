@@ -61,7 +61,7 @@ export class KeepLast {
     for await (const record of this.#storage.list(query)) left.push(record);
     const [oldest, ...others] = left;
     if (oldest === undefined || others.length > 0 || isCorrupt(oldest)) return undefined;
-    await this.#removal.prune(taskId, [oldest.id], "retention");
+    await this.#removal.prune({ taskId, ids: [oldest.id], by: "retention" });
     return { sequence, milestones: keepLast, transient: undefined };
   }
 }

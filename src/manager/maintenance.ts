@@ -39,13 +39,12 @@ export class Maintenance {
   }
 
   /**
-   * Rewrites each checkpoint that the manager's transforms would store differently now, because it has an old key or
-   * isn't encrypted or compressed yet. Ids, sequences, times and statuses stay. It rewrites one checkpoint at a time,
-   * so that other work can run in between. It may be stopped or killed at any moment. The next call skips the
-   * checkpoints that were rewritten.
+   * Rewrites each checkpoint and each record of a log that the manager's transforms would store differently now, because it has an old key or
+   * isn't encrypted or compressed yet. Ids, sequences, times and statuses stay. It rewrites one at a time,
+   * so that other work can run in between. It may be stopped or killed at any moment. The next call skips those that
+   * were rewritten.
    *
-   * @returns Counts of checkpoints. If `signal` or `close` stopped the rekey, `left` counts the checkpoints not yet
-   *   visited.
+   * @returns Counts of checkpoints and records. If `signal` or `close` stopped the rekey, `left` counts those not yet visited.
    * @throws {UnsupportedOperationError} The storage can't replace payloads; nothing was changed.
    * @throws {KeyUnavailableError} A key can't be fetched; checkpoints rewritten before that keep their new payload.
    * @throws {TypeError} The manager has no transforms, or an option is misspelled.

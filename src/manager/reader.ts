@@ -139,10 +139,10 @@ export class CheckpointReader<State = unknown> {
   }
 
   /** @param onDamage - Called for each damaged record, which is also reported. */
-  async list(query: CheckpointQuery, onDamage?: () => void): Promise<CheckpointSummary[]> {
+  async list(query: CheckpointQuery, onDamage?: (record: CorruptRecord) => void): Promise<CheckpointSummary[]> {
     const summaries: CheckpointSummary[] = [];
     const open = (record: CheckpointSummary | CorruptRecord) => {
-      if (isCorrupt(record)) onDamage?.();
+      if (isCorrupt(record)) onDamage?.(record);
       return record;
     };
     for await (const summary of this.#intact(query.taskId, this.#options.storage.list(query), open)) {

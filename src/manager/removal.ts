@@ -1,15 +1,28 @@
 import { checkId, checkTaskId } from "../contract/arguments.js";
 import type { AppendCondition } from "../contract/conditions.js";
+import { CheckpointConflictError } from "../contract/errors.js";
 import { eventsTaskId, isEventsTask } from "../contract/task-events.js";
 import { checkOptions } from "./check-options.js";
 import type { NotificationHub, Notifications } from "./notifications.js";
 import type { ResolvedOptions } from "./options.js";
 import { resolvePrefix } from "./queries.js";
+import type { RecordRange } from "./record-plan.js";
 import { readToken, type SaveOptions } from "./save-options.js";
 import { traced, tracing } from "./tracing.js";
 
 type RemovedBy = Notifications["removed"]["by"];
 type RemoveOptions = Pick<SaveOptions, "lease">;
+
+/** What a policy removes from a task. */
+interface Pruning {
+  readonly taskId: string;
+  readonly ids: readonly string[];
+  /** The records. */
+  readonly ranges?: readonly RecordRange[];
+  /** Given if nothing is left of the task: the sequence of its newest checkpoint. */
+  readonly newestSequence?: number | undefined;
+  readonly by: RemovedBy;
+}
 
 /** Removes checkpoints and tasks, and emits `removed`. */
 export class Removal {
@@ -60,15 +73,33 @@ export class Removal {
     return removed;
   }
 
-  /**
-   * Removes the checkpoints that a policy doesn't keep.
-   *
-   * @param isWholeTask - If nothing is left of the task, its events go first.
-   */
-  async prune(taskId: string, ids: readonly string[], by: RemovedBy, isWholeTask = false): Promise<number> {
-    if (isWholeTask) await this.#storage.remove(eventsTaskId(taskId), "all");
-    const remove = () => this.#remove(taskId, ids, by);
-    return traced(tracing.prune, { taskId, by }, remove, (removed) => ({ removed }));
+  /** Removes the checkpoints and records that a policy doesn't keep. Returns the number of removed checkpoints. */
+  async prune(pruning: Pruning): Promise<number> {
+    const { taskId, by, newestSequence } = pruning;
+    const remove = async () =>
+      (newestSequence === undefined ? undefined : await this.#pruneTask(taskId, newestSequence, by)) ??
+      (await this.#pruneParts(pruning));
+    return pruning.ids.length === 0
+      ? remove()
+      : traced(tracing.prune, { taskId, by }, remove, (removed) => ({ removed }));
+  }
+
+  /** Removes the whole task. Returns `undefined` if it has a newer checkpoint or event since. */
+  async #pruneTask(taskId: string, newestSequence: number, by: RemovedBy): Promise<number | undefined> {
+    const noEventAfter = this.#storage.log && newestSequence;
+    await this.#storage.remove(eventsTaskId(taskId), "all");
+    try {
+      return await this.#remove(taskId, "all", by, { expectedSequence: newestSequence, noEventAfter });
+    } catch (error) {
+      if (error instanceof CheckpointConflictError) return undefined;
+      throw error;
+    }
+  }
+
+  async #pruneParts({ taskId, ids, ranges = [], by }: Pruning): Promise<number> {
+    // Records go first: if this is stopped in between, the next plan has the checkpoints, and finds the other records.
+    for (const range of ranges) await this.#storage.log?.remove(taskId, range);
+    return ids.length === 0 ? 0 : this.#remove(taskId, ids, by);
   }
 
   async #remove(

@@ -2,6 +2,14 @@ import { type CheckpointStatus, type CheckpointSummary, toSummary } from "../con
 import { isTransient } from "../contract/transient.js";
 import { checkOptions, type OptionChecks, wholeFrom } from "./check-options.js";
 import { checkTimeZone, formatWeek, type LocalTime, localTimes } from "./local-times.js";
+import {
+  type ChunkPolicy,
+  checkChunkPolicy,
+  groupRecords,
+  type PlanRecord,
+  type RecordRange,
+  rangesOwnedBy,
+} from "./record-plan.js";
 
 /**
  * Decides which of a task's checkpoints are kept. A checkpoint stays if any keep rule claims it. A policy without keep
@@ -12,6 +20,10 @@ import { checkTimeZone, formatWeek, type LocalTime, localTimes } from "./local-t
  * No policy changes whether a task looks complete. The newest checkpoint of an incomplete task always stays. The newest
  * checkpoint of a completed task stays as long as an older, unfinished checkpoint stays. Otherwise the task would be
  * offered for resuming.
+ *
+ * The records of a task's log go with the checkpoint that they belong to: the one whose id is their name, otherwise the
+ * milestone that follows them. Records above the newest milestone stay, and so do events. Chunks may go earlier. If a
+ * policy removes a task's last checkpoint, the whole task goes.
  *
  * Hours, days, weeks (ISO 8601) and months are those of `createdAt` in `timeZone`. Only sequences decide which
  * checkpoint is newer. So a wrong clock can put a checkpoint into the wrong day, but can't change the order.
@@ -46,15 +58,19 @@ export interface RetentionPolicy {
    */
   readonly maxAgeMs?: number | undefined;
   /**
-   * Removes checkpoints until the task's payloads have at most this many bytes; from 0. `completed` checkpoints go
-   * first, then the oldest. The task's newest checkpoint goes last.
+   * Removes checkpoints until the payloads of the task's checkpoints and of the records that belong to them have at most
+   * this many bytes; from 0. `completed` checkpoints go first, then the oldest. The task's newest checkpoint goes last.
    */
   readonly maxBytes?: number | undefined;
+  /** How long chunks stay that belong to a checkpoint. Default: as long as the checkpoint. */
+  readonly chunks?: ChunkPolicy | undefined;
 }
 
 /** One checkpoint of a plan. */
 export interface PlannedCheckpoint {
   readonly checkpoint: CheckpointSummary;
+  /** The bytes of the records that belong to it, if it has any. */
+  readonly recordBytes?: number;
   /** Why it stays or goes, for people; at least one reason. */
   readonly reasons: readonly string[];
 }
@@ -72,7 +88,11 @@ export interface RetentionPlan {
   readonly keep: readonly PlannedCheckpoint[];
   /** Newest first. */
   readonly remove: readonly PlannedCheckpoint[];
+  /** The records that go, if any do. */
+  readonly removeRecords?: readonly RecordRange[];
+  /** Of checkpoints and their records. */
   readonly keepBytes: number;
+  /** Of checkpoints, their records and old chunks. */
   readonly removeBytes: number;
 }
 
@@ -84,6 +104,7 @@ export interface RetentionPlan {
  * @param taskId - The task that the plan is for, even if it has no checkpoint.
  * @param summaries - All checkpoints of that task, in any order. If a checkpoint has an invalid `createdAt`, only
  *   `keepLast`, `keepStages` and `maxBytes` apply to it.
+ * @param records - The records of the task's log, newest first, for example their headers. Default: none.
  * @throws {TypeError} A checkpoint belongs to another task, or the policy is empty or has an unknown part.
  * @throws {RangeError} `nowMs` isn't a time, or a part of the policy is out of range.
  */
@@ -92,6 +113,7 @@ export function planRetention(
   summaries: readonly CheckpointSummary[],
   policy: RetentionPolicy,
   nowMs: number,
+  records: Iterable<PlanRecord> = [],
 ): RetentionPlan {
   checkRetentionPolicy(policy);
   if (!Number.isFinite(nowMs)) throw new RangeError(`nowMs must be a time in milliseconds; it is ${nowMs}.`);
@@ -102,11 +124,21 @@ export function planRetention(
     );
   }
 
-  const verdicts = judge(summaries, policy, nowMs);
+  const newestFirst = summaries.map(toSummary).sort((a, b) => b.sequence - a.sequence);
+  // The newest checkpoint's time, if it is earlier than now: if the clock was ahead once (now, or at that save), this
+  // picks the right time. An invalid time is ignored.
+  const newestMs = Date.parse(newestFirst[0]?.createdAt ?? "");
+  const untilMs = newestMs < nowMs ? newestMs : nowMs;
+  const grouped = groupRecords(newestFirst, records, policy.chunks, untilMs);
+  const verdicts = judge(newestFirst, policy, nowMs, untilMs, grouped.bytes);
   settle(verdicts, policy.maxBytes);
 
   const keep = verdicts.filter(({ stays }) => stays);
   const remove = verdicts.filter(({ stays }) => !stays);
+  const removeRecords = [
+    ...rangesOwnedBy(new Set(remove.map(({ checkpoint }) => checkpoint.id)), grouped),
+    ...grouped.oldChunks,
+  ];
   return {
     taskId,
     // Without parts that are `undefined`: JSON would drop them, and a plan must survive a file unchanged.
@@ -116,11 +148,16 @@ export function planRetention(
       ),
     ),
     plannedAt: new Date(nowMs).toISOString(),
-    keep: keep.map(({ checkpoint, claims }) => ({ checkpoint, reasons: claims })),
-    remove: remove.map(({ checkpoint, objections }) => ({ checkpoint, reasons: objections })),
+    keep: keep.map((verdict) => describeVerdict(verdict, verdict.claims)),
+    remove: remove.map((verdict) => describeVerdict(verdict, verdict.objections)),
+    ...(removeRecords.length > 0 && { removeRecords }),
     keepBytes: totalBytes(keep),
-    removeBytes: totalBytes(remove),
+    removeBytes: totalBytes(remove) + grouped.oldChunkBytes,
   };
+}
+
+function describeVerdict({ checkpoint, recordBytes }: Verdict, reasons: readonly string[]): PlannedCheckpoint {
+  return { checkpoint, ...(recordBytes > 0 && { recordBytes }), reasons };
 }
 
 /**
@@ -173,10 +210,12 @@ const POLICY_CHECKS: OptionChecks<RetentionPolicy> = {
   timeZone: checkTimeZone,
   maxAgeMs: wholeFrom(0),
   maxBytes: wholeFrom(0),
+  chunks: checkChunkPolicy,
 };
 
 interface Verdict {
   readonly checkpoint: CheckpointSummary;
+  readonly recordBytes: number;
   readonly claims: string[];
   readonly objections: string[];
   stays: boolean;
@@ -192,13 +231,19 @@ interface Candidate {
   readonly createdAtMs: number;
 }
 
-/** Applies the rules for single checkpoints: keep rules and age. Returns the verdicts, newest first. */
-function judge(summaries: readonly CheckpointSummary[], policy: RetentionPolicy, nowMs: number): Verdict[] {
-  const newestFirst = summaries.map(toSummary).sort((a, b) => b.sequence - a.sequence);
-  // The newest checkpoint's time, if it is earlier than now: if the clock was ahead once (now, or at that save), this
-  // picks the right time. An invalid time is ignored.
-  const newestMs = Date.parse(newestFirst[0]?.createdAt ?? "");
-  const rules = makeKeepRules(policy, newestMs < nowMs ? newestMs : nowMs);
+/**
+ * Applies the rules for single checkpoints: keep rules and age. Returns the verdicts, newest first.
+ *
+ * @param untilMs - The time from which `keepWithinMs` counts back.
+ */
+function judge(
+  newestFirst: readonly CheckpointSummary[],
+  policy: RetentionPolicy,
+  nowMs: number,
+  untilMs: number,
+  recordBytes: ReadonlyMap<string, number>,
+): Verdict[] {
+  const rules = makeKeepRules(policy, untilMs);
   const oldestMs = nowMs - (policy.maxAgeMs ?? Number.POSITIVE_INFINITY);
   let milestones = 0;
   return newestFirst.map((checkpoint) => {
@@ -213,7 +258,8 @@ function judge(summaries: readonly CheckpointSummary[], policy: RetentionPolicy,
     else if (claims.length === 0 && rules.length > 0) objections.push("no rule keeps it");
     if (candidate.createdAtMs < oldestMs) objections.push(`older than ${formatDuration(policy.maxAgeMs ?? 0)}`);
     if (rules.length === 0 && objections.length === 0) claims.push("no keep rule, and within the limits");
-    return { checkpoint, claims, objections, stays: objections.length === 0 };
+    const owned = recordBytes.get(checkpoint.id) ?? 0;
+    return { checkpoint, recordBytes: owned, claims, objections, stays: objections.length === 0 };
   });
 }
 
@@ -237,7 +283,7 @@ function settle(verdicts: readonly Verdict[], maxBytes = Number.POSITIVE_INFINIT
     if (bytes <= maxBytes) break;
     verdict.stays = false;
     verdict.objections.push(tooMany);
-    bytes -= verdict.checkpoint.sizeBytes;
+    bytes -= totalBytes([verdict]);
   }
   if (incomplete || unfinishedStays()) return;
   // From here on, no unfinished checkpoint needs the newest one, so the rules also apply to the newest one.
@@ -309,7 +355,7 @@ function formatCount(count: number, unit: string): string {
 }
 
 function totalBytes(verdicts: readonly Verdict[]): number {
-  return verdicts.reduce((sum, { checkpoint }) => sum + checkpoint.sizeBytes, 0);
+  return verdicts.reduce((sum, { checkpoint, recordBytes }) => sum + checkpoint.sizeBytes + recordBytes, 0);
 }
 
 function checkStages(what: string, stages: readonly string[]): void {

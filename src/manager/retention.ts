@@ -1,6 +1,8 @@
 import { checkTaskId, formWith } from "../contract/arguments.js";
 import type { CheckpointSummary } from "../contract/checkpoint.js";
+import { isCorrupt } from "../contract/corrupt-record.js";
 import { CheckpointCorruptError, CheckpointError, ClosedError, PlanOutdatedError } from "../contract/errors.js";
+import { isRecord, type RecordHeader, toRecordHeader } from "../contract/log.js";
 import type { Calls } from "./calls.js";
 import { checkOptions, type OptionChecks } from "./check-options.js";
 import { KeepLast } from "./keep-last.js";
@@ -8,6 +10,7 @@ import type { Notifications } from "./notifications.js";
 import type { ResolvedOptions } from "./options.js";
 import { resolvePrefix } from "./queries.js";
 import type { CheckpointReader } from "./reader.js";
+import { isRecordRange, type PlanRecord, REMOVABLE, selectInRanges } from "./record-plan.js";
 import type { Removal } from "./removal.js";
 import {
   checkRetentionPolicy,
@@ -24,7 +27,7 @@ export interface PruneResult {
   readonly tasks: number;
   /** The number of checkpoints that it removed. */
   readonly removed: number;
-  /** The size of the removed payloads, in bytes. */
+  /** The size of the removed payloads, of records too, in bytes. */
   readonly removedBytes: number;
   /**
    * The tasks that couldn't be pruned, each with its error: none of the checkpoints to keep can be read, for example.
@@ -66,7 +69,8 @@ export class Retention {
   }
 
   /**
-   * Removes the checkpoints that the plan lists under `remove`. Saves since the plan was made don't outdate it.
+   * Removes the checkpoints that the plan lists under `remove`, with the records that belong to them. Saves since the
+   * plan was made don't outdate it. If nothing is left of the task, the whole task is removed.
    *
    * @throws {PlanOutdatedError} A checkpoint that the plan keeps is gone, or one that it removes has another status
    *   now; nothing was removed.
@@ -107,14 +111,33 @@ export class Retention {
   }
 
   async #plan(taskId: string, policy: RetentionPolicy): Promise<RetentionPlan> {
-    const summaries = await this.#reader.list({ taskId, order: "newest" });
-    return planRetention(taskId, summaries, policy, this.#options.clock());
+    return this.#planFor(await this.#readTask(taskId), taskId, policy);
+  }
+
+  #planFor({ summaries, records }: TaskContents, taskId: string, policy: RetentionPolicy): RetentionPlan {
+    return planRetention(taskId, summaries, policy, this.#options.clock(), records);
+  }
+
+  async #readTask(taskId: string): Promise<TaskContents> {
+    const { storage } = this.#options;
+    const places = new Set<string>();
+    const summaries = await this.#reader.list({ taskId, order: "newest" }, ({ location }) => places.add(location));
+    const records: PlanRecord[] = [];
+    for await (const item of storage.log?.read({ taskId, order: "newest", headersOnly: true, kinds: REMOVABLE }) ??
+      []) {
+      if (isCorrupt(item)) {
+        // The log also yields the damaged checkpoints, which `list` has reported.
+        if (!places.has(item.location)) this.#reader.reportDamage(item);
+        places.add(item.location);
+      } else if (isRecord(item)) records.push(toPlanRecord(toRecordHeader(item)));
+    }
+    return { summaries, records, isDamaged: places.size > 0 };
   }
 
   async #applyChecked(plan: RetentionPlan): Promise<PruneResult> {
     checkPlan(plan);
-    const summaries = await this.#reader.list({ taskId: plan.taskId, order: "newest" });
-    const now = new Map(summaries.map(({ id, status }) => [id, status]));
+    const contents = await this.#readTask(plan.taskId);
+    const now = new Map(contents.summaries.map(({ id, status }) => [id, status]));
     const why = explainOutdated(plan, now);
     if (why !== undefined) {
       throw new PlanOutdatedError(
@@ -123,11 +146,18 @@ export class Retention {
       );
     }
     const remove = plan.remove.filter(({ checkpoint }) => now.has(checkpoint.id));
-    return this.#apply({ ...plan, remove }, "request");
+    // The task may have been removed, and begun again: then the plan's sequences are those of other records.
+    const isSameTask = plan.keep.length > 0 || remove.length > 0;
+    return this.#apply(
+      { ...plan, remove, removeRecords: (isSameTask && plan.removeRecords) || [] },
+      contents,
+      "request",
+    );
   }
 
   async #pruneTask(taskId: string, policy: RetentionPolicy): Promise<PruneResult> {
-    return this.#apply(await this.#plan(taskId, policy), "request");
+    const contents = await this.#readTask(taskId);
+    return this.#apply(this.#planFor(contents, taskId, policy), contents, "request");
   }
 
   async #pruneTasks(prefix: string | undefined, policy: RetentionPolicy): Promise<PruneResult> {
@@ -148,23 +178,32 @@ export class Retention {
     return { tasks: tasks.length, removed, removedBytes, failures };
   }
 
-  /** Returns the checkpoints that stay, newest first; `undefined` if one of the task's checkpoints is damaged. */
+  /**
+   * Returns the checkpoints that stay, newest first; `undefined` if something of the task is damaged, or its log has
+   * records that a later policy may remove.
+   */
   async #applyPolicy(taskId: string, policy: RetentionPolicy): Promise<CheckpointSummary[] | undefined> {
-    let isDamaged = false;
-    const summaries = await this.#reader.list({ taskId, order: "newest" }, () => {
-      isDamaged = true;
-    });
-    const plan = planRetention(taskId, summaries, policy, this.#options.clock());
-    await this.#apply(plan, "retention");
-    return isDamaged ? undefined : plan.keep.map(({ checkpoint }) => checkpoint);
+    const contents = await this.#readTask(taskId);
+    const plan = this.#planFor(contents, taskId, policy);
+    await this.#apply(plan, contents, "retention");
+    if (contents.isDamaged || contents.records.length > 0) return undefined;
+    return plan.keep.map(({ checkpoint }) => checkpoint);
   }
 
-  async #apply({ taskId, keep, remove }: RetentionPlan, by: Notifications["removed"]["by"]): Promise<PruneResult> {
+  async #apply(
+    { taskId, keep, remove, removeRecords = [] }: RetentionPlan,
+    { summaries, records, isDamaged }: TaskContents,
+    by: Notifications["removed"]["by"],
+  ): Promise<PruneResult> {
     const ids = remove.map(({ checkpoint }) => checkpoint.id);
-    const removedBytes = remove.reduce((sum, { checkpoint }) => sum + checkpoint.sizeBytes, 0);
     if (ids.length > 0) await this.#assertLeavesSomething(taskId, keep);
-    const removed = ids.length > 0 ? await this.#removal.prune(taskId, ids, by, keep.length === 0) : 0;
-    return { tasks: 1, removed, removedBytes, failures: [] };
+    const ranges = removeRecords.filter((range) => selectInRanges(records, [range]).length > 0);
+    // Unreadable records stay, so then their task does, too.
+    const isWhole = ids.length > 0 && keep.length === 0 && ids.length === summaries.length && !isDamaged;
+    const newestSequence = isWhole ? summaries[0]?.sequence : undefined;
+    const removed = await this.#removal.prune({ taskId, ids, ranges, newestSequence, by });
+    const gone = [...remove.map(({ checkpoint }) => checkpoint), ...selectInRanges(records, ranges)];
+    return { tasks: 1, removed, removedBytes: gone.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0), failures: [] };
   }
 
   /**
@@ -187,6 +226,20 @@ export class Retention {
     checkRetentionPolicy(policy);
     return policy;
   }
+}
+
+/** What a plan is made of. */
+interface TaskContents {
+  /** Newest first, as the records. */
+  readonly summaries: readonly CheckpointSummary[];
+  readonly records: readonly PlanRecord[];
+  /** Whether something of the task can't be read. */
+  readonly isDamaged: boolean;
+}
+
+/** Without the digests and seals, since a task may have many records. */
+function toPlanRecord({ sequence, kind, name, recordKey, createdAt, sizeBytes }: RecordHeader): PlanRecord {
+  return { sequence, kind, name, recordKey, createdAt, sizeBytes };
 }
 
 /** What `prune` takes: exactly one of these keys. */
@@ -214,7 +267,9 @@ function checkPlan(plan: RetentionPlan): void {
   if (typeof plan === "object" && plan !== null && Array.isArray(plan.keep) && Array.isArray(plan.remove)) {
     checkTaskId(plan.taskId);
     const isListed = ({ checkpoint }: PlannedCheckpoint) => typeof checkpoint?.id === "string";
-    if (plan.keep.every(isListed) && plan.remove.every(isListed)) return;
+    const { removeRecords = [] } = plan;
+    const hasRanges = Array.isArray(removeRecords) && removeRecords.every(isRecordRange);
+    if (hasRanges && plan.keep.every(isListed) && plan.remove.every(isListed)) return;
   }
   throw new TypeError("retention.apply needs a plan made by retention.plan or planRetention.");
 }

@@ -2,12 +2,13 @@ import type { StorageAdapter } from "../contract/adapter.js";
 import { checkBoolean, checkFunction, checkSignal } from "../contract/arguments.js";
 import type { CheckpointSummary, StoredCheckpoint } from "../contract/checkpoint.js";
 import { type CorruptRecord, isCorrupt } from "../contract/corrupt-record.js";
-import type { CheckedRecord, StorageFinding } from "../contract/findings.js";
+import type { CheckedRecord, DamagedFinding, StorageFinding } from "../contract/findings.js";
 import { makeFinding } from "../contract/header-index.js";
+import { findRecordDamage, isRecord, RECORD_KINDS, toRecordHeader } from "../contract/log.js";
 import { isEventsTask } from "../contract/task-events.js";
 import { anySignal } from "./abort-signals.js";
 import { checkOptions } from "./check-options.js";
-import { describePlace } from "./damage.js";
+import { corruptRecord, describePlace } from "./damage.js";
 
 /** The options of `verify`. */
 export interface VerifyOptions {
@@ -15,7 +16,7 @@ export interface VerifyOptions {
   readonly quick?: boolean | undefined;
   /** Stops at the next checkpoint; `verify` then throws the signal's reason. */
   readonly signal?: AbortSignal | undefined;
-  /** Called after each checkpoint and each finding, with the counts so far. */
+  /** Called after each checkpoint, record and finding, with the counts so far. */
   readonly onProgress?: ((soFar: Omit<VerifyResult, "findings"> & { readonly findings: number }) => void) | undefined;
 }
 
@@ -24,6 +25,8 @@ export interface VerifyResult {
   readonly tasks: number;
   /** The number of the tasks' checkpoints, damaged ones included. */
   readonly checkpoints: number;
+  /** The number of records in the tasks' logs, damaged ones included. */
+  readonly records: number;
   /** The number of events that were sent to the tasks. */
   readonly events: number;
   /** The size of the payloads whose size could be read, in bytes. */
@@ -46,14 +49,14 @@ export async function verifyStorage(
   const { quick = false, onProgress, signal } = options;
   const stop = anySignal(closing, signal);
   const findings: StorageFinding[] = [];
-  const counts = { tasks: 0, checkpoints: 0, events: 0, bytes: 0 };
+  const counts = { tasks: 0, checkpoints: 0, records: 0, events: 0, bytes: 0 };
   let lastTask: string | undefined | null = null;
   stop.throwIfAborted();
   for await (const item of storage.maintenance?.verify({ quick }) ?? everyRecord(storage, quick)) {
     stop.throwIfAborted();
     if (item.kind === "checked") {
       const isEvent = isEventsTask(item.taskId ?? "");
-      counts[isEvent ? "events" : "checkpoints"] += 1;
+      counts[item.isRecord ? "records" : isEvent ? "events" : "checkpoints"] += 1;
       if (!isEvent && item.taskId !== lastTask) counts.tasks += 1;
       counts.bytes += item.sizeBytes;
       lastTask = item.taskId;
@@ -87,6 +90,33 @@ async function* everyRecord(
         const finding = makeFinding(record, () => (isCorrupt(record) ? record.location : describePlace(record)));
         if (finding) yield finding;
       }
+      yield* verifyLog(storage, taskId, quick);
     }
   }
+}
+
+async function* verifyLog(
+  { log }: StorageAdapter,
+  taskId: string,
+  quick: boolean,
+): AsyncGenerator<StorageFinding | CheckedRecord, void, void> {
+  const query = { taskId, order: "oldest", kinds: RECORD_KINDS, headersOnly: quick } as const;
+  for await (const item of log?.read(query) ?? []) {
+    if (isCorrupt(item)) {
+      yield { kind: "checked", isRecord: true, taskId, sizeBytes: 0 };
+      yield toFinding(item);
+    } else if (isRecord(item)) {
+      yield { kind: "checked", isRecord: true, taskId, sizeBytes: toRecordHeader(item).sizeBytes };
+      const reason = findRecordDamage(item);
+      if (reason !== undefined) yield toFinding({ ...corruptRecord(item, reason), createdAt: item.createdAt });
+    }
+  }
+}
+
+function toFinding({
+  corrupt: _corrupt,
+  cause: _cause,
+  ...known
+}: CorruptRecord & { createdAt?: string }): DamagedFinding {
+  return { kind: "damaged", ...known };
 }

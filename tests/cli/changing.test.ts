@@ -464,6 +464,7 @@ describe.each(["sqlite:to.db", "files:to", "tasks:to"])("export, import and copy
       identical: 5,
       copied: 0,
       events: 0,
+      logRecords: 0,
       extra: 0,
       unreadable: 0,
       leftOut: [],
@@ -500,7 +501,7 @@ describe("waymark copy", () => {
     const json = await run("copy", "--to", "files:to", "--json");
     expect([json.code, JSON.parse(json.stdout)]).toEqual([
       6,
-      { records: 6, identical: 3, copied: 0, events: 0, extra: 0, unreadable: 0, leftOut: ["task-1"] },
+      { records: 6, identical: 3, copied: 0, events: 0, logRecords: 0, extra: 0, unreadable: 0, leftOut: ["task-1"] },
     ]);
     await other.close();
   });

@@ -178,6 +178,7 @@ describe("waymark copy", () => {
         identical: 1,
         copied: 0,
         events: 0,
+        logRecords: 0,
         extra: 0,
         unreadable: 2,
         leftOut: [],

@@ -26,7 +26,7 @@ describe.skipIf(skipped !== "")(`on a Redis server${skipped}`, () => {
       name: "redis",
       module: new URL("../../examples/redis-adapter/conformance-store.js", import.meta.url),
       capabilities: { durable: true, multiProcess: true },
-      offers: ["leases", "replacePayload"],
+      offers: ["leases", "replacePayload", "log"],
       newLocation,
     },
   );

@@ -16,6 +16,7 @@ const harness: ConformanceHarness = {
   name: "unstorage",
   module: new URL("../../examples/custom-adapter/conformance-store.js", import.meta.url),
   capabilities: { durable: false, multiProcess: false },
+  offers: ["log"],
   newLocation: tempFolder,
 };
 

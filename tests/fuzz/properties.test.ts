@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import type { JsonObject } from "waymark";
 import { CheckpointError, CheckpointManager, gzip } from "waymark";
-import type { JsonValue } from "waymark/adapter";
 import { seal } from "waymark/adapter";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { parseFileName, toFileName } from "../../adapters/files/names.js";
@@ -58,7 +58,7 @@ describe("whatever it is given", () => {
     await fc.assert(
       fc.asyncProperty(anyText, anyText, fc.jsonValue(), async (taskId, label, json) => {
         const manager = new CheckpointManager({ storage: new MemoryAdapter() });
-        const metadata = Object.fromEntries([[label, json as JsonValue]]);
+        const metadata = Object.fromEntries([[label, json as JsonObject[string]]]);
         try {
           await manager.save(taskId, null, { label, metadata });
         } catch (error) {

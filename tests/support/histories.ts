@@ -1,7 +1,8 @@
 import { hash } from "node:crypto";
 import { constants, deflateRawSync } from "node:zlib";
 import { expect } from "vitest";
-import { findDamage, isCorrupt, type StorageAdapter } from "waymark/adapter";
+import type { StorageAdapter } from "waymark";
+import { findDamage, isCorrupt } from "waymark/adapter";
 import { draft } from "../../conformance/drafts.js";
 import { transientMetadata } from "../../src/contract/transient.js";
 

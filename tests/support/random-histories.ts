@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { expect } from "vitest";
-import { isCorrupt, type StorageAdapter } from "waymark/adapter";
+import type { StorageAdapter } from "waymark";
+import { isCorrupt } from "waymark/adapter";
 import { draft } from "../../conformance/drafts.js";
 import { messages, take } from "./histories.js";
 

@@ -9,11 +9,13 @@ import {
   type StateSchema,
   type StorageAdapter,
 } from "waymark";
-import type { AppendCondition, ExpectedTask, StorageMaintenance } from "waymark/adapter";
+import type { AppendCondition } from "waymark/adapter";
 import { openStorage } from "waymark/adapters";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { z } from "zod";
 import { listKeys } from "../../src/contract/arguments.js";
+import type { ExpectedTask } from "../../src/contract/conditions.js";
+import type { StorageMaintenance } from "../../src/contract/findings.js";
 
 const storage = new MemoryAdapter();
 const BuildState = z.object({

@@ -44,6 +44,6 @@ it("the root doesn't export internals of the manager", () => {
 
 it("an adapter's author finds all of the contract in waymark/adapter", () => {
   expect(Object.keys(adapter)).toEqual(
-    expect.arrayContaining(["nextSequence", "sealDraft", "withStatus", "matchesQuery", "matchRetry", "makePayload"]),
+    expect.arrayContaining(["nextSequence", "sealDraft", "withStatus", "matchRetry", "sealRecordDraft", "makePayload"]),
   );
 });

@@ -1,14 +1,21 @@
 import { CheckpointConflictError, type StorageAdapter } from "waymark";
-import { isCorrupt, type StoredCheckpoint } from "waymark/adapter";
+import { isCorrupt } from "waymark/adapter";
 import { eventsTaskId, isEventsTask, ownerTaskId } from "waymark/kit";
 import { parseThreadPrefix } from "waymark/langgraph/records";
 import { type DamageSink, identify } from "../damage.js";
-import { compareRecords, newestSequence, RecordInserter } from "../records/insert-record.js";
+import { compareItems, RecordInserter } from "../records/insert-record.js";
 import { findOtherHistory } from "../records/other-history.js";
 import { isWhole } from "../records/stored-record.js";
-import { taskIds, wholeRecords } from "../records/whole-records.js";
+import {
+  describeItem,
+  isLogRecord,
+  lastSequence,
+  type StoredItem,
+  taskIds,
+  wholeItems,
+} from "../records/whole-records.js";
 
-/** The counts of a copy after the comparison with its source. */
+/** The counts of a copy after the comparison with its source. A checkpoint counts as a record, too. */
 export interface CopyResult {
   /** How many records the source has, with those of left out tasks. */
   records: number;
@@ -18,6 +25,8 @@ export interface CopyResult {
   copied: number;
   /** How many of those are events. */
   events: number;
+  /** How many of those are records of a task's log that aren't checkpoints. */
+  logRecords: number;
   /** How many records of the target are not in the source. */
   extra: number;
   /** How many records of the source can't be read, and so weren't copied. */
@@ -29,7 +38,8 @@ export interface CopyResult {
 /** A record that differs between source and target. */
 export interface Difference {
   readonly taskId: string;
-  readonly id: string;
+  /** `checkpoint c1`, `step record "model"` */
+  readonly what: string;
   readonly sequence: number;
   readonly reason: "it is missing" | "its content differs" | "its status differs";
 }
@@ -49,7 +59,16 @@ export interface CopyJob {
 
 /** Copies every task to another storage, and compares all records. A task of which the target has another history is left out. */
 export async function copyTasks(job: CopyJob): Promise<CopyResult> {
-  const result: CopyResult = { records: 0, identical: 0, copied: 0, events: 0, extra: 0, unreadable: 0, leftOut: [] };
+  const result: CopyResult = {
+    records: 0,
+    identical: 0,
+    copied: 0,
+    events: 0,
+    logRecords: 0,
+    extra: 0,
+    unreadable: 0,
+    leftOut: [],
+  };
   // Counts each record once: listing, copying and comparing meet the same damage.
   const unreadable = new Set<string>();
   const source: DamageSink = {
@@ -74,7 +93,8 @@ export async function copyTasks(job: CopyJob): Promise<CopyResult> {
       result.leftOut.push(named);
       await job.onLeftOut(named, group.otherHistory);
     }
-    for await (const record of job.from.list({ taskId, order: "oldest" })) {
+    const query = { taskId, order: "oldest" } as const;
+    for await (const record of job.from.log?.read({ ...query, headersOnly: true }) ?? job.from.list(query)) {
       if (isCorrupt(record)) await source.add(record);
       else result.records += 1;
     }
@@ -114,22 +134,22 @@ interface TaskJob extends CopyJob {
 }
 
 /**
- * Copies the task's records that are newer than the target's newest one, then compares all records. If a status changed
+ * Copies the task's checkpoints and records that are newer than the target's last one, then compares all of them. If a status changed
  * in the source since an earlier copy, it copies the status too.
  *
  * @returns The conflict, if another program writes to the task in the target, or if sequences are taken there by records
  *   that were removed.
  */
 async function copyTask(job: TaskJob, taskId: string, result: CopyResult): Promise<string | undefined> {
-  const before = await newestSequence(job.to, taskId);
+  const before = await lastSequence(job.to, taskId);
   const inserter = new RecordInserter(job.to, { isSameHistory: true });
   let last = before;
-  const added = { taskId, order: "oldest", afterSequence: before } as const;
-  for await (const record of wholeRecords(job.from, added, job.source)) {
+  for await (const record of wholeItems(job.from, { taskId, afterSequence: before }, job.source)) {
     try {
       if ((await inserter.insert(record)) === "added") {
         result.copied += 1;
         if (isEventsTask(taskId)) result.events += 1;
+        if (isLogRecord(record)) result.logRecords += 1;
       }
     } catch (error) {
       if (!(error instanceof CheckpointConflictError)) throw error;
@@ -145,10 +165,10 @@ async function copyTask(job: TaskJob, taskId: string, result: CopyResult): Promi
 
 /** Compares a task's records in one pass: both storages return them by sequence. */
 async function compareTask(job: TaskJob, taskId: string, last: number, result: CopyResult): Promise<void> {
-  const query = { taskId, order: "oldest", beforeSequence: last + 1 } as const;
-  const copies = wholeRecords(job.to, query, job.damage);
+  const query = { taskId, beforeSequence: last + 1 };
+  const copies = wholeItems(job.to, query, job.damage);
   let copy = await copies.next();
-  for await (const record of wholeRecords(job.from, query, job.source)) {
+  for await (const record of wholeItems(job.from, query, job.source)) {
     while (!copy.done && copy.value.sequence < record.sequence) {
       result.extra += 1;
       copy = await copies.next();
@@ -157,7 +177,7 @@ async function compareTask(job: TaskJob, taskId: string, last: number, result: C
     const reason = await findDifference(job, record, itsCopy);
     result.records += 1;
     if (reason === undefined) result.identical += 1;
-    else await job.onDifference({ taskId, id: record.id, sequence: record.sequence, reason });
+    else await job.onDifference({ taskId, what: describeItem(record), sequence: record.sequence, reason });
     if (itsCopy !== undefined) copy = await copies.next();
     job.advance();
   }
@@ -166,17 +186,17 @@ async function compareTask(job: TaskJob, taskId: string, last: number, result: C
 
 async function findDifference(
   { to }: CopyJob,
-  record: StoredCheckpoint,
-  copy: StoredCheckpoint | undefined,
+  record: StoredItem,
+  copy: StoredItem | undefined,
 ): Promise<Difference["reason"] | undefined> {
   if (copy === undefined) return "it is missing";
-  const relation = compareRecords(record, copy);
+  const relation = compareItems(record, copy);
   if (relation === "same") return undefined;
-  if (relation === "different") return "its content differs";
+  if (relation === "different" || isLogRecord(record) || isLogRecord(copy)) return "its content differs";
   // A completed checkpoint stays completed, so the copy's status can't be changed back.
   if (copy.status === "completed" && record.status !== "completed") return "its status differs";
   const { taskId, id, status, error } = record;
   await to.setStatus(taskId, id, { status, ...(error && { error }) });
   const changed = await to.get(taskId, id);
-  return changed && isWhole(changed) && compareRecords(record, changed) === "same" ? undefined : "its status differs";
+  return changed && isWhole(changed) && compareItems(record, changed) === "same" ? undefined : "its status differs";
 }

@@ -18,7 +18,7 @@ export async function applyPlans({ manager }: QuerySession, plans: Plans, onTask
       : `Removed before it: ${counted(total.removed, "checkpoint")} of ${counted(total.tasks, "task")}.`;
   try {
     for await (const plan of plans.agreed(before)) {
-      if (plan.remove.length === 0) continue;
+      if (plan.remove.length === 0 && plan.removeRecords === undefined) continue;
       try {
         const { removed, removedBytes } = await manager.retention.apply(plan);
         total.tasks += 1;

@@ -17,7 +17,7 @@ export const copy: CommandFile = {
       .command("copy")
       .summary("to another storage")
       .description(
-        "Copies every task to another storage with its events, ids, sequences, statuses and errors, and compares all records. " +
+        "Copies every task to another storage with its events, log, ids, sequences, statuses and errors, and compares all records. " +
           "After a kill, run it again: it continues from there.",
       )
       .requiredOption("--to <url>", "files:DIR, tasks:DIR, sqlite:FILE or postgres://…")
@@ -33,12 +33,10 @@ export const copy: CommandFile = {
           }
           const progress = await showProgress("copying", async () => 2 * (await countRecords(storage, prefix)));
           let differences = 0;
-          const onDifference = async ({ taskId, id, sequence, reason }: Difference): Promise<void> => {
+          const onDifference = async ({ taskId, what, sequence, reason }: Difference): Promise<void> => {
             differences += 1;
             if (differences > SHOWN) return;
-            await damage.warn(
-              `checkpoint ${id} (@${sequence}) of task ${JSON.stringify(shownTask(taskId))} differs: ${reason}`,
-            );
+            await damage.warn(`${what} (@${sequence}) of task ${JSON.stringify(shownTask(taskId))} differs: ${reason}`);
           };
           const onLeftOut = async (taskId: string, reason: string): Promise<void> => {
             await damage.warn(`task ${JSON.stringify(describeTask({ taskId }))} was left out: ${reason}`);
@@ -50,10 +48,10 @@ export const copy: CommandFile = {
             await target.close();
           });
           if (differences > SHOWN) await errors.line(`and ${differences - SHOWN} more`);
-          const { records, identical, copied, events, extra, unreadable, leftOut } = result;
+          const { records, identical, copied, events, logRecords, extra, unreadable, leftOut } = result;
           if (options.json) await output.line(jsonText(result));
           else {
-            await output.line(`Copied ${checkpointsText(copied - events, events)} to ${to}.`);
+            await output.line(`Copied ${checkpointsText(copied - events - logRecords, events, logRecords)} to ${to}.`);
             if (extra > 0) await output.line(`${to} has ${counted(extra, "more checkpoint")} of these tasks.`);
             const lost =
               unreadable === 0

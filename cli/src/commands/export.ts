@@ -6,7 +6,7 @@ import { showProgress } from "../progress.js";
 import { CheckedLinesWriter } from "../records/checked-lines.js";
 import { LineFile } from "../records/line-file.js";
 import { EXPORT_FORMAT, recordJson } from "../records/stored-record.js";
-import { countRecords, taskIds, wholeRecords } from "../records/whole-records.js";
+import { countRecords, isLogRecord, taskIds, wholeItems } from "../records/whole-records.js";
 import { checkpointsText, counted } from "../words.js";
 
 export const exportCommand: CommandFile = {
@@ -16,7 +16,7 @@ export const exportCommand: CommandFile = {
       .command("export")
       .summary("checkpoints as NDJSON")
       .description(
-        "Writes each checkpoint and each event as a line of JSON with its checksum, then a trailer that shows that no line " +
+        "Writes each checkpoint, each record of the logs and each event as a line of JSON with its checksum, then a trailer that shows that no line " +
           "is missing. Default: every task, to standard output.",
       )
       .argument("[task...]")
@@ -36,9 +36,9 @@ export const exportCommand: CommandFile = {
           try {
             const written = await writeExport(session, chosen, (text) => (file ?? output).line(text));
             await file?.end();
-            const { records } = written;
+            const { records, events, logRecords } = written;
             if (file) {
-              const exported = checkpointsText(records - written.events, written.events);
+              const exported = checkpointsText(records - events - logRecords, events, logRecords);
               await output.line(`Exported ${exported} of ${counted(written.tasks, "task")}.`);
             }
             if (records === 0 && !output.isClosed) await sayNothingTo("export", session, options.prefix);
@@ -55,19 +55,20 @@ async function writeExport(
   { storage, damage, output }: Session,
   tasks: Iterable<string> | AsyncIterable<string>,
   writeLine: (text: string) => Promise<void>,
-): Promise<{ readonly records: number; readonly events: number; readonly tasks: number }> {
+): Promise<Readonly<Record<"records" | "events" | "logRecords" | "tasks", number>>> {
   const lines = new CheckedLinesWriter(writeLine);
   let written = 0;
-  let events = 0;
+  let [events, logRecords] = [0, 0];
   await lines.header(EXPORT_FORMAT, { exportedAt: new Date().toISOString() });
   const progress = await showProgress("exporting", () => countRecords(storage));
   try {
     for await (const taskId of tasks) {
       if (!isEventsTask(taskId)) written += 1;
-      for await (const record of wholeRecords(storage, { taskId, order: "oldest" }, damage)) {
+      for await (const record of wholeItems(storage, { taskId }, damage)) {
         if (output.isClosed) break;
         await lines.record(recordJson(record));
         if (isEventsTask(taskId)) events += 1;
+        if (isLogRecord(record)) logRecords += 1;
         progress.advance();
       }
       if (output.isClosed) break;
@@ -76,5 +77,5 @@ async function writeExport(
     progress.stop();
   }
   await lines.trailer({ tasks: written, damaged: damage.count });
-  return { records: lines.records, events, tasks: written };
+  return { records: lines.records, events, logRecords, tasks: written };
 }

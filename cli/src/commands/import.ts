@@ -8,6 +8,7 @@ import { jsonText } from "../printable.js";
 import { showProgress } from "../progress.js";
 import { type InsertResult, RecordInserter } from "../records/insert-record.js";
 import { readExport } from "../records/stored-record.js";
+import { isLogRecord } from "../records/whole-records.js";
 import { checkpointsText, counted } from "../words.js";
 
 export const importCommand: CommandFile = {
@@ -26,12 +27,12 @@ export const importCommand: CommandFile = {
       .action((file = "-", options) =>
         cli.withStore(async (session) => {
           const counts = file === "-" ? await importStandardInput(session) : await importFile(session, file);
-          const { added, events, present, otherStatus } = counts;
+          const { added, events, logRecords, present, otherStatus } = counts;
           if (options.json) await session.output.line(jsonText(counts));
           else {
             const other = otherStatus > 0 ? `, ${otherStatus} there already with another status, which stays` : "";
             await session.output.line(
-              `Imported ${checkpointsText(added - events, events)}; ${present} there already${other}.`,
+              `Imported ${checkpointsText(added - events - logRecords, events, logRecords)}; ${present} there already${other}.`,
             );
           }
         }, "write"),
@@ -39,8 +40,11 @@ export const importCommand: CommandFile = {
   },
 };
 
-/** @property events - How many of the added records are events. */
-type Counts = Record<InsertResult | "events", number>;
+/**
+ * @property events - How many of the added records are events.
+ * @property logRecords - How many are records of a task's log that aren't checkpoints.
+ */
+type Counts = Record<InsertResult | "events" | "logRecords", number>;
 
 async function importStandardInput(session: Session): Promise<Counts> {
   if (session.stdin.isTTY) {
@@ -86,7 +90,7 @@ async function importFrom(
   from: string,
   onRecord: () => void = () => undefined,
 ): Promise<Counts> {
-  const counts: Counts = { added: 0, events: 0, present: 0, otherStatus: 0 };
+  const counts: Counts = { added: 0, events: 0, logRecords: 0, present: 0, otherStatus: 0 };
   const inserter = new RecordInserter(storage);
   const outcome = () => {
     const { added, present, otherStatus } = counts;
@@ -98,6 +102,7 @@ async function importFrom(
     const result = await inserter.insert(record).catch(refuse(`${from}, line ${line}`, outcome));
     counts[result] += 1;
     if (result === "added" && isEventsTask(record.taskId)) counts.events += 1;
+    if (result === "added" && isLogRecord(record)) counts.logRecords += 1;
     onRecord();
   }
   return counts;

@@ -24,7 +24,7 @@ export const stats: CommandFile = {
           const tasks = countTasks(session, options);
           const json = jsonPrinter(output, options);
           if (json) return void (await printItems(output, tasks, json));
-          const total = { tasks: 0, checkpoints: 0, bytes: 0 };
+          const total = { tasks: 0, checkpoints: 0, bytes: 0, records: 0, recordBytes: 0 };
           await printTable(output, makeRows(tasks, total), [
             { head: "TASK", flexible: true, cell: ({ taskId }) => taskId },
             { head: "STAGE", flexible: true, cell: ({ stage = "-" }) => stage },
@@ -32,9 +32,11 @@ export const stats: CommandFile = {
             { head: "STATES", align: "right", cell: ({ bytes }) => bytesText(bytes) },
           ]);
           const all = `${counted(total.tasks, "task")}, ${counted(total.checkpoints, "checkpoint")}, ${bytesText(total.bytes)} of states`;
+          const log =
+            total.records === 0 ? "" : `, ${counted(total.records, "record")}, ${bytesText(total.recordBytes)}`;
           const bytes = await bytesOnDisk(session);
           const onDisk = bytes === undefined ? "" : `; the storage takes ${bytesText(bytes)} on the disk`;
-          await output.line(output.colors.bold(`${all}${onDisk}`));
+          await output.line(output.colors.bold(`${all}${log}${onDisk}`));
         }),
       );
   },
@@ -43,12 +45,16 @@ export const stats: CommandFile = {
 /** Yields a row for each stage of each task, and adds each task to `total`. */
 async function* makeRows(
   tasks: AsyncIterable<TaskStats>,
-  total: { tasks: number; checkpoints: number; bytes: number },
+  total: { tasks: number; checkpoints: number; bytes: number; records: number; recordBytes: number },
 ): AsyncGenerator<StageStats & Pick<TaskStats, "taskId">, void, void> {
-  for await (const { taskId, checkpoints, bytes, stages } of tasks) {
+  for await (const { taskId, checkpoints, bytes, stages, records } of tasks) {
     total.tasks += 1;
     total.checkpoints += checkpoints;
     total.bytes += bytes;
+    for (const kind of records) {
+      total.records += kind.records;
+      total.recordBytes += kind.bytes;
+    }
     for (const stage of stages) yield { taskId, ...stage };
   }
 }

@@ -1,5 +1,5 @@
-import type { CheckpointSummary } from "waymark";
-import { isCorrupt, type StorageFinding } from "waymark/adapter";
+import type { CheckpointSummary, VerifyResult } from "waymark";
+import { isCorrupt } from "waymark/adapter";
 import { hasCheckpoint } from "waymark/kit";
 import { isWhole, type KnownSummaries, parseThread, readMetadata, THREADS_PREFIX } from "waymark/langgraph/records";
 import type { QuerySession } from "../store.js";
@@ -18,7 +18,7 @@ export async function wholeIn(source: TaskSource, taskId: string): Promise<(chec
 }
 
 /** Finds threads whose newest checkpoint needs a value from a removed one. Checks of single records can't find them. */
-export async function* lostValues(source: TaskSource): AsyncGenerator<StorageFinding, void, void> {
+export async function* lostValues(source: TaskSource): AsyncGenerator<VerifyResult["findings"][number], void, void> {
   for await (const task of source.storage.tasks({ prefix: THREADS_PREFIX, order: "taskId" })) {
     // The check of single records has already reported damage.
     if (!hasCheckpoint(task) || parseThread(task.taskId) === undefined) continue;

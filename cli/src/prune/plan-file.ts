@@ -7,7 +7,7 @@ const FORMAT = "waymark-prune-plan";
 
 /** A line of the file: the beginning of a plan, or a checkpoint that it keeps or removes. */
 interface PlanLine {
-  readonly plan?: Pick<RetentionPlan, "taskId" | "policy" | "plannedAt">;
+  readonly plan?: Omit<RetentionPlan, "keep" | "remove">;
   readonly keep?: PlannedCheckpoint;
   readonly remove?: PlannedCheckpoint;
 }
@@ -29,8 +29,8 @@ export class PlanFile {
     return plans;
   }
 
-  async add({ taskId, policy, plannedAt, keep, remove }: RetentionPlan): Promise<void> {
-    await this.#lines.record({ plan: { taskId, policy, plannedAt } } satisfies PlanLine);
+  async add({ keep, remove, ...plan }: RetentionPlan): Promise<void> {
+    await this.#lines.record({ plan } satisfies PlanLine);
     for (const planned of keep) await this.#lines.record({ keep: planned } satisfies PlanLine);
     for (const planned of remove) await this.#lines.record({ remove: planned } satisfies PlanLine);
   }
@@ -65,14 +65,10 @@ export async function* readPlanFile(
   for await (const { item } of lines) {
     if (item.plan !== undefined) {
       if (current !== undefined) yield current;
-      current = { ...item.plan, keep: [], remove: [], keepBytes: 0, removeBytes: 0 };
+      current = { ...item.plan, keep: [], remove: [] };
     }
-    for (const part of ["keep", "remove"] as const) {
-      const planned = item[part];
-      if (current === undefined || planned === undefined) continue;
-      current[part].push(planned);
-      current[`${part}Bytes`] += planned.checkpoint.sizeBytes;
-    }
+    if (item.keep) current?.keep.push(item.keep);
+    if (item.remove) current?.remove.push(item.remove);
   }
   if (current !== undefined) yield current;
 }
@@ -81,6 +77,4 @@ export async function* readPlanFile(
 interface GrowingPlan extends RetentionPlan {
   readonly keep: PlannedCheckpoint[];
   readonly remove: PlannedCheckpoint[];
-  keepBytes: number;
-  removeBytes: number;
 }

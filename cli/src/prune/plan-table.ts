@@ -25,7 +25,11 @@ export class PlanTable implements ItemPrinter<RetentionPlan> {
       { head: "SEQ", align: "right", cell: ({ checkpoint }) => String(checkpoint.sequence) },
       { head: "SAVED", flexible: true, cell: ({ checkpoint }) => checkpoint.createdAt.slice(0, 16).replace("T", " ") },
       { head: "AT", flexible: true, cell: ({ checkpoint: { label, stage } }) => label ?? stage ?? "" },
-      { head: "SIZE", align: "right", cell: ({ checkpoint }) => bytesText(checkpoint.sizeBytes) },
+      {
+        head: "SIZE",
+        align: "right",
+        cell: ({ checkpoint, recordBytes = 0 }) => bytesText(checkpoint.sizeBytes + recordBytes),
+      },
       { head: "WHY", flexible: true, cell: ({ reasons }) => reasons.join(", ") },
     ];
     this.#table = new ShortTable(output, columns, allRows);

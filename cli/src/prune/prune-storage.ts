@@ -113,7 +113,7 @@ async function show({ output }: Session, plans: Plans, options: PruneOptions): P
     for await (const plan of plans.shown()) {
       if (output.isClosed && dryRun && file === undefined) break;
       total.tasks += 1;
-      if (plan.remove.length > 0) total.removing += 1;
+      if (plan.remove.length > 0 || plan.removeRecords !== undefined) total.removing += 1;
       for (const part of ["keep", "remove"] as const) {
         total[part] += plan[part].length;
         total[`${part}Bytes`] += plan[`${part}Bytes`];

@@ -1,5 +1,5 @@
-import type { CheckpointStatus } from "waymark";
-import { type DueCount, findDueTime } from "waymark/adapter";
+import type { CheckpointManager, CheckpointStatus } from "waymark";
+import { findDueTime } from "waymark/adapter";
 import { isCancelled, NEVER } from "waymark/kit";
 import { takeFirst } from "../first-of.js";
 import { LeaseReader } from "../leases.js";
@@ -7,6 +7,9 @@ import { readableSummaries } from "../read-stored.js";
 import type { QuerySession } from "../store.js";
 import { waitsOfTask } from "../waits.js";
 import { type ListedTask, listTasks } from "./tasks.js";
+
+/** How many tasks wait for a worker. */
+export type QueueCount = Awaited<ReturnType<CheckpointManager["queue"]>>;
 
 export interface FleetQuery {
   readonly prefix?: string | undefined;
@@ -25,7 +28,7 @@ export interface Fleet {
   /** How many tasks are being run now. */
   readonly held: number;
   /** The tasks that are due and that nobody runs; `undefined` if counting them would list all tasks. */
-  readonly queue: DueCount | undefined;
+  readonly queue: QueueCount | undefined;
 }
 
 /** A word for how a task stands: `due` and `waits` are paused runs, or running ones that nobody runs. */
@@ -56,7 +59,7 @@ export async function readFleet(session: QuerySession, query: FleetQuery): Promi
  *
  * @returns `undefined` if counting them would list all tasks.
  */
-export async function queueIn({ manager, storage }: QuerySession, prefix = ""): Promise<DueCount | undefined> {
+export async function queueIn({ manager, storage }: QuerySession, prefix = ""): Promise<QueueCount | undefined> {
   if (prefix !== "") return manager.queue({ prefix });
   return storage.queue?.count({ prefix, dueBy: new Date().toISOString() });
 }

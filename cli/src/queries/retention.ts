@@ -1,5 +1,6 @@
 import { hash } from "node:crypto";
 import { PlanOutdatedError, planRetention, type RetentionPlan, type RetentionPolicy } from "waymark";
+import { isCorrupt, type RecordHeader, toRecordHeader } from "waymark/adapter";
 import { isEventsTask } from "waymark/kit";
 import { parseThreadPrefix } from "waymark/langgraph/records";
 import { takeFirst } from "../first-of.js";
@@ -58,7 +59,7 @@ export class PolicyPlans implements Plans {
         continue;
       }
       const plan = await this.#makePlan(taskId);
-      if (plan.remove.length > 0) {
+      if (plan.remove.length > 0 || plan.removeRecords !== undefined) {
         const newestSequence = Math.max(...[plan.keep, plan.remove].map(([first]) => first?.checkpoint.sequence ?? 0));
         this.#shown.push({ taskId, newestSequence, kept: keptIn(plan) });
       }
@@ -87,8 +88,14 @@ export class PolicyPlans implements Plans {
   }
 
   async #makePlan(taskId: string, beforeSequence?: number): Promise<RetentionPlan> {
-    const summaries = await takeFirst(readableSummaries(this.#session, { taskId, order: "newest", beforeSequence }));
-    return planRetention(taskId, summaries, this.#policy, this.#nowMs);
+    const range = { taskId, order: "newest", beforeSequence } as const;
+    const summaries = await takeFirst(readableSummaries(this.#session, range));
+    const records: RecordHeader[] = [];
+    // Damage is reported where it matters: when the plan is applied.
+    for await (const item of this.#session.storage.log?.read({ ...range, headersOnly: true }) ?? []) {
+      if (!isCorrupt(item) && "kind" in item) records.push(toRecordHeader(item));
+    }
+    return planRetention(taskId, summaries, this.#policy, this.#nowMs, records);
   }
 }
 

@@ -1,3 +1,4 @@
+import { isCorrupt, toRecordHeader } from "waymark/adapter";
 import { describeTask, findTasks, listTasks } from "../langgraph/find-tasks.js";
 import { readableSummaries } from "../read-stored.js";
 import type { QuerySession } from "../store.js";
@@ -10,6 +11,14 @@ export interface TaskStats {
   readonly bytes: number;
   /** In the order in which the task reached them. */
   readonly stages: readonly StageStats[];
+  /** The records of the task's log, by kind. */
+  readonly records: readonly RecordStats[];
+}
+
+export interface RecordStats {
+  readonly kind: string;
+  readonly records: number;
+  readonly bytes: number;
 }
 
 export interface StageStats {
@@ -27,7 +36,8 @@ export async function* countTasks(
   for await (const task of findTasks(session, { order: "taskId", prefix })) {
     const stages = await readStages(session, task.taskId);
     const sum = (key: "checkpoints" | "bytes") => stages.reduce((total, stage) => total + stage[key], 0);
-    yield { taskId: describeTask(task), checkpoints: sum("checkpoints"), bytes: sum("bytes"), stages };
+    const records = await readKinds(session, task.taskId);
+    yield { taskId: describeTask(task), checkpoints: sum("checkpoints"), bytes: sum("bytes"), stages, records };
   }
 }
 
@@ -43,4 +53,19 @@ async function readStages(session: QuerySession, taskId: string): Promise<StageS
     }
   }
   return [...stages].map(([stage, counts]) => ({ ...(stage === undefined ? undefined : { stage }), ...counts }));
+}
+
+async function readKinds(session: QuerySession, taskId: string): Promise<RecordStats[]> {
+  const kinds = new Map<string, { records: number; bytes: number }>();
+  for await (const id of listTasks(session, taskId)) {
+    for await (const item of session.storage.log?.read({ taskId: id, order: "oldest", headersOnly: true }) ?? []) {
+      if (isCorrupt(item)) await session.damage.add(item);
+      if (isCorrupt(item) || !("kind" in item)) continue;
+      const counts = kinds.get(item.kind) ?? { records: 0, bytes: 0 };
+      counts.records += 1;
+      counts.bytes += toRecordHeader(item).sizeBytes;
+      kinds.set(item.kind, counts);
+    }
+  }
+  return [...kinds].map(([kind, counts]) => ({ kind, ...counts }));
 }

@@ -1,11 +1,11 @@
-import type { StorageAdapter } from "waymark";
-import { type CheckpointSummary, isCorrupt } from "waymark/adapter";
+import type { CheckpointSummary, StorageAdapter } from "waymark";
+import { isCorrupt } from "waymark/adapter";
 
 /**
- * Returns the reason why the target's checkpoints of a task are not an earlier copy of the source's; `undefined` if they
+ * Returns the reason why the target's checkpoints and records of a task are not an earlier copy of the source's; `undefined` if they
  * may be one. Reads no payloads.
  *
- * In an earlier copy, each sequence that both storages have belongs to the same id and time. Retention may have removed
+ * In an earlier copy, each sequence that both storages have belongs to the same checkpoint or record. Retention may have removed
  * checkpoints on either side, and either side may have newer ones. If no checkpoint is in both, the source continues the
  * target's history if {@link continuesAfter} holds.
  */
@@ -14,19 +14,19 @@ export async function findOtherHistory(
   to: StorageAdapter,
   taskId: string,
 ): Promise<string | undefined> {
-  const copies = summariesIn(to, taskId);
+  const copies = headersIn(to, taskId);
   try {
     let copy = await copies.next();
-    let newestCopy: CheckpointSummary | undefined;
+    let newestCopy: Header | undefined;
     let isShared = false;
     let isBetween = false;
-    for await (const summary of summariesIn(from, taskId)) {
+    for await (const summary of headersIn(from, taskId)) {
       for (; !copy.done && copy.value.sequence < summary.sequence; copy = await copies.next()) newestCopy = copy.value;
       if (copy.done) return isShared || (!isBetween && continuesAfter(newestCopy, summary)) ? undefined : UNRELATED;
       isBetween = true;
       if (copy.value.sequence > summary.sequence) continue;
-      if (copy.value.id !== summary.id || copy.value.createdAt !== summary.createdAt)
-        return `its checkpoint @${summary.sequence} is another one`;
+      if (!IDENTITY.every((field) => copy.value?.[field] === summary[field]))
+        return `its ${summary.kind === undefined ? "checkpoint" : "record"} @${summary.sequence} is another one`;
       isShared = true;
       newestCopy = copy.value;
       copy = await copies.next();
@@ -50,7 +50,16 @@ export function continuesAfter(
   return newest === undefined || newest.createdAt <= createdAt;
 }
 
-/** Yields a task's readable summaries, oldest first. Damage is reported where the records are read. */
-async function* summariesIn(storage: StorageAdapter, taskId: string): AsyncGenerator<CheckpointSummary, void, void> {
-  for await (const summary of storage.list({ taskId, order: "oldest" })) if (!isCorrupt(summary)) yield summary;
+/** What identifies a checkpoint or a record of a log. `rekey` changes none of it. */
+type Header = Pick<CheckpointSummary, "sequence" | "createdAt"> &
+  Partial<Record<"id" | "kind" | "name" | "recordKey", string>>;
+
+const IDENTITY = ["kind", "id", "name", "recordKey", "createdAt"] as const;
+
+/** Yields a task's readable headers, oldest first. Damage is reported where the records are read. */
+async function* headersIn(storage: StorageAdapter, taskId: string): AsyncGenerator<Header, void, void> {
+  const query = { taskId, order: "oldest" } as const;
+  for await (const header of storage.log?.read({ ...query, headersOnly: true }) ?? storage.list(query)) {
+    if (!isCorrupt(header)) yield header;
+  }
 }

@@ -1,7 +1,18 @@
 import type { CorruptRecord, JsonObject } from "waymark";
-import { type CheckpointDraft, findDamage, isCorrupt, type StoredCheckpoint, toSummary } from "waymark/adapter";
+import {
+  type CheckpointDraft,
+  findDamage,
+  findRecordDamage,
+  isCorrupt,
+  type LogRecord,
+  type Payload,
+  type RecordDraft,
+  type StoredCheckpoint,
+  toSummary,
+} from "waymark/adapter";
 import { parseSummary } from "waymark/kit";
 import { type ReadLinesOptions, readCheckedLines } from "./checked-lines.js";
+import { isLogRecord, type StoredItem } from "./whole-records.js";
 
 /** The format name in the header of an export. */
 export const EXPORT_FORMAT = "waymark-export";
@@ -16,11 +27,18 @@ export function toDraft({ sequence: _sequence, seal: _seal, ...draft }: StoredCh
   return draft;
 }
 
-/** Returns a record as JSON. Bytes become base64. */
-export function recordJson(record: StoredCheckpoint): object {
-  const { encoding, sha256, body } = record.payload;
+/** Like {@link toDraft}, for a record of a log. */
+export function toRecordDraft({ taskId: _taskId, sequence: _sequence, seal: _seal, ...draft }: LogRecord): RecordDraft {
+  return draft;
+}
+
+/** Returns a checkpoint or record as JSON. Bytes become base64. Only a record has a `kind`. */
+export function recordJson(item: StoredItem): object {
+  const { encoding, sha256, body } = item.payload;
   const content = typeof body === "string" ? { body } : { base64: Buffer.from(body).toString("base64") };
-  return { ...toSummary(record), payload: { encoding, sha256, ...content }, seal: record.seal };
+  const { payload: _payload, seal, ...fields } = item;
+  const described = isLogRecord(item) ? fields : toSummary(item);
+  return { ...described, payload: { encoding, sha256, ...content }, seal };
 }
 
 /**
@@ -40,17 +58,56 @@ export function readExport(
  *
  * @throws {Error} The value isn't a record, or isn't intact. The message is the end of a sentence.
  */
-function recordFrom(value: unknown): StoredCheckpoint {
+function recordFrom(value: unknown): StoredItem {
   if (!isObject(value)) throw new Error("its record is not an object");
   const { payload } = value;
   if (!isObject(payload)) throw new Error("its payload is no object");
+  if (value["kind"] !== undefined) return logRecordFrom(value, payload);
   const { encoding, sha256 } = payload;
   const summary = parseSummary({ ...value, encoding, sha256 });
   if (typeof summary === "string") throw new Error(summary);
   const record = { ...summary, payload: { ...summary.payload, body: bodyFrom(payload) } };
-  const damage = textDamageIn(record) ?? findDamage(record) ?? damageInBody(record);
+  const damage = textDamageIn(record) ?? findDamage(record) ?? damageInBody(record.payload, record.sizeBytes);
   if (damage !== undefined) throw new Error(damage);
   return record;
+}
+
+/** Like {@link recordFrom}, for a record of a log. */
+function logRecordFrom(value: JsonObject, payload: JsonObject): LogRecord {
+  const { taskId, sequence, createdAt, seal } = value;
+  const { encoding, sha256 } = payload;
+  const kind = KINDS.find((known) => known === value["kind"]);
+  if (kind === undefined) throw new Error("its kind is unknown");
+  if (!isText(taskId) || !isText(createdAt) || !isText(seal) || !isText(encoding) || !isText(sha256))
+    throw new Error("a field is no text");
+  if (!Number.isSafeInteger(sequence) || typeof sequence !== "number" || sequence < 1)
+    throw new Error("its sequence is no whole number from 1");
+  const texts: { name?: string; recordKey?: string; id?: string } = {};
+  for (const field of ["name", "recordKey", "id"] as const) {
+    const text = value[field];
+    if (isText(text)) texts[field] = text;
+    else if (text !== undefined) throw new Error(`its ${field} is no text`);
+  }
+  if ((kind === "event") !== (texts.id !== undefined))
+    throw new Error("an event has an id, and no other record has one");
+  const record = {
+    taskId,
+    sequence,
+    kind,
+    ...texts,
+    createdAt,
+    payload: { encoding, sha256, body: bodyFrom(payload) },
+    seal,
+  };
+  const damage = textDamageIn(record) ?? findRecordDamage(record) ?? damageInBody(record.payload);
+  if (damage !== undefined) throw new Error(damage);
+  return record;
+}
+
+const KINDS = ["step", "event", "chunk", "run", "mark"] as const;
+
+function isText(value: unknown): value is string {
+  return typeof value === "string";
 }
 
 function bodyFrom({ body, base64 }: JsonObject): string | Uint8Array {
@@ -60,7 +117,9 @@ function bodyFrom({ body, base64 }: JsonObject): string | Uint8Array {
 }
 
 /** Checks that a storage can hold the record's texts: they must be Unicode and not too long. */
-function textDamageIn(record: StoredCheckpoint): string | undefined {
+function textDamageIn(
+  record: Readonly<Partial<Record<(typeof TEXTS)[number][0], string | undefined>>>,
+): string | undefined {
   for (const [field, most] of TEXTS) {
     const text = record[field];
     if (text === undefined) continue;
@@ -79,12 +138,18 @@ const TEXTS = [
   ["stage", Number.POSITIVE_INFINITY],
   ["label", Number.POSITIVE_INFINITY],
   ["parentId", Number.POSITIVE_INFINITY],
+  ["name", Number.POSITIVE_INFINITY],
+  ["recordKey", Number.POSITIVE_INFINITY],
 ] as const;
 
-/** Checks the part that the seal doesn't cover: the body must be one that Waymark writes. */
-function damageInBody({ sizeBytes, payload: { body } }: StoredCheckpoint): string | undefined {
+/**
+ * Checks the part that the seal doesn't cover: the body must be one that Waymark writes.
+ *
+ * @param sizeBytes - The size that a checkpoint's header has.
+ */
+function damageInBody({ body }: Pick<Payload, "body">, sizeBytes?: number): string | undefined {
   const bytes = typeof body === "string" ? Buffer.byteLength(body) : body.byteLength;
-  if (bytes !== sizeBytes) return `its payload has ${bytes} bytes, not ${sizeBytes}`;
+  if (sizeBytes !== undefined && bytes !== sizeBytes) return `its payload has ${bytes} bytes, not ${sizeBytes}`;
   // The body must be canonical JSON, since a storage may embed it as JSON.
   return typeof body === "string" && JSON.stringify(JSON.parse(body)) !== body
     ? "its state is not JSON as Waymark writes it"

@@ -56,6 +56,7 @@ export type VerifyMessage =
       readonly kind: "progress";
       readonly tasks: number;
       readonly checkpoints: number;
+      readonly records: number;
       readonly events: number;
       readonly bytes: number;
       readonly findings: number;
@@ -65,6 +66,7 @@ export type VerifyMessage =
       readonly kind: "done";
       readonly tasks: number;
       readonly checkpoints: number;
+      readonly records: number;
       readonly events: number;
       readonly bytes: number;
       /** The first 1,000. */

@@ -1,10 +1,10 @@
-import type { StorageFinding } from "waymark/adapter";
+import type { VerifyResult } from "waymark";
 import { ownerTaskId } from "waymark/kit";
 import type { RepairStep } from "../findings.js";
 import type { Finding, RepairAnswer } from "./api-storage.js";
 import { damageInfo, given } from "./rows.js";
 
-export function findingInfo(finding: StorageFinding): Finding {
+export function findingInfo(finding: VerifyResult["findings"][number]): Finding {
   const at =
     finding.kind === "damaged" ? finding.createdAt : finding.kind === "leftover" ? finding.modifiedAt : undefined;
   // The page shows events with their task.

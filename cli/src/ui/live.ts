@@ -1,12 +1,11 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { CheckpointSummary } from "waymark";
-import type { DueCount } from "waymark/adapter";
 import { hasCheckpoint, ownerTaskId } from "waymark/kit";
 import { checkpointsTask, parseThread, parseThreadPrefix } from "waymark/langgraph/records";
 import { takeFirst } from "../first-of.js";
 import { LeaseReader } from "../leases.js";
 import { readCheckpoints } from "../queries/checkpoints.js";
-import { queueIn } from "../queries/fleet.js";
+import { type QueueCount, queueIn } from "../queries/fleet.js";
 import { verifyStorage } from "../queries/verify.js";
 import { readableSummaries } from "../read-stored.js";
 import { listEvents } from "../waits.js";
@@ -45,7 +44,7 @@ export async function* watchTasks(
   watching: Watching,
 ): AsyncGenerator<TasksMessage, void, void> {
   let known = new Map<string, Seen>();
-  let queue: DueCount | undefined;
+  let queue: QueueCount | undefined;
   let countAgainAtMs = 0;
   yield* looks(watching, async (session, isFirst) => {
     if (isFirst) known = new Map();
@@ -107,7 +106,15 @@ export async function* verifying(
   quick: boolean,
   { everyMs, signal }: Omit<Watching, "open">,
 ): AsyncGenerator<VerifyMessage, void, void> {
-  let progress: VerifyMessage = { kind: "progress", tasks: 0, checkpoints: 0, events: 0, bytes: 0, findings: 0 };
+  let progress: VerifyMessage = {
+    kind: "progress",
+    tasks: 0,
+    checkpoints: 0,
+    records: 0,
+    events: 0,
+    bytes: 0,
+    findings: 0,
+  };
   const ended: Promise<VerifyMessage> = verifyStorage(session, {
     quick,
     signal,
@@ -210,7 +217,7 @@ function isSame(before: Seen, now: Seen): boolean {
   return old === undefined || current === undefined || Math.abs(old - current) < RENEWED_MS;
 }
 
-function queueInfo({ tasks, oldestDueAt }: DueCount): QueueInfo {
+function queueInfo({ tasks, oldestDueAt }: QueueCount): QueueInfo {
   return { tasks, ...(oldestDueAt !== undefined && { oldestDueAt }) };
 }
 

@@ -2,7 +2,8 @@
 import { Annotation, START, StateGraph } from "@langchain/langgraph";
 import { type BaseCheckpointSaver, emptyCheckpoint, uuid6 } from "@langchain/langgraph-checkpoint";
 import { describe, expect, it } from "vitest";
-import { isCorrupt, type StorageAdapter } from "waymark/adapter";
+import type { StorageAdapter } from "waymark";
+import { isCorrupt } from "waymark/adapter";
 import type { WaymarkSaver } from "waymark/langgraph";
 import { collect } from "../../support/postgres.js";
 import { newPlace, type Place, saverOn, threadOf } from "./storages.js";

@@ -1,7 +1,7 @@
 import type { RunnableConfig } from "@langchain/core/runnables";
 import { emptyCheckpoint, uuid6 } from "@langchain/langgraph-checkpoint";
 import { expect, it } from "vitest";
-import type { StorageAdapter } from "waymark/adapter";
+import type { StorageAdapter } from "waymark";
 import { SqliteAdapter } from "waymark/adapters/sqlite";
 import { collect } from "../../support/postgres.js";
 import { newPlace, saverOn, threadOf } from "./storages.js";

@@ -4,8 +4,8 @@ import { Annotation, interrupt, MessagesAnnotation, Send, START, StateGraph } fr
 import { type BaseCheckpointSaver, JsonPlusSerializer } from "@langchain/langgraph-checkpoint";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { CheckpointCorruptError, encrypt } from "waymark";
-import { isCorrupt, type StorageAdapter } from "waymark/adapter";
+import { CheckpointCorruptError, encrypt, type StorageAdapter } from "waymark";
+import { isCorrupt } from "waymark/adapter";
 import { marked, unmarked } from "../../../systems/langgraph/marks.js";
 import { collect } from "../../support/postgres.js";
 import { newPlace, saverOn, threadOf } from "./storages.js";

@@ -1,6 +1,6 @@
 // The places of the saver's tests: every storage, and savers on it.
 import { onTestFinished } from "vitest";
-import type { StorageAdapter } from "waymark/adapter";
+import type { StorageAdapter } from "waymark";
 import { openStorage } from "waymark/adapters";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { WaymarkSaver, type WaymarkSaverOptions } from "waymark/langgraph";

@@ -14,7 +14,7 @@ import {
   type RunnerTestCase,
   type RunnerTestSuite,
 } from "vitest";
-import type { StorageAdapter } from "waymark/adapter";
+import type { StorageAdapter } from "waymark";
 import { openStorage } from "waymark/adapters";
 import { WaymarkSaver, type WaymarkSaverOptions } from "waymark/langgraph";
 

@@ -1,7 +1,6 @@
 import { statSync } from "node:fs";
 import { describe, expect, it } from "vitest";
-import { CheckpointManager } from "waymark";
-import type { StorageAdapter } from "waymark/adapter";
+import { CheckpointManager, type StorageAdapter } from "waymark";
 import { FOLD, FORM, makeWhole, PLACES } from "../../../adapters/sql/history.js";
 import { bodyOf, hugePacked, messages, saveReplacing, saveTurns, take, turns } from "../../support/histories.js";
 import { checkRandomHistories } from "../../support/random-histories.js";

@@ -1,10 +1,9 @@
 import { hash } from "node:crypto";
 import { describe, expect, it } from "vitest";
+import type { CorruptRecord, JsonObject } from "waymark";
 import {
   type CheckpointDraft,
-  type CorruptRecord,
   isCorrupt,
-  type JsonValue,
   readHeader,
   requireIntact,
   type SealedSummary,
@@ -22,7 +21,7 @@ const KNOWN = { id: "c4", sequence: 4 };
 describe("readHeader", () => {
   it.each([
     ["text", (record: StoredCheckpoint) => JSON.stringify(toHeader(record))],
-    ["value", (record: StoredCheckpoint): JsonValue => JSON.parse(JSON.stringify(toHeader(record)))],
+    ["value", (record: StoredCheckpoint): JsonObject => JSON.parse(JSON.stringify(toHeader(record)))],
   ])("gives what toHeader made, from its JSON as %s", (_form, stored) => {
     const record = checkpoint({ stage: "s", metadata: { a: [1] }, error: { message: "m" } });
     const { body: _body, ...digest } = record.payload;

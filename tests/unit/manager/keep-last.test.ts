@@ -3,8 +3,8 @@ import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import fc from "fast-check";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { CheckpointManager, type CheckpointSummary, planRetention } from "waymark";
-import type { CheckpointQuery, CorruptRecord } from "waymark/adapter";
+import { CheckpointManager, type CheckpointSummary, type CorruptRecord, planRetention } from "waymark";
+import type { CheckpointQuery } from "waymark/adapter";
 import { JsonFileAdapter } from "waymark/adapters/json-file";
 import { MemoryAdapter } from "waymark/adapters/memory";
 import { isTransient, transientMetadata } from "../../../src/contract/transient.js";
@@ -288,7 +288,7 @@ class Trial {
 
   #made(): KeepLast {
     const storage = this.#storage;
-    return new KeepLast(this.#keepLast, storage, { prune: (taskId, ids) => storage.remove(taskId, ids) });
+    return new KeepLast(this.#keepLast, storage, { prune: ({ taskId, ids }) => storage.remove(taskId, ids) });
   }
 
   async #applyPlan(): Promise<readonly CheckpointSummary[] | undefined> {

@@ -17,6 +17,7 @@ import type { RecordDraft } from "../../../src/contract/log.js";
 import { resolveOptions } from "../../../src/manager/options.js";
 import { draftRecord, type NewRecord } from "../../../src/manager/record-drafts.js";
 import { requireLog } from "../../../src/manager/records.js";
+import { collect } from "../../support/collect.js";
 import { tempFolder } from "../../support/temp-folder.js";
 
 type Options = Partial<CheckpointManagerOptions>;
@@ -43,10 +44,14 @@ async function managerOn(open: (folder: string) => StorageAdapter, options: Opti
   return { folder, storage, manager, append };
 }
 
-async function collect<Item>(items: AsyncIterable<Item>): Promise<Item[]> {
-  const list: Item[] = [];
-  for await (const item of items) list.push(item);
-  return list;
+/** The storage without one of its optional parts. */
+function hide(storage: StorageAdapter, part: "log" | "maintenance"): StorageAdapter {
+  return new Proxy(storage, {
+    get: (adapter, key) => {
+      const value = key === part ? undefined : Reflect.get(adapter, key, adapter);
+      return typeof value === "function" ? value.bind(adapter) : value;
+    },
+  });
 }
 
 const step = (name: string, value: unknown): NewRecord => ({
@@ -164,6 +169,125 @@ describe.each(Object.entries(STORAGES))("manager.records on %s", (_name, open) =
   });
 });
 
+describe.each(Object.entries(STORAGES))("maintenance of a log on %s", (_name, open) => {
+  const REKEYED = { transforms: [gzip(), encrypt({ keys: { k1: KEY, k2: randomBytes(32) }, current: "k2" })] };
+
+  it("rekey rewrites records, also of a task without checkpoints", async () => {
+    const { manager, storage, append } = await managerOn(open, ENCRYPTED);
+    await append(step("model", "a"), { taskId: "t", kind: "event", name: "go", id: "e1", value: "b" });
+    await manager.save("t", 1);
+    await append(step("model", "c"));
+    await append({ taskId: "early", kind: "event", name: "go", id: "e1", value: "d" });
+    await append({ taskId: "early", kind: "event", name: "go", id: "e2", value: "e" });
+    await storage.log?.remove("early", { beforeSequence: 2 });
+
+    const rekeyed = new CheckpointManager({ storage, ownsStorage: false, ...REKEYED });
+    const seen: number[] = [];
+    const first = await rekeyed.maintenance.rekey({ onProgress: ({ left }) => seen.push(left) });
+    expect(first).toMatchObject({ total: 5, done: 5, rewritten: 5, current: 0, left: 0, refused: 0 });
+    expect(seen).toEqual([5, 4, 3, 2, 1, 0]);
+    expect(await rekeyed.maintenance.rekey()).toMatchObject({ rewritten: 0, current: 5 });
+    const values = (await collect(rekeyed.records("t"))).map((record) =>
+      "value" in record ? record.value : record.kind,
+    );
+    expect(values).toEqual(["a", "b", "checkpoint", "c"]);
+    await expect(collect(manager.records("t"))).rejects.toMatchObject({ code: "DECRYPTION_FAILED" });
+  });
+
+  it("rekey names the records that no key opens", async () => {
+    const { storage, append } = await managerOn(open, ENCRYPTED);
+    await append(step("model", "a"));
+    const keys = { k2: randomBytes(32) };
+    const other = new CheckpointManager({
+      storage,
+      ownsStorage: false,
+      transforms: [encrypt({ keys, current: "k2" }), gzip()],
+    });
+    const { refused, refusals } = await other.maintenance.rekey();
+    expect(refused).toBe(1);
+    expect(refusals).toMatchObject([{ taskId: "t", sequence: 1, error: { code: "DECRYPTION_FAILED" } }]);
+    expect(refusals[0]).not.toHaveProperty("id");
+  });
+});
+
+describe.each(Object.entries(STORAGES))("a task with records only on %s", (_name, open) => {
+  async function managerWithEvent() {
+    const place = await managerOn(open);
+    await place.append({ taskId: "early/1", kind: "event", name: "go", id: "e1", value: 1 });
+    await place.append({ taskId: "early/2", kind: "event", name: "go", id: "e1", value: 1 });
+    return place;
+  }
+  const idsIn = async (storage: StorageAdapter) =>
+    (await collect(storage.tasks({ order: "taskId" }))).map(({ taskId }) => taskId);
+
+  it("isn't listed, and doesn't take a place of a limit", async () => {
+    const { manager } = await managerWithEvent();
+    expect(await manager.tasks()).toEqual([]);
+    await manager.save("later", 1);
+    expect(await manager.has("early/1")).toBe(false);
+    expect(await manager.tasks({ limit: 1 })).toMatchObject([{ taskId: "later" }]);
+    expect(await manager.findIncomplete({ limit: 1 })).toMatchObject([{ taskId: "later" }]);
+    expect(await manager.latest("early/1")).toBeUndefined();
+    expect(await manager.list("early/1")).toEqual([]);
+  });
+
+  it("has no checkpoint yet for expectedSequence, fork and retention", async () => {
+    const { manager } = await managerWithEvent();
+    expect((await manager.save("early/1", 1, { expectedSequence: 0 })).sequence).toBe(2);
+    expect((await manager.fork("early/1", (await manager.latest("early/1"))?.id ?? "", "early/2")).sequence).toBe(2);
+    // The log of the source stays with the source.
+    expect((await collect(manager.records("early/2"))).map(({ kind }) => kind)).toEqual(["event", "checkpoint"]);
+    const { manager: other, storage } = await managerWithEvent();
+    expect(await other.retention.prune({ all: true }, { maxBytes: 0 })).toMatchObject({ tasks: 0, removed: 0 });
+    expect(await other.retention.prune({ taskId: "early/1" }, { maxBytes: 0 })).toMatchObject({ removed: 0 });
+    expect(await idsIn(storage)).toEqual(["early/1", "early/2"]);
+  });
+
+  it("is removed alone and by its prefix, and its numbering begins anew", async () => {
+    const { manager, storage, append } = await managerWithEvent();
+    expect(await manager.removeTask("early/1")).toBe(0);
+    expect(await idsIn(storage)).toEqual(["early/2"]);
+    expect(await append({ taskId: "early/1", kind: "event", name: "go", id: "e1", value: 2 })).toBe(1);
+    expect(await manager.removeTask({ prefix: "early/" })).toBe(0);
+    expect(await idsIn(storage)).toEqual([]);
+  });
+
+  it("keeps its records where they are when the task is rewound", async () => {
+    const { manager, append } = await managerOn(open);
+    const { id } = await manager.save("t", 1);
+    await append(step("model", 1));
+    await manager.save("t", 2);
+    await manager.rewind("t", id);
+    expect((await collect(manager.records("t"))).map(({ kind }) => kind)).toEqual([
+      "checkpoint",
+      "step",
+      "checkpoint",
+      "checkpoint",
+    ]);
+  });
+});
+
+it("verify counts the records of a storage without maintenance, and finds damage in them", async () => {
+  const { storage, manager, append, folder } = await managerOn(STORAGES["sqlite"] ?? expect.fail());
+  await append(step("a", 1), step("b", 2));
+  await manager.save("t", 3);
+  const bare = hide(storage, "maintenance");
+  const verify = (quick = false) =>
+    new CheckpointManager({ storage: bare, ownsStorage: false }).maintenance.verify({ quick });
+  expect(await verify()).toEqual({ tasks: 1, checkpoints: 1, records: 2, events: 0, bytes: 3, findings: [] });
+  const database = new Database(join(folder, "store.db"));
+  database.exec(
+    "UPDATE waymark_records SET body = '7' WHERE sequence = 1; UPDATE waymark_records SET name = 'x' WHERE sequence = 2",
+  );
+  database.close();
+  const { findings } = await verify();
+  expect(findings).toMatchObject([
+    { kind: "damaged", taskId: "t", sequence: 1, reason: "its payload fails its SHA-256 checksum" },
+    { kind: "damaged", taskId: "t", sequence: 2, reason: "its seal doesn't match its content" },
+  ]);
+  expect((await verify(true)).findings).toMatchObject([{ sequence: 2 }]);
+});
+
 describe("damaged records", () => {
   async function damaged(where: string) {
     const { manager, append, folder } = await managerOn(STORAGES["sqlite"] ?? expect.fail(), ENCRYPTED);
@@ -191,9 +315,7 @@ describe("damaged records", () => {
 });
 
 describe("a storage without a log", () => {
-  const storage: StorageAdapter = new Proxy(new MemoryAdapter(), {
-    get: (adapter, key) => (key === "log" ? undefined : Reflect.get(adapter, key, adapter)),
-  });
+  const storage = hide(new MemoryAdapter(), "log");
 
   it("refuses records before anything is called", async () => {
     const manager = new CheckpointManager({ storage });

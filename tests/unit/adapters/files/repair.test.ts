@@ -1,7 +1,7 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import type { StorageAdapter } from "waymark/adapter";
+import type { StorageAdapter } from "waymark";
 import type { RepairStep } from "../../../../src/contract/findings.js";
 import { tempFolder } from "../../../support/temp-folder.js";
 import { treeOf } from "../../../support/tree.js";
