@@ -46,8 +46,12 @@ export class SqlLog implements TaskLog {
   }
 
   async *read(query: RecordQuery): AsyncGenerator<LogItem, void, void> {
-    if (query.durableOnly) await this.#calls.changing((table) => table.sync(query.taskId));
-    yield* logInPages(query, (rest, rows) => this.#calls.reading((table) => table.read(rest, rows)));
+    yield* logInPages(query, async (rest, rows) => {
+      const page = await this.#calls.reading((table) => table.read(rest, rows));
+      // The sync follows the read, since what was committed between them would be yielded without a sync.
+      if (query.durableOnly && page?.items.length) await this.#calls.changing((table) => table.sync(query.taskId));
+      return page;
+    });
   }
 
   async remove(taskId: string, selection: RecordSelection, condition?: AppendCondition): Promise<number> {
