@@ -26,14 +26,17 @@ interface LogCalls {
   reading<Result>(work: (table: LogTable) => Maybe<Result>): Promise<Result | undefined>;
   /** Like `reading`, for work that changes the table. */
   changing<Result>(work: (table: LogTable) => Maybe<Result>): Promise<Result | undefined>;
+  readonly watch?: TaskLog["watch"];
 }
 
 /** The log of an adapter on SQL. It copies arguments at once, since a caller may change them while its call waits. */
 export class SqlLog implements TaskLog {
+  readonly watch?: (changed: () => void) => () => void;
   readonly #calls: LogCalls;
 
   constructor(calls: LogCalls) {
     this.#calls = calls;
+    if (calls.watch) this.watch = calls.watch;
   }
 
   append(

@@ -156,7 +156,7 @@ export interface TaskLog {
 
   /**
    * Optional: calls `changed` at most 20 ms after any task's log may have changed, by this process or another one. A
-   * hint: it may be called without a change. Without `watch`, followers poll.
+   * hint: it may be called without a change. Without `watch`, followers poll. (cases: log.watch, log.watch-anywhere)
    *
    * @returns Ends the watch.
    */

@@ -482,6 +482,7 @@ export const VERDICTS: Readonly<Record<string, Verdict>> = {
   "stores-records-before-the-checkpoint": { group: "loggingKilled", caughtBy: ["log.checkpoint-killed"] },
   "stores-records-after-the-status": { group: "loggingKilled", caughtBy: ["log.status-killed"] },
   "hides-damaged-records": { group: "loggingKilled", caughtBy: ["log.damage"] },
+  "tells-of-its-own-changes-only": { group: "loggingKilled", caughtBy: ["log.watch-anywhere"] },
   "verifies-checkpoints-only": { group: "maintainingLogs", caughtBy: ["verify.finds-records"] },
   "repairs-in-words-only": { group: "maintainingLogs", caughtBy: ["repair.moves-records"] },
   "reads-records-and-checkpoints-apart": { group: "loggingKilled", caughtBy: ["log.many-processes"] },
